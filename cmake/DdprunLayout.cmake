@@ -1,0 +1,30 @@
+# One layout for the build tree and the installed tree, so that the program finds its parts relative to itself in both:
+#
+#   bin/ddprun
+#   lib/libddprun_sdk.so
+#   lib/ddprun/plugins/{models,datasets,optimizers,loggers}/<name>.so
+#   lib/ddprun/backends/cuda.so
+#   share/ddprun/configs/
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+add_compile_options(-fPIC)  # programs too: one precompiled header serves all
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+set(CMAKE_INSTALL_LIBDIR lib)  # the same on every distribution: plugins are found at ../lib/ddprun/plugins
+set(DDPRUN_PLUGIN_DIR lib/ddprun/plugins)
+set(DDPRUN_BACKEND_DIR lib/ddprun/backends)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/static)
+
+if(DDPRUN_SANITIZE)
+  add_compile_options(-fsanitize=${DDPRUN_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${DDPRUN_SANITIZE})
+endif()

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+// The contract between the launcher and the workers that it starts: environment variables in, exit codes and a failure file
+// out. The names that exist elsewhere are torchrun's.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace ddprun {
+
+// Exit codes of workers and of ddprun itself.
+enum ExitCode : int {
+  kExitDone = 0,
+  kExitFailed = 1,
+  kExitUsage = 2,
+  kExitPreempted = 75,  // EX_TEMPFAIL: saved, run me again
+  kExitSignalBase = 128,
+};
+
+// A worker's place, from RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE and ddprun's own variables.
+struct WorkerPlace {
+  int rank = 0;
+  int world_size = 1;
+  int local_rank = 0;
+  int local_world_size = 1;
+  int attempt = 0;                   // DDPRUN_ATTEMPT
+  std::filesystem::path run_dir;     // DDPRUN_RUN_DIR
+  std::filesystem::path store;       // DDPRUN_STORE: the file of the rendezvous
+  double started_at = 0;             // DDPRUN_STARTED_AT: seconds since 1970 when the command began
+};
+
+// Throws UserError naming the variable that is missing or malformed.
+WorkerPlace read_worker_place();
+
+// Why a worker failed, for the launcher's report. `kind` is "user" (a mistake in the experiment or the data), "internal", or
+// "communication" (a collective failed: most often because another rank had failed before).
+struct WorkerFailure {
+  int rank = 0;
+  double time = 0;  // seconds since 1970
+  std::string kind;
+  std::string message;
+  std::string phase;  // "starting", "training", "evaluating", "saving"
+  long step = -1;     // -1: before the first
+};
+
+// <run_dir>/logs/failure_rank_<N>.json, written whole or not at all. Writing never throws.
+void write_failure(const std::filesystem::path& run_dir, const WorkerFailure& failure) noexcept;
+std::optional<WorkerFailure> read_failure(const std::filesystem::path& run_dir, int rank);
+
+}  // namespace ddprun

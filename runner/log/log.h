@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// Messages for people, on standard error. spdlog stays behind this header: torch's include folder shadows the fmt that
+// spdlog needs, so only log.cpp, which sees no torch header, includes it.
+#pragma once
+
+#include <sstream>
+#include <string>
+
+namespace ddprun::log {
+
+// Before the first message: what each line begins with ("ddprun", "rank 1"). Thread-safe, as all of this.
+void set_prefix(const std::string& prefix);
+
+void info(const std::string& text);
+void warn(const std::string& text);
+void error(const std::string& text);
+
+// The parts as one text: log::info(log::text("step ", step, " of ", steps)).
+template <class... Parts>
+std::string text(const Parts&... parts) {
+  std::ostringstream stream;
+  (stream << ... << parts);
+  return stream.str();
+}
+
+}  // namespace ddprun::log

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// The samples of an experiment.
+//
+// Order of calls: the constructor reads options only. prepare() runs in one process of each node before any worker starts
+// (download, verify, decode to a cache). start() runs in every worker: open files, map memory. After start() everything is
+// const and called from several prefetching threads at once.
+#pragma once
+
+#include <ddprun/batch.h>
+#include <ddprun/plugin.h>
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+namespace ddprun {
+
+// What augmentation may draw from, besides the samples' own numbers in Batch::index. Never draw from a thread's or rank's own
+// generator: the result must not depend on how many workers there are (random.h has the draws).
+struct AugmentKey {
+  uint64_t seed = 0;
+  int64_t epoch = 0;
+};
+
+// How far a long prepare() is: text ("downloading train-images-idx3-ubyte.gz"), done and total in the unit of the text's
+// choice (bytes), total 0 where it is unknown. The runner shows it; safe to call often.
+using Progress = std::function<void(const std::string& text, int64_t done, int64_t total)>;
+
+class DDPRUN_API Dataset {
+ public:
+  virtual ~Dataset();
+
+  virtual void prepare(const Progress& progress);
+  virtual void start() = 0;
+
+  // Valid after start().
+  virtual DataSpec spec() const = 0;
+  virtual int64_t size(Split split) const = 0;  // samples; 0 where there is no such split
+
+  // The samples with these numbers (0 <= n < size(split)), in this order, on the CPU. `input` and `target` own their memory.
+  virtual Batch get(Split split, std::span<const int64_t> indices) const = 0;
+
+  // Changes a training batch on the worker's device. The default changes nothing.
+  virtual void augment(Batch& batch, const AugmentKey& key) const;
+};
+
+}  // namespace ddprun
+
+#define DDPRUN_DATASET(plugin_class, plugin_name, help_text) \
+  DDPRUN_REGISTER_PLUGIN(::ddprun::Dataset, "dataset", plugin_class, plugin_name, help_text)

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+// A sink for what a run tells about itself: console, files, tracking servers.
+//
+// Only rank 0 has loggers. The runner calls each from one thread of its own, through a bounded queue: a slow logger delays
+// nobody, one that throws gets a warning with its name and is left out from then on. Constructors only read options.
+#pragma once
+
+#include <ddprun/plugin.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ddprun {
+
+// The run at its start.
+struct RunStart {
+  std::string name;                // of the experiment
+  std::filesystem::path run_dir;   // loggers write below it
+  std::string config_yaml;         // the frozen experiment
+  int64_t attempt = 0;             // 0 for the first start, then one more with every resume
+  int64_t resumed_step = 0;        // rows of later steps, from an attempt that was cut off, will come again
+  int64_t world_size = 1;
+  int64_t nodes = 1;
+  int64_t global_batch = 0;
+  int64_t steps_per_epoch = 0;
+  int64_t max_epochs = 0;
+  int64_t max_steps = 0;           // where the run ends at the latest
+  int64_t parameters = 0;          // trainable numbers in the model
+  std::string model, dataset, optimizer, device;
+};
+
+// One row of numbers: means over all ranks.
+struct MetricRow {
+  double time = 0;      // seconds since 1970
+  std::string split;    // "train", "val", "test" or "system"
+  int64_t epoch = 0;    // counted from 1
+  int64_t step = 0;     // optimizer steps done
+  int64_t samples = 0;  // training samples seen, all ranks together
+  std::vector<std::pair<std::string, double>> values;
+};
+
+// Where the training is, for a bar: called at most some ten times a second.
+struct RunProgress {
+  int64_t epoch = 0;
+  int64_t step = 0;
+  int64_t step_in_epoch = 0;
+  std::string phase;  // "train", "val" or "test"
+  double samples_per_second = 0;
+};
+
+// How the run ended.
+struct RunEnd {
+  std::string status;       // "completed", "stopped_early", "preempted" or "failed"
+  std::string stop_reason;  // one sentence
+  int64_t steps = 0;
+  double epochs = 0;
+  int64_t samples = 0;
+  double total_seconds = 0;  // from the command's start
+  double train_seconds = 0;  // inside training steps
+  double samples_per_second = 0;
+  std::vector<std::pair<std::string, double>> metrics;  // the last of each: "val/accuracy"
+  std::vector<std::pair<std::string, double>> best;     // the best of the monitored metric
+  int64_t test_correct = -1, test_total = -1;           // counted test images; -1 where there is no such count
+  std::string checkpoint;                               // path of the last, empty where there is none
+  int64_t world_size = 1, nodes = 1;
+};
+
+class DDPRUN_API Logger {
+ public:
+  virtual ~Logger();
+
+  virtual void start(const RunStart& run) = 0;
+  virtual void metrics(const MetricRow& row);
+  virtual void progress(const RunProgress& progress);
+  virtual void text(const std::string& line);  // a message for people: "checkpoint saved: ..."
+  virtual void flush();                        // called before a checkpoint counts: write out what is held back
+  virtual void finish(const RunEnd& end);
+};
+
+}  // namespace ddprun
+
+#define DDPRUN_LOGGER(plugin_class, plugin_name, help_text) \
+  DDPRUN_REGISTER_PLUGIN(::ddprun::Logger, "logger", plugin_class, plugin_name, help_text)

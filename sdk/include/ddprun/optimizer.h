@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// The rule that changes the weights.
+//
+// The constructor reads options; start() receives the parameters, already on the device. step() is called from one thread
+// without autograd recording, when every gradient is defined and equal on all ranks. Parameters that never get a gradient
+// have an undefined one and are left alone.
+#pragma once
+
+#include <ddprun/plugin.h>
+
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+struct NamedParameter {
+  std::string name;  // as in the model's state dict: "conv1.weight"
+  at::Tensor value;
+};
+
+struct ParameterGroup {
+  double lr = 0;
+  std::vector<NamedParameter> parameters;
+};
+
+// Tensors of the optimizer's memory by "<parameter>/<what>": "conv1.weight/momentum". Goes into checkpoints as it is.
+using OptimizerState = std::map<std::string, at::Tensor>;
+
+class DDPRUN_API Optimizer {
+ public:
+  virtual ~Optimizer();
+
+  // Called once. The default puts all parameters into one group of the learning rate lr.
+  virtual void start(std::vector<NamedParameter> parameters);
+
+  virtual void step() = 0;
+
+  // Zeroes gradients in place: they may be views of the buckets that are all-reduced, and must stay there.
+  virtual void zero_grad();
+
+  // The groups, for schedules: a changed lr counts from the next step() on.
+  std::vector<ParameterGroup>& groups() { return groups_; }
+  const std::vector<ParameterGroup>& groups() const { return groups_; }
+
+  // Everything beyond the weights that the next step depends on. load_state() gets what state() returned, after start();
+  // throws UserError naming the entry where it does not fit the parameters.
+  virtual OptimizerState state() const = 0;
+  virtual void load_state(const OptimizerState& state) = 0;
+
+ protected:
+  explicit Optimizer(double lr) : initial_lr_(lr) {}
+
+ private:
+  double initial_lr_;
+  std::vector<ParameterGroup> groups_;
+};
+
+}  // namespace ddprun
+
+#define DDPRUN_OPTIMIZER(plugin_class, plugin_name, help_text) \
+  DDPRUN_REGISTER_PLUGIN(::ddprun::Optimizer, "optimizer", plugin_class, plugin_name, help_text)

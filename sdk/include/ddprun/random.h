@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// Random numbers as a pure function of where they are used, for augmentation and generated data: the same on every machine,
+// in any order, at any number of workers. Threads: any.
+//
+// The generator is Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+#pragma once
+
+#include <ddprun/api.h>
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+
+namespace ddprun {
+
+// Four random 32-bit words for this counter under this key.
+DDPRUN_API std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
+
+// A stream of draws for one purpose: the key is (seed, stream), the counter goes up.
+class DDPRUN_API RandomStream {
+ public:
+  // `stream` tells one use from another under the same seed, `substream` one sample or epoch from another.
+  RandomStream(uint64_t seed, uint64_t stream, uint32_t substream = 0);
+
+  uint32_t next();
+  double uniform();                        // in [0, 1)
+  double uniform(double low, double high);  // in [low, high)
+  double normal();                         // mean 0, variance 1
+  uint64_t below(uint64_t bound);          // in [0, bound), without bias; bound >= 1
+
+ private:
+  std::array<uint32_t, 4> counter_;
+  std::array<uint32_t, 2> key_;
+  std::array<uint32_t, 4> block_{};
+  int used_ = 4;
+};
+
+// [B, draws] float32 in [0, 1) on the CPU: row b depends on (seed, epoch, index[b]) alone. `index` is [B] int64.
+DDPRUN_API at::Tensor uniform_for_samples(uint64_t seed, int64_t epoch, const at::Tensor& index, int64_t draws);
+
+}  // namespace ddprun

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+#include <ddprun/logger.h>
+
+namespace ddprun {
+
+Logger::~Logger() = default;
+void Logger::metrics(const MetricRow&) {}
+void Logger::progress(const RunProgress&) {}
+void Logger::text(const std::string&) {}
+void Logger::flush() {}
+void Logger::finish(const RunEnd&) {}
+
+}  // namespace ddprun

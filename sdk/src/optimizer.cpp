@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+#include <ddprun/optimizer.h>
+
+#include <ATen/ATen.h>
+
+namespace ddprun {
+
+Optimizer::~Optimizer() = default;
+
+void Optimizer::start(std::vector<NamedParameter> parameters) {
+  groups_.push_back({.lr = initial_lr_, .parameters = std::move(parameters)});
+}
+
+void Optimizer::zero_grad() {
+  std::vector<at::Tensor> gradients;
+  for (const auto& group : groups_) {
+    for (const auto& parameter : group.parameters) {
+      if (parameter.value.grad().defined()) gradients.push_back(parameter.value.grad());
+    }
+  }
+  if (!gradients.empty()) at::_foreach_zero_(gradients);
+}
+
+}  // namespace ddprun

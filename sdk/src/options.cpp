@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: MIT
+#include <ddprun/options.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <sstream>
+
+namespace ddprun {
+namespace {
+
+template <class T>
+using ElementOf = detail::Element<T>;
+template <class T>
+constexpr bool kIsList = !std::is_same_v<T, typename ElementOf<T>::type>;
+
+template <class T>
+std::string type_name() {
+  if constexpr (kIsList<T>) return "list of " + type_name<typename ElementOf<T>::type>();
+  if constexpr (std::is_same_v<T, bool>) return "bool";
+  if constexpr (std::is_same_v<T, int64_t>) return "int";
+  if constexpr (std::is_same_v<T, double>) return "float";
+  return "string";
+}
+
+template <class T>
+std::string to_text(const T& value) {
+  if constexpr (kIsList<T>) {
+    std::string text = "[";
+    for (size_t i = 0; i < value.size(); ++i) text += (i ? ", " : "") + to_text(value[i]);
+    return text + "]";
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return value ? "true" : "false";
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return value;
+  } else {
+    std::ostringstream text;
+    text << value;
+    return text.str();
+  }
+}
+
+template <class T>
+std::string range_text(const Range<T>& range) {
+  const bool low = range.min != std::numeric_limits<T>::lowest();
+  const bool high = range.max != std::numeric_limits<T>::max();
+  if (low && high) return to_text(range.min) + " .. " + to_text(range.max);
+  if (low) return ">= " + to_text(range.min);
+  if (high) return "<= " + to_text(range.max);
+  return "";
+}
+
+template <class Number>
+std::optional<Number> parse_number(std::string_view text) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  Number number{};
+  const auto end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || stop != end || text.empty()) return std::nullopt;
+  return number;
+}
+
+template <class T>
+std::optional<T> parse_scalar(const Value& value) {
+  if (!value.is_scalar()) return std::nullopt;
+  if constexpr (std::is_same_v<T, std::string>) return value.text();
+  if (value.quoted()) return std::nullopt;
+  if constexpr (std::is_same_v<T, bool>) {
+    if (value.text() == "true") return true;
+    if (value.text() == "false") return false;
+    return std::nullopt;
+  } else if constexpr (std::is_arithmetic_v<T>) {
+    const auto number = parse_number<T>(value.text());
+    if constexpr (std::is_same_v<T, double>) {
+      if (number && !std::isfinite(*number)) return std::nullopt;
+    }
+    return number;
+  }
+  return std::nullopt;
+}
+
+template <class T>
+std::optional<T> parse(const Value& value) {
+  if constexpr (kIsList<T>) {
+    if (!value.is_list()) return std::nullopt;
+    T list;
+    for (const auto& item : value.items()) {
+      const auto element = parse_scalar<typename ElementOf<T>::type>(item);
+      if (!element) return std::nullopt;
+      list.push_back(*element);
+    }
+    return list;
+  } else {
+    return parse_scalar<T>(value);
+  }
+}
+
+template <class T>
+bool within(const T& value, const RangeOf<T>& range) {
+  if constexpr (kIsList<T>) {
+    return std::ranges::all_of(value, [&](const auto& element) { return range.min <= element && element <= range.max; });
+  } else {
+    return range.min <= value && value <= range.max;
+  }
+}
+
+// Levenshtein distance with swaps of neighbours counted as one edit.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> before(b.size() + 1), previous(b.size() + 1), current(b.size() + 1);
+  std::iota(previous.begin(), previous.end(), 0);
+  for (size_t i = 1; i <= a.size(); ++i) {
+    current[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t change = previous[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      current[j] = std::min({previous[j] + 1, current[j - 1] + 1, change});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) current[j] = std::min(current[j], before[j - 2] + 1);
+    }
+    std::swap(before, previous);
+    std::swap(previous, current);
+  }
+  return previous[b.size()];
+}
+
+std::string join(const std::vector<std::string>& words) {
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+}  // namespace
+
+std::string nearest_name(std::string_view name, const std::vector<std::string>& known) {
+  std::string best;
+  size_t best_distance = std::max<size_t>(1, name.size() / 3) + 1;
+  for (const auto& candidate : known) {
+    const auto distance = edit_distance(name, candidate);
+    if (distance < best_distance) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+Options::Options(Value values, std::string path) : values_(std::move(values)), path_(std::move(path)) {
+  if (values_.is_null() || values_.is_map()) return;
+  problems_.push_back(values_.origin().text() + ": " + path_ + ": expected a map of options, found " + describe(values_));
+  values_ = Value();
+}
+
+const Value* Options::declare(OptionDeclaration declaration) {
+  const auto* value = values_.find(declaration.name);
+  if (declaration.required && !value) {
+    problems_.push_back(values_.origin().text() + ": " + path_ + "." + declaration.name + ": missing; it has no default (" +
+                        declaration.type + ": " + declaration.help + ")");
+  }
+  if (std::ranges::find(declared_, declaration.name, &OptionDeclaration::name) == declared_.end()) {
+    declared_.push_back(std::move(declaration));
+  }
+  return value;
+}
+
+template <class T>
+T Options::read(std::string_view name, const T* fallback, std::string_view help,
+                const RangeOf<T>* range) {
+  const auto* value = declare({.name = std::string(name),
+                               .type = type_name<T>(),
+                               .fallback = fallback ? to_text(*fallback) : "",
+                               .range = range ? range_text(*range) : "",
+                               .help = std::string(help),
+                               .required = !fallback});
+  const T otherwise = fallback ? *fallback : T{};
+  if (!value) return otherwise;
+  const auto parsed = parse<T>(*value);
+  if (!parsed) {
+    reject(name, "expected " + type_name<T>() + ", found " + describe(*value));
+    return otherwise;
+  }
+  if (range && !within<T>(*parsed, *range)) {
+    reject(name, "expected " + type_name<T>() + " " + range_text(*range) + ", found " + to_text(*parsed));
+    return otherwise;
+  }
+  return *parsed;
+}
+
+template <class T>
+T Options::get(std::string_view name, T fallback, std::string_view help) {
+  return read<T>(name, &fallback, help, nullptr);
+}
+
+template <class T>
+T Options::get(std::string_view name, T fallback, std::string_view help, RangeOf<T> range) {
+  return read<T>(name, &fallback, help, &range);
+}
+
+template <class T>
+T Options::require(std::string_view name, std::string_view help) {
+  return read<T>(name, nullptr, help, nullptr);
+}
+
+#define DDPRUN_OPTION_TYPE(T)                                              \
+  template DDPRUN_API T Options::get<T>(std::string_view, T, std::string_view); \
+  template DDPRUN_API T Options::require<T>(std::string_view, std::string_view);
+#define DDPRUN_RANGED_OPTION_TYPE(T) \
+  DDPRUN_OPTION_TYPE(T)              \
+  template DDPRUN_API T Options::get<T>(std::string_view, T, std::string_view, RangeOf<T>);
+DDPRUN_OPTION_TYPE(bool)
+DDPRUN_OPTION_TYPE(std::string)
+DDPRUN_OPTION_TYPE(std::vector<std::string>)
+DDPRUN_RANGED_OPTION_TYPE(int64_t)
+DDPRUN_RANGED_OPTION_TYPE(double)
+DDPRUN_RANGED_OPTION_TYPE(std::vector<int64_t>)
+DDPRUN_RANGED_OPTION_TYPE(std::vector<double>)
+
+std::string Options::choose(std::string_view name, std::string_view fallback,
+                            std::initializer_list<std::string_view> choices, std::string_view help) {
+  std::string type;
+  for (const auto choice : choices) type += (type.empty() ? "" : " | ") + std::string(choice);
+  const auto* value = declare({.name = std::string(name), .type = type, .fallback = std::string(fallback), .help = std::string(help)});
+  if (!value) return std::string(fallback);
+  if (value->is_scalar() && std::ranges::find(choices, value->text()) != choices.end()) return value->text();
+  const auto near = nearest_name(value->is_scalar() ? value->text() : "", {choices.begin(), choices.end()});
+  reject(name, "expected " + type + ", found " + describe(*value) + (near.empty() ? "" : "; did you mean " + near + "?"));
+  return std::string(fallback);
+}
+
+Value Options::subtree(std::string_view name, std::string_view help) {
+  const auto* value = declare({.name = std::string(name), .type = "map", .help = std::string(help)});
+  return value ? *value : Value();
+}
+
+bool Options::has(std::string_view name) const { return values_.find(name) != nullptr; }
+
+void Options::reject(std::string_view name, std::string_view problem) {
+  const auto* value = values_.find(name);
+  const auto where = (value ? value->origin() : values_.origin()).text();
+  problems_.push_back((where.empty() ? "" : where + ": ") + path_ + "." + std::string(name) + ": " + std::string(problem));
+}
+
+std::vector<std::string> Options::problems() const {
+  auto all = problems_;
+  std::vector<std::string> known;
+  for (const auto& declaration : declared_) known.push_back(declaration.name);
+  std::ranges::sort(known);
+  for (const auto& entry : values_.entries()) {
+    if (std::ranges::find(known, entry.key) != known.end()) continue;
+    const auto near = nearest_name(entry.key, known);
+    all.push_back(entry.key_origin.text() + ": " + path_ + "." + entry.key + ": unknown key" +
+                  (near.empty() ? "" : "; did you mean " + near + "?") +
+                  (known.empty() ? "; it takes no options" : " known: " + join(known)));
+  }
+  return all;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+#include <ddprun/value.h>
+
+#include <algorithm>
+
+namespace ddprun {
+
+std::string Origin::text() const {
+  if (line == 0) return source;
+  return source + ":" + std::to_string(line) + ":" + std::to_string(column);
+}
+
+Value Value::scalar(std::string text, Origin origin, bool quoted) {
+  Value value;
+  value.kind_ = Kind::kScalar;
+  value.text_ = std::move(text);
+  value.quoted_ = quoted;
+  value.origin_ = std::move(origin);
+  return value;
+}
+
+Value Value::list(Origin origin) {
+  Value value;
+  value.kind_ = Kind::kList;
+  value.origin_ = std::move(origin);
+  return value;
+}
+
+Value Value::map(Origin origin) {
+  Value value;
+  value.kind_ = Kind::kMap;
+  value.origin_ = std::move(origin);
+  return value;
+}
+
+const Value* Value::find(std::string_view key) const {
+  const auto at = std::ranges::find(entries_, key, &Entry::key);
+  return at == entries_.end() ? nullptr : &at->value;
+}
+
+Value* Value::find(std::string_view key) { return const_cast<Value*>(std::as_const(*this).find(key)); }
+
+Value& Value::set(std::string_view key, Value value, Origin key_origin) {
+  const auto at = std::ranges::find(entries_, key, &Entry::key);
+  if (at == entries_.end()) {
+    entries_.push_back({std::string(key), std::move(key_origin), std::move(value)});
+    return entries_.back().value;
+  }
+  at->key_origin = std::move(key_origin);
+  at->value = std::move(value);
+  return at->value;
+}
+
+bool Value::erase(std::string_view key) {
+  return std::erase_if(entries_, [&](const Entry& entry) { return entry.key == key; }) > 0;
+}
+
+std::string describe(const Value& value) {
+  switch (value.kind()) {
+    case Value::Kind::kNull: return "null";
+    case Value::Kind::kList: return "a list";
+    case Value::Kind::kMap: return "a map";
+    case Value::Kind::kScalar: return "\"" + value.text() + "\"";
+  }
+  return "a value";
+}
+
+}  // namespace ddprun

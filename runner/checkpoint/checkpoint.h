@@ -49,6 +49,9 @@ CheckpointInfo verify_checkpoint(const std::filesystem::path& path);
 // folders of a save that was cut off are ignored.
 std::optional<CheckpointInfo> newest_checkpoint(const std::filesystem::path& run_dir, std::vector<CheckpointFlaw>& flaws);
 
+// The manifest alone, for a checkpoint that was verified before. Throws UserError where there is none.
+CheckpointInfo read_checkpoint_info(const std::filesystem::path& path);
+
 // Reads a verified checkpoint for one rank; `rank` beyond the world size it was saved at leaves Checkpoint::rank empty.
 Checkpoint read_checkpoint(const CheckpointInfo& info, int64_t rank);
 

@@ -150,6 +150,9 @@ LaunchResult Attempt::run() {
     if (worker->running()) terminal_.line("ddprun: warning: " + worker->abandon());
   }
   folder_.finish();
+  for (const int signal : inbox_.take()) {  // too late to stop anything, in time to stop a restart
+    if (signal != SIGCHLD && stop_signal_ == 0) stop_signal_ = signal;
+  }
   return judge();
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// fake_launcher RUN_DIR WORKERS GRACE_SECONDS PROGRAM [ARGUMENT...]: launch_workers() as a process of its own. Ends as ddprun
-// does: the report on standard error, the exit code.
-#include "launch/launcher.h"
-
+// fake_launcher RUN_DIR WORKERS GRACE_SECONDS PROGRAM [ARGUMENT...]: launch_workers() as a process of its own. Ends as
+// ddprun does: the report on standard error, the exit code.
 #include <ddprun/error.h>
 
 #include <cstdio>
 #include <cstdlib>
+
+#include "launch/launcher.h"
 
 int main(int argc, char** argv) try {
   ddprun::LaunchPlan plan;

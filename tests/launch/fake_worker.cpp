@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A worker without training. Each argument is "<rank or *>:<verb>=<value>" and is done, in order, by the ranks that it names.
-#include "launch/worker_process.h"
-
+// A worker without training. Each argument is "<rank or *>:<verb>=<value>" and is done, in order, by the ranks that it
+// names.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -13,6 +12,8 @@
 #include <map>
 #include <string>
 #include <vector>
+
+#include "launch/worker_process.h"
 
 namespace {
 
@@ -35,7 +36,8 @@ void fail(const ddprun::WorkerPlace& place, const std::string& value) {
     end = value.find('|', begin);
     parts.push_back(value.substr(begin, end - begin));
   }
-  ddprun::write_failure(place.run_dir, {place.rank, now(), parts.at(0), parts.at(1), parts.at(2), std::stol(parts.at(3))});
+  ddprun::write_failure(place.run_dir,
+                        {place.rank, now(), parts.at(0), parts.at(1), parts.at(2), std::stol(parts.at(3))});
 }
 
 // Tells the reader of a FIFO who we are, and keeps it open: it reads the end of file when the last of us is dead.
@@ -79,7 +81,10 @@ void act(const ddprun::WorkerPlace& place, const std::string& verb, const std::s
       {"ignore", [&] { ::signal(std::stoi(value), SIG_IGN); }},
       {"catch", [&] { ::signal(std::stoi(value), [](int) { asked_to_stop = 1; }); }},
       {"wait", [&] { wait_for_sigterm(); }},
-      {"sleep", [&] { for (;;) ::pause(); }},
+      {"sleep",
+       [&] {
+         for (;;) ::pause();
+       }},
       {"babble", [&] { babble(2, std::stoi(value)); }},
       {"babble_out", [&] { babble(1, std::stoi(value)); }},
   };

@@ -50,14 +50,13 @@ void Roll::wait_until_all_are_dead() {
   }
 }
 
-LauncherTest::LauncherTest() {
+FakeLauncher::FakeLauncher() {
   std::string pattern = (fs::temp_directory_path() / "launcher_test-XXXXXX").string();
   folder_ = ::mkdtemp(pattern.data());
-  run_dir_ = folder_ / "run";
-  fs::create_directories(run_dir_ / "logs");
+  fs::create_directories(logs());
 }
 
-LauncherTest::~LauncherTest() {
+FakeLauncher::~FakeLauncher() {
   if (pid_ > 0) {
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
@@ -65,14 +64,14 @@ LauncherTest::~LauncherTest() {
   fs::remove_all(folder_);
 }
 
-void LauncherTest::start(const LauncherOptions& options, const std::vector<std::string>& script) {
+void FakeLauncher::start(const LauncherOptions& options, const std::vector<std::string>& script) {
   SpawnRequest request;
-  request.command = {FAKE_LAUNCHER, run_dir_.string(), std::to_string(options.workers),
+  request.command = {FAKE_LAUNCHER, (folder_ / "run").string(), std::to_string(options.workers),
                      std::to_string(options.grace_seconds), options.program.empty() ? FAKE_WORKER : options.program};
   request.command.insert(request.command.end(), script.begin(), script.end());
-  for (char** entry = environ; *entry != nullptr; ++entry) request.environment.emplace_back(*entry);
+  request.environment = options.environment;  // the first of a name counts
   request.environment.push_back("TMPDIR=" + folder_.string());
-  request.environment.insert(request.environment.end(), options.environment.begin(), options.environment.end());
+  for (char** entry = environ; *entry != nullptr; ++entry) request.environment.emplace_back(*entry);
   const UniqueFd out(::open((folder_ / "out").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   const UniqueFd err(::open((folder_ / "err").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   request.stdout_fd = out.get();
@@ -80,28 +79,36 @@ void LauncherTest::start(const LauncherOptions& options, const std::vector<std::
   pid_ = spawn(request);
 }
 
-LauncherEnd LauncherTest::wait() {
+LauncherEnd FakeLauncher::wait() {
   int status = 0;
   ::waitpid(std::exchange(pid_, -1), &status, 0);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_text(folder_ / "out"), read_text(folder_ / "err")};
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read_text(folder_ / "out"),
+          read_text(folder_ / "err")};
 }
 
-LauncherEnd LauncherTest::run(const LauncherOptions& options, const std::vector<std::string>& script) {
+LauncherEnd FakeLauncher::run(const LauncherOptions& options, const std::vector<std::string>& script) {
   start(options, script);
   return wait();
 }
 
-void LauncherTest::send(int signal) const { ::kill(pid_, signal); }
+LauncherEnd FakeLauncher::interrupt_until_end() {
+  siginfo_t info = {};
+  while (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0) {
+    send(SIGINT);
+    ::poll(nullptr, 0, 20);
+  }
+  return wait();
+}
 
-void LauncherTest::wait_for_err(const std::string& text) const {
+void FakeLauncher::send(int signal) const { ::kill(pid_, signal); }
+
+void FakeLauncher::wait_for_err(const std::string& text) const {
   while (read_text(folder_ / "err").find(text) == std::string::npos) ::poll(nullptr, 0, 5);
 }
 
-std::string LauncherTest::log(int rank) const {
-  return read_text(run_dir_ / "logs" / ("rank_" + std::to_string(rank) + ".log"));
-}
+std::string FakeLauncher::log(int rank) const { return read_text(logs() / ("rank_" + std::to_string(rank) + ".log")); }
 
-fs::path LauncherTest::make_fifo(const std::string& name) const {
+std::string FakeLauncher::make_fifo(const std::string& name) const {
   const fs::path fifo = folder_ / name;
   if (::mkfifo(fifo.c_str(), 0600) != 0) throw std::runtime_error("mkfifo");
   return fifo;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Starts fake_launcher with fake_workers, and sees how they end. Nothing here sleeps: tests wait for what workers write.
+// Starts fake_launcher with fake_workers, and sees how they end. Nothing here sleeps: tests wait for what workers
+// write.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -16,7 +17,7 @@
 namespace ddprun {
 
 struct LauncherEnd {
-  int exit_code = -1;  // -1: killed by a signal
+  int exit_code = 0;  // as shells tell it: 128+signal where it was killed
   std::string out, err;
 };
 
@@ -40,25 +41,29 @@ class Roll {
   UniqueFd fd_;
 };
 
-class LauncherTest : public ::testing::Test {
- protected:
-  LauncherTest();
-  ~LauncherTest() override;
+// One launcher in a temporary folder of its own. A launcher that still runs is killed at the end.
+class FakeLauncher {
+ public:
+  FakeLauncher();
+  ~FakeLauncher();
+  FakeLauncher(const FakeLauncher&) = delete;
+  FakeLauncher& operator=(const FakeLauncher&) = delete;
 
   void start(const LauncherOptions& options, const std::vector<std::string>& script);
   LauncherEnd wait();
   LauncherEnd run(const LauncherOptions& options, const std::vector<std::string>& script);
+  LauncherEnd interrupt_until_end();  // as somebody who keeps pressing Ctrl-C
   void send(int signal) const;
-
-  pid_t launcher() const { return pid_; }
   void wait_for_err(const std::string& text) const;  // on the launcher's standard error
-  std::string log(int rank) const;
-  std::filesystem::path make_fifo(const std::string& name) const;
 
-  std::filesystem::path folder_;  // of this test
-  std::filesystem::path run_dir_;
+  pid_t pid() const { return pid_; }
+  const std::filesystem::path& folder() const { return folder_; }
+  std::filesystem::path logs() const { return folder_ / "run" / "logs"; }
+  std::string log(int rank) const;
+  std::string make_fifo(const std::string& name) const;
 
  private:
+  std::filesystem::path folder_;
   pid_t pid_ = -1;
 };
 

@@ -104,7 +104,7 @@ struct Pen {
 
 // The pen goes from a to b; where it passes twice the ink is no darker.
 void draw_line(Point a, Point b, const Pen& pen, Canvas& canvas) {
-  const double reach = pen.radius + 1;
+  const double reach = pen.radius + 0.5;
   const auto pixel = [](double coordinate) { return std::clamp(static_cast<int>(coordinate), 0, kSide - 1); };
   const Point way = b - a;
   const double inverse_length2 = 1 / std::max(dot(way, way), 1e-12);

@@ -49,6 +49,8 @@ class DDPRUN_API ImageStore {
  private:
   using Table = std::array<float, 256>;
 
+  void normalize(const uint8_t* bytes, float* out) const;  // one image
+
   std::vector<int64_t> shape_;
   int64_t image_bytes_ = 0;
   std::shared_ptr<const uint8_t> pixels_;

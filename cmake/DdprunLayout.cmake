@@ -24,10 +24,6 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/static)
 
-# Installed programs find our libraries beside them, and LibTorch in the wheel they were built with. Libraries say their own.
-set(CMAKE_INSTALL_RPATH $ORIGIN/../lib)
-set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
-
 if(DDPRUN_SANITIZE)
   add_compile_options(-fsanitize=${DDPRUN_SANITIZE} -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${DDPRUN_SANITIZE})

@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#define DDPRUN_DESCRIPTOR_SECTION "ddprun_plugin"
+#define DDPRUN_DESCRIPTOR_SECTION ".ddprun_plugin"  // with a dot: the assembler takes no symbol named as a section
 #define DDPRUN_DESCRIPTOR_SYMBOL "ddprun_plugin"
 #define DDPRUN_DESCRIPTOR_MAGIC "DDPRUN1"
 

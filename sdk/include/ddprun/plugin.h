@@ -3,8 +3,8 @@
 //
 //   DDPRUN_MODEL(Mlp, "mlp", "two-layer perceptron for flat images")
 //
-// (and DDPRUN_DATASET, DDPRUN_OPTIMIZER, DDPRUN_LOGGER, each in the header of its kind). The class is constructed from an
-// Options&. The name is what the experiment file writes; at most 63 characters, the help at most 255.
+// (and DDPRUN_DATASET, DDPRUN_OPTIMIZER, DDPRUN_LOGGER, each in the header of its kind). The class is constructed from
+// an Options&. The name is what the experiment file writes; at most 63 characters, the help at most 255.
 #pragma once
 
 #include <ddprun/descriptor.h>
@@ -25,8 +25,10 @@ void create_plugin(void* options, void* out) {
 
 }  // namespace ddprun::detail
 
-#define DDPRUN_REGISTER_PLUGIN(kind_class, kind_name, plugin_class, plugin_name, help_text)                       \
-  extern "C" __attribute__((visibility("default"), used, section(DDPRUN_DESCRIPTOR_SECTION)))                    \
-  ::ddprun::PluginDescriptor ddprun_plugin = {                                                                   \
-      DDPRUN_DESCRIPTOR_STAMP, kind_name, plugin_name, help_text,                                                \
-      &::ddprun::detail::create_plugin<kind_class, plugin_class>};
+#define DDPRUN_REGISTER_PLUGIN(kind_class, kind_name, plugin_class, plugin_name, help_text)        \
+  extern "C" {                                                                                     \
+  __attribute__((visibility("default"), used,                                                      \
+                 section(DDPRUN_DESCRIPTOR_SECTION))) ::ddprun::PluginDescriptor ddprun_plugin = { \
+      DDPRUN_DESCRIPTOR_STAMP, kind_name, plugin_name, help_text,                                  \
+      &::ddprun::detail::create_plugin<kind_class, plugin_class>};                                 \
+  }

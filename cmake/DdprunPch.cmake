@@ -3,4 +3,7 @@
 function(ddprun_pch target)
   set_target_properties(${target} PROPERTIES DEFINE_SYMBOL "")  # another macro would invalidate the shared header
   target_precompile_headers(${target} REUSE_FROM ddprun_pch_host)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    target_compile_options(${target} PRIVATE -fpch-preprocess)  # ccache preprocesses, then sees which header was used
+  endif()
 endfunction()

@@ -1,0 +1,78 @@
+# Sourced by the scripts of this folder: messages, and commands that run behind one line of progress.
+# shellcheck shell=bash
+# Everything goes to stderr: stdout belongs to the program that is run in the end.
+
+say() { printf 'ddprun: %s\n' "$*" >&2; }
+
+# die STATUS MESSAGE...: 1 = something failed, 2 = the user has to do something first.
+die() {
+  local status=$1
+  shift
+  say "$@"
+  exit "$status"
+}
+
+# The lines of a log that tell why a command failed: those around errors, else its end.
+show_failure() {
+  local log=$1
+  { grep -nE -A3 '(^|[^a-z_])(error|ERROR|FAILED|CMake Error|fatal)(:| |\b)' -- "$log" || true; } | head -n 30 >&2
+  printf '  ... the last lines:\n' >&2
+  tail -n 8 -- "$log" | cut -c1-300 | sed 's/^/  /' >&2
+}
+
+# Shows the last line of a growing log: continuously on a terminal, twice a minute elsewhere. Runs until it is killed.
+show_progress() {
+  local log=$1 line
+  if [[ -t 2 ]]; then
+    while sleep 0.5; do
+      line=$(tail -n 1 -- "$log" | tr -d '\r' | cut -c1-"$((${COLUMNS:-80} - 12))")
+      printf '\r\033[Kddprun: %s' "$line" >&2
+    done
+  else
+    while sleep 30; do
+      say "  $(tail -n 1 -- "$log" | tr -d '\r' | cut -c1-110)"
+    done
+  fi
+}
+
+watched_pid='' progress_pid=''
+
+stop_watched() {
+  local status=$1
+  trap - INT TERM HUP
+  [[ -z $progress_pid ]] || kill "$progress_pid" 2>/dev/null || true
+  [[ -z $watched_pid ]] || { kill -TERM "$watched_pid" 2>/dev/null && wait "$watched_pid"; } || true
+  [[ ! -t 2 ]] || printf '\r\033[K' >&2
+  say "interrupted; call it again to go on where it stopped"
+  exit "$status"
+}
+
+# run_logged LOG COMMAND...: appends the command's output to LOG and shows its progress. Ctrl-C ends the command as well.
+run_logged() {
+  local log=$1 status=0
+  shift
+  trap 'stop_watched 130' INT
+  trap 'stop_watched 143' TERM HUP
+  "$@" >>"$log" 2>&1 </dev/null &
+  watched_pid=$!
+  show_progress "$log" &
+  progress_pid=$!
+  wait "$watched_pid" || status=$?
+  watched_pid=''
+  kill "$progress_pid"
+  wait "$progress_pid" 2>/dev/null || true
+  progress_pid=''
+  [[ ! -t 2 ]] || printf '\r\033[K' >&2
+  trap - INT TERM HUP
+  return "$status"
+}
+
+# take_lock FILE: waits until no other call in this clone holds it. It is released when the script ends; programs that it
+# execs must be started with 9>&-.
+take_lock() {
+  mkdir -p -- "$(dirname -- "$1")"
+  exec 9>"$1"
+  flock --nonblock 9 && return
+  say "another set-up or build is running in this clone: waiting for it"
+  flock 9
+}

@@ -17,6 +17,7 @@ namespace {
 
 std::string remedy(int error_number) {
   switch (error_number) {
+    case ENOENT: return "; is the run's folder still there, and on a file system that all nodes share?";
     case ENOSPC:
     case EDQUOT: return "; free some space, or put the run elsewhere with run.dir=...";
     case EACCES:
@@ -27,9 +28,14 @@ std::string remedy(int error_number) {
   }
 }
 
+std::string cause_of(int error_number) { return std::error_code(error_number, std::generic_category()).message(); }
+
 [[noreturn]] void fail_to(const std::string& deed, const std::filesystem::path& path, int error_number) {
-  const auto cause = std::error_code(error_number, std::generic_category()).message();
-  throw UserError(path.string() + ": cannot " + deed + ": " + cause + remedy(error_number));
+  throw UserError(path.string() + ": cannot " + deed + ": " + cause_of(error_number) + remedy(error_number));
+}
+
+[[noreturn]] void fail_to_read(const std::filesystem::path& path, int error_number) {
+  throw UserError(path.string() + ": cannot read: " + cause_of(error_number));
 }
 
 constexpr size_t kLargestWrite = size_t{1} << 30;  // Linux takes at most 2 GiB in one call
@@ -75,14 +81,14 @@ FileDigest DurableFile::finish() {
 uint64_t size_of_file(const std::filesystem::path& file) {
   std::error_code error;
   const auto size = std::filesystem::file_size(file, error);
-  if (error) fail_to("read", file, error.value());
+  if (error) fail_to_read(file, error.value());
   return size;
 }
 
 FileDigest digest_of(const std::filesystem::path& file) try {
   return {size_of_file(file), sha256_file(file)};
 } catch (const std::system_error& error) {
-  fail_to("read", file, error.code().value());
+  fail_to_read(file, error.code().value());
 }
 
 void make_folder(const std::filesystem::path& folder) {
@@ -93,7 +99,8 @@ void make_folder(const std::filesystem::path& folder) {
 }
 
 void sync_folder(const std::filesystem::path& folder) {
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const auto* name = folder.empty() ? "." : folder.c_str();
+  const int fd = ::open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) fail_to("open the folder", folder, errno);
   const int failed = ::fsync(fd) == 0 ? 0 : errno;
   ::close(fd);

@@ -70,7 +70,7 @@ class QuietFile {
 
 // What Python's pickle would look up and call. The tensors of our files need none of it.
 c10::StrongTypePtr no_classes(const c10::QualifiedName& name) {
-  throw std::runtime_error("it names the class " + name.qualifiedName());
+  throw std::runtime_error("it names the type " + name.qualifiedName());
 }
 
 c10::TypePtr no_types(const std::string& name) { throw std::runtime_error("it names the type " + name); }

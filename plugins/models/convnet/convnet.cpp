@@ -22,7 +22,7 @@ class ConvNet final : public ddprun::Model {
     if (shape.size() != 3 || shape[0] < 1 || shape[1] < 6 || shape[2] < 6) {
       throw ddprun::UserError(
           "convnet takes images [channels, height, width] of at least 6 x 6, but the dataset's samples are " +
-          c10::str(shape));
+          c10::str(at::IntArrayRef(shape)));
     }
     const auto pooled = ((shape[1] - 4) / 2) * ((shape[2] - 4) / 2);
     conv1_ = register_module("conv1", torch::nn::Conv2d(torch::nn::Conv2dOptions(shape[0], 32, 3)));

@@ -28,7 +28,7 @@ class ConvNetBn final : public ddprun::Model {
     if (shape.size() != 3 || shape[0] < 1 || shape[1] < 4 || shape[2] < 4) {
       throw ddprun::UserError(
           "convnet_bn takes images [channels, height, width] of at least 4 x 4, but the dataset's samples are " +
-          c10::str(shape));
+          c10::str(at::IntArrayRef(shape)));
     }
     layer1_ = register_module("layer1", block(shape[0], kChannels1));
     layer2_ = register_module("layer2", block(kChannels1, kChannels2));

@@ -22,9 +22,14 @@ std::string read_text(const fs::path& file) {
   return text.str();
 }
 
-Roll::Roll(const fs::path& fifo) : path_(fifo) {
-  if (::mkfifo(fifo.c_str(), 0600) != 0) throw std::runtime_error("mkfifo");
+namespace {
+std::string make_fifo(const fs::path& fifo) {
+  if (::mkfifo(fifo.c_str(), 0600) != 0) throw std::runtime_error("mkfifo " + fifo.string());
+  return fifo;
 }
+}  // namespace
+
+Roll::Roll(const fs::path& fifo) : path_(make_fifo(fifo)) {}
 
 std::map<int, pid_t> Roll::call(int workers) {
   fd_ = UniqueFd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));  // blocks until the first opens it too
@@ -49,6 +54,11 @@ void Roll::wait_until_all_are_dead() {
   while (::read(fd_.get(), &byte, 1) != 0) {
   }
 }
+
+Gate::Gate(const fs::path& fifo) : path_(make_fifo(fifo)) {}
+
+// For reading too, so that it does not wait for a reader; it stays open for those who come later.
+void Gate::open() { fd_ = UniqueFd(::open(path_.c_str(), O_RDWR | O_CLOEXEC)); }
 
 FakeLauncher::FakeLauncher() {
   std::string pattern = (fs::temp_directory_path() / "launcher_test-XXXXXX").string();
@@ -107,11 +117,5 @@ void FakeLauncher::wait_for_err(const std::string& text) const {
 }
 
 std::string FakeLauncher::log(int rank) const { return read_text(logs() / ("rank_" + std::to_string(rank) + ".log")); }
-
-std::string FakeLauncher::make_fifo(const std::string& name) const {
-  const fs::path fifo = folder_ / name;
-  if (::mkfifo(fifo.c_str(), 0600) != 0) throw std::runtime_error("mkfifo");
-  return fifo;
-}
 
 }  // namespace ddprun

@@ -41,6 +41,18 @@ class Roll {
   UniqueFd fd_;
 };
 
+// A FIFO that workers "await" until the test opens it.
+class Gate {
+ public:
+  explicit Gate(const std::filesystem::path& fifo);
+  const std::string& path() const { return path_; }
+  void open();
+
+ private:
+  std::string path_;
+  UniqueFd fd_;
+};
+
 // One launcher in a temporary folder of its own. A launcher that still runs is killed at the end.
 class FakeLauncher {
  public:
@@ -60,7 +72,6 @@ class FakeLauncher {
   const std::filesystem::path& folder() const { return folder_; }
   std::filesystem::path logs() const { return folder_ / "run" / "logs"; }
   std::string log(int rank) const;
-  std::string make_fifo(const std::string& name) const;
 
  private:
   std::filesystem::path folder_;

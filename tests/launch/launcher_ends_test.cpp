@@ -51,18 +51,33 @@ TEST(LauncherEnds, SegmentationFaultIs139) {
   EXPECT_THAT(end.err, HasSubstr("SIGSEGV (11)"));
 }
 
+// Rank 0 loses contact first; the others notice by the launcher's SIGTERM, so that the order is certain.
+LauncherEnd after_rank_0_lost_contact(int workers, const std::vector<std::string>& script) {
+  FakeLauncher launcher;
+  Roll roll(launcher.folder() / "roll");
+  Gate gate(launcher.folder() / "gate");
+  std::vector<std::string> whole = {"*:catch=15",
+                                    "*:hold=" + roll.path(),
+                                    "0:await=" + gate.path(),
+                                    "0:fail=communication|connection closed|training|7",
+                                    "0:exit=1",
+                                    "*:wait="};
+  whole.insert(whole.end(), script.begin(), script.end());
+  launcher.start({.workers = workers}, whole);
+  roll.call(workers);
+  gate.open();
+  return launcher.wait();
+}
+
 TEST(LauncherEnds, ReportNamesTheCauseThoughAnotherRankLostContactBefore) {
-  const auto end =
-      FakeLauncher().run({.workers = 3}, {"0:fail=communication|connection closed|training|7", "0:exit=1", "*:catch=15",
-                                          "*:wait=", "2:fail=internal|bad thing|training|8", "2:exit=1", "1:exit=75"});
+  const auto end = after_rank_0_lost_contact(3, {"2:fail=internal|bad thing|training|8", "2:exit=1", "1:exit=75"});
   EXPECT_EQ(end.exit_code, 1);
   EXPECT_THAT(end.err, HasSubstr("rank 2 failed first: bad thing\n  while: training, step 8\n"));
   EXPECT_THAT(end.err, HasSubstr("other ranks: 0 lost contact, 1 stopped\n"));
 }
 
 TEST(LauncherEnds, SignalDeathBeatsLostContact) {
-  const auto end = FakeLauncher().run(
-      {.workers = 2}, {"0:fail=communication|closed|training|7", "0:exit=1", "1:catch=15", "1:wait=", "1:signal=9"});
+  const auto end = after_rank_0_lost_contact(2, {"1:signal=9"});
   EXPECT_EQ(end.exit_code, 128 + SIGKILL);
   EXPECT_THAT(end.err, HasSubstr("rank 1 failed first: killed by SIGKILL"));
 }
@@ -75,9 +90,17 @@ TEST(LauncherEnds, LostContactAloneIsReportedAsItIs) {
 }
 
 TEST(LauncherEnds, FailureEndsWorkersThatIgnoreSigterm) {
-  const auto end = FakeLauncher().run({.workers = 3, .grace_seconds = 0.05}, {"*:ignore=15", "1:exit=1", "*:sleep="});
+  FakeLauncher launcher;
+  Roll roll(launcher.folder() / "roll");
+  Gate gate(launcher.folder() / "gate");
+  launcher.start({.workers = 3, .grace_seconds = 0.05},
+                 {"*:ignore=15", "*:hold=" + roll.path(), "1:await=" + gate.path(), "1:exit=1", "*:sleep="});
+  roll.call(3);
+  gate.open();
+  const auto end = launcher.wait();
   EXPECT_EQ(end.exit_code, 1);
   EXPECT_THAT(end.err, HasSubstr("other ranks: 0,2 ended by the launcher\n"));
+  roll.wait_until_all_are_dead();
 }
 
 TEST(LauncherEnds, EarlierAttemptsFailureIsNotThisOnes) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Signals and deaths: who gets them, and that nobody is left.
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -18,8 +17,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr auto kStopping = "stopping: saving a checkpoint";
-
-void open_gate(const std::string& fifo) { ::close(::open(fifo.c_str(), O_WRONLY)); }
 
 class SavedOnSignal : public ::testing::TestWithParam<int> {};
 
@@ -50,13 +47,14 @@ TEST(LauncherProcess, SecondInterruptEndsAtOnce) {
 TEST(LauncherProcess, SecondSigtermIsNoMoreThanTheFirst) {
   FakeLauncher launcher;
   Roll roll(launcher.folder() / "roll");
-  const auto gate = launcher.make_fifo("gate");
-  launcher.start({.workers = 2}, {"*:catch=15", "*:hold=" + roll.path(), "*:wait=", "*:await=" + gate, "*:exit=75"});
+  Gate gate(launcher.folder() / "gate");
+  launcher.start({.workers = 2},
+                 {"*:catch=15", "*:hold=" + roll.path(), "*:wait=", "*:await=" + gate.path(), "*:exit=75"});
   roll.call(2);
   launcher.send(SIGTERM);
   launcher.wait_for_err(kStopping);
   launcher.send(SIGTERM);
-  open_gate(gate);
+  gate.open();
   EXPECT_EQ(launcher.wait().exit_code, 75);
 }
 
@@ -74,14 +72,14 @@ TEST(LauncherProcess, WorkersThatCannotSaveAreKilledAfterTheGrace) {
 TEST(LauncherProcess, HangupThatIsIgnoredStaysIgnored) {
   FakeLauncher launcher;
   Roll roll(launcher.folder() / "roll");
-  const auto gate = launcher.make_fifo("gate");
+  Gate gate(launcher.folder() / "gate");
   const auto old = ::signal(SIGHUP, SIG_IGN);  // as nohup does
-  launcher.start({.workers = 1}, {"*:hold=" + roll.path(), "*:await=" + gate, "*:exit=0"});
+  launcher.start({.workers = 1}, {"*:hold=" + roll.path(), "*:await=" + gate.path(), "*:exit=0"});
   ::signal(SIGHUP, old);
   const auto pids = roll.call(1);
   launcher.send(SIGHUP);
   ::kill(pids.at(0), SIGHUP);
-  open_gate(gate);
+  gate.open();
   const auto end = launcher.wait();
   EXPECT_EQ(end.exit_code, 0);
   EXPECT_THAT(end.err, Not(HasSubstr(kStopping)));
@@ -119,14 +117,15 @@ TEST(LauncherProcess, NobodyIsLeftWheneverTheLauncherIsKilled) {
 TEST(LauncherProcess, TwoAtOnceDoNotMeet) {
   FakeLauncher one, other;
   Roll one_roll(one.folder() / "roll"), other_roll(other.folder() / "roll");
-  const auto gate = other.make_fifo("gate");
+  Gate gate(other.folder() / "gate");
   one.start({.workers = 2}, {"*:catch=15", "*:hold=" + one_roll.path(), "*:env=DDPRUN_STORE", "*:wait=", "*:exit=75"});
-  other.start({.workers = 2}, {"*:hold=" + other_roll.path(), "*:env=DDPRUN_STORE", "*:await=" + gate, "*:exit=0"});
+  other.start({.workers = 2},
+              {"*:hold=" + other_roll.path(), "*:env=DDPRUN_STORE", "*:await=" + gate.path(), "*:exit=0"});
   one_roll.call(2);
   other_roll.call(2);
   one.send(SIGTERM);
   EXPECT_EQ(one.wait().exit_code, 75);
-  open_gate(gate);
+  gate.open();
   EXPECT_EQ(other.wait().exit_code, 0);
   EXPECT_NE(one.log(0), other.log(0));
 }

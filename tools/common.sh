@@ -20,16 +20,22 @@ show_failure() {
   tail -n 8 -- "$log" | cut -c1-300 | sed 's/^/  /' >&2
 }
 
+# Sleeps without a process, which would outlive us and keep our stderr open: reads a pipe that nobody writes.
+pause() {
+  local nothing
+  read -r -t "$1" nothing <> <(:) || true
+}
+
 # Shows the last line of a growing log: continuously on a terminal, twice a minute elsewhere. Runs until it is killed.
 show_progress() {
   local log=$1 line
   if [[ -t 2 ]]; then
-    while sleep 0.5; do
+    while pause 0.5; do
       line=$(tail -n 1 -- "$log" | tr -d '\r' | cut -c1-"$((${COLUMNS:-80} - 12))")
       printf '\r\033[Kddprun: %s' "$line" >&2
     done
   else
-    while sleep 30; do
+    while pause 30; do
       say "  $(tail -n 1 -- "$log" | tr -d '\r' | cut -c1-110)"
     done
   fi
@@ -55,7 +61,7 @@ run_logged() {
   trap 'stop_watched 143' TERM HUP
   "$@" >>"$log" 2>&1 </dev/null &
   watched_pid=$!
-  show_progress "$log" &
+  show_progress "$log" 9>&- &
   progress_pid=$!
   wait "$watched_pid" || status=$?
   watched_pid=''

@@ -1,0 +1,149 @@
+#!/usr/bin/env bash
+# What tools/ddprun promises, in a scratch clone whose cmake, ninja and program are stubs: it builds when a source changed and
+# only then, and is the program in everything else.
+set -euo pipefail
+
+source_root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd)
+scratch=$(mktemp -d)
+trap 'rm -rf -- "$scratch"' EXIT
+clone="$scratch/a clone"
+calls=$scratch/calls
+export DDPRUN_SYSTEM_PACKAGES=skip calls
+
+fail() {
+  printf 'FAILED: %s\n' "$*"
+  exit 1
+}
+
+stub() {
+  mkdir -p -- "$(dirname -- "$1")"
+  printf '#!/usr/bin/env bash\n%s\n' "$2" >"$1"
+  chmod +x -- "$1"
+}
+
+# shellcheck disable=SC2016  # the stubs expand these
+make_clone() {
+  mkdir -p -- "$clone"/{cmake,sdk,runner/cli,plugins,configs}
+  touch -- "$clone"/{CMakeLists.txt,CMakePresets.json,configs/CMakeLists.txt,sdk/sdk.cpp,runner/cli/main.cpp,runner/cli/old.cpp}
+  cp -R -- "$source_root/tools" "$clone/tools"
+  stub "$clone/.venv/bin/python" 'echo 2.11.0'
+  stub "$clone/.venv/bin/cmake" 'echo cmake "$@" >>"$calls"; mkdir -p build/release
+    touch build/release/build.ninja; echo "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" >build/release/CMakeCache.txt'
+  stub "$clone/.venv/bin/ninja" 'echo ninja "$@" >>"$calls"; [[ ! -e $2/broken ]] || { echo "x.cpp:1: error: broken"; exit 1; }
+    [[ ! -e $2/slow ]] || exec sleep 60
+    mkdir -p "$2/bin"; cp "$2/../../program" "$2/bin/ddprun"'
+  stub "$clone/program" 'if [[ ${1:-} == sleep ]]; then exec sleep 60; fi
+    printf "[%s]\n" "$PWD" "$@"; exit "${EXIT:-0}"'
+}
+
+# Runs the wrapper and compares what it called: "cmake ninja", "ninja" or nothing.
+expect_calls() {
+  local expected=$1 got
+  : >"$calls"
+  "$clone/tools/ddprun" >"$scratch/out" 2>"$scratch/err" || fail "$2: $(cat "$scratch/err")"
+  got=$(awk '{print $1}' "$calls" | xargs)
+  [[ $got == "$expected" ]] || fail "$2: called '$got', expected '$expected'"
+  [[ $(<"$scratch/out") == "[$PWD]" ]] || fail "$2: stdout is not the program's own: $(<"$scratch/out")"
+}
+
+test_builds_when_needed() {
+  expect_calls "cmake ninja" "first call"
+  expect_calls "" "nothing changed"
+  [[ ! -s $scratch/err ]] || fail "it speaks where nothing is to be done: $(<"$scratch/err")"
+  touch -- "$clone/sdk/sdk.cpp"
+  expect_calls "ninja" "a source was touched"
+  expect_calls "" "nothing changed after that"
+  rm -- "$clone/runner/cli/old.cpp"
+  expect_calls "ninja" "a source was deleted"
+  touch -- "$clone/plugins/new.cpp"
+  expect_calls "ninja" "a source is new"
+  touch -- "$clone/CMakePresets.json"
+  expect_calls "cmake ninja" "the presets changed"
+  touch -- "$clone/configs/mine.yaml"
+  expect_calls "" "an experiment is no source"
+  rm -- "$clone/build/release/bin/ddprun"
+  expect_calls "ninja" "the program is gone"
+}
+
+test_is_the_program() {
+  local status=0 out
+  # shellcheck disable=SC2016  # nothing may expand these
+  out=$(cd /tmp && "$clone/tools/ddprun" 'two words' '' '*' '--a=$b "c"')
+  [[ $out == "[/tmp]
+[two words]
+[]
+[*]
+[--a=\$b \"c\"]" ]] || fail "arguments or the current folder are changed: $out"
+  EXIT=75 "$clone/tools/ddprun" >/dev/null || status=$?
+  ((status == 75)) || fail "exit code 75 became $status"
+  ln -s -- "$clone/tools/ddprun" "$scratch/link"
+  [[ $("$scratch/link") == "[$PWD]" ]] || fail "it does not work through a symbolic link"
+}
+
+test_signals_reach_the_program() {
+  local pid status=0
+  "$clone/tools/ddprun" sleep &
+  pid=$!
+  until [[ $(<"/proc/$pid/comm") == sleep ]]; do sleep 0.05; done  # the very process
+  kill -TERM "$pid"
+  wait "$pid" || status=$?
+  ((status == 143)) || fail "SIGTERM gave $status"
+}
+
+test_failed_build_runs_nothing() {
+  local status=0
+  touch -- "$clone/sdk/sdk.cpp" "$clone/build/release/broken"
+  "$clone/tools/ddprun" >"$scratch/out" 2>"$scratch/err" || status=$?
+  ((status == 1)) || fail "a failed build gave $status"
+  [[ ! -s $scratch/out ]] || fail "the old program ran: $(<"$scratch/out")"
+  grep -q 'x.cpp:1: error: broken' "$scratch/err" || fail "the compiler's error is not shown: $(<"$scratch/err")"
+  rm -- "$clone/build/release/broken"
+  expect_calls "ninja" "after the build was mended"
+}
+
+# The commands in a process group.
+commands_of_group() {
+  awk -v group="$1" '$5 == group && $3 != "Z" {print $2}' /proc/[0-9]*/stat 2>/dev/null || true
+}
+
+# Ctrl-C, as a terminal sends it: to the whole process group.
+test_interrupted_build_leaves_nothing() {
+  local pid status=0
+  touch -- "$clone/sdk/sdk.cpp" "$clone/build/release/slow"
+  set -m
+  "$clone/tools/ddprun" >"$scratch/out" 2>"$scratch/err" &
+  pid=$!
+  set +m
+  until [[ $(commands_of_group "$pid") == *sleep* ]]; do sleep 0.05; done
+  kill -INT -- "-$pid"
+  wait "$pid" || status=$?
+  ((status == 130)) || fail "Ctrl-C while building gave $status"
+  [[ -z $(commands_of_group "$pid") ]] || fail "Ctrl-C left processes: $(commands_of_group "$pid")"
+  rm -- "$clone/build/release/slow"
+  expect_calls "ninja" "after an interruption"
+}
+
+test_moved_clone_is_configured_anew() {
+  mv -- "$clone" "$scratch/moved"
+  clone=$scratch/moved
+  expect_calls "cmake ninja" "the clone was moved"
+  grep -q -- --fresh "$calls" || fail "the old cache was kept"
+}
+
+test_costs_little() {
+  local start=${EPOCHREALTIME/[.,]/} call
+  for call in {1..20}; do "$clone/tools/ddprun" "$call" >/dev/null; done
+  local each_ms=$(((${EPOCHREALTIME/[.,]/} - start) / 20000))
+  ((each_ms < 300)) || fail "a call takes $each_ms ms where nothing changed"
+  echo "a call takes $each_ms ms where nothing changed"
+}
+
+make_clone
+test_builds_when_needed
+test_is_the_program
+test_signals_reach_the_program
+test_failed_build_runs_nothing
+test_interrupted_build_leaves_nothing
+test_moved_clone_is_configured_anew
+test_costs_little
+echo "passed"

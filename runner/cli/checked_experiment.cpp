@@ -5,6 +5,8 @@
 
 #include <ddprun/error.h>
 
+#include <algorithm>
+
 namespace ddprun {
 namespace {
 
@@ -25,6 +27,24 @@ void check_objective(const Experiment& experiment, std::vector<std::string>& pro
   problems.insert(problems.end(), found.begin(), found.end());
 }
 
+std::vector<const PluginChoice*> choices(const Experiment& experiment) {
+  std::vector<const PluginChoice*> all{&experiment.model, &experiment.dataset, &experiment.optimizer};
+  for (const auto& logger : experiment.loggers) all.push_back(&logger);
+  return all;
+}
+
+std::vector<std::filesystem::path> files_of(const Experiment& experiment, const PluginHost& host) {
+  const auto plugins = host.list();
+  std::vector<std::filesystem::path> files;
+  for (const auto* choice : choices(experiment)) {
+    const auto kind = choice->path.starts_with("loggers") ? "logger" : choice->path;
+    const auto info = std::ranges::find_if(
+        plugins, [&](const PluginInfo& plugin) { return plugin.kind == kind && plugin.name == choice->plugin; });
+    files.push_back(info == plugins.end() ? std::filesystem::path(choice->plugin) : info->file);
+  }
+  return files;
+}
+
 }  // namespace
 
 CheckedExperiment check_experiment(const ComposeInput& input) {
@@ -41,6 +61,7 @@ CheckedExperiment check_experiment(const ComposeInput& input) {
   }
   check_objective(experiment, problems);
   if (!problems.empty()) throw_problems(problems);
+  checked.plugin_files = files_of(experiment, host);
   return checked;
 }
 

@@ -5,6 +5,7 @@
 #include "config/experiment.h"
 #include "plugin_host/plugin_host.h"
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,8 +14,8 @@ namespace ddprun {
 
 struct CheckedExperiment {
   Experiment experiment;
-  std::shared_ptr<Dataset> dataset;       // constructed, not yet prepared
-  std::vector<PluginInfo> plugins;        // those that the experiment names
+  std::shared_ptr<Dataset> dataset;                 // constructed, not yet prepared
+  std::vector<std::filesystem::path> plugin_files;  // of all plugins that the experiment names
 };
 
 // Composes, reads, and constructs every plugin. Throws UserError with all mistakes, those of the keys and those of the plugins'

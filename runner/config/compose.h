@@ -64,7 +64,7 @@ Value load_yaml(const std::filesystem::path& file);
 // same texts, types and order.
 std::string to_yaml(const Value& value, bool origins);
 
-// Throws UserError with these lines.
+// Throws UserError with these lines, the first hundred of them.
 [[noreturn]] void throw_problems(const std::vector<std::string>& problems);
 
 }  // namespace ddprun

@@ -57,10 +57,10 @@ std::vector<fs::path> places_of(const fs::path& given, const std::vector<fs::pat
     if (path.extension() != ".yaml" && path.extension() != ".yml") add_once(places, fs::path(path) += ".yaml");
   };
   add(given);
-  if (given.is_absolute()) return places;
+  if (given.is_absolute() || given.empty()) return places;
   for (const auto& folder : search_path) {
     add(folder / given);
-    add(folder / "experiments" / given);
+    if (*given.begin() != "experiments") add(folder / "experiments" / given);
   }
   return places;
 }

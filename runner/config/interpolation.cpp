@@ -16,6 +16,7 @@ namespace {
 
 // ${a} of ${b}${b} of ${c}${c} doubles at each step, and a chain of references is a recursion: both end here.
 constexpr size_t kMaxChain = 64;
+constexpr size_t kMaxSuggestions = 20;  // each compares with every key
 constexpr size_t kMaxCopiedBytes = size_t{1} << 20;
 
 std::string time_text(const std::string& format, std::time_t now) {
@@ -149,6 +150,7 @@ class Interpolator {
   }
 
   std::string unknown(const std::string& reference) const {
+    if (failed_.size() > kMaxSuggestions) return "${" + reference + "}: no such key";
     auto known = all_paths(root_);
     std::ranges::copy(schema_.paths(), std::back_inserter(known));
     const auto near = nearest_name(reference, known);

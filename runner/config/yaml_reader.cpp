@@ -115,8 +115,10 @@ Value load_yaml(const std::filesystem::path& file) {
 }
 
 void throw_problems(const std::vector<std::string>& problems) {
+  constexpr size_t kMostLines = 100;
   std::string text;
-  for (const auto& problem : problems) text += (text.empty() ? "" : "\n") + problem;
+  for (size_t i = 0; i < std::min(problems.size(), kMostLines); ++i) text += (i ? "\n" : "") + problems[i];
+  if (problems.size() > kMostLines) text += "\n... and " + std::to_string(problems.size() - kMostLines) + " more";
   throw UserError(text);
 }
 

@@ -99,15 +99,22 @@ TEST_F(Interpolation, EndsWhatGrowsWithoutBound) {
   std::string text = "model:\n  plugin: mlp\n  a0: xxxxxxxxxxxxxxxxxxxxxxxxx\n";
   for (int i = 1; i < 40; ++i) {
     const auto below = "${model.a" + std::to_string(i - 1) + "}";
-    text += "  a" + std::to_string(i) + ": " + below + below + "\n";
+    text += std::string("  a") + std::to_string(i) + ": " + below + below + "\n";
   }
   EXPECT_THAT(compose_error(text), HasSubstr("the references of this file expand to more than 1 MB"));
 }
 
 TEST_F(Interpolation, EndsLongChains) {
   std::string text = "model:\n  plugin: mlp\n";
-  for (int i = 0; i < 20'000; ++i) text += "  a" + std::to_string(i) + ": ${model.a" + std::to_string(i + 1) + "}\n";
+  for (int i = 0; i < 20'000; ++i)
+    text += std::string("  a") + std::to_string(i) + ": ${model.a" + std::to_string(i + 1) + "}\n";
   EXPECT_THAT(compose_error(text + "  a20000: 1\n"), HasSubstr("more than 64 references in a row"));
+}
+
+TEST_F(Interpolation, TakesNoLongerForManyMistakes) {
+  std::string text = "model:\n  plugin: mlp\n";
+  for (int i = 0; i < 20'000; ++i) text += std::string("  a") + std::to_string(i) + ": ${nothing.of.that.name}\n";
+  EXPECT_THAT(compose_error(text), HasSubstr("... and 19900 more"));
 }
 
 TEST_F(Interpolation, LeavesAFrozenConfigAlone) {

@@ -150,6 +150,12 @@ TEST_F(YamlReader, NamesAFileThatCannotBeRead) {
   EXPECT_EQ(error_of([] { load_yaml("."); }), ".: cannot be read");
 }
 
+TEST_F(YamlReader, EndsALongListOfMistakes) {
+  std::string text = "a: 1\n";
+  for (int i = 0; i < 103; ++i) text += "a: 1\n";
+  EXPECT_THAT(error(text), testing::EndsWith("a.yaml:101:1: a: written twice; first at a.yaml:1:1\n... and 3 more"));
+}
+
 TEST_F(YamlReader, TakesFiftyThousandKeysInAMoment) {
   std::string text;
   for (int i = 0; i < 49'000; ++i) text += std::string("k") + std::to_string(i) + ": 1\n";

@@ -107,8 +107,8 @@ TEST_F(DefaultsList, RefusesACycle) {
 
 TEST_F(DefaultsList, RefusesFilesThatMultiply) {
   for (int i = 0; i < 20; ++i) {
-    const auto next = "experiments/x" + std::to_string(i + 1);
-    write("experiments/x" + std::to_string(i) + ".yaml", "defaults: [" + next + ", " + next + "]\n");
+    const auto next = std::string("experiments/x") + std::to_string(i + 1);
+    write(std::string("experiments/x") + std::to_string(i) + ".yaml", "defaults: [" + next + ", " + next + "]\n");
   }
   write("experiments/x20.yaml", "seed: 1\n");
   EXPECT_THAT(compose_error("defaults: [experiments/x0]\n"), HasSubstr("defaults: more than 256 files"));

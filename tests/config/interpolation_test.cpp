@@ -98,7 +98,7 @@ TEST_F(Interpolation, ReportsACycleOnce) {
 TEST_F(Interpolation, EndsWhatGrowsWithoutBound) {
   std::string text = "model:\n  plugin: mlp\n  a0: xxxxxxxxxxxxxxxxxxxxxxxxx\n";
   for (int i = 1; i < 40; ++i) {
-    const auto below = "${model.a" + std::to_string(i - 1) + "}";
+    const auto below = std::string("${model.a") + std::to_string(i - 1) + "}";
     text += std::string("  a") + std::to_string(i) + ": " + below + below + "\n";
   }
   EXPECT_THAT(compose_error(text), HasSubstr("the references of this file expand to more than 1 MB"));

@@ -158,7 +158,7 @@ TEST_F(YamlReader, EndsALongListOfMistakes) {
 
 TEST_F(YamlReader, TakesFiftyThousandKeysInAMoment) {
   std::string text;
-  for (int i = 0; i < 49'000; ++i) text += std::string("k") + std::to_string(i) + ": 1\n";
+  for (int i = 0; i < 49'000; ++i) text.append("k").append(std::to_string(i)).append(": 1\n");
   EXPECT_EQ(load(text).entries().size(), 49'000U);
 }
 

@@ -1,32 +1,29 @@
 // SPDX-License-Identifier: MIT
 // A checkpoint on disk: <run>/checkpoints/step_00001200/{model.safetensors, training.pt, rank_0.pt ..., manifest.json}.
 //
-// It is written under a temporary name by all ranks together, each file fsync'd, then the manifest with size and SHA-256 of
-// each file, then renamed, then the parent folder fsync'd; only then are old ones pruned. A folder without the temporary name
-// is therefore whole; a flipped bit in it is found by the manifest.
+// It is written under a temporary name by all ranks together, each file fsync'd, then the manifest with size and
+// SHA-256 of each file, then renamed, then the parent folder fsync'd; only then are old ones pruned. A folder without
+// the temporary name is therefore whole; a flipped bit in it is found by the manifest.
 #pragma once
-
-#include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-namespace ddprun {
+#include "checkpoint/tensor_dict.h"
 
-// Tensors by name: weights and buffers, an optimizer's state, a generator's state.
-using TensorDict = std::map<std::string, at::Tensor>;
+namespace ddprun {
 
 // Everything the run needs to go on as if it had never stopped.
 struct Checkpoint {
   int64_t step = 0;
-  TensorDict model;               // parameters and buffers by their names in the state dict
-  TensorDict optimizer;           // OptimizerState
-  std::string progress;           // JSON: epoch, position, metrics so far, early stopping, best: the trainer's own
-  TensorDict rank;                // what only this rank knows: its generators' states
+  TensorDict model;      // parameters and buffers by their names in the state dict
+  TensorDict optimizer;  // OptimizerState
+  std::string progress;  // JSON: epoch, position, metrics so far, early stopping, best: the trainer's own
+  TensorDict rank;       // what only this rank knows: its generators' states
 };
 
 // What a manifest says, without reading the tensors.
@@ -42,26 +39,30 @@ struct CheckpointFlaw {
   std::string problem;
 };
 
-// Size and SHA-256 of every file against the manifest. Throws UserError naming the file and both values.
+// <run>/checkpoints
+std::filesystem::path checkpoints_folder(const std::filesystem::path& run_dir);
+
+// step_00001200, and back; nothing for any other name.
+std::string checkpoint_name(int64_t step);
+std::optional<int64_t> step_of_name(std::string_view name);
+
+// The steps of the folders with a checkpoint's name, whole or broken, in ascending order.
+std::vector<int64_t> checkpoint_steps(const std::filesystem::path& run_dir);
+
+// Size and SHA-256 of every file against the manifest. Throws UserError naming the file and both values. `path` may be
+// a link (checkpoints/best); CheckpointInfo::path is what it leads to.
 CheckpointInfo verify_checkpoint(const std::filesystem::path& path);
 
-// The newest checkpoint below <run>/checkpoints that verifies. Broken ones are passed over and told in `flaws`. Temporary
-// folders of a save that was cut off are ignored.
-std::optional<CheckpointInfo> newest_checkpoint(const std::filesystem::path& run_dir, std::vector<CheckpointFlaw>& flaws);
+// The newest checkpoint below <run>/checkpoints that verifies. Broken ones are passed over and told in `flaws`.
+// Temporary folders of a save that was cut off are ignored. Throws UserError where the folder is there and cannot be
+// read.
+std::optional<CheckpointInfo> newest_checkpoint(const std::filesystem::path& run_dir,
+                                                std::vector<CheckpointFlaw>& flaws);
+
+// The manifest alone, for a checkpoint that was verified before. Throws UserError where there is none.
+CheckpointInfo read_checkpoint_info(const std::filesystem::path& path);
 
 // Reads a verified checkpoint for one rank; `rank` beyond the world size it was saved at leaves Checkpoint::rank empty.
 Checkpoint read_checkpoint(const CheckpointInfo& info, int64_t rank);
-
-// safetensors: weights only, read by Hugging Face's library. Throws UserError for what is not a whole valid file, with its path.
-void write_safetensors(const std::filesystem::path& file, const TensorDict& tensors);
-TensorDict read_safetensors(const std::filesystem::path& file);
-
-// A dictionary of tensors, and of texts, that torch.load(weights_only=True) opens: {"optimizer": {...}, "progress": "..."}.
-struct TrainingFile {
-  std::map<std::string, TensorDict> tensors;
-  std::map<std::string, std::string> texts;
-};
-void write_training_file(const std::filesystem::path& file, const TrainingFile& content);
-TrainingFile read_training_file(const std::filesystem::path& file);
 
 }  // namespace ddprun

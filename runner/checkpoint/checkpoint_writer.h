@@ -2,13 +2,17 @@
 // Saves checkpoints of one run and keeps its folder tidy. Called by every rank from its training thread.
 #pragma once
 
-#include "checkpoint/checkpoint.h"
-
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
 
 namespace ddprun {
+
+struct Manifest;
 
 class CheckpointWriter {
  public:
@@ -20,19 +24,49 @@ class CheckpointWriter {
     std::function<std::string(const std::string& my_error)> agree;
   };
 
-  // Keeps the `keep` newest and always the best. `run_dir` exists.
-  CheckpointWriter(std::filesystem::path run_dir, int64_t keep, Ranks ranks);
+  // Keeps the `keep` newest (at least 1) and always the best. `run_dir` exists.
+  CheckpointWriter(const std::filesystem::path& run_dir, int64_t keep, Ranks ranks);
 
-  // Writes checkpoints/step_<step>, points `last` to it, and `best` too where `best` is set; then prunes. Returns its path.
-  // A checkpoint of the same step that is already there and whole is kept as it is. Throws std::runtime_error on every rank
-  // where it fails on any (a full disk, no permission), with the file and the cause; the temporary folder is then removed
-  // and the older checkpoints are untouched.
+  // Writes checkpoints/step_<step>, points checkpoints/last to it, and checkpoints/best too where `best` is set; then
+  // prunes. Returns its path. A checkpoint of the same step that is already there and whole is kept as it is (but may
+  // become the best); a broken one is replaced. Throws UserError on every rank where it fails on any (a full disk, no
+  // permission), with the rank, the file and the cause; the temporary folder is then removed and the older checkpoints
+  // are untouched. What agree() throws passes through; the temporary folder then stays until the next save.
   std::filesystem::path save(const Checkpoint& checkpoint, bool best);
 
+  // What the last save() could not tidy up: an old checkpoint that cannot be removed, a file system without links. The
+  // checkpoint itself is safe. Empty on ranks other than 0.
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+  // For tests: called at "begin", "rank_file", "model_file", "training_file" (each written), "before_manifest",
+  // "before_rename", "after_rename", "before_prune", "done"; the middle ones only on the rank that does the work.
+  void set_save_observer(std::function<void(std::string_view point)> observer) { observer_ = std::move(observer); }
+
  private:
-  std::filesystem::path run_dir_;
+  bool leads() const { return ranks_.rank == 0; }
+  void reached(std::string_view point) const;
+  void together(int64_t step, const std::function<void()>& part);
+
+  void begin(int64_t step);
+  void write_files(const Checkpoint& checkpoint, Manifest& manifest);
+  void publish(Manifest& manifest);
+  void put_in_place(const Manifest& manifest);
+
+  void tidy(int64_t step);
+  void prune(int64_t step, int64_t best_step);
+  void remove_leftovers();
+  void warn_on_failure(const std::function<void()>& part);
+  int64_t best_step_up_to(int64_t step) const;
+
+  std::filesystem::path path_of(int64_t step) const;
+  std::filesystem::path temporary_of(int64_t step) const;
+
+  std::filesystem::path folder_;  // <run>/checkpoints
   int64_t keep_;
   Ranks ranks_;
+  std::function<void(std::string_view)> observer_;
+  std::vector<std::string> warnings_;
+  int64_t saved_step_ = -1;  // by this object; equal on all ranks
 };
 
 }  // namespace ddprun

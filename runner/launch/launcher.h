@@ -2,33 +2,44 @@
 // Starts the workers of one node, watches them, and reports how they ended. Free of LibTorch.
 #pragma once
 
-#include "launch/worker_process.h"
-
 #include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "launch/worker_process.h"
+
 namespace ddprun {
 
 struct LaunchPlan {
-  std::vector<std::string> command;  // the program and arguments of a worker: exec'd, never forked into
+  std::vector<std::string> command;  // a worker's program (a path, not searched on PATH) and arguments: exec'd
   std::vector<std::pair<std::string, std::string>> environment;  // on top of the launcher's own
-  std::filesystem::path run_dir;     // logs go to <run_dir>/logs/rank_<N>.log
+  std::filesystem::path run_dir;                                 // logs go to <run_dir>/logs/rank_<N>.log
   int workers = 1;
   int attempt = 0;
   double started_at = 0;
-  double grace_seconds = 30;  // after SIGTERM, before SIGKILL
+  double grace_seconds = 30;         // from SIGTERM to SIGKILL where the user stops the run
+  double failure_grace_seconds = 3;  // the same where a worker failed: the others cannot finish a collective without it
 };
 
 struct LaunchResult {
   int exit_code = kExitFailed;
-  std::string report;  // why it failed: the first failing rank, its signal or error, its last log lines; empty otherwise
+  std::string
+      report;  // why it failed: the first failing rank, its signal or error, its last log lines; empty otherwise
+  bool stop_requested = false;  // a signal came: do not restart, whatever the exit code
 };
 
-// Runs the workers to their end. While it runs, SIGINT, SIGTERM and SIGUSR1 ask them to save and stop (SIGTERM to each); a
-// second SIGINT ends them at once. A worker that fails ends the others. None outlives this call, nor the launcher itself:
-// the kernel kills them where the launcher is killed. Only the processes started here are ever signalled.
+// Runs the workers to their end. While it runs, SIGINT, SIGTERM and SIGUSR1 ask them to save and stop (SIGTERM to
+// each), SIGHUP too unless it is ignored (nohup); a SIGINT after that ends them at once. A worker that fails ends the
+// others. None outlives this call, nor the launcher itself: the kernel kills them where the calling thread dies. Only
+// the processes started here are ever signalled. Call it from the program's only thread.
+//
+// Rank 0 writes to the caller's standard output. All else that workers print goes to their log files, and of that
+// standard error to the caller's: rank 0's as it comes, the others' folded (line_folder.h).
+//
+// exit_code: 0 all done; 75 all saved, to be run again; 2 the experiment or the data are wrong; 128+signal killed by
+// it, also where the user's signal ended workers that had not saved; 130 ended at once; else 1. A program that cannot
+// be started is a failure with a report. Throws UserError where no log or temporary folder can be made.
 LaunchResult launch_workers(const LaunchPlan& plan);
 
 }  // namespace ddprun

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The contract between the launcher and the workers that it starts: environment variables in, exit codes and a failure file
-// out. The names that exist elsewhere are torchrun's.
+// The contract between the launcher and the workers that it starts: environment variables in, exit codes and a failure
+// file out. The names that exist elsewhere are torchrun's.
 #pragma once
 
 #include <filesystem>
@@ -24,17 +24,17 @@ struct WorkerPlace {
   int world_size = 1;
   int local_rank = 0;
   int local_world_size = 1;
-  int attempt = 0;                   // DDPRUN_ATTEMPT
-  std::filesystem::path run_dir;     // DDPRUN_RUN_DIR
-  std::filesystem::path store;       // DDPRUN_STORE: the file of the rendezvous
-  double started_at = 0;             // DDPRUN_STARTED_AT: seconds since 1970 when the command began
+  int attempt = 0;                // DDPRUN_ATTEMPT
+  std::filesystem::path run_dir;  // DDPRUN_RUN_DIR
+  std::filesystem::path store;    // DDPRUN_STORE: the file of the rendezvous
+  double started_at = 0;          // DDPRUN_STARTED_AT: seconds since 1970 when the command began
 };
 
 // Throws UserError naming the variable that is missing or malformed.
 WorkerPlace read_worker_place();
 
-// Why a worker failed, for the launcher's report. `kind` is "user" (a mistake in the experiment or the data), "internal", or
-// "communication" (a collective failed: most often because another rank had failed before).
+// Why a worker failed, for the launcher's report. `kind` is "user" (a mistake in the experiment or the data),
+// "internal", or "communication" (a collective failed: most often because another rank had failed before).
 struct WorkerFailure {
   int rank = 0;
   double time = 0;  // seconds since 1970
@@ -46,6 +46,9 @@ struct WorkerFailure {
 
 // <run_dir>/logs/failure_rank_<N>.json, written whole or not at all. Writing never throws.
 void write_failure(const std::filesystem::path& run_dir, const WorkerFailure& failure) noexcept;
+// Nothing where there is no such file or it is not one of ours.
 std::optional<WorkerFailure> read_failure(const std::filesystem::path& run_dir, int rank);
+// Before an attempt starts: an earlier attempt's failure is not this one's.
+void remove_failure(const std::filesystem::path& run_dir, int rank) noexcept;
 
 }  // namespace ddprun

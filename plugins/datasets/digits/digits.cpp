@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+// Handwriting-like digits drawn by the program itself: a data set for a machine without files and without a network.
+//
+// Picture n of a split depends on (seed, split, n) alone, and on no thread or rank; its class is n % 10.
+#include <ddprun/dataset.h>
+#include <ddprun/image_store.h>
+
+#include <algorithm>
+#include <array>
+#include <thread>
+
+#include "glyphs.h"
+#include "painter.h"
+
+namespace {
+
+using ddprun::Split;
+
+constexpr uint64_t kStream =
+    0x6469676974730000;                       // "digits": told apart from other uses of the seed; the split is added
+constexpr int64_t kMostPictures = 4'000'000;  // 3 GB
+
+class Digits final : public ddprun::Dataset {
+ public:
+  explicit Digits(ddprun::Options& options) {
+    sizes_[0] = options.get<int64_t>("train_size", 10'000, "training images", {.min = 1, .max = kMostPictures});
+    sizes_[1] = options.get<int64_t>("val_size", 1'000, "validation images", {.min = 0, .max = kMostPictures});
+    sizes_[2] = options.get<int64_t>("test_size", 2'000, "test images", {.min = 0, .max = kMostPictures});
+    seed_ = options.get<int64_t>("seed", 1, "another seed gives other images", {.min = 0});
+    hand_.warp =
+        options.get<double>("warp", hand_.warp, "how far the writing strays; 0: not at all", {.min = 0, .max = 2});
+    hand_.noise =
+        options.get<double>("noise", hand_.noise, "grain of the paper, share of full ink", {.min = 0, .max = 1});
+  }
+
+  void start() override {
+    for (const auto split : {Split::kTrain, Split::kVal, Split::kTest}) stores_[slot(split)] = draw(split);
+  }
+
+  ddprun::DataSpec spec() const override {
+    return {.sample_shape = {1, ddprun::digits::kSide, ddprun::digits::kSide},
+            .classes = ddprun::digits::kClasses,
+            .class_names = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}};
+  }
+
+  int64_t size(Split split) const override { return stores_[slot(split)].size(); }
+
+  ddprun::Batch get(Split split, std::span<const int64_t> indices) const override {
+    return stores_[slot(split)].gather(indices);
+  }
+
+ private:
+  static size_t slot(Split split) { return static_cast<size_t>(split); }
+
+  ddprun::ImageStore draw(Split split) const {
+    const int64_t count = sizes_[slot(split)];
+    const std::shared_ptr<uint8_t[]> pixels(new uint8_t[static_cast<size_t>(count * ddprun::digits::kPixels)]);
+    draw_in_parallel(split, count, pixels.get());
+    std::vector<int64_t> labels(static_cast<size_t>(count));
+    for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int64_t>(i) % ddprun::digits::kClasses;
+    return {{.shape = spec().sample_shape, .mean = {0.122}, .std = {0.252}}, {pixels, pixels.get()}, std::move(labels)};
+  }
+
+  void draw_in_parallel(Split split, int64_t count, uint8_t* pixels) const {
+    constexpr int64_t kLeastPerThread = 500;
+    const int64_t cores = std::clamp<int64_t>(std::thread::hardware_concurrency(), 1, 16);
+    const int64_t threads = std::clamp<int64_t>(count / kLeastPerThread, 1, cores);
+    std::vector<std::jthread> others;
+    for (int64_t t = 1; t < threads; ++t) {
+      others.emplace_back([=, this] { draw_range(split, count * t / threads, count * (t + 1) / threads, pixels); });
+    }
+    draw_range(split, 0, count / threads, pixels);
+  }
+
+  void draw_range(Split split, int64_t begin, int64_t end, uint8_t* pixels) const {
+    for (int64_t i = begin; i < end; ++i) {
+      ddprun::RandomStream random(static_cast<uint64_t>(seed_), kStream + slot(split), static_cast<uint32_t>(i));
+      const std::span<uint8_t, ddprun::digits::kPixels> picture(pixels + i * ddprun::digits::kPixels,
+                                                                ddprun::digits::kPixels);
+      ddprun::digits::paint_digit(static_cast<int>(i % ddprun::digits::kClasses), hand_, random, picture);
+    }
+  }
+
+  std::array<int64_t, 3> sizes_{};
+  int64_t seed_ = 1;
+  ddprun::digits::Hand hand_;
+  std::array<ddprun::ImageStore, 3> stores_;
+};
+
+}  // namespace
+
+DDPRUN_DATASET(Digits, "digits", "handwriting-like 28x28 digits, drawn by the program: no files needed")

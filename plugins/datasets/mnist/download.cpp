@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+#include "download.h"
+
+#include <ddprun/error.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <thread>
+
+#include "gzip_file.h"
+#include "sha256.h"
+#include "transfer.h"
+
+namespace ddprun::idx {
+namespace {
+
+using Path = std::filesystem::path;
+using Kind = TransferResult::Kind;
+
+constexpr size_t kChunk = 1 << 16;
+
+std::string sha256_of_file(const Path& path) {
+  Sha256 sum;
+  std::ifstream file(path, std::ios::binary);
+  std::vector<uint8_t> chunk(kChunk);
+  do {
+    file.read(reinterpret_cast<char*>(chunk.data()), kChunk);
+    sum.update({chunk.data(), static_cast<size_t>(file.gcount())});
+  } while (file);
+  if (!file.eof()) throw UserError(path.string() + ": cannot be read");
+  return sum.hex();
+}
+
+std::string sha256_of_content(const Path& path, int64_t most_bytes) try {
+  if (!is_gzip(path)) return "";
+  GzipFile file(path);
+  Sha256 sum;
+  std::vector<uint8_t> chunk(kChunk);
+  for (int64_t done = 0; done <= most_bytes;) {
+    const auto got = file.read(chunk);
+    if (got == 0) return sum.hex();
+    sum.update({chunk.data(), got});
+    done += static_cast<int64_t>(got);
+  }
+  return "";
+} catch (const UserError&) {  // damaged: then it is not the content we look for
+  return "";
+}
+
+// What is wrong with the bytes; empty where nothing is.
+std::string checksum_problem(const RemoteFile& file, const Path& part, const DownloadLimits& limits) {
+  const auto found = sha256_of_file(part);
+  if (found == file.sha256) return "";
+  if (!file.content_sha256.empty() && sha256_of_content(part, limits.most_bytes) == file.content_sha256) return "";
+  return "wrong checksum: sha256 " + found + " (" + std::to_string(std::filesystem::file_size(part)) +
+         " bytes), expected " + file.sha256;
+}
+
+void sync(const Path& path, int flags) {
+  const int file = open(path.c_str(), flags | O_CLOEXEC);
+  const bool done = file >= 0 && fsync(file) == 0;
+  const int error = errno;
+  if (file >= 0) close(file);
+  if (!done) throw UserError(path.string() + ": cannot be written: " + std::strerror(error));
+}
+
+void move_into_place(const Path& part, const Path& whole) {
+  sync(part, O_RDONLY);
+  std::filesystem::rename(part, whole);
+  sync(whole.parent_path(), O_RDONLY | O_DIRECTORY);
+}
+
+// Leaves the whole, checked file in `part`, or returns why not.
+std::string try_address(const RemoteFile& file, const std::string& url, const Path& part, const Progress& progress,
+                        const DownloadLimits& limits) {
+  std::string problem;
+  for (int attempt = 0; attempt < limits.attempts; ++attempt) {
+    if (attempt > 0) std::this_thread::sleep_for(std::chrono::milliseconds(limits.pause_milliseconds));
+    const bool resumed = std::filesystem::exists(part) && std::filesystem::file_size(part) > 0;
+    const auto result = transfer(url, part, limits, [&](int64_t done, int64_t total) {
+      progress("downloading " + file.name, done, total > 0 ? total : file.bytes);
+    });
+    problem = result.problem;
+    if (result.kind == Kind::kFailed) return problem;
+    if (result.kind == Kind::kCutOff) continue;
+    if (result.kind == Kind::kComplete) problem = checksum_problem(file, part, limits);
+    if (problem.empty()) return "";
+    std::filesystem::remove(part);
+    if (!resumed) return problem;  // else the bytes of before may have been the wrong ones: once more, from the start
+  }
+  return problem;
+}
+
+}  // namespace
+
+std::string address(const std::string& mirror, const std::string& name) {
+  return mirror + (mirror.ends_with('/') ? "" : "/") + name;
+}
+
+std::vector<std::string> download(const RemoteFile& file, const std::vector<std::string>& mirrors, const Path& folder,
+                                  const Progress& progress, const DownloadLimits& limits) {
+  const Path part = folder / (file.name + ".part");
+  std::vector<std::string> problems;
+  for (const auto& mirror : mirrors) {
+    const auto url = address(mirror, file.name);
+    const auto problem = try_address(file, url, part, progress, limits);
+    if (problem.empty()) {
+      move_into_place(part, folder / file.name);
+      return {};
+    }
+    problems.push_back(url + ": " + problem);
+    progress(problems.back(), 0, 0);
+  }
+  return problems;
+}
+
+}  // namespace ddprun::idx

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+// Fetches one file over HTTP from the first of several addresses that has it whole and unaltered.
+#pragma once
+
+#include <ddprun/dataset.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace ddprun::idx {
+
+struct RemoteFile {
+  std::string name;    // under each mirror's address, and in the folder
+  int64_t bytes = 0;   // expected; for the progress
+  std::string sha256;  // of the file
+  std::string
+      content_sha256;  // of what gzip unpacks from it: another packing of the same content is taken too; may be empty
+};
+
+struct DownloadLimits {
+  int64_t connect_seconds = 10;
+  int64_t stall_seconds = 30;        // without a byte
+  int attempts = 4;                  // at one address, as long as each brings some bytes
+  int64_t most_bytes = 1LL << 30;    // a server that sends more is cut off
+  int64_t pause_milliseconds = 500;  // before an attempt goes on where the last was cut off
+};
+
+// Puts the file into `folder` under its name, whole or not at all; meanwhile it is <name>.part, which a later call goes
+// on with. Returns what went wrong at each address, one line each; nothing where the file is there. Throws UserError
+// where the folder cannot be written, and what `progress` throws.
+std::vector<std::string> download(const RemoteFile& file, const std::vector<std::string>& mirrors,
+                                  const std::filesystem::path& folder, const Progress& progress,
+                                  const DownloadLimits& limits = {});
+
+// The address of a file below a mirror's, which may end with a slash or not.
+std::string address(const std::string& mirror, const std::string& name);
+
+}  // namespace ddprun::idx

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+#include "idx_dataset.h"
+
+#include <ddprun/error.h>
+
+#include "idx_file.h"
+
+namespace ddprun::idx {
+namespace {
+
+DataFolder make_folder(const FileTable& table, Options& options) {
+  const auto root = options.get<std::string>(
+      "root", "", "folder of the four files; else $DDPRUN_DATA/" + table.name + ", then ~/.cache/ddprun/" + table.name);
+  const auto mirrors =
+      options.get<std::vector<std::string>>("mirrors", table.mirrors, "addresses to download from, in turn");
+  const auto download = options.get<bool>("download", true, "download the files where they are missing");
+  return {table, root, mirrors, download};
+}
+
+std::vector<int64_t> checked_labels(const IdxFile& file, int64_t classes) {
+  std::vector<int64_t> labels(file.bytes.get(), file.bytes.get() + file.count());
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] < classes) continue;
+    throw UserError(file.path.string() + ": label " + std::to_string(labels[i]) + " of image " + std::to_string(i) +
+                    ", expected 0 to " + std::to_string(classes - 1) + "; replace the file");
+  }
+  return labels;
+}
+
+std::string size_text(const std::vector<int64_t>& shape) {
+  return std::to_string(shape[1]) + " x " + std::to_string(shape[2]);
+}
+
+}  // namespace
+
+IdxDataset::IdxDataset(const FileTable& table, Options& options) : table_(table), folder_(make_folder(table, options)) {
+  validation_ =
+      options.get<int64_t>("validation", 5000, "training images held out as split val, from the end", {.min = 0});
+  limit_train_ = options.get<int64_t>("limit_train", 0, "train on the first images only; 0: on all", {.min = 0});
+  mean_ = options.get<double>("mean", table.mean, "subtracted from the pixels, 0 .. 1");
+  std_ = options.get<double>("std", table.std, "what the pixels are divided by then", {.min = 1e-6});
+}
+
+void IdxDataset::prepare(const Progress& progress) { folder_.fetch(progress); }
+
+void IdxDataset::start() {
+  const auto paths = folder_.require();
+  const auto training = load(paths[0], paths[1]);
+  auto test = load(paths[2], paths[3]);
+  if (training.shape() != test.shape()) {
+    throw UserError(paths[2].string() + ": images of " + size_text(test.shape()) + ", but those of " +
+                    paths[0].string() + " are " + size_text(training.shape()));
+  }
+  const int64_t rest = training.size() - validation_;
+  if (rest < 1 || limit_train_ > rest) {
+    throw UserError(paths[0].string() + ": holds " + std::to_string(training.size()) +
+                    " images: too few for validation: " + std::to_string(validation_) +
+                    " and limit_train: " + std::to_string(limit_train_));
+  }
+  stores_ = {training.slice(0, limit_train_ ? limit_train_ : rest), training.slice(rest, validation_), std::move(test)};
+}
+
+ImageStore IdxDataset::load(const std::filesystem::path& image_path, const std::filesystem::path& label_path) const {
+  const auto images = read_idx(image_path, IdxKind::kImages);
+  const auto labels = read_idx(label_path, IdxKind::kLabels);
+  if (images.count() != labels.count()) {
+    throw UserError(image_path.string() + " holds " + std::to_string(images.count()) + " images, but " +
+                    label_path.string() + " " + std::to_string(labels.count()) +
+                    " labels; take both from the same data set");
+  }
+  const ImageFormat format{.shape = {1, images.shape[1], images.shape[2]}, .mean = {mean_}, .std = {std_}};
+  return {format, images.bytes, checked_labels(labels, static_cast<int64_t>(table_.class_names.size()))};
+}
+
+DataSpec IdxDataset::spec() const {
+  return {.sample_shape = store(Split::kTrain).shape(),
+          .classes = static_cast<int64_t>(table_.class_names.size()),
+          .class_names = table_.class_names};
+}
+
+}  // namespace ddprun::idx

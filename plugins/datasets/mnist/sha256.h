@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// SHA-256 of bytes that come in pieces.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+struct evp_md_ctx_st;
+
+namespace ddprun::idx {
+
+class Sha256 {
+ public:
+  Sha256();
+  void update(std::span<const uint8_t> bytes);
+  std::string hex();  // ends it: 64 lower-case digits
+
+ private:
+  std::shared_ptr<evp_md_ctx_st> context_;
+};
+
+}  // namespace ddprun::idx

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+#include "terminal_text.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace ddprun::console {
+namespace {
+
+template <class... Values>
+std::string format(const char* pattern, Values... values) {
+  char text[64];
+  std::snprintf(text, sizeof text, pattern, values...);
+  return text;
+}
+
+}  // namespace
+
+std::string grouped(int64_t number) {
+  auto text = std::to_string(number);
+  for (auto at = static_cast<int64_t>(text.size()) - 3; at > (number < 0 ? 1 : 0); at -= 3) text.insert(at, ",");
+  return text;
+}
+
+std::string duration(double seconds) {
+  const auto whole = static_cast<long>(std::lround(seconds));
+  if (seconds < 60) return format("%.1f s", seconds);
+  if (whole < 3600) return format("%ld min %02ld s", whole / 60, whole % 60);
+  return format("%ld h %02ld min", whole / 3600, whole / 60 % 60);
+}
+
+std::string clock(double seconds) {
+  const auto whole = static_cast<long>(std::lround(std::max(seconds, 0.0)));
+  if (whole < 3600) return format("%ld:%02ld", whole / 60, whole % 60);
+  return format("%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
+std::string metric(const std::string& name, double value) {
+  if (name.ends_with("accuracy")) return name + format(" %.2f %%", value * 100);
+  return name + format(" %.4g", value);
+}
+
+int terminal_width() {
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  return 80;
+}
+
+bool is_live_terminal() {
+  const char* term = std::getenv("TERM");
+  return isatty(STDOUT_FILENO) && term && std::strcmp(term, "dumb") != 0;
+}
+
+}  // namespace ddprun::console

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// Numbers and times as people read them, and what the terminal can show.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace ddprun::console {
+
+std::string grouped(int64_t number);      // "1,199,882"
+std::string duration(double seconds);     // "8.3 s", "1 min 23 s", "2 h 05 min"
+std::string clock(double seconds);        // "0:08", "1:02:03"
+std::string metric(const std::string& name, double value);  // "loss 0.0512", "accuracy 98.43 %"
+
+int terminal_width();     // columns of standard output; 80 where it does not tell
+bool is_live_terminal();  // standard output is a terminal that can redraw a line (and TERM is not "dumb")
+
+}  // namespace ddprun::console

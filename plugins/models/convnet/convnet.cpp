@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+// The network of the classic MNIST example: two convolutions, one pooling, two linear layers, dropout before each of
+// these. Modules are named as there, so that its weights fit.
+#include <ATen/ops/max_pool2d.h>
+#include <ddprun/error.h>
+#include <ddprun/model.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+
+namespace {
+
+class ConvNet final : public ddprun::Model {
+ public:
+  explicit ConvNet(ddprun::Options& options)
+      : dropout_(options.get<double>("dropout", 0.5,
+                                     "chance of a unit to be dropped before the last layer; half of it after pooling",
+                                     {.min = 0, .max = 1})) {}
+
+  void prepare(const ddprun::DataSpec& data) override {
+    if (data.classes < 1) throw ddprun::UserError("convnet is a classifier, but the dataset has no classes");
+    const auto& shape = data.sample_shape;
+    if (shape.size() != 3 || shape[0] < 1 || shape[1] < 6 || shape[2] < 6) {
+      throw ddprun::UserError(
+          "convnet takes images [channels, height, width] of at least 6 x 6, but the dataset's samples are " +
+          c10::str(at::IntArrayRef(shape)));
+    }
+    const auto pooled = ((shape[1] - 4) / 2) * ((shape[2] - 4) / 2);
+    conv1_ = register_module("conv1", torch::nn::Conv2d(torch::nn::Conv2dOptions(shape[0], 32, 3)));
+    conv2_ = register_module("conv2", torch::nn::Conv2d(torch::nn::Conv2dOptions(32, 64, 3)));
+    fc1_ = register_module("fc1", torch::nn::Linear(64 * pooled, 128));
+    fc2_ = register_module("fc2", torch::nn::Linear(128, data.classes));
+  }
+
+  at::Tensor forward(const at::Tensor& input) override {
+    auto x = conv1_(input).relu_();
+    x = at::max_pool2d(conv2_(x), 2)
+            .relu_();  // the same as pooling after the ReLU, gradients too, on a quarter of the numbers
+    x = at::dropout(x, dropout_ / 2, is_training());
+    x = fc1_(x.flatten(1)).relu_();
+    return fc2_(at::dropout(x, dropout_, is_training()));  // [B, classes]
+  }
+
+ private:
+  const double dropout_;
+  torch::nn::Conv2d conv1_{nullptr}, conv2_{nullptr};
+  torch::nn::Linear fc1_{nullptr}, fc2_{nullptr};
+};
+
+}  // namespace
+
+DDPRUN_MODEL(ConvNet, "convnet", "the classic MNIST network: two convolutions, dropout, two linear layers")

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// Adam (Kingma, Ba: "Adam: a method for stochastic optimization", 2014).
+#include <ATen/ops/_fused_adam.h>
+
+#include "adam_family.h"
+
+namespace {
+
+class Adam final : public ddprun::AdamFamily {
+ public:
+  explicit Adam(ddprun::Options& options) : AdamFamily(options, 0, "L2 penalty, added to the gradient") {}
+
+ private:
+  void update(const ddprun::FusedCall& call, const Moments& m, const Settings& s) override {
+    at::_fused_adam_(call.parameters, call.gradients, m.mean, m.square, m.max_square, m.steps, call.lr, s.beta1,
+                     s.beta2, s.weight_decay, s.eps, s.amsgrad, /*maximize=*/false);
+  }
+};
+
+}  // namespace
+
+DDPRUN_OPTIMIZER(Adam, "adam", "steps scaled by running means of the gradient and its square")

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// Adam with decoupled weight decay (Loshchilov, Hutter: "Decoupled weight decay regularization", 2017).
+#include <ATen/ops/_fused_adamw.h>
+
+#include "adam_family.h"
+
+namespace {
+
+class AdamW final : public ddprun::AdamFamily {
+ public:
+  explicit AdamW(ddprun::Options& options)
+      : AdamFamily(options, 0.01, "share of each weight that a step of learning rate 1 takes away") {}
+
+ private:
+  void update(const ddprun::FusedCall& call, const Moments& m, const Settings& s) override {
+    at::_fused_adamw_(call.parameters, call.gradients, m.mean, m.square, m.max_square, m.steps, call.lr, s.beta1,
+                      s.beta2, s.weight_decay, s.eps, s.amsgrad, /*maximize=*/false);
+  }
+};
+
+}  // namespace
+
+DDPRUN_OPTIMIZER(AdamW, "adamw", "Adam with weight decay apart from the gradient")

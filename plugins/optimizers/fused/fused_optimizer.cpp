@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+#include "fused_optimizer.h"
+
+#include <ATen/ATen.h>
+#include <ddprun/error.h>
+
+#include <algorithm>
+#include <set>
+
+namespace ddprun {
+namespace {
+
+std::string describe(const at::Tensor& tensor) {
+  return tensor.defined() ? std::string(c10::toString(tensor.scalar_type())) + " " + c10::str(tensor.sizes())
+                          : "missing";
+}
+
+}  // namespace
+
+void FusedOptimizer::start(std::vector<NamedParameter> parameters) {
+  memory_.assign(parameters.size(), {});
+  Optimizer::start(std::move(parameters));
+}
+
+void FusedOptimizer::step() {
+  const at::NoGradGuard no_grad;
+  auto memory = memory_.begin();
+  for (const auto& group : groups()) {
+    std::vector<FusedCall> calls;
+    for (const auto& parameter : group.parameters) add(calls, parameter.value, *memory++);
+    for (auto& call : calls) {
+      call.lr = group.lr;
+      update(call);
+    }
+  }
+}
+
+void FusedOptimizer::add(std::vector<FusedCall>& calls, const at::Tensor& parameter, Memory& memory) const {
+  const auto& gradient = parameter.grad();
+  if (!gradient.defined()) return;
+  const bool first = memory.empty();
+  if (first)
+    std::ranges::transform(kinds_, std::back_inserter(memory), [&](auto& kind) { return blank(kind, parameter); });
+  auto call = std::ranges::find_if(calls, [&](const FusedCall& c) {
+    const auto& other = c.parameters.front();
+    return c.first_step == first && other.device() == parameter.device() &&
+           other.scalar_type() == parameter.scalar_type();
+  });
+  if (call == calls.end()) {
+    call = calls.insert(calls.end(), FusedCall{.first_step = first});
+    call->memory.resize(kinds_.size());
+  }
+  call->parameters.push_back(parameter);
+  call->gradients.push_back(gradient);
+  for (size_t kind = 0; kind < kinds_.size(); ++kind) call->memory[kind].push_back(memory[kind]);
+}
+
+OptimizerState FusedOptimizer::state() const {
+  OptimizerState state;
+  auto memory = memory_.begin();
+  for (const auto& group : groups()) {
+    for (const auto& parameter : group.parameters) {
+      for (size_t kind = 0; kind < memory->size(); ++kind) {
+        state.emplace(parameter.name + "/" + kinds_[kind].name, (*memory)[kind]);
+      }
+      ++memory;
+    }
+  }
+  return state;
+}
+
+void FusedOptimizer::load_state(const OptimizerState& state) {
+  refuse_unknown(state);
+  std::vector<Memory> memory;
+  for (const auto& group : groups()) {
+    for (const auto& parameter : group.parameters) memory.push_back(load(parameter, state));
+  }
+  memory_ = std::move(memory);
+}
+
+void FusedOptimizer::refuse_unknown(const OptimizerState& state) const {
+  std::set<std::string> known;
+  for (const auto& group : groups()) {
+    for (const auto& parameter : group.parameters) {
+      for (const auto& kind : kinds_) known.insert(parameter.name + "/" + kind.name);
+    }
+  }
+  for (const auto& [entry, tensor] : state) {
+    if (known.contains(entry)) continue;
+    throw UserError("the saved optimizer state holds " + entry +
+                    ", which this optimizer with these options does not keep" +
+                    (known.empty() ? "" : " (it keeps " + *known.begin() + ", ...)") +
+                    "; resume with the model, the optimizer and the options that wrote it");
+  }
+}
+
+FusedOptimizer::Memory FusedOptimizer::load(const NamedParameter& parameter, const OptimizerState& state) const {
+  const auto entry_of = [&](const Kind& kind) { return parameter.name + "/" + kind.name; };
+  if (std::ranges::none_of(kinds_, [&](const Kind& kind) { return state.contains(entry_of(kind)); })) return {};
+  Memory memory;
+  for (const auto& kind : kinds_) {
+    const auto entry = state.find(entry_of(kind));
+    memory.push_back(loaded(kind, parameter, entry_of(kind), entry == state.end() ? at::Tensor() : entry->second));
+  }
+  return memory;
+}
+
+at::Tensor FusedOptimizer::loaded(const Kind& kind, const NamedParameter& parameter, const std::string& entry,
+                                  const at::Tensor& saved) {
+  auto tensor = blank(kind, parameter.value);
+  if (!saved.defined() || saved.sizes() != tensor.sizes() || saved.scalar_type() != tensor.scalar_type()) {
+    throw UserError("the saved optimizer state does not fit: " + entry + " is " + describe(saved) + ", expected " +
+                    describe(tensor) + "; resume with the model, the optimizer and the options that wrote it");
+  }
+  return tensor.copy_(saved);
+}
+
+at::Tensor FusedOptimizer::blank(const Kind& kind, const at::Tensor& parameter) {
+  if (kind.shape == Shape::kNumber) return at::zeros({}, parameter.options().dtype(at::kFloat).requires_grad(false));
+  return at::zeros_like(parameter.detach());  // strides too: the kernels walk all tensors of a parameter alike
+}
+
+}  // namespace ddprun

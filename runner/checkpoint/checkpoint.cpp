@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+#include "checkpoint/checkpoint.h"
+
+#include <ddprun/error.h>
+
+#include <algorithm>
+#include <charconv>
+#include <ranges>
+#include <utility>
+
+#include "checkpoint/manifest.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/training_file.h"
+
+namespace ddprun {
+namespace {
+
+constexpr std::string_view kStepPrefix = "step_";
+
+void verify_file(const std::filesystem::path& file, const FileDigest& stated) {
+  const auto size = size_of_file(file);
+  if (size != stated.size) {
+    throw UserError(file.string() + ": it has " + std::to_string(size) + " bytes, the manifest says " +
+                    std::to_string(stated.size));
+  }
+  const auto found = digest_of(file);
+  if (found != stated) {
+    throw UserError(file.string() + ": its SHA-256 is " + found.sha256 + ", the manifest says " + stated.sha256);
+  }
+}
+
+template <typename Map>
+auto take(Map& map, const std::string& name, const std::filesystem::path& file) {
+  const auto found = map.find(name);
+  if (found == map.end()) throw UserError(file.string() + ": it has no \"" + name + "\": not a file of a checkpoint");
+  return std::move(found->second);
+}
+
+}  // namespace
+
+std::filesystem::path checkpoints_folder(const std::filesystem::path& run_dir) { return run_dir / "checkpoints"; }
+
+std::string checkpoint_name(int64_t step) {
+  auto digits = std::to_string(step);
+  if (digits.size() < 8) digits.insert(0, 8 - digits.size(), '0');
+  return std::string(kStepPrefix) + digits;
+}
+
+std::optional<int64_t> step_of_name(std::string_view name) {
+  if (!name.starts_with(kStepPrefix)) return std::nullopt;
+  int64_t step = -1;
+  std::from_chars(name.data() + kStepPrefix.size(), name.data() + name.size(), step);
+  return step >= 0 && checkpoint_name(step) == name ? std::optional(step) : std::nullopt;
+}
+
+std::vector<int64_t> checkpoint_steps(const std::filesystem::path& run_dir) {
+  const auto folder = checkpoints_folder(run_dir);
+  std::vector<int64_t> steps;
+  try {
+    if (!std::filesystem::exists(folder)) return steps;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      const auto step = step_of_name(entry.path().filename().string());
+      if (step && entry.is_directory()) steps.push_back(*step);
+    }
+  } catch (const std::filesystem::filesystem_error& error) {
+    throw UserError(folder.string() + ": cannot read: " + error.code().message());
+  }
+  std::ranges::sort(steps);
+  return steps;
+}
+
+CheckpointInfo verify_checkpoint(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto folder = std::filesystem::canonical(path, error);
+  if (error) throw UserError(path.string() + ": no checkpoint: " + error.message());
+  const auto manifest = read_manifest(folder);
+  const auto named_step = step_of_name(folder.filename().string());
+  if (named_step && *named_step != manifest.step) {
+    throw UserError(folder.string() + ": its manifest says step " + std::to_string(manifest.step));
+  }
+  for (const auto& [name, digest] : manifest.files) verify_file(folder / name, digest);
+  return {.path = folder, .step = manifest.step, .world_size = manifest.world_size};
+}
+
+std::optional<CheckpointInfo> newest_checkpoint(const std::filesystem::path& run_dir,
+                                                std::vector<CheckpointFlaw>& flaws) {
+  for (const int64_t step : checkpoint_steps(run_dir) | std::views::reverse) {
+    const auto path = checkpoints_folder(run_dir) / checkpoint_name(step);
+    try {
+      return verify_checkpoint(path);
+    } catch (const UserError& error) {
+      flaws.push_back({.path = path, .problem = error.what()});
+    }
+  }
+  return std::nullopt;
+}
+
+Checkpoint read_checkpoint(const CheckpointInfo& info, int64_t rank) {
+  Checkpoint checkpoint{.step = info.step};
+  checkpoint.model = read_safetensors(info.path / kModelFile);
+
+  const auto training_path = info.path / kTrainingFile;
+  auto training = read_training_file(training_path);
+  checkpoint.optimizer = take(training.tensors, "optimizer", training_path);
+  checkpoint.progress = take(training.texts, "progress", training_path);
+
+  if (rank < info.world_size) {
+    const auto rank_path = info.path / rank_file(rank);
+    auto own = read_training_file(rank_path);
+    checkpoint.rank = take(own.tensors, "rank", rank_path);
+  }
+  return checkpoint;
+}
+
+}  // namespace ddprun

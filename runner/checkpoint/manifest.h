@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+// manifest.json: what a checkpoint consists of. Written last; a folder without it is no checkpoint.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "checkpoint/durable_file.h"
+
+namespace ddprun {
+
+inline constexpr auto kManifestFile = "manifest.json";
+inline constexpr auto kModelFile = "model.safetensors";
+inline constexpr auto kTrainingFile = "training.pt";
+std::string rank_file(int64_t rank);  // rank_0.pt
+
+struct Manifest {
+  int64_t step = 0;
+  int64_t world_size = 1;
+  bool best = false;  // the best of all up to this step; the link `best` can be restored from it
+  std::map<std::string, FileDigest> files;
+};
+
+// Puts it in place whole, over an earlier one. It carries its own SHA-256.
+void write_manifest(const std::filesystem::path& folder, const Manifest& manifest);
+
+// Throws UserError where it is missing, damaged, of a later format, or does not list just the files of its world size.
+Manifest read_manifest(const std::filesystem::path& folder);
+
+}  // namespace ddprun

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// The command line.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+struct Arguments {
+  std::string command;                 // "run", "check", "resume", "config", "keys", "plugins" or "worker"
+  std::string target;                  // the experiment, the run folder, or the plugin to show
+  std::vector<std::string> overrides;  // key=value, +key=value, ++key=value, ~key
+  std::string kind;                    // plugins show: which kind, where a name has several
+  std::vector<std::string> words;      // the whole command line, for the record
+};
+
+// Thrown where the command line is answered at once (--help) or wrong; all is printed by then.
+struct Exit {
+  int code = 0;
+};
+
+Arguments parse_arguments(int argc, char** argv);
+
+}  // namespace ddprun

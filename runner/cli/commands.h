@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// What the commands do, each returning the program's exit code. All throw UserError for mistakes of the user.
+#pragma once
+
+#include "cli/arguments.h"
+#include "config/experiment.h"
+
+#include <filesystem>
+#include <vector>
+
+namespace ddprun {
+
+int run_command(const Arguments& arguments);  // picks one of those below
+
+int train(const Arguments& arguments);
+int resume(const Arguments& arguments);
+int check(const Arguments& arguments);
+int show_config(const Arguments& arguments);
+int show_keys();
+int show_plugins(const Arguments& arguments);
+
+// Where experiments and groups lie: $DDPRUN_CONFIG_PATH (separated by colons), then the program's own folder of configs.
+std::vector<std::filesystem::path> config_search_path();
+
+}  // namespace ddprun

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+#include "cli/launch_choice.h"
+
+#include "log/log.h"
+
+#include <ddprun/error.h>
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <thread>
+
+namespace ddprun {
+namespace {
+
+// Through the driver, which knows CUDA_VISIBLE_DEVICES; no CUDA library of ours is loaded for it.
+int64_t count_gpus() {
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!driver) return 0;
+  const auto init = reinterpret_cast<int (*)(unsigned)>(dlsym(driver, "cuInit"));
+  const auto count = reinterpret_cast<int (*)(int*)>(dlsym(driver, "cuDeviceGetCount"));
+  int gpus = 0;
+  const bool known = init && count && init(0) == 0 && count(&gpus) == 0;
+  return known ? gpus : 0;
+}
+
+}  // namespace
+
+Machine this_machine() {
+  return {.gpus = count_gpus(), .cores = std::max<int64_t>(1, std::thread::hardware_concurrency())};
+}
+
+LaunchChoice choose_launch(const LaunchConfig& config, int64_t global_batch, const Machine& machine) {
+  LaunchChoice choice{.device = config.device};
+  if (choice.device == "auto") choice.device = machine.gpus > 0 ? "cuda" : "cpu";
+  const bool on_gpu = choice.device == "cuda";
+  if (on_gpu && machine.gpus == 0) throw UserError("launch.device: cuda, but no GPU is found here; launch.device=cpu trains without");
+  choice.workers = config.workers > 0 ? config.workers : on_gpu ? machine.gpus : 1;
+  if (on_gpu && choice.workers > machine.gpus) {
+    throw UserError(log::text("launch.workers: ", choice.workers, " workers for ", machine.gpus, " GPUs; each worker takes one. Use launch.workers=",
+                              machine.gpus, " or fewer, or launch.device=cpu"));
+  }
+  if (global_batch < choice.workers) {
+    throw UserError(log::text("trainer.global_batch: ", global_batch, " samples for ", choice.workers,
+                              " workers; it is the batch of all workers together, so it must be at least their number"));
+  }
+  choice.threads = config.threads > 0 ? config.threads : std::max<int64_t>(1, machine.cores / choice.workers);
+  return choice;
+}
+
+}  // namespace ddprun

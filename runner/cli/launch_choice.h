@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// How many workers on which device, from the experiment's `launch:` and what the machine has.
+#pragma once
+
+#include "config/experiment.h"
+
+#include <cstdint>
+#include <string>
+
+namespace ddprun {
+
+struct LaunchChoice {
+  int64_t workers = 1;
+  std::string device;   // "cpu" or "cuda"
+  int64_t threads = 1;  // of each worker's kernels
+};
+
+struct Machine {
+  int64_t gpus = 0;   // that this process may use
+  int64_t cores = 1;
+};
+
+Machine this_machine();
+
+// Throws UserError for more workers than GPUs, a GPU where there is none, fewer samples in a batch than workers.
+LaunchChoice choose_launch(const LaunchConfig& config, int64_t global_batch, const Machine& machine);
+
+}  // namespace ddprun

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// ddprun: the whole program. The launcher (any command but the last) composes the experiment and starts the workers; each worker
+// is this program again, with the command `worker`.
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "launch/worker_process.h"
+#include "log/log.h"
+#include "train/worker.h"
+
+#include <ddprun/error.h>
+
+int main(int argc, char** argv) try {
+  const auto arguments = ddprun::parse_arguments(argc, argv);
+  if (arguments.command == "worker") return ddprun::run_worker();
+  return ddprun::run_command(arguments);
+} catch (const ddprun::Exit& exit) {
+  return exit.code;
+} catch (const ddprun::UserError& error) {  // the experiment, a plugin or the data are wrong: the text says how
+  ddprun::log::error(error.what());
+  return ddprun::kExitUsage;
+} catch (const std::exception& error) {  // we are wrong, or the machine is
+  ddprun::log::error(std::string("internal error: ") + error.what());
+  return ddprun::kExitFailed;
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+#include "cli/prepare_display.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+
+namespace ddprun {
+
+Progress prepare_display() {
+  return [live = isatty(STDERR_FILENO) == 1, shown = std::string(), tenth = int64_t{-1}](
+             const std::string& text, int64_t done, int64_t total) mutable {
+    const bool fresh = text != shown;
+    if (fresh) tenth = -1;
+    shown = text;
+    const int64_t percent = total > 0 ? done * 100 / total : 0;
+    if (!fresh && percent / 10 == tenth && !live) return;
+    tenth = percent / 10;
+    const auto line = "ddprun: " + text + (total > 0 ? ": " + std::to_string(percent) + " %" : "");
+    const bool finished = total > 0 && done >= total;
+    std::fprintf(stderr, live ? "\r\033[2K%s%s" : "%s%s", line.c_str(), live && !finished ? "" : "\n");
+    std::fflush(stderr);
+  };
+}
+
+}  // namespace ddprun

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+// The commands that only tell.
+#include "cli/checked_experiment.h"
+#include "cli/commands.h"
+#include "cli/launch_choice.h"
+#include "launch/worker_process.h"
+#include "plugin_host/plugin_text.h"
+
+#include <ddprun/error.h>
+
+#define BOOST_DLL_USE_STD_FS
+#include <boost/dll/runtime_symbol_info.hpp>
+
+#include <cstdlib>
+#include <iostream>
+#include <sstream>
+
+namespace ddprun {
+
+std::vector<std::filesystem::path> config_search_path() {
+  std::vector<std::filesystem::path> folders;
+  if (const char* listed = std::getenv("DDPRUN_CONFIG_PATH")) {
+    std::istringstream stream(listed);
+    for (std::string folder; std::getline(stream, folder, ':');) {
+      if (!folder.empty()) folders.emplace_back(folder);
+    }
+  }
+  const auto prefix = boost::dll::program_location().parent_path().parent_path();
+  folders.push_back(prefix / "share" / "ddprun" / "configs");
+  return folders;
+}
+
+int check(const Arguments& arguments) {
+  const auto checked =
+      check_experiment({.experiment = arguments.target, .overrides = arguments.overrides, .search_path = config_search_path()});
+  const auto& experiment = checked.experiment;
+  const auto launch = choose_launch(experiment.launch, experiment.trainer.global_batch, this_machine());
+  std::cout << arguments.target << ": no mistakes found. " << experiment.name << " trains " << experiment.model.plugin << " on "
+            << experiment.dataset.plugin << " with " << experiment.optimizer.plugin << ", " << launch.workers
+            << (launch.workers == 1 ? " worker" : " workers") << " on " << launch.device << ", global batch "
+            << experiment.trainer.global_batch << ".\n";
+  return kExitDone;
+}
+
+int show_config(const Arguments& arguments) {
+  std::cout << to_yaml(compose({.experiment = arguments.target,
+                                .overrides = arguments.overrides,
+                                .search_path = config_search_path()}),
+                       /*origins=*/true);
+  return kExitDone;
+}
+
+int show_keys() {
+  for (const auto& section : experiment_keys()) {
+    std::cout << (section.name.empty() ? "at the top" : section.name + ":") << "  # " << section.help << "\n";
+    for (const auto& key : section.keys) {
+      std::cout << "  " << key.name << "  (" << key.type << (key.range.empty() ? "" : " " + key.range)
+                << (key.required ? ", required" : key.fallback.empty() ? "" : ", default " + key.fallback) << ")\n      "
+                << key.help << "\n";
+    }
+  }
+  return kExitDone;
+}
+
+int show_plugins(const Arguments& arguments) {
+  const auto folders = plugin_search_path({});
+  const PluginHost host(folders);
+  std::cout << (arguments.target.empty() ? plugin_list_text(host.list(), folders.back())
+                                         : plugin_page_text(host.describe(arguments.target, arguments.kind)));
+  return kExitDone;
+}
+
+int run_command(const Arguments& arguments) {
+  if (arguments.command == "check") return check(arguments);
+  if (arguments.command == "config") return show_config(arguments);
+  if (arguments.command == "keys") return show_keys();
+  if (arguments.command == "plugins") return show_plugins(arguments);
+  if (arguments.command == "resume") return resume(arguments);
+  return train(arguments);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+// `ddprun EXPERIMENT` and `ddprun resume RUN`: from a checked experiment to running workers.
+#include "checkpoint/checkpoint.h"
+#include "cli/checked_experiment.h"
+#include "cli/commands.h"
+#include "cli/launch_choice.h"
+#include "cli/prepare_display.h"
+#include "launch/launcher.h"
+#include "launch/run_folder.h"
+#include "log/log.h"
+#include "train/run_clock.h"
+#include "train/summary.h"
+
+#include <ddprun/error.h>
+#include <ddprun/version.h>
+
+#include <torch/headeronly/version.h>
+
+#define BOOST_DLL_USE_STD_FS
+#include <boost/dll/runtime_symbol_info.hpp>
+
+#include <optional>
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+// One attempt at a run: everything the workers are started from.
+struct Attempt {
+  RunFolder folder;
+  CheckedExperiment checked;
+  fs::path checkpoint;  // to go on from; empty: from the start
+  double started_at = 0;
+};
+
+// The newest good checkpoint of a run, with a word about every broken one.
+fs::path checkpoint_to_resume(const fs::path& run) {
+  std::vector<CheckpointFlaw> flaws;
+  const auto newest = newest_checkpoint(run, flaws);
+  for (const auto& flaw : flaws) log::warn("passed over a broken checkpoint: " + flaw.path.string() + ": " + flaw.problem);
+  return newest ? newest->path : fs::path();
+}
+
+int run_attempt(Attempt& attempt, const Arguments& arguments) {
+  const auto& experiment = attempt.checked.experiment;
+  const auto launch = choose_launch(experiment.launch, experiment.trainer.global_batch, this_machine());
+  const int number = attempt.folder.begin_attempt();
+  attempt.folder.record({.config_yaml = to_yaml(experiment.config, /*origins=*/true),
+                                .arguments = arguments.words,
+                         .versions = {{"ddprun", DDPRUN_VERSION}, {"libtorch", TORCH_VERSION}},
+                         .plugin_files = attempt.checked.plugin_files});
+  const auto result = launch_workers({.command = {boost::dll::program_location().string(), "worker"},
+                                      .environment = {{"DDPRUN_DEVICE", launch.device},
+                                                      {"DDPRUN_RESUME", attempt.checkpoint.string()},
+                                                      {"OMP_NUM_THREADS", std::to_string(launch.threads)}},
+                                      .run_dir = attempt.folder.path(),
+                                      .workers = static_cast<int>(launch.workers),
+                                      .attempt = number,
+                                      .started_at = attempt.started_at});
+  if (result.report.empty()) return result.exit_code;
+  log::error(result.report);
+  write_summary(attempt.folder.path(), {.end = {.status = "failed",
+                                                .stop_reason = result.report.substr(0, result.report.find('\n')),
+                                                .total_seconds = wall_seconds() - attempt.started_at,
+                                                .world_size = launch.workers},
+                                        .attempt = number});
+  if (!checkpoint_to_resume(attempt.folder.path()).empty()) {
+    log::info("go on from the last checkpoint with: ddprun resume " + attempt.folder.path().string());
+  }
+  return result.exit_code;
+}
+
+CheckedExperiment frozen(const fs::path& run, const std::vector<std::string>& overrides) {
+  return check_experiment({.experiment = run / "config.yaml",
+                           .overrides = overrides,
+                           .search_path = config_search_path(),
+                           .frozen = true});
+}
+
+int resume_run(const fs::path& run, const Arguments& arguments, double started_at) {
+  auto folder = RunFolder::resume(run);
+  Attempt attempt{.folder = std::move(folder),
+                  .checked = frozen(run, arguments.overrides),
+                  .started_at = started_at};
+  attempt.checkpoint = checkpoint_to_resume(attempt.folder.path());
+  attempt.checked.dataset->prepare(prepare_display());
+  if (attempt.checkpoint.empty()) log::info("no checkpoint yet in " + run.string() + ": starting it from the beginning");
+  return run_attempt(attempt, arguments);
+}
+
+// What checkpoint.resume=auto finds: the run in run.dir where that exists, else the newest unfinished one of the name.
+std::optional<fs::path> unfinished_run(const Experiment& experiment) {
+  if (!experiment.run_dir.empty()) {
+    return fs::exists(experiment.run_dir) ? std::optional(experiment.run_dir) : std::nullopt;
+  }
+  return find_run_to_resume(experiment.name);
+}
+
+}  // namespace
+
+int resume(const Arguments& arguments) { return resume_run(arguments.target, arguments, wall_seconds()); }
+
+int train(const Arguments& arguments) {
+  const double started_at = wall_seconds();
+  auto checked = check_experiment(
+      {.experiment = arguments.target, .overrides = arguments.overrides, .search_path = config_search_path()});
+  const auto& experiment = checked.experiment;
+  const auto& from = experiment.checkpoint.resume;
+  if (from == "auto") {
+    if (const auto run = unfinished_run(experiment)) {
+      log::info("going on with " + run->string());
+      return resume_run(*run, arguments, started_at);
+    }
+  }
+  fs::path checkpoint;
+  if (from != "auto" && from != "never") {
+    checkpoint = fs::exists(fs::path(from) / "manifest.json") ? verify_checkpoint(from).path : checkpoint_to_resume(from);
+    if (checkpoint.empty()) throw UserError("checkpoint.resume: " + from + " is no checkpoint, and no run with a good one");
+  }
+  checked.dataset->prepare(prepare_display());  // before there is a folder: a failed download leaves none behind
+  Attempt attempt{.folder = RunFolder::create(experiment.name, experiment.run_dir),
+                  .checked = std::move(checked),
+                  .checkpoint = checkpoint.empty() ? checkpoint : fs::absolute(checkpoint),
+                  .started_at = started_at};
+  return run_attempt(attempt, arguments);
+}
+
+}  // namespace ddprun

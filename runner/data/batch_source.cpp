@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+#include "data/batch_source.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <span>
+
+namespace ddprun {
+namespace {
+
+// Page-locked memory lets the copy to a GPU run beside the computation.
+Batch pinned(Batch batch, c10::Device device) {
+  if (!device.is_cuda()) return batch;
+  batch.input = batch.input.pin_memory();
+  batch.target = batch.target.pin_memory();
+  return batch;
+}
+
+Batch on_device(Batch batch, c10::Device device) {
+  if (!device.is_cuda()) return batch;
+  batch.input = batch.input.to(device, /*non_blocking=*/true);
+  batch.target = batch.target.to(device, /*non_blocking=*/true);
+  return batch;
+}
+
+}  // namespace
+
+TrainSource::TrainSource(std::shared_ptr<const Dataset> dataset, const TrainerConfig& config, uint64_t seed, World world,
+                         c10::Device device, int64_t first_step)
+    : dataset_(std::move(dataset)),
+      plan_(dataset_->size(Split::kTrain), config.global_batch),
+      seed_(seed),
+      world_(world),
+      device_(device),
+      prefetcher_(std::make_unique<Prefetcher<TrainBatch>>(first_step, std::numeric_limits<int64_t>::max(),
+                                                           config.prefetch_threads, config.prefetch_batches,
+                                                           [this](int64_t step) { return load(step); })) {}
+
+TrainBatch TrainSource::next() {
+  auto item = prefetcher_->next();
+  item.batch = on_device(std::move(item.batch), device_);
+  dataset_->augment(item.batch, {.seed = seed_, .epoch = item.epoch});
+  return item;
+}
+
+TrainBatch TrainSource::load(int64_t step) {
+  const int64_t epoch = step / plan_.steps_per_epoch(), step_in_epoch = step % plan_.steps_per_epoch();
+  const auto whole = plan_.global_slice(step_in_epoch);
+  auto mine = plan_.rank_slice(step_in_epoch, world_.rank, world_.size);
+  const auto share = static_cast<double>(mine.size() * world_.size) / static_cast<double>(whole.size());
+  if (mine.size() == 0) mine = {whole.begin, whole.begin + 1};
+  const auto order = order_of(epoch);
+  const std::span indices(order->data() + mine.begin, static_cast<size_t>(mine.size()));
+  return {.batch = pinned(dataset_->get(Split::kTrain, indices), device_),
+          .epoch = epoch,
+          .global_samples = whole.size(),
+          .weight = share};
+}
+
+std::shared_ptr<const std::vector<int64_t>> TrainSource::order_of(int64_t epoch) {
+  std::scoped_lock lock(order_mutex_);
+  if (cached_epoch_ != epoch) {
+    cached_order_ =
+        std::make_shared<const std::vector<int64_t>>(epoch_order(seed_, epoch, dataset_->size(Split::kTrain)));
+    cached_epoch_ = epoch;
+  }
+  return cached_order_;
+}
+
+EvalSource::EvalSource(std::shared_ptr<const Dataset> dataset, Split split, int64_t batch, const TrainerConfig& config,
+                       World world, c10::Device device)
+    : device_(device) {
+  const int64_t samples = dataset->size(split);
+  const int64_t batches = (samples + batch - 1) / batch;
+  rounds_ = (batches + world.size - 1) / world.size;
+  const int64_t mine = std::max<int64_t>(0, (batches - world.rank + world.size - 1) / world.size);
+  const auto load = [=](int64_t round) {
+    const int64_t begin = (round * world.size + world.rank) * batch;
+    std::vector<int64_t> indices(std::min(batch, samples - begin));
+    std::iota(indices.begin(), indices.end(), begin);
+    return pinned(dataset->get(split, indices), device);
+  };
+  prefetcher_ = std::make_unique<Prefetcher<Batch>>(0, mine, config.prefetch_threads, config.prefetch_batches, load);
+}
+
+Batch EvalSource::next() { return on_device(prefetcher_->next(), device_); }
+
+}  // namespace ddprun

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+// Produces numbered items ahead of their use, on threads of its own, and hands them out in order.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <variant>
+#include <vector>
+
+namespace ddprun {
+
+// `produce(n)` is called once for each n in [first, end), from several threads at once and in no fixed order; next() returns
+// the items in order, to one consumer. At most `depth` items are ready or in the making. What produce throws, next() throws
+// when that item's turn comes. With no threads produce is called by next() itself.
+template <class Item>
+class Prefetcher {
+ public:
+  using Produce = std::function<Item(int64_t)>;
+
+  Prefetcher(int64_t first, int64_t end, int64_t threads, int64_t depth, Produce produce)
+      : next_out_(first), next_in_(first), end_(end), depth_(depth), produce_(std::move(produce)) {
+    for (int64_t i = 0; i < threads; ++i) threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+  }
+
+  ~Prefetcher() {
+    for (auto& thread : threads_) thread.request_stop();
+    room_.notify_all();
+  }  // the threads are the last member: they end before what they use is gone
+
+  bool done() const { return next_out_ == end_; }
+
+  Item next() {
+    const int64_t number = next_out_++;
+    if (threads_.empty()) return produce_(number);
+    std::unique_lock lock(mutex_);
+    arrived_.wait(lock, [&] { return ready_.contains(number); });
+    auto outcome = std::move(ready_.extract(number).mapped());
+    lock.unlock();
+    room_.notify_one();
+    if (auto* error = std::get_if<std::exception_ptr>(&outcome)) std::rethrow_exception(*error);
+    return std::move(std::get<Item>(outcome));
+  }
+
+ private:
+  using Outcome = std::variant<Item, std::exception_ptr>;
+
+  void work(const std::stop_token& stop) {
+    while (const auto number = claim(stop)) {
+      auto outcome = attempt(*number);
+      {
+        std::scoped_lock lock(mutex_);
+        --in_the_making_;
+        ready_.emplace(*number, std::move(outcome));
+      }
+      arrived_.notify_one();
+    }
+  }
+
+  // The next number to produce, once there is room for it; nothing when all are claimed or the end has come.
+  std::optional<int64_t> claim(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    const auto has_room = [&] { return static_cast<int64_t>(ready_.size()) + in_the_making_ < depth_; };
+    room_.wait(lock, stop, [&] { return next_in_ == end_ || has_room(); });
+    if (stop.stop_requested() || next_in_ == end_) return std::nullopt;
+    ++in_the_making_;
+    return next_in_++;
+  }
+
+  Outcome attempt(int64_t number) {
+    try {
+      return produce_(number);
+    } catch (...) {
+      return std::current_exception();
+    }
+  }
+
+  int64_t next_out_;
+  int64_t next_in_;
+  int64_t end_;
+  int64_t depth_;
+  int64_t in_the_making_ = 0;
+  Produce produce_;
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::condition_variable_any room_;
+  std::map<int64_t, Outcome> ready_;
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace ddprun

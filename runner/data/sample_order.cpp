@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+#include "data/sample_order.h"
+
+#include <ddprun/random.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+constexpr uint64_t kOrderStream = 0x6F72646572;  // "order": apart from every other use of the seed
+
+}  // namespace
+
+Slice part_of(int64_t count, int64_t part, int64_t parts) {
+  const int64_t base = count / parts, more = count % parts;
+  const int64_t begin = part * base + std::min(part, more);
+  return {begin, begin + base + (part < more ? 1 : 0)};
+}
+
+std::vector<int64_t> epoch_order(uint64_t seed, int64_t epoch, int64_t size) {
+  std::vector<int64_t> order(size);
+  std::iota(order.begin(), order.end(), 0);
+  RandomStream draws(seed, kOrderStream, static_cast<uint32_t>(epoch));
+  for (int64_t last = size - 1; last > 0; --last) {
+    std::swap(order[last], order[draws.below(static_cast<uint64_t>(last) + 1)]);
+  }
+  return order;
+}
+
+StepPlan::StepPlan(int64_t samples, int64_t global_batch)
+    : samples_(samples), global_batch_(global_batch), steps_((samples + global_batch - 1) / global_batch) {}
+
+Slice StepPlan::global_slice(int64_t step_in_epoch) const {
+  const int64_t begin = step_in_epoch * global_batch_;
+  return {begin, std::min(begin + global_batch_, samples_)};
+}
+
+Slice StepPlan::rank_slice(int64_t step_in_epoch, int64_t rank, int64_t world) const {
+  const auto whole = global_slice(step_in_epoch);
+  const auto part = part_of(whole.size(), rank, world);
+  return {whole.begin + part.begin, whole.begin + part.end};
+}
+
+}  // namespace ddprun

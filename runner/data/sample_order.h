@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// Which samples each rank trains on, as a pure function of (seed, epoch, step, rank): nothing to save, nothing to replay.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace ddprun {
+
+// Half-open positions within one epoch's order, or within a list of samples.
+struct Slice {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t size() const { return end - begin; }
+};
+
+// The contiguous part of [0, count) that belongs to one of `parts`; the first count % parts get one more.
+Slice part_of(int64_t count, int64_t part, int64_t parts);
+
+// 0 .. size-1 shuffled by (seed, epoch): Fisher and Yates over Philox draws, the same on every machine.
+std::vector<int64_t> epoch_order(uint64_t seed, int64_t epoch, int64_t size);
+
+// The steps of one epoch: ceil(samples / global_batch), the last one ragged.
+class StepPlan {
+ public:
+  StepPlan(int64_t samples, int64_t global_batch);
+
+  int64_t steps_per_epoch() const { return steps_; }
+  Slice global_slice(int64_t step_in_epoch) const;                             // of the epoch's order
+  Slice rank_slice(int64_t step_in_epoch, int64_t rank, int64_t world) const;  // its part of that; may be empty
+
+ private:
+  int64_t samples_, global_batch_, steps_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+// The ranks of a run as one object: collectives that every rank must call in the same order, from its training thread.
+//
+// CPU tensors go through Gloo, CUDA tensors through NCCL. With a world of one every call is a no-op and nothing is opened.
+// A failed collective throws CommunicationError: a rank has died or hangs, and the group is of no further use.
+#pragma once
+
+#include "dist/world.h"
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace c10d {
+class ProcessGroup;
+}
+
+namespace ddprun {
+
+class DeviceBackend;
+
+class CommunicationError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct CommunicatorOptions {
+  World world;
+  c10::intrusive_ptr<c10d::Store> store;     // unused with a world of one
+  std::shared_ptr<DeviceBackend> backend;    // of the GPUs; null on the CPU
+  double timeout_seconds = 1800;             // of each collective
+};
+
+// A running sum over all ranks; take() waits for it.
+class PendingSum {
+ public:
+  PendingSum(at::Tensor values, std::function<void()> wait) : values_(std::move(values)), wait_(std::move(wait)) {}
+
+  at::Tensor take() {
+    if (wait_) wait_();
+    return values_;
+  }
+
+ private:
+  at::Tensor values_;
+  std::function<void()> wait_;
+};
+
+class Communicator {
+ public:
+  explicit Communicator(const CommunicatorOptions& options);
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  const World& world() const { return world_; }
+  bool alone() const { return world_.size == 1; }
+
+  void sum(at::Tensor& values);                    // in place
+  PendingSum start_sum(at::Tensor values);         // the caller leaves `values` alone until take()
+  void broadcast(std::vector<at::Tensor> tensors);  // rank 0's content into everybody's, in place
+  void barrier();
+
+  // Every rank's text, in the order of ranks, on every rank.
+  std::vector<std::string> gather_texts(const std::string& mine);
+
+  // For c10d's own classes; null with a world of one.
+  const c10::intrusive_ptr<c10d::ProcessGroup>& group() const { return group_; }
+
+ private:
+  World world_;
+  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+};
+
+// The rendezvous of one machine: a file that all its workers see, in a folder that only the user may enter.
+c10::intrusive_ptr<c10d::Store> file_store(const std::string& path, int64_t world_size);
+
+}  // namespace ddprun

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// The GPU backend, compiled into a library of its own (device_backend.h).
+#include "dist/device_backend.h"
+
+#include <ddprun/api.h>
+#include <ddprun/error.h>
+
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/CUDAGeneratorImpl.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+
+namespace ddprun {
+namespace {
+
+class CudaBackend final : public DeviceBackend {
+ public:
+  explicit CudaBackend(int64_t local_rank) : device_(at::kCUDA, static_cast<c10::DeviceIndex>(local_rank)) {
+    const int64_t gpus = c10::cuda::device_count();
+    if (local_rank >= gpus) {
+      throw UserError("launch.workers: worker " + std::to_string(local_rank) + " of this node has no GPU: " +
+                      std::to_string(gpus) + " found. Use at most as many workers as GPUs, or launch.device=cpu.");
+    }
+    c10::cuda::set_device(device_.index());
+    at::globalContext().lazyInitDevice(at::kCUDA);
+  }
+
+  c10::Device device() const override { return device_; }
+
+  std::string description() const override {
+    const auto* properties = at::cuda::getDeviceProperties(device_.index());
+    return std::string(properties->name) + ", " + std::to_string(properties->totalGlobalMem >> 30) + " GiB";
+  }
+
+  c10::intrusive_ptr<c10d::Backend> make_group_backend(const c10::intrusive_ptr<c10d::Store>& store, int64_t rank,
+                                                       int64_t size, double timeout_seconds) override {
+    auto options = c10d::ProcessGroupNCCL::Options::create();
+    options->timeout = std::chrono::milliseconds(static_cast<int64_t>(timeout_seconds * 1000));
+    return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, static_cast<int>(rank), static_cast<int>(size), options);
+  }
+
+  at::Generator generator() const override { return at::cuda::detail::getDefaultCUDAGenerator(device_.index()); }
+
+  void synchronize() override { c10::cuda::device_synchronize(); }
+
+ private:
+  c10::Device device_;
+};
+
+}  // namespace
+}  // namespace ddprun
+
+extern "C" DDPRUN_API void ddprun_create_cuda_backend(int64_t local_rank, std::shared_ptr<ddprun::DeviceBackend>* out) {
+  *out = std::make_shared<ddprun::CudaBackend>(local_rank);
+}

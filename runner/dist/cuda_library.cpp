@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+#include "dist/device_backend.h"
+
+#include <ddprun/error.h>
+
+#define BOOST_DLL_USE_STD_FS
+#include <boost/dll/runtime_symbol_info.hpp>
+#include <boost/dll/shared_library.hpp>
+
+namespace ddprun {
+
+// The backend is never unloaded: LibTorch's registrations in it must outlive every tensor.
+std::shared_ptr<DeviceBackend> load_cuda_backend(int64_t local_rank) {
+  const auto program = boost::dll::program_location();
+  const auto file = program.parent_path().parent_path() / "lib" / "ddprun" / "backends" / "cuda.so";
+  using Create = void(int64_t, std::shared_ptr<DeviceBackend>*);
+  std::shared_ptr<DeviceBackend> backend;
+  try {
+    using boost::dll::load_mode::rtld_global;
+    using boost::dll::load_mode::rtld_now;
+    static auto* library = new boost::dll::shared_library(file, rtld_now | rtld_global);
+    library->get<Create>("ddprun_create_cuda_backend")(local_rank, &backend);
+  } catch (const boost::dll::fs::system_error& error) {
+    throw UserError("launch.device: the GPU backend cannot be loaded: " + std::string(error.what()) +
+                    ". Use launch.device=cpu, or build with -DDDPRUN_CUDA=ON.");
+  }
+  return backend;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+#include "dist/gradient_reducer.h"
+
+#include <ddprun/error.h>
+
+#include <torch/csrc/distributed/c10d/logger.hpp>
+#include <torch/csrc/distributed/c10d/reducer.hpp>
+#include <torch/headeronly/version.h>
+
+#include <algorithm>
+#include <limits>
+#include <unordered_map>
+
+namespace ddprun {
+
+static_assert(TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR == 11,
+              "c10d::Reducer is private to LibTorch: read its constructor anew for this release");
+
+namespace {
+
+constexpr int64_t kFirstBucketBytes = int64_t{1} << 20;
+constexpr int64_t kBucketBytes = int64_t{25} << 20;
+
+std::shared_ptr<c10d::Reducer> make_reducer(const std::vector<NamedParameter>& parameters,
+                                            const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
+  std::vector<at::Tensor> values;
+  std::unordered_map<size_t, std::string> names;
+  for (const auto& parameter : parameters) {
+    names[values.size()] = parameter.name;
+    values.push_back(parameter.value);
+  }
+  // One bucket for the first step; rebuild_buckets() makes the real ones in the order in which gradients became ready.
+  const std::vector<size_t> limits{static_cast<size_t>(std::numeric_limits<int64_t>::max())};
+  auto [buckets, sizes] = c10d::compute_bucket_assignment_by_size(values, limits, std::vector<bool>(values.size(), false));
+  std::ranges::reverse(buckets);
+  return std::make_shared<c10d::Reducer>(
+      values, std::move(buckets), group, /*expect_sparse_gradients=*/std::vector<bool>(values.size(), false), kBucketBytes,
+      /*find_unused_parameters=*/false, /*gradient_as_bucket_view=*/true, std::move(names), kFirstBucketBytes,
+      /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false, /*bucket_bytes_cap_list=*/std::vector<int64_t>{});
+}
+
+}  // namespace
+
+// The Logger must live as long as the Reducer, which calls it without looking; it holds the Reducer in turn.
+class GradientReducer::Impl {
+ public:
+  Impl(const std::vector<NamedParameter>& parameters, const Communicator& communicator)
+      : parameters_(parameters),
+        reducer_(make_reducer(parameters, communicator.group())),
+        logger_(std::make_shared<c10d::Logger>(reducer_)) {
+    reducer_->set_logger(logger_);
+    logger_->set_construction_data_and_log("ddprun::Model", /*device_ids=*/{}, /*output_device=*/-1,
+                                           /*broadcast_buffers=*/true, /*has_sync_bn=*/false, /*static_graph=*/false);
+  }
+
+  void check_complete() {
+    try {
+      reducer_->check_finalized();
+    } catch (const std::exception&) {
+      std::string unused;
+      for (const auto& parameter : parameters_) {
+        const auto& gradient = parameter.value.grad();
+        const bool touched = gradient.defined() && gradient.count_nonzero().item<int64_t>() > 0;
+        if (!touched) unused += (unused.empty() ? "" : ", ") + parameter.name;
+      }
+      throw UserError("model: the loss does not depend on these parameters, so their gradients cannot be averaged over the "
+                      "ranks: " + unused + ". Use them in forward, or do not register them.");
+    }
+  }
+
+  std::vector<NamedParameter> parameters_;
+  std::shared_ptr<c10d::Reducer> reducer_;
+  std::shared_ptr<c10d::Logger> logger_;
+};
+
+GradientReducer::GradientReducer(const std::vector<NamedParameter>& parameters, const Communicator& communicator)
+    : impl_(std::make_unique<Impl>(parameters, communicator)) {}
+
+GradientReducer::~GradientReducer() = default;
+
+void GradientReducer::before_forward() {
+  impl_->reducer_->rebuild_buckets();
+  impl_->reducer_->prepare_for_forward();
+}
+
+void GradientReducer::before_backward() { impl_->reducer_->prepare_for_backward({}); }
+
+void GradientReducer::after_backward() { impl_->check_complete(); }
+
+}  // namespace ddprun

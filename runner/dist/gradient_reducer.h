@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// Averages gradients over the ranks while backward still runs: c10d::Reducer, driven as Python's DistributedDataParallel
+// drives it (torch/nn/parallel/distributed.py). The one file that knows c10d::Reducer, whose constructor changes with every
+// LibTorch release.
+//
+// Around each training step on every rank, from the thread that calls backward:
+//
+//   reducer.before_forward(); ... loss ...; reducer.before_backward(); loss.backward(); reducer.after_backward();
+//
+// Afterwards each parameter's gradient is the mean over the ranks. Gradients are views of the reducer's buckets: zero them in
+// place, never replace them.
+#pragma once
+
+#include "dist/communicator.h"
+
+#include <ddprun/optimizer.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+class GradientReducer {
+ public:
+  // Parameters on their device, without duplicates, equal on all ranks; at least one. The world is larger than one.
+  GradientReducer(const std::vector<NamedParameter>& parameters, const Communicator& communicator);
+  ~GradientReducer();
+  GradientReducer(const GradientReducer&) = delete;
+  GradientReducer& operator=(const GradientReducer&) = delete;
+
+  void before_forward();
+  void before_backward();
+  void after_backward();  // throws UserError naming the parameters that got no gradient
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ddprun

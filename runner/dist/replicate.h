@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// Making every rank hold the same network.
+#pragma once
+
+#include "dist/communicator.h"
+
+#include <ddprun/model.h>
+#include <ddprun/optimizer.h>
+
+#include <vector>
+
+namespace ddprun {
+
+// What training changes, each tensor once: C++'s named_parameters() lists tied weights twice.
+std::vector<NamedParameter> trainable_parameters(const Model& model);
+
+// Parameters and buffers by name, each name: what a checkpoint holds.
+std::vector<NamedParameter> state_tensors(const Model& model);
+
+std::vector<at::Tensor> buffers(const Model& model);
+
+// Throws on every rank a UserError naming the first parameter in which a rank differs from rank 0 in name, shape or type.
+void verify_same_model(const Model& model, Communicator& communicator);
+
+// Rank 0's parameters and buffers become everybody's.
+void broadcast_state(const Model& model, Communicator& communicator);
+
+}  // namespace ddprun

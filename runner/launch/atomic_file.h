@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+// Files that are there whole or not at all, whatever dies meanwhile.
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+namespace ddprun {
+
+// Writes beside `file` under a temporary name, fsyncs, renames over it, fsyncs the folder. Throws std::system_error
+// with the path and the cause; the temporary file is then gone and an older `file` untouched.
+void write_file_atomically(const std::filesystem::path& file, std::string_view content);
+
+// Points `link` to `target`, replacing a link of that name in one step. Throws std::system_error.
+void point_symlink(const std::filesystem::path& link, const std::filesystem::path& target);
+
+}  // namespace ddprun

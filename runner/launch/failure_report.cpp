@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+#include "launch/failure_report.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <map>
+#include <sstream>
+#include <tuple>
+
+#include "launch/line_folder.h"
+
+namespace ddprun {
+namespace {
+
+bool failed(const WorkerEnd& end) {
+  if (end.signal != 0) return !end.killed_by_launcher;
+  return end.exit_code != kExitDone && end.exit_code != kExitPreempted;
+}
+
+// A rank whose collective failed tells of another's death more often than of its own fault.
+bool secondary(const WorkerEnd& end) { return end.signal == 0 && end.failure && end.failure->kind == "communication"; }
+
+double failing_time(const WorkerEnd& end) {
+  return end.signal == 0 && end.failure && end.failure->time > 0 ? end.failure->time : end.time;
+}
+
+const WorkerEnd* root_cause(const std::vector<WorkerEnd>& ends) {
+  const WorkerEnd* root = nullptr;
+  const auto order = [](const WorkerEnd& end) { return std::tuple(secondary(end), failing_time(end), end.rank); };
+  for (const auto& end : ends) {
+    if (failed(end) && (root == nullptr || order(end) < order(*root))) root = &end;
+  }
+  return root;
+}
+
+std::string describe_cause(const WorkerEnd& end) {
+  if (end.signal != 0) return "killed by " + describe_signal(end.signal);
+  if (end.failure && !end.failure->message.empty()) return end.failure->message;
+  return "exit code " + std::to_string(end.exit_code) + " without a word about the cause";
+}
+
+std::string describe_moment(const WorkerFailure& failure) {
+  std::string moment = failure.phase;
+  if (failure.step >= 0) moment += (moment.empty() ? "step " : ", step ") + std::to_string(failure.step);
+  return moment;
+}
+
+std::string describe_fate(const WorkerEnd& end) {
+  if (end.killed_by_launcher) return "ended by the launcher";
+  if (end.signal != 0) {
+    const char* name = ::sigabbrev_np(end.signal);
+    return "killed by " + (name ? "SIG" + std::string(name) : "signal " + std::to_string(end.signal));
+  }
+  if (end.exit_code == kExitDone) return "done";
+  if (end.exit_code == kExitPreempted) return "stopped";
+  if (secondary(end)) return "lost contact";
+  return "failed too";
+}
+
+// "other ranks: 0-1 lost contact, 3 ended by the launcher".
+std::string describe_others(const std::vector<WorkerEnd>& ends, const WorkerEnd& root) {
+  std::map<std::string, std::set<int>> fates;
+  for (const auto& end : ends) {
+    if (&end != &root) fates[describe_fate(end)].insert(end.rank);
+  }
+  std::string text;
+  for (const auto& [fate, ranks] : fates) text += (text.empty() ? "" : ", ") + join_ranks(ranks) + " " + fate;
+  return text;
+}
+
+std::string report(const std::vector<WorkerEnd>& ends, const WorkerEnd& root) {
+  std::ostringstream text;
+  const bool alone = ends.size() == 1;
+  const bool of_user = root.signal == 0 && root.failure && root.failure->kind == "user";
+  text << "rank " << root.rank << (alone ? " failed: " : " failed first: ") << describe_cause(root) << "\n";
+  if (root.signal == 0 && root.failure) {
+    const auto moment = describe_moment(*root.failure);
+    if (!moment.empty() && !of_user) text << "  while: " << moment << "\n";
+  }
+  if (!alone) text << "  other ranks: " << describe_others(ends, root) << "\n";
+  text << "  log: " << root.log.string() << "\n";
+  if (of_user) return text.str();  // the message says all: where, what was found, what to do
+  for (const auto& line : root.last_lines) text << "    | " << line << "\n";
+  return text.str();
+}
+
+int exit_code_of(const WorkerEnd& root) {
+  if (root.signal != 0) return kExitSignalBase + root.signal;
+  return root.exit_code == kExitUsage ? kExitUsage : kExitFailed;
+}
+
+// Nobody failed: all are done or saved, or the user's signal ended some before they could save.
+LaunchResult judge_without_failure(const std::vector<WorkerEnd>& ends, int stop_signal) {
+  LaunchResult result{.exit_code = kExitDone, .stop_requested = stop_signal != 0};
+  for (const auto& end : ends) {
+    if (end.signal == 0 && end.exit_code == kExitPreempted) result.exit_code = kExitPreempted;
+  }
+  std::set<int> unsaved;
+  for (const auto& end : ends) {
+    if (end.signal != 0 || failed(end)) unsaved.insert(end.rank);
+  }
+  if (unsaved.empty()) return result;
+  result.exit_code = kExitSignalBase + (stop_signal != 0 ? stop_signal : SIGKILL);
+  result.report = name_ranks(unsaved) + " did not save before the end; the last checkpoint is the one before\n";
+  return result;
+}
+
+const char* likely_cause(int signal) {
+  switch (signal) {
+    case SIGKILL: return ": often the kernel's out-of-memory killer (see dmesg), or a kill -9";
+    case SIGSEGV: return ": an invalid memory access, in a plugin or a library";
+    case SIGBUS: return ": often a full /dev/shm, or a mapped file that was cut off";
+    case SIGABRT: return ": a failed assertion, an uncaught exception, or NCCL's watchdog after a time-out";
+    case SIGILL: return ": an instruction that this CPU lacks";
+    case SIGFPE: return ": an integer division by zero";
+    case SIGTERM: return ": somebody asked this one process to end";
+    case SIGXCPU: return ": the limit of CPU time (ulimit -t)";
+    case SIGXFSZ: return ": the limit of a file's size (ulimit -f)";
+    default: return "";
+  }
+}
+
+}  // namespace
+
+std::string describe_signal(int signal) {
+  const char* name = ::sigabbrev_np(signal);
+  const std::string number = std::to_string(signal);
+  return (name ? "SIG" + std::string(name) + " (" + number + ")" : "signal " + number) + likely_cause(signal);
+}
+
+LaunchResult judge_ends(const std::vector<WorkerEnd>& ends, int stop_signal, bool at_once) {
+  if (at_once) return {.exit_code = kExitSignalBase + SIGINT, .report = {}, .stop_requested = true};
+  const WorkerEnd* root = root_cause(ends);
+  // Workers that the user's signal ended take others' collectives with them.
+  const bool ended_some = std::any_of(ends.begin(), ends.end(), [](auto& end) { return end.killed_by_launcher; });
+  const bool only_lost_contact = root != nullptr && secondary(*root);
+  if (root == nullptr || (stop_signal != 0 && ended_some && only_lost_contact)) {
+    return judge_without_failure(ends, stop_signal);
+  }
+  return {.exit_code = exit_code_of(*root), .report = report(ends, *root), .stop_requested = stop_signal != 0};
+}
+
+}  // namespace ddprun

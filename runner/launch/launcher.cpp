@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT
+#include "launch/launcher.h"
+
+#include <ddprun/error.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+
+#include "launch/line_folder.h"
+#include "launch/signal_inbox.h"
+#include "launch/terminal_writer.h"
+#include "launch/worker.h"
+
+namespace ddprun {
+namespace fs = std::filesystem;
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Time = Clock::time_point;
+
+constexpr auto kStopping = "ddprun: stopping: saving a checkpoint at the end of this step; Ctrl-C again ends at once";
+constexpr std::chrono::seconds kStuckAfterKill{10};      // then a worker is left to the kernel
+constexpr std::chrono::milliseconds kSameKeyPress{100};  // `timeout -s INT` signals the program, then its group
+
+Clock::duration seconds(double value) {
+  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(value));
+}
+
+// A folder of our own (0700) for the rendezvous file, gone with its owner.
+class PrivateFolder {
+ public:
+  PrivateFolder() {
+    std::error_code ignored;
+    std::string pattern = (fs::temp_directory_path(ignored) / "ddprun-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr) {
+      throw UserError("cannot make a temporary folder " + pattern + ": " + std::strerror(errno) +
+                      "; set TMPDIR to a folder on this machine that can be written");
+    }
+    path_ = pattern;
+  }
+  ~PrivateFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  PrivateFolder(const PrivateFolder&) = delete;
+  PrivateFolder& operator=(const PrivateFolder&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+std::string precise(double seconds_since_1970) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.6f", seconds_since_1970);
+  return text;
+}
+
+// The launcher's own environment, what the plan adds, and the worker's place: the later wins.
+std::vector<std::string> worker_environment(const LaunchPlan& plan, int rank, const fs::path& store) {
+  std::map<std::string, std::string> values;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    if (const auto equals = text.find('='); equals != std::string::npos) {
+      values[text.substr(0, equals)] = text.substr(equals + 1);
+    }
+  }
+  for (const auto& [name, value] : plan.environment) values[name] = value;
+  values["RANK"] = values["LOCAL_RANK"] = std::to_string(rank);
+  values["WORLD_SIZE"] = values["LOCAL_WORLD_SIZE"] = std::to_string(plan.workers);
+  values["DDPRUN_RUN_DIR"] = fs::absolute(plan.run_dir).string();
+  values["DDPRUN_ATTEMPT"] = std::to_string(plan.attempt);
+  values["DDPRUN_STORE"] = store.string();
+  values["DDPRUN_STARTED_AT"] = precise(plan.started_at);
+  std::vector<std::string> result;
+  for (const auto& [name, value] : values) result.push_back(name + "=" + value);
+  return result;
+}
+
+fs::path make_logs_folder(const LaunchPlan& plan) {
+  std::error_code error;
+  const fs::path folder = plan.run_dir / "logs";
+  fs::create_directories(folder, error);
+  if (error) throw UserError("cannot make " + folder.string() + ": " + error.message());
+  for (int rank = 0; rank < plan.workers; ++rank) remove_failure(plan.run_dir, rank);
+  return folder;
+}
+
+// One attempt: from the first fork to the last reaped worker.
+class Attempt {
+ public:
+  explicit Attempt(const LaunchPlan& plan) : plan_(plan), logs_(make_logs_folder(plan)) {}
+  LaunchResult run();
+
+ private:
+  void start_workers();
+  void wait_for_something();
+  void reap();
+  void on_signal(int signal);
+  void ask_to_stop(double grace_seconds);
+  void kill_all();
+  void keep_deadlines();
+  bool any_running() const;
+  LaunchResult judge();
+
+  const LaunchPlan& plan_;
+  fs::path logs_;
+  SignalInbox inbox_;
+  PrivateFolder private_folder_;
+  TerminalWriter terminal_{STDERR_FILENO};
+  LineFolder folder_{[this](const std::string& line) { terminal_.line(line); }};
+  std::vector<std::unique_ptr<Worker>> workers_;
+
+  int stop_signal_ = 0;  // the first by which the user asked for the end
+  Time stopped_at_;
+  bool at_once_ = false;
+  bool failing_ = false;
+  bool ending_ = false;            // the first 75 came: all should follow
+  Time kill_at_ = Time::max();     // SIGKILL to who still runs then
+  Time give_up_at_ = Time::max();  // after SIGKILL
+};
+
+LaunchResult Attempt::run() {
+  try {
+    start_workers();
+  } catch (const std::system_error& error) {
+    return {.exit_code = kExitFailed, .report = std::string("cannot start a worker: ") + error.what() + "\n"};
+  }
+  while (any_running() && Clock::now() < give_up_at_) {
+    wait_for_something();
+    for (const int signal : inbox_.take()) {
+      if (signal != SIGCHLD) on_signal(signal);
+    }
+    for (const auto& worker : workers_) worker->drain();
+    reap();
+    keep_deadlines();
+    folder_.flush(Clock::now());
+    terminal_.flush();
+  }
+  for (const auto& worker : workers_) {
+    worker->finish_output();
+    if (worker->running()) terminal_.line("ddprun: warning: " + worker->abandon());
+  }
+  folder_.finish();
+  for (const int signal : inbox_.take()) {  // too late to stop anything, in time to stop a restart
+    if (signal != SIGCHLD && stop_signal_ == 0) stop_signal_ = signal;
+  }
+  return judge();
+}
+
+void Attempt::start_workers() {
+  const auto show = [this](int rank, std::string_view line) { folder_.add(rank, line, Clock::now()); };
+  const auto warn = [this](const std::string& text) { terminal_.line("ddprun: warning: " + text); };
+  for (int rank = 0; rank < plan_.workers; ++rank) {
+    const fs::path log = logs_ / ("rank_" + std::to_string(rank) + ".log");
+    workers_.push_back(std::make_unique<Worker>(rank, log, show, warn));
+    workers_.back()->start(plan_.command, worker_environment(plan_, rank, private_folder_.path() / "store"));
+  }
+}
+
+void Attempt::wait_for_something() {
+  std::vector<pollfd> polled{{inbox_.fd(), POLLIN, 0}};
+  if (terminal_.waiting()) polled.push_back({terminal_.fd(), POLLOUT, 0});
+  for (const auto& worker : workers_) {
+    for (const int fd : worker->fds()) polled.push_back({fd, POLLIN, 0});
+  }
+  const Time next = std::min({kill_at_, give_up_at_, folder_.due().value_or(Time::max())});
+  int timeout_ms = -1;
+  if (next != Time::max()) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();
+    timeout_ms = static_cast<int>(std::clamp<decltype(left)>(left, 0, 60'000));
+  }
+  ::poll(polled.data(), polled.size(), timeout_ms);
+}
+
+// All that have ended are reaped before any is signalled: a death of its own is not taken for one by the launcher's
+// hand.
+void Attempt::reap() {
+  bool failed = false, preempted = false;
+  for (const auto& worker : workers_) {
+    worker->reap();
+    failed = failed || worker->failed();
+    preempted = preempted || worker->preempted();
+  }
+  if (failed && !std::exchange(failing_, true)) ask_to_stop(plan_.failure_grace_seconds);
+  if (preempted && !std::exchange(ending_, true))
+    kill_at_ = std::min(kill_at_, Clock::now() + seconds(plan_.grace_seconds));
+}
+
+void Attempt::on_signal(int signal) {
+  const Time now = Clock::now();
+  if (stop_signal_ == 0) {
+    stop_signal_ = signal;
+    stopped_at_ = now;
+    if (!failing_) terminal_.line(kStopping);
+    ask_to_stop(plan_.grace_seconds);
+  } else if (signal == SIGINT && now - stopped_at_ > kSameKeyPress) {
+    at_once_ = true;
+    kill_all();
+  }
+}
+
+void Attempt::ask_to_stop(double grace_seconds) {
+  for (const auto& worker : workers_) worker->send(SIGTERM);
+  kill_at_ = std::min(kill_at_, Clock::now() + seconds(grace_seconds));
+}
+
+void Attempt::kill_all() {
+  for (const auto& worker : workers_) worker->send(SIGKILL);
+  kill_at_ = Time::max();
+  give_up_at_ = std::min(give_up_at_, Clock::now() + kStuckAfterKill);
+}
+
+void Attempt::keep_deadlines() {
+  if (Clock::now() >= kill_at_) kill_all();
+}
+
+bool Attempt::any_running() const {
+  return std::any_of(workers_.begin(), workers_.end(), [](const auto& worker) { return worker->running(); });
+}
+
+LaunchResult Attempt::judge() {
+  std::vector<WorkerEnd> ends;
+  for (const auto& worker : workers_) {
+    ends.push_back(worker->end());
+    ends.back().failure = read_failure(plan_.run_dir, worker->rank());
+  }
+  return judge_ends(ends, stop_signal_, at_once_);
+}
+
+}  // namespace
+
+LaunchResult launch_workers(const LaunchPlan& plan) { return Attempt(plan).run(); }
+
+}  // namespace ddprun

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+// Decides which lines of which ranks a person sees. Rank 0 speaks at once. Lines of the others wait for a moment, so
+// that the same line from several is shown once, with their numbers; what rank 0 says too is shown once, as its own. A
+// babbling rank is cut short, with a count of what was left out. Everything is in the log files whatever is shown here.
+//
+// Knows no clock and no terminal: the launcher passes the time in and takes the lines out.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+class LineFolder {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using Show = std::function<void(const std::string& line)>;
+
+  static constexpr std::chrono::milliseconds kWindow{300};  // how long a line waits for the same from other ranks
+  static constexpr std::chrono::seconds kMemory{5};         // how long rank 0's lines silence the same from others
+  static constexpr double kLinesPerSecond = 20;             // shown of rank 0, and of all others together
+  static constexpr double kBurst = 100;
+
+  explicit LineFolder(Show show);
+
+  // A leading "rank <its own number>: " does not make a line different from another rank's.
+  void add(int rank, std::string_view line, Clock::time_point now);
+  void flush(Clock::time_point now);             // shows what has waited long enough
+  void finish();                                 // shows what is still waiting, and what was left out
+  std::optional<Clock::time_point> due() const;  // when flush() has something to do
+
+ private:
+  struct Waiting {
+    std::string text;
+    std::set<int> ranks;
+    Clock::time_point since;
+  };
+  struct Said {
+    std::string text;
+    Clock::time_point at;
+  };
+  // Tokens for lines: refilled at kLinesPerSecond up to kBurst.
+  struct Budget {
+    double tokens = kBurst;
+    std::optional<Clock::time_point> filled;
+    bool spend(Clock::time_point now);
+  };
+
+  void add_of_rank_0(std::string_view line, Clock::time_point now);
+  void show_waiting(const Waiting& waiting, Clock::time_point now);
+  void leave_out(int rank, Clock::time_point now);
+  void tell_left_out();
+
+  Show show_;
+  std::deque<Waiting> waiting_;  // oldest first
+  std::deque<Said> said_;        // by rank 0, oldest first
+  Budget first_budget_, other_budget_;
+  std::map<int, size_t> left_out_;  // lines by rank
+  Clock::time_point left_out_since_;
+};
+
+std::string join_ranks(const std::set<int>& ranks);  // "1-3,7"
+std::string name_ranks(const std::set<int>& ranks);  // "rank 2", "ranks 1-3,7"
+
+}  // namespace ddprun

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+#include "launch/rank_log.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace ddprun {
+namespace {
+constexpr size_t kLongestLine = 64 << 10;
+constexpr size_t kLastLines = 10;
+constexpr size_t kLastLineBytes = 500;
+}  // namespace
+
+LogFile::LogFile(std::filesystem::path path, Warn warn)
+    : path_(std::move(path)),
+      warn_(std::move(warn)),
+      fd_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {}
+
+void LogFile::append(std::string_view text) {
+  if (lost_bytes_ > 0) {
+    if (!write("\n[ddprun: " + std::to_string(lost_bytes_) +
+               " bytes are missing here: the file could not be written]\n")) {
+      lost_bytes_ += text.size();
+      return;
+    }
+    lost_bytes_ = 0;
+  }
+  write(text);
+}
+
+bool LogFile::write(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t done = ::write(fd_.get(), text.data(), text.size());
+    if (done >= 0) {
+      text.remove_prefix(static_cast<size_t>(done));
+    } else if (errno != EINTR) {
+      const std::string cause = std::strerror(errno);
+      lost_bytes_ += text.size();
+      if (!std::exchange(warned_, true)) {
+        warn_("cannot write " + path_.string() + ": " + cause + "; the run goes on, this log has gaps");
+      }
+      return false;
+    }
+  }
+  return true;
+}
+
+void LineCutter::feed(std::string_view text, const Take& take) {
+  for (;;) {
+    const size_t end = text.find('\n');
+    const auto piece = text.substr(0, end);
+    if (end == std::string_view::npos) {
+      partial_ += piece;
+      if (partial_.size() > kLongestLine) this->end(take);
+      return;
+    }
+    if (partial_.empty()) {
+      take(piece);
+    } else {
+      partial_ += piece;
+      this->end(take);
+    }
+    text.remove_prefix(end + 1);
+  }
+}
+
+void LineCutter::end(const Take& take) {
+  if (partial_.empty()) return;
+  take(partial_);
+  partial_.clear();
+}
+
+void LastLines::add(std::string_view line) {
+  if (lines_.size() == kLastLines) lines_.pop_front();
+  lines_.emplace_back(line.substr(0, kLastLineBytes));
+}
+
+}  // namespace ddprun

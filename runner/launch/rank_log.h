@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// What one rank printed: appended to its log file, cut into lines for the terminal, the last ones kept for the report.
+#pragma once
+
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "launch/spawn.h"
+
+namespace ddprun {
+
+// One open log file. Writing never throws: where it fails (a full disk), the text is lost, the first failure is told to
+// `warn`, and once writing works again the gap is marked in the file.
+class LogFile {
+ public:
+  using Warn = std::function<void(const std::string&)>;
+  LogFile(std::filesystem::path path, Warn warn);
+  void append(std::string_view text);
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  bool write(std::string_view text);
+
+  std::filesystem::path path_;
+  Warn warn_;
+  UniqueFd fd_;
+  size_t lost_bytes_ = 0;
+  bool warned_ = false;
+};
+
+// Cuts a stream of bytes into lines. A line without an end is cut at 64 KiB.
+class LineCutter {
+ public:
+  using Take = std::function<void(std::string_view line)>;  // without the newline
+  void feed(std::string_view text, const Take& take);
+  void end(const Take& take);  // hands over what stands without a newline
+
+ private:
+  std::string partial_;
+};
+
+// The last lines of one rank, for the report.
+class LastLines {
+ public:
+  void add(std::string_view line);
+  const std::deque<std::string>& lines() const { return lines_; }
+
+ private:
+  std::deque<std::string> lines_;
+};
+
+}  // namespace ddprun

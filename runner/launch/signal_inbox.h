@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// The signals that a launcher acts on, as a file descriptor to poll.
+#pragma once
+
+#include <csignal>
+#include <vector>
+
+#include "launch/spawn.h"
+
+namespace ddprun {
+
+// While it lives, SIGINT, SIGTERM, SIGUSR1, SIGHUP and SIGCHLD of the calling thread wait to be taken instead of
+// acting. SIGINT and SIGHUP that were ignored when it was made (nohup, a shell's background job) stay ignored; SIGPIPE
+// is. The destructor restores all. For programs whose only thread this is.
+class SignalInbox {
+ public:
+  SignalInbox();
+  ~SignalInbox();
+  SignalInbox(const SignalInbox&) = delete;
+  SignalInbox& operator=(const SignalInbox&) = delete;
+
+  int fd() const { return fd_.get(); }
+  std::vector<int> take();  // those that came since, in no particular order; never blocks
+
+ private:
+  sigset_t old_mask_;
+  struct sigaction old_child_, old_pipe_;
+  UniqueFd fd_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// Starts one process: fork, a few async-signal-safe calls, exec.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ddprun {
+
+// A file descriptor that is closed with its owner. Close-on-exec is up to whoever opened it; all of ours are.
+class UniqueFd {
+ public:
+  explicit UniqueFd(int fd = -1) : fd_(fd) {}
+  UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~UniqueFd() { reset(); }
+
+  int get() const { return fd_; }
+  bool open() const { return fd_ >= 0; }
+  void reset();
+
+ private:
+  int fd_;
+};
+
+struct Pipe {
+  UniqueFd read;   // non-blocking
+  UniqueFd write;  // blocking, as a program expects of its standard output
+};
+
+// Close-on-exec, both ends above 2, so that they survive the shuffling of a child's standard streams. Throws
+// std::system_error.
+Pipe make_pipe();
+
+struct SpawnRequest {
+  std::vector<std::string> command;      // command[0] is a path, not searched on PATH
+  std::vector<std::string> environment;  // "NAME=value", the whole of it
+  int stdout_fd = -1;                    // -1: the caller's own
+  int stderr_fd = -1;
+};
+
+// Returns the child's id once exec has succeeded; the caller reaps it. The child reads /dev/null, leads a process group
+// of its own (a terminal's Ctrl-C does not reach it), starts with no signal blocked and all at their defaults (an
+// ignored SIGHUP stays ignored: nohup), and is killed by the kernel when the calling THREAD ends, however that happens.
+// Its own children would not be: workers start none. Throws std::system_error with the program's path where exec fails.
+pid_t spawn(const SpawnRequest& request);
+
+}  // namespace ddprun

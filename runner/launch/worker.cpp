@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+#include "launch/worker.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+
+namespace ddprun {
+namespace {
+
+constexpr size_t kReadBytes = 64 << 10;
+constexpr size_t kMostLeftBytes = 8 << 20;  // read after the end, at most: a grandchild may print for ever
+
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+Worker::Worker(int rank, const std::filesystem::path& log, ShowLine show, LogFile::Warn warn)
+    : show_(std::move(show)), log_(log, std::move(warn)) {
+  end_.rank = rank;
+  end_.log = log;
+}
+
+Worker::~Worker() {
+  if (!running()) return;
+  ::kill(pid_, SIGKILL);
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+void Worker::start(const std::vector<std::string>& command, const std::vector<std::string>& environment) {
+  Pipe err = make_pipe(), out;
+  if (rank() != 0) out = make_pipe();
+  pid_ = spawn(
+      {.command = command, .environment = environment, .stdout_fd = out.write.get(), .stderr_fd = err.write.get()});
+  out_.fd = std::move(out.read);
+  err_.fd = std::move(err.read);
+}
+
+void Worker::reap() {
+  int status = 0;
+  if (running() && ::waitpid(pid_, &status, WNOHANG) == pid_) note_end(status);
+}
+
+void Worker::note_end(int status) {
+  pid_ = -1;
+  end_.time = seconds_since_1970();
+  if (WIFSIGNALED(status)) {
+    end_.signal = WTERMSIG(status);
+    end_.killed_by_launcher = (end_.signal == SIGTERM && sent_term_) || (end_.signal == SIGKILL && sent_kill_);
+  } else {
+    end_.exit_code = WEXITSTATUS(status);
+  }
+}
+
+void Worker::send(int signal) {
+  bool& sent = signal == SIGKILL ? sent_kill_ : sent_term_;
+  if (running() && !std::exchange(sent, true)) ::kill(pid_, signal);
+}
+
+std::string Worker::abandon() {
+  end_.signal = SIGKILL;
+  end_.killed_by_launcher = true;
+  return "rank " + std::to_string(rank()) + " (process " + std::to_string(std::exchange(pid_, -1)) +
+         ") does not die of SIGKILL: it hangs in the kernel (a file system or a driver) and ends when that returns";
+}
+
+std::vector<int> Worker::fds() const {
+  std::vector<int> fds;
+  for (const Stream* stream : {&out_, &err_}) {
+    if (stream->fd.open()) fds.push_back(stream->fd.get());
+  }
+  return fds;
+}
+
+void Worker::drain() { drain_once(); }
+
+size_t Worker::drain_once() {
+  const size_t out = drain(out_, [this](std::string_view line) { last_lines_.add(line); });
+  const size_t err = drain(err_, [this](std::string_view line) {
+    last_lines_.add(line);
+    show_(rank(), line);
+  });
+  return out + err;
+}
+
+size_t Worker::drain(Stream& stream, const LineCutter::Take& take) {
+  if (!stream.fd.open()) return 0;
+  std::array<char, kReadBytes> buffer;
+  const ssize_t got = ::read(stream.fd.get(), buffer.data(), buffer.size());
+  if (got > 0) {
+    const std::string_view text(buffer.data(), static_cast<size_t>(got));
+    log_.append(text);
+    stream.lines.feed(text, take);
+    return text.size();
+  }
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
+  stream.lines.end(take);
+  stream.fd.reset();
+  return 0;
+}
+
+void Worker::finish_output() {
+  for (size_t total = 0; total < kMostLeftBytes;) {
+    const size_t got = drain_once();
+    if (got == 0) break;
+    total += got;
+  }
+  out_.lines.end([this](std::string_view line) { last_lines_.add(line); });
+  err_.lines.end([this](std::string_view line) {
+    last_lines_.add(line);
+    show_(rank(), line);
+  });
+  out_.fd.reset();
+  err_.fd.reset();
+}
+
+bool Worker::failed() const {
+  if (running()) return false;
+  return end_.signal != 0 || (end_.exit_code != kExitDone && end_.exit_code != kExitPreempted);
+}
+
+WorkerEnd Worker::end() const {
+  WorkerEnd end = end_;
+  end.last_lines = last_lines_.lines();
+  return end;
+}
+
+}  // namespace ddprun

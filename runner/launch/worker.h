@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+// One worker as its launcher holds it: the process, the pipes it prints to, its log.
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "launch/failure_report.h"
+#include "launch/rank_log.h"
+#include "launch/spawn.h"
+
+namespace ddprun {
+
+class Worker {
+ public:
+  using ShowLine = std::function<void(int rank, std::string_view line)>;  // of its standard error
+
+  Worker(int rank, const std::filesystem::path& log, ShowLine show, LogFile::Warn warn);
+  ~Worker();  // kills and reaps a process that still runs
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  // Throws std::system_error where the program cannot be run. Rank 0 keeps the caller's standard output.
+  void start(const std::vector<std::string>& command, const std::vector<std::string>& environment);
+
+  bool running() const { return pid_ > 0; }
+  void reap();            // notes how it ended, if it has; never blocks
+  void send(int signal);  // once of each kind; to a running one only: until it is reaped its number is nobody else's
+  std::string abandon();  // of one that SIGKILL does not end (it hangs in the kernel): forgets it, and says so
+
+  std::vector<int> fds() const;  // to poll; at most two
+  void drain();                  // takes what its pipes hold, a bounded amount of it
+  void finish_output();          // after its end: the rest, then closes
+
+  int rank() const { return end_.rank; }
+  bool failed() const;
+  bool preempted() const { return !running() && end_.signal == 0 && end_.exit_code == kExitPreempted; }
+  WorkerEnd end() const;
+
+ private:
+  struct Stream {
+    UniqueFd fd;
+    LineCutter lines;
+  };
+  size_t drain(Stream& stream, const LineCutter::Take& take);
+  size_t drain_once();
+  void note_end(int status);
+
+  ShowLine show_;
+  LogFile log_;
+  LastLines last_lines_;
+  Stream out_, err_;
+  pid_t pid_ = -1;
+  bool sent_term_ = false, sent_kill_ = false;
+  WorkerEnd end_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+#include "launch/worker_process.h"
+
+#include <ddprun/error.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "launch/atomic_file.h"
+
+namespace ddprun {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr auto kHint = " (workers are started by ddprun, which sets it)";
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr || *value == '\0') throw UserError(std::string(name) + " is not set" + kHint);
+  return value;
+}
+
+template <class Number>
+Number number(const char* name, Number lowest) {
+  const std::string text = variable(name);
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || !(value >= lowest)) {
+    std::ostringstream problem;
+    problem << name << "=" << text << ": expected a number of at least " << lowest << kHint;
+    throw UserError(problem.str());
+  }
+  return value;
+}
+
+void require_below(const char* name, int value, const char* limit_name, int limit) {
+  if (value < limit) return;
+  std::ostringstream problem;
+  problem << name << "=" << value << " must be below " << limit_name << "=" << limit << kHint;
+  throw UserError(problem.str());
+}
+
+fs::path failure_file(const fs::path& run_dir, int rank) {
+  return run_dir / "logs" / ("failure_rank_" + std::to_string(rank) + ".json");
+}
+
+}  // namespace
+
+WorkerPlace read_worker_place() {
+  WorkerPlace place;
+  place.world_size = number("WORLD_SIZE", 1);
+  place.rank = number("RANK", 0);
+  place.local_world_size = number("LOCAL_WORLD_SIZE", 1);
+  place.local_rank = number("LOCAL_RANK", 0);
+  place.attempt = number("DDPRUN_ATTEMPT", 0);
+  place.started_at = number("DDPRUN_STARTED_AT", 0.0);
+  place.run_dir = variable("DDPRUN_RUN_DIR");
+  place.store = variable("DDPRUN_STORE");
+  require_below("RANK", place.rank, "WORLD_SIZE", place.world_size);
+  require_below("LOCAL_RANK", place.local_rank, "LOCAL_WORLD_SIZE", place.local_world_size);
+  return place;
+}
+
+void write_failure(const fs::path& run_dir, const WorkerFailure& failure) noexcept try {
+  const nlohmann::json json = {{"rank", failure.rank},       {"time", failure.time},   {"kind", failure.kind},
+                               {"message", failure.message}, {"phase", failure.phase}, {"step", failure.step}};
+  // Messages may hold any bytes (a path, a foreign library's text): what is not UTF-8 is replaced.
+  const auto text = json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+  write_file_atomically(failure_file(run_dir, failure.rank), text + "\n");
+} catch (...) {
+  // The exit code still tells the launcher that this rank failed.
+}
+
+std::optional<WorkerFailure> read_failure(const fs::path& run_dir, int rank) try {
+  std::ifstream file(failure_file(run_dir, rank));
+  if (!file) return std::nullopt;
+  const auto json = nlohmann::json::parse(file);
+  WorkerFailure failure;
+  failure.rank = rank;
+  failure.time = json.at("time").get<double>();
+  failure.kind = json.at("kind").get<std::string>();
+  failure.message = json.at("message").get<std::string>();
+  failure.phase = json.at("phase").get<std::string>();
+  failure.step = json.at("step").get<long>();
+  return failure;
+} catch (const nlohmann::json::exception&) {
+  return std::nullopt;  // not ours, or of another version: the exit code must do
+}
+
+void remove_failure(const fs::path& run_dir, int rank) noexcept {
+  std::error_code ignored;
+  fs::remove(failure_file(run_dir, rank), ignored);
+}
+
+}  // namespace ddprun

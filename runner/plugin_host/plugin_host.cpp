@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+#include "plugin_host/plugin_host.h"
+
+#include <ddprun/error.h>
+
+#include <algorithm>
+
+namespace ddprun {
+namespace {
+
+// "mnist.yaml:3:10: model: ": what stands before a text about the plugin that an experiment names.
+std::string place(const PluginChoice& choice) {
+  const auto origin = choice.origin.text();
+  return (origin.empty() ? "" : origin + ": ") + (choice.path.empty() ? "" : choice.path + ": ");
+}
+
+std::string lines(const std::vector<std::string>& problems) {
+  std::string text;
+  for (const auto& problem : problems) text += (text.empty() ? "" : "\n") + problem;
+  return text;
+}
+
+// The mistakes that a constructor noted before it threw. Whatever it would have declared after that is not unknown.
+std::vector<std::string> noted_problems(const Options& options, const Value& values) {
+  const auto undeclared = std::ranges::count_if(values.entries(), [&](const auto& entry) {
+    return std::ranges::find(options.declared(), entry.key, &OptionDeclaration::name) == options.declared().end();
+  });
+  auto problems = options.problems();  // the undeclared keys come last
+  problems.resize(problems.size() - undeclared);
+  return problems;
+}
+
+template <class Kind>
+std::shared_ptr<Kind> construct(const PluginDescriptor& descriptor, Options& options) {
+  std::shared_ptr<Kind> object;
+  descriptor.create(&options, &object);
+  if (!object) throw std::logic_error("its create function returned no object");
+  return object;
+}
+
+// Constructs and turns whatever the constructor threw into the text `problem`.
+template <class Kind>
+std::shared_ptr<Kind> try_construct(const PluginInfo& info, Options& options, std::string& problem) {
+  const auto who = "plugin " + info.name + " (" + info.file.string() + ")";
+  const auto& descriptor = load_plugin_file(info.file);
+  try {
+    return construct<Kind>(descriptor, options);
+  } catch (const UserError& error) {
+    problem = who + ": " + error.what();
+  } catch (const std::exception& error) {
+    problem = who + " threw while it was constructed: " + error.what();
+  } catch (...) {
+    problem = who + " threw something that is no std::exception while it was constructed";
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+template <class Kind>
+std::shared_ptr<Kind> PluginHost::make(const std::string& kind, const PluginChoice& choice) const {
+  Options options(choice.options, choice.path);
+  std::string problem;
+  std::shared_ptr<Kind> object;
+  try {
+    object = try_construct<Kind>(search_.find(choice.plugin, kind), options, problem);
+  } catch (const UserError& error) {
+    throw UserError(place(choice) + error.what());
+  }
+  auto problems = problem.empty() ? options.problems() : noted_problems(options, choice.options);
+  if (!problem.empty()) problems.push_back(place(choice) + problem);
+  if (!problems.empty()) throw UserError(lines(problems));
+  return object;
+}
+
+std::shared_ptr<Model> PluginHost::make_model(const PluginChoice& choice) const { return make<Model>("model", choice); }
+
+std::shared_ptr<Dataset> PluginHost::make_dataset(const PluginChoice& choice) const {
+  return make<Dataset>("dataset", choice);
+}
+
+std::shared_ptr<Optimizer> PluginHost::make_optimizer(const PluginChoice& choice) const {
+  return make<Optimizer>("optimizer", choice);
+}
+
+std::shared_ptr<Logger> PluginHost::make_logger(const PluginChoice& choice) const {
+  return make<Logger>("logger", choice);
+}
+
+PluginDescription PluginHost::describe(const std::string& name_or_path, const std::string& kind) const {
+  PluginDescription description{.info = search_.find(name_or_path, kind)};
+  const auto& info = description.info;
+  Options options(Value::map(), info.name);
+  auto& problem = description.problem;
+  if (info.kind == "model") try_construct<Model>(info, options, problem);
+  if (info.kind == "dataset") try_construct<Dataset>(info, options, problem);
+  if (info.kind == "optimizer") try_construct<Optimizer>(info, options, problem);
+  if (info.kind == "logger") try_construct<Logger>(info, options, problem);
+  description.options = options.declared();
+  return description;
+}
+
+}  // namespace ddprun

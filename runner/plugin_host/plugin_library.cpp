@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+#define BOOST_DLL_USE_STD_FS  // Boost.DLL as headers alone: no Boost library to link
+#include <ddprun/error.h>
+
+#include <boost/dll/shared_library.hpp>
+#include <list>
+#include <mutex>
+
+#include "plugin_host/plugin_file.h"
+
+namespace ddprun {
+namespace {
+
+using boost::dll::shared_library;
+
+// Boost.DLL's message, reduced to what the dynamic linker said.
+std::string linker_text(const std::string& message) {
+  constexpr std::string_view kBefore = "(dlerror system message: ";
+  const auto start = message.find(kBefore);
+  const auto end = message.rfind(')');
+  if (start == std::string::npos || end == std::string::npos) return message;
+  return message.substr(start + kBefore.size(), end - start - kBefore.size());
+}
+
+shared_library open(const std::filesystem::path& file) try {
+  using boost::dll::load_mode::rtld_local;
+  using boost::dll::load_mode::rtld_now;
+  return shared_library(std::filesystem::absolute(file), rtld_now | rtld_local);
+} catch (const std::system_error& error) {
+  throw UserError(file.string() + ": cannot be loaded: " + linker_text(error.what()) + "; `ldd " + file.string() +
+                  "` shows which of the libraries it needs are missing");
+}
+
+// Holds on to a library until the process ends. The list itself is never destroyed: torch keeps pointers into whatever
+// registered types or operators with it, and follows them while the process exits.
+const shared_library& keep(shared_library library) {
+  static std::mutex mutex;
+  static auto& kept = *new std::list<shared_library>;
+  const std::lock_guard lock(mutex);
+  return kept.emplace_back(std::move(library));
+}
+
+}  // namespace
+
+const PluginDescriptor& load_plugin_file(const std::filesystem::path& file) {
+  const auto& library = keep(open(file));
+  if (!library.has(DDPRUN_DESCRIPTOR_SYMBOL)) {
+    throw UserError(file.string() + ": has a descriptor, but hides its symbol " DDPRUN_DESCRIPTOR_SYMBOL
+                                    "; link the plugin without a version script or strip -x");
+  }
+  const auto& descriptor = library.get<PluginDescriptor>(DDPRUN_DESCRIPTOR_SYMBOL);
+  const auto problem = plugin_mismatch(descriptor);
+  if (!problem.empty()) throw UserError(file.string() + ": changed while it was loaded: " + problem);
+  return descriptor;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+#include "plugin_host/plugin_search.h"
+
+#include <ddprun/error.h>
+#include <ddprun/options.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+#include <sstream>
+#include <tuple>
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The files <folder>/*.so in a fixed order; none where there is no such folder.
+std::vector<fs::path> libraries_in(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    if (at->path().extension() == ".so" && !at->is_directory(error)) files.push_back(at->path());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+bool is_path(const std::string& choice) { return choice.find('/') != std::string::npos; }
+
+// Whether the user may have meant this file, going by its descriptor or, where that cannot be read, by the file's name.
+bool answers_to(const PluginInfo& info, const std::string& choice, const std::string& kind) {
+  if (info.file.filename() == choice) return true;
+  if (info.name.empty()) return info.file.stem() == choice;
+  return info.name == choice && (kind.empty() || info.kind == kind);
+}
+
+std::string article(const std::string& kind) { return (kind == "optimizer" ? "an " : "a ") + kind; }
+
+std::string join(const std::vector<std::string>& words) {
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+PluginInfo checked(PluginInfo info, const std::string& kind) {
+  if (!info.problem.empty()) throw UserError(info.file.string() + ": " + info.problem);
+  if (kind.empty() || info.kind == kind) return info;
+  throw UserError(info.file.string() + ": " + info.name + " is " + article(info.kind) + " plugin, but " +
+                  article(kind) + " is needed here");
+}
+
+}  // namespace
+
+std::vector<PluginInfo> PluginSearch::list() const {
+  std::vector<PluginInfo> plugins;
+  std::set<fs::path> seen;
+  for (const auto& folder : folders_) {
+    for (const auto* below : {"", "models", "datasets", "optimizers", "loggers"}) {
+      for (const auto& file : libraries_in(folder / below)) {
+        std::error_code error;
+        const auto real = fs::canonical(file, error);
+        if (seen.insert(error ? file : real).second) plugins.push_back(read_plugin_file(file));
+      }
+    }
+  }
+  std::ranges::stable_sort(
+      plugins, {}, [](const PluginInfo& info) { return std::tuple(!info.problem.empty(), info.kind, info.name); });
+  return plugins;
+}
+
+PluginInfo PluginSearch::find(const std::string& choice, const std::string& kind) const {
+  if (is_path(choice)) return checked(read_plugin_file(fs::absolute(choice).lexically_normal()), kind);
+  const auto found = candidates(choice, kind);
+  if (found.empty()) not_found(choice, kind);
+  if (found.size() == 1) return checked(found.front(), kind);
+  std::string files;
+  for (const auto& info : found) files += "\n  " + (kind.empty() ? info.kind + " " : "") + info.file.string();
+  throw UserError("the name " + choice + " is ambiguous: more than one plugin file has it:" + files +
+                  "\nremove all but one, or write the path of the one you want instead of its name");
+}
+
+std::vector<PluginInfo> PluginSearch::candidates(const std::string& choice, const std::string& kind) const {
+  auto plugins = list();
+  std::erase_if(plugins, [&](const PluginInfo& info) { return !answers_to(info, choice, kind); });
+  const bool readable = std::ranges::any_of(plugins, [](const PluginInfo& info) { return !info.name.empty(); });
+  if (readable) std::erase_if(plugins, [](const PluginInfo& info) { return info.name.empty(); });
+  return plugins;
+}
+
+void PluginSearch::not_found(const std::string& choice, const std::string& kind) const {
+  std::vector<std::string> known;
+  std::string other_kind;
+  for (const auto& info : list()) {
+    if (info.name == choice && !info.kind.empty()) other_kind = info.kind;
+    if (!info.name.empty() && (kind.empty() || info.kind == kind)) known.push_back(info.name);
+  }
+  const auto what = kind.empty() ? "plugin" : kind + " plugin";
+  if (!other_kind.empty())
+    throw UserError(choice + " is " + article(other_kind) + " plugin, but " + article(kind) +
+                    " is needed here; known: " + join(known));
+  const auto near = nearest_name(choice, known);
+  std::string text = "there is no " + what + " " + choice;
+  if (!near.empty()) text += "; did you mean " + near + "?";
+  text += known.empty() ? "; no " + what + " was found" : (near.empty() ? "; known: " : " known: ") + join(known);
+  if (choice.ends_with(".so")) text += "; for a file of the current folder, write ./" + choice;
+  throw UserError(text + "; searched in " + folders_text());
+}
+
+std::string PluginSearch::folders_text() const {
+  std::vector<std::string> words;
+  for (const auto& folder : folders_) {
+    words.push_back(folder.string() + (fs::is_directory(folder) ? "" : " (does not exist)"));
+  }
+  return words.empty() ? "no folder: the search path is empty" : join(words);
+}
+
+fs::path own_plugin_folder() {
+  return (fs::read_symlink("/proc/self/exe").parent_path() / "../lib/ddprun/plugins").lexically_normal();
+}
+
+std::vector<fs::path> plugin_search_path(const std::vector<fs::path>& from_experiment) {
+  std::vector<fs::path> folders;
+  for (const auto& folder : from_experiment) folders.push_back(fs::absolute(folder));
+  const auto* variable = std::getenv("DDPRUN_PLUGIN_PATH");
+  std::istringstream list(variable ? variable : "");
+  for (std::string folder; std::getline(list, folder, ':');) {
+    if (!folder.empty()) folders.push_back(fs::absolute(folder));
+  }
+  folders.push_back(own_plugin_folder());
+  return folders;
+}
+
+}  // namespace ddprun

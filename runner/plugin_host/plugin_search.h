@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// Finds the file of a plugin.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "plugin_host/plugin_file.h"
+
+namespace ddprun {
+
+class PluginSearch {
+ public:
+  // Each folder is searched itself and in its folders models, datasets, optimizers, loggers. Their order does not
+  // matter: a name that two files have is an error.
+  explicit PluginSearch(std::vector<std::filesystem::path> folders) : folders_(std::move(folders)) {}
+
+  // All plugin files, sorted by kind and name, the flawed ones last. Reads their descriptors anew.
+  std::vector<PluginInfo> list() const;
+
+  // The file without a flaw of this name and kind; an empty kind finds any. `choice` is a name, the path of a .so (with
+  // a slash; relative to the current folder), or the bare name of a .so file on the search path. Throws UserError.
+  PluginInfo find(const std::string& choice, const std::string& kind) const;
+
+ private:
+  std::vector<PluginInfo> candidates(const std::string& choice, const std::string& kind) const;
+  [[noreturn]] void not_found(const std::string& choice, const std::string& kind) const;
+  std::string folders_text() const;
+
+  std::vector<std::filesystem::path> folders_;
+};
+
+// The folder of the plugins that come with the program: ../lib/ddprun/plugins beside its own folder.
+std::filesystem::path own_plugin_folder();
+
+// The plugins' folders: those of the experiment, of $DDPRUN_PLUGIN_PATH (separated by colons), and the program's own.
+// Never the current folder, unless it is named.
+std::vector<std::filesystem::path> plugin_search_path(const std::vector<std::filesystem::path>& from_experiment);
+
+}  // namespace ddprun

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+#include "plugin_host/plugin_text.h"
+
+#include <algorithm>
+#include <sstream>
+
+namespace ddprun {
+namespace {
+
+constexpr size_t kWidth = 80;
+constexpr size_t kIndent = 6;
+
+// The words of `text` in lines of at most kWidth, each but the first indented; `column` is where the first one starts.
+std::string wrapped(const std::string& text, size_t column, size_t indent) {
+  std::istringstream words(text);
+  std::string result;
+  bool line_is_empty = true;
+  for (std::string word; words >> word;) {
+    if (!line_is_empty && column + 1 + word.size() > kWidth) {
+      result += '\n';
+      result.append(indent, ' ');
+      column = indent;
+      line_is_empty = true;
+    }
+    result += (line_is_empty ? "" : " ") + word;
+    column += word.size() + (line_is_empty ? 0 : 1);
+    line_is_empty = false;
+  }
+  return result;
+}
+
+std::string paragraph(const std::string& text, size_t indent) {
+  return std::string(indent, ' ') + wrapped(text, indent, indent) + "\n";
+}
+
+std::string padded(const std::string& text, size_t width) {
+  return text + std::string(text.size() < width ? width - text.size() : 0, ' ');
+}
+
+bool lies_in(const std::filesystem::path& file, const std::filesystem::path& folder) {
+  const auto below = file.lexically_normal().lexically_relative(folder.lexically_normal());
+  return !below.empty() && *below.begin() != "..";
+}
+
+template <class Items, class Text>
+size_t widest(const Items& items, const std::string& heading, Text text) {
+  size_t width = heading.size();
+  for (const auto& item : items) width = std::max(width, std::string(text(item)).size());
+  return width;
+}
+
+std::string fallback_text(const OptionDeclaration& option) {
+  if (option.required) return "(required)";
+  return option.fallback.empty() ? (option.type == "string" ? "\"\"" : "-") : option.fallback;
+}
+
+std::string without_trailing_spaces(std::string line) {
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line + "\n";
+}
+
+std::string options_table(const std::vector<OptionDeclaration>& options) {
+  const auto name = widest(options, "option", [](const auto& option) { return option.name; });
+  const auto type = widest(options, "type", [](const auto& option) { return option.type; });
+  const auto fallback = widest(options, "default", fallback_text);
+  const auto row = [&](const auto& a, const auto& b, const auto& c, const auto& d) {
+    return without_trailing_spaces("  " + padded(a, name) + "  " + padded(b, type) + "  " + padded(c, fallback) + "  " +
+                                   d);
+  };
+  auto text = row("option", "type", "default", "range");
+  for (const auto& option : options) {
+    text += row(option.name, option.type, fallback_text(option), option.range) + paragraph(option.help, kIndent);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string plugin_list_text(const std::vector<PluginInfo>& plugins, const std::filesystem::path& own_folder) {
+  const auto kind = widest(plugins, "kind", [](const auto& info) { return info.kind; });
+  const auto name = widest(plugins, "name", [](const auto& info) { return info.name; });
+  const auto indent = kind + name + 4;
+  std::string usable, flawed;
+  for (const auto& info : plugins) {
+    if (!info.problem.empty()) {
+      flawed += "  " + info.file.string() + "\n" + paragraph(info.problem, kIndent);
+      continue;
+    }
+    usable +=
+        padded(info.kind, kind) + "  " + padded(info.name, name) + "  " + wrapped(info.help, indent, indent) + "\n";
+    if (!lies_in(info.file, own_folder)) usable += std::string(indent, ' ') + info.file.string() + "\n";
+  }
+  const auto heading = padded("kind", kind) + "  " + padded("name", name) + "  help\n";
+  std::string text = usable.empty() ? "no plugins found\n" : heading + usable;
+  if (!flawed.empty()) text += "\nThese files cannot be used:\n" + flawed;
+  return text;
+}
+
+std::string plugin_page_text(const PluginDescription& description) {
+  const auto& info = description.info;
+  auto text = wrapped(info.name + ": " + info.help, 0, 2) + "\n\n";
+  text += "  kind      " + info.kind + "\n  file      " + info.file.string() + "\n  built     " +
+          wrapped("with ddprun SDK " + info.sdk_version + ", LibTorch " + info.torch_version + ", compiler " +
+                      info.compiler,
+                  12, 12) +
+          "\n\n";
+  text += description.options.empty() ? "  It takes no options.\n" : options_table(description.options);
+  if (!description.problem.empty()) {
+    text += '\n';
+    text += paragraph("There may be more options: " + description.problem, 2);
+  }
+  return text;
+}
+
+}  // namespace ddprun

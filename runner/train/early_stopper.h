@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// Decides after each evaluation whether the run has reached its end. It sees numbers that are all-reduced, so every rank
+// decides the same.
+#pragma once
+
+#include "config/experiment.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace ddprun {
+
+// Without a target: stops when `patience` evaluations in a row did not improve on the best by more than min_delta.
+// With a target: stops when `patience` evaluations in a row reached it, and for no other reason.
+class EarlyStopper {
+ public:
+  // What a checkpoint keeps.
+  struct State {
+    std::optional<double> best;
+    int64_t evaluations_without_improvement = 0;
+    int64_t evaluations_at_target = 0;
+  };
+
+  explicit EarlyStopper(EarlyStoppingConfig config) : config_(std::move(config)) {}
+
+  // Takes the monitored value; returns whether to stop. NaN is no improvement and no target reached.
+  bool observe(double value);
+  std::string reason() const;  // why observe() said so, one sentence
+
+  const State& state() const { return state_; }
+  void set_state(const State& state) { state_ = state; }
+
+ private:
+  EarlyStoppingConfig config_;
+  State state_;
+};
+
+// Whether `value` is better than `best` by more than min_delta; anything is better than nothing, NaN than nothing at all.
+bool improves(double value, const std::optional<double>& best, bool maximize, double min_delta);
+
+}  // namespace ddprun

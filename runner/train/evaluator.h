@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+// One exact pass over a split: every sample once, sums and counts all-reduced.
+#pragma once
+
+#include "config/experiment.h"
+#include "dist/communicator.h"
+#include "train/agreement.h"
+#include "train/metric_sums.h"
+
+#include <ddprun/dataset.h>
+#include <ddprun/model.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+namespace ddprun {
+
+class Evaluator {
+ public:
+  struct Parts {
+    std::shared_ptr<Model> model;
+    std::shared_ptr<const Dataset> dataset;
+    const Objective& objective;
+    Communicator& communicator;
+    c10::Device device;
+  };
+
+  Evaluator(Parts parts, const TrainerConfig& config) : parts_(std::move(parts)), config_(config) {}
+
+  // The totals over all ranks, on every rank; nothing where `agree`, called once a round on every rank, said to stop.
+  // The model is in evaluation mode meanwhile and in its former mode afterwards.
+  std::optional<std::vector<MetricTotal>> run(Split split, const std::function<bool()>& agree);
+
+ private:
+  Parts parts_;
+  TrainerConfig config_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+#include "train/logger_hub.h"
+
+#include "log/log.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+namespace ddprun {
+namespace {
+
+constexpr size_t kQueueLimit = 10'000;
+constexpr auto kPatience = std::chrono::seconds(5);  // for a logger that hangs, at a checkpoint and at the end
+
+using Call = std::function<void(Logger&)>;
+
+}  // namespace
+
+// The state outlives the channel where the logger hangs: its thread is then left behind and still needs it.
+class LoggerHub::Channel {
+ public:
+  explicit Channel(Entry entry) : state_(std::make_shared<State>(std::move(entry))) {
+    thread_ = std::thread([state = state_] { state->work(); });
+  }
+
+  ~Channel() {
+    {
+      std::scoped_lock lock(state_->mutex);
+      state_->closing = true;
+    }
+    state_->arrived.notify_one();
+    if (drain()) {
+      thread_.join();
+    } else {
+      thread_.detach();
+    }
+  }
+
+  void post(Call call) {
+    {
+      std::scoped_lock lock(state_->mutex);
+      if (state_->broken) return;
+      if (state_->calls.size() >= kQueueLimit) {
+        if (!state_->overflowed) log::warn("logger " + state_->entry.name + " is too slow: it loses rows from now on");
+        state_->overflowed = true;
+        return;
+      }
+      state_->calls.push_back(std::move(call));
+    }
+    state_->arrived.notify_one();
+  }
+
+  bool idle() {
+    std::scoped_lock lock(state_->mutex);
+    return state_->calls.empty() && !state_->busy;
+  }
+
+  bool drain() {
+    std::unique_lock lock(state_->mutex);
+    return state_->drained.wait_for(lock, kPatience, [&] { return state_->calls.empty() && !state_->busy; });
+  }
+
+  const std::string& name() const { return state_->entry.name; }
+
+ private:
+  struct State {
+    explicit State(Entry one) : entry(std::move(one)) {}
+
+    void work() {
+      std::unique_lock lock(mutex);
+      while (true) {
+        arrived.wait(lock, [&] { return closing || !calls.empty(); });
+        if (calls.empty()) return;
+        const auto call = std::move(calls.front());
+        calls.pop_front();
+        busy = true;
+        lock.unlock();
+        const bool failed = !run(call);
+        lock.lock();
+        busy = false;
+        if (failed) {
+          broken = true;
+          calls.clear();
+        }
+        if (calls.empty()) drained.notify_all();
+      }
+    }
+
+    bool run(const Call& call) {
+      try {
+        call(*entry.logger);
+        return true;
+      } catch (const std::exception& error) {
+        log::warn("logger " + entry.name + " failed and is left out from now on: " + error.what());
+      } catch (...) {
+        log::warn("logger " + entry.name + " failed and is left out from now on");
+      }
+      return false;
+    }
+
+    Entry entry;
+    std::mutex mutex;
+    std::condition_variable arrived, drained;
+    std::deque<Call> calls;
+    bool busy = false, broken = false, closing = false, overflowed = false;
+  };
+
+  std::shared_ptr<State> state_;
+  std::thread thread_;
+};
+
+LoggerHub::LoggerHub(std::vector<Entry> loggers) {
+  for (auto& entry : loggers) channels_.push_back(std::make_unique<Channel>(std::move(entry)));
+}
+
+LoggerHub::~LoggerHub() = default;
+
+void LoggerHub::start(const RunStart& run) {
+  for (auto& channel : channels_) channel->post([run](Logger& logger) { logger.start(run); });
+}
+
+void LoggerHub::metrics(const MetricRow& row) {
+  for (auto& channel : channels_) channel->post([row](Logger& logger) { logger.metrics(row); });
+}
+
+void LoggerHub::progress(const RunProgress& progress) {
+  for (auto& channel : channels_) {
+    if (channel->idle()) channel->post([progress](Logger& logger) { logger.progress(progress); });
+  }
+}
+
+void LoggerHub::text(const std::string& line) {
+  for (auto& channel : channels_) channel->post([line](Logger& logger) { logger.text(line); });
+}
+
+void LoggerHub::flush() {
+  for (auto& channel : channels_) channel->post([](Logger& logger) { logger.flush(); });
+  for (auto& channel : channels_) {
+    if (!channel->drain()) log::warn("logger " + channel->name() + " hangs; the training goes on without waiting for it");
+  }
+}
+
+void LoggerHub::finish(const RunEnd& end) {
+  for (auto& channel : channels_) channel->post([end](Logger& logger) { logger.finish(end); });
+  flush();
+}
+
+}  // namespace ddprun

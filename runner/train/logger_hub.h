@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// Stands between the training and its loggers: each logger has a thread and a bounded queue of its own, so that a slow, hanging
+// or throwing one neither stops nor slows the training nor the other loggers.
+#pragma once
+
+#include <ddprun/logger.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+class LoggerHub {
+ public:
+  struct Entry {
+    std::string name;  // for warnings
+    std::shared_ptr<Logger> logger;
+  };
+
+  explicit LoggerHub(std::vector<Entry> loggers);  // none on ranks other than 0
+  ~LoggerHub();
+  LoggerHub(const LoggerHub&) = delete;
+  LoggerHub& operator=(const LoggerHub&) = delete;
+
+  void start(const RunStart& run);
+  void metrics(const MetricRow& row);
+  void progress(const RunProgress& progress);  // left out while a logger's queue is not empty
+  void text(const std::string& line);
+
+  // Waits until all that came before is written out, but no longer than some seconds for a logger that hangs.
+  void flush();
+  void finish(const RunEnd& end);
+
+ private:
+  class Channel;
+  std::vector<std::unique_ptr<Channel>> channels_;
+};
+
+}  // namespace ddprun

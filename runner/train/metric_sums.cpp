@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+#include "train/metric_sums.h"
+
+#include <ddprun/error.h>
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+namespace ddprun {
+namespace {
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    lines.push_back(text.substr(begin, end - begin));
+  }
+  return lines;
+}
+
+// The names that all ranks have; a rank without a batch has none of its own.
+std::vector<std::string> agreed_names(const std::string& mine, Communicator& communicator) {
+  std::string names;
+  for (const auto& theirs : communicator.gather_texts(mine)) {
+    if (names.empty()) names = theirs;
+    if (!theirs.empty() && theirs != names) {
+      throw UserError("model: the ranks report different metrics from step(): it must return the same names in the same "
+                      "order for every batch");
+    }
+  }
+  return lines_of(names);
+}
+
+}  // namespace
+
+void MetricSums::add(const std::string& name, const at::Tensor& sum, int64_t count) {
+  const auto entry = std::ranges::find(entries_, name, &Entry::name);
+  const auto value = count > 0 ? sum.detach().to(at::kDouble) : at::zeros({}, at::kDouble);
+  if (entry == entries_.end()) {
+    entries_.push_back({name, value, count});
+  } else if (count > 0) {
+    entry->sum = entry->sum.to(value.device()) + value;
+    entry->count += count;
+  }
+}
+
+void MetricSums::add(const Step& step, int64_t samples) {
+  add("loss", step.loss.detach().to(at::kDouble) * samples, samples);
+  for (const auto& metric : step.metrics) add(metric.name, metric.sum, samples > 0 ? metric.count : 0);
+}
+
+std::vector<MetricTotal> MetricSums::totals(Communicator& communicator) const {
+  std::string names;
+  for (const auto& entry : entries_) names += entry.name + "\n";
+  std::vector<MetricTotal> totals;
+  for (const auto& name : agreed_names(names, communicator)) totals.push_back({.name = name});
+
+  auto sums = entries_.empty() ? numbers_of(totals) : numbers();
+  communicator.sum(sums);
+  const auto view = sums.accessor<double, 2>();
+  for (size_t i = 0; i < totals.size(); ++i) {
+    totals[i].sum = view[0][static_cast<int64_t>(i)];
+    totals[i].count = static_cast<int64_t>(view[1][static_cast<int64_t>(i)]);  // exact below 2^53
+  }
+  return totals;
+}
+
+at::Tensor MetricSums::numbers() const {
+  auto numbers = at::zeros({2, static_cast<int64_t>(entries_.size())}, at::kDouble);
+  auto view = numbers.accessor<double, 2>();
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    view[0][static_cast<int64_t>(i)] = entries_[i].sum.item<double>();
+    view[1][static_cast<int64_t>(i)] = static_cast<double>(entries_[i].count);
+  }
+  return numbers;
+}
+
+void MetricSums::reset() { entries_.clear(); }
+
+void MetricSums::reset(const std::vector<MetricTotal>& names, const at::Tensor& numbers) {
+  entries_.clear();
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto column = static_cast<int64_t>(i);
+    entries_.push_back({names[i].name, numbers[0][column].clone(), static_cast<int64_t>(numbers[1][column].item<double>())});
+  }
+}
+
+at::Tensor numbers_of(const std::vector<MetricTotal>& totals) {
+  auto numbers = at::zeros({2, static_cast<int64_t>(totals.size())}, at::kDouble);
+  auto view = numbers.accessor<double, 2>();
+  for (size_t i = 0; i < totals.size(); ++i) {
+    view[0][static_cast<int64_t>(i)] = totals[i].sum;
+    view[1][static_cast<int64_t>(i)] = static_cast<double>(totals[i].count);
+  }
+  return numbers;
+}
+
+NamedValues means(const std::vector<MetricTotal>& totals, const std::string& split) {
+  NamedValues values;
+  for (const auto& total : totals) values.emplace_back(split.empty() ? total.name : split + "/" + total.name, total.mean());
+  return values;
+}
+
+}  // namespace ddprun

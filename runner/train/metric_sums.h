@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+// Metrics as sums and counts over samples, added over batches and then over ranks: a mean that does not depend on how the
+// samples were dealt out.
+#pragma once
+
+#include "dist/communicator.h"
+
+#include <ddprun/model.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ddprun {
+
+struct MetricTotal {
+  std::string name;
+  double sum = 0;
+  int64_t count = 0;
+  double mean() const { return count == 0 ? 0 : sum / static_cast<double>(count); }
+};
+
+class MetricSums {
+ public:
+  // Adds one batch of `samples`; none for a batch that only keeps the ranks in step. Does not wait for a GPU.
+  void add(const Step& step, int64_t samples);
+
+  // The totals over all ranks, on every rank: "loss" first, then the model's metrics. Throws UserError where ranks report
+  // other metrics than rank 0. Collective; leaves the sums as they are.
+  std::vector<MetricTotal> totals(Communicator& communicator) const;
+
+  // This rank's own sums and counts, [2, metrics] float64 on the CPU, in the order of totals().
+  at::Tensor numbers() const;
+
+  // Starts again from nothing, or from `names` with the numbers that numbers() gave.
+  void reset();
+  void reset(const std::vector<MetricTotal>& names, const at::Tensor& numbers);
+
+ private:
+  struct Entry {
+    std::string name;
+    at::Tensor sum;  // float64 scalar, where the model's metrics are
+    int64_t count = 0;
+  };
+  void add(const std::string& name, const at::Tensor& sum, int64_t count);
+
+  std::vector<Entry> entries_;
+};
+
+using NamedValues = std::vector<std::pair<std::string, double>>;
+
+// The totals as numbers() gives them: for the one rank that carries on what several had summed.
+at::Tensor numbers_of(const std::vector<MetricTotal>& totals);
+
+// {"val/loss", 0.04}, ... for the split "val"; without a split the bare names.
+NamedValues means(const std::vector<MetricTotal>& totals, const std::string& split = "");
+
+}  // namespace ddprun

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// Time as the run's numbers use it.
+#pragma once
+
+#include <chrono>
+
+namespace ddprun {
+
+// Seconds since 1970, for rows and reports.
+inline double wall_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// Measures from its construction or the last restart.
+class Stopwatch {
+ public:
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  void restart() { start_ = Clock::now(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_ = Clock::now();
+};
+
+}  // namespace ddprun

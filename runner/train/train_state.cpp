@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+#include "train/train_state.h"
+
+#include <ddprun/error.h>
+
+#include <nlohmann/json.hpp>
+
+#include <bit>
+
+namespace ddprun {
+namespace {
+
+using nlohmann::json;
+
+// Doubles as their bits: exact, and NaN and infinity survive.
+json exact(double value) { return std::bit_cast<uint64_t>(value); }
+double exact(const json& value) { return std::bit_cast<double>(value.get<uint64_t>()); }
+
+json exact(const std::optional<double>& value) { return value ? exact(*value) : json(nullptr); }
+std::optional<double> exact_or_none(const json& value) {
+  return value.is_null() ? std::nullopt : std::optional(exact(value));
+}
+
+json to_json_list(const NamedValues& values) {
+  auto list = json::array();
+  for (const auto& [name, value] : values) list.push_back({name, exact(value)});
+  return list;
+}
+
+NamedValues named_values(const json& list) {
+  NamedValues values;
+  for (const auto& entry : list) values.emplace_back(entry.at(0).get<std::string>(), exact(entry.at(1)));
+  return values;
+}
+
+}  // namespace
+
+std::string TrainState::to_json() const {
+  auto totals = json::array();
+  for (const auto& total : window) totals.push_back({total.name, exact(total.sum), total.count});
+  return json{{"format", 1},
+              {"step", step},
+              {"evaluated_step", evaluated_step},
+              {"samples", samples},
+              {"window", totals},
+              {"stopper",
+               {exact(stopper.best), stopper.evaluations_without_improvement, stopper.evaluations_at_target}},
+              {"best_value", exact(best_value)},
+              {"best_metrics", to_json_list(best_metrics)},
+              {"last_metrics", to_json_list(last_metrics)},
+              {"finished", finished},
+              {"stop_reason", stop_reason},
+              {"train_seconds", train_seconds},
+              {"global_batch", global_batch},
+              {"seed", seed},
+              {"world_size", world_size},
+              {"train_samples", train_samples}}
+      .dump();
+}
+
+TrainState TrainState::from_json(const std::string& text, const std::string& where) {
+  try {
+    const auto from = json::parse(text);
+    TrainState state;
+    from.at("step").get_to(state.step);
+    from.at("evaluated_step").get_to(state.evaluated_step);
+    from.at("samples").get_to(state.samples);
+    for (const auto& total : from.at("window")) {
+      state.window.push_back({.name = total.at(0), .sum = exact(total.at(1)), .count = total.at(2)});
+    }
+    const auto& stopper = from.at("stopper");
+    state.stopper = {exact_or_none(stopper.at(0)), stopper.at(1), stopper.at(2)};
+    state.best_value = exact_or_none(from.at("best_value"));
+    state.best_metrics = named_values(from.at("best_metrics"));
+    state.last_metrics = named_values(from.at("last_metrics"));
+    from.at("finished").get_to(state.finished);
+    from.at("stop_reason").get_to(state.stop_reason);
+    from.at("train_seconds").get_to(state.train_seconds);
+    from.at("global_batch").get_to(state.global_batch);
+    from.at("seed").get_to(state.seed);
+    from.at("world_size").get_to(state.world_size);
+    from.at("train_samples").get_to(state.train_samples);
+    return state;
+  } catch (const json::exception& error) {
+    throw UserError(where + ": the training state in it is not one of this version of ddprun (" + error.what() + ")");
+  }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+// The training loop of one worker.
+//
+// Every rank takes the same branches: whatever decides one (the step, a limit, an all-reduced metric, an agreed flag) is equal
+// on all of them, or the next collective would hang.
+#pragma once
+
+#include "checkpoint/checkpoint_writer.h"
+#include "config/experiment.h"
+#include "data/batch_source.h"
+#include "dist/communicator.h"
+#include "dist/device_backend.h"
+#include "dist/gradient_reducer.h"
+#include "train/agreement.h"
+#include "train/evaluator.h"
+#include "train/logger_hub.h"
+#include "train/run_clock.h"
+#include "train/train_state.h"
+
+#include <ddprun/optimizer.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace ddprun {
+
+// What a worker has put together before training starts; all of it outlives the trainer.
+struct TrainerParts {
+  Communicator& communicator;
+  std::shared_ptr<Model> model;  // prepared, on its device
+  std::shared_ptr<const Dataset> dataset;
+  std::shared_ptr<Optimizer> optimizer;
+  const Objective& objective;
+  LoggerHub& loggers;
+  CheckpointWriter& checkpoints;
+  std::shared_ptr<DeviceBackend> backend;  // null on the CPU
+  c10::Device device = c10::kCPU;
+};
+
+// Where the time of the training steps went, in seconds.
+struct PhaseSeconds {
+  double data = 0;     // waiting for the batch and moving it
+  double compute = 0;  // forward, backward with the gradient exchange, optimizer
+  double total = 0;    // the steps as a whole
+};
+
+class Trainer {
+ public:
+  // `stop_requested` is asked at every step: whether this process was told to end.
+  Trainer(const Experiment& experiment, TrainerParts parts, std::function<bool()> stop_requested);
+
+  // Before run(): goes on from a checkpoint instead of from the start. Throws UserError where it belongs to another run.
+  void restore(const Checkpoint& checkpoint, const std::string& path);
+
+  // Trains to the end, or until all agree to stop; then tests. Returns how it ended, with what rank 0's summary needs.
+  RunEnd run();
+
+  int64_t steps_per_epoch() const { return steps_per_epoch_; }
+  int64_t max_steps() const { return max_steps_; }
+  const TrainState& state() const { return state_; }
+  const PhaseSeconds& phases() const { return phases_; }
+  double first_step_at() const { return first_step_at_; }  // seconds since 1970
+
+  // For failure reports: "training", "evaluating" or "saving".
+  const char* phase() const { return phase_; }
+
+ private:
+  void settle_buckets();
+  void train_steps();
+  void train_step();
+  Step compute(const TrainBatch& item);
+  void agree_after_step();
+  void show_progress(const char* phase);
+  void log_window();
+  void log_row(const std::string& split, NamedValues values);
+  void check_finite(const std::vector<MetricTotal>& totals) const;
+  void finish_epoch();
+  bool evaluation_interrupted();
+  void observe(const std::vector<MetricTotal>& totals);
+  std::optional<double> monitored(const std::string& name, bool required);
+  void test();
+  void save(bool best);
+  Checkpoint checkpoint() const;
+  void restore_window(const TensorDict& rank);
+  void check_same_run(const std::string& path) const;
+  int64_t epoch_of_step() const;  // counted from 1
+  bool at_epoch_end() const;      // an epoch's steps are done, its evaluation is not
+  bool over() const;
+  RunEnd end() const;
+
+  const Experiment& experiment_;
+  TrainerParts parts_;
+  std::function<bool()> stop_requested_;
+  Agreement agreement_;
+  Evaluator evaluator_;
+  EarlyStopper stopper_;
+  std::unique_ptr<GradientReducer> reducer_;  // none for a world of one
+  std::vector<at::Tensor> buffers_;
+  std::unique_ptr<TrainSource> source_;
+  int64_t steps_per_epoch_, max_steps_;
+
+  TrainState state_;
+  MetricSums window_;
+  bool stopping_ = false;        // all agreed to end here
+  bool warned_of_monitor_ = false;
+  int64_t saved_step_ = -1;      // of the last checkpoint
+  std::string saved_path_;
+  int64_t test_correct_ = -1, test_total_ = -1;
+  PhaseSeconds phases_;
+  Stopwatch since_save_, since_progress_, since_row_;
+  int64_t samples_at_row_ = 0;
+  double first_step_at_ = 0;
+  const char* phase_ = "starting";
+};
+
+}  // namespace ddprun

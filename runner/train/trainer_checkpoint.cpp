@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+// Trainer's part that goes to disk and comes back.
+#include "train/trainer.h"
+
+#include "dist/replicate.h"
+#include "log/log.h"
+#include "train/rng_state.h"
+
+#include <ddprun/error.h>
+
+#include <torch/types.h>
+
+namespace ddprun {
+namespace {
+
+void load_weights(const Model& model, const TensorDict& saved, const std::string& path) {
+  const torch::NoGradGuard no_gradients;
+  for (auto& tensor : state_tensors(model)) {
+    const auto found = saved.find(tensor.name);
+    const bool missing = found == saved.end();
+    if (missing || found->second.sizes() != tensor.value.sizes()) {
+      throw UserError(path + " does not fit the model: " + tensor.name +
+                      (missing ? " is missing in it" : log::text(" is ", found->second.sizes(), " in it and ",
+                                                                 tensor.value.sizes(), " in the model")));
+    }
+    tensor.value.copy_(found->second);
+  }
+}
+
+}  // namespace
+
+void Trainer::save(bool best) {
+  if (saved_step_ == state_.step && !best) return;
+  phase_ = "saving";
+  state_.window = window_.totals(parts_.communicator);
+  check_finite(state_.window);
+  parts_.loggers.flush();
+  saved_path_ = parts_.checkpoints.save(checkpoint(), best).string();
+  saved_step_ = state_.step;
+  since_save_.restart();
+}
+
+Checkpoint Trainer::checkpoint() const {
+  Checkpoint checkpoint{.step = state_.step};
+  for (const auto& tensor : state_tensors(*parts_.model)) checkpoint.model[tensor.name] = tensor.value.detach();
+  checkpoint.optimizer = parts_.optimizer->state();
+  checkpoint.progress = state_.to_json();
+  checkpoint.rank = rng_state(parts_.backend.get());
+  checkpoint.rank["window"] = window_.numbers();
+  return checkpoint;
+}
+
+void Trainer::restore(const Checkpoint& checkpoint, const std::string& path) {
+  state_ = TrainState::from_json(checkpoint.progress, path);
+  check_same_run(path);
+  stopper_.set_state(state_.stopper);
+  restore_window(checkpoint.rank);
+  saved_step_ = state_.step;
+  saved_path_ = path;
+  const bool more_to_do = state_.finished == "completed" && state_.step < max_steps_;
+  const bool stops_no_more = state_.finished == "stopped_early" && !experiment_.early_stopping;
+  if (more_to_do || stops_no_more) state_.finished.clear();
+  load_weights(*parts_.model, checkpoint.model, path);
+  parts_.optimizer->load_state(checkpoint.optimizer);
+  set_rng_state(checkpoint.rank, parts_.backend.get());
+}
+
+// Each rank goes on with its own sums, as if it had never stopped; at another world size rank 0 goes on with everybody's.
+void Trainer::restore_window(const TensorDict& rank) {
+  const auto& world = parts_.communicator.world();
+  if (state_.world_size == world.size) {
+    window_.reset(state_.window, rank.at("window"));
+  } else if (world.rank == 0) {
+    window_.reset(state_.window, numbers_of(state_.window));
+  }
+  state_.world_size = world.size;
+}
+
+void Trainer::check_same_run(const std::string& path) const {
+  const auto& config = experiment_.trainer;
+  const auto refuse = [&](const char* what, auto saved, auto now) {
+    throw UserError(log::text(what, " is ", now, ", but ", path, " was saved with ", saved,
+                              ": a resumed run sees the same samples in the same order only with the same value"));
+  };
+  if (state_.global_batch != config.global_batch) refuse("trainer.global_batch", state_.global_batch, config.global_batch);
+  if (state_.seed != experiment_.seed) refuse("seed", state_.seed, experiment_.seed);
+  const int64_t samples = parts_.dataset->size(Split::kTrain);
+  if (state_.train_samples != samples) refuse("the size of the training set", state_.train_samples, samples);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+#include <ATen/ATen.h>
+#include <ddprun/image_store.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace ddprun {
+namespace {
+
+double for_channel(const std::vector<double>& values, size_t channel) {
+  return values[values.size() == 1 ? 0 : channel];
+}
+
+void check_format(const ImageFormat& format) {
+  const auto fits = [&](const std::vector<double>& values) {
+    return values.size() == 1 || static_cast<int64_t>(values.size()) == format.shape[0];
+  };
+  const bool good = format.shape.size() == 3 && format.shape[0] > 0 && format.shape[1] > 0 && format.shape[2] > 0 &&
+                    fits(format.mean) && fits(format.std);
+  if (!good) throw std::invalid_argument("ImageFormat: a shape {C, H, W}, and 1 or C means and deviations");
+}
+
+// A shuffled batch reads from all over memory: asking for the next image while this one is converted halves the time.
+void prefetch(std::span<const uint8_t> bytes) {
+  constexpr size_t kCacheLine = 64;
+  for (size_t i = 0; i < bytes.size(); i += kCacheLine) __builtin_prefetch(bytes.data() + i);
+}
+
+}  // namespace
+
+ImageStore::ImageStore(const ImageFormat& format, std::shared_ptr<const uint8_t> pixels, std::vector<int64_t> labels)
+    : shape_(format.shape), pixels_(std::move(pixels)), labels_(std::move(labels)) {
+  check_format(format);
+  image_bytes_ = shape_[0] * shape_[1] * shape_[2];
+  std::vector<Table> tables(static_cast<size_t>(shape_[0]));
+  for (size_t channel = 0; channel < tables.size(); ++channel) {
+    const double mean = for_channel(format.mean, channel), deviation = for_channel(format.std, channel);
+    for (int byte = 0; byte < 256; ++byte) {
+      tables[channel][static_cast<size_t>(byte)] = static_cast<float>((byte / 255.0 - mean) / deviation);
+    }
+  }
+  tables_ = std::make_shared<const std::vector<Table>>(std::move(tables));
+}
+
+std::span<const uint8_t> ImageStore::pixels(int64_t image) const {
+  if (image < 0 || image >= size()) {
+    throw std::out_of_range("image " + std::to_string(image) + " of " + std::to_string(size()));
+  }
+  return {pixels_.get() + image * image_bytes_, static_cast<size_t>(image_bytes_)};
+}
+
+ImageStore ImageStore::slice(int64_t first, int64_t count) const {
+  if (first < 0 || count < 0 || first > size() - count) {
+    throw std::out_of_range("images " + std::to_string(first) + " + " + std::to_string(count) + " of " +
+                            std::to_string(size()));
+  }
+  ImageStore part = *this;
+  part.labels_.assign(labels_.begin() + first, labels_.begin() + first + count);
+  part.pixels_ = {pixels_, pixels_.get() + first * image_bytes_};
+  return part;
+}
+
+Batch ImageStore::gather(std::span<const int64_t> images) const {
+  const auto count = static_cast<int64_t>(images.size());
+  std::vector<int64_t> sizes{count};
+  sizes.insert(sizes.end(), shape_.begin(), shape_.end());
+  Batch batch{.input = at::empty(sizes, at::kFloat),
+              .target = at::empty({count}, at::kLong),
+              .index = at::empty({count}, at::kLong)};
+  auto* out = batch.input.mutable_data_ptr<float>();
+  auto* target = batch.target.mutable_data_ptr<int64_t>();
+  auto* index = batch.index.mutable_data_ptr<int64_t>();
+  for (int64_t b = 0; b < count; ++b) {
+    const int64_t image = images[static_cast<size_t>(b)];
+    const auto bytes = pixels(image);
+    if (b + 1 < count) prefetch(pixels(images[static_cast<size_t>(b + 1)]));
+    normalize(bytes.data(), out + b * image_bytes_);
+    target[b] = labels_[static_cast<size_t>(image)];
+    index[b] = image;
+  }
+  return batch;
+}
+
+void ImageStore::normalize(const uint8_t* bytes, float* out) const {
+  const auto plane = static_cast<size_t>(image_bytes_ / shape_[0]);
+  for (const Table& table : *tables_) {
+    for (size_t i = 0; i < plane; ++i) out[i] = table[bytes[i]];
+    bytes += plane;
+    out += plane;
+  }
+}
+
+}  // namespace ddprun

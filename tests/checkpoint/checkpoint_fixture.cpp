@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT
+#include "checkpoint/checkpoint_fixture.h"
+
+#include <ATen/Functions.h>
+#include <ddprun/error.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <barrier>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+
+namespace ddprun {
+namespace {
+
+// agree() for ranks that are threads: the first error text of each round goes to all.
+class Agreement {
+ public:
+  explicit Agreement(int64_t world_size) : barrier_(world_size) {}
+
+  std::string agree(const std::string& my_error) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (first_.empty()) first_ = my_error;
+    }
+    barrier_.arrive_and_wait();
+    const auto result = first_;  // nobody writes between the two barriers
+    barrier_.arrive_and_wait();
+    {
+      const std::lock_guard lock(mutex_);
+      if (!result.empty() && first_ == result) first_.clear();
+    }
+    barrier_.arrive_and_wait();
+    return result;
+  }
+
+ private:
+  std::barrier<> barrier_;
+  std::mutex mutex_;
+  std::string first_;
+};
+
+}  // namespace
+
+CheckpointTest::CheckpointTest() {
+  auto pattern = (std::filesystem::temp_directory_path() / "ddprun_checkpoint_XXXXXX").string();
+  if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp " + pattern);
+  folder_ = pattern;
+}
+
+CheckpointTest::~CheckpointTest() {
+  std::error_code ignored;
+  std::filesystem::remove_all(folder_, ignored);
+}
+
+Checkpoint sample_checkpoint(int64_t step, int64_t rank) {
+  const auto base = static_cast<double>(step);
+  return {.step = step,
+          .model = {{"conv1.weight", at::arange(24, at::kFloat).view({2, 3, 2, 2}) + base},
+                    {"conv1.bias", at::full({2}, base, at::kBFloat16)},
+                    {"bn.num_batches_tracked", at::scalar_tensor(step, at::kLong)}},
+          .optimizer = {{"conv1.weight/momentum", at::arange(24, at::kFloat).view({2, 3, 2, 2}) * 0.5 - base}},
+          .progress = "{\"epoch\": " + std::to_string(step) + "}",
+          .rank = {{"cpu_generator", at::full({64}, (step + rank) % 256, at::kByte)}}};
+}
+
+bool same(const at::Tensor& a, const at::Tensor& b) {
+  return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() && at::equal(a, b);
+}
+
+::testing::AssertionResult same(const TensorDict& a, const TensorDict& b) {
+  if (a.size() != b.size()) return ::testing::AssertionFailure() << a.size() << " tensors and " << b.size();
+  for (const auto& [name, tensor] : a) {
+    const auto other = b.find(name);
+    if (other == b.end()) return ::testing::AssertionFailure() << name << " is missing";
+    if (!same(tensor, other->second)) return ::testing::AssertionFailure() << name << " differs";
+  }
+  return ::testing::AssertionSuccess();
+}
+
+::testing::AssertionResult same(const Checkpoint& a, const Checkpoint& b) {
+  if (a.step != b.step) return ::testing::AssertionFailure() << "steps " << a.step << " and " << b.step;
+  if (a.progress != b.progress) return ::testing::AssertionFailure() << a.progress << " and " << b.progress;
+  if (auto result = same(a.model, b.model); !result) return result << " in the model";
+  if (auto result = same(a.optimizer, b.optimizer); !result) return result << " in the optimizer";
+  return same(a.rank, b.rank);
+}
+
+CheckpointWriter lone_writer(const std::filesystem::path& run_dir, int64_t keep) {
+  return {run_dir, keep, {.rank = 0, .world_size = 1, .agree = [](const std::string& error) { return error; }}};
+}
+
+void on_ranks(int64_t world_size, const std::function<void(CheckpointWriter::Ranks)>& body) {
+  const auto agreement = std::make_shared<Agreement>(world_size);
+  const auto agree = [agreement](const std::string& error) { return agreement->agree(error); };
+  std::vector<std::jthread> threads;
+  for (int64_t rank = 0; rank < world_size; ++rank) {
+    threads.emplace_back([&body, rank, world_size, agree] { body({rank, world_size, agree}); });
+  }
+}
+
+int status_of_child(const std::function<void()>& body) {
+  const pid_t child = ::fork();
+  if (child < 0) throw std::runtime_error("fork");
+  if (child == 0) {
+    try {
+      body();
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "child: %s\n", error.what());
+      ::_exit(3);
+    }
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return status;
+}
+
+std::string user_error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const UserError& error) {
+    return error.what();
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << "no UserError: " << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return "";
+}
+
+std::string read_bytes(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void write_bytes(const std::filesystem::path& file, const std::string& bytes) {
+  std::ofstream out(file, std::ios::binary | std::ios::trunc);
+  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+std::vector<std::string> names_in_checkpoints(const std::filesystem::path& run_dir) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(checkpoints_folder(run_dir))) {
+    names.push_back(entry.path().filename());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// What the tests of checkpoints share: a folder of their own, a small checkpoint, ranks as threads, children that die.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/checkpoint_writer.h"
+
+namespace ddprun {
+
+// A fresh folder for one test, removed after it.
+class CheckpointTest : public ::testing::Test {
+ protected:
+  CheckpointTest();
+  ~CheckpointTest() override;
+
+  std::filesystem::path folder() const { return folder_; }
+  std::filesystem::path file(const std::string& name) const { return folder_ / name; }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+// A whole checkpoint of `step`; its values depend on the step and, in the last part, on the rank.
+Checkpoint sample_checkpoint(int64_t step, int64_t rank = 0);
+
+bool same(const at::Tensor& a, const at::Tensor& b);
+::testing::AssertionResult same(const TensorDict& a, const TensorDict& b);
+::testing::AssertionResult same(const Checkpoint& a, const Checkpoint& b);
+
+// A writer for a run of one rank.
+CheckpointWriter lone_writer(const std::filesystem::path& run_dir, int64_t keep = 3);
+
+// Runs `body(ranks)` on as many threads, with an agree() as collectives make it.
+void on_ranks(int64_t world_size, const std::function<void(CheckpointWriter::Ranks)>& body);
+
+// Runs `body` in a forked child and returns how it ended, as waitpid() tells it. A return is exit code 0, an
+// exception 3.
+int status_of_child(const std::function<void()>& body);
+
+// The text of the UserError that `body` throws; a failure of the test where it throws none, or another exception.
+std::string user_error_of(const std::function<void()>& body);
+
+std::string read_bytes(const std::filesystem::path& file);
+void write_bytes(const std::filesystem::path& file, const std::string& bytes);
+
+// The names of what lies in <run>/checkpoints, sorted.
+std::vector<std::string> names_in_checkpoints(const std::filesystem::path& run_dir);
+
+}  // namespace ddprun

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT
+#include "checkpoint/checkpoint_writer.h"
+
+#include <ddprun/error.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <stdexcept>
+
+#include "checkpoint/checkpoint_fixture.h"
+#include "checkpoint/manifest.h"
+
+namespace ddprun {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Writer : public CheckpointTest {
+ protected:
+  std::filesystem::path path_of(int64_t step) const { return checkpoints_folder(folder()) / checkpoint_name(step); }
+  std::vector<std::string> names() const { return names_in_checkpoints(folder()); }
+  std::string link(const char* name) const {
+    return std::filesystem::read_symlink(checkpoints_folder(folder()) / name);
+  }
+  Checkpoint newest(int64_t rank = 0) const {
+    std::vector<CheckpointFlaw> flaws;
+    const auto info = newest_checkpoint(folder(), flaws);
+    return info ? read_checkpoint(*info, rank) : Checkpoint{.step = -1};
+  }
+};
+
+TEST_F(Writer, WritesTheFilesOfTheDesign) {
+  EXPECT_EQ(lone_writer(folder()).save(sample_checkpoint(1200), true), path_of(1200));
+  EXPECT_THAT(names(), ElementsAre("best", "last", "step_00001200"));
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(path_of(1200))) files.push_back(entry.path().filename());
+  EXPECT_THAT(files, ::testing::UnorderedElementsAre("model.safetensors", "training.pt", "rank_0.pt", "manifest.json"));
+}
+
+TEST_F(Writer, PointsLastAndBestByRelativeLinks) {
+  auto writer = lone_writer(folder());
+  writer.save(sample_checkpoint(1), false);
+  EXPECT_THAT(names(), ElementsAre("last", "step_00000001"));
+  writer.save(sample_checkpoint(2), true);
+  writer.save(sample_checkpoint(3), false);
+  EXPECT_EQ(link("last"), "step_00000003");
+  EXPECT_EQ(link("best"), "step_00000002");
+}
+
+TEST_F(Writer, KeepsTheNewestAndTheBest) {
+  auto writer = lone_writer(folder(), 2);
+  for (const int64_t step : {1, 2, 3, 4, 5, 6}) writer.save(sample_checkpoint(step), step == 2);
+  EXPECT_THAT(names(), ElementsAre("best", "last", "step_00000002", "step_00000005", "step_00000006"));
+  writer.save(sample_checkpoint(7), true);
+  EXPECT_THAT(names(), ElementsAre("best", "last", "step_00000006", "step_00000007"));
+  EXPECT_EQ(link("best"), "step_00000007");
+}
+
+TEST_F(Writer, NeverPrunesTheOneJustWritten) {
+  auto writer = lone_writer(folder(), 1);
+  writer.save(sample_checkpoint(9), false);
+  writer.save(sample_checkpoint(5), false);  // resumed from an earlier one: the later steps are not its own
+  EXPECT_THAT(names(), ElementsAre("last", "step_00000005", "step_00000009"));
+  EXPECT_EQ(link("last"), "step_00000005");
+}
+
+TEST_F(Writer, KeepsAWholeCheckpointOfTheSameStep) {
+  lone_writer(folder()).save(sample_checkpoint(4), false);
+  auto other = sample_checkpoint(4);
+  other.progress = "another";
+  lone_writer(folder()).save(other, false);
+  EXPECT_TRUE(same(newest(), sample_checkpoint(4)));
+  EXPECT_THAT(names(), ElementsAre("last", "step_00000004"));
+}
+
+TEST_F(Writer, MakesTheSameStepTheBestLater) {
+  auto writer = lone_writer(folder(), 1);
+  writer.save(sample_checkpoint(4), false);
+  writer.save(sample_checkpoint(4), true);
+  EXPECT_EQ(link("best"), "step_00000004");
+  lone_writer(folder(), 1).save(sample_checkpoint(5), false);
+  lone_writer(folder(), 1).save(sample_checkpoint(5), true);
+  EXPECT_THAT(names(), ElementsAre("best", "last", "step_00000005"));
+  EXPECT_EQ(newest().step, 5);
+}
+
+TEST_F(Writer, ReplacesABrokenCheckpointOfTheSameStep) {
+  lone_writer(folder()).save(sample_checkpoint(4), false);
+  write_bytes(path_of(4) / kModelFile, "nonsense");
+  lone_writer(folder()).save(sample_checkpoint(4), false);
+  EXPECT_TRUE(same(newest(), sample_checkpoint(4)));
+  EXPECT_THAT(names(), ElementsAre("last", "step_00000004"));
+}
+
+TEST_F(Writer, RemovesWhatCutOffSavesLeft) {
+  std::filesystem::create_directories(path_of(3).string() + ".tmp");
+  std::filesystem::create_directories(path_of(4).string() + ".tmp/deep");
+  std::filesystem::create_directories(path_of(5).string() + ".broken");
+  std::filesystem::create_directories(checkpoints_folder(folder()) / "mine.tmp");
+  lone_writer(folder()).save(sample_checkpoint(4), false);
+  EXPECT_THAT(names(), ElementsAre("last", "mine.tmp", "step_00000004"));
+}
+
+TEST_F(Writer, FindsTheBestAgainWithoutItsLink) {
+  auto writer = lone_writer(folder(), 1);
+  writer.save(sample_checkpoint(1), true);
+  std::filesystem::remove(checkpoints_folder(folder()) / "best");
+  writer.save(sample_checkpoint(2), false);
+  EXPECT_EQ(link("best"), "step_00000001");
+}
+
+TEST_F(Writer, WarnsOfWhatItCannotTidyUp) {
+  auto writer = lone_writer(folder(), 1);
+  writer.save(sample_checkpoint(1), false);
+  EXPECT_THAT(writer.warnings(), ElementsAre());
+  std::filesystem::remove(checkpoints_folder(folder()) / "last");
+  std::filesystem::create_directories(checkpoints_folder(folder()) / "last");  // where the link should stand
+  writer.save(sample_checkpoint(2), false);
+  EXPECT_THAT(writer.warnings(), ElementsAre(HasSubstr("last")));
+  EXPECT_EQ(newest().step, 2);
+}
+
+TEST_F(Writer, PassesItsPointsInOrder) {
+  auto writer = lone_writer(folder());
+  std::vector<std::string> points;
+  writer.set_save_observer([&](std::string_view point) { points.emplace_back(point); });
+  writer.save(sample_checkpoint(1), false);
+  EXPECT_THAT(points, ElementsAre("begin", "rank_file", "model_file", "training_file", "before_manifest",
+                                  "before_rename", "after_rename", "before_prune", "done"));
+}
+
+TEST_F(Writer, RefusesSenselessArguments) {
+  EXPECT_THROW(lone_writer(folder(), 0), std::invalid_argument);
+  EXPECT_THROW(lone_writer(folder()).save(sample_checkpoint(-1), false), std::invalid_argument);
+}
+
+TEST_F(Writer, FailsWithTheFileAndTheCause) {
+  write_bytes(file("checkpoints"), "a file in its place");
+  auto writer = lone_writer(folder());
+  EXPECT_THAT(user_error_of([&] { writer.save(sample_checkpoint(1), false); }),
+              AllOf(HasSubstr("step 1 "), HasSubstr("checkpoints"), HasSubstr("Not a directory")));
+}
+
+TEST_F(Writer, LeavesNothingOfATensorThatCannotBeSaved) {
+  auto writer = lone_writer(folder());
+  auto bad = sample_checkpoint(2);
+  bad.optimizer["broken"] = at::Tensor();
+  EXPECT_THAT(user_error_of([&] { writer.save(bad, false); }), HasSubstr("\"broken\""));
+  EXPECT_THAT(names(), ElementsAre());
+  writer.save(sample_checkpoint(2), false);  // the same step again
+  EXPECT_EQ(newest().step, 2);
+}
+
+TEST_F(Writer, RanksWriteTogether) {
+  on_ranks(4, [&](const CheckpointWriter::Ranks& ranks) {
+    CheckpointWriter writer(folder(), 2, ranks);
+    for (const int64_t step : {1, 2, 3}) {
+      EXPECT_EQ(writer.save(sample_checkpoint(step, ranks.rank), step == 1), path_of(step));
+    }
+  });
+  EXPECT_THAT(names(), ElementsAre("best", "last", "step_00000001", "step_00000002", "step_00000003"));
+  for (const int64_t rank : {0, 1, 2, 3}) EXPECT_TRUE(same(newest(rank), sample_checkpoint(3, rank)));
+  EXPECT_EQ(verify_checkpoint(path_of(3)).world_size, 4);
+}
+
+// Rank 1 of 3 fails in step 2; all must hear of it, and nothing of step 2 may stay.
+TEST_F(Writer, AFailureOfOneRankIsAnErrorOnAll) {
+  std::mutex mutex;
+  std::vector<std::string> problems;
+  on_ranks(3, [&](const CheckpointWriter::Ranks& ranks) {
+    CheckpointWriter writer(folder(), 3, ranks);
+    writer.save(sample_checkpoint(1, ranks.rank), true);
+    auto bad = sample_checkpoint(2, ranks.rank);
+    if (ranks.rank == 1) bad.rank["broken"] = at::Tensor();
+    const auto problem = user_error_of([&] { writer.save(bad, true); });
+    const std::lock_guard lock(mutex);
+    problems.push_back(problem);
+  });
+  EXPECT_THAT(problems, ::testing::AllOf(::testing::SizeIs(3), ::testing::Each(HasSubstr("(rank 1)"))));
+  EXPECT_THAT(names(), ElementsAre("best", "last", "step_00000001"));
+  EXPECT_TRUE(same(newest(2), sample_checkpoint(1, 2)));
+}
+
+TEST_F(Writer, AFailureOfTheFirstRankIsAnErrorOnAll) {
+  on_ranks(2, [&](const CheckpointWriter::Ranks& ranks) {
+    CheckpointWriter writer(folder(), 3, ranks);
+    writer.set_save_observer([&](std::string_view point) {
+      if (point == "before_rename") throw std::runtime_error("the power is out");
+    });
+    EXPECT_THAT(user_error_of([&] { writer.save(sample_checkpoint(1, ranks.rank), false); }),
+                AllOf(HasSubstr("(rank 0)"), HasSubstr("the power is out")));
+  });
+  EXPECT_THAT(names(), ElementsAre());
+}
+
+// As where a node is gone: what the collective throws is the launcher's to report, not a failure to save.
+TEST_F(Writer, PassesOnWhatAgreeThrows) {
+  lone_writer(folder()).save(sample_checkpoint(1), false);
+  int calls = 0;
+  CheckpointWriter writer(folder(), 3, {0, 1, [&](const std::string& error) {
+                                          if (++calls == 2) throw std::out_of_range("rank 1 is gone");
+                                          return error;
+                                        }});
+  EXPECT_THROW(writer.save(sample_checkpoint(2), false), std::out_of_range);
+  EXPECT_EQ(newest().step, 1);
+  writer.save(sample_checkpoint(3), false);
+  EXPECT_THAT(names(), ElementsAre("last", "step_00000001", "step_00000003"));
+}
+
+TEST_F(Writer, SaysThatAllNodesMustShareTheFolder) {
+  on_ranks(2, [&](const CheckpointWriter::Ranks& ranks) {
+    std::filesystem::create_directory(file("elsewhere"));
+    CheckpointWriter writer(ranks.rank == 0 ? folder() : file("elsewhere"), 3, ranks);
+    EXPECT_THAT(user_error_of([&] { writer.save(sample_checkpoint(1), false); }),
+                AllOf(HasSubstr("(rank 1)"), HasSubstr("all nodes share")));
+  });
+}
+
+TEST_F(Writer, AnotherWorldSizeGoesOnInTheSameFolder) {
+  on_ranks(3, [&](const CheckpointWriter::Ranks& ranks) {
+    CheckpointWriter(folder(), 3, ranks).save(sample_checkpoint(1, ranks.rank), false);
+  });
+  lone_writer(folder()).save(sample_checkpoint(2), false);
+  EXPECT_EQ(verify_checkpoint(path_of(1)).world_size, 3);
+  EXPECT_EQ(verify_checkpoint(path_of(2)).world_size, 1);
+}
+
+}  // namespace
+}  // namespace ddprun

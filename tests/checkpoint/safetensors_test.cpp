@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT
+#include "checkpoint/safetensors.h"
+
+#include <ATen/Functions.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "checkpoint/checkpoint_fixture.h"
+
+namespace ddprun {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+
+std::string header_in(const std::string& bytes) {
+  uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof length);
+  return bytes.substr(8, length);
+}
+
+std::string with_header(const std::string& header, const std::string& data) {
+  const uint64_t length = header.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + header + data;
+}
+
+class Safetensors : public CheckpointTest {
+ protected:
+  // Writes the bytes and returns what reading them says.
+  std::string problem_of(const std::string& bytes) const {
+    write_bytes(file("bad.safetensors"), bytes);
+    const auto problem = user_error_of([&] { read_safetensors(file("bad.safetensors")); });
+    EXPECT_THAT(problem, HasSubstr("bad.safetensors"));
+    return problem;
+  }
+  std::string problem_of(const std::string& header, const std::string& data) const {
+    return problem_of(with_header(header, data));
+  }
+
+  TensorDict round_trip(const TensorDict& tensors) const {
+    write_safetensors(file("m.safetensors"), tensors);
+    return read_safetensors(file("m.safetensors"));
+  }
+};
+
+TEST_F(Safetensors, KeepsEveryDtypeAndShape) {
+  TensorDict tensors;
+  for (const auto dtype : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kLong, at::kInt, at::kShort,
+                           at::kChar, at::kByte, at::kBool}) {
+    const std::string name = c10::toString(dtype);
+    tensors[name + ".matrix"] = at::arange(15).view({3, 5}).to(dtype);
+    tensors[name + ".scalar"] = at::scalar_tensor(1).to(dtype);
+    tensors[name + ".empty"] = at::empty({0, 4}, at::dtype(dtype));
+  }
+  EXPECT_TRUE(same(tensors, round_trip(tensors)));
+}
+
+TEST_F(Safetensors, KeepsTheBitsOfSpecialNumbers) {
+  const auto special = at::tensor({INFINITY, -INFINITY, -0.0F, NAN, 1e-45F}, at::kFloat);
+  const auto back = round_trip({{"x", special}}).at("x");
+  EXPECT_EQ(std::memcmp(special.const_data_ptr(), back.const_data_ptr(), special.nbytes()), 0);
+}
+
+TEST_F(Safetensors, HoldsNoTensors) { EXPECT_TRUE(round_trip({}).empty()); }
+
+TEST_F(Safetensors, KeepsNamesThatNeedEscapes) {
+  const TensorDict tensors = {{"a \"b\"\\\n\u00e4", at::ones({1})}, {"", at::zeros({1})}};
+  EXPECT_TRUE(same(tensors, round_trip(tensors)));
+}
+
+TEST_F(Safetensors, WritesViewsAsWhatTheyShow) {
+  const auto base = at::arange(1000, at::kFloat);
+  const TensorDict tensors = {
+      {"slice", base.slice(0, 10, 12)},
+      {"every_third", base.slice(0, 0, 30, 3)},
+      {"transposed", base.slice(0, 0, 6).view({2, 3}).t()},
+      {"expanded", base.slice(0, 5, 6).expand({4})},
+      {"channels_last", base.slice(0, 0, 120).view({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast)},
+      {"with_history", at::ones({3}).requires_grad_() * 2}};
+  EXPECT_TRUE(same(tensors, round_trip(tensors)));
+  EXPECT_LT(std::filesystem::file_size(file("m.safetensors")), 1500U);
+}
+
+TEST_F(Safetensors, PlacesTensorsAligned) {
+  const TensorDict tensors = {{"a", at::ones({3}, at::kBool)},
+                              {"b", at::ones({3}, at::kHalf)},
+                              {"c", at::ones({1}, at::kDouble)},
+                              {"d", at::ones({3}, at::kFloat)},
+                              {"a2", at::ones({1}, at::kFloat)}};
+  write_safetensors(file("m.safetensors"), tensors);
+  const auto header = header_in(read_bytes(file("m.safetensors")));
+  EXPECT_EQ(header.size() % 8, 0U);
+  EXPECT_EQ(header.front(), '{');
+  EXPECT_THAT(header, AllOf(HasSubstr(R"("__metadata__":{"format":"pt"})"), HasSubstr(R"("c":{"data_offsets":[0,8])"),
+                            HasSubstr(R"("a2":{"data_offsets":[8,12])"), HasSubstr(R"("d":{"data_offsets":[12,24])"),
+                            HasSubstr(R"("b":{"data_offsets":[24,30])"), HasSubstr(R"("a":{"data_offsets":[30,33])")));
+}
+
+TEST_F(Safetensors, ReturnsTheDigestOfWhatItWrote) {
+  const auto digest = write_safetensors(file("m"), {{"x", at::ones({100})}});
+  EXPECT_EQ(digest, digest_of(file("m")));
+}
+
+TEST_F(Safetensors, RefusesTensorsThatTheFormatCannotHold) {
+  const auto write = [&](const at::Tensor& tensor) { write_safetensors(file("m"), {{"odd.one", tensor}}); };
+  EXPECT_THROW(write(at::Tensor()), std::invalid_argument);
+  EXPECT_THROW(write(at::eye(3).to_sparse()), std::invalid_argument);
+  EXPECT_THROW(write(at::ones({2}, at::kComplexFloat)), std::invalid_argument);
+  EXPECT_THROW(write_safetensors(file("m"), {{"__metadata__", at::ones({1})}}), std::invalid_argument);
+  EXPECT_FALSE(std::filesystem::exists(file("m")));
+}
+
+TEST_F(Safetensors, LeavesNoFileWhereItFails) {
+  EXPECT_THAT(user_error_of([&] { write_safetensors(file("no/such/folder/m"), {}); }),
+              AllOf(HasSubstr("no/such/folder/m"), HasSubstr("No such file or directory")));
+}
+
+TEST_F(Safetensors, SaysWhatIsNoFile) {
+  EXPECT_THAT(user_error_of([&] { read_safetensors(file("missing")); }), HasSubstr("No such file"));
+  EXPECT_THAT(user_error_of([&] { read_safetensors(folder()); }), HasSubstr("Is a directory"));
+}
+
+// Each flaw of a header, over 4 bytes of data, and what must be said of it.
+struct Flaw {
+  const char* name;
+  std::string header;
+  std::string said;
+};
+
+class SafetensorsFlaw : public Safetensors, public ::testing::WithParamInterface<Flaw> {};
+
+TEST_P(SafetensorsFlaw, IsNamed) { EXPECT_THAT(problem_of(GetParam().header, "abcd"), HasSubstr(GetParam().said)); }
+
+std::string one(const std::string& info) { return "{\"x\":" + info + "}"; }
+
+std::string two(const std::string& first, const std::string& second) {
+  const auto entry = [](const std::string& offsets) {
+    return R"({"dtype":"U8","shape":[2],"data_offsets":)" + offsets + "}";
+  };
+  return "{\"x\":" + entry(first) + ",\"y\":" + entry(second) + "}";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Header, SafetensorsFlaw,
+    ::testing::Values(
+        Flaw{"NotJson", "{nonsense", "header"}, Flaw{"NotUtf8", "{\"\xff\":1}", "header"}, Flaw{"Empty", "", "header"},
+        Flaw{"NoObject", "[1,2]", "no JSON object"}, Flaw{"TrailingText", "{} x", "header"},
+        Flaw{"DuplicateKey", two("[0,2]", "[2,4]").replace(two("[0,2]", "[2,4]").find("\"y\""), 3, "\"x\""), "twice"},
+        Flaw{"Hole", two("[0,2]", "[3,5]"), "a hole"}, Flaw{"Overlap", two("[0,2]", "[1,3]"), "an overlap"},
+        Flaw{"SameBytesTwice", two("[0,2]", "[0,2]"), "an overlap"},
+        Flaw{"HoleAtTheBegin", one(R"({"dtype":"U8","shape":[2],"data_offsets":[2,4]})"), "a hole"},
+        Flaw{"TooFewBytesDescribed", one(R"({"dtype":"U8","shape":[2],"data_offsets":[0,2]})"), "has 4"},
+        Flaw{"MoreBytesThanThereAre", one(R"({"dtype":"F32","shape":[2],"data_offsets":[0,8]})"), "has 4"},
+        Flaw{"ShapeAgainstOffsets", one(R"({"dtype":"F32","shape":[2],"data_offsets":[0,4]})"), "need 8 bytes"},
+        Flaw{"BackwardOffsets", one(R"({"dtype":"U8","shape":[0],"data_offsets":[4,0]})"), "data_offsets"},
+        Flaw{"UnknownDtype", one(R"({"dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4]})"), "F8_E4M3"},
+        Flaw{"DtypeNoText", one(R"({"dtype":7,"shape":[4],"data_offsets":[0,4]})"), "\"x\""},
+        Flaw{"NoDtype", one(R"({"kind":"U8","shape":[4],"data_offsets":[0,4]})"), "dtype"},
+        Flaw{"MissingField", one(R"({"dtype":"U8","shape":[4]})"), "data_offsets"},
+        Flaw{"ExtraField", one(R"({"dtype":"U8","shape":[4],"data_offsets":[0,4],"scale":2})"), "\"x\""},
+        Flaw{"EntryNoObject", one("17"), "\"x\""},
+        Flaw{"ShapeNoList", one(R"({"dtype":"U8","shape":4,"data_offsets":[0,4]})"), "shape"},
+        Flaw{"NegativeExtent", one(R"({"dtype":"U8","shape":[-4],"data_offsets":[0,4]})"), "-4"},
+        Flaw{"FractionalExtent", one(R"({"dtype":"U8","shape":[4.0],"data_offsets":[0,4]})"), "4.0"},
+        Flaw{"ShapeOverflows", one(R"({"dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,0]})"),
+             "beyond all bounds"},
+        Flaw{"EmptyShapeOverflows", one(R"({"dtype":"U8","shape":[0,9223372036854775807,9],"data_offsets":[0,0]})"),
+             "beyond all bounds"},
+        Flaw{"ExtentBeyondInt64", one(R"({"dtype":"U8","shape":[9223372036854775808],"data_offsets":[0,4]})"),
+             "beyond all bounds"},
+        Flaw{"OffsetsOfThree", one(R"({"dtype":"U8","shape":[4],"data_offsets":[0,2,4]})"), "[begin, end]"},
+        Flaw{"NegativeOffset", one(R"({"dtype":"U8","shape":[4],"data_offsets":[-4,0]})"), "-4"},
+        Flaw{"OffsetsNoNumbers", one(R"({"dtype":"U8","shape":[4],"data_offsets":["0","4"]})"), "\"0\""},
+        Flaw{"MetadataNoTexts", R"({"__metadata__":{"format":1}})", "__metadata__"},
+        Flaw{"MetadataNoObject", R"({"__metadata__":"pt"})", "__metadata__"},
+        Flaw{"BoolOfNeither", one(R"({"dtype":"BOOL","shape":[4],"data_offsets":[0,4]})"), "neither 0 nor 1"}),
+    [](const auto& flaw) { return flaw.param.name; });
+
+TEST_F(Safetensors, RefusesLyingLengths) {
+  EXPECT_THAT(problem_of(std::string()), HasSubstr("fewer than 8"));
+  EXPECT_THAT(problem_of(std::string(7, '\0')), HasSubstr("fewer than 8"));
+  EXPECT_THAT(problem_of(std::string(8, '\xff')), HasSubstr("100 MB"));
+  EXPECT_THAT(problem_of(std::string("\x10\0\0\0\0\0\0\0{}", 10)), HasSubstr("16 bytes"));
+}
+
+TEST_F(Safetensors, SurvivesDeepNesting) {
+  EXPECT_THAT(problem_of(std::string(1 << 20, '['), ""), HasSubstr("header"));
+}
+
+TEST_F(Safetensors, RefusesEveryTruncation) {
+  write_safetensors(file("m"), sample_checkpoint(7).model);
+  const auto bytes = read_bytes(file("m"));
+  for (size_t size = 0; size < bytes.size(); size += 3) problem_of(bytes.substr(0, size));
+}
+
+TEST_F(Safetensors, NeverCrashesOnAFlippedBit) {
+  write_safetensors(file("m"), sample_checkpoint(7).model);
+  const auto bytes = read_bytes(file("m"));
+  for (size_t bit = 0; bit < bytes.size() * 8; bit += 3) {
+    auto flipped = bytes;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
+    write_bytes(file("f"), flipped);
+    try {
+      read_safetensors(file("f"));
+    } catch (const std::exception& error) {
+      ASSERT_THAT(error.what(), HasSubstr("not a valid safetensors file")) << "bit " << bit;
+    }
+  }
+}
+
+TEST_F(Safetensors, ReadsWhatOtherWritersLayOutDifferently) {
+  // No padding, leading metadata absent, tensors in another order, unaligned.
+  const std::string header =
+      R"({"b":{"shape":[],"dtype":"U8","data_offsets":[0,1]},"a":{"dtype":"I16","shape":[1],"data_offsets":[1,3]}})";
+  write_bytes(file("m"), with_header(header, std::string("\x05\x01\x02", 3)));
+  const auto tensors = read_safetensors(file("m"));
+  EXPECT_EQ(tensors.at("b").item<int>(), 5);
+  EXPECT_EQ(tensors.at("a")[0].item<int>(), 0x0201);
+}
+
+}  // namespace
+}  // namespace ddprun

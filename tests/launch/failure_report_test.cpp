@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+#include "launch/failure_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace ddprun {
+namespace {
+
+using ::testing::HasSubstr;
+
+WorkerEnd with_failure(int rank, double time, const std::string& kind, int exit_code = 1) {
+  WorkerEnd end{.rank = rank, .exit_code = exit_code, .time = time + 1};
+  end.failure = WorkerFailure{rank, time, kind, "message of " + std::to_string(rank), "training", 5};
+  return end;
+}
+
+WorkerEnd killed(int rank, double time, int signal, bool by_launcher = false) {
+  return {.rank = rank, .signal = signal, .killed_by_launcher = by_launcher, .time = time};
+}
+
+LaunchResult judge(const std::vector<WorkerEnd>& ends, int stop_signal = 0) {
+  return judge_ends(ends, stop_signal, false);
+}
+
+TEST(FailureReport, EarliestOfItsKindIsTheCause) {
+  EXPECT_THAT(judge({with_failure(0, 12, "internal"), with_failure(1, 11, "user")}).report,
+              HasSubstr("rank 1 failed first"));
+  EXPECT_THAT(judge({with_failure(0, 12, "communication"), with_failure(1, 11, "communication")}).report,
+              HasSubstr("rank 1 failed first"));
+  EXPECT_THAT(judge({with_failure(0, 12, "internal"), killed(1, 11, SIGSEGV)}).report,
+              HasSubstr("rank 1 failed first"));
+}
+
+TEST(FailureReport, LostContactIsNeverTheCauseOfAnother) {
+  EXPECT_THAT(judge({with_failure(0, 1, "communication"), with_failure(1, 99, "internal")}).report,
+              HasSubstr("rank 1 failed first"));
+  EXPECT_THAT(judge({with_failure(0, 1, "communication"), killed(1, 99, SIGKILL)}).report,
+              HasSubstr("rank 1 failed first"));
+}
+
+TEST(FailureReport, DeathByTheLaunchersHandIsNoFailure) {
+  const auto result = judge({killed(0, 1, SIGTERM, true), with_failure(1, 2, "internal")});
+  EXPECT_THAT(result.report, HasSubstr("rank 1 failed first"));
+  EXPECT_THAT(result.report, HasSubstr("other ranks: 0 ended by the launcher"));
+}
+
+TEST(FailureReport, UserErrorAtTheStartIs2AndLaterIs1) {
+  EXPECT_EQ(judge({with_failure(0, 1, "user", 2)}).exit_code, 2);
+  EXPECT_EQ(judge({with_failure(0, 1, "user", 1)}).exit_code, 1);
+}
+
+TEST(FailureReport, StopThatEndedSomeExplainsLostContactOfOthers) {
+  const auto result = judge({killed(0, 1, SIGTERM, true), with_failure(1, 2, "communication")}, SIGINT);
+  EXPECT_EQ(result.exit_code, 128 + SIGINT);
+  EXPECT_TRUE(result.stop_requested);
+  EXPECT_THAT(result.report, HasSubstr("ranks 0-1 did not save"));
+}
+
+TEST(FailureReport, FailureWhileStoppingIsAFailureThatIsNotRestarted) {
+  const auto result = judge({with_failure(0, 2, "internal"), {.rank = 1, .exit_code = kExitPreempted}}, SIGTERM);
+  EXPECT_EQ(result.exit_code, kExitFailed);
+  EXPECT_TRUE(result.stop_requested);
+  EXPECT_THAT(result.report, HasSubstr("message of 0"));
+}
+
+TEST(FailureReport, SignalsAreNamed) {
+  EXPECT_THAT(describe_signal(SIGKILL), HasSubstr("SIGKILL (9): often the kernel's out-of-memory killer"));
+  EXPECT_THAT(describe_signal(SIGABRT), HasSubstr("SIGABRT (6)"));
+  EXPECT_EQ(describe_signal(50), "signal 50");
+}
+
+}  // namespace
+}  // namespace ddprun

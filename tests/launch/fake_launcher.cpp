@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// fake_launcher RUN_DIR WORKERS GRACE_SECONDS PROGRAM [ARGUMENT...]: launch_workers() as a process of its own. Ends as
+// ddprun does: the report on standard error, the exit code.
+#include <ddprun/error.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "launch/launcher.h"
+
+int main(int argc, char** argv) try {
+  ddprun::LaunchPlan plan;
+  plan.run_dir = argv[1];
+  plan.workers = std::atoi(argv[2]);
+  plan.grace_seconds = plan.failure_grace_seconds = std::atof(argv[3]);
+  plan.command.assign(argv + 4, argv + argc);
+  plan.environment = {{"PLAN_VARIABLE", "from the plan"}, {"RANK", "not for the plan to say"}};
+  plan.attempt = 3;
+  plan.started_at = 1234567890.25;
+  const auto result = ddprun::launch_workers(plan);
+  std::fprintf(stderr, "%sstop_requested=%d\n", result.report.c_str(), result.stop_requested);
+  return result.exit_code;
+} catch (const ddprun::UserError& error) {
+  std::fprintf(stderr, "user error: %s\n", error.what());
+  return ddprun::kExitUsage;
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+#include "launch/worker_process.h"
+
+#include <ddprun/error.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+class WorkerPlaceTest : public ::testing::Test {
+ protected:
+  WorkerPlaceTest() {
+    set("RANK", "2"), set("WORLD_SIZE", "4"), set("LOCAL_RANK", "0"), set("LOCAL_WORLD_SIZE", "2");
+    set("DDPRUN_ATTEMPT", "1"), set("DDPRUN_RUN_DIR", "/runs/a"), set("DDPRUN_STORE", "/tmp/s"),
+        set("DDPRUN_STARTED_AT", "1.5");
+  }
+  void set(const char* name, const char* value) { ::setenv(name, value, 1); }
+};
+
+TEST_F(WorkerPlaceTest, ReadsAll) {
+  const auto place = read_worker_place();
+  EXPECT_EQ(place.rank, 2);
+  EXPECT_EQ(place.world_size, 4);
+  EXPECT_EQ(place.local_rank, 0);
+  EXPECT_EQ(place.local_world_size, 2);
+  EXPECT_EQ(place.attempt, 1);
+  EXPECT_EQ(place.run_dir, "/runs/a");
+  EXPECT_EQ(place.store, "/tmp/s");
+  EXPECT_EQ(place.started_at, 1.5);
+}
+
+TEST_F(WorkerPlaceTest, MissingOrMalformedIsNamed) {
+  for (const char* value : {"", "x", "2x", "-1", "99999999999", "4"}) {
+    set("RANK", value);
+    EXPECT_THAT(read_worker_place, ThrowsMessage<UserError>(HasSubstr("RANK"))) << value;
+  }
+  set("RANK", "0");
+  ::unsetenv("DDPRUN_STORE");
+  EXPECT_THAT(read_worker_place, ThrowsMessage<UserError>(HasSubstr("DDPRUN_STORE is not set")));
+}
+
+class FailureFileTest : public ::testing::Test {
+ protected:
+  FailureFileTest() {
+    std::string pattern = (fs::temp_directory_path() / "failure_test-XXXXXX").string();
+    run_dir_ = ::mkdtemp(pattern.data());
+    fs::create_directories(run_dir_ / "logs");
+  }
+  ~FailureFileTest() override { fs::remove_all(run_dir_); }
+
+  fs::path run_dir_;
+};
+
+TEST_F(FailureFileTest, IsReadAsItWasWritten) {
+  write_failure(run_dir_, {3, 12.5, "internal", "a \"quoted\"\nmessage", "saving", 77});
+  const auto failure = read_failure(run_dir_, 3);
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->rank, 3);
+  EXPECT_EQ(failure->time, 12.5);
+  EXPECT_EQ(failure->message, "a \"quoted\"\nmessage");
+  EXPECT_EQ(failure->phase, "saving");
+  EXPECT_EQ(failure->step, 77);
+}
+
+TEST_F(FailureFileTest, AnyBytesAreAMessage) {
+  write_failure(run_dir_, {0, 1, "user", "path \xff\xfe", "starting", -1});
+  EXPECT_TRUE(read_failure(run_dir_, 0));
+}
+
+TEST_F(FailureFileTest, NoneOrAForeignOneIsNothing) {
+  EXPECT_FALSE(read_failure(run_dir_, 0));
+  for (const char* text : {"", "{", "[]", "{\"kind\": 1}"}) {
+    std::ofstream(run_dir_ / "logs" / "failure_rank_0.json") << text;
+    EXPECT_FALSE(read_failure(run_dir_, 0)) << text;
+  }
+}
+
+TEST_F(FailureFileTest, WritingNeverThrows) { write_failure("/nowhere", {0, 1, "user", "x", "starting", -1}); }
+
+}  // namespace
+}  // namespace ddprun

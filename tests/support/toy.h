@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+// The smallest experiment: points in a plane of classes, a two-layer network without dropout and batch statistics, plain SGD
+// with momentum. Made in the test, so that a test needs no plugin.
+#pragma once
+
+#include <ddprun/dataset.h>
+#include <ddprun/model.h>
+#include <ddprun/optimizer.h>
+#include <ddprun/random.h>
+
+#include <torch/nn/modules/linear.h>
+#include <torch/types.h>
+
+#include <numeric>
+#include <stdexcept>
+
+namespace ddprun::testing {
+
+// `train` and `val` samples of 8 features in 3 classes, a pure function of their numbers.
+class ToyDataset : public Dataset {
+ public:
+  ToyDataset(int64_t train, int64_t val) : train_(train), val_(val) {}
+
+  void start() override {}
+  DataSpec spec() const override { return {.sample_shape = {8}, .classes = 3}; }
+
+  int64_t size(Split split) const override {
+    return split == Split::kTrain ? train_ : split == Split::kVal ? val_ : 0;
+  }
+
+  Batch get(Split split, std::span<const int64_t> indices) const override {
+    const auto count = static_cast<int64_t>(indices.size());
+    Batch batch{.input = at::empty({count, 8}), .target = at::empty({count}, at::kLong), .index = at::empty({count}, at::kLong)};
+    for (int64_t row = 0; row < count; ++row) {
+      RandomStream draws(1 + static_cast<int>(split), static_cast<uint64_t>(indices[row]));
+      const auto label = static_cast<int64_t>(draws.below(3));
+      for (int64_t i = 0; i < 8; ++i) batch.input[row][i] = draws.normal() + (i % 3 == label ? 1.5 : 0.0);
+      batch.target[row] = label;
+      batch.index[row] = indices[row];
+    }
+    return batch;
+  }
+
+ private:
+  int64_t train_, val_;
+};
+
+class ToyModel : public Model {
+ public:
+  void prepare(const DataSpec& data) override {
+    hidden_ = register_module("hidden", torch::nn::Linear(data.sample_shape.at(0), 16));
+    output_ = register_module("output", torch::nn::Linear(16, data.classes));
+  }
+
+  at::Tensor forward(const at::Tensor& input) override { return output_(torch::tanh(hidden_(input))); }
+
+ private:
+  torch::nn::Linear hidden_{nullptr}, output_{nullptr};
+};
+
+class ToySgd : public Optimizer {
+ public:
+  explicit ToySgd(double lr) : Optimizer(lr) {}
+
+  void step() override {
+    const torch::NoGradGuard no_gradients;
+    for (auto& parameter : groups().front().parameters) {
+      if (!parameter.value.grad().defined()) continue;
+      auto& momentum = momentum_[parameter.name + "/momentum"];
+      momentum = momentum.defined() ? momentum.mul(0.9).add(parameter.value.grad()) : parameter.value.grad().clone();
+      parameter.value.sub_(momentum, groups().front().lr);
+    }
+  }
+
+  OptimizerState state() const override { return momentum_; }
+
+  void load_state(const OptimizerState& state) override {
+    momentum_.clear();
+    for (const auto& [name, value] : state) momentum_[name] = value.clone();
+  }
+
+ private:
+  OptimizerState momentum_;
+};
+
+class MeanCrossEntropy : public Objective {
+ public:
+  at::Tensor loss(const at::Tensor& prediction, const at::Tensor& target) const override {
+    return at::cross_entropy_loss(prediction, target);
+  }
+};
+
+}  // namespace ddprun::testing

@@ -4,6 +4,7 @@
 #include <ddprun/options.h>
 
 #include <algorithm>
+#include <set>
 
 namespace ddprun {
 namespace fs = std::filesystem;
@@ -29,17 +30,15 @@ std::string join(const std::vector<fs::path>& paths) {
 
 // The names of the YAML files beside these paths, and of those one folder "experiments" below.
 std::vector<std::string> names_beside(const std::vector<fs::path>& paths) {
-  std::vector<std::string> names;
+  std::set<std::string> names;
   for (const auto& path : paths) {
     std::error_code error;
     const auto folder = path.parent_path().empty() ? fs::path(".") : path.parent_path();
     for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-      if (at->path().extension() == ".yaml") names.push_back(at->path().stem().string());
+      if (at->path().extension() == ".yaml") names.insert(at->path().stem().string());
     }
   }
-  std::ranges::sort(names);
-  names.erase(std::ranges::unique(names).begin(), names.end());
-  return names;
+  return {names.begin(), names.end()};
 }
 
 std::string suggestion(const std::string& name, const std::string& prefix, const std::vector<std::string>& names) {

@@ -29,7 +29,7 @@ std::string sha256(const std::string& bytes) {
 class Download : public ::testing::Test {
  protected:
   Download() {
-    for (int i = 0; i < 200'000; ++i) content_ += static_cast<char>(i * i >> 3);
+    for (uint32_t i = 0; i < 200'000; ++i) content_ += static_cast<char>(i * i >> 3);
     write_file(remote_ / "data.gz", content_);
     file_ = {.name = "data.gz", .bytes = 200'000, .sha256 = sha256(content_)};
     limits_ = {

@@ -81,6 +81,11 @@ CheckpointInfo verify_checkpoint(const std::filesystem::path& path) {
   return {.path = folder, .step = manifest.step, .world_size = manifest.world_size};
 }
 
+CheckpointInfo read_checkpoint_info(const std::filesystem::path& path) {
+  const auto manifest = read_manifest(path);
+  return {.path = path, .step = manifest.step, .world_size = manifest.world_size};
+}
+
 std::optional<CheckpointInfo> newest_checkpoint(const std::filesystem::path& run_dir,
                                                 std::vector<CheckpointFlaw>& flaws) {
   const auto steps = checkpoint_steps(run_dir);

@@ -63,9 +63,8 @@ int show_keys() {
 }
 
 int show_plugins(const Arguments& arguments) {
-  const auto folders = plugin_search_path({});
-  const PluginHost host(folders);
-  std::cout << (arguments.target.empty() ? plugin_list_text(host.list(), folders.back())
+  const PluginHost host(plugin_search_path({}));
+  std::cout << (arguments.target.empty() ? plugin_list_text(host.list(), own_plugin_folder())
                                          : plugin_page_text(host.describe(arguments.target, arguments.kind)));
   return kExitDone;
 }

@@ -17,6 +17,20 @@ function(ddprun_add_runner_library folder)
   endif()
 endfunction()
 
+# ddprun_add_backend(<name> SOURCES <file>... [LINK <target>...])
+# A library that the program loads where the machine has the device: lib/ddprun/backends/<name>.so.
+function(ddprun_add_backend name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
+  set(target ddprun_backend_${name})
+  add_library(${target} MODULE ${arg_SOURCES})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/runner)
+  target_link_libraries(${target} PRIVATE ddprun::sdk ddprun_warnings ${arg_LINK})
+  set_target_properties(${target} PROPERTIES
+    OUTPUT_NAME ${name} PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${DDPRUN_BACKEND_DIR}
+    INSTALL_RPATH "$ORIGIN/../..;${DDPRUN_TORCH_DIR}/lib;${DDPRUN_CUDA_LIBRARY_DIR}")
+  install(TARGETS ${target} LIBRARY DESTINATION ${DDPRUN_BACKEND_DIR})
+endfunction()
+
 # ddprun_add_test(<name> SOURCES <file>... [TORCH] [LABEL unit|dist|package|end_to_end] [LINK <target>...] [TIMEOUT <seconds>])
 # A GoogleTest program; each of its tests is one of ctest's.
 function(ddprun_add_test name)

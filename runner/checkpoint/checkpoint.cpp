@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <ranges>
 #include <utility>
 
 #include "checkpoint/manifest.h"
@@ -65,7 +64,7 @@ std::vector<int64_t> checkpoint_steps(const std::filesystem::path& run_dir) {
   } catch (const std::filesystem::filesystem_error& error) {
     throw UserError(folder.string() + ": cannot read: " + error.code().message());
   }
-  std::ranges::sort(steps);
+  std::sort(steps.begin(), steps.end());
   return steps;
 }
 
@@ -84,8 +83,9 @@ CheckpointInfo verify_checkpoint(const std::filesystem::path& path) {
 
 std::optional<CheckpointInfo> newest_checkpoint(const std::filesystem::path& run_dir,
                                                 std::vector<CheckpointFlaw>& flaws) {
-  for (const int64_t step : checkpoint_steps(run_dir) | std::views::reverse) {
-    const auto path = checkpoints_folder(run_dir) / checkpoint_name(step);
+  const auto steps = checkpoint_steps(run_dir);
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    const auto path = checkpoints_folder(run_dir) / checkpoint_name(*step);
     try {
       return verify_checkpoint(path);
     } catch (const UserError& error) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -105,6 +106,7 @@ class Attempt {
   void wait_for_something();
   void reap();
   void on_signal(int signal);
+  void pause();
   void ask_to_stop(double grace_seconds);
   void kill_all();
   void keep_deadlines();
@@ -151,7 +153,7 @@ LaunchResult Attempt::run() {
   }
   folder_.finish();
   for (const int signal : inbox_.take()) {  // too late to stop anything, in time to stop a restart
-    if (signal != SIGCHLD && stop_signal_ == 0) stop_signal_ = signal;
+    if (signal != SIGCHLD && signal != SIGTSTP && stop_signal_ == 0) stop_signal_ = signal;
   }
   return judge();
 }
@@ -197,6 +199,7 @@ void Attempt::reap() {
 
 void Attempt::on_signal(int signal) {
   const Time now = Clock::now();
+  if (signal == SIGTSTP) return pause();
   if (stop_signal_ == 0) {
     stop_signal_ = signal;
     stopped_at_ = now;
@@ -206,6 +209,13 @@ void Attempt::on_signal(int signal) {
     at_once_ = true;
     kill_all();
   }
+}
+
+// Ctrl-Z: a terminal stops its own process group only, and the workers lead theirs.
+void Attempt::pause() {
+  for (const auto& worker : workers_) worker->pause();
+  ::raise(SIGSTOP);  // returns when the shell says fg or bg
+  for (const auto& worker : workers_) worker->go_on();
 }
 
 void Attempt::ask_to_stop(double grace_seconds) {

@@ -29,10 +29,12 @@ struct LaunchResult {
   bool stop_requested = false;  // a signal came: do not restart, whatever the exit code
 };
 
-// Runs the workers to their end. While it runs, SIGINT, SIGTERM and SIGUSR1 ask them to save and stop (SIGTERM to
-// each), SIGHUP too unless it is ignored (nohup); a SIGINT after that ends them at once. A worker that fails ends the
-// others. None outlives this call, nor the launcher itself: the kernel kills them where the calling thread dies. Only
-// the processes started here are ever signalled. Call it from the program's only thread.
+// Runs the workers to their end. None outlives this call, nor the launcher itself: the kernel kills them where the
+// calling thread dies. Only the processes started here are ever signalled. Call it from the program's only thread.
+//
+// Meanwhile SIGINT, SIGTERM, SIGUSR1 and SIGHUP ask the workers to save and stop (SIGTERM to each); a SIGINT after that
+// ends them at once. SIGTSTP (Ctrl-Z) pauses them too. SIGINT, SIGHUP and SIGTSTP that the caller ignores stay ignored
+// (nohup). A worker that fails ends the others.
 //
 // Rank 0 writes to the caller's standard output. All else that workers print goes to their log files, and of that
 // standard error to the caller's: rank 0's as it comes, the others' folded (line_folder.h).

@@ -23,7 +23,7 @@ SignalInbox::SignalInbox() {
   sigset_t wanted;
   ::sigemptyset(&wanted);
   for (const int signal : {SIGTERM, SIGUSR1, SIGCHLD}) ::sigaddset(&wanted, signal);
-  for (const int signal : {SIGINT, SIGHUP}) {
+  for (const int signal : {SIGINT, SIGHUP, SIGTSTP}) {
     if (!ignored(signal)) ::sigaddset(&wanted, signal);
   }
   struct sigaction action = {};

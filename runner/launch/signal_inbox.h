@@ -9,9 +9,9 @@
 
 namespace ddprun {
 
-// While it lives, SIGINT, SIGTERM, SIGUSR1, SIGHUP and SIGCHLD of the calling thread wait to be taken instead of
-// acting. SIGINT and SIGHUP that were ignored when it was made (nohup, a shell's background job) stay ignored; SIGPIPE
-// is. The destructor restores all. For programs whose only thread this is.
+// While it lives, SIGINT, SIGTERM, SIGUSR1, SIGHUP, SIGTSTP and SIGCHLD of the calling thread wait to be taken instead
+// of acting. SIGINT and SIGHUP that were ignored when it was made (nohup, a shell's background job) stay ignored;
+// SIGPIPE is. The destructor restores all. For programs whose only thread this is.
 class SignalInbox {
  public:
   SignalInbox();

@@ -29,7 +29,7 @@ TerminalWriter::~TerminalWriter() {
 }
 
 void TerminalWriter::line(const std::string& text) {
-  if (waiting_.size() == kMostWaiting) waiting_.pop_front();
+  if (waiting_.size() == kMostWaiting) waiting_.erase(waiting_.begin() + 1);  // the first may be half written
   waiting_.push_back(begin_ + text + "\n");
   flush();
 }

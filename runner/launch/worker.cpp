@@ -64,6 +64,14 @@ void Worker::send(int signal) {
   if (running() && !std::exchange(sent, true)) ::kill(pid_, signal);
 }
 
+void Worker::pause() {
+  if (running()) ::kill(pid_, SIGSTOP);
+}
+
+void Worker::go_on() {
+  if (running()) ::kill(pid_, SIGCONT);
+}
+
 std::string Worker::abandon() {
   end_.signal = SIGKILL;
   end_.killed_by_launcher = true;

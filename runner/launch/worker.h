@@ -27,6 +27,8 @@ class Worker {
   bool running() const { return pid_ > 0; }
   void reap();            // notes how it ended, if it has; never blocks
   void send(int signal);  // once of each kind; to a running one only: until it is reaped its number is nobody else's
+  void pause();           // stops it until go_on()
+  void go_on();
   std::string abandon();  // of one that SIGKILL does not end (it hangs in the kernel): forgets it, and says so
 
   std::vector<int> fds() const;  // to poll; at most two

@@ -29,10 +29,11 @@ constexpr const char* kRebuild = "; build the plugin on this machine";
 
 class ElfFile {
  public:
-  explicit ElfFile(const fs::path& file) : stream_(file, std::ios::binary) {
+  explicit ElfFile(const fs::path& file) {
     std::error_code error;
     if (!fs::is_regular_file(file, error)) throw UserError(error ? error.message() : "not a file");
     size_ = fs::file_size(file, error);
+    stream_.open(file, std::ios::binary);
     if (error || !stream_) throw UserError("cannot be read: " + std::string(std::strerror(errno)));
     check_header();
     read_sections();

@@ -109,8 +109,9 @@ void PluginSearch::not_found(const std::string& choice, const std::string& kind)
 
 std::string PluginSearch::folders_text() const {
   std::vector<std::string> words;
+  std::error_code error;
   for (const auto& folder : folders_) {
-    words.push_back(folder.string() + (fs::is_directory(folder) ? "" : " (does not exist)"));
+    words.push_back(folder.string() + (fs::is_directory(folder, error) ? "" : " (does not exist)"));
   }
   return words.empty() ? "no folder: the search path is empty" : join(words);
 }

@@ -86,8 +86,8 @@ std::string plugin_list_text(const std::vector<PluginInfo>& plugins, const std::
       flawed += "  " + info.file.string() + "\n" + paragraph(info.problem, kIndent);
       continue;
     }
-    usable +=
-        padded(info.kind, kind) + "  " + padded(info.name, name) + "  " + wrapped(info.help, indent, indent) + "\n";
+    usable += without_trailing_spaces(padded(info.kind, kind) + "  " + padded(info.name, name) + "  " +
+                                      wrapped(info.help, indent, indent));
     if (!lies_in(info.file, own_folder)) usable += std::string(indent, ' ') + info.file.string() + "\n";
   }
   const auto heading = padded("kind", kind) + "  " + padded("name", name) + "  help\n";

@@ -36,6 +36,7 @@ void Trainer::save(bool best) {
   check_finite(state_.window);
   parts_.loggers.flush();
   saved_path_ = parts_.checkpoints.save(checkpoint(), best).string();
+  for (const auto& warning : parts_.checkpoints.warnings()) log::warn(warning);
   saved_step_ = state_.step;
   since_save_.restart();
 }

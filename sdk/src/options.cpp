@@ -25,6 +25,22 @@ std::string type_name() {
   return "string";
 }
 
+template <class Number>
+std::optional<Number> parse_number(std::string_view text) {
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
+  Number number{};
+  const auto end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || stop != end || text.empty()) return std::nullopt;
+  return number;
+}
+
+// All the digits it takes to read the same number back.
+std::string shortest(double value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
 template <class T>
 std::string to_text(const T& value) {
   if constexpr (kIsList<T>) {
@@ -36,8 +52,14 @@ std::string to_text(const T& value) {
   } else if constexpr (std::is_same_v<T, std::string>) {
     return value;
   } else {
+    if constexpr (std::is_same_v<T, double>) {
+      if (std::isnan(value)) return "";  // the default of what has none
+    }
     std::ostringstream text;
     text << value;
+    if constexpr (std::is_same_v<T, double>) {
+      if (parse_number<double>(text.str()) != value) return shortest(value);
+    }
     return text.str();
   }
 }
@@ -50,16 +72,6 @@ std::string range_text(const Range<T>& range) {
   if (low) return ">= " + to_text(range.min);
   if (high) return "<= " + to_text(range.max);
   return "";
-}
-
-template <class Number>
-std::optional<Number> parse_number(std::string_view text) {
-  if (text.starts_with('+')) text.remove_prefix(1);
-  Number number{};
-  const auto end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || stop != end || text.empty()) return std::nullopt;
-  return number;
 }
 
 template <class T>
@@ -97,10 +109,23 @@ std::optional<T> parse(const Value& value) {
   }
 }
 
+// What to show of a value that is not a T: of a list the first item that does not fit.
+template <class T>
+std::string mismatch(const Value& value) {
+  if constexpr (kIsList<T>) {
+    for (size_t i = 0; value.is_list() && i < value.items().size(); ++i) {
+      const auto& item = value.items()[i];
+      if (!parse_scalar<typename ElementOf<T>::type>(item)) return describe(item) + " at index " + std::to_string(i);
+    }
+  }
+  return describe(value);
+}
+
 template <class T>
 bool within(const T& value, const RangeOf<T>& range) {
   if constexpr (kIsList<T>) {
-    return std::ranges::all_of(value, [&](const auto& element) { return range.min <= element && element <= range.max; });
+    return std::ranges::all_of(value,
+                               [&](const auto& element) { return range.min <= element && element <= range.max; });
   } else {
     return range.min <= value && value <= range.max;
   }
@@ -122,6 +147,14 @@ size_t edit_distance(std::string_view a, std::string_view b) {
     std::swap(previous, current);
   }
   return previous[b.size()];
+}
+
+// "mnist.yaml:7:12: model.hiden: text"; a part that is empty is left out. The root of the experiment has no path.
+std::string problem_line(const Origin& origin, const std::string& path, std::string_view key, std::string_view text) {
+  auto line = origin.text();
+  if (!line.empty()) line += ": ";
+  line += path + (path.empty() || key.empty() ? "" : ".") + std::string(key);
+  return line + (path.empty() && key.empty() ? "" : ": ") + std::string(text);
 }
 
 std::string join(const std::vector<std::string>& words) {
@@ -147,15 +180,17 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
 
 Options::Options(Value values, std::string path) : values_(std::move(values)), path_(std::move(path)) {
   if (values_.is_null() || values_.is_map()) return;
-  problems_.push_back(values_.origin().text() + ": " + path_ + ": expected a map of options, found " + describe(values_));
+  problems_.push_back(
+      problem_line(values_.origin(), path_, "", "expected a map of options, found " + describe(values_)));
   values_ = Value();
 }
 
 const Value* Options::declare(OptionDeclaration declaration) {
   const auto* value = values_.find(declaration.name);
   if (declaration.required && !value) {
-    problems_.push_back(values_.origin().text() + ": " + path_ + "." + declaration.name + ": missing; it has no default (" +
-                        declaration.type + ": " + declaration.help + ")");
+    problems_.push_back(
+        problem_line(values_.origin(), path_, declaration.name,
+                     "missing; it has no default (" + declaration.type + ": " + declaration.help + ")"));
   }
   if (std::ranges::find(declared_, declaration.name, &OptionDeclaration::name) == declared_.end()) {
     declared_.push_back(std::move(declaration));
@@ -164,8 +199,7 @@ const Value* Options::declare(OptionDeclaration declaration) {
 }
 
 template <class T>
-T Options::read(std::string_view name, const T* fallback, std::string_view help,
-                const RangeOf<T>* range) {
+T Options::read(std::string_view name, const T* fallback, std::string_view help, const RangeOf<T>* range) {
   const auto* value = declare({.name = std::string(name),
                                .type = type_name<T>(),
                                .fallback = fallback ? to_text(*fallback) : "",
@@ -176,7 +210,7 @@ T Options::read(std::string_view name, const T* fallback, std::string_view help,
   if (!value) return otherwise;
   const auto parsed = parse<T>(*value);
   if (!parsed) {
-    reject(name, "expected " + type_name<T>() + ", found " + describe(*value));
+    reject(name, "expected " + type_name<T>() + ", found " + mismatch<T>(*value));
     return otherwise;
   }
   if (range && !within<T>(*parsed, *range)) {
@@ -201,7 +235,7 @@ T Options::require(std::string_view name, std::string_view help) {
   return read<T>(name, nullptr, help, nullptr);
 }
 
-#define DDPRUN_OPTION_TYPE(T)                                              \
+#define DDPRUN_OPTION_TYPE(T)                                                   \
   template DDPRUN_API T Options::get<T>(std::string_view, T, std::string_view); \
   template DDPRUN_API T Options::require<T>(std::string_view, std::string_view);
 #define DDPRUN_RANGED_OPTION_TYPE(T) \
@@ -219,11 +253,14 @@ std::string Options::choose(std::string_view name, std::string_view fallback,
                             std::initializer_list<std::string_view> choices, std::string_view help) {
   std::string type;
   for (const auto choice : choices) type += (type.empty() ? "" : " | ") + std::string(choice);
-  const auto* value = declare({.name = std::string(name), .type = type, .fallback = std::string(fallback), .help = std::string(help)});
+  const auto* value =
+      declare({.name = std::string(name), .type = type, .fallback = std::string(fallback), .help = std::string(help)});
   if (!value) return std::string(fallback);
   if (value->is_scalar() && std::ranges::find(choices, value->text()) != choices.end()) return value->text();
-  const auto near = nearest_name(value->is_scalar() ? value->text() : "", {choices.begin(), choices.end()});
-  reject(name, "expected " + type + ", found " + describe(*value) + (near.empty() ? "" : "; did you mean " + near + "?"));
+  // Short words are near to anything: "gpu" is no slip for "cpu".
+  const auto near = value->text().size() > 3 ? nearest_name(value->text(), {choices.begin(), choices.end()}) : "";
+  reject(name,
+         "expected " + type + ", found " + describe(*value) + (near.empty() ? "" : "; did you mean " + near + "?"));
   return std::string(fallback);
 }
 
@@ -236,8 +273,7 @@ bool Options::has(std::string_view name) const { return values_.find(name) != nu
 
 void Options::reject(std::string_view name, std::string_view problem) {
   const auto* value = values_.find(name);
-  const auto where = (value ? value->origin() : values_.origin()).text();
-  problems_.push_back((where.empty() ? "" : where + ": ") + path_ + "." + std::string(name) + ": " + std::string(problem));
+  problems_.push_back(problem_line(value ? value->origin() : values_.origin(), path_, name, problem));
 }
 
 std::vector<std::string> Options::problems() const {
@@ -248,9 +284,9 @@ std::vector<std::string> Options::problems() const {
   for (const auto& entry : values_.entries()) {
     if (std::ranges::find(known, entry.key) != known.end()) continue;
     const auto near = nearest_name(entry.key, known);
-    all.push_back(entry.key_origin.text() + ": " + path_ + "." + entry.key + ": unknown key" +
-                  (near.empty() ? "" : "; did you mean " + near + "?") +
-                  (known.empty() ? "; it takes no options" : " known: " + join(known)));
+    const auto hint = near.empty() ? "" : " did you mean " + near + "?";
+    const auto options = known.empty() ? " it takes no options" : " known: " + join(known);
+    all.push_back(problem_line(entry.key_origin, path_, entry.key, "unknown key;" + hint + options));
   }
   return all;
 }

@@ -2,6 +2,7 @@
 #include <ddprun/value.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace ddprun {
 

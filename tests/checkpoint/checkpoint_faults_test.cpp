@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <cstdio>
 
@@ -20,9 +21,7 @@
 namespace ddprun {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 constexpr int kAsExpected = 0;
 constexpr int kNotExpected = 1;
@@ -35,69 +34,81 @@ std::optional<CheckpointInfo> newest_without_flaws(const std::filesystem::path& 
   return info;
 }
 
-class Killed : public CheckpointTest, public ::testing::WithParamInterface<const char*> {
+constexpr std::array kPoints = {"begin",         "rank_file",    "model_file",   "training_file", "before_manifest",
+                                "before_rename", "after_rename", "before_prune", "done"};
+
+class Killed : public CheckpointTest {
  protected:
-  // Saves `step` and is killed at the point of the parameter.
-  void save_and_die(int64_t step, bool best) const {
+  // Runs the body for each point of a save, in a run folder of its own.
+  void at_each_point(const std::function<void(const std::string& point, const std::filesystem::path& run)>& body) {
+    for (const char* point : kPoints) {
+      SCOPED_TRACE(point);
+      std::filesystem::create_directory(file(point));
+      body(point, file(point));
+    }
+  }
+
+  // Saves `step` and is killed at the point.
+  static void save_and_die(const std::string& point, const std::filesystem::path& run, int64_t step, bool best) {
     const int status = status_of_child([&] {
-      auto writer = lone_writer(folder(), 1);
-      writer.set_save_observer([](std::string_view point) {
-        if (point == GetParam()) ::kill(::getpid(), SIGKILL);
+      auto writer = lone_writer(run, 1);
+      writer.set_save_observer([&](std::string_view reached) {
+        if (reached == point) ::kill(::getpid(), SIGKILL);
       });
       writer.save(sample_checkpoint(step), best);
     });
     ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
   }
 
-  bool is_in_place() const {
-    const std::string point = GetParam();
+  static bool is_in_place(const std::string& point) {
     return point == "after_rename" || point == "before_prune" || point == "done";
   }
 };
 
-TEST_P(Killed, LeavesTheOldOrTheNewCheckpointWhole) {
-  lone_writer(folder(), 1).save(sample_checkpoint(1), true);
-  save_and_die(2, true);
+TEST_F(Killed, LeavesTheOldOrTheNewCheckpointWhole) {
+  at_each_point([](const std::string& point, const std::filesystem::path& run) {
+    lone_writer(run, 1).save(sample_checkpoint(1), true);
+    save_and_die(point, run, 2, true);
 
-  const int64_t expected = is_in_place() ? 2 : 1;
-  const auto info = newest_without_flaws(folder());
-  ASSERT_TRUE(info);
-  EXPECT_TRUE(same(read_checkpoint(*info, 0), sample_checkpoint(expected)));
-  EXPECT_NO_THROW(verify_checkpoint(checkpoints_folder(folder()) / "last"));
-  EXPECT_NO_THROW(verify_checkpoint(checkpoints_folder(folder()) / "best"));
-
-  // The run goes on from there and the folder is as if nothing had happened.
-  lone_writer(folder(), 1).save(sample_checkpoint(2), true);
-  lone_writer(folder(), 1).save(sample_checkpoint(3), false);
-  EXPECT_THAT(names_in_checkpoints(folder()), ElementsAre("best", "last", "step_00000002", "step_00000003"));
-  EXPECT_EQ(verify_checkpoint(checkpoints_folder(folder()) / "best").step, 2);
+    const auto info = newest_without_flaws(run);
+    ASSERT_TRUE(info);
+    EXPECT_TRUE(same(read_checkpoint(*info, 0), sample_checkpoint(is_in_place(point) ? 2 : 1)));
+    EXPECT_NO_THROW(verify_checkpoint(checkpoints_folder(run) / "last"));
+    EXPECT_NO_THROW(verify_checkpoint(checkpoints_folder(run) / "best"));
+  });
 }
 
-TEST_P(Killed, InTheFirstSaveLeavesNoneOrAWholeOne) {
-  save_and_die(1, false);
-  EXPECT_EQ(newest_without_flaws(folder()).has_value(), is_in_place());
+TEST_F(Killed, LeavesNothingThatTheNextSavesDoNotTidyUp) {
+  at_each_point([](const std::string& point, const std::filesystem::path& run) {
+    lone_writer(run, 1).save(sample_checkpoint(1), true);
+    save_and_die(point, run, 2, true);
+    if (!is_in_place(point)) lone_writer(run, 1).save(sample_checkpoint(2), true);
+    lone_writer(run, 1).save(sample_checkpoint(3), false);
+    EXPECT_THAT(names_in_checkpoints(run), ElementsAre("best", "last", "step_00000002", "step_00000003"));
+    EXPECT_EQ(verify_checkpoint(checkpoints_folder(run) / "best").step, 2);
+  });
+}
+
+TEST_F(Killed, InTheFirstSaveLeavesNoneOrAWholeOne) {
+  at_each_point([](const std::string& point, const std::filesystem::path& run) {
+    save_and_die(point, run, 1, false);
+    EXPECT_EQ(newest_without_flaws(run).has_value(), is_in_place(point));
+  });
 }
 
 // Step 2 is broken when it is written again: it is never taken for whole, and step 1 stays.
-TEST_P(Killed, WhileReplacingABrokenOneLeavesTheOlderOrTheNew) {
-  auto writer = lone_writer(folder(), 3);
-  writer.save(sample_checkpoint(1), false);
-  write_bytes(writer.save(sample_checkpoint(2), false) / "training.pt", "nonsense");
-  save_and_die(2, false);
-  std::vector<CheckpointFlaw> flaws;
-  EXPECT_EQ(newest_checkpoint(folder(), flaws)->step, is_in_place() ? 2 : 1);
+TEST_F(Killed, WhileReplacingABrokenOneLeavesTheOlderOrTheNew) {
+  at_each_point([](const std::string& point, const std::filesystem::path& run) {
+    auto writer = lone_writer(run, 3);
+    writer.save(sample_checkpoint(1), false);
+    write_bytes(writer.save(sample_checkpoint(2), false) / "training.pt", "nonsense");
+    save_and_die(point, run, 2, false);
+    std::vector<CheckpointFlaw> flaws;
+    const auto info = newest_checkpoint(run, flaws);
+    ASSERT_TRUE(info);
+    EXPECT_EQ(info->step, is_in_place(point) ? 2 : 1);
+  });
 }
-
-INSTANTIATE_TEST_SUITE_P(Point, Killed,
-                         ::testing::Values("begin", "rank_file", "model_file", "training_file", "before_manifest",
-                                           "before_rename", "after_rename", "before_prune", "done"),
-                         [](const auto& point) {
-                           std::string name;
-                           for (const char letter : std::string(point.param)) {
-                             if (letter != '_') name += letter;
-                           }
-                           return name;
-                         });
 
 class FullDisk : public CheckpointTest {
  protected:

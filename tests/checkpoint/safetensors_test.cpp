@@ -124,16 +124,12 @@ TEST_F(Safetensors, SaysWhatIsNoFile) {
   EXPECT_THAT(user_error_of([&] { read_safetensors(folder()); }), HasSubstr("Is a directory"));
 }
 
-// Each flaw of a header, over 4 bytes of data, and what must be said of it.
+// A flaw of a header, over 4 bytes of data, and what must be said of it.
 struct Flaw {
   const char* name;
   std::string header;
   std::string said;
 };
-
-class SafetensorsFlaw : public Safetensors, public ::testing::WithParamInterface<Flaw> {};
-
-TEST_P(SafetensorsFlaw, IsNamed) { EXPECT_THAT(problem_of(GetParam().header, "abcd"), HasSubstr(GetParam().said)); }
 
 std::string one(const std::string& info) { return "{\"x\":" + info + "}"; }
 
@@ -144,41 +140,49 @@ std::string two(const std::string& first, const std::string& second) {
   return "{\"x\":" + entry(first) + ",\"y\":" + entry(second) + "}";
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Header, SafetensorsFlaw,
-    ::testing::Values(
-        Flaw{"NotJson", "{nonsense", "header"}, Flaw{"NotUtf8", "{\"\xff\":1}", "header"}, Flaw{"Empty", "", "header"},
-        Flaw{"NoObject", "[1,2]", "no JSON object"}, Flaw{"TrailingText", "{} x", "header"},
-        Flaw{"DuplicateKey", two("[0,2]", "[2,4]").replace(two("[0,2]", "[2,4]").find("\"y\""), 3, "\"x\""), "twice"},
-        Flaw{"Hole", two("[0,2]", "[3,5]"), "a hole"}, Flaw{"Overlap", two("[0,2]", "[1,3]"), "an overlap"},
-        Flaw{"SameBytesTwice", two("[0,2]", "[0,2]"), "an overlap"},
-        Flaw{"HoleAtTheBegin", one(R"({"dtype":"U8","shape":[2],"data_offsets":[2,4]})"), "a hole"},
-        Flaw{"TooFewBytesDescribed", one(R"({"dtype":"U8","shape":[2],"data_offsets":[0,2]})"), "has 4"},
-        Flaw{"MoreBytesThanThereAre", one(R"({"dtype":"F32","shape":[2],"data_offsets":[0,8]})"), "has 4"},
-        Flaw{"ShapeAgainstOffsets", one(R"({"dtype":"F32","shape":[2],"data_offsets":[0,4]})"), "need 8 bytes"},
-        Flaw{"BackwardOffsets", one(R"({"dtype":"U8","shape":[0],"data_offsets":[4,0]})"), "data_offsets"},
-        Flaw{"UnknownDtype", one(R"({"dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4]})"), "F8_E4M3"},
-        Flaw{"DtypeNoText", one(R"({"dtype":7,"shape":[4],"data_offsets":[0,4]})"), "\"x\""},
-        Flaw{"NoDtype", one(R"({"kind":"U8","shape":[4],"data_offsets":[0,4]})"), "dtype"},
-        Flaw{"MissingField", one(R"({"dtype":"U8","shape":[4]})"), "data_offsets"},
-        Flaw{"ExtraField", one(R"({"dtype":"U8","shape":[4],"data_offsets":[0,4],"scale":2})"), "\"x\""},
-        Flaw{"EntryNoObject", one("17"), "\"x\""},
-        Flaw{"ShapeNoList", one(R"({"dtype":"U8","shape":4,"data_offsets":[0,4]})"), "shape"},
-        Flaw{"NegativeExtent", one(R"({"dtype":"U8","shape":[-4],"data_offsets":[0,4]})"), "-4"},
-        Flaw{"FractionalExtent", one(R"({"dtype":"U8","shape":[4.0],"data_offsets":[0,4]})"), "4.0"},
-        Flaw{"ShapeOverflows", one(R"({"dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,0]})"),
-             "beyond all bounds"},
-        Flaw{"EmptyShapeOverflows", one(R"({"dtype":"U8","shape":[0,9223372036854775807,9],"data_offsets":[0,0]})"),
-             "beyond all bounds"},
-        Flaw{"ExtentBeyondInt64", one(R"({"dtype":"U8","shape":[9223372036854775808],"data_offsets":[0,4]})"),
-             "beyond all bounds"},
-        Flaw{"OffsetsOfThree", one(R"({"dtype":"U8","shape":[4],"data_offsets":[0,2,4]})"), "[begin, end]"},
-        Flaw{"NegativeOffset", one(R"({"dtype":"U8","shape":[4],"data_offsets":[-4,0]})"), "-4"},
-        Flaw{"OffsetsNoNumbers", one(R"({"dtype":"U8","shape":[4],"data_offsets":["0","4"]})"), "\"0\""},
-        Flaw{"MetadataNoTexts", R"({"__metadata__":{"format":1}})", "__metadata__"},
-        Flaw{"MetadataNoObject", R"({"__metadata__":"pt"})", "__metadata__"},
-        Flaw{"BoolOfNeither", one(R"({"dtype":"BOOL","shape":[4],"data_offsets":[0,4]})"), "neither 0 nor 1"}),
-    [](const auto& flaw) { return flaw.param.name; });
+const std::vector<Flaw> kFlaws = {
+    Flaw{"NotJson", "{nonsense", "header"},
+    Flaw{"NotUtf8", "{\"\xff\":1}", "header"},
+    Flaw{"Empty", "", "header"},
+    Flaw{"NoObject", "[1,2]", "no JSON object"},
+    Flaw{"TrailingText", "{} x", "header"},
+    Flaw{"DuplicateKey", two("[0,2]", "[2,4]").replace(two("[0,2]", "[2,4]").find("\"y\""), 3, "\"x\""), "twice"},
+    Flaw{"Hole", two("[0,2]", "[3,5]"), "a hole"},
+    Flaw{"Overlap", two("[0,2]", "[1,3]"), "an overlap"},
+    Flaw{"SameBytesTwice", two("[0,2]", "[0,2]"), "an overlap"},
+    Flaw{"HoleAtTheBegin", one(R"({"dtype":"U8","shape":[2],"data_offsets":[2,4]})"), "a hole"},
+    Flaw{"TooFewBytesDescribed", one(R"({"dtype":"U8","shape":[2],"data_offsets":[0,2]})"), "has 4"},
+    Flaw{"MoreBytesThanThereAre", one(R"({"dtype":"F32","shape":[2],"data_offsets":[0,8]})"), "has 4"},
+    Flaw{"ShapeAgainstOffsets", one(R"({"dtype":"F32","shape":[2],"data_offsets":[0,4]})"), "need 8 bytes"},
+    Flaw{"BackwardOffsets", one(R"({"dtype":"U8","shape":[0],"data_offsets":[4,0]})"), "data_offsets"},
+    Flaw{"UnknownDtype", one(R"({"dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4]})"), "F8_E4M3"},
+    Flaw{"DtypeNoText", one(R"({"dtype":7,"shape":[4],"data_offsets":[0,4]})"), "\"x\""},
+    Flaw{"NoDtype", one(R"({"kind":"U8","shape":[4],"data_offsets":[0,4]})"), "dtype"},
+    Flaw{"MissingField", one(R"({"dtype":"U8","shape":[4]})"), "data_offsets"},
+    Flaw{"ExtraField", one(R"({"dtype":"U8","shape":[4],"data_offsets":[0,4],"scale":2})"), "\"x\""},
+    Flaw{"EntryNoObject", one("17"), "\"x\""},
+    Flaw{"ShapeNoList", one(R"({"dtype":"U8","shape":4,"data_offsets":[0,4]})"), "shape"},
+    Flaw{"NegativeExtent", one(R"({"dtype":"U8","shape":[-4],"data_offsets":[0,4]})"), "-4"},
+    Flaw{"FractionalExtent", one(R"({"dtype":"U8","shape":[4.0],"data_offsets":[0,4]})"), "4.0"},
+    Flaw{"ShapeOverflows", one(R"({"dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,0]})"),
+         "beyond all bounds"},
+    Flaw{"EmptyShapeOverflows", one(R"({"dtype":"U8","shape":[0,9223372036854775807,9],"data_offsets":[0,0]})"),
+         "beyond all bounds"},
+    Flaw{"ExtentBeyondInt64", one(R"({"dtype":"U8","shape":[9223372036854775808],"data_offsets":[0,4]})"),
+         "beyond all bounds"},
+    Flaw{"OffsetsOfThree", one(R"({"dtype":"U8","shape":[4],"data_offsets":[0,2,4]})"), "[begin, end]"},
+    Flaw{"NegativeOffset", one(R"({"dtype":"U8","shape":[4],"data_offsets":[-4,0]})"), "-4"},
+    Flaw{"OffsetsNoNumbers", one(R"({"dtype":"U8","shape":[4],"data_offsets":["0","4"]})"), "\"0\""},
+    Flaw{"MetadataNoTexts", R"({"__metadata__":{"format":1}})", "__metadata__"},
+    Flaw{"MetadataNoObject", R"({"__metadata__":"pt"})", "__metadata__"},
+    Flaw{"BoolOfNeither", one(R"({"dtype":"BOOL","shape":[4],"data_offsets":[0,4]})"), "neither 0 nor 1"}};
+
+TEST_F(Safetensors, NamesEveryFlawOfAHeader) {
+  for (const auto& flaw : kFlaws) {
+    SCOPED_TRACE(flaw.name);
+    EXPECT_THAT(problem_of(flaw.header, "abcd"), HasSubstr(flaw.said));
+  }
+}
 
 TEST_F(Safetensors, RefusesLyingLengths) {
   EXPECT_THAT(problem_of(std::string()), HasSubstr("fewer than 8"));

@@ -70,7 +70,7 @@ std::string variable(const std::string& name) {
 void act(const ddprun::WorkerPlace& place, const std::string& verb, const std::string& value) {
   const std::map<std::string, std::function<void()>> verbs = {
       {"exit", [&] { std::_Exit(std::stoi(value)); }},
-      {"signal", [&] { ::raise(std::stoi(value)); }},
+      {"signal", [&] { ::signal(std::stoi(value), SIG_DFL), ::raise(std::stoi(value)); }},
       {"out", [&] { print(1, value + "\n"); }},
       {"err", [&] { print(2, value + "\n"); }},
       {"raw", [&] { print(2, value); }},

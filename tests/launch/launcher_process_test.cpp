@@ -85,6 +85,28 @@ TEST(LauncherProcess, HangupThatIsIgnoredStaysIgnored) {
   EXPECT_THAT(end.err, Not(HasSubstr(kStopping)));
 }
 
+char state_of(pid_t pid) {
+  const auto stat = read_text("/proc/" + std::to_string(pid) + "/stat");
+  return stat.at(stat.rfind(')') + 2);
+}
+
+TEST(LauncherProcess, TerminalStopPausesTheWorkersToo) {
+  FakeLauncher launcher;
+  Roll roll(launcher.folder() / "roll");
+  launcher.start({.workers = 2}, {"*:catch=15", "*:hold=" + roll.path(), "*:wait=", "*:exit=75"});
+  const auto pids = roll.call(2);
+  launcher.send(SIGTSTP);
+  int status = 0;
+  ASSERT_EQ(::waitpid(launcher.pid(), &status, WUNTRACED), launcher.pid());
+  ASSERT_TRUE(WIFSTOPPED(status));
+  for (const auto& [rank, pid] : pids) {
+    while (state_of(pid) != 'T') ::poll(nullptr, 0, 1);  // it stops when the kernel next looks at it
+  }
+  launcher.send(SIGCONT);
+  launcher.send(SIGTERM);
+  EXPECT_EQ(launcher.wait().exit_code, 75);
+}
+
 TEST(LauncherProcess, NobodyIsLeftAfterTheLauncherIsKilled) {
   FakeLauncher launcher;
   Roll roll(launcher.folder() / "roll");
@@ -141,8 +163,8 @@ TEST(LauncherProcess, OnlyItsOwnProcessesAreSignalled) {
     for (;;) ::pause();
   }
   ASSERT_EQ(::setpgid(bystander, launcher.pid()), 0);  // in the launcher's own group
-  ::kill(pids.at(1), SIGSEGV);
-  EXPECT_EQ(launcher.wait().exit_code, 139);
+  ::kill(pids.at(1), SIGABRT);
+  EXPECT_EQ(launcher.wait().exit_code, 128 + SIGABRT);
   EXPECT_EQ(::waitpid(bystander, nullptr, WNOHANG), 0);
   ::kill(bystander, SIGKILL);
   ::waitpid(bystander, nullptr, 0);

@@ -15,6 +15,8 @@ struct Case {
   OptionTexts options;
 };
 
+void PrintTo(const Case& item, std::ostream* out) { *out << item.title; }  // GoogleTest's name for this function
+
 const std::vector<Case> kCases = {
     {"Sgd", "sgd", {}},
     {"SgdWithMomentum", "sgd", {{"momentum", "0.9"}, {"dampening", "0.5"}, {"weight_decay", "0.1"}}},

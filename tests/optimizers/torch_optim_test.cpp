@@ -17,6 +17,8 @@ struct Case {
   Reference reference;
 };
 
+void PrintTo(const Case& item, std::ostream* out) { *out << item.title; }  // GoogleTest's name for this function
+
 template <class TorchOptimizer, class TorchOptions>
 Reference reference(TorchOptions options) {
   return [options](std::vector<at::Tensor> parameters) {

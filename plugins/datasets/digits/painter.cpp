@@ -112,7 +112,9 @@ void draw_line(Point a, Point b, const Pen& pen, Canvas& canvas) {
     for (int column = pixel(std::min(a.x, b.x) - reach); column <= pixel(std::max(a.x, b.x) + reach); ++column) {
       const Point from_a = Point{column + 0.5, row + 0.5} - a;
       const Point away = from_a - std::clamp(dot(from_a, way) * inverse_length2, 0.0, 1.0) * way;
-      const double cover = std::clamp(pen.radius + 0.5 - std::sqrt(dot(away, away)), 0.0, 1.0);
+      const double distance2 = dot(away, away);
+      if (distance2 >= reach * reach) continue;
+      const double cover = std::min(reach - std::sqrt(distance2), 1.0);
       float& dot_of_ink = canvas[static_cast<size_t>(row * kSide + column)];
       dot_of_ink = std::max(dot_of_ink, static_cast<float>(pen.ink * cover));
     }

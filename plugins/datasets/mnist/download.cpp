@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <system_error>
 #include <thread>
 
 #include "gzip_file.h"
@@ -112,6 +113,8 @@ std::vector<std::string> download(const RemoteFile& file, const std::vector<std:
       move_into_place(part, folder / file.name);
       return {};
     }
+    std::error_code absent;
+    if (std::filesystem::is_empty(part, absent)) std::filesystem::remove(part);
     problems.push_back(url + ": " + problem);
     progress(problems.back(), 0, 0);
   }

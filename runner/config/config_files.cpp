@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+#include "config/config_files.h"
+
+#include <ddprun/options.h>
+
+#include <algorithm>
+#include <set>
+
+namespace ddprun {
+namespace fs = std::filesystem;
+namespace {
+
+// What may be read as text: a pipe too (`ddprun <(generate)`), but no folder.
+bool is_readable(const fs::path& path) {
+  std::error_code error;
+  const auto status = fs::status(path, error);
+  return !error && fs::exists(status) && !fs::is_directory(status);
+}
+
+void add_once(std::vector<fs::path>& paths, fs::path path) {
+  path = path.lexically_normal();
+  if (std::ranges::find(paths, path) == paths.end()) paths.push_back(std::move(path));
+}
+
+std::string join(const std::vector<fs::path>& paths) {
+  std::string text;
+  for (const auto& path : paths) text += (text.empty() ? "" : ", ") + path.string();
+  return text;
+}
+
+// The names of the YAML files beside these paths, and of those one folder "experiments" below.
+std::vector<std::string> names_beside(const std::vector<fs::path>& paths) {
+  std::set<std::string> names;
+  for (const auto& path : paths) {
+    std::error_code error;
+    const auto folder = path.parent_path().empty() ? fs::path(".") : path.parent_path();
+    for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+      if (at->path().extension() == ".yaml") names.insert(at->path().stem().string());
+    }
+  }
+  return {names.begin(), names.end()};
+}
+
+std::string suggestion(const std::string& name, const std::string& prefix, const std::vector<std::string>& names) {
+  const auto near = nearest_name(name, names);
+  if (!near.empty()) return "; did you mean " + prefix + near + "?";
+  std::string text;
+  for (const auto& known : names) text += (text.empty() ? "; there are: " : ", ") + prefix + known;
+  return text + ";";
+}
+
+std::vector<fs::path> places_of(const fs::path& given, const std::vector<fs::path>& search_path) {
+  std::vector<fs::path> places;
+  const auto add = [&](const fs::path& path) {
+    add_once(places, path);
+    if (path.extension() != ".yaml" && path.extension() != ".yml") add_once(places, fs::path(path) += ".yaml");
+  };
+  add(given);
+  if (given.is_absolute() || given.empty()) return places;
+  for (const auto& folder : search_path) {
+    add(folder / given);
+    if (*given.begin() != "experiments") add(folder / "experiments" / given);
+  }
+  return places;
+}
+
+}  // namespace
+
+std::optional<fs::path> ConfigFiles::find_experiment(const fs::path& given, Problems& problems) const {
+  const auto places = places_of(given, search_path_);
+  const auto found = std::ranges::find_if(places, is_readable);
+  if (found != places.end()) return *found;
+  const auto prefix = given.has_parent_path() ? given.parent_path().string() + "/" : "";
+  problems.push_back(given.string() + ": no such experiment" +
+                     suggestion(given.stem().string(), prefix, names_beside(places)) + " tried: " + join(places));
+  return std::nullopt;
+}
+
+std::optional<fs::path> ConfigFiles::find(const std::string& entry) const {
+  for (const auto& folder : search_path_) {
+    const auto file = (folder / (entry + ".yaml")).lexically_normal();
+    if (is_readable(file)) return file;
+  }
+  return std::nullopt;
+}
+
+std::string ConfigFiles::not_found(const std::string& entry) const {
+  std::vector<fs::path> places;
+  for (const auto& folder : search_path_) add_once(places, folder / (entry + ".yaml"));
+  const fs::path path(entry);
+  return "no such file" +
+         suggestion(path.filename().string(), path.parent_path().string() + "/", names_beside(places)) +
+         " tried: " + join(places);
+}
+
+void ConfigFiles::put_first(const fs::path& experiment) {
+  auto folder = fs::absolute(experiment).parent_path().lexically_normal();
+  if (folder.filename() == "experiments") folder = folder.parent_path();
+  // A relative path stays one in messages.
+  if (!experiment.is_absolute()) folder = folder.lexically_proximate(fs::current_path());
+  std::erase_if(search_path_, [&](const fs::path& known) {
+    std::error_code error;
+    return fs::equivalent(known, folder, error);
+  });
+  search_path_.insert(search_path_.begin(), folder);
+}
+
+}  // namespace ddprun

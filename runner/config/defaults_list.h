@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// Composes an experiment from the files that its `defaults:` lists; compose.h tells the rules.
+#pragma once
+
+#include <ddprun/value.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "config/config_files.h"
+
+namespace ddprun {
+
+class DefaultsComposer {
+ public:
+  DefaultsComposer(ConfigFiles files, Problems& problems) : files_(std::move(files)), problems_(problems) {}
+
+  // The experiment with its defaults below it. `problems` grows where something is wrong.
+  Value compose_experiment(const std::filesystem::path& file);
+
+  // "optimizer/adam" with its own defaults, as a tree from the root: {optimizer: {...}}. `origin` asked for it.
+  Value compose_group(const std::string& entry, const Origin& origin);
+
+  const ConfigFiles& files() const { return files_; }
+
+  // Whether a part is missing, so that what is left would show mistakes that are none.
+  bool incomplete() const { return incomplete_; }
+
+ private:
+  Value compose_file(const std::filesystem::path& file, const std::string& group, const Origin& asked_at);
+  void merge_defaults(Value& tree, const Value& defaults, const std::string& group);
+  std::string entry_name(const Value& entry, const std::string& group);
+  bool is_right_kind(const Value& content, const std::string& group, const std::filesystem::path& file);
+  void fail(const Origin& origin, std::string_view name, std::string_view text);
+
+  ConfigFiles files_;
+  Problems& problems_;
+  std::vector<std::filesystem::path> open_;  // the files being composed, outermost first
+  size_t files_read_ = 0;
+  bool incomplete_ = false;
+};
+
+// The key that a group's files go below: its own name, "loggers" for logger, none ("") for experiments.
+std::string key_of_group(const std::string& group);
+std::string group_of_key(const std::string& key);
+
+}  // namespace ddprun

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+#include "config/experiment.h"
+
+#include <algorithm>
+
+#include "config/sections.h"
+#include "config/yaml_reader.h"
+
+namespace ddprun {
+namespace {
+
+// The keys of the root. Sections are read as trees here, and their own keys by sections.cpp.
+struct Root {
+  std::string name;
+  int64_t seed = 0;
+  Value model, dataset, optimizer, objective, loggers;
+  Value trainer, early_stopping, checkpoint, launch, run;
+  std::vector<std::string> plugin_path;
+};
+
+Root read_root(Options& options) {
+  Root root;
+  root.name = options.get<std::string>("name", "experiment", "names the run's folder; by default the file's name");
+  root.seed = options.get<int64_t>("seed", 0, "of every random number", {.min = 0});
+  root.model = options.subtree("model", "the plugin that makes the network, with its options");
+  root.dataset = options.subtree("dataset", "the plugin that gives the data, with its options");
+  root.optimizer = options.subtree("optimizer", "the plugin that updates the weights, with its options");
+  root.objective = options.subtree("objective", "the loss, {name: cross_entropy} by default, with its options");
+  root.loggers = options.subtree("loggers", "plugins that get the metrics; [console, csv, jsonl] by default");
+  root.trainer = options.subtree("trainer", "how long and how to train");
+  root.early_stopping = options.subtree("early_stopping", "when to stop before the end; never where it is absent");
+  root.checkpoint = options.subtree("checkpoint", "what is saved when, and resumed");
+  root.launch = options.subtree("launch", "the workers of this machine");
+  root.run = options.subtree("run", "where the results go");
+  root.plugin_path =
+      options.get<std::vector<std::string>>("plugin_path", {}, "folders searched for plugins before all others");
+  if (options.has("defaults"))
+    options.reject("defaults", "works in files alone; here choose one by one: optimizer=adam");
+  options.subtree("defaults", "files this one is made of, such as [model/convnet, optimizer/sgd]; its own keys win");
+  return root;
+}
+
+// Section by section, what reads it, for the documentation.
+struct Section {
+  const char* name;
+  const char* help;
+  void (*read)(Options&);
+};
+
+constexpr Section kSections[] = {
+    {"", "the experiment", [](Options& options) { read_root(options); }},
+    {"trainer", "how long and how to train", [](Options& options) { read_trainer(options); }},
+    {"early_stopping", "when to stop before the end", [](Options& options) { read_early_stopping(options); }},
+    {"checkpoint", "what is saved when, and resumed", [](Options& options) { read_checkpoint(options); }},
+    {"launch", "the workers of this machine", [](Options& options) { read_launch(options); }},
+    {"run", "where the results go", [](Options& options) { read_run_dir(options); }},
+};
+
+template <class Read>
+auto read_section(const Value& values, const char* path, Read read, Problems& problems) {
+  Options options(values, path);
+  auto result = read(options);
+  std::ranges::copy(options.problems(), std::back_inserter(problems));
+  return result;
+}
+
+PluginChoice read_choice(const Value& section, const std::string& path, const Origin& place, Problems& problems) {
+  PluginChoice choice{.options = section, .path = path};
+  if (!section.is_map()) {
+    const auto found =
+        section.is_null() ? "missing; write " : "expected a plugin, found " + describe(section) + "; write ";
+    problems.push_back(
+        problem_line(section.is_null() ? place : section.origin(), path, found + path + ": {plugin: NAME}"));
+    return choice;
+  }
+  const auto* plugin = section.find("plugin");
+  if (!plugin || !plugin->is_scalar() || plugin->text().empty()) {
+    const auto found = plugin ? "expected a name or the path of a .so, found " + describe(*plugin)
+                              : "missing; write the plugin's name";
+    problems.push_back(problem_line(plugin ? plugin->origin() : section.origin(), path + ".plugin", found));
+    return choice;
+  }
+  choice.plugin = plugin->text();
+  choice.origin = plugin->origin();
+  choice.options.erase("plugin");
+  return choice;
+}
+
+std::vector<PluginChoice> read_loggers(const Value& loggers, bool written, Problems& problems) {
+  std::vector<PluginChoice> choices;
+  if (!written) {
+    for (const auto* name : {"console", "csv", "jsonl"}) {
+      choices.push_back(
+          {.plugin = name, .options = Value::map(), .path = "loggers[" + std::to_string(choices.size()) + "]"});
+    }
+  } else if (!loggers.is_list()) {
+    problems.push_back(
+        problem_line(loggers.origin(), "loggers",
+                     "expected a list such as [console, csv], found " + describe(loggers) + "; [] for none"));
+  }
+  for (size_t i = 0; i < loggers.items().size(); ++i) {
+    const auto& logger = loggers.items()[i];
+    choices.push_back(read_choice(logger, "loggers[" + std::to_string(i) + "]", logger.origin(), problems));
+  }
+  return choices;
+}
+
+void read_objective(const Value& objective, Experiment& experiment, Problems& problems) {
+  experiment.objective_options = Value::map(objective.origin());
+  if (objective.is_null()) return;
+  if (!objective.is_map()) {
+    problems.push_back(
+        problem_line(objective.origin(), "objective", "expected {name: cross_entropy}, found " + describe(objective)));
+    return;
+  }
+  experiment.objective_options = objective;
+  const auto* name = objective.find("name");
+  if (!name) return;
+  if (!name->is_scalar() || name->text().empty()) {
+    problems.push_back(problem_line(name->origin(), "objective.name", "expected a name, found " + describe(*name)));
+    return;
+  }
+  experiment.objective = name->text();
+  experiment.objective_options.erase("name");
+}
+
+// `target: null` is how an experiment takes back the target of one that it builds on.
+void drop_null_target(Value& early_stopping) {
+  const auto* target = early_stopping.find("target");
+  if (target && target->is_null()) early_stopping.erase("target");
+}
+
+// The name becomes a folder's.
+bool is_folder_name(const std::string& name) {
+  const auto is_bad = [](unsigned char byte) { return byte < 0x20 || byte == '/' || byte == 0x7F; };
+  return !name.empty() && name.size() <= 128 && name[0] != '.' && std::ranges::none_of(name, is_bad);
+}
+
+// What no section can see alone.
+void cross_check(const Experiment& experiment, Problems& problems) {
+  const auto* name = experiment.config.find("name");
+  if (!is_folder_name(experiment.name)) {
+    problems.push_back(
+        problem_line(name ? name->origin() : Origin(), "name",
+                     "expected the name of a folder, up to 128 bytes without / and no leading dot, found \"" +
+                         experiment.name + "\""));
+  }
+  const auto workers = experiment.launch.workers, batch = experiment.trainer.global_batch;
+  if (batch >= workers) return;
+  const auto* trainer = experiment.config.find("trainer");
+  const auto* written = trainer ? trainer->find("global_batch") : nullptr;
+  const auto* launch = experiment.config.find("launch");
+  const auto origin = written ? written->origin() : launch->find("workers")->origin();
+  problems.push_back(problem_line(origin, "trainer.global_batch",
+                                  std::to_string(batch) + " samples cannot be shared by " + std::to_string(workers) +
+                                      " workers (launch.workers): each needs one"));
+}
+
+std::string type_of_root_key(const std::string& key) {
+  if (key == "model" || key == "dataset" || key == "optimizer") return "plugin";
+  if (key == "loggers") return "list of plugin";
+  return key == "defaults" ? "list of string" : "map";
+}
+
+}  // namespace
+
+Experiment read_experiment(Value config, std::vector<std::string>& problems) {
+  Experiment experiment;
+  auto root = read_section(config, "", read_root, problems);
+  const auto place = config.origin();
+  experiment.name = root.name;
+  experiment.seed = static_cast<uint64_t>(root.seed);
+  experiment.model = read_choice(root.model, "model", place, problems);
+  experiment.dataset = read_choice(root.dataset, "dataset", place, problems);
+  experiment.optimizer = read_choice(root.optimizer, "optimizer", place, problems);
+  experiment.loggers = read_loggers(root.loggers, config.find("loggers"), problems);
+  read_objective(root.objective, experiment, problems);
+  experiment.trainer = read_section(root.trainer, "trainer", read_trainer, problems);
+  if (!root.early_stopping.is_null()) {
+    drop_null_target(root.early_stopping);
+    experiment.early_stopping = read_section(root.early_stopping, "early_stopping", read_early_stopping, problems);
+  }
+  experiment.checkpoint = read_section(root.checkpoint, "checkpoint", read_checkpoint, problems);
+  experiment.launch = read_section(root.launch, "launch", read_launch, problems);
+  experiment.run_dir = read_section(root.run, "run", read_run_dir, problems);
+  experiment.plugin_path.assign(root.plugin_path.begin(), root.plugin_path.end());
+  experiment.config = std::move(config);
+  cross_check(experiment, problems);
+  return experiment;
+}
+
+std::vector<SectionHelp> experiment_keys() {
+  std::vector<SectionHelp> sections;
+  for (const auto& section : kSections) {
+    Options options(Value(), section.name);
+    section.read(options);
+    sections.push_back({.name = section.name, .help = section.help, .keys = options.declared()});
+  }
+  for (auto& key : sections.front().keys) {
+    if (key.type == "map") key.type = type_of_root_key(key.name);
+  }
+  return sections;
+}
+
+}  // namespace ddprun

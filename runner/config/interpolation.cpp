@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT
+#include "config/interpolation.h"
+
+#include <ddprun/options.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+#include <unordered_set>
+
+#include "config/reference_text.h"
+#include "config/schema.h"
+
+namespace ddprun {
+namespace {
+
+// ${a} of ${b}${b} of ${c}${c} doubles at each step, and a chain of references is a recursion: both end here.
+constexpr size_t kMaxChain = 64;
+constexpr size_t kMaxSuggestions = 20;  // each compares with every key
+constexpr size_t kMaxCopiedBytes = size_t{1} << 20;
+
+std::string time_text(const std::string& format, std::time_t now) {
+  std::tm local{};
+  localtime_r(&now, &local);
+  std::string text(256, '\0');
+  text.resize(std::strftime(text.data(), text.size(), format.c_str(), &local));
+  if (text.empty()) throw BadReference{"expected a format of strftime such as ${now:%Y-%m-%d}"};
+  return text;
+}
+
+Value environment_value(const std::string& argument) {
+  const auto comma = argument.find(',');
+  const auto name = argument.substr(0, comma);
+  const char* found = std::getenv(name.c_str());
+  if (found) return *found ? plain_scalar(found, {}) : Value::scalar("", {}, true);
+  if (comma != argument.npos) return plain_scalar(argument.substr(comma + 1), {});
+  throw BadReference{"the environment has no " + name + "; give a default with ${env:" + name + ",default}"};
+}
+
+size_t bytes_of(const Value& value) {
+  size_t bytes = value.text().size() + 1;
+  for (const auto& item : value.items()) bytes += bytes_of(item);
+  for (const auto& entry : value.entries()) bytes += entry.key.size() + bytes_of(entry.value);
+  return bytes;
+}
+
+class Interpolator {
+ public:
+  Interpolator(Value& root, Problems& problems) : root_(root), problems_(problems) {}
+
+  void resolve(Value& value, const std::string& path) {
+    if (done_.contains(&value)) return;
+    active_.insert(&value);
+    for (auto& entry : value.entries()) resolve(entry.value, path.empty() ? entry.key : path + "." + entry.key);
+    for (size_t i = 0; i < value.items().size(); ++i) resolve(value.items()[i], path + "[" + std::to_string(i) + "]");
+    if (value.is_scalar()) expand(value, path);
+    active_.erase(&value);
+    done_.insert(&value);
+  }
+
+  const std::vector<std::string>& failed() const { return failed_; }
+
+ private:
+  void expand(Value& value, const std::string& path) {
+    try {
+      const auto parts = split_references(value.text());
+      const bool whole = parts.size() == 1 && parts[0].is_reference;
+      auto result = whole ? evaluate(parts[0].text) : Value::scalar(joined(parts), {}, value.quoted());
+      result.set_origin(value.origin());
+      value = std::move(result);
+      mark_done(value);
+    } catch (const BadReference& bad) {
+      if (!bad.text.empty()) problems_.push_back(problem_line(value.origin(), path, bad.text));
+      failed_.push_back(value.origin().text());
+    }
+  }
+
+  // What was copied is resolved already, and its literal ${ must stay.
+  void mark_done(Value& value) {
+    done_.insert(&value);
+    for (auto& item : value.items()) mark_done(item);
+    for (auto& entry : value.entries()) mark_done(entry.value);
+  }
+
+  std::string joined(const std::vector<TextPart>& parts) {
+    std::string text;
+    for (const auto& part : parts) {
+      if (!part.is_reference) {
+        text += part.text;
+        continue;
+      }
+      const auto value = evaluate(part.text);
+      if (!value.is_scalar())
+        throw BadReference{"${" + part.text + "} is " + describe(value) + ", which cannot be a part of a text"};
+      text += value.text();
+    }
+    return text;
+  }
+
+  Value evaluate(const std::string& reference) {
+    const auto colon = reference.find(':');
+    const auto argument = colon == reference.npos ? "" : reference.substr(colon + 1);
+    if (reference.starts_with("env:")) return environment_value(argument);
+    if (reference.starts_with("now:")) return Value::scalar(time_text(argument, now_), {}, true);
+    if (colon != reference.npos) {
+      throw BadReference{"${" + reference + "}: unknown function " + reference.substr(0, colon) + "; known: env, now"};
+    }
+    return copy_of(reference);
+  }
+
+  Value copy_of(const std::string& reference) {
+    const auto path = parse_key_path(reference);
+    if (!path) throw BadReference{"${" + reference + "}: expected a key such as ${trainer.max_epochs}"};
+    if (chain_.size() >= kMaxChain)
+      throw BadReference{"more than " + std::to_string(kMaxChain) + " references in a row"};
+    chain_.push_back(reference);
+    const auto* value = lookup(*path);
+    chain_.pop_back();
+    if (!value) {
+      if (const auto fallback = schema_.fallback(*path)) return plain_scalar(*fallback, {});
+      throw BadReference{unknown(reference)};
+    }
+    copied_bytes_ += bytes_of(*value);
+    if (copied_bytes_ > kMaxCopiedBytes) throw BadReference{"the references of this file expand to more than 1 MB"};
+    return *value;
+  }
+
+  // The resolved value at the path. Texts on the way are resolved too: they may stand for the map that holds the rest.
+  const Value* lookup(const KeyPath& path) {
+    auto* value = &root_;
+    for (size_t depth = 0; depth < path.size(); ++depth) {
+      value = child(*value, path[depth]);
+      if (!value) return nullptr;
+      if (value->is_scalar() || depth + 1 == path.size()) resolve_target(*value, path, depth);
+    }
+    return value;
+  }
+
+  void resolve_target(Value& value, const KeyPath& path, size_t depth) {
+    if (active_.contains(&value)) throw BadReference{"a cycle of references: " + chain_text()};
+    const auto failures = failed_.size();
+    resolve(value, to_text({path.begin(), path.begin() + static_cast<std::ptrdiff_t>(depth) + 1}));
+    if (failed_.size() > failures) throw BadReference{};
+  }
+
+  std::string chain_text() const {
+    std::string text;
+    for (const auto& reference : chain_) text += (text.empty() ? "${" : " -> ${") + reference + "}";
+    return text;
+  }
+
+  std::string unknown(const std::string& reference) const {
+    if (failed_.size() > kMaxSuggestions) return "${" + reference + "}: no such key";
+    auto known = all_paths(root_);
+    std::ranges::copy(schema_.paths(), std::back_inserter(known));
+    const auto near = nearest_name(reference, known);
+    return "${" + reference + "}: no such key" + (near.empty() ? "" : "; did you mean ${" + near + "}?");
+  }
+
+  Value& root_;
+  Problems& problems_;
+  Schema schema_;
+  std::time_t now_ = std::time(nullptr);            // one time for the whole experiment
+  std::unordered_set<const Value*> active_, done_;  // values never move: only their contents are replaced
+  std::vector<std::string> chain_;                  // the references being followed
+  std::vector<std::string> failed_;
+  size_t copied_bytes_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::string> interpolate(Value& config, Problems& problems) {
+  Interpolator interpolator(config, problems);
+  interpolator.resolve(config, "");
+  if (depth_of(config) > kMaxYamlDepth) {
+    problems.push_back(
+        problem_line(config.origin(), "",
+                     "references nest the experiment deeper than " + std::to_string(kMaxYamlDepth) + " levels"));
+  }
+  return interpolator.failed();
+}
+
+}  // namespace ddprun

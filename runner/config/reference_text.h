@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// A text with ${...} in it, cut into what stands as it is and what refers to something.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun {
+
+struct TextPart {
+  std::string text;  // of a reference: what is between the braces
+  bool is_reference = false;
+};
+
+// What is wrong with a reference; caught where its value is.
+struct BadReference {
+  std::string text;  // empty where the mistake is another value's, reported there
+};
+
+// "a-${seed}-\${x}" is "a-", the reference seed, "-${x}". Throws BadReference for a brace that is not closed.
+std::vector<TextPart> split_references(std::string_view text);
+
+}  // namespace ddprun

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+#include "config/schema.h"
+
+#include <algorithm>
+
+#include "config/merge.h"
+
+namespace ddprun {
+
+const SectionHelp* Schema::section(const std::string& name) const {
+  const auto at = std::ranges::find(sections_, name, &SectionHelp::name);
+  return at == sections_.end() ? nullptr : &*at;
+}
+
+const OptionDeclaration* Schema::key(const SectionHelp& section, const std::string& name) {
+  const auto at = std::ranges::find(section.keys, name, &OptionDeclaration::name);
+  return at == section.keys.end() ? nullptr : &*at;
+}
+
+bool Schema::is_open(const std::string& section) { return has_short_form(section) || section == "plugin_path"; }
+
+bool Schema::is_section(const std::string& key) const { return !is_open(key) && !key.empty() && section(key); }
+
+bool Schema::allows(const KeyPath& path) const {
+  if (!key(sections_.front(), path[0])) return false;
+  if (path.size() == 1 || is_open(path[0])) return true;
+  const auto* in = section(path[0]);
+  return in && path.size() == 2 && key(*in, path[1]);
+}
+
+std::string Schema::unknown_key(const KeyPath& path) const {
+  const auto* in = key(sections_.front(), path[0]) ? section(path[0]) : &sections_.front();
+  if (!in || (path.size() > 2 && key(*in, path[1])))
+    return "unknown key; " + to_text({path.begin(), path.end() - 1}) + " holds one value";
+  const bool at_root = in == &sections_.front();
+  std::vector<std::string> known;
+  for (const auto& declaration : in->keys) known.push_back(declaration.name);
+  std::ranges::sort(known);
+  const auto near = nearest_name(at_root ? path[0] : path[1], known);
+  std::string text = "unknown key; ";
+  if (!near.empty()) text += "did you mean " + near + "? ";
+  text += "known: ";
+  for (size_t i = 0; i < known.size(); ++i) text += (i ? ", " : "") + known[i];
+  return text;
+}
+
+std::optional<std::string> Schema::fallback(const KeyPath& path) const {
+  const auto* in = path.size() == 1 ? &sections_.front() : path.size() == 2 ? section(path[0]) : nullptr;
+  const auto* declaration = in ? key(*in, path.back()) : nullptr;
+  if (!declaration || declaration->fallback.empty()) return std::nullopt;
+  return declaration->fallback;
+}
+
+std::vector<std::string> Schema::paths() const {
+  std::vector<std::string> paths;
+  for (const auto& section : sections_) {
+    for (const auto& declaration : section.keys) {
+      paths.push_back(section.name.empty() ? declaration.name : section.name + "." + declaration.name);
+    }
+  }
+  return paths;
+}
+
+}  // namespace ddprun

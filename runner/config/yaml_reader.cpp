@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+#include "config/yaml_reader.h"
+
+#include <ddprun/error.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "config/compose.h"
+#include "config/yaml_builder.h"
+
+namespace ddprun {
+namespace {
+
+std::string_view line_of(std::string_view text, int line) {
+  for (; line > 0 && !text.empty(); --line) text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+  return text.substr(0, text.find('\n'));
+}
+
+// yaml-cpp's message, and what usually is behind it.
+std::string syntax_problem(const YAML::Exception& error, std::string_view text) {
+  std::string problem = "not valid YAML: " + error.msg;
+  const auto line = error.mark.is_null() ? std::string_view() : line_of(text, error.mark.line);
+  if (line.find("${") != line.npos) problem += "; inside [], {} and \"\" put ${...} into 'quotes'";
+  return problem;
+}
+
+// The length in bytes of the UTF-8 sequence that starts the text; 0 where it is none.
+size_t utf8_length(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  const size_t length = lead < 0x80 ? 1 : lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
+  if (length == 0 || length > text.size()) return 0;
+  const auto continues = [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; };
+  return std::ranges::all_of(text.substr(1, length - 1), continues) ? length : 0;
+}
+
+// yaml-cpp takes byte 4 for the end of the file, and passes broken UTF-8 on: neither may get that far.
+bool is_text(std::string_view text, const std::string& source, Problems& problems) {
+  Origin place{.source = source, .line = 1, .column = 1};
+  while (!text.empty()) {
+    const auto length = utf8_length(text);
+    const auto byte = static_cast<unsigned char>(text[0]);
+    const bool control = (byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r') || byte == 0x7F;
+    if (length == 0 || control) {
+      problems.push_back(problem_line(
+          place, "",
+          "not a text file: byte " + std::to_string(byte) + (control ? " is a control character" : " is not UTF-8")));
+      return false;
+    }
+    ++place.column;
+    if (byte == '\n') place = {.source = source, .line = place.line + 1, .column = 1};
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+void parse(std::string_view text, YamlBuilder& builder) {
+  std::istringstream stream{std::string(text)};
+  YAML::Parser parser(stream);
+  while (parser.HandleNextDocument(builder)) {
+  }
+}
+
+}  // namespace
+
+std::string problem_line(const Origin& origin, std::string_view name, std::string_view text) {
+  auto line = origin.text();
+  if (!line.empty()) line += ": ";
+  if (!name.empty()) line += std::string(name) + ": ";
+  return line + std::string(text);
+}
+
+std::optional<Value> parse_yaml(std::string_view text, const std::string& source, Problems& problems) {
+  if (!is_text(text, source, problems)) return std::nullopt;
+  YamlBuilder builder(source, problems);
+  try {
+    parse(text, builder);
+    return builder.take();
+  } catch (const UnreadableYaml& unreadable) {
+    problems.push_back(unreadable.text);
+  } catch (const YAML::Exception& error) {
+    problems.push_back(problem_line(builder.origin(error.mark), "", syntax_problem(error, text)));
+  }
+  return std::nullopt;
+}
+
+std::optional<Value> read_yaml(const std::filesystem::path& file, Problems& problems) {
+  const Origin place{.source = file.string()};
+  std::error_code ignored;
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream || std::filesystem::is_directory(file, ignored)) {
+    problems.push_back(problem_line(place, "", "cannot be read"));
+    return std::nullopt;
+  }
+  std::string text(kMaxYamlBytes + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(stream.gcount()));
+  if (text.size() > kMaxYamlBytes) {
+    problems.push_back(problem_line(place, "", "larger than 1 MB; no experiment is"));
+    return std::nullopt;
+  }
+  return parse_yaml(text, file.string(), problems);
+}
+
+Value load_yaml(const std::filesystem::path& file) {
+  Problems problems;
+  auto value = read_yaml(file, problems);
+  if (value && value->is_null()) problems.push_back(file.string() + ": the file is empty");
+  if (value && !value->is_null() && !value->is_map()) {
+    problems.push_back(problem_line(value->origin(), "", "expected a map of keys, found " + describe(*value)));
+  }
+  if (!problems.empty()) throw_problems(problems);
+  return std::move(*value);
+}
+
+void throw_problems(const std::vector<std::string>& problems) {
+  constexpr size_t kMostLines = 100;
+  std::string text;
+  for (size_t i = 0; i < std::min(problems.size(), kMostLines); ++i) text += (i ? "\n" : "") + problems[i];
+  if (problems.size() > kMostLines) text += "\n... and " + std::to_string(problems.size() - kMostLines) + " more";
+  throw UserError(text);
+}
+
+Value plain_scalar(std::string text, Origin origin) {
+  const bool null = text == "null" || text == "~" || text == "Null" || text == "NULL";
+  auto value = null ? Value() : Value::scalar(std::move(text));
+  value.set_origin(std::move(origin));
+  return value;
+}
+
+size_t count_nodes(const Value& value) {
+  size_t nodes = 1;
+  for (const auto& item : value.items()) nodes += count_nodes(item);
+  for (const auto& entry : value.entries()) nodes += count_nodes(entry.value);
+  return nodes;
+}
+
+size_t depth_of(const Value& value) {
+  size_t below = 0;
+  for (const auto& item : value.items()) below = std::max(below, depth_of(item));
+  for (const auto& entry : value.entries()) below = std::max(below, depth_of(entry.value));
+  return value.is_list() || value.is_map() ? below + 1 : 0;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// YAML text as a tree of values. The only part, with yaml_reader.cpp and yaml_builder.cpp, that knows yaml-cpp.
+#pragma once
+
+#include <ddprun/value.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun {
+
+using Problems = std::vector<std::string>;  // one full line each
+
+// Limits of one file. Far above any experiment, far below what hurts.
+inline constexpr size_t kMaxYamlBytes = size_t{1} << 20;
+inline constexpr size_t kMaxYamlNodes = 100'000;  // with every alias counted as what it stands for
+inline constexpr size_t kMaxYamlDepth = 64;
+inline constexpr size_t kMaxKeyBytes = 256;
+
+// "mnist.yaml:12:5: trainer.max_epoch: text", without the parts that are empty.
+std::string problem_line(const Origin& origin, std::string_view name, std::string_view text);
+
+// One document as a tree. `source` is what places are given in. Without a value where the text cannot be read at all;
+// mistakes that leave a tree (a key written twice: the first stays) are noted in `problems` too.
+std::optional<Value> parse_yaml(std::string_view text, const std::string& source, Problems& problems);
+
+// The same for a file. What it holds is not checked: an empty file is null.
+std::optional<Value> read_yaml(const std::filesystem::path& file, Problems& problems);
+
+// What YAML makes of an unquoted text: null for "null" and "~", else a scalar.
+Value plain_scalar(std::string text, Origin origin);
+
+size_t count_nodes(const Value& value);
+size_t depth_of(const Value& value);  // 0 for a scalar, 1 for a list of scalars
+
+}  // namespace ddprun

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT
+#include "launch/run_folder.h"
+
+#include <ddprun/error.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <system_error>
+#include <vector>
+
+#include "launch/atomic_file.h"
+#include "log/log.h"
+
+namespace ddprun {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr auto kLock = ".lock";
+constexpr auto kAttempts = ".attempts";  // how many have begun
+
+std::string read_text(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return text.str();
+}
+
+[[noreturn]] void cannot_write(const fs::path& path, const std::string& cause) {
+  throw UserError("cannot write " + path.string() + ": " + cause + "; choose another folder with run.dir=...");
+}
+
+void make_folders(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) cannot_write(path, error.message());
+}
+
+// False where something of that name exists: of all who try, one makes it.
+bool make_new_folder(const fs::path& path) {
+  if (::mkdir(path.c_str(), 0777) == 0) return true;
+  if (errno != EEXIST) cannot_write(path, std::strerror(errno));
+  return false;
+}
+
+std::string time_stamp() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts = {};
+  ::localtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d_%H-%M-%S", &parts);
+  return text;
+}
+
+void require_folder_name(const std::string& name) {
+  if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos) {
+    throw UserError("name: \"" + name +
+                    "\" is to be a folder's name: it cannot be empty, begin with a dot or hold a slash");
+  }
+}
+
+fs::path make_stamped_folder(const std::string& name, const fs::path& outputs) {
+  require_folder_name(name);
+  const fs::path parent = outputs / name;
+  make_folders(parent);
+  const std::string stamp = time_stamp();
+  fs::path path = parent / stamp;
+  for (int suffix = 1; !make_new_folder(path); ++suffix) path = parent / (stamp + "-" + std::to_string(suffix));
+  try {
+    point_symlink(parent / "latest", path.filename());
+  } catch (const std::system_error& error) {
+    log::warn(std::string("cannot point `latest` to the new run: ") + error.what());
+  }
+  return path;
+}
+
+fs::path make_named_folder(const fs::path& path) {
+  const fs::path clean = path.has_filename() ? path : path.parent_path();  // "runs/a/"
+  if (clean.has_parent_path()) make_folders(clean.parent_path());
+  if (make_new_folder(clean)) return clean;
+  throw UserError("run.dir=" + path.string() + " exists already, and no run is ever overwritten: `ddprun resume " +
+                  path.string() + "` goes on with it, another run.dir starts anew");
+}
+
+UniqueFd lock_folder(const fs::path& folder) {
+  const fs::path file = folder / kLock;
+  UniqueFd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (!fd.open()) cannot_write(file, std::strerror(errno));
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    const int error = errno;
+    if (error == EWOULDBLOCK) {
+      const std::string owner = read_text(file);  // empty for a moment, while it starts
+      throw UserError(folder.string() + " is in use by " + (owner.empty() ? "another process" : owner));
+    }
+    log::warn("cannot lock " + file.string() + ": " + std::strerror(error) + "; do not start a second run there");
+    return fd;
+  }
+  char host[256] = "";
+  ::gethostname(host, sizeof host - 1);
+  const std::string owner = "process " + std::to_string(::getpid()) + " on " + host;
+  if (::ftruncate(fd.get(), 0) != 0 || ::pwrite(fd.get(), owner.data(), owner.size(), 0) < 0) {
+    cannot_write(file, std::strerror(errno));
+  }
+  return fd;
+}
+
+int attempts_so_far(const fs::path& folder) {
+  const std::string text = read_text(folder / kAttempts);
+  int attempts = 0;
+  std::from_chars(text.data(), text.data() + text.size(), attempts);
+  return attempts;
+}
+
+bool ended_well(const fs::path& run) {
+  const auto json = nlohmann::json::parse(read_text(run / "summary.json"), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("status")) return false;
+  return json["status"] == "completed" || json["status"] == "stopped_early";
+}
+
+bool has_checkpoint(const fs::path& run) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(run / "checkpoints", error)) {
+    if (entry.path().filename().string().starts_with("step_") && entry.is_directory(error)) return true;
+  }
+  return false;
+}
+
+bool has_logs(const fs::path& run) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(run / "logs", error)) {
+    if (entry.path().extension() == ".log" && fs::file_size(entry.path(), error) > 0 && !error) return true;
+  }
+  return false;
+}
+
+// Newest first: by the stamp, then by the number after it. Nothing but stamped folders.
+std::vector<fs::path> stamped_runs(const fs::path& parent) {
+  constexpr size_t kStampLength = sizeof("YYYY-mm-dd_HH-MM-SS") - 1;
+  std::vector<std::pair<std::pair<std::string, int>, fs::path>> runs;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(parent, error)) {
+    const std::string name = entry.path().filename();
+    if (entry.is_symlink(error) || !entry.is_directory(error) || name.size() < kStampLength) continue;
+    int suffix = 0;
+    if (name.size() > kStampLength) std::from_chars(name.data() + kStampLength + 1, name.data() + name.size(), suffix);
+    runs.push_back({{name.substr(0, kStampLength), suffix}, entry.path()});
+  }
+  std::sort(runs.rbegin(), runs.rend());
+  std::vector<fs::path> paths;
+  for (auto& run : runs) paths.push_back(std::move(run.second));
+  return paths;
+}
+
+}  // namespace
+
+RunFolder RunFolder::create(const std::string& name, const fs::path& run_dir, const fs::path& outputs) {
+  const fs::path path =
+      fs::canonical(run_dir.empty() ? make_stamped_folder(name, outputs) : make_named_folder(run_dir));
+  RunFolder folder(path, lock_folder(path));
+  make_folders(path / "logs");
+  make_folders(path / "checkpoints");
+  return folder;
+}
+
+RunFolder RunFolder::resume(const fs::path& run_dir) {
+  std::error_code error;
+  const fs::path path = fs::canonical(run_dir, error);
+  if (error) throw UserError(run_dir.string() + ": " + error.message());
+  if (!fs::is_directory(path / "logs", error) || !fs::exists(path / "config.yaml", error)) {
+    throw UserError(run_dir.string() + " is no run's folder: there is no config.yaml and logs/ in it");
+  }
+  RunFolder folder(path, lock_folder(path));
+  make_folders(path / "checkpoints");
+  return folder;
+}
+
+int RunFolder::begin_attempt() try {
+  attempt_ = attempts_so_far(path_);
+  write_file_atomically(path_ / kAttempts, std::to_string(attempt_ + 1) + "\n");
+  return attempt_;
+} catch (const std::system_error& error) {
+  cannot_write(path_, error.what());
+}
+
+void RunFolder::record(const RunRecord& record) try {
+  std::string overrides;
+  for (const auto& override_text : record.overrides) overrides += override_text + "\n";
+  replace("config.yaml", record.config_yaml);
+  replace("overrides.txt", overrides);
+  replace("environment.json", describe_environment(record));
+} catch (const std::system_error& error) {
+  cannot_write(path_, error.what());
+}
+
+void RunFolder::replace(const std::string& name, const std::string& content) {
+  const fs::path file = path_ / name;
+  std::error_code error;
+  if (fs::exists(file, error)) {
+    const std::string old = read_text(file);
+    if (old == content) return;
+    const std::string attempt = ".attempt_" + std::to_string(std::max(attempt_ - 1, 0));
+    const fs::path kept = path_ / (file.stem().string() + attempt + file.extension().string());
+    if (!fs::exists(kept, error)) write_file_atomically(kept, old);
+  }
+  write_file_atomically(file, content);
+}
+
+std::optional<fs::path> find_run_to_resume(const std::string& name, const fs::path& outputs) {
+  std::optional<fs::path> logging;
+  for (const auto& run : stamped_runs(outputs / name)) {
+    if (ended_well(run)) break;
+    if (has_checkpoint(run)) return run;
+    if (!logging && has_logs(run)) logging = run;
+  }
+  return logging;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// The folder of one run: made once, locked while somebody runs in it, kept over restarts and resumptions.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "launch/environment.h"
+#include "launch/spawn.h"
+
+namespace ddprun {
+
+// Holds the lock of its folder for life: a second process gets a UserError that names the first. The kernel frees the
+// lock when the process dies, however it dies; programs that it exec's do not hold it.
+class RunFolder {
+ public:
+  // <outputs>/<name>/<date_time>, with -1, -2 ... after it where several start in one second, and
+  // <outputs>/<name>/latest pointing to it; or `run_dir` where that is not empty. With logs/ and checkpoints/ in it.
+  // Throws UserError where `run_dir` exists already, where the name cannot be a folder's, or where nothing can be
+  // written.
+  static RunFolder create(const std::string& name, const std::filesystem::path& run_dir,
+                          const std::filesystem::path& outputs = "outputs");
+
+  // A folder that create() made once. Throws UserError where it is none, or in use.
+  static RunFolder resume(const std::filesystem::path& run_dir);
+
+  const std::filesystem::path& path() const { return path_; }  // absolute, without links
+
+  // Numbers the attempts of this run from 0, over all the processes that ever ran it.
+  int begin_attempt();
+
+  // Writes config.yaml, overrides.txt and environment.json of the attempt that began last. One of an earlier attempt
+  // that differs is kept as config.attempt_<number>.yaml and so on. Throws UserError where the disk is full.
+  void record(const RunRecord& record);
+
+ private:
+  RunFolder(std::filesystem::path path, UniqueFd lock) : path_(std::move(path)), lock_(std::move(lock)) {}
+  void replace(const std::string& name, const std::string& content);
+
+  std::filesystem::path path_;
+  UniqueFd lock_;
+  int attempt_ = 0;
+};
+
+// What `checkpoint.resume=auto` goes on with: the newest run of that name with a checkpoint, else the newest that has
+// begun to log. Runs older than the last one that ended well (completed, stopped_early) do not count: their work is
+// done.
+std::optional<std::filesystem::path> find_run_to_resume(const std::string& name,
+                                                        const std::filesystem::path& outputs = "outputs");
+
+}  // namespace ddprun

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+
+#include "config/config_fixture.h"
+#include "config/sections.h"
+
+namespace ddprun {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class ReadExperiment : public ConfigFixture {
+ protected:
+  // What loading says of the minimal experiment with these lines after its three.
+  std::string error(const std::string& lines) const { return load_error(kMinimal + lines); }
+};
+
+TEST_F(ReadExperiment, ReadsAllSections) {
+  const auto e = loaded(
+      "name: mnist\nseed: 42\nmodel: {plugin: convnet, dropout: 0.5}\ndataset: {plugin: mnist}\n"
+      "optimizer: {plugin: sgd, lr: 0.01, momentum: 0.5}\nloggers: [console, {plugin: tensorboard, histograms: true}]\n"
+      "objective: {name: cross_entropy, smoothing: 0.1}\n"
+      "trainer: {max_epochs: 9, global_batch: 128, precision: fp32, deterministic: true}\n"
+      "early_stopping: {monitor: val/accuracy, mode: max, patience: 5, min_delta: 0.001, target: 0.99}\n"
+      "checkpoint: {every: 200st, keep: 7, monitor: val/loss, resume: auto}\n"
+      "launch: {workers: 4, device: cpu, threads: 2, timeout_seconds: 60}\nrun: {dir: out}\n");
+  EXPECT_EQ(e.name, "mnist");
+  EXPECT_EQ(e.seed, 42U);
+  EXPECT_EQ(e.model.plugin, "convnet");
+  EXPECT_EQ(e.model.path, "model");
+  EXPECT_EQ(e.model.origin.text(), "e.yaml:3:17");
+  EXPECT_EQ(to_yaml(e.model.options, false), "dropout: 0.5\n");
+  ASSERT_EQ(e.loggers.size(), 2U);
+  EXPECT_EQ(e.loggers[1].plugin, "tensorboard");
+  EXPECT_EQ(e.loggers[1].path, "loggers[1]");
+  EXPECT_EQ(e.objective, "cross_entropy");
+  EXPECT_EQ(to_yaml(e.objective_options, false), "smoothing: 0.1\n");
+  EXPECT_EQ(e.trainer.max_epochs, 9);
+  EXPECT_EQ(e.trainer.global_batch, 128);
+  EXPECT_TRUE(e.trainer.deterministic);
+  ASSERT_TRUE(e.early_stopping);
+  EXPECT_EQ(e.early_stopping->patience, 5);
+  EXPECT_EQ(e.early_stopping->min_delta, 0.001);
+  EXPECT_EQ(e.early_stopping->target, 0.99);
+  EXPECT_EQ(e.checkpoint.every->steps, 200);
+  EXPECT_EQ(e.checkpoint.keep, 7);
+  EXPECT_FALSE(e.checkpoint.maximize);
+  EXPECT_EQ(e.checkpoint.resume, "auto");
+  EXPECT_EQ(e.launch.workers, 4);
+  EXPECT_EQ(e.launch.device, "cpu");
+  EXPECT_EQ(e.launch.threads, 2);
+  EXPECT_EQ(e.launch.timeout_seconds, 60);
+  EXPECT_EQ(e.run_dir, "out");
+}
+
+TEST_F(ReadExperiment, HasADefaultForEverythingButThePlugins) {
+  const auto e = loaded(kMinimal);
+  EXPECT_EQ(e.name, "e");
+  EXPECT_EQ(e.seed, 0U);
+  EXPECT_EQ(e.objective, "cross_entropy");
+  EXPECT_EQ(e.trainer.max_epochs, 10);
+  EXPECT_EQ(e.trainer.global_batch, 64);
+  EXPECT_FALSE(e.early_stopping);
+  EXPECT_EQ(e.checkpoint.every->epochs, 1);
+  EXPECT_EQ(e.launch.workers, 0);
+  EXPECT_TRUE(e.run_dir.empty());
+  std::vector<std::string> loggers;
+  for (const auto& logger : e.loggers) loggers.push_back(logger.plugin);
+  EXPECT_THAT(loggers, ElementsAre("console", "csv", "jsonl"));
+}
+
+TEST_F(ReadExperiment, ReadsTheSameFromTheFrozenConfig) {
+  const auto e = loaded(kMinimal + "early_stopping: {target: null}\n", {"trainer.max_epochs=3", "seed=9"});
+  write("config.yaml", to_yaml(e.config, true));
+  std::vector<std::string> problems;
+  const auto again = read_experiment(load_yaml("config.yaml"), problems);
+  EXPECT_THAT(problems, ElementsAre());
+  EXPECT_EQ(again.name, "e");
+  EXPECT_EQ(again.seed, 9U);
+  EXPECT_EQ(again.trainer.max_epochs, 3);
+  EXPECT_EQ(again.loggers.size(), 3U);
+}
+
+TEST_F(ReadExperiment, ReportsAnUnknownKeyAsTheDesignSays) {
+  EXPECT_EQ(
+      error("trainer:\n  max_epoch: 3\n"),
+      "e.yaml:5:3: trainer.max_epoch: unknown key; did you mean max_epochs? known: deterministic, eval_batch, "
+      "eval_every, global_batch, log_every, max_epochs, max_steps, precision, prefetch_batches, prefetch_threads, "
+      "stop_on_nonfinite");
+  EXPECT_THAT(error("trainr: {}\n"),
+              StartsWith("e.yaml:4:1: trainr: unknown key; did you mean trainer? known: checkpoint, "));
+}
+
+TEST_F(ReadExperiment, ReportsAllMistakesAtOnce) {
+  EXPECT_EQ(error("seed: -1\ntrainer: {max_epochs: many, global_batch: 0}\nlaunch: {device: gpu}\nseed: 2\n"),
+            "e.yaml:7:1: seed: written twice; first at e.yaml:4:1\n"
+            "e.yaml:4:7: seed: expected int >= 0, found -1\n"
+            "e.yaml:5:23: trainer.max_epochs: expected int, found \"many\"\n"
+            "e.yaml:5:43: trainer.global_batch: expected int 1 .. 1000000000, found 0\n"
+            "e.yaml:6:18: launch.device: expected auto | cpu | cuda, found \"gpu\"");
+}
+
+TEST_F(ReadExperiment, SaysNothingTwice) {
+  EXPECT_EQ(error("seed: ${sed}\n"), "e.yaml:4:7: seed: ${sed}: no such key; did you mean ${seed}?");
+}
+
+TEST_F(ReadExperiment, SaysWhatToWriteForAMissingPlugin) {
+  EXPECT_EQ(load_error("seed: 1\n"),
+            "e.yaml:1:1: model: missing; write model: {plugin: NAME}\n"
+            "e.yaml:1:1: dataset: missing; write dataset: {plugin: NAME}\n"
+            "e.yaml:1:1: optimizer: missing; write optimizer: {plugin: NAME}");
+  EXPECT_EQ(load_error("model: {hidden: 3}\ndataset: [a]\noptimizer: {plugin: [a]}\nloggers: [{x: 1}, [a]]\n"),
+            "e.yaml:1:8: model.plugin: missing; write the plugin's name\n"
+            "e.yaml:2:10: dataset: expected a plugin, found a list; write dataset: {plugin: NAME}\n"
+            "e.yaml:3:21: optimizer.plugin: expected a name or the path of a .so, found a list\n"
+            "e.yaml:4:11: loggers[0].plugin: missing; write the plugin's name\n"
+            "e.yaml:4:19: loggers[1]: expected a plugin, found a list; write loggers[1]: {plugin: NAME}");
+}
+
+TEST_F(ReadExperiment, RefusesSectionsThatAreNoMaps) {
+  EXPECT_EQ(error("trainer: 3\ncheckpoint: [1]\n"),
+            "e.yaml:4:10: trainer: expected a map of options, found \"3\"\n"
+            "e.yaml:5:13: checkpoint: expected a map of options, found a list");
+  EXPECT_EQ(error("loggers:\n"),
+            "e.yaml:4:1: loggers: expected a list such as [console, csv], found null; [] for none");
+  EXPECT_EQ(error("objective: [a]\n"), "e.yaml:4:12: objective: expected {name: cross_entropy}, found a list");
+}
+
+TEST_F(ReadExperiment, TakesNoQuotedTextForANumber) {
+  EXPECT_EQ(error("seed: '7'\n"), "e.yaml:4:7: seed: expected int, found \"7\"");
+}
+
+TEST_F(ReadExperiment, PrefersLessOfALoss) {
+  EXPECT_FALSE(loaded(kMinimal + "early_stopping: {monitor: val/loss}\n").early_stopping->maximize);
+  EXPECT_TRUE(loaded(kMinimal + "early_stopping: {monitor: val/loss, mode: max}\n").early_stopping->maximize);
+  EXPECT_TRUE(loaded(kMinimal + "early_stopping: {}\n").early_stopping->maximize);
+}
+
+TEST_F(ReadExperiment, RefusesAMonitorWithoutASplit) {
+  EXPECT_EQ(
+      error("early_stopping: {monitor: accuracy}\n"),
+      "e.yaml:4:27: early_stopping.monitor: expected train/, val/ or test/ and a metric, such as val/accuracy, found "
+      "\"accuracy\"");
+}
+
+TEST_F(ReadExperiment, TakesBackATargetWithNull) {
+  write("experiments/base.yaml", kMinimal + "early_stopping: {target: 0.9, patience: 7}\n");
+  const auto e = loaded("defaults: [base]\nearly_stopping: {target: null}\n");
+  EXPECT_EQ(e.early_stopping->patience, 7);
+  EXPECT_FALSE(e.early_stopping->target);
+}
+
+TEST_F(ReadExperiment, NeedsASampleForEachWorker) {
+  EXPECT_EQ(
+      error("trainer: {global_batch: 2}\nlaunch: {workers: 3}\n"),
+      "e.yaml:4:25: trainer.global_batch: 2 samples cannot be shared by 3 workers (launch.workers): each needs one");
+  EXPECT_EQ(
+      error("launch: {workers: 65}\n"),
+      "e.yaml:4:19: trainer.global_batch: 64 samples cannot be shared by 65 workers (launch.workers): each needs one");
+}
+
+TEST_F(ReadExperiment, RefusesWorkersThatAreNoCount) {
+  EXPECT_EQ(error("launch: {workers: 0, threads: many}\n"),
+            "e.yaml:4:19: launch.workers: expected auto or int 1 .. 1024, found \"0\"\n"
+            "e.yaml:4:31: launch.threads: expected auto or int 1 .. 1024, found \"many\"");
+}
+
+TEST_F(ReadExperiment, RefusesNamesThatAreNoFolders) {
+  for (const std::string name : {"a/b", "..", ".hidden", "''", "\"a\\nb\""}) {
+    EXPECT_THAT(error("name: " + name + "\n"), StartsWith("e.yaml:4:7: name: expected the name of a folder")) << name;
+  }
+}
+
+TEST_F(ReadExperiment, RefusesAnIntervalWithoutUnit) {
+  EXPECT_EQ(error("checkpoint: {every: 5}\n"),
+            "e.yaml:4:21: checkpoint.every: expected 1ep, 200st, 10min, 30s, 2h or never, found \"5\"");
+  EXPECT_FALSE(loaded(kMinimal + "checkpoint: {every: never}\n").checkpoint.every);
+}
+
+TEST(ParseInterval, KnowsEpochsStepsAndTimes) {
+  EXPECT_EQ(parse_interval("1ep")->epochs, 1);
+  EXPECT_EQ(parse_interval("200st")->steps, 200);
+  EXPECT_EQ(parse_interval("30s")->seconds, 30);
+  EXPECT_EQ(parse_interval("10min")->seconds, 600);
+  EXPECT_EQ(parse_interval("1.5h")->seconds, 5400);
+}
+
+TEST(ParseInterval, RefusesOtherTexts) {
+  for (const auto* text :
+       {"", "1", "ep", "0ep", "-1ep", "1.5ep", "1 ep", "1epoch", "0s", "1d", "nans", "1e3s", "9999999999ep", "1..5s"}) {
+    EXPECT_FALSE(parse_interval(text)) << text;
+  }
+}
+
+TEST(ExperimentKeys, ListsEverySectionWithHelp) {
+  std::vector<std::string> names;
+  for (const auto& section : experiment_keys()) {
+    names.push_back(section.name);
+    EXPECT_FALSE(section.help.empty());
+    for (const auto& key : section.keys) EXPECT_FALSE(key.help.empty()) << section.name << "." << key.name;
+  }
+  EXPECT_THAT(names, ElementsAre("", "trainer", "early_stopping", "checkpoint", "launch", "run"));
+}
+
+TEST(ExperimentKeys, GivesTypeDefaultAndRange) {
+  const auto sections = experiment_keys();
+  const auto key = [&](size_t section, const std::string& name) {
+    return *std::ranges::find(sections[section].keys, name, &OptionDeclaration::name);
+  };
+  EXPECT_EQ(key(0, "model").type, "plugin");
+  EXPECT_EQ(key(0, "loggers").type, "list of plugin");
+  EXPECT_EQ(key(1, "max_epochs").type, "int");
+  EXPECT_EQ(key(1, "max_epochs").fallback, "10");
+  EXPECT_EQ(key(1, "max_epochs").range, "1 .. 1000000000");
+  EXPECT_EQ(key(2, "target").fallback, "");
+  EXPECT_EQ(key(4, "timeout_seconds").fallback, "1800");
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+#include <ATen/ATen.h>
+#include <ddprun/image_store.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <stdexcept>
+
+namespace ddprun {
+namespace {
+
+// Four images of 2 channels, 2 x 3: byte i of all is 5 * i.
+ImageStore make_store() {
+  const std::shared_ptr<uint8_t[]> pixels(new uint8_t[48]);
+  for (int i = 0; i < 48; ++i) pixels[i] = static_cast<uint8_t>(5 * i);
+  return {{.shape = {2, 2, 3}, .mean = {0.5, 0.25}, .std = {0.5, 2}}, {pixels, pixels.get()}, {7, 8, 9, 10}};
+}
+
+TEST(ImageStore, GathersInTheOrderAsked) {
+  const auto batch = make_store().gather(std::vector<int64_t>{3, 0, 3});
+  EXPECT_EQ(batch.input.sizes(), (std::vector<int64_t>{3, 2, 2, 3}));
+  EXPECT_TRUE(batch.target.equal(at::tensor({10, 7, 10}, at::kLong)));
+  EXPECT_TRUE(batch.index.equal(at::tensor({3, 0, 3}, at::kLong)));
+  EXPECT_TRUE(batch.input[0].equal(batch.input[2]));
+}
+
+TEST(ImageStore, NormalizesEachChannel) {
+  const auto input = make_store().gather(std::vector<int64_t>{1}).input;
+  EXPECT_FLOAT_EQ(input[0][0][0][0].item<float>(), (60 / 255.0 - 0.5) / 0.5);
+  EXPECT_FLOAT_EQ(input[0][1][1][2].item<float>(), (115 / 255.0 - 0.25) / 2);
+}
+
+TEST(ImageStore, SliceKeepsPixelsAndLabelsTogether) {
+  const auto store = make_store();
+  const auto part = store.slice(2, 2);
+  EXPECT_EQ(part.size(), 2);
+  EXPECT_EQ(part.pixels(1).data(), store.pixels(3).data());
+  EXPECT_EQ(part.gather(std::vector<int64_t>{0}).target.item<int64_t>(), 9);
+  EXPECT_EQ(store.slice(4, 0).size(), 0);
+}
+
+TEST(ImageStore, BatchOwnsItsMemory) {
+  Batch batch;
+  { batch = make_store().gather(std::vector<int64_t>{0}); }
+  EXPECT_FLOAT_EQ(batch.input[0][0][0][0].item<float>(), -1);
+}
+
+TEST(ImageStore, RefusesNumbersOutsideTheStore) {
+  const auto store = make_store();
+  EXPECT_THROW(store.gather(std::vector<int64_t>{0, 4}), std::out_of_range);
+  EXPECT_THROW(store.gather(std::vector<int64_t>{-1}), std::out_of_range);
+  EXPECT_THROW(store.slice(3, 2), std::out_of_range);
+  EXPECT_THROW(ImageStore().gather(std::vector<int64_t>{0}), std::out_of_range);
+}
+
+TEST(ImageStore, RefusesAFormatThatFitsNoImage) {
+  EXPECT_THROW(ImageStore({.shape = {2, 2}, .mean = {0}, .std = {1}}, nullptr, {}), std::invalid_argument);
+  EXPECT_THROW(ImageStore({.shape = {3, 2, 2}, .mean = {0, 0}, .std = {1}}, nullptr, {}), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT
+#include "launch/run_folder.h"
+
+#include <ddprun/error.h>
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <set>
+#include <system_error>
+
+#include "launch/atomic_file.h"
+#include "launch/temporary_folder.h"
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::ThrowsMessage;
+
+class RunFolderTest : public FolderTest {
+ protected:
+  RunFolder create(const fs::path& run_dir = {}) { return RunFolder::create("mnist", run_dir, folder_ / "outputs"); }
+  fs::path runs() const { return folder_ / "outputs" / "mnist"; }
+  std::set<std::string> names(const fs::path& folder) const {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder)) names.insert(entry.path().filename());
+    return names;
+  }
+};
+
+TEST_F(RunFolderTest, IsNamedForItsTimeAndLatestPointsToIt) {
+  const auto run = create();
+  EXPECT_THAT(run.path().filename().string(), MatchesRegex("....-..-.._..-..-..(-.+)?"));
+  EXPECT_TRUE(fs::is_directory(run.path() / "logs"));
+  EXPECT_TRUE(fs::is_directory(run.path() / "checkpoints"));
+  EXPECT_EQ(fs::canonical(runs() / "latest"), run.path());
+}
+
+TEST_F(RunFolderTest, ManyInOneSecondAreDistinct) {
+  std::set<fs::path> paths;
+  for (int i = 0; i < 25; ++i) paths.insert(create().path());
+  EXPECT_EQ(paths.size(), 25U);
+}
+
+TEST_F(RunFolderTest, ExistingOneIsNeverOverwritten) {
+  const auto dir = folder_ / "deep" / "mine";
+  const auto first = create(dir).path();
+  EXPECT_EQ(first, fs::canonical(dir));
+  EXPECT_THAT([&] { create(dir); },
+              ThrowsMessage<UserError>(AllOf(HasSubstr("exists already"), HasSubstr("ddprun resume"))));
+  EXPECT_THAT([&] { create(dir / ""); }, ThrowsMessage<UserError>(HasSubstr("exists already")));
+}
+
+TEST_F(RunFolderTest, NameThatLeavesTheOutputsIsRefused) {
+  for (const char* name : {"", "..", "../x", "a/b", ".hidden"}) {
+    EXPECT_THROW(RunFolder::create(name, {}, folder_ / "outputs"), UserError) << name;
+  }
+}
+
+TEST_F(RunFolderTest, SecondProcessIsToldWhoHoldsIt) {
+  auto run = create();
+  run.record({.config_yaml = "a: 1\n"});
+  const auto second = [&] { RunFolder::resume(run.path()); };
+  EXPECT_THAT(second, ThrowsMessage<UserError>(HasSubstr("is in use by process " + std::to_string(::getpid()))));
+}
+
+TEST_F(RunFolderTest, LockDiesWithItsProcess) {
+  const auto dir = folder_ / "mine";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    auto run = create(dir);
+    run.record({.config_yaml = "a: 1\n"});
+    ::raise(SIGKILL);
+  }
+  ::waitpid(child, nullptr, 0);
+  EXPECT_EQ(RunFolder::resume(dir).path(), fs::canonical(dir));
+}
+
+TEST_F(RunFolderTest, ProgramsThatAreStartedDoNotHoldTheLock) {
+  const auto dir = folder_ / "mine";
+  pid_t sleeper = -1;
+  {
+    auto run = create(dir);
+    run.record({.config_yaml = "a: 1\n"});
+    sleeper = spawn({.command = {"/bin/sleep", "600"}});
+  }
+  EXPECT_NO_THROW(RunFolder::resume(dir));
+  ::kill(sleeper, SIGKILL);
+  ::waitpid(sleeper, nullptr, 0);
+}
+
+TEST_F(RunFolderTest, AttemptsAreNumberedOverResumptions) {
+  const auto dir = folder_ / "mine";
+  {
+    auto run = create(dir);
+    EXPECT_EQ(run.begin_attempt(), 0);
+    run.record({.config_yaml = "a: 1\n"});
+    EXPECT_EQ(run.begin_attempt(), 1);
+  }
+  auto run = RunFolder::resume(dir);
+  EXPECT_EQ(run.begin_attempt(), 2);
+}
+
+TEST_F(RunFolderTest, ConfigOfAnEarlierAttemptIsKeptWhereItDiffers) {
+  auto run = create();
+  run.begin_attempt();
+  run.record({.config_yaml = "a: 1\n", .overrides = {"a=1"}});
+  run.begin_attempt();
+  run.record({.config_yaml = "a: 1\n", .overrides = {"a=1"}});
+  EXPECT_FALSE(fs::exists(run.path() / "config.attempt_0.yaml"));
+  run.begin_attempt();
+  run.record({.config_yaml = "a: 2\n", .overrides = {"a=2", "b=3"}});
+  EXPECT_EQ(read(run.path() / "config.attempt_1.yaml"), "a: 1\n");
+  EXPECT_EQ(read(run.path() / "config.yaml"), "a: 2\n");
+  EXPECT_EQ(read(run.path() / "overrides.attempt_1.txt"), "a=1\n");
+  EXPECT_EQ(read(run.path() / "overrides.txt"), "a=2\nb=3\n");
+  EXPECT_THAT(read(run.path() / "environment.json"), HasSubstr("\"host\""));
+}
+
+TEST_F(RunFolderTest, WhatIsNoRunIsNotResumed) {
+  EXPECT_THAT([&] { RunFolder::resume(folder_ / "none"); }, ThrowsMessage<UserError>(HasSubstr("No such file")));
+  EXPECT_THAT([&] { RunFolder::resume(folder_); }, ThrowsMessage<UserError>(HasSubstr("is no run's folder")));
+}
+
+TEST_F(RunFolderTest, AutoResumesTheNewestWithACheckpoint) {
+  EXPECT_EQ(find_run_to_resume("mnist", folder_ / "outputs"), std::nullopt);
+  write(runs() / "2026-01-01_00-00-00/checkpoints/step_00000001/x", "");
+  write(runs() / "2026-01-02_00-00-00-9/checkpoints/step_00000001/x", "");
+  write(runs() / "2026-01-02_00-00-00-10/checkpoints/step_00000001/x", "");
+  write(runs() / "2026-01-03_00-00-00/logs/rank_0.log", "failed at the start");
+  fs::create_directory_symlink("2026-01-01_00-00-00", runs() / "latest");
+  EXPECT_EQ(find_run_to_resume("mnist", folder_ / "outputs"), runs() / "2026-01-02_00-00-00-10");
+}
+
+TEST_F(RunFolderTest, AutoResumesALoggingOneWhereNoneHasACheckpoint) {
+  write(runs() / "2026-01-01_00-00-00/logs/rank_0.log", "x");
+  write(runs() / "2026-01-02_00-00-00/logs/rank_0.log", "");
+  fs::create_directories(runs() / "2026-01-02_00-00-00/checkpoints/.step_00000001.tmp");
+  EXPECT_EQ(find_run_to_resume("mnist", folder_ / "outputs"), runs() / "2026-01-01_00-00-00");
+}
+
+TEST_F(RunFolderTest, WhatEndedWellIsNotResumedNorWhatIsOlder) {
+  write(runs() / "2026-01-01_00-00-00/checkpoints/step_00000001/x", "");
+  write(runs() / "2026-01-02_00-00-00/checkpoints/step_00000001/x", "");
+  for (const char* status : {"completed", "stopped_early"}) {
+    write(runs() / "2026-01-02_00-00-00/summary.json", std::string("{\"status\": \"") + status + "\"}");
+    EXPECT_EQ(find_run_to_resume("mnist", folder_ / "outputs"), std::nullopt);
+  }
+  for (const char* text : {"{\"status\": \"preempted\"}", "{\"status\": \"failed\"}", "{", "[]", "{\"status\": 3}"}) {
+    write(runs() / "2026-01-02_00-00-00/summary.json", text);
+    EXPECT_EQ(find_run_to_resume("mnist", folder_ / "outputs"), runs() / "2026-01-02_00-00-00") << text;
+  }
+}
+
+class AtomicFileTest : public RunFolderTest {};
+
+TEST_F(AtomicFileTest, ReplacesTheWholeAndLeavesNothingElse) {
+  write_file_atomically(folder_ / "f", "a long first text");
+  write_file_atomically(folder_ / "f", "second");
+  EXPECT_EQ(read(folder_ / "f"), "second");
+  EXPECT_EQ(names(folder_), std::set<std::string>{"f"});
+}
+
+// A limit of the file size stands for the full disk: both fail in write().
+TEST_F(AtomicFileTest, FullDiskKeepsTheOldFile) {
+  write_file_atomically(folder_ / "f", "old");
+  rlimit old{}, small{};
+  ::getrlimit(RLIMIT_FSIZE, &old);
+  small = {4096, old.rlim_max};
+  ::signal(SIGXFSZ, SIG_IGN);
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  EXPECT_THROW(write_file_atomically(folder_ / "f", std::string(1 << 20, 'x')), std::system_error);
+  ::setrlimit(RLIMIT_FSIZE, &old);
+  ::signal(SIGXFSZ, SIG_DFL);
+  EXPECT_EQ(read(folder_ / "f"), "old");
+  EXPECT_EQ(names(folder_), std::set<std::string>{"f"});
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+// A whole training of the toy experiment, on ranks that are threads.
+#pragma once
+
+#include "checkpoint/checkpoint.h"
+#include "dist/replicate.h"
+#include "support/ranks.h"
+#include "support/toy.h"
+#include "train/trainer.h"
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace ddprun::testing {
+
+// A new folder for one test, removed with the object.
+class TempFolder {
+ public:
+  TempFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "ddprun_test_XXXXXX").string();
+    path_ = mkdtemp(name.data());
+    std::filesystem::create_directories(path_ / "checkpoints");
+  }
+  ~TempFolder() { std::filesystem::remove_all(path_); }
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// Keeps the rows it is given.
+class RowKeeper : public Logger {
+ public:
+  void start(const RunStart&) override {}
+  void metrics(const MetricRow& row) override { rows.push_back(row); }
+  std::vector<MetricRow> rows;
+};
+
+struct ToyRun {
+  Experiment experiment;
+  int64_t ranks = 1;
+  int64_t train_samples = 103;
+  int64_t val_samples = 40;
+  std::filesystem::path folder;                      // for checkpoints
+  std::filesystem::path resume_from;                 // a checkpoint; empty: from the start
+  std::function<bool(int64_t rank, int64_t step)> stop;  // asked after each step of each rank
+  double lr = 0.1;
+};
+
+struct ToyResult {
+  RunEnd end;                       // of rank 0
+  std::vector<TensorDict> weights;  // of each rank
+  std::vector<MetricRow> rows;
+};
+
+inline ToyResult train_toy(const ToyRun& run) {
+  ToyResult result;
+  result.weights.resize(run.ranks);
+  const auto rows = std::make_shared<RowKeeper>();
+  std::mutex seeding;  // the default generator is the process's
+  on_ranks(run.ranks, [&](Communicator& communicator) {
+    const int64_t rank = communicator.world().rank;
+    const auto model = std::make_shared<ToyModel>();
+    {
+      std::scoped_lock lock(seeding);
+      torch::manual_seed(run.experiment.seed);
+      model->prepare({.sample_shape = {8}, .classes = 3});
+    }
+    broadcast_state(*model, communicator);
+    const auto optimizer = std::make_shared<ToySgd>(run.lr);
+    optimizer->start(trainable_parameters(*model));
+    const MeanCrossEntropy objective;
+    std::vector<LoggerHub::Entry> entries;
+    if (rank == 0) entries.push_back({"rows", rows});
+    LoggerHub loggers(entries);
+    CheckpointWriter checkpoints(run.folder, run.experiment.checkpoint.keep,
+                                 {rank, run.ranks, [&](const std::string& error) {
+                                    for (const auto& text : communicator.gather_texts(error)) {
+                                      if (!text.empty()) return text;
+                                    }
+                                    return std::string();
+                                  }});
+    Trainer* self = nullptr;
+    Trainer trainer(run.experiment,
+                    {.communicator = communicator,
+                     .model = model,
+                     .dataset = std::make_shared<ToyDataset>(run.train_samples, run.val_samples),
+                     .optimizer = optimizer,
+                     .objective = objective,
+                     .loggers = loggers,
+                     .checkpoints = checkpoints},
+                    [&] { return run.stop && run.stop(rank, self->state().step); });
+    self = &trainer;
+    if (!run.resume_from.empty()) {
+      trainer.restore(read_checkpoint(verify_checkpoint(run.resume_from), rank), run.resume_from.string());
+    }
+    const auto end = trainer.run();
+    loggers.flush();
+    for (const auto& tensor : state_tensors(*model)) result.weights[rank][tensor.name] = tensor.value.detach().clone();
+    if (rank == 0) result.end = end;
+  });
+  result.rows = rows->rows;
+  return result;
+}
+
+inline double largest_difference(const TensorDict& a, const TensorDict& b) {
+  double largest = 0;
+  for (const auto& [name, value] : a) largest = std::max(largest, (value - b.at(name)).abs().max().item<double>());
+  return largest;
+}
+
+inline bool same_bits(const TensorDict& a, const TensorDict& b) {
+  return a.size() == b.size() && std::ranges::all_of(a, [&](const auto& entry) { return at::equal(entry.second, b.at(entry.first)); });
+}
+
+}  // namespace ddprun::testing

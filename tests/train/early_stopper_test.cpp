@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+#include "train/early_stopper.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace ddprun {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// After how many evaluations it stops; 0 where it never does.
+int stops_after(EarlyStopper stopper, std::initializer_list<double> values) {
+  int count = 0;
+  for (const double value : values) {
+    ++count;
+    if (stopper.observe(value)) return count;
+  }
+  return 0;
+}
+
+TEST(EarlyStopper, WaitsForPatienceAfterTheLastImprovement) {
+  const EarlyStopper stopper({.patience = 2});
+  EXPECT_EQ(stops_after(stopper, {0.5, 0.6, 0.6, 0.7, 0.7, 0.6}), 6);
+  EXPECT_EQ(stops_after(stopper, {0.5, 0.6, 0.6, 0.7}), 0);
+}
+
+TEST(EarlyStopper, MinimizesALoss) {
+  const EarlyStopper stopper({.maximize = false, .patience = 1});
+  EXPECT_EQ(stops_after(stopper, {0.5, 0.4, 0.45}), 3);
+}
+
+TEST(EarlyStopper, AnImprovementIsMoreThanMinDelta) {
+  const EarlyStopper stopper({.patience = 1, .min_delta = 0.1});
+  EXPECT_EQ(stops_after(stopper, {0.5, 0.59}), 2);
+  EXPECT_EQ(stops_after(stopper, {0.5, 0.61, 0.72}), 0);
+}
+
+TEST(EarlyStopper, ATargetMustHoldForPatienceEvaluationsInARow) {
+  const EarlyStopper stopper({.patience = 2, .target = 0.9});
+  EXPECT_EQ(stops_after(stopper, {0.91, 0.89, 0.92, 0.9}), 4);
+}
+
+TEST(EarlyStopper, WithATargetItDoesNotStopForLackOfImprovement) {
+  const EarlyStopper stopper({.patience = 1, .target = 0.9});
+  EXPECT_EQ(stops_after(stopper, {0.5, 0.5, 0.5, 0.5}), 0);
+}
+
+TEST(EarlyStopper, NanIsNeverAnImprovementNorTheTarget) {
+  EXPECT_EQ(stops_after(EarlyStopper({.patience = 2}), {kNan, kNan}), 2);
+  EXPECT_EQ(stops_after(EarlyStopper({.patience = 1, .target = 0.9}), {kNan}), 0);
+}
+
+TEST(EarlyStopper, GoesOnFromASavedState) {
+  EarlyStopper first({.patience = 2});
+  first.observe(0.7);
+  first.observe(0.6);
+  EarlyStopper second({.patience = 2});
+  second.set_state(first.state());
+  EXPECT_TRUE(second.observe(0.6));
+  EXPECT_EQ(second.reason(), "val/accuracy did not improve for 2 evaluations; its best is 0.7");
+}
+
+}  // namespace
+}  // namespace ddprun

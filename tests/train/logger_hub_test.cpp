@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+#include "train/logger_hub.h"
+
+#include <gtest/gtest.h>
+
+#include <latch>
+#include <stdexcept>
+
+namespace ddprun {
+namespace {
+
+class Recorder : public Logger {
+ public:
+  void start(const RunStart& run) override { seen.push_back("start " + run.name); }
+  void metrics(const MetricRow& row) override { seen.push_back("step " + std::to_string(row.step)); }
+  void finish(const RunEnd& end) override { seen.push_back("finish " + end.status); }
+  std::vector<std::string> seen;
+};
+
+class Thrower : public Logger {
+ public:
+  void start(const RunStart&) override {}
+  void metrics(const MetricRow&) override {
+    ++calls;
+    throw std::runtime_error("server is gone");
+  }
+  int calls = 0;
+};
+
+// Blocks in its first row until the test lets it go.
+class Blocker : public Logger {
+ public:
+  void start(const RunStart&) override {}
+  void metrics(const MetricRow&) override {
+    entered.count_down();
+    release.wait();
+  }
+  std::latch entered{1}, release{1};
+};
+
+MetricRow row(int64_t step) { return {.step = step}; }
+
+TEST(LoggerHub, EveryLoggerGetsEverythingInOrder) {
+  const auto a = std::make_shared<Recorder>(), b = std::make_shared<Recorder>();
+  LoggerHub hub({{"a", a}, {"b", b}});
+  hub.start({.name = "toy"});
+  for (int step = 1; step <= 3; ++step) hub.metrics(row(step));
+  hub.finish({.status = "completed"});
+  const std::vector<std::string> all{"start toy", "step 1", "step 2", "step 3", "finish completed"};
+  EXPECT_EQ(a->seen, all);
+  EXPECT_EQ(b->seen, all);
+}
+
+TEST(LoggerHub, ALoggerThatThrowsIsLeftOutAndTheOthersGoOn) {
+  const auto broken = std::make_shared<Thrower>();
+  const auto good = std::make_shared<Recorder>();
+  LoggerHub hub({{"broken", broken}, {"good", good}});
+  for (int step = 1; step <= 3; ++step) {
+    hub.metrics(row(step));
+    hub.flush();
+  }
+  EXPECT_EQ(broken->calls, 1);
+  EXPECT_EQ(good->seen.size(), 3U);
+}
+
+TEST(LoggerHub, ALoggerThatHangsDelaysNeitherTheTrainingNorTheOthers) {
+  const auto stuck = std::make_shared<Blocker>();
+  const auto good = std::make_shared<Recorder>();
+  LoggerHub hub({{"stuck", stuck}, {"good", good}});
+  hub.metrics(row(1));
+  stuck->entered.wait();
+  for (int step = 2; step <= 100; ++step) hub.metrics(row(step));  // returns while the other is stuck
+  hub.flush();                                                     // gives the stuck one up after its patience
+  EXPECT_EQ(good->seen.size(), 100U);
+  stuck->release.count_down();
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+#include "train/metric_sums.h"
+
+#include "support/ranks.h"
+
+#include <ddprun/error.h>
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+namespace ddprun {
+namespace {
+
+using testing::on_ranks;
+
+Step step_of(double loss, double correct, int64_t count) {
+  return {.loss = torch::scalar_tensor(loss), .metrics = {{"accuracy", torch::scalar_tensor(correct), count}}};
+}
+
+TEST(MetricSums, MeansAreOverSamplesNotOverBatches) {
+  Communicator alone({});
+  MetricSums sums;
+  sums.add(step_of(1.0, 3, 3), 3);
+  sums.add(step_of(5.0, 0, 1), 1);
+  const auto totals = sums.totals(alone);
+  EXPECT_EQ(totals[0].name, "loss");
+  EXPECT_DOUBLE_EQ(totals[0].mean(), 2.0);
+  EXPECT_EQ(totals[1].sum, 3);
+  EXPECT_EQ(totals[1].count, 4);
+}
+
+TEST(MetricSums, RanksWithManyFewAndNoBatchesAddUp) {
+  on_ranks(3, [](Communicator& ranks) {
+    MetricSums sums;
+    if (ranks.world().rank == 0) sums.add(step_of(1, 2, 4), 4);
+    if (ranks.world().rank < 2) sums.add(step_of(3, 1, 2), 2);
+    const auto totals = sums.totals(ranks);
+    ASSERT_EQ(totals.size(), 2U);
+    EXPECT_DOUBLE_EQ(totals[0].mean(), (4.0 * 1 + 2 * 3 + 2 * 3) / 8);
+    EXPECT_EQ(totals[1].sum, 4);
+    EXPECT_EQ(totals[1].count, 8);
+  });
+}
+
+TEST(MetricSums, ABatchOfWeightZeroCountsForNothing) {
+  Communicator alone({});
+  MetricSums sums;
+  sums.add(step_of(100, 1, 1), 0);
+  sums.add(step_of(2, 1, 1), 1);
+  const auto totals = sums.totals(alone);
+  EXPECT_DOUBLE_EQ(totals[0].mean(), 2.0);
+  EXPECT_EQ(totals[1].count, 1);
+}
+
+TEST(MetricSums, RanksThatReportOtherMetricsAreAnError) {
+  EXPECT_THROW(on_ranks(2,
+                        [](Communicator& ranks) {
+                          MetricSums sums;
+                          auto step = step_of(1, 1, 1);
+                          step.metrics[0].name += std::to_string(ranks.world().rank);
+                          sums.add(step, 1);
+                          sums.totals(ranks);
+                        }),
+               UserError);
+}
+
+TEST(MetricSums, NumbersRestoreTheSumsExactly) {
+  Communicator alone({});
+  MetricSums sums;
+  sums.add(step_of(1.0 / 3, 1, 3), 3);
+  MetricSums restored;
+  restored.reset(sums.totals(alone), sums.numbers());
+  sums.add(step_of(0.1, 1, 3), 3);
+  restored.add(step_of(0.1, 1, 3), 3);
+  EXPECT_TRUE(at::equal(restored.numbers(), sums.numbers()));
+}
+
+}  // namespace
+}  // namespace ddprun

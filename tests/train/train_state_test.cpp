@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+#include "train/train_state.h"
+
+#include <ddprun/error.h>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace ddprun {
+namespace {
+
+TEST(TrainState, SurvivesItsTextBitForBit) {
+  TrainState state{.step = 123, .evaluated_step = 100, .samples = 7872};
+  state.window = {{"loss", 1.0 / 3, 128}, {"accuracy", 100, 128}};
+  state.stopper = {.best = 0.1 + 0.2, .evaluations_without_improvement = 2};
+  state.best_value = std::nextafter(0.99, 1);
+  state.best_metrics = {{"val/loss", std::numeric_limits<double>::infinity()}};
+  state.last_metrics = {{"val/loss", 0.25}};
+  state.seed = UINT64_MAX;
+  const auto back = TrainState::from_json(state.to_json(), "a test");
+  EXPECT_EQ(back.to_json(), state.to_json());
+  EXPECT_EQ(back.best_value, state.best_value);
+  EXPECT_EQ(back.window[0].sum, state.window[0].sum);
+  EXPECT_EQ(back.seed, UINT64_MAX);
+}
+
+TEST(TrainState, ForeignTextIsAnErrorThatNamesTheFile) {
+  EXPECT_THROW(TrainState::from_json("{}", "x"), UserError);
+  EXPECT_THROW(TrainState::from_json("not json", "x"), UserError);
+  EXPECT_THROW(TrainState::from_json(R"({"step": "many"})", "x"), UserError);
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+// The promise: a run that was stopped and resumed ends as if it had never been stopped.
+#include "support/toy_run.h"
+
+#include <ddprun/error.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ddprun {
+namespace {
+
+using testing::same_bits;
+using testing::TempFolder;
+using testing::ToyResult;
+using testing::ToyRun;
+using testing::train_toy;
+
+ToyRun toy(const TempFolder& folder, int64_t ranks) {
+  ToyRun run{.ranks = ranks, .folder = folder.path()};
+  run.experiment.seed = 42;
+  run.experiment.trainer = {.max_epochs = 3, .global_batch = 12, .log_every = 4};
+  run.experiment.early_stopping = EarlyStoppingConfig{.patience = 30};
+  return run;
+}
+
+// The numbers of the rows of later steps than `step`: what a resumed run must repeat.
+std::vector<std::string> numbers(const std::vector<MetricRow>& rows, int64_t after) {
+  std::vector<std::string> texts;
+  for (const auto& row : rows) {
+    if (row.step <= after) continue;
+    std::string text = row.split + " " + std::to_string(row.step);
+    for (const auto& [name, value] : row.values) {
+      if (name != "samples_per_second") text += " " + name + "=" + std::to_string(std::bit_cast<uint64_t>(value));
+    }
+    texts.push_back(text);
+  }
+  return texts;
+}
+
+using Case = std::tuple<int64_t, int64_t>;  // ranks, the step after which the run is stopped
+class TrainerResume : public ::testing::TestWithParam<Case> {};
+
+TEST_P(TrainerResume, EndsWithTheBitsOfTheUndisturbedRun) {
+  const auto [ranks, stop_at] = GetParam();
+  const TempFolder whole_folder, folder;
+  const auto whole = train_toy(toy(whole_folder, ranks));
+
+  auto cut = toy(folder, ranks);
+  cut.stop = [stop_at](int64_t rank, int64_t step) { return rank == 0 && step >= stop_at; };
+  const auto first = train_toy(cut);
+  EXPECT_EQ(first.end.status, "preempted");
+  auto rest = toy(folder, ranks);
+  rest.resume_from = first.end.checkpoint;
+  const auto second = train_toy(rest);
+
+  EXPECT_EQ(second.end.steps, whole.end.steps);
+  EXPECT_TRUE(same_bits(second.weights[0], whole.weights[0]));
+  EXPECT_EQ(second.end.metrics.size(), whole.end.metrics.size());
+  EXPECT_EQ(numbers(second.rows, first.end.steps), numbers(whole.rows, first.end.steps));
+}
+
+INSTANTIATE_TEST_SUITE_P(Steps, TrainerResume,
+                         ::testing::Combine(::testing::Values(1, 2, 3), ::testing::Values(1, 3, 8, 9, 10, 17, 18, 25)));
+
+TEST(TrainerResumeElsewhere, AnotherWorldSizeContinuesAtTheSameSample) {
+  const TempFolder whole_folder, folder;
+  const auto whole = train_toy(toy(whole_folder, 1));
+  auto cut = toy(folder, 2);
+  cut.stop = [](int64_t, int64_t step) { return step >= 11; };
+  const auto first = train_toy(cut);
+  auto rest = toy(folder, 3);
+  rest.resume_from = first.end.checkpoint;
+  const auto second = train_toy(rest);
+  EXPECT_EQ(second.end.samples, whole.end.samples);
+  EXPECT_LT(testing::largest_difference(second.weights[0], whole.weights[0]), 1e-5);
+}
+
+TEST(TrainerResumeElsewhere, ACompletedRunHasNothingLeftToDo) {
+  const TempFolder folder;
+  const auto first = train_toy(toy(folder, 1));
+  auto again = toy(folder, 1);
+  again.resume_from = first.end.checkpoint;
+  const auto second = train_toy(again);
+  EXPECT_EQ(second.end.steps, first.end.steps);
+  EXPECT_EQ(second.end.status, "completed");
+  EXPECT_TRUE(same_bits(second.weights[0], first.weights[0]));
+}
+
+TEST(TrainerResumeElsewhere, ACompletedRunGoesOnWhereMoreEpochsAreAsked) {
+  const TempFolder folder, whole_folder;
+  auto shorter = toy(folder, 1);
+  shorter.experiment.trainer.max_epochs = 1;
+  const auto first = train_toy(shorter);
+  auto longer = toy(folder, 1);
+  longer.resume_from = first.end.checkpoint;
+  EXPECT_TRUE(same_bits(train_toy(longer).weights[0], train_toy(toy(whole_folder, 1)).weights[0]));
+}
+
+TEST(TrainerResumeElsewhere, AnotherBatchOrSeedIsRefused) {
+  const TempFolder folder;
+  const auto first = train_toy(toy(folder, 1));
+  auto other = toy(folder, 1);
+  other.resume_from = first.end.checkpoint;
+  other.experiment.trainer.global_batch = 13;
+  try {
+    train_toy(other);
+    FAIL() << "it went on";
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("trainer.global_batch is 13, but "));
+  }
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -147,9 +147,11 @@ Step Trainer::compute(const TrainBatch& item) {
   }
   auto step = parts_.model->step(item.batch, parts_.objective);
   const auto loss = item.weight == 1 ? step.loss : step.loss * item.weight;
-  if (reducer_) reducer_->before_backward();
-  loss.backward();
-  if (reducer_) reducer_->after_backward();
+  if (reducer_) {
+    reducer_->backward(loss);
+  } else {
+    loss.backward();
+  }
   return step;
 }
 

@@ -210,8 +210,7 @@ void Trainer::finish_epoch() {
   const bool due = last || epoch_of_step() % experiment_.trainer.eval_every == 0;
   bool improved = false;
   if (due && parts_.dataset->size(evaluation_split(*parts_.dataset)) > 0) {
-    phase_ = "evaluating";
-    const auto totals = evaluator_.run(evaluation_split(*parts_.dataset), [this] { return evaluation_interrupted(); });
+    const auto totals = evaluate(evaluation_split(*parts_.dataset), [this] { return evaluation_interrupted(); });
     if (!totals) return;
     const auto before = state_.best_value;
     observe(*totals);
@@ -223,6 +222,14 @@ void Trainer::finish_epoch() {
   const bool by_epoch = every && every->epochs > 0 && epoch_of_step() % every->epochs == 0;
   const bool by_step = every && every->steps > 0 && state_.step % every->steps == 0;
   if (by_epoch || by_step || improved) save(improved);
+}
+
+// With rank 0's buffers, which are the checkpoint's: after a training step each rank has BatchNorm statistics of its own, and a
+// result that mixes them could not be had again from any checkpoint.
+std::optional<std::vector<MetricTotal>> Trainer::evaluate(Split split, const std::function<bool()>& interrupted) {
+  phase_ = "evaluating";
+  parts_.communicator.broadcast(buffers_);
+  return evaluator_.run(split, interrupted);
 }
 
 bool Trainer::evaluation_interrupted() {
@@ -263,8 +270,7 @@ std::optional<double> Trainer::monitored(const std::string& name, bool required)
 
 void Trainer::test() {
   if (parts_.dataset->size(Split::kTest) == 0) return;
-  phase_ = "evaluating";
-  const auto totals = evaluator_.run(Split::kTest, [] { return false; });
+  const auto totals = evaluate(Split::kTest, [] { return false; });
   log_row("test", means(*totals));
   update(state_.last_metrics, means(*totals, "test"));
   const auto accuracy = std::ranges::find(*totals, "accuracy", &MetricTotal::name);

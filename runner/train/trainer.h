@@ -76,6 +76,7 @@ class Trainer {
   void log_row(const std::string& split, NamedValues values);
   void check_finite(const std::vector<MetricTotal>& totals) const;
   void finish_epoch();
+  std::optional<std::vector<MetricTotal>> evaluate(Split split, const std::function<bool()>& interrupted);
   bool evaluation_interrupted();
   void observe(const std::vector<MetricTotal>& totals);
   std::optional<double> monitored(const std::string& name, bool required);

@@ -28,7 +28,8 @@ volatile std::sig_atomic_t stop_signal = 0;
 
 void note_stop(int signal) { stop_signal = signal; }
 
-// SIGTERM asks for an orderly end; the launcher sends it for Ctrl-C too, so the terminal's own SIGINT is left to it.
+// SIGTERM asks for an orderly end; the launcher sends it for Ctrl-C too, so the terminal's own SIGINT is left to it. A reader of
+// our output that goes away (`| head`) does not end the training.
 void install_signal_handlers() {
   struct sigaction action {};
   action.sa_handler = note_stop;
@@ -36,6 +37,7 @@ void install_signal_handlers() {
   sigaction(SIGTERM, &action, nullptr);
   sigaction(SIGUSR1, &action, nullptr);
   std::signal(SIGINT, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
 }
 
 // glibc gives blocks of more than 32 MB back to the kernel at every free, and a training step frees all its activations: the

@@ -8,6 +8,7 @@
 #include "launch/worker_process.h"
 #include "log/log.h"
 #include "plugin_host/plugin_host.h"
+#include "train/fault.h"
 #include "train/objective.h"
 #include "train/rng_state.h"
 #include "train/summary.h"
@@ -79,6 +80,7 @@ class Worker {
   int run() {
     prepare();
     auto trainer = make_trainer();
+    checkpoints_->set_save_observer(fault_from_environment(place_.rank, [&trainer] { return trainer.state().step; }));
     announce(trainer);
     try {
       const auto end = trainer.run();

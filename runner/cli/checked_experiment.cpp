@@ -49,7 +49,7 @@ std::vector<std::filesystem::path> files_of(const Experiment& experiment, const 
 
 CheckedExperiment check_experiment(const ComposeInput& input) {
   std::vector<std::string> problems;
-  CheckedExperiment checked{.experiment = read_experiment(compose(input), problems)};
+  CheckedExperiment checked{.experiment = load_experiment(input, problems)};
   const auto& experiment = checked.experiment;
   const PluginHost host(plugin_search_path(experiment.plugin_path));
   const auto named = [](const PluginChoice& choice) { return !choice.plugin.empty(); };

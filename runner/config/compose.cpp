@@ -86,8 +86,7 @@ Value compose(const ComposeInput& input) {
   return std::move(result.config);
 }
 
-Experiment load_experiment(const ComposeInput& input) {
-  Problems problems;
+Experiment load_experiment(const ComposeInput& input, Problems& problems) {
   auto composed = compose_parts(input, problems);
   if (!composed.complete) throw_problems(problems);
   Problems found;
@@ -96,6 +95,12 @@ Experiment load_experiment(const ComposeInput& input) {
     const auto is_reported = [&](const std::string& place) { return problem.starts_with(place + ": "); };
     if (std::ranges::none_of(composed.failed_places, is_reported)) problems.push_back(std::move(problem));
   }
+  return experiment;
+}
+
+Experiment load_experiment(const ComposeInput& input) {
+  Problems problems;
+  auto experiment = load_experiment(input, problems);
   if (!problems.empty()) throw_problems(problems);
   return experiment;
 }

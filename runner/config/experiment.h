@@ -88,7 +88,12 @@ struct Experiment {
 // any.
 Experiment read_experiment(Value config, std::vector<std::string>& problems);
 
-// compose() and read_experiment() in one, so that the mistakes of both are told at once. Throws UserError.
+// compose() and read_experiment() in one, so that the mistakes of both are told at once: appended to `problems`, one
+// full line each. Throws UserError with all of them where a file is missing or unreadable, so that there is nothing to
+// go on with.
+Experiment load_experiment(const ComposeInput& input, std::vector<std::string>& problems);
+
+// The same, throwing UserError for any mistake.
 Experiment load_experiment(const ComposeInput& input);
 
 // One section of the file with its keys, as the help and the documentation list them.

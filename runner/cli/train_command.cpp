@@ -30,6 +30,7 @@ namespace fs = std::filesystem;
 struct Attempt {
   RunFolder folder;
   CheckedExperiment checked;
+  LaunchChoice launch;
   fs::path checkpoint;  // to go on from; empty: from the start
   double started_at = 0;
 };
@@ -44,10 +45,11 @@ fs::path checkpoint_to_resume(const fs::path& run) {
 
 int run_attempt(Attempt& attempt, const Arguments& arguments) {
   const auto& experiment = attempt.checked.experiment;
-  const auto launch = choose_launch(experiment.launch, experiment.trainer.global_batch, this_machine());
+  const auto& launch = attempt.launch;
   const int number = attempt.folder.begin_attempt();
   attempt.folder.record({.config_yaml = to_yaml(experiment.config, /*origins=*/true),
-                                .arguments = arguments.words,
+                         .overrides = arguments.overrides,
+                         .arguments = arguments.words,
                          .versions = {{"ddprun", DDPRUN_VERSION}, {"libtorch", TORCH_VERSION}},
                          .plugin_files = attempt.checked.plugin_files});
   const auto result = launch_workers({.command = {boost::dll::program_location().string(), "worker"},
@@ -59,7 +61,7 @@ int run_attempt(Attempt& attempt, const Arguments& arguments) {
                                       .attempt = number,
                                       .started_at = attempt.started_at});
   if (result.report.empty()) return result.exit_code;
-  log::error(result.report);
+  log::error(result.report.substr(0, result.report.find_last_not_of('\n') + 1));
   write_summary(attempt.folder.path(), {.end = {.status = "failed",
                                                 .stop_reason = result.report.substr(0, result.report.find('\n')),
                                                 .total_seconds = wall_seconds() - attempt.started_at,
@@ -71,6 +73,10 @@ int run_attempt(Attempt& attempt, const Arguments& arguments) {
   return result.exit_code;
 }
 
+LaunchChoice launch_of(const Experiment& experiment) {
+  return choose_launch(experiment.launch, experiment.trainer.global_batch, this_machine());
+}
+
 CheckedExperiment frozen(const fs::path& run, const std::vector<std::string>& overrides) {
   return check_experiment({.experiment = run / "config.yaml",
                            .overrides = overrides,
@@ -78,14 +84,12 @@ CheckedExperiment frozen(const fs::path& run, const std::vector<std::string>& ov
                            .frozen = true});
 }
 
-int resume_run(const fs::path& run, const Arguments& arguments, double started_at) {
-  auto folder = RunFolder::resume(run);
-  Attempt attempt{.folder = std::move(folder),
-                  .checked = frozen(run, arguments.overrides),
-                  .started_at = started_at};
+int go_on(RunFolder folder, CheckedExperiment checked, const Arguments& arguments, double started_at) {
+  Attempt attempt{.folder = std::move(folder), .checked = std::move(checked), .started_at = started_at};
+  attempt.launch = launch_of(attempt.checked.experiment);
   attempt.checkpoint = checkpoint_to_resume(attempt.folder.path());
   attempt.checked.dataset->prepare(prepare_display());
-  if (attempt.checkpoint.empty()) log::info("no checkpoint yet in " + run.string() + ": starting it from the beginning");
+  if (attempt.checkpoint.empty()) log::info("no checkpoint yet in " + attempt.folder.path().string() + ": starting it from the beginning");
   return run_attempt(attempt, arguments);
 }
 
@@ -99,7 +103,12 @@ std::optional<fs::path> unfinished_run(const Experiment& experiment) {
 
 }  // namespace
 
-int resume(const Arguments& arguments) { return resume_run(arguments.target, arguments, wall_seconds()); }
+int resume(const Arguments& arguments) {
+  const double started_at = wall_seconds();
+  auto folder = RunFolder::resume(arguments.target);
+  auto checked = frozen(folder.path(), arguments.overrides);
+  return go_on(std::move(folder), std::move(checked), arguments, started_at);
+}
 
 int train(const Arguments& arguments) {
   const double started_at = wall_seconds();
@@ -110,7 +119,8 @@ int train(const Arguments& arguments) {
   if (from == "auto") {
     if (const auto run = unfinished_run(experiment)) {
       log::info("going on with " + run->string());
-      return resume_run(*run, arguments, started_at);
+      // With the experiment as it is now: the frozen one has these overrides in it, and ~key or +key does not work twice.
+      return go_on(RunFolder::resume(*run), std::move(checked), arguments, started_at);
     }
   }
   fs::path checkpoint;
@@ -118,9 +128,12 @@ int train(const Arguments& arguments) {
     checkpoint = fs::exists(fs::path(from) / "manifest.json") ? verify_checkpoint(from).path : checkpoint_to_resume(from);
     if (checkpoint.empty()) throw UserError("checkpoint.resume: " + from + " is no checkpoint, and no run with a good one");
   }
-  checked.dataset->prepare(prepare_display());  // before there is a folder: a failed download leaves none behind
+  // What can fail comes before there is a folder: a run that cannot start leaves none behind.
+  const auto launch = launch_of(experiment);
+  checked.dataset->prepare(prepare_display());
   Attempt attempt{.folder = RunFolder::create(experiment.name, experiment.run_dir),
                   .checked = std::move(checked),
+                  .launch = launch,
                   .checkpoint = checkpoint.empty() ? checkpoint : fs::absolute(checkpoint),
                   .started_at = started_at};
   return run_attempt(attempt, arguments);

@@ -73,6 +73,9 @@ Arguments parse_arguments(int argc, char** argv) {
   app.set_version_flag("--version", "ddprun " DDPRUN_VERSION);
   app.footer(kExamples);
   app.require_subcommand(1);
+  app.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return std::string("ddprun: error: ") + error.what() + "; `ddprun --help` tells the usage\n";
+  });
   add_commands(app, arguments, show_config);
   auto words = with_command({argv + 1, argv + argc});
   try {

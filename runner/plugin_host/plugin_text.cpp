@@ -9,6 +9,7 @@ namespace {
 
 constexpr size_t kWidth = 80;
 constexpr size_t kIndent = 6;
+constexpr size_t kWidestDefault = 24;  // a longer one goes below its option
 
 // The words of `text` in lines of at most kWidth, each but the first indented; `column` is where the first one starts.
 std::string wrapped(const std::string& text, size_t column, size_t indent) {
@@ -54,6 +55,10 @@ std::string fallback_text(const OptionDeclaration& option) {
   return option.fallback.empty() ? (option.type == "string" ? "\"\"" : "-") : option.fallback;
 }
 
+bool is_wide(const OptionDeclaration& option) { return fallback_text(option).size() > kWidestDefault; }
+
+std::string default_column(const OptionDeclaration& option) { return is_wide(option) ? "(below)" : fallback_text(option); }
+
 std::string without_trailing_spaces(std::string line) {
   line.erase(line.find_last_not_of(' ') + 1);
   return line + "\n";
@@ -62,14 +67,15 @@ std::string without_trailing_spaces(std::string line) {
 std::string options_table(const std::vector<OptionDeclaration>& options) {
   const auto name = widest(options, "option", [](const auto& option) { return option.name; });
   const auto type = widest(options, "type", [](const auto& option) { return option.type; });
-  const auto fallback = widest(options, "default", fallback_text);
+  const auto fallback = widest(options, "default", default_column);
   const auto row = [&](const auto& a, const auto& b, const auto& c, const auto& d) {
     return without_trailing_spaces("  " + padded(a, name) + "  " + padded(b, type) + "  " + padded(c, fallback) + "  " +
                                    d);
   };
   auto text = row("option", "type", "default", "range");
   for (const auto& option : options) {
-    text += row(option.name, option.type, fallback_text(option), option.range) + paragraph(option.help, kIndent);
+    text += row(option.name, option.type, default_column(option), option.range) + paragraph(option.help, kIndent);
+    if (is_wide(option)) text += paragraph("default: " + fallback_text(option), kIndent);
   }
   return text;
 }

@@ -47,8 +47,8 @@ class Console final : public ddprun::Logger {
         last_line_ = Clock::now();
       }
     } else if (row.split == "val") {
-      print("epoch " + std::to_string(row.epoch) + "/" + std::to_string(run_.max_epochs) + "  train " + last_train_ +
-            "  |  val " + join(row.values) + "  |  " + duration(seconds_since(epoch_started_)));
+      print("epoch " + std::to_string(row.epoch) + "/" + std::to_string(run_.max_epochs) + (last_train_.empty() ? "" : "  train " + last_train_ + "  |") +
+            "  val " + join(row.values) + "  |  " + duration(seconds_since(epoch_started_)));
       epoch_started_ = last_line_ = Clock::now();
     }
   }

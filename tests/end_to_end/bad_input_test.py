@@ -84,7 +84,7 @@ class Files(CommandTest):
         self.assertIn("e.yaml:1:1: expected a map of keys, found a list", self.refuse("- model: mlp\n"))
 
     def test_a_key_written_twice_is_told_with_both_places(self):
-        self.assertIn("e.yaml:3:1: name: written twice; first at e.yaml:1:1", self.refuse("name: a\nseed: 1\nname: b\n"))
+        self.assertIn("e.yaml:3:1: name: written twice; first at e.yaml:1:1", self.refuse("name: a\ndefaults: [experiments/digits]\nname: b\n"))
 
     def test_a_cycle_of_aliases(self):
         self.assertIn("e.yaml:1:19: a cycle", self.refuse("model: &m {again: *m}\n"))

@@ -67,8 +67,6 @@ class Running:
 
 
 class CommandTest(unittest.TestCase):
-    maxDiff = None
-
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-e2e-")).resolve()
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
@@ -167,6 +165,12 @@ def results(run):
     """{(split, step): what was measured}: the last row of each counts."""
     return {(row["split"], row["step"]): {name: value for name, value in row.items() if name not in VOLATILE}
             for row in all_rows(run)}
+
+
+def differences(run, other):
+    """Of their results: {(split, step): (of the one, of the other)}."""
+    mine, others = results(run), results(other)
+    return {key: (mine.get(key), others.get(key)) for key in mine.keys() | others.keys() if mine.get(key) != others.get(key)}
 
 
 def summary(run):

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: MIT
+"""Stopping a run, and everything by which one goes on: resume, checkpoint.resume, other worlds, broken checkpoints."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+from command import DDPRUN, SMALL, CommandTest, all_rows, checkpoint_steps, differences, results, summary
+
+WORDS = [*SMALL, "model=convnet_bn", "optimizer.lr=0.005", "trainer.max_epochs=4", "checkpoint.every=5st"]
+WORKERS = "launch.workers=2"
+STEPS, SAMPLES = 40, 4 * 610
+
+
+class StopAndResume(CommandTest):
+    reference = None  # the run that nobody stopped
+
+    @classmethod
+    def setUpClass(cls):
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-e2e-reference-"))
+        cls.addClassCleanup(shutil.rmtree, folder)
+        cls.reference = folder / "run"
+        subprocess.run([DDPRUN, *WORDS, WORKERS, f"run.dir={cls.reference}"], check=True, stdout=subprocess.DEVNULL)
+
+    def setUp(self):
+        super().setUp()
+        self.run_folder = self.folder / "run"
+
+    def weights(self, run=None):
+        return ((run or self.run_folder) / "checkpoints/last/model.safetensors").read_bytes()
+
+    def assert_same_end(self, run=None):
+        run = run or self.run_folder
+        self.assertEqual(self.weights(run), self.weights(self.reference))
+        self.assertEqual(differences(run, self.reference), {})
+
+    def begin(self, step, *words):
+        running = self.start(*WORDS, WORKERS, *(words or ["run.dir=run"]))
+        self.wait_for_step(running, self.run_folder if not words else self.folder / "outputs/digits/latest", step)
+        return running
+
+    def stop(self, number, step):
+        """A run that was asked to stop soon after this step. Returns the step it stopped at."""
+        running = self.begin(step)
+        running.send(number)
+        self.assertEqual(running.wait(30), 75, running.text())
+        self.assertIn("saving a checkpoint", running.err())
+        self.assertIn(f"go on with: ddprun resume {self.run_folder}", running.out())
+        self.assert_nothing_left()
+        found = summary(self.run_folder)
+        self.assertEqual(found["status"], "preempted")
+        self.assertLess(found["steps"], STEPS)
+        self.assertEqual(checkpoint_steps(self.run_folder)[-1], found["steps"])
+        return found["steps"]
+
+    # Signals
+
+    def test_each_polite_signal_saves_and_the_resumed_run_ends_the_same(self):
+        for number, step in ((signal.SIGTERM, 6), (signal.SIGINT, 16), (signal.SIGUSR1, 20), (signal.SIGHUP, 28)):
+            with self.subTest(signal=number.name):
+                self.run_folder = self.folder / f"run{step}"
+                running = self.start(*WORDS, WORKERS, f"run.dir={self.run_folder}")
+                self.wait_for_step(running, self.run_folder, step)
+                running.send(number)
+                self.assertEqual(running.wait(30), 75, running.text())
+                stopped = summary(self.run_folder)["steps"]
+                resumed = self.ddprun("resume", self.run_folder)
+                self.assertIn(f"resumed at step {stopped}\n", resumed.out())
+                self.assert_same_end()
+
+    def test_a_second_ctrl_c_ends_at_once(self):
+        running = self.begin(2)
+        workers = self.workers()
+        for pid in workers.values():  # that cannot answer the first
+            os.kill(pid, signal.SIGSTOP)
+        running.send(signal.SIGINT)
+        self.wait_until(lambda: "Ctrl-C again ends at once" in running.err(), "the first to be answered", running)
+        answered = time.monotonic()  # two within a tenth of a second are one press of the keys
+        self.wait_until(lambda: time.monotonic() > answered + 0.2, "the second press", running)
+        running.send(signal.SIGINT)
+        self.assertEqual(running.wait(10), 130, running.text())
+        self.assert_nothing_left()
+        self.ddprun("resume", "run")
+        self.assert_same_end()
+
+    # What can be resumed, and what cannot
+
+    def test_a_completed_run_trains_no_more(self):
+        self.ddprun(*WORDS, WORKERS, "run.dir=run")
+        weights, rows = self.weights(), results(self.run_folder)
+        self.ddprun("resume", "run")
+        self.assertEqual(self.weights(), weights)
+        self.assertEqual(results(self.run_folder), rows)
+        self.assertEqual(summary(self.run_folder)["status"], "completed")
+        self.assertEqual({row["split"] for row in all_rows(self.run_folder) if row["attempt"] == 1}, {"test"})
+
+    def test_more_epochs_go_on_from_the_end(self):
+        self.ddprun(*WORDS, WORKERS, "trainer.max_epochs=2", "run.dir=run")
+        self.ddprun("resume", "run", "trainer.max_epochs=4")
+        self.assertEqual(self.weights(), self.weights(self.reference))
+        self.assertEqual(differences(self.run_folder, self.reference).keys(), {("test", 20)})
+
+    def test_a_run_that_is_running_is_refused_with_its_process(self):
+        running = self.begin(2)
+        refused = self.ddprun("resume", "run", code=2)
+        self.assertIn(f"is in use by process {running.pid} on ", refused.err())
+        self.assertFalse(running.ended(), running.text())
+        running.send(signal.SIGTERM)
+        self.assertEqual(running.wait(30), 75)
+
+    def test_auto_goes_on_with_the_unfinished_run_and_starts_anew_where_there_is_none(self):
+        auto = [*WORDS, WORKERS, "checkpoint.resume=auto"]
+        running = self.begin(12, "checkpoint.resume=auto")
+        running.send(signal.SIGKILL)
+        running.wait()
+        self.assert_nothing_left()
+        again = self.ddprun(*auto)
+        self.assertIn("going on with outputs/digits/", again.err())
+        self.assertRegex(again.out(), r"resumed at step \d+\n")
+        runs = self.folder / "outputs/digits"
+        self.assert_same_end(runs / "latest")
+        self.assertEqual(len(list(runs.iterdir())), 2)  # the run and `latest`
+        new = self.ddprun(*auto, "trainer.max_steps=3")
+        self.assertNotIn("going on", new.err())
+        self.assertEqual(len(list(runs.iterdir())), 3)
+
+    def test_auto_with_a_folder_of_its_own(self):
+        words = [*WORDS, WORKERS, "checkpoint.resume=auto", "run.dir=run"]
+        running = self.start(*words)
+        self.wait_for_step(running, self.run_folder, 8)
+        running.send(signal.SIGKILL)
+        running.wait()
+        self.assert_nothing_left()
+        self.assertIn("resumed at step", self.ddprun(*words).out())
+        self.assert_same_end()
+
+    def test_a_new_run_starts_from_the_checkpoint_of_another(self):
+        self.stop(signal.SIGTERM, 16)
+        before = sorted(path.name for path in self.run_folder.rglob("*"))
+        self.ddprun(*WORDS, WORKERS, f"checkpoint.resume={self.run_folder}/checkpoints/last", "run.dir=other")
+        self.assertEqual(self.weights(self.folder / "other"), self.weights(self.reference))
+        self.assertEqual(sorted(path.name for path in self.run_folder.rglob("*")), before)
+
+    # Broken checkpoints
+
+    def test_a_flipped_bit_costs_one_checkpoint_and_nothing_else(self):
+        for file in ("model.safetensors", "training.pt", "rank_1.pt", "manifest.json"):
+            with self.subTest(file=file):
+                self.run_folder = self.folder / file
+                running = self.start(*WORDS, WORKERS, f"run.dir={self.run_folder}")
+                self.wait_for_step(running, self.run_folder, 22)
+                running.send(signal.SIGTERM)
+                self.assertEqual(running.wait(30), 75, running.text())
+                *_, older, newest = checkpoint_steps(self.run_folder)
+                broken = self.run_folder / f"checkpoints/step_{newest:08}" / file
+                content = bytearray(broken.read_bytes())
+                content[len(content) // 2] ^= 1
+                broken.write_bytes(content)
+                resumed = self.ddprun("resume", self.run_folder)
+                self.assertIn(f"passed over a broken checkpoint: {broken.parent}: ", resumed.err())
+                self.assertIn(f"resumed at step {older}\n", resumed.out())
+                self.assert_same_end()
+
+    def test_no_good_checkpoint_left_starts_from_the_beginning_and_says_so(self):
+        self.stop(signal.SIGTERM, 6)
+        for manifest in self.run_folder.glob("checkpoints/step_*/manifest.json"):
+            manifest.write_text("{")
+        resumed = self.ddprun("resume", "run")
+        self.assertIn("passed over a broken checkpoint", resumed.err())
+        self.assertNotIn("resumed at step", resumed.out())
+        self.assert_same_end()
+
+    # Other worlds
+
+    def test_another_number_of_workers_goes_on_at_the_same_sample(self):
+        for workers in (3, 1):
+            with self.subTest(workers=workers):
+                self.run_folder = self.folder / f"run{workers}"
+                running = self.start(*WORDS, WORKERS, f"run.dir={self.run_folder}")
+                self.wait_for_step(running, self.run_folder, 14)
+                running.send(signal.SIGTERM)
+                self.assertEqual(running.wait(30), 75, running.text())
+                stopped = summary(self.run_folder)
+                resumed = self.ddprun("resume", self.run_folder, f"launch.workers={workers}")
+                self.assertIn(f"resumed at step {stopped['steps']}\n", resumed.out())
+                found = summary(self.run_folder)
+                self.assertEqual((found["steps"], found["samples"], found["world_size"]), (STEPS, SAMPLES, workers))
+                rows = [row for row in all_rows(self.run_folder) if row["split"] == "train"]
+                self.assertEqual([row["step"] for row in rows], list(range(2, STEPS + 1, 2)))
+                manifest = json.loads((self.run_folder / "checkpoints/last/manifest.json").read_text())
+                self.assertEqual(manifest["world_size"], workers)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: MIT
+"""Reads model.safetensors without the package of that name: eight bytes of length, a JSON header, the numbers."""
+
+import json
+import math
+
+import torch
+
+TYPES = {"F32": torch.float32, "F64": torch.float64, "I64": torch.int64}
+
+
+def load(path):
+    """{name: tensor}."""
+    content = bytearray(path.read_bytes())
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:8 + length])
+    header.pop("__metadata__", None)
+    tensors = {}
+    for name, entry in header.items():
+        start, end = entry["data_offsets"]
+        kind, shape = TYPES[entry["dtype"]], entry["shape"]
+        assert end - start == math.prod(shape) * kind.itemsize, name
+        tensors[name] = torch.frombuffer(content, dtype=kind, count=math.prod(shape), offset=8 + length + start).view(shape)
+    return tensors

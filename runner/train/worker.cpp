@@ -15,6 +15,8 @@
 
 #include <ddprun/error.h>
 
+#include <ATen/Context.h>
+
 #include <csignal>
 #include <cstdlib>
 #include <malloc.h>
@@ -44,6 +46,15 @@ void keep_freed_memory() {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   mallopt(M_TOP_PAD, 64 << 20);
+}
+
+// Deterministic kernels only, or an error from those that have none; otherwise cuDNN picks the fastest by trying.
+void set_determinism(bool deterministic) {
+  auto& context = at::globalContext();
+  context.setDeterministicAlgorithms(deterministic, /*warn_only=*/false);
+  context.setDeterministicCuDNN(deterministic);
+  context.setBenchmarkCuDNN(!deterministic);
+  if (deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
 }
 
 int64_t peak_rss_bytes() {
@@ -108,6 +119,7 @@ class Worker {
 
   // Model, data, optimizer, equal on all ranks.
   void prepare() {
+    set_determinism(experiment_.trainer.deterministic);
     dataset_ = plugins_.make_dataset(experiment_.dataset);
     dataset_->start();
     if (dataset_->size(Split::kTrain) == 0) throw UserError("dataset: it has no training samples");

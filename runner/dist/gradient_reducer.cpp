@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string_view>
 #include <unordered_map>
 
 namespace ddprun {
@@ -20,6 +21,12 @@ namespace {
 
 constexpr int64_t kFirstBucketBytes = int64_t{1} << 20;
 constexpr int64_t kBucketBytes = int64_t{25} << 20;
+
+// The exchange fails inside backward, where the model's own code may fail too. Gloo's exceptions are of types that LibTorch
+// does not export; their texts begin with the place in Gloo's sources.
+bool is_lost_rank(const std::exception& error) {
+  return dynamic_cast<const c10::DistError*>(&error) != nullptr || std::string_view(error.what()).find("gloo") < 64;
+}
 
 std::shared_ptr<c10d::Reducer> make_reducer(const std::vector<NamedParameter>& parameters,
                                             const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
@@ -83,8 +90,16 @@ void GradientReducer::before_forward() {
   impl_->reducer_->prepare_for_forward();
 }
 
-void GradientReducer::before_backward() { impl_->reducer_->prepare_for_backward({}); }
-
-void GradientReducer::after_backward() { impl_->check_complete(); }
+void GradientReducer::backward(const at::Tensor& loss) {
+  impl_->reducer_->prepare_for_backward({});
+  try {
+    loss.backward();
+  } catch (const std::exception& error) {
+    if (!is_lost_rank(error)) throw;
+    const std::string text = error.what();
+    throw CommunicationError("the exchange of gradients failed: " + text.substr(0, text.find('\n')));
+  }
+  impl_->check_complete();
+}
 
 }  // namespace ddprun

@@ -5,7 +5,7 @@
 //
 // Around each training step on every rank, from the thread that calls backward:
 //
-//   reducer.before_forward(); ... loss ...; reducer.before_backward(); loss.backward(); reducer.after_backward();
+//   reducer.before_forward(); ... loss ...; reducer.backward(loss);
 //
 // Afterwards each parameter's gradient is the mean over the ranks. Gradients are views of the reducer's buckets: zero them in
 // place, never replace them.
@@ -30,8 +30,8 @@ class GradientReducer {
   GradientReducer& operator=(const GradientReducer&) = delete;
 
   void before_forward();
-  void before_backward();
-  void after_backward();  // throws UserError naming the parameters that got no gradient
+  // Throws CommunicationError where another rank is lost, UserError naming the parameters that got no gradient.
+  void backward(const at::Tensor& loss);
 
  private:
   class Impl;

@@ -61,9 +61,7 @@ TEST_P(GradientReducerRanks, GradientsAreTheMeanOverTheRanksInEveryStep) {
       }
       reducer.before_forward();
       const auto loss = model->forward(input_of(ranks.world().rank, step)).pow(2).mean();
-      reducer.before_backward();
-      loss.backward();
-      reducer.after_backward();
+      reducer.backward(loss);
       const auto mine = gradients(*model);
       std::scoped_lock lock(*model_lock);
       const auto expected = expected_gradients(GetParam(), step);
@@ -84,10 +82,8 @@ TEST(GradientReducer, AParameterWithoutGradientIsNamed) {
     GradientReducer reducer({{"used.weight", used}, {"unused.weight", unused}}, ranks);
     reducer.before_forward();
     const auto loss = used.sum();
-    reducer.before_backward();
-    loss.backward();
     try {
-      reducer.after_backward();
+      reducer.backward(loss);
     } catch (const UserError& error) {
       if (ranks.world().rank == 0) message = error.what();
     }

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: MIT
+"""Mistakes of the user: each is told in one line that says where and what to do, and nothing has happened."""
+
+import socket
+import unittest
+
+from command import SMALL, CommandTest, all_rows
+
+MIB = 1 << 20
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Keys(CommandTest):
+    def experiment(self, text):
+        (self.folder / "e.yaml").write_text(text)
+        return "e.yaml"
+
+    def test_all_mistakes_of_a_file_are_told_at_once_with_their_places(self):
+        file = self.experiment("defaults: [experiments/digits]\n"
+                               "trainer:\n"
+                               "  max_epoch: 3\n"        # unknown
+                               "  global_batch: many\n"  # of another type
+                               "  log_every: 0\n"        # out of range
+                               "model: {plugin: mlp, hiden: 5}\n"
+                               "optimizer: {plugin: sgdd}\n")
+        lines = self.assert_refused(file).splitlines()
+        self.assertEqual(len(lines), 5, lines)
+        for place, words in {
+                "e.yaml:3:3: ": "trainer.max_epoch: unknown key; did you mean max_epochs?",
+                "e.yaml:4:17: ": "trainer.global_batch: expected int",
+                "e.yaml:5:14: ": "trainer.log_every: expected int 1 .. ",
+                "e.yaml:6:22: ": "model.hiden: unknown key; did you mean hidden?",
+                "e.yaml:7:": "no optimizer plugin sgdd; did you mean sgd?"}.items():
+            self.assertTrue(any(place in line and words in line for line in lines), f"{place}{words}\n{lines}")
+
+    def test_all_mistakes_of_the_command_line_are_told_at_once(self):
+        lines = self.assert_refused(
+            "experiments/digits.yaml", "trainer.max_epoch=3", "optimizer.lr=fast", "trainer.log_every=0", "colour=red",
+            "dataset.train_sise=5", "model=mlpp").splitlines()
+        self.assertEqual(len(lines), 6, lines)
+        for text in ("trainer.max_epoch=3: trainer.max_epoch: unknown key; did you mean max_epochs?",
+                     "optimizer.lr=fast: optimizer.lr: expected float",
+                     "trainer.log_every=0: trainer.log_every: expected int 1 .. ",
+                     "colour=red: colour: unknown key",
+                     "dataset.train_sise=5: dataset.train_sise: unknown key; did you mean train_size?",
+                     "model=mlpp: model: there is no model plugin mlpp; did you mean mlp?"):
+            self.assertTrue(any("command line: " + text in line for line in lines), f"{text}\n{lines}")
+
+    def test_check_finds_the_same_mistakes(self):
+        words = ("experiments/digits.yaml", "trainer.max_epoch=3", "optimizer.lr=fast")
+        self.assertEqual(self.assert_refused("check", *words), self.assert_refused(*words))
+
+    def test_a_plugin_of_another_kind_is_no_model(self):
+        self.assertIn("sgd is an optimizer plugin, but a model is needed here; known: convnet, ",
+                      self.assert_refused("experiments/digits.yaml", "model.plugin=sgd"))
+
+    def test_a_monitored_metric_that_does_not_exist_is_named_with_the_known_ones(self):
+        running = self.ddprun(*SMALL[:-1], "model=mlp", "early_stopping.monitor=val/acuracy", "run.dir=run", code=1)
+        self.assertIn("early_stopping.monitor: no metric is called val/acuracy; known: train/loss", running.err())
+        self.assertNotIn("internal", running.err())
+
+
+class Files(CommandTest):
+    def refuse(self, content):
+        (self.folder / "e.yaml").write_text(content)
+        message = self.assert_refused("e.yaml")
+        self.assertEqual(len(message.splitlines()), 1, message)
+        return message
+
+    def test_a_missing_experiment_lists_those_there_are(self):
+        message = self.assert_refused("experiments/mnsit.yaml")
+        self.assertIn("experiments/mnsit.yaml: no such experiment; ", message)
+        self.assertIn("mnist", message)
+
+    def test_an_empty_file(self):
+        self.assertIn("e.yaml: the file is empty", self.refuse(""))
+
+    def test_a_list_is_no_experiment(self):
+        self.assertIn("e.yaml:1:1: expected a map of keys, found a list", self.refuse("- model: mlp\n"))
+
+    def test_a_key_written_twice_is_told_with_both_places(self):
+        self.assertIn("e.yaml:3:1: name: written twice; first at e.yaml:1:1", self.refuse("name: a\nseed: 1\nname: b\n"))
+
+    def test_a_cycle_of_aliases(self):
+        self.assertIn("e.yaml:1:19: a cycle", self.refuse("model: &m {again: *m}\n"))
+
+    def test_a_cycle_of_defaults(self):
+        (self.folder / "experiments").mkdir()
+        (self.folder / "experiments/a.yaml").write_text("defaults: [experiments/b]\n")
+        (self.folder / "experiments/b.yaml").write_text("defaults: [experiments/a]\n")
+        self.assertIn("cycle", self.assert_refused("experiments/a.yaml"))
+
+    def test_an_alias_bomb(self):
+        lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+        lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)]
+        self.assertIn("e.yaml", self.refuse("\n".join(lines)))
+
+    def test_two_megabytes(self):
+        self.assertIn("e.yaml: larger than 1 MB", self.refuse("#" * (2 * MIB)))
+
+    def test_text_that_is_no_yaml(self):
+        self.assertIn("e.yaml:2:1: not valid YAML", self.refuse("name: [a\n"))
+
+    def test_a_binary_file(self):
+        (self.folder / "e.yaml").write_bytes(bytes(range(256)))
+        self.assertIn("e.yaml", self.assert_refused("e.yaml"))
+
+    def test_a_folder_is_no_experiment(self):
+        self.assertIn("no such experiment", self.assert_refused(self.folder))
+
+
+class Machine(CommandTest):
+    def test_fewer_samples_than_workers(self):
+        message = self.assert_refused(*SMALL, "trainer.global_batch=2", "launch.workers=3")
+        self.assertIn("trainer.global_batch", message)
+        self.assertIn("2 samples cannot be shared by 3 workers", message)
+
+    def test_a_gpu_where_there_is_none(self):
+        message = self.assert_refused(*SMALL, "launch.device=cuda", "launch.workers=2", env={"CUDA_VISIBLE_DEVICES": ""})
+        self.assertIn("launch.device: cuda, but no GPU is found here; launch.device=cpu", message)
+
+    def test_a_folder_that_exists_is_not_touched(self):
+        run = self.folder / "mine"
+        run.mkdir()
+        (run / "notes.txt").write_text("years of work")
+        message = self.assert_refused(*SMALL, "run.dir=mine")
+        self.assertIn("run.dir=mine exists already", message)
+        self.assertIn("ddprun resume mine", message)
+        self.assertEqual([path.name for path in run.iterdir()], ["notes.txt"])
+
+    def test_a_folder_that_cannot_be_made(self):
+        (self.folder / "file").write_text("")
+        self.assertIn("cannot write file: Not a directory; choose another folder with run.dir=", self.assert_refused(*SMALL, "run.dir=file/run"))
+
+    def test_mnist_without_data_and_network_says_what_to_put_where(self):
+        mirror = f"http://127.0.0.1:{free_port()}/"
+        message = self.assert_refused("experiments/mnist.yaml", f"dataset.mirrors=[{mirror}]",
+                                      env={"DDPRUN_DATA": f"{self.folder}/data"})
+        self.assertIn(f"Put these files into {self.folder}/", message)
+        self.assertIn(f"{self.folder}/data/mnist", message)
+        for file, digest in {"train-images-idx3-ubyte.gz": "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+                             "train-labels-idx1-ubyte.gz": "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+                             "t10k-images-idx3-ubyte.gz": "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+                             "t10k-labels-idx1-ubyte.gz": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"}.items():
+            self.assertIn(f"sha256 {digest}", message)
+            self.assertIn(mirror + file, message)
+
+
+class Words(CommandTest):
+    def test_wrong_usage_is_told_in_a_line_that_names_the_program(self):
+        for words in (["--bogus"], ["check"], ["resume"], ["experiments/digits.yaml", "--bogus"], ["plugins", "show"]):
+            with self.subTest(words=words):
+                message = self.assert_refused(*words)
+                self.assertTrue(message.startswith("ddprun: error: "), message)
+                self.assertIn("--help", message)
+
+    def test_resuming_what_is_no_run(self):
+        self.assertIn("nowhere", self.assert_refused("resume", "nowhere"))
+        self.assertIn("is no run's folder", self.assert_refused("resume", "home"))
+        self.assertEqual(list((self.folder / "home").iterdir()), [])
+
+    def test_an_unknown_plugin_to_show(self):
+        self.assertIn("there is no plugin convne; did you mean convnet?", self.assert_refused("plugins", "show", "convne"))
+
+    def test_a_resumed_run_refuses_what_would_change_its_samples(self):
+        self.ddprun(*SMALL, "model=mlp", "trainer.max_epochs=1", "run.dir=run")
+        before = all_rows(self.folder / "run")
+        running = self.ddprun("resume", "run", "trainer.global_batch=32", code=2)
+        self.assertIn("trainer.global_batch is 32, but ", running.err())
+        self.assertEqual(all_rows(self.folder / "run"), before)
+
+
+if __name__ == "__main__":
+    unittest.main()

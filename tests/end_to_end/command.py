@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: MIT
+"""What the tests of the command share: starting ddprun as a user does, watching it, reading what it leaves.
+
+The program is named by $DDPRUN. Each test has a folder of its own, an empty home, and a mark in the environment of all
+that it starts, by which processes are found wherever the kernel has put them.
+"""
+
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+import uuid
+
+DDPRUN = pathlib.Path(os.environ["DDPRUN"]).resolve()
+
+# A network and data that train in a moment; ten steps an epoch, the last one of 34 samples instead of 64.
+SMALL = [
+    "experiments/digits.yaml",
+    "dataset.train_size=610",
+    "dataset.val_size=150",
+    "dataset.test_size=301",
+    "trainer.max_epochs=2",
+    "trainer.log_every=2",
+    "launch.threads=1",
+    "~early_stopping",
+]
+VOLATILE = ("time", "attempt", "samples_per_second")  # what differs between two runs that are the same
+
+
+class Running:
+    """A started command; its output goes to files, so that nobody waits for a reader."""
+
+    def __init__(self, arguments, folder, environment, stdout=None):
+        files = [tempfile.mkstemp(dir=folder, prefix=f".{name}-") for name in ("out", "err")]
+        self.out_file, self.err_file = (pathlib.Path(path) for _, path in files)
+        self.process = subprocess.Popen(
+            [str(DDPRUN), *map(str, arguments)], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+            stdout=files[0][0] if stdout is None else stdout, stderr=files[1][0])
+        for descriptor, _ in files:
+            os.close(descriptor)
+        self.pid = self.process.pid
+
+    def out(self):
+        return self.out_file.read_text()
+
+    def err(self):
+        return self.err_file.read_text()
+
+    def text(self):
+        return f"--- standard output\n{self.out()}--- standard error\n{self.err()}---"
+
+    def ended(self):
+        return self.process.poll() is not None
+
+    def wait(self, seconds=120):
+        """The exit code; minus the signal's number where one killed it."""
+        return self.process.wait(seconds)
+
+    def send(self, number):
+        self.process.send_signal(number)
+
+
+class CommandTest(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-e2e-")).resolve()
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.mark = uuid.uuid4().hex
+        self.addCleanup(self.end_processes)
+        for name in ("home", "tmp"):
+            (self.folder / name).mkdir()
+
+    def environment(self, changes=None):
+        kept = ("PATH", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS")
+        values = {name: os.environ[name] for name in kept if name in os.environ}
+        values |= {"HOME": f"{self.folder}/home", "TMPDIR": f"{self.folder}/tmp", "LANG": "C.UTF-8", "DDPRUN_TEST": self.mark}
+        return values | (changes or {})
+
+    def start(self, *arguments, folder=None, env=None, stdout=None):
+        running = Running(arguments, folder or self.folder, self.environment(env), stdout)
+        self.addCleanup(lambda: running.ended() or (running.process.kill(), running.wait()))
+        return running
+
+    def ddprun(self, *arguments, code=0, folder=None, env=None, seconds=120):
+        """Runs to the end, which must be with this exit code."""
+        running = self.start(*arguments, folder=folder, env=env)
+        self.assertEqual(running.wait(seconds), code, f"ddprun {' '.join(map(str, arguments))}\n{running.text()}")
+        return running
+
+    def assert_refused(self, *arguments, env=None):
+        """A mistake of the user: exit code 2, a message, no trace of our own code, no folder of a run. Returns the message."""
+        running = self.ddprun(*arguments, code=2, env=env)
+        self.assertEqual(running.out(), "")
+        for word in ("internal", "terminate called", "Exception raised from", "frame #"):
+            self.assertNotIn(word, running.err())
+        self.assertFalse((self.folder / "outputs").exists(), "a run that could not start left a folder behind")
+        return running.err()
+
+    # Processes
+
+    def processes(self):
+        """The live ones that carry this test's mark: {pid: its environment}."""
+        found = {}
+        for entry in pathlib.Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                words = (entry / "environ").read_bytes().split(b"\0")
+            except OSError:  # ended meanwhile, a zombie, or somebody else's
+                continue
+            if f"DDPRUN_TEST={self.mark}".encode() in words:
+                found[int(entry.name)] = dict(word.decode(errors="replace").partition("=")[::2] for word in words)
+        return found
+
+    def workers(self):
+        """{rank: pid}."""
+        return {int(env["RANK"]): pid for pid, env in self.processes().items() if "DDPRUN_RUN_DIR" in env}
+
+    def end_processes(self):
+        for pid in self.processes():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    def wait_until(self, condition, what, running=None, seconds=60):
+        deadline = time.monotonic() + seconds
+        while True:
+            over = running is not None and running.ended()  # asked first: what it did last must count
+            if result := condition():
+                return result
+            if over or time.monotonic() > deadline:
+                text = running.text() if running else ""
+                self.fail(f"{'the command ended' if over else 'time ran out'} while waiting for {what}\n{text}")
+            time.sleep(0.002)
+
+    def assert_nothing_left(self):
+        self.wait_until(lambda: not self.processes(), "the end of all processes", seconds=15)
+
+    def wait_for_step(self, running, run, step):
+        self.wait_until(lambda: any(row["step"] >= step for row in all_rows(run)), f"step {step}", running)
+
+
+def all_rows(run):
+    """Of metrics.jsonl, as they were written; the last line may be half there."""
+    try:
+        lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+    except FileNotFoundError:
+        return []
+    rows = []
+    for line in lines:
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    return rows
+
+
+def results(run):
+    """{(split, step): what was measured}: the last row of each counts."""
+    return {(row["split"], row["step"]): {name: value for name, value in row.items() if name not in VOLATILE}
+            for row in all_rows(run)}
+
+
+def summary(run):
+    return json.loads((run / "summary.json").read_text())
+
+
+def checkpoint_steps(run):
+    return sorted(int(path.name[5:]) for path in (run / "checkpoints").glob("step_*") if path.name[5:].isdigit())
+
+
+def is_whole(checkpoint):
+    """Whether all files are as the manifest says."""
+    manifest = json.loads((checkpoint / "manifest.json").read_text())
+    return all(hashlib.sha256((checkpoint / name).read_bytes()).hexdigest() == stated["sha256"]
+               for name, stated in manifest["files"].items())

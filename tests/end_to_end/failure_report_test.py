@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: MIT
+"""What the command says, and what is left, when workers fail or are killed."""
+
+import os
+import signal
+import unittest
+
+from command import SMALL, CommandTest, summary
+
+LONG = [*SMALL, "model=convnet_bn", "trainer.max_epochs=500", "launch.workers=2", "run.dir=run"]
+
+
+class FailureReport(CommandTest):
+    def begin(self, *words):
+        running = self.start(*LONG, *words)
+        self.wait_for_step(running, self.folder / "run", 4)
+        return running
+
+    def assert_no_trace(self, running):
+        for words in ("internal", "Exception raised from", "frame #", "terminate called", "what():"):
+            self.assertNotIn(words, running.err())
+
+    def test_a_loss_that_is_no_number_ends_the_run_with_advice(self):
+        running = self.ddprun(*SMALL, "model=mlp", "launch.workers=2", "optimizer.lr=1e30", "run.dir=run", code=1)
+        self.assertIn("the training loss is not finite", running.err())
+        self.assertIn("Lower the learning rate", running.err())
+        self.assert_no_trace(running)
+        self.assertEqual(summary(self.folder / "run")["status"], "failed")
+        self.assert_nothing_left()
+
+    def test_a_killed_worker_is_named_with_its_signal_and_log(self):
+        for rank in (0, 1):
+            with self.subTest(rank=rank):
+                running = self.start(*LONG[:-1], f"run.dir=run{rank}")
+                self.wait_for_step(running, self.folder / f"run{rank}", 4)
+                os.kill(self.workers()[rank], signal.SIGKILL)
+                self.assertEqual(running.wait(30), 128 + signal.SIGKILL, running.text())
+                self.assertIn(f"rank {rank} failed first: killed by SIGKILL (9)", running.err())
+                self.assertIn(f"other ranks: {1 - rank} lost contact", running.err())
+                self.assertIn(f"run{rank}/logs/rank_{rank}.log", running.err())
+                self.assert_no_trace(running)
+                found = summary(self.folder / f"run{rank}")
+                self.assertEqual(found["status"], "failed")
+                self.assertIn("SIGKILL", found["stop_reason"])
+                self.assert_nothing_left()
+
+    def test_a_run_with_a_checkpoint_says_how_to_go_on(self):
+        running = self.begin("checkpoint.every=2st")
+        os.kill(self.workers()[1], signal.SIGKILL)
+        running.wait(30)
+        self.assertIn(f"go on from the last checkpoint with: ddprun resume {self.folder}/run", running.err())
+
+    def test_no_worker_outlives_a_killed_launcher(self):
+        running = self.begin()
+        self.assertEqual(len(self.workers()), 2)
+        running.send(signal.SIGKILL)
+        self.assertEqual(running.wait(10), -signal.SIGKILL)
+        self.assert_nothing_left()
+
+    def test_a_signal_to_one_worker_alone_stops_all_in_order(self):
+        running = self.begin()
+        os.kill(self.workers()[1], signal.SIGTERM)
+        self.assertEqual(running.wait(30), 75, running.text())
+        self.assertEqual(summary(self.folder / "run")["status"], "preempted")
+        self.assert_nothing_left()
+
+    def test_a_reader_that_goes_away_does_not_end_the_run(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        running = self.start(*SMALL, "model=mlp", "run.dir=run", stdout=writer)
+        os.close(writer)
+        self.assertEqual(running.wait(), 0, running.err())
+        self.assertEqual(summary(self.folder / "run")["status"], "completed")
+
+    def test_a_worker_that_stands_still_is_told_by_the_others(self):
+        running = self.begin("launch.timeout_seconds=3")
+        os.kill(self.workers()[1], signal.SIGSTOP)
+        self.assertEqual(running.wait(60), 1, running.text())
+        self.assertIn("failed", running.err())
+        self.assert_no_trace(running)
+        self.assert_nothing_left()
+
+
+if __name__ == "__main__":
+    unittest.main()

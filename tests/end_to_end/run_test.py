@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: MIT
+"""A run from start to end: what it prints, what it leaves, and that it can be repeated."""
+
+import csv
+import json
+import re
+import unittest
+
+from command import SMALL, CommandTest, all_rows, checkpoint_steps, is_whole, summary
+
+QUICK = [*SMALL, "model=mlp", "model.hidden=32"]
+NUMBERS = {"steps", "epochs", "samples", "world_size", "nodes", "total_seconds", "train_seconds", "first_step_seconds",
+           "samples_per_second", "test_correct", "test_total"}
+
+
+class OneRun(CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.running = self.ddprun(*QUICK, "launch.workers=2", "run.dir=run")
+        self.run_folder = self.folder / "run"
+
+    def test_it_leaves_all_that_the_design_promises(self):
+        found = summary(self.run_folder)
+        self.assertLessEqual(NUMBERS | {"status", "stop_reason", "metrics", "best", "checkpoint"}, found.keys())
+        self.assertEqual((found["status"], found["steps"], found["samples"]), ("completed", 20, 1220))
+        self.assertEqual((found["world_size"], found["nodes"], found["test_total"]), (2, 1, 301))
+        self.assertTrue(all(isinstance(found[name], (int, float)) for name in NUMBERS))
+        self.assertLess(0, found["first_step_seconds"])
+        self.assertLess(found["first_step_seconds"], found["total_seconds"])
+        self.assertAlmostEqual(found["metrics"]["test/accuracy"], found["test_correct"] / 301)
+        self.assertEqual(found["checkpoint"], str(self.run_folder / "checkpoints/step_00000020"))
+        for name in ("config.yaml", "overrides.txt", "environment.json", "logs/rank_0.log", "logs/rank_1.log"):
+            self.assertTrue((self.run_folder / name).is_file(), name)
+        self.assertEqual((self.run_folder / "overrides.txt").read_text().split(), [*QUICK[1:], "launch.workers=2", "run.dir=run"])
+        environment = json.loads((self.run_folder / "environment.json").read_text())
+        self.assertIn("libtorch", environment["versions"])
+
+    def test_checkpoints_are_whole_and_linked(self):
+        folder = self.run_folder / "checkpoints"
+        self.assertEqual(checkpoint_steps(self.run_folder), [10, 20])
+        self.assertTrue(all(is_whole(folder / name) for name in ("step_00000010", "last", "best")))
+        self.assertEqual((folder / "last").resolve().name, "step_00000020")
+        self.assertEqual([path.name for path in folder.iterdir() if path.suffix], [])
+
+    def test_csv_and_json_rows_agree(self):
+        rows = all_rows(self.run_folder)
+        with open(self.run_folder / "metrics.csv", newline="") as file:
+            table = list(csv.DictReader(file))
+        self.assertEqual(len(table), len(rows))
+        self.assertEqual({row["split"] for row in rows}, {"train", "val", "test"})
+        for row, cells in zip(rows, table):
+            for name, cell in cells.items():
+                expected = "" if name not in row else row[name] if name == "split" else float(row[name])
+                self.assertEqual(cell if isinstance(expected, str) else float(cell), expected, f"{name} in {row}")
+            self.assertLessEqual(row.keys() - cells.keys(), {"attempt"})
+
+    def test_a_file_gets_plain_lines_without_a_bar(self):
+        text = self.running.out()
+        self.assertIsNone(re.search(r"[^\n\x20-\x7e]", text), text)
+        self.assertIn("Training Summary", text)
+        self.assertIn(f"run folder       {self.run_folder}", text)
+        self.assertEqual(self.running.err(), "")
+
+    def test_the_frozen_experiment_gives_the_same_bits(self):
+        self.ddprun(self.run_folder / "config.yaml", "run.dir=other")
+        weights = [(self.folder / name / "checkpoints/last/model.safetensors").read_bytes() for name in ("run", "other")]
+        self.assertEqual(*weights)
+        another = self.ddprun(self.run_folder / "config.yaml", "run.dir=third", "seed=7")
+        self.assertNotEqual(weights[0], (self.folder / "third/checkpoints/last/model.safetensors").read_bytes(), another.text())
+
+
+class SeveralRuns(CommandTest):
+    def test_runs_started_together_get_folders_of_their_own_and_all_finish(self):
+        together = [self.start(*QUICK) for _ in range(3)]
+        self.assertEqual([running.wait() for running in together], [0, 0, 0], [running.text() for running in together])
+        runs = [path for path in (self.folder / "outputs/digits").iterdir() if not path.is_symlink()]
+        self.assertEqual(len(runs), 3)
+        self.assertEqual([summary(run)["steps"] for run in runs], [20] * 3)
+        self.assertIn((self.folder / "outputs/digits/latest").resolve(), runs)
+
+    def test_one_folder_for_two_runs_started_together_goes_to_one_of_them(self):
+        together = [self.start(*QUICK, "run.dir=run") for _ in range(2)]
+        self.assertEqual(sorted(running.wait() for running in together), [0, 2], [running.text() for running in together])
+        self.assertEqual(len(all_rows(self.folder / "run")), 13)
+
+    def test_early_stopping_is_a_success_that_says_so(self):
+        words = [word for word in QUICK if word != "~early_stopping"]
+        self.ddprun(*words, "run.dir=run", "trainer.max_epochs=9", "early_stopping={monitor: val/loss, target: 100, patience: 2}")
+        found = summary(self.folder / "run")
+        self.assertEqual((found["status"], found["steps"]), ("stopped_early", 20))
+        self.assertIn("val/loss", found["stop_reason"])
+
+
+class Telling(CommandTest):
+    """The commands that only tell work from any folder, and start nothing."""
+
+    def tell(self, *words):
+        running = self.ddprun(*words)
+        self.assertEqual(running.err(), "")
+        self.assertFalse((self.folder / "outputs").exists())
+        return running.out()
+
+    def test_version(self):
+        self.assertRegex(self.tell("--version"), r"^ddprun \d+\.\d+\.\d+\n$")
+
+    def test_help_teaches_by_examples(self):
+        text = self.tell("--help")
+        for words in ("ddprun experiments/mnist.yaml", "resume", "check", "plugins", "Exit codes:", "key=value"):
+            self.assertIn(words, text)
+
+    def test_check_says_what_would_run(self):
+        text = self.tell("check", *QUICK, "launch.workers=2", "launch.device=cpu")
+        self.assertIn("no mistakes found. digits trains mlp on digits with sgd, 2 workers on cpu, global batch 64.", text)
+
+    def test_cfg_shows_each_value_with_its_file_and_is_an_experiment_itself(self):
+        text = self.tell("--cfg", "experiments/digits.yaml", "optimizer.lr=0.5")
+        self.assertRegex(text, r"(?m)^  lr: 0.5 +# command line: optimizer.lr=0.5$")
+        self.assertRegex(text, r"(?m)^  momentum: 0.9 +# .*optimizer/sgd.yaml:\d+:\d+$")
+        (self.folder / "again.yaml").write_text(text)
+        self.tell("check", "again.yaml")
+
+    def test_plugins_lists_every_kind(self):
+        text = self.tell("plugins")
+        for line in ("dataset +digits", "dataset +mnist", "model +convnet_bn", "optimizer +adamw", "logger +jsonl"):
+            self.assertRegex(text, f"(?m)^{line} ")
+        self.assertLessEqual(max(map(len, text.splitlines())), 80)
+
+    def test_plugins_show_tells_options_with_their_defaults_and_ranges(self):
+        self.assertRegex(self.tell("plugins", "show", "convnet"), r"(?m)^  dropout +float +0.5 +0 .. 1$")
+        page = self.tell("plugins", "show", "mnist")
+        lines = [line for line in page.splitlines() if "/" not in line]  # a path is one word, however long
+        self.assertLessEqual(max(map(len, lines)), 80, page)
+
+    def test_keys_lists_every_section(self):
+        text = self.tell("keys")
+        for key in ("trainer:", "  global_batch  (int 1 .. ", "  every  (string, default 1ep)", "early_stopping:", "run:"):
+            self.assertIn(key, text)
+
+    def test_no_word_at_all_shows_the_help(self):
+        self.assertIn("Exit codes:", self.ddprun(code=2).out())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: MIT
+"""The command on a terminal of eighty columns."""
+
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import termios
+import time
+import unittest
+
+from command import DDPRUN, SMALL, CommandTest
+
+COLUMNS = 80
+ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+class Terminal(CommandTest):
+    def type_in_terminal(self, *words, keys=None):
+        """All that appears; `keys` are typed once the bar stands there."""
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
+        process = subprocess.Popen(
+            [str(DDPRUN), *words], cwd=self.folder, env=self.environment({"TERM": "xterm"}), stdin=slave, stdout=slave,
+            stderr=slave, start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        os.close(slave)
+        self.addCleanup(os.close, master)
+        self.addCleanup(process.kill)
+        text = b""
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            if select.select([master], [], [], 1)[0]:
+                try:
+                    text += os.read(master, 65536)
+                except OSError:  # all who held the terminal are gone
+                    break
+            if keys and b"epoch 1/" in text:
+                os.write(master, keys)
+                keys = None
+        return process.wait(10), text.decode()
+
+    def test_a_bar_moves_and_never_wraps(self):
+        code, text = self.type_in_terminal(*SMALL, "model=convnet_bn", "trainer.max_epochs=3")
+        self.assertEqual(code, 0, text)
+        bars = [line for line in re.split(r"[\r\n]+", ESCAPE.sub("", text)) if re.search(r"epoch [123]/3.*\d+/10\b", line)]
+        self.assertGreater(len(set(bars)), 2, text)
+        for bar in bars:
+            self.assertLessEqual(len(bar), COLUMNS, repr(bar))
+        self.assertIn("Training Summary", text)
+
+    def test_ctrl_c_saves_and_tells_how_to_go_on(self):
+        code, text = self.type_in_terminal(*SMALL, "model=convnet_bn", "trainer.max_epochs=500", keys=b"\x03")
+        self.assertEqual(code, 75, text)
+        self.assertIn("saving a checkpoint", text)
+        self.assertIn("go on with: ddprun resume ", text)
+        self.assertIn("preempted", text)
+        self.assert_nothing_left()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,4 +1,4 @@
-"""Runs a program to its end, and watches its workers: their memory and their processor time, the same way for every side."""
+"""Runs a program to its end, and watches its workers' memory and processor time, the same way for every side."""
 
 import dataclasses
 import os

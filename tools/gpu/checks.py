@@ -8,7 +8,7 @@ import subprocess
 from gpu.runs import Run, wait_for_step, workers_of
 
 SAME = ["trainer=reproducible", "trainer.log_every=1", "~early_stopping"]
-SMALL = ["trainer.max_epochs=1", "dataset.train_size=6400", "dataset.val_size=200", "dataset.test_size=200"]
+SMALL = ["dataset.train_size=6400", "dataset.val_size=200", "dataset.test_size=200"]
 EXACT_FP32 = {"NVIDIA_TF32_OVERRIDE": "0"}  # or convolutions on the GPU round their inputs to 10 bits
 TOLERANCE = 2e-3
 LONG_RUN_STEPS = 400
@@ -36,7 +36,7 @@ class Context:
 def backend_loads(context):
     """the GPU backend loads, and a few steps run on the GPU"""
     context.require_gpu()
-    context.ddprun.train("backend", "digits", ["model=mlp", "trainer=smoke", *SMALL[1:]])
+    context.ddprun.train("backend", "digits", ["model=mlp", "trainer=smoke", *SMALL])
     found = re.search(r"\d+ workers? on (.*)", context.ddprun.output("backend"))
     assert found, "the console does not say where it trains"
     assert found.group(1).strip() != "cpu", "it trained on the CPU"
@@ -115,14 +115,22 @@ def several_gpus(context):
 
 def same_bits(context):
     """the same run twice ends with the same bits"""
-    first, second = (context.ddprun.train(name, "digits", long_run()) for name in ("same_1", "same_2"))
+    first, second = (context.ddprun.train(name, "digits", long_run(context)) for name in ("same_1", "same_2"))
     assert first.losses() == second.losses(), "the losses differ"
     assert first.weights() == second.weights(), "the losses are the same, the weights differ"
     return f"{LONG_RUN_STEPS} steps, {len(first.weights())} bytes of weights"
 
 
-def long_run():
-    return [*SAME, *SMALL[1:], "trainer.max_epochs=4", f"trainer.max_steps={LONG_RUN_STEPS}", "checkpoint.every=50st"]
+def long_run(context):
+    model = ["model=mlp", "launch.threads=1"] if context.ddprun.device == "cpu" else ["model=convnet"]  # a rehearsal
+    return [
+        *model,
+        *SAME,
+        *SMALL,
+        "trainer.max_epochs=4",
+        f"trainer.max_steps={LONG_RUN_STEPS}",
+        "checkpoint.every=50st",
+    ]
 
 
 def resume_after_kill(context):
@@ -130,7 +138,7 @@ def resume_after_kill(context):
     undisturbed = Run(context.ddprun.folder / "same_1")
     if not (undisturbed.folder / "summary.json").exists():
         raise Skip("same_bits left no run to compare with")
-    run, process = context.ddprun.start("killed", "digits", long_run())
+    run, process = context.ddprun.start("killed", "digits", long_run(context))
     wait_for_step(run, 130, process)
     for pid in workers_of(run):
         os.kill(pid, signal.SIGKILL)
@@ -147,7 +155,7 @@ def resume_after_kill(context):
 def memory(context):
     """the memory that a worker takes, on the GPU and beside it"""
     context.require_gpu()
-    run, process = context.ddprun.start("memory", "digits", long_run())
+    run, process = context.ddprun.start("memory", "digits", long_run(context))
     wait_for_step(run, 100, process)
     query = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
     used = subprocess.run(query, capture_output=True, text=True, check=True, timeout=30).stdout.splitlines()[0]

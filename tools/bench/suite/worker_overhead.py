@@ -29,7 +29,7 @@ def measure(options):
         figures[model] = {"job": dataclasses.asdict(job), "runs": runs}
         rows.append(row_of(model, job, runs))
     text = (
-        "One worker. Overhead: the time of its steps over that of the computation in them (forward, backward, optimizer), "
+        "One worker. Overhead: the time of its steps over that of their computation (forward, backward, optimizer), "
         f"by the worker's own stopwatch; target at most {TARGET_PERCENT} %. By the wall clock: the time from the first "
         "step's end to the last one's over as many mean computations, which sees what the stopwatch could miss. Helper "
         "threads: their processor time (reading ahead, logging) over the main thread's, over the whole life of the "

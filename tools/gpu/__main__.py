@@ -77,14 +77,23 @@ def attempt(results, name, action):
     results.add(name, outcome, detail, time.monotonic() - started)
 
 
+def python_for_bench(context):
+    """The one given, or where none is, the benchmarks' own environment, made where it is missing."""
+    if not context.options.python:
+        subprocess.run([build.ROOT / "tools/bench/setup"], check=True)
+        return build.ROOT / ".venv-bench/bin/python"
+    has_torchvision = [context.options.python, "-c", "import torchvision"]
+    if subprocess.run(has_torchvision, capture_output=True, check=False).returncode != 0:
+        raise checks.Skip(f"{context.options.python} has no torchvision")
+    return context.options.python
+
+
 def bench(context, seconds):
     """ddprun beside plain Python DDP on the GPU"""
     context.require_gpu()
-    has_torchvision = [context.python, "-c", "import torchvision"]
-    if subprocess.run(has_torchvision, capture_output=True, check=False).returncode != 0:
-        raise checks.Skip("its Python has no torchvision: tools/bench/setup makes one that has")
+    python = python_for_bench(context)
     environment = {**os.environ, "PYTHONPATH": str(build.ROOT / "tools/bench")}
-    command = [context.python, "-m", "suite", "beside_python", "--program", context.ddprun.program, "--device", "cuda"]
+    command = [python, "-m", "suite", "beside_python", "--program", context.ddprun.program, "--device", "cuda"]
     command += ["--workers", str(len(context.gpus)), "--pairs", "3", "--timeout", "60"]
     command += ["--global-batch", str(100 * len(context.gpus)), "--json", str(context.ddprun.folder / "bench.json")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, env=environment, check=False)
@@ -113,18 +122,17 @@ def run_checks(options, gpus, folder):
     made = {}
 
     def do_build():
-        made["program"], made["build"], made["python"] = build.prepare(options)
+        made["program"], made["build"] = build.prepare(options)
         return str(made["program"])
 
     if options.program:
         made = {"program": options.program, "build": pathlib.Path(options.program).resolve().parents[1]}
-        made["python"] = options.python or build.ROOT / ".venv/bin/python"
     else:
         attempt(results, "build", do_build)
     if "program" not in made:
         return results
     ddprun = Ddprun(pathlib.Path(made["program"]).resolve(), folder, "cpu" if options.rehearse else "cuda")
-    context = checks.Context(ddprun, gpus, made["build"], made["python"], options)
+    context = checks.Context(ddprun, gpus, made["build"], options)
     for check in checks.CHECKS:
         if options.only and check.__name__ not in options.only:
             continue

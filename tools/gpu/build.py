@@ -14,16 +14,16 @@ class BuildFailed(Exception):
 
 
 def prepare(options):
-    """Returns (program, build folder, Python with torch). Without --python everything is set up by tools/build."""
+    """Returns the program and the build folder. Without --python everything is set up by tools/build."""
     if not options.python:
         call([ROOT / "tools/build", *TARGETS], ROOT / "build/gpu_check_build.log")
-        return ROOT / "build/release/bin/ddprun", ROOT / "build/release", ROOT / ".venv/bin/python"
+        return ROOT / "build/release/bin/ddprun", ROOT / "build/release"
     build = pathlib.Path(options.build).resolve()
     build.mkdir(parents=True, exist_ok=True)
     tools = {"PATH": f"{pathlib.Path(real_python(options.python)).parent}:{os.environ['PATH']}"}
     call(configure_command(options, build), build / "configure.log", tools)
     call(["cmake", "--build", build, "-j", str(os.cpu_count()), "--target", *TARGETS], build / "build.log", tools)
-    return build / "bin/ddprun", build, options.python
+    return build / "bin/ddprun", build
 
 
 def real_python(python):

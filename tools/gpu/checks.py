@@ -21,11 +21,10 @@ class Skip(Exception):
 class Context:
     """What the checks work with."""
 
-    def __init__(self, ddprun, gpus, build, python, options):
+    def __init__(self, ddprun, gpus, build, options):
         self.ddprun = ddprun
         self.gpus = gpus  # names
         self.build = build
-        self.python = python
         self.options = options
 
     def require_gpu(self):

@@ -42,7 +42,10 @@ void install_signal_handlers() {
 
 // glibc gives blocks of more than 32 MB back to the kernel at every free, and a training step frees all its activations: the
 // page faults of taking them anew cost up to half of the step. The process keeps what it has once used instead.
+// DDPRUN_ALLOCATOR=default leaves glibc's settings as they are, to see what this is worth (docs/benchmarks.md).
 void keep_freed_memory() {
+  const char* allocator = std::getenv("DDPRUN_ALLOCATOR");
+  if (allocator && std::string(allocator) == "default") return;
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   mallopt(M_TOP_PAD, 64 << 20);

@@ -2,8 +2,8 @@
 
     torchrun --nproc-per-node 2 tools/bench/mnist_ddp.py --data FOLDER_WITH_MNIST/raw
 
-Fair and plain: nothing is slowed down, nothing is tuned. NCCL where there are GPUs, else Gloo. The lines that measure are
-marked; BENCH_STARTED_AT, seconds since 1970, is when the caller began to start it.
+Fair and plain: nothing is slowed down, nothing is tuned. NCCL where there are GPUs, else Gloo. The lines that measure
+are marked; BENCH_STARTED_AT, seconds since 1970, is when the caller began to start it.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def make_loader(root, train, batch, workers, pin_memory):
 
 
 def train(model, loader, sampler, device, args):
-    """Returns the times, in seconds since 1970, at which steps ended (every step on the CPU), and the last loss."""
+    """Returns the times, in seconds since 1970, at which logged steps ended, and the last loss."""
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=args.momentum)
     times = {}  # measuring

@@ -28,8 +28,8 @@ def measure(options):
         figures[f"{model}_{batch}"] = figures_of(job, kept, default)
         rows.append([model, batch, *columns(kept, default)])
     text = (
-        f"One worker with {options.all_threads} threads on {options.device}. Kept: ddprun's settings, which keep freed memory in the "
-        f"process. {options.pairs} alternating pairs, median (least .. most).\n\n"
+        f"One worker with {options.all_threads} threads on {options.device}. Kept: ddprun's settings, which keep freed "
+        f"memory in the process. {options.pairs} alternating pairs, median (least .. most).\n\n"
     )
     header = ["model", "batch", "kept, images/s", "default, images/s", "ratio", "memory kept, MB", "memory default, MB"]
     return text + report.markdown(header, rows), figures

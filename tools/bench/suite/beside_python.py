@@ -10,6 +10,7 @@ TARGETS = {"images_per_second": 1.2, "first_step_seconds": 0.3, "peak_rss_bytes"
 # figure: name, digits, scale, whether more is better
 FIGURES = {
     "images_per_second": ("training, images/s", 0, 1, True),
+    "images_per_second_from_start": ("the same, from the first step on", 0, 1, True),
     "first_step_seconds": ("command to first step, s", 2, 1, False),
     "peak_rss_bytes": ("resident memory per worker, MB", 0, 1e-6, False),
     "total_seconds": ("whole command, s", 2, 1, False),
@@ -53,9 +54,9 @@ def summarize(job, ours, theirs):
         ["test images correct", *(report.show([r.test_correct for r in rs]) for rs in (ours, theirs)), "", "alike"]
     )
     text = (
-        f"{job.model}, MNIST, {job.workers} workers with {job.threads} threads on {job.device}, global batch {job.global_batch}, "
-        f"{job.steps} steps (speed: after the first {job.warm_up}), {len(ours)} alternating pairs: median (least .. most); "
-        "the ratio is taken pair by pair.\n\n"
+        f"{job.model}, MNIST, workers: {job.workers} on {job.device}, threads of each: {job.threads}, global batch "
+        f"{job.global_batch}, {job.steps} steps (speed: after the first {job.warm_up}), {len(ours)} alternating pairs: "
+        "median (least .. most); the ratio is taken pair by pair.\n\n"
     )
     table = report.markdown(["", "ddprun", "Python DDP", "ratio", "target"], rows)
     return text + table, {"job": dataclasses.asdict(job), "figures": figures}

@@ -20,7 +20,7 @@ def find_folder():
 
 
 def lay_out(target):
-    """target/MNIST/raw: links to the files, unpacked where they are packed. torchvision only asks whether they are there."""
+    """target/MNIST/raw: links to the files, or what is in them. torchvision asks only whether they are there."""
     raw = pathlib.Path(target) / "MNIST" / "raw"
     raw.mkdir(parents=True)
     source = find_folder()

@@ -1,4 +1,4 @@
-"""Runs a program to its end, and watches its workers: their memory and their processor time, the same way for every side."""
+"""Runs a program to its end, and watches its workers' memory and processor time, the same way for every side."""
 
 import dataclasses
 import os
@@ -46,15 +46,25 @@ def run(command, environment, folder, timeout):
         try:
             status = process.wait(timeout)
         except subprocess.TimeoutExpired:
-            process.terminate()
-            process.wait(30)
-            status = "timeout"
+            status = f"no end within {timeout} s"
         finally:
+            stop(process)
             seconds = time.time() - started_at
             watch.stop()
     if status != 0:
         raise Failed(f"{command[0]} ended with {status}:\n{output.read_text(errors='replace')[-3000:]}")
     return Finished(started_at, seconds, list(watch.workers.values()))
+
+
+def stop(process):
+    """Ends it where it still runs; ddprun and torchrun end their workers themselves."""
+    if process.poll() is not None:
+        return
+    process.terminate()
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
 
 
 class Watch:

@@ -1,8 +1,7 @@
-"""The programs that are compared. Each side runs the same training and gives the same figures, measured the same way."""
+"""The programs that are compared: the same training, and the same figures measured the same way."""
 
 import dataclasses
 import json
-import os
 import pathlib
 import sys
 
@@ -27,6 +26,8 @@ class Job:
 @dataclasses.dataclass(frozen=True)
 class Result:
     images_per_second: float  # by the wall clock, all workers together, after the warm-up
+    images_per_second_from_start: float  # the same, after the first step: with the warm-up
+    loop_seconds: float  # from the end of the first step to the end of the last
     first_step_seconds: float  # from the start of the command to the end of the first optimizer step
     total_seconds: float  # the whole command, with one evaluation of the test images
     peak_rss_bytes: int  # of the largest worker
@@ -35,9 +36,18 @@ class Result:
     helper_cpu_share: float  # processor time of a worker's other threads, over that of its main thread
 
 
-def speed(job, step_ended_at):
+def speeds(job, step_ended_at):
+    """What follows from the times at which steps ended: at least the first, the warm-up's last and the last."""
     last = max(step_ended_at)
-    return (last - job.warm_up) * job.global_batch / (step_ended_at[last] - step_ended_at[job.warm_up])
+
+    def speed_after(step):
+        return (last - step) * job.global_batch / (step_ended_at[last] - step_ended_at[step])
+
+    return {
+        "images_per_second": speed_after(job.warm_up),
+        "images_per_second_from_start": speed_after(1),
+        "loop_seconds": step_ended_at[last] - step_ended_at[1],
+    }
 
 
 def largest(finished):
@@ -89,9 +99,10 @@ class Ddprun:
         train = [row for row in rows if row["split"] == "train"]
         # The launcher's own clock starts after its libraries are loaded; ours started before.
         launched_at = float(finished.workers[0].environment["DDPRUN_STARTED_AT"])
+        first_step_at = launched_at + summary["first_step_seconds"]
         result = Result(
-            images_per_second=speed(job, {row["step"]: row["time"] for row in train}),
-            first_step_seconds=launched_at + summary["first_step_seconds"] - finished.started_at,
+            **speeds(job, {1: first_step_at} | {row["step"]: row["time"] for row in train}),
+            first_step_seconds=first_step_at - finished.started_at,
             total_seconds=finished.seconds,
             peak_rss_bytes=largest(finished),
             loss=train[-1]["loss"],
@@ -118,12 +129,11 @@ class PlainPython:
         command += ["--max-steps", str(job.steps), "--global-batch", str(job.global_batch)]
         command += ["--log-every", str(job.warm_up), "--threads", str(job.threads)]
         command += ["--num-workers", str(self.num_workers)]
-        # torchrun sets it where it is missing, and warns; a guide's reader would.
-        environment = {"OMP_NUM_THREADS": str(job.threads), "PYTHONPATH": os.environ.get("BENCH_PYTHONPATH", "")}
+        environment = {"OMP_NUM_THREADS": str(job.threads)}
         finished = process.run(command, environment, folder, timeout)
         result = json.loads(output.read_text())
         return Result(
-            images_per_second=speed(job, {int(step): at for step, at in result["step_ended_at"].items()}),
+            **speeds(job, {int(step): at for step, at in result["step_ended_at"].items()}),
             first_step_seconds=result["first_step_seconds"],
             total_seconds=finished.seconds,
             peak_rss_bytes=largest(finished),

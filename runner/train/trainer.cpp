@@ -212,6 +212,7 @@ void Trainer::finish_epoch() {
   if (due && parts_.dataset->size(evaluation_split(*parts_.dataset)) > 0) {
     const auto totals = evaluate(evaluation_split(*parts_.dataset), [this] { return evaluation_interrupted(); });
     if (!totals) return;
+    if (evaluation_split(*parts_.dataset) == Split::kTest) tested_ = {state_.step, *totals};
     const auto before = state_.best_value;
     observe(*totals);
     improved = state_.best_value != before;
@@ -270,11 +271,12 @@ std::optional<double> Trainer::monitored(const std::string& name, bool required)
 
 void Trainer::test() {
   if (parts_.dataset->size(Split::kTest) == 0) return;
-  const auto totals = evaluate(Split::kTest, [] { return false; });
-  log_row("test", means(*totals));
-  update(state_.last_metrics, means(*totals, "test"));
-  const auto accuracy = std::ranges::find(*totals, "accuracy", &MetricTotal::name);
-  if (accuracy == totals->end()) return;
+  if (tested_.step != state_.step) tested_ = {state_.step, *evaluate(Split::kTest, [] { return false; })};
+  const auto& totals = tested_.totals;
+  log_row("test", means(totals));
+  update(state_.last_metrics, means(totals, "test"));
+  const auto accuracy = std::ranges::find(totals, "accuracy", &MetricTotal::name);
+  if (accuracy == totals.end()) return;
   test_correct_ = static_cast<int64_t>(std::llround(accuracy->sum));
   test_total_ = accuracy->count;
 }

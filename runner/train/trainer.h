@@ -107,6 +107,10 @@ class Trainer {
   bool warned_of_monitor_ = false;
   int64_t saved_step_ = -1;      // of the last checkpoint
   std::string saved_path_;
+  struct {
+    int64_t step = -1;
+    std::vector<MetricTotal> totals;
+  } tested_;  // the test split's result, where the validation has computed it: a dataset without a validation split
   int64_t test_correct_ = -1, test_total_ = -1;
   PhaseSeconds phases_;
   Stopwatch since_save_, since_progress_, since_row_;

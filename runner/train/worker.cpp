@@ -16,6 +16,8 @@
 
 #include <ddprun/error.h>
 
+#include <ATen/Context.h>
+
 #include <csignal>
 #include <cstdlib>
 #include <malloc.h>
@@ -43,10 +45,22 @@ void install_signal_handlers() {
 
 // glibc gives blocks of more than 32 MB back to the kernel at every free, and a training step frees all its activations: the
 // page faults of taking them anew cost up to half of the step. The process keeps what it has once used instead.
+// DDPRUN_ALLOCATOR=default leaves glibc's settings as they are, to see what this is worth (docs/benchmarks.md).
 void keep_freed_memory() {
+  const char* allocator = std::getenv("DDPRUN_ALLOCATOR");
+  if (allocator && std::string(allocator) == "default") return;
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   mallopt(M_TOP_PAD, 64 << 20);
+}
+
+// Deterministic kernels only, or an error from those that have none; otherwise cuDNN picks the fastest by trying.
+void set_determinism(bool deterministic) {
+  auto& context = at::globalContext();
+  context.setDeterministicAlgorithms(deterministic, /*warn_only=*/false);
+  context.setDeterministicCuDNN(deterministic);
+  context.setBenchmarkCuDNN(!deterministic);
+  if (deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
 }
 
 int64_t peak_rss_bytes() {
@@ -112,6 +126,7 @@ class Worker {
 
   // Model, data, optimizer, equal on all ranks.
   void prepare() {
+    set_determinism(experiment_.trainer.deterministic);
     dataset_ = plugins_.make_dataset(experiment_.dataset);
     dataset_->start();
     if (dataset_->size(Split::kTrain) == 0) throw UserError("dataset: it has no training samples");

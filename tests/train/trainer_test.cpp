@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace ddprun {
 namespace {
 
@@ -106,7 +108,7 @@ TEST(Trainer, AnUnknownMonitorIsAnErrorThatListsTheKnown) {
 TEST(Trainer, ALossThatIsNotFiniteStopsEveryRankAndSavesNothing) {
   const TempFolder folder;
   auto run = toy(folder, 2);
-  run.lr = 1e30;
+  run.lr = std::numeric_limits<double>::infinity();
   EXPECT_THROW(train_toy(run), UserError);
   std::vector<CheckpointFlaw> flaws;
   EXPECT_FALSE(newest_checkpoint(folder.path(), flaws).has_value());

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+// The GPU backend on a GPU, with one rank: NCCL refuses two ranks on one GPU.
+#include <ATen/Context.h>
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+
+#include "data/batch_source.h"
+#include "dist/device_backend.h"
+#include "support/toy.h"
+
+namespace ddprun {
+namespace {
+
+using testing::ToyDataset;
+
+bool has_gpu() {
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!driver) return false;
+  const auto init = reinterpret_cast<int (*)(unsigned)>(dlsym(driver, "cuInit"));
+  const auto count = reinterpret_cast<int (*)(int*)>(dlsym(driver, "cuDeviceGetCount"));
+  int gpus = 0;
+  return init && count && init(0) == 0 && count(&gpus) == 0 && gpus > 0;
+}
+
+class Gpu : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_gpu()) GTEST_SKIP() << "no GPU here";
+    backend_ = load_cuda_backend(0);
+  }
+
+  std::shared_ptr<DeviceBackend> backend_;
+};
+
+TEST_F(Gpu, BackendBindsTheProcessToItsGpu) {
+  EXPECT_EQ(backend_->device(), at::Device("cuda:0"));
+  EXPECT_FALSE(backend_->description().empty());
+  EXPECT_EQ(at::ones({3}, backend_->device()).sum().item<float>(), 3);
+}
+
+TEST_F(Gpu, NcclWithOneRankSumsAndBroadcasts) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  const auto group = backend_->make_group_backend(store, 0, 1, 60);
+  std::vector<at::Tensor> values{at::arange(1000, at::TensorOptions(backend_->device()).dtype(at::kFloat))};
+  group->allreduce(values)->wait();
+  group->broadcast(values)->wait();
+  backend_->synchronize();
+  EXPECT_TRUE(at::equal(values[0].cpu(), at::arange(1000, at::kFloat)));
+}
+
+TEST_F(Gpu, BatchesArriveOnTheGpuAsTheCpuSeesThem) {
+  const auto data = std::make_shared<ToyDataset>(200, 0);
+  const TrainerConfig config{.global_batch = 32};
+  TrainSource on_gpu(data, config, 42, {}, backend_->device(), 0), on_cpu(data, config, 42, {}, at::kCPU, 0);
+  for (int step = 0; step < 20; ++step) {  // more than are held ready: page-locked memory is used again
+    const auto moved = on_gpu.next().batch, plain = on_cpu.next().batch;
+    ASSERT_TRUE(moved.input.is_cuda() && moved.target.is_cuda());
+    EXPECT_TRUE(at::equal(moved.input.cpu(), plain.input)) << "step " << step;
+    EXPECT_TRUE(at::equal(moved.target.cpu(), plain.target)) << "step " << step;
+  }
+}
+
+TEST_F(Gpu, PinnedMemoryIsPageLocked) { EXPECT_TRUE(at::ones({10}).pin_memory().is_pinned()); }
+
+TEST_F(Gpu, GeneratorRepeatsItsNumbersAfterBeingSetBack) {
+  auto generator = backend_->generator();
+  const auto draw = [&] { return at::randn({100}, generator, at::TensorOptions(backend_->device())).cpu(); };
+  generator.set_current_seed(7);
+  const auto first = draw();
+  const auto state = generator.get_state();
+  const auto second = draw();
+  generator.set_state(state);
+  EXPECT_TRUE(at::equal(draw(), second));
+  generator.set_current_seed(7);
+  EXPECT_TRUE(at::equal(draw(), first));
+}
+
+}  // namespace
+}  // namespace ddprun

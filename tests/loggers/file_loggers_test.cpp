@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+// The loggers that write files, loaded as the runner loads them.
+#include "plugin_host/plugin_host.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+
+namespace ddprun {
+namespace {
+
+class FileLoggers : public ::testing::Test {
+ protected:
+  FileLoggers() {
+    std::string name = (std::filesystem::temp_directory_path() / "ddprun_loggers_XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+  }
+  ~FileLoggers() override { std::filesystem::remove_all(folder_); }
+
+  std::shared_ptr<Logger> logger(const std::string& name, int64_t attempt = 0, int64_t resumed_step = 0) const {
+    const PluginHost host(plugin_search_path({}));
+    auto made = host.make_logger({.plugin = name, .options = Value::map(), .path = "loggers[0]"});
+    made->start({.name = "toy", .run_dir = folder_, .attempt = attempt, .resumed_step = resumed_step});
+    return made;
+  }
+
+  std::vector<std::string> lines(const std::string& file) const {
+    std::ifstream stream(folder_ / file);
+    std::vector<std::string> result;
+    for (std::string line; std::getline(stream, line);) result.push_back(line);
+    return result;
+  }
+
+  std::filesystem::path folder_;
+};
+
+MetricRow row(const std::string& split, int64_t step, std::vector<std::pair<std::string, double>> values) {
+  return {.time = 0, .split = split, .epoch = 1, .step = step, .samples = step * 10, .values = std::move(values)};
+}
+
+TEST_F(FileLoggers, JsonlHasOneObjectALineAndNamesWhatIsNotFinite) {
+  const auto jsonl = logger("jsonl");
+  jsonl->metrics(row("train", 5, {{"loss", 0.1}, {"norm", std::numeric_limits<double>::quiet_NaN()}}));
+  const auto written = lines("metrics.jsonl");
+  ASSERT_EQ(written.size(), 1U);
+  const auto object = nlohmann::json::parse(written[0]);
+  EXPECT_EQ(object["split"], "train");
+  EXPECT_EQ(object["step"], 5);
+  EXPECT_EQ(object["samples"], 50);
+  EXPECT_EQ(object["loss"], 0.1);
+  EXPECT_TRUE(object["norm"].is_null());
+  EXPECT_EQ(object["nonfinite"], nlohmann::json::array({"norm"}));
+}
+
+TEST_F(FileLoggers, JsonlOfAResumedRunEndsATornLineFirst) {
+  std::ofstream(folder_ / "metrics.jsonl") << "{\"step\": 1}\n{\"ste";
+  logger("jsonl", 1)->metrics(row("train", 2, {{"loss", 0.5}}));
+  const auto written = lines("metrics.jsonl");
+  ASSERT_EQ(written.size(), 3U);
+  EXPECT_EQ(nlohmann::json::parse(written[2])["attempt"], 1);
+}
+
+TEST_F(FileLoggers, CsvGetsAColumnForEachMetricAndEmptyCellsElsewhere) {
+  const auto csv = logger("csv");
+  csv->metrics(row("train", 5, {{"loss", 0.5}}));
+  csv->metrics(row("val", 5, {{"loss", 0.25}, {"accuracy", 0.75}}));
+  csv->metrics(row("train", 6, {{"loss", 0.125}}));
+  EXPECT_EQ(lines("metrics.csv"),
+            (std::vector<std::string>{"split,epoch,step,samples,time,loss,accuracy", "train,1,5,50,0,0.5,",
+                                      "val,1,5,50,0,0.25,0.75", "train,1,6,60,0,0.125,"}));
+}
+
+TEST_F(FileLoggers, CsvOfAResumedRunDropsTheRowsThatComeAgain) {
+  {
+    const auto first = logger("csv");
+    for (int64_t step : {1, 2, 3}) first->metrics(row("train", step, {{"loss", 1.0 / static_cast<double>(step)}}));
+  }
+  logger("csv", 1, 2)->metrics(row("train", 3, {{"loss", 0.25}}));
+  EXPECT_EQ(lines("metrics.csv"), (std::vector<std::string>{"split,epoch,step,samples,time,loss", "train,1,1,10,0,1",
+                                                            "train,1,2,20,0,0.5", "train,1,3,30,0,0.25"}));
+}
+
+TEST_F(FileLoggers, CsvNumbersReadBackExactly) {
+  logger("csv")->metrics(row("train", 1, {{"loss", 0.1 + 0.2}}));
+  const auto text = lines("metrics.csv")[1];
+  EXPECT_EQ(std::stod(text.substr(text.rfind(',') + 1)), 0.1 + 0.2);
+}
+
+}  // namespace
+}  // namespace ddprun

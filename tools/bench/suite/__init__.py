@@ -1,0 +1,1 @@
+"""ddprun beside its peers: what tools/bench/run runs."""

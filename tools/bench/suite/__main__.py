@@ -1,0 +1,71 @@
+"""tools/bench/run [TABLE...]: measures the tables named, or all, and prints them as markdown."""
+
+import argparse
+import json
+import os
+import pathlib
+import sys
+
+from suite import allocator, beside_python, machine, process, worker_overhead
+
+TABLES = {"beside_python": beside_python, "worker_overhead": worker_overhead, "allocator": allocator}
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+
+
+def parse_arguments():
+    tables = "\n".join(f"  {name:<16} {table.__doc__.removeprefix('Table: ')}" for name, table in TABLES.items())
+    parser = argparse.ArgumentParser(
+        prog="tools/bench/run",
+        description=f"Measures ddprun beside its peers and prints markdown tables. Tables:\n{tables}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    cores = len(os.sched_getaffinity(0))
+    add = parser.add_argument
+    add("tables", nargs="*", metavar="TABLE", help="all where none is named")
+    add("--pairs", type=int, default=5, help="alternating pairs of runs (default 5)")
+    add("--steps", type=int, default=300, help="optimizer steps of a run (default 300: one epoch at batch 200)")
+    add("--warm-up", type=int, default=50, help="of these, the steps before the measured ones (default 50)")
+    add("--workers", type=int, default=2, help="of beside_python (default 2)")
+    add("--threads", type=int, default=1, help="of each worker's kernels (default 1)")
+    add("--all-threads", type=int, default=cores, help="of the one worker of allocator (default: the cores)")
+    add("--global-batch", type=int, default=200, help="default 200; one worker takes half of it")
+    add("--num-workers", type=int, default=0, help="loader processes of each Python worker (default 0)")
+    add("--allocator-images", type=int, default=12_000, help="images of a run of allocator (default 12,000)")
+    add("--device", choices=["cpu", "cuda"], default="cpu")
+    add("--timeout", type=float, default=600, help="seconds for one run")
+    add("--json", type=pathlib.Path, help="write all figures here, too")
+    add(
+        "--program",
+        default=os.environ.get("DDPRUN_PROGRAM", ROOT / "build/release/bin/ddprun"),
+        help="the ddprun to measure",
+    )
+    options = parser.parse_args()
+    unknown = [name for name in options.tables if name not in TABLES]
+    if unknown:
+        parser.error(f"no table is called {unknown[0]}; there are {', '.join(TABLES)}")
+    if not 0 < options.warm_up < options.steps:
+        parser.error("--warm-up must be at least 1 and below --steps")
+    return options
+
+
+def main():
+    options = parse_arguments()
+    facts = machine.describe()
+    results = {"machine": facts, "arguments": sys.argv[1:], "tables": {}}
+    print(machine.in_words(facts))
+    warning = machine.warn_of_load(facts)
+    if warning:
+        print(f"Warning: {warning}", file=sys.stderr)
+    for name in options.tables or TABLES:
+        try:
+            text, figures = TABLES[name].measure(options)
+        except process.Failed as error:
+            raise SystemExit(str(error)) from error
+        results["tables"][name] = figures
+        print(f"\n## {TABLES[name].TITLE}\n\n{text}", flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

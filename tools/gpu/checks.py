@@ -1,0 +1,177 @@
+"""The checks, in the order in which they run. Each returns a line of what it saw; AssertionError is a failure."""
+
+import os
+import re
+import signal
+import subprocess
+
+from gpu.runs import Run, wait_for_step, workers_of
+
+SAME = ["trainer=reproducible", "trainer.log_every=1", "~early_stopping"]
+SMALL = ["dataset.train_size=6400", "dataset.val_size=200", "dataset.test_size=200"]
+EXACT_FP32 = {"NVIDIA_TF32_OVERRIDE": "0"}  # or convolutions on the GPU round their inputs to 10 bits
+TOLERANCE = 2e-3
+LONG_RUN_STEPS = 400
+
+
+class Skip(Exception):
+    """The check cannot be made here; the text says why."""
+
+
+class Context:
+    """What the checks work with."""
+
+    def __init__(self, ddprun, gpus, build, options):
+        self.ddprun = ddprun
+        self.gpus = gpus  # names
+        self.build = build
+        self.options = options
+
+    def require_gpu(self):
+        if not self.gpus:
+            raise Skip("no GPU here")
+
+
+def backend_loads(context):
+    """the GPU backend loads, and a few steps run on the GPU"""
+    context.require_gpu()
+    context.ddprun.train("backend", "digits", ["model=mlp", "trainer=smoke", *SMALL])
+    found = re.search(r"\d+ workers? on (.*)", context.ddprun.output("backend"))
+    assert found, "the console does not say where it trains"
+    assert found.group(1).strip() != "cpu", "it trained on the CPU"
+    return found.group(1).strip()
+
+
+def digits_accuracy(context):
+    """digits.yaml reaches 97 % of the test images"""
+    run = context.ddprun.train("digits", "digits", [])
+    summary = run.summary()
+    share = summary["test_correct"] / summary["test_total"]
+    text = f"{100 * share:.2f} % in {summary['total_seconds']:.1f} s"
+    assert share >= 0.97, text
+    return text
+
+
+def mlp_losses(context):
+    """mlp: the losses of 50 steps are the CPU's"""
+    return compare_losses(context, "mlp", ["model=mlp"])
+
+
+def convnet_losses(context):
+    """convnet without dropout: the losses of 50 steps are the CPU's"""
+    return compare_losses(context, "convnet", ["model=convnet", "model.dropout=0"])
+
+
+def compare_losses(context, name, model):
+    context.require_gpu()
+    overrides = [*model, *SAME, *SMALL, "trainer.max_steps=50", "optimizer.lr=0.01"]
+    on_gpu = context.ddprun.train(f"{name}_gpu", "digits", overrides, EXACT_FP32).losses()
+    on_cpu = context.ddprun.train(f"{name}_cpu", "digits", [*overrides, "launch.device=cpu"]).losses()
+    assert len(on_cpu) == 50 and on_cpu.keys() == on_gpu.keys(), f"{len(on_cpu)} and {len(on_gpu)} rows"
+    worst = max(abs(on_gpu[step] - on_cpu[step]) / abs(on_cpu[step]) for step in on_cpu)
+    text = f"they differ by {worst:.1e} at most, relative; allowed {TOLERANCE:.0e}"
+    assert worst <= TOLERANCE, text
+    return text
+
+
+def gpu_tests(context):
+    """the tests that need a GPU: NCCL with one rank, page-locked batches, memory statistics"""
+    context.require_gpu()
+    program = context.build / "tests/gpu_test"
+    if not program.exists():
+        raise Skip("gpu_test was not built")
+    done = subprocess.run([program], capture_output=True, text=True, timeout=120, check=False)
+    last = [line for line in done.stdout.splitlines() if "PASSED" in line or "FAILED" in line or "Failure" in line]
+    assert done.returncode == 0, "; ".join(last[:5]) or done.stderr[-300:]
+    return last[-1].strip() if last else "passed"
+
+
+def more_workers_than_gpus(context):
+    """more workers than GPUs are refused with a reason; NCCL cannot share a GPU, so two ranks on one are not offered"""
+    context.require_gpu()
+    workers = len(context.gpus) + 1
+    run, process = context.ddprun.start("too_many", "digits", [f"launch.workers={workers}"])
+    status = process.wait(60)
+    text = context.ddprun.output("too_many")
+    assert status == 2 and "GPU" in text, f"exit code {status}: {text[-200:]}"
+    assert not run.folder.exists(), "it left a run folder behind"
+    return f"exit code 2: {text.strip().splitlines()[-1][:110]}"
+
+
+def several_gpus(context):
+    """NCCL over all GPUs: the losses of 50 steps are those of one"""
+    if len(context.gpus) < 2:
+        raise Skip(f"{len(context.gpus)} GPU here")
+    overrides = ["model=mlp", *SAME, *SMALL, "trainer.max_steps=50", "optimizer.lr=0.01"]
+    alone = context.ddprun.train("one_gpu", "digits", overrides, EXACT_FP32).losses()
+    workers = f"launch.workers={len(context.gpus)}"
+    together = context.ddprun.train("all_gpus", "digits", [*overrides, workers], EXACT_FP32).losses()
+    worst = max(abs(alone[step] - together[step]) / abs(alone[step]) for step in alone)
+    text = f"{len(context.gpus)} GPUs; the losses differ by {worst:.1e} at most, relative"
+    assert worst <= TOLERANCE, text
+    return text
+
+
+def same_bits(context):
+    """the same run twice ends with the same bits"""
+    first, second = (context.ddprun.train(name, "digits", long_run(context)) for name in ("same_1", "same_2"))
+    assert first.losses() == second.losses(), "the losses differ"
+    assert first.weights() == second.weights(), "the losses are the same, the weights differ"
+    return f"{LONG_RUN_STEPS} steps, {len(first.weights())} bytes of weights"
+
+
+def long_run(context):
+    model = ["model=mlp", "launch.threads=1"] if context.ddprun.device == "cpu" else ["model=convnet"]  # a rehearsal
+    return [
+        *model,
+        *SAME,
+        *SMALL,
+        "trainer.max_epochs=4",
+        f"trainer.max_steps={LONG_RUN_STEPS}",
+        "checkpoint.every=50st",
+    ]
+
+
+def resume_after_kill(context):
+    """kill -9 of the worker, then resume: the same bits as the run that was never killed (same_1)"""
+    undisturbed = Run(context.ddprun.folder / "same_1")
+    if not (undisturbed.folder / "summary.json").exists():
+        raise Skip("same_bits left no run to compare with")
+    run, process = context.ddprun.start("killed", "digits", long_run(context))
+    wait_for_step(run, 130, process)
+    for pid in workers_of(run):
+        os.kill(pid, signal.SIGKILL)
+    status = process.wait(60)
+    assert status not in (0, 2), f"the launcher ended with {status} after its worker was killed"
+    killed_at = max(run.losses())
+    assert killed_at < LONG_RUN_STEPS, "it was too late to kill it"
+    context.ddprun.resume(run)
+    assert run.losses() == undisturbed.losses(), "the losses differ"
+    assert run.weights() == undisturbed.weights(), "the weights differ"
+    return f"killed at step {killed_at}; {LONG_RUN_STEPS} steps with the same bits"
+
+
+def memory(context):
+    """the memory that a worker takes, on the GPU and beside it"""
+    context.require_gpu()
+    run, process = context.ddprun.start("memory", "digits", long_run(context))
+    wait_for_step(run, 100, process)
+    query = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
+    used = subprocess.run(query, capture_output=True, text=True, check=True, timeout=30).stdout.splitlines()[0]
+    context.ddprun.finish(process, "memory", 100)
+    rss = run.summary()["peak_rss_bytes"] / 1e6
+    return f"{used} MiB of GPU 0 with its context, {rss:,.0f} MB resident"
+
+
+CHECKS = [
+    backend_loads,
+    digits_accuracy,
+    mlp_losses,
+    convnet_losses,
+    gpu_tests,
+    more_workers_than_gpus,
+    several_gpus,
+    same_bits,
+    resume_after_kill,
+    memory,
+]

@@ -13,7 +13,8 @@
 namespace ddprun {
 namespace {
 
-constexpr auto kCommands = std::to_array<std::string_view>({"run", "check", "resume", "config", "keys", "plugins", "worker"});
+constexpr auto kCommands =
+    std::to_array<std::string_view>({"run", "check", "resume", "config", "keys", "plugins", "worker"});
 
 constexpr const char* kExamples = R"(
 Examples:
@@ -35,14 +36,16 @@ void add_overrides(CLI::App& command, Arguments& arguments) {
 
 void add_run(CLI::App& app, Arguments& arguments, bool& show_config) {
   auto& run = *app.add_subcommand("run", "train an experiment; the word `run` may be left out");
-  run.add_option("experiment", arguments.target, "an experiment's YAML file; also found in the installed configs")->required();
+  run.add_option("experiment", arguments.target, "an experiment's YAML file; also found in the installed configs")
+      ->required();
   run.add_flag("--cfg", show_config, "print the composed experiment, each value with its file and line, and stop");
   add_overrides(run, arguments);
 }
 
 void add_commands(CLI::App& app, Arguments& arguments, bool& show_config) {
   add_run(app, arguments, show_config);
-  auto& check = *app.add_subcommand("check", "find every mistake in an experiment and its plugins' options, without training");
+  auto& check =
+      *app.add_subcommand("check", "find every mistake in an experiment and its plugins' options, without training");
   check.add_option("experiment", arguments.target, "an experiment's YAML file")->required();
   add_overrides(check, arguments);
   auto& resume = *app.add_subcommand("resume", "go on with a run from its last good checkpoint");
@@ -69,7 +72,9 @@ std::vector<std::string> with_command(std::vector<std::string> words) {
 Arguments parse_arguments(int argc, char** argv) {
   Arguments arguments{.words = {argv, argv + argc}};
   bool show_config = false;
-  CLI::App app{"ddprun trains a YAML experiment with distributed data parallelism.\n\n  ddprun EXPERIMENT [key=value ...]", "ddprun"};
+  CLI::App app{
+      "ddprun trains a YAML experiment with distributed data parallelism.\n\n  ddprun EXPERIMENT [key=value ...]",
+      "ddprun"};
   app.set_version_flag("--version", "ddprun " DDPRUN_VERSION);
   app.footer(kExamples);
   app.require_subcommand(1);

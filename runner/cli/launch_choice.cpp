@@ -34,15 +34,18 @@ LaunchChoice choose_launch(const LaunchConfig& config, int64_t global_batch, con
   LaunchChoice choice{.device = config.device};
   if (choice.device == "auto") choice.device = machine.gpus > 0 ? "cuda" : "cpu";
   const bool on_gpu = choice.device == "cuda";
-  if (on_gpu && machine.gpus == 0) throw UserError("launch.device: cuda, but no GPU is found here; launch.device=cpu trains without");
+  if (on_gpu && machine.gpus == 0)
+    throw UserError("launch.device: cuda, but no GPU is found here; launch.device=cpu trains without");
   choice.workers = config.workers > 0 ? config.workers : on_gpu ? machine.gpus : 1;
   if (on_gpu && choice.workers > machine.gpus) {
-    throw UserError(log::text("launch.workers: ", choice.workers, " workers for ", machine.gpus, " GPUs; each worker takes one. Use launch.workers=",
-                              machine.gpus, " or fewer, or launch.device=cpu"));
+    throw UserError(log::text("launch.workers: ", choice.workers, " workers for ", machine.gpus,
+                              " GPUs; each worker takes one. Use launch.workers=", machine.gpus,
+                              " or fewer, or launch.device=cpu"));
   }
   if (global_batch < choice.workers) {
-    throw UserError(log::text("trainer.global_batch: ", global_batch, " samples for ", choice.workers,
-                              " workers; it is the batch of all workers together, so it must be at least their number"));
+    throw UserError(
+        log::text("trainer.global_batch: ", global_batch, " samples for ", choice.workers,
+                  " workers; it is the batch of all workers together, so it must be at least their number"));
   }
   choice.threads = config.threads > 0 ? config.threads : std::max<int64_t>(1, machine.cores / choice.workers);
   return choice;

@@ -16,7 +16,7 @@ struct LaunchChoice {
 };
 
 struct Machine {
-  int64_t gpus = 0;   // that this process may use
+  int64_t gpus = 0;  // that this process may use
   int64_t cores = 1;
 };
 

@@ -31,22 +31,21 @@ std::vector<std::filesystem::path> config_search_path() {
 }
 
 int check(const Arguments& arguments) {
-  const auto checked =
-      check_experiment({.experiment = arguments.target, .overrides = arguments.overrides, .search_path = config_search_path()});
+  const auto checked = check_experiment(
+      {.experiment = arguments.target, .overrides = arguments.overrides, .search_path = config_search_path()});
   const auto& experiment = checked.experiment;
   const auto launch = choose_launch(experiment.launch, experiment.trainer.global_batch, this_machine());
-  std::cout << arguments.target << ": no mistakes found. " << experiment.name << " trains " << experiment.model.plugin << " on "
-            << experiment.dataset.plugin << " with " << experiment.optimizer.plugin << ", " << launch.workers
+  std::cout << arguments.target << ": no mistakes found. " << experiment.name << " trains " << experiment.model.plugin
+            << " on " << experiment.dataset.plugin << " with " << experiment.optimizer.plugin << ", " << launch.workers
             << (launch.workers == 1 ? " worker" : " workers") << " on " << launch.device << ", global batch "
             << experiment.trainer.global_batch << ".\n";
   return kExitDone;
 }
 
 int show_config(const Arguments& arguments) {
-  std::cout << to_yaml(compose({.experiment = arguments.target,
-                                .overrides = arguments.overrides,
-                                .search_path = config_search_path()}),
-                       /*origins=*/true);
+  std::cout << to_yaml(
+      compose({.experiment = arguments.target, .overrides = arguments.overrides, .search_path = config_search_path()}),
+      /*origins=*/true);
   return kExitDone;
 }
 
@@ -55,8 +54,10 @@ int show_keys() {
     std::cout << (section.name.empty() ? "at the top" : section.name + ":") << "  # " << section.help << "\n";
     for (const auto& key : section.keys) {
       std::cout << "  " << key.name << "  (" << key.type << (key.range.empty() ? "" : " " + key.range)
-                << (key.required ? ", required" : key.fallback.empty() ? "" : ", default " + key.fallback) << ")\n      "
-                << key.help << "\n";
+                << (key.required           ? ", required"
+                    : key.fallback.empty() ? ""
+                                           : ", default " + key.fallback)
+                << ")\n      " << key.help << "\n";
     }
   }
   return kExitDone;

@@ -40,13 +40,15 @@ struct Attempt {
 fs::path checkpoint_to_resume(const fs::path& run) {
   std::vector<CheckpointFlaw> flaws;
   const auto newest = newest_checkpoint(run, flaws);
-  for (const auto& flaw : flaws) log::warn("passed over a broken checkpoint: " + flaw.path.string() + ": " + flaw.problem);
+  for (const auto& flaw : flaws)
+    log::warn("passed over a broken checkpoint: " + flaw.path.string() + ": " + flaw.problem);
   return newest ? newest->path : fs::path();
 }
 
 // OpenMP's threads spin for milliseconds at the end of each loop where nobody tells them otherwise: on a machine that does
 // anything else besides, a step then takes up to ten times as long. A short spin costs an idle machine nothing.
-std::vector<std::pair<std::string, std::string>> worker_environment(const LaunchChoice& launch, const fs::path& checkpoint) {
+std::vector<std::pair<std::string, std::string>> worker_environment(const LaunchChoice& launch,
+                                                                    const fs::path& checkpoint) {
   std::vector<std::pair<std::string, std::string>> variables{{"DDPRUN_DEVICE", launch.device},
                                                              {"DDPRUN_RESUME", checkpoint.string()},
                                                              {"OMP_NUM_THREADS", std::to_string(launch.threads)}};
@@ -88,10 +90,8 @@ LaunchChoice launch_of(const Experiment& experiment) {
 }
 
 CheckedExperiment frozen(const fs::path& run, const std::vector<std::string>& overrides) {
-  return check_experiment({.experiment = run / "config.yaml",
-                           .overrides = overrides,
-                           .search_path = config_search_path(),
-                           .frozen = true});
+  return check_experiment(
+      {.experiment = run / "config.yaml", .overrides = overrides, .search_path = config_search_path(), .frozen = true});
 }
 
 int go_on(RunFolder folder, CheckedExperiment checked, const Arguments& arguments, double started_at) {
@@ -99,7 +99,8 @@ int go_on(RunFolder folder, CheckedExperiment checked, const Arguments& argument
   attempt.launch = launch_of(attempt.checked.experiment);
   attempt.checkpoint = checkpoint_to_resume(attempt.folder.path());
   attempt.checked.dataset->prepare(prepare_display());
-  if (attempt.checkpoint.empty()) log::info("no checkpoint yet in " + attempt.folder.path().string() + ": starting it from the beginning");
+  if (attempt.checkpoint.empty())
+    log::info("no checkpoint yet in " + attempt.folder.path().string() + ": starting it from the beginning");
   return run_attempt(attempt, arguments);
 }
 
@@ -135,8 +136,10 @@ int train(const Arguments& arguments) {
   }
   fs::path checkpoint;
   if (from != "auto" && from != "never") {
-    checkpoint = fs::exists(fs::path(from) / "manifest.json") ? verify_checkpoint(from).path : checkpoint_to_resume(from);
-    if (checkpoint.empty()) throw UserError("checkpoint.resume: " + from + " is no checkpoint, and no run with a good one");
+    checkpoint =
+        fs::exists(fs::path(from) / "manifest.json") ? verify_checkpoint(from).path : checkpoint_to_resume(from);
+    if (checkpoint.empty())
+      throw UserError("checkpoint.resume: " + from + " is no checkpoint, and no run with a good one");
   }
   // What can fail comes before there is a folder: a run that cannot start leaves none behind.
   const auto launch = launch_of(experiment);

@@ -28,8 +28,8 @@ Batch on_device(Batch batch, c10::Device device) {
 
 }  // namespace
 
-TrainSource::TrainSource(std::shared_ptr<const Dataset> dataset, const TrainerConfig& config, uint64_t seed, World world,
-                         c10::Device device, int64_t first_step)
+TrainSource::TrainSource(std::shared_ptr<const Dataset> dataset, const TrainerConfig& config, uint64_t seed,
+                         World world, c10::Device device, int64_t first_step)
     : dataset_(std::move(dataset)),
       plan_(dataset_->size(Split::kTrain), config.global_batch),
       seed_(seed),

@@ -21,8 +21,8 @@ namespace ddprun {
 // A rank's part of one global batch, on its device.
 struct TrainBatch {
   Batch batch;
-  int64_t epoch = 0;            // counted from 0
-  int64_t global_samples = 0;   // in the whole global batch
+  int64_t epoch = 0;           // counted from 0
+  int64_t global_samples = 0;  // in the whole global batch
   // What this rank's mean loss counts for in the mean over ranks that the gradient reducer takes: local * world / global, so
   // that the gradient is the mean over the global batch. 0 for a rank without a sample in a ragged last batch: it computes
   // on a sample of another rank and adds nothing.
@@ -57,8 +57,8 @@ class TrainSource {
 // that a sample's prediction does not depend on how many ranks there are.
 class EvalSource {
  public:
-  EvalSource(std::shared_ptr<const Dataset> dataset, Split split, int64_t batch, const TrainerConfig& config, World world,
-             c10::Device device);
+  EvalSource(std::shared_ptr<const Dataset> dataset, Split split, int64_t batch, const TrainerConfig& config,
+             World world, c10::Device device);
 
   int64_t rounds() const { return rounds_; }  // the same on all ranks: what the busiest rank has
   bool has_next() const { return !prefetcher_->done(); }

@@ -33,9 +33,9 @@ class CommunicationError : public std::runtime_error {
 
 struct CommunicatorOptions {
   World world;
-  c10::intrusive_ptr<c10d::Store> store;     // unused with a world of one
-  std::shared_ptr<DeviceBackend> backend;    // of the GPUs; null on the CPU
-  double timeout_seconds = 1800;             // of each collective
+  c10::intrusive_ptr<c10d::Store> store;   // unused with a world of one
+  std::shared_ptr<DeviceBackend> backend;  // of the GPUs; null on the CPU
+  double timeout_seconds = 1800;           // of each collective
 };
 
 // A running sum over all ranks; take() waits for it.
@@ -63,8 +63,8 @@ class Communicator {
   const World& world() const { return world_; }
   bool alone() const { return world_.size == 1; }
 
-  void sum(at::Tensor& values);                    // in place
-  PendingSum start_sum(at::Tensor values);         // the caller leaves `values` alone until take()
+  void sum(at::Tensor& values);                     // in place
+  PendingSum start_sum(at::Tensor values);          // the caller leaves `values` alone until take()
   void broadcast(std::vector<at::Tensor> tensors);  // rank 0's content into everybody's, in place
   void barrier();
 

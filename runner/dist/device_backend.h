@@ -24,8 +24,8 @@ class DeviceBackend {
 
   virtual c10::Device device() const = 0;
   virtual std::string description() const = 0;  // "NVIDIA H200, 139 GiB"
-  virtual c10::intrusive_ptr<c10d::Backend> make_group_backend(const c10::intrusive_ptr<c10d::Store>& store, int64_t rank,
-                                                               int64_t size, double timeout_seconds) = 0;
+  virtual c10::intrusive_ptr<c10d::Backend> make_group_backend(const c10::intrusive_ptr<c10d::Store>& store,
+                                                               int64_t rank, int64_t size, double timeout_seconds) = 0;
   virtual at::Generator generator() const = 0;
   virtual void synchronize() = 0;
 };

@@ -3,9 +3,9 @@
 
 #include <ddprun/error.h>
 
+#include <torch/headeronly/version.h>
 #include <torch/csrc/distributed/c10d/logger.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
-#include <torch/headeronly/version.h>
 
 #include <algorithm>
 #include <limits>
@@ -38,12 +38,15 @@ std::shared_ptr<c10d::Reducer> make_reducer(const std::vector<NamedParameter>& p
   }
   // One bucket for the first step; rebuild_buckets() makes the real ones in the order in which gradients became ready.
   const std::vector<size_t> limits{static_cast<size_t>(std::numeric_limits<int64_t>::max())};
-  auto [buckets, sizes] = c10d::compute_bucket_assignment_by_size(values, limits, std::vector<bool>(values.size(), false));
+  auto [buckets, sizes] =
+      c10d::compute_bucket_assignment_by_size(values, limits, std::vector<bool>(values.size(), false));
   std::ranges::reverse(buckets);
   return std::make_shared<c10d::Reducer>(
-      values, std::move(buckets), group, /*expect_sparse_gradients=*/std::vector<bool>(values.size(), false), kBucketBytes,
+      values, std::move(buckets), group, /*expect_sparse_gradients=*/std::vector<bool>(values.size(), false),
+      kBucketBytes,
       /*find_unused_parameters=*/false, /*gradient_as_bucket_view=*/true, std::move(names), kFirstBucketBytes,
-      /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false, /*bucket_bytes_cap_list=*/std::vector<int64_t>{});
+      /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false,
+      /*bucket_bytes_cap_list=*/std::vector<int64_t>{});
 }
 
 }  // namespace
@@ -70,8 +73,10 @@ class GradientReducer::Impl {
         const bool touched = gradient.defined() && gradient.count_nonzero().item<int64_t>() > 0;
         if (!touched) unused += (unused.empty() ? "" : ", ") + parameter.name;
       }
-      throw UserError("model: the loss does not depend on these parameters, so their gradients cannot be averaged over the "
-                      "ranks: " + unused + ". Use them in forward, or do not register them.");
+      throw UserError(
+          "model: the loss does not depend on these parameters, so their gradients cannot be averaged over the "
+          "ranks: " +
+          unused + ". Use them in forward, or do not register them.");
     }
   }
 

@@ -57,7 +57,9 @@ std::string fallback_text(const OptionDeclaration& option) {
 
 bool is_wide(const OptionDeclaration& option) { return fallback_text(option).size() > kWidestDefault; }
 
-std::string default_column(const OptionDeclaration& option) { return is_wide(option) ? "(below)" : fallback_text(option); }
+std::string default_column(const OptionDeclaration& option) {
+  return is_wide(option) ? "(below)" : fallback_text(option);
+}
 
 std::string without_trailing_spaces(std::string line) {
   line.erase(line.find_last_not_of(' ') + 1);

@@ -139,7 +139,8 @@ void LoggerHub::text(const std::string& line) {
 void LoggerHub::flush() {
   for (auto& channel : channels_) channel->post([](Logger& logger) { logger.flush(); });
   for (auto& channel : channels_) {
-    if (!channel->drain()) log::warn("logger " + channel->name() + " hangs; the training goes on without waiting for it");
+    if (!channel->drain())
+      log::warn("logger " + channel->name() + " hangs; the training goes on without waiting for it");
   }
 }
 

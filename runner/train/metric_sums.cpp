@@ -24,8 +24,9 @@ std::vector<std::string> agreed_names(const std::string& mine, Communicator& com
   for (const auto& theirs : communicator.gather_texts(mine)) {
     if (names.empty()) names = theirs;
     if (!theirs.empty() && theirs != names) {
-      throw UserError("model: the ranks report different metrics from step(): it must return the same names in the same "
-                      "order for every batch");
+      throw UserError(
+          "model: the ranks report different metrics from step(): it must return the same names in the same "
+          "order for every batch");
     }
   }
   return lines_of(names);
@@ -81,7 +82,8 @@ void MetricSums::reset(const std::vector<MetricTotal>& names, const at::Tensor& 
   entries_.clear();
   for (size_t i = 0; i < names.size(); ++i) {
     const auto column = static_cast<int64_t>(i);
-    entries_.push_back({names[i].name, numbers[0][column].clone(), static_cast<int64_t>(numbers[1][column].item<double>())});
+    entries_.push_back(
+        {names[i].name, numbers[0][column].clone(), static_cast<int64_t>(numbers[1][column].item<double>())});
   }
 }
 
@@ -97,7 +99,8 @@ at::Tensor numbers_of(const std::vector<MetricTotal>& totals) {
 
 NamedValues means(const std::vector<MetricTotal>& totals, const std::string& split) {
   NamedValues values;
-  for (const auto& total : totals) values.emplace_back(split.empty() ? total.name : split + "/" + total.name, total.mean());
+  for (const auto& total : totals)
+    values.emplace_back(split.empty() ? total.name : split + "/" + total.name, total.mean());
   return values;
 }
 

@@ -60,8 +60,8 @@ class MeanSquaredError final : public Objective {
 
 std::unique_ptr<Objective> make_objective(const std::string& name, Options& options) {
   if (name == "cross_entropy") {
-    return std::make_unique<CrossEntropy>(options.get<double>(
-        "label_smoothing", 0, "share of the target spread over all classes", {.min = 0, .max = 1}));
+    return std::make_unique<CrossEntropy>(
+        options.get<double>("label_smoothing", 0, "share of the target spread over all classes", {.min = 0, .max = 1}));
   }
   if (name == "nll") return std::make_unique<NegativeLogLikelihood>();
   if (name == "mse") return std::make_unique<MeanSquaredError>();

@@ -13,7 +13,8 @@ using nlohmann::ordered_json;
 
 ordered_json object(const std::vector<std::pair<std::string, double>>& values) {
   auto result = ordered_json::object();
-  for (const auto& [name, value] : values) result[name] = std::isfinite(value) ? ordered_json(value) : ordered_json(nullptr);
+  for (const auto& [name, value] : values)
+    result[name] = std::isfinite(value) ? ordered_json(value) : ordered_json(nullptr);
   return result;
 }
 

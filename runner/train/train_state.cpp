@@ -38,23 +38,23 @@ NamedValues named_values(const json& list) {
 std::string TrainState::to_json() const {
   auto totals = json::array();
   for (const auto& total : window) totals.push_back({total.name, exact(total.sum), total.count});
-  return json{{"format", 1},
-              {"step", step},
-              {"evaluated_step", evaluated_step},
-              {"samples", samples},
-              {"window", totals},
-              {"stopper",
-               {exact(stopper.best), stopper.evaluations_without_improvement, stopper.evaluations_at_target}},
-              {"best_value", exact(best_value)},
-              {"best_metrics", to_json_list(best_metrics)},
-              {"last_metrics", to_json_list(last_metrics)},
-              {"finished", finished},
-              {"stop_reason", stop_reason},
-              {"train_seconds", train_seconds},
-              {"global_batch", global_batch},
-              {"seed", seed},
-              {"world_size", world_size},
-              {"train_samples", train_samples}}
+  return json{
+      {"format", 1},
+      {"step", step},
+      {"evaluated_step", evaluated_step},
+      {"samples", samples},
+      {"window", totals},
+      {"stopper", {exact(stopper.best), stopper.evaluations_without_improvement, stopper.evaluations_at_target}},
+      {"best_value", exact(best_value)},
+      {"best_metrics", to_json_list(best_metrics)},
+      {"last_metrics", to_json_list(last_metrics)},
+      {"finished", finished},
+      {"stop_reason", stop_reason},
+      {"train_seconds", train_seconds},
+      {"global_batch", global_batch},
+      {"seed", seed},
+      {"world_size", world_size},
+      {"train_samples", train_samples}}
       .dump();
 }
 

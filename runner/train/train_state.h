@@ -13,9 +13,9 @@
 namespace ddprun {
 
 struct TrainState {
-  int64_t step = 0;            // optimizer steps done
-  int64_t evaluated_step = 0;  // the step of the last finished evaluation at an epoch's end
-  int64_t samples = 0;         // training samples seen by all ranks
+  int64_t step = 0;                 // optimizer steps done
+  int64_t evaluated_step = 0;       // the step of the last finished evaluation at an epoch's end
+  int64_t samples = 0;              // training samples seen by all ranks
   std::vector<MetricTotal> window;  // training metrics since the last row, all ranks together
   EarlyStopper::State stopper;
   std::optional<double> best_value;  // of checkpoint.monitor
@@ -23,10 +23,10 @@ struct TrainState {
   NamedValues last_metrics;          // the last value of each
   std::string finished;              // "completed" or "stopped_early" once training is over
   std::string stop_reason;
-  double train_seconds = 0;          // in training steps, all attempts
-  int64_t global_batch = 0;          // what the run was started with: a resumed run must agree
+  double train_seconds = 0;  // in training steps, all attempts
+  int64_t global_batch = 0;  // what the run was started with: a resumed run must agree
   uint64_t seed = 0;
-  int64_t world_size = 1;            // of the attempt that saved it
+  int64_t world_size = 1;  // of the attempt that saved it
   int64_t train_samples = 0;
 
   std::string to_json() const;

@@ -44,10 +44,12 @@ Trainer::Trainer(const Experiment& experiment, TrainerParts parts, std::function
       parts_(std::move(parts)),
       stop_requested_(std::move(stop_requested)),
       agreement_(parts_.communicator),
-      evaluator_({parts_.model, parts_.dataset, parts_.objective, parts_.communicator, parts_.device}, experiment.trainer),
+      evaluator_({parts_.model, parts_.dataset, parts_.objective, parts_.communicator, parts_.device},
+                 experiment.trainer),
       stopper_(experiment.early_stopping.value_or(EarlyStoppingConfig{})),
       buffers_(buffers(*parts_.model)),
-      steps_per_epoch_(StepPlan(parts_.dataset->size(Split::kTrain), experiment.trainer.global_batch).steps_per_epoch()),
+      steps_per_epoch_(
+          StepPlan(parts_.dataset->size(Split::kTrain), experiment.trainer.global_batch).steps_per_epoch()),
       max_steps_(step_limit(experiment.trainer, steps_per_epoch_)) {
   if (!parts_.communicator.alone()) {
     reducer_ = std::make_unique<GradientReducer>(trainable_parameters(*parts_.model), parts_.communicator);
@@ -98,8 +100,8 @@ void Trainer::settle_buckets() {
   const auto generators = rng_state(parts_.backend.get());
   std::vector<at::Tensor> kept;
   for (const auto& buffer : buffers_) kept.push_back(buffer.clone());
-  TrainSource rehearsal(parts_.dataset, experiment_.trainer, experiment_.seed, parts_.communicator.world(), parts_.device,
-                        state_.step);
+  TrainSource rehearsal(parts_.dataset, experiment_.trainer, experiment_.seed, parts_.communicator.world(),
+                        parts_.device, state_.step);
   parts_.model->train();
   const auto item = rehearsal.next();
   compute(item);
@@ -182,7 +184,8 @@ void Trainer::log_window() {
   auto values = means(totals);
   values.emplace_back("lr", parts_.optimizer->groups().front().lr);
   const double seconds = since_row_.seconds();
-  values.emplace_back("samples_per_second", static_cast<double>(state_.samples - samples_at_row_) / std::max(seconds, 1e-9));
+  values.emplace_back("samples_per_second",
+                      static_cast<double>(state_.samples - samples_at_row_) / std::max(seconds, 1e-9));
   since_row_.restart();
   samples_at_row_ = state_.samples;
   log_row("train", std::move(values));
@@ -190,7 +193,8 @@ void Trainer::log_window() {
 
 void Trainer::check_finite(const std::vector<MetricTotal>& totals) const {
   if (!experiment_.trainer.stop_on_nonfinite || totals.empty() || std::isfinite(totals.front().sum)) return;
-  throw UserError(log::text("the training loss is not finite (", totals.front().mean(), ") in the steps up to ", state_.step,
+  throw UserError(log::text("the training loss is not finite (", totals.front().mean(), ") in the steps up to ",
+                            state_.step,
                             ". Lower the learning rate or look at the data; trainer.stop_on_nonfinite=false goes on "
                             "regardless. The last checkpoint is from before."));
 }
@@ -264,7 +268,8 @@ std::optional<double> Trainer::monitored(const std::string& name, bool required)
   std::string known;
   for (const auto& [metric, value] : state_.last_metrics) known += (known.empty() ? "" : ", ") + metric;
   if (required) throw UserError("early_stopping.monitor: no metric is called " + name + "; known: " + known);
-  if (!warned_of_monitor_) log::warn("checkpoint.monitor: no metric is called " + name + ", so no checkpoint is best; known: " + known);
+  if (!warned_of_monitor_)
+    log::warn("checkpoint.monitor: no metric is called " + name + ", so no checkpoint is best; known: " + known);
   warned_of_monitor_ = true;
   return std::nullopt;
 }

@@ -103,9 +103,9 @@ class Trainer {
 
   TrainState state_;
   MetricSums window_;
-  bool stopping_ = false;        // all agreed to end here
+  bool stopping_ = false;  // all agreed to end here
   bool warned_of_monitor_ = false;
-  int64_t saved_step_ = -1;      // of the last checkpoint
+  int64_t saved_step_ = -1;  // of the last checkpoint
   std::string saved_path_;
   struct {
     int64_t step = -1;

@@ -19,9 +19,10 @@ void load_weights(const Model& model, const TensorDict& saved, const std::string
     const auto found = saved.find(tensor.name);
     const bool missing = found == saved.end();
     if (missing || found->second.sizes() != tensor.value.sizes()) {
-      throw UserError(path + " does not fit the model: " + tensor.name +
-                      (missing ? " is missing in it" : log::text(" is ", found->second.sizes(), " in it and ",
-                                                                 tensor.value.sizes(), " in the model")));
+      throw UserError(
+          path + " does not fit the model: " + tensor.name +
+          (missing ? " is missing in it"
+                   : log::text(" is ", found->second.sizes(), " in it and ", tensor.value.sizes(), " in the model")));
     }
     tensor.value.copy_(found->second);
   }
@@ -83,7 +84,8 @@ void Trainer::check_same_run(const std::string& path) const {
     throw UserError(log::text(what, " is ", now, ", but ", path, " was saved with ", saved,
                               ": a resumed run sees the same samples in the same order only with the same value"));
   };
-  if (state_.global_batch != config.global_batch) refuse("trainer.global_batch", state_.global_batch, config.global_batch);
+  if (state_.global_batch != config.global_batch)
+    refuse("trainer.global_batch", state_.global_batch, config.global_batch);
   if (state_.seed != experiment_.seed) refuse("seed", state_.seed, experiment_.seed);
   const int64_t samples = parts_.dataset->size(Split::kTrain);
   if (state_.train_samples != samples) refuse("the size of the training set", state_.train_samples, samples);

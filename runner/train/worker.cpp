@@ -18,11 +18,11 @@
 
 #include <ATen/Context.h>
 
-#include <csignal>
-#include <cstdlib>
 #include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <csignal>
+#include <cstdlib>
 
 namespace ddprun {
 namespace {
@@ -117,9 +117,8 @@ class Worker {
   }
 
   CommunicatorOptions communicator_options() {
-    CommunicatorOptions options{.world = world_of(place_),
-                                .backend = backend_,
-                                .timeout_seconds = experiment_.launch.timeout_seconds};
+    CommunicatorOptions options{
+        .world = world_of(place_), .backend = backend_, .timeout_seconds = experiment_.launch.timeout_seconds};
     if (place_.world_size > 1) options.store = file_store(place_.store.string(), place_.world_size);
     return options;
   }
@@ -146,7 +145,8 @@ class Worker {
     loggers_ = std::make_unique<LoggerHub>(make_loggers());
     checkpoints_ = std::make_unique<CheckpointWriter>(
         place_.run_dir, experiment_.checkpoint.keep,
-        CheckpointWriter::Ranks{place_.rank, place_.world_size, [this](const std::string& error) { return agree(error); }});
+        CheckpointWriter::Ranks{place_.rank, place_.world_size,
+                                [this](const std::string& error) { return agree(error); }});
   }
 
   std::vector<LoggerHub::Entry> make_loggers() {

@@ -22,7 +22,8 @@ TEST(Communicator, SumAddsTheValuesOfAllRanks) {
 
 TEST(Communicator, BroadcastGivesEveryRankTheTensorsOfRankZero) {
   on_ranks(3, [](Communicator& ranks) {
-    std::vector<at::Tensor> tensors{torch::full({5}, ranks.world().rank), torch::full({2, 2}, 10.0F * ranks.world().rank)};
+    std::vector<at::Tensor> tensors{torch::full({5}, ranks.world().rank),
+                                    torch::full({2, 2}, 10.0F * ranks.world().rank)};
     ranks.broadcast(tensors);
     EXPECT_TRUE(tensors[0].eq(0).all().item<bool>());
     EXPECT_TRUE(tensors[1].eq(0).all().item<bool>());

@@ -21,7 +21,8 @@ inline void on_ranks(int64_t ranks, const std::function<void(Communicator&)>& bo
   for (int64_t rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       try {
-        Communicator communicator({.world = {rank, ranks, rank, ranks}, .store = store, .timeout_seconds = timeout_seconds});
+        Communicator communicator(
+            {.world = {rank, ranks, rank, ranks}, .store = store, .timeout_seconds = timeout_seconds});
         body(communicator);
       } catch (...) {
         errors[rank] = std::current_exception();

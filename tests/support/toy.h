@@ -24,13 +24,13 @@ class ToyDataset : public Dataset {
   void start() override {}
   DataSpec spec() const override { return {.sample_shape = {8}, .classes = 3}; }
 
-  int64_t size(Split split) const override {
-    return split == Split::kTrain ? train_ : split == Split::kVal ? val_ : 0;
-  }
+  int64_t size(Split split) const override { return split == Split::kTrain ? train_ : split == Split::kVal ? val_ : 0; }
 
   Batch get(Split split, std::span<const int64_t> indices) const override {
     const auto count = static_cast<int64_t>(indices.size());
-    Batch batch{.input = at::empty({count, 8}), .target = at::empty({count}, at::kLong), .index = at::empty({count}, at::kLong)};
+    Batch batch{.input = at::empty({count, 8}),
+                .target = at::empty({count}, at::kLong),
+                .index = at::empty({count}, at::kLong)};
     for (int64_t row = 0; row < count; ++row) {
       RandomStream draws(1 + static_cast<int>(split), static_cast<uint64_t>(indices[row]));
       const auto label = static_cast<int64_t>(draws.below(3));

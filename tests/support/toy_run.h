@@ -47,8 +47,8 @@ struct ToyRun {
   int64_t ranks = 1;
   int64_t train_samples = 103;
   int64_t val_samples = 40;
-  std::filesystem::path folder;                      // for checkpoints
-  std::filesystem::path resume_from;                 // a checkpoint; empty: from the start
+  std::filesystem::path folder;                          // for checkpoints
+  std::filesystem::path resume_from;                     // a checkpoint; empty: from the start
   std::function<bool(int64_t rank, int64_t step)> stop;  // asked after each step of each rank
   double lr = 0.1;
 };
@@ -116,7 +116,8 @@ inline double largest_difference(const TensorDict& a, const TensorDict& b) {
 }
 
 inline bool same_bits(const TensorDict& a, const TensorDict& b) {
-  return a.size() == b.size() && std::ranges::all_of(a, [&](const auto& entry) { return at::equal(entry.second, b.at(entry.first)); });
+  return a.size() == b.size() &&
+         std::ranges::all_of(a, [&](const auto& entry) { return at::equal(entry.second, b.at(entry.first)); });
 }
 
 }  // namespace ddprun::testing

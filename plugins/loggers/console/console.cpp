@@ -24,15 +24,16 @@ std::string join(const std::vector<std::pair<std::string, double>>& values) {
 class Console final : public ddprun::Logger {
  public:
   explicit Console(ddprun::Options& options)
-      : every_(options.get<double>("every", 30, "seconds between lines on training where there is no terminal", {.min = 0})) {}
+      : every_(options.get<double>("every", 30, "seconds between lines on training where there is no terminal",
+                                   {.min = 0})) {}
 
   void start(const ddprun::RunStart& run) override {
     run_ = run;
     live_ = is_live_terminal();
     started_ = epoch_started_ = last_line_ = Clock::now();
     print(run.name + ": " + run.model + " (" + grouped(run.parameters) + " parameters) on " + run.dataset + " with " +
-          run.optimizer + ", " + std::to_string(run.world_size) + (run.world_size == 1 ? " worker" : " workers") + " on " +
-          run.device);
+          run.optimizer + ", " + std::to_string(run.world_size) + (run.world_size == 1 ? " worker" : " workers") +
+          " on " + run.device);
     print("global batch " + grouped(run.global_batch) + ", " + grouped(run.steps_per_epoch) + " steps an epoch, " +
           grouped(run.max_steps) + " steps at most; run folder " + run.run_dir.string());
     if (run.resumed_step > 0) print("resumed at step " + grouped(run.resumed_step));
@@ -42,13 +43,14 @@ class Console final : public ddprun::Logger {
     if (row.split == "train") {
       last_train_ = join(row.values);
       if (!live_ && seconds_since(last_line_) >= every_) {
-        print("epoch " + std::to_string(row.epoch) + "/" + std::to_string(run_.max_epochs) + "  step " + grouped(row.step) +
-              "  train " + last_train_);
+        print("epoch " + std::to_string(row.epoch) + "/" + std::to_string(run_.max_epochs) + "  step " +
+              grouped(row.step) + "  train " + last_train_);
         last_line_ = Clock::now();
       }
     } else if (row.split == "val") {
-      print("epoch " + std::to_string(row.epoch) + "/" + std::to_string(run_.max_epochs) + (last_train_.empty() ? "" : "  train " + last_train_ + "  |") +
-            "  val " + join(row.values) + "  |  " + duration(seconds_since(epoch_started_)));
+      print("epoch " + std::to_string(row.epoch) + "/" + std::to_string(run_.max_epochs) +
+            (last_train_.empty() ? "" : "  train " + last_train_ + "  |") + "  val " + join(row.values) + "  |  " +
+            duration(seconds_since(epoch_started_)));
       epoch_started_ = last_line_ = Clock::now();
     }
   }
@@ -74,14 +76,16 @@ class Console final : public ddprun::Logger {
     row("status", end.status + ": " + end.stop_reason);
     row("total time", duration(end.total_seconds) + ", of it " + duration(end.train_seconds) + " in training steps");
     row("throughput", grouped(static_cast<int64_t>(end.samples_per_second)) + " samples/s");
-    row("nodes x workers", std::to_string(end.nodes) + " x " + std::to_string(end.world_size / std::max<int64_t>(1, end.nodes)));
+    row("nodes x workers",
+        std::to_string(end.nodes) + " x " + std::to_string(end.world_size / std::max<int64_t>(1, end.nodes)));
     char epochs[32];
     std::snprintf(epochs, sizeof epochs, "%.4g", end.epochs);
     row("steps", grouped(end.steps) + " (" + epochs + " epochs, " + grouped(end.samples) + " samples)");
     if (!end.best.empty()) row("best", join(end.best));
     if (end.test_total > 0) {
       char percent[32];
-      std::snprintf(percent, sizeof percent, "%.2f %%", 100.0 * static_cast<double>(end.test_correct) / static_cast<double>(end.test_total));
+      std::snprintf(percent, sizeof percent, "%.2f %%",
+                    100.0 * static_cast<double>(end.test_correct) / static_cast<double>(end.test_total));
       row("test", grouped(end.test_correct) + " of " + grouped(end.test_total) + " correct (" + percent + ")");
     }
     if (!end.checkpoint.empty()) row("checkpoint", end.checkpoint);
@@ -92,7 +96,9 @@ class Console final : public ddprun::Logger {
  private:
   using Clock = std::chrono::steady_clock;
 
-  static double seconds_since(Clock::time_point time) { return std::chrono::duration<double>(Clock::now() - time).count(); }
+  static double seconds_since(Clock::time_point time) {
+    return std::chrono::duration<double>(Clock::now() - time).count();
+  }
 
   void row(const char* name, const std::string& value) {
     char padded[32];

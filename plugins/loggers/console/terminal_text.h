@@ -7,9 +7,9 @@
 
 namespace ddprun::console {
 
-std::string grouped(int64_t number);      // "1,199,882"
-std::string duration(double seconds);     // "8.3 s", "1 min 23 s", "2 h 05 min"
-std::string clock(double seconds);        // "0:08", "1:02:03"
+std::string grouped(int64_t number);                        // "1,199,882"
+std::string duration(double seconds);                       // "8.3 s", "1 min 23 s", "2 h 05 min"
+std::string clock(double seconds);                          // "0:08", "1:02:03"
 std::string metric(const std::string& name, double value);  // "loss 0.0512", "accuracy 98.43 %"
 
 int terminal_width();     // columns of standard output; 80 where it does not tell

@@ -27,7 +27,8 @@ struct PluginDescriptor {
   char kind[16];            // "model", "dataset", "optimizer" or "logger"
   char name[64];
   char help[256];
-  void (*create)(void* options, void* shared_ptr_out);  // detail::create_plugin; zero in the file, set when it is loaded
+  void (*create)(void* options,
+                 void* shared_ptr_out);  // detail::create_plugin; zero in the file, set when it is loaded
 };
 
 }  // namespace ddprun

@@ -17,18 +17,18 @@ namespace ddprun {
 
 // The run at its start.
 struct RunStart {
-  std::string name;                // of the experiment
-  std::filesystem::path run_dir;   // loggers write below it
-  std::string config_yaml;         // the frozen experiment
-  int64_t attempt = 0;             // 0 for the first start, then one more with every resume
-  int64_t resumed_step = 0;        // rows of later steps, from an attempt that was cut off, will come again
+  std::string name;               // of the experiment
+  std::filesystem::path run_dir;  // loggers write below it
+  std::string config_yaml;        // the frozen experiment
+  int64_t attempt = 0;            // 0 for the first start, then one more with every resume
+  int64_t resumed_step = 0;       // rows of later steps, from an attempt that was cut off, will come again
   int64_t world_size = 1;
   int64_t nodes = 1;
   int64_t global_batch = 0;
   int64_t steps_per_epoch = 0;
   int64_t max_epochs = 0;
-  int64_t max_steps = 0;           // where the run ends at the latest
-  int64_t parameters = 0;          // trainable numbers in the model
+  int64_t max_steps = 0;   // where the run ends at the latest
+  int64_t parameters = 0;  // trainable numbers in the model
   std::string model, dataset, optimizer, device;
 };
 

@@ -24,10 +24,10 @@ class DDPRUN_API RandomStream {
   RandomStream(uint64_t seed, uint64_t stream, uint32_t substream = 0);
 
   uint32_t next();
-  double uniform();                        // in [0, 1)
+  double uniform();                         // in [0, 1)
   double uniform(double low, double high);  // in [low, high)
-  double normal();                         // mean 0, variance 1
-  uint64_t below(uint64_t bound);          // in [0, bound), without bias; bound >= 1
+  double normal();                          // mean 0, variance 1
+  uint64_t below(uint64_t bound);           // in [0, bound), without bias; bound >= 1
 
  private:
   std::array<uint32_t, 4> counter_;

@@ -10,9 +10,7 @@ class Foreign final : public ddprun::Model {
  public:
   explicit Foreign(ddprun::Options& options) { (void)options; }
 
-  void prepare(const ddprun::DataSpec&) override {
-    output_ = register_module("output", torch::nn::Linear(784, 10));
-  }
+  void prepare(const ddprun::DataSpec&) override { output_ = register_module("output", torch::nn::Linear(784, 10)); }
 
   at::Tensor forward(const at::Tensor& input) override { return output_(input.flatten(1)); }
 

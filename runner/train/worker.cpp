@@ -203,8 +203,14 @@ class Worker {
                      .dataset = experiment_.dataset.plugin,
                      .optimizer = experiment_.optimizer.plugin,
                      .device = backend_ ? backend_->description() : "cpu"});
-    if (place_.rank == 0 && dataset_->size(Split::kVal) == 0 && dataset_->size(Split::kTest) > 0) {
+    if (place_.rank == 0 && dataset_->size(Split::kVal) == 0) tell_of_missing_validation();
+  }
+
+  void tell_of_missing_validation() const {
+    if (dataset_->size(Split::kTest) > 0) {
       log::info("the dataset has no validation split: val/ metrics are computed on its test split");
+    } else if (experiment_.early_stopping) {
+      log::warn("early_stopping: the dataset has neither a validation nor a test split, so nothing can stop the run early");
     }
   }
 

@@ -28,6 +28,7 @@ SMALL = [
     "trainer.max_epochs=2",
     "trainer.log_every=2",
     "launch.threads=1",
+    "launch.device=cpu",
     "~early_stopping",
 ]
 VOLATILE = ("time", "attempt", "samples_per_second")  # what differs between two runs that are the same

@@ -58,7 +58,7 @@ class KillAndResume(CommandTest):
         self.run_folder = self.folder / "run"
 
     def begin(self, words, env=None):
-        return self.start(*words, f"launch.workers={WORKERS}", "run.dir=run", env=env)
+        return self.start(*words, f"launch.workers={WORKERS}", f"run.dir={self.run_folder}", env=env)
 
     def assert_same_end(self, words):
         reference = Reference.of(self, words)
@@ -77,26 +77,33 @@ class KillAndResume(CommandTest):
         self.assertEqual(*ends)
         self.assertEqual(ends[0]["steps"], STEPS)
 
-    def kill(self, victims, running):
-        """Of "launcher", 0 and 1: all of them as one blow."""
-        workers = self.workers()
-        pids = [running.pid if victim == "launcher" else workers[victim] for victim in victims]
-        for pid in pids:
-            os.kill(pid, signal.SIGKILL)
+    def kill(self, running, victims, condition):
+        """Of "launcher", 0 and 1, all as one blow, once the condition is true. False where the training was over by then."""
+        self.wait_until(lambda: len(self.workers()) == WORKERS, "the workers", running)
+        pids = self.workers() | {"launcher": running.pid}
+        self.wait_until(condition, "the moment to kill", running)
+        for victim in victims:
+            try:
+                os.kill(pids[victim], signal.SIGKILL)
+            except ProcessLookupError:
+                pass
         code = running.wait(30)
+        if max(row["step"] for row in all_rows(self.run_folder)) == STEPS:
+            return False
         if "launcher" in victims:
             self.assertEqual(code, -signal.SIGKILL)
         else:
             self.assertEqual(code, 128 + signal.SIGKILL, running.text())
             self.assertRegex(running.err(), f"rank [{victims[0]}{victims[-1]}] .*killed by SIGKILL")
         self.assert_nothing_left()
+        return True
 
     def resume(self):
         """Every checkpoint that bears its final name is whole, and the newest of them is where the run goes on."""
         steps = checkpoint_steps(self.run_folder)
         for step in steps:
             self.assertTrue(is_whole(self.run_folder / f"checkpoints/step_{step:08}"))
-        resumed = self.ddprun("resume", "run")
+        resumed = self.ddprun("resume", self.run_folder)
         self.assertNotIn("broken", resumed.err())
         if steps:
             self.assertIn(f"resumed at step {steps[-1]}\n", resumed.out())
@@ -107,12 +114,15 @@ class KillAndResume(CommandTest):
         self.assertEqual(left, [], "what the kill cut off was not cleaned up")
 
     def kill_at(self, step, words, *victims):
-        running = self.begin(words)
-        self.wait_for_step(running, self.run_folder, step)
-        self.kill(victims, running)
-        self.assertLess(max(row["step"] for row in all_rows(self.run_folder)), STEPS, "it was over before the kill")
-        self.resume()
-        self.assert_same_end(words)
+        for attempt in range(5):
+            self.run_folder = self.folder / f"run{attempt}"
+            if self.kill(self.begin(words), victims, lambda: self.has_reached(step)):
+                self.resume()
+                return self.assert_same_end(words)
+        self.fail("five runs were over before they could be killed")
+
+    def has_reached(self, step, attempt=0):
+        return any(row["attempt"] == attempt and row["step"] >= step for row in all_rows(self.run_folder))
 
     def test_worker_killed_before_the_first_checkpoint(self):
         self.kill_at(2, BATCH_NORM, 1)
@@ -145,12 +155,9 @@ class KillAndResume(CommandTest):
         self.kill_at(34, BATCH_NORM, 0, 1, "launcher")
 
     def test_killed_twice(self):
-        running = self.begin(BATCH_NORM)
-        self.wait_for_step(running, self.run_folder, 12)
-        self.kill([0], running)
-        again = self.start("resume", "run")
-        self.wait_until(lambda: any(row["attempt"] == 1 and row["step"] >= 24 for row in all_rows(self.run_folder)), "step 24", again)
-        self.kill(["launcher"], again)
+        self.assertTrue(self.kill(self.begin(BATCH_NORM), [0], lambda: self.has_reached(12)))
+        again = self.start("resume", self.run_folder)
+        self.assertTrue(self.kill(again, ["launcher"], lambda: self.has_reached(24, attempt=1)))
         self.resume()
         self.assert_same_end(BATCH_NORM)
 

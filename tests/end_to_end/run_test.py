@@ -91,6 +91,13 @@ class SeveralRuns(CommandTest):
         self.assertIn("val/loss", found["stop_reason"])
 
 
+    def test_early_stopping_without_anything_to_evaluate_is_warned_of(self):
+        words = [word for word in QUICK if word != "~early_stopping"]
+        running = self.ddprun(*words, "dataset.val_size=0", "dataset.test_size=0", "run.dir=run")
+        self.assertIn("warning: early_stopping: the dataset has neither", running.err())
+        self.assertNotIn("test_correct", summary(self.folder / "run"))
+
+
 class Telling(CommandTest):
     """The commands that only tell work from any folder, and start nothing."""
 
@@ -109,7 +116,7 @@ class Telling(CommandTest):
             self.assertIn(words, text)
 
     def test_check_says_what_would_run(self):
-        text = self.tell("check", *QUICK, "launch.workers=2", "launch.device=cpu")
+        text = self.tell("check", *QUICK, "launch.workers=2")
         self.assertIn("no mistakes found. digits trains mlp on digits with sgd, 2 workers on cpu, global batch 64.", text)
 
     def test_cfg_shows_each_value_with_its_file_and_is_an_experiment_itself(self):

@@ -3,6 +3,7 @@
 
 #include <ddprun/error.h>
 #include <gmock/gmock.h>
+#include <torch/nn/modules/linear.h>
 
 #include "plugin_host/fixture_files.h"
 #include "plugin_host/make_choice.h"

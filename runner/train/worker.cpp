@@ -210,7 +210,8 @@ class Worker {
     if (dataset_->size(Split::kTest) > 0) {
       log::info("the dataset has no validation split: val/ metrics are computed on its test split");
     } else if (experiment_.early_stopping) {
-      log::warn("early_stopping: the dataset has neither a validation nor a test split, so nothing can stop the run early");
+      log::warn(
+          "early_stopping: the dataset has neither a validation nor a test split, so nothing can stop the run early");
     }
   }
 

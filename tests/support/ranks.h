@@ -6,12 +6,18 @@
 
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
+#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <thread>
 #include <vector>
 
 namespace ddprun::testing {
+
+// c10d's flight recorder is one for the whole process and notes the first collective of each group without a lock: with a group
+// in each thread that is a data race, and now and then a crash. Off, before anybody asks for it.
+inline const bool kFlightRecorderOff = setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/1) == 0 &&
+                                       setenv("TORCH_NCCL_TRACE_BUFFER_SIZE", "0", /*overwrite=*/1) == 0;
 
 // Runs `body` once for each rank, in a thread of its own; rethrows the first rank's exception after all have ended.
 inline void on_ranks(int64_t ranks, const std::function<void(Communicator&)>& body, double timeout_seconds = 60) {

@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import pathlib
+import signal
 import sys
 
 from suite import allocator, beside_python, machine, process, worker_overhead
@@ -31,6 +32,7 @@ def parse_arguments():
     add("--global-batch", type=int, default=200, help="default 200; one worker takes half of it")
     add("--num-workers", type=int, default=0, help="loader processes of each Python worker (default 0)")
     add("--allocator-images", type=int, default=12_000, help="images of a run of allocator (default 12,000)")
+    add("--case", action="append", metavar="MODEL:BATCH", help="of allocator; may be repeated (default: four of them)")
     add("--device", choices=["cpu", "cuda"], default="cpu")
     add("--timeout", type=float, default=600, help="seconds for one run")
     add("--json", type=pathlib.Path, help="write all figures here, too")
@@ -50,6 +52,7 @@ def parse_arguments():
 
 def main():
     options = parse_arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what it started is ended, too
     facts = machine.describe()
     results = {"machine": facts, "arguments": sys.argv[1:], "tables": {}}
     print(machine.in_words(facts))

@@ -5,12 +5,13 @@ import dataclasses
 from suite import pairs, report, sides
 
 TITLE = "The allocator's settings"
-CASES = (("convnet", 256), ("convnet", 1024), ("convnet_bn", 200), ("convnet_bn", 1024))
+CASES = ["convnet:256", "convnet:1024", "convnet_bn:200", "convnet_bn:1024"]  # model:batch
 
 
 def measure(options):
     rows, figures = [], {}
-    for model, batch in CASES:
+    for case in options.case or CASES:
+        model, batch = case.split(":")[0], int(case.split(":")[1])
         job = sides.Job(
             model=model,
             workers=1,

@@ -8,6 +8,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf -- "$scratch"' EXIT
 clone="$scratch/a clone"
 calls=$scratch/calls
+unset DDPRUN_WERROR DDPRUN_PYTHON  # of whoever runs the tests
 export DDPRUN_SYSTEM_PACKAGES=skip calls
 
 fail() {

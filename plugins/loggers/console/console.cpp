@@ -44,13 +44,14 @@ class Console final : public ddprun::Logger {
       last_train_ = join(row.values);
       if (!live_ && seconds_since(last_line_) >= every_) {
         print("epoch " + std::to_string(row.epoch) + "/" + std::to_string(run_.max_epochs) + "  step " +
-              grouped(row.step) + "  train " + last_train_);
+              grouped(row.step) + "  " + last_train_);
         last_line_ = Clock::now();
       }
     } else if (row.split == "val") {
-      print("epoch " + std::to_string(row.epoch) + "/" + std::to_string(run_.max_epochs) +
-            (last_train_.empty() ? "" : "  train " + last_train_ + "  |") + "  val " + join(row.values) + "  |  " +
-            duration(seconds_since(epoch_started_)));
+      const auto line = "epoch " + std::to_string(row.epoch) + "/" + std::to_string(run_.max_epochs) +
+                        (last_train_.empty() ? "" : "  " + last_train_) + "  val " + join(row.values);
+      const auto timed = line + "  " + clock(seconds_since(epoch_started_));
+      print(static_cast<int>(timed.size()) <= terminal_width() ? timed : line);
       epoch_started_ = last_line_ = Clock::now();
     }
   }

@@ -28,7 +28,7 @@ struct TrainerConfig {
   int64_t max_epochs = 10;
   int64_t max_steps = 0;      // 0: no limit but max_epochs
   int64_t global_batch = 64;  // samples per optimizer step, all ranks together
-  int64_t eval_batch = 0;     // samples per evaluation batch on one rank; 0: as many as a rank trains on
+  int64_t eval_batch = 0;     // samples per evaluation batch on one rank; 0: the global batch, at most 256
   int64_t eval_every = 1;     // epochs between evaluations
   int64_t log_every = 50;     // steps between training rows
   int64_t prefetch_threads = 1;

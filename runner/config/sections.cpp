@@ -66,7 +66,7 @@ TrainerConfig read_trainer(Options& options) {
                                               "samples per optimizer step, all workers together", {1, kMost});
   trainer.eval_batch =
       options.get<int64_t>("eval_batch", fallback.eval_batch,
-                           "samples per evaluation batch of one worker; 0: as many as it trains on", {0, kMost});
+                           "samples per evaluation batch of one worker; 0: the global batch, at most 256", {0, kMost});
   trainer.eval_every =
       options.get<int64_t>("eval_every", fallback.eval_every, "epochs between evaluations", {1, kMost});
   trainer.log_every =

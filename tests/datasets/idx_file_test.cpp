@@ -96,6 +96,8 @@ TEST_F(IdxFile, NamesDamagedPacking) {
   auto bytes = read_file(write_packed(folder_ / "whole", labels));
   const auto cut = write_file(folder_ / "cut", bytes.substr(0, bytes.size() / 2));
   EXPECT_THAT(problem(cut, IdxKind::kLabels), HasSubstr("it is truncated"));
+  const auto no_checksum = write_file(folder_ / "no_checksum", bytes.substr(0, bytes.size() - 8));
+  EXPECT_THAT(problem(no_checksum, IdxKind::kLabels), HasSubstr("the end of the packed file is missing"));
   bytes[bytes.size() - 6] ^= 1;  // the check sum
   const auto damaged = write_file(folder_ / "damaged", bytes);
   EXPECT_THAT(problem(damaged, IdxKind::kLabels), HasSubstr("its gzip data are damaged"));

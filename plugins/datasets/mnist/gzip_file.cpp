@@ -43,4 +43,10 @@ size_t GzipFile::read(std::span<uint8_t> out) {
   return done;
 }
 
+bool GzipFile::cut_off() const {
+  int error = Z_OK;
+  gzerror(file_.get(), &error);
+  return error == Z_BUF_ERROR;
+}
+
 }  // namespace ddprun::idx

@@ -22,7 +22,7 @@ void collect(std::vector<std::string>& problems, Check&& check) {
 
 void check_objective(const Experiment& experiment, std::vector<std::string>& problems) {
   Options options(experiment.objective_options, "objective");
-  make_objective(experiment.objective, options);
+  make_objective(experiment.objective, options, Phase::kTraining);
   const auto found = options.problems();
   problems.insert(problems.end(), found.begin(), found.end());
 }

@@ -44,7 +44,7 @@ Trainer::Trainer(const Experiment& experiment, TrainerParts parts, std::function
       parts_(std::move(parts)),
       stop_requested_(std::move(stop_requested)),
       agreement_(parts_.communicator),
-      evaluator_({parts_.model, parts_.dataset, parts_.objective, parts_.communicator, parts_.device},
+      evaluator_({parts_.model, parts_.dataset, parts_.evaluation_objective, parts_.communicator, parts_.device},
                  experiment.trainer),
       stopper_(experiment.early_stopping.value_or(EarlyStoppingConfig{})),
       buffers_(buffers(*parts_.model)),

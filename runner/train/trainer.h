@@ -32,6 +32,7 @@ struct TrainerParts {
   std::shared_ptr<const Dataset> dataset;
   std::shared_ptr<Optimizer> optimizer;
   const Objective& objective;
+  const Objective& evaluation_objective;
   LoggerHub& loggers;
   CheckpointWriter& checkpoints;
   std::shared_ptr<DeviceBackend> backend;  // null on the CPU

@@ -140,13 +140,18 @@ class Worker {
     if (parameters.empty()) throw UserError("model: it registers no trainable parameters");
     optimizer_->start(parameters);
     seed_generators(experiment_.seed, place_.rank, backend_.get());
-    Options options(experiment_.objective_options, "objective");
-    objective_ = make_objective(experiment_.objective, options);
+    objective_ = objective(Phase::kTraining);
+    evaluation_objective_ = objective(Phase::kEvaluation);
     loggers_ = std::make_unique<LoggerHub>(make_loggers());
     checkpoints_ = std::make_unique<CheckpointWriter>(
         place_.run_dir, experiment_.checkpoint.keep,
         CheckpointWriter::Ranks{place_.rank, place_.world_size,
                                 [this](const std::string& error) { return agree(error); }});
+  }
+
+  std::unique_ptr<Objective> objective(Phase phase) const {
+    Options options(experiment_.objective_options, "objective");
+    return make_objective(experiment_.objective, options, phase);
   }
 
   std::vector<LoggerHub::Entry> make_loggers() {
@@ -170,6 +175,7 @@ class Worker {
                     .dataset = dataset_,
                     .optimizer = optimizer_,
                     .objective = *objective_,
+                    .evaluation_objective = *evaluation_objective_,
                     .loggers = *loggers_,
                     .checkpoints = *checkpoints_,
                     .backend = backend_,
@@ -238,7 +244,7 @@ class Worker {
   std::shared_ptr<Dataset> dataset_;
   std::shared_ptr<Model> model_;
   std::shared_ptr<Optimizer> optimizer_;
-  std::unique_ptr<Objective> objective_;
+  std::unique_ptr<Objective> objective_, evaluation_objective_;
   std::unique_ptr<LoggerHub> loggers_;
   std::unique_ptr<CheckpointWriter> checkpoints_;
   const char* phase_ = "starting";

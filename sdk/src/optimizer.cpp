@@ -11,6 +11,10 @@ void Optimizer::start(std::vector<NamedParameter> parameters) {
   groups_.push_back({.lr = initial_lr_, .parameters = std::move(parameters)});
 }
 
+void Optimizer::step_unless(const at::Tensor& overflow) {
+  if (overflow.item<float>() == 0) step();
+}
+
 void Optimizer::zero_grad() {
   std::vector<at::Tensor> gradients;
   for (const auto& group : groups_) {

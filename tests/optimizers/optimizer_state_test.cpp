@@ -2,6 +2,8 @@
 #include <ddprun/error.h>
 #include <gmock/gmock.h>
 
+#include <limits>
+
 #include "optimizers/training.h"
 
 namespace ddprun {
@@ -77,6 +79,28 @@ TEST_P(OptimizerState, LoadedTensorsAreCopies) {
   optimizer->load_state(state);
   train(*optimizer, parameters, 2, 3);
   for (const auto& [name, tensor] : before) EXPECT_TRUE(torch::equal(tensor, state.at(name))) << name;
+}
+
+TEST_P(OptimizerState, AStepThatOverflowedIsAsIfItHadNotBeen) {
+  const auto parameters = make_parameters();
+  const auto optimizer = started(parameters);
+  const auto skipped_parameters = copies(parameters);
+  const auto skipping = started(skipped_parameters);
+  const auto none = torch::zeros({}), overflow = torch::ones({});
+  for (int64_t step = 0; step < 8; ++step) {
+    set_gradients(parameters, step);
+    optimizer->step();
+    if (step == 0 || step == 3) {
+      set_gradients(skipped_parameters, step);
+      skipped_parameters[0].value.mutable_grad().fill_(std::numeric_limits<float>::infinity());
+      skipping->step_unless(overflow);
+    }
+    set_gradients(skipped_parameters, step);
+    skipping->step_unless(none);
+  }
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    EXPECT_TRUE(torch::equal(parameters[i].value, skipped_parameters[i].value)) << parameters[i].name;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Optimizers, OptimizerState, testing::ValuesIn(kCases),

@@ -88,6 +88,10 @@ class MeanCrossEntropy : public Objective {
   at::Tensor loss(const at::Tensor& prediction, const at::Tensor& target) const override {
     return at::cross_entropy_loss(prediction, target);
   }
+
+  std::vector<MetricSum> metrics(const at::Tensor& prediction, const at::Tensor& target) const override {
+    return {{.name = "accuracy", .sum = prediction.detach().argmax(1).eq(target).sum(), .count = target.size(0)}};
+  }
 };
 
 }  // namespace ddprun::testing

@@ -93,6 +93,7 @@ inline ToyResult train_toy(const ToyRun& run) {
                      .dataset = std::make_shared<ToyDataset>(run.train_samples, run.val_samples),
                      .optimizer = optimizer,
                      .objective = objective,
+                     .evaluation_objective = objective,
                      .loggers = loggers,
                      .checkpoints = checkpoints},
                     [&] { return run.stop && run.stop(rank, self->state().step); });

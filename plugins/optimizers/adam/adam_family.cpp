@@ -2,6 +2,7 @@
 #include "adam_family.h"
 
 #include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_sub.h>
 
 #include <algorithm>
 
@@ -32,6 +33,7 @@ void AdamFamily::update(const FusedCall& call) {
                         .steps = memory[2]};
   at::_foreach_add_(moments.steps, 1);
   update(call, moments, settings_);
+  if (call.overflow) at::_foreach_sub_(moments.steps, std::vector<at::Tensor>(moments.steps.size(), *call.overflow));
 }
 
 }  // namespace ddprun

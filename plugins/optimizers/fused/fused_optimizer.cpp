@@ -22,7 +22,15 @@ void FusedOptimizer::start(std::vector<NamedParameter> parameters) {
   Optimizer::start(std::move(parameters));
 }
 
-void FusedOptimizer::step() {
+void FusedOptimizer::step_unless(const at::Tensor& overflow) {
+  if (reads_overflow_first_) {
+    Optimizer::step_unless(overflow);
+  } else {
+    step_all(overflow);
+  }
+}
+
+void FusedOptimizer::step_all(const std::optional<at::Tensor>& overflow) {
   const at::NoGradGuard no_grad;
   auto memory = memory_.begin();
   for (const auto& group : groups()) {
@@ -30,6 +38,7 @@ void FusedOptimizer::step() {
     for (const auto& parameter : group.parameters) add(calls, parameter.value, *memory++);
     for (auto& call : calls) {
       call.lr = group.lr;
+      call.overflow = overflow;
       update(call);
     }
   }

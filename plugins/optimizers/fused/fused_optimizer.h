@@ -6,6 +6,8 @@
 
 #include <ddprun/optimizer.h>
 
+#include <optional>
+
 namespace ddprun {
 
 // The arguments of one kernel call: the parameters of one group, device and type that have a gradient.
@@ -13,13 +15,15 @@ struct FusedCall {
   std::vector<at::Tensor> parameters, gradients;
   std::vector<std::vector<at::Tensor>> memory;  // [in the order of remember()][parameter]
   double lr = 0;
-  bool first_step = false;  // of all these parameters: what they remember is still zero
+  std::optional<at::Tensor> overflow;  // where it is not 0, the kernel changes nothing
+  bool first_step = false;             // of all these parameters: what they remember is still zero
 };
 
 class FusedOptimizer : public Optimizer {
  public:
   void start(std::vector<NamedParameter> parameters) final;
-  void step() final;
+  void step() final { step_all({}); }
+  void step_unless(const at::Tensor& overflow) final;
   // The tensors themselves, not copies: the next step() changes them.
   OptimizerState state() const final;
   void load_state(const OptimizerState& state) final;
@@ -32,6 +36,9 @@ class FusedOptimizer : public Optimizer {
   // For constructors: each parameter has a tensor of this name in state().
   void remember(std::string name, Shape shape) { kinds_.push_back({std::move(name), shape}); }
 
+  // For constructors: a step that overflowed must not count as the parameters' first, which the kernel cannot see to.
+  void read_overflow_first() { reads_overflow_first_ = true; }
+
   virtual void update(const FusedCall& call) = 0;
 
  private:
@@ -41,6 +48,7 @@ class FusedOptimizer : public Optimizer {
   };
   using Memory = std::vector<at::Tensor>;  // one for each kind; empty before the parameter's first step
 
+  void step_all(const std::optional<at::Tensor>& overflow);
   static at::Tensor blank(const Kind& kind, const at::Tensor& parameter);
   static at::Tensor loaded(const Kind& kind, const NamedParameter& parameter, const std::string& entry,
                            const at::Tensor& saved);
@@ -49,6 +57,7 @@ class FusedOptimizer : public Optimizer {
   void add(std::vector<FusedCall>& calls, const at::Tensor& parameter, Memory& memory) const;
 
   std::vector<Kind> kinds_;
+  bool reads_overflow_first_ = false;
   std::vector<Memory> memory_;  // one for each parameter, group after group
 };
 

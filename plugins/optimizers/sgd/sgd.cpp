@@ -20,13 +20,14 @@ class Sgd final : public ddprun::FusedOptimizer {
     if (nesterov_ && (momentum_ == 0 || dampening_ != 0))
       options.reject("nesterov", "needs momentum above 0 and dampening 0");
     if (momentum_ != 0) remember("momentum", Shape::kLikeParameter);
+    if (dampening_ != 0) read_overflow_first();
   }
 
  private:
   void update(const ddprun::FusedCall& call) override {
     const auto momentum = call.memory.empty() ? at::TensorList() : at::TensorList(call.memory[0]);
     at::_fused_sgd_(call.parameters, call.gradients, momentum, weight_decay_, momentum_, call.lr, dampening_, nesterov_,
-                    /*maximize=*/false, call.first_step);
+                    /*maximize=*/false, call.first_step, /*grad_scale=*/{}, call.overflow);
   }
 
   const double momentum_, dampening_, weight_decay_;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <ddprun/batch.h>
+#include <ddprun/metric.h>
 #include <ddprun/objective.h>
 #include <ddprun/plugin.h>
 
@@ -19,18 +20,11 @@
 
 namespace ddprun {
 
-// A metric as its sum and count over samples: the runner adds both over batches and ranks and divides once, so that a mean
-// does not depend on how the samples were spread.
-struct MetricSum {
-  std::string name;  // "accuracy"; the same names in the same order from every call
-  at::Tensor sum;    // scalar, any dtype, detached, on the model's device: reading it here would stall a GPU
-  int64_t count = 0;
-};
-
 // What one call of Model::step gives.
 struct Step {
   at::Tensor loss;  // mean over the B samples, float32 scalar, attached to the graph
   std::vector<MetricSum> metrics;
+  at::Tensor confusion;  // as Objective::confusion gives it; may be undefined
 };
 
 class DDPRUN_API Model : public torch::nn::Module {
@@ -44,8 +38,8 @@ class DDPRUN_API Model : public torch::nn::Module {
   // Predictions: [B, C] logits for a classifier. `input` is [B, ...] float32.
   virtual at::Tensor forward(const at::Tensor& input) = 0;
 
-  // Loss and metrics of one batch. The default applies the experiment's objective to forward(batch.input) and, where the
-  // targets are classes, counts the correct ones as "accuracy". A model with a loss of its own overrides it.
+  // Loss and metrics of one batch. The default applies the experiment's objective to forward(batch.input). A model with a
+  // loss of its own overrides it.
   virtual Step step(const Batch& batch, const Objective& objective);
 };
 

@@ -38,6 +38,11 @@ class DDPRUN_API Optimizer {
 
   virtual void step() = 0;
 
+  // step(), or nothing where `overflow` is not 0: float32 scalar on the parameters' device, which says whether mixed precision
+  // found gradients that are not finite. The default reads it, which waits for a GPU; optimizers whose kernels take it
+  // override this.
+  virtual void step_unless(const at::Tensor& overflow);
+
   // Zeroes gradients in place: they may be views of the buckets that are all-reduced, and must stay there.
   virtual void zero_grad();
 

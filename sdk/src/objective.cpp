@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT
+#include <ddprun/objective.h>
+
+namespace ddprun {
+
+Objective::~Objective() = default;
+std::vector<MetricSum> Objective::metrics(const at::Tensor&, const at::Tensor&) const { return {}; }
+at::Tensor Objective::confusion(const at::Tensor&, const at::Tensor&) const { return {}; }
+at::Tensor Objective::scores(const at::Tensor& prediction) const { return prediction; }
+
+}  // namespace ddprun

@@ -103,6 +103,9 @@ std::optional<CheckpointInfo> newest_checkpoint(const std::filesystem::path& run
 Checkpoint read_checkpoint(const CheckpointInfo& info, int64_t rank) {
   Checkpoint checkpoint{.step = info.step};
   checkpoint.model = read_safetensors(info.path / kModelFile);
+  if (read_manifest(info.path).files.contains(kAverageFile)) {
+    checkpoint.average = read_safetensors(info.path / kAverageFile);
+  }
 
   const auto training_path = info.path / kTrainingFile;
   auto training = read_training_file(training_path);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A checkpoint on disk: <run>/checkpoints/step_00001200/{model.safetensors, training.pt, rank_0.pt ..., manifest.json}.
+// A checkpoint on disk: <run>/checkpoints/step_00001200/{model.safetensors, training.pt, rank_0.pt ..., manifest.json}, and
+// ema.safetensors where the run averages its weights.
 //
 // It is written under a temporary name by all ranks together, each file fsync'd, then the manifest with size and
 // SHA-256 of each file, then renamed, then the parent folder fsync'd; only then are old ones pruned. A folder without
@@ -21,6 +22,7 @@ namespace ddprun {
 struct Checkpoint {
   int64_t step = 0;
   TensorDict model;      // parameters and buffers by their names in the state dict
+  TensorDict average;    // moving averages of the weights by the same names; empty where there are none
   TensorDict optimizer;  // OptimizerState
   std::string progress;  // JSON: epoch, position, metrics so far, early stopping, best: the trainer's own
   TensorDict rank;       // what only this rank knows: its generators' states

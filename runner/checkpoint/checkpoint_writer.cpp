@@ -124,6 +124,9 @@ void CheckpointWriter::write_files(const Checkpoint& checkpoint, Manifest& manif
 
   manifest.files[kModelFile] = write_safetensors(folder / kModelFile, checkpoint.model);
   reached("model_file");
+  if (!checkpoint.average.empty()) {
+    manifest.files[kAverageFile] = write_safetensors(folder / kAverageFile, checkpoint.average);
+  }
   const TrainingFile training{.tensors = {{"optimizer", checkpoint.optimizer}},
                               .texts = {{"progress", checkpoint.progress}}};
   manifest.files[kTrainingFile] = write_training_file(folder / kTrainingFile, training);

@@ -62,6 +62,7 @@ void check_format(json& content) {
 // The names are known beforehand: a manifest can name no file elsewhere, and leave none out.
 void check_files(const Manifest& manifest) {
   std::set<std::string> expected = {kModelFile, kTrainingFile};
+  if (manifest.files.contains(kAverageFile)) expected.insert(kAverageFile);
   if (manifest.step < 0 || manifest.world_size < 1) throw std::runtime_error("its step or world size is out of range");
   if (static_cast<size_t>(manifest.world_size) + expected.size() != manifest.files.size()) {
     throw std::runtime_error("it lists " + std::to_string(manifest.files.size()) + " files for a world size of " +

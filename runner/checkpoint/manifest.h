@@ -13,6 +13,7 @@ namespace ddprun {
 
 inline constexpr auto kManifestFile = "manifest.json";
 inline constexpr auto kModelFile = "model.safetensors";
+inline constexpr auto kAverageFile = "ema.safetensors";
 inline constexpr auto kTrainingFile = "training.pt";
 std::string rank_file(int64_t rank);  // rank_0.pt
 

@@ -24,18 +24,33 @@ int64_t count_gpus() {
   return known ? gpus : 0;
 }
 
+void check_device(const TrainerConfig& trainer, bool on_gpu) {
+  if (on_gpu) return;
+  if (trainer.precision == "fp16")
+    throw UserError(
+        "trainer.precision: fp16 needs a GPU, and this run is on the CPU; bf16 works here, and needs no scaler");
+  if (trainer.precision == "tf32")
+    throw UserError("trainer.precision: tf32 is a mode of GPUs, and this run is on the CPU; use fp32 or bf16");
+  if (trainer.strategy == "dp")
+    throw UserError(
+        "trainer.strategy: dp spreads one process over its GPUs, and there are none; use ddp, which trains on the CPU "
+        "too");
+}
+
 }  // namespace
 
 Machine this_machine() {
   return {.gpus = count_gpus(), .cores = std::max<int64_t>(1, std::thread::hardware_concurrency())};
 }
 
-LaunchChoice choose_launch(const LaunchConfig& config, int64_t global_batch, const Machine& machine) {
+LaunchChoice choose_launch(const LaunchConfig& config, const TrainerConfig& trainer, const Machine& machine) {
   LaunchChoice choice{.device = config.device};
   if (choice.device == "auto") choice.device = machine.gpus > 0 ? "cuda" : "cpu";
   const bool on_gpu = choice.device == "cuda";
   if (on_gpu && machine.gpus == 0)
     throw UserError("launch.device: cuda, but no GPU is found here; launch.device=cpu trains without");
+  check_device(trainer, on_gpu);
+  const auto global_batch = trainer.global_batch;
   choice.workers = config.workers > 0 ? config.workers : on_gpu ? machine.gpus : 1;
   if (on_gpu && choice.workers > machine.gpus) {
     throw UserError(log::text("launch.workers: ", choice.workers, " workers for ", machine.gpus,

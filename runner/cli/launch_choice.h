@@ -22,7 +22,8 @@ struct Machine {
 
 Machine this_machine();
 
-// Throws UserError for more workers than GPUs, a GPU where there is none, fewer samples in a batch than workers.
-LaunchChoice choose_launch(const LaunchConfig& config, int64_t global_batch, const Machine& machine);
+// Throws UserError for more workers than GPUs, a GPU where there is none, fewer samples in a batch than workers, and for what
+// the trainer is told to do and the device cannot.
+LaunchChoice choose_launch(const LaunchConfig& config, const TrainerConfig& trainer, const Machine& machine);
 
 }  // namespace ddprun

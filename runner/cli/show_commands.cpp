@@ -34,7 +34,7 @@ int check(const Arguments& arguments) {
   const auto checked = check_experiment(
       {.experiment = arguments.target, .overrides = arguments.overrides, .search_path = config_search_path()});
   const auto& experiment = checked.experiment;
-  const auto launch = choose_launch(experiment.launch, experiment.trainer.global_batch, this_machine());
+  const auto launch = choose_launch(experiment.launch, experiment.trainer, this_machine());
   std::cout << arguments.target << ": no mistakes found. " << experiment.name << " trains " << experiment.model.plugin
             << " on " << experiment.dataset.plugin << " with " << experiment.optimizer.plugin << ", " << launch.workers
             << (launch.workers == 1 ? " worker" : " workers") << " on " << launch.device << ", global batch "

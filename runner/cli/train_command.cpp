@@ -86,7 +86,7 @@ int run_attempt(Attempt& attempt, const Arguments& arguments) {
 }
 
 LaunchChoice launch_of(const Experiment& experiment) {
-  return choose_launch(experiment.launch, experiment.trainer.global_batch, this_machine());
+  return choose_launch(experiment.launch, experiment.trainer, this_machine());
 }
 
 CheckedExperiment frozen(const fs::path& run, const std::vector<std::string>& overrides) {

@@ -14,7 +14,7 @@ struct Root {
   std::string name;
   int64_t seed = 0;
   Value model, dataset, optimizer, objective, loggers;
-  Value trainer, early_stopping, checkpoint, launch, run;
+  Value trainer, schedule, early_stopping, checkpoint, launch, run;
   std::vector<std::string> plugin_path;
 };
 
@@ -28,6 +28,8 @@ Root read_root(Options& options) {
   root.objective = options.subtree("objective", "the loss, {name: cross_entropy} by default, with its options");
   root.loggers = options.subtree("loggers", "plugins that get the metrics; [console, csv, jsonl] by default");
   root.trainer = options.subtree("trainer", "how long and how to train");
+  root.schedule =
+      options.subtree("schedule", "how the learning rate goes, {name: cosine, warmup: 5ep}; constant by default");
   root.early_stopping = options.subtree("early_stopping", "when to stop before the end; never where it is absent");
   root.checkpoint = options.subtree("checkpoint", "what is saved when, and resumed");
   root.launch = options.subtree("launch", "the workers of this machine");
@@ -40,20 +42,51 @@ Root read_root(Options& options) {
   return root;
 }
 
-// Section by section, what reads it, for the documentation.
+template <auto Read>
+std::vector<OptionDeclaration> declared_by() {
+  Options options(Value(), "");
+  Read(options);
+  return options.declared();
+}
+
+// The keys of a schedule depend on its name: all of them, each with the names that know it.
+std::vector<OptionDeclaration> schedule_keys() {
+  auto keys = declared_by<read_schedule>();
+  const auto common = keys.size();
+  for (const auto* name : {"step", "multistep", "exponential", "cosine", "linear", "one_cycle", "plateau"}) {
+    auto values = Value::map();
+    values.set("name", Value::scalar(name));
+    Options options(values, "");
+    read_schedule(options);
+    for (const auto& key : options.declared()) {
+      const auto known = std::ranges::find(keys, key.name, &OptionDeclaration::name);
+      const bool is_common = known < keys.begin() + static_cast<std::ptrdiff_t>(common);
+      if (known == keys.end()) {
+        keys.push_back(key);
+        keys.back().help = std::string(name) + ": " + key.help;
+      } else if (!is_common) {
+        known->help = std::string(name) + ", " + known->help;
+      }
+    }
+  }
+  return keys;
+}
+
+// Section by section, what it declares, for the documentation.
 struct Section {
   const char* name;
   const char* help;
-  void (*read)(Options&);
+  std::vector<OptionDeclaration> (*keys)();
 };
 
 constexpr Section kSections[] = {
-    {"", "the experiment", [](Options& options) { read_root(options); }},
-    {"trainer", "how long and how to train", [](Options& options) { read_trainer(options); }},
-    {"early_stopping", "when to stop before the end", [](Options& options) { read_early_stopping(options); }},
-    {"checkpoint", "what is saved when, and resumed", [](Options& options) { read_checkpoint(options); }},
-    {"launch", "the workers of this machine", [](Options& options) { read_launch(options); }},
-    {"run", "where the results go", [](Options& options) { read_run_dir(options); }},
+    {"", "the experiment", declared_by<read_root>},
+    {"trainer", "how long and how to train", declared_by<read_trainer>},
+    {"schedule", "how the learning rate goes", schedule_keys},
+    {"early_stopping", "when to stop before the end", declared_by<read_early_stopping>},
+    {"checkpoint", "what is saved when, and resumed", declared_by<read_checkpoint>},
+    {"launch", "the workers of this machine", declared_by<read_launch>},
+    {"run", "where the results go", declared_by<read_run_dir>},
 };
 
 template <class Read>
@@ -136,6 +169,12 @@ bool is_folder_name(const std::string& name) {
   return !name.empty() && name.size() <= 128 && name[0] != '.' && std::ranges::none_of(name, is_bad);
 }
 
+// One of everything.
+void shorten(TrainerConfig& trainer) {
+  trainer.max_epochs = trainer.max_steps = trainer.log_every = 1;
+  trainer.train_batches = trainer.val_batches = Limit{.batches = 1};
+}
+
 // What no section can see alone.
 void cross_check(const Experiment& experiment, Problems& problems) {
   const auto* name = experiment.config.find("name");
@@ -176,6 +215,7 @@ Experiment read_experiment(Value config, std::vector<std::string>& problems) {
   experiment.loggers = read_loggers(root.loggers, config.find("loggers"), problems);
   read_objective(root.objective, experiment, problems);
   experiment.trainer = read_section(root.trainer, "trainer", read_trainer, problems);
+  experiment.schedule = read_section(root.schedule, "schedule", read_schedule, problems);
   if (!root.early_stopping.is_null()) {
     drop_null_target(root.early_stopping);
     experiment.early_stopping = read_section(root.early_stopping, "early_stopping", read_early_stopping, problems);
@@ -185,6 +225,7 @@ Experiment read_experiment(Value config, std::vector<std::string>& problems) {
   experiment.run_dir = read_section(root.run, "run", read_run_dir, problems);
   experiment.plugin_path.assign(root.plugin_path.begin(), root.plugin_path.end());
   experiment.config = std::move(config);
+  if (experiment.trainer.fast_dev_run) shorten(experiment.trainer);
   cross_check(experiment, problems);
   return experiment;
 }
@@ -192,9 +233,7 @@ Experiment read_experiment(Value config, std::vector<std::string>& problems) {
 std::vector<SectionHelp> experiment_keys() {
   std::vector<SectionHelp> sections;
   for (const auto& section : kSections) {
-    Options options(Value(), section.name);
-    section.read(options);
-    sections.push_back({.name = section.name, .help = section.help, .keys = options.declared()});
+    sections.push_back({.name = section.name, .help = section.help, .keys = section.keys()});
   }
   for (auto& key : sections.front().keys) {
     if (key.type == "map") key.type = type_of_root_key(key.name);

@@ -24,18 +24,81 @@ struct PluginChoice {
   Origin origin;       // of the name
 };
 
+// How often, or for how long: at most one of the three is set.
+struct Interval {
+  int64_t epochs = 0;
+  int64_t steps = 0;
+  double seconds = 0;
+
+  bool none() const { return epochs == 0 && steps == 0 && seconds == 0; }
+};
+
+// A number of batches, or a share of them; neither: all.
+struct Limit {
+  int64_t batches = 0;
+  double share = 0;
+
+  bool none() const { return batches == 0 && share == 0; }
+  int64_t of(int64_t all) const;  // at least 1, at most all
+};
+
 struct TrainerConfig {
   int64_t max_epochs = 10;
   int64_t max_steps = 0;      // 0: no limit but max_epochs
+  double max_seconds = 0;     // of training, all attempts together; 0: no limit
   int64_t global_batch = 64;  // samples per optimizer step, all ranks together
-  int64_t eval_batch = 0;     // samples per evaluation batch on one rank; 0: the global batch, at most 256
-  int64_t eval_every = 1;     // epochs between evaluations
-  int64_t log_every = 50;     // steps between training rows
+  int64_t micro_batch = 0;  // samples of one rank in one pass, at most; 0: its whole share; kAutoMicroBatch: what fits
+  int64_t eval_batch = 0;   // samples per evaluation batch on one rank; 0: the global batch, at most 256
+  Interval eval_every{.epochs = 1};
+  int64_t sanity_batches = 1;  // evaluation batches before training, to find mistakes early
+  int64_t log_every = 50;      // steps between training rows
+  Limit train_batches, val_batches;
+  int64_t overfit_batches = 0;  // the same first batches in every epoch; 0: off
+  bool fast_dev_run = false;
+  bool shuffle = true;
   int64_t prefetch_threads = 1;
   int64_t prefetch_batches = 2;  // batches held ready, at most
-  std::string precision = "fp32";
+
+  std::string precision = "fp32";  // fp32, tf32, bf16, fp16 or bf16_pure
+  double loss_scale = 65536;       // the gradient scaler's first scale
+  bool channels_last = false;      // memory order of images and their filters
+  double clip_norm = 0;            // largest norm of all gradients together; 0: no limit
+  double clip_value = 0;           // largest magnitude of each gradient; 0: no limit
+  double ema_decay = 0;            // of the averaged weights; 0: none
+  bool sync_batchnorm = false;     // statistics of the global batch
+  bool find_unused_parameters = false;
+  bool static_graph = false;
+  std::string gradient_compression = "none";  // none, fp16 or bf16: what is exchanged
+  std::string strategy = "ddp";               // ddp or dp
+  std::string init_weights;                   // .safetensors, a checkpoint or a run; empty: drawn from the seed
+
   bool deterministic = false;
   bool stop_on_nonfinite = true;
+  bool verify_shards = false;
+
+  static constexpr int64_t kAutoMicroBatch = -1;
+};
+
+// How the learning rate goes; runner/train/schedule.h says what each name computes.
+struct ScheduleConfig {
+  std::string name = "constant";
+  bool per_epoch = false;           // moves at epochs' ends, not at every step
+  Interval warmup;                  // none: no warm-up
+  double warmup_from = 0.01;        // share of the rate at its beginning
+  std::string lr_scaling = "none";  // none, linear or sqrt: with global_batch / reference_batch
+  int64_t reference_batch = 256;
+
+  Interval every{.epochs = 30};      // step
+  double gamma = 0.1;                // step, multistep, exponential
+  std::vector<Interval> milestones;  // multistep
+  Interval length;                   // cosine, linear, one_cycle; none: to the end of the run
+  double end_lr = 0;                 // cosine, linear
+  double pct_start = 0.3, div_factor = 25, final_div_factor = 1e4;  // one_cycle
+  bool cosine_anneal = true;                                        // one_cycle: along a cosine, else a line
+  std::string monitor = "val/loss";                                 // plateau, and what follows
+  bool maximize = false;
+  double factor = 0.1, threshold = 1e-4, min_lr = 0;
+  int64_t patience = 10, cooldown = 0;
 };
 
 struct EarlyStoppingConfig {
@@ -46,15 +109,8 @@ struct EarlyStoppingConfig {
   std::optional<double> target;
 };
 
-// How often: exactly one of the three is set.
-struct Interval {
-  int64_t epochs = 0;
-  int64_t steps = 0;
-  double seconds = 0;
-};
-
 struct CheckpointConfig {
-  std::optional<Interval> every = Interval{.epochs = 1};  // none: only at the end
+  Interval every{.epochs = 1};  // none: only at the end
   int64_t keep = 3;
   std::string monitor = "val/accuracy";  // what `best` follows
   bool maximize = true;
@@ -76,6 +132,7 @@ struct Experiment {
   std::string objective = "cross_entropy";
   Value objective_options;
   TrainerConfig trainer;
+  ScheduleConfig schedule;
   std::optional<EarlyStoppingConfig> early_stopping;
   CheckpointConfig checkpoint;
   LaunchConfig launch;

@@ -7,7 +7,7 @@
 namespace ddprun {
 namespace {
 
-constexpr std::array<std::string_view, 4> kChosen = {"model", "dataset", "optimizer", "objective"};
+constexpr std::array<std::string_view, 5> kChosen = {"model", "dataset", "optimizer", "objective", "schedule"};
 
 bool chooses_another(const Value& base, const Value& over, std::string_view selector) {
   const auto* below = base.find(selector);
@@ -32,7 +32,9 @@ void wrap_in_list(Value* value) {
 
 }  // namespace
 
-std::string_view selector_of(std::string_view key) { return key == "objective" ? "name" : "plugin"; }
+std::string_view selector_of(std::string_view key) {
+  return key == "objective" || key == "schedule" ? "name" : "plugin";
+}
 
 bool has_short_form(std::string_view section) {
   return section == "loggers" || std::ranges::find(kChosen, section) != kChosen.end();

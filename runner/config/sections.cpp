@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "config/sections.h"
 
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <optional>
+
+#include "config/interval.h"
 
 namespace ddprun {
 namespace {
@@ -38,8 +40,10 @@ bool is_metric(const std::string& name) {
 // A loss is better when smaller; whatever else is measured usually is better when larger.
 bool is_loss(const std::string& metric) { return metric.ends_with("loss") || metric.ends_with("perplexity"); }
 
-std::string read_monitor(Options& options, std::string_view help) {
-  auto metric = options.get<std::string>("monitor", "val/accuracy", help);
+}  // namespace
+
+std::string read_monitor(Options& options, std::string_view fallback, std::string_view help) {
+  auto metric = options.get<std::string>("monitor", std::string(fallback), help);
   if (!is_metric(metric)) {
     options.reject("monitor",
                    "expected train/, val/ or test/ and a metric, such as val/accuracy, found \"" + metric + "\"");
@@ -53,40 +57,9 @@ bool read_maximize(Options& options, const std::string& metric) {
                         "whether more or less is better; min by default for a loss") == "max";
 }
 
-}  // namespace
-
-TrainerConfig read_trainer(Options& options) {
-  const TrainerConfig fallback;
-  TrainerConfig trainer;
-  trainer.max_epochs =
-      options.get<int64_t>("max_epochs", fallback.max_epochs, "passes over the training data", {1, kMost});
-  trainer.max_steps =
-      options.get<int64_t>("max_steps", fallback.max_steps, "optimizer steps; 0: no limit but max_epochs", {0, kMost});
-  trainer.global_batch = options.get<int64_t>("global_batch", fallback.global_batch,
-                                              "samples per optimizer step, all workers together", {1, kMost});
-  trainer.eval_batch =
-      options.get<int64_t>("eval_batch", fallback.eval_batch,
-                           "samples per evaluation batch of one worker; 0: the global batch, at most 256", {0, kMost});
-  trainer.eval_every =
-      options.get<int64_t>("eval_every", fallback.eval_every, "epochs between evaluations", {1, kMost});
-  trainer.log_every =
-      options.get<int64_t>("log_every", fallback.log_every, "steps between rows of training metrics", {1, kMost});
-  trainer.prefetch_threads = options.get<int64_t>("prefetch_threads", fallback.prefetch_threads,
-                                                  "threads that read data ahead, per worker; 0: none", {0, 256});
-  trainer.prefetch_batches =
-      options.get<int64_t>("prefetch_batches", fallback.prefetch_batches, "batches held ready, at most", {1, 1024});
-  trainer.precision =
-      options.choose("precision", fallback.precision, {"fp32"}, "numbers of the forward and backward pass");
-  trainer.deterministic = options.get<bool>("deterministic", fallback.deterministic,
-                                            "the same bits in every run of the same seed and world size");
-  trainer.stop_on_nonfinite =
-      options.get<bool>("stop_on_nonfinite", fallback.stop_on_nonfinite, "stop when the loss is NaN or infinite");
-  return trainer;
-}
-
 EarlyStoppingConfig read_early_stopping(Options& options) {
   EarlyStoppingConfig stopping;
-  stopping.monitor = read_monitor(options, "the metric to watch");
+  stopping.monitor = read_monitor(options, stopping.monitor, "the metric to watch");
   stopping.maximize = read_maximize(options, stopping.monitor);
   stopping.patience = options.get<int64_t>(
       "patience", stopping.patience, "evaluations without an improvement, or in a row at the target, before it stops",
@@ -102,13 +75,10 @@ EarlyStoppingConfig read_early_stopping(Options& options) {
 
 CheckpointConfig read_checkpoint(Options& options) {
   CheckpointConfig checkpoint;
-  const auto every = options.get<std::string>("every", "1ep", "1ep, 200st, 10min, 30s, 2h, or never: only at the end");
-  checkpoint.every = parse_interval(every);
-  if (!checkpoint.every && every != "never") {
-    options.reject("every", "expected 1ep, 200st, 10min, 30s, 2h or never, found \"" + every + "\"");
-  }
+  checkpoint.every =
+      read_interval(options, "every", "1ep", "never", true, "1ep, 200st, 10min, 30s, 2h, or never: only at the end");
   checkpoint.keep = options.get<int64_t>("keep", checkpoint.keep, "the newest so many stay, and the best", {1, kMost});
-  checkpoint.monitor = read_monitor(options, "the metric that `best` follows");
+  checkpoint.monitor = read_monitor(options, checkpoint.monitor, "the metric that `best` follows");
   checkpoint.maximize = read_maximize(options, checkpoint.monitor);
   checkpoint.resume = options.get<std::string>(
       "resume", checkpoint.resume, "never, auto (the newest of this run), or the path of a run or checkpoint");
@@ -129,24 +99,6 @@ LaunchConfig read_launch(Options& options) {
 
 std::filesystem::path read_run_dir(Options& options) {
   return options.get<std::string>("dir", "", "the run's folder; by default outputs/<name>/<time>");
-}
-
-std::optional<Interval> parse_interval(std::string_view text) {
-  const auto unit_at = text.find_first_not_of("0123456789.");
-  if (unit_at == text.npos) return std::nullopt;
-  const auto amount = text.substr(0, unit_at);
-  const auto unit = text.substr(unit_at);
-  if (unit == "ep" || unit == "st") {
-    const auto count = number_in<int64_t>(amount);
-    if (!count || *count < 1 || *count > kMost) return std::nullopt;
-    return unit == "ep" ? Interval{.epochs = *count} : Interval{.steps = *count};
-  }
-  constexpr std::array<std::pair<std::string_view, double>, 3> kUnits = {{{"s", 1}, {"min", 60}, {"h", 3600}}};
-  for (const auto& [name, seconds] : kUnits) {
-    const auto count = number_in<double>(amount);
-    if (unit == name && count && *count > 0 && *count <= 1e6) return Interval{.seconds = *count * seconds};
-  }
-  return std::nullopt;
 }
 
 }  // namespace ddprun

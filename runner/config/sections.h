@@ -9,12 +9,14 @@
 namespace ddprun {
 
 TrainerConfig read_trainer(Options& options);
+ScheduleConfig read_schedule(Options& options);  // with the key `name`
 EarlyStoppingConfig read_early_stopping(Options& options);
 CheckpointConfig read_checkpoint(Options& options);
 LaunchConfig read_launch(Options& options);
 std::filesystem::path read_run_dir(Options& options);
 
-// "1ep", "200st", "10min", "30s", "2h"; nothing for another text, or less than one.
-std::optional<Interval> parse_interval(std::string_view text);
+// What several sections read alike.
+std::string read_monitor(Options& options, std::string_view fallback, std::string_view help);
+bool read_maximize(Options& options, const std::string& metric);  // the key `mode`
 
 }  // namespace ddprun

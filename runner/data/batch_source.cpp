@@ -28,11 +28,17 @@ Batch on_device(Batch batch, c10::Device device) {
 
 }  // namespace
 
+StepPlan step_plan(const TrainerConfig& config, int64_t samples) {
+  const auto limit = config.overfit_batches > 0 ? Limit{.batches = config.overfit_batches} : config.train_batches;
+  return {samples, config.global_batch, limit};
+}
+
 TrainSource::TrainSource(std::shared_ptr<const Dataset> dataset, const TrainerConfig& config, uint64_t seed,
                          World world, c10::Device device, int64_t first_step)
     : dataset_(std::move(dataset)),
-      plan_(dataset_->size(Split::kTrain), config.global_batch),
+      plan_(step_plan(config, dataset_->size(Split::kTrain))),
       seed_(seed),
+      shuffle_(config.shuffle && config.overfit_batches == 0),
       world_(world),
       device_(device),
       prefetcher_(std::make_unique<Prefetcher<TrainBatch>>(first_step, std::numeric_limits<int64_t>::max(),
@@ -63,18 +69,19 @@ TrainBatch TrainSource::load(int64_t step) {
 std::shared_ptr<const std::vector<int64_t>> TrainSource::order_of(int64_t epoch) {
   std::scoped_lock lock(order_mutex_);
   if (cached_epoch_ != epoch) {
-    cached_order_ =
-        std::make_shared<const std::vector<int64_t>>(epoch_order(seed_, epoch, dataset_->size(Split::kTrain)));
+    const auto samples = dataset_->size(Split::kTrain);
+    cached_order_ = std::make_shared<const std::vector<int64_t>>(shuffle_ ? epoch_order(seed_, epoch, samples)
+                                                                          : unshuffled_order(samples));
     cached_epoch_ = epoch;
   }
   return cached_order_;
 }
 
-EvalSource::EvalSource(std::shared_ptr<const Dataset> dataset, Split split, int64_t batch, const TrainerConfig& config,
-                       World world, c10::Device device)
+EvalSource::EvalSource(std::shared_ptr<const Dataset> dataset, Split split, int64_t batch, const Limit& limit,
+                       const TrainerConfig& config, World world, c10::Device device)
     : device_(device) {
   const int64_t samples = dataset->size(split);
-  const int64_t batches = (samples + batch - 1) / batch;
+  const int64_t batches = limit.of((samples + batch - 1) / batch);
   rounds_ = (batches + world.size - 1) / world.size;
   const int64_t mine = std::max<int64_t>(0, (batches - world.rank + world.size - 1) / world.size);
   const auto load = [=](int64_t round) {

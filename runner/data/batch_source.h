@@ -29,6 +29,9 @@ struct TrainBatch {
   double weight = 1;
 };
 
+// How the experiment cuts an epoch of so many samples into steps.
+StepPlan step_plan(const TrainerConfig& config, int64_t samples);
+
 // Endless training batches from `first_step` on, steps counted over all epochs. One consumer.
 class TrainSource {
  public:
@@ -45,6 +48,7 @@ class TrainSource {
   std::shared_ptr<const Dataset> dataset_;
   StepPlan plan_;
   uint64_t seed_;
+  bool shuffle_;
   World world_;
   c10::Device device_;
   std::mutex order_mutex_;
@@ -53,12 +57,12 @@ class TrainSource {
   std::unique_ptr<Prefetcher<TrainBatch>> prefetcher_;
 };
 
-// One pass over a split: every sample once, in batches that are the same at any world size, dealt out to the ranks in turn, so
+// One pass over a split, or its first batches: every sample once, in batches that are the same at any world size, dealt out to the ranks in turn, so
 // that a sample's prediction does not depend on how many ranks there are.
 class EvalSource {
  public:
-  EvalSource(std::shared_ptr<const Dataset> dataset, Split split, int64_t batch, const TrainerConfig& config,
-             World world, c10::Device device);
+  EvalSource(std::shared_ptr<const Dataset> dataset, Split split, int64_t batch, const Limit& limit,
+             const TrainerConfig& config, World world, c10::Device device);
 
   int64_t rounds() const { return rounds_; }  // the same on all ranks: what the busiest rank has
   bool has_next() const { return !prefetcher_->done(); }

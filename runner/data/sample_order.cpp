@@ -20,9 +20,14 @@ Slice part_of(int64_t count, int64_t part, int64_t parts) {
   return {begin, begin + base + (part < more ? 1 : 0)};
 }
 
-std::vector<int64_t> epoch_order(uint64_t seed, int64_t epoch, int64_t size) {
+std::vector<int64_t> unshuffled_order(int64_t size) {
   std::vector<int64_t> order(size);
   std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+std::vector<int64_t> epoch_order(uint64_t seed, int64_t epoch, int64_t size) {
+  auto order = unshuffled_order(size);
   RandomStream draws(seed, kOrderStream, static_cast<uint32_t>(epoch));
   for (int64_t last = size - 1; last > 0; --last) {
     std::swap(order[last], order[draws.below(static_cast<uint64_t>(last) + 1)]);
@@ -30,8 +35,8 @@ std::vector<int64_t> epoch_order(uint64_t seed, int64_t epoch, int64_t size) {
   return order;
 }
 
-StepPlan::StepPlan(int64_t samples, int64_t global_batch)
-    : samples_(samples), global_batch_(global_batch), steps_((samples + global_batch - 1) / global_batch) {}
+StepPlan::StepPlan(int64_t samples, int64_t global_batch, const Limit& limit)
+    : samples_(samples), global_batch_(global_batch), steps_(limit.of((samples + global_batch - 1) / global_batch)) {}
 
 Slice StepPlan::global_slice(int64_t step_in_epoch) const {
   const int64_t begin = step_in_epoch * global_batch_;

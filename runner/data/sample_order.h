@@ -2,6 +2,8 @@
 // Which samples each rank trains on, as a pure function of (seed, epoch, step, rank): nothing to save, nothing to replay.
 #pragma once
 
+#include "config/experiment.h"
+
 #include <cstdint>
 #include <vector>
 
@@ -19,11 +21,12 @@ Slice part_of(int64_t count, int64_t part, int64_t parts);
 
 // 0 .. size-1 shuffled by (seed, epoch): Fisher and Yates over Philox draws, the same on every machine.
 std::vector<int64_t> epoch_order(uint64_t seed, int64_t epoch, int64_t size);
+std::vector<int64_t> unshuffled_order(int64_t size);  // 0 .. size-1
 
-// The steps of one epoch: ceil(samples / global_batch), the last one ragged.
+// The steps of one epoch: ceil(samples / global_batch), the last one ragged, or the first `limit` of these.
 class StepPlan {
  public:
-  StepPlan(int64_t samples, int64_t global_batch);
+  StepPlan(int64_t samples, int64_t global_batch, const Limit& limit = {});
 
   int64_t steps_per_epoch() const { return steps_; }
   Slice global_slice(int64_t step_in_epoch) const;                             // of the epoch's order

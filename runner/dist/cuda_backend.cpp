@@ -7,6 +7,7 @@
 
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAGeneratorImpl.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
@@ -42,6 +43,7 @@ class CudaBackend final : public DeviceBackend {
   at::Generator generator() const override { return at::cuda::detail::getDefaultCUDAGenerator(device_.index()); }
 
   void synchronize() override { c10::cuda::device_synchronize(); }
+  void release_memory() override { c10::cuda::CUDACachingAllocator::emptyCache(); }
 
  private:
   c10::Device device_;

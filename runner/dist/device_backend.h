@@ -28,6 +28,7 @@ class DeviceBackend {
                                                                int64_t rank, int64_t size, double timeout_seconds) = 0;
   virtual at::Generator generator() const = 0;
   virtual void synchronize() = 0;
+  virtual void release_memory() = 0;  // what the allocator keeps without need, back to the device
 };
 
 // Loads the backend and binds this process to GPU number `local_rank`. Throws UserError where the library or the GPU is missing.

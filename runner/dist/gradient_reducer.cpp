@@ -3,7 +3,10 @@
 
 #include <ddprun/error.h>
 
+#include <torch/csrc/autograd/engine.h>
 #include <torch/headeronly/version.h>
+#include <torch/csrc/distributed/c10d/comm.hpp>
+#include <torch/csrc/distributed/c10d/default_comm_hooks.hpp>
 #include <torch/csrc/distributed/c10d/logger.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
@@ -29,38 +32,90 @@ bool is_lost_rank(const std::exception& error) {
 }
 
 std::shared_ptr<c10d::Reducer> make_reducer(const std::vector<NamedParameter>& parameters,
-                                            const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
+                                            const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+                                            const ReducerOptions& options) {
   std::vector<at::Tensor> values;
   std::unordered_map<size_t, std::string> names;
   for (const auto& parameter : parameters) {
     names[values.size()] = parameter.name;
     values.push_back(parameter.value);
   }
-  // One bucket for the first step; rebuild_buckets() makes the real ones in the order in which gradients became ready.
-  const std::vector<size_t> limits{static_cast<size_t>(std::numeric_limits<int64_t>::max())};
+  // One bucket for the first step; rebuild_buckets() makes the real ones in the order in which gradients became ready. With
+  // unused parameters there is no such order, and no rebuilding.
+  std::vector<size_t> limits{static_cast<size_t>(std::numeric_limits<int64_t>::max())};
+  if (options.find_unused_parameters) limits = {kFirstBucketBytes, kBucketBytes};
   auto [buckets, sizes] =
       c10d::compute_bucket_assignment_by_size(values, limits, std::vector<bool>(values.size(), false));
   std::ranges::reverse(buckets);
-  return std::make_shared<c10d::Reducer>(
-      values, std::move(buckets), group, /*expect_sparse_gradients=*/std::vector<bool>(values.size(), false),
-      kBucketBytes,
-      /*find_unused_parameters=*/false, /*gradient_as_bucket_view=*/true, std::move(names), kFirstBucketBytes,
-      /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false,
-      /*bucket_bytes_cap_list=*/std::vector<int64_t>{});
+  return std::make_shared<c10d::Reducer>(values, std::move(buckets), group,
+                                         /*expect_sparse_gradients=*/std::vector<bool>(values.size(), false),
+                                         kBucketBytes, options.find_unused_parameters, /*gradient_as_bucket_view=*/true,
+                                         std::move(names), kFirstBucketBytes,
+                                         /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false,
+                                         /*bucket_bytes_cap_list=*/std::vector<int64_t>{});
 }
 
 }  // namespace
 
+// Sends each bucket as bfloat16: the mean's range is float32's, its fraction 7 bits. c10d brings this for float16 alone.
+class Bf16Compression final : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::ProcessGroup>> {
+ public:
+  explicit Bf16Compression(const c10::intrusive_ptr<c10d::ProcessGroup>& group) : CppCommHookInterface(group) {}
+
+  c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
+    const auto whole = bucket.getBuffer();
+    auto sent = whole.to(at::kBFloat16);
+    sent.div_(state_->getSize());  // with a hook the reducer does not divide
+    std::vector<at::Tensor> tensors{sent};
+    return state_->allreduce(tensors)->getFuture()->then(
+        [whole](c10::ivalue::Future& done) {
+          const auto result = done.value();
+          whole.copy_(result.isTensorList() ? result.toTensorVector().front() : result.toTensor());
+          return c10::IValue(whole);
+        },
+        c10::TensorType::get());
+  }
+};
+
 // The Logger must live as long as the Reducer, which calls it without looking; it holds the Reducer in turn.
 class GradientReducer::Impl {
  public:
-  Impl(const std::vector<NamedParameter>& parameters, const Communicator& communicator)
+  Impl(const std::vector<NamedParameter>& parameters, const Communicator& communicator, const ReducerOptions& options)
       : parameters_(parameters),
-        reducer_(make_reducer(parameters, communicator.group())),
+        options_(options),
+        reducer_(make_reducer(parameters, communicator.group(), options)),
         logger_(std::make_shared<c10d::Logger>(reducer_)) {
     reducer_->set_logger(logger_);
     logger_->set_construction_data_and_log("ddprun::Model", /*device_ids=*/{}, /*output_device=*/-1,
-                                           /*broadcast_buffers=*/true, /*has_sync_bn=*/false, /*static_graph=*/false);
+                                           /*broadcast_buffers=*/true, /*has_sync_bn=*/false, options.static_graph);
+    if (options.static_graph) {
+      reducer_->set_static_graph();
+      logger_->set_static_graph();
+    }
+    compress(communicator.group());
+  }
+
+  void compress(const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
+    using Compression = ReducerOptions::Compression;
+    if (options_.compression == Compression::kFp16) {
+      reducer_->register_builtin_comm_hook(c10d::BuiltinCommHookType::FP16_COMPRESS);
+    } else if (options_.compression == Compression::kBf16) {
+      reducer_->register_comm_hook(std::make_unique<Bf16Compression>(group));
+    }
+  }
+
+  // A static graph's first step learns which parameters there are and exchanges everything at its end.
+  void delay_first_exchange(const at::Tensor& loss) {
+    if (!options_.static_graph || delayed_) return;
+    delayed_ = true;
+    loss.register_hook([reducer = reducer_](const at::Tensor& gradient) {
+      torch::autograd::Engine::get_default_engine().queue_callback([reducer] { reducer->delay_all_reduce(); });
+      return gradient;
+    });
+  }
+
+  std::vector<at::Tensor> roots(const at::Tensor& loss) const {
+    return options_.find_unused_parameters ? std::vector<at::Tensor>{loss} : std::vector<at::Tensor>{};
   }
 
   void check_complete() {
@@ -76,17 +131,22 @@ class GradientReducer::Impl {
       throw UserError(
           "model: the loss does not depend on these parameters, so their gradients cannot be averaged over the "
           "ranks: " +
-          unused + ". Use them in forward, or do not register them.");
+          unused +
+          ". Use them in forward, or do not register them; trainer.find_unused_parameters=true looks for them in each "
+          "step.");
     }
   }
 
   std::vector<NamedParameter> parameters_;
+  ReducerOptions options_;
+  bool delayed_ = false;
   std::shared_ptr<c10d::Reducer> reducer_;
   std::shared_ptr<c10d::Logger> logger_;
 };
 
-GradientReducer::GradientReducer(const std::vector<NamedParameter>& parameters, const Communicator& communicator)
-    : impl_(std::make_unique<Impl>(parameters, communicator)) {}
+GradientReducer::GradientReducer(const std::vector<NamedParameter>& parameters, const Communicator& communicator,
+                                 const ReducerOptions& options)
+    : impl_(std::make_unique<Impl>(parameters, communicator, options)) {}
 
 GradientReducer::~GradientReducer() = default;
 
@@ -96,7 +156,8 @@ void GradientReducer::before_forward() {
 }
 
 void GradientReducer::backward(const at::Tensor& loss) {
-  impl_->reducer_->prepare_for_backward({});
+  impl_->reducer_->prepare_for_backward(impl_->roots(loss));
+  impl_->delay_first_exchange(loss);
   try {
     loss.backward();
   } catch (const std::exception& error) {

@@ -7,7 +7,7 @@
 //
 //   reducer.before_forward(); ... loss ...; reducer.backward(loss);
 //
-// Afterwards each parameter's gradient is the mean over the ranks. Gradients are views of the reducer's buckets: zero them in
+// (or, to accumulate, loss.backward() for all passes of a step but the last, without the reducer.) Afterwards each parameter's gradient is the mean over the ranks. Gradients are views of the reducer's buckets: zero them in
 // place, never replace them.
 #pragma once
 
@@ -21,10 +21,17 @@
 
 namespace ddprun {
 
+struct ReducerOptions {
+  bool find_unused_parameters = false;  // the loss may leave out parameters, others in every step
+  bool static_graph = false;            // the same parameters in every step, in the same order, some perhaps never
+  enum class Compression { kNone, kFp16, kBf16 } compression = Compression::kNone;  // of what is sent
+};
+
 class GradientReducer {
  public:
   // Parameters on their device, without duplicates, equal on all ranks; at least one. The world is larger than one.
-  GradientReducer(const std::vector<NamedParameter>& parameters, const Communicator& communicator);
+  GradientReducer(const std::vector<NamedParameter>& parameters, const Communicator& communicator,
+                  const ReducerOptions& options = {});
   ~GradientReducer();
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;

@@ -7,14 +7,16 @@ namespace ddprun {
 
 Flags Agreement::exchange(const Flags& mine) {
   if (communicator_.alone()) return mine;
-  auto sent = at::empty({2}, at::kInt);
+  auto sent = at::empty({3}, at::kInt);
   auto* values = sent.data_ptr<int>();
   values[0] = mine.stop ? 1 : 0;
   values[1] = mine.save ? 1 : 0;
+  values[2] = mine.time_over ? 1 : 0;
   Flags agreed;
   if (pending_) {
     const auto sums = pending_->take();
-    agreed = {.stop = sums.data_ptr<int>()[0] > 0, .save = sums.data_ptr<int>()[1] > 0};
+    const auto* raised = sums.const_data_ptr<int>();
+    agreed = {.stop = raised[0] > 0, .save = raised[1] > 0, .time_over = raised[2] > 0};
   }
   pending_.emplace(communicator_.start_sum(sent));
   return agreed;

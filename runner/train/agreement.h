@@ -10,8 +10,9 @@
 namespace ddprun {
 
 struct Flags {
-  bool stop = false;  // somebody was asked to end (SIGTERM)
-  bool save = false;  // a checkpoint by the clock is due
+  bool stop = false;       // somebody was asked to end (SIGTERM)
+  bool save = false;       // a checkpoint by the clock is due
+  bool time_over = false;  // trainer.max_time has passed
 };
 
 // One exchange in each step of every rank. The sum runs beside the next step, so what is raised in one step is seen by all at

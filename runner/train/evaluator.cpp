@@ -31,14 +31,17 @@ int64_t eval_batch(const TrainerConfig& config) {
 
 }  // namespace
 
-std::optional<std::vector<MetricTotal>> Evaluator::run(Split split, const std::function<bool()>& agree) {
+std::optional<std::vector<MetricTotal>> Evaluator::run(Split split, const Limit& limit,
+                                                       const std::function<bool()>& agree) {
   const EvalMode mode(*parts_.model);
   const torch::NoGradGuard no_gradients;
-  EvalSource source(parts_.dataset, split, eval_batch(config_), config_, parts_.communicator.world(), parts_.device);
+  EvalSource source(parts_.dataset, split, eval_batch(config_), limit, config_, parts_.communicator.world(),
+                    parts_.device);
+  const auto autocast = parts_.precision.autocast();
   MetricSums sums;
   for (int64_t round = 0; round < source.rounds(); ++round) {
     if (source.has_next()) {
-      const auto batch = source.next();
+      const auto batch = parts_.precision.converted(source.next());
       sums.add(parts_.model->step(batch, parts_.objective), batch.size());
     }
     if (agree()) return std::nullopt;

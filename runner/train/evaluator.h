@@ -6,6 +6,7 @@
 #include "dist/communicator.h"
 #include "train/agreement.h"
 #include "train/metric_sums.h"
+#include "train/precision.h"
 
 #include <ddprun/dataset.h>
 #include <ddprun/model.h>
@@ -23,14 +24,15 @@ class Evaluator {
     std::shared_ptr<const Dataset> dataset;
     const Objective& objective;
     Communicator& communicator;
+    Precision precision;
     c10::Device device;
   };
 
   Evaluator(Parts parts, const TrainerConfig& config) : parts_(std::move(parts)), config_(config) {}
 
-  // The totals over all ranks, on every rank; nothing where `agree`, called once a round on every rank, said to stop.
+  // Over the split, or its first batches. The totals over all ranks, on every rank; nothing where `agree`, called once a round on every rank, said to stop.
   // The model is in evaluation mode meanwhile and in its former mode afterwards.
-  std::optional<std::vector<MetricTotal>> run(Split split, const std::function<bool()>& agree);
+  std::optional<std::vector<MetricTotal>> run(Split split, const Limit& limit, const std::function<bool()>& agree);
 
  private:
   Parts parts_;

@@ -26,6 +26,9 @@ class MetricSums {
   // Adds one batch of `samples`; none for a batch that only keeps the ranks in step. Does not wait for a GPU.
   void add(const Step& step, int64_t samples);
 
+  // Adds a number of the step as a whole, a scalar equal on all ranks: a norm of gradients.
+  void add_number(const std::string& name, const at::Tensor& number) { add(name, number, 1); }
+
   // The totals over all ranks, on every rank: "loss" first, then the model's metrics. Throws UserError where ranks report
   // other metrics than rank 0. Collective; leaves the sums as they are.
   std::vector<MetricTotal> totals(Communicator& communicator) const;

@@ -3,7 +3,9 @@
 #pragma once
 
 #include "train/early_stopper.h"
+#include "train/grad_scaler.h"
 #include "train/metric_sums.h"
+#include "train/schedule.h"
 
 #include <cstdint>
 #include <optional>
@@ -18,6 +20,8 @@ struct TrainState {
   int64_t samples = 0;              // training samples seen by all ranks
   std::vector<MetricTotal> window;  // training metrics since the last row, all ranks together
   EarlyStopper::State stopper;
+  Schedule::State schedule;
+  GradScaler::State scaler;
   std::optional<double> best_value;  // of checkpoint.monitor
   NamedValues best_metrics;          // all metrics of that evaluation
   NamedValues last_metrics;          // the last value of each

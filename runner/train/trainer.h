@@ -10,17 +10,20 @@
 #include "data/batch_source.h"
 #include "dist/communicator.h"
 #include "dist/device_backend.h"
-#include "dist/gradient_reducer.h"
 #include "train/agreement.h"
 #include "train/evaluator.h"
 #include "train/logger_hub.h"
+#include "train/precision.h"
 #include "train/run_clock.h"
+#include "train/shard_proof.h"
 #include "train/train_state.h"
+#include "train/training_step.h"
 
 #include <ddprun/optimizer.h>
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace ddprun {
@@ -28,13 +31,14 @@ namespace ddprun {
 // What a worker has put together before training starts; all of it outlives the trainer.
 struct TrainerParts {
   Communicator& communicator;
-  std::shared_ptr<Model> model;  // prepared, on its device
+  std::shared_ptr<Model> model;  // prepared, on its device, in its precision
   std::shared_ptr<const Dataset> dataset;
   std::shared_ptr<Optimizer> optimizer;
   const Objective& objective;
   const Objective& evaluation_objective;
   LoggerHub& loggers;
   CheckpointWriter& checkpoints;
+  Precision precision;
   std::shared_ptr<DeviceBackend> backend;  // null on the CPU
   c10::Device device = c10::kCPU;
 };
@@ -67,29 +71,39 @@ class Trainer {
   const char* phase() const { return phase_; }
 
  private:
-  void settle_buckets();
+  // trainer.cpp: the loop
+  void begin();
+  void settle_buckets(TrainSource& rehearsal);
   void train_steps();
   void train_step();
-  Step compute(const TrainBatch& item);
   void agree_after_step();
   void show_progress(const char* phase);
   void log_window();
   void log_row(const std::string& split, NamedValues values);
   void check_finite(const std::vector<MetricTotal>& totals) const;
-  void finish_epoch();
-  std::optional<std::vector<MetricTotal>> evaluate(Split split, const std::function<bool()>& interrupted);
+  void finish_part();
+  bool due(const Interval& every) const;  // at the present step, by steps or epochs
+  bool at_epoch_end() const;
+  bool at_part_end() const;  // an epoch's or a part's steps are done, its evaluation is not
+  bool over() const;
+  int64_t epoch_of_step() const;  // counted from 1
+  RunEnd end() const;
+
+  // trainer_evaluation.cpp
+  std::optional<std::vector<MetricTotal>> evaluate(Split split, const Limit& limit,
+                                                   const std::function<bool()>& interrupted);
+  void evaluate_a_little();
+  bool evaluate_part();
   bool evaluation_interrupted();
   void observe(const std::vector<MetricTotal>& totals);
-  std::optional<double> monitored(const std::string& name, bool required);
+  std::optional<double> monitored(const std::string& key, const std::string& name, bool required);
   void test();
+
+  // trainer_checkpoint.cpp
   void save(bool best);
   Checkpoint checkpoint() const;
   void restore_window(const TensorDict& rank);
   void check_same_run(const std::string& path) const;
-  int64_t epoch_of_step() const;  // counted from 1
-  bool at_epoch_end() const;      // an epoch's steps are done, its evaluation is not
-  bool over() const;
-  RunEnd end() const;
 
   const Experiment& experiment_;
   TrainerParts parts_;
@@ -97,10 +111,11 @@ class Trainer {
   Agreement agreement_;
   Evaluator evaluator_;
   EarlyStopper stopper_;
-  std::unique_ptr<GradientReducer> reducer_;  // none for a world of one
   std::vector<at::Tensor> buffers_;
   std::unique_ptr<TrainSource> source_;
   int64_t steps_per_epoch_, max_steps_;
+  TrainingStep step_;
+  std::optional<ShardProof> shards_;
 
   TrainState state_;
   MetricSums window_;
@@ -119,5 +134,8 @@ class Trainer {
   double first_step_at_ = 0;
   const char* phase_ = "starting";
 };
+
+// Replaces the values of these names, or appends them.
+void update(NamedValues& values, const NamedValues& changes);
 
 }  // namespace ddprun

@@ -4,37 +4,18 @@
 
 #include "dist/replicate.h"
 #include "log/log.h"
+#include "train/model_weights.h"
 #include "train/rng_state.h"
 
 #include <ddprun/error.h>
 
-#include <torch/types.h>
-
 namespace ddprun {
-namespace {
-
-void load_weights(const Model& model, const TensorDict& saved, const std::string& path) {
-  const torch::NoGradGuard no_gradients;
-  for (auto& tensor : state_tensors(model)) {
-    const auto found = saved.find(tensor.name);
-    const bool missing = found == saved.end();
-    if (missing || found->second.sizes() != tensor.value.sizes()) {
-      throw UserError(
-          path + " does not fit the model: " + tensor.name +
-          (missing ? " is missing in it"
-                   : log::text(" is ", found->second.sizes(), " in it and ", tensor.value.sizes(), " in the model")));
-    }
-    tensor.value.copy_(found->second);
-  }
-}
-
-}  // namespace
-
 void Trainer::save(bool best) {
   if (saved_step_ == state_.step && !best) return;
   phase_ = "saving";
   state_.window = window_.totals(parts_.communicator);
   check_finite(state_.window);
+  if (auto* scaler = step_.scaler()) state_.scaler = scaler->state();
   parts_.loggers.flush();
   saved_path_ = parts_.checkpoints.save(checkpoint(), best).string();
   for (const auto& warning : parts_.checkpoints.warnings()) log::warn(warning);
@@ -45,6 +26,7 @@ void Trainer::save(bool best) {
 Checkpoint Trainer::checkpoint() const {
   Checkpoint checkpoint{.step = state_.step};
   for (const auto& tensor : state_tensors(*parts_.model)) checkpoint.model[tensor.name] = tensor.value.detach();
+  if (const auto* average = step_.average()) checkpoint.average = average->state();
   checkpoint.optimizer = parts_.optimizer->state();
   checkpoint.progress = state_.to_json();
   checkpoint.rank = rng_state(parts_.backend.get());
@@ -56,10 +38,15 @@ void Trainer::restore(const Checkpoint& checkpoint, const std::string& path) {
   state_ = TrainState::from_json(checkpoint.progress, path);
   check_same_run(path);
   stopper_.set_state(state_.stopper);
+  step_.schedule().set_state(state_.schedule);
+  step_.set_scaler_state(state_.scaler);
+  if (auto* average = step_.average()) average->load_state(checkpoint.average);
   restore_window(checkpoint.rank);
   saved_step_ = state_.step;
   saved_path_ = path;
-  const bool more_to_do = state_.finished == "completed" && state_.step < max_steps_;
+  const auto time = experiment_.trainer.max_seconds;
+  const bool time_over = time > 0 && state_.train_seconds >= time;
+  const bool more_to_do = state_.finished == "completed" && state_.step < max_steps_ && !time_over;
   const bool stops_no_more = state_.finished == "stopped_early" && !experiment_.early_stopping;
   if (more_to_do || stops_no_more) state_.finished.clear();
   load_weights(*parts_.model, checkpoint.model, path);

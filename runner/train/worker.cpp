@@ -9,6 +9,7 @@
 #include "log/log.h"
 #include "plugin_host/plugin_host.h"
 #include "train/fault.h"
+#include "train/model_weights.h"
 #include "train/objective.h"
 #include "train/rng_state.h"
 #include "train/summary.h"
@@ -126,13 +127,17 @@ class Worker {
   // Model, data, optimizer, equal on all ranks.
   void prepare() {
     set_determinism(experiment_.trainer.deterministic);
+    set_product_precision(experiment_.trainer);
     dataset_ = plugins_.make_dataset(experiment_.dataset);
     dataset_->start();
     if (dataset_->size(Split::kTrain) == 0) throw UserError("dataset: it has no training samples");
     seed_generators(experiment_.seed, 0, backend_.get());
     model_ = plugins_.make_model(experiment_.model);
     model_->prepare(dataset_->spec());
+    if (!experiment_.trainer.init_weights.empty()) load_initial_weights(*model_, experiment_.trainer.init_weights);
     model_->to(device_);
+    precision_ = Precision(experiment_.trainer, device_.type());
+    precision_.convert(*model_);
     verify_same_model(*model_, communicator_);
     broadcast_state(*model_, communicator_);
     optimizer_ = plugins_.make_optimizer(experiment_.optimizer);
@@ -178,6 +183,7 @@ class Worker {
                     .evaluation_objective = *evaluation_objective_,
                     .loggers = *loggers_,
                     .checkpoints = *checkpoints_,
+                    .precision = precision_,
                     .backend = backend_,
                     .device = device_},
                    [] { return stop_signal != 0; });
@@ -243,6 +249,7 @@ class Worker {
   Communicator communicator_;
   std::shared_ptr<Dataset> dataset_;
   std::shared_ptr<Model> model_;
+  Precision precision_;
   std::shared_ptr<Optimizer> optimizer_;
   std::unique_ptr<Objective> objective_, evaluation_objective_;
   std::unique_ptr<LoggerHub> loggers_;

@@ -285,7 +285,10 @@ std::vector<std::string> Options::problems() const {
     if (std::ranges::find(known, entry.key) != known.end()) continue;
     const auto near = nearest_name(entry.key, known);
     const auto hint = near.empty() ? "" : " did you mean " + near + "?";
-    const auto options = known.empty() ? " it takes no options" : " known: " + join(known);
+    constexpr size_t kManyKeys = 20;  // beyond that the nearest name says more than the list
+    const auto options = known.empty()                                ? " it takes no options"
+                         : known.size() > kManyKeys && !near.empty() ? std::string()
+                                                                      : " known: " + join(known);
     all.push_back(problem_line(entry.key_origin, path_, entry.key, "unknown key;" + hint + options));
   }
   return all;

@@ -25,7 +25,7 @@ TEST_F(Overrides, CarryTheirTextAsOrigin) {
 TEST_F(Overrides, RefuseAnUnknownKeyWithTheNearestName) {
   EXPECT_THAT(compose_error("seed: 1\n", {"trainer.max_epoch=3"}),
               testing::StartsWith("command line: trainer.max_epoch=3: trainer.max_epoch: unknown key; did you mean "
-                                  "max_epochs? known: deterministic, eval_batch,"));
+                                  "max_epochs?"));
   EXPECT_THAT(
       compose_error("seed: 1\n", {"traner.max_epochs=3"}),
       testing::StartsWith("command line: traner.max_epochs=3: traner.max_epochs: unknown key; did you mean trainer? "));

@@ -66,7 +66,7 @@ TEST(EvalSource, EverySampleOnceAtEveryWorldSizeInTheSameBatches) {
   for (int64_t world = 1; world <= 4; ++world) {
     std::vector<int64_t> seen;
     for (int64_t rank = 0; rank < world; ++rank) {
-      EvalSource mine(data, Split::kVal, 10, {}, {rank, world}, at::kCPU);
+      EvalSource mine(data, Split::kVal, 10, {}, {}, {rank, world}, at::kCPU);
       EXPECT_EQ(mine.rounds(), (11 + world - 1) / world);
       while (mine.has_next()) {
         const auto batch = numbers(mine.next().index);
@@ -77,6 +77,39 @@ TEST(EvalSource, EverySampleOnceAtEveryWorldSizeInTheSameBatches) {
     std::ranges::sort(seen);
     EXPECT_EQ(seen, all);
   }
+}
+
+TEST(EvalSource, ALimitKeepsTheFirstBatchesAtEveryWorldSize) {
+  const auto data = std::make_shared<ToyDataset>(10, 103);
+  for (int64_t world = 1; world <= 4; ++world) {
+    int64_t samples = 0;
+    for (int64_t rank = 0; rank < world; ++rank) {
+      EvalSource mine(data, Split::kVal, 10, {.batches = 3}, {}, {rank, world}, at::kCPU);
+      while (mine.has_next()) {
+        const auto batch = numbers(mine.next().index);
+        EXPECT_LT(batch.back(), 30);
+        samples += static_cast<int64_t>(batch.size());
+      }
+    }
+    EXPECT_EQ(samples, 30);
+  }
+}
+
+TEST(TrainSource, UnshuffledItKeepsTheDatasetsOrderInEveryEpoch) {
+  TrainerConfig config{.global_batch = 8, .shuffle = false};
+  TrainSource mine(std::make_shared<ToyDataset>(20, 0), config, 42, {0, 1}, at::kCPU, 0);
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    std::vector<int64_t> seen;
+    for (int step = 0; step < 3; ++step) std::ranges::copy(numbers(mine.next().batch.index), std::back_inserter(seen));
+    EXPECT_EQ(seen, unshuffled_order(20));
+  }
+}
+
+TEST(TrainSource, OverfittingRepeatsTheSameFirstBatches) {
+  TrainerConfig config{.global_batch = 8, .overfit_batches = 2};
+  TrainSource mine(std::make_shared<ToyDataset>(100, 0), config, 42, {0, 1}, at::kCPU, 0);
+  EXPECT_EQ(mine.steps_per_epoch(), 2);
+  for (int step = 0; step < 6; ++step) EXPECT_EQ(numbers(mine.next().batch.index).front(), step % 2 * 8);
 }
 
 }  // namespace

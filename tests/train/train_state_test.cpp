@@ -15,6 +15,8 @@ TEST(TrainState, SurvivesItsTextBitForBit) {
   TrainState state{.step = 123, .evaluated_step = 100, .samples = 7872};
   state.window = {{"loss", 1.0 / 3, 128}, {"accuracy", 100, 128}};
   state.stopper = {.best = 0.1 + 0.2, .evaluations_without_improvement = 2};
+  state.schedule = {.reductions = 2, .best = 0.1, .bad_evaluations = 3, .cooling = 1};
+  state.scaler = {.scale = 1024, .steps_since_change = 7, .overflows = 6};
   state.best_value = std::nextafter(0.99, 1);
   state.best_metrics = {{"val/loss", std::numeric_limits<double>::infinity()}};
   state.last_metrics = {{"val/loss", 0.25}};
@@ -24,6 +26,8 @@ TEST(TrainState, SurvivesItsTextBitForBit) {
   EXPECT_EQ(back.best_value, state.best_value);
   EXPECT_EQ(back.window[0].sum, state.window[0].sum);
   EXPECT_EQ(back.seed, UINT64_MAX);
+  EXPECT_EQ(back.schedule.best, 0.1);
+  EXPECT_EQ(back.scaler.overflows, 6);
 }
 
 TEST(TrainState, ForeignTextIsAnErrorThatNamesTheFile) {

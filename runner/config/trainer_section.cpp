@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+#include <limits>
+
+#include "config/interval.h"
+#include "config/sections.h"
+
+namespace ddprun {
+namespace {
+
+constexpr int64_t kMost = 1'000'000'000;  // far beyond any run; keeps products of two within an int64
+constexpr double kLargest = std::numeric_limits<double>::max();
+
+Limit read_limit(Options& options, std::string_view name, std::string_view help) {
+  const auto text = options.get<std::string>(name, "all", help);
+  const auto limit = parse_limit(text);
+  if (!limit) options.reject(name, "expected all, a number of batches or a share such as 0.1, found \"" + text + "\"");
+  return limit.value_or(Limit{});
+}
+
+void read_length(Options& options, TrainerConfig& trainer) {
+  trainer.max_epochs =
+      options.get<int64_t>("max_epochs", trainer.max_epochs, "passes over the training data", {1, kMost});
+  trainer.max_steps =
+      options.get<int64_t>("max_steps", trainer.max_steps, "optimizer steps; 0: no limit but max_epochs", {0, kMost});
+  const auto time =
+      options.get<std::string>("max_time", "none", "of training, as 90min, 2h or 01:30:00; then it tests");
+  const auto seconds = parse_duration(time);
+  if (!seconds && time != "none")
+    options.reject("max_time", "expected 90min, 2h, 01:30:00, 1-12:00:00 or none, found \"" + time + "\"");
+  trainer.max_seconds = seconds.value_or(0);
+  trainer.train_batches = read_limit(options, "limit_train_batches", "batches of an epoch, or a share such as 0.1");
+  trainer.val_batches = read_limit(options, "limit_val_batches", "batches of an evaluation, or a share");
+  trainer.overfit_batches = options.get<int64_t>(
+      "overfit_batches", 0, "train and evaluate on the first so many batches, unshuffled; 0: on all", {0, kMost});
+  trainer.fast_dev_run =
+      options.get<bool>("fast_dev_run", false, "one step, one evaluation batch, one checkpoint: does all of it work?");
+  trainer.shuffle = options.get<bool>("shuffle", trainer.shuffle, "a new order of the samples in every epoch");
+}
+
+// "auto", or a number.
+int64_t read_micro_batch(Options& options) {
+  const auto text = options.get<std::string>(
+      "micro_batch", "all", "samples of one worker in one pass; auto: as many as fit its memory; all: its whole share");
+  if (text == "all") return 0;
+  if (text == "auto") return TrainerConfig::kAutoMicroBatch;
+  const auto limit = parse_limit(text);
+  if (limit && limit->batches > 0) return limit->batches;
+  options.reject("micro_batch", "expected all, auto or a number of samples, found \"" + text + "\"");
+  return 0;
+}
+
+void read_batches(Options& options, TrainerConfig& trainer) {
+  trainer.global_batch = options.get<int64_t>("global_batch", trainer.global_batch,
+                                              "samples per optimizer step, all workers together", {1, kMost});
+  trainer.micro_batch = read_micro_batch(options);
+  trainer.eval_batch =
+      options.get<int64_t>("eval_batch", trainer.eval_batch,
+                           "samples per evaluation batch of one worker; 0: the global batch, at most 256", {0, kMost});
+  trainer.eval_every =
+      read_interval(options, "eval_every", "1ep", "never", false, "1ep, 200st, or never: only at the end");
+  trainer.sanity_batches =
+      options.get<int64_t>("sanity_batches", trainer.sanity_batches,
+                           "evaluation batches before training, to find mistakes early", {0, kMost});
+  trainer.log_every =
+      options.get<int64_t>("log_every", trainer.log_every, "steps between rows of training metrics", {1, kMost});
+  trainer.prefetch_threads = options.get<int64_t>("prefetch_threads", trainer.prefetch_threads,
+                                                  "threads that read data ahead, per worker; 0: none", {0, 256});
+  trainer.prefetch_batches =
+      options.get<int64_t>("prefetch_batches", trainer.prefetch_batches, "batches held ready, at most", {1, 1024});
+}
+
+void read_numbers(Options& options, TrainerConfig& trainer) {
+  trainer.precision = options.choose("precision", trainer.precision, {"fp32", "tf32", "bf16", "fp16", "bf16_pure"},
+                                     "of the forward and backward pass; bf16 and fp16 by autocast");
+  trainer.loss_scale = options.get<double>("loss_scale", trainer.loss_scale,
+                                           "first factor of the loss with fp16; it adapts itself", {1, 1e30});
+  trainer.channels_last =
+      options.get<bool>("channels_last", false, "memory order of images; often faster, with 16 bits above all");
+  trainer.clip_norm =
+      options.get<double>("clip_norm", 0, "largest norm of all gradients together; 0: no limit", {0, kLargest});
+  trainer.clip_value =
+      options.get<double>("clip_value", 0, "largest magnitude of a gradient; 0: no limit", {0, kLargest});
+  if (trainer.clip_norm > 0 && trainer.clip_value > 0)
+    options.reject("clip_value", "goes not together with clip_norm; choose one");
+  trainer.ema_decay = options.get<double>(
+      "ema_decay", 0, "evaluate and export a moving average of the weights, of this decay; 0: the weights", {0, 1});
+  if (trainer.ema_decay == 1) options.reject("ema_decay", "expected less than 1: at 1 the average never moves");
+  trainer.sync_batchnorm =
+      options.get<bool>("sync_batchnorm", false, "BatchNorm over the global batch, not each worker's");
+}
+
+void read_distribution(Options& options, TrainerConfig& trainer) {
+  trainer.strategy = options.choose("strategy", trainer.strategy, {"ddp", "dp"},
+                                    "ddp: a process per GPU; dp: one process with all GPUs, for comparison");
+  trainer.find_unused_parameters =
+      options.get<bool>("find_unused_parameters", false, "the loss may leave out parameters, others at every step");
+  trainer.static_graph =
+      options.get<bool>("static_graph", false, "every step uses the same parameters in the same order");
+  if (trainer.find_unused_parameters && trainer.static_graph)
+    options.reject("static_graph", "goes not together with find_unused_parameters; choose one");
+  trainer.gradient_compression = options.choose("gradient_compression", trainer.gradient_compression,
+                                                {"none", "fp16", "bf16"}, "numbers in which gradients are exchanged");
+}
+
+}  // namespace
+
+TrainerConfig read_trainer(Options& options) {
+  TrainerConfig trainer;
+  read_length(options, trainer);
+  read_batches(options, trainer);
+  read_numbers(options, trainer);
+  read_distribution(options, trainer);
+  trainer.init_weights = options.get<std::string>(
+      "init_weights", "",
+      "weights to start from: a .safetensors file, a checkpoint or a run; drawn from the seed by default");
+  trainer.deterministic = options.get<bool>("deterministic", trainer.deterministic,
+                                            "the same bits in every run of the same seed and world size");
+  trainer.stop_on_nonfinite =
+      options.get<bool>("stop_on_nonfinite", trainer.stop_on_nonfinite, "stop when the loss is NaN or infinite");
+  trainer.verify_shards = options.get<bool>(
+      "verify_shards", false, "prove at each epoch's end that the workers' samples are the epoch, each once");
+  return trainer;
+}
+
+}  // namespace ddprun

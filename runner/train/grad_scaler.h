@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// Keeps float16 gradients within range: the loss is multiplied by a scale, the gradients are divided by it, and a step whose
+// gradients are not all finite is left out (Micikevicius et al.: "Mixed precision training", 2017; the rules are those of
+// torch.amp.GradScaler).
+//
+// Gradients come in averaged over the ranks, so that an overflow on one is seen by all: every rank decides alike. Nothing here
+// waits for a GPU but overflows(), and that for work of the step before.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+#include <c10/core/Event.h>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace ddprun {
+
+class GradScaler {
+ public:
+  // What a checkpoint keeps.
+  struct State {
+    double scale = 65536;
+    int64_t steps_since_change = 0;
+    int64_t overflows = 0;  // steps left out so far
+  };
+
+  GradScaler(const State& state, c10::Device device);
+
+  at::Tensor scaled(const at::Tensor& loss) const { return loss * scale_; }
+
+  // Divides the gradients in place. Returns whether one was not finite: 0 or 1, float32 scalar on the device.
+  at::Tensor unscale(const std::vector<at::Tensor>& gradients);
+
+  // After the step: half the scale after an overflow, twice after 2,000 steps without.
+  void update();
+
+  // Steps left out so far.
+  int64_t overflows();
+
+  State state();  // waits for the device
+
+ private:
+  void settle();
+
+  at::Tensor scale_, since_change_, overflow_;  // float32, int32, float32 scalars on the device
+  at::Tensor last_overflow_;                    // float32 on the host, on its way; undefined where none is
+  std::optional<c10::Event> arrived_;           // on GPUs: last_overflow_ can be read
+  int64_t overflows_ = 0;
+};
+
+}  // namespace ddprun

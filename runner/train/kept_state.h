@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// What a trial run of the model changes besides gradients, put back at the end of the scope: buffers (running statistics) and the
+// random generators.
+#pragma once
+
+#include "checkpoint/tensor_dict.h"
+#include "dist/device_backend.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+namespace ddprun {
+
+class KeptState {
+ public:
+  // `backend` is null on the CPU.
+  KeptState(std::vector<at::Tensor> buffers, DeviceBackend* backend);
+  ~KeptState();
+  KeptState(const KeptState&) = delete;
+  KeptState& operator=(const KeptState&) = delete;
+
+ private:
+  std::vector<at::Tensor> buffers_, values_;
+  DeviceBackend* backend_;
+  TensorDict generators_;
+};
+
+}  // namespace ddprun

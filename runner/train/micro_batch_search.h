@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+// How many samples fit into memory in one pass, for `trainer.micro_batch: auto`, and what to say where too many were asked for.
+#pragma once
+
+#include "config/experiment.h"
+#include "dist/communicator.h"
+#include "dist/device_backend.h"
+#include "train/training_step.h"
+
+#include <cstdint>
+#include <exception>
+#include <string>
+
+namespace ddprun {
+
+// Tries the forward and backward pass of `item` with its whole part on every rank, then with half of it, and so on until no rank
+// runs out of memory. Returns the same number on all ranks; tells it where it is less than the whole. Throws UserError where not
+// even one sample fits. Collective; random generators and buffers change.
+int64_t find_micro_batch(TrainingStep& step, const TrainBatch& item, Communicator& communicator,
+                         DeviceBackend* backend);
+
+bool is_out_of_memory(const std::exception& error);
+
+// For the user: what was asked for in step number `step`, and what to change.
+std::string out_of_memory_text(const std::exception& error, int64_t step, const TrainerConfig& config);
+
+}  // namespace ddprun

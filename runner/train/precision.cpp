@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+#include "train/precision.h"
+
+#include <ATen/Context.h>
+#include <ATen/autocast_mode.h>
+#include <torch/types.h>
+
+namespace ddprun {
+namespace {
+
+std::optional<c10::ScalarType> autocast_type(const std::string& precision) {
+  if (precision == "bf16") return c10::kBFloat16;
+  if (precision == "fp16") return c10::kHalf;
+  return std::nullopt;
+}
+
+}  // namespace
+
+AutocastScope::AutocastScope(c10::DeviceType device, std::optional<c10::ScalarType> type)
+    : device_(device), active_(type.has_value()) {
+  if (!active_) return;
+  was_enabled_ = at::autocast::is_autocast_enabled(device_);
+  former_type_ = at::autocast::get_autocast_dtype(device_);
+  at::autocast::set_autocast_dtype(device_, *type);
+  at::autocast::set_autocast_enabled(device_, true);
+  at::autocast::increment_nesting();
+}
+
+AutocastScope::~AutocastScope() {
+  if (!active_) return;
+  if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+  at::autocast::set_autocast_enabled(device_, was_enabled_);
+  at::autocast::set_autocast_dtype(device_, former_type_);
+}
+
+Precision::Precision(const TrainerConfig& config, c10::DeviceType device)
+    : device_(device),
+      autocast_(autocast_type(config.precision)),
+      pure_bf16_(config.precision == "bf16_pure"),
+      channels_last_(config.channels_last) {}
+
+void Precision::convert(Model& model) const {
+  if (pure_bf16_) model.to(at::kBFloat16);
+  if (!channels_last_) return;
+  const torch::NoGradGuard no_gradients;
+  for (auto& parameter : model.parameters()) {
+    if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
+  }
+}
+
+Batch Precision::converted(Batch batch) const {
+  if (pure_bf16_) batch.input = batch.input.to(at::kBFloat16);
+  if (channels_last_ && batch.input.dim() == 4) batch.input = batch.input.contiguous(at::MemoryFormat::ChannelsLast);
+  return batch;
+}
+
+void set_product_precision(const TrainerConfig& config) {
+  const bool tf32 = config.precision == "tf32";
+  auto& context = at::globalContext();
+  context.setAllowTF32CuDNN(tf32);
+  context.setFloat32MatmulPrecision(tf32 ? "high" : "highest");
+}
+
+}  // namespace ddprun

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+#include "train/schedule.h"
+
+#include "log/log.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+namespace ddprun {
+namespace {
+
+// From `from` at 0 to `to` at 1.
+double on_line(double from, double to, double at) { return from + (to - from) * at; }
+double on_cosine(double from, double to, double at) {
+  return to + (from - to) * (1 + std::cos(std::numbers::pi * at)) / 2;
+}
+
+double batch_scaling(const ScheduleConfig& config, int64_t global_batch) {
+  const double ratio = static_cast<double>(global_batch) / static_cast<double>(config.reference_batch);
+  if (config.lr_scaling == "linear") return ratio;
+  return config.lr_scaling == "sqrt" ? std::sqrt(ratio) : 1;
+}
+
+}  // namespace
+
+Schedule::Schedule(const ScheduleConfig& config, int64_t global_batch, int64_t steps_per_epoch, int64_t total_steps)
+    : config_(config),
+      scaling_(batch_scaling(config, global_batch)),
+      steps_per_epoch_(std::max<int64_t>(steps_per_epoch, 1)),
+      total_steps_(total_steps),
+      warmup_(in_steps(config.warmup)),
+      length_(config.length.none() ? std::max<int64_t>(total_steps - warmup_, 1) : in_steps(config.length)) {}
+
+int64_t Schedule::in_steps(const Interval& interval) const {
+  return interval.epochs > 0 ? interval.epochs * steps_per_epoch_ : interval.steps;
+}
+
+double Schedule::rate(double rate, int64_t step) const {
+  rate *= scaling_;
+  if (step >= warmup_) return along(rate, step);
+  const double at = static_cast<double>(step) / static_cast<double>(warmup_);
+  return along(rate, step) * on_line(config_.warmup_from, 1, at);
+}
+
+double Schedule::along(double rate, int64_t step) const {
+  const auto& name = config_.name;
+  const int64_t unit = config_.per_epoch ? steps_per_epoch_ : 1;
+  if (name == "step") {
+    const auto every = in_steps(config_.every);
+    return every == 0 ? rate : rate * std::pow(config_.gamma, static_cast<double>(step / every));
+  }
+  if (name == "multistep") {
+    const auto passed = std::ranges::count_if(config_.milestones, [&](const auto& m) { return in_steps(m) <= step; });
+    return rate * std::pow(config_.gamma, static_cast<double>(passed));
+  }
+  if (name == "exponential") return rate * std::pow(config_.gamma, static_cast<double>(step / unit));
+  if (name == "plateau") {
+    const double reduced = rate * std::pow(config_.factor, static_cast<double>(state_.reductions));
+    return std::max(reduced, std::min(rate, config_.min_lr));
+  }
+  const auto done = std::clamp<int64_t>(step - warmup_, 0, length_) / unit;
+  if (name == "one_cycle") return cycle(rate, static_cast<double>(done));
+  const double at = static_cast<double>(done) / std::max(1.0, static_cast<double>(length_ / unit));
+  if (name == "cosine") return on_cosine(rate, config_.end_lr, std::min(at, 1.0));
+  if (name == "linear") return on_line(rate, config_.end_lr, std::min(at, 1.0));
+  return rate;
+}
+
+double Schedule::cycle(double rate, double step) const {
+  const double start = rate / config_.div_factor, end = start / config_.final_div_factor;
+  const double top = config_.pct_start * static_cast<double>(length_) - 1;
+  const double last = std::max(top + 1, static_cast<double>(length_ - 1));
+  const auto curve = config_.cosine_anneal ? on_cosine : on_line;
+  if (step <= top) return curve(start, rate, step / std::max(top, 1e-9));
+  return curve(rate, end, std::min(1.0, (step - top) / (last - top)));
+}
+
+// The rules of torch's ReduceLROnPlateau with a relative threshold.
+void Schedule::observe(double value) {
+  if (config_.name != "plateau") return;
+  const double sign = config_.maximize ? 1 : -1;
+  const bool better = !state_.best || sign * (value - *state_.best) > config_.threshold * std::abs(*state_.best);
+  if (better) {
+    state_.best = value;
+    state_.bad_evaluations = 0;
+  } else {
+    ++state_.bad_evaluations;
+  }
+  if (state_.cooling > 0) {
+    --state_.cooling;
+    state_.bad_evaluations = 0;
+  }
+  if (state_.bad_evaluations <= config_.patience) return;
+  ++state_.reductions;
+  state_.cooling = config_.cooldown;
+  state_.bad_evaluations = 0;
+}
+
+std::vector<std::string> Schedule::warnings() const {
+  std::vector<std::string> texts;
+  const auto check = [&](const char* what, const Interval& interval, int64_t from) {
+    if (interval.none() || from + in_steps(interval) <= total_steps_) return;
+    texts.push_back(log::text("schedule.", what, ": ",
+                              interval.epochs > 0 ? log::text(interval.epochs, "ep") : log::text(interval.steps, "st"),
+                              " goes beyond the end of the run, which has ", total_steps_, " steps of ",
+                              steps_per_epoch_, " an epoch"));
+  };
+  check("warmup", config_.warmup, 0);
+  check("length", config_.length, warmup_);
+  if (config_.name == "step") check("every", config_.every, 0);
+  for (const auto& milestone : config_.milestones) check("milestones", milestone, 0);
+  return texts;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// The learning rate of each step, from the optimizer's own rate and the experiment's `schedule:`.
+//
+//   constant     the rate
+//   step         rate * gamma^(times `every` has passed)
+//   multistep    rate * gamma^(milestones passed)
+//   exponential  rate * gamma^(steps or epochs)
+//   cosine       from the rate to end_lr along half a cosine (Loshchilov, Hutter: "SGDR", 2016)
+//   linear       from the rate to end_lr along a line
+//   one_cycle    up to the rate and down again (Smith, Topin: "Super-convergence", 2018), as torch's OneCycleLR
+//   plateau      rate * factor^(times the metric stood still), as torch's ReduceLROnPlateau
+//
+// Steps are counted from the run's beginning, without those left out for an overflow. During a warm-up the rate rises along a
+// line from warmup_from * rate; cosine and linear begin after it, the others count on beneath it.
+#pragma once
+
+#include "config/experiment.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+class Schedule {
+ public:
+  // What a checkpoint keeps: of a plateau alone.
+  struct State {
+    int64_t reductions = 0;
+    std::optional<double> best;
+    int64_t bad_evaluations = 0, cooling = 0;
+  };
+
+  // The run has `total_steps` at most.
+  Schedule(const ScheduleConfig& config, int64_t global_batch, int64_t steps_per_epoch, int64_t total_steps);
+
+  // For the step after `step` steps; `rate` is the optimizer's own.
+  double rate(double rate, int64_t step) const;
+
+  // An evaluation's value of the monitored metric, for a plateau.
+  void observe(double value);
+
+  const State& state() const { return state_; }
+  void set_state(const State& state) { state_ = state; }
+
+  // Where the schedule says more than the run will see: "schedule.milestones: 90ep is after the end of the run, ..."
+  std::vector<std::string> warnings() const;
+
+ private:
+  int64_t in_steps(const Interval& interval) const;
+  double along(double rate, int64_t step) const;
+  double cycle(double rate, double step) const;
+
+  ScheduleConfig config_;
+  double scaling_ = 1;
+  int64_t steps_per_epoch_, total_steps_, warmup_, length_;
+  State state_;
+};
+
+}  // namespace ddprun

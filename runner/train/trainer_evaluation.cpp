@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+// Trainer's part that measures: validation, what follows from it, and the test.
+#include "log/log.h"
+#include "train/trainer.h"
+
+#include <ddprun/error.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace ddprun {
+namespace {
+
+// The validation split, or where there is none the test split, as most guides do.
+Split evaluation_split(const Dataset& dataset) { return dataset.size(Split::kVal) > 0 ? Split::kVal : Split::kTest; }
+
+Limit evaluation_limit(const TrainerConfig& config) {
+  return config.overfit_batches > 0 ? Limit{.batches = config.overfit_batches} : config.val_batches;
+}
+
+// The averaged weights in the model for a scope, where there are any.
+class AveragedWeights {
+ public:
+  explicit AveragedWeights(WeightAverage* average) : average_(average) {
+    if (average_) average_->exchange();
+  }
+  ~AveragedWeights() {
+    if (average_) average_->exchange();
+  }
+  AveragedWeights(const AveragedWeights&) = delete;
+  AveragedWeights& operator=(const AveragedWeights&) = delete;
+
+ private:
+  WeightAverage* average_;
+};
+
+}  // namespace
+
+// With rank 0's buffers, which are the checkpoint's: after a training step each rank has BatchNorm statistics of its own, and a
+// result that mixes them could not be had again from any checkpoint.
+std::optional<std::vector<MetricTotal>> Trainer::evaluate(Split split, const Limit& limit,
+                                                          const std::function<bool()>& interrupted) {
+  phase_ = "evaluating";
+  parts_.communicator.broadcast(buffers_);
+  const AveragedWeights weights(step_.average());
+  return evaluator_.run(split, limit, interrupted);
+}
+
+// A mistake in the evaluation shows now, not after the first epoch. Nothing of it is kept.
+void Trainer::evaluate_a_little() {
+  const auto split = evaluation_split(*parts_.dataset);
+  if (parts_.dataset->size(split) == 0) return;
+  evaluate(split, {.batches = experiment_.trainer.sanity_batches}, [] { return false; });
+}
+
+// Where an evaluation is due. False where it was interrupted.
+bool Trainer::evaluate_part() {
+  const bool last = state_.step >= max_steps_ || !state_.finished.empty();
+  const auto split = evaluation_split(*parts_.dataset);
+  if ((!last && !due(experiment_.trainer.eval_every)) || parts_.dataset->size(split) == 0) return true;
+  const auto totals =
+      evaluate(split, evaluation_limit(experiment_.trainer), [this] { return evaluation_interrupted(); });
+  if (!totals) return false;
+  if (split == Split::kTest && evaluation_limit(experiment_.trainer).none()) tested_ = {state_.step, *totals};
+  observe(*totals);
+  return true;
+}
+
+bool Trainer::evaluation_interrupted() {
+  show_progress("val");
+  if (agreement_.exchange({.stop = stop_requested_()}).stop) stopping_ = true;
+  return stopping_;
+}
+
+void Trainer::observe(const std::vector<MetricTotal>& totals) {
+  log_row("val", means(totals));
+  const auto values = means(totals, "val");
+  update(state_.last_metrics, values);
+  const auto& config = experiment_.checkpoint;
+  const auto value = monitored("checkpoint.monitor", config.monitor, false);
+  if (value && improves(*value, state_.best_value, config.maximize, 0)) {
+    state_.best_value = value;
+    state_.best_metrics = values;
+  }
+  if (experiment_.schedule.name == "plateau") {
+    step_.schedule().observe(*monitored("schedule.monitor", experiment_.schedule.monitor, true));
+    state_.schedule = step_.schedule().state();
+  }
+  if (!experiment_.early_stopping) return;
+  const bool stop = stopper_.observe(*monitored("early_stopping.monitor", experiment_.early_stopping->monitor, true));
+  state_.stopper = stopper_.state();
+  if (stop) {
+    state_.finished = "stopped_early";
+    state_.stop_reason = stopper_.reason();
+  }
+}
+
+std::optional<double> Trainer::monitored(const std::string& key, const std::string& name, bool required) {
+  const auto at = std::ranges::find(state_.last_metrics, name, &NamedValues::value_type::first);
+  if (at != state_.last_metrics.end()) return at->second;
+  std::string known;
+  for (const auto& [metric, value] : state_.last_metrics) known += (known.empty() ? "" : ", ") + metric;
+  if (required) throw UserError(key + ": no metric is called " + name + "; known: " + known);
+  if (!warned_of_monitor_)
+    log::warn(key + ": no metric is called " + name + ", so no checkpoint is best; known: " + known);
+  warned_of_monitor_ = true;
+  return std::nullopt;
+}
+
+void Trainer::test() {
+  if (parts_.dataset->size(Split::kTest) == 0) return;
+  const Limit limit = experiment_.trainer.fast_dev_run ? Limit{.batches = 1} : Limit{};
+  if (tested_.step != state_.step) tested_ = {state_.step, *evaluate(Split::kTest, limit, [] { return false; })};
+  const auto& totals = tested_.totals;
+  log_row("test", means(totals));
+  update(state_.last_metrics, means(totals, "test"));
+  const auto accuracy = std::ranges::find(totals, "accuracy", &MetricTotal::name);
+  if (accuracy == totals.end()) return;
+  test_correct_ = static_cast<int64_t>(std::llround(accuracy->sum));
+  test_total_ = accuracy->count;
+}
+
+}  // namespace ddprun

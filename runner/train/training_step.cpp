@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+#include "train/training_step.h"
+
+#include "data/sample_order.h"
+#include "dist/replicate.h"
+#include "train/gradient_clip.h"
+
+#include <torch/types.h>
+
+#include <algorithm>
+
+namespace ddprun {
+namespace {
+
+ReducerOptions reducer_options(const TrainerConfig& config) {
+  using Compression = ReducerOptions::Compression;
+  ReducerOptions options{.find_unused_parameters = config.find_unused_parameters, .static_graph = config.static_graph};
+  if (config.gradient_compression == "fp16") options.compression = Compression::kFp16;
+  if (config.gradient_compression == "bf16") options.compression = Compression::kBf16;
+  return options;
+}
+
+Batch part_of_batch(const Batch& batch, Slice slice) {
+  return {.input = batch.input.narrow(0, slice.begin, slice.size()),
+          .target = batch.target.narrow(0, slice.begin, slice.size()),
+          .index = batch.index.narrow(0, slice.begin, slice.size())};
+}
+
+}  // namespace
+
+TrainingStep::TrainingStep(Parts parts, const TrainerConfig& config, Schedule schedule)
+    : parts_(std::move(parts)),
+      config_(config),
+      schedule_(std::move(schedule)),
+      parameters_(trainable_parameters(*parts_.model)),
+      buffers_(buffers(*parts_.model)),
+      micro_batch_(std::max<int64_t>(config.micro_batch, 0)) {
+  for (const auto& group : parts_.optimizer->groups()) base_rates_.push_back(group.lr);
+  if (!parts_.communicator.alone()) {
+    reducer_ = std::make_unique<GradientReducer>(parameters_, parts_.communicator, reducer_options(config));
+  }
+  if (parts_.precision.scales_gradients()) set_scaler_state({.scale = config.loss_scale});
+  if (config.ema_decay > 0) average_.emplace(parameters_, config.ema_decay);
+}
+
+void TrainingStep::set_scaler_state(const GradScaler::State& state) {
+  if (parts_.precision.scales_gradients()) scaler_.emplace(state, parts_.device);
+}
+
+void TrainingStep::run(const TrainBatch& item, int64_t step, MetricSums& window) {
+  accumulate(item, &window);
+  update(step, window);
+}
+
+void TrainingStep::rehearse(const TrainBatch& item) {
+  accumulate(item, nullptr);
+  parts_.optimizer->zero_grad();
+}
+
+void TrainingStep::try_pass(const TrainBatch& item, int64_t samples) {
+  forward({.batch = part_of_batch(item.batch, {0, samples}), .samples = samples}, nullptr).backward();
+  parts_.optimizer->zero_grad();
+}
+
+// As many passes on every rank, decided by the largest part: the exchange belongs to each rank's last pass. A pass without a
+// sample of its own borrows one and adds nothing.
+std::vector<TrainingStep::Pass> TrainingStep::passes(const TrainBatch& item) const {
+  const int64_t world = parts_.communicator.world().size;
+  const int64_t largest = (item.global_samples + world - 1) / world;
+  const int64_t count = micro_batch_ == 0 ? 1 : (largest + micro_batch_ - 1) / micro_batch_;
+  const int64_t own = item.weight > 0 ? item.batch.size() : 0;
+  std::vector<Pass> passes;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto slice = part_of(own, i, count);
+    const double share = own == 0 ? 0 : static_cast<double>(slice.size()) / static_cast<double>(own);
+    passes.push_back({.batch = part_of_batch(item.batch, slice.size() > 0 ? slice : Slice{0, 1}),
+                      .weight = item.weight * share,
+                      .samples = slice.size()});
+  }
+  return passes;
+}
+
+void TrainingStep::accumulate(const TrainBatch& item, MetricSums* window) {
+  const auto all = passes(item);
+  if (reducer_) {
+    reducer_->before_forward();
+    parts_.communicator.broadcast(buffers_);
+  }
+  for (size_t i = 0; i < all.size(); ++i) {
+    const auto loss = forward(all[i], window);
+    if (reducer_ && i + 1 == all.size()) {
+      reducer_->backward(loss);
+    } else {
+      loss.backward();
+    }
+  }
+}
+
+// The loss to go back from: weighted and scaled.
+at::Tensor TrainingStep::forward(const Pass& pass, MetricSums* window) {
+  const auto batch = parts_.precision.converted(pass.batch);
+  Step step;
+  {
+    const auto autocast = parts_.precision.autocast();
+    step = parts_.model->step(batch, parts_.objective);
+  }
+  const auto measured =
+      scaler_ ? step.loss.detach().nan_to_num(0, 0, 0) : step.loss;  // an overflow is told by its own count
+  if (window) window->add({.loss = measured, .metrics = step.metrics}, pass.samples);
+  const auto loss = pass.weight == 1 ? step.loss : step.loss * pass.weight;
+  return scaler_ ? scaler_->scaled(loss) : loss;
+}
+
+void TrainingStep::update(int64_t step, MetricSums& window) {
+  const torch::NoGradGuard no_gradients;
+  const auto all = gradients();
+  at::Tensor overflow;
+  if (scaler_) overflow = scaler_->unscale(all);
+  if (config_.clip_norm > 0) {
+    const auto norm = clip_norm(all, config_.clip_norm);
+    window.add_number("grad_norm", overflow.defined() ? norm.nan_to_num(0, 0, 0) : norm);
+  }
+  if (config_.clip_value > 0) clip_value(all, config_.clip_value);
+  set_rates(step);
+  if (scaler_) {
+    parts_.optimizer->step_unless(overflow);
+    scaler_->update();
+  } else {
+    parts_.optimizer->step();
+  }
+  if (average_) average_->update(overflow);
+  parts_.optimizer->zero_grad();
+}
+
+void TrainingStep::set_rates(int64_t step) {
+  const int64_t applied = step - (scaler_ ? scaler_->overflows() : 0);
+  auto& groups = parts_.optimizer->groups();
+  for (size_t i = 0; i < groups.size(); ++i) groups[i].lr = schedule_.rate(base_rates_[i], applied);
+}
+
+std::vector<at::Tensor> TrainingStep::gradients() const {
+  std::vector<at::Tensor> gradients;
+  for (const auto& parameter : parameters_) {
+    if (parameter.value.grad().defined()) gradients.push_back(parameter.value.grad());
+  }
+  return gradients;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+// One optimizer step of one rank: forward and backward over its part of a global batch, in several passes where it does not fit
+// into memory at once, the exchange of gradients, their scaling and clipping, the optimizer, the average of weights.
+//
+// Whatever is cut how often: the gradient is the mean over the samples of the global batch. Used from the training thread, and by
+// all ranks alike.
+#pragma once
+
+#include "config/experiment.h"
+#include "data/batch_source.h"
+#include "dist/communicator.h"
+#include "dist/gradient_reducer.h"
+#include "train/grad_scaler.h"
+#include "train/metric_sums.h"
+#include "train/precision.h"
+#include "train/schedule.h"
+#include "train/weight_average.h"
+
+#include <ddprun/optimizer.h>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace ddprun {
+
+class TrainingStep {
+ public:
+  struct Parts {
+    Communicator& communicator;
+    std::shared_ptr<Model> model;  // on its device, in its precision
+    std::shared_ptr<Optimizer> optimizer;
+    const Objective& objective;
+    Precision precision;
+    c10::Device device;
+  };
+
+  TrainingStep(Parts parts, const TrainerConfig& config, Schedule schedule);
+
+  // The step after `step` steps. What it measures is added to `window`.
+  void run(const TrainBatch& item, int64_t step, MetricSums& window);
+
+  // Forward, backward and exchange alone; the gradients are thrown away. Random generators and buffers change.
+  void rehearse(const TrainBatch& item);
+
+  // Forward and backward of the first `samples` samples on this rank alone; the gradients are thrown away.
+  void try_pass(const TrainBatch& item, int64_t samples);
+
+  // Samples of one rank in one pass, at most; 0: all of its part.
+  void set_micro_batch(int64_t samples) { micro_batch_ = samples; }
+
+  double rate() const { return parts_.optimizer->groups().front().lr; }
+  Schedule& schedule() { return schedule_; }
+  GradScaler* scaler() { return scaler_ ? &*scaler_ : nullptr; }
+  WeightAverage* average() { return average_ ? &*average_ : nullptr; }
+  const WeightAverage* average() const { return average_ ? &*average_ : nullptr; }
+  void set_scaler_state(const GradScaler::State& state);
+
+ private:
+  struct Pass {
+    Batch batch;
+    double weight = 1;    // of its mean loss in the mean over ranks
+    int64_t samples = 0;  // that count; none where the batch is borrowed
+  };
+
+  std::vector<Pass> passes(const TrainBatch& item) const;
+  void accumulate(const TrainBatch& item, MetricSums* window);
+  at::Tensor forward(const Pass& pass, MetricSums* window);
+  void update(int64_t step, MetricSums& window);
+  void set_rates(int64_t step);
+  std::vector<at::Tensor> gradients() const;
+
+  Parts parts_;
+  TrainerConfig config_;
+  Schedule schedule_;
+  std::vector<NamedParameter> parameters_;
+  std::vector<at::Tensor> buffers_;
+  std::vector<double> base_rates_;            // the optimizer's own, one for each group
+  std::unique_ptr<GradientReducer> reducer_;  // none for a world of one
+  std::optional<GradScaler> scaler_;          // with fp16
+  std::optional<WeightAverage> average_;
+  int64_t micro_batch_ = 0;
+};
+
+}  // namespace ddprun

@@ -51,6 +51,7 @@ struct ToyRun {
   std::filesystem::path resume_from;                     // a checkpoint; empty: from the start
   std::function<bool(int64_t rank, int64_t step)> stop;  // asked after each step of each rank
   double lr = 0.1;
+  std::function<std::shared_ptr<Model>()> make_model = [] { return std::make_shared<ToyModel>(); };
 };
 
 struct ToyResult {
@@ -66,12 +67,14 @@ inline ToyResult train_toy(const ToyRun& run) {
   std::mutex seeding;  // the default generator is the process's
   on_ranks(run.ranks, [&](Communicator& communicator) {
     const int64_t rank = communicator.world().rank;
-    const auto model = std::make_shared<ToyModel>();
+    const auto model = run.make_model();
     {
       std::scoped_lock lock(seeding);
       torch::manual_seed(run.experiment.seed);
       model->prepare({.sample_shape = {8}, .classes = 3});
     }
+    const Precision precision(run.experiment.trainer, at::kCPU);
+    precision.convert(*model);
     broadcast_state(*model, communicator);
     const auto optimizer = std::make_shared<ToySgd>(run.lr);
     optimizer->start(trainable_parameters(*model));
@@ -95,7 +98,8 @@ inline ToyResult train_toy(const ToyRun& run) {
                      .objective = objective,
                      .evaluation_objective = objective,
                      .loggers = loggers,
-                     .checkpoints = checkpoints},
+                     .checkpoints = checkpoints,
+                     .precision = precision},
                     [&] { return run.stop && run.stop(rank, self->state().step); });
     self = &trainer;
     if (!run.resume_from.empty()) {
@@ -108,6 +112,18 @@ inline ToyResult train_toy(const ToyRun& run) {
   });
   result.rows = rows->rows;
   return result;
+}
+
+// The values of one metric in the rows of a split, in their order.
+inline std::vector<double> values_of(const std::vector<MetricRow>& rows, const std::string& split,
+                                     const std::string& name) {
+  std::vector<double> values;
+  for (const auto& row : rows) {
+    for (const auto& [metric, value] : row.values) {
+      if (row.split == split && metric == name) values.push_back(value);
+    }
+  }
+  return values;
 }
 
 inline double largest_difference(const TensorDict& a, const TensorDict& b) {

@@ -63,6 +63,39 @@ TEST_P(TrainerResume, EndsWithTheBitsOfTheUndisturbedRun) {
 INSTANTIATE_TEST_SUITE_P(Steps, TrainerResume,
                          ::testing::Combine(::testing::Values(1, 2, 3), ::testing::Values(1, 3, 8, 9, 10, 17, 18, 25)));
 
+// Everything that has a state of its own, at once.
+ToyRun with_everything(const TempFolder& folder) {
+  auto run = toy(folder, 2);
+  auto& trainer = run.experiment.trainer;
+  trainer.micro_batch = 2;
+  trainer.precision = "fp16";
+  trainer.clip_norm = 1;
+  trainer.ema_decay = 0.9;
+  trainer.gradient_compression = "bf16";
+  trainer.eval_every = {.steps = 5};
+  trainer.verify_shards = true;
+  run.experiment.schedule = {.name = "plateau", .warmup = {.steps = 6}, .threshold = 0.2, .patience = 0};
+  return run;
+}
+
+class TrainerResumeEverything : public ::testing::TestWithParam<int64_t> {};
+
+TEST_P(TrainerResumeEverything, EndsWithTheBitsOfTheUndisturbedRun) {
+  const TempFolder whole_folder, folder;
+  const auto whole = train_toy(with_everything(whole_folder));
+  auto cut = with_everything(folder);
+  cut.stop = [](int64_t rank, int64_t step) { return rank == 1 && step >= GetParam(); };
+  const auto first = train_toy(cut);
+  EXPECT_EQ(first.end.status, "preempted");
+  auto rest = with_everything(folder);
+  rest.resume_from = first.end.checkpoint;
+  const auto second = train_toy(rest);
+  EXPECT_TRUE(same_bits(second.weights[1], whole.weights[1]));
+  EXPECT_EQ(numbers(second.rows, first.end.steps), numbers(whole.rows, first.end.steps));
+}
+
+INSTANTIATE_TEST_SUITE_P(Steps, TrainerResumeEverything, ::testing::Values(2, 4, 5, 9, 13, 22));
+
 TEST(TrainerResumeElsewhere, AnotherWorldSizeContinuesAtTheSameSample) {
   const TempFolder whole_folder, folder;
   const auto whole = train_toy(toy(whole_folder, 1));

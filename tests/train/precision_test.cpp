@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+#include "train/precision.h"
+
+#include "support/toy.h"
+
+#include <ATen/autocast_mode.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+namespace ddprun {
+namespace {
+
+at::ScalarType product_type() { return torch::mm(torch::ones({2, 2}), torch::ones({2, 2})).scalar_type(); }
+
+TEST(Precision, AutocastLastsAsLongAsItsScope) {
+  const Precision precision({.precision = "bf16"}, at::kCPU);
+  EXPECT_EQ(product_type(), at::kFloat);
+  {
+    const auto scope = precision.autocast();
+    EXPECT_EQ(product_type(), at::kBFloat16);
+    {
+      const auto inner = Precision({.precision = "fp16"}, at::kCPU).autocast();
+      EXPECT_EQ(product_type(), at::kHalf);
+    }
+    EXPECT_EQ(product_type(), at::kBFloat16);
+  }
+  EXPECT_EQ(product_type(), at::kFloat);
+  EXPECT_FALSE(at::autocast::is_autocast_enabled(at::kCPU));
+}
+
+TEST(Precision, SinglePrecisionChangesNothing) {
+  const auto scope = Precision({}, at::kCPU).autocast();
+  EXPECT_EQ(product_type(), at::kFloat);
+}
+
+TEST(Precision, OnlyFp16NeedsAScaler) {
+  EXPECT_TRUE(Precision({.precision = "fp16"}, at::kCPU).scales_gradients());
+  for (const auto* other : {"fp32", "tf32", "bf16", "bf16_pure"}) {
+    EXPECT_FALSE(Precision({.precision = other}, at::kCPU).scales_gradients());
+  }
+}
+
+TEST(Precision, PureBf16ConvertsWeightsAndInput) {
+  testing::ToyModel model;
+  model.prepare({.sample_shape = {8}, .classes = 3});
+  const Precision precision({.precision = "bf16_pure"}, at::kCPU);
+  precision.convert(model);
+  const auto batch = precision.converted({.input = torch::ones({2, 8}), .target = torch::zeros({2}, at::kLong)});
+  EXPECT_EQ(model.forward(batch.input).scalar_type(), at::kBFloat16);
+}
+
+TEST(Precision, ChannelsLastReachesFiltersAndImages) {
+  class Convolution final : public Model {
+   public:
+    Convolution() { conv = register_module("conv", torch::nn::Conv2d(3, 4, 3)); }
+    at::Tensor forward(const at::Tensor& input) override { return conv(input); }
+    torch::nn::Conv2d conv{nullptr};
+  } model;
+  const Precision precision({.channels_last = true}, at::kCPU);
+  const auto before = model.conv->weight;
+  precision.convert(model);
+  EXPECT_TRUE(model.conv->weight.is_contiguous(at::MemoryFormat::ChannelsLast));
+  EXPECT_TRUE(before.is_same(model.conv->weight));
+  const auto batch = precision.converted({.input = torch::ones({2, 3, 8, 8})});
+  EXPECT_TRUE(model.forward(batch.input).is_contiguous(at::MemoryFormat::ChannelsLast));
+}
+
+}  // namespace
+}  // namespace ddprun

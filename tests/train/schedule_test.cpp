@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+#include "train/schedule.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace ddprun {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Ten steps an epoch, a hundred in all.
+Schedule schedule(const ScheduleConfig& config, int64_t global_batch = 256) { return {config, global_batch, 10, 100}; }
+
+double rate(const ScheduleConfig& config, int64_t step) { return schedule(config).rate(0.1, step); }
+
+TEST(Schedule, ConstantIsTheOptimizersOwnRate) {
+  EXPECT_EQ(rate({}, 0), 0.1);
+  EXPECT_EQ(rate({}, 99), 0.1);
+}
+
+TEST(Schedule, StepFallsEachTimeTheIntervalHasPassed) {
+  const ScheduleConfig config{.name = "step", .every = {.epochs = 3}, .gamma = 0.5};
+  EXPECT_DOUBLE_EQ(rate(config, 29), 0.1);
+  EXPECT_DOUBLE_EQ(rate(config, 30), 0.05);
+  EXPECT_DOUBLE_EQ(rate(config, 99), 0.0125);
+}
+
+TEST(Schedule, MultistepFallsAtItsMilestones) {
+  const ScheduleConfig config{.name = "multistep", .gamma = 0.1, .milestones = {{.epochs = 2}, {.steps = 55}}};
+  EXPECT_DOUBLE_EQ(rate(config, 19), 0.1);
+  EXPECT_DOUBLE_EQ(rate(config, 20), 0.01);
+  EXPECT_DOUBLE_EQ(rate(config, 55), 0.001);
+}
+
+TEST(Schedule, PerEpochMovesAtEpochsEndsAlone) {
+  const ScheduleConfig config{.name = "exponential", .per_epoch = true, .gamma = 0.9};
+  EXPECT_DOUBLE_EQ(rate(config, 9), 0.1);
+  EXPECT_DOUBLE_EQ(rate(config, 10), 0.09);
+  const ScheduleConfig cosine{.name = "cosine", .per_epoch = true};
+  EXPECT_EQ(rate(cosine, 50), rate(cosine, 59));
+  EXPECT_NE(rate(cosine, 59), rate(cosine, 60));
+}
+
+TEST(Schedule, CosineAndLineEndAtTheirLastRateAndStayThere) {
+  for (const auto* name : {"cosine", "linear"}) {
+    const ScheduleConfig config{.name = name, .end_lr = 0.02};
+    EXPECT_DOUBLE_EQ(rate(config, 0), 0.1);
+    EXPECT_NEAR(rate(config, 50), 0.06, 1e-12);
+    EXPECT_DOUBLE_EQ(rate(config, 100), 0.02);
+    EXPECT_DOUBLE_EQ(rate(config, 1000), 0.02);
+  }
+}
+
+TEST(Schedule, WarmUpRisesAlongALineAndTheCosineBeginsAfterIt) {
+  const ScheduleConfig config{.name = "cosine", .warmup = {.epochs = 2}, .warmup_from = 0.1};
+  EXPECT_DOUBLE_EQ(rate(config, 0), 0.01);
+  EXPECT_DOUBLE_EQ(rate(config, 10), 0.055);
+  EXPECT_DOUBLE_EQ(rate(config, 20), 0.1);
+  EXPECT_NEAR(rate(config, 60), 0.05, 1e-12);
+}
+
+TEST(Schedule, OneCycleRisesToTheRateAndEndsFarBelowItsBeginning) {
+  const ScheduleConfig config{.name = "one_cycle"};
+  EXPECT_DOUBLE_EQ(rate(config, 0), 0.1 / 25);
+  EXPECT_DOUBLE_EQ(rate(config, 29), 0.1);
+  EXPECT_NEAR(rate(config, 99), 0.1 / 25 / 1e4, 1e-15);
+}
+
+TEST(Schedule, RateScalesWithTheGlobalBatch) {
+  EXPECT_DOUBLE_EQ(schedule({.lr_scaling = "linear", .reference_batch = 128}, 512).rate(0.1, 0), 0.4);
+  EXPECT_DOUBLE_EQ(schedule({.lr_scaling = "sqrt", .reference_batch = 128}, 512).rate(0.1, 0), 0.2);
+}
+
+TEST(Schedule, PlateauFallsAfterPatienceEvaluationsWithoutProgress) {
+  auto plateau = schedule({.name = "plateau", .min_lr = 0.002, .patience = 1, .cooldown = 2});
+  std::vector<double> rates;
+  for (const double loss : {1.0, 0.5, 0.5, 0.49999, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6}) {
+    plateau.observe(loss);
+    rates.push_back(std::round(plateau.rate(0.1, 50) * 1e6) / 1e6);
+  }
+  EXPECT_THAT(rates, ElementsAre(0.1, 0.1, 0.1, 0.01, 0.01, 0.01, 0.01, 0.002, 0.002, 0.002));
+}
+
+TEST(Schedule, PlateauGoesOnFromItsState) {
+  auto one = schedule({.name = "plateau", .patience = 2}), two = one;
+  one.observe(1);
+  one.observe(2);
+  two.set_state(one.state());
+  for (auto* each : {&one, &two}) {
+    each->observe(2);
+    each->observe(2);
+    EXPECT_EQ(each->state().reductions, 1);
+  }
+}
+
+TEST(Schedule, WarnsOfWhatTheRunNeverReaches) {
+  const ScheduleConfig config{
+      .name = "multistep", .warmup = {.steps = 500}, .milestones = {{.epochs = 5}, {.epochs = 90}}};
+  EXPECT_THAT(schedule(config).warnings(),
+              ElementsAre(HasSubstr("schedule.warmup: 500st goes beyond the end of the run, which has 100 steps of 10"),
+                          HasSubstr("schedule.milestones: 90ep goes beyond")));
+  EXPECT_THAT(schedule({.name = "cosine", .warmup = {.epochs = 1}}).warnings(), ElementsAre());
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT
+// Whatever a step is cut into, it is the same step.
+#include "support/toy_run.h"
+
+#include <ddprun/error.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ddprun {
+namespace {
+
+using testing::largest_difference;
+using testing::TempFolder;
+using testing::ToyModel;
+using testing::ToyRun;
+using testing::train_toy;
+using testing::values_of;
+
+ToyRun toy(const TempFolder& folder, int64_t ranks = 1) {
+  ToyRun run{.ranks = ranks, .folder = folder.path()};
+  run.experiment.seed = 42;
+  run.experiment.trainer = {.max_epochs = 3, .global_batch = 12, .log_every = 1};
+  return run;
+}
+
+double difference_from_whole_batches(ToyRun run) {
+  const TempFolder folder;
+  auto whole = toy(folder);
+  whole.experiment.trainer = run.experiment.trainer;
+  whole.experiment.trainer.micro_batch = 0;
+  const auto expected = train_toy(whole);
+  const auto result = train_toy(run);
+  EXPECT_NEAR(values_of(result.rows, "train", "loss").back(), values_of(expected.rows, "train", "loss").back(), 1e-5);
+  return largest_difference(result.weights.back(), expected.weights[0]);
+}
+
+using Cut = std::tuple<int64_t, int64_t>;  // ranks, micro-batch
+class Accumulation : public ::testing::TestWithParam<Cut> {};
+
+TEST_P(Accumulation, IsAMeanOverTheGlobalBatchRaggedOnesToo) {
+  const TempFolder folder;
+  auto run = toy(folder, std::get<0>(GetParam()));
+  run.experiment.trainer.micro_batch = std::get<1>(GetParam());
+  EXPECT_LT(difference_from_whole_batches(run), 1e-5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cuts, Accumulation,
+                         ::testing::Combine(::testing::Values(1, 2, 3), ::testing::Values(1, 2, 5, 100)));
+
+TEST(TrainingStep, ClipsTheNormOfTheGlobalGradientAtAnyWorldSize) {
+  const TempFolder folder;
+  auto run = toy(folder, 3);
+  run.experiment.trainer.clip_norm = 0.05;
+  run.experiment.trainer.micro_batch = 2;
+  EXPECT_LT(difference_from_whole_batches(run), 1e-5);
+}
+
+TEST(TrainingStep, ReportsTheNormBeforeClipping) {
+  const TempFolder folder;
+  auto run = toy(folder, 2);
+  run.experiment.trainer.clip_norm = 0.05;
+  const auto norms = values_of(train_toy(run).rows, "train", "grad_norm");
+  ASSERT_FALSE(norms.empty());
+  EXPECT_GT(norms.front(), 0.05);
+}
+
+TEST(TrainingStep, RateFollowsTheSchedule) {
+  const TempFolder folder;
+  auto run = toy(folder, 2);
+  run.experiment.schedule = {.name = "linear", .warmup = {.steps = 4}, .warmup_from = 0};
+  const auto rates = values_of(train_toy(run).rows, "train", "lr");
+  EXPECT_EQ(rates[0], 0);
+  EXPECT_DOUBLE_EQ(rates[2], 0.05);
+  EXPECT_DOUBLE_EQ(rates[4], 0.1);
+  EXPECT_NEAR(rates.back(), 0.1 / 23, 1e-12);  // of 27 steps, 23 go down
+}
+
+TEST(TrainingStep, EvaluatesTheAveragedWeightsAndKeepsTraining) {
+  const TempFolder folder, plain_folder;
+  auto averaged = toy(folder, 2), plain = toy(plain_folder, 2);
+  averaged.experiment.trainer.ema_decay = 0.9;
+  const auto with = train_toy(averaged), without = train_toy(plain);
+  EXPECT_TRUE(testing::same_bits(with.weights[1], without.weights[1]));
+  EXPECT_NE(values_of(with.rows, "val", "loss"), values_of(without.rows, "val", "loss"));
+}
+
+TEST(TrainingStep, Bf16AutocastStaysNearSinglePrecision) {
+  const TempFolder folder, plain_folder;
+  auto half = toy(folder, 2), plain = toy(plain_folder, 2);
+  half.experiment.trainer.precision = "bf16";
+  const auto with = values_of(train_toy(half).rows, "train", "loss");
+  const auto without = values_of(train_toy(plain).rows, "train", "loss");
+  EXPECT_NE(with, without);
+  for (size_t i = 0; i < with.size(); ++i) EXPECT_NEAR(with[i], without[i], 0.02);
+}
+
+TEST(TrainingStep, CompressedGradientsStayNearTheExactOnes) {
+  for (const auto* compression : {"fp16", "bf16"}) {
+    const TempFolder folder;
+    auto run = toy(folder, 3);
+    run.experiment.trainer.gradient_compression = compression;
+    const auto result = train_toy(run);
+    for (const auto& weights : result.weights) EXPECT_TRUE(testing::same_bits(weights, result.weights[0]));
+    const TempFolder exact_folder;
+    const auto difference = largest_difference(result.weights[0], train_toy(toy(exact_folder, 3)).weights[0]);
+    EXPECT_LT(difference, 0.02) << compression;
+    EXPECT_GT(difference, 0) << compression;
+  }
+}
+
+// Overflows in float16 in one step: its loss is huge there.
+class Overflowing : public ToyModel {
+ public:
+  explicit Overflowing(int64_t at_call) : at_call_(at_call) {}
+  Step step(const Batch& batch, const Objective& objective) override {
+    auto step = ToyModel::step(batch, objective);
+    if (is_training() && calls_++ == at_call_) step.loss = step.loss * 1e38;
+    return step;
+  }
+
+ private:
+  int64_t at_call_, calls_ = 0;
+};
+
+TEST(TrainingStep, AnOverflowLeavesTheStepOutOnEveryRankAlikeAndTheScheduleWaits) {
+  const TempFolder folder;
+  auto run = toy(folder, 2);
+  run.experiment.trainer.precision = "fp16";
+  run.experiment.trainer.loss_scale = 1024;
+  run.experiment.schedule = {.name = "linear"};
+  std::atomic<int64_t> made = 0;
+  // One rank alone overflows, in its sixth call: the fifth step, after the rehearsal.
+  run.make_model = [&] { return std::make_shared<Overflowing>(made++ == 0 ? 5 : -1); };
+  const auto result = train_toy(run);
+  EXPECT_TRUE(testing::same_bits(result.weights[0], result.weights[1]));
+  const auto scales = values_of(result.rows, "train", "loss_scale"), rates = values_of(result.rows, "train", "lr");
+  EXPECT_EQ(scales[3], 1024);
+  EXPECT_EQ(scales[4], 512);
+  EXPECT_EQ(scales.back(), 512);
+  EXPECT_EQ(rates[5], rates[4]);
+  EXPECT_LT(rates[6], rates[5]);
+  EXPECT_EQ(values_of(result.rows, "train", "overflows").back(), 1);
+}
+
+// Has memory for so many samples in one pass.
+class Narrow : public ToyModel {
+ public:
+  explicit Narrow(int64_t room) : room_(room) {}
+  at::Tensor forward(const at::Tensor& input) override {
+    TORCH_CHECK_WITH(OutOfMemoryError, !is_training() || input.size(0) <= room_, "no room for ", input.size(0),
+                     " samples");
+    return ToyModel::forward(input);
+  }
+
+ private:
+  int64_t room_;
+};
+
+TEST(MicroBatchSearch, FindsWhatFitsOnAllRanksAndKeepsTheGlobalBatch) {
+  const TempFolder folder, whole_folder;
+  auto run = toy(folder, 2);
+  run.experiment.trainer.micro_batch = TrainerConfig::kAutoMicroBatch;
+  std::atomic<int64_t> made = 0;
+  run.make_model = [&] { return std::make_shared<Narrow>(made++ == 0 ? 2 : 5); };
+  const auto whole = train_toy(toy(whole_folder, 2));
+  EXPECT_LT(largest_difference(train_toy(run).weights[0], whole.weights[0]), 1e-5);
+}
+
+TEST(MicroBatchSearch, SaysSoWhereNotEvenOneSampleFits) {
+  const TempFolder folder;
+  auto run = toy(folder);
+  run.experiment.trainer.micro_batch = TrainerConfig::kAutoMicroBatch;
+  run.make_model = [] { return std::make_shared<Narrow>(0); };
+  EXPECT_THROW(train_toy(run), UserError);
+}
+
+TEST(OutOfMemory, NamesWhatToChange) {
+  const TempFolder folder;
+  auto run = toy(folder);
+  run.make_model = [] { return std::make_shared<Narrow>(3); };
+  try {
+    train_toy(run);
+    FAIL() << "it had room";
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("out of memory in step 1: no room for 12 samples"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("trainer.micro_batch=auto"));
+  }
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -264,8 +264,9 @@ std::string Options::choose(std::string_view name, std::string_view fallback,
   return std::string(fallback);
 }
 
-Value Options::subtree(std::string_view name, std::string_view help) {
-  const auto* value = declare({.name = std::string(name), .type = "map", .help = std::string(help)});
+Value Options::subtree(std::string_view name, std::string_view help, std::string_view type, bool required) {
+  const auto* value =
+      declare({.name = std::string(name), .type = std::string(type), .help = std::string(help), .required = required});
   return value ? *value : Value();
 }
 

@@ -71,8 +71,9 @@ class DDPRUN_API Options {
   std::string choose(std::string_view name, std::string_view fallback, std::initializer_list<std::string_view> choices,
                      std::string_view help);
 
-  // The raw value of an option whose reader needs the tree itself (a nested section); null where it is absent.
-  Value subtree(std::string_view name, std::string_view help);
+  // The raw value of an option whose reader needs the tree itself (a nested section); null where it is absent. `type` is what
+  // the help and the error for a required one say of it.
+  Value subtree(std::string_view name, std::string_view help, std::string_view type = "map", bool required = false);
 
   // Whether the user wrote this key.
   bool has(std::string_view name) const;

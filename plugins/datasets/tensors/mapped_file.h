@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// A whole file in memory, read-only: the workers of one node share its pages.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+namespace ddprun::arrays {
+
+struct MappedFile {
+  std::filesystem::path path;
+  std::shared_ptr<const uint8_t> bytes;
+  uint64_t size = 0;
+
+  // Throws UserError: the path, then `flaw`.
+  [[noreturn]] void refuse(const std::string& flaw) const;
+};
+
+// "~/" is the user's home. Throws UserError where there is no such file, it cannot be read, or it is empty.
+MappedFile map_file(const std::string& path);
+
+}  // namespace ddprun::arrays

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+// Reads an array that numpy.save wrote.
+#pragma once
+
+#include "mapped_file.h"
+#include "stored_array.h"
+
+namespace ddprun::arrays {
+
+// The header is checked against the size of the file. Throws UserError with the path, what was found, what was expected
+// and the line of Python that helps.
+StoredArray read_npy(const MappedFile& file);
+
+}  // namespace ddprun::arrays

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+// Reads tensors out of a .safetensors file: 8 bytes with the header's length, the header in JSON, the values.
+#pragma once
+
+#include "mapped_file.h"
+#include "stored_array.h"
+
+namespace ddprun::arrays {
+
+// The tensors with these names, in their order. The whole header is checked against the size of the file. Throws
+// UserError with the path, what was found and what was expected.
+std::vector<StoredArray> read_safetensors(const MappedFile& file, const std::vector<std::string>& names);
+
+}  // namespace ddprun::arrays

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// The inputs and targets of one split.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "stored_array.h"
+
+namespace ddprun::arrays {
+
+struct TensorNames {
+  std::string input, target;  // in a .safetensors file
+};
+
+struct SampleArrays {
+  StoredArray input;
+  StoredArray target;
+
+  bool has_classes() const { return target.holds_integers(); }
+};
+
+// From one .safetensors file, or from two .npy files: inputs, targets. Both have a row for each sample. Throws UserError
+// with the file, what was found, what was expected and what to do.
+SampleArrays open_samples(const std::vector<std::string>& files, const TensorNames& names);
+
+// Throws UserError where the samples of another split have another shape, or targets of another kind, than train's.
+void require_alike(const SampleArrays& train, const SampleArrays& other);
+
+}  // namespace ddprun::arrays

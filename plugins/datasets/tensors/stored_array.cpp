@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+#include "stored_array.h"
+
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+#include <ddprun/error.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <sstream>
+#include <stdexcept>
+#include <type_traits>
+
+namespace ddprun::arrays {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "arrays are read as they lie in the file");
+
+constexpr std::array kDtypes = {
+    Dtype{at::kDouble, "float64", "F64", "f8"}, Dtype{at::kFloat, "float32", "F32", "f4"},
+    Dtype{at::kHalf, "float16", "F16", "f2"},   Dtype{at::kBFloat16, "bfloat16", "BF16", ""},
+    Dtype{at::kLong, "int64", "I64", "i8"},     Dtype{at::kInt, "int32", "I32", "i4"},
+    Dtype{at::kShort, "int16", "I16", "i2"},    Dtype{at::kChar, "int8", "I8", "i1"},
+    Dtype{at::kByte, "uint8", "U8", "u1"},      Dtype{at::kBool, "bool", "BOOL", "b1"},
+};
+
+// Calls `use` with a value of the C++ type of `dtype`.
+template <class Use>
+void with_type(at::ScalarType dtype, Use&& use) {
+  switch (dtype) {
+    case at::kDouble: return use(double{});
+    case at::kFloat: return use(float{});
+    case at::kHalf: return use(c10::Half{});
+    case at::kBFloat16: return use(c10::BFloat16{});
+    case at::kLong: return use(int64_t{});
+    case at::kInt: return use(int32_t{});
+    case at::kShort: return use(int16_t{});
+    case at::kChar: return use(int8_t{});
+    case at::kByte: return use(uint8_t{});
+    case at::kBool: return use(bool{});
+    default: throw std::logic_error("an array of a type that no reader gives");
+  }
+}
+
+template <class T>
+T value_at(const uint8_t* bytes, int64_t i) {
+  if constexpr (std::is_same_v<T, bool>) return bytes[i] != 0;
+  T value;
+  std::memcpy(&value, bytes + i * static_cast<int64_t>(sizeof(T)), sizeof(T));
+  return value;
+}
+
+}  // namespace
+
+std::span<const Dtype> known_dtypes() { return kDtypes; }
+
+int64_t StoredArray::row_values() const {
+  int64_t values = 1;
+  for (size_t i = 1; i < shape.size(); ++i) values *= shape[i];
+  return values;
+}
+
+std::string StoredArray::text() const {
+  std::ostringstream text;
+  text << at::IntArrayRef(shape) << " " << std::ranges::find(kDtypes, dtype, &Dtype::type)->word;
+  return text.str();
+}
+
+void StoredArray::refuse(const std::string& flaw) const { throw UserError(place + ": " + flaw); }
+
+std::optional<uint64_t> byte_count(const std::vector<int64_t>& shape, at::ScalarType dtype) {
+  uint64_t bytes = c10::elementSize(dtype);
+  bool empty = false;
+  for (const int64_t extent : shape) {
+    if (extent == 0) {
+      empty = true;
+    } else if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(extent), &bytes) || bytes > INT64_MAX) {
+      return std::nullopt;
+    }
+  }
+  return empty ? 0 : bytes;
+}
+
+void require_values(const StoredArray& array) {
+  if (array.shape.empty())
+    array.refuse("holds a single number, expected an array whose first dimension is the samples");
+  for (size_t i = 0; i < array.shape.size(); ++i) {
+    if (array.shape[i] > 0) continue;
+    array.refuse("is " + array.text() + (i == 0 ? ": no samples" : ": samples without a value") +
+                 ", expected at least one; write it again");
+  }
+}
+
+void copy_row(const StoredArray& array, int64_t row, const Affine& change, float* out) {
+  with_type(array.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const int64_t count = array.row_values();
+    const auto* bytes = array.bytes.get() + row * count * static_cast<int64_t>(sizeof(T));
+    for (int64_t i = 0; i < count; ++i) {
+      out[i] = static_cast<float>(static_cast<double>(value_at<T>(bytes, i)) * change.factor + change.offset);
+    }
+  });
+}
+
+std::vector<int64_t> to_integers(const StoredArray& array) {
+  std::vector<int64_t> values(static_cast<size_t>(array.rows() * array.row_values()));
+  with_type(array.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = static_cast<int64_t>(value_at<T>(array.bytes.get(), static_cast<int64_t>(i)));
+    }
+  });
+  return values;
+}
+
+}  // namespace ddprun::arrays

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT
+// The user's own arrays, from .safetensors or .npy files: mapped into memory, so that the workers of a node share them.
+#include <ATen/ATen.h>
+#include <ddprun/dataset.h>
+#include <ddprun/error.h>
+#include <ddprun/random.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <stdexcept>
+
+#include "sample_arrays.h"
+
+namespace {
+
+using ddprun::Split;
+using ddprun::arrays::Affine;
+using ddprun::arrays::SampleArrays;
+using ddprun::arrays::StoredArray;
+
+constexpr uint64_t kHoldOutStream = 0x74656E736F727300;  // "tensors": told apart from other uses of the seed
+constexpr int64_t kMostClasses = 1'000'000;              // a larger label is no class, unless the user says so
+constexpr std::array kSplits = {Split::kTrain, Split::kVal, Split::kTest};
+
+// The rows of two arrays that make a split.
+struct Part {
+  SampleArrays arrays;
+  std::vector<int64_t> labels;  // of all rows; empty where the targets are values
+  std::vector<int64_t> rows;    // by the samples' numbers
+
+  int64_t size() const { return static_cast<int64_t>(rows.size()); }
+};
+
+// One file or two, as the user wrote them; none where the option is absent or wrong.
+std::vector<std::string> read_files(ddprun::Options& options, const std::string& name, const std::string& help,
+                                    bool required = false) {
+  const auto value = options.subtree(name, help, "file | [file, file]", required);
+  if (value.is_null()) return {};
+  if (value.is_scalar() && !value.text().empty()) return {value.text()};
+  const auto& items = value.items();
+  const bool pair = items.size() == 2 && std::ranges::all_of(items, &ddprun::Value::is_scalar);
+  if (pair) return {items[0].text(), items[1].text()};
+  options.reject(name, "expected a .safetensors file or [input.npy, target.npy], found " + describe(value));
+  return {};
+}
+
+std::vector<int64_t> count_up(int64_t size) {
+  std::vector<int64_t> numbers(static_cast<size_t>(size));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
+
+class Tensors final : public ddprun::Dataset {
+ public:
+  explicit Tensors(ddprun::Options& options) {
+    const std::string otherwise = "; like train";
+    files_[0] = read_files(options, "train", "training samples: a .safetensors file, or [input.npy, target.npy]", true);
+    files_[1] = read_files(options, "val", "validation samples" + otherwise);
+    files_[2] = read_files(options, "test", "test samples" + otherwise);
+    names_.input = options.get<std::string>("input", "input", "name of the inputs in a .safetensors file");
+    names_.target = options.get<std::string>(
+        "target", "target", "name of the targets in a .safetensors file; integers are classes, floats are values");
+    declared_classes_ =
+        options.get<int64_t>("classes", 0, "number of classes; 0: the largest label of all splits, plus 1",
+                             {.min = 0, .max = int64_t{1} << 40});
+    read_numbers(options);
+  }
+
+  void prepare(const ddprun::Progress&) override { start(); }  // mistakes in the files are found before workers start
+
+  void start() override {
+    for (const auto split : kSplits) open(split);
+    if (part(Split::kTrain).arrays.has_classes()) check_labels();
+    if (val_fraction_ > 0) hold_out();
+  }
+
+  ddprun::DataSpec spec() const override {
+    const auto& shape = part(Split::kTrain).arrays.input.shape;
+    const std::vector<int64_t> sample(shape.begin() + 1, shape.end());
+    return {.sample_shape = sample.empty() ? std::vector<int64_t>{1} : sample, .classes = classes_};
+  }
+
+  int64_t size(Split split) const override { return part(split).size(); }
+
+  ddprun::Batch get(Split split, std::span<const int64_t> indices) const override {
+    const auto& from = part(split);
+    std::vector<int64_t> rows;
+    rows.reserve(indices.size());
+    for (const int64_t index : indices) {
+      if (index < 0 || index >= from.size()) throw std::out_of_range("sample " + std::to_string(index));
+      rows.push_back(from.rows[static_cast<size_t>(index)]);
+    }
+    ddprun::Batch batch{.input = values(from.arrays.input, rows, change_, spec().sample_shape)};
+    if (from.labels.empty()) {
+      const auto& shape = from.arrays.target.shape;
+      batch.target = values(from.arrays.target, rows, {}, std::span(shape).subspan(1));
+    } else {
+      batch.target = at::empty({static_cast<int64_t>(rows.size())}, at::kLong);
+      auto* out = batch.target.mutable_data_ptr<int64_t>();
+      for (const int64_t row : rows) *out++ = from.labels[static_cast<size_t>(row)];
+    }
+    batch.index = at::tensor(at::IntArrayRef(indices.data(), indices.size()), at::kLong);
+    return batch;
+  }
+
+ private:
+  static size_t slot(Split split) { return static_cast<size_t>(split); }
+  const Part& part(Split split) const { return parts_[slot(split)]; }
+  Part& part(Split split) { return parts_[slot(split)]; }
+
+  void read_numbers(ddprun::Options& options) {
+    const auto scale = options.get<double>("scale", 1, "what the inputs are multiplied by first; 0.00392157 for bytes");
+    const auto mean = options.get<double>("mean", 0, "subtracted from the scaled inputs");
+    const auto deviation = options.get<double>("std", 1, "what they are divided by then", {.min = 1e-30});
+    change_ = {.factor = scale / deviation, .offset = -mean / deviation};
+    val_fraction_ = options.get<double>("val_fraction", 0, "share of train held out as val, where there is no val",
+                                        {.min = 0, .max = 0.999});
+    seed_ = options.get<int64_t>("seed", 1, "another seed holds out other samples", {.min = 0});
+    if (val_fraction_ > 0 && !files_[1].empty())
+      options.reject("val_fraction", "there is a file of val; give one of both");
+  }
+
+  void open(Split split) {
+    const auto& files = files_[slot(split)];
+    part(split) = {};
+    if (files.empty()) return;
+    auto& opened = part(split);
+    opened.arrays = open_samples(files, names_);
+    opened.rows = count_up(opened.arrays.input.rows());
+    if (split != Split::kTrain) require_alike(part(Split::kTrain).arrays, opened.arrays);
+    if (opened.arrays.has_classes()) opened.labels = to_integers(opened.arrays.target);
+  }
+
+  void check_labels() {
+    const int64_t bound = declared_classes_ > 0 ? declared_classes_ : kMostClasses;
+    int64_t largest = 0;
+    for (const auto& checked : parts_) {
+      for (size_t i = 0; i < checked.labels.size(); ++i) {
+        const int64_t label = checked.labels[i];
+        largest = std::max(largest, label);
+        if (label >= 0 && label < bound) continue;
+        checked.arrays.target.refuse("label " + std::to_string(label) + " of sample " + std::to_string(i) +
+                                     ", expected 0 to " + std::to_string(bound - 1) +
+                                     "; number the classes from 0, or set dataset.classes");
+      }
+    }
+    classes_ = declared_classes_ > 0 ? declared_classes_ : largest + 1;
+  }
+
+  // Moves a random part of the training samples to val; both keep the order of the file.
+  void hold_out() {
+    auto& train = part(Split::kTrain);
+    const auto count = static_cast<int64_t>(std::llround(static_cast<double>(train.size()) * val_fraction_));
+    if (count < 1 || count >= train.size()) {
+      train.arrays.input.refuse("holds " + std::to_string(train.size()) +
+                                " samples: too few to hold out val_fraction " + std::to_string(val_fraction_));
+    }
+    auto& val = part(Split::kVal) = train;
+    ddprun::RandomStream random(static_cast<uint64_t>(seed_), kHoldOutStream);
+    for (size_t last = val.rows.size() - 1; last > 0; --last)
+      std::swap(val.rows[last], val.rows[random.below(last + 1)]);
+    train.rows.assign(val.rows.begin() + count, val.rows.end());
+    val.rows.resize(static_cast<size_t>(count));
+    std::ranges::sort(train.rows);
+    std::ranges::sort(val.rows);
+  }
+
+  static at::Tensor values(const StoredArray& array, const std::vector<int64_t>& rows, const Affine& change,
+                           std::span<const int64_t> sample_shape) {
+    std::vector<int64_t> shape{static_cast<int64_t>(rows.size())};
+    shape.insert(shape.end(), sample_shape.begin(), sample_shape.end());
+    auto result = at::empty(shape, at::kFloat);
+    auto* out = result.mutable_data_ptr<float>();
+    for (const int64_t row : rows) {
+      copy_row(array, row, change, out);
+      out += array.row_values();
+    }
+    return result;
+  }
+
+  std::array<std::vector<std::string>, 3> files_;  // by Split
+  ddprun::arrays::TensorNames names_;
+  int64_t declared_classes_ = 0;  // 0: as many as there are labels
+  int64_t classes_ = 0;
+  Affine change_;
+  double val_fraction_ = 0;
+  int64_t seed_ = 1;
+  std::array<Part, 3> parts_;  // by Split
+};
+
+}  // namespace
+
+DDPRUN_DATASET(Tensors, "tensors", "your own arrays, from .safetensors or .npy files")

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT
+#include <ATen/ATen.h>
+#include <ddprun/error.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "array_files.h"
+#include "idx_writer.h"
+#include "plugin_under_test.h"
+
+namespace ddprun::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Tensors : public ::testing::Test {
+ protected:
+  std::string put(const std::string& name, const std::string& bytes) {
+    return write_file(folder_ / name, bytes).string();
+  }
+
+  static std::shared_ptr<Dataset> start(const Settings& settings) {
+    auto data = load_dataset(TENSORS_PLUGIN, settings);
+    data->start();
+    return data;
+  }
+
+  // The plugin with train: [input.npy, target.npy] of these contents.
+  std::shared_ptr<Dataset> start_pair(const std::string& input, const std::string& target) {
+    auto files = Value::list();
+    files.items() = {Value::scalar(put("input.npy", input)), Value::scalar(put("target.npy", target))};
+    auto values = Value::map();
+    values.set("train", files);
+    auto data = load_dataset(TENSORS_PLUGIN, Options(std::move(values), "dataset"));
+    data->start();
+    return data;
+  }
+
+  static std::string problem(const Settings& settings) {
+    return message_of<UserError>([&] { start(settings); });
+  }
+
+  TestFolder folder_;
+};
+
+TEST_F(Tensors, GivesRowsInTheOrderAsked) {
+  const auto data = start({{"train", put("a.safetensors", sample_file(6))}});
+  const auto batch = data->get(Split::kTrain, std::vector<int64_t>{4, 0, 5});
+  EXPECT_TRUE(batch.input.equal(at::tensor({12., 13., 14., 0., 1., 2., 15., 16., 17.}, at::kFloat).view({3, 3})));
+  EXPECT_TRUE(batch.target.equal(at::tensor({0, 0, 1}, at::kLong)));
+  EXPECT_TRUE(batch.index.equal(at::tensor({4, 0, 5}, at::kLong)));
+  EXPECT_EQ(data->size(Split::kTrain), 6);
+  EXPECT_EQ(data->size(Split::kVal), 0);
+  EXPECT_EQ(data->spec().sample_shape, (std::vector<int64_t>{3}));
+  EXPECT_EQ(data->spec().classes, 4);
+  EXPECT_THROW(data->get(Split::kTrain, std::vector<int64_t>{6}), std::out_of_range);
+}
+
+TEST_F(Tensors, ScalesAndNormalizesTheInputs) {
+  const auto data =
+      start({{"train", put("a.safetensors", sample_file(2))}, {"scale", "0.5"}, {"mean", "3"}, {"std", "2"}});
+  const auto input = data->get(Split::kTrain, std::vector<int64_t>{1}).input;
+  EXPECT_TRUE(input.equal(at::tensor({-0.75, -0.5, -0.25}, at::kFloat).view({1, 3})));
+}
+
+TEST_F(Tensors, TakesFloatTargetsAsValues) {
+  const auto data = start_pair(npy_file("|u1", "(2,)", "\x07\x08"),
+                               npy_file("<f8", "(2, 2)", bytes_of<double>({0.5, 1.5, 2.5, 3.5})));
+  const auto batch = data->get(Split::kTrain, std::vector<int64_t>{1});
+  EXPECT_TRUE(batch.target.equal(at::tensor({2.5, 3.5}, at::kFloat).view({1, 2})));
+  EXPECT_TRUE(batch.input.equal(at::tensor({8.}, at::kFloat).view({1, 1})));
+  EXPECT_EQ(data->spec().classes, 0);
+}
+
+TEST_F(Tensors, CountsTheClassesOverAllSplits) {
+  const auto train = put("train.safetensors", sample_file(8, 3, 4)),
+             test = put("test.safetensors", sample_file(8, 3, 7));
+  EXPECT_EQ(start({{"train", train}, {"test", test}})->spec().classes, 7);
+  EXPECT_EQ(start({{"train", train}, {"classes", "10"}})->spec().classes, 10);
+  EXPECT_THAT(problem({{"train", train}, {"test", test}, {"classes", "5"}}),
+              AllOf(HasSubstr("test.safetensors: tensor \"target\": label 5 of sample 5, expected 0 to 4")));
+}
+
+TEST_F(Tensors, HoldsOutTheSameSamplesForASeed) {
+  const auto file = put("a.safetensors", sample_file(100, 1));
+  const auto held_out = [&](const std::string& seed) {
+    const auto data = start({{"train", file}, {"val_fraction", "0.2"}, {"seed", seed}});
+    EXPECT_EQ(data->size(Split::kTrain), 80);
+    EXPECT_EQ(data->size(Split::kVal), 20);
+    std::multiset<float> all;
+    std::vector<float> val;
+    for (int64_t i = 0; i < 80; ++i) all.insert(data->get(Split::kTrain, std::vector{i}).input.item<float>());
+    for (int64_t i = 0; i < 20; ++i) val.push_back(data->get(Split::kVal, std::vector{i}).input.item<float>());
+    all.insert(val.begin(), val.end());
+    EXPECT_EQ(all.size(), 100U);
+    EXPECT_EQ(*all.rbegin(), 99);
+    EXPECT_EQ(std::set<float>(all.begin(), all.end()).size(), 100U);
+    return val;
+  };
+  EXPECT_EQ(held_out("1"), held_out("1"));
+  EXPECT_NE(held_out("1"), held_out("2"));
+}
+
+TEST_F(Tensors, RefusesTooFewSamplesToHoldOut) {
+  const auto file = put("a.safetensors", sample_file(3));
+  EXPECT_THAT(problem({{"train", file}, {"val_fraction", "0.1"}}), HasSubstr("holds 3 samples: too few"));
+  const auto both = [&] { start({{"train", file}, {"val", file}, {"val_fraction", "0.1"}}); };
+  EXPECT_THAT(message_of<std::runtime_error>(both), HasSubstr("dataset.val_fraction: there is a file of val"));
+}
+
+TEST_F(Tensors, FindsMistakesBeforeAnyWorkerStarts) {
+  const auto data = load_dataset(TENSORS_PLUGIN, {{"train", folder_ / "absent.safetensors"}});
+  EXPECT_THAT(message_of<UserError>([&] { data->prepare({}); }),
+              HasSubstr("absent.safetensors: cannot be opened: No such file"));
+}
+
+TEST_F(Tensors, NamesFilesThatAreNone) {
+  EXPECT_THAT(problem({{"train", folder_.path()}}), HasSubstr("is no file"));
+  EXPECT_THAT(problem({{"train", put("empty.safetensors", "")}}), HasSubstr("empty.safetensors: the file is empty"));
+  EXPECT_THAT(problem({{"train", put("a.npy", npy_file("|u1", "(1,)", "x"))}}), HasSubstr("[input.npy, target.npy]"));
+}
+
+TEST_F(Tensors, RequiresFilesOfTrain) {
+  EXPECT_THAT(message_of<std::runtime_error>([] { load_dataset(TENSORS_PLUGIN, Settings{}); }),
+              HasSubstr("dataset.train: missing; it has no default"));
+  EXPECT_THAT(message_of<std::runtime_error>([] {
+                load_dataset(TENSORS_PLUGIN, {{"train", ""}});
+              }),
+              HasSubstr("expected a .safetensors file or [input.npy, target.npy]"));
+}
+
+TEST_F(Tensors, NamesArraysThatDoNotFit) {
+  const auto pair = [&](const std::string& input, const std::string& target) {
+    return message_of<UserError>([&] { start_pair(input, target); });
+  };
+  const auto two = npy_file("|u1", "(2,)", "ab"), none = npy_file("|u1", "(0, 3)", "");
+  EXPECT_THAT(pair(two, npy_file("|u1", "(3,)", "abc")),
+              AllOf(HasSubstr("target.npy: has 3 rows, but "), HasSubstr("input.npy has 2")));
+  EXPECT_THAT(pair(none, two), HasSubstr("input.npy: is [0, 3] uint8: no samples"));
+  EXPECT_THAT(pair(npy_file("|u1", "(2, 0)", ""), two), HasSubstr("samples without a value"));
+  EXPECT_THAT(pair(npy_file("|u1", "()", "a"), two), HasSubstr("holds a single number"));
+  EXPECT_THAT(pair(two, npy_file("|u1", "(2, 2)", "abcd")), HasSubstr("is [2, 2] uint8, expected one class"));
+  EXPECT_THAT(pair(two, npy_file("|i1", "(2,)", "\x01\xff")), HasSubstr("label -1 of sample 1, expected 0 to 999999"));
+}
+
+TEST_F(Tensors, NamesSplitsOfDifferentShape) {
+  const auto train = put("train.safetensors", sample_file(4, 3));
+  EXPECT_THAT(problem({{"train", train}, {"val", put("val.safetensors", sample_file(4, 2))}}),
+              AllOf(HasSubstr("val.safetensors: tensor \"input\": is [4, 2] float32, but "),
+                    HasSubstr("train.safetensors: tensor \"input\" is [4, 3] float32")));
+  const auto floats =
+      safetensors_file("{" + entry("input", "F32", "[1,3]", 0, 12) + "," + entry("target", "F32", "[1]", 12, 16) + "}",
+                       std::string(16, '\0'));
+  EXPECT_THAT(problem({{"train", train}, {"test", put("test.safetensors", floats)}}),
+              HasSubstr("integers are classes, floats are values"));
+}
+
+TEST_F(Tensors, UsesTheNamesAskedFor) {
+  const auto file =
+      safetensors_file("{" + entry("x", "U8", "[1]", 0, 1) + "," + entry("y", "U8", "[1]", 1, 2) + "}", "ab");
+  const auto data = start({{"train", put("a.safetensors", file)}, {"input", "y"}, {"target", "x"}});
+  EXPECT_EQ(data->get(Split::kTrain, std::vector<int64_t>{0}).target.item<int64_t>(), 'a');
+}
+
+}  // namespace
+}  // namespace ddprun::test

@@ -32,9 +32,10 @@ class DataFolder : public ::testing::Test {
     for (size_t i = 0; i < kNames.size(); ++i) {
       const std::string bytes = "content of " + kNames[i];
       write_file(remote_ / (kNames[i] + ".gz"), bytes);
-      idx::Sha256 sum;
+      remote::Sha256 sum;
       sum.update({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
-      table_.files[i] = {kNames[i], static_cast<int64_t>(bytes.size()), sum.hex(), ""};
+      table_.files.push_back(
+          {.archive = {kNames[i] + ".gz", static_cast<int64_t>(bytes.size()), sum.hex(), ""}, .unpacked = {kNames[i]}});
     }
   }
   ~DataFolder() override {
@@ -52,14 +53,14 @@ class DataFolder : public ::testing::Test {
     for (const auto& name : kNames) write_file(folder / (name + ending), "x");
   }
 
-  idx::DataFolder open(const std::string& root = "", const std::string& mode = "ok", bool may_download = true) {
+  remote::DataFolder open(const std::string& root = "", const std::string& mode = "ok", bool may_download = true) {
     return {table_, root, {server_.mirror(mode)}, may_download};
   }
 
   const std::string data_ = environment("DDPRUN_DATA"), cache_ = environment("XDG_CACHE_HOME");
   TestFolder folder_, remote_;
   HttpServer server_{remote_.path()};
-  idx::FileTable table_;
+  remote::FileTable table_;
 };
 
 TEST_F(DataFolder, LooksUnderDdprunDataThenInTheCache) {
@@ -99,7 +100,7 @@ TEST_F(DataFolder, SaysWhatToPutWhereWhenNoMirrorHasTheFiles) {
   const auto text = message_of<UserError>([&] { open("", "missing").fetch(no_progress); });
   EXPECT_THAT(text,
               AllOf(HasSubstr("tiny: cannot download train-images.gz"), HasSubstr("HTTP 404"),
-                    HasSubstr(table_.files[3].archive_sha256), HasSubstr(server_.mirror("missing") + "test-labels.gz"),
+                    HasSubstr(table_.files[3].archive.sha256), HasSubstr(server_.mirror("missing") + "test-labels.gz"),
                     HasSubstr("Put these files into " + (folder_ / "cache/ddprun/tiny").string())));
 }
 

@@ -12,7 +12,7 @@
 namespace ddprun::test {
 namespace {
 
-using idx::RemoteFile;
+using remote::RemoteFile;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
@@ -21,7 +21,7 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 std::string sha256(const std::string& bytes) {
-  idx::Sha256 sum;
+  remote::Sha256 sum;
   sum.update({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
   return sum.hex();
 }
@@ -39,7 +39,7 @@ class Download : public ::testing::Test {
   std::vector<std::string> download(const std::vector<std::string>& modes) {
     std::vector<std::string> mirrors;
     for (const auto& mode : modes) mirrors.push_back(server_.mirror(mode));
-    return idx::download(
+    return remote::download(
         file_, mirrors, local_.path(),
         [this](const std::string& text, int64_t done, int64_t total) {
           texts_.push_back(text);
@@ -62,7 +62,7 @@ class Download : public ::testing::Test {
   HttpServer server_{remote_.path()};
   std::string content_;
   RemoteFile file_;
-  idx::DownloadLimits limits_;
+  remote::DownloadLimits limits_;
   std::vector<std::string> texts_;
   int64_t done_ = 0, total_ = 0;
 };
@@ -146,7 +146,7 @@ TEST_F(Download, TakesAnotherPackingOfTheSameContent) {
 }
 
 TEST_F(Download, NamesAnAddressWithoutAServer) {
-  const auto problems = idx::download(
+  const auto problems = remote::download(
       file_, {"http://127.0.0.1:1/", "gopher://127.0.0.1/"}, local_.path(), [](const std::string&, int64_t, int64_t) {},
       limits_);
   EXPECT_THAT(problems, ElementsAre(HasSubstr("http://127.0.0.1:1/data.gz: Failed to connect"), HasSubstr("gopher")));
@@ -155,7 +155,7 @@ TEST_F(Download, NamesAnAddressWithoutAServer) {
 
 TEST_F(Download, PassesOnWhatTheProgressThrows) {
   const auto stop = [](const std::string&, int64_t, int64_t) { throw std::logic_error("stop"); };
-  EXPECT_THROW(idx::download(file_, {server_.mirror("ok")}, local_.path(), stop, limits_), std::logic_error);
+  EXPECT_THROW(remote::download(file_, {server_.mirror("ok")}, local_.path(), stop, limits_), std::logic_error);
 }
 
 }  // namespace

@@ -8,15 +8,6 @@
 namespace ddprun::idx {
 namespace {
 
-DataFolder make_folder(const FileTable& table, Options& options) {
-  const auto root = options.get<std::string>(
-      "root", "", "folder of the four files; else $DDPRUN_DATA/" + table.name + ", then ~/.cache/ddprun/" + table.name);
-  const auto mirrors =
-      options.get<std::vector<std::string>>("mirrors", table.mirrors, "addresses to download from, in turn");
-  const auto download = options.get<bool>("download", true, "download the files where they are missing");
-  return {table, root, mirrors, download};
-}
-
 std::vector<int64_t> checked_labels(const IdxFile& file, int64_t classes) {
   std::vector<int64_t> labels(file.bytes.get(), file.bytes.get() + file.count());
   for (size_t i = 0; i < labels.size(); ++i) {
@@ -33,7 +24,13 @@ std::string size_text(const std::vector<int64_t>& shape) {
 
 }  // namespace
 
-IdxDataset::IdxDataset(const FileTable& table, Options& options) : table_(table), folder_(make_folder(table, options)) {
+remote::FileEntry packed_file(const std::string& name, int64_t archive_bytes, const std::string& archive_sha256,
+                              const std::string& content_sha256) {
+  return {.archive = {name + ".gz", archive_bytes, archive_sha256, content_sha256}, .unpacked = {name}};
+}
+
+IdxDataset::IdxDataset(const IdxTable& table, Options& options)
+    : table_(table), folder_(remote::read_data_folder(table.data, "the four files", options)) {
   validation_ =
       options.get<int64_t>("validation", 5000, "training images held out as split val, from the end", {.min = 0});
   limit_train_ = options.get<int64_t>("limit_train", 0, "train on the first images only; 0: on all", {.min = 0});

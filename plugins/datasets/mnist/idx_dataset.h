@@ -6,16 +6,28 @@
 #include <ddprun/image_store.h>
 
 #include <array>
+#include <string>
+#include <vector>
 
 #include "data_folder.h"
 #include "file_table.h"
 
 namespace ddprun::idx {
 
+struct IdxTable {
+  remote::FileTable data;    // files: train images, train labels, test images, test labels
+  double mean = 0, std = 1;  // of the training pixels, 0 .. 1
+  std::vector<std::string> class_names;
+};
+
+// <name>.gz or <name>. The second checksum is that of the unpacked file; empty where nobody publishes it.
+remote::FileEntry packed_file(const std::string& name, int64_t archive_bytes, const std::string& archive_sha256,
+                              const std::string& content_sha256);
+
 class IdxDataset : public Dataset {
  public:
   // `table` must outlive the data set.
-  IdxDataset(const FileTable& table, Options& options);
+  IdxDataset(const IdxTable& table, Options& options);
 
   void prepare(const Progress& progress) override;
   void start() override;
@@ -27,8 +39,8 @@ class IdxDataset : public Dataset {
   const ImageStore& store(Split split) const { return stores_[static_cast<size_t>(split)]; }
   ImageStore load(const std::filesystem::path& images, const std::filesystem::path& labels) const;
 
-  const FileTable& table_;
-  DataFolder folder_;
+  const IdxTable& table_;
+  remote::DataFolder folder_;
   int64_t validation_ = 0;
   int64_t limit_train_ = 0;  // 0: all
   double mean_ = 0, std_ = 1;

@@ -19,6 +19,9 @@
 namespace ddprun::idx {
 namespace {
 
+using remote::GzipFile;
+using remote::is_gzip;
+
 constexpr uint32_t kImageMagic = 0x803, kLabelMagic = 0x801;  // unsigned bytes in 3 dimensions, in 1
 constexpr int64_t kMostBytes = int64_t{1} << 30;              // unpacked; EMNIST's largest has 547 MB
 constexpr int64_t kMostPixels = 1 << 22;                      // of one image

@@ -9,7 +9,7 @@
 
 struct evp_md_ctx_st;
 
-namespace ddprun::idx {
+namespace ddprun::remote {
 
 class Sha256 {
  public:
@@ -21,4 +21,4 @@ class Sha256 {
   std::shared_ptr<evp_md_ctx_st> context_;
 };
 
-}  // namespace ddprun::idx
+}  // namespace ddprun::remote

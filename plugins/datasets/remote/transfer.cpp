@@ -14,7 +14,7 @@
 #include <exception>
 #include <memory>
 
-namespace ddprun::idx {
+namespace ddprun::remote {
 namespace {
 
 using Kind = TransferResult::Kind;
@@ -143,4 +143,4 @@ TransferResult transfer(const std::string& url, const std::filesystem::path& fil
   return Transfer(file, limits, progress).run(url);
 }
 
-}  // namespace ddprun::idx
+}  // namespace ddprun::remote

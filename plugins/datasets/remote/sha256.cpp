@@ -6,7 +6,7 @@
 #include <array>
 #include <stdexcept>
 
-namespace ddprun::idx {
+namespace ddprun::remote {
 namespace {
 
 void check(bool done) {
@@ -34,4 +34,4 @@ std::string Sha256::hex() {
   return text;
 }
 
-}  // namespace ddprun::idx
+}  // namespace ddprun::remote

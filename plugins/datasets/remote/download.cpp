@@ -16,7 +16,7 @@
 #include "sha256.h"
 #include "transfer.h"
 
-namespace ddprun::idx {
+namespace ddprun::remote {
 namespace {
 
 using Path = std::filesystem::path;
@@ -121,4 +121,4 @@ std::vector<std::string> download(const RemoteFile& file, const std::vector<std:
   return problems;
 }
 
-}  // namespace ddprun::idx
+}  // namespace ddprun::remote

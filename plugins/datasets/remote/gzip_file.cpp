@@ -10,7 +10,7 @@
 #include <cstring>
 #include <fstream>
 
-namespace ddprun::idx {
+namespace ddprun::remote {
 
 bool is_gzip(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -49,4 +49,4 @@ bool GzipFile::cut_off() const {
   return error == Z_BUF_ERROR;
 }
 
-}  // namespace ddprun::idx
+}  // namespace ddprun::remote

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <functional>
 
-namespace ddprun::idx {
+namespace ddprun::remote {
 
 class FolderLock {
  public:
@@ -20,4 +20,4 @@ class FolderLock {
   int file_ = -1;
 };
 
-}  // namespace ddprun::idx
+}  // namespace ddprun::remote

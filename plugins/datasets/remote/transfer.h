@@ -6,7 +6,7 @@
 
 #include "download.h"
 
-namespace ddprun::idx {
+namespace ddprun::remote {
 
 struct TransferResult {
   enum class Kind {
@@ -24,4 +24,4 @@ struct TransferResult {
 TransferResult transfer(const std::string& url, const std::filesystem::path& file, const DownloadLimits& limits,
                         const std::function<void(int64_t done, int64_t total)>& progress);
 
-}  // namespace ddprun::idx
+}  // namespace ddprun::remote

@@ -3,13 +3,14 @@
 
 #include <ddprun/error.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <system_error>
 
 #include "download.h"
 #include "folder_lock.h"
 
-namespace ddprun::idx {
+namespace ddprun::remote {
 namespace {
 
 using Path = std::filesystem::path;
@@ -37,10 +38,12 @@ std::vector<Path> usual_folders(const std::string& name) {
   return folders;
 }
 
-Path find_file(const Path& folder, const std::string& name) {
+Path find_file(const Path& folder, const FileEntry& entry) {
   std::error_code ignored;  // a folder that cannot be looked at has no files for us
-  for (const auto* ending : {"", ".gz"}) {
-    if (std::filesystem::is_regular_file(folder / (name + ending), ignored)) return folder / (name + ending);
+  auto names = entry.unpacked;
+  names.push_back(entry.archive.name);
+  for (const auto& name : names) {
+    if (std::filesystem::is_regular_file(folder / name, ignored)) return folder / name;
   }
   return {};
 }
@@ -63,15 +66,20 @@ DataFolder::DataFolder(const FileTable& table, const std::string& root, std::vec
   }
 }
 
+DataFolder read_data_folder(const FileTable& table, const std::string& holds, Options& options) {
+  const auto root = options.get<std::string>(
+      "root", "", "folder of " + holds + "; else $DDPRUN_DATA/" + table.name + ", then ~/.cache/ddprun/" + table.name);
+  const auto mirrors =
+      options.get<std::vector<std::string>>("mirrors", table.mirrors, "addresses to download from, in turn");
+  const auto download = options.get<bool>("download", true, "download the files where they are missing");
+  return {table, root, mirrors, download};
+}
+
 std::optional<FilePaths> DataFolder::find() const {
   for (const auto& folder : folders_) {
     FilePaths paths;
-    bool all = true;
-    for (size_t i = 0; i < paths.size(); ++i) {
-      paths[i] = find_file(folder, table_.files[i].name);
-      all = all && !paths[i].empty();
-    }
-    if (all) return paths;
+    for (const auto& entry : table_.files) paths.push_back(find_file(folder, entry));
+    if (std::ranges::none_of(paths, &Path::empty)) return paths;
   }
   return std::nullopt;
 }
@@ -90,12 +98,11 @@ void DataFolder::fetch(const Progress& progress) const {
   const auto& folder = folders_.back();
   make_folder(folder);
   const FolderLock lock(folder, [&] { progress("another process downloads to " + folder.string(), 0, 0); });
-  for (const auto& file : table_.files) {
-    if (!find_file(folder, file.name).empty()) continue;
-    const RemoteFile remote{file.name + ".gz", file.archive_bytes, file.archive_sha256, file.content_sha256};
-    const auto problems = download(remote, mirrors_, folder, progress);
-    if (!find_file(folder, file.name).empty()) continue;
-    throw UserError(missing_text("cannot download " + remote.name, problems));
+  for (const auto& entry : table_.files) {
+    if (!find_file(folder, entry).empty()) continue;
+    const auto problems = download(entry.archive, mirrors_, folder, progress);
+    if (!find_file(folder, entry).empty()) continue;
+    throw UserError(missing_text("cannot download " + entry.archive.name, problems));
   }
 }
 
@@ -105,12 +112,12 @@ std::string DataFolder::missing_text(const std::string& reason, const std::vecto
   text += "\nLooked in:";
   for (const auto& folder : folders_) text += "\n  " + folder.string();
   if (!folders_.empty()) text += "\nPut these files into " + folders_.back().string() + ", as they are or unpacked:";
-  for (const auto& file : table_.files) {
-    text += "\n  " + file.name + ".gz  " + std::to_string(file.archive_bytes) + " bytes, sha256 " + file.archive_sha256;
-    for (const auto& mirror : mirrors_) text += "\n    " + address(mirror, file.name + ".gz");
+  for (const auto& [file, unpacked] : table_.files) {
+    text += "\n  " + file.name + "  " + std::to_string(file.bytes) + " bytes, sha256 " + file.sha256;
+    for (const auto& mirror : mirrors_) text += "\n    " + address(mirror, file.name);
   }
   return text + "\nor name a folder that has them: dataset.root=<folder>, or DDPRUN_DATA=<folder that holds " +
          table_.name + "/>";
 }
 
-}  // namespace ddprun::idx
+}  // namespace ddprun::remote

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <thread>
 
-namespace ddprun::idx {
+namespace ddprun::remote {
 
 FolderLock::FolderLock(const std::filesystem::path& folder, const std::function<void()>& waiting) {
   const auto path = folder / ".lock";
@@ -35,4 +35,4 @@ FolderLock::FolderLock(const std::filesystem::path& folder, const std::function<
 
 FolderLock::~FolderLock() { close(file_); }
 
-}  // namespace ddprun::idx
+}  // namespace ddprun::remote

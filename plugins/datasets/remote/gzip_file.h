@@ -9,7 +9,7 @@
 
 struct gzFile_s;
 
-namespace ddprun::idx {
+namespace ddprun::remote {
 
 // Whether the file begins as gzip's do, whatever its name says. Throws UserError where it cannot be read.
 bool is_gzip(const std::filesystem::path& path);
@@ -30,4 +30,4 @@ class GzipFile {
   std::shared_ptr<gzFile_s> file_;
 };
 
-}  // namespace ddprun::idx
+}  // namespace ddprun::remote

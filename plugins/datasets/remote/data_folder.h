@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Where the four files of a data set lie, and how they get there.
+// Where the files of a data set lie, and how they get there.
 #pragma once
 
 #include <ddprun/dataset.h>
 
-#include <array>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -12,14 +11,14 @@
 
 #include "file_table.h"
 
-namespace ddprun::idx {
+namespace ddprun::remote {
 
-using FilePaths = std::array<std::filesystem::path, 4>;  // in the order of FileTable::files
+using FilePaths = std::vector<std::filesystem::path>;  // in the order of FileTable::files
 
 class DataFolder {
  public:
-  // `root` is the only folder looked at; where it is empty, $DDPRUN_DATA/<name> and the user's cache are. Reads
-  // nothing.
+  // `table` must outlive it. `root` is the only folder looked at; where it is empty, $DDPRUN_DATA/<name> and the user's
+  // cache are. Reads nothing.
   DataFolder(const FileTable& table, const std::string& root, std::vector<std::string> mirrors, bool may_download);
 
   // The files in the first folder that has all of them, unpacked ones preferred.
@@ -41,4 +40,8 @@ class DataFolder {
   bool may_download_;
 };
 
-}  // namespace ddprun::idx
+// Declares and reads the options root, mirrors and download; `holds` is what the help says that root has ("the four
+// files"). `table` must outlive the result.
+DataFolder read_data_folder(const FileTable& table, const std::string& holds, Options& options);
+
+}  // namespace ddprun::remote

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace ddprun::idx {
+namespace ddprun::remote {
 
 struct RemoteFile {
   std::string name;    // under each mirror's address, and in the folder
@@ -37,4 +37,4 @@ std::vector<std::string> download(const RemoteFile& file, const std::vector<std:
 // The address of a file below a mirror's, which may end with a slash or not.
 std::string address(const std::string& mirror, const std::string& name);
 
-}  // namespace ddprun::idx
+}  // namespace ddprun::remote

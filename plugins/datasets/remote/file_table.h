@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// What a data set consists of, and where it can be had.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "download.h"
+
+namespace ddprun::remote {
+
+struct FileEntry {
+  RemoteFile archive;
+  std::vector<std::string> unpacked;  // paths below the folder of which one does as well; looked for before the archive
+};
+
+struct FileTable {
+  std::string name;  // of the data set and of its folder
+  std::vector<FileEntry> files;
+  std::vector<std::string> mirrors;
+};
+
+}  // namespace ddprun::remote

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+#include "cifar_dataset.h"
+
+#include <ddprun/error.h>
+
+#include "cifar_files.h"
+
+namespace ddprun::cifar {
+namespace {
+
+std::vector<double> channels(Options& options, const std::string& name, const std::vector<double>& fallback,
+                             const std::string& help, Range<double> range) {
+  auto values = options.get<std::vector<double>>(name, fallback, help + ", for each channel", range);
+  if (values.size() == 3) return values;
+  options.reject(name, "expected 3 numbers, one for each channel, found " + std::to_string(values.size()));
+  return fallback;
+}
+
+}  // namespace
+
+CifarDataset::CifarDataset(const CifarTable& table, size_t kind, Options& options)
+    : table_(table),
+      kind_(kind),
+      folder_(remote::read_data_folder(table.data, "the archive, or of its files", options)) {
+  validation_ =
+      options.get<int64_t>("validation", 5000, "training images held out as split val, from the end", {.min = 0});
+  limit_train_ = options.get<int64_t>("limit_train", 0, "train on the first images only; 0: on all", {.min = 0});
+  format_ = {.shape = {3, kSide, kSide},
+             .mean = channels(options, "mean", table.mean, "subtracted from the pixels, 0 .. 1", {}),
+             .std = channels(options, "std", table.std, "what the pixels are divided by then", {.min = 1e-6})};
+}
+
+void CifarDataset::prepare(const Progress& progress) { folder_.fetch(progress); }
+
+void CifarDataset::start() {
+  const auto path = folder_.require().front();
+  const auto files = read_files(path, table_);
+  const auto store = [&](const std::vector<std::string>& names) {
+    auto images = to_images(files, names, table_, kind_);
+    return ImageStore(format_, std::move(images.pixels), std::move(images.labels));
+  };
+  const auto training = store(table_.train_files);
+  const int64_t rest = training.size() - validation_;
+  if (rest < 1 || limit_train_ > rest) {
+    throw UserError(path.string() + ": holds " + std::to_string(training.size()) +
+                    " training images: too few for validation: " + std::to_string(validation_) +
+                    " and limit_train: " + std::to_string(limit_train_));
+  }
+  class_names_ = class_names(files, table_.labels[kind_]);
+  stores_ = {training.slice(0, limit_train_ ? limit_train_ : rest), training.slice(rest, validation_),
+             store({table_.test_file})};
+}
+
+DataSpec CifarDataset::spec() const {
+  return {.sample_shape = format_.shape, .classes = table_.labels[kind_].classes, .class_names = class_names_};
+}
+
+}  // namespace ddprun::cifar

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// A data set in CIFAR's binary format: the loader that the plugins of this folder share.
+#pragma once
+
+#include <ddprun/dataset.h>
+#include <ddprun/image_store.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "cifar_table.h"
+#include "data_folder.h"
+
+namespace ddprun::cifar {
+
+class CifarDataset : public Dataset {
+ public:
+  // `table` must outlive the data set; `kind` is the index in table.labels of what is to be learnt.
+  CifarDataset(const CifarTable& table, size_t kind, Options& options);
+
+  void prepare(const Progress& progress) override;
+  void start() override;
+  DataSpec spec() const override;
+  int64_t size(Split split) const override { return store(split).size(); }
+  Batch get(Split split, std::span<const int64_t> indices) const override { return store(split).gather(indices); }
+
+ private:
+  const ImageStore& store(Split split) const { return stores_[static_cast<size_t>(split)]; }
+
+  const CifarTable& table_;
+  const size_t kind_;
+  remote::DataFolder folder_;
+  int64_t validation_ = 0;
+  int64_t limit_train_ = 0;  // 0: all
+  ImageFormat format_;
+  std::vector<std::string> class_names_;
+  std::array<ImageStore, 3> stores_;  // by Split
+};
+
+}  // namespace ddprun::cifar

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT
+#include <ATen/ATen.h>
+#include <ddprun/error.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+
+#include "idx_writer.h"
+#include "plugin_under_test.h"
+#include "tar_writer.h"
+
+namespace ddprun::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// CIFAR-100's: coarse label n % 20, fine label n % 100, all pixels of channel c are n + c.
+std::string records(int count, int first = 0) {
+  std::string text;
+  for (int n = first; n < first + count; ++n) {
+    text += {static_cast<char>(n % 20), static_cast<char>(n % 100)};
+    for (int c = 0; c < 3; ++c) text += std::string(1024, static_cast<char>(n + c));
+  }
+  return text;
+}
+
+std::string names(const std::string& word, int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += word + std::to_string(i) + "\n";
+  return text;
+}
+
+class Cifar : public ::testing::Test {
+ protected:
+  Cifar() {
+    members_ = {{"train.bin", records(30)},
+                {"test.bin", records(8, 100)},
+                {"fine_label_names.txt", names("fine", 100)},
+                {"coarse_label_names.txt", names("coarse", 20)}};
+  }
+
+  void unpack(const std::filesystem::path& folder) {
+    std::filesystem::create_directories(folder);
+    for (const auto& [name, content] : members_) write_file(folder / name, content);
+  }
+
+  void pack(const std::string& more = "") {
+    std::string tar = tar_member("cifar-100-binary/", "", '5');
+    for (const auto& [name, content] : members_) tar += tar_member("cifar-100-binary/" + name, content);
+    write_packed(folder_ / "cifar-100-binary.tar.gz", tar + more + kTarEnd);
+  }
+
+  std::shared_ptr<Dataset> start(Settings settings = {}, const std::string& plugin = CIFAR100_PLUGIN) {
+    settings.insert(settings.begin(), {{"root", folder_.path()}, {"download", "false"}});
+    if (std::ranges::find(settings, "validation", &Settings::value_type::first) == settings.end()) {
+      settings.push_back({"validation", "10"});
+    }
+    auto data = load_dataset(plugin, settings);
+    data->start();
+    return data;
+  }
+
+  std::string problem(const Settings& settings = {}) {
+    return message_of<UserError>([&] { start(settings); });
+  }
+
+  // What is wrong with the archive as members_ and `more` make it.
+  std::string pack_problem(const std::string& more = "") {
+    pack(more);
+    return problem();
+  }
+
+  TestFolder folder_;
+  std::map<std::string, std::string> members_;
+};
+
+TEST_F(Cifar, ReadsTheArchive) {
+  pack();
+  const auto data = start();
+  EXPECT_EQ(data->size(Split::kTrain), 20);
+  EXPECT_EQ(data->size(Split::kVal), 10);
+  EXPECT_EQ(data->size(Split::kTest), 8);
+  EXPECT_EQ(data->spec().sample_shape, (std::vector<int64_t>{3, 32, 32}));
+  EXPECT_EQ(data->spec().classes, 100);
+  EXPECT_EQ(data->spec().class_names[99], "fine99");
+  const auto batch = data->get(Split::kVal, std::vector<int64_t>{5});
+  EXPECT_EQ(batch.target.item<int64_t>(), 25);
+  EXPECT_NEAR(batch.input[0][0][0][0].item<float>(), (25 / 255.0 - 0.5071) / 0.2673, 1e-5);
+  EXPECT_NEAR(batch.input[0][2][31][31].item<float>(), (27 / 255.0 - 0.4409) / 0.2762, 1e-5);
+}
+
+TEST_F(Cifar, ReadsFoldersAlike) {
+  pack();
+  const std::vector<int64_t> all{0, 1, 2, 3, 4, 5, 6, 7};
+  const auto expected = start()->get(Split::kTest, all);
+  std::filesystem::remove(folder_ / "cifar-100-binary.tar.gz");
+  unpack(folder_ / "cifar-100-binary");
+  EXPECT_TRUE(start()->get(Split::kTest, all).input.equal(expected.input));
+  std::filesystem::remove_all(folder_ / "cifar-100-binary");
+  unpack(folder_.path());
+  EXPECT_TRUE(start()->get(Split::kTest, all).target.equal(expected.target));
+}
+
+TEST_F(Cifar, LearnsCoarseLabelsWhereAsked) {
+  pack();
+  const auto data = start({{"labels", "coarse"}});
+  EXPECT_EQ(data->spec().classes, 20);
+  EXPECT_EQ(data->spec().class_names[19], "coarse19");
+  EXPECT_EQ(data->get(Split::kTrain, std::vector<int64_t>{19}).target.item<int64_t>(), 19);
+  EXPECT_EQ(data->get(Split::kVal, std::vector<int64_t>{9}).target.item<int64_t>(), 9);
+}
+
+TEST_F(Cifar, TenClassesComeInFiveBatches) {
+  const auto folder = folder_ / "cifar-10-batches-bin";
+  std::filesystem::create_directories(folder);
+  const auto batch = [](int label) { return static_cast<char>(label) + std::string(3072, static_cast<char>(label)); };
+  for (int i = 1; i <= 5; ++i) write_file(folder / ("data_batch_" + std::to_string(i) + ".bin"), batch(i) + batch(i));
+  write_file(folder / "test_batch.bin", batch(7));
+  write_file(folder / "batches.meta.txt", names("class", 10) + "\n");
+  const auto data = start({{"validation", "2"}}, CIFAR10_PLUGIN);
+  EXPECT_EQ(data->spec().class_names[3], "class3");
+  EXPECT_TRUE(data->get(Split::kTrain, std::vector<int64_t>{0, 3, 7}).target.equal(at::tensor({1, 2, 4}, at::kLong)));
+  EXPECT_EQ(data->get(Split::kTest, std::vector<int64_t>{0}).target.item<int64_t>(), 7);
+}
+
+TEST_F(Cifar, NamesAMemberThatIsWrong) {
+  const auto good = members_;
+  const auto with = [&](const std::string& name, const std::string& content) {
+    members_ = good;
+    members_[name] = content;
+    return pack_problem();
+  };
+  EXPECT_THAT(with("train.bin", records(30).substr(1)),
+              HasSubstr("cifar-100-binary.tar.gz: cifar-100-binary/train.bin: holds 92219 bytes, expected 1 to 50000 "
+                        "records of 3074 bytes"));
+  EXPECT_THAT(with("test.bin", ""), HasSubstr("test.bin: holds 0 bytes"));
+  auto label = records(8);
+  label[3074 * 6 + 1] = 100;
+  EXPECT_THAT(with("test.bin", label), HasSubstr("test.bin: label 100 of image 6, expected 0 to 99"));
+  label = records(8);
+  label[3074 * 6] = 20;
+  EXPECT_THAT(with("test.bin", label), HasSubstr("test.bin: label 20 of image 6, expected 0 to 19"));
+  EXPECT_THAT(with("fine_label_names.txt", names("f", 99)), HasSubstr("fine_label_names.txt: names 99 classes"));
+  EXPECT_THAT(with("fine_label_names.txt", std::string(1 << 17, 'x')), HasSubstr("too many for class names"));
+  members_ = good;
+  members_.erase("test.bin");
+  EXPECT_THAT(pack_problem(), HasSubstr("lacks cifar-100-binary/test.bin"));
+}
+
+TEST_F(Cifar, NamesMembersThatDoNotBelongThere) {
+  EXPECT_THAT(pack_problem(tar_member("../train.bin", "x")),
+              HasSubstr("has a member ../train.bin, expected all below"));
+  EXPECT_THAT(pack_problem(tar_member("/etc/x", "x")), HasSubstr("has a member /etc/x"));
+  EXPECT_THAT(pack_problem(tar_member("cifar-100-binary/../x", "x")), HasSubstr("expected all below"));
+  EXPECT_THAT(pack_problem(tar_member("cifar-100-binary/x", "", '2')), HasSubstr("that is a link or a device"));
+  EXPECT_THAT(pack_problem(tar_member("cifar-100-binary/x", "", '1')), HasSubstr("that is a link or a device"));
+  EXPECT_THAT(pack_problem(tar_member("cifar-100-binary/train.bin", records(1))),
+              HasSubstr("train.bin: is there twice"));
+  EXPECT_EQ(pack_problem(tar_member("cifar-100-binary/readme.html", "x")), "nothing thrown");
+}
+
+TEST_F(Cifar, BelievesNoSizeThatCannotBe) {
+  members_.erase("train.bin");
+  const auto lies = tar_member("cifar-100-binary/train.bin", "x", '0', 3074LL * 2'000'000);
+  EXPECT_THAT(pack_problem(lies), HasSubstr("bytes, the 5th: it is no archive of this data set"));
+  const auto truncated = tar_member("cifar-100-binary/train.bin", "x", '0', 3074LL * 50'000);
+  EXPECT_THAT(pack_problem(truncated), HasSubstr("is truncated or damaged in cifar-100-binary/train.bin"));
+}
+
+TEST_F(Cifar, NamesAFolderThatLacksAFile) {
+  unpack(folder_ / "cifar-100-binary");
+  std::filesystem::remove(folder_ / "cifar-100-binary/fine_label_names.txt");
+  EXPECT_THAT(problem(), AllOf(HasSubstr("cifar-100-binary/fine_label_names.txt: cannot be read: No such file"),
+                               HasSubstr("unpack the whole archive")));
+}
+
+TEST_F(Cifar, NamesWhereTheArchiveIsToBePut) {
+  EXPECT_THAT(problem(), AllOf(HasSubstr("cifar100: the files are not there"),
+                               HasSubstr("https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz"),
+                               HasSubstr("58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec")));
+}
+
+TEST_F(Cifar, NamesATrainingSetThatIsTooSmall) {
+  pack();
+  EXPECT_THAT(problem({{"validation", "30"}}), HasSubstr("holds 30 training images: too few for validation: 30"));
+}
+
+TEST_F(Cifar, TakesAMeanForEachChannel) {
+  EXPECT_THAT(message_of<std::runtime_error>([] {
+                auto values = Value::map();
+                auto& mean = values.set("mean", Value::list());
+                mean.items() = {Value::scalar("0.5")};
+                load_dataset(CIFAR100_PLUGIN, Options(std::move(values), "dataset"));
+              }),
+              HasSubstr("dataset.mean: expected 3 numbers, one for each channel, found 1"));
+}
+
+TEST(RealCifar100, HasTheNumbersOfItsKind) {
+  const char* folder = std::getenv("DDPRUN_DATA");
+  const auto root = std::filesystem::path(folder ? folder : "") / "cifar100-subset";
+  if (!std::filesystem::exists(root)) GTEST_SKIP() << "no subset of CIFAR-100 under DDPRUN_DATA";
+  const auto data = load_dataset(CIFAR100_PLUGIN, {{"root", root}, {"validation", "1000"}});
+  data->start();
+  EXPECT_EQ(data->size(Split::kTrain), 9'000);
+  EXPECT_EQ(data->size(Split::kTest), 2'000);
+  EXPECT_EQ(data->spec().class_names[0], "apple");
+  std::vector<int64_t> all(9'000);
+  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int64_t>(i);
+  const auto batch = data->get(Split::kTrain, all);
+  EXPECT_TRUE(batch.input.mean({0, 2, 3}).allclose(at::zeros(3), 0, 0.05));
+  EXPECT_TRUE(batch.input.std({0, 2, 3}, true).allclose(at::ones(3), 0, 0.05));
+  EXPECT_EQ(batch.target.bincount().size(0), 100);
+}
+
+}  // namespace
+}  // namespace ddprun::test

@@ -29,6 +29,13 @@ void prefetch(std::span<const uint8_t> bytes) {
 
 }  // namespace
 
+std::vector<double> black_of(const ImageFormat& format) {
+  check_format(format);
+  std::vector<double> black(static_cast<size_t>(format.shape[0]));
+  for (size_t c = 0; c < black.size(); ++c) black[c] = -for_channel(format.mean, c) / for_channel(format.std, c);
+  return black;
+}
+
 ImageStore::ImageStore(const ImageFormat& format, std::shared_ptr<const uint8_t> pixels, std::vector<int64_t> labels)
     : shape_(format.shape), pixels_(std::move(pixels)), labels_(std::move(labels)) {
   check_format(format);

@@ -127,6 +127,26 @@ TEST_F(Cifar, TenClassesComeInFiveBatches) {
   EXPECT_EQ(data->get(Split::kTest, std::vector<int64_t>{0}).target.item<int64_t>(), 7);
 }
 
+TEST_F(Cifar, AugmentsTrainingImagesUnlessToldNotTo) {
+  members_["train.bin"] = records(30);
+  for (size_t i = 0; i < members_["train.bin"].size(); ++i) {
+    if (i % 3074 > 1) members_["train.bin"][i] = static_cast<char>(i % 251 + 1);
+  }
+  pack();
+  const std::vector<int64_t> all{0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+  const auto data = start();
+  const auto plain = data->get(Split::kTrain, all);
+  auto changed = plain, again = data->get(Split::kTrain, std::vector<int64_t>{7});
+  data->augment(changed, {.seed = 1, .epoch = 2});
+  data->augment(again, {.seed = 1, .epoch = 2});
+  EXPECT_FALSE(changed.input.equal(plain.input));
+  EXPECT_TRUE(changed.input[7].equal(again.input[0]));
+  EXPECT_FLOAT_EQ(changed.input.min().item<float>(), -0.4865F / 0.2564F);  // padded with black, which these images lack
+  auto same = plain;
+  start({{"crop_padding", "0"}, {"flip", "false"}})->augment(same, {.seed = 1, .epoch = 2});
+  EXPECT_TRUE(same.input.equal(plain.input));
+}
+
 TEST_F(Cifar, NamesAMemberThatIsWrong) {
   const auto good = members_;
   const auto with = [&](const std::string& name, const std::string& content) {

@@ -28,6 +28,7 @@ CifarDataset::CifarDataset(const CifarTable& table, size_t kind, Options& option
   format_ = {.shape = {3, kSide, kSide},
              .mean = channels(options, "mean", table.mean, "subtracted from the pixels, 0 .. 1", {}),
              .std = channels(options, "std", table.std, "what the pixels are divided by then", {.min = 1e-6})};
+  augmentation_.read(options);
 }
 
 void CifarDataset::prepare(const Progress& progress) { folder_.fetch(progress); }
@@ -53,6 +54,10 @@ void CifarDataset::start() {
 
 DataSpec CifarDataset::spec() const {
   return {.sample_shape = format_.shape, .classes = table_.labels[kind_].classes, .class_names = class_names_};
+}
+
+void CifarDataset::augment(Batch& batch, const AugmentKey& key) const {
+  batch.input = augmentation_.apply(batch.input, batch.index, key, black_of(format_));
 }
 
 }  // namespace ddprun::cifar

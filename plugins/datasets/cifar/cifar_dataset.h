@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ddprun/dataset.h>
+#include <ddprun/image_augment.h>
 #include <ddprun/image_store.h>
 
 #include <array>
@@ -24,6 +25,7 @@ class CifarDataset : public Dataset {
   DataSpec spec() const override;
   int64_t size(Split split) const override { return store(split).size(); }
   Batch get(Split split, std::span<const int64_t> indices) const override { return store(split).gather(indices); }
+  void augment(Batch& batch, const AugmentKey& key) const override;
 
  private:
   const ImageStore& store(Split split) const { return stores_[static_cast<size_t>(split)]; }
@@ -34,6 +36,7 @@ class CifarDataset : public Dataset {
   int64_t validation_ = 0;
   int64_t limit_train_ = 0;  // 0: all
   ImageFormat format_;
+  ImageAugmentation augmentation_{.crop_padding = 4, .flip = true};
   std::vector<std::string> class_names_;
   std::array<ImageStore, 3> stores_;  // by Split
 };

@@ -23,6 +23,9 @@ struct ImageFormat {
   std::vector<double> mean, std;  // one for each channel, or one for all
 };
 
+// What the byte 0 becomes, for each channel.
+DDPRUN_API std::vector<double> black_of(const ImageFormat& format);
+
 class DDPRUN_API ImageStore {
  public:
   ImageStore() = default;  // no images

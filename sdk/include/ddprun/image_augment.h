@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// Random changes to a batch of training images, all at once on the device they lie on.
+//
+//   explicit MyImages(Options& options) { augmentation_.read(options); }
+//   void augment(Batch& batch, const AugmentKey& key) const override {
+//     batch.input = augmentation_.apply(batch.input, batch.index, key, black_);
+//   }
+//
+// What happens to a sample depends on (seed, epoch, its number) alone: not on its batch, and not on how many ranks there are.
+#pragma once
+
+#include <ddprun/api.h>
+#include <ddprun/dataset.h>
+#include <ddprun/options.h>
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace ddprun {
+
+// A random crop out of the padded image, then a mirror image in half of the cases, then a square cut out. The defaults change
+// nothing.
+struct DDPRUN_API ImageAugmentation {
+  int64_t crop_padding = 0;   // pixels added at each side before an image of the old size is cropped; 0: no crop
+  bool crop_reflect = false;  // pad with the image mirrored at its edge; else with black
+  bool flip = false;          // left and right swapped, with a chance of 1/2
+  int64_t cutout = 0;         // side of a square around a random pixel that becomes the mean colour, 0; 0: none
+
+  // Declares and reads the options crop_padding, crop_mode, flip and cutout; the present values are their defaults.
+  void read(Options& options);
+
+  // [B, C, H, W] normalized images, those of the samples `index` ([B] int64, on the CPU), changed. Costs one small copy to the
+  // device and no synchronization. `black` is what a black pixel becomes by normalization, for each channel: padding with it
+  // afterwards equals padding with black before. Throws UserError where the padding mirrors more than the image has.
+  at::Tensor apply(const at::Tensor& images, const at::Tensor& index, const AugmentKey& key,
+                   const std::vector<double>& black) const;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+#include <ATen/ATen.h>
+#include <ddprun/error.h>
+#include <ddprun/image_augment.h>
+#include <ddprun/random.h>
+
+#include <string>
+
+namespace ddprun {
+namespace {
+
+enum Draw : int64_t { kRow, kColumn, kFlip, kCutoutRow, kCutoutColumn, kDraws };
+
+// [B, 1]: one draw of each sample as an integer in [0, bound).
+at::Tensor below(const at::Tensor& draws, Draw draw, int64_t bound) {
+  return (draws.narrow(1, draw, 1) * bound).to(at::kLong).clamp_max_(bound - 1);
+}
+
+// Positions beyond an edge mirrored at the edge's pixel: -1 becomes 1.
+at::Tensor mirrored(const at::Tensor& position, int64_t size) {
+  return (size - 1) - ((size - 1) - position.abs()).abs();
+}
+
+at::Tensor inside(const at::Tensor& position, int64_t size) { return position.ge(0).logical_and_(position.lt(size)); }
+
+// Where `rows` [B, H] and `columns` [B, W] both hold: [B, 1, H, W].
+at::Tensor both(const at::Tensor& rows, const at::Tensor& columns) {
+  return rows.unsqueeze(2).logical_and(columns.unsqueeze(1)).unsqueeze(1);
+}
+
+void check_reflection(int64_t padding, const at::Tensor& images) {
+  if (padding < images.size(2) && padding < images.size(3)) return;
+  throw UserError("crop_padding: " + std::to_string(padding) + " with crop_mode: reflect, but the images are " +
+                  std::to_string(images.size(2)) + " x " + std::to_string(images.size(3)) +
+                  "; it has to be less than either");
+}
+
+}  // namespace
+
+void ImageAugmentation::read(Options& options) {
+  crop_padding = options.get<int64_t>("crop_padding", crop_padding,
+                                      "training images are padded by this at each side, then cropped at random; 0: not",
+                                      {.min = 0, .max = 1 << 12});
+  crop_reflect = options.choose("crop_mode", crop_reflect ? "reflect" : "zero", {"zero", "reflect"},
+                                "padding is black, or the image mirrored at its edge") == "reflect";
+  flip = options.get<bool>("flip", flip, "swap left and right in half of the training images");
+  cutout = options.get<int64_t>("cutout", cutout,
+                                "side of a square at a random place of training images, set to the mean; 0: none",
+                                {.min = 0, .max = 1 << 14});
+}
+
+at::Tensor ImageAugmentation::apply(const at::Tensor& images, const at::Tensor& index, const AugmentKey& key,
+                                    const std::vector<double>& black) const {
+  if (crop_padding == 0 && !flip && cutout == 0) return images;
+  if (crop_reflect && crop_padding > 0) check_reflection(crop_padding, images);
+  const int64_t height = images.size(2), width = images.size(3);
+  const auto draws = uniform_for_samples(key.seed, key.epoch, index, kDraws).to(images.device(), /*non_blocking=*/true);
+  const auto numbers = [&](int64_t size) { return at::arange(size, draws.options().dtype(at::kLong)).unsqueeze(0); };
+  const auto rows = numbers(height), columns = numbers(width);
+
+  auto result = images;
+  if (crop_padding > 0 || flip) {
+    const int64_t places = 2 * crop_padding + 1;
+    const auto mirror = draws.narrow(1, kFlip, 1).lt(flip ? 0.5 : 0.0);
+    const auto y = rows + (below(draws, kRow, places) - crop_padding);
+    const auto x = at::where(mirror, (width - 1) - columns, columns) + (below(draws, kColumn, places) - crop_padding);
+    const auto from = [&](const at::Tensor& position, int64_t size) {
+      return crop_reflect ? mirrored(position, size) : position.clamp(0, size - 1);
+    };
+    const auto pixel = (from(y, height) * width).unsqueeze(2) + from(x, width).unsqueeze(1);  // [B, H, W]
+    result =
+        images.flatten(2).gather(2, pixel.flatten(1).unsqueeze(1).expand({-1, images.size(1), -1})).view_as(images);
+    if (!crop_reflect && crop_padding > 0) {
+      const auto fill = at::tensor(black, at::kDouble).to(images.options(), /*non_blocking=*/true).view({1, -1, 1, 1});
+      result = at::where(both(inside(y, height), inside(x, width)), result, fill);
+    }
+  }
+  if (cutout > 0) {
+    const auto y = rows - (below(draws, kCutoutRow, height) - cutout / 2);
+    const auto x = columns - (below(draws, kCutoutColumn, width) - cutout / 2);
+    result = result.masked_fill(both(inside(y, cutout), inside(x, cutout)), 0);
+  }
+  return result;
+}
+
+}  // namespace ddprun

@@ -2,9 +2,9 @@
 // Two blocks of convolution, BatchNorm, ReLU and pooling, and one linear layer: the network of the well-known MNIST
 // tutorial for distributed training. Modules are named as there, so that its weights fit.
 #include <ATen/ops/max_pool2d.h>
+#include <ddprun/batch_norm.h>
 #include <ddprun/error.h>
 #include <ddprun/model.h>
-#include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
@@ -15,7 +15,7 @@ constexpr int64_t kChannels1 = 16, kChannels2 = 32;
 
 torch::nn::Sequential block(int64_t inputs, int64_t outputs) {
   return torch::nn::Sequential(torch::nn::Conv2d(torch::nn::Conv2dOptions(inputs, outputs, 5).padding(2)),
-                               torch::nn::BatchNorm2d(outputs));
+                               ddprun::BatchNorm(outputs));
 }
 
 class ConvNetBn final : public ddprun::Model {

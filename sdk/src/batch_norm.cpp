@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+#include <ddprun/batch_norm.h>
+#include <ddprun/error.h>
+
+#include <ATen/Context.h>
+#include <ATen/OpMathType.h>
+#include <ATen/ops/batch_norm.h>
+#include <ATen/ops/batch_norm_update_stats.h>
+#include <ATen/ops/native_batch_norm.h>
+#include <ATen/ops/native_batch_norm_backward.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/types.h>
+
+namespace ddprun {
+namespace {
+
+// Of the global batch, per channel in the type of the statistics; the count is a float64 scalar. All on the input's device:
+// nothing here waits for a GPU.
+struct Statistics {
+  at::Tensor mean, variance, unbiased_variance, count;
+};
+
+at::Tensor local_sums(const at::Tensor& input, const at::TensorOptions& type, bool counts) {
+  const auto channels = input.size(1);
+  if (!counts) return at::zeros({2 * channels + 1}, type.dtype(at::kDouble));
+  const auto samples = static_cast<double>(input.numel() / channels);
+  // Running statistics are passed for their type alone: it becomes that of the result.
+  const auto [mean, variance] =
+      at::batch_norm_update_stats(input, at::zeros({channels}, type), at::zeros({channels}, type), /*momentum=*/0);
+  const auto means = mean.to(at::kDouble), variances = variance.to(at::kDouble);
+  return at::cat({at::full({1}, samples, means.options()), means * samples, (variances + means.square()) * samples});
+}
+
+// One exchange of 2C + 1 numbers: the count, the sums and the sums of squares. The difference of squares that gives the
+// variance loses (mean / deviation)^2 of float64's precision, far less than float32's statistics of each rank have lost.
+Statistics global_statistics(const at::Tensor& input, BatchStatistics& others) {
+  const auto channels = input.size(1);
+  const auto type = input.options().dtype(at::toOpMathType(input.scalar_type()));
+  auto sums = local_sums(input, type, others.counts);
+  others.sum(sums);
+  const auto count = sums[0].clamp_min(1);
+  const auto mean = sums.slice(0, 1, 1 + channels) / count;
+  const auto variance = (sums.slice(0, 1 + channels) / count - mean.square()).clamp_min(0);
+  const auto unbiased = variance * (count / (count - 1).clamp_min(1));
+  return {mean.to(type), variance.to(type), unbiased.to(type), count};
+}
+
+// Carries the ranks from forward to backward.
+struct Others : torch::CustomClassHolder {
+  explicit Others(std::shared_ptr<BatchStatistics> statistics_) : statistics(std::move(statistics_)) {}
+  const std::shared_ptr<BatchStatistics> statistics;
+};
+
+// y = (x - mean) / deviation * weight + bias, where mean and variance are functions of the inputs of all ranks.
+//
+// LibTorch's kernels for fixed statistics do the passes over the data: forward with the global ones in their place, and
+// backward, whose gradients of weight and bias are the sums that the derivative through the statistics is made of:
+//
+//   dx = weight / deviation * (dy - sum(dy) / n - x^ * sum(dy * x^) / n)   with x^ = (x - mean) / deviation
+//
+// The sums run over the outputs of all ranks, so the shares may be ragged and each rank's loss have a weight of its own.
+class GlobalBatchNorm : public torch::autograd::Function<GlobalBatchNorm> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,
+                            const at::Tensor& weight, const at::Tensor& bias, const Statistics& batch, double eps,
+                            const std::shared_ptr<BatchStatistics>& others) {
+    context->save_for_backward({input, weight, batch.mean, batch.variance, batch.count});
+    context->saved_data["eps"] = eps;
+    context->saved_data["counts"] = others->counts;
+    context->saved_data["others"] = c10::IValue::make_capsule(c10::make_intrusive<Others>(others));
+    return normalized(input, weight, bias, batch.mean, batch.variance, eps);
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    const auto saved = context->get_saved_variables();
+    const auto &input = saved[0], &weight = saved[1], &mean = saved[2], &variance = saved[3], &count = saved[4];
+    const auto eps = context->saved_data["eps"].toDouble();
+    auto [input_gradient, weight_gradient, bias_gradient] =
+        at::native_batch_norm_backward(gradients[0], input, weight, mean, variance, {}, {}, /*train=*/false, eps,
+                                       {context->needs_input_grad(0), true, true});
+    if (context->needs_input_grad(0)) {
+      auto sums = at::cat({bias_gradient, weight_gradient}).to(at::kDouble);
+      others_of(context).sum(sums);
+      if (context->saved_data["counts"].toBool()) {
+        const auto slope = weight * (variance + eps).rsqrt();
+        const auto shares = (sums / count).to(mean.scalar_type()).view({2, -1}) * slope;
+        input_gradient.sub_(normalized(input, shares[1], shares[0], mean, variance, eps));
+      }
+    }
+    return {input_gradient, weight_gradient, bias_gradient, {}, {}, {}};
+  }
+
+ private:
+  static at::Tensor normalized(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,
+                               const at::Tensor& mean, const at::Tensor& variance, double eps) {
+    return std::get<0>(
+        at::native_batch_norm(input, weight, bias, mean, variance, /*training=*/false, /*momentum=*/0, eps));
+  }
+
+  static BatchStatistics& others_of(torch::autograd::AutogradContext* context) {
+    return *c10::static_intrusive_pointer_cast<Others>(context->saved_data["others"].toCapsule())->statistics;
+  }
+};
+
+}  // namespace
+
+BatchStatistics::BatchStatistics() = default;
+BatchStatistics::~BatchStatistics() = default;
+
+BatchNormImpl::BatchNormImpl(const BatchNormOptions& options) : torch::nn::Module("BatchNorm"), options_(options) {
+  TORCH_CHECK(options.channels > 0, "BatchNorm needs at least one channel, not ", options.channels);
+  if (options.scale) weight_ = register_parameter("weight", torch::ones({options.channels}));
+  if (options.shift) bias_ = register_parameter("bias", torch::zeros({options.channels}));
+  running_mean_ = register_buffer("running_mean", torch::zeros({options.channels}));
+  running_var_ = register_buffer("running_var", torch::ones({options.channels}));
+  num_batches_tracked_ = register_buffer("num_batches_tracked", torch::zeros({}, torch::kLong));
+}
+
+BatchNormImpl::BatchNormImpl(int64_t channels) : BatchNormImpl(BatchNormOptions{.channels = channels}) {}
+BatchNormImpl::~BatchNormImpl() = default;
+
+void BatchNormImpl::synchronize(std::shared_ptr<BatchStatistics> statistics) { statistics_ = std::move(statistics); }
+
+at::Tensor BatchNormImpl::forward(const at::Tensor& input) {
+  TORCH_CHECK(input.dim() >= 2 && input.size(1) == options_.channels, "BatchNorm of ", options_.channels,
+              " channels takes [B, ", options_.channels, ", ...], not ", input.sizes());
+  if (is_training()) num_batches_tracked_.add_(1);
+  if (is_training() && statistics_) return forward_synchronized(input);
+  if (is_training() && input.numel() <= options_.channels) {
+    throw UserError(c10::str("BatchNorm in training needs more than one value per channel, but a batch is ",
+                             input.sizes(),
+                             ": choose another trainer.global_batch, so that no rank's part of the last batch of an "
+                             "epoch is a single sample"));
+  }
+  return at::batch_norm(input, weight_, bias_, running_mean_, running_var_, is_training(), options_.momentum,
+                        options_.eps, at::globalContext().userEnabledCuDNN());
+}
+
+at::Tensor BatchNormImpl::forward_synchronized(const at::Tensor& input) {
+  Statistics batch;
+  {
+    const torch::NoGradGuard no_gradients;
+    batch = global_statistics(input, *statistics_);
+    running_mean_.mul_(1 - options_.momentum).add_(batch.mean, options_.momentum);
+    running_var_.mul_(1 - options_.momentum).add_(batch.unbiased_variance, options_.momentum);
+  }
+  const auto weight = options_.scale ? weight_ : at::ones_like(batch.mean);
+  const auto bias = options_.shift ? bias_ : at::zeros_like(batch.mean);
+  return GlobalBatchNorm::apply(input, weight, bias, batch, options_.eps, statistics_);
+}
+
+void BatchNormImpl::pretty_print(std::ostream& stream) const {
+  stream << std::boolalpha << "ddprun::BatchNorm(" << options_.channels << ", eps=" << options_.eps
+         << ", momentum=" << options_.momentum << ", scale=" << options_.scale << ", shift=" << options_.shift << ")";
+}
+
+}  // namespace ddprun

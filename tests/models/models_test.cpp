@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include <ddprun/error.h>
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
-#include "plugin_host/make_choice.h"
-#include "plugin_host/plugin_host.h"
+#include "models/model_under_test.h"
 
 namespace ddprun {
 namespace {
@@ -14,44 +12,21 @@ using testing::HasSubstr;
 
 namespace F = torch::nn::functional;
 
-using OptionTexts = std::vector<std::pair<std::string, std::string>>;
-
-const DataSpec kMnist{.sample_shape = {1, 28, 28}, .classes = 10};
-const DataSpec kColour{.sample_shape = {3, 33, 20}, .classes = 7};
-
-std::shared_ptr<Model> unprepared(const std::string& name, const OptionTexts& options = {}) {
-  return PluginHost(plugin_search_path({})).make_model(make_choice(name, options));
-}
-
-std::shared_ptr<Model> prepared(const std::string& name, const DataSpec& data, const OptionTexts& options = {}) {
-  torch::manual_seed(3);
-  auto model = unprepared(name, options);
-  model->prepare(data);
-  return model;
-}
-
-int64_t numbers_in(const Model& model) {
-  int64_t count = 0;
-  for (const auto& parameter : model.parameters()) count += parameter.numel();
-  return count;
-}
-
-std::string error_of_preparing(const std::string& name, const DataSpec& data) try {
-  unprepared(name)->prepare(data);
-  return "";
-} catch (const UserError& error) {
-  return error.what();
-}
-
-class AnyModel : public testing::TestWithParam<const char*> {};
+// A small one of each kind.
+class AnyModel : public testing::TestWithParam<std::pair<const char*, OptionTexts>> {
+ protected:
+  static std::shared_ptr<Model> made_for(const DataSpec& data) {
+    return prepared(GetParam().first, data, GetParam().second);
+  }
+};
 
 TEST_P(AnyModel, GivesLogitsForEachClass) {
-  EXPECT_EQ(prepared(GetParam(), kMnist)->forward(torch::rand({5, 1, 28, 28})).sizes(), at::IntArrayRef({5, 10}));
-  EXPECT_EQ(prepared(GetParam(), kColour)->forward(torch::rand({2, 3, 33, 20})).sizes(), at::IntArrayRef({2, 7}));
+  EXPECT_EQ(made_for(kMnist)->forward(torch::rand({5, 1, 28, 28})).sizes(), at::IntArrayRef({5, 10}));
+  EXPECT_EQ(made_for(kColour)->forward(torch::rand({2, 3, 33, 20})).sizes(), at::IntArrayRef({2, 7}));
 }
 
 TEST_P(AnyModel, EvaluatesTheSameEachTime) {
-  const auto model = prepared(GetParam(), kMnist);
+  const auto model = made_for(kMnist);
   const auto input = torch::rand({5, 1, 28, 28});
   model->eval();
   EXPECT_TRUE(torch::equal(model->forward(input), model->forward(input)));
@@ -59,14 +34,14 @@ TEST_P(AnyModel, EvaluatesTheSameEachTime) {
 }
 
 TEST_P(AnyModel, DrawsItsWeightsFromTheSeed) {
-  const auto one = prepared(GetParam(), kMnist), two = prepared(GetParam(), kMnist);
+  const auto one = made_for(kMnist), two = made_for(kMnist);
   for (const auto& [name, value] : one->named_parameters().pairs()) {
     EXPECT_TRUE(torch::equal(value, two->named_parameters()[name])) << name;
   }
 }
 
 TEST_P(AnyModel, EveryParameterGetsAGradient) {
-  const auto model = prepared(GetParam(), kMnist);
+  const auto model = made_for(kMnist);
   F::cross_entropy(model->forward(torch::rand({4, 1, 28, 28})), torch::arange(4)).backward();
   for (const auto& [name, value] : model->named_parameters().pairs()) {
     EXPECT_TRUE(value.grad().defined() && value.grad().isfinite().all().item<bool>()) << name;
@@ -74,11 +49,16 @@ TEST_P(AnyModel, EveryParameterGetsAGradient) {
 }
 
 TEST_P(AnyModel, RefusesDataWithoutClasses) {
-  EXPECT_THAT(error_of_preparing(GetParam(), {.sample_shape = {1, 28, 28}}), HasSubstr("no classes"));
+  EXPECT_THAT(error_of_preparing(GetParam().first, {.sample_shape = {1, 28, 28}}), HasSubstr("no classes"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, AnyModel, testing::Values("mlp", "convnet", "convnet_bn"),
-                         [](const auto& test) { return std::string(test.param); });
+INSTANTIATE_TEST_SUITE_P(
+    Models, AnyModel,
+    testing::Values(std::pair{"mlp", OptionTexts{}}, std::pair{"convnet", OptionTexts{}},
+                    std::pair{"convnet_bn", OptionTexts{}}, std::pair{"keras_convnet", OptionTexts{}},
+                    std::pair{"resnet", OptionTexts{}},
+                    std::pair{"wide_resnet", OptionTexts{{"depth", "10"}, {"widen_factor", "2"}, {"dropout", "0.3"}}}),
+    [](const auto& test) { return std::string(test.param.first); });
 
 TEST(Models, HaveAsManyParametersAsTheirModelsInPython) {
   EXPECT_EQ(numbers_in(*prepared("mlp", kMnist)), 784 * 128 + 128 + 128 * 10 + 10);

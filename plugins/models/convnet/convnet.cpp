@@ -2,10 +2,11 @@
 // The network of the classic MNIST example: two convolutions, one pooling, two linear layers, dropout before each of
 // these. Modules are named as there, so that its weights fit.
 #include <ATen/ops/max_pool2d.h>
-#include <ddprun/error.h>
 #include <ddprun/model.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
+
+#include "../images/image_network.h"
 
 namespace {
 
@@ -17,13 +18,8 @@ class ConvNet final : public ddprun::Model {
                                      {.min = 0, .max = 1})) {}
 
   void prepare(const ddprun::DataSpec& data) override {
-    if (data.classes < 1) throw ddprun::UserError("convnet is a classifier, but the dataset has no classes");
+    ddprun::require_images(data, "convnet", 6);
     const auto& shape = data.sample_shape;
-    if (shape.size() != 3 || shape[0] < 1 || shape[1] < 6 || shape[2] < 6) {
-      throw ddprun::UserError(
-          "convnet takes images [channels, height, width] of at least 6 x 6, but the dataset's samples are " +
-          c10::str(at::IntArrayRef(shape)));
-    }
     const auto pooled = ((shape[1] - 4) / 2) * ((shape[2] - 4) / 2);
     conv1_ = register_module("conv1", torch::nn::Conv2d(torch::nn::Conv2dOptions(shape[0], 32, 3)));
     conv2_ = register_module("conv2", torch::nn::Conv2d(torch::nn::Conv2dOptions(32, 64, 3)));

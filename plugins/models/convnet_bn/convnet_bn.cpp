@@ -3,11 +3,12 @@
 // tutorial for distributed training. Modules are named as there, so that its weights fit.
 #include <ATen/ops/max_pool2d.h>
 #include <ddprun/batch_norm.h>
-#include <ddprun/error.h>
 #include <ddprun/model.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
+
+#include "../images/image_network.h"
 
 namespace {
 
@@ -23,13 +24,8 @@ class ConvNetBn final : public ddprun::Model {
   explicit ConvNetBn(ddprun::Options&) {}
 
   void prepare(const ddprun::DataSpec& data) override {
-    if (data.classes < 1) throw ddprun::UserError("convnet_bn is a classifier, but the dataset has no classes");
+    ddprun::require_images(data, "convnet_bn", 4);
     const auto& shape = data.sample_shape;
-    if (shape.size() != 3 || shape[0] < 1 || shape[1] < 4 || shape[2] < 4) {
-      throw ddprun::UserError(
-          "convnet_bn takes images [channels, height, width] of at least 4 x 4, but the dataset's samples are " +
-          c10::str(at::IntArrayRef(shape)));
-    }
     layer1_ = register_module("layer1", block(shape[0], kChannels1));
     layer2_ = register_module("layer2", block(kChannels1, kChannels2));
     fc_ = register_module("fc", torch::nn::Linear(kChannels2 * (shape[1] / 4) * (shape[2] / 4), data.classes));

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// Models as the runner makes them: from their plugins.
+#pragma once
+
+#include "plugin_host/make_choice.h"
+#include "plugin_host/plugin_host.h"
+
+#include <ddprun/error.h>
+#include <ddprun/model.h>
+
+#include <torch/types.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ddprun {
+
+using OptionTexts = std::vector<std::pair<std::string, std::string>>;
+
+inline const DataSpec kMnist{.sample_shape = {1, 28, 28}, .classes = 10};
+inline const DataSpec kColour{.sample_shape = {3, 33, 20}, .classes = 7};
+
+inline std::shared_ptr<Model> unprepared(const std::string& name, const OptionTexts& options = {}) {
+  return PluginHost(plugin_search_path({})).make_model(make_choice(name, options));
+}
+
+inline std::shared_ptr<Model> prepared(const std::string& name, const DataSpec& data, const OptionTexts& options = {}) {
+  torch::manual_seed(3);
+  auto model = unprepared(name, options);
+  model->prepare(data);
+  return model;
+}
+
+inline int64_t numbers_in(const Model& model) {
+  int64_t count = 0;
+  for (const auto& parameter : model.parameters()) count += parameter.numel();
+  return count;
+}
+
+inline std::string error_of_preparing(const std::string& name, const DataSpec& data,
+                                      const OptionTexts& options = {}) try {
+  unprepared(name, options)->prepare(data);
+  return "";
+} catch (const UserError& error) {
+  return error.what();
+}
+
+}  // namespace ddprun

@@ -2,51 +2,60 @@
 #include "train/evaluator.h"
 
 #include "data/batch_source.h"
+#include "train/eval_mode.h"
+
+#include <ddprun/error.h>
 
 #include <torch/types.h>
 
 #include <algorithm>
+#include <string>
 
 namespace ddprun {
 namespace {
 
-// Evaluation mode for a scope.
-class EvalMode {
- public:
-  explicit EvalMode(Model& model) : model_(model), was_training_(model.is_training()) { model_.eval(); }
-  ~EvalMode() { model_.train(was_training_); }
-  EvalMode(const EvalMode&) = delete;
-  EvalMode& operator=(const EvalMode&) = delete;
+// The sum over all ranks. A rank that had no batch has nothing, and does not know how many classes there are.
+at::Tensor sum_over_ranks(at::Tensor counts, Communicator& communicator) {
+  if (communicator.alone()) return counts.defined() ? counts.cpu() : counts;
+  const auto mine = counts.defined() ? std::to_string(counts.size(0)) : "";
+  std::string classes;
+  for (const auto& theirs : communicator.gather_texts(mine)) {
+    if (classes.empty()) classes = theirs;
+    if (!theirs.empty() && theirs != classes)
+      throw UserError("model: the ranks report confusion matrices of " + classes + " and of " + theirs + " classes");
+  }
+  if (classes.empty()) return {};
+  auto sum = counts.defined() ? counts.cpu() : at::zeros({std::stoll(classes), std::stoll(classes)}, at::kLong);
+  communicator.sum(sum);
+  return sum;
+}
 
- private:
-  Model& model_;
-  bool was_training_;
-};
+}  // namespace
 
-// As many samples as a rank trains on would depend on the number of ranks: one size for all.
 int64_t eval_batch(const TrainerConfig& config) {
   constexpr int64_t kLargestDefault = 256;
   return config.eval_batch > 0 ? config.eval_batch : std::min(config.global_batch, kLargestDefault);
 }
 
-}  // namespace
-
-std::optional<std::vector<MetricTotal>> Evaluator::run(Split split, const Limit& limit,
-                                                       const std::function<bool()>& agree) {
+std::optional<Evaluation> Evaluator::run(Split split, const Limit& limit, const std::function<bool()>& agree) {
   const EvalMode mode(*parts_.model);
   const torch::NoGradGuard no_gradients;
   EvalSource source(parts_.dataset, split, eval_batch(config_), limit, config_, parts_.communicator.world(),
                     parts_.device);
   const auto autocast = parts_.precision.autocast();
   MetricSums sums;
+  at::Tensor confusion;
   for (int64_t round = 0; round < source.rounds(); ++round) {
     if (source.has_next()) {
       const auto batch = parts_.precision.converted(source.next());
-      sums.add(parts_.model->step(batch, parts_.objective), batch.size());
+      const auto step = parts_.model->step(batch, parts_.objective);
+      sums.add(step, batch.size());
+      if (step.confusion.defined()) confusion = confusion.defined() ? confusion + step.confusion : step.confusion;
     }
     if (agree()) return std::nullopt;
   }
-  return sums.totals(parts_.communicator);
+  return Evaluation{.totals = sums.totals(parts_.communicator),
+                    .confusion = sum_over_ranks(confusion, parts_.communicator)};
 }
 
 }  // namespace ddprun

@@ -17,6 +17,15 @@
 
 namespace ddprun {
 
+// What was measured, over all ranks.
+struct Evaluation {
+  std::vector<MetricTotal> totals;
+  at::Tensor confusion;  // [C, C] int64 on the CPU, row = truth; undefined where nobody asked for it
+};
+
+// Samples of one rank's evaluation batch. As many as a rank trains on would depend on the number of ranks: one size for all.
+int64_t eval_batch(const TrainerConfig& config);
+
 class Evaluator {
  public:
   struct Parts {
@@ -30,9 +39,9 @@ class Evaluator {
 
   Evaluator(Parts parts, const TrainerConfig& config) : parts_(std::move(parts)), config_(config) {}
 
-  // Over the split, or its first batches. The totals over all ranks, on every rank; nothing where `agree`, called once a round on every rank, said to stop.
-  // The model is in evaluation mode meanwhile and in its former mode afterwards.
-  std::optional<std::vector<MetricTotal>> run(Split split, const Limit& limit, const std::function<bool()>& agree);
+  // Over the split, or its first batches. The same on every rank; nothing where `agree`, called once a round on every rank, said to
+  // stop. The model is in evaluation mode meanwhile and in its former mode afterwards.
+  std::optional<Evaluation> run(Split split, const Limit& limit, const std::function<bool()>& agree);
 
  private:
   Parts parts_;

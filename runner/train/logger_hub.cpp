@@ -132,6 +132,16 @@ void LoggerHub::progress(const RunProgress& progress) {
   }
 }
 
+void LoggerHub::confusion(const ConfusionTable& table) {
+  for (auto& channel : channels_) channel->post([table](Logger& logger) { logger.confusion(table); });
+}
+
+// The images are many bytes: one copy for all loggers.
+void LoggerHub::predictions(const PredictionTable& table) {
+  const auto shared = std::make_shared<const PredictionTable>(table);
+  for (auto& channel : channels_) channel->post([shared](Logger& logger) { logger.predictions(*shared); });
+}
+
 void LoggerHub::text(const std::string& line) {
   for (auto& channel : channels_) channel->post([line](Logger& logger) { logger.text(line); });
 }

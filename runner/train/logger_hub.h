@@ -27,6 +27,8 @@ class LoggerHub {
   void start(const RunStart& run);
   void metrics(const MetricRow& row);
   void progress(const RunProgress& progress);  // left out while a logger's queue is not empty
+  void confusion(const ConfusionTable& table);
+  void predictions(const PredictionTable& table);
   void text(const std::string& line);
 
   // Waits until all that came before is written out, but no longer than some seconds for a logger that hangs.

@@ -90,12 +90,12 @@ class Trainer {
   RunEnd end() const;
 
   // trainer_evaluation.cpp
-  std::optional<std::vector<MetricTotal>> evaluate(Split split, const Limit& limit,
-                                                   const std::function<bool()>& interrupted);
+  std::optional<Evaluation> evaluate(Split split, const Limit& limit, const std::function<bool()>& interrupted);
   void evaluate_a_little();
   bool evaluate_part();
   bool evaluation_interrupted();
-  void observe(const std::vector<MetricTotal>& totals);
+  void observe(const Evaluation& evaluation);
+  void log_evaluation(const std::string& split, const Evaluation& evaluation);
   std::optional<double> monitored(const std::string& key, const std::string& name, bool required);
   void test();
 
@@ -125,7 +125,7 @@ class Trainer {
   std::string saved_path_;
   struct {
     int64_t step = -1;
-    std::vector<MetricTotal> totals;
+    Evaluation result;
   } tested_;  // the test split's result, where the validation has computed it: a dataset without a validation split
   int64_t test_correct_ = -1, test_total_ = -1;
   PhaseSeconds phases_;

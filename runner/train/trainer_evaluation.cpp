@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Trainer's part that measures: validation, what follows from it, and the test.
 #include "log/log.h"
+#include "train/shown_results.h"
 #include "train/trainer.h"
 
 #include <ddprun/error.h>
@@ -38,8 +39,8 @@ class AveragedWeights {
 
 // With rank 0's buffers, which are the checkpoint's: after a training step each rank has BatchNorm statistics of its own, and a
 // result that mixes them could not be had again from any checkpoint.
-std::optional<std::vector<MetricTotal>> Trainer::evaluate(Split split, const Limit& limit,
-                                                          const std::function<bool()>& interrupted) {
+std::optional<Evaluation> Trainer::evaluate(Split split, const Limit& limit,
+                                            const std::function<bool()>& interrupted) {
   phase_ = "evaluating";
   parts_.communicator.broadcast(buffers_);
   const AveragedWeights weights(step_.average());
@@ -58,11 +59,11 @@ bool Trainer::evaluate_part() {
   const bool last = state_.step >= max_steps_ || !state_.finished.empty();
   const auto split = evaluation_split(*parts_.dataset);
   if ((!last && !due(experiment_.trainer.eval_every)) || parts_.dataset->size(split) == 0) return true;
-  const auto totals =
+  const auto evaluation =
       evaluate(split, evaluation_limit(experiment_.trainer), [this] { return evaluation_interrupted(); });
-  if (!totals) return false;
-  if (split == Split::kTest && evaluation_limit(experiment_.trainer).none()) tested_ = {state_.step, *totals};
-  observe(*totals);
+  if (!evaluation) return false;
+  if (split == Split::kTest && evaluation_limit(experiment_.trainer).none()) tested_ = {state_.step, *evaluation};
+  observe(*evaluation);
   return true;
 }
 
@@ -72,9 +73,16 @@ bool Trainer::evaluation_interrupted() {
   return stopping_;
 }
 
-void Trainer::observe(const std::vector<MetricTotal>& totals) {
-  log_row("val", means(totals));
-  const auto values = means(totals, "val");
+void Trainer::log_evaluation(const std::string& split, const Evaluation& evaluation) {
+  log_row(split, means(evaluation.totals));
+  if (!evaluation.confusion.defined()) return;
+  parts_.loggers.confusion(
+      confusion_table(evaluation.confusion, parts_.dataset->spec(), split, epoch_of_step(), state_.step));
+}
+
+void Trainer::observe(const Evaluation& evaluation) {
+  log_evaluation("val", evaluation);
+  const auto values = means(evaluation.totals, "val");
   update(state_.last_metrics, values);
   const auto& config = experiment_.checkpoint;
   const auto value = monitored("checkpoint.monitor", config.monitor, false);
@@ -111,8 +119,8 @@ void Trainer::test() {
   if (parts_.dataset->size(Split::kTest) == 0) return;
   const Limit limit = experiment_.trainer.fast_dev_run ? Limit{.batches = 1} : Limit{};
   if (tested_.step != state_.step) tested_ = {state_.step, *evaluate(Split::kTest, limit, [] { return false; })};
-  const auto& totals = tested_.totals;
-  log_row("test", means(totals));
+  const auto& totals = tested_.result.totals;
+  log_evaluation("test", tested_.result);
   update(state_.last_metrics, means(totals, "test"));
   const auto accuracy = std::ranges::find(totals, "accuracy", &MetricTotal::name);
   if (accuracy == totals.end()) return;

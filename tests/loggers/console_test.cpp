@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
+#include "confusion_text.h"
 #include "progress_bar.h"
 #include "terminal_text.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace ddprun::console {
@@ -43,6 +45,37 @@ TEST(ProgressBar, IsNeverWiderThanTheTerminal) {
 }
 
 TEST(ProgressBar, AnUnknownTotalIsNoDivisionByZero) { EXPECT_EQ(bar_text("x", 3, 0, "", 40).substr(0, 6), "x   0%"); }
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+const ConfusionTable kAnimals{.class_names = {"cat", "dog", "owl", "yak"},
+                              .counts = {7, 2, 1, 0,  //
+                                         5, 5, 0, 0,  //
+                                         0, 1, 3, 0,  //
+                                         0, 0, 0, 0}};
+
+TEST(ConfusionText, TheMostFrequentConfusionsComeFirst) {
+  EXPECT_THAT(worst_confusions(kAnimals, 5), ElementsAre("dog taken for cat: 5 times", "cat taken for dog: 2 times",
+                                                         "cat taken for owl: 1 time", "owl taken for dog: 1 time"));
+  EXPECT_THAT(worst_confusions(kAnimals, 1), ElementsAre("dog taken for cat: 5 times"));
+  EXPECT_THAT(worst_confusions({.class_names = {"a", "b"}, .counts = {9, 0, 0, 9}}, 5), IsEmpty());
+}
+
+TEST(ConfusionText, EveryClassWithSamplesHasItsShareInLinesOfTheWidth) {
+  EXPECT_THAT(class_accuracies(kAnimals, 20, 60), ElementsAre("cat 70.0 %   dog 50.0 %   owl 75.0 %"));
+  EXPECT_THAT(class_accuracies(kAnimals, 20, 23), ElementsAre("cat 70.0 %   dog 50.0 %", "owl 75.0 %"));
+}
+
+TEST(ConfusionText, OfTooManyClassesTheWorstAreShown) {
+  EXPECT_THAT(class_accuracies(kAnimals, 2, 60), ElementsAre("dog 50.0 %   cat 70.0 %"));
+}
+
+TEST(ConfusionText, TwentyClassesFitOnAScreen) {
+  ConfusionTable table{.counts = std::vector<int64_t>(400, 1)};
+  for (int i = 0; i < 20; ++i) table.class_names.push_back("a rather long name " + std::to_string(i));
+  EXPECT_LE(class_accuracies(table, 20, 60).size() + worst_confusions(table, 5).size(), 24U);
+}
 
 }  // namespace
 }  // namespace ddprun::console

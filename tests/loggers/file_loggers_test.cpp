@@ -89,5 +89,50 @@ TEST_F(FileLoggers, CsvNumbersReadBackExactly) {
   EXPECT_EQ(std::stod(text.substr(text.rfind(',') + 1)), 0.1 + 0.2);
 }
 
+ConfusionTable confusion(int64_t step, std::vector<int64_t> counts) {
+  return {.split = "val", .epoch = 1, .step = step, .class_names = {"cup, mug", "owl"}, .counts = std::move(counts)};
+}
+
+PredictionTable predictions() {
+  return {.split = "val",
+          .epoch = 1,
+          .step = 7,
+          .class_names = {"cup, mug", "owl"},
+          .rows = {{.id = 3, .guess = 1, .truth = 0, .scores = {0.25, 0.75}}}};
+}
+
+TEST_F(FileLoggers, CsvKeepsTheLastConfusionMatrixOfASplitAsATable) {
+  const auto csv = logger("csv");
+  csv->confusion(confusion(5, {1, 2, 3, 4}));
+  csv->confusion(confusion(6, {5, 6, 7, 8}));
+  EXPECT_EQ(lines("confusion_val.csv"),
+            (std::vector<std::string>{"truth,\"cup, mug\",owl", "\"cup, mug\",5,6", "owl,7,8"}));
+}
+
+TEST_F(FileLoggers, CsvWritesAFileOfPredictionsForEachStep) {
+  logger("csv")->predictions(predictions());
+  EXPECT_EQ(lines("predictions/step_7.csv"),
+            (std::vector<std::string>{"id,truth,guess,\"score_cup, mug\",score_owl", "3,\"cup, mug\",owl,0.25,0.75"}));
+}
+
+TEST_F(FileLoggers, CsvPredictionsWithoutClassesAreTheValues) {
+  logger("csv")->predictions({.split = "val", .step = 8, .rows = {{.id = 1, .scores = {0.5}, .true_values = {0.75}}}});
+  EXPECT_EQ(lines("predictions/step_8.csv"), (std::vector<std::string>{"id,truth_0,prediction_0", "1,0.75,0.5"}));
+}
+
+TEST_F(FileLoggers, JsonlAppendsTablesToAFileOfTheirOwn) {
+  const auto jsonl = logger("jsonl", 2);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "tables.jsonl"));
+  jsonl->confusion(confusion(5, {1, 2, 3, 4}));
+  jsonl->predictions(predictions());
+  const auto written = lines("tables.jsonl");
+  ASSERT_EQ(written.size(), 2U);
+  EXPECT_EQ(nlohmann::json::parse(written[0]),
+            nlohmann::json::parse(R"({"kind": "confusion", "attempt": 2, "split": "val", "epoch": 1, "step": 5,
+                                      "classes": ["cup, mug", "owl"], "counts": [[1, 2], [3, 4]]})"));
+  EXPECT_EQ(nlohmann::json::parse(written[1])["rows"],
+            nlohmann::json::parse(R"([{"id": 3, "truth": 0, "guess": 1, "scores": [0.25, 0.75]}])"));
+}
+
 }  // namespace
 }  // namespace ddprun

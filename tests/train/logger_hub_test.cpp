@@ -13,6 +13,8 @@ class Recorder : public Logger {
  public:
   void start(const RunStart& run) override { seen.push_back("start " + run.name); }
   void metrics(const MetricRow& row) override { seen.push_back("step " + std::to_string(row.step)); }
+  void confusion(const ConfusionTable& table) override { seen.push_back("confusion " + table.split); }
+  void predictions(const PredictionTable& table) override { seen.push_back("predictions " + table.split); }
   void finish(const RunEnd& end) override { seen.push_back("finish " + end.status); }
   std::vector<std::string> seen;
 };
@@ -45,8 +47,11 @@ TEST(LoggerHub, EveryLoggerGetsEverythingInOrder) {
   LoggerHub hub({{"a", a}, {"b", b}});
   hub.start({.name = "toy"});
   for (int step = 1; step <= 3; ++step) hub.metrics(row(step));
+  hub.confusion({.split = "val"});
+  hub.predictions({.split = "test"});
   hub.finish({.status = "completed"});
-  const std::vector<std::string> all{"start toy", "step 1", "step 2", "step 3", "finish completed"};
+  const std::vector<std::string> all{"start toy",     "step 1",           "step 2",          "step 3",
+                                     "confusion val", "predictions test", "finish completed"};
   EXPECT_EQ(a->seen, all);
   EXPECT_EQ(b->seen, all);
 }

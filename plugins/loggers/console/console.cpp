@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What a person sees of a run: a progress bar where standard output is a terminal, plain lines where it is not, a line for each
 // evaluation, the Training Summary at the end.
+#include "confusion_text.h"
 #include "progress_bar.h"
 #include "terminal_text.h"
 
@@ -8,6 +9,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <optional>
 
 namespace {
 
@@ -69,6 +71,9 @@ class Console final : public ddprun::Logger {
     bar_.draw(label, progress.step_in_epoch, run_.steps_per_epoch, detail);
   }
 
+  // The last one is shown at the end: the test's, where there is a test.
+  void confusion(const ddprun::ConfusionTable& table) override { confusion_ = table; }
+
   void text(const std::string& line) override { print(line); }
 
   void finish(const ddprun::RunEnd& end) override {
@@ -89,6 +94,7 @@ class Console final : public ddprun::Logger {
                     100.0 * static_cast<double>(end.test_correct) / static_cast<double>(end.test_total));
       row("test", grouped(end.test_correct) + " of " + grouped(end.test_total) + " correct (" + percent + ")");
     }
+    if (confusion_) show_confusion(*confusion_);
     if (!end.checkpoint.empty()) row("checkpoint", end.checkpoint);
     row("run folder", run_.run_dir.string());
     if (end.status == "preempted") print("go on with: ddprun resume " + run_.run_dir.string());
@@ -99,6 +105,17 @@ class Console final : public ddprun::Logger {
 
   static double seconds_since(Clock::time_point time) {
     return std::chrono::duration<double>(Clock::now() - time).count();
+  }
+
+  void show_confusion(const ddprun::ConfusionTable& table) {
+    constexpr size_t kPairs = 5, kClasses = 20, kValueWidth = 60;
+    const bool some = table.class_names.size() > kClasses;
+    rows("most confused", worst_confusions(table, kPairs));
+    rows(some ? "worst classes" : "correct by class", class_accuracies(table, kClasses, kValueWidth));
+  }
+
+  void rows(const char* name, const std::vector<std::string>& values) {
+    for (const auto& value : values) row(&value == &values.front() ? name : "", value);
   }
 
   void row(const char* name, const std::string& value) {
@@ -117,6 +134,7 @@ class Console final : public ddprun::Logger {
   bool live_ = false;
   ddprun::RunStart run_;
   std::string last_train_;
+  std::optional<ddprun::ConfusionTable> confusion_;
   ProgressBar bar_;
   Clock::time_point started_, epoch_started_, last_line_;
 };

@@ -1,27 +1,23 @@
 // SPDX-License-Identifier: MIT
 // metrics.csv: the rows of the run as one table, a column for each metric and an empty cell where a row has none. A resumed run
-// goes on where its checkpoint stands: rows of later steps, which will come again, are taken out.
+// goes on where its checkpoint stands: rows of later steps, which will come again, are taken out. Beside it
+// confusion_<split>.csv of the last evaluation, and predictions/step_<step>.csv.
+#include "table_files.h"
+
 #include <ddprun/error.h>
 #include <ddprun/logger.h>
 
 #include <algorithm>
-#include <cmath>
 #include <fstream>
 #include <map>
 #include <sstream>
 
 namespace {
 
+using ddprun::csv::number;
+
 const std::vector<std::string> kFixedColumns{"split", "epoch", "step", "samples", "time"};
 using Row = std::map<std::string, std::string>;  // by column
-
-std::string number(double value) {
-  if (!std::isfinite(value)) return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
-  std::ostringstream text;
-  text.precision(17);
-  text << value;
-  return text.str();
-}
 
 std::vector<std::string> cells(const std::string& line) {
   std::vector<std::string> result;
@@ -36,7 +32,8 @@ class Csv final : public ddprun::Logger {
       : file_name_(options.get<std::string>("file", "metrics.csv", "name of the file in the run folder")) {}
 
   void start(const ddprun::RunStart& run) override {
-    path_ = run.run_dir / file_name_;
+    run_dir_ = run.run_dir;
+    path_ = run_dir_ / file_name_;
     columns_ = kFixedColumns;
     read(run.resumed_step);
     rewrite();
@@ -62,6 +59,14 @@ class Csv final : public ddprun::Logger {
       rewrite();  // a new column: every row gets its cell
     }
     if (!file_) throw ddprun::UserError(path_.string() + " cannot be written; is the disk full?");
+  }
+
+  void confusion(const ddprun::ConfusionTable& table) override {
+    ddprun::csv::write_confusion(run_dir_ / ("confusion_" + table.split + ".csv"), table);
+  }
+
+  void predictions(const ddprun::PredictionTable& table) override {
+    ddprun::csv::write_predictions(run_dir_ / "predictions" / ("step_" + std::to_string(table.step) + ".csv"), table);
   }
 
  private:
@@ -104,7 +109,7 @@ class Csv final : public ddprun::Logger {
   }
 
   std::string file_name_;
-  std::filesystem::path path_;
+  std::filesystem::path run_dir_, path_;
   std::vector<std::string> columns_;
   std::vector<Row> rows_;
   std::ofstream file_;

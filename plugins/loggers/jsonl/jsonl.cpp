@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // metrics.jsonl: one JSON object a line, the record that scripts follow. Resumed runs append; rows of an attempt that was cut
-// off come again with a higher "attempt", and the last one of a step counts.
+// off come again with a higher "attempt", and the last one of a step counts. tables.jsonl, beside it where there are any, has
+// the confusion matrices and predictions in the same way, each with its "kind"; images are left to other loggers.
 #include <ddprun/error.h>
 #include <ddprun/logger.h>
 
@@ -14,14 +15,14 @@ namespace {
 class JsonLines final : public ddprun::Logger {
  public:
   explicit JsonLines(ddprun::Options& options)
-      : file_name_(options.get<std::string>("file", "metrics.jsonl", "name of the file in the run folder")) {}
+      : file_name_(options.get<std::string>("file", "metrics.jsonl", "name of the file in the run folder")),
+        table_file_name_(
+            options.get<std::string>("tables", "tables.jsonl", "the same for confusion matrices and predictions")) {}
 
   void start(const ddprun::RunStart& run) override {
     attempt_ = run.attempt;
-    const auto path = run.run_dir / file_name_;
-    end_torn_line(path);
-    file_.open(path, std::ios::app);
-    if (!file_) throw ddprun::UserError("cannot write " + path.string());
+    run_dir_ = run.run_dir;
+    open(file_, file_name_);
   }
 
   void metrics(const ddprun::MetricRow& row) override {
@@ -37,11 +38,58 @@ class JsonLines final : public ddprun::Logger {
       }
     }
     if (!nonfinite.empty()) line["nonfinite"] = nonfinite;
-    file_ << line.dump() + "\n" << std::flush;
-    if (!file_) throw ddprun::UserError(file_name_ + " cannot be written; is the disk full?");
+    append(file_, file_name_, line);
+  }
+
+  void confusion(const ddprun::ConfusionTable& table) override {
+    auto counts = Json::array();
+    const auto classes = static_cast<std::ptrdiff_t>(table.class_names.size());
+    for (auto row = table.counts.begin(); row != table.counts.end(); row += classes) {
+      counts.push_back(std::vector<int64_t>(row, row + classes));
+    }
+    append_table("confusion", table, {{"counts", std::move(counts)}});
+  }
+
+  void predictions(const ddprun::PredictionTable& table) override {
+    auto rows = Json::array();
+    for (const auto& row : table.rows) {
+      Json one{{"id", row.id}};
+      if (table.class_names.empty()) {
+        one["truth"] = row.true_values;
+      } else {
+        one["truth"] = row.truth;
+        one["guess"] = row.guess;
+      }
+      one["scores"] = row.scores;
+      rows.push_back(std::move(one));
+    }
+    append_table("predictions", table, {{"rows", std::move(rows)}});
   }
 
  private:
+  using Json = nlohmann::ordered_json;
+
+  template <class Table>
+  void append_table(const char* kind, const Table& table, const Json& content) {
+    Json line{{"kind", kind},         {"attempt", attempt_}, {"split", table.split},
+              {"epoch", table.epoch}, {"step", table.step},  {"classes", table.class_names}};
+    line.update(content);
+    if (!table_file_.is_open()) open(table_file_, table_file_name_);
+    append(table_file_, table_file_name_, line);
+  }
+
+  void open(std::ofstream& file, const std::string& name) const {
+    const auto path = run_dir_ / name;
+    end_torn_line(path);
+    file.open(path, std::ios::app);
+    if (!file) throw ddprun::UserError("cannot write " + path.string());
+  }
+
+  static void append(std::ofstream& file, const std::string& name, const Json& line) {
+    file << line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n" << std::flush;
+    if (!file) throw ddprun::UserError(name + " cannot be written; is the disk full?");
+  }
+
   // A killed run may have left half a line; the next row must not join it.
   static void end_torn_line(const std::filesystem::path& path) {
     std::fstream file(path, std::ios::in | std::ios::out | std::ios::ate);
@@ -53,9 +101,10 @@ class JsonLines final : public ddprun::Logger {
     file << '\n';
   }
 
-  std::string file_name_;
+  std::string file_name_, table_file_name_;
+  std::filesystem::path run_dir_;
   int64_t attempt_ = 0;
-  std::ofstream file_;
+  std::ofstream file_, table_file_;
 };
 
 }  // namespace

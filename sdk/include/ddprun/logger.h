@@ -42,6 +42,39 @@ struct MetricRow {
   std::vector<std::pair<std::string, double>> values;
 };
 
+// What an evaluation took for what, every sample of the split counted once.
+struct ConfusionTable {
+  std::string split;  // "val" or "test"
+  int64_t epoch = 0;  // counted from 1
+  int64_t step = 0;
+  std::vector<std::string> class_names;  // C of them
+  std::vector<int64_t> counts;           // C x C, row after row: how often truth (row) was taken for guess (column)
+};
+
+// An image as people see it.
+struct ShownImage {
+  int64_t channels = 0, height = 0, width = 0;
+  std::vector<uint8_t> bytes;  // 0 .. 255, channel after channel, each row after row
+};
+
+// One sample with what the model makes of it.
+struct Prediction {
+  int64_t id = 0;                   // the sample's number in its split
+  ShownImage image;                 // empty where the samples are no images
+  int64_t guess = -1, truth = -1;   // classes; -1 where the task has none
+  std::vector<double> scores;       // of each class, or the predicted values
+  std::vector<double> true_values;  // what the values should be, where the task has no classes
+};
+
+// Some samples of an evaluation, to be looked at.
+struct PredictionTable {
+  std::string split;
+  int64_t epoch = 0;
+  int64_t step = 0;
+  std::vector<std::string> class_names;  // empty where the task has no classes
+  std::vector<Prediction> rows;
+};
+
 // Where the training is, for a bar: called at most some ten times a second.
 struct RunProgress {
   int64_t epoch = 0;
@@ -75,8 +108,10 @@ class DDPRUN_API Logger {
   virtual void start(const RunStart& run) = 0;
   virtual void metrics(const MetricRow& row);
   virtual void progress(const RunProgress& progress);
-  virtual void text(const std::string& line);  // a message for people: "checkpoint saved: ..."
-  virtual void flush();                        // called before a checkpoint counts: write out what is held back
+  virtual void confusion(const ConfusionTable& table);     // after an evaluation, where `objective.metrics` asks for it
+  virtual void predictions(const PredictionTable& table);  // after an evaluation, where `predictions:` asks for it
+  virtual void text(const std::string& line);              // a message for people: "checkpoint saved: ..."
+  virtual void flush();  // called before a checkpoint counts: write out what is held back
   virtual void finish(const RunEnd& end);
 };
 

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+#include "table_files.h"
+
+#include <ddprun/error.h>
+
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+namespace ddprun::csv {
+namespace {
+
+// A class may be called "cup, mug".
+std::string cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char byte : text) quoted += byte == '"' ? "\"\"" : std::string(1, byte);
+  return quoted + "\"";
+}
+
+void replace(const std::filesystem::path& file, const std::string& content) {
+  const auto temporary = file.string() + ".tmp";
+  std::ofstream stream(temporary, std::ios::binary);
+  stream << content;
+  stream.close();
+  if (!stream) throw UserError(temporary + " cannot be written; is the disk full?");
+  std::filesystem::rename(temporary, file);
+}
+
+std::string name_of(int64_t index, const std::vector<std::string>& names) {
+  const bool known = index >= 0 && index < static_cast<int64_t>(names.size());
+  return cell(known ? names[static_cast<size_t>(index)] : std::to_string(index));
+}
+
+std::string numbered(const std::string& name, size_t count) {
+  std::string heads;
+  for (size_t i = 0; i < count; ++i) heads += "," + name + "_" + std::to_string(i);
+  return heads;
+}
+
+std::string head(const PredictionTable& table) {
+  if (table.class_names.empty()) {
+    const auto* row = table.rows.empty() ? nullptr : &table.rows.front();
+    return "id" + numbered("truth", row ? row->true_values.size() : 0) +
+           numbered("prediction", row ? row->scores.size() : 0);
+  }
+  std::string text = "id,truth,guess";
+  for (const auto& name : table.class_names) text += "," + cell("score_" + name);
+  return text;
+}
+
+}  // namespace
+
+std::string number(double value) {
+  if (!std::isfinite(value)) return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+  std::ostringstream text;
+  text.precision(17);
+  text << value;
+  return text.str();
+}
+
+void write_confusion(const std::filesystem::path& file, const ConfusionTable& table) {
+  std::string text = "truth";
+  for (const auto& name : table.class_names) text += "," + cell(name);
+  text += "\n";
+  const size_t classes = table.class_names.size();
+  for (size_t truth = 0; truth < classes; ++truth) {
+    text += cell(table.class_names[truth]);
+    for (size_t guess = 0; guess < classes; ++guess)
+      text += "," + std::to_string(table.counts.at(truth * classes + guess));
+    text += "\n";
+  }
+  replace(file, text);
+}
+
+void write_predictions(const std::filesystem::path& file, const PredictionTable& table) {
+  std::string text = head(table) + "\n";
+  for (const auto& row : table.rows) {
+    text += std::to_string(row.id);
+    if (!table.class_names.empty()) {
+      text += "," + name_of(row.truth, table.class_names) + "," + name_of(row.guess, table.class_names);
+    }
+    for (const double value : row.true_values) text += "," + number(value);
+    for (const double score : row.scores) text += "," + number(score);
+    text += "\n";
+  }
+  std::filesystem::create_directories(file.parent_path());
+  replace(file, text);
+}
+
+}  // namespace ddprun::csv

@@ -14,7 +14,7 @@ struct Root {
   std::string name;
   int64_t seed = 0;
   Value model, dataset, optimizer, objective, loggers;
-  Value trainer, schedule, early_stopping, checkpoint, launch, run;
+  Value trainer, schedule, early_stopping, checkpoint, predictions, launch, run;
   std::vector<std::string> plugin_path;
 };
 
@@ -32,6 +32,7 @@ Root read_root(Options& options) {
       options.subtree("schedule", "how the learning rate goes, {name: cosine, warmup: 5ep}; constant by default");
   root.early_stopping = options.subtree("early_stopping", "when to stop before the end; never where it is absent");
   root.checkpoint = options.subtree("checkpoint", "what is saved when, and resumed");
+  root.predictions = options.subtree("predictions", "which predictions the loggers get; none where it is absent");
   root.launch = options.subtree("launch", "the workers of this machine");
   root.run = options.subtree("run", "where the results go");
   root.plugin_path =
@@ -85,6 +86,7 @@ constexpr Section kSections[] = {
     {"schedule", "how the learning rate goes", schedule_keys},
     {"early_stopping", "when to stop before the end", declared_by<read_early_stopping>},
     {"checkpoint", "what is saved when, and resumed", declared_by<read_checkpoint>},
+    {"predictions", "which predictions of each evaluation the loggers get", declared_by<read_predictions>},
     {"launch", "the workers of this machine", declared_by<read_launch>},
     {"run", "where the results go", declared_by<read_run_dir>},
 };
@@ -221,6 +223,9 @@ Experiment read_experiment(Value config, std::vector<std::string>& problems) {
     experiment.early_stopping = read_section(root.early_stopping, "early_stopping", read_early_stopping, problems);
   }
   experiment.checkpoint = read_section(root.checkpoint, "checkpoint", read_checkpoint, problems);
+  if (!root.predictions.is_null()) {
+    experiment.predictions = read_section(root.predictions, "predictions", read_predictions, problems);
+  }
   experiment.launch = read_section(root.launch, "launch", read_launch, problems);
   experiment.run_dir = read_section(root.run, "run", read_run_dir, problems);
   experiment.plugin_path.assign(root.plugin_path.begin(), root.plugin_path.end());

@@ -117,6 +117,12 @@ struct CheckpointConfig {
   std::string resume = "never";  // "never", "auto", or the path of a run or checkpoint
 };
 
+// Which samples of an evaluation the loggers get with what the model makes of them; no batches: none.
+struct PredictionsConfig {
+  int64_t batches = 0;
+  int64_t images_per_batch = 10;
+};
+
 struct LaunchConfig {
   int64_t workers = 0;            // 0: auto, one per GPU, or one on the CPU
   std::string device = "auto";    // auto, cpu or cuda
@@ -135,6 +141,7 @@ struct Experiment {
   ScheduleConfig schedule;
   std::optional<EarlyStoppingConfig> early_stopping;
   CheckpointConfig checkpoint;
+  PredictionsConfig predictions;
   LaunchConfig launch;
   std::filesystem::path run_dir;  // run.dir; empty: outputs/<name>/<time>
   std::vector<std::filesystem::path> plugin_path;

@@ -12,6 +12,7 @@ TrainerConfig read_trainer(Options& options);
 ScheduleConfig read_schedule(Options& options);  // with the key `name`
 EarlyStoppingConfig read_early_stopping(Options& options);
 CheckpointConfig read_checkpoint(Options& options);
+PredictionsConfig read_predictions(Options& options);
 LaunchConfig read_launch(Options& options);
 std::filesystem::path read_run_dir(Options& options);
 

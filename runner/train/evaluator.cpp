@@ -3,6 +3,7 @@
 
 #include "data/batch_source.h"
 #include "train/eval_mode.h"
+#include "train/shown_results.h"
 
 #include <ddprun/error.h>
 
@@ -56,6 +57,21 @@ std::optional<Evaluation> Evaluator::run(Split split, const Limit& limit, const 
   }
   return Evaluation{.totals = sums.totals(parts_.communicator),
                     .confusion = sum_over_ranks(confusion, parts_.communicator)};
+}
+
+PredictionTable Evaluator::sample(Split split, const PredictionsConfig& predictions) {
+  const EvalMode mode(*parts_.model);
+  const torch::NoGradGuard no_gradients;
+  const Limit first{.batches = predictions.batches};
+  EvalSource source(parts_.dataset, split, eval_batch(config_), first, config_, World{}, parts_.device);
+  const auto autocast = parts_.precision.autocast();
+  PredictionTable table;
+  while (source.has_next()) {
+    const auto batch = source.next();
+    append_rows(table, predict(*parts_.model, parts_.precision.converted(batch), parts_.objective), batch.input,
+                *parts_.dataset, predictions.images_per_batch);
+  }
+  return table;
 }
 
 }  // namespace ddprun

@@ -9,6 +9,7 @@
 #include "train/precision.h"
 
 #include <ddprun/dataset.h>
+#include <ddprun/logger.h>
 #include <ddprun/model.h>
 
 #include <functional>
@@ -42,6 +43,10 @@ class Evaluator {
   // Over the split, or its first batches. The same on every rank; nothing where `agree`, called once a round on every rank, said to
   // stop. The model is in evaluation mode meanwhile and in its former mode afterwards.
   std::optional<Evaluation> run(Split split, const Limit& limit, const std::function<bool()>& agree);
+
+  // Samples of the batches that run() sees, with what the model makes of them: split, epoch and step are the caller's to add.
+  // No collective: for one rank alone. The model's mode is kept as by run().
+  PredictionTable sample(Split split, const PredictionsConfig& predictions);
 
  private:
   Parts parts_;

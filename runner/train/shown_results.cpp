@@ -1,9 +1,36 @@
 // SPDX-License-Identifier: MIT
 #include "train/shown_results.h"
 
+#include "log/log.h"
+
+#include <ddprun/error.h>
+
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 namespace ddprun {
+namespace {
+
+std::vector<double> row_of(const at::Tensor& values, int64_t row) {
+  const auto wide = values[row].to(at::kDouble).contiguous();
+  const auto* first = wide.const_data_ptr<double>();
+  return {first, first + wide.numel()};
+}
+
+ShownImage image_of(const at::Tensor& images, int64_t row) {
+  if (!images.defined()) return {};
+  const auto dense = images[row].contiguous();
+  const auto* first = dense.const_data_ptr<uint8_t>();
+  return {.channels = dense.size(0),
+          .height = dense.size(1),
+          .width = dense.size(2),
+          .bytes = {first, first + dense.numel()}};
+}
+
+at::Tensor as_rows(const at::Tensor& values) { return values.dim() == 1 ? values.unsqueeze(1) : values.flatten(1); }
+
+}  // namespace
 
 std::vector<std::string> class_names(const DataSpec& spec, int64_t classes) {
   if (static_cast<int64_t>(spec.class_names.size()) == classes) return spec.class_names;
@@ -21,6 +48,40 @@ ConfusionTable confusion_table(const at::Tensor& counts, const DataSpec& spec, c
           .step = step,
           .class_names = class_names(spec, counts.size(0)),
           .counts = {first, first + dense.numel()}};
+}
+
+PredictedBatch predict(Model& model, const Batch& batch, const Objective& objective) {
+  const auto prediction = model.forward(batch.input);
+  const auto scores = objective.scores(prediction).to(at::kCPU).to(at::kFloat);
+  const auto truth = batch.target.to(at::kCPU);
+  if (scores.dim() < 1 || scores.size(0) != batch.size()) {
+    throw UserError(log::text("model: its forward gives ", scores.sizes(), " for ", batch.size(),
+                              " samples; predictions need a row for each"));
+  }
+  const bool classes = scores.dim() == 2 && scores.size(1) > 1 && truth.dim() == 1 && truth.scalar_type() == at::kLong;
+  // As accuracy does: of the prediction itself, for probabilities may round to equals.
+  if (classes) {
+    return {.index = batch.index, .scores = scores, .guess = prediction.argmax(1).to(at::kCPU), .truth = truth};
+  }
+  return {.index = batch.index, .scores = as_rows(scores), .guess = {}, .truth = as_rows(truth)};
+}
+
+void append_rows(PredictionTable& table, const PredictedBatch& batch, const at::Tensor& input, const Dataset& dataset,
+                 int64_t count) {
+  count = std::min(count, batch.index.size(0));
+  const auto images = dataset.to_image(input.slice(0, 0, count).to(at::kCPU));
+  if (batch.guess.defined()) table.class_names = class_names(dataset.spec(), batch.scores.size(1));
+  for (int64_t row = 0; row < count; ++row) {
+    Prediction prediction{
+        .id = batch.index[row].item<int64_t>(), .image = image_of(images, row), .scores = row_of(batch.scores, row)};
+    if (batch.guess.defined()) {
+      prediction.guess = batch.guess[row].item<int64_t>();
+      prediction.truth = batch.truth[row].item<int64_t>();
+    } else {
+      prediction.true_values = row_of(batch.truth, row);
+    }
+    table.rows.push_back(std::move(prediction));
+  }
 }
 
 }  // namespace ddprun

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// What an evaluation found, in the form that loggers take.
+// What an evaluation found, in the form that people and loggers take.
 #pragma once
 
 #include <ddprun/dataset.h>
 #include <ddprun/logger.h>
+#include <ddprun/model.h>
 
 #include <ATen/core/Tensor.h>
 
@@ -19,5 +20,21 @@ std::vector<std::string> class_names(const DataSpec& spec, int64_t classes);
 // `counts` as Evaluation::confusion.
 ConfusionTable confusion_table(const at::Tensor& counts, const DataSpec& spec, const std::string& split, int64_t epoch,
                                int64_t step);
+
+// What a model makes of one batch, on the CPU.
+struct PredictedBatch {
+  at::Tensor index;   // [B] int64
+  at::Tensor scores;  // [B, C] float32 of the classes, or [B, values]
+  at::Tensor guess;   // [B] int64: the class of the highest score; undefined where the task has no classes
+  at::Tensor truth;   // [B] int64, or [B, values] where the task has no classes
+};
+
+// Calls the model's forward as it stands: evaluation mode and NoGradGuard are the caller's. Throws UserError where the prediction
+// has not a row for each sample.
+PredictedBatch predict(Model& model, const Batch& batch, const Objective& objective);
+
+// Appends the first `count` samples of a batch. `input` is the batch's, where the model has not changed it.
+void append_rows(PredictionTable& table, const PredictedBatch& batch, const at::Tensor& input, const Dataset& dataset,
+                 int64_t count);
 
 }  // namespace ddprun

@@ -96,6 +96,7 @@ class Trainer {
   bool evaluation_interrupted();
   void observe(const Evaluation& evaluation);
   void log_evaluation(const std::string& split, const Evaluation& evaluation);
+  void log_predictions(Split split);
   std::optional<double> monitored(const std::string& key, const std::string& name, bool required);
   void test();
 

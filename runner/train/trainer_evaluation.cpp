@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Trainer's part that measures: validation, what follows from it, and the test.
 #include "log/log.h"
+#include "train/kept_state.h"
 #include "train/shown_results.h"
 #include "train/trainer.h"
 
@@ -39,8 +40,7 @@ class AveragedWeights {
 
 // With rank 0's buffers, which are the checkpoint's: after a training step each rank has BatchNorm statistics of its own, and a
 // result that mixes them could not be had again from any checkpoint.
-std::optional<Evaluation> Trainer::evaluate(Split split, const Limit& limit,
-                                            const std::function<bool()>& interrupted) {
+std::optional<Evaluation> Trainer::evaluate(Split split, const Limit& limit, const std::function<bool()>& interrupted) {
   phase_ = "evaluating";
   parts_.communicator.broadcast(buffers_);
   const AveragedWeights weights(step_.average());
@@ -64,6 +64,7 @@ bool Trainer::evaluate_part() {
   if (!evaluation) return false;
   if (split == Split::kTest && evaluation_limit(experiment_.trainer).none()) tested_ = {state_.step, *evaluation};
   observe(*evaluation);
+  log_predictions(split);
   return true;
 }
 
@@ -78,6 +79,19 @@ void Trainer::log_evaluation(const std::string& split, const Evaluation& evaluat
   if (!evaluation.confusion.defined()) return;
   parts_.loggers.confusion(
       confusion_table(evaluation.confusion, parts_.dataset->spec(), split, epoch_of_step(), state_.step));
+}
+
+// Rank 0 alone, without a word to the others; what it changes is put back, so that the training is the same without.
+void Trainer::log_predictions(Split split) {
+  const auto& config = experiment_.predictions;
+  if (parts_.communicator.world().rank != 0 || config.batches == 0 || config.images_per_batch == 0) return;
+  const KeptState kept(buffers_, parts_.backend.get());
+  const AveragedWeights weights(step_.average());
+  auto table = evaluator_.sample(split, config);
+  table.split = "val";
+  table.epoch = epoch_of_step();
+  table.step = state_.step;
+  parts_.loggers.predictions(table);
 }
 
 void Trainer::observe(const Evaluation& evaluation) {

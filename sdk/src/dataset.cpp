@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <ATen/ATen.h>
 #include <ddprun/dataset.h>
 
 namespace ddprun {
@@ -6,5 +7,14 @@ namespace ddprun {
 Dataset::~Dataset() = default;
 void Dataset::prepare(const Progress&) {}
 void Dataset::augment(Batch&, const AugmentKey&) const {}
+
+at::Tensor Dataset::to_image(const at::Tensor& input) const {
+  if (input.dim() != 3 && input.dim() != 4) return {};
+  const auto images = (input.dim() == 3 ? input.unsqueeze(1) : input).to(at::kFloat);
+  if (images.numel() == 0) return images.to(at::kByte);
+  const auto least = images.amin({1, 2, 3}, /*keepdim=*/true);
+  const auto range = (images.amax({1, 2, 3}, /*keepdim=*/true) - least).clamp_min(1e-12);
+  return ((images - least) / range * 255).nan_to_num().round().to(at::kByte);
+}
 
 }  // namespace ddprun

@@ -98,4 +98,15 @@ void ImageStore::normalize(const uint8_t* bytes, float* out) const {
   }
 }
 
+// The tables' ends hold mean and deviation.
+at::Tensor ImageStore::to_image(const at::Tensor& input) const {
+  const auto channels = static_cast<int64_t>(tables_->size());
+  auto black = at::empty({1, channels, 1, 1}, at::kFloat), white = at::empty_like(black);
+  for (int64_t channel = 0; channel < channels; ++channel) {
+    black[0][channel] = tables_->at(static_cast<size_t>(channel)).front();
+    white[0][channel] = tables_->at(static_cast<size_t>(channel)).back();
+  }
+  return ((input - black) / (white - black) * 255).round().clamp(0, 255).to(at::kByte);
+}
+
 }  // namespace ddprun

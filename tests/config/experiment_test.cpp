@@ -25,6 +25,7 @@ TEST_F(ReadExperiment, ReadsAllSections) {
       "trainer: {max_epochs: 9, global_batch: 128, precision: fp32, deterministic: true}\n"
       "early_stopping: {monitor: val/accuracy, mode: max, patience: 5, min_delta: 0.001, target: 0.99}\n"
       "checkpoint: {every: 200st, keep: 7, monitor: val/loss, resume: auto}\n"
+      "predictions: {num_batches_to_log: 2, log_images_per_batch: 5}\n"
       "launch: {workers: 4, device: cpu, threads: 2, timeout_seconds: 60}\nrun: {dir: out}\n");
   EXPECT_EQ(e.name, "mnist");
   EXPECT_EQ(e.seed, 42U);
@@ -48,6 +49,8 @@ TEST_F(ReadExperiment, ReadsAllSections) {
   EXPECT_EQ(e.checkpoint.keep, 7);
   EXPECT_FALSE(e.checkpoint.maximize);
   EXPECT_EQ(e.checkpoint.resume, "auto");
+  EXPECT_EQ(e.predictions.batches, 2);
+  EXPECT_EQ(e.predictions.images_per_batch, 5);
   EXPECT_EQ(e.launch.workers, 4);
   EXPECT_EQ(e.launch.device, "cpu");
   EXPECT_EQ(e.launch.threads, 2);
@@ -64,6 +67,7 @@ TEST_F(ReadExperiment, HasADefaultForEverythingButThePlugins) {
   EXPECT_EQ(e.trainer.global_batch, 64);
   EXPECT_FALSE(e.early_stopping);
   EXPECT_EQ(e.checkpoint.every.epochs, 1);
+  EXPECT_EQ(e.predictions.batches, 0);
   EXPECT_EQ(e.launch.workers, 0);
   EXPECT_TRUE(e.run_dir.empty());
   std::vector<std::string> loggers;
@@ -183,7 +187,8 @@ TEST(ExperimentKeys, ListsEverySectionWithHelp) {
     EXPECT_FALSE(section.help.empty());
     for (const auto& key : section.keys) EXPECT_FALSE(key.help.empty()) << section.name << "." << key.name;
   }
-  EXPECT_THAT(names, ElementsAre("", "trainer", "schedule", "early_stopping", "checkpoint", "launch", "run"));
+  EXPECT_THAT(names,
+              ElementsAre("", "trainer", "schedule", "early_stopping", "checkpoint", "predictions", "launch", "run"));
 }
 
 TEST(ExperimentKeys, GivesTypeDefaultAndRange) {
@@ -197,6 +202,7 @@ TEST(ExperimentKeys, GivesTypeDefaultAndRange) {
   EXPECT_EQ(key(1, "max_epochs").fallback, "10");
   EXPECT_EQ(key(1, "max_epochs").range, "1 .. 1000000000");
   EXPECT_EQ(key(3, "target").fallback, "");
+  EXPECT_EQ(key(6, "timeout_seconds").fallback, "1800");
   EXPECT_EQ(key(5, "timeout_seconds").fallback, "1800");
 }
 

@@ -30,6 +30,14 @@ TEST(ImageStore, NormalizesEachChannel) {
   EXPECT_FLOAT_EQ(input[0][1][1][2].item<float>(), (115 / 255.0 - 0.25) / 2);
 }
 
+TEST(ImageStore, ToImageGivesTheStoredBytesBack) {
+  const auto store = make_store();
+  const auto images = store.to_image(store.gather(std::vector<int64_t>{2, 1}).input);
+  ASSERT_EQ(images.sizes(), (std::vector<int64_t>{2, 2, 2, 3}));
+  const auto bytes = store.pixels(2);
+  for (int64_t i = 0; i < 12; ++i) EXPECT_EQ(images[0].flatten()[i].item<int>(), bytes[static_cast<size_t>(i)]);
+}
+
 TEST(ImageStore, SliceKeepsPixelsAndLabelsTogether) {
   const auto store = make_store();
   const auto part = store.slice(2, 2);

@@ -39,7 +39,9 @@ class RowKeeper : public Logger {
  public:
   void start(const RunStart&) override {}
   void metrics(const MetricRow& row) override { rows.push_back(row); }
+  void predictions(const PredictionTable& table) override { predicted.push_back(table); }
   std::vector<MetricRow> rows;
+  std::vector<PredictionTable> predicted;
 };
 
 struct ToyRun {
@@ -58,6 +60,7 @@ struct ToyResult {
   RunEnd end;                       // of rank 0
   std::vector<TensorDict> weights;  // of each rank
   std::vector<MetricRow> rows;
+  std::vector<PredictionTable> predicted;
 };
 
 inline ToyResult train_toy(const ToyRun& run) {
@@ -111,6 +114,7 @@ inline ToyResult train_toy(const ToyRun& run) {
     if (rank == 0) result.end = end;
   });
   result.rows = rows->rows;
+  result.predicted = rows->predicted;
   return result;
 }
 

@@ -37,9 +37,9 @@ std::vector<Evaluation> evaluate_on(int64_t ranks, int64_t samples, int64_t batc
   testing::on_ranks(ranks, [&](Communicator& communicator) {
     const auto objective = counting_objective();
     Evaluator evaluator(
-        {toy_model(), std::make_shared<testing::ToyDataset>(9, samples), *objective, communicator, c10::kCPU},
+        {toy_model(), std::make_shared<testing::ToyDataset>(9, samples), *objective, communicator, {}, c10::kCPU},
         {.eval_batch = batch});
-    found[static_cast<size_t>(communicator.world().rank)] = *evaluator.run(Split::kVal, [] { return false; });
+    found[static_cast<size_t>(communicator.world().rank)] = *evaluator.run(Split::kVal, {}, [] { return false; });
   });
   return found;
 }
@@ -60,10 +60,61 @@ TEST(Evaluator, ConfusionCountsEverySampleOnceAtAnyNumberOfRanks) {
 TEST(Evaluator, WithoutTheMetricThereIsNoConfusion) {
   testing::on_ranks(2, [&](Communicator& communicator) {
     const testing::MeanCrossEntropy objective;
-    Evaluator evaluator({toy_model(), std::make_shared<testing::ToyDataset>(9, 20), objective, communicator, c10::kCPU},
-                        {.eval_batch = 8});
-    EXPECT_FALSE(evaluator.run(Split::kVal, [] { return false; })->confusion.defined());
+    Evaluator evaluator(
+        {toy_model(), std::make_shared<testing::ToyDataset>(9, 20), objective, communicator, {}, c10::kCPU},
+        {.eval_batch = 8});
+    EXPECT_FALSE(evaluator.run(Split::kVal, {}, [] { return false; })->confusion.defined());
   });
+}
+
+TEST(Evaluator, ASampleHasWhatTheModelSaysOfEachInput) {
+  testing::on_ranks(1, [&](Communicator& communicator) {
+    const auto objective = counting_objective();
+    const auto model = toy_model();
+    const auto dataset = std::make_shared<testing::ToyDataset>(9, 20);
+    model->train();
+    const auto table = Evaluator({model, dataset, *objective, communicator, {}, c10::kCPU}, {.eval_batch = 8})
+                           .sample(Split::kVal, {.batches = 9, .images_per_batch = 100});
+    EXPECT_TRUE(model->is_training());
+    ASSERT_EQ(table.rows.size(), 20U);
+    const auto row = table.rows.at(17);
+    const auto batch = dataset->get(Split::kVal, std::vector<int64_t>{17});
+    const auto scores = at::softmax(model->forward(batch.input), 1)[0];
+    EXPECT_EQ(row.id, 17);
+    EXPECT_EQ(row.truth, batch.target.item<int64_t>());
+    EXPECT_EQ(row.guess, scores.argmax().item<int64_t>());
+    ASSERT_EQ(row.scores.size(), 3U);
+    EXPECT_NEAR(row.scores[1], scores[1].item<double>(), 1e-6);
+    EXPECT_TRUE(row.image.bytes.empty());  // eight numbers are no image
+  });
+}
+
+// A prediction of one value for each sample.
+class FirstFeature : public Model {
+ public:
+  at::Tensor forward(const at::Tensor& input) override { return input.slice(1, 0, 1); }
+};
+
+TEST(ShownResults, WithoutClassesThereAreValues) {
+  FirstFeature model;
+  Options options(Value::map(), "objective");
+  const auto objective = make_objective("mse", options, Phase::kEvaluation);
+  const Batch batch{
+      .input = at::tensor({1.5, 2.5}).view({2, 1}), .target = at::tensor({3.0, 4.0}), .index = at::arange(2)};
+  PredictionTable table;
+  append_rows(table, predict(model, batch, *objective), batch.input, testing::ToyDataset(1, 1), 5);
+  ASSERT_EQ(table.rows.size(), 2U);
+  EXPECT_TRUE(table.class_names.empty());
+  EXPECT_EQ(table.rows[1].guess, -1);
+  EXPECT_EQ(table.rows[1].scores, std::vector<double>{2.5});
+  EXPECT_EQ(table.rows[1].true_values, std::vector<double>{4});
+}
+
+TEST(ShownResults, ImagesAreStretchedFromTheirLeastToTheirGreatestValue) {
+  const testing::ToyDataset dataset(1, 1);
+  const auto images = dataset.to_image(at::tensor({-1.F, 0.F, 1.F, 3.F, 5.F, 5.F, 5.F, 5.F}).view({2, 2, 2}));
+  EXPECT_TRUE(at::equal(images, at::tensor({0, 64, 128, 255, 0, 0, 0, 0}, at::kByte).view({2, 1, 2, 2})));
+  EXPECT_FALSE(dataset.to_image(at::zeros({2, 8})).defined());
 }
 
 TEST(ShownResults, AConfusionTableHasTheDatasetsNamesOrNumbers) {

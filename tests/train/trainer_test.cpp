@@ -71,6 +71,30 @@ TEST(Trainer, RowsOfAnEpochCoverItsStepsAndAnEvaluationFollows) {
   EXPECT_EQ(rows, (std::vector<std::string>{"train 4", "train 8", "train 9", "val 9"}));
 }
 
+TEST(Trainer, PredictionsOfTheFirstSamplesFollowEachEvaluationAndChangeNothing) {
+  const TempFolder folder, plain_folder;
+  auto run = toy(folder, 3);
+  run.experiment.trainer.max_epochs = 2;
+  run.experiment.trainer.eval_batch = 8;
+  run.experiment.predictions = {.batches = 2, .images_per_batch = 3};
+  const auto with = train_toy(run);
+  ASSERT_EQ(with.predicted.size(), 2U);
+  const auto& table = with.predicted.back();
+  EXPECT_EQ(table.split, "val");
+  EXPECT_EQ(table.step, 18);
+  EXPECT_EQ(table.epoch, 2);
+  EXPECT_EQ(table.class_names.size(), 3U);
+  std::vector<int64_t> ids;
+  for (const auto& row : table.rows) ids.push_back(row.id);
+  EXPECT_EQ(ids, (std::vector<int64_t>{0, 1, 2, 8, 9, 10}));
+
+  run.folder = plain_folder.path();
+  run.experiment.predictions = {};
+  const auto without = train_toy(run);
+  EXPECT_TRUE(without.predicted.empty());
+  EXPECT_TRUE(testing::same_bits(with.weights[0], without.weights[0]));
+}
+
 TEST(Trainer, StopsAfterMaxStepsWithAnEvaluation) {
   const TempFolder folder;
   auto run = toy(folder);

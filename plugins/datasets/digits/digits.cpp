@@ -49,6 +49,8 @@ class Digits final : public ddprun::Dataset {
     return stores_[slot(split)].gather(indices);
   }
 
+  at::Tensor to_image(const at::Tensor& input) const override { return stores_[slot(Split::kTrain)].to_image(input); }
+
  private:
   static size_t slot(Split split) { return static_cast<size_t>(split); }
 

@@ -9,6 +9,8 @@
 #include <ddprun/batch.h>
 #include <ddprun/plugin.h>
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -42,6 +44,10 @@ class DDPRUN_API Dataset {
 
   // Changes a training batch on the worker's device. The default changes nothing.
   virtual void augment(Batch& batch, const AugmentKey& key) const;
+
+  // Inputs as people see them, [B, C, H, W] uint8 on the CPU; undefined where they are no images. `input` is a batch's, on the
+  // CPU. The default takes [B, C, H, W] and [B, H, W] for images and spreads each from its least value to its greatest.
+  virtual at::Tensor to_image(const at::Tensor& input) const;
 };
 
 }  // namespace ddprun

@@ -49,6 +49,9 @@ class DDPRUN_API ImageStore {
   // int64. One pass on the calling thread. Throws std::out_of_range for a number that is none of the store's.
   Batch gather(std::span<const int64_t> images) const;
 
+  // The bytes that `input` ([B, C, H, W] float32 on the CPU, as gather() gives it) was made of: for Dataset::to_image.
+  at::Tensor to_image(const at::Tensor& input) const;
+
  private:
   using Table = std::array<float, 256>;
 

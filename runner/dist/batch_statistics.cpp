@@ -45,11 +45,14 @@ std::shared_ptr<BatchStatistics> synchronize_batch_norm(Model& model, Communicat
                     "name: its weights and buffers are the same.");
   }
   const auto statistics = std::make_shared<CommunicatorStatistics>(communicator);
-  if (communicator.alone()) return statistics;
-  for (const auto& module : model.modules()) {
+  if (!communicator.alone()) attach_statistics(model, statistics);
+  return statistics;
+}
+
+void attach_statistics(Model& model, const std::shared_ptr<BatchStatistics>& statistics) {
+  for (const auto& module : model.modules(/*include_self=*/false)) {
     if (auto* layer = dynamic_cast<BatchNormImpl*>(module.get())) layer->synchronize(statistics);
   }
-  return statistics;
 }
 
 }  // namespace ddprun

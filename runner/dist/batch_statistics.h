@@ -17,4 +17,7 @@ namespace ddprun {
 // torch::nn::BatchNorm2d, which cannot be synchronised.
 std::shared_ptr<BatchStatistics> synchronize_batch_norm(Model& model, Communicator& communicator);
 
+// Gives every ddprun::BatchNorm of a model these statistics; without any, each rank normalises alone.
+void attach_statistics(Model& model, const std::shared_ptr<BatchStatistics>& statistics);
+
 }  // namespace ddprun

@@ -47,6 +47,7 @@ std::string TrainState::to_json() const {
       {"stopper", {exact(stopper.best), stopper.evaluations_without_improvement, stopper.evaluations_at_target}},
       {"schedule", {schedule.reductions, exact(schedule.best), schedule.bad_evaluations, schedule.cooling}},
       {"scaler", {exact(scaler.scale), scaler.steps_since_change, scaler.overflows}},
+      {"micro_batch", micro_batch},
       {"best_value", exact(best_value)},
       {"best_metrics", to_json_list(best_metrics)},
       {"last_metrics", to_json_list(last_metrics)},
@@ -76,6 +77,7 @@ TrainState TrainState::from_json(const std::string& text, const std::string& whe
     state.schedule = {schedule.at(0), exact_or_none(schedule.at(1)), schedule.at(2), schedule.at(3)};
     const auto& scaler = from.at("scaler");
     state.scaler = {exact(scaler.at(0)), scaler.at(1), scaler.at(2)};
+    from.at("micro_batch").get_to(state.micro_batch);
     state.best_value = exact_or_none(from.at("best_value"));
     state.best_metrics = named_values(from.at("best_metrics"));
     state.last_metrics = named_values(from.at("last_metrics"));

@@ -22,6 +22,7 @@ struct TrainState {
   EarlyStopper::State stopper;
   Schedule::State schedule;
   GradScaler::State scaler;
+  int64_t micro_batch = 0;           // that trainer.micro_batch=auto found; 0: none was searched
   std::optional<double> best_value;  // of checkpoint.monitor
   NamedValues best_metrics;          // all metrics of that evaluation
   NamedValues last_metrics;          // the last value of each

@@ -71,17 +71,23 @@ void Trainer::begin() {
   };
   source_ = source();
   if (state_.step == 0 && config.sanity_batches > 0) evaluate_a_little();
-  if (config.micro_batch == TrainerConfig::kAutoMicroBatch) {
-    const KeptState kept(buffers_, parts_.backend.get());
-    parts_.model->train();
-    step_.set_micro_batch(find_micro_batch(step_, source()->next(), parts_.communicator, parts_.backend.get()));
-  }
+  if (config.micro_batch == TrainerConfig::kAutoMicroBatch) find_passes(*source());
   if (!parts_.communicator.alone()) settle_buckets(*source());
   if (config.verify_shards) {
     shards_.emplace(parts_.communicator, step_plan(config, state_.train_samples), state_.train_samples, state_.step);
   }
   since_row_.restart();
   samples_at_row_ = state_.samples;
+}
+
+// Once in a run: a resumed one takes the number that was found, or it would sum its gradients in another order.
+void Trainer::find_passes(TrainSource& trial) {
+  if (state_.micro_batch == 0) {
+    const KeptState kept(buffers_, parts_.backend.get());
+    parts_.model->train();
+    state_.micro_batch = find_micro_batch(step_, trial.next(), parts_.communicator, parts_.backend.get());
+  }
+  step_.set_micro_batch(state_.micro_batch);
 }
 
 // The reducer finds the order of its buckets in its first step and exchanges gradients in other portions from the second on,

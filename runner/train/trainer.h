@@ -73,6 +73,7 @@ class Trainer {
  private:
   // trainer.cpp: the loop
   void begin();
+  void find_passes(TrainSource& trial);
   void settle_buckets(TrainSource& rehearsal);
   void train_steps();
   void train_step();

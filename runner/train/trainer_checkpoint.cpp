@@ -62,6 +62,7 @@ void Trainer::restore_window(const TensorDict& rank) {
   } else if (world.rank == 0) {
     window_.reset(state_.window, numbers_of(state_.window));
   }
+  if (state_.world_size != world.size) state_.micro_batch = 0;  // each rank's part is another one now
   state_.world_size = world.size;
 }
 

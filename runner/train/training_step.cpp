@@ -20,6 +20,19 @@ ReducerOptions reducer_options(const TrainerConfig& config) {
   return options;
 }
 
+// Calls at the end of the scope, however it is left.
+template <class Call>
+class ScopeEnd {
+ public:
+  explicit ScopeEnd(Call call) : call_(std::move(call)) {}
+  ~ScopeEnd() { call_(); }
+  ScopeEnd(const ScopeEnd&) = delete;
+  ScopeEnd& operator=(const ScopeEnd&) = delete;
+
+ private:
+  Call call_;
+};
+
 Batch part_of_batch(const Batch& batch, Slice slice) {
   return {.input = batch.input.narrow(0, slice.begin, slice.size()),
           .target = batch.target.narrow(0, slice.begin, slice.size()),
@@ -36,6 +49,7 @@ TrainingStep::TrainingStep(Parts parts, const TrainerConfig& config, Schedule sc
       buffers_(buffers(*parts_.model)),
       micro_batch_(std::max<int64_t>(config.micro_batch, 0)) {
   for (const auto& group : parts_.optimizer->groups()) base_rates_.push_back(group.lr);
+  if (config.sync_batchnorm) statistics_ = synchronize_batch_norm(*parts_.model, parts_.communicator);
   if (!parts_.communicator.alone()) {
     reducer_ = std::make_unique<GradientReducer>(parameters_, parts_.communicator, reducer_options(config));
   }
@@ -57,9 +71,16 @@ void TrainingStep::rehearse(const TrainBatch& item) {
   parts_.optimizer->zero_grad();
 }
 
+// Without the other ranks: one that runs out of memory would leave them waiting.
 void TrainingStep::try_pass(const TrainBatch& item, int64_t samples) {
+  const auto attach = [this](const auto& statistics) { attach_statistics(*parts_.model, statistics); };
+  const bool synchronized = statistics_ && !parts_.communicator.alone();
+  if (synchronized) attach(std::shared_ptr<BatchStatistics>());
+  const ScopeEnd restore([&] {
+    if (synchronized) attach(statistics_);
+    parts_.optimizer->zero_grad();
+  });
   forward({.batch = part_of_batch(item.batch, {0, samples}), .samples = samples}, nullptr).backward();
-  parts_.optimizer->zero_grad();
 }
 
 // As many passes on every rank, decided by the largest part: the exchange belongs to each rank's last pass. A pass without a
@@ -99,6 +120,7 @@ void TrainingStep::accumulate(const TrainBatch& item, MetricSums* window) {
 // The loss to go back from: weighted and scaled.
 at::Tensor TrainingStep::forward(const Pass& pass, MetricSums* window) {
   const auto batch = parts_.precision.converted(pass.batch);
+  if (statistics_) statistics_->counts = pass.samples > 0;
   Step step;
   {
     const auto autocast = parts_.precision.autocast();

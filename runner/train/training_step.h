@@ -8,6 +8,7 @@
 
 #include "config/experiment.h"
 #include "data/batch_source.h"
+#include "dist/batch_statistics.h"
 #include "dist/communicator.h"
 #include "dist/gradient_reducer.h"
 #include "train/grad_scaler.h"
@@ -75,9 +76,10 @@ class TrainingStep {
   Schedule schedule_;
   std::vector<NamedParameter> parameters_;
   std::vector<at::Tensor> buffers_;
-  std::vector<double> base_rates_;            // the optimizer's own, one for each group
-  std::unique_ptr<GradientReducer> reducer_;  // none for a world of one
-  std::optional<GradScaler> scaler_;          // with fp16
+  std::vector<double> base_rates_;               // the optimizer's own, one for each group
+  std::unique_ptr<GradientReducer> reducer_;     // none for a world of one
+  std::shared_ptr<BatchStatistics> statistics_;  // with sync_batchnorm
+  std::optional<GradScaler> scaler_;             // with fp16
   std::optional<WeightAverage> average_;
   int64_t micro_batch_ = 0;
 };

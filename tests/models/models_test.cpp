@@ -56,7 +56,7 @@ INSTANTIATE_TEST_SUITE_P(
     Models, AnyModel,
     testing::Values(std::pair{"mlp", OptionTexts{}}, std::pair{"convnet", OptionTexts{}},
                     std::pair{"convnet_bn", OptionTexts{}}, std::pair{"keras_convnet", OptionTexts{}},
-                    std::pair{"resnet", OptionTexts{}},
+                    std::pair{"lenet", OptionTexts{}}, std::pair{"resnet", OptionTexts{}},
                     std::pair{"wide_resnet", OptionTexts{{"depth", "10"}, {"widen_factor", "2"}, {"dropout", "0.3"}}}),
     [](const auto& test) { return std::string(test.param.first); });
 
@@ -64,6 +64,7 @@ TEST(Models, HaveAsManyParametersAsTheirModelsInPython) {
   EXPECT_EQ(numbers_in(*prepared("mlp", kMnist)), 784 * 128 + 128 + 128 * 10 + 10);
   EXPECT_EQ(numbers_in(*prepared("convnet", kMnist)), 1199882);
   EXPECT_EQ(numbers_in(*prepared("convnet_bn", kMnist)), 29034);
+  EXPECT_EQ(numbers_in(*prepared("lenet", kMnist)), 431080);
 }
 
 TEST(Models, NameTheirParametersAsTheirModelsInPython) {
@@ -80,6 +81,8 @@ TEST(Models, RefuseImagesThatTheirLayersCannotTake) {
   EXPECT_THAT(error_of_preparing("convnet", {.sample_shape = {784}, .classes = 2}), HasSubstr("[784]"));
   EXPECT_THAT(error_of_preparing("convnet_bn", {.sample_shape = {1, 28, 3}, .classes = 2}),
               HasSubstr("at least 4 x 4"));
+  EXPECT_THAT(error_of_preparing("lenet", {.sample_shape = {1, 15, 28}, .classes = 2}), HasSubstr("at least 16 x 16"));
+  EXPECT_EQ(error_of_preparing("lenet", {.sample_shape = {1, 16, 16}, .classes = 2}), "");
   EXPECT_EQ(error_of_preparing("convnet", {.sample_shape = {1, 6, 6}, .classes = 2}), "");
 }
 

@@ -12,7 +12,7 @@ import tempfile
 
 PACKAGES = {
     "usr": ["libyaml-cpp-dev", "libcli11-dev", "nlohmann-json3-dev", "libcurl4-openssl-dev", "libssl-dev", "zlib1g-dev",
-            "libarchive-dev", "libgloo-dev", "libgtest-dev", "libgmock-dev"],
+            "libarchive-dev", "libjpeg62-turbo-dev", "libpng-dev", "libgloo-dev", "libgtest-dev", "libgmock-dev"],
     "spdlog": ["libspdlog-dev", "libfmt-dev"],
 }  # fmt: skip
 BOOST_HEADERS = ["boost/dll/shared_library.hpp", "boost/dll/runtime_symbol_info.hpp", "boost/dll/library_info.hpp"]
@@ -27,6 +27,9 @@ LEFT_OUT = (
     "libcurl.a",
     "libspdlog.a",
     "libarchive.so",
+    "libjpeg.a",
+    "libpng16.a",
+    "libpng.a",
 )
 # glibc and the compiler's libraries: the machine's own, never another version of them
 FROM_THE_SYSTEM = (

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+#include "image_file.h"
+
+#include <ddprun/error.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "jpeg_image.h"
+#include "png_image.h"
+
+namespace ddprun::images {
+namespace {
+
+using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+
+File open(const std::filesystem::path& path) {
+  File file(std::fopen(path.c_str(), "rbe"), std::fclose);
+  if (!file) throw std::runtime_error(std::string("cannot be opened: ") + std::strerror(errno));
+  return file;
+}
+
+bool is_png(std::FILE* file) {
+  std::array<char, 8> start{};
+  const auto got = std::fread(start.data(), 1, start.size(), file);
+  std::rewind(file);
+  const std::string_view text(start.data(), got);
+  if (text == "\x89PNG\r\n\x1a\n") return true;
+  if (text.starts_with("\xff\xd8\xff")) return false;
+  throw std::runtime_error(got == 0 ? "is empty or no file" : "is neither PNG nor JPEG");
+}
+
+void check(const Size& size) {
+  if (size.height <= kMostSide && size.width <= kMostSide && size.height * size.width <= kMostPixels) return;
+  throw std::runtime_error("claims " + std::to_string(size.width) + " x " + std::to_string(size.height) +
+                           " pixels, at most " + std::to_string(kMostPixels) + " are decoded");
+}
+
+}  // namespace
+
+Size read_size(const std::filesystem::path& path) try {
+  const auto file = open(path);
+  const auto size = is_png(file.get()) ? read_png_size(file.get()) : read_jpeg_size(file.get());
+  check(size);
+  return size;
+} catch (const std::runtime_error& error) {
+  throw UserError(path.string() + ": " + error.what());
+}
+
+Pixels decode(const std::filesystem::path& path, int64_t channels) try {
+  const auto file = open(path);
+  const bool png = is_png(file.get());
+  check(png ? read_png_size(file.get()) : read_jpeg_size(file.get()));
+  std::rewind(file.get());
+  return png ? read_png(file.get(), channels) : read_jpeg(file.get(), channels);
+} catch (const std::runtime_error& error) {
+  throw UserError(path.string() + ": " + error.what());
+}
+
+}  // namespace ddprun::images

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <cstdio>
+
+#include "pixels.h"
+
+namespace ddprun::images {
+
+// Of a JPEG, from its begin. They throw std::runtime_error with what is wrong.
+Size read_jpeg_size(std::FILE* file);
+Pixels read_jpeg(std::FILE* file, int64_t channels);
+
+}  // namespace ddprun::images

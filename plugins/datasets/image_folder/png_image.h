@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <cstdio>
+
+#include "pixels.h"
+
+namespace ddprun::images {
+
+// Of a PNG, from its begin. They throw std::runtime_error with what is wrong.
+Size read_png_size(std::FILE* file);
+Pixels read_png(std::FILE* file, int64_t channels);
+
+}  // namespace ddprun::images

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+#include "sample_list.h"
+
+#include <ddprun/error.h>
+#include <ddprun/random.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <thread>
+
+#include "image_file.h"
+
+namespace ddprun::images {
+namespace {
+
+constexpr uint64_t kHoldOutStream =
+    0x666F6C6465720000;  // "folder": told apart from other uses of the seed; the split is added
+constexpr size_t kMostProblemsShown = 20;
+constexpr int64_t kBlock = 64;  // files that a thread takes at once
+
+// The headers of all files of a split. The problems by the sample's number.
+std::map<size_t, std::string> check_headers(const Samples& samples, const std::function<void(int64_t)>& progress) {
+  std::map<size_t, std::string> problems;
+  std::mutex mutex;
+  std::atomic<size_t> next = 0;
+  const auto take_block = [&] {
+    const size_t begin = next.fetch_add(kBlock), end = std::min(begin + kBlock, samples.size());
+    for (size_t i = begin; i < end; ++i) {
+      try {
+        read_size(samples[i].file);
+      } catch (const UserError& error) {
+        std::scoped_lock lock(mutex);
+        problems[i] = error.what();
+      }
+    }
+    return begin < samples.size();
+  };
+  const auto cores = std::clamp<unsigned>(std::thread::hardware_concurrency(), 1, 16);
+  {
+    std::vector<std::jthread> others;
+    for (unsigned i = 1; i < cores && samples.size() > kBlock; ++i) {
+      others.emplace_back([&] {
+        while (take_block()) {
+        }
+      });
+    }
+    while (take_block()) progress(static_cast<int64_t>(std::min(next.load(), samples.size())));
+  }
+  return problems;
+}
+
+}  // namespace
+
+void hold_out(SampleList& list, Split split, int64_t count, uint64_t seed) {
+  auto& train = list.of(Split::kTrain);
+  const auto there = list.of(split).size();
+  if (there > 0 || count < 1 || count >= static_cast<int64_t>(train.size())) {
+    const std::string name = split_name(split);
+    throw UserError(list.place + ": cannot hold out " + std::to_string(count) + " of " + std::to_string(train.size()) +
+                    " training images as " + name + ", which has " + std::to_string(there) + "; change dataset." +
+                    name + "_fraction");
+  }
+  std::vector<size_t> order(train.size());
+  std::iota(order.begin(), order.end(), 0);
+  RandomStream random(seed, kHoldOutStream + static_cast<uint64_t>(split));
+  for (size_t last = order.size() - 1; last > 0; --last) std::swap(order[last], order[random.below(last + 1)]);
+  std::vector<bool> moved(train.size());
+  for (int64_t i = 0; i < count; ++i) moved[order[static_cast<size_t>(i)]] = true;
+  Samples rest;
+  for (size_t i = 0; i < train.size(); ++i) (moved[i] ? list.of(split) : rest).push_back(std::move(train[i]));
+  train = std::move(rest);
+}
+
+Unreadable find_unreadable(const SampleList& list, const std::function<void(int64_t, int64_t)>& progress) {
+  int64_t total = 0, done = 0;
+  for (const auto& samples : list.splits) total += static_cast<int64_t>(samples.size());
+  Unreadable found;
+  for (size_t split = 0; split < list.splits.size(); ++split) {
+    const auto& samples = list.splits[split];
+    found.marks[split].resize(samples.size());
+    for (const auto& [sample, problem] : check_headers(samples, [&](int64_t some) { progress(done + some, total); })) {
+      found.marks[split][sample] = true;
+      found.problems.push_back(problem);
+    }
+    done += static_cast<int64_t>(samples.size());
+  }
+  return found;
+}
+
+std::string text_of(const Unreadable& found) {
+  std::string text = std::to_string(found.problems.size()) +
+                     (found.problems.size() == 1 ? " image cannot be read:" : " images cannot be read:");
+  for (size_t i = 0; i < found.problems.size(); ++i) {
+    if (i == kMostProblemsShown) return text + "\n  and " + std::to_string(found.problems.size() - i) + " more";
+    text += "\n  " + found.problems[i];
+  }
+  return text;
+}
+
+void remove(SampleList& list, const Unreadable& found) {
+  for (size_t split = 0; split < list.splits.size(); ++split) {
+    Samples kept;
+    for (size_t i = 0; i < list.splits[split].size(); ++i) {
+      if (!found.marks[split][i]) kept.push_back(std::move(list.splits[split][i]));
+    }
+    list.splits[split] = std::move(kept);
+  }
+}
+
+}  // namespace ddprun::images

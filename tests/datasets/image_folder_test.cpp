@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+#include <ATen/ATen.h>
+#include <ddprun/error.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "idx_writer.h"
+#include "image_writer.h"
+#include "plugin_under_test.h"
+
+namespace ddprun::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class ImageFolder : public ::testing::Test {
+ protected:
+  std::filesystem::path place(const std::string& name) {
+    const auto path = folder_ / name;
+    std::filesystem::create_directories(path.parent_path());
+    return path;
+  }
+  void png(const std::string& name, unsigned char red) { write_png(place(name), 10, 12, red, 0, 0); }
+  void text(const std::string& name, const std::string& bytes) { write_file(place(name), bytes); }
+
+  void three_splits() {
+    png("train/cat/b.png", 2);
+    png("train/cat/a.PNG", 1);
+    write_jpeg(place("train/dog/c.jpeg"), 9, 9, {200, 0, 0});
+    png("val/cat/a.png", 3);
+    png("val/dog/a.png", 4);
+    png("test/cat/a.png", 5);
+    png("test/dog/a.png", 6);
+    text("train/cat/readme.txt", "no picture");
+    text("train/.hidden/x.png", "");
+  }
+
+  void one_level() {
+    for (unsigned char i = 0; i < 10; ++i) {
+      png("cat/" + std::to_string(i) + ".png", i);
+      png("dog/" + std::to_string(i) + ".png", static_cast<unsigned char>(100 + i));
+    }
+  }
+
+  std::shared_ptr<Dataset> load(Settings settings = {}) {
+    const Settings own = {{"root", folder_.path()}, {"size", "8"}};
+    settings.insert(settings.begin(), own.begin(), own.end());
+    return load_dataset(IMAGE_FOLDER_PLUGIN, settings);
+  }
+  std::shared_ptr<Dataset> start(const Settings& settings = {}) {
+    auto data = load(settings);
+    data->start();
+    return data;
+  }
+
+  static void ignore(const std::string&, int64_t, int64_t) {}
+
+  std::string problem(const Settings& settings = {}) {
+    return message_of<UserError>([&] {
+      const auto data = load(settings);
+      data->prepare(ignore);
+      data->start();
+    });
+  }
+
+  // The red of all images of a split, as bytes.
+  static std::vector<int> reds(const Dataset& data, Split split) {
+    std::vector<int> result;
+    for (int64_t i = 0; i < data.size(split); ++i) {
+      const auto red = data.get(split, std::vector{i}).input[0][0][0][0].item<float>();
+      result.push_back(static_cast<int>(std::lround((red * 0.229 + 0.485) * 255)));
+    }
+    return result;
+  }
+
+  TestFolder folder_;
+};
+
+TEST_F(ImageFolder, ReadsTheSplitsInTheOrderOfTheNames) {
+  three_splits();
+  const auto data = start();
+  EXPECT_EQ(data->spec().class_names, (std::vector<std::string>{"cat", "dog"}));
+  EXPECT_EQ(data->spec().sample_shape, (std::vector<int64_t>{3, 8, 8}));
+  const auto train = reds(*data, Split::kTrain);
+  EXPECT_EQ(train[0], 1);
+  EXPECT_EQ(train[1], 2);
+  EXPECT_NEAR(train[2], 200, 3);
+  EXPECT_THAT(reds(*data, Split::kVal), ElementsAre(3, 4));
+  EXPECT_THAT(reds(*data, Split::kTest), ElementsAre(5, 6));
+  const auto batch = data->get(Split::kTrain, std::vector<int64_t>{2, 0});
+  EXPECT_TRUE(batch.target.equal(at::tensor({1, 0}, at::kLong)));
+  EXPECT_TRUE(batch.index.equal(at::tensor({2, 0}, at::kLong)));
+}
+
+TEST_F(ImageFolder, HoldsOutTheSameImagesForASeed) {
+  one_level();
+  const auto data = start({{"val_fraction", "0.2"}, {"test_fraction", "0.25"}});
+  EXPECT_EQ(data->size(Split::kTrain), 11);
+  EXPECT_EQ(data->size(Split::kVal), 4);
+  EXPECT_EQ(data->size(Split::kTest), 5);
+  std::set<int> all;
+  for (const auto split : {Split::kTrain, Split::kVal, Split::kTest})
+    all.merge([&] {
+      const auto some = reds(*data, split);
+      return std::set<int>(some.begin(), some.end());
+    }());
+  EXPECT_EQ(all.size(), 20U);
+  const auto val = reds(*data, Split::kVal);
+  EXPECT_EQ(reds(*start({{"val_fraction", "0.2"}}), Split::kVal), val);
+  EXPECT_NE(reds(*start({{"val_fraction", "0.2"}, {"seed", "2"}}), Split::kVal), val);
+  EXPECT_THAT(problem({{"val_fraction", "0.01"}}), HasSubstr("cannot hold out 0 of 20 training images as val"));
+}
+
+TEST_F(ImageFolder, TurnsToGreyWhereAsked) {
+  one_level();
+  const auto data = start({{"channels", "1"}});
+  EXPECT_EQ(data->spec().sample_shape, (std::vector<int64_t>{1, 8, 8}));
+}
+
+TEST_F(ImageFolder, ReadsATable) {
+  one_level();
+  text("list.csv", "file,label,split\r\ncat/1.png,10,train\r\n\"cat/2.png\",9,train\r\ncat/3.png,10,val\r\n");
+  const auto data = start({{"csv", folder_ / "list.csv"}});
+  EXPECT_EQ(data->spec().class_names, (std::vector<std::string>{"9", "10"}));
+  EXPECT_EQ(data->get(Split::kTrain, std::vector<int64_t>{0}).target.item<int64_t>(), 1);
+  EXPECT_THAT(reds(*data, Split::kTrain), ElementsAre(1, 2));
+  EXPECT_THAT(reds(*data, Split::kVal), ElementsAre(3));
+}
+
+TEST_F(ImageFolder, NamesTheLineOfATableThatIsWrong) {
+  one_level();
+  const auto table = [&](const std::string& content) {
+    text("list.csv", content);
+    return problem({{"csv", folder_ / "list.csv"}});
+  };
+  EXPECT_THAT(table("cat/1.png,cat\n"), HasSubstr("list.csv:1: expected the header file,label"));
+  EXPECT_THAT(table("file,label\n\ncat/1.png\n"), HasSubstr("list.csv:3: found 1 fields, expected 2"));
+  EXPECT_THAT(table("file,label\na\"b,c\n"), HasSubstr("list.csv:2: a quote"));
+  EXPECT_THAT(table("file,label\n\"a,c\n"), HasSubstr("list.csv:2: a quote"));
+  EXPECT_THAT(table("file,label,split\na,b,eval\n"), HasSubstr("split \"eval\", expected train, val or test"));
+  EXPECT_THAT(table("file,label\n,b\n"), HasSubstr("list.csv:2: the file or its label is empty"));
+  EXPECT_THAT(table("file,label\n"), HasSubstr("names no pictures"));
+  EXPECT_THAT(table("file,label,split\na,b,train\na,c,val\n"), HasSubstr("train has no picture of the class c"));
+  EXPECT_THAT(table("file,label\nabsent.png,b\n"), HasSubstr("absent.png: cannot be opened"));
+}
+
+TEST_F(ImageFolder, NamesTheOddClass) {
+  three_splits();
+  png("val/bird/a.png", 1);
+  EXPECT_THAT(problem(), HasSubstr("val/bird: a class that train does not have"));
+  std::filesystem::remove_all(folder_ / "val/bird");
+  std::filesystem::remove_all(folder_ / "test/dog");
+  EXPECT_THAT(problem(), HasSubstr("test: lacks the class dog, which train has"));
+}
+
+TEST_F(ImageFolder, NamesFoldersWithoutPictures) {
+  EXPECT_THAT(problem(), HasSubstr("has no folders of classes"));
+  text("cat/readme.txt", "");
+  EXPECT_THAT(problem(), HasSubstr("/cat: has no picture"));
+  EXPECT_THAT(message_of<UserError>([&] {
+                load_dataset(IMAGE_FOLDER_PLUGIN, {{"root", folder_ / "absent"}})->start();
+              }),
+              HasSubstr("absent: is no folder"));
+}
+
+TEST_F(ImageFolder, ListsUnreadableImagesBeforeAnyWorkerStarts) {
+  one_level();
+  for (int i = 0; i < 25; ++i) text("cat/x" + std::to_string(i) + ".jpg", "");
+  EXPECT_THAT(problem(), AllOf(HasSubstr("25 images cannot be read"), HasSubstr("cat/x0.jpg: is empty"),
+                               HasSubstr("and 5 more"), HasSubstr("dataset.skip_unreadable=true")));
+}
+
+TEST_F(ImageFolder, LeavesOutUnreadableImagesWhereAllowed) {
+  one_level();
+  text("cat/x.jpg", "GIF89a");
+  const auto data = load({{"skip_unreadable", "true"}});
+  std::string last;
+  data->prepare([&](const std::string& text, int64_t, int64_t) { last = text; });
+  EXPECT_THAT(last, AllOf(HasSubstr("left out: 1 image cannot be read"), HasSubstr("x.jpg: is neither PNG nor JPEG")));
+  data->start();
+  EXPECT_EQ(data->size(Split::kTrain), 20);
+}
+
+TEST_F(ImageFolder, NamesAnImageThatTurnsOutDamagedLater) {
+  one_level();
+  const auto bytes = read_file(folder_ / "cat/3.png");
+  text("cat/3.png", bytes.substr(0, bytes.size() - 30));
+  EXPECT_THAT(problem(), Not(HasSubstr("3.png")));
+  const auto data = start();
+  EXPECT_THAT(message_of<UserError>([&] { data->get(Split::kTrain, std::vector<int64_t>{3}); }),
+              HasSubstr("cat/3.png: is a damaged PNG"));
+}
+
+TEST_F(ImageFolder, NamesOptionsThatDoNotFit) {
+  const auto option = [&](const Settings& settings) { return message_of<std::runtime_error>([&] { load(settings); }); };
+  EXPECT_THAT(option({{"resize", "7"}}), HasSubstr("dataset.resize: smaller than size, 8"));
+  EXPECT_THAT(option({{"channels", "2"}}), HasSubstr("dataset.channels: expected 1 or 3"));
+  EXPECT_THAT(message_of<std::runtime_error>([] { load_dataset(IMAGE_FOLDER_PLUGIN, Settings{}); }),
+              HasSubstr("dataset.root: missing"));
+}
+
+}  // namespace
+}  // namespace ddprun::test

@@ -21,7 +21,7 @@ using ddprun::arrays::SampleArrays;
 using ddprun::arrays::StoredArray;
 
 constexpr uint64_t kHoldOutStream = 0x74656E736F727300;  // "tensors": told apart from other uses of the seed
-constexpr int64_t kMostClasses = 1'000'000;              // a larger label is no class, unless the user says so
+constexpr int64_t kMostClasses = 1'000'000;              // a larger label is no class
 constexpr std::array kSplits = {Split::kTrain, Split::kVal, Split::kTest};
 
 // The rows of two arrays that make a split.
@@ -62,9 +62,8 @@ class Tensors final : public ddprun::Dataset {
     names_.input = options.get<std::string>("input", "input", "name of the inputs in a .safetensors file");
     names_.target = options.get<std::string>(
         "target", "target", "name of the targets in a .safetensors file; integers are classes, floats are values");
-    declared_classes_ =
-        options.get<int64_t>("classes", 0, "number of classes; 0: the largest label of all splits, plus 1",
-                             {.min = 0, .max = int64_t{1} << 40});
+    declared_classes_ = options.get<int64_t>(
+        "classes", 0, "number of classes; 0: the largest label of all splits, plus 1", {.min = 0, .max = kMostClasses});
     read_numbers(options);
   }
 

@@ -38,6 +38,13 @@ TEST(ImageStore, ToImageGivesTheStoredBytesBack) {
   for (int64_t i = 0; i < 12; ++i) EXPECT_EQ(images[0].flatten()[i].item<int>(), bytes[static_cast<size_t>(i)]);
 }
 
+TEST(ImageStore, BlackIsWhatTheByteZeroBecomes) {
+  const auto black = black_of({.shape = {2, 2, 3}, .mean = {0.5, 0.25}, .std = {0.5, 2}});
+  const auto input = make_store().gather(std::vector<int64_t>{0}).input;
+  EXPECT_FLOAT_EQ(input[0][0][0][0].item<float>(), static_cast<float>(black[0]));
+  EXPECT_FLOAT_EQ(static_cast<float>(black[1]), -0.25 / 2);
+}
+
 TEST(ImageStore, SliceKeepsPixelsAndLabelsTogether) {
   const auto store = make_store();
   const auto part = store.slice(2, 2);

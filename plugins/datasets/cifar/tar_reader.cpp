@@ -51,8 +51,10 @@ bool TarReader::next() {
     drain();
     return false;
   }
-  if (code != ARCHIVE_OK)
-    refuse("is a damaged tar archive (" + std::string(archive_error_string(archive_.get())) + ")");
+  if (code != ARCHIVE_OK) {
+    refuse_if_cut_off();
+    refuse("is a damaged tar archive (" + std::string(archive_error_string(archive_.get())) + "); download it again");
+  }
   return true;
 }
 
@@ -63,6 +65,10 @@ void TarReader::drain() {
     padding += static_cast<int64_t>(got);
     if (padding > kMostPadding) refuse("goes on after its last member; download it again");
   }
+  refuse_if_cut_off();
+}
+
+void TarReader::refuse_if_cut_off() const {
   if (file_.cut_off()) refuse("is truncated: the end of the packed file is missing; download it again");
 }
 

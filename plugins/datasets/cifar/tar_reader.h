@@ -40,6 +40,7 @@ class TarReader {
  private:
   static long on_read(archive* handle, void* self, const void** bytes);
   void drain();
+  void refuse_if_cut_off() const;
 
   std::filesystem::path path_;
   remote::GzipFile file_;

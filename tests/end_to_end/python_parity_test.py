@@ -14,6 +14,7 @@ from torch import nn
 
 import weights
 from command import CommandTest, summary
+from networks import ConvNetBn
 
 DATA = pathlib.Path(os.environ.get("DDPRUN_DATA", ""))
 STEPS = 100
@@ -21,19 +22,6 @@ STEPS = 100
 
 def read_idx(name, header):
     return numpy.frombuffer(gzip.decompress((DATA / "mnist" / name).read_bytes())[header:], dtype=numpy.uint8)
-
-
-class ConvNetBn(nn.Module):
-    """plugins/models/convnet_bn, written down again from its description."""
-
-    def __init__(self):
-        super().__init__()
-        self.layer1 = nn.Sequential(nn.Conv2d(1, 16, 5, padding=2), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2))
-        self.layer2 = nn.Sequential(nn.Conv2d(16, 32, 5, padding=2), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2))
-        self.fc = nn.Linear(32 * 7 * 7, 10)
-
-    def forward(self, images):
-        return self.fc(self.layer2(self.layer1(images)).flatten(1))
 
 
 class PythonParity(CommandTest):

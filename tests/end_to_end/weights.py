@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reads model.safetensors without the package of that name: eight bytes of length, a JSON header, the numbers."""
+"""Reads and writes .safetensors without the package of that name: eight bytes of length, a JSON header, the numbers."""
 
 import json
 import math
@@ -22,3 +22,16 @@ def load(path):
         assert end - start == math.prod(shape) * kind.itemsize, name
         tensors[name] = torch.frombuffer(content, dtype=kind, count=math.prod(shape), offset=8 + length + start).view(shape)
     return tensors
+
+
+def save(path, tensors):
+    """{name: tensor}, such as a state_dict."""
+    kinds = {kind: name for name, kind in TYPES.items()}
+    header, content = {}, b""
+    for name, tensor in tensors.items():
+        numbers = tensor.detach().contiguous().numpy().tobytes()
+        header[name] = {"dtype": kinds[tensor.dtype], "shape": list(tensor.shape),
+                        "data_offsets": [len(content), len(content) + len(numbers)]}
+        content += numbers
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + content)

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+// Trains a module written in Python and exported with torch.jit.script(module).save("network.pt"). Its parameters and buffers
+// are registered under their Python names, the tensors themselves: optimizer, gradient exchange and checkpoints see them, and
+// a checkpoint's weights fit module.load_state_dict().
+#include <ddprun/error.h>
+#include <ddprun/model.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
+#include <torch/csrc/jit/serialization/import.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Its first sentence: what follows is advice for other mistakes.
+std::string cause(const std::exception& error) {
+  const std::string text = error.what();
+  return text.substr(0, std::min(text.find('\n'), text.find(". ")));
+}
+
+torch::jit::Module open_archive(const std::string& file) try {
+  return torch::jit::load(file, torch::kCPU);
+} catch (const std::exception& error) {
+  throw ddprun::UserError("torchscript: " + file + " is no TorchScript archive (" + cause(error) +
+                          "). Export the module in Python: torch.jit.script(module).save(\"network.pt\"); torch.save() "
+                          "writes another format.");
+}
+
+// forward(input) must do: one tensor in, one tensor out, everything else with a default.
+void check_forward(const torch::jit::Module& module, const std::string& file) {
+  const auto method = module.find_method("forward");
+  if (!method) throw ddprun::UserError("torchscript: the module in " + file + " has no method forward");
+  const auto& schema = method->function().getSchema();
+  const auto& arguments = schema.arguments();  // the first is self
+  const auto& tensor = *c10::TensorType::get();
+  const bool takes_one = arguments.size() >= 2 && tensor.isSubtypeOf(*arguments[1].type()) &&
+                         std::all_of(arguments.begin() + 2, arguments.end(),
+                                     [](const auto& argument) { return argument.default_value().has_value(); });
+  const bool gives_one = schema.returns().size() == 1 && schema.returns()[0].type()->isSubtypeOf(tensor);
+  if (takes_one && gives_one) return;
+  throw ddprun::UserError(c10::str("torchscript: forward in ", file, " is ", schema,
+                                   "; expected one tensor as input and one as result: forward(self, input) -> Tensor. "
+                                   "Wrap the module in one that picks what the objective takes."));
+}
+
+class TorchScript final : public ddprun::Model {
+ public:
+  explicit TorchScript(ddprun::Options& options)
+      : file_(options.require<std::string>("file",
+                                           "what torch.jit.script(module).save() wrote; a traced module works too, but "
+                                           "stays in the mode, training or evaluation, that it was traced in")) {
+    if (options.has("file") && !fs::is_regular_file(file_)) {
+      options.reject("file", "no such file: " + fs::absolute(file_).string());
+    }
+  }
+
+  void prepare(const ddprun::DataSpec&) override {
+    script_ = open_archive(file_);
+    check_forward(*script_, file_);
+    adopt(*this, *script_);
+    const auto all = parameters();
+    if (std::ranges::none_of(all, [](const auto& parameter) { return parameter.requires_grad(); })) {
+      throw ddprun::UserError("torchscript: the module in " + file_ +
+                              " has no parameters to train: was it frozen (torch.jit.freeze) or made with "
+                              "requires_grad=False?");
+    }
+    script_->train(is_training());
+  }
+
+  at::Tensor forward(const at::Tensor& input) override {
+    // The optimizing executor rewrites the graph after its first calls and with that the rounding: a resumed run would differ.
+    const torch::jit::GraphOptimizerEnabledGuard as_written(false);
+    auto output = script_->forward({input}).toTensor();
+    keep_buffers();
+    return output;
+  }
+
+  void train(bool on) override {
+    Model::train(on);
+    if (script_) script_->train(on);
+  }
+
+ private:
+  struct Buffer {
+    torch::jit::Module owner;
+    std::string name;
+    at::Tensor registered;
+  };
+
+  // Registers a script module's tensors in a module of ours, and its children below it.
+  void adopt(torch::nn::Module& ours, const torch::jit::Module& script) {
+    for (const auto& parameter : script.named_parameters(/*recurse=*/false)) {
+      ours.register_parameter(parameter.name, parameter.value, parameter.value.requires_grad());
+    }
+    for (const auto& buffer : script.named_buffers(/*recurse=*/false)) {
+      buffers_.push_back({script, buffer.name, ours.register_buffer(buffer.name, buffer.value)});
+    }
+    for (const auto& child : script.named_children()) {
+      adopt(*ours.register_module(child.name, std::make_shared<torch::nn::Module>(child.name)), child.value);
+    }
+  }
+
+  // A forward that assigns a buffer anew (self.count = self.count + 1) has put another tensor in the place of the registered
+  // one, which gets the value and the place back.
+  void keep_buffers() {
+    const torch::NoGradGuard no_gradients;
+    for (auto& buffer : buffers_) {
+      const auto current = buffer.owner.attr(buffer.name).toTensor();
+      if (current.is_same(buffer.registered)) continue;
+      buffer.registered.copy_(current);
+      buffer.owner.setattr(buffer.name, buffer.registered);
+    }
+  }
+
+  const std::string file_;
+  std::optional<torch::jit::Module> script_;
+  std::vector<Buffer> buffers_;
+};
+
+}  // namespace
+
+DDPRUN_MODEL(TorchScript, "torchscript", "a module written in Python, exported with torch.jit.script")

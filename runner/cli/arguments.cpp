@@ -47,6 +47,8 @@ void add_commands(CLI::App& app, Arguments& arguments, bool& show_config) {
   auto& check =
       *app.add_subcommand("check", "find every mistake in an experiment and its plugins' options, without training");
   check.add_option("experiment", arguments.target, "an experiment's YAML file")->required();
+  check.add_flag("--gradients", arguments.gradients,
+                 "also compare the model's gradients with finite differences, on a few samples");
   add_overrides(check, arguments);
   auto& resume = *app.add_subcommand("resume", "go on with a run from its last good checkpoint");
   resume.add_option("run", arguments.target, "the run's folder: outputs/mnist/latest")->required();

@@ -11,6 +11,7 @@ struct Arguments {
   std::string command;                 // "run", "check", "resume", "config", "keys", "plugins" or "worker"
   std::string target;                  // the experiment, the run folder, or the plugin to show
   std::vector<std::string> overrides;  // key=value, +key=value, ++key=value, ~key
+  bool gradients = false;              // check: compare backward with finite differences
   std::string kind;                    // plugins show: which kind, where a name has several
   std::vector<std::string> words;      // the whole command line, for the record
 };

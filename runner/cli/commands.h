@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cli/arguments.h"
+#include "cli/checked_experiment.h"
 #include "config/experiment.h"
 
 #include <filesystem>
@@ -15,6 +16,7 @@ int run_command(const Arguments& arguments);  // picks one of those below
 int train(const Arguments& arguments);
 int resume(const Arguments& arguments);
 int check(const Arguments& arguments);
+int check_gradients(const CheckedExperiment& checked);
 int show_config(const Arguments& arguments);
 int show_keys();
 int show_plugins(const Arguments& arguments);

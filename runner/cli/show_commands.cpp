@@ -39,7 +39,7 @@ int check(const Arguments& arguments) {
             << " on " << experiment.dataset.plugin << " with " << experiment.optimizer.plugin << ", " << launch.workers
             << (launch.workers == 1 ? " worker" : " workers") << " on " << launch.device << ", global batch "
             << experiment.trainer.global_batch << ".\n";
-  return kExitDone;
+  return arguments.gradients ? check_gradients(checked) : kExitDone;
 }
 
 int show_config(const Arguments& arguments) {

@@ -93,6 +93,13 @@ TEST_F(Cifar, ReadsTheArchive) {
   EXPECT_NEAR(batch.input[0][2][31][31].item<float>(), (27 / 255.0 - 0.4409) / 0.2762, 1e-5);
 }
 
+TEST_F(Cifar, ShowsImagesAsTheyAre) {
+  pack();
+  const auto data = start();
+  const auto image = data->to_image(data->get(Split::kTrain, std::vector<int64_t>{7}).input);
+  EXPECT_TRUE(image.equal(at::tensor({7, 8, 9}, at::kByte).view({1, 3, 1, 1}).expand({1, 3, 32, 32})));
+}
+
 TEST_F(Cifar, ReadsFoldersAlike) {
   pack();
   const std::vector<int64_t> all{0, 1, 2, 3, 4, 5, 6, 7};

@@ -98,6 +98,13 @@ TEST_F(ImageFolder, ReadsTheSplitsInTheOrderOfTheNames) {
   EXPECT_TRUE(batch.index.equal(at::tensor({2, 0}, at::kLong)));
 }
 
+TEST_F(ImageFolder, ShowsImagesAsTheyAre) {
+  three_splits();
+  const auto data = start();
+  const auto image = data->to_image(data->get(Split::kTest, std::vector<int64_t>{1}).input);
+  EXPECT_TRUE(image.equal(at::tensor({6, 0, 0}, at::kByte).view({1, 3, 1, 1}).expand({1, 3, 8, 8})));
+}
+
 TEST_F(ImageFolder, HoldsOutTheSameImagesForASeed) {
   one_level();
   const auto data = start({{"val_fraction", "0.2"}, {"test_fraction", "0.25"}});

@@ -94,6 +94,10 @@ class ImageFolder final : public ddprun::Dataset {
     return batch;
   }
 
+  at::Tensor to_image(const at::Tensor& input) const override {
+    return ddprun::ImageStore(format_, nullptr, {}).to_image(input);
+  }
+
   void augment(ddprun::Batch& batch, const ddprun::AugmentKey& key) const override {
     batch.input = augmentation_.apply(batch.input, batch.index, key, black_of(format_));
   }

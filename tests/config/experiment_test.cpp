@@ -203,7 +203,6 @@ TEST(ExperimentKeys, GivesTypeDefaultAndRange) {
   EXPECT_EQ(key(1, "max_epochs").range, "1 .. 1000000000");
   EXPECT_EQ(key(3, "target").fallback, "");
   EXPECT_EQ(key(6, "timeout_seconds").fallback, "1800");
-  EXPECT_EQ(key(5, "timeout_seconds").fallback, "1800");
 }
 
 }  // namespace

@@ -100,6 +100,13 @@ std::optional<CheckpointInfo> newest_checkpoint(const std::filesystem::path& run
   return std::nullopt;
 }
 
+TensorDict inference_weights(const CheckpointInfo& info) {
+  auto weights = read_safetensors(info.path / kModelFile);
+  if (!std::filesystem::exists(info.path / kAverageFile)) return weights;
+  for (auto& [name, average] : read_safetensors(info.path / kAverageFile)) weights[name] = average;
+  return weights;
+}
+
 Checkpoint read_checkpoint(const CheckpointInfo& info, int64_t rank) {
   Checkpoint checkpoint{.step = info.step};
   checkpoint.model = read_safetensors(info.path / kModelFile);

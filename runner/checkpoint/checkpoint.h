@@ -64,6 +64,10 @@ std::optional<CheckpointInfo> newest_checkpoint(const std::filesystem::path& run
 // The manifest alone, for a checkpoint that was verified before. Throws UserError where there is none.
 CheckpointInfo read_checkpoint_info(const std::filesystem::path& path);
 
+// The weights to predict with, of a verified checkpoint: the moving averages where it has them, the weights as they stand
+// elsewhere; and the buffers.
+TensorDict inference_weights(const CheckpointInfo& info);
+
 // Reads a verified checkpoint for one rank; `rank` beyond the world size it was saved at leaves Checkpoint::rank empty.
 Checkpoint read_checkpoint(const CheckpointInfo& info, int64_t rank);
 

@@ -113,6 +113,17 @@ void rename_durably(const std::filesystem::path& from, const std::filesystem::pa
   sync_folder(to.parent_path());
 }
 
+void rename_to_new(const std::filesystem::path& from, const std::filesystem::path& to) {
+  int error = ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0 ? 0 : errno;
+  if (error == EINVAL || error == ENOSYS) {  // some file systems know no such rename
+    error = std::filesystem::exists(std::filesystem::symlink_status(to)) ? EEXIST : 0;
+    if (error == 0 && std::rename(from.c_str(), to.c_str()) != 0) error = errno;
+  }
+  if (error == EEXIST) throw UserError(to.string() + " exists already, and is not overwritten; choose another name");
+  if (error != 0) fail_to("rename to " + to.filename().string(), from, error);
+  sync_folder(to.parent_path());
+}
+
 void point_link_at(const std::filesystem::path& link, const std::filesystem::path& target) {
   const std::filesystem::path fresh = link.string() + ".tmp";
   ::unlink(fresh.c_str());

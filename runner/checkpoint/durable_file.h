@@ -58,6 +58,9 @@ void sync_folder(const std::filesystem::path& folder);
 // Replaces what `to` names, atomically, and forces the change to the disk. Both lie in one folder.
 void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to);
 
+// The same where `to` must not exist yet: UserError where it does, and `from` stays.
+void rename_to_new(const std::filesystem::path& from, const std::filesystem::path& to);
+
 // Makes `link` a symbolic link to `target`, in place of an earlier one: a reader sees the old or the new.
 void point_link_at(const std::filesystem::path& link, const std::filesystem::path& target);
 

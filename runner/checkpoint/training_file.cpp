@@ -25,16 +25,18 @@ using caffe2::serialize::PyTorchStreamWriter;
 
 c10::impl::GenericDict empty_dict() { return c10::impl::GenericDict(c10::StringType::get(), c10::AnyType::get()); }
 
+c10::impl::GenericDict to_dict(const TensorDict& tensors) {
+  auto dict = empty_dict();
+  for (const auto& [name, tensor] : tensors) {
+    require_storable(name, tensor);
+    dict.insert(name, to_dense_host(tensor));
+  }
+  return dict;
+}
+
 at::IValue to_ivalue(const TrainingFile& content) {
   auto root = empty_dict();
-  for (const auto& [group, tensors] : content.tensors) {
-    auto dict = empty_dict();
-    for (const auto& [name, tensor] : tensors) {
-      require_storable(name, tensor);
-      dict.insert(name, to_dense_host(tensor));
-    }
-    root.insert(group, dict);
-  }
+  for (const auto& [group, tensors] : content.tensors) root.insert(group, to_dict(tensors));
   for (const auto& [name, text] : content.texts) {
     if (!root.insert(name, text).second) throw std::invalid_argument("training file: \"" + name + "\" stands twice");
   }
@@ -65,6 +67,28 @@ class QuietFile {
   DurableFile file_;
   std::exception_ptr failure_;
 };
+
+FileDigest write_pickled(const std::filesystem::path& file, const at::IValue& content) {
+  std::string pickle;
+  // Type tags are what torch.load(weights_only=True) refuses.
+  torch::jit::Pickler pickler([&](const char* data, size_t size) { pickle.append(data, size); }, nullptr, nullptr,
+                              nullptr, nullptr, /*tag_aggregates=*/false);
+  pickler.protocol();
+  pickler.pushIValue(content);
+  pickler.stop();
+
+  QuietFile out(file);
+  PyTorchStreamWriter archive([&](const void* data, size_t size) { return out.write(data, size); });
+  archive.writeRecord("data.pkl", pickle.data(), pickle.size());
+  constexpr std::string_view kByteOrder = "little";
+  archive.writeRecord("byteorder", kByteOrder.data(), kByteOrder.size());
+  size_t index = 0;
+  for (const auto& tensor : pickler.tensorData()) {
+    archive.writeRecord("data/" + std::to_string(index++), tensor.const_data_ptr(), tensor.nbytes());
+  }
+  archive.writeEndOfFile();
+  return out.finish();
+}
 
 // ---- reading
 
@@ -152,25 +176,11 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 }  // namespace
 
 FileDigest write_training_file(const std::filesystem::path& file, const TrainingFile& content) {
-  std::string pickle;
-  // Type tags are what torch.load(weights_only=True) refuses.
-  torch::jit::Pickler pickler([&](const char* data, size_t size) { pickle.append(data, size); }, nullptr, nullptr,
-                              nullptr, nullptr, /*tag_aggregates=*/false);
-  pickler.protocol();
-  pickler.pushIValue(to_ivalue(content));
-  pickler.stop();
+  return write_pickled(file, to_ivalue(content));
+}
 
-  QuietFile out(file);
-  PyTorchStreamWriter archive([&](const void* data, size_t size) { return out.write(data, size); });
-  archive.writeRecord("data.pkl", pickle.data(), pickle.size());
-  constexpr std::string_view kByteOrder = "little";
-  archive.writeRecord("byteorder", kByteOrder.data(), kByteOrder.size());
-  size_t index = 0;
-  for (const auto& tensor : pickler.tensorData()) {
-    archive.writeRecord("data/" + std::to_string(index++), tensor.const_data_ptr(), tensor.nbytes());
-  }
-  archive.writeEndOfFile();
-  return out.finish();
+FileDigest write_state_dict(const std::filesystem::path& file, const TensorDict& tensors) {
+  return write_pickled(file, to_dict(tensors));
 }
 
 TrainingFile read_training_file(const std::filesystem::path& file) {

@@ -18,17 +18,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TensorDict weights_of(const CheckpointInfo& info) {
-  auto checkpoint = read_checkpoint(info, /*rank=*/0);
-  for (auto& [name, average] : checkpoint.average) checkpoint.model[name] = average;
-  return std::move(checkpoint.model);
-}
-
 TensorDict read_weights(const fs::path& path) {
   if (fs::is_regular_file(path)) return read_safetensors(path);
-  if (fs::exists(path / "manifest.json")) return weights_of(verify_checkpoint(path));
+  if (fs::exists(path / "manifest.json")) return inference_weights(verify_checkpoint(path));
   std::vector<CheckpointFlaw> flaws;
-  if (const auto newest = newest_checkpoint(path, flaws)) return weights_of(*newest);
+  if (const auto newest = newest_checkpoint(path, flaws)) return inference_weights(*newest);
   throw UserError("trainer.init_weights: " + path.string() +
                   " is no .safetensors file, no checkpoint, and no run with a good one");
 }

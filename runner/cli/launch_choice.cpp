@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <thread>
 
 namespace ddprun {
@@ -64,6 +65,16 @@ LaunchChoice choose_launch(const LaunchConfig& config, const TrainerConfig& trai
   }
   choice.threads = config.threads > 0 ? config.threads : std::max<int64_t>(1, machine.cores / choice.workers);
   return choice;
+}
+
+// OpenMP's threads spin for milliseconds at the end of each loop where nobody tells them otherwise: on a machine that does
+// anything else besides, a step then takes up to ten times as long. A short spin costs an idle machine nothing.
+std::vector<std::pair<std::string, std::string>> launch_variables(const LaunchChoice& launch) {
+  std::vector<std::pair<std::string, std::string>> variables{{"DDPRUN_DEVICE", launch.device},
+                                                             {"OMP_NUM_THREADS", std::to_string(launch.threads)}};
+  const bool users_choice = std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT");
+  if (!users_choice) variables.emplace_back("GOMP_SPINCOUNT", "1000");
+  return variables;
 }
 
 }  // namespace ddprun

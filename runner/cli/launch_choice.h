@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace ddprun {
 
@@ -25,5 +27,8 @@ Machine this_machine();
 // Throws UserError for more workers than GPUs, a GPU where there is none, fewer samples in a batch than workers, and for what
 // the trainer is told to do and the device cannot.
 LaunchChoice choose_launch(const LaunchConfig& config, const TrainerConfig& trainer, const Machine& machine);
+
+// The environment variables that tell workers of it.
+std::vector<std::pair<std::string, std::string>> launch_variables(const LaunchChoice& launch);
 
 }  // namespace ddprun

@@ -45,15 +45,10 @@ fs::path checkpoint_to_resume(const fs::path& run) {
   return newest ? newest->path : fs::path();
 }
 
-// OpenMP's threads spin for milliseconds at the end of each loop where nobody tells them otherwise: on a machine that does
-// anything else besides, a step then takes up to ten times as long. A short spin costs an idle machine nothing.
 std::vector<std::pair<std::string, std::string>> worker_environment(const LaunchChoice& launch,
                                                                     const fs::path& checkpoint) {
-  std::vector<std::pair<std::string, std::string>> variables{{"DDPRUN_DEVICE", launch.device},
-                                                             {"DDPRUN_RESUME", checkpoint.string()},
-                                                             {"OMP_NUM_THREADS", std::to_string(launch.threads)}};
-  const bool users_choice = std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT");
-  if (!users_choice) variables.emplace_back("GOMP_SPINCOUNT", "1000");
+  auto variables = launch_variables(launch);
+  variables.emplace_back("DDPRUN_RESUME", checkpoint.string());
   return variables;
 }
 

@@ -16,6 +16,7 @@
 #include <memory>
 
 #include "launch/line_folder.h"
+#include "launch/private_folder.h"
 #include "launch/signal_inbox.h"
 #include "launch/terminal_writer.h"
 #include "launch/worker.h"
@@ -27,37 +28,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Time = Clock::time_point;
 
-constexpr auto kStopping = "ddprun: stopping: saving a checkpoint at the end of this step; Ctrl-C again ends at once";
 constexpr std::chrono::seconds kStuckAfterKill{10};      // then a worker is left to the kernel
 constexpr std::chrono::milliseconds kSameKeyPress{100};  // `timeout -s INT` signals the program, then its group
 
 Clock::duration seconds(double value) {
   return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(value));
 }
-
-// A folder of our own (0700) for the rendezvous file, gone with its owner.
-class PrivateFolder {
- public:
-  PrivateFolder() {
-    std::error_code ignored;
-    std::string pattern = (fs::temp_directory_path(ignored) / "ddprun-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) {
-      throw UserError("cannot make a temporary folder " + pattern + ": " + std::strerror(errno) +
-                      "; set TMPDIR to a folder on this machine that can be written");
-    }
-    path_ = pattern;
-  }
-  ~PrivateFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  PrivateFolder(const PrivateFolder&) = delete;
-  PrivateFolder& operator=(const PrivateFolder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 std::string precise(double seconds_since_1970) {
   char text[64];
@@ -203,7 +179,7 @@ void Attempt::on_signal(int signal) {
   if (stop_signal_ == 0) {
     stop_signal_ = signal;
     stopped_at_ = now;
-    if (!failing_) terminal_.line(kStopping);
+    if (!failing_) terminal_.line("ddprun: " + plan_.stopping + "; Ctrl-C again ends at once");
     ask_to_stop(plan_.grace_seconds);
   } else if (signal == SIGINT && now - stopped_at_ > kSameKeyPress) {
     at_once_ = true;

@@ -18,7 +18,9 @@ struct LaunchPlan {
   int workers = 1;
   int attempt = 0;
   double started_at = 0;
-  double grace_seconds = 30;         // from SIGTERM to SIGKILL where the user stops the run
+  std::string stopping =
+      "stopping: saving a checkpoint at the end of this step";  // told when a signal asks for the end
+  double grace_seconds = 30;                                    // from SIGTERM to SIGKILL where the user stops the run
   double failure_grace_seconds = 3;  // the same where a worker failed: the others cannot finish a collective without it
 };
 

@@ -2,22 +2,19 @@
 #include "train/worker.h"
 
 #include "checkpoint/checkpoint.h"
-#include "config/compose.h"
-#include "config/experiment.h"
 #include "dist/replicate.h"
 #include "launch/worker_process.h"
 #include "log/log.h"
-#include "plugin_host/plugin_host.h"
 #include "train/fault.h"
+#include "train/inference.h"
 #include "train/model_weights.h"
-#include "train/objective.h"
+#include "train/replica.h"
 #include "train/rng_state.h"
 #include "train/summary.h"
 #include "train/trainer.h"
+#include "train/worker_task.h"
 
 #include <ddprun/error.h>
-
-#include <ATen/Context.h>
 
 #include <malloc.h>
 #include <sys/resource.h>
@@ -55,47 +52,22 @@ void keep_freed_memory() {
   mallopt(M_TOP_PAD, 64 << 20);
 }
 
-// Deterministic kernels only, or an error from those that have none; otherwise cuDNN picks the fastest by trying.
-void set_determinism(bool deterministic) {
-  auto& context = at::globalContext();
-  context.setDeterministicAlgorithms(deterministic, /*warn_only=*/false);
-  context.setDeterministicCuDNN(deterministic);
-  context.setBenchmarkCuDNN(!deterministic);
-  if (deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
-}
-
 int64_t peak_rss_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return int64_t{usage.ru_maxrss} * 1024;
 }
 
-World world_of(const WorkerPlace& place) {
-  return {place.rank, place.world_size, place.local_rank, place.local_world_size};
-}
-
-Experiment frozen_experiment(const std::filesystem::path& run_dir) {
-  std::vector<std::string> problems;
-  auto experiment = read_experiment(load_yaml(run_dir / "config.yaml"), problems);
-  if (!problems.empty()) throw UserError((run_dir / "config.yaml").string() + " was changed: " + problems.front());
-  return experiment;
-}
-
-// Everything of one worker, made in this order and destroyed in the reverse.
-class Worker {
+// Trains. Its parts are made in this order and destroyed in the reverse.
+class Training final : public WorkerTask {
  public:
-  explicit Worker(WorkerPlace place)
-      : place_(std::move(place)),
-        experiment_(frozen_experiment(place_.run_dir)),
-        plugins_(plugin_search_path(experiment_.plugin_path)),
-        backend_(uses_gpu() ? load_cuda_backend(place_.local_rank) : nullptr),
-        device_(backend_ ? backend_->device() : c10::Device(c10::kCPU)),
-        communicator_(communicator_options()) {}
+  explicit Training(WorkerPlace place) : replica_(std::move(place)) {}
 
-  int run() {
+  int run() override {
     prepare();
     auto trainer = make_trainer();
-    checkpoints_->set_save_observer(fault_from_environment(place_.rank, [&trainer] { return trainer.state().step; }));
+    checkpoints_->set_save_observer(
+        fault_from_environment(replica_.place.rank, [&trainer] { return trainer.state().step; }));
     announce(trainer);
     try {
       const auto end = trainer.run();
@@ -108,84 +80,59 @@ class Worker {
     }
   }
 
-  const char* phase() const { return phase_; }
-  long step() const { return step_; }
+  const char* phase() const override { return phase_; }
+  long step() const override { return step_; }
 
  private:
-  static bool uses_gpu() {
-    const char* device = std::getenv("DDPRUN_DEVICE");
-    return device && std::string(device) == "cuda";
-  }
-
-  CommunicatorOptions communicator_options() {
-    CommunicatorOptions options{
-        .world = world_of(place_), .backend = backend_, .timeout_seconds = experiment_.launch.timeout_seconds};
-    if (place_.world_size > 1) options.store = file_store(place_.store.string(), place_.world_size);
-    return options;
-  }
-
   // Model, data, optimizer, equal on all ranks.
   void prepare() {
-    set_determinism(experiment_.trainer.deterministic);
-    set_product_precision(experiment_.trainer);
-    dataset_ = plugins_.make_dataset(experiment_.dataset);
-    dataset_->start();
-    if (dataset_->size(Split::kTrain) == 0) throw UserError("dataset: it has no training samples");
-    seed_generators(experiment_.seed, 0, backend_.get());
-    model_ = plugins_.make_model(experiment_.model);
-    model_->prepare(dataset_->spec());
-    if (!experiment_.trainer.init_weights.empty()) load_initial_weights(*model_, experiment_.trainer.init_weights);
-    model_->to(device_);
-    precision_ = Precision(experiment_.trainer, device_.type());
-    precision_.convert(*model_);
-    verify_same_model(*model_, communicator_);
-    broadcast_state(*model_, communicator_);
-    optimizer_ = plugins_.make_optimizer(experiment_.optimizer);
-    const auto parameters = trainable_parameters(*model_);
+    replica_.build([this](Model& model) {
+      if (replica_.dataset->size(Split::kTrain) == 0) throw UserError("dataset: it has no training samples");
+      const auto& initial = replica_.experiment.trainer.init_weights;
+      if (!initial.empty()) load_initial_weights(model, initial);
+    });
+    optimizer_ = replica_.plugins.make_optimizer(replica_.experiment.optimizer);
+    const auto parameters = trainable_parameters(*replica_.model);
     if (parameters.empty()) throw UserError("model: it registers no trainable parameters");
     optimizer_->start(parameters);
-    seed_generators(experiment_.seed, place_.rank, backend_.get());
-    objective_ = objective(Phase::kTraining);
-    evaluation_objective_ = objective(Phase::kEvaluation);
+    seed_generators(replica_.experiment.seed, replica_.place.rank, replica_.backend.get());
+    objective_ = replica_.objective(Phase::kTraining);
+    evaluation_objective_ = replica_.objective(Phase::kEvaluation);
     loggers_ = std::make_unique<LoggerHub>(make_loggers());
     checkpoints_ = std::make_unique<CheckpointWriter>(
-        place_.run_dir, experiment_.checkpoint.keep,
-        CheckpointWriter::Ranks{place_.rank, place_.world_size,
+        replica_.place.run_dir, replica_.experiment.checkpoint.keep,
+        CheckpointWriter::Ranks{replica_.place.rank, replica_.place.world_size,
                                 [this](const std::string& error) { return agree(error); }});
-  }
-
-  std::unique_ptr<Objective> objective(Phase phase) const {
-    Options options(experiment_.objective_options, "objective");
-    return make_objective(experiment_.objective, options, phase);
   }
 
   std::vector<LoggerHub::Entry> make_loggers() {
     std::vector<LoggerHub::Entry> loggers;
-    if (place_.rank != 0) return loggers;
-    for (const auto& choice : experiment_.loggers) loggers.push_back({choice.plugin, plugins_.make_logger(choice)});
+    if (replica_.place.rank != 0) return loggers;
+    for (const auto& choice : replica_.experiment.loggers)
+      loggers.push_back({choice.plugin, replica_.plugins.make_logger(choice)});
     return loggers;
   }
 
   std::string agree(const std::string& error) {
-    for (const auto& text : communicator_.gather_texts(error)) {
+    for (const auto& text : replica_.communicator.gather_texts(error)) {
       if (!text.empty()) return text;
     }
     return "";
   }
 
   Trainer make_trainer() {
-    return Trainer(experiment_,
-                   {.communicator = communicator_,
-                    .model = model_,
-                    .dataset = dataset_,
+    return Trainer(replica_.experiment,
+                   {.communicator = replica_.communicator,
+                    .model = replica_.model,
+                    .dataset = replica_.dataset,
                     .optimizer = optimizer_,
                     .objective = *objective_,
                     .evaluation_objective = *evaluation_objective_,
                     .loggers = *loggers_,
                     .checkpoints = *checkpoints_,
-                    .precision = precision_,
-                    .backend = backend_,
-                    .device = device_},
+                    .precision = replica_.precision,
+                    .backend = replica_.backend,
+                    .device = replica_.device},
                    [] { return stop_signal != 0; });
   }
 
@@ -194,62 +141,55 @@ class Worker {
     const char* resume = std::getenv("DDPRUN_RESUME");
     if (resume && *resume) {
       const auto info = read_checkpoint_info(resume);
-      trainer.restore(read_checkpoint(info, place_.rank), resume);
-      broadcast_state(*model_, communicator_);
+      trainer.restore(read_checkpoint(info, replica_.place.rank), resume);
+      broadcast_state(*replica_.model, replica_.communicator);
     }
     int64_t parameters = 0;
-    for (const auto& parameter : trainable_parameters(*model_)) parameters += parameter.value.numel();
-    loggers_->start({.name = experiment_.name,
-                     .run_dir = place_.run_dir,
-                     .config_yaml = to_yaml(experiment_.config, false),
-                     .attempt = place_.attempt,
+    for (const auto& parameter : trainable_parameters(*replica_.model)) parameters += parameter.value.numel();
+    loggers_->start({.name = replica_.experiment.name,
+                     .run_dir = replica_.place.run_dir,
+                     .config_yaml = to_yaml(replica_.experiment.config, false),
+                     .attempt = replica_.place.attempt,
                      .resumed_step = trainer.state().step,
-                     .world_size = place_.world_size,
-                     .nodes = place_.world_size / place_.local_world_size,
-                     .global_batch = experiment_.trainer.global_batch,
+                     .world_size = replica_.place.world_size,
+                     .nodes = replica_.place.world_size / replica_.place.local_world_size,
+                     .global_batch = replica_.experiment.trainer.global_batch,
                      .steps_per_epoch = trainer.steps_per_epoch(),
-                     .max_epochs = experiment_.trainer.max_epochs,
+                     .max_epochs = replica_.experiment.trainer.max_epochs,
                      .max_steps = trainer.max_steps(),
                      .parameters = parameters,
-                     .model = experiment_.model.plugin,
-                     .dataset = experiment_.dataset.plugin,
-                     .optimizer = experiment_.optimizer.plugin,
-                     .device = backend_ ? backend_->description() : "cpu"});
-    if (place_.rank == 0 && dataset_->size(Split::kVal) == 0) tell_of_missing_validation();
+                     .model = replica_.experiment.model.plugin,
+                     .dataset = replica_.experiment.dataset.plugin,
+                     .optimizer = replica_.experiment.optimizer.plugin,
+                     .device = replica_.backend ? replica_.backend->description() : "cpu"});
+    if (replica_.place.rank == 0 && replica_.dataset->size(Split::kVal) == 0) tell_of_missing_validation();
   }
 
   void tell_of_missing_validation() const {
-    if (dataset_->size(Split::kTest) > 0) {
+    if (replica_.dataset->size(Split::kTest) > 0) {
       log::info("the dataset has no validation split: val/ metrics are computed on its test split");
-    } else if (experiment_.early_stopping) {
+    } else if (replica_.experiment.early_stopping) {
       log::warn(
           "early_stopping: the dataset has neither a validation nor a test split, so nothing can stop the run early");
     }
   }
 
   void finish(const Trainer& trainer, RunEnd end) {
-    if (place_.rank != 0) return;
-    end.total_seconds = wall_seconds() - place_.started_at;
+    if (replica_.place.rank != 0) return;
+    end.total_seconds = wall_seconds() - replica_.place.started_at;
     const double first_step = trainer.first_step_at();
-    write_summary(place_.run_dir, {.end = end,
-                                   .first_step_seconds = first_step > 0 ? first_step - place_.started_at : 0,
-                                   .data_seconds = trainer.phases().data,
-                                   .compute_seconds = trainer.phases().compute,
-                                   .step_seconds = trainer.phases().total,
-                                   .peak_rss_bytes = peak_rss_bytes(),
-                                   .attempt = place_.attempt});
+    write_summary(replica_.place.run_dir,
+                  {.end = end,
+                   .first_step_seconds = first_step > 0 ? first_step - replica_.place.started_at : 0,
+                   .data_seconds = trainer.phases().data,
+                   .compute_seconds = trainer.phases().compute,
+                   .step_seconds = trainer.phases().total,
+                   .peak_rss_bytes = peak_rss_bytes(),
+                   .attempt = replica_.place.attempt});
     loggers_->finish(end);
   }
 
-  WorkerPlace place_;
-  Experiment experiment_;
-  PluginHost plugins_;
-  std::shared_ptr<DeviceBackend> backend_;
-  c10::Device device_;
-  Communicator communicator_;
-  std::shared_ptr<Dataset> dataset_;
-  std::shared_ptr<Model> model_;
-  Precision precision_;
+  Replica replica_;
   std::shared_ptr<Optimizer> optimizer_;
   std::unique_ptr<Objective> objective_, evaluation_objective_;
   std::unique_ptr<LoggerHub> loggers_;
@@ -258,28 +198,32 @@ class Worker {
   long step_ = -1;
 };
 
-int report(const WorkerPlace& place, const Worker* worker, const char* kind, const std::string& message, int code) {
+int report(const WorkerPlace& place, const WorkerTask* task, const char* kind, const std::string& message, int code) {
   write_failure(place.run_dir, {.rank = place.rank,
                                 .time = wall_seconds(),
                                 .kind = kind,
                                 .message = message,
-                                .phase = worker ? worker->phase() : "starting",
-                                .step = worker ? worker->step() : -1});
+                                .phase = task ? task->phase() : "starting",
+                                .step = task ? task->step() : -1});
   log::error(message);
   return code;
 }
 
 int run_reporting(const WorkerPlace& place) {
-  std::unique_ptr<Worker> worker;
+  std::unique_ptr<WorkerTask> task;
   try {
-    worker = std::make_unique<Worker>(place);
-    return worker->run();
+    task = make_inference(place);
+    if (!task) {
+      install_signal_handlers();
+      task = std::make_unique<Training>(place);
+    }
+    return task->run();
   } catch (const UserError& error) {
-    return report(place, worker.get(), "user", error.what(), worker && worker->step() >= 0 ? kExitFailed : kExitUsage);
+    return report(place, task.get(), "user", error.what(), task && task->step() >= 0 ? kExitFailed : kExitUsage);
   } catch (const CommunicationError& error) {
-    return report(place, worker.get(), "communication", error.what(), kExitFailed);
+    return report(place, task.get(), "communication", error.what(), kExitFailed);
   } catch (const std::exception& error) {
-    return report(place, worker.get(), "internal", error.what(), kExitFailed);
+    return report(place, task.get(), "internal", error.what(), kExitFailed);
   }
 }
 
@@ -287,7 +231,6 @@ int run_reporting(const WorkerPlace& place) {
 
 int run_worker() {
   keep_freed_memory();
-  install_signal_handlers();
   const auto place = read_worker_place();
   log::set_prefix("rank " + std::to_string(place.rank));
   const int code = run_reporting(place);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One worker process: joins the others, puts the experiment together from the run folder's frozen config, trains.
+// One worker process: joins the others, puts the experiment together from the run folder's frozen config, trains; or, where the
+// launcher asked for it (train/inference.h), evaluates or predicts.
 #pragma once
 
 namespace ddprun {

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+#include "train/replica.h"
+
+#include "config/compose.h"
+#include "dist/replicate.h"
+#include "train/rng_state.h"
+
+#include <ddprun/error.h>
+
+#include <ATen/Context.h>
+
+#include <cstdlib>
+#include <string>
+
+namespace ddprun {
+namespace {
+
+// Deterministic kernels only, or an error from those that have none; otherwise cuDNN picks the fastest by trying.
+void set_determinism(bool deterministic) {
+  auto& context = at::globalContext();
+  context.setDeterministicAlgorithms(deterministic, /*warn_only=*/false);
+  context.setDeterministicCuDNN(deterministic);
+  context.setBenchmarkCuDNN(!deterministic);
+  if (deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+}
+
+Experiment frozen_experiment(const std::filesystem::path& run_dir) {
+  std::vector<std::string> problems;
+  auto experiment = read_experiment(load_yaml(run_dir / "config.yaml"), problems);
+  if (!problems.empty()) throw UserError((run_dir / "config.yaml").string() + " was changed: " + problems.front());
+  return experiment;
+}
+
+bool uses_gpu() {
+  const char* device = std::getenv("DDPRUN_DEVICE");
+  return device && std::string(device) == "cuda";
+}
+
+CommunicatorOptions communicator_options(const Replica& replica) {
+  const auto& place = replica.place;
+  CommunicatorOptions options{.world = {place.rank, place.world_size, place.local_rank, place.local_world_size},
+                              .backend = replica.backend,
+                              .timeout_seconds = replica.experiment.launch.timeout_seconds};
+  if (place.world_size > 1) options.store = file_store(place.store.string(), place.world_size);
+  return options;
+}
+
+}  // namespace
+
+Replica::Replica(WorkerPlace worker_place)
+    : place(std::move(worker_place)),
+      experiment(frozen_experiment(place.run_dir)),
+      plugins(plugin_search_path(experiment.plugin_path)),
+      backend(uses_gpu() ? load_cuda_backend(place.local_rank) : nullptr),
+      device(backend ? backend->device() : c10::Device(c10::kCPU)),
+      communicator(communicator_options(*this)) {}
+
+void Replica::build(const std::function<void(Model&)>& fill) {
+  set_determinism(experiment.trainer.deterministic);
+  set_product_precision(experiment.trainer);
+  dataset = plugins.make_dataset(experiment.dataset);
+  dataset->start();
+  seed_generators(experiment.seed, 0, backend.get());
+  model = plugins.make_model(experiment.model);
+  model->prepare(dataset->spec());
+  fill(*model);
+  model->to(device);
+  precision = Precision(experiment.trainer, device.type());
+  precision.convert(*model);
+  verify_same_model(*model, communicator);
+  broadcast_state(*model, communicator);
+}
+
+std::unique_ptr<Objective> Replica::objective(Phase phase) const {
+  Options options(experiment.objective_options, "objective");
+  return make_objective(experiment.objective, options, phase);
+}
+
+}  // namespace ddprun

@@ -13,8 +13,8 @@
 namespace ddprun {
 namespace {
 
-constexpr auto kCommands =
-    std::to_array<std::string_view>({"run", "check", "resume", "config", "keys", "plugins", "worker"});
+constexpr auto kCommands = std::to_array<std::string_view>(
+    {"run", "check", "resume", "evaluate", "predict", "export", "config", "keys", "plugins", "worker"});
 
 constexpr const char* kExamples = R"(
 Examples:
@@ -24,6 +24,9 @@ Examples:
   ddprun --cfg experiments/mnist.yaml                 what it is made of, and from which files
   ddprun check experiments/mnist.yaml                 find every mistake without training
   ddprun resume outputs/mnist/latest                  go on after Ctrl-C, a crash or kill -9
+  ddprun evaluate outputs/mnist/latest                metrics of its last checkpoint; `evaluate RUN best` of its best
+  ddprun predict outputs/mnist/latest --out p.csv     class and scores of every test sample
+  ddprun export outputs/mnist/latest --out m.pt       weights for Python: .pt or .safetensors
   ddprun keys                                         every key of an experiment file
   ddprun plugins                                      the plugins found; `plugins show convnet` their options
 
@@ -42,6 +45,43 @@ void add_run(CLI::App& app, Arguments& arguments, bool& show_config) {
   add_overrides(run, arguments);
 }
 
+// A run, which of its checkpoints, and where the experiment counts, overrides.
+void add_target(CLI::App& command, Arguments& arguments, bool overrides) {
+  command.add_option("run", arguments.target, "the run's folder: outputs/mnist/latest")->required();
+  const auto* help = overrides
+                         ? "which checkpoint (best, last: the default, a name or a path), then key=value ... to change "
+                           "the run's experiment"
+                         : "which checkpoint: best, last (the default), a name or a path";
+  command.add_option("checkpoint", arguments.overrides, help)
+      ->expected(0, overrides ? CLI::detail::expected_max_vector_size : 1);
+}
+
+void add_after_training(CLI::App& app, Arguments& arguments) {
+  auto& evaluate = *app.add_subcommand("evaluate", "measure a checkpoint on the validation and test splits");
+  add_target(evaluate, arguments, true);
+  evaluate.add_flag("--json", arguments.json, "print one JSON object");
+  auto& predict = *app.add_subcommand("predict", "write what a checkpoint predicts for each sample of a split");
+  add_target(predict, arguments, true);
+  predict.add_option("--split", arguments.split, "train, val or test (the default)")
+      ->check(CLI::IsMember({"train", "val", "test"}));
+  predict.add_option("--out", arguments.out, "the CSV file to make; an existing one is not touched")->required();
+  auto& weights = *app.add_subcommand("export", "write a checkpoint's weights as one file");
+  add_target(weights, arguments, false);
+  weights
+      .add_option("--format", arguments.format,
+                  "safetensors, or torch: for torch.load; by default as the file is called")
+      ->check(CLI::IsMember({"safetensors", "torch"}));
+  weights.add_option("--out", arguments.out, "the file to make; an existing one is not touched")->required();
+}
+
+// The first word after the run names the checkpoint, unless it is an override.
+void take_checkpoint(Arguments& arguments) {
+  auto& words = arguments.overrides;
+  if (words.empty() || words[0].find('=') != std::string::npos || words[0].starts_with("~")) return;
+  arguments.checkpoint = words[0];
+  words.erase(words.begin());
+}
+
 void add_commands(CLI::App& app, Arguments& arguments, bool& show_config) {
   add_run(app, arguments, show_config);
   auto& check =
@@ -53,6 +93,7 @@ void add_commands(CLI::App& app, Arguments& arguments, bool& show_config) {
   auto& resume = *app.add_subcommand("resume", "go on with a run from its last good checkpoint");
   resume.add_option("run", arguments.target, "the run's folder: outputs/mnist/latest")->required();
   add_overrides(resume, arguments);
+  add_after_training(app, arguments);
   app.add_subcommand("keys", "list every key of an experiment file with its default");
   auto& plugins = *app.add_subcommand("plugins", "list the plugins found");
   auto& show = *plugins.add_subcommand("show", "a plugin's options");
@@ -93,6 +134,8 @@ Arguments parse_arguments(int argc, char** argv) {
     throw Exit{app.exit(error) == 0 && argc > 1 ? kExitDone : kExitUsage};
   }
   arguments.command = show_config ? "config" : app.get_subcommands().front()->get_name();
+  if (arguments.command == "evaluate" || arguments.command == "predict" || arguments.command == "export")
+    take_checkpoint(arguments);
   return arguments;
 }
 

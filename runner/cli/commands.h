@@ -15,6 +15,9 @@ int run_command(const Arguments& arguments);  // picks one of those below
 
 int train(const Arguments& arguments);
 int resume(const Arguments& arguments);
+int evaluate(const Arguments& arguments);
+int predict(const Arguments& arguments);
+int export_weights(const Arguments& arguments);
 int check(const Arguments& arguments);
 int check_gradients(const CheckedExperiment& checked);
 int show_config(const Arguments& arguments);

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+// `ddprun evaluate RUN` and `ddprun predict RUN`: workers as for training, in a temporary folder. The run's own is only read.
+#include "cli/checked_experiment.h"
+#include "cli/chosen_checkpoint.h"
+#include "cli/commands.h"
+#include "cli/launch_choice.h"
+#include "cli/new_file.h"
+#include "cli/prepare_display.h"
+#include "launch/atomic_file.h"
+#include "launch/launcher.h"
+#include "launch/private_folder.h"
+#include "log/log.h"
+#include "train/inference.h"
+#include "train/run_clock.h"
+
+#include <ddprun/error.h>
+
+#define BOOST_DLL_USE_STD_FS
+#include <boost/dll/runtime_symbol_info.hpp>
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+// A trained run with what is asked of it.
+struct Inference {
+  fs::path run;
+  CheckpointInfo checkpoint;
+  CheckedExperiment checked;
+  LaunchChoice launch;
+};
+
+Inference make_inference(const Arguments& arguments) {
+  Inference inference{.run = existing_run(arguments.target)};
+  inference.checkpoint = choose_checkpoint(inference.run, arguments.checkpoint);
+  inference.checked = check_experiment({.experiment = inference.run / "config.yaml",
+                                        .overrides = arguments.overrides,
+                                        .search_path = config_search_path(),
+                                        .frozen = true});
+  const auto& experiment = inference.checked.experiment;
+  inference.launch = choose_launch(experiment.launch, experiment.trainer, this_machine());
+  inference.checked.dataset->prepare(prepare_display());
+  return inference;
+}
+
+// Why it failed, without the log's path: the log is gone by the time anybody reads it.
+std::string cause(const std::string& report) {
+  std::string text;
+  for (size_t begin = 0; begin < report.size();) {
+    const auto end = std::min(report.find('\n', begin), report.size());
+    const auto line = report.substr(begin, end - begin);
+    if (!line.starts_with("  log: ")) text += (text.empty() ? "" : "\n") + line;
+    begin = end + 1;
+  }
+  return text;
+}
+
+struct Outcome {
+  int exit_code = kExitFailed;
+  Json result;  // of rank 0, where the exit code is 0
+};
+
+Outcome run_workers(const Inference& inference, std::vector<std::pair<std::string, std::string>> task) {
+  const PrivateFolder folder;
+  write_file_atomically(folder.path() / "config.yaml", to_yaml(inference.checked.experiment.config, /*origins=*/true));
+  auto environment = launch_variables(inference.launch);
+  environment.emplace_back("DDPRUN_CHECKPOINT", inference.checkpoint.path.string());
+  for (auto& variable : task) environment.push_back(std::move(variable));
+  const auto launched = launch_workers({.command = {boost::dll::program_location().string(), "worker"},
+                                        .environment = environment,
+                                        .run_dir = folder.path(),
+                                        .workers = static_cast<int>(inference.launch.workers),
+                                        .started_at = wall_seconds(),
+                                        .stopping = "stopping"});
+  Outcome outcome{.exit_code = launched.exit_code};
+  if (launched.stop_requested) {
+    log::error("stopped; nothing is written");
+  } else if (launched.exit_code != kExitDone) {
+    log::error(cause(launched.report));
+  } else {
+    outcome.result = Json::parse(std::ifstream(folder.path() / kInferenceResult));
+  }
+  return outcome;
+}
+
+std::string share(int64_t correct, int64_t total) {
+  char percent[32];
+  std::snprintf(percent, sizeof percent, "%.2f %%", 100.0 * static_cast<double>(correct) / static_cast<double>(total));
+  return std::to_string(correct) + " of " + std::to_string(total) + " correct (" + percent + ")";
+}
+
+void print_metrics(const Inference& inference, const Json& result) {
+  std::cout << inference.checkpoint.path.string() << "\n";
+  for (const auto& [name, value] : result.at("metrics").items()) {
+    char text[32] = "not finite";
+    if (value.is_number()) std::snprintf(text, sizeof text, "%.6g", value.get<double>());
+    std::cout << name << " " << text << "\n";
+  }
+  for (const std::string split : {"val", "test"}) {
+    if (!result.contains(split + "_correct")) continue;
+    std::cout << split << " " << share(result.at(split + "_correct"), result.at(split + "_total")) << "\n";
+  }
+}
+
+}  // namespace
+
+int evaluate(const Arguments& arguments) {
+  const auto inference = make_inference(arguments);
+  const auto outcome = run_workers(inference, {{"DDPRUN_TASK", "evaluate"}});
+  if (outcome.exit_code != kExitDone) return outcome.exit_code;
+  if (!arguments.json) {
+    print_metrics(inference, outcome.result);
+    return kExitDone;
+  }
+  Json json{{"run", inference.run.string()},
+            {"checkpoint", inference.checkpoint.path.string()},
+            {"step", inference.checkpoint.step},
+            {"world_size", inference.launch.workers}};
+  json.update(outcome.result);
+  std::cout << json.dump(2) << "\n";
+  return kExitDone;
+}
+
+int predict(const Arguments& arguments) {
+  NewFile file(arguments.out);
+  const auto inference = make_inference(arguments);
+  const auto outcome = run_workers(
+      inference,
+      {{"DDPRUN_TASK", "predict"}, {"DDPRUN_SPLIT", arguments.split}, {"DDPRUN_OUT", file.temporary().string()}});
+  if (outcome.exit_code != kExitDone) return outcome.exit_code;
+  file.keep();
+  const auto& result = outcome.result;
+  const auto samples = result.at("samples").get<int64_t>();
+  std::cout << arguments.out << ": " << samples << " samples of split " << arguments.split;
+  if (result.contains("correct")) std::cout << ", " << share(result.at("correct"), samples);
+  std::cout << "\n";
+  return kExitDone;
+}
+
+}  // namespace ddprun

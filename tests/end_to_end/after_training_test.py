@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: MIT
+"""A trained run measured again, and its predictions: the same at any number of workers, and nothing of the run is touched."""
+
+import csv
+import json
+import unittest
+
+from command import SMALL, CommandTest, summary
+
+CLASSES = [str(digit) for digit in range(10)]
+
+
+class AfterTraining(CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.run_folder = self.folder / "run"
+        self.ddprun(*SMALL, "model=convnet_bn", "optimizer.lr=0.005", "launch.workers=2", "dataset.val_size=149",
+                    "objective={name: cross_entropy, metrics: [accuracy, confusion]}", "run.dir=run")
+        self.trained = summary(self.run_folder)
+        self.assertTrue(30 < self.trained["test_correct"] < 301, "no good measure of sameness")
+        self.before = self.all_files()
+
+    def all_files(self):
+        return {path: path.read_bytes() for path in self.run_folder.rglob("*") if path.is_file()}
+
+    def rows(self, name):
+        with open(self.folder / name, newline="") as file:
+            return list(csv.DictReader(file))
+
+    def refuse(self, *words):
+        message = self.assert_refused(*words)
+        self.assertEqual(len(message.splitlines()), 1, message)
+        self.assertEqual(list((self.folder / "tmp").iterdir()), [])
+        return message
+
+    def test_an_evaluation_gives_the_runs_own_numbers_at_any_number_of_workers(self):
+        for workers in (1, 2, 3):
+            with self.subTest(workers=workers):
+                running = self.ddprun("evaluate", "run", "--json", f"launch.workers={workers}")
+                found = json.loads(running.out())
+                self.assertEqual((found["step"], found["world_size"]), (20, workers))
+                self.assertEqual((found["test_correct"], found["test_total"]), (self.trained["test_correct"], 301))
+                for name in ("val/accuracy", "val/loss", "test/accuracy", "test/loss"):
+                    self.assertAlmostEqual(found["metrics"][name], self.trained["metrics"][name], places=5)
+                counts = found["confusion"]["test"]["counts"]
+                self.assertEqual(sum(map(sum, counts)), 301)
+                self.assertEqual(sum(counts[i][i] for i in range(10)), self.trained["test_correct"])
+        text = self.ddprun("evaluate", "run").out()
+        self.assertIn(f"test {self.trained['test_correct']} of 301 correct (", text)
+        self.assertEqual(self.all_files(), self.before)
+        self.assertEqual(list((self.folder / "tmp").iterdir()), [])
+
+    def test_predictions_are_the_same_file_at_any_number_of_workers(self):
+        for workers in (1, 2, 3):
+            said = self.ddprun("predict", "run", "--out", f"p{workers}.csv", f"launch.workers={workers}").out()
+            self.assertIn(f"301 samples of split test, {self.trained['test_correct']} of 301 correct (", said)
+        rows = self.rows("p1.csv")
+        self.assertEqual([row["index"] for row in rows], [str(i) for i in range(301)])
+        self.assertEqual(list(rows[0]), ["index", "truth", "guess", *(f"score_{name}" for name in CLASSES)])
+        self.assertEqual(sum(row["truth"] == row["guess"] for row in rows), self.trained["test_correct"])
+        for row in rows:
+            scores = [float(row[f"score_{name}"]) for name in CLASSES]
+            self.assertAlmostEqual(sum(scores), 1, places=5)
+            self.assertEqual(scores[int(row["guess"])], max(scores))
+        for other in ("p2.csv", "p3.csv"):
+            self.assertEqual((self.folder / other).read_bytes(), (self.folder / "p1.csv").read_bytes())
+        self.assertEqual(self.all_files(), self.before)
+
+    def test_another_split_and_checkpoint_can_be_chosen(self):
+        self.ddprun("predict", "run", "step_00000010", "--split", "val", "--out", "val.csv", "launch.workers=3")
+        rows = self.rows("val.csv")
+        self.assertEqual([row["index"] for row in rows], [str(i) for i in range(149)])
+        found = json.loads(self.ddprun("evaluate", "run", "step_00000010", "--json").out())
+        self.assertEqual(sum(row["truth"] == row["guess"] for row in rows), found["val_correct"])
+        self.assertEqual(found["step"], 10)
+
+    def test_the_run_may_be_changed_by_overrides(self):
+        found = json.loads(self.ddprun("evaluate", "run", "dataset.test_size=50", "--json").out())
+        self.assertEqual(found["test_total"], 50)
+
+    def test_what_is_wrong_is_told_in_one_line(self):
+        (self.folder / "mine.csv").write_text("years of work")
+        self.assertIn("mine.csv exists already", self.refuse("predict", "run", "--out", "mine.csv"))
+        self.assertEqual((self.folder / "mine.csv").read_text(), "years of work")
+        self.assertIn("nowhere: No such file", self.refuse("evaluate", "nowhere"))
+        self.assertIn("has no checkpoint step_5; it has: ", self.refuse("evaluate", "run", "step_5"))
+        self.assertIn("--split", self.refuse("predict", "run", "--split", "tset", "--out", "a.csv"))
+        self.assertIn("--out is required", self.refuse("predict", "run"))
+        self.assertIn("trainer.global_bach: unknown key", self.refuse("evaluate", "run", "trainer.global_bach=3"))
+        self.assertEqual(self.all_files(), self.before)
+
+    def test_what_a_worker_finds_wrong_is_told_without_its_log(self):
+        for words, expected in {("evaluate", "run", "model.plugin=mlp"): "does not fit the model",
+                                ("predict", "run", "--split=val", "--out=a.csv", "dataset.val_size=0"):
+                                    "--split val: the dataset has no such split"}.items():
+            message = self.assert_refused(*words)
+            self.assertIn(expected, message)
+            self.assertNotIn("log: ", message)
+        self.assertEqual([path.name for path in self.folder.glob("a.csv*")], [])
+        self.assertEqual(list((self.folder / "tmp").iterdir()), [])
+
+    def test_a_broken_checkpoint_is_refused(self):
+        file = self.run_folder / "checkpoints/last/model.safetensors"
+        content = bytearray(file.read_bytes())
+        content[-5] ^= 1
+        file.write_bytes(content)
+        self.assertIn("model.safetensors: its SHA-256 is", self.refuse("evaluate", "run"))
+        self.ddprun("evaluate", "run", "step_00000010")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -187,14 +187,15 @@ class TrainingParity(CommandTest):
             with self.subTest(case=case):
                 name, *words = case
                 self.network.load_state_dict(weights)
-                mine = self.losses_of_ddprun(f"schedule={name}", *words, f"run.dir={name}{len(words)}")
-                rates = [row["lr"] for row in all_rows(self.folder / f"{name}{len(words)}") if row["split"] == "train"]
+                self.losses_of_ddprun(f"schedule={name}", *words, f"run.dir={name}{len(words)}")
+                rows = [row for row in all_rows(self.folder / f"{name}{len(words)}") if row["split"] == "train"]
                 optimizer = torch.optim.SGD(self.network.parameters(), lr=0.1, momentum=0.9)
                 expected = []
-                self.losses_of_python(optimizer, schedule, per_epoch=per_epoch,
-                                      before_update=lambda: expected.append(optimizer.param_groups[0]["lr"]))
-                for one, other in zip(rates, expected):
-                    self.assertAlmostEqual(one, other, delta=1e-9)
+                pythons = self.losses_of_python(optimizer, schedule, per_epoch=per_epoch,
+                                                before_update=lambda: expected.append(optimizer.param_groups[0]["lr"]))
+                self.assert_same([row["loss"] for row in rows], pythons)
+                for row, rate in zip(rows, expected):
+                    self.assertAlmostEqual(row["lr"], rate, delta=1e-9)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: MIT
+"""Every experiment that we ship runs with two workers, for a few steps, on real data where they are to be had."""
+
+import os
+import pathlib
+import unittest
+
+from command import CommandTest, all_rows, summary
+
+DATA = pathlib.Path(os.environ.get("DDPRUN_DATA", "nowhere"))
+CIFAR = [f"dataset.root={DATA}/cifar100-subset", "trainer.global_batch=32", "trainer.precision=bf16"]
+SHORT = ["trainer.max_steps=3", "trainer.log_every=1", "trainer.limit_val_batches=2", "trainer.eval_batch=32",
+         "launch.workers=2", "launch.device=cpu", "launch.threads=1", "run.dir=run", "dataset.validation=64"]
+
+
+class Experiments(CommandTest):
+    def run_short(self, experiment, *words):
+        # A dev run tests on one batch: the whole test set would take minutes.
+        self.ddprun(f"experiments/{experiment}.yaml", *SHORT, "trainer.fast_dev_run=true", *words,
+                    env={"DDPRUN_DATA": str(DATA)}, seconds=240)
+        rows = all_rows(self.folder / "run")
+        self.assertEqual({row["split"] for row in rows}, {"train", "val", "test"})
+        self.assertTrue(all(row["loss"] > 0 for row in rows))
+        self.assertEqual(summary(self.folder / "run")["status"], "completed")
+
+    @unittest.skipUnless((DATA / "mnist").is_dir(), "DDPRUN_DATA/mnist is not there")
+    def test_mnist_flyte_with_its_table_of_predictions(self):
+        self.run_short("mnist_flyte", "predictions.num_batches_to_log=2", "predictions.log_images_per_batch=5")
+        tables = list((self.folder / "run/predictions").glob("step_*.csv"))
+        self.assertEqual(len(tables), 1)
+        lines = tables[0].read_text().splitlines()
+        self.assertEqual(len(lines), 1 + 2 * 5)
+
+    @unittest.skipUnless((DATA / "mnist").is_dir(), "DDPRUN_DATA/mnist is not there")
+    def test_mnist_keras(self):
+        self.run_short("mnist_keras")
+
+    @unittest.skipUnless((DATA / "mnist").is_dir(), "DDPRUN_DATA/mnist is not there")
+    def test_mnist_medium(self):
+        self.run_short("mnist_medium")
+
+    @unittest.skipUnless((DATA / "cifar100-subset").is_dir(), "DDPRUN_DATA/cifar100-subset is not there")
+    def test_cifar100_olivia(self):
+        self.run_short("cifar100_olivia", *CIFAR)
+
+    @unittest.skipUnless((DATA / "cifar100-subset").is_dir(), "DDPRUN_DATA/cifar100-subset is not there")
+    def test_cifar10_resnet18_on_the_other_cifar(self):
+        self.run_short("cifar10_resnet18", "dataset.plugin=cifar100", *CIFAR)
+
+    def test_every_experiment_passes_its_check(self):
+        shipped = pathlib.Path(os.environ["DDPRUN"]).resolve().parent.parent / "share/ddprun/configs/experiments"
+        experiments = sorted(path.name for path in shipped.glob("*.yaml"))
+        self.assertGreaterEqual(len(experiments), 8, experiments)
+        for name in experiments:
+            with self.subTest(experiment=name):
+                words = ["trainer.precision=bf16"] if name.startswith("cifar") else []  # fp16 needs a GPU, and says so
+                self.ddprun("check", f"experiments/{name}", "launch.device=cpu", *words)
+
+    def test_the_guides_fp16_says_on_a_cpu_what_to_use_instead(self):
+        message = self.assert_refused("experiments/cifar100_olivia.yaml", "launch.device=cpu")
+        self.assertIn("trainer.precision: fp16 needs a GPU", message)
+        self.assertIn("bf16", message)
+
+    def test_the_keras_network_converges_with_four_workers_as_with_one(self):
+        losses = []
+        for workers in (1, 4):
+            self.ddprun("experiments/digits.yaml", "model=keras_convnet", "model.dropout=0", "optimizer=adam",
+                        "optimizer.lr=0.001", "trainer.sync_batchnorm=true", "trainer.global_batch=32", "trainer.max_steps=40",
+                        "trainer.log_every=1", "dataset.train_size=2000", "dataset.val_size=64", "dataset.test_size=64",
+                        "launch.device=cpu", "launch.threads=1", "~early_stopping", f"launch.workers={workers}",
+                        f"run.dir=run{workers}")
+            rows = [row for row in all_rows(self.folder / f"run{workers}") if row["split"] == "train"]
+            losses.append([row["loss"] for row in rows])
+        self.assertEqual(len(losses[0]), 40)
+        for step, (one, four) in enumerate(zip(*losses)):
+            self.assertAlmostEqual(one, four, delta=0.01 * max(1, one), msg=f"step {step + 1}")
+        self.assertLess(losses[0][-1], 0.9 * losses[0][0])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -80,12 +80,12 @@ Outcome run_workers(const Inference& inference, std::vector<std::pair<std::strin
                                         .started_at = wall_seconds(),
                                         .stopping = "stopping"});
   Outcome outcome{.exit_code = launched.exit_code};
-  if (launched.stop_requested) {
-    log::error("stopped; nothing is written");
-  } else if (launched.exit_code != kExitDone) {
-    log::error(cause(launched.report));
-  } else {
+  if (launched.exit_code == kExitDone) {
     outcome.result = Json::parse(std::ifstream(folder.path() / kInferenceResult));
+  } else if (launched.stop_requested) {
+    log::error("stopped; nothing is written");
+  } else {
+    log::error(cause(launched.report));
   }
   return outcome;
 }

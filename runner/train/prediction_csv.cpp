@@ -47,7 +47,12 @@ std::string prediction_head(const PredictedBatch& batch, const DataSpec& spec) {
 std::string prediction_lines(const PredictedBatch& batch, const DataSpec& spec) {
   const bool classes = batch.guess.defined();
   const auto names = classes ? class_names(spec, batch.scores.size(1)) : std::vector<std::string>();
-  const auto name = [&](const at::Tensor& index) { return cell(names.at(static_cast<size_t>(index.item<int64_t>()))); };
+  const auto name = [&](const at::Tensor& index) {
+    const auto number = index.item<int64_t>();
+    const bool known =
+        number >= 0 && number < static_cast<int64_t>(names.size());  // not so where nobody knows the truth
+    return known ? cell(names[static_cast<size_t>(number)]) : std::to_string(number);
+  };
   std::string lines;
   for (int64_t row = 0; row < batch.index.size(0); ++row) {
     lines += std::to_string(batch.index[row].item<int64_t>());

@@ -3,6 +3,7 @@
 
 import csv
 import json
+import signal
 import unittest
 
 from command import SMALL, CommandTest, summary
@@ -98,6 +99,24 @@ class AfterTraining(CommandTest):
             self.assertNotIn("log: ", message)
         self.assertEqual([path.name for path in self.folder.glob("a.csv*")], [])
         self.assertEqual(list((self.folder / "tmp").iterdir()), [])
+
+    def test_ctrl_c_ends_it_at_once_and_leaves_nothing(self):
+        running = self.start("predict", "run", "--out", "a.csv", "dataset.test_size=400000", "launch.workers=2")
+        self.wait_until(lambda: len(self.workers()) == 2, "both workers", running)
+        running.send(signal.SIGINT)
+        self.assertEqual(running.wait(), 128 + signal.SIGINT, running.text())
+        self.assertIn("stopped; nothing is written", running.err())
+        self.assertNotIn("checkpoint", running.err())
+        self.assertEqual([path.name for path in self.folder.glob("a.csv*")], [])
+        self.assertEqual(list((self.folder / "tmp").iterdir()), [])
+        self.assert_nothing_left()
+
+    def test_averaged_weights_are_measured_as_the_run_measured_them(self):
+        self.ddprun(*SMALL, "model=mlp", "trainer.ema_decay=0.9", "run.dir=averaged")
+        trained = summary(self.folder / "averaged")
+        found = json.loads(self.ddprun("evaluate", "averaged", "--json").out())
+        self.assertEqual(found["test_correct"], trained["test_correct"])
+        self.assertAlmostEqual(found["metrics"]["test/loss"], trained["metrics"]["test/loss"], places=5)
 
     def test_a_broken_checkpoint_is_refused(self):
         file = self.run_folder / "checkpoints/last/model.safetensors"

@@ -4,6 +4,7 @@
 #include "support/ranks.h"
 #include "support/toy.h"
 #include "train/objective.h"
+#include "train/prediction_csv.h"
 #include "train/shown_results.h"
 
 #include <gtest/gtest.h>
@@ -108,6 +109,24 @@ TEST(ShownResults, WithoutClassesThereAreValues) {
   EXPECT_EQ(table.rows[1].guess, -1);
   EXPECT_EQ(table.rows[1].scores, std::vector<double>{2.5});
   EXPECT_EQ(table.rows[1].true_values, std::vector<double>{4});
+}
+
+TEST(PredictionCsv, NamesClassesAndWritesNumbersThatReadBack) {
+  const PredictedBatch batch{.index = at::tensor({4, 5}, at::kLong),
+                             .scores = at::tensor({0.1F, 0.9F, 1.0F, 0.0F}).view({2, 2}),
+                             .guess = at::tensor({1, 0}, at::kLong),
+                             .truth = at::tensor({0, 0}, at::kLong)};
+  const DataSpec spec{.classes = 2, .class_names = {"cup, mug", "owl"}};
+  EXPECT_EQ(prediction_head(batch, spec), "index,truth,guess,\"score_cup, mug\",score_owl\n");
+  EXPECT_EQ(prediction_lines(batch, spec), "4,\"cup, mug\",owl,0.1,0.9\n5,\"cup, mug\",\"cup, mug\",1,0\n");
+}
+
+TEST(PredictionCsv, WithoutClassesThereAreValues) {
+  const PredictedBatch batch{.index = at::tensor({7}, at::kLong),
+                             .scores = at::tensor({1.5F, 2.5F}).view({1, 2}),
+                             .truth = at::tensor({3.0, 4.0}).view({1, 2})};
+  EXPECT_EQ(prediction_head(batch, {}), "index,truth_0,truth_1,prediction_0,prediction_1\n");
+  EXPECT_EQ(prediction_lines(batch, {}), "7,3,4,1.5,2.5\n");
 }
 
 TEST(ShownResults, ImagesAreStretchedFromTheirLeastToTheirGreatestValue) {

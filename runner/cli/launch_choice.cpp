@@ -32,10 +32,6 @@ void check_device(const TrainerConfig& trainer, bool on_gpu) {
         "trainer.precision: fp16 needs a GPU, and this run is on the CPU; bf16 works here, and needs no scaler");
   if (trainer.precision == "tf32")
     throw UserError("trainer.precision: tf32 is a mode of GPUs, and this run is on the CPU; use fp32 or bf16");
-  if (trainer.strategy == "dp")
-    throw UserError(
-        "trainer.strategy: dp spreads one process over its GPUs, and there are none; use ddp, which trains on the CPU "
-        "too");
 }
 
 }  // namespace

@@ -69,7 +69,6 @@ struct TrainerConfig {
   bool find_unused_parameters = false;
   bool static_graph = false;
   std::string gradient_compression = "none";  // none, fp16 or bf16: what is exchanged
-  std::string strategy = "ddp";               // ddp or dp
   std::string init_weights;                   // .safetensors, a checkpoint or a run; empty: drawn from the seed
 
   bool deterministic = false;

@@ -90,8 +90,6 @@ void read_numbers(Options& options, TrainerConfig& trainer) {
 }
 
 void read_distribution(Options& options, TrainerConfig& trainer) {
-  trainer.strategy = options.choose("strategy", trainer.strategy, {"ddp", "dp"},
-                                    "ddp: a process per GPU; dp: one process with all GPUs, for comparison");
   trainer.find_unused_parameters =
       options.get<bool>("find_unused_parameters", false, "the loss may leave out parameters, others at every step");
   trainer.static_graph =

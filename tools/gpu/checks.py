@@ -62,16 +62,69 @@ def convnet_losses(context):
     return compare_losses(context, "convnet", ["model=convnet", "model.dropout=0"])
 
 
-def compare_losses(context, name, model):
+def compare_losses(context, name, model, steps=50, tolerance=TOLERANCE):
     context.require_gpu()
-    overrides = [*model, *SAME, *SMALL, "trainer.max_steps=50", "optimizer.lr=0.01"]
+    overrides = [*model, *SAME, *SMALL, f"trainer.max_steps={steps}", "optimizer.lr=0.01"]
     on_gpu = context.ddprun.train(f"{name}_gpu", "digits", overrides, EXACT_FP32).losses()
     on_cpu = context.ddprun.train(f"{name}_cpu", "digits", [*overrides, "launch.device=cpu"]).losses()
-    assert len(on_cpu) == 50 and on_cpu.keys() == on_gpu.keys(), f"{len(on_cpu)} and {len(on_gpu)} rows"
+    assert len(on_cpu) == steps and on_cpu.keys() == on_gpu.keys(), f"{len(on_cpu)} and {len(on_gpu)} rows"
     worst = max(abs(on_gpu[step] - on_cpu[step]) / abs(on_cpu[step]) for step in on_cpu)
-    text = f"they differ by {worst:.1e} at most, relative; allowed {TOLERANCE:.0e}"
-    assert worst <= TOLERANCE, text
+    text = f"they differ by {worst:.1e} at most, relative; allowed {tolerance:.0e}"
+    assert worst <= tolerance, text
     return text
+
+
+def image_networks(context):
+    """keras_convnet and wide_resnet, BatchNorm included: the losses of 20 steps are the CPU's"""
+    lines = []
+    for model in (["model=keras_convnet", "model.dropout=0"], ["model=wide_resnet", "model.depth=10", "model.widen_factor=1"]):
+        lines.append(f"{model[0][6:]}: " + compare_losses(context, model[0][6:], model, steps=20, tolerance=2e-2))
+    return "; ".join(lines)
+
+
+def mixed_precision(context):
+    """bf16, fp16 and tf32 stay near float32 over 50 steps, and fp16 tells its scale; channels_last changes no meaning"""
+    context.require_gpu()
+    overrides = ["model=convnet_bn", *SAME, *SMALL, "trainer.max_steps=50", "optimizer.lr=0.01"]
+    exact = context.ddprun.train("fp32", "digits", overrides, EXACT_FP32).losses()
+    words = []
+    for name, changes in {"tf32": [], "bf16": [], "fp16": [], "fp16_last": ["trainer.channels_last=true"], "bf16_pure": []}.items():
+        run = context.ddprun.train(name, "digits", [*overrides, f"trainer.precision={name.removesuffix('_last')}", *changes])
+        worst = max(abs(run.losses()[step] - exact[step]) / abs(exact[step]) for step in exact)
+        words.append(f"{name} {worst:.1e}")
+        assert worst < 0.25, f"{name} differs by {worst:.1e}"
+    return "largest relative difference from fp32: " + ", ".join(words)
+
+
+def everything_resumes(context):
+    """fp16 with accumulation, clipping, averages and a schedule: stopped and resumed, the same bits"""
+    context.require_gpu()
+    words = [*long_run(context), "trainer.precision=fp16", "trainer.micro_batch=24", "trainer.clip_norm=1",
+             "trainer.ema_decay=0.99", "schedule={name: cosine, warmup: 20st}"]
+    whole = context.ddprun.train("everything", "digits", words)
+    run, process = context.ddprun.start("everything_cut", "digits", words)
+    wait_for_step(run, 130, process)
+    for pid in workers_of(run):
+        os.kill(pid, signal.SIGKILL)
+    process.wait(60)
+    context.ddprun.resume(run)
+    assert run.losses() == whole.losses(), "the losses differ"
+    assert run.weights() == whole.weights(), "the weights differ"
+    return f"{LONG_RUN_STEPS} steps with the same bits"
+
+
+def out_of_memory(context):
+    """a batch beyond the GPU's memory is told with what to change; micro_batch=auto trains it"""
+    context.require_gpu()
+    samples = ["dataset.train_size=65536", "dataset.val_size=64", "dataset.test_size=64", *SAME, "model=wide_resnet",
+               "model.depth=16", "model.widen_factor=10", "trainer.global_batch=65536", "trainer.max_steps=1"]
+    run, process = context.ddprun.start("oom", "digits", samples)
+    status = process.wait(300)
+    text = context.ddprun.output("oom")
+    assert status == 1 and "trainer.micro_batch=auto" in text, f"exit code {status}: {text[-300:]}"
+    context.ddprun.train("oom_auto", "digits", [*samples, "trainer.micro_batch=auto"])
+    found = re.search(r"auto found (\d+) samples", context.ddprun.output("oom_auto"))
+    return f"auto found {found.group(1)} samples of 65536" if found else "65536 samples fit at once"
 
 
 def gpu_tests(context):
@@ -168,10 +221,14 @@ CHECKS = [
     digits_accuracy,
     mlp_losses,
     convnet_losses,
+    image_networks,
+    mixed_precision,
     gpu_tests,
     more_workers_than_gpus,
     several_gpus,
     same_bits,
     resume_after_kill,
+    everything_resumes,
+    out_of_memory,
     memory,
 ]

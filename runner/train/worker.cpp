@@ -52,6 +52,12 @@ void keep_freed_memory() {
   mallopt(M_TOP_PAD, 64 << 20);
 }
 
+// The checkpoint to go on from, which the launcher has verified; empty at the start of a run.
+std::string resumed_from() {
+  const char* checkpoint = std::getenv("DDPRUN_RESUME");
+  return checkpoint ? checkpoint : "";
+}
+
 int64_t peak_rss_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -89,7 +95,7 @@ class Training final : public WorkerTask {
     replica_.build([this](Model& model) {
       if (replica_.dataset->size(Split::kTrain) == 0) throw UserError("dataset: it has no training samples");
       const auto& initial = replica_.experiment.trainer.init_weights;
-      if (!initial.empty()) load_initial_weights(model, initial);
+      if (!initial.empty() && resumed_from().empty()) load_initial_weights(model, initial);
     });
     optimizer_ = replica_.plugins.make_optimizer(replica_.experiment.optimizer);
     const auto parameters = trainable_parameters(*replica_.model);
@@ -136,10 +142,10 @@ class Training final : public WorkerTask {
                    [] { return stop_signal != 0; });
   }
 
-  // Goes on from DDPRUN_RESUME, a checkpoint that the launcher has verified, and tells the loggers that the run begins.
+  // Goes on from the checkpoint where there is one, and tells the loggers that the run begins.
   void announce(Trainer& trainer) {
-    const char* resume = std::getenv("DDPRUN_RESUME");
-    if (resume && *resume) {
+    const auto resume = resumed_from();
+    if (!resume.empty()) {
       const auto info = read_checkpoint_info(resume);
       trainer.restore(read_checkpoint(info, replica_.place.rank), resume);
       broadcast_state(*replica_.model, replica_.communicator);

@@ -163,6 +163,13 @@ class TrainingParity(CommandTest):
         for name in ("layer1.1.running_mean", "layer1.1.running_var", "layer2.1.running_var"):
             torch.testing.assert_close(statistics[name], self.network.state_dict()[name], rtol=1e-2, atol=1e-3)
 
+    def test_a_resumed_run_needs_its_initial_weights_no_more(self):
+        self.losses_of_ddprun(steps=10)
+        (self.folder / "first.safetensors").unlink()
+        self.ddprun("resume", "run2", "trainer.max_steps=20")
+        rows = [row for row in all_rows(self.folder / "run2") if row["split"] == "train"]
+        self.assert_same([row["loss"] for row in rows], self.losses_of_python(steps=20))
+
     def test_bf16_autocast_within_its_precision(self):
         mine = self.losses_of_ddprun("trainer.precision=bf16")
         self.assert_same(mine, self.losses_of_python(forward=torch.autocast("cpu", dtype=torch.bfloat16)), tolerance=0.02)

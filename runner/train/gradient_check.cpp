@@ -26,16 +26,24 @@ class Loss {
     for (const auto& buffer : model.buffers()) kept_.push_back(buffer.clone());
   }
 
+  ~Loss() { put_back(); }
+  Loss(const Loss&) = delete;
+  Loss& operator=(const Loss&) = delete;
+
+  // Afterwards backward may still need the buffers as they are.
   at::Tensor operator()() {
+    put_back();
     torch::manual_seed(seed_);
-    const auto loss = model_.step(batch_, objective_).loss;
-    const torch::NoGradGuard no_gradients;
-    auto buffers = model_.buffers();
-    for (size_t i = 0; i < kept_.size(); ++i) buffers[i].copy_(kept_[i]);
-    return loss;
+    return model_.step(batch_, objective_).loss;
   }
 
  private:
+  void put_back() {
+    const torch::NoGradGuard no_gradients;
+    auto buffers = model_.buffers();
+    for (size_t i = 0; i < kept_.size(); ++i) buffers[i].copy_(kept_[i]);
+  }
+
   Model& model_;
   const Objective& objective_;
   const Batch& batch_;

@@ -92,5 +92,70 @@ TEST(GradientReducer, AParameterWithoutGradientIsNamed) {
   EXPECT_THAT(message, ::testing::Not(::testing::HasSubstr(" used.weight")));
 }
 
+// Three weights; each step uses the first and one of the others, or on one rank the second and on the other the third.
+at::Tensor loss_of(const std::vector<NamedParameter>& weights, size_t used) {
+  return (weights[0].value * weights[used].value).sum();
+}
+
+std::vector<NamedParameter> three_weights() {
+  const auto weight = [](double value) { return torch::full({2}, value, torch::requires_grad()); };
+  return {{"always", weight(1)}, {"first", weight(2)}, {"second", weight(3)}};
+}
+
+TEST(GradientReducer, ParametersThatAStepLeavesOutAreFoundOnEveryRank) {
+  on_ranks(2, [&](Communicator& ranks) {
+    const auto weights = three_weights();
+    GradientReducer reducer(weights, ranks, {.find_unused_parameters = true});
+    const auto rank = static_cast<size_t>(ranks.world().rank);
+    const auto step = [&](size_t used) {
+      for (const auto& weight : weights) {
+        if (weight.value.grad().defined()) weight.value.grad().zero_();
+      }
+      reducer.before_forward();
+      reducer.backward(loss_of(weights, used));
+    };
+    for (const size_t used : {1, 2}) {
+      step(used);
+      EXPECT_TRUE(torch::equal(weights[used].value.grad(), torch::ones({2})));
+    }
+    step(1 + rank);  // each rank uses another one: half of the one rank's gradient is the mean
+    EXPECT_TRUE(torch::equal(weights[1].value.grad(), torch::full({2}, 0.5)));
+    EXPECT_TRUE(torch::equal(weights[2].value.grad(), torch::full({2}, 0.5)));
+  });
+}
+
+TEST(GradientReducer, AStaticGraphMayNeverUseAParameter) {
+  on_ranks(3, [&](Communicator& ranks) {
+    const auto weights = three_weights();
+    GradientReducer reducer(weights, ranks, {.static_graph = true});
+    for (int step = 0; step < 4; ++step) {
+      for (const auto& weight : weights) {
+        if (weight.value.grad().defined()) weight.value.grad().zero_();
+      }
+      reducer.before_forward();
+      reducer.backward(loss_of(weights, 1) * static_cast<double>(1 + ranks.world().rank));
+      EXPECT_TRUE(torch::allclose(weights[1].value.grad(), torch::full({2}, 2.0))) << "step " << step;
+    }
+  });
+}
+
+TEST(GradientReducer, PassesBeforeTheLastAddUpOnEachRank) {
+  on_ranks(2, [&](Communicator& ranks) {
+    const auto weights = three_weights();
+    const std::vector<NamedParameter> used{weights[0], weights[1]};
+    GradientReducer reducer(used, ranks);
+    for (int step = 0; step < 3; ++step) {
+      for (const auto& weight : used) {
+        if (weight.value.grad().defined()) weight.value.grad().zero_();
+      }
+      reducer.before_forward();
+      loss_of(used, 1).backward();
+      (loss_of(used, 1) * static_cast<double>(ranks.world().rank)).backward();
+      reducer.backward(loss_of(used, 1));
+      EXPECT_TRUE(torch::allclose(used[1].value.grad(), torch::full({2}, 2.5))) << "step " << step;
+    }
+  });
+}
+
 }  // namespace
 }  // namespace ddprun

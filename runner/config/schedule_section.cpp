@@ -11,7 +11,9 @@ constexpr int64_t kMost = 1'000'000'000;
 constexpr double kLargest = std::numeric_limits<double>::max();
 
 void read_per(Options& options, ScheduleConfig& schedule, const char* fallback) {
-  schedule.per_epoch = options.choose("per", fallback, {"step", "epoch"}, "when the rate moves") == "epoch";
+  schedule.per_epoch =
+      options.choose("per", fallback, {"step", "epoch"},
+                     "when the rate moves; exponential by epochs, the others by steps by default") == "epoch";
 }
 
 void read_length(Options& options, ScheduleConfig& schedule) {

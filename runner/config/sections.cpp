@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "config/sections.h"
 
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -13,20 +12,12 @@ namespace {
 
 constexpr int64_t kMost = 1'000'000'000;  // far beyond any run; keeps products of two within an int64
 
-template <class Number>
-std::optional<Number> number_in(std::string_view text) {
-  Number number{};
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || error != std::errc() || stop != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 // A count, or "auto" for 0.
 int64_t read_auto(Options& options, std::string_view name, std::string_view help, int64_t most) {
   const auto text = options.get<std::string>(name, "auto", help);
   if (text == "auto") return 0;
-  const auto count = number_in<int64_t>(text);
-  if (count && *count >= 1 && *count <= most) return *count;
+  const auto limit = parse_limit(text);
+  if (limit && limit->batches >= 1 && limit->batches <= most) return limit->batches;
   options.reject(name, "expected auto or int 1 .. " + std::to_string(most) + ", found \"" + text + "\"");
   return 0;
 }

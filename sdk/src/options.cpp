@@ -287,9 +287,9 @@ std::vector<std::string> Options::problems() const {
     const auto near = nearest_name(entry.key, known);
     const auto hint = near.empty() ? "" : " did you mean " + near + "?";
     constexpr size_t kManyKeys = 20;  // beyond that the nearest name says more than the list
-    const auto options = known.empty()                                ? " it takes no options"
+    const auto options = known.empty()                               ? " it takes no options"
                          : known.size() > kManyKeys && !near.empty() ? std::string()
-                                                                      : " known: " + join(known);
+                                                                     : " known: " + join(known);
     all.push_back(problem_line(entry.key_origin, path_, entry.key, "unknown key;" + hint + options));
   }
   return all;

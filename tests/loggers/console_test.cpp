@@ -26,7 +26,10 @@ TEST(ConsoleText, TimesReadAsPeopleSayThem) {
   EXPECT_EQ(clock(-5), "0:00");
 }
 
-TEST(ConsoleText, AccuracyIsAPercentage) {
+TEST(ConsoleText, AccuracyAndTopKArePercentages) {
+  EXPECT_EQ(metric("top5", 0.925), "top5 92.50 %");
+  EXPECT_EQ(metric("val/top10", 1), "val/top10 100.00 %");
+  EXPECT_EQ(metric("topology", 0.5), "topology 0.5");
   EXPECT_EQ(metric("accuracy", 0.98434), "accuracy 98.43 %");
   EXPECT_EQ(metric("val/accuracy", 1), "val/accuracy 100.00 %");
   EXPECT_EQ(metric("loss", 0.051234), "loss 0.05123");

@@ -19,6 +19,13 @@ std::string format(const char* pattern, Values... values) {
   return text;
 }
 
+// accuracy, top5: told in percent.
+bool is_share(const std::string& metric) {
+  const auto name = metric.substr(metric.find('/') + 1);  // without the split; from the start where there is none
+  const bool top = name.starts_with("top") && name.size() > 3 && name.find_first_not_of("0123456789", 3) == name.npos;
+  return top || name.ends_with("accuracy");
+}
+
 }  // namespace
 
 std::string grouped(int64_t number) {
@@ -41,7 +48,7 @@ std::string clock(double seconds) {
 }
 
 std::string metric(const std::string& name, double value) {
-  if (name.ends_with("accuracy")) return name + format(" %.2f %%", value * 100);
+  if (is_share(name)) return name + format(" %.2f %%", value * 100);
   return name + format(" %.4g", value);
 }
 

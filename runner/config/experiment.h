@@ -123,10 +123,18 @@ struct PredictionsConfig {
 };
 
 struct LaunchConfig {
-  int64_t workers = 0;            // 0: auto, one per GPU, or one on the CPU
+  int64_t workers = 0;            // of each node; 0: auto, one per GPU, or one on the CPU
   std::string device = "auto";    // auto, cpu or cuda
   int64_t threads = 0;            // of each worker's kernels; 0: auto, cores / workers
   double timeout_seconds = 1800;  // of a collective
+  int64_t max_restarts = 0;       // after failures
+  double restart_seconds = 1;     // pause before the first of them; doubles with each
+
+  int64_t min_nodes = 1, max_nodes = 1;
+  double join_seconds = 600;         // how long the nodes wait for each other
+  double node_timeout_seconds = 30;  // a node that is silent for so long is lost
+  std::string address;               // of this node, for the others; empty: by the route to the first
+  std::filesystem::path token_file;  // with the secret that all nodes know; empty: DDPRUN_TOKEN, or none
 };
 
 struct Experiment {

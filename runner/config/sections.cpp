@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <regex>
 
 #include "config/interval.h"
 
@@ -77,14 +78,50 @@ CheckpointConfig read_checkpoint(Options& options) {
   return checkpoint;
 }
 
+namespace {
+
+// "2", or "1:4".
+void read_nodes(Options& options, LaunchConfig& launch) {
+  const auto text = options.get<std::string>("nodes", "1", "machines of the run, or MIN:MAX; as --nnodes");
+  static const std::regex form(R"((\d{1,5})(?::(\d{1,5}))?)");
+  std::smatch parts;
+  if (std::regex_match(text, parts, form)) {
+    launch.min_nodes = std::stol(parts[1]);
+    launch.max_nodes = parts[2].matched ? std::stol(parts[2]) : launch.min_nodes;
+    if (launch.min_nodes >= 1 && launch.min_nodes <= launch.max_nodes) return;
+  }
+  launch.min_nodes = launch.max_nodes = 1;
+  options.reject("nodes", "expected a number such as 2, or MIN:MAX such as 1:4, found \"" + text + "\"");
+}
+
+void read_several_nodes(Options& options, LaunchConfig& launch) {
+  read_nodes(options, launch);
+  launch.join_seconds =
+      options.get<double>("join_seconds", launch.join_seconds, "how long the nodes wait for each other", {1, 1e6});
+  launch.node_timeout_seconds = options.get<double>("node_timeout_seconds", launch.node_timeout_seconds,
+                                                    "a node that is silent for so long is lost", {1, 1e6});
+  launch.address = options.get<std::string>(
+      "address", "", "this node's, as the others reach it; by default the one on the route to the first node");
+  launch.token_file = options.get<std::string>(
+      "token_file", "", "a file with a secret that all nodes know; by default DDPRUN_TOKEN, or none");
+}
+
+}  // namespace
+
 LaunchConfig read_launch(Options& options) {
   LaunchConfig launch;
-  launch.workers = read_auto(options, "workers", "processes; auto: one per GPU, or one on the CPU", 1024);
+  launch.workers =
+      read_auto(options, "workers", "processes on each machine; auto: one per GPU, or one on the CPU", 1024);
   launch.device = options.choose("device", launch.device, {"auto", "cpu", "cuda"},
                                  "where to train; auto: on GPUs where there are any");
   launch.threads = read_auto(options, "threads", "threads of each worker's kernels; auto: cores / workers", 1024);
   launch.timeout_seconds = options.get<double>("timeout_seconds", launch.timeout_seconds,
                                                "how long a worker waits for the others", {1, 1e6});
+  launch.max_restarts = options.get<int64_t>(
+      "max_restarts", launch.max_restarts, "new attempts from the last checkpoint after failures", {0, kMost});
+  launch.restart_seconds = options.get<double>("restart_seconds", launch.restart_seconds,
+                                               "pause before the first restart; doubles with each", {0, 3600});
+  read_several_nodes(options, launch);
   return launch;
 }
 

@@ -24,8 +24,7 @@ std::chrono::milliseconds milliseconds(double seconds) {
 
 c10::intrusive_ptr<c10d::Backend> gloo_backend(const CommunicatorOptions& options) {
   auto gloo = c10d::ProcessGroupGloo::Options::create(milliseconds(options.timeout_seconds));
-  gloo->devices.push_back(
-      c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));  // nothing listens beyond loopback
+  gloo->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(options.address));
   auto store = c10::make_intrusive<c10d::PrefixStore>("gloo", options.store);
   return c10::make_intrusive<c10d::ProcessGroupGloo>(store, static_cast<int>(options.world.rank),
                                                      static_cast<int>(options.world.size), gloo);

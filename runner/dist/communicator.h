@@ -36,6 +36,7 @@ struct CommunicatorOptions {
   c10::intrusive_ptr<c10d::Store> store;   // unused with a world of one
   std::shared_ptr<DeviceBackend> backend;  // of the GPUs; null on the CPU
   double timeout_seconds = 1800;           // of each collective
+  std::string address = "127.0.0.1";       // this machine's, where the other ranks reach Gloo
 };
 
 // A running sum over all ranks; take() waits for it.

@@ -73,7 +73,8 @@ std::string report(const std::vector<WorkerEnd>& ends, const WorkerEnd& root) {
   std::ostringstream text;
   const bool alone = ends.size() == 1;
   const bool of_user = root.signal == 0 && root.failure && root.failure->kind == "user";
-  text << "rank " << root.rank << (alone ? " failed: " : " failed first: ") << describe_cause(root) << "\n";
+  text << "rank " << root.rank << (root.host.empty() ? "" : " on " + root.host)
+       << (alone ? " failed: " : " failed first: ") << describe_cause(root) << "\n";
   if (root.signal == 0 && root.failure) {
     const auto moment = describe_moment(*root.failure);
     if (!moment.empty() && !of_user) text << "  while: " << moment << "\n";
@@ -129,16 +130,21 @@ std::string describe_signal(int signal) {
   return (name ? "SIG" + std::string(name) + " (" + number + ")" : "signal " + number) + likely_cause(signal);
 }
 
-LaunchResult judge_ends(const std::vector<WorkerEnd>& ends, int stop_signal, bool at_once) {
-  if (at_once) return {.exit_code = kExitSignalBase + SIGINT, .report = {}, .stop_requested = true};
-  const WorkerEnd* root = root_cause(ends);
+LaunchResult judge_ends(const AttemptEnd& end) {
+  if (end.at_once) return {.exit_code = kExitSignalBase + SIGINT, .report = {}, .stop_requested = true};
+  const auto& workers = end.workers;
+  const WorkerEnd* root = root_cause(workers);
   // Workers that the user's signal ended take others' collectives with them.
-  const bool ended_some = std::any_of(ends.begin(), ends.end(), [](auto& end) { return end.killed_by_launcher; });
+  const bool ended_some =
+      std::any_of(workers.begin(), workers.end(), [](auto& worker) { return worker.killed_by_launcher; });
   const bool only_lost_contact = root != nullptr && secondary(*root);
-  if (root == nullptr || (stop_signal != 0 && ended_some && only_lost_contact)) {
-    return judge_without_failure(ends, stop_signal);
+  if (root == nullptr || (end.stop_signal != 0 && ended_some && only_lost_contact)) {
+    return judge_without_failure(workers, end.stop_signal);
   }
-  return {.exit_code = exit_code_of(*root), .report = report(ends, *root), .stop_requested = stop_signal != 0};
+  return {.exit_code = exit_code_of(*root),
+          .report = report(workers, *root),
+          .stop_requested = end.stop_signal != 0,
+          .cause = root->signal == 0 ? root->failure : std::nullopt};
 }
 
 }  // namespace ddprun

@@ -8,13 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "launch/launcher.h"
+#include "launch/worker_process.h"
 
 namespace ddprun {
 
 // How one worker ended, as the launcher saw it.
 struct WorkerEnd {
   int rank = 0;
+  std::string host;                 // of its node; empty where there is one node
   int exit_code = 0;                // where `signal` is 0
   int signal = 0;                   // that killed it
   bool killed_by_launcher = false;  // by a signal that the launcher had sent it
@@ -24,8 +25,23 @@ struct WorkerEnd {
   std::deque<std::string> last_lines;
 };
 
-// `stop_signal`: the first by which the user asked for the end; 0: none. `at_once`: he asked twice.
-LaunchResult judge_ends(const std::vector<WorkerEnd>& ends, int stop_signal, bool at_once);
+// How an attempt ended on one node.
+struct AttemptEnd {
+  std::vector<WorkerEnd> workers;
+  int stop_signal = 0;   // the first by which the user asked for the end; 0: none
+  bool at_once = false;  // he asked twice
+};
+
+struct LaunchResult {
+  int exit_code = kExitFailed;
+  std::string
+      report;  // why it failed: the first failing rank, its signal or error, its last log lines; empty otherwise
+  bool stop_requested = false;         // a signal came: do not restart, whatever the exit code
+  std::optional<WorkerFailure> cause;  // what the first failing rank wrote of it, if it could
+};
+
+// Of all nodes' workers together.
+LaunchResult judge_ends(const AttemptEnd& end);
 
 // "SIGKILL (9): often the kernel's out-of-memory killer (see dmesg), or kill -9".
 std::string describe_signal(int signal);

@@ -42,7 +42,7 @@ std::string precise(double seconds_since_1970) {
 }
 
 // The launcher's own environment, what the plan adds, and the worker's place: the later wins.
-std::vector<std::string> worker_environment(const LaunchPlan& plan, int rank, const fs::path& store) {
+std::vector<std::string> worker_environment(const LaunchPlan& plan, int index, const std::string& store) {
   std::map<std::string, std::string> values;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
@@ -51,11 +51,14 @@ std::vector<std::string> worker_environment(const LaunchPlan& plan, int rank, co
     }
   }
   for (const auto& [name, value] : plan.environment) values[name] = value;
-  values["RANK"] = values["LOCAL_RANK"] = std::to_string(rank);
-  values["WORLD_SIZE"] = values["LOCAL_WORLD_SIZE"] = std::to_string(plan.workers);
+  const auto or_workers = [&plan](int size) { return std::to_string(size > 0 ? size : plan.workers); };
+  values["RANK"] = std::to_string(plan.first_rank + index);
+  values["LOCAL_RANK"] = std::to_string(plan.local_rank + index);
+  values["WORLD_SIZE"] = or_workers(plan.world_size);
+  values["LOCAL_WORLD_SIZE"] = or_workers(plan.local_world_size);
   values["DDPRUN_RUN_DIR"] = fs::absolute(plan.run_dir).string();
   values["DDPRUN_ATTEMPT"] = std::to_string(plan.attempt);
-  values["DDPRUN_STORE"] = store.string();
+  values["DDPRUN_STORE"] = store;
   values["DDPRUN_STARTED_AT"] = precise(plan.started_at);
   std::vector<std::string> result;
   for (const auto& [name, value] : values) result.push_back(name + "=" + value);
@@ -67,15 +70,16 @@ fs::path make_logs_folder(const LaunchPlan& plan) {
   const fs::path folder = plan.run_dir / "logs";
   fs::create_directories(folder, error);
   if (error) throw UserError("cannot make " + folder.string() + ": " + error.message());
-  for (int rank = 0; rank < plan.workers; ++rank) remove_failure(plan.run_dir, rank);
+  for (int index = 0; index < plan.workers; ++index) remove_failure(plan.run_dir, plan.first_rank + index);
   return folder;
 }
 
 // One attempt: from the first fork to the last reaped worker.
 class Attempt {
  public:
-  explicit Attempt(const LaunchPlan& plan) : plan_(plan), logs_(make_logs_folder(plan)) {}
-  LaunchResult run();
+  Attempt(const LaunchPlan& plan, LaunchObserver* observer)
+      : plan_(plan), observer_(observer), logs_(make_logs_folder(plan)) {}
+  AttemptEnd run();
 
  private:
   void start_workers();
@@ -86,10 +90,12 @@ class Attempt {
   void ask_to_stop(double grace_seconds);
   void kill_all();
   void keep_deadlines();
+  void hear();
   bool any_running() const;
-  LaunchResult judge();
+  AttemptEnd end(const std::string& start_problem);
 
   const LaunchPlan& plan_;
+  LaunchObserver* observer_;
   fs::path logs_;
   SignalInbox inbox_;
   PrivateFolder private_folder_;
@@ -106,17 +112,18 @@ class Attempt {
   Time give_up_at_ = Time::max();  // after SIGKILL
 };
 
-LaunchResult Attempt::run() {
+AttemptEnd Attempt::run() {
   try {
     start_workers();
   } catch (const std::system_error& error) {
-    return {.exit_code = kExitFailed, .report = std::string("cannot start a worker: ") + error.what() + "\n"};
+    return end(std::string("cannot start a worker: ") + error.what());
   }
   while (any_running() && Clock::now() < give_up_at_) {
     wait_for_something();
     for (const int signal : inbox_.take()) {
       if (signal != SIGCHLD) on_signal(signal);
     }
+    hear();
     for (const auto& worker : workers_) worker->drain();
     reap();
     keep_deadlines();
@@ -131,21 +138,24 @@ LaunchResult Attempt::run() {
   for (const int signal : inbox_.take()) {  // too late to stop anything, in time to stop a restart
     if (signal != SIGCHLD && signal != SIGTSTP && stop_signal_ == 0) stop_signal_ = signal;
   }
-  return judge();
+  return end("");
 }
 
 void Attempt::start_workers() {
   const auto show = [this](int rank, std::string_view line) { folder_.add(rank, line, Clock::now()); };
   const auto warn = [this](const std::string& text) { terminal_.line("ddprun: warning: " + text); };
-  for (int rank = 0; rank < plan_.workers; ++rank) {
+  const auto store = plan_.store.empty() ? (private_folder_.path() / "store").string() : plan_.store;
+  for (int index = 0; index < plan_.workers; ++index) {
+    const int rank = plan_.first_rank + index;
     const fs::path log = logs_ / ("rank_" + std::to_string(rank) + ".log");
     workers_.push_back(std::make_unique<Worker>(rank, log, show, warn));
-    workers_.back()->start(plan_.command, worker_environment(plan_, rank, private_folder_.path() / "store"));
+    workers_.back()->start(plan_.command, worker_environment(plan_, index, store));
   }
 }
 
 void Attempt::wait_for_something() {
   std::vector<pollfd> polled{{inbox_.fd(), POLLIN, 0}};
+  if (observer_ && observer_->fd() >= 0) polled.push_back({observer_->fd(), POLLIN, 0});
   if (terminal_.waiting()) polled.push_back({terminal_.fd(), POLLOUT, 0});
   for (const auto& worker : workers_) {
     for (const int fd : worker->fds()) polled.push_back({fd, POLLIN, 0});
@@ -168,7 +178,10 @@ void Attempt::reap() {
     failed = failed || worker->failed();
     preempted = preempted || worker->preempted();
   }
-  if (failed && !std::exchange(failing_, true)) ask_to_stop(plan_.failure_grace_seconds);
+  if (failed && !std::exchange(failing_, true)) {
+    if (observer_) observer_->failing();
+    ask_to_stop(plan_.failure_grace_seconds);
+  }
   if (preempted && !std::exchange(ending_, true))
     kill_at_ = std::min(kill_at_, Clock::now() + seconds(plan_.grace_seconds));
 }
@@ -184,6 +197,23 @@ void Attempt::on_signal(int signal) {
   } else if (signal == SIGINT && now - stopped_at_ > kSameKeyPress) {
     at_once_ = true;
     kill_all();
+  } else {
+    return;
+  }
+  if (observer_) observer_->signalled(signal, at_once_);
+}
+
+// What other nodes want of this one.
+void Attempt::hear() {
+  if (!observer_) return;
+  switch (observer_->take_news()) {
+    case LaunchObserver::News::kNone: break;
+    case LaunchObserver::News::kStop: ask_to_stop(plan_.grace_seconds); break;
+    case LaunchObserver::News::kAbort:
+      failing_ = true;
+      ask_to_stop(plan_.failure_grace_seconds);
+      break;
+    case LaunchObserver::News::kKill: kill_all(); break;
   }
 }
 
@@ -213,17 +243,24 @@ bool Attempt::any_running() const {
   return std::any_of(workers_.begin(), workers_.end(), [](const auto& worker) { return worker->running(); });
 }
 
-LaunchResult Attempt::judge() {
-  std::vector<WorkerEnd> ends;
+AttemptEnd Attempt::end(const std::string& start_problem) {
+  AttemptEnd end{.stop_signal = stop_signal_, .at_once = at_once_};
   for (const auto& worker : workers_) {
-    ends.push_back(worker->end());
-    ends.back().failure = read_failure(plan_.run_dir, worker->rank());
+    end.workers.push_back(worker->end());
+    end.workers.back().host = plan_.host;
+    end.workers.back().failure = read_failure(plan_.run_dir, worker->rank());
   }
-  return judge_ends(ends, stop_signal_, at_once_);
+  if (start_problem.empty()) return end;
+  auto& culprit = end.workers.back();  // those before it are killed with this object
+  culprit.exit_code = kExitFailed;
+  culprit.failure = WorkerFailure{.rank = culprit.rank, .kind = "internal", .message = start_problem};
+  return end;
 }
 
 }  // namespace
 
-LaunchResult launch_workers(const LaunchPlan& plan) { return Attempt(plan).run(); }
+LaunchResult launch_workers(const LaunchPlan& plan) { return judge_ends(Attempt(plan, nullptr).run()); }
+
+AttemptEnd run_attempt(const LaunchPlan& plan, LaunchObserver& observer) { return Attempt(plan, &observer).run(); }
 
 }  // namespace ddprun

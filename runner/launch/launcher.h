@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "launch/worker_process.h"
+#include "launch/failure_report.h"
 
 namespace ddprun {
 
@@ -15,7 +15,13 @@ struct LaunchPlan {
   std::vector<std::string> command;  // a worker's program (a path, not searched on PATH) and arguments: exec'd
   std::vector<std::pair<std::string, std::string>> environment;  // on top of the launcher's own
   std::filesystem::path run_dir;                                 // logs go to <run_dir>/logs/rank_<N>.log
-  int workers = 1;
+  int workers = 1;                                               // of this node
+  int first_rank = 0;                                            // of them; the others follow
+  int world_size = 0;                                            // 0: this node's workers are all
+  int local_rank = 0;                                            // of the first
+  int local_world_size = 0;                                      // 0: `workers`
+  std::string host;                                              // this node's, for reports; empty where it is the only one
+  std::string store;                                             // where the ranks meet; empty: a file of this machine
   int attempt = 0;
   double started_at = 0;
   std::string stopping =
@@ -24,14 +30,19 @@ struct LaunchPlan {
   double failure_grace_seconds = 3;  // the same where a worker failed: the others cannot finish a collective without it
 };
 
-struct LaunchResult {
-  int exit_code = kExitFailed;
-  std::string
-      report;  // why it failed: the first failing rank, its signal or error, its last log lines; empty otherwise
-  bool stop_requested = false;  // a signal came: do not restart, whatever the exit code
+// What one node of several tells the others while its workers run, and hears from them. Called from launch_workers' thread.
+class LaunchObserver {
+ public:
+  enum class News { kNone, kStop, kAbort, kKill };  // the later count for more
+
+  virtual ~LaunchObserver() = default;
+  virtual int fd() const = 0;  // readable where there may be news
+  virtual News take_news() = 0;
+  virtual void failing() = 0;                            // the first worker here failed
+  virtual void signalled(int signal, bool at_once) = 0;  // to this launcher
 };
 
-// Runs the workers to their end. None outlives this call, nor the launcher itself: the kernel kills them where the
+// Runs this node's workers to their end. None outlives this call, nor the launcher itself: the kernel kills them where the
 // calling thread dies. Only the processes started here are ever signalled. Call it from the program's only thread.
 //
 // Meanwhile SIGINT, SIGTERM, SIGUSR1 and SIGHUP ask the workers to save and stop (SIGTERM to each); a SIGINT after that
@@ -45,5 +56,8 @@ struct LaunchResult {
 // it, also where the user's signal ended workers that had not saved; 130 ended at once; else 1. A program that cannot
 // be started is a failure with a report. Throws UserError where no log or temporary folder can be made.
 LaunchResult launch_workers(const LaunchPlan& plan);
+
+// The same for one node of several, or of a run of several attempts: what it means is judged with the others' ends.
+AttemptEnd run_attempt(const LaunchPlan& plan, LaunchObserver& observer);
 
 }  // namespace ddprun

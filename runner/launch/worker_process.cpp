@@ -59,6 +59,8 @@ WorkerPlace read_worker_place() {
   place.started_at = number("DDPRUN_STARTED_AT", 0.0);
   place.run_dir = variable("DDPRUN_RUN_DIR");
   place.store = variable("DDPRUN_STORE");
+  const char* address = std::getenv("DDPRUN_ADDRESS");
+  place.address = address && *address ? address : "127.0.0.1";
   require_below("RANK", place.rank, "WORLD_SIZE", place.world_size);
   require_below("LOCAL_RANK", place.local_rank, "LOCAL_WORLD_SIZE", place.local_world_size);
   return place;

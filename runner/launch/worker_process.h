@@ -26,7 +26,8 @@ struct WorkerPlace {
   int local_world_size = 1;
   int attempt = 0;                // DDPRUN_ATTEMPT
   std::filesystem::path run_dir;  // DDPRUN_RUN_DIR
-  std::filesystem::path store;    // DDPRUN_STORE: the file of the rendezvous
+  std::string store;              // DDPRUN_STORE: where the ranks meet (dist/remote_store.h)
+  std::string address;            // DDPRUN_ADDRESS: this machine's, as the other ranks reach it; loopback where they are here
   double started_at = 0;          // DDPRUN_STARTED_AT: seconds since 1970 when the command began
 };
 

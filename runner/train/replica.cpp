@@ -2,6 +2,7 @@
 #include "train/replica.h"
 
 #include "config/compose.h"
+#include "dist/remote_store.h"
 #include "dist/replicate.h"
 #include "train/rng_state.h"
 
@@ -40,8 +41,9 @@ CommunicatorOptions communicator_options(const Replica& replica) {
   const auto& place = replica.place;
   CommunicatorOptions options{.world = {place.rank, place.world_size, place.local_rank, place.local_world_size},
                               .backend = replica.backend,
-                              .timeout_seconds = replica.experiment.launch.timeout_seconds};
-  if (place.world_size > 1) options.store = file_store(place.store.string(), place.world_size);
+                              .timeout_seconds = replica.experiment.launch.timeout_seconds,
+                              .address = place.address};
+  if (place.world_size > 1) options.store = open_store(place.store, place.world_size, options.timeout_seconds);
   return options;
 }
 

@@ -22,7 +22,7 @@ WorkerEnd killed(int rank, double time, int signal, bool by_launcher = false) {
 }
 
 LaunchResult judge(const std::vector<WorkerEnd>& ends, int stop_signal = 0) {
-  return judge_ends(ends, stop_signal, false);
+  return judge_ends({.workers = ends, .stop_signal = stop_signal});
 }
 
 TEST(FailureReport, EarliestOfItsKindIsTheCause) {

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// Where nodes reach each other.
+#pragma once
+
+#include <string>
+
+namespace ddprun {
+
+struct Endpoint {
+  std::string host;  // a name or an address
+  int port = 0;
+
+  std::string text() const;  // "node1:29400", "[fe80::1]:29400"
+};
+
+// This machine's numeric address on the way to the endpoint, as the kernel's routes say; loopback for an endpoint of this
+// machine that is loopback. Nothing is sent. Throws UserError where the host is unknown or no route leads there.
+std::string local_address_towards(const Endpoint& endpoint);
+
+// Whether the endpoint's host is one of this machine's addresses: then it can listen there.
+bool is_this_machine(const Endpoint& endpoint);
+
+// "eth0": the interface that has this numeric address; empty where none has.
+std::string interface_of(const std::string& address);
+
+bool is_loopback(const std::string& address);
+
+}  // namespace ddprun

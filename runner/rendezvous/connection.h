@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// A client's connection to the first node: handshake done, messages in both directions. Owned and used by one thread.
+#pragma once
+
+#include "launch/spawn.h"
+#include "rendezvous/address.h"
+#include "rendezvous/handshake.h"
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace ddprun {
+
+// The other side is gone, or nothing came in time.
+class ConnectionLost : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class Connection {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // Tries until somebody listens there, or until the deadline; `interrupted` is asked now and then. Throws UserError where nobody
+  // does, where it is another run's, or where the tokens differ; ConnectionLost where it was interrupted.
+  static Connection open(const Endpoint& endpoint, const Secret& secret, Clock::time_point deadline,
+                         const std::function<bool()>& interrupted = nullptr);
+
+  // Blocks until the kernel has taken it. Throws ConnectionLost.
+  void send(const Message& message);
+
+  // The next message; waits for it until the deadline, then gives none. Throws ConnectionLost, ProtocolError.
+  std::optional<Message> receive(Clock::time_point deadline);
+
+  int fd() const { return socket_.get(); }
+
+ private:
+  Connection(UniqueFd socket, std::string peer) : socket_(std::move(socket)), peer_(std::move(peer)) {}
+  void introduce(const Secret& secret);
+  Message expect(Clock::time_point deadline);
+
+  UniqueFd socket_;  // non-blocking
+  std::string peer_;
+  MessageReader reader_;
+};
+
+}  // namespace ddprun

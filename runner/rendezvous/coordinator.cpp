@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: MIT
+#include "rendezvous/coordinator.h"
+
+#include <ddprun/error.h>
+
+#include <algorithm>
+#include <csignal>
+#include <limits>
+#include <sstream>
+
+namespace ddprun {
+namespace {
+
+using Time = Coordinator::Time;
+
+constexpr double kLongestPause = 60;
+
+Time::duration seconds(double value) {
+  return std::chrono::duration_cast<Time::duration>(std::chrono::duration<double>(value));
+}
+
+template <class... Parts>
+std::string text(const Parts&... parts) {
+  std::ostringstream stream;
+  (stream << ... << parts);
+  return stream.str();
+}
+
+std::string first_line(const std::string& report) { return report.substr(0, report.find('\n')); }
+
+bool any_failed(const AttemptEnd& end) {
+  return std::ranges::any_of(end.workers, [](const WorkerEnd& worker) {
+    const bool saved_or_done = worker.exit_code == kExitDone || worker.exit_code == kExitPreempted;
+    return worker.signal != 0 ? !worker.killed_by_launcher : !saved_or_done;
+  });
+}
+
+}  // namespace
+
+Coordinator::Coordinator(const CoordinatorPlan& plan, Begin begin, Say say, Time now)
+    : plan_(plan),
+      begin_(std::move(begin)),
+      say_(std::move(say)),
+      gathering_since_(now),
+      last_join_(now),
+      pause_until_(now) {}
+
+void Coordinator::joined(int node, const NodeInfo& info, Time now) {
+  const auto objection = finished() ? "the run is over" : this->objection(info);
+  if (!objection.empty()) {
+    return tell(node, {.exit_code = kExitUsage, .text = objection});
+  }
+  nodes_[node] = {.info = info};
+  last_join_ = now;
+  if (phase_ == Phase::kRunning) rescale(info.host + " has come: saving, to go on with one node more");
+  gather(now);
+}
+
+// Why a node cannot take part; empty where it can.
+std::string Coordinator::objection(const NodeInfo& info) const {
+  if (info.rank && *info.rank >= plan_.max_nodes) {
+    return text("node rank ", *info.rank, " in a run of ", plan_.max_nodes, " nodes: they count from 0");
+  }
+  for (const auto& [id, node] : nodes_) {
+    if (info.rank && node.info.rank == info.rank && !node.lost)
+      return text("node rank ", *info.rank, " is taken by ", node.info.host, "; give each node its own --node-rank");
+  }
+  if (remaining() >= static_cast<size_t>(plan_.max_nodes))
+    return text("the run has its ", plan_.max_nodes, " nodes already");
+  return "";
+}
+
+size_t Coordinator::remaining() const {
+  return std::ranges::count_if(nodes_, [](const auto& entry) { return !entry.second.lost && !entry.second.leaving; });
+}
+
+void Coordinator::failing(int node) {
+  failed_ = failed_ || loss_.empty();
+  if (phase_ == Phase::kRunning) end_all(Order::Kind::kAbort, node);
+}
+
+void Coordinator::ended(int node, AttemptEnd end, Time now) {
+  const auto found = nodes_.find(node);
+  if (found == nodes_.end() || found->second.place < 0) return;
+  if (any_failed(end)) failing(node);
+  phase_ = Phase::kEnding;
+  found->second.end = std::move(end);
+  settle(now);
+}
+
+void Coordinator::lost(int node, const std::string& why, Time now) {
+  const auto found = nodes_.find(node);
+  if (found == nodes_.end() || finished()) return;
+  if (found->second.place < 0 || found->second.end) {
+    found->second.lost = true;
+    if (found->second.place < 0) nodes_.erase(found);
+    return;
+  }
+  found->second.lost = true;
+  if (!failed_ && loss_.empty()) loss_ = text("node ", found->second.place, " (", found->second.info.host, ") is lost: ", why);
+  if (phase_ == Phase::kRunning) end_all(Order::Kind::kAbort, node);
+  settle(now);
+}
+
+void Coordinator::signalled(int node, int signal, bool at_once, Time now) {
+  if (finished()) return;
+  if (at_once) return end_all(Order::Kind::kKill, node);
+  const auto found = nodes_.find(node);
+  if (found == nodes_.end()) return;
+  const bool others_go_on = !found->second.info.first && signal != SIGINT && plan_.elastic() &&
+                            remaining() > static_cast<size_t>(plan_.min_nodes);
+  if (others_go_on) {
+    found->second.leaving = true;
+    if (phase_ == Phase::kRunning) rescale(found->second.info.host + " leaves: saving, to go on without it", node);
+    return;
+  }
+  if (stop_signal_ == 0) stop_signal_ = signal;
+  if (phase_ == Phase::kGathering) {
+    finish({.exit_code = kExitSignalBase + signal, .stop_requested = true});
+  } else if (phase_ == Phase::kRunning) {
+    end_all(Order::Kind::kStop, node);
+  }
+  settle(now);
+}
+
+void Coordinator::rescale(const std::string& why, int but) {
+  say_(why);
+  rescaling_ = true;
+  end_all(Order::Kind::kStop, but);
+}
+
+// To all who take part in the attempt and still run.
+void Coordinator::end_all(Order::Kind kind, int but) {
+  phase_ = Phase::kEnding;
+  for (const auto& [id, node] : nodes_) {
+    if (id != but && node.place >= 0 && !node.end && !node.lost) tell(id, {.kind = kind});
+  }
+}
+
+void Coordinator::tick(Time now) {
+  if (!finished()) gather(now);
+}
+
+void Coordinator::gather(Time now) {
+  if (phase_ != Phase::kGathering || now < pause_until_) return;
+  const auto there = static_cast<int>(remaining());
+  const auto quiet_since = std::max(last_join_, std::max(gathering_since_, pause_until_));
+  const bool enough = there >= plan_.min_nodes && now - quiet_since >= seconds(plan_.last_call_seconds);
+  if (there >= plan_.max_nodes || enough) return start();
+  if (now - gathering_since_ < seconds(plan_.join_seconds)) return;
+  std::string hosts;
+  for (const auto& [id, node] : nodes_) hosts += (hosts.empty() ? "" : ", ") + node.info.host;
+  finish({.report = text("waited ", plan_.join_seconds, " s for ", plan_.min_nodes, " nodes; there ",
+                         there == 1 ? "is " : "are ", there, ": ", hosts,
+                         ". Are the others started, and do they reach this one?\n")});
+}
+
+// Those with a rank of their own by that, then the others as they came: the first node is the first in either case.
+std::vector<Coordinator::Node*> Coordinator::in_order() {
+  std::vector<Node*> order;
+  for (auto& [id, node] : nodes_) {
+    if (!node.lost && !node.leaving) order.push_back(&node);
+  }
+  const auto rank = [](const Node* node) {
+    return std::pair(!node->info.first, node->info.rank.value_or(std::numeric_limits<int>::max()));
+  };
+  std::ranges::stable_sort(order, {}, rank);
+  return order;
+}
+
+void Coordinator::start() try {
+  const auto order = in_order();
+  int world_size = 0, nodes = 0;
+  for (auto* node : order) {
+    node->place = nodes++;
+    node->first_rank = std::exchange(world_size, world_size + node->info.workers);
+  }
+  const auto start = begin_(world_size, nodes);
+  for (const auto& [id, node] : nodes_) {
+    if (node.place < 0) continue;
+    tell(id, {.kind = Order::Kind::kStart,
+              .start = {.attempt = start.attempt,
+                        .run_dir = start.run_dir,
+                        .checkpoint = start.checkpoint,
+                        .node = node.place,
+                        .nodes = nodes,
+                        .first_rank = node.first_rank,
+                        .world_size = world_size,
+                        .started_at = start.started_at}});
+  }
+  phase_ = Phase::kRunning;
+} catch (const UserError& error) {
+  finish({.exit_code = kExitUsage, .report = error.what() + std::string("\n")});
+}
+
+// Once nobody of the attempt runs any more.
+void Coordinator::settle(Time now) {
+  if (phase_ != Phase::kEnding || finished()) return;
+  for (const auto& [id, node] : nodes_) {
+    if (node.place >= 0 && !node.end && !node.lost) return;
+  }
+  const auto result = judge();
+  const bool failed = failed_ || !loss_.empty();
+  if (result.stop_requested || (!failed && !rescaling_)) return finish(result);
+  if (!failed) return restart(0, now);
+  restart_after_failure(result, now);
+}
+
+LaunchResult Coordinator::judge() const {
+  AttemptEnd all{.stop_signal = stop_signal_};
+  for (const auto& [id, node] : nodes_) {
+    if (!node.end) continue;
+    all.workers.insert(all.workers.end(), node.end->workers.begin(), node.end->workers.end());
+    if (!rescaling_ && all.stop_signal == 0) all.stop_signal = node.end->stop_signal;
+    all.at_once = all.at_once || node.end->at_once;
+  }
+  std::ranges::sort(all.workers, {}, &WorkerEnd::rank);
+  const auto result = judge_ends(all);
+  return loss_.empty() || result.stop_requested ? result : judge_loss(result);
+}
+
+LaunchResult Coordinator::judge_loss(const LaunchResult& others) const {
+  LaunchResult result{.exit_code = kExitFailed, .report = loss_ + "\n"};
+  if (!others.report.empty()) result.report += "  then " + others.report;
+  return result;
+}
+
+// Not: what is wrong with the experiment or the data, and memory that was too little twice at the same step.
+bool Coordinator::curable(const LaunchResult& result) const {
+  if (result.exit_code == kExitUsage) return false;
+  if (!result.cause) return true;
+  if (result.cause->kind == "memory")
+    return !(last_failure_ && last_failure_->kind == "memory" && last_failure_->step == result.cause->step);
+  return result.cause->kind != "user";
+}
+
+void Coordinator::restart_after_failure(const LaunchResult& result, Time now) {
+  const bool others_go_on = !failed_ && plan_.elastic() && remaining() >= static_cast<size_t>(plan_.min_nodes);
+  if (others_go_on) {
+    say_(first_line(result.report));
+    say_("going on with the nodes that are left");
+    return restart(0, now);
+  }
+  if (restarts_ >= plan_.max_restarts || !curable(result)) return finish(result);
+  last_failure_ = result.cause;
+  const double pause = std::min(plan_.first_pause_seconds * static_cast<double>(1 << std::min(restarts_, 10)), kLongestPause);
+  ++restarts_;
+  say_(result.report);
+  say_(text("restart ", restarts_, " of ", plan_.max_restarts, " from the last checkpoint in ", pause, " s"));
+  restart(pause, now);
+}
+
+void Coordinator::restart(double pause_seconds, Time now) {
+  for (const auto& [id, node] : nodes_) {
+    if (node.leaving && !node.lost) tell(id, {.exit_code = kExitPreempted});
+  }
+  std::erase_if(nodes_, [](const auto& entry) { return entry.second.lost || entry.second.leaving; });
+  for (auto& [id, node] : nodes_) node = {.info = node.info};
+  failed_ = rescaling_ = false;
+  loss_.clear();
+  phase_ = Phase::kGathering;
+  gathering_since_ = now;
+  pause_until_ = now + seconds(pause_seconds);
+  gather(now);
+}
+
+void Coordinator::finish(LaunchResult result) {
+  for (const auto& [id, node] : nodes_) {
+    if (!node.lost) tell(id, {.exit_code = result.exit_code, .text = first_line(result.report)});
+  }
+  result_ = std::move(result);
+}
+
+}  // namespace ddprun

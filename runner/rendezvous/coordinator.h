@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+// Decides for all nodes of a run together: when an attempt starts and with whom, that one node's failure ends it everywhere,
+// whether it is tried again, and how the run ends.
+//
+//   gathering --(enough nodes)--> running --(a failure, a loss, a signal)--> ending --(all have ended)--+--> finished
+//       ^                                                                                               |
+//       +------------------------------------(a restart, after a pause)--------------------------------+
+//
+// Knows no sockets, processes or clock: its owner hands in what happened and when, and carries out the orders. One thread.
+#pragma once
+
+#include "rendezvous/node_messages.h"
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ddprun {
+
+struct CoordinatorPlan {
+  int min_nodes = 1, max_nodes = 1;
+  int max_restarts = 0;            // after failures; that a node leaves or comes counts for nothing where others can go on
+  double join_seconds = 600;       // how long to wait for the nodes of an attempt
+  double last_call_seconds = 10;   // with fewer than max_nodes, how long to wait for one more
+  double first_pause_seconds = 1;  // before a restart; doubles with each, to a minute at most
+
+  bool elastic() const { return min_nodes < max_nodes; }
+};
+
+class Coordinator {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  struct Start {
+    int attempt = 0;
+    std::string run_dir, checkpoint;  // as StartOrder's
+    double started_at = 0;
+  };
+  // Makes the run's folder ready for an attempt of a world of that size on that many nodes. A UserError ends the run.
+  using Begin = std::function<Start(int world_size, int nodes)>;
+  using Say = std::function<void(const std::string& text)>;  // to people, at the first node
+
+  Coordinator(const CoordinatorPlan& plan, Begin begin, Say say, Time now);
+
+  // What happened. `node` is the owner's number of a connection, never used twice.
+  void joined(int node, const NodeInfo& info, Time now);
+  void failing(int node);  // one of its workers failed; its end follows
+  void ended(int node, AttemptEnd end, Time now);
+  void lost(int node, const std::string& why, Time now);
+  void signalled(int node, int signal, bool at_once, Time now);
+  void tick(Time now);
+
+  // What to tell which nodes, in this order; each is given once.
+  std::vector<std::pair<int, Order>> take_orders() { return std::exchange(orders_, {}); }
+
+  bool finished() const { return result_.has_value(); }
+  const LaunchResult& result() const { return *result_; }  // of a finished run
+
+ private:
+  enum class Phase { kGathering, kRunning, kEnding };
+  struct Node {
+    NodeInfo info;
+    int place = -1;  // in the attempt under way; -1: not part of it
+    int first_rank = 0;
+    std::optional<AttemptEnd> end;
+    bool lost = false;
+    bool leaving = false;  // told to end by a signal, while the others go on
+  };
+
+  void gather(Time now);
+  void start();
+  std::vector<Node*> in_order();
+  std::string objection(const NodeInfo& info) const;
+  void rescale(const std::string& why, int but = -1);
+  void end_all(Order::Kind kind, int but);
+  void settle(Time now);
+  LaunchResult judge() const;
+  LaunchResult judge_loss(const LaunchResult& others) const;
+  bool curable(const LaunchResult& result) const;
+  void restart(double pause_seconds, Time now);
+  void restart_after_failure(const LaunchResult& result, Time now);
+  void finish(LaunchResult result);
+  size_t remaining() const;  // nodes that a next attempt could have
+  void tell(int node, Order order) { orders_.emplace_back(node, std::move(order)); }
+
+  CoordinatorPlan plan_;
+  Begin begin_;
+  Say say_;
+  std::map<int, Node> nodes_;
+  std::vector<std::pair<int, Order>> orders_;
+  Phase phase_ = Phase::kGathering;
+  Time gathering_since_, last_join_, pause_until_;
+  int restarts_ = 0;
+  int stop_signal_ = 0;    // asked for the end of the run
+  bool rescaling_ = false; // the attempt ends so that another world goes on
+  bool failed_ = false;    // a worker failed in this attempt
+  std::string loss_;       // a node was lost in this attempt, before any worker failed
+  std::optional<WorkerFailure> last_failure_;
+  std::optional<LaunchResult> result_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// The keys and values in which the workers of an attempt find each other, with requests that wait for keys to appear. Knows no
+// sockets and no clock. The operations are those of c10d's stores.
+#pragma once
+
+#include "rendezvous/message.h"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+class KeyValues {
+ public:
+  using Answer = std::function<void(Message)>;
+
+  // Carries out {op, key, ...} and answers at once, or when the keys that it waits for are there. `asker` is whoever asks, to
+  // be forgotten. Throws ProtocolError for an unknown operation or missing parts.
+  void request(int asker, const Message& request, Answer answer);
+
+  void forget(int asker);                        // its waiting requests
+  void drop(const std::string& prefix);          // all keys that begin so
+  size_t size() const { return values_.size(); }
+
+ private:
+  struct Waiting {
+    int asker;
+    std::vector<std::string> missing;  // keys, the next to look for last
+    Answer answer;
+    bool wants_values;
+    std::vector<std::string> keys;
+  };
+
+  void store(const std::string& key, Bytes value);
+  void wait(Waiting waiting);
+  bool has_all(Waiting& waiting) const;
+  void answer(const Waiting& waiting) const;
+  int64_t add(const std::string& key, int64_t amount);
+  Bytes compare_and_set(const std::string& key, const Bytes& expected, Bytes desired);
+
+  std::map<std::string, Bytes> values_;
+  std::vector<Waiting> waiting_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// The link of the only node: its coordinator is an object beside it.
+#pragma once
+
+#include "rendezvous/control_link.h"
+#include "rendezvous/coordinator.h"
+
+namespace ddprun {
+
+class LocalLink final : public ControlLink {
+ public:
+  explicit LocalLink(Coordinator& coordinator) : coordinator_(coordinator) {}
+
+  void join(const NodeInfo& info) override { coordinator_.joined(kNode, info, now()); }
+  void failing() override { coordinator_.failing(kNode); }
+  void ended(const AttemptEnd& end) override { coordinator_.ended(kNode, end, now()); }
+  void signalled(int signal, bool at_once) override { coordinator_.signalled(kNode, signal, at_once, now()); }
+
+  std::vector<Order> take_orders() override {
+    coordinator_.tick(now());
+    std::vector<Order> orders;
+    for (auto& [node, order] : coordinator_.take_orders()) orders.push_back(std::move(order));
+    return orders;
+  }
+
+  int fd() const override { return -1; }
+
+ private:
+  static constexpr int kNode = 0;
+  static Coordinator::Time now() { return std::chrono::steady_clock::now(); }
+
+  Coordinator& coordinator_;
+};
+
+}  // namespace ddprun

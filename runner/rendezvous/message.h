@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// What goes over the wire between the launchers of several nodes, and between workers and the first of them: JSON objects as
+// MessagePack, each behind its length (4 bytes, big-endian).
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddprun {
+
+using Message = nlohmann::json;
+using Bytes = std::vector<uint8_t>;
+
+// The other side does not speak as ddprun does, or is not who it says.
+class ProtocolError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+std::string encode(const Message& message);
+
+// Puts messages together from pieces of a stream. Throws ProtocolError for what is none of ours, and for one of more than
+// kMost bytes.
+class MessageReader {
+ public:
+  static constexpr size_t kMost = 64 << 20;
+
+  void feed(std::string_view piece) { pending_.append(piece); }
+  std::optional<Message> next();
+
+ private:
+  std::string pending_;
+};
+
+}  // namespace ddprun

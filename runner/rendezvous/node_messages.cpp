@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+#include "rendezvous/node_messages.h"
+
+namespace ddprun {
+namespace {
+
+// Texts of foreign libraries may hold any bytes.
+Message text(const std::string& bytes) { return Message::binary({bytes.begin(), bytes.end()}); }
+
+std::string text_of(const Message& message) {
+  const auto& bytes = message.get_binary();
+  return {bytes.begin(), bytes.end()};
+}
+
+Message failure_message(const WorkerFailure& failure) {
+  return {{"time", failure.time},           {"kind", failure.kind}, {"message", text(failure.message)},
+          {"phase", text(failure.phase)}, {"step", failure.step}};
+}
+
+WorkerFailure failure_of(const Message& message, int rank) {
+  return {.rank = rank,
+          .time = message.at("time"),
+          .kind = message.at("kind"),
+          .message = text_of(message.at("message")),
+          .phase = text_of(message.at("phase")),
+          .step = message.at("step")};
+}
+
+Message worker_message(const WorkerEnd& end) {
+  Message message{{"rank", end.rank},
+                  {"host", end.host},
+                  {"exit_code", end.exit_code},
+                  {"signal", end.signal},
+                  {"killed_by_launcher", end.killed_by_launcher},
+                  {"time", end.time},
+                  {"log", text(end.log.string())},
+                  {"last_lines", Message::array()}};
+  if (end.failure) message["failure"] = failure_message(*end.failure);
+  for (const auto& line : end.last_lines) message["last_lines"].push_back(text(line));
+  return message;
+}
+
+WorkerEnd worker_of(const Message& message) {
+  WorkerEnd end{.rank = message.at("rank"),
+                .host = message.at("host"),
+                .exit_code = message.at("exit_code"),
+                .signal = message.at("signal"),
+                .killed_by_launcher = message.at("killed_by_launcher"),
+                .time = message.at("time"),
+                .log = text_of(message.at("log"))};
+  if (message.contains("failure")) end.failure = failure_of(message.at("failure"), end.rank);
+  for (const auto& line : message.at("last_lines")) end.last_lines.push_back(text_of(line));
+  return end;
+}
+
+// Calls, with what nlohmann throws as an error of the protocol.
+template <class Read>
+auto reading(const Read& read) try { return read(); } catch (const Message::exception& error) {
+  throw ProtocolError(error.what());
+}
+
+}  // namespace
+
+Message to_message(const NodeInfo& info) {
+  return {{"host", info.host},
+          {"address", info.address},
+          {"rank", info.rank.value_or(-1)},
+          {"workers", info.workers},
+          {"first", info.first}};
+}
+
+NodeInfo node_info(const Message& message) {
+  return reading([&] {
+    const int rank = message.at("rank");
+    return NodeInfo{.host = message.at("host"),
+                    .address = message.at("address"),
+                    .rank = rank < 0 ? std::nullopt : std::optional(rank),
+                    .workers = message.at("workers"),
+                    .first = message.at("first")};
+  });
+}
+
+Message to_message(const AttemptEnd& end) {
+  Message message{{"workers", Message::array()}, {"stop_signal", end.stop_signal}, {"at_once", end.at_once}};
+  for (const auto& worker : end.workers) message["workers"].push_back(worker_message(worker));
+  return message;
+}
+
+AttemptEnd attempt_end(const Message& message) {
+  return reading([&] {
+    AttemptEnd end{.stop_signal = message.at("stop_signal"), .at_once = message.at("at_once")};
+    for (const auto& worker : message.at("workers")) end.workers.push_back(worker_of(worker));
+    return end;
+  });
+}
+
+Message to_message(const Order& order) {
+  const auto& start = order.start;
+  Message message{{"order", static_cast<int>(order.kind)}, {"exit_code", order.exit_code}, {"text", text(order.text)}};
+  if (order.kind != Order::Kind::kStart) return message;
+  message["start"] = {{"attempt", start.attempt},       {"run_dir", text(start.run_dir)},
+                      {"checkpoint", text(start.checkpoint)}, {"node", start.node},
+                      {"nodes", start.nodes},           {"first_rank", start.first_rank},
+                      {"world_size", start.world_size}, {"started_at", start.started_at}};
+  return message;
+}
+
+Order order(const Message& message) {
+  return reading([&] {
+    Order order{.kind = static_cast<Order::Kind>(message.at("order").get<int>()),
+                .exit_code = message.at("exit_code"),
+                .text = text_of(message.at("text"))};
+    if (order.kind != Order::Kind::kStart) return order;
+    const auto& start = message.at("start");
+    order.start = {.attempt = start.at("attempt"),
+                   .run_dir = text_of(start.at("run_dir")),
+                   .checkpoint = text_of(start.at("checkpoint")),
+                   .node = start.at("node"),
+                   .nodes = start.at("nodes"),
+                   .first_rank = start.at("first_rank"),
+                   .world_size = start.at("world_size"),
+                   .started_at = start.at("started_at")};
+    return order;
+  });
+}
+
+}  // namespace ddprun

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+#include "rendezvous/node_runner.h"
+
+#include "launch/signal_inbox.h"
+#include "rendezvous/connection.h"
+
+#include <ddprun/error.h>
+
+#include <poll.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <deque>
+#include <optional>
+
+namespace ddprun {
+namespace {
+
+constexpr int kTickMs = 50;  // how often a link without a descriptor is asked
+
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// The orders that came, kept until somebody acts on them. A lost coordinator is kept as a text.
+class Inbox {
+ public:
+  explicit Inbox(ControlLink& link) : link_(link) {}
+
+  void read() {
+    guarded([this] {
+      for (auto& order : link_.take_orders()) orders_.push_back(std::move(order));
+    });
+  }
+
+  // Calls the link; where that fails the coordinator is lost.
+  template <class Call>
+  void guarded(const Call& call) {
+    if (lost_) return;
+    try {
+      call();
+    } catch (const ConnectionLost& error) {
+      lost_ = error.what();
+    } catch (const ProtocolError& error) {
+      lost_ = error.what();
+    }
+  }
+
+  std::deque<Order>& orders() { return orders_; }
+  const std::optional<std::string>& lost() const { return lost_; }
+
+ private:
+  ControlLink& link_;
+  std::deque<Order> orders_;
+  std::optional<std::string> lost_;
+};
+
+class Observer final : public LaunchObserver {
+ public:
+  Observer(ControlLink& link, Inbox& inbox) : link_(link), inbox_(inbox) {}
+
+  int fd() const override { return inbox_.lost() ? -1 : link_.fd(); }
+
+  News take_news() override {
+    inbox_.read();
+    News news = News::kNone;
+    auto& orders = inbox_.orders();
+    while (!orders.empty() && orders.front().kind != Order::Kind::kStart && orders.front().kind != Order::Kind::kFinish) {
+      news = std::max(news, meaning(orders.front().kind));
+      orders.pop_front();
+    }
+    const bool over = inbox_.lost() || !orders.empty();  // nobody waits for these workers any more
+    return over ? std::max(news, News::kAbort) : news;
+  }
+
+  void failing() override {
+    inbox_.guarded([this] { link_.failing(); });
+  }
+
+  void signalled(int signal, bool at_once) override {
+    inbox_.guarded([&] { link_.signalled(signal, at_once); });
+  }
+
+ private:
+  static News meaning(Order::Kind kind) {
+    if (kind == Order::Kind::kStop) return News::kStop;
+    return kind == Order::Kind::kKill ? News::kKill : News::kAbort;
+  }
+
+  ControlLink& link_;
+  Inbox& inbox_;
+};
+
+// What went wrong before any worker ran, as the end of the node's first one.
+AttemptEnd failed_to_prepare(const StartOrder& start, const NodeInfo& info, const std::string& problem) {
+  WorkerEnd end{.rank = start.first_rank, .host = start.nodes > 1 ? info.host : "", .exit_code = kExitUsage,
+                .time = seconds_since_1970()};
+  end.failure = WorkerFailure{.rank = end.rank, .time = end.time, .kind = "user", .message = problem};
+  return {.workers = {end}};
+}
+
+class NodeRunner {
+ public:
+  NodeRunner(ControlLink& link, const NodeInfo& info, const PlanAttempt& plan)
+      : link_(link), info_(info), plan_(plan), inbox_(link) {}
+
+  NodeResult run() {
+    inbox_.guarded([this] { link_.join(info_); });
+    for (;;) {
+      const auto order = next();
+      if (!order) return {.exit_code = kExitFailed, .text = "lost the first node: " + *inbox_.lost()};
+      if (order->kind == Order::Kind::kFinish) return {.exit_code = order->exit_code, .text = order->text};
+      if (order->kind == Order::Kind::kStart) start(order->start);
+    }
+  }
+
+ private:
+  // Waits for an order; none where the coordinator is lost.
+  std::optional<Order> next() {
+    SignalInbox signals;
+    for (;;) {
+      inbox_.read();
+      auto& orders = inbox_.orders();
+      if (!orders.empty()) {
+        auto order = std::move(orders.front());
+        orders.pop_front();
+        return order;
+      }
+      if (inbox_.lost()) return std::nullopt;
+      pollfd polled[] = {{signals.fd(), POLLIN, 0}, {link_.fd(), POLLIN, 0}};
+      ::poll(polled, 2, link_.fd() < 0 ? kTickMs : -1);
+      for (const int signal : signals.take()) on_signal(signal);
+    }
+  }
+
+  void on_signal(int signal) {
+    if (signal == SIGTSTP) ::raise(SIGSTOP);
+    if (signal == SIGTSTP || signal == SIGCHLD) return;
+    inbox_.guarded([&] { link_.signalled(signal, false); });
+  }
+
+  void start(const StartOrder& start) {
+    AttemptEnd end;
+    try {
+      const auto plan = plan_(start);
+      Observer observer(link_, inbox_);
+      end = run_attempt(plan, observer);
+    } catch (const UserError& error) {
+      end = failed_to_prepare(start, info_, error.what());
+    }
+    inbox_.guarded([&] { link_.ended(end); });
+  }
+
+  ControlLink& link_;
+  const NodeInfo& info_;
+  const PlanAttempt& plan_;
+  Inbox inbox_;
+};
+
+}  // namespace
+
+NodeResult run_node(ControlLink& link, const NodeInfo& info, const PlanAttempt& plan) {
+  return NodeRunner(link, info, plan).run();
+}
+
+}  // namespace ddprun

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT
+#include "rendezvous/server.h"
+
+#include "rendezvous/keep_alive.h"
+#include "rendezvous/key_values.h"
+#include "rendezvous/session.h"
+#include "rendezvous/store_place.h"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <future>
+#include <map>
+#include <set>
+#include <thread>
+
+namespace ddprun {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+namespace {
+
+constexpr std::chrono::milliseconds kTick{100};
+constexpr std::chrono::seconds kFarewell{1};
+
+Coordinator::Time now() { return std::chrono::steady_clock::now(); }
+
+// Signals go to the program's main thread.
+std::thread start_without_signals(const std::function<void()>& run) {
+  sigset_t all, old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  std::thread thread(run);
+  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  return thread;
+}
+
+tcp::endpoint listening_place(const Endpoint& listen) {
+  const auto port = static_cast<uint16_t>(listen.port);
+  if (listen.host.empty()) return {tcp::v6(), port};  // and IPv4
+  return {asio::ip::make_address(listen.host), port};
+}
+
+}  // namespace
+
+class RendezvousServer::Impl {
+ public:
+  Impl(const ServerPlan& plan, Coordinator::Begin begin, Coordinator::Say say)
+      : plan_(plan),
+        coordinator_(plan.coordinator, std::move(begin), std::move(say), now()),
+        acceptor_(io_),
+        timer_(io_),
+        result_(promised_.get_future().share()) {
+    listen();
+    accept();
+    tick();
+    thread_ = start_without_signals([this] { io_.run(); });
+  }
+
+  ~Impl() {
+    io_.stop();
+    thread_.join();
+  }
+
+  int port() const { return acceptor_.local_endpoint().port(); }
+
+  LaunchResult result() {
+    if (result_.wait_for(kFarewell) != std::future_status::ready) return {.report = "the coordinator has no result\n"};
+    farewell_.get_future().wait_for(kFarewell);
+    return result_.get();
+  }
+
+ private:
+  void listen() try {
+    const auto place = listening_place(plan_.listen);
+    acceptor_.open(place.protocol());
+    acceptor_.set_option(tcp::acceptor::reuse_address(true));
+    acceptor_.bind(place);
+    acceptor_.listen();
+  } catch (const boost::system::system_error& error) {
+    const auto text = plan_.listen.text() + ": " + error.code().message();
+    if (error.code() == asio::error::address_in_use) throw PortTaken(text);
+    throw std::runtime_error("cannot listen at " + text);
+  }
+
+  void accept() {
+    acceptor_.async_accept([this](const auto& error, tcp::socket socket) {
+      if (!error) welcome(std::move(socket));
+      accept();
+    });
+  }
+
+  void welcome(tcp::socket socket) {
+    boost::system::error_code ignored;
+    socket.set_option(tcp::no_delay(true), ignored);
+    keep_alive(socket.native_handle(), plan_.node_timeout_seconds);
+    const int id = ++last_id_;
+    const auto session = std::make_shared<Session>(std::move(socket), plan_.secret);
+    sessions_[id] = session;
+    session->start([this, id](const Message& message) { take(id, message); },
+                   [this, id](const std::string& why) { closed(id, why); });
+  }
+
+  void take(int id, const Message& message) {
+    if (message.contains("op")) {
+      const auto number = message.value("number", int64_t{0});
+      keys_.request(id, message, [this, id, number](Message answer) { reply(id, number, std::move(answer)); });
+      return;
+    }
+    try {
+      hear_node(id, message);
+    } catch (const Message::exception& error) {
+      throw ProtocolError(error.what());
+    }
+    carry_out_orders();
+  }
+
+  void hear_node(int id, const Message& message) {
+    if (message.contains("node")) {
+      coordinator_.joined(id, node_info(message.at("node")), now());
+    } else if (message.contains("failing")) {
+      coordinator_.failing(id);
+    } else if (message.contains("ended")) {
+      coordinator_.ended(id, attempt_end(message.at("ended")), now());
+    } else if (message.contains("signal")) {
+      coordinator_.signalled(id, message.at("signal"), message.at("at_once"), now());
+    } else {
+      throw ProtocolError("unknown message");
+    }
+  }
+
+  void reply(int id, int64_t number, Message answer) {
+    answer["number"] = number;
+    if (const auto found = sessions_.find(id); found != sessions_.end()) found->second->send(answer);
+  }
+
+  void closed(int id, const std::string& why) {
+    keys_.forget(id);
+    sessions_.erase(id);
+    coordinator_.lost(id, why, now());
+    carry_out_orders();
+  }
+
+  void tick() {
+    coordinator_.tick(now());
+    carry_out_orders();
+    timer_.expires_after(kTick);
+    timer_.async_wait([this](const auto& error) {
+      if (!error) tick();
+    });
+  }
+
+  void carry_out_orders() {
+    for (const auto& [id, order] : coordinator_.take_orders()) {
+      if (order.kind == Order::Kind::kStart && order.start.node == 0) keys_.drop(attempt_prefix(order.start.attempt - 1) + "/");
+      const auto found = sessions_.find(id);
+      if (found == sessions_.end()) continue;
+      found->second->send(to_message(order));
+      if (order.kind == Order::Kind::kFinish) told_.insert(id);
+    }
+    if (!coordinator_.finished()) return;
+    if (!std::exchange(finished_, true)) promised_.set_value(coordinator_.result());
+    const bool all_gone = std::ranges::none_of(told_, [this](int id) { return sessions_.contains(id); });
+    if (all_gone && !std::exchange(farewell_said_, true)) farewell_.set_value();
+  }
+
+  const ServerPlan plan_;
+  Coordinator coordinator_;
+  KeyValues keys_;
+  asio::io_context io_;
+  tcp::acceptor acceptor_;
+  asio::steady_timer timer_;
+  std::map<int, std::shared_ptr<Session>> sessions_;
+  std::set<int> told_;  // that the run is over
+  int last_id_ = 0;
+  bool finished_ = false, farewell_said_ = false;
+  std::promise<LaunchResult> promised_;
+  std::promise<void> farewell_;
+  std::shared_future<LaunchResult> result_;
+  std::thread thread_;
+};
+
+RendezvousServer::RendezvousServer(const ServerPlan& plan, Coordinator::Begin begin, Coordinator::Say say)
+    : impl_(std::make_unique<Impl>(plan, std::move(begin), std::move(say))) {}
+
+RendezvousServer::~RendezvousServer() = default;
+
+int RendezvousServer::port() const { return impl_->port(); }
+
+LaunchResult RendezvousServer::result() { return impl_->result(); }
+
+}  // namespace ddprun

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// How a worker is told where the ranks of its attempt meet: DDPRUN_STORE, beside DDPRUN_RENDEZVOUS_ID and DDPRUN_TOKEN.
+#pragma once
+
+#include "rendezvous/address.h"
+#include "rendezvous/handshake.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ddprun {
+
+struct StorePlace {
+  Endpoint endpoint;
+  std::string prefix;  // of the attempt's keys
+
+  std::string text() const;  // "tcp://node1:29400/attempt_0"
+};
+
+// The prefix of an attempt's keys at the server.
+std::string attempt_prefix(int attempt);
+
+// Nothing where the text is no such place but a file's path.
+std::optional<StorePlace> parse_store_place(const std::string& text);
+
+Secret secret_from_environment();
+std::vector<std::pair<std::string, std::string>> secret_variables(const Secret& secret);
+
+}  // namespace ddprun

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: MIT
+#include "rendezvous/coordinator.h"
+
+#include <ddprun/error.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace ddprun {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+using Kind = Order::Kind;
+
+// A coordinator with a clock that the test moves. Nodes are numbered from 0; node 0 is the first.
+class Scene {
+ public:
+  explicit Scene(CoordinatorPlan plan) {
+    plan.first_pause_seconds = 1;
+    coordinator_.emplace(
+        plan,
+        [this](int world_size, int nodes) {
+          worlds.push_back({world_size, nodes});
+          if (!refusal.empty()) throw UserError(refusal);
+          return Coordinator::Start{.attempt = static_cast<int>(worlds.size()) - 1, .run_dir = "run"};
+        },
+        [this](const std::string& text) { said.push_back(text); }, now_);
+  }
+
+  void join(int node, int workers = 2, std::optional<int> rank = {}) {
+    coordinator_->joined(node, {.host = "host" + std::to_string(node), .rank = rank, .workers = workers, .first = node == 0},
+                         now_);
+  }
+
+  void pass(double seconds) {
+    now_ += std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
+    coordinator_->tick(now_);
+  }
+
+  // All of the node's workers end with that code; ranks are as the start order said, two for each node.
+  void end(int node, int exit_code, const std::string& kind = "", long step = 7) {
+    AttemptEnd end;
+    for (int index = 0; index < 2; ++index) {
+      WorkerEnd worker{.rank = 2 * node + index, .host = "host" + std::to_string(node), .exit_code = exit_code};
+      if (!kind.empty()) worker.failure = WorkerFailure{.rank = worker.rank, .time = 1, .kind = kind, .message = "bad", .step = step};
+      end.workers.push_back(worker);
+    }
+    coordinator_->ended(node, end, now_);
+  }
+
+  void lose(int node) { coordinator_->lost(node, "gone", now_); }
+  void signal(int node, int number) { coordinator_->signalled(node, number, false, now_); }
+
+  // Since the last call: who was told what.
+  std::vector<std::pair<int, Kind>> told() {
+    std::vector<std::pair<int, Kind>> told;
+    for (auto& [node, order] : coordinator_->take_orders()) {
+      told.emplace_back(node, order.kind);
+      if (order.kind == Kind::kStart) starts[node] = order.start;
+      if (order.kind == Kind::kFinish) finishes[node] = order;
+    }
+    return told;
+  }
+
+  Coordinator& operator*() { return *coordinator_; }
+  Coordinator* operator->() { return &*coordinator_; }
+
+  std::vector<std::pair<int, int>> worlds;  // of each attempt: world size, nodes
+  std::vector<std::string> said;
+  std::string refusal;
+  std::map<int, StartOrder> starts;
+  std::map<int, Order> finishes;
+
+ private:
+  Coordinator::Time now_{};
+  std::optional<Coordinator> coordinator_;
+};
+
+CoordinatorPlan fixed(int nodes, int max_restarts = 0) {
+  return {.min_nodes = nodes, .max_nodes = nodes, .max_restarts = max_restarts};
+}
+
+CoordinatorPlan elastic(int min_nodes, int max_nodes) { return {.min_nodes = min_nodes, .max_nodes = max_nodes}; }
+
+TEST(Coordinator, StartsOnceAllNodesAreThere) {
+  Scene run(fixed(2));
+  run.join(0);
+  EXPECT_THAT(run.told(), IsEmpty());
+  run.join(1, 3);
+  EXPECT_THAT(run.told(), UnorderedElementsAre(std::pair(0, Kind::kStart), std::pair(1, Kind::kStart)));
+  EXPECT_EQ(run.starts[0].first_rank, 0);
+  EXPECT_EQ(run.starts[1].first_rank, 2);
+  EXPECT_EQ(run.starts[1].world_size, 5);
+  EXPECT_EQ(run.starts[1].nodes, 2);
+}
+
+TEST(Coordinator, NodeRanksDecideTheOrderWhoeverComesFirst) {
+  Scene run(fixed(3));
+  run.join(2, 1, 2);
+  run.join(1, 1, 1);
+  run.join(0, 1, 0);
+  run.told();
+  EXPECT_EQ(run.starts[0].node, 0);
+  EXPECT_EQ(run.starts[1].node, 1);
+  EXPECT_EQ(run.starts[2].node, 2);
+}
+
+TEST(Coordinator, TheFirstNodeHasTheLowestRanksThoughItCameLast) {
+  Scene run(fixed(2));
+  run.join(1);
+  run.join(0);
+  run.told();
+  EXPECT_EQ(run.starts[0].first_rank, 0);
+}
+
+TEST(Coordinator, ATakenRankIsRefusedAndNamed) {
+  Scene run(fixed(3));
+  run.join(0, 1, 0);
+  run.join(1, 1, 0);
+  EXPECT_THAT(run.told(), ElementsAre(std::pair(1, Kind::kFinish)));
+  EXPECT_THAT(run.finishes[1].text, HasSubstr("taken by host0"));
+  EXPECT_EQ(run.finishes[1].exit_code, kExitUsage);
+}
+
+TEST(Coordinator, ANodeTooManyIsRefused) {
+  Scene run(fixed(1));
+  run.join(0);
+  run.told();
+  run.join(1);
+  EXPECT_THAT(run.told(), ElementsAre(std::pair(1, Kind::kFinish)));
+  EXPECT_THAT(run.finishes[1].text, HasSubstr("its 1 nodes already"));
+}
+
+TEST(Coordinator, WaitsForNodesOnlySoLong) {
+  Scene run({.min_nodes = 3, .max_nodes = 3, .join_seconds = 60});
+  run.join(0);
+  run.join(1);
+  run.pass(59);
+  EXPECT_FALSE(run->finished());
+  run.pass(1);
+  ASSERT_TRUE(run->finished());
+  EXPECT_THAT(run->result().report, HasSubstr("waited 60 s for 3 nodes; there are 2: host0, host1"));
+  EXPECT_EQ(run->result().exit_code, kExitFailed);
+}
+
+TEST(Coordinator, AllDoneIsTheEnd) {
+  Scene run(fixed(2));
+  run.join(0);
+  run.join(1);
+  run.told();
+  run.end(0, kExitDone);
+  EXPECT_FALSE(run->finished());
+  run.end(1, kExitDone);
+  EXPECT_EQ(run->result().exit_code, kExitDone);
+  EXPECT_THAT(run.told(), UnorderedElementsAre(std::pair(0, Kind::kFinish), std::pair(1, Kind::kFinish)));
+}
+
+TEST(Coordinator, AFailureEndsTheOthersAtOnceAndIsNamed) {
+  Scene run(fixed(3));
+  for (int node : {0, 1, 2}) run.join(node);
+  run.told();
+  run->failing(1);
+  EXPECT_THAT(run.told(), UnorderedElementsAre(std::pair(0, Kind::kAbort), std::pair(2, Kind::kAbort)));
+  run.end(1, kExitFailed, "internal");
+  run.end(0, kExitFailed, "communication");
+  run.end(2, kExitFailed, "communication");
+  ASSERT_TRUE(run->finished());
+  EXPECT_THAT(run->result().report, HasSubstr("rank 2 on host1 failed first: bad"));
+  EXPECT_THAT(run->result().report, HasSubstr("0-1,4-5 lost contact"));
+}
+
+TEST(Coordinator, RestartsAsOftenAsAllowedWithLongerPauses) {
+  Scene run(fixed(1, 2));
+  run.join(0);
+  run.told();
+  run.end(0, kExitFailed, "internal");
+  EXPECT_THAT(run.told(), IsEmpty());
+  run.pass(1);
+  EXPECT_THAT(run.told(), ElementsAre(std::pair(0, Kind::kStart)));
+  EXPECT_EQ(run.starts[0].attempt, 1);
+  run.end(0, kExitFailed, "internal");
+  run.pass(1.5);
+  EXPECT_THAT(run.told(), IsEmpty());
+  run.pass(0.5);
+  EXPECT_THAT(run.told(), ElementsAre(std::pair(0, Kind::kStart)));
+  run.end(0, kExitFailed, "internal");
+  EXPECT_EQ(run->result().exit_code, kExitFailed);
+  EXPECT_THAT(run.said, ::testing::Contains(HasSubstr("restart 2 of 2")));
+}
+
+TEST(Coordinator, WhatARestartCannotCureIsNotTriedAgain) {
+  Scene mistake(fixed(1, 5));
+  mistake.join(0);
+  mistake.end(0, kExitUsage, "user");
+  EXPECT_EQ(mistake->result().exit_code, kExitUsage);
+
+  Scene not_finite(fixed(1, 5));
+  not_finite.join(0);
+  not_finite.end(0, kExitFailed, "user");
+  EXPECT_TRUE(not_finite->finished());
+}
+
+TEST(Coordinator, MemoryIsTriedAgainButNotTwiceAtTheSameStep) {
+  Scene run(fixed(1, 5));
+  run.join(0);
+  run.end(0, kExitFailed, "memory", 10);
+  run.pass(1);
+  EXPECT_FALSE(run->finished());
+  run.end(0, kExitFailed, "memory", 12);
+  run.pass(2);
+  EXPECT_FALSE(run->finished());
+  run.end(0, kExitFailed, "memory", 12);
+  EXPECT_TRUE(run->finished());
+}
+
+TEST(Coordinator, ALostNodeEndsTheOthersAndIsNamed) {
+  Scene run(fixed(2));
+  run.join(0);
+  run.join(1);
+  run.told();
+  run.lose(1);
+  EXPECT_THAT(run.told(), ElementsAre(std::pair(0, Kind::kAbort)));
+  run.end(0, kExitFailed, "communication");
+  EXPECT_THAT(run->result().report, HasSubstr("node 1 (host1) is lost: gone"));
+  EXPECT_EQ(run->result().exit_code, kExitFailed);
+}
+
+TEST(Coordinator, AFixedWorldWaitsForTheLostNodesReturn) {
+  Scene run(fixed(2, 1));
+  run.join(0);
+  run.join(1);
+  run.lose(1);
+  run.end(0, kExitFailed, "communication");
+  run.told();
+  run.pass(30);
+  EXPECT_THAT(run.told(), IsEmpty());
+  run.join(5);
+  EXPECT_THAT(run.told(), UnorderedElementsAre(std::pair(0, Kind::kStart), std::pair(5, Kind::kStart)));
+}
+
+TEST(Coordinator, AnElasticWorldGoesOnWithWhoIsLeft) {
+  Scene run(elastic(1, 3));
+  for (int node : {0, 1, 2}) run.join(node);
+  run.lose(2);
+  run.end(0, kExitFailed, "communication");
+  run.end(1, kExitFailed, "communication");
+  run.told();
+  run.pass(9);
+  EXPECT_THAT(run.told(), IsEmpty()) << "the last call";
+  run.pass(1);
+  EXPECT_THAT(run.told(), UnorderedElementsAre(std::pair(0, Kind::kStart), std::pair(1, Kind::kStart)));
+  EXPECT_THAT(run.worlds, ElementsAre(std::pair(6, 3), std::pair(4, 2)));
+}
+
+TEST(Coordinator, AnElasticWorldTakesInWhoComes) {
+  Scene run(elastic(1, 2));
+  run.join(0);
+  run.pass(10);
+  run.told();
+  run.join(1);
+  EXPECT_THAT(run.told(), ElementsAre(std::pair(0, Kind::kStop)));
+  run.end(0, kExitPreempted);
+  EXPECT_THAT(run.told(), UnorderedElementsAre(std::pair(0, Kind::kStart), std::pair(1, Kind::kStart)));
+}
+
+TEST(Coordinator, APreemptedNodeLeavesAndTheOthersGoOn) {
+  Scene run(elastic(1, 2));
+  run.join(0);
+  run.join(1);
+  run.told();
+  run.signal(1, SIGTERM);
+  EXPECT_THAT(run.told(), ElementsAre(std::pair(0, Kind::kStop)));
+  run.end(0, kExitPreempted);
+  run.end(1, kExitPreempted);
+  run.pass(10);
+  EXPECT_THAT(run.told(), UnorderedElementsAre(std::pair(1, Kind::kFinish), std::pair(0, Kind::kStart)));
+  EXPECT_EQ(run.finishes[1].exit_code, kExitPreempted);
+}
+
+TEST(Coordinator, ASignalStopsAFixedWorldEverywhere) {
+  Scene run(fixed(2, 5));
+  run.join(0);
+  run.join(1);
+  run.told();
+  run.signal(1, SIGTERM);
+  EXPECT_THAT(run.told(), ElementsAre(std::pair(0, Kind::kStop)));
+  run.end(0, kExitPreempted);
+  run.end(1, kExitPreempted);
+  EXPECT_EQ(run->result().exit_code, kExitPreempted);
+}
+
+TEST(Coordinator, CtrlCStopsAnElasticWorldToo) {
+  Scene run(elastic(1, 2));
+  run.join(0);
+  run.join(1);
+  run.signal(1, SIGINT);
+  run.end(0, kExitPreempted);
+  run.end(1, kExitPreempted);
+  EXPECT_EQ(run->result().exit_code, kExitPreempted);
+}
+
+TEST(Coordinator, ASignalWhileItWaitsEndsTheRun) {
+  Scene run(fixed(2));
+  run.join(0);
+  run.signal(0, SIGTERM);
+  EXPECT_EQ(run->result().exit_code, kExitSignalBase + SIGTERM);
+}
+
+TEST(Coordinator, ARunFolderThatCannotBeMadeEndsTheRun) {
+  Scene run(fixed(1));
+  run.refusal = "the disk is full";
+  run.join(0);
+  EXPECT_EQ(run->result().exit_code, kExitUsage);
+  EXPECT_THAT(run->result().report, HasSubstr("the disk is full"));
+}
+
+TEST(Coordinator, WhoComesAfterTheEndIsToldSo) {
+  Scene run(fixed(1));
+  run.join(0);
+  run.end(0, kExitDone);
+  run.told();
+  run.join(1);
+  run.told();
+  EXPECT_THAT(run.finishes[1].text, HasSubstr("over"));
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+#include "rendezvous/message.h"
+
+#include <gtest/gtest.h>
+
+namespace ddprun {
+namespace {
+
+TEST(MessageReader, PutsPiecesTogether) {
+  const auto text = encode({{"key", "a"}}) + encode({{"key", "b"}});
+  MessageReader reader;
+  std::vector<std::string> keys;
+  for (const char byte : text) {
+    reader.feed({&byte, 1});
+    while (const auto message = reader.next()) keys.push_back(message->at("key"));
+  }
+  EXPECT_EQ(keys, (std::vector<std::string>{"a", "b"}));
+}
+
+TEST(MessageReader, KeepsBytesAsTheyAre) {
+  const Bytes bytes{0, 255, 10, 13, 0};
+  MessageReader reader;
+  reader.feed(encode({{"value", Message::binary(bytes)}}));
+  EXPECT_EQ(static_cast<const Bytes&>(reader.next()->at("value").get_binary()), bytes);
+}
+
+TEST(MessageReader, RefusesOtherProtocols) {
+  MessageReader http;
+  http.feed("GET / HTTP/1.1\r\n\r\n");
+  EXPECT_THROW(http.next(), ProtocolError);
+
+  MessageReader garbage;
+  garbage.feed(std::string("\0\0\0\3\xc1\xc1\xc1", 7));
+  EXPECT_THROW(garbage.next(), ProtocolError);
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+// The server over real sockets on loopback.
+#include "rendezvous/server.h"
+
+#include "rendezvous/connection.h"
+#include "rendezvous/remote_link.h"
+#include "rendezvous/store_client.h"
+
+#include <ddprun/error.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <thread>
+
+namespace ddprun {
+namespace {
+
+using ::testing::HasSubstr;
+using std::chrono::seconds;
+
+constexpr seconds kLong{60};  // who relies on it hangs
+
+Coordinator::Start begin(int, int) { return {.attempt = 0, .run_dir = "run"}; }
+
+ServerPlan plan(int nodes) {
+  return {.listen = {"127.0.0.1", 0},
+          .secret = {"run", "token"},
+          .coordinator = {.min_nodes = nodes, .max_nodes = nodes}};
+}
+
+Connection connect(const RendezvousServer& server, const Secret& secret = {"run", "token"}) {
+  return Connection::open({"127.0.0.1", server.port()}, secret, Connection::Clock::now() + kLong);
+}
+
+Order next_order(RemoteLink& link) {
+  for (;;) {
+    const auto orders = link.take_orders();
+    if (!orders.empty()) return orders.front();
+    pollfd polled{link.fd(), POLLIN, 0};
+    ::poll(&polled, 1, -1);
+  }
+}
+
+TEST(RendezvousServer, LeadsTwoNodesThroughARun) {
+  RendezvousServer server(plan(2), begin, [](const std::string&) {});
+  RemoteLink first(connect(server), 30), second(connect(server), 30);
+  first.join({.host = "a", .workers = 1, .first = true});
+  second.join({.host = "b", .workers = 1});
+  EXPECT_EQ(next_order(first).kind, Order::Kind::kStart);
+  EXPECT_EQ(next_order(second).start.first_rank, 1);
+  WorkerEnd broken{.rank = 1, .host = "b", .exit_code = 1};
+  broken.failure = WorkerFailure{.rank = 1, .time = 5, .kind = "internal", .message = std::string("a\xff\0b", 4)};
+  second.failing();
+  EXPECT_EQ(next_order(first).kind, Order::Kind::kAbort);
+  second.ended({.workers = {broken}});
+  first.ended({.workers = {{.rank = 0, .signal = 15, .killed_by_launcher = true}}});
+  const auto finish = next_order(second);
+  EXPECT_EQ(finish.kind, Order::Kind::kFinish);
+  EXPECT_THAT(finish.text, HasSubstr("rank 1 on b failed first"));
+  EXPECT_THAT(server.result().report, HasSubstr(std::string("a\xff\0b", 4)));
+}
+
+TEST(RendezvousServer, NoticesANodeThatDies) {
+  RendezvousServer server(plan(2), begin, [](const std::string&) {});
+  RemoteLink first(connect(server), 30);
+  first.join({.host = "a", .first = true});
+  {
+    RemoteLink second(connect(server), 30);
+    second.join({.host = "b"});
+    next_order(second);
+  }
+  EXPECT_EQ(next_order(first).kind, Order::Kind::kStart);
+  EXPECT_EQ(next_order(first).kind, Order::Kind::kAbort);
+}
+
+TEST(RendezvousServer, WorkersFindEachOther) {
+  RendezvousServer server(plan(1), begin, [](const std::string&) {});
+  const Endpoint endpoint{"127.0.0.1", server.port()};
+  const Secret secret{"run", "token"};
+  std::thread late([&] {
+    StoreClient client(endpoint, secret, kLong);
+    client.wait({"asked"}, kLong);
+    client.set("key", {1, 2}, kLong);
+  });
+  StoreClient client(endpoint, secret, kLong);
+  client.set("asked", {}, kLong);
+  EXPECT_EQ(client.get({"key"}, kLong).front(), (Bytes{1, 2}));
+  late.join();
+}
+
+TEST(RendezvousServer, AKeyThatNeverComesIsAnErrorAndTheClientStaysUsable) {
+  RendezvousServer server(plan(1), begin, [](const std::string&) {});
+  StoreClient client({"127.0.0.1", server.port()}, {"run", "token"}, kLong);
+  EXPECT_THROW(client.get({"never"}, std::chrono::milliseconds(1)), ConnectionLost);
+  client.set("never", {3}, kLong);  // the late answer to the first question comes before this one's
+  EXPECT_EQ(client.get({"never"}, kLong).front(), Bytes{3});
+}
+
+TEST(RendezvousServer, StrangersDoNotGetIn) {
+  RendezvousServer server(plan(1), begin, [](const std::string&) {});
+  try {
+    connect(server, {"run", "guess"});
+    FAIL() << "it was let in";
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("DDPRUN_TOKEN"));
+  }
+}
+
+TEST(RendezvousServer, SurvivesAnotherProtocol) {
+  RendezvousServer server(plan(1), begin, [](const std::string&) {});
+  {
+    auto stranger = connect(server);
+    stranger.send({{"steal", "keys"}});
+    EXPECT_THROW(stranger.receive(Connection::Clock::now() + kLong), ConnectionLost);
+  }
+  StoreClient client({"127.0.0.1", server.port()}, {"run", "token"}, kLong);
+  EXPECT_EQ(client.count(kLong), 0);
+}
+
+TEST(RendezvousServer, ATakenPortIsTold) {
+  RendezvousServer server(plan(1), begin, [](const std::string&) {});
+  auto second = plan(1);
+  second.listen.port = server.port();
+  EXPECT_THROW(RendezvousServer(second, begin, [](const std::string&) {}), PortTaken);
+}
+
+TEST(Connection, TellsWhereNobodyListens) {
+  int port = 0;
+  {
+    RendezvousServer server(plan(1), begin, [](const std::string&) {});
+    port = server.port();
+  }
+  try {
+    Connection::open({"127.0.0.1", port}, {}, Connection::Clock::now());
+    FAIL() << "somebody listens";
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("nobody answers at 127.0.0.1:" + std::to_string(port)));
+  }
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -47,11 +47,6 @@ bool any_interface(const Take& take) {
 
 }  // namespace
 
-std::string Endpoint::text() const {
-  const bool bare = host.find(':') == std::string::npos;
-  return (bare ? host : "[" + host + "]") + ":" + std::to_string(port);
-}
-
 std::string local_address_towards(const Endpoint& endpoint) {
   int problem = 0;
   for (const auto& target : resolve(endpoint, SOCK_DGRAM)) {
@@ -85,7 +80,5 @@ std::string interface_of(const std::string& address) {
   });
   return found;
 }
-
-bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
 
 }  // namespace ddprun

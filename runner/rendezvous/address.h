@@ -2,16 +2,11 @@
 // Where nodes reach each other.
 #pragma once
 
+#include "cluster/endpoint.h"
+
 #include <string>
 
 namespace ddprun {
-
-struct Endpoint {
-  std::string host;  // a name or an address
-  int port = 0;
-
-  std::string text() const;  // "node1:29400", "[fe80::1]:29400"
-};
 
 // This machine's numeric address on the way to the endpoint, as the kernel's routes say; loopback for an endpoint of this
 // machine that is loopback. Nothing is sent. Throws UserError where the host is unknown or no route leads there.
@@ -22,7 +17,5 @@ bool is_this_machine(const Endpoint& endpoint);
 
 // "eth0": the interface that has this numeric address; empty where none has.
 std::string interface_of(const std::string& address);
-
-bool is_loopback(const std::string& address);
 
 }  // namespace ddprun

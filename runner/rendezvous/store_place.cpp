@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "rendezvous/store_place.h"
 
-#include <charconv>
 #include <cstdlib>
 #include <string_view>
 
@@ -25,16 +24,9 @@ std::string StorePlace::text() const { return std::string(kScheme) + endpoint.te
 std::optional<StorePlace> parse_store_place(const std::string& text) {
   if (!text.starts_with(kScheme)) return std::nullopt;
   const auto slash = text.find('/', kScheme.size());
+  if (slash == text.npos) return std::nullopt;
   const auto where = text.substr(kScheme.size(), slash - kScheme.size());
-  const auto colon = where.rfind(':');
-  if (slash == text.npos || colon == where.npos) return std::nullopt;
-  StorePlace place;
-  place.prefix = text.substr(slash + 1);
-  auto& host = place.endpoint.host;
-  host = where.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  std::from_chars(where.data() + colon + 1, where.data() + where.size(), place.endpoint.port);
-  return place;
+  return StorePlace{parse_endpoint({"DDPRUN_STORE", where}, 0), text.substr(slash + 1)};
 }
 
 Secret secret_from_environment() { return {.id = variable(kId), .token = variable(kToken)}; }

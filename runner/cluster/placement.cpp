@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+#include "cluster/placement.h"
+
+#include "cluster/engines.h"
+
+#include <ddprun/error.h>
+
+namespace ddprun {
+namespace {
+
+// All that says which rank this process is, and what decided.
+struct Claims {
+  Claim torch, openmpi, mpich;
+  std::optional<SlurmStep> step;
+};
+
+Claims find_claims(const Environment& environment) {
+  return {.torch = torch_claim(environment),
+          .openmpi = openmpi_claim(environment),
+          .mpich = mpich_claim(environment),
+          .step = find_slurm_step(environment)};
+}
+
+// Whether mpirun put its ranks into a step of one task for each node: the step's tasks are mpirun's own then.
+bool is_inside(const Claim& mpi, const SlurmStep& step) {
+  return step.one_task_per_node() && mpi.size->number(1) != step.claim.size->number(1);
+}
+
+void require_agreement_of_all(const Claim& chosen, const Claims& claims) {
+  require_agreement(claims.torch, chosen);
+  const bool mpi = chosen.engine == "openmpi" || chosen.engine == "mpich";
+  if (mpi && claims.step && is_inside(chosen, *claims.step)) return;
+  for (const auto& other : {claims.openmpi, claims.mpich}) {
+    if (other.several()) require_agreement(chosen, other);
+  }
+  if (claims.step) require_agreement(chosen, claims.step->claim);
+}
+
+void refuse_flags(const LaunchFlags& flags, const Claim& claim, const std::string& engine) {
+  const auto flag = flags.first();
+  if (!flag) return;
+  const auto who = engine == "env" ? "who set it" : engine;
+  contradict(*flag, *claim.size, who + " has started every rank already, this process too; leave the flag out");
+}
+
+// One of several ranks or nodes, as an engine says it. Nothing where none does.
+std::optional<Placement> place_by_engine(const Claims& claims, const LaunchFlags& flags,
+                                         const Environment& environment) {
+  const auto& [torch, openmpi, mpich, step] = claims;
+  if (torch.rank && torch.size && torch.local_rank) {
+    const auto engine = torch_engine(environment);
+    if (engine == "env") require_agreement_of_all(torch, claims);
+    refuse_flags(flags, torch, engine);
+    return place_torch_rank(torch, environment);
+  }
+  const bool mpich_counts = mpich.several() && (!step || is_inside(mpich, *step));
+  if (openmpi.several() || mpich_counts) {
+    const auto& claim = openmpi.several() ? openmpi : mpich;
+    require_agreement_of_all(claim, claims);
+    refuse_flags(flags, claim, claim.engine);
+    return place_mpi_rank(claim, environment);
+  }
+  if (step) {
+    require_agreement_of_all(step->claim, claims);
+    if (!step->one_task_per_node()) refuse_flags(flags, step->claim, "slurm");
+    return place_slurm_task(*step, flags, environment);
+  }
+  return std::nullopt;
+}
+
+// One node, as Kubernetes or the flags say it; else nobody's.
+Placement place_by_options(const Claims& claims, const LaunchFlags& flags, const Environment& environment) {
+  const auto& torch = claims.torch;
+  if (torch.rank && !torch.size)
+    throw UserError(torch.rank->text() + ", but WORLD_SIZE is not set: of how many? Unset the one or set the other");
+  if (torch.rank) {
+    const auto pod = kubeflow_flags(torch, environment);
+    if (pod.nnodes && pod.node_rank) require_same_nodes(flags, *pod.nnodes, *pod.node_rank);
+    auto options = flags.over(pod);
+    options.nnodes = pod.nnodes;
+    return place_node("kubeflow", options);
+  }
+  const LaunchFlags address{.master_addr = environment.find("MASTER_ADDR"),
+                            .master_port = environment.find("MASTER_PORT")};
+  const auto engine = flags.first() ? "flags" : "pet";
+  return place_node(engine, flags.over(pet_flags(environment)).over(address));
+}
+
+// The job's name and restarts as Slurm counts them, whoever starts processes within it.
+void read_slurm_job(Placement& placement, const Environment& environment) {
+  const auto job = environment.find({"SLURM_JOB_ID", "SLURM_JOBID"});
+  if (!job) return;
+  const auto array = environment.find("SLURM_ARRAY_JOB_ID"), task = environment.find("SLURM_ARRAY_TASK_ID");
+  if (placement.job_id.empty() && array && task) {
+    placement.job_id = array->value + "_" + task->value;
+    placement.count(*array, "the name of the job, with the task's");
+    placement.count(*task, "the task's");
+  } else if (placement.job_id.empty()) {
+    placement.job_id = job->value;
+    placement.count(*job, "the name of the job");
+  }
+  const auto restarts = environment.find("SLURM_RESTART_COUNT");
+  if (!restarts || placement.engine_restarts) return;
+  placement.restart_count = restarts->number(0);
+  placement.count(*restarts, "how often Slurm has started the job again");
+}
+
+}  // namespace
+
+void Placement::count(const Setting& setting, const std::string& meaning) {
+  evidence.push_back({setting.name, setting.value, meaning, true});
+}
+
+void Placement::ignore(const Setting& setting, const std::string& reason) {
+  evidence.push_back({setting.name, setting.value, reason, false});
+}
+
+Placement find_placement(const LaunchFlags& flags, const Environment& environment) {
+  const auto claims = find_claims(environment);
+  auto placement = place_by_engine(claims, flags, environment);
+  if (!placement) placement = place_by_options(claims, flags, environment);
+  read_slurm_job(*placement, environment);
+  note_ignored(*placement, environment);
+  return *placement;
+}
+
+}  // namespace ddprun

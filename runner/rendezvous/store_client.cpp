@@ -42,7 +42,8 @@ void StoreClient::append(const std::string& key, const Bytes& value, Millisecond
 
 std::vector<Bytes> StoreClient::get(const std::vector<std::string>& keys, Milliseconds timeout) {
   std::vector<Bytes> values;
-  for (const auto& value : ask({{"op", "get"}, {"keys", keys}}, timeout).at("values")) values.push_back(bytes_of(value));
+  const auto answer = ask({{"op", "get"}, {"keys", keys}}, timeout);
+  for (const auto& value : answer.at("values")) values.push_back(bytes_of(value));
   return values;
 }
 

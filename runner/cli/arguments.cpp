@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cli/arguments.h"
 
+#include "cli/launch_flags.h"
 #include "launch/worker_process.h"
 
 #include <ddprun/version.h>
@@ -14,7 +15,7 @@ namespace ddprun {
 namespace {
 
 constexpr auto kCommands = std::to_array<std::string_view>(
-    {"run", "check", "resume", "evaluate", "predict", "export", "config", "keys", "plugins", "worker"});
+    {"run", "check", "resume", "evaluate", "predict", "export", "config", "keys", "plugins", "env", "worker"});
 
 constexpr const char* kExamples = R"(
 Examples:
@@ -29,6 +30,7 @@ Examples:
   ddprun export outputs/mnist/latest --out m.pt       weights for Python: .pt or .safetensors
   ddprun keys                                         every key of an experiment file
   ddprun plugins                                      the plugins found; `plugins show convnet` their options
+  ddprun env                                          how this process was started: torchrun, Slurm, MPI, flags
 
 Overrides: key=value changes a key, +key=value adds one, ++key=value does either, ~key removes one.
 Exit codes: 0 done, 1 failed, 2 wrong usage or experiment, 75 saved and to be resumed, 128+N ended by signal N.)";
@@ -42,6 +44,7 @@ void add_run(CLI::App& app, Arguments& arguments, bool& show_config) {
   run.add_option("experiment", arguments.target, "an experiment's YAML file; also found in the installed configs")
       ->required();
   run.add_flag("--cfg", show_config, "print the composed experiment, each value with its file and line, and stop");
+  add_launch_flags(run, arguments.launch);
   add_overrides(run, arguments);
 }
 
@@ -92,6 +95,7 @@ void add_commands(CLI::App& app, Arguments& arguments, bool& show_config) {
   add_overrides(check, arguments);
   auto& resume = *app.add_subcommand("resume", "go on with a run from its last good checkpoint");
   resume.add_option("run", arguments.target, "the run's folder: outputs/mnist/latest")->required();
+  add_launch_flags(resume, arguments.launch);
   add_overrides(resume, arguments);
   add_after_training(app, arguments);
   app.add_subcommand("keys", "list every key of an experiment file with its default");
@@ -99,6 +103,10 @@ void add_commands(CLI::App& app, Arguments& arguments, bool& show_config) {
   auto& show = *plugins.add_subcommand("show", "a plugin's options");
   show.add_option("plugin", arguments.target, "its name, or the path of its .so")->required();
   show.add_option("--kind", arguments.kind, "model, dataset, optimizer or logger, where several have the name");
+  auto& env =
+      *app.add_subcommand("env", "tell how this process was started, and where it stands in a job of several nodes");
+  env.add_flag("--json", arguments.json, "print one JSON object");
+  add_launch_flags(env, arguments.launch);
   app.add_subcommand("worker", "")->group("");  // started by the launcher
 }
 
@@ -125,7 +133,7 @@ Arguments parse_arguments(int argc, char** argv) {
     return std::string("ddprun: error: ") + error.what() + "; `ddprun --help` tells the usage\n";
   });
   add_commands(app, arguments, show_config);
-  auto words = with_command({argv + 1, argv + argc});
+  auto words = with_plain_launch_flags(with_command({argv + 1, argv + argc}));
   try {
     if (words.empty()) throw CLI::CallForHelp();
     std::ranges::reverse(words);  // as CLI11 wants them

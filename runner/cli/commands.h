@@ -23,6 +23,7 @@ int check_gradients(const CheckedExperiment& checked);
 int show_config(const Arguments& arguments);
 int show_keys();
 int show_plugins(const Arguments& arguments);
+int show_environment(const Arguments& arguments);
 
 // Where experiments and groups lie: $DDPRUN_CONFIG_PATH (separated by colons), then the program's own folder of configs.
 std::vector<std::filesystem::path> config_search_path();

@@ -75,6 +75,7 @@ int run_command(const Arguments& arguments) {
   if (arguments.command == "config") return show_config(arguments);
   if (arguments.command == "keys") return show_keys();
   if (arguments.command == "plugins") return show_plugins(arguments);
+  if (arguments.command == "env") return show_environment(arguments);
   if (arguments.command == "evaluate") return evaluate(arguments);
   if (arguments.command == "predict") return predict(arguments);
   if (arguments.command == "export") return export_weights(arguments);

@@ -1,25 +1,16 @@
 // SPDX-License-Identifier: MIT
-// `ddprun EXPERIMENT` and `ddprun resume RUN`: from a checked experiment to running workers.
+// `ddprun EXPERIMENT` and `ddprun resume RUN`: which run it is, and what it begins with.
 #include "checkpoint/checkpoint.h"
 #include "cli/checked_experiment.h"
 #include "cli/commands.h"
-#include "cli/launch_choice.h"
+#include "cli/leading.h"
 #include "cli/prepare_display.h"
-#include "launch/launcher.h"
 #include "launch/run_folder.h"
 #include "log/log.h"
 #include "train/run_clock.h"
-#include "train/summary.h"
 
 #include <ddprun/error.h>
-#include <ddprun/version.h>
 
-#include <torch/headeronly/version.h>
-
-#define BOOST_DLL_USE_STD_FS
-#include <boost/dll/runtime_symbol_info.hpp>
-
-#include <cstdlib>
 #include <optional>
 
 namespace ddprun {
@@ -27,124 +18,77 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One attempt at a run: everything the workers are started from.
-struct Attempt {
-  RunFolder folder;
-  CheckedExperiment checked;
-  LaunchChoice launch;
-  fs::path checkpoint;  // to go on from; empty: from the start
-  double started_at = 0;
-};
-
-// The newest good checkpoint of a run, with a word about every broken one.
-fs::path checkpoint_to_resume(const fs::path& run) {
-  std::vector<CheckpointFlaw> flaws;
-  const auto newest = newest_checkpoint(run, flaws);
-  for (const auto& flaw : flaws)
-    log::warn("passed over a broken checkpoint: " + flaw.path.string() + ": " + flaw.problem);
-  return newest ? newest->path : fs::path();
+PreparedRun go_on(RunFolder folder, const CheckedExperiment& checked) {
+  checked.dataset->prepare(prepare_display());
+  if (checkpoint_to_resume(folder.path()).empty())
+    log::info("no checkpoint yet in " + folder.path().string() + ": starting it from the beginning");
+  return {.folder = std::move(folder), .checkpoint = {}};
 }
 
-std::vector<std::pair<std::string, std::string>> worker_environment(const LaunchChoice& launch,
-                                                                    const fs::path& checkpoint) {
-  auto variables = launch_variables(launch);
-  variables.emplace_back("DDPRUN_RESUME", checkpoint.string());
-  return variables;
+// What an engine calls the job that this process belongs to, over restarts and requeues; empty where there is none.
+std::string job_of(const Placement& placement) {
+  return placement.job_id.empty() ? "" : placement.engine + ":" + placement.job_id;
 }
 
-int run_attempt(Attempt& attempt, const Arguments& arguments) {
-  const auto& experiment = attempt.checked.experiment;
-  const auto& launch = attempt.launch;
-  const int number = attempt.folder.begin_attempt();
-  attempt.folder.record({.config_yaml = to_yaml(experiment.config, /*origins=*/true),
-                         .overrides = arguments.overrides,
-                         .arguments = arguments.words,
-                         .versions = {{"ddprun", DDPRUN_VERSION}, {"libtorch", TORCH_VERSION}},
-                         .plugin_files = attempt.checked.plugin_files});
-  const auto result = launch_workers({.command = {boost::dll::program_location().string(), "worker"},
-                                      .environment = worker_environment(launch, attempt.checkpoint),
-                                      .run_dir = attempt.folder.path(),
-                                      .workers = static_cast<int>(launch.workers),
-                                      .attempt = number,
-                                      .started_at = attempt.started_at});
-  if (result.report.empty()) return result.exit_code;
-  log::error(result.report.substr(0, result.report.find_last_not_of('\n') + 1));
-  write_summary(attempt.folder.path(), {.end = {.status = "failed",
-                                                .stop_reason = result.report.substr(0, result.report.find('\n')),
-                                                .total_seconds = wall_seconds() - attempt.started_at,
-                                                .world_size = launch.workers},
-                                        .attempt = number});
-  if (!checkpoint_to_resume(attempt.folder.path()).empty()) {
-    log::info("go on from the last checkpoint with: ddprun resume " + attempt.folder.path().string());
+// The run to go on with: that of the same job where its engine has started it again; with checkpoint.resume=auto the run in run.dir
+// where that exists, else the newest unfinished one of the name.
+std::optional<fs::path> unfinished_run(const Experiment& experiment, const Placement& placement) {
+  const auto& run_dir = experiment.run_dir;
+  if (placement.restart_count > 0) {
+    if (const auto run = find_run_of_job(experiment.name, run_dir, job_of(placement))) return run;
   }
-  return result.exit_code;
-}
-
-LaunchChoice launch_of(const Experiment& experiment) {
-  return choose_launch(experiment.launch, experiment.trainer, this_machine());
-}
-
-CheckedExperiment frozen(const fs::path& run, const std::vector<std::string>& overrides) {
-  return check_experiment(
-      {.experiment = run / "config.yaml", .overrides = overrides, .search_path = config_search_path(), .frozen = true});
-}
-
-int go_on(RunFolder folder, CheckedExperiment checked, const Arguments& arguments, double started_at) {
-  Attempt attempt{.folder = std::move(folder), .checked = std::move(checked), .started_at = started_at};
-  attempt.launch = launch_of(attempt.checked.experiment);
-  attempt.checkpoint = checkpoint_to_resume(attempt.folder.path());
-  attempt.checked.dataset->prepare(prepare_display());
-  if (attempt.checkpoint.empty())
-    log::info("no checkpoint yet in " + attempt.folder.path().string() + ": starting it from the beginning");
-  return run_attempt(attempt, arguments);
-}
-
-// What checkpoint.resume=auto finds: the run in run.dir where that exists, else the newest unfinished one of the name.
-std::optional<fs::path> unfinished_run(const Experiment& experiment) {
-  if (!experiment.run_dir.empty()) {
-    return fs::exists(experiment.run_dir) ? std::optional(experiment.run_dir) : std::nullopt;
-  }
+  if (experiment.checkpoint.resume != "auto") return std::nullopt;
+  if (!run_dir.empty()) return fs::exists(run_dir) ? std::optional(run_dir) : std::nullopt;
   return find_run_to_resume(experiment.name);
+}
+
+// The checkpoint of another run that checkpoint.resume names; empty where it names none.
+fs::path named_checkpoint(const std::string& from) {
+  if (from == "auto" || from == "never") return {};
+  const auto checkpoint =
+      fs::exists(fs::path(from) / "manifest.json") ? verify_checkpoint(from).path : checkpoint_to_resume(from);
+  if (checkpoint.empty())
+    throw UserError("checkpoint.resume: " + from + " is no checkpoint, and no run with a good one");
+  return fs::absolute(checkpoint);
+}
+
+PreparedRun start_or_go_on(const CheckedExperiment& checked, const Placement& placement) {
+  const auto& experiment = checked.experiment;
+  if (const auto run = unfinished_run(experiment, placement)) {
+    log::info("going on with " + run->string());
+    // With the experiment as it is now: the frozen one has these overrides in it, and ~key or +key does not work twice.
+    return go_on(RunFolder::resume(*run), checked);
+  }
+  // What can fail comes before there is a folder: a run that cannot start leaves none behind.
+  auto checkpoint = named_checkpoint(experiment.checkpoint.resume);
+  checked.dataset->prepare(prepare_display());
+  auto folder = RunFolder::create(experiment.name, experiment.run_dir);
+  if (const auto job = job_of(placement); !job.empty()) folder.belongs_to(job);
+  return {.folder = std::move(folder), .checkpoint = std::move(checkpoint)};
 }
 
 }  // namespace
 
 int resume(const Arguments& arguments) {
   const double started_at = wall_seconds();
-  auto folder = RunFolder::resume(arguments.target);
-  auto checked = frozen(folder.path(), arguments.overrides);
-  return go_on(std::move(folder), std::move(checked), arguments, started_at);
+  auto checked = check_experiment({.experiment = fs::path(arguments.target) / "config.yaml",
+                                   .overrides = arguments.overrides,
+                                   .search_path = config_search_path(),
+                                   .frozen = true});
+  const auto site = find_site(arguments.launch, checked.experiment);
+  return take_part(site, {.arguments = arguments, .checked = checked, .started_at = started_at, .make = [&] {
+                            return go_on(RunFolder::resume(arguments.target), checked);
+                          }});
 }
 
 int train(const Arguments& arguments) {
   const double started_at = wall_seconds();
   auto checked = check_experiment(
       {.experiment = arguments.target, .overrides = arguments.overrides, .search_path = config_search_path()});
-  const auto& experiment = checked.experiment;
-  const auto& from = experiment.checkpoint.resume;
-  if (from == "auto") {
-    if (const auto run = unfinished_run(experiment)) {
-      log::info("going on with " + run->string());
-      // With the experiment as it is now: the frozen one has these overrides in it, and ~key or +key does not work twice.
-      return go_on(RunFolder::resume(*run), std::move(checked), arguments, started_at);
-    }
-  }
-  fs::path checkpoint;
-  if (from != "auto" && from != "never") {
-    checkpoint =
-        fs::exists(fs::path(from) / "manifest.json") ? verify_checkpoint(from).path : checkpoint_to_resume(from);
-    if (checkpoint.empty())
-      throw UserError("checkpoint.resume: " + from + " is no checkpoint, and no run with a good one");
-  }
-  // What can fail comes before there is a folder: a run that cannot start leaves none behind.
-  const auto launch = launch_of(experiment);
-  checked.dataset->prepare(prepare_display());
-  Attempt attempt{.folder = RunFolder::create(experiment.name, experiment.run_dir),
-                  .checked = std::move(checked),
-                  .launch = launch,
-                  .checkpoint = checkpoint.empty() ? checkpoint : fs::absolute(checkpoint),
-                  .started_at = started_at};
-  return run_attempt(attempt, arguments);
+  const auto site = find_site(arguments.launch, checked.experiment);
+  return take_part(site, {.arguments = arguments, .checked = checked, .started_at = started_at, .make = [&] {
+                            return start_or_go_on(checked, site.placement);
+                          }});
 }
 
 }  // namespace ddprun

@@ -11,6 +11,7 @@ struct World {
   int64_t size = 1;
   int64_t local_rank = 0;
   int64_t local_size = 1;
+  int64_t nodes = 1;
 };
 
 }  // namespace ddprun

@@ -72,7 +72,8 @@ std::string describe_others(const std::vector<WorkerEnd>& ends, const WorkerEnd&
 std::string report(const std::vector<WorkerEnd>& ends, const WorkerEnd& root) {
   std::ostringstream text;
   const bool alone = ends.size() == 1;
-  const bool of_user = root.signal == 0 && root.failure && root.failure->kind == "user";
+  const bool explained = root.signal == 0 && root.failure;
+  const bool of_user = explained && (root.failure->kind == "user" || root.failure->kind == "memory");
   text << "rank " << root.rank << (root.host.empty() ? "" : " on " + root.host)
        << (alone ? " failed: " : " failed first: ") << describe_cause(root) << "\n";
   if (root.signal == 0 && root.failure) {

@@ -27,6 +27,7 @@ namespace {
 
 constexpr auto kLock = ".lock";
 constexpr auto kAttempts = ".attempts";  // how many have begun
+constexpr auto kJob = ".job";            // of the engine that started it
 
 std::string read_text(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
@@ -183,6 +184,12 @@ RunFolder RunFolder::resume(const fs::path& run_dir) {
   return folder;
 }
 
+void RunFolder::belongs_to(const std::string& job) try {
+  write_file_atomically(path_ / kJob, job + "\n");
+} catch (const std::system_error& error) {
+  cannot_write(path_, error.what());
+}
+
 int RunFolder::begin_attempt() try {
   attempt_ = attempts_so_far(path_);
   write_file_atomically(path_ / kAttempts, std::to_string(attempt_ + 1) + "\n");
@@ -212,6 +219,13 @@ void RunFolder::replace(const std::string& name, const std::string& content) {
     if (!fs::exists(kept, error)) write_file_atomically(kept, old);
   }
   write_file_atomically(file, content);
+}
+
+std::optional<fs::path> find_run_of_job(const std::string& name, const fs::path& run_dir, const std::string& job,
+                                        const fs::path& outputs) {
+  const auto runs = run_dir.empty() ? stamped_runs(outputs / name) : std::vector{run_dir};
+  const auto found = std::ranges::find_if(runs, [&](const auto& run) { return read_text(run / kJob) == job + "\n"; });
+  return found == runs.end() ? std::nullopt : std::optional(*found);
 }
 
 std::optional<fs::path> find_run_to_resume(const std::string& name, const fs::path& outputs) {

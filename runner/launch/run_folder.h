@@ -27,6 +27,9 @@ class RunFolder {
 
   const std::filesystem::path& path() const { return path_; }  // absolute, without links
 
+  // Notes the job that an engine calls so: find_run_of_job() finds the run again when the engine starts that anew.
+  void belongs_to(const std::string& job);
+
   // Numbers the attempts of this run from 0, over all the processes that ever ran it.
   int begin_attempt();
 
@@ -48,5 +51,10 @@ class RunFolder {
 // done.
 std::optional<std::filesystem::path> find_run_to_resume(const std::string& name,
                                                         const std::filesystem::path& outputs = "outputs");
+
+// The newest run of that name that belongs to the job, or the one in `run_dir` where that is not empty and belongs to it.
+std::optional<std::filesystem::path> find_run_of_job(const std::string& name, const std::filesystem::path& run_dir,
+                                                     const std::string& job,
+                                                     const std::filesystem::path& outputs = "outputs");
 
 }  // namespace ddprun

@@ -23,6 +23,11 @@ std::string variable(const char* name) {
   return value;
 }
 
+bool is_set(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0';
+}
+
 template <class Number>
 Number number(const char* name, Number lowest) {
   const std::string text = variable(name);
@@ -59,8 +64,9 @@ WorkerPlace read_worker_place() {
   place.started_at = number("DDPRUN_STARTED_AT", 0.0);
   place.run_dir = variable("DDPRUN_RUN_DIR");
   place.store = variable("DDPRUN_STORE");
-  const char* address = std::getenv("DDPRUN_ADDRESS");
-  place.address = address && *address ? address : "127.0.0.1";
+  place.nodes = is_set("DDPRUN_NODES") ? number("DDPRUN_NODES", 1) : 1;
+  place.gpu = is_set("DDPRUN_GPU") ? number("DDPRUN_GPU", 0) : place.local_rank;
+  place.address = is_set("DDPRUN_ADDRESS") ? variable("DDPRUN_ADDRESS") : "127.0.0.1";
   require_below("RANK", place.rank, "WORLD_SIZE", place.world_size);
   require_below("LOCAL_RANK", place.local_rank, "LOCAL_WORLD_SIZE", place.local_world_size);
   return place;

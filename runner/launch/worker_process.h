@@ -24,6 +24,8 @@ struct WorkerPlace {
   int world_size = 1;
   int local_rank = 0;
   int local_world_size = 1;
+  int nodes = 1;                  // DDPRUN_NODES
+  int gpu = 0;                    // DDPRUN_GPU; by default the local rank
   int attempt = 0;                // DDPRUN_ATTEMPT
   std::filesystem::path run_dir;  // DDPRUN_RUN_DIR
   std::string store;              // DDPRUN_STORE: where the ranks meet (dist/remote_store.h)
@@ -34,8 +36,8 @@ struct WorkerPlace {
 // Throws UserError naming the variable that is missing or malformed.
 WorkerPlace read_worker_place();
 
-// Why a worker failed, for the launcher's report. `kind` is "user" (a mistake in the experiment or the data),
-// "internal", or "communication" (a collective failed: most often because another rank had failed before).
+// Why a worker failed, for the launcher's report. `kind` is "user" (a mistake in the experiment or the data), "memory"
+// (there was too little), "internal", or "communication" (a collective failed: most often because another rank had failed before).
 struct WorkerFailure {
   int rank = 0;
   double time = 0;  // seconds since 1970

@@ -28,6 +28,13 @@ std::string text(const Parts&... parts) {
 
 std::string first_line(const std::string& report) { return report.substr(0, report.find('\n')); }
 
+// "3 nodes: a, b, c".
+std::string hosts(const auto& nodes) {
+  std::string names;
+  for (const auto* node : nodes) names += (names.empty() ? "" : ", ") + node->info.host;
+  return text(nodes.size(), " nodes: ", names);
+}
+
 bool any_failed(const AttemptEnd& end) {
   return std::ranges::any_of(end.workers, [](const WorkerEnd& worker) {
     const bool saved_or_done = worker.exit_code == kExitDone || worker.exit_code == kExitPreempted;
@@ -62,6 +69,9 @@ std::string Coordinator::objection(const NodeInfo& info) const {
     return text("node rank ", *info.rank, " in a run of ", plan_.max_nodes, " nodes: they count from 0");
   }
   for (const auto& [id, node] : nodes_) {
+    if (node.info.device != info.device)
+      return text("it trains on ", info.device, " and ", node.info.host, " on ", node.info.device,
+                  "; launch.device makes them the same");
     if (info.rank && node.info.rank == info.rank && !node.lost)
       return text("node rank ", *info.rank, " is taken by ", node.info.host, "; give each node its own --node-rank");
   }
@@ -144,6 +154,8 @@ void Coordinator::tick(Time now) {
 void Coordinator::gather(Time now) {
   if (phase_ != Phase::kGathering || now < pause_until_) return;
   const auto there = static_cast<int>(remaining());
+  const bool led = std::ranges::any_of(nodes_, [](const auto& entry) { return entry.second.info.first; });
+  if (!led) return;  // it has not yet made the run's folder
   const auto quiet_since = std::max(last_join_, std::max(gathering_since_, pause_until_));
   const bool enough = there >= plan_.min_nodes && now - quiet_since >= seconds(plan_.last_call_seconds);
   if (there >= plan_.max_nodes || enough) return start();
@@ -176,6 +188,7 @@ void Coordinator::start() try {
     node->first_rank = std::exchange(world_size, world_size + node->info.workers);
   }
   const auto start = begin_(world_size, nodes);
+  if (nodes > 1) say_(text("starting ", world_size, " workers on ", hosts(order)));
   for (const auto& [id, node] : nodes_) {
     if (node.place < 0) continue;
     tell(id, {.kind = Order::Kind::kStart,

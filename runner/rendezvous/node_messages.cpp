@@ -66,6 +66,7 @@ Message to_message(const NodeInfo& info) {
           {"address", info.address},
           {"rank", info.rank.value_or(-1)},
           {"workers", info.workers},
+          {"device", info.device},
           {"first", info.first}};
 }
 
@@ -76,6 +77,7 @@ NodeInfo node_info(const Message& message) {
                     .address = message.at("address"),
                     .rank = rank < 0 ? std::nullopt : std::optional(rank),
                     .workers = message.at("workers"),
+                    .device = message.at("device"),
                     .first = message.at("first")};
   });
 }

@@ -17,6 +17,7 @@ struct NodeInfo {
   std::string address;      // where its workers are reached
   std::optional<int> rank;  // the place that it must have among the nodes; else the coordinator chooses
   int workers = 1;
+  std::string device;  // "cpu" or "cuda": the same on all nodes
   bool first = false;  // the coordinator's own launcher: its workers have the lowest ranks
 };
 

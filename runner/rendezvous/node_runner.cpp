@@ -109,8 +109,8 @@ class NodeRunner {
     inbox_.guarded([this] { link_.join(info_); });
     for (;;) {
       const auto order = next();
-      if (!order) return {.exit_code = kExitFailed, .text = "lost the first node: " + *inbox_.lost()};
-      if (order->kind == Order::Kind::kFinish) return {.exit_code = order->exit_code, .text = order->text};
+      if (!order) return {kExitFailed, "lost the first node: " + *inbox_.lost(), last_};
+      if (order->kind == Order::Kind::kFinish) return {order->exit_code, order->text, last_};
       if (order->kind == Order::Kind::kStart) start(order->start);
     }
   }
@@ -141,21 +141,21 @@ class NodeRunner {
   }
 
   void start(const StartOrder& start) {
-    AttemptEnd end;
     try {
       const auto plan = plan_(start);
       Observer observer(link_, inbox_);
-      end = run_attempt(plan, observer);
+      last_ = run_attempt(plan, observer);
     } catch (const UserError& error) {
-      end = failed_to_prepare(start, info_, error.what());
+      last_ = failed_to_prepare(start, info_, error.what());
     }
-    inbox_.guarded([&] { link_.ended(end); });
+    inbox_.guarded([this] { link_.ended(last_); });
   }
 
   ControlLink& link_;
   const NodeInfo& info_;
   const PlanAttempt& plan_;
   Inbox inbox_;
+  AttemptEnd last_;
 };
 
 }  // namespace

@@ -13,6 +13,7 @@ namespace ddprun {
 struct NodeResult {
   int exit_code = kExitFailed;
   std::string text;  // why; may be empty
+  AttemptEnd last;   // how this node's workers ended in the last attempt
 };
 
 // Prepares this node for an attempt (the data of the first) and tells how to start its workers. What it throws ends the run.

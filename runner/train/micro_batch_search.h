@@ -7,6 +7,8 @@
 #include "dist/device_backend.h"
 #include "train/training_step.h"
 
+#include <ddprun/error.h>
+
 #include <cstdint>
 #include <exception>
 #include <string>
@@ -18,6 +20,12 @@ namespace ddprun {
 // even one sample fits. Collective; random generators and buffers change.
 int64_t find_micro_batch(TrainingStep& step, const TrainBatch& item, Communicator& communicator,
                          DeviceBackend* backend);
+
+// What a training step throws, with out_of_memory_text().
+class OutOfMemory : public UserError {
+ public:
+  using UserError::UserError;
+};
 
 bool is_out_of_memory(const std::exception& error);
 

@@ -39,7 +39,8 @@ bool uses_gpu() {
 
 CommunicatorOptions communicator_options(const Replica& replica) {
   const auto& place = replica.place;
-  CommunicatorOptions options{.world = {place.rank, place.world_size, place.local_rank, place.local_world_size},
+  CommunicatorOptions options{.world = {place.rank, place.world_size, place.local_rank, place.local_world_size,
+                                        place.nodes},
                               .backend = replica.backend,
                               .timeout_seconds = replica.experiment.launch.timeout_seconds,
                               .address = place.address};
@@ -53,7 +54,7 @@ Replica::Replica(WorkerPlace worker_place)
     : place(std::move(worker_place)),
       experiment(frozen_experiment(place.run_dir)),
       plugins(plugin_search_path(experiment.plugin_path)),
-      backend(uses_gpu() ? load_cuda_backend(place.local_rank) : nullptr),
+      backend(uses_gpu() ? load_cuda_backend(place.gpu) : nullptr),
       device(backend ? backend->device() : c10::Device(c10::kCPU)),
       communicator(communicator_options(*this)) {}
 

@@ -144,7 +144,7 @@ void Trainer::train_step() try {
   phases_.total += step_time.seconds();
   state_.train_seconds += step_time.seconds();
 } catch (const std::exception& error) {
-  if (is_out_of_memory(error)) throw UserError(out_of_memory_text(error, state_.step + 1, experiment_.trainer));
+  if (is_out_of_memory(error)) throw OutOfMemory(out_of_memory_text(error, state_.step + 1, experiment_.trainer));
   throw;
 }
 
@@ -238,7 +238,7 @@ RunEnd Trainer::end() const {
           .test_total = test_total_,
           .checkpoint = saved_path_,
           .world_size = world.size,
-          .nodes = world.size / world.local_size};
+          .nodes = world.nodes};
 }
 
 void update(NamedValues& values, const NamedValues& changes) {

@@ -7,6 +7,7 @@
 #include "log/log.h"
 #include "train/fault.h"
 #include "train/inference.h"
+#include "train/micro_batch_search.h"
 #include "train/model_weights.h"
 #include "train/replica.h"
 #include "train/rng_state.h"
@@ -158,7 +159,7 @@ class Training final : public WorkerTask {
                      .attempt = replica_.place.attempt,
                      .resumed_step = trainer.state().step,
                      .world_size = replica_.place.world_size,
-                     .nodes = replica_.place.world_size / replica_.place.local_world_size,
+                     .nodes = replica_.place.nodes,
                      .global_batch = replica_.experiment.trainer.global_batch,
                      .steps_per_epoch = trainer.steps_per_epoch(),
                      .max_epochs = replica_.experiment.trainer.max_epochs,
@@ -224,6 +225,8 @@ int run_reporting(const WorkerPlace& place) {
       task = std::make_unique<Training>(place);
     }
     return task->run();
+  } catch (const OutOfMemory& error) {
+    return report(place, task.get(), "memory", error.what(), kExitFailed);
   } catch (const UserError& error) {
     return report(place, task.get(), "user", error.what(), task && task->step() >= 0 ? kExitFailed : kExitUsage);
   } catch (const CommunicationError& error) {

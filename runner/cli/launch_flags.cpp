@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+#include "cli/launch_flags.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+
+namespace ddprun {
+namespace {
+
+struct Flag {
+  const char* name;
+  const char* shorter;  // nullptr: none
+  const char* value;
+  std::optional<Setting> LaunchFlags::*setting;
+  const char* help;
+};
+
+constexpr Flag kFlags[] = {
+    {"--nnodes", "-n", "N", &LaunchFlags::nnodes, "nodes of the job, or MIN:MAX where they may come and go"},
+    {"--nproc-per-node", "-g", "N", &LaunchFlags::nproc_per_node, "workers of each node: a number, auto, gpu or cpu"},
+    {"--node-rank", nullptr, "N", &LaunchFlags::node_rank, "which of the nodes this is, from 0; also -nr"},
+    {"--rdzv-endpoint", nullptr, "HOST[:PORT]", &LaunchFlags::rdzv_endpoint,
+     "where the nodes meet: the first one's address, the same on all (port: 29400)"},
+    {"--rdzv-id", nullptr, "NAME", &LaunchFlags::rdzv_id, "the job's name, the same on all nodes"},
+    {"--rdzv-backend", nullptr, "NAME", &LaunchFlags::rdzv_backend, "c10d or static, and of no effect"},
+    {"--max-restarts", nullptr, "N", &LaunchFlags::max_restarts, "how often failed workers are started again"},
+    {"--master-addr", nullptr, "HOST", &LaunchFlags::master_addr, "--rdzv-endpoint in two parts"},
+    {"--master-port", nullptr, "PORT", &LaunchFlags::master_port, "the other (29500)"},
+};
+constexpr const char* kStandalone = "--standalone";
+
+bool is_launch_flag(const std::string& name) {
+  return name == kStandalone || std::ranges::any_of(kFlags, [&](const auto& flag) { return name == flag.name; });
+}
+
+}  // namespace
+
+void add_launch_flags(CLI::App& command, LaunchFlags& flags) {
+  const std::string group = "Several nodes (docs/launching.md)";
+  for (const auto& flag : kFlags) {
+    const auto take = [&flags, flag](const std::string& value) { flags.*flag.setting = Setting{flag.name, value}; };
+    const auto names = flag.shorter ? std::string(flag.shorter) + "," + flag.name : std::string(flag.name);
+    command.add_option_function<std::string>(names, take, flag.help)->type_name(flag.value)->group(group);
+  }
+  command
+      .add_flag_callback(
+          kStandalone,
+          [&flags] {
+            flags.standalone = Setting{kStandalone, ""};
+          },
+          "this node alone")
+      ->group(group);
+}
+
+std::vector<std::string> with_plain_launch_flags(std::vector<std::string> words) {
+  for (auto& word : words) {
+    const auto equals = std::min(word.find('='), word.size());
+    auto name = word.substr(0, equals);
+    if (name == "-nr") name = "--node-rank";
+    if (name.starts_with("--")) std::ranges::replace(name, '_', '-');
+    if (is_launch_flag(name)) word = name + word.substr(equals);
+  }
+  return words;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT
+#include "cli/leading.h"
+
+#include "checkpoint/checkpoint.h"
+#include "cli/error_file.h"
+#include "cli/prepare_display.h"
+#include "dist/agent_store.h"
+#include "log/log.h"
+#include "rendezvous/connection.h"
+#include "rendezvous/local_link.h"
+#include "rendezvous/node_runner.h"
+#include "rendezvous/remote_link.h"
+#include "rendezvous/server.h"
+#include "train/run_clock.h"
+#include "train/summary.h"
+
+#include <ddprun/error.h>
+#include <ddprun/version.h>
+
+#include <torch/headeronly/version.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+Clock::duration seconds(double value) {
+  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(value));
+}
+
+std::string trimmed(const std::string& text) { return text.substr(0, text.find_last_not_of('\n') + 1); }
+
+void say(const std::string& text) { log::warn(trimmed(text)); }
+
+// The run as its leader holds it. begin() is called on the server's thread, while the other waits for orders.
+class Leader {
+ public:
+  Leader(const Site& site, const Part& part) : site_(site), part_(part) {}
+
+  void make_run() {
+    auto run = part_.make();
+    const std::scoped_lock lock(mutex_);
+    run_.emplace(std::move(run));
+  }
+
+  Coordinator::Start begin(int world_size, int nodes) {
+    const std::scoped_lock lock(mutex_);
+    const auto& experiment = part_.checked.experiment;
+    require_batch(experiment.trainer, world_size, nodes);
+    world_size_ = world_size;
+    auto& folder = run_->folder;
+    attempt_ = folder.begin_attempt();
+    folder.record({.config_yaml = to_yaml(experiment.config, /*origins=*/true),
+                   .overrides = part_.arguments.overrides,
+                   .arguments = part_.arguments.words,
+                   .versions = {{"ddprun", DDPRUN_VERSION}, {"libtorch", TORCH_VERSION}},
+                   .plugin_files = part_.checked.plugin_files});
+    const auto newest = checkpoint_to_resume(folder.path());
+    const auto& checkpoint = newest.empty() ? run_->checkpoint : newest;
+    return {attempt_, folder.path().string(), checkpoint.string(), part_.started_at};
+  }
+
+  Coordinator::Begin begin() {
+    return [this](int world_size, int nodes) { return begin(world_size, nodes); };
+  }
+
+  // Tells how the run ended, to people and to scripts.
+  int conclude(const LaunchResult& result) {
+    if (result.report.empty()) return result.exit_code;
+    log::error(trimmed(result.report));
+    const auto& folder = run_->folder.path();
+    write_summary(folder, {.end = {.status = "failed",
+                                   .stop_reason = result.report.substr(0, result.report.find('\n')),
+                                   .total_seconds = wall_seconds() - part_.started_at,
+                                   .world_size = world_size_},
+                           .attempt = attempt_});
+    if (!checkpoint_to_resume(folder).empty())
+      log::info("go on from the last checkpoint with: ddprun resume " + folder.string());
+    return result.exit_code;
+  }
+
+ private:
+  static void require_batch(const TrainerConfig& trainer, int world_size, int nodes) {
+    if (trainer.global_batch >= world_size) return;
+    throw UserError(log::text("trainer.global_batch: ", trainer.global_batch, " samples for the ", world_size,
+                              " workers of ", nodes, " nodes; it is the batch of all workers together, so it must be at "
+                              "least their number"));
+  }
+
+  const Site& site_;
+  const Part& part_;
+  std::mutex mutex_;
+  std::optional<PreparedRun> run_;
+  int world_size_ = 1, attempt_ = 0;
+};
+
+// Where torchrun looks for a worker's failure.
+void tell_engine(const Site& site, const NodeResult& node) {
+  if (!site.placement.error_file.empty()) write_error_file(site.placement.error_file, node.last);
+}
+
+int lead_alone(const Site& site, const Part& part) {
+  Leader leader(site, part);
+  leader.make_run();
+  Coordinator coordinator(site.coordination(), leader.begin(), say, Clock::now());
+  LocalLink link(coordinator);
+  const auto node = run_node(link, site.info(true), [&](const StartOrder& start) { return attempt_plan(site, start); });
+  tell_engine(site, node);
+  return leader.conclude(coordinator.result());
+}
+
+ServerPlan server_plan(const Site& site) {
+  ServerPlan plan{.listen = {site.address, site.placement.agent_store ? 0 : site.endpoint.port},
+                  .secret = site.secret,
+                  .node_timeout_seconds = site.config.node_timeout_seconds,
+                  .coordinator = site.coordination()};
+  const bool known = site.placement.agent_store || is_this_machine(site.endpoint);
+  if (!known) plan.listen.host.clear();  // a name that others have for this machine: a service of Kubernetes
+  return plan;
+}
+
+// Null where another launcher has come first to the endpoint, and this one may follow it.
+std::unique_ptr<RendezvousServer> listen(const Site& site, Leader& leader) {
+  const auto plan = server_plan(site);
+  try {
+    return std::make_unique<RendezvousServer>(plan, leader.begin(), say);
+  } catch (const PortTaken& taken) {
+    if (site.lead() == Site::Lead::kFirstCome) return nullptr;
+    throw UserError("cannot listen at " + std::string(taken.what()) +
+                    ". Another run has this port: give each its own with --rdzv-endpoint=HOST:PORT (or MASTER_PORT)");
+  }
+}
+
+int lead(Site site, const Part& part, Leader& leader, RendezvousServer& server) {
+  site.endpoint.port = server.port();
+  if (site.placement.agent_store) {
+    site.endpoint.host = site.address;
+    publish_endpoint(site.placement, site.endpoint);
+  }
+  const auto plan = site.coordination();
+  const auto fewest = plan.min_nodes == plan.max_nodes ? "" : log::text(plan.min_nodes, " to ");
+  log::info(log::text("first of ", fewest, plan.max_nodes, site.is_rank() ? " ranks" : " nodes", "; listens at ",
+                      site.endpoint.text()));
+  if (site.secret.token.empty() && !is_loopback(site.address))
+    log::info("no DDPRUN_TOKEN and no launch.token_file: whoever reaches " + site.endpoint.text() + " can join this run");
+  leader.make_run();
+  RemoteLink link(Connection::open(site.endpoint, site.secret, Clock::now() + seconds(site.config.join_seconds)),
+                  site.config.node_timeout_seconds);
+  const auto node = run_node(link, site.info(true), [&](const StartOrder& start) { return attempt_plan(site, start); });
+  tell_engine(site, node);
+  return leader.conclude(server.result());
+}
+
+// The run's folder lies where all nodes see it.
+void require_shared_folder(const Site& site, const StartOrder& start) {
+  std::error_code error;
+  if (fs::exists(fs::path(start.run_dir) / "config.yaml", error)) return;
+  throw UserError("the run's folder " + start.run_dir + " is not there on " + site.host +
+                  ": several nodes need one that all of them see. Choose it with run.dir=/shared/folder");
+}
+
+int follow(Site site, const Part& part) {
+  if (site.placement.agent_store) site.endpoint = find_endpoint(site.placement, site.config.join_seconds);
+  RemoteLink link(Connection::open(site.endpoint, site.secret, Clock::now() + seconds(site.config.join_seconds)),
+                  site.config.node_timeout_seconds);
+  bool prepared = false;
+  const auto node = run_node(link, site.info(false), [&](const StartOrder& start) {
+    require_shared_folder(site, start);
+    if (!std::exchange(prepared, true)) part.checked.dataset->prepare(prepare_display());
+    return attempt_plan(site, start);
+  });
+  tell_engine(site, node);
+  if (!node.text.empty()) log::error(node.text);
+  return node.exit_code;
+}
+
+}  // namespace
+
+int take_part(const Site& site, const Part& part) {
+  if (site.alone()) return lead_alone(site, part);
+  if (site.lead() == Site::Lead::kNo) return follow(site, part);
+  Leader leader(site, part);
+  const auto server = listen(site, leader);
+  return server ? lead(site, part, leader, *server) : follow(site, part);
+}
+
+fs::path checkpoint_to_resume(const fs::path& run) {
+  std::vector<CheckpointFlaw> flaws;
+  const auto newest = newest_checkpoint(run, flaws);
+  for (const auto& flaw : flaws)
+    log::warn("passed over a broken checkpoint: " + flaw.path.string() + ": " + flaw.problem);
+  return newest ? newest->path : fs::path();
+}
+
+}  // namespace ddprun

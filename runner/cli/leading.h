@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// This launcher's part in a run: it leads (keeps the run's folder, decides with the coordinator, tells the end), or it follows the
+// launcher that does.
+#pragma once
+
+#include "cli/arguments.h"
+#include "cli/checked_experiment.h"
+#include "cli/site.h"
+#include "launch/run_folder.h"
+
+#include <filesystem>
+#include <functional>
+
+namespace ddprun {
+
+// A run that is ready for its first attempt of today.
+struct PreparedRun {
+  RunFolder folder;
+  std::filesystem::path checkpoint;  // to begin with where the folder has none; may be empty
+};
+
+struct Part {
+  const Arguments& arguments;
+  CheckedExperiment& checked;  // of the leader, its data are prepared by `make`; of the others, here
+  double started_at = 0;       // seconds since 1970
+  // Called by the launcher that leads, once it listens: whatever can fail has its say before the others are kept busy.
+  std::function<PreparedRun()> make;
+};
+
+// To the run's end. Returns the program's exit code. Throws UserError for what keeps the run from starting.
+int take_part(const Site& site, const Part& part);
+
+// The newest good checkpoint of a run, with a word about every broken one; empty where there is none.
+std::filesystem::path checkpoint_to_resume(const std::filesystem::path& run);
+
+}  // namespace ddprun

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+#include "cli/site.h"
+
+#include "log/log.h"
+#include "rendezvous/store_place.h"
+
+#include <ddprun/error.h>
+
+#include <unistd.h>
+
+#define BOOST_DLL_USE_STD_FS
+#include <boost/dll/runtime_symbol_info.hpp>
+
+#include <cstdlib>
+#include <fstream>
+
+namespace ddprun {
+namespace {
+
+std::string host_name() {
+  char host[256] = "";
+  ::gethostname(host, sizeof host - 1);
+  return host;
+}
+
+std::string nodes_text(const LaunchConfig& config) {
+  const auto least = std::to_string(config.min_nodes);
+  return config.min_nodes == config.max_nodes ? least : least + ":" + std::to_string(config.max_nodes);
+}
+
+// What the experiment says of nodes counts as a flag that was not given.
+LaunchFlags with_experiment(LaunchFlags flags, const LaunchConfig& config) {
+  if (!flags.nnodes && config.max_nodes > 1) flags.nnodes = Setting{"launch.nodes", nodes_text(config)};
+  return flags;
+}
+
+Placement place(const LaunchFlags& flags, const LaunchConfig& config) {
+  const auto environment = process_environment();
+  const auto placement = find_placement(flags, environment);
+  return placement.engine.empty() ? find_placement(with_experiment(flags, config), environment) : placement;
+}
+
+// This node's workers, where the flags say them or an engine has started each rank itself.
+LaunchConfig with_placement(LaunchConfig config, const Placement& placement, const Machine& machine) {
+  const auto& workers = placement.workers;
+  if (placement.role == Role::kRank) {
+    config.workers = placement.local_world_size;
+  } else if (workers == "auto" || workers == "gpu") {
+    config.workers = 0;
+    if (workers == "gpu") config.device = "cuda";
+  } else if (workers == "cpu") {
+    config.workers = machine.cores;
+    config.device = "cpu";
+  } else if (!workers.empty()) {
+    config.workers = std::stol(workers);
+  }
+  return config;
+}
+
+std::string read_token(const LaunchConfig& config) {
+  if (config.token_file.empty()) return secret_from_environment().token;
+  std::ifstream file(config.token_file);
+  std::string token;
+  if (!std::getline(file, token) || token.empty())
+    throw UserError("launch.token_file: " + config.token_file.string() + " cannot be read, or its first line is empty");
+  return token;
+}
+
+bool is_set(const char* variable) { return std::getenv(variable) != nullptr; }
+
+}  // namespace
+
+Site find_site(const LaunchFlags& flags, const Experiment& experiment) {
+  const auto machine = this_machine();
+  Site site{.placement = place(flags, experiment.launch), .config = experiment.launch, .host = host_name()};
+  const auto& placement = site.placement;
+  site.endpoint = {placement.host, placement.port};
+  site.launch = choose_launch(with_placement(experiment.launch, placement, machine), experiment.trainer, machine);
+  if (site.is_rank()) site.launch.workers = 1;
+  if (site.alone()) return site;
+  site.secret = {.id = placement.job_id, .token = read_token(experiment.launch)};
+  site.address = experiment.launch.address.empty() ? local_address_towards(site.endpoint) : experiment.launch.address;
+  return site;
+}
+
+Site::Lead Site::lead() const {
+  if (placement.role == Role::kRank) return placement.rank == 0 ? Lead::kYes : Lead::kNo;
+  if (placement.node_rank) return *placement.node_rank == 0 ? Lead::kYes : Lead::kNo;
+  return is_this_machine(endpoint) ? Lead::kFirstCome : Lead::kNo;
+}
+
+NodeInfo Site::info(bool first) const {
+  return {.host = host,
+          .address = address,
+          .rank = is_rank() ? placement.rank : placement.node_rank,
+          .workers = static_cast<int>(launch.workers),
+          .device = launch.device,
+          .first = first};
+}
+
+CoordinatorPlan Site::coordination() const {
+  CoordinatorPlan plan{.min_nodes = is_rank() ? placement.world_size : placement.min_nodes,
+                       .max_nodes = is_rank() ? placement.world_size : placement.max_nodes,
+                       .max_restarts = placement.max_restarts.value_or(static_cast<int>(config.max_restarts)),
+                       .join_seconds = config.join_seconds,
+                       .first_pause_seconds = config.restart_seconds};
+  if (placement.engine_restarts) plan.max_restarts = 0;
+  return plan;
+}
+
+LaunchPlan attempt_plan(const Site& site, const StartOrder& start) {
+  LaunchPlan plan{.command = {boost::dll::program_location().string(), "worker"},
+                  .environment = launch_variables(site.launch),
+                  .run_dir = start.run_dir,
+                  .workers = static_cast<int>(site.launch.workers),
+                  .first_rank = start.first_rank,
+                  .world_size = start.world_size,
+                  .attempt = start.attempt,
+                  .started_at = start.started_at};
+  auto& environment = plan.environment;
+  environment.emplace_back("DDPRUN_RESUME", start.checkpoint);
+  if (site.is_rank()) {
+    plan.local_rank = site.placement.local_rank;
+    plan.local_world_size = site.placement.local_world_size;
+    if (this_machine().gpus == 1) environment.emplace_back("DDPRUN_GPU", "0");  // the engine shows each process its own
+  }
+  if (site.alone()) return plan;
+  plan.host = site.host;
+  plan.store = StorePlace{site.endpoint, attempt_prefix(start.attempt)}.text();
+  environment.emplace_back("DDPRUN_ADDRESS", site.address);
+  const auto nodes = site.is_rank() ? start.world_size / site.placement.local_world_size : start.nodes;
+  environment.emplace_back("DDPRUN_NODES", std::to_string(nodes));
+  for (auto& variable : secret_variables(site.secret)) environment.push_back(std::move(variable));
+  const auto interface = interface_of(site.address);
+  if (!interface.empty() && !is_loopback(site.address) && !is_set("NCCL_SOCKET_IFNAME"))
+    environment.emplace_back("NCCL_SOCKET_IFNAME", "=" + interface);  // exactly this one
+  return plan;
+}
+
+}  // namespace ddprun

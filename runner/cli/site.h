@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// Where this launcher stands among the nodes of a run, and what it starts there.
+#pragma once
+
+#include "cli/launch_choice.h"
+#include "cluster/launch_flags.h"
+#include "cluster/placement.h"
+#include "launch/launcher.h"
+#include "rendezvous/address.h"
+#include "rendezvous/coordinator.h"
+#include "rendezvous/handshake.h"
+
+#include <string>
+
+namespace ddprun {
+
+struct Site {
+  Placement placement;
+  LaunchConfig config;
+  LaunchChoice launch;    // of this node
+  std::string host;       // this machine's name
+  Endpoint endpoint;      // of the first node's server; no host where there is one node
+  std::string address;    // this machine's on the way there
+  Secret secret;
+
+  bool alone() const { return endpoint.host.empty(); }
+  bool is_rank() const { return placement.role == Role::kRank && !alone(); }
+  // Whether it keeps the run's server: yes, no, or whoever is first to listen at the endpoint.
+  enum class Lead { kYes, kNo, kFirstCome };
+  Lead lead() const;
+  NodeInfo info(bool first) const;
+  CoordinatorPlan coordination() const;
+};
+
+// From the flags, the environment and `launch:` of the experiment. Throws UserError for contradictions, a token file that cannot be
+// read, and what choose_launch refuses.
+Site find_site(const LaunchFlags& flags, const Experiment& experiment);
+
+// How to start this node's workers for an attempt.
+LaunchPlan attempt_plan(const Site& site, const StartOrder& start);
+
+}  // namespace ddprun

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: MIT
+"""Several nodes: launchers of their own, which here share one machine and talk over loopback."""
+
+import json
+import os
+import signal
+import socket
+import unittest
+
+from command import SMALL, CommandTest, all_rows, differences, summary
+
+WORDS = [*SMALL, "model=mlp", "model.hidden=32", "trainer.global_batch=96"]
+WITHIN = 60  # seconds, far beyond what any end takes: who relies on it hangs
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class NodesTest(CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.run_dir = self.folder / "run"
+        self.port = free_port()
+
+    def launch(self, node, nodes, *words, workers=1, env=None, flags=()):
+        """One node's launcher; node None: the rendezvous deals the places out."""
+        place = () if node is None else ("--node-rank", node)
+        return self.start("run", f"--nnodes={nodes}", f"--nproc-per-node={workers}", *place,
+                          f"--rdzv-endpoint=127.0.0.1:{self.port}", *flags, *WORDS, *words, f"run.dir={self.run_dir}", env=env)
+
+    def launch_all(self, nodes, *words, **options):
+        return [self.launch(node, nodes, *words, **options) for node in range(nodes)]
+
+    def ends(self, launchers):
+        return [launcher.wait() for launcher in launchers]
+
+    def assert_ends(self, launchers, *codes):
+        texts = "\n".join(launcher.text() for launcher in launchers)
+        self.assertEqual(self.ends(launchers), list(codes), texts)
+
+
+class Training(NodesTest):
+    def test_three_nodes_of_two_train_as_six_workers_of_one(self):
+        self.assert_ends(self.launch_all(3, workers=2), 0, 0, 0)
+        alone = self.folder / "alone"
+        self.ddprun(*WORDS, "launch.workers=6", f"run.dir={alone}")
+        self.assertEqual(differences(self.run_dir, alone), {})
+        ended = summary(self.run_dir)
+        self.assertEqual((ended["world_size"], ended["nodes"]), (6, 3))
+        self.assertEqual(sorted(path.name for path in (self.run_dir / "logs").glob("rank_*.log")),
+                         [f"rank_{rank}.log" for rank in range(6)])
+        self.assert_nothing_left()
+
+    def test_nodes_find_their_places_whoever_comes_first(self):
+        launchers = [self.launch(None, 2) for _ in range(2)]
+        self.assert_ends(launchers, 0, 0)
+        self.assertEqual(summary(self.run_dir)["nodes"], 2)
+
+    def test_a_node_may_have_more_workers_than_another(self):
+        self.assert_ends([self.launch(0, 2, workers=1), self.launch(1, 2, workers=3)], 0, 0)
+        self.assertEqual(summary(self.run_dir)["world_size"], 4)
+
+    def test_a_run_goes_on_with_another_number_of_nodes(self):
+        self.assert_ends(self.launch_all(2, "trainer.max_steps=7"), 0, 0)
+        self.ddprun("resume", self.run_dir, "trainer.max_steps=0")
+        self.assertEqual(summary(self.run_dir)["samples"], 2 * 610)
+
+
+class Mistakes(NodesTest):
+    def test_one_that_nobody_waits_for(self):
+        lonely = self.launch(1, 2, "launch.join_seconds=1")
+        self.assertEqual(lonely.wait(WITHIN), 2)
+        self.assertIn(f"nobody answers at 127.0.0.1:{self.port}", lonely.err())
+
+    def test_nodes_that_do_not_come(self):
+        lonely = self.launch(0, 3, "launch.join_seconds=1")
+        self.assertEqual(lonely.wait(WITHIN), 1)
+        self.assertIn("waited 1 s for 3 nodes; there is 1", lonely.err())
+
+    def test_one_rank_twice(self):
+        first = self.launch(0, 3)
+        self.wait_until(lambda: "listens" in first.err(), "the first", first)
+        pair = [self.launch(1, 3), self.launch(1, 3)]
+        self.wait_until(lambda: any(node.ended() for node in pair), "a refusal")
+        refused = next(node for node in pair if node.ended())
+        self.assertEqual(refused.wait(), 2)
+        self.assertIn("node rank 1 is taken by", refused.err())
+        first.send(signal.SIGINT)
+        self.assertEqual(first.wait(WITHIN), 130)
+
+    def test_a_stranger_without_the_token(self):
+        token = self.folder / "token"
+        token.write_text("secret\n")
+        first = self.launch(0, 2, f"launch.token_file={token}")
+        stranger = self.launch(1, 2, env={"DDPRUN_TOKEN": "guess"})
+        self.assertEqual(stranger.wait(WITHIN), 2)
+        self.assertIn("the token is not that of the first node", stranger.err())
+        second = self.launch(1, 2, env={"DDPRUN_TOKEN": "secret"})
+        self.assert_ends([first, second], 0, 0)
+
+    def test_two_runs_at_one_port(self):
+        first = self.launch(0, 2)
+        self.wait_until(lambda: "listens" in first.err(), "the first", first)
+        other = self.start("run", "--nnodes=2", "--node-rank=0", f"--rdzv-endpoint=127.0.0.1:{self.port}", *WORDS)
+        self.assertEqual(other.wait(WITHIN), 2)
+        self.assertIn("Another run has this port", other.err())
+        follower = self.launch(1, 2, flags=("--rdzv-id=another",))
+        self.assertEqual(follower.wait(WITHIN), 2)
+        self.assertIn('not "another"', follower.err())
+
+    def test_a_batch_smaller_than_the_world_is_told_everywhere(self):
+        launchers = self.launch_all(2, "trainer.global_batch=3", workers=2)
+        self.assertEqual(self.ends(launchers), [2, 2])
+        self.assertIn("3 samples for the 4 workers of 2 nodes", launchers[0].err())
+
+    def test_data_that_are_not_there_on_the_second_node_end_the_first(self):
+        first = self.launch(0, 2)
+        second = self.launch(1, 2, "dataset=mnist", f"dataset.root={self.folder}/none", "dataset.download=false")
+        self.assert_ends([first, second], 2, 2)
+        self.assertIn("rank 1 on", first.err())
+
+
+LONG = ("trainer.max_epochs=1000", "checkpoint.every=5st")
+
+
+class Ends(NodesTest):
+    def started(self, nodes=2, *words, **options):
+        launchers = self.launch_all(nodes, *LONG, *words, **options)
+        self.wait_until(lambda: any(row["step"] >= 10 for row in all_rows(self.run_dir)), "step 10", launchers[0])
+        return launchers
+
+    def worker(self, rank):
+        return self.wait_until(lambda: self.workers().get(rank), f"the worker of rank {rank}")
+
+    def test_a_workers_death_ends_both_nodes_and_is_named_on_both(self):
+        first, second = self.started()
+        os.kill(self.worker(1), signal.SIGKILL)
+        self.assert_ends([first, second], 128 + signal.SIGKILL, 128 + signal.SIGKILL)
+        for launcher in (first, second):
+            self.assertRegex(launcher.err(), r"rank 1 on \S+ failed first: killed by SIGKILL")
+        self.assert_nothing_left()
+
+    def test_a_restart_goes_on_bit_by_bit(self):
+        words = ("trainer.max_epochs=4", "checkpoint.every=5st", "launch.max_restarts=2", "launch.restart_seconds=0.1")
+        launchers = self.launch_all(2, *words)
+        self.wait_until(lambda: any(row["step"] >= 10 for row in all_rows(self.run_dir)), "step 10", launchers[0])
+        os.kill(self.worker(1), signal.SIGKILL)
+        self.assert_ends(launchers, 0, 0)
+        self.assertIn("restart 1 of 2", launchers[0].err())
+        alone = self.folder / "alone"
+        self.ddprun(*WORDS, "trainer.max_epochs=4", "launch.workers=2", f"run.dir={alone}")
+        self.assertEqual(differences(self.run_dir, alone), {})
+
+    def test_ctrl_c_at_one_node_saves_and_stops_both(self):
+        launchers = self.started()
+        launchers[1].send(signal.SIGINT)
+        self.assert_ends(launchers, 75, 75)
+        self.assertEqual(summary(self.run_dir)["status"], "preempted")
+        self.assert_nothing_left()
+
+    def test_the_first_nodes_death_ends_the_second(self):
+        first, second = self.started()
+        first.send(signal.SIGKILL)
+        self.assertEqual(second.wait(WITHIN), 1)
+        self.assertIn("lost the first node", second.err())
+        self.assert_nothing_left()
+
+    def test_a_nodes_death_ends_the_first(self):
+        first, second = self.started()
+        second.send(signal.SIGKILL)
+        self.assertEqual(first.wait(WITHIN), 1)
+        self.assertRegex(first.err(), r"node 1 \(\S+\) is lost")
+        self.assert_nothing_left()
+
+    def test_with_min_max_the_others_go_on(self):
+        words = ("trainer.max_epochs=12",)
+        launchers = [self.launch(None, "1:3", "checkpoint.every=5st", *words) for _ in range(3)]
+        self.wait_until(lambda: any(row["step"] >= 6 for row in all_rows(self.run_dir)), "step 6")
+        leader = next(launcher for launcher in launchers if "listens" in launcher.err())
+        lost = next(launcher for launcher in launchers if launcher is not leader)
+        lost.send(signal.SIGKILL)
+        rest = [launcher for launcher in launchers if launcher is not lost]
+        self.assert_ends(rest, 0, 0)
+        self.assertIn("going on with the nodes that are left", leader.err())
+        ended = summary(self.run_dir)
+        self.assertEqual((ended["world_size"], ended["samples"]), (2, 12 * 610))
+
+    def test_with_min_max_a_late_node_is_taken_in(self):
+        first = self.launch(0, "1:2", "trainer.max_epochs=40", flags=())
+        self.wait_until(lambda: any(row["step"] >= 4 for row in all_rows(self.run_dir)), "step 4", first)
+        second = self.launch(1, "1:2", "trainer.max_epochs=40")
+        self.assert_ends([first, second], 0, 0)
+        self.assertIn("to go on with one node more", first.err())
+        ended = summary(self.run_dir)
+        self.assertEqual((ended["world_size"], ended["samples"]), (2, 40 * 610))
+        environment = json.loads((self.run_dir / "environment.json").read_text())
+        self.assertTrue(environment)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -25,6 +25,13 @@ void seed_generator(at::Generator generator, uint64_t seed) {
   generator.set_current_seed(seed);
 }
 
+// Rank 0 keeps the seed's lower half, which is all that the CPU's generator looks at; the GPUs' take the whole.
+uint64_t seed_of(uint64_t seed, int64_t rank) {
+  constexpr uint64_t kRankStream = 0x72616E6B;  // "rank": apart from the draws of the sample order
+  const uint64_t draw = RandomStream(seed, kRankStream, static_cast<uint32_t>(rank)).next();
+  return (draw << 32) ^ seed ^ (rank == 0 ? 0 : draw);
+}
+
 }  // namespace
 
 TensorDict rng_state(const DeviceBackend* backend) {
@@ -39,8 +46,7 @@ void set_rng_state(const TensorDict& state, const DeviceBackend* backend) {
 }
 
 void seed_generators(uint64_t seed, int64_t rank, const DeviceBackend* backend) {
-  constexpr uint64_t kRankStream = 0x72616E6B;  // "rank": apart from the draws of the sample order
-  const uint64_t own = (uint64_t{RandomStream(seed, kRankStream, static_cast<uint32_t>(rank)).next()} << 32) ^ seed;
+  const auto own = seed_of(seed, rank);
   seed_generator(at::detail::getDefaultCPUGenerator(), own);
   if (backend) seed_generator(backend->generator(), own);
 }

@@ -45,7 +45,9 @@ Inference make_inference(const Arguments& arguments) {
                                         .search_path = config_search_path(),
                                         .frozen = true});
   const auto& experiment = inference.checked.experiment;
-  inference.launch = choose_launch(experiment.launch, experiment.trainer, this_machine());
+  auto trainer = experiment.trainer;
+  trainer.strategy = "ddp";  // how it was trained has no meaning here: each worker has a model and batches of its own
+  inference.launch = choose_launch(experiment.launch, trainer, this_machine());
   inference.checked.dataset->prepare(prepare_display());
   return inference;
 }

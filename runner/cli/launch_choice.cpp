@@ -34,6 +34,22 @@ void check_device(const TrainerConfig& trainer, bool on_gpu) {
     throw UserError("trainer.precision: tf32 is a mode of GPUs, and this run is on the CPU; use fp32 or bf16");
 }
 
+// trainer.strategy dp: one process that uses all GPUs it sees.
+void check_data_parallel(const LaunchConfig& config, const Machine& machine) {
+  const bool on_cpu = config.device == "cpu";
+  if (on_cpu || machine.gpus == 0) {
+    throw UserError(log::text("trainer.strategy: dp spreads each batch over the GPUs of one process, and ",
+                              on_cpu ? "this run is on the CPU (launch.device=cpu)" : "no GPU is found here",
+                              ". Use trainer.strategy=ddp, with as many launch.workers as you like"));
+  }
+  if (config.workers > 1) {
+    throw UserError(log::text("launch.workers: ", config.workers,
+                              " workers, but trainer.strategy dp is one process for ",
+                              "all GPUs. Use launch.workers=auto (CUDA_VISIBLE_DEVICES chooses the GPUs), or "
+                              "trainer.strategy=ddp"));
+  }
+}
+
 }  // namespace
 
 Machine this_machine() {
@@ -41,6 +57,8 @@ Machine this_machine() {
 }
 
 LaunchChoice choose_launch(const LaunchConfig& config, const TrainerConfig& trainer, const Machine& machine) {
+  const bool data_parallel = trainer.strategy == "dp";
+  if (data_parallel) check_data_parallel(config, machine);
   LaunchChoice choice{.device = config.device};
   if (choice.device == "auto") choice.device = machine.gpus > 0 ? "cuda" : "cpu";
   const bool on_gpu = choice.device == "cuda";
@@ -48,7 +66,8 @@ LaunchChoice choose_launch(const LaunchConfig& config, const TrainerConfig& trai
     throw UserError("launch.device: cuda, but no GPU is found here; launch.device=cpu trains without");
   check_device(trainer, on_gpu);
   const auto global_batch = trainer.global_batch;
-  choice.workers = config.workers > 0 ? config.workers : on_gpu ? machine.gpus : 1;
+  choice.workers = config.workers > 0 ? config.workers : on_gpu && !data_parallel ? machine.gpus : 1;
+  if (on_gpu) choice.gpus = data_parallel ? machine.gpus : 1;
   if (on_gpu && choice.workers > machine.gpus) {
     throw UserError(log::text("launch.workers: ", choice.workers, " workers for ", machine.gpus,
                               " GPUs; each worker takes one. Use launch.workers=", machine.gpus,
@@ -67,6 +86,7 @@ LaunchChoice choose_launch(const LaunchConfig& config, const TrainerConfig& trai
 // anything else besides, a step then takes up to ten times as long. A short spin costs an idle machine nothing.
 std::vector<std::pair<std::string, std::string>> launch_variables(const LaunchChoice& launch) {
   std::vector<std::pair<std::string, std::string>> variables{{"DDPRUN_DEVICE", launch.device},
+                                                             {"DDPRUN_GPUS", std::to_string(launch.gpus)},
                                                              {"OMP_NUM_THREADS", std::to_string(launch.threads)}};
   const bool users_choice = std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT");
   if (!users_choice) variables.emplace_back("GOMP_SPINCOUNT", "1000");

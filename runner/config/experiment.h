@@ -66,6 +66,7 @@ struct TrainerConfig {
   double clip_value = 0;           // largest magnitude of each gradient; 0: no limit
   double ema_decay = 0;            // of the averaged weights; 0: none
   bool sync_batchnorm = false;     // statistics of the global batch
+  std::string strategy = "ddp";    // ddp: a process for each GPU; dp: one process over all GPUs
   bool find_unused_parameters = false;
   bool static_graph = false;
   std::string gradient_compression = "none";  // none, fp16 or bf16: what is exchanged
@@ -123,7 +124,7 @@ struct PredictionsConfig {
 };
 
 struct LaunchConfig {
-  int64_t workers = 0;            // of each node; 0: auto, one per GPU, or one on the CPU
+  int64_t workers = 0;  // of each node; 0: auto, one per GPU (one in all with strategy dp), or one on the CPU
   std::string device = "auto";    // auto, cpu or cuda
   int64_t threads = 0;            // of each worker's kernels; 0: auto, cores / workers
   double timeout_seconds = 1800;  // of a collective

@@ -89,7 +89,21 @@ void read_numbers(Options& options, TrainerConfig& trainer) {
       options.get<bool>("sync_batchnorm", false, "BatchNorm over the global batch, not each worker's");
 }
 
+// What works between processes has no meaning within one.
+void refuse_with_dp(Options& options, const TrainerConfig& trainer) {
+  const auto refuse = [&](std::string_view name, bool chosen) {
+    if (chosen) options.reject(name, "goes not together with strategy dp, which is one process; choose strategy: ddp");
+  };
+  refuse("sync_batchnorm", trainer.sync_batchnorm);
+  refuse("find_unused_parameters", trainer.find_unused_parameters);
+  refuse("static_graph", trainer.static_graph);
+  refuse("gradient_compression", trainer.gradient_compression != "none");
+}
+
 void read_distribution(Options& options, TrainerConfig& trainer) {
+  trainer.strategy =
+      options.choose("strategy", trainer.strategy, {"ddp", "dp"},
+                     "ddp: a process for each GPU; dp: one process over all its GPUs, as Python's DataParallel");
   trainer.find_unused_parameters =
       options.get<bool>("find_unused_parameters", false, "the loss may leave out parameters, others at every step");
   trainer.static_graph =
@@ -98,6 +112,7 @@ void read_distribution(Options& options, TrainerConfig& trainer) {
     options.reject("static_graph", "goes not together with find_unused_parameters; choose one");
   trainer.gradient_compression = options.choose("gradient_compression", trainer.gradient_compression,
                                                 {"none", "fp16", "bf16"}, "numbers in which gradients are exchanged");
+  if (trainer.strategy == "dp") refuse_with_dp(options, trainer);
 }
 
 }  // namespace

@@ -28,6 +28,12 @@ Batch on_device(Batch batch, c10::Device device) {
 
 }  // namespace
 
+Batch part_of_batch(const Batch& batch, Slice slice) {
+  return {.input = batch.input.narrow(0, slice.begin, slice.size()),
+          .target = batch.target.narrow(0, slice.begin, slice.size()),
+          .index = batch.index.narrow(0, slice.begin, slice.size())};
+}
+
 StepPlan step_plan(const TrainerConfig& config, int64_t samples) {
   const auto limit = config.overfit_batches > 0 ? Limit{.batches = config.overfit_batches} : config.train_batches;
   return {samples, config.global_batch, limit};

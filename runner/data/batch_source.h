@@ -18,6 +18,8 @@
 
 namespace ddprun {
 
+Batch part_of_batch(const Batch& batch, Slice slice);
+
 // A rank's part of one global batch, on its device.
 struct TrainBatch {
   Batch batch;

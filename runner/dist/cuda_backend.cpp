@@ -16,20 +16,23 @@ namespace {
 
 class CudaBackend final : public DeviceBackend {
  public:
-  explicit CudaBackend(int64_t local_rank) : device_(at::kCUDA, static_cast<c10::DeviceIndex>(local_rank)) {
-    const int64_t gpus = c10::cuda::device_count();
-    if (local_rank >= gpus) {
+  CudaBackend(int64_t local_rank, int64_t gpus) {
+    const int64_t found = c10::cuda::device_count();
+    if (local_rank + gpus > found) {
       throw UserError("launch.workers: worker " + std::to_string(local_rank) + " of this node has no GPU: " +
-                      std::to_string(gpus) + " found. Use at most as many workers as GPUs, or launch.device=cpu.");
+                      std::to_string(found) + " found. Use at most as many workers as GPUs, or launch.device=cpu.");
     }
-    c10::cuda::set_device(device_.index());
+    for (int64_t i = 0; i < gpus; ++i) {
+      devices_.emplace_back(at::kCUDA, static_cast<c10::DeviceIndex>(local_rank + i));
+    }
+    c10::cuda::set_device(device().index());
     at::globalContext().lazyInitDevice(at::kCUDA);
   }
 
-  c10::Device device() const override { return device_; }
+  std::vector<c10::Device> devices() const override { return devices_; }
 
   std::string description() const override {
-    const auto* properties = at::cuda::getDeviceProperties(device_.index());
+    const auto* properties = at::cuda::getDeviceProperties(device().index());
     return std::string(properties->name) + ", " + std::to_string(properties->totalGlobalMem >> 30) + " GiB";
   }
 
@@ -40,18 +43,21 @@ class CudaBackend final : public DeviceBackend {
     return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, static_cast<int>(rank), static_cast<int>(size), options);
   }
 
-  at::Generator generator() const override { return at::cuda::detail::getDefaultCUDAGenerator(device_.index()); }
+  at::Generator generator(c10::Device device) const override {
+    return at::cuda::detail::getDefaultCUDAGenerator(device.index());
+  }
 
   void synchronize() override { c10::cuda::device_synchronize(); }
   void release_memory() override { c10::cuda::CUDACachingAllocator::emptyCache(); }
 
  private:
-  c10::Device device_;
+  std::vector<c10::Device> devices_;
 };
 
 }  // namespace
 }  // namespace ddprun
 
-extern "C" DDPRUN_API void ddprun_create_cuda_backend(int64_t local_rank, std::shared_ptr<ddprun::DeviceBackend>* out) {
-  *out = std::make_shared<ddprun::CudaBackend>(local_rank);
+extern "C" DDPRUN_API void ddprun_create_cuda_backend(int64_t local_rank, int64_t gpus,
+                                                      std::shared_ptr<ddprun::DeviceBackend>* out) {
+  *out = std::make_shared<ddprun::CudaBackend>(local_rank, gpus);
 }

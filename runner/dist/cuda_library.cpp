@@ -10,16 +10,16 @@
 namespace ddprun {
 
 // The backend is never unloaded: LibTorch's registrations in it must outlive every tensor.
-std::shared_ptr<DeviceBackend> load_cuda_backend(int64_t local_rank) {
+std::shared_ptr<DeviceBackend> load_cuda_backend(int64_t local_rank, int64_t gpus) {
   const auto program = boost::dll::program_location();
   const auto file = program.parent_path().parent_path() / "lib" / "ddprun" / "backends" / "cuda.so";
-  using Create = void(int64_t, std::shared_ptr<DeviceBackend>*);
+  using Create = void(int64_t, int64_t, std::shared_ptr<DeviceBackend>*);
   std::shared_ptr<DeviceBackend> backend;
   try {
     using boost::dll::load_mode::rtld_global;
     using boost::dll::load_mode::rtld_now;
     static auto* library = new boost::dll::shared_library(file, rtld_now | rtld_global);
-    library->get<Create>("ddprun_create_cuda_backend")(local_rank, &backend);
+    library->get<Create>("ddprun_create_cuda_backend")(local_rank, gpus, &backend);
   } catch (const boost::dll::fs::system_error& error) {
     throw UserError("launch.device: the GPU backend cannot be loaded: " + std::string(error.what()) +
                     ". Use launch.device=cpu, or build with -DDDPRUN_CUDA=ON.");

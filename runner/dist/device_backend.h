@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace c10d {
 class Backend;
@@ -22,16 +23,19 @@ class DeviceBackend {
  public:
   virtual ~DeviceBackend() = default;
 
-  virtual c10::Device device() const = 0;
-  virtual std::string description() const = 0;  // "NVIDIA H200, 139 GiB"
+  // What this process uses: one GPU, or several with trainer.strategy dp. The first is where the model is.
+  virtual std::vector<c10::Device> devices() const = 0;
+  c10::Device device() const { return devices().front(); }
+  virtual std::string description() const = 0;  // of the first: "NVIDIA H200, 139 GiB"
   virtual c10::intrusive_ptr<c10d::Backend> make_group_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                                int64_t rank, int64_t size, double timeout_seconds) = 0;
-  virtual at::Generator generator() const = 0;
+  virtual at::Generator generator(c10::Device device) const = 0;
   virtual void synchronize() = 0;
   virtual void release_memory() = 0;  // what the allocator keeps without need, back to the device
 };
 
-// Loads the backend and binds this process to GPU number `local_rank`. Throws UserError where the library or the GPU is missing.
-std::shared_ptr<DeviceBackend> load_cuda_backend(int64_t local_rank);
+// Loads the backend and binds this process to GPU number `local_rank`, and to those after it that make up `gpus`. Throws
+// UserError where the library or a GPU is missing.
+std::shared_ptr<DeviceBackend> load_cuda_backend(int64_t local_rank, int64_t gpus = 1);
 
 }  // namespace ddprun

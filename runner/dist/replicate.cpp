@@ -30,6 +30,8 @@ std::string first_difference(const std::string& mine, const std::string& theirs)
   }
 }
 
+constexpr auto kAdvice = ". A model must not depend on its rank, on the time or on unseeded random numbers.";
+
 }  // namespace
 
 std::vector<NamedParameter> trainable_parameters(const Model& model) {
@@ -56,9 +58,15 @@ void verify_same_model(const Model& model, Communicator& communicator) {
   for (size_t rank = 1; rank < texts.size(); ++rank) {
     if (texts[rank] == texts[0]) continue;
     throw UserError("model: rank " + std::to_string(rank) + " built another network than rank 0: here " +
-                    first_difference(texts[0], texts[rank]) +
-                    ". A model must not depend on its rank, on the time or on unseeded random numbers.");
+                    first_difference(texts[0], texts[rank]) + kAdvice);
   }
+}
+
+void verify_same_model(const Model& model, const Model& copy) {
+  const auto first = description(state_tensors(model)), second = description(state_tensors(copy));
+  if (first == second) return;
+  throw UserError("model: made again for another device, it is another network: here " +
+                  first_difference(first, second) + kAdvice);
 }
 
 void broadcast_state(const Model& model, Communicator& communicator) {

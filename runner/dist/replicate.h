@@ -22,6 +22,9 @@ std::vector<at::Tensor> buffers(const Model& model);
 // Throws on every rank a UserError naming the first parameter in which a rank differs from rank 0 in name, shape or type.
 void verify_same_model(const Model& model, Communicator& communicator);
 
+// The same within one process, of a model and one that was made after it from the same options.
+void verify_same_model(const Model& model, const Model& copy);
+
 // Rank 0's parameters and buffers become everybody's.
 void broadcast_state(const Model& model, Communicator& communicator);
 

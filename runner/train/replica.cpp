@@ -4,6 +4,7 @@
 #include "config/compose.h"
 #include "dist/remote_store.h"
 #include "dist/replicate.h"
+#include "train/kept_state.h"
 #include "train/rng_state.h"
 
 #include <ddprun/error.h>
@@ -37,6 +38,12 @@ bool uses_gpu() {
   return device && std::string(device) == "cuda";
 }
 
+// That this process uses: more than one with trainer.strategy dp, as the launcher has decided.
+int64_t gpus_of_worker() {
+  const char* gpus = std::getenv("DDPRUN_GPUS");
+  return gpus ? std::stoll(gpus) : 1;
+}
+
 CommunicatorOptions communicator_options(const Replica& replica) {
   const auto& place = replica.place;
   CommunicatorOptions options{.world = {place.rank, place.world_size, place.local_rank, place.local_world_size,
@@ -54,7 +61,7 @@ Replica::Replica(WorkerPlace worker_place)
     : place(std::move(worker_place)),
       experiment(frozen_experiment(place.run_dir)),
       plugins(plugin_search_path(experiment.plugin_path)),
-      backend(uses_gpu() ? load_cuda_backend(place.gpu) : nullptr),
+      backend(uses_gpu() ? load_cuda_backend(place.gpu, gpus_of_worker()) : nullptr),
       device(backend ? backend->device() : c10::Device(c10::kCPU)),
       communicator(communicator_options(*this)) {}
 
@@ -63,15 +70,33 @@ void Replica::build(const std::function<void(Model&)>& fill) {
   set_product_precision(experiment.trainer);
   dataset = plugins.make_dataset(experiment.dataset);
   dataset->start();
-  seed_generators(experiment.seed, 0, backend.get());
-  model = plugins.make_model(experiment.model);
-  model->prepare(dataset->spec());
+  model = prepared_model();
   fill(*model);
   model->to(device);
   precision = Precision(experiment.trainer, device.type());
   precision.convert(*model);
   verify_same_model(*model, communicator);
   broadcast_state(*model, communicator);
+}
+
+std::shared_ptr<Model> Replica::prepared_model() const {
+  seed_generators(experiment.seed, 0, backend.get());
+  auto prepared = plugins.make_model(experiment.model);
+  prepared->prepare(dataset->spec());
+  return prepared;
+}
+
+std::shared_ptr<DataParallel> Replica::data_parallel() const {
+  if (experiment.trainer.strategy != "dp") return nullptr;
+  const KeptState kept({}, backend.get());
+  std::vector<DataParallel::Copy> copies{{model, device}};
+  const auto devices = backend ? backend->devices() : std::vector{device};
+  for (size_t i = 1; i < devices.size(); ++i) {
+    copies.push_back({prepared_model(), devices[i]});
+    copies.back().model->to(devices[i]);
+    precision.convert(*copies.back().model);
+  }
+  return std::make_shared<DataParallel>(std::move(copies));
 }
 
 std::unique_ptr<Objective> Replica::objective(Phase phase) const {

@@ -7,6 +7,7 @@
 #include "dist/device_backend.h"
 #include "launch/worker_process.h"
 #include "plugin_host/plugin_host.h"
+#include "train/data_parallel.h"
 #include "train/objective.h"
 #include "train/precision.h"
 
@@ -25,6 +26,10 @@ struct Replica {
 
   std::unique_ptr<Objective> objective(Phase phase) const;
 
+  // With trainer.strategy dp: the model, and a copy of it on every further GPU of this process; else null. Leaves the random
+  // generators as they are.
+  std::shared_ptr<DataParallel> data_parallel() const;
+
   WorkerPlace place;
   Experiment experiment;
   PluginHost plugins;
@@ -34,6 +39,9 @@ struct Replica {
   std::shared_ptr<Dataset> dataset;
   std::shared_ptr<Model> model;
   Precision precision;
+
+ private:
+  std::shared_ptr<Model> prepared_model() const;  // its weights are drawn from the seed
 };
 
 }  // namespace ddprun

@@ -25,6 +25,15 @@ void seed_generator(at::Generator generator, uint64_t seed) {
   generator.set_current_seed(seed);
 }
 
+std::string key_of(size_t device) { return device == 0 ? "device" : "device_" + std::to_string(device); }
+
+std::vector<at::Generator> device_generators(const DeviceBackend* backend) {
+  std::vector<at::Generator> generators;
+  if (!backend) return generators;
+  for (const auto device : backend->devices()) generators.push_back(backend->generator(device));
+  return generators;
+}
+
 // Rank 0 keeps the seed's lower half, which is all that the CPU's generator looks at; the GPUs' take the whole.
 uint64_t seed_of(uint64_t seed, int64_t rank) {
   constexpr uint64_t kRankStream = 0x72616E6B;  // "rank": apart from the draws of the sample order
@@ -36,19 +45,24 @@ uint64_t seed_of(uint64_t seed, int64_t rank) {
 
 TensorDict rng_state(const DeviceBackend* backend) {
   TensorDict states{{"cpu", state_of(at::detail::getDefaultCPUGenerator())}};
-  if (backend) states["device"] = state_of(backend->generator());
+  const auto devices = device_generators(backend);
+  for (size_t i = 0; i < devices.size(); ++i) states[key_of(i)] = state_of(devices[i]);
   return states;
 }
 
 void set_rng_state(const TensorDict& state, const DeviceBackend* backend) {
   if (state.contains("cpu")) set_state(at::detail::getDefaultCPUGenerator(), state.at("cpu"));
-  if (backend && state.contains("device")) set_state(backend->generator(), state.at("device"));
+  const auto devices = device_generators(backend);
+  for (size_t i = 0; i < devices.size(); ++i) {
+    if (state.contains(key_of(i))) set_state(devices[i], state.at(key_of(i)));
+  }
 }
 
 void seed_generators(uint64_t seed, int64_t rank, const DeviceBackend* backend) {
-  const auto own = seed_of(seed, rank);
-  seed_generator(at::detail::getDefaultCPUGenerator(), own);
-  if (backend) seed_generator(backend->generator(), own);
+  seed_generator(at::detail::getDefaultCPUGenerator(), seed_of(seed, rank));
+  for (int64_t own = rank; const auto& generator : device_generators(backend)) {
+    seed_generator(generator, seed_of(seed, own++));
+  }
 }
 
 }  // namespace ddprun

@@ -57,6 +57,7 @@ std::string TrainState::to_json() const {
       {"global_batch", global_batch},
       {"seed", seed},
       {"world_size", world_size},
+      {"devices", devices},
       {"train_samples", train_samples}}
       .dump();
 }
@@ -87,6 +88,7 @@ TrainState TrainState::from_json(const std::string& text, const std::string& whe
     from.at("global_batch").get_to(state.global_batch);
     from.at("seed").get_to(state.seed);
     from.at("world_size").get_to(state.world_size);
+    state.devices = from.value("devices", int64_t{1});
     from.at("train_samples").get_to(state.train_samples);
     return state;
   } catch (const json::exception& error) {

@@ -32,6 +32,7 @@ struct TrainState {
   int64_t global_batch = 0;  // what the run was started with: a resumed run must agree
   uint64_t seed = 0;
   int64_t world_size = 1;  // of the attempt that saved it
+  int64_t devices = 1;     // of each rank of it
   int64_t train_samples = 0;
 
   std::string to_json() const;

@@ -35,12 +35,14 @@ Trainer::Trainer(const Experiment& experiment, TrainerParts parts, std::function
       buffers_(buffers(*parts_.model)),
       steps_per_epoch_(step_plan(experiment.trainer, parts_.dataset->size(Split::kTrain)).steps_per_epoch()),
       max_steps_(step_limit(experiment.trainer, steps_per_epoch_)),
-      step_({parts_.communicator, parts_.model, parts_.optimizer, parts_.objective, parts_.precision, parts_.device},
+      step_({parts_.communicator, parts_.model, parts_.optimizer, parts_.objective, parts_.precision, parts_.device,
+             parts_.parallel},
             experiment.trainer,
             Schedule(experiment.schedule, experiment.trainer.global_batch, steps_per_epoch_, max_steps_)) {
   state_.global_batch = experiment.trainer.global_batch;
   state_.seed = experiment.seed;
   state_.world_size = parts_.communicator.world().size;
+  state_.devices = parts_.parallel ? parts_.parallel->devices() : 1;
   state_.train_samples = parts_.dataset->size(Split::kTrain);
   if (parts_.communicator.world().rank != 0) return;
   for (const auto& warning : step_.schedule().warnings()) log::warn(warning);

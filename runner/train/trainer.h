@@ -41,6 +41,7 @@ struct TrainerParts {
   Precision precision;
   std::shared_ptr<DeviceBackend> backend;  // null on the CPU
   c10::Device device = c10::kCPU;
+  std::shared_ptr<DataParallel> parallel;  // with trainer.strategy dp
 };
 
 // Where the time of the training steps went, in seconds.

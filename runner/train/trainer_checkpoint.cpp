@@ -62,8 +62,11 @@ void Trainer::restore_window(const TensorDict& rank) {
   } else if (world.rank == 0) {
     window_.reset(state_.window, numbers_of(state_.window));
   }
-  if (state_.world_size != world.size) state_.micro_batch = 0;  // each rank's part is another one now
+  const int64_t devices = parts_.parallel ? parts_.parallel->devices() : 1;
+  const bool same_parts = state_.world_size == world.size && state_.devices == devices;
+  if (!same_parts) state_.micro_batch = 0;  // what fits into memory is another number now
   state_.world_size = world.size;
+  state_.devices = devices;
 }
 
 void Trainer::check_same_run(const std::string& path) const {

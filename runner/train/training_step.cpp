@@ -33,12 +33,6 @@ class ScopeEnd {
   Call call_;
 };
 
-Batch part_of_batch(const Batch& batch, Slice slice) {
-  return {.input = batch.input.narrow(0, slice.begin, slice.size()),
-          .target = batch.target.narrow(0, slice.begin, slice.size()),
-          .index = batch.index.narrow(0, slice.begin, slice.size())};
-}
-
 }  // namespace
 
 TrainingStep::TrainingStep(Parts parts, const TrainerConfig& config, Schedule schedule)
@@ -80,7 +74,9 @@ void TrainingStep::try_pass(const TrainBatch& item, int64_t samples) {
     if (synchronized) attach(statistics_);
     parts_.optimizer->zero_grad();
   });
+  if (parts_.parallel) parts_.parallel->refresh();
   forward({.batch = part_of_batch(item.batch, {0, samples}), .samples = samples}, nullptr).backward();
+  if (parts_.parallel) parts_.parallel->collect_gradients();
 }
 
 // As many passes on every rank, decided by the largest part: the exchange belongs to each rank's last pass. A pass without a
@@ -107,6 +103,7 @@ void TrainingStep::accumulate(const TrainBatch& item, MetricSums* window) {
     reducer_->before_forward();
     parts_.communicator.broadcast(buffers_);
   }
+  if (parts_.parallel) parts_.parallel->refresh();
   for (size_t i = 0; i < all.size(); ++i) {
     const auto loss = forward(all[i], window);
     if (reducer_ && i + 1 == all.size()) {
@@ -115,6 +112,7 @@ void TrainingStep::accumulate(const TrainBatch& item, MetricSums* window) {
       loss.backward();
     }
   }
+  if (parts_.parallel) parts_.parallel->collect_gradients();
 }
 
 // The loss to go back from: weighted and scaled.
@@ -124,7 +122,8 @@ at::Tensor TrainingStep::forward(const Pass& pass, MetricSums* window) {
   Step step;
   {
     const auto autocast = parts_.precision.autocast();
-    step = parts_.model->step(batch, parts_.objective);
+    step =
+        parts_.parallel ? parts_.parallel->step(batch, parts_.objective) : parts_.model->step(batch, parts_.objective);
   }
   const auto measured =
       scaler_ ? step.loss.detach().nan_to_num(0, 0, 0) : step.loss;  // an overflow is told by its own count

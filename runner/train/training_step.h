@@ -11,6 +11,7 @@
 #include "dist/batch_statistics.h"
 #include "dist/communicator.h"
 #include "dist/gradient_reducer.h"
+#include "train/data_parallel.h"
 #include "train/grad_scaler.h"
 #include "train/metric_sums.h"
 #include "train/precision.h"
@@ -34,6 +35,7 @@ class TrainingStep {
     const Objective& objective;
     Precision precision;
     c10::Device device;
+    std::shared_ptr<DataParallel> parallel;  // with trainer.strategy dp: the model and its copies
   };
 
   TrainingStep(Parts parts, const TrainerConfig& config, Schedule schedule);

@@ -139,7 +139,8 @@ class Training final : public WorkerTask {
                     .checkpoints = *checkpoints_,
                     .precision = replica_.precision,
                     .backend = replica_.backend,
-                    .device = replica_.device},
+                    .device = replica_.device,
+                    .parallel = replica_.data_parallel()},
                    [] { return stop_signal != 0; });
   }
 
@@ -168,8 +169,17 @@ class Training final : public WorkerTask {
                      .model = replica_.experiment.model.plugin,
                      .dataset = replica_.experiment.dataset.plugin,
                      .optimizer = replica_.experiment.optimizer.plugin,
-                     .device = replica_.backend ? replica_.backend->description() : "cpu"});
+                     .device = device_text()});
     if (replica_.place.rank == 0 && replica_.dataset->size(Split::kVal) == 0) tell_of_missing_validation();
+  }
+
+  // "NVIDIA H200, 139 GiB"; with trainer.strategy dp "4 GPUs (dp): NVIDIA H200, 139 GiB".
+  std::string device_text() const {
+    if (!replica_.backend) return "cpu";
+    const auto text = replica_.backend->description();
+    if (replica_.experiment.trainer.strategy != "dp") return text;
+    const auto gpus = replica_.backend->devices().size();
+    return log::text(gpus, gpus == 1 ? " GPU" : " GPUs", " (dp): ", text);
   }
 
   void tell_of_missing_validation() const {

@@ -56,6 +56,36 @@ TEST(LaunchChoice, ABatchSmallerThanTheWorkersIsRefused) {
   EXPECT_EQ(refusal({.workers = 4}, {.global_batch = 4}, {.gpus = 0, .cores = 8}), "");
 }
 
+TEST(LaunchChoice, DpIsOneProcessWithAllGpus) {
+  const TrainerConfig dp{.strategy = "dp"};
+  for (const int64_t workers : {0, 1}) {
+    const auto choice = choose_launch({.workers = workers}, dp, {.gpus = 4, .cores = 16});
+    EXPECT_EQ(choice.device, "cuda");
+    EXPECT_EQ(choice.workers, 1);
+    EXPECT_EQ(choice.gpus, 4);
+    EXPECT_EQ(choice.threads, 16);
+  }
+  EXPECT_EQ(choose_launch({}, {}, {.gpus = 4, .cores = 16}).gpus, 1);
+  EXPECT_EQ(choose_launch({.device = "cpu"}, {}, {.gpus = 4, .cores = 16}).gpus, 0);
+}
+
+TEST(LaunchChoice, WorkersTellHowManyGpusAreTheirs) {
+  const auto variables = launch_variables({.workers = 1, .device = "cuda", .gpus = 4});
+  EXPECT_THAT(variables, ::testing::Contains(std::pair<std::string, std::string>("DDPRUN_GPUS", "4")));
+}
+
+TEST(LaunchChoice, DpWithoutAGpuOrWithSeveralWorkersIsRefusedWithWhatToDo) {
+  const TrainerConfig dp{.strategy = "dp"};
+  const auto none = refusal({}, dp, {.gpus = 0, .cores = 8});
+  EXPECT_THAT(none, HasSubstr("trainer.strategy: dp"));
+  EXPECT_THAT(none, HasSubstr("no GPU is found here. Use trainer.strategy=ddp"));
+  EXPECT_EQ(refusal({.device = "cuda"}, dp, {.gpus = 0, .cores = 8}), none);
+  EXPECT_THAT(refusal({.device = "cpu"}, dp, {.gpus = 2, .cores = 8}), HasSubstr("on the CPU (launch.device=cpu)"));
+  const auto several = refusal({.workers = 2}, dp, {.gpus = 2, .cores = 8});
+  EXPECT_THAT(several, HasSubstr("launch.workers: 2 workers, but trainer.strategy dp is one process"));
+  EXPECT_THAT(several, HasSubstr("CUDA_VISIBLE_DEVICES"));
+}
+
 TEST(LaunchChoice, WhatOnlyAGpuCanIsRefusedOnTheCpuWithWhatWorksThere) {
   EXPECT_THAT(refusal({}, {.precision = "fp16"}, {.gpus = 0, .cores = 8}), HasSubstr("bf16 works here"));
   EXPECT_THAT(refusal({.device = "cpu"}, {.precision = "tf32"}, {.gpus = 1, .cores = 8}),

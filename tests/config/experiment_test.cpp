@@ -168,6 +168,19 @@ TEST_F(ReadExperiment, RefusesWorkersThatAreNoCount) {
             "e.yaml:4:31: launch.threads: expected auto or int 1 .. 1024, found \"many\"");
 }
 
+TEST_F(ReadExperiment, RefusesWithDpWhatWorksBetweenProcesses) {
+  EXPECT_EQ(loaded(kMinimal).trainer.strategy, "ddp");
+  EXPECT_EQ(loaded(kMinimal + std::string("trainer: {strategy: dp, verify_shards: true}\n")).trainer.strategy, "dp");
+  EXPECT_THAT(error("trainer: {strategy: fsdp}\n"), HasSubstr("ddp"));
+  for (const std::string key :
+       {"sync_batchnorm: true", "find_unused_parameters: true", "static_graph: true", "gradient_compression: bf16"}) {
+    const auto name = key.substr(0, key.find(':'));
+    EXPECT_THAT(error("trainer: {strategy: dp, " + key + "}\n"),
+                HasSubstr("trainer." + name + ": goes not together with strategy dp"));
+    EXPECT_EQ(loaded(kMinimal + ("trainer: {" + key + "}\n")).trainer.strategy, "ddp");
+  }
+}
+
 TEST_F(ReadExperiment, RefusesNamesThatAreNoFolders) {
   for (const std::string name : {"a/b", "..", ".hidden", "''", "\"a\\nb\""}) {
     EXPECT_THAT(error("name: " + name + "\n"), StartsWith("e.yaml:4:7: name: expected the name of a folder")) << name;

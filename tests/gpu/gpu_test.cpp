@@ -11,25 +11,26 @@
 #include "data/batch_source.h"
 #include "dist/device_backend.h"
 #include "support/toy.h"
+#include "train/data_parallel.h"
 
 namespace ddprun {
 namespace {
 
 using testing::ToyDataset;
 
-bool has_gpu() {
+int64_t count_gpus() {
   void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (!driver) return false;
+  if (!driver) return 0;
   const auto init = reinterpret_cast<int (*)(unsigned)>(dlsym(driver, "cuInit"));
   const auto count = reinterpret_cast<int (*)(int*)>(dlsym(driver, "cuDeviceGetCount"));
   int gpus = 0;
-  return init && count && init(0) == 0 && count(&gpus) == 0 && gpus > 0;
+  return init && count && init(0) == 0 && count(&gpus) == 0 ? gpus : 0;
 }
 
 class Gpu : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!has_gpu()) GTEST_SKIP() << "no GPU here";
+    if (count_gpus() == 0) GTEST_SKIP() << "no GPU here";
     backend_ = load_cuda_backend(0);
   }
 
@@ -67,7 +68,7 @@ TEST_F(Gpu, BatchesArriveOnTheGpuAsTheCpuSeesThem) {
 TEST_F(Gpu, PinnedMemoryIsPageLocked) { EXPECT_TRUE(at::ones({10}).pin_memory().is_pinned()); }
 
 TEST_F(Gpu, GeneratorRepeatsItsNumbersAfterBeingSetBack) {
-  auto generator = backend_->generator();
+  auto generator = backend_->generator(backend_->device());
   const auto draw = [&] { return at::randn({100}, generator, at::TensorOptions(backend_->device())).cpu(); };
   generator.set_current_seed(7);
   const auto first = draw();
@@ -77,6 +78,44 @@ TEST_F(Gpu, GeneratorRepeatsItsNumbersAfterBeingSetBack) {
   EXPECT_TRUE(at::equal(draw(), second));
   generator.set_current_seed(7);
   EXPECT_TRUE(at::equal(draw(), first));
+}
+
+TEST_F(Gpu, SeveralInOneProcessHaveGeneratorsOfTheirOwn) {
+  const auto gpus = count_gpus();
+  const auto all = load_cuda_backend(0, gpus);
+  ASSERT_EQ(static_cast<int64_t>(all->devices().size()), gpus);
+  EXPECT_EQ(all->device(), at::Device("cuda:0"));
+  for (const auto device : all->devices()) EXPECT_EQ(all->generator(device).device(), device);
+}
+
+// On all GPUs; where there is one, with two copies on it.
+TEST_F(Gpu, CopiesInOneProcessGiveTheGradientsOfOneModel) {
+  const auto devices = load_cuda_backend(0, count_gpus())->devices();
+  std::vector<DataParallel::Copy> copies;
+  for (size_t i = 0; i < std::max<size_t>(2, devices.size()); ++i) {
+    copies.push_back({std::make_shared<testing::ToyModel>(), devices[i % devices.size()]});
+    copies.back().model->prepare({.sample_shape = {8}, .classes = 3});
+    copies.back().model->to(copies.back().device);
+  }
+  TrainSource source(std::make_shared<ToyDataset>(203, 0), {.global_batch = 101}, 42, {}, devices.front(), 0);
+  const auto batch = source.next().batch;
+  const testing::MeanCrossEntropy objective;
+  auto& model = *copies.front().model;
+  model.step(batch, objective).loss.backward();
+  std::vector<at::Tensor> expected;
+  for (const auto& parameter : model.parameters()) expected.push_back(parameter.grad().clone());
+  model.zero_grad();
+
+  DataParallel parallel(copies);
+  parallel.refresh();
+  const auto step = parallel.step(batch, objective);
+  EXPECT_EQ(step.loss.device(), devices.front());
+  EXPECT_EQ(step.metrics.front().count, 101);
+  step.loss.backward();
+  parallel.collect_gradients();
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_LT((model.parameters()[i].grad() - expected[i]).abs().max().item<double>(), 1e-5);
+  }
 }
 
 }  // namespace

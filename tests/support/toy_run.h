@@ -47,6 +47,7 @@ class RowKeeper : public Logger {
 struct ToyRun {
   Experiment experiment;
   int64_t ranks = 1;
+  int64_t devices = 0;  // of the one rank, with a copy of the model on each (trainer.strategy dp); 0: without copies
   int64_t train_samples = 103;
   int64_t val_samples = 40;
   std::filesystem::path folder;                          // for checkpoints
@@ -62,6 +63,17 @@ struct ToyResult {
   std::vector<MetricRow> rows;
   std::vector<PredictionTable> predicted;
 };
+
+// The model and its copies, whose weights are others until the first refresh().
+inline std::shared_ptr<DataParallel> on_devices(const ToyRun& run, const std::shared_ptr<Model>& model) {
+  if (run.devices == 0) return nullptr;
+  std::vector<DataParallel::Copy> copies{{model, at::kCPU}};
+  for (int64_t i = 1; i < run.devices; ++i) {
+    copies.push_back({run.make_model(), at::kCPU});
+    copies.back().model->prepare({.sample_shape = {8}, .classes = 3});
+  }
+  return std::make_shared<DataParallel>(copies);
+}
 
 inline ToyResult train_toy(const ToyRun& run) {
   ToyResult result;
@@ -102,7 +114,8 @@ inline ToyResult train_toy(const ToyRun& run) {
                      .evaluation_objective = objective,
                      .loggers = loggers,
                      .checkpoints = checkpoints,
-                     .precision = precision},
+                     .precision = precision,
+                     .parallel = on_devices(run, model)},
                     [&] { return run.stop && run.stop(rank, self->state().step); });
     self = &trainer;
     if (!run.resume_from.empty()) {

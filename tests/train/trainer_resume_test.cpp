@@ -63,6 +63,16 @@ TEST_P(TrainerResume, EndsWithTheBitsOfTheUndisturbedRun) {
 INSTANTIATE_TEST_SUITE_P(Steps, TrainerResume,
                          ::testing::Combine(::testing::Values(1, 2, 3), ::testing::Values(1, 3, 8, 9, 10, 17, 18, 25)));
 
+TEST(TrainerResume, SeveralDevicesOfOneProcessEndWithTheBitsOfTheUndisturbedRun) {
+  const TempFolder whole_folder, folder;
+  auto whole = toy(whole_folder, 1), cut = toy(folder, 1);
+  for (auto* run : {&whole, &cut}) run->devices = 3;
+  auto rest = cut;
+  cut.stop = [](int64_t, int64_t step) { return step >= 8; };
+  rest.resume_from = train_toy(cut).end.checkpoint;
+  EXPECT_TRUE(same_bits(train_toy(rest).weights[0], train_toy(whole).weights[0]));
+}
+
 // Everything that has a state of its own, at once.
 ToyRun with_everything(const TempFolder& folder) {
   auto run = toy(folder, 2);

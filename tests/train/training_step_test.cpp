@@ -48,6 +48,44 @@ TEST_P(Accumulation, IsAMeanOverTheGlobalBatchRaggedOnesToo) {
 INSTANTIATE_TEST_SUITE_P(Cuts, Accumulation,
                          ::testing::Combine(::testing::Values(1, 2, 3), ::testing::Values(1, 2, 5, 100)));
 
+class Devices : public ::testing::TestWithParam<Cut> {};  // devices of the one rank, micro-batch
+
+TEST_P(Devices, OfOneProcessTrainAsOneDoes) {
+  const TempFolder folder;
+  auto run = toy(folder);
+  run.devices = std::get<0>(GetParam());
+  run.experiment.trainer.micro_batch = std::get<1>(GetParam());
+  EXPECT_LT(difference_from_whole_batches(run), 1e-5);
+}
+
+// 103 samples in batches of 12: the last one of 7.
+INSTANTIATE_TEST_SUITE_P(Cuts, Devices, ::testing::Combine(::testing::Values(1, 2, 3, 5), ::testing::Values(0, 1, 5)));
+
+TEST(TrainingStep, OneDeviceOfAProcessThatMayHaveMoreTrainsWithTheSameBits) {
+  const TempFolder folder, plain_folder;
+  auto run = toy(folder);
+  run.devices = 1;
+  EXPECT_TRUE(testing::same_bits(train_toy(run).weights[0], train_toy(toy(plain_folder)).weights[0]));
+}
+
+TEST(TrainingStep, DevicesOfOneProcessClipScaleAndAverageAsOneDoes) {
+  const TempFolder folder, plain_folder;
+  auto several = toy(folder), plain = toy(plain_folder);
+  for (auto* run : {&several, &plain}) {
+    auto& trainer = run->experiment.trainer;
+    trainer.precision = "fp16";
+    trainer.loss_scale = 1024;
+    trainer.clip_norm = 0.05;
+    trainer.ema_decay = 0.9;
+  }
+  several.devices = 3;
+  const auto with = train_toy(several), without = train_toy(plain);
+  EXPECT_LT(largest_difference(with.weights[0], without.weights[0]), 1e-3);
+  EXPECT_GT(largest_difference(with.weights[0], without.weights[0]), 0);
+  EXPECT_EQ(values_of(with.rows, "train", "loss_scale"), values_of(without.rows, "train", "loss_scale"));
+  EXPECT_NEAR(values_of(with.rows, "val", "loss").back(), values_of(without.rows, "val", "loss").back(), 1e-3);
+}
+
 TEST(TrainingStep, ClipsTheNormOfTheGlobalGradientAtAnyWorldSize) {
   const TempFolder folder;
   auto run = toy(folder, 3);
@@ -165,6 +203,15 @@ TEST(MicroBatchSearch, FindsWhatFitsOnAllRanksAndKeepsTheGlobalBatch) {
   run.make_model = [&] { return std::make_shared<Narrow>(made++ == 0 ? 2 : 5); };
   const auto whole = train_toy(toy(whole_folder, 2));
   EXPECT_LT(largest_difference(train_toy(run).weights[0], whole.weights[0]), 1e-5);
+}
+
+TEST(MicroBatchSearch, FindsWhatFitsOnAllDevicesOfAProcess) {
+  const TempFolder folder, whole_folder;
+  auto run = toy(folder);
+  run.devices = 2;
+  run.experiment.trainer.micro_batch = TrainerConfig::kAutoMicroBatch;
+  run.make_model = [] { return std::make_shared<Narrow>(2); };
+  EXPECT_LT(largest_difference(train_toy(run).weights[0], train_toy(toy(whole_folder)).weights[0]), 1e-5);
 }
 
 TEST(MicroBatchSearch, SaysSoWhereNotEvenOneSampleFits) {

@@ -99,10 +99,14 @@ def mixed_precision(context):
 def everything_resumes(context):
     """fp16 with accumulation, clipping, averages and a schedule: stopped and resumed, the same bits"""
     context.require_gpu()
-    words = [*long_run(context), "trainer.precision=fp16", "trainer.micro_batch=24", "trainer.clip_norm=1",
-             "trainer.ema_decay=0.99", "schedule={name: cosine, warmup: 20st}"]
-    whole = context.ddprun.train("everything", "digits", words)
-    run, process = context.ddprun.start("everything_cut", "digits", words)
+    return same_bits_after_a_kill(context, "everything", ["trainer.precision=fp16", "trainer.micro_batch=24",
+                                  "trainer.clip_norm=1", "trainer.ema_decay=0.99", "schedule={name: cosine, warmup: 20st}"])
+
+
+def same_bits_after_a_kill(context, name, overrides):
+    words = [*long_run(context), *overrides]
+    whole = context.ddprun.train(name, "digits", words)
+    run, process = context.ddprun.start(f"{name}_cut", "digits", words)
     wait_for_step(run, 130, process)
     for pid in workers_of(run):
         os.kill(pid, signal.SIGKILL)
@@ -163,6 +167,29 @@ def several_gpus(context):
     text = f"{len(context.gpus)} GPUs; the losses differ by {worst:.1e} at most, relative"
     assert worst <= TOLERANCE, text
     return text
+
+
+def data_parallel(context):
+    """strategy dp over all GPUs: the losses of 50 steps are those of one GPU, and of ddp over all"""
+    context.require_gpu()
+    gpus = len(context.gpus)
+    overrides = ["model=mlp", *SAME, *SMALL, "trainer.max_steps=50", "optimizer.lr=0.01"]
+    dp = context.ddprun.train("dp", "digits", [*overrides, "trainer.strategy=dp"], EXACT_FP32).losses()
+    found = re.search(r"1 worker on (\d+) GPUs? \(dp\)", context.ddprun.output("dp"))
+    assert found and int(found.group(1)) == gpus, f"{gpus} GPUs here, dp used {found.group(1) if found else 'none'}"
+    words = []
+    for workers in sorted({1, gpus}):
+        others = context.ddprun.train(f"beside_dp_{workers}", "digits", [*overrides, f"launch.workers={workers}"], EXACT_FP32)
+        worst = max(abs(dp[step] - loss) / abs(loss) for step, loss in others.losses().items())
+        assert worst <= TOLERANCE, f"the losses differ by {worst:.1e}, relative, from those of {workers} workers"
+        words.append(f"{worst:.1e} from {'ddp over them' if workers > 1 else 'one GPU'}")
+    return f"{gpus} in one process; the losses differ at most, relative, by " + ", ".join(words)
+
+
+def data_parallel_resumes(context):
+    """strategy dp with dropout on all GPUs: stopped and resumed, the same bits"""
+    context.require_gpu()
+    return same_bits_after_a_kill(context, "dp_long", ["trainer.strategy=dp"])
 
 
 def same_bits(context):
@@ -226,9 +253,11 @@ CHECKS = [
     gpu_tests,
     more_workers_than_gpus,
     several_gpus,
+    data_parallel,
     same_bits,
     resume_after_kill,
     everything_resumes,
+    data_parallel_resumes,
     out_of_memory,
     memory,
 ]

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The network under training: a torch::nn::Module with a constructor that reads options, and a forward.
 //
-// The runner constructs it (in `ddprun check` too, so the constructor only reads options), calls prepare() once in every
-// worker, moves it to the worker's device, gives every rank the weights of rank 0, and then calls step() from one thread.
-// It averages the gradients over the ranks itself: a model never calls a collective.
+// The runner constructs it (in `ddprun check` too, so the constructor only reads options), calls prepare() once, moves it to its
+// device, gives every rank the weights of rank 0, and then calls step() from one thread. With trainer.strategy dp a worker has
+// one for each GPU, and their steps run at once. The runner averages the gradients itself: a model never calls a collective.
 //
 // Shapes: B = samples in this rank's batch, C = number of classes.
 #pragma once

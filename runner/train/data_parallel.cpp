@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+#include "train/data_parallel.h"
+
+#include "data/batch_source.h"
+#include "dist/replicate.h"
+
+#include <ddprun/error.h>
+
+#include <ATen/ThreadLocalState.h>
+#include <c10/core/DeviceGuard.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <exception>
+#include <thread>
+
+namespace ddprun {
+namespace {
+
+std::vector<at::Tensor> values(const std::vector<NamedParameter>& named) {
+  std::vector<at::Tensor> values;
+  for (const auto& entry : named) values.push_back(entry.value);
+  return values;
+}
+
+// Its index stays on the CPU.
+Batch moved(Batch batch, c10::Device device) {
+  batch.input = batch.input.to(device, /*non_blocking=*/true);
+  batch.target = batch.target.to(device, /*non_blocking=*/true);
+  return batch;
+}
+
+void add(std::vector<MetricSum>& sums, const std::vector<MetricSum>& more, c10::Device device) {
+  if (!std::ranges::equal(sums, more, {}, &MetricSum::name, &MetricSum::name)) {
+    throw UserError(
+        "model: step() reports other metrics on one device than on another: it must return the same names in the same "
+        "order for every batch");
+  }
+  for (size_t i = 0; i < sums.size(); ++i) {
+    sums[i].sum = sums[i].sum.to(at::kDouble) + more[i].sum.to(device, at::kDouble);
+    sums[i].count += more[i].count;
+  }
+}
+
+// The parts' steps as the whole batch's, on the first part's device.
+Step merged(std::vector<Step> steps, const std::vector<Batch>& parts, int64_t samples) {
+  if (steps.size() == 1) return std::move(steps.front());
+  auto whole = std::move(steps.front());
+  const auto device = whole.loss.device();
+  const auto share = [&](size_t part) {
+    return static_cast<double>(parts[part].size()) / static_cast<double>(samples);
+  };
+  whole.loss = whole.loss * share(0);
+  for (size_t i = 1; i < steps.size(); ++i) {
+    whole.loss = whole.loss + (steps[i].loss * share(i)).to(device);
+    add(whole.metrics, steps[i].metrics, device);
+    if (whole.confusion.defined()) whole.confusion = whole.confusion + steps[i].confusion.to(device);
+  }
+  return whole;
+}
+
+}  // namespace
+
+DataParallel::DataParallel(const std::vector<Copy>& copies) {
+  for (const auto& [model, device] : copies) {
+    verify_same_model(*copies.front().model, *model);
+    lanes_.push_back({.model = model,
+                      .device = device,
+                      .state = values(state_tensors(*model)),
+                      .parameters = values(trainable_parameters(*model))});
+  }
+}
+
+// Gradients that a pass without collect_gradients() has left, one that ran out of memory, are dropped.
+void DataParallel::refresh() {
+  const torch::NoGradGuard no_gradients;
+  const auto& source = lanes_.front();
+  for (auto& copy : copies()) {
+    copy.model->train(source.model->is_training());
+    for (size_t i = 0; i < copy.state.size(); ++i) copy.state[i].copy_(source.state[i], /*non_blocking=*/true);
+    for (auto& parameter : copy.parameters) parameter.mutable_grad().reset();
+  }
+}
+
+Step DataParallel::step(const Batch& batch, const Objective& objective) {
+  const auto samples = batch.size();
+  const auto used = std::min(devices(), samples);
+  std::vector<Batch> parts;
+  for (int64_t i = 0; i < used; ++i) {
+    parts.push_back(moved(part_of_batch(batch, part_of(samples, i, used)), lanes_[i].device));
+  }
+  return merged(run(parts, objective), parts, samples);
+}
+
+// The first part in this thread. The others' see its autocast and gradient mode.
+std::vector<Step> DataParallel::run(const std::vector<Batch>& parts, const Objective& objective) {
+  std::vector<Step> steps(parts.size());
+  std::vector<std::exception_ptr> errors(parts.size());
+  const at::ThreadLocalState state;
+  const auto run_part = [&](size_t i) {
+    try {
+      const at::ThreadLocalStateGuard same_state(state);
+      const c10::DeviceGuard on_device(lanes_[i].device);
+      steps[i] = lanes_[i].model->step(parts[i], objective);
+    } catch (...) {
+      errors[i] = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> threads;  // joined at the end of the scope
+    for (size_t i = 1; i < parts.size(); ++i) threads.emplace_back(run_part, i);
+    run_part(0);
+  }
+  for (const auto& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+  return steps;
+}
+
+void DataParallel::collect_gradients() {
+  const torch::NoGradGuard no_gradients;
+  const auto& target = lanes_.front();
+  for (auto& copy : copies()) {
+    for (size_t i = 0; i < copy.parameters.size(); ++i) {
+      auto& gradient = copy.parameters[i].mutable_grad();
+      if (!gradient.defined()) continue;
+      auto& sum = target.parameters[i].mutable_grad();
+      if (sum.defined()) {
+        sum.add_(gradient.to(target.device));
+      } else {
+        sum = gradient.to(target.device);
+      }
+      gradient.reset();
+    }
+  }
+}
+
+}  // namespace ddprun

@@ -43,13 +43,8 @@ void add_launch_flags(CLI::App& command, LaunchFlags& flags) {
     const auto names = flag.shorter ? std::string(flag.shorter) + "," + flag.name : std::string(flag.name);
     command.add_option_function<std::string>(names, take, flag.help)->type_name(flag.value)->group(group);
   }
-  command
-      .add_flag_callback(
-          kStandalone,
-          [&flags] {
-            flags.standalone = Setting{kStandalone, ""};
-          },
-          "this node alone")
+  command.add_flag_callback(
+             kStandalone, [&flags] { flags.standalone = Setting{kStandalone, ""}; }, "this node alone")
       ->group(group);
 }
 

@@ -136,7 +136,7 @@ std::unique_ptr<RendezvousServer> listen(const Site& site, Leader& leader) {
   }
 }
 
-int lead(Site site, const Part& part, Leader& leader, RendezvousServer& server) {
+int lead(Site site, Leader& leader, RendezvousServer& server) {
   site.endpoint.port = server.port();
   if (site.placement.agent_store) {
     site.endpoint.host = site.address;
@@ -186,7 +186,7 @@ int take_part(const Site& site, const Part& part) {
   if (site.lead() == Site::Lead::kNo) return follow(site, part);
   Leader leader(site, part);
   const auto server = listen(site, leader);
-  return server ? lead(site, part, leader, *server) : follow(site, part);
+  return server ? lead(site, leader, *server) : follow(site, part);
 }
 
 fs::path checkpoint_to_resume(const fs::path& run) {

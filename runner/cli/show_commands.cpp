@@ -35,12 +35,9 @@ int check(const Arguments& arguments) {
       {.experiment = arguments.target, .overrides = arguments.overrides, .search_path = config_search_path()});
   const auto& experiment = checked.experiment;
   const auto launch = choose_launch(experiment.launch, experiment.trainer, this_machine());
-  const bool data_parallel = experiment.trainer.strategy == "dp";
-  const auto devices =
-      data_parallel ? std::to_string(launch.gpus) + (launch.gpus == 1 ? " GPU (dp)" : " GPUs (dp)") : launch.device;
   std::cout << arguments.target << ": no mistakes found. " << experiment.name << " trains " << experiment.model.plugin
             << " on " << experiment.dataset.plugin << " with " << experiment.optimizer.plugin << ", " << launch.workers
-            << (launch.workers == 1 ? " worker" : " workers") << " on " << devices << ", global batch "
+            << (launch.workers == 1 ? " worker" : " workers") << " on " << launch.device << ", global batch "
             << experiment.trainer.global_batch << ".\n";
   return arguments.gradients ? check_gradients(checked) : kExitDone;
 }

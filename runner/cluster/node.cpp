@@ -32,8 +32,10 @@ std::string parse_workers(const Setting& workers) {
   }
 }
 
-void check_backend(const Setting& backend) {
-  if (backend.value == "c10d" || backend.value == "static") return;
+// A flag is always answered; a variable only where it would count.
+void check_backend(const Setting& backend, int nodes) {
+  const bool counts = nodes > 1 || backend.name.starts_with("--");
+  if (!counts || backend.value == "c10d" || backend.value == "static") return;
   throw UserError(backend.text() + ": the nodes of ddprun meet at a store of its own, as with c10d and static; " +
                   backend.value + " is not there. Leave it out");
 }
@@ -53,7 +55,7 @@ std::optional<Endpoint> find_endpoint(const LaunchFlags& flags, const std::optio
   return endpoint;
 }
 
-void count_all(Placement& placement, const std::optional<Setting>& setting, const std::string& meaning) {
+void count_if_given(Placement& placement, const std::optional<Setting>& setting, const std::string& meaning) {
   if (setting) placement.count(*setting, meaning);
 }
 
@@ -72,9 +74,9 @@ void place_rendezvous(Placement& placement, const LaunchFlags& flags, const std:
   }
   placement.host = endpoint->host;
   placement.port = endpoint->port;
-  count_all(placement, flags.rdzv_endpoint, "where the nodes meet");
-  count_all(placement, flags.master_addr, "the host where the nodes meet");
-  if (flags.master_port) placement.count(*flags.master_port, "the port there");
+  count_if_given(placement, flags.rdzv_endpoint, "where the nodes meet");
+  count_if_given(placement, flags.master_addr, "the host where the nodes meet");
+  count_if_given(placement, flags.master_port, "the port there");
 }
 
 void place_number(Placement& placement, const LaunchFlags& flags) {
@@ -109,7 +111,7 @@ Placement place_node(const std::string& engine, const LaunchFlags& flags, const 
     placement.count(*flags.nproc_per_node, "the workers of each node");
   }
   if (flags.rdzv_backend) {
-    check_backend(*flags.rdzv_backend);
+    check_backend(*flags.rdzv_backend, placement.max_nodes);
     placement.ignore(*flags.rdzv_backend, "ddprun has a rendezvous of its own");
   }
   place_rendezvous(placement, flags, known);

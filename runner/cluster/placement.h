@@ -55,9 +55,9 @@ struct Placement {
   void ignore(const Setting& setting, const std::string& reason);
 };
 
-// The flags, where given, else the innermost engine: torchrun or whatever else set RANK, WORLD_SIZE and LOCAL_RANK, Open MPI, a
-// step of Slurm, MPICH, Kubeflow, PET_*, nobody. Throws UserError for a contradiction, naming both sides with their values, for a
-// malformed number, and where something needed is missing.
+// The flags, where given, else the innermost engine: torchrun or whatever else set RANK, WORLD_SIZE and LOCAL_RANK, Open MPI,
+// a step of Slurm, MPICH, Kubeflow, PET_*, nobody. Throws UserError for a contradiction, naming both sides with their values,
+// for a malformed number, and where something needed is missing.
 Placement find_placement(const LaunchFlags& flags, const Environment& environment);
 
 }  // namespace ddprun

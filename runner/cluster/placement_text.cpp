@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kColumns = 80;
 
-std::string counted(int64_t count, const std::string& noun) {
+std::string plural(int64_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
@@ -19,8 +19,7 @@ bool continues_letter(char byte) { return (static_cast<unsigned char>(byte) & 0x
 
 // One line of at most so many bytes, "/tmp/torch...error.json", and nothing in it that moves a terminal's cursor.
 std::string fit(std::string text, size_t most) {
-  std::ranges::replace_if(
-      text, [](unsigned char byte) { return byte < ' ' || byte == 0x7F; }, '?');
+  std::ranges::replace_if(text, [](unsigned char byte) { return byte < ' ' || byte == 0x7F; }, '?');
   if (text.size() <= most) return text;
   auto head = (most - 3) / 2, tail = text.size() - (most - 3 - head);
   while (head > 0 && continues_letter(text[head])) --head;
@@ -64,12 +63,12 @@ std::string rendezvous(const Placement& placement) {
 
 std::string job(const Placement& placement) {
   const auto name = placement.job_id.empty() ? "without a name" : placement.job_id;
-  return name + ", started again " + counted(placement.restart_count, "time");
+  return name + ", started again " + plural(placement.restart_count, "time");
 }
 
 std::string restarts(const Placement& placement) {
   if (placement.engine_restarts) return "torchrun's";
-  return placement.max_restarts ? counted(*placement.max_restarts, "time") + " at most" : "as the experiment says";
+  return placement.max_restarts ? plural(*placement.max_restarts, "time") + " at most" : "as the experiment says";
 }
 
 std::string evidence_lines(const Placement& placement, bool counted) {
@@ -100,7 +99,7 @@ nlohmann::json number_or_null(const std::optional<Number>& number) {
 
 std::string placement_text(const Placement& placement, const Installation& installation) {
   auto text = "ddprun " + installation.ddprun + ", LibTorch " + installation.libtorch + "; here " +
-              counted(installation.gpus, "GPU") + ", " + counted(installation.cores, "CPU core") + "\n\n";
+              plural(installation.gpus, "GPU") + ", " + plural(installation.cores, "CPU core") + "\n\n";
   text += line("started by", started_by(placement)) + line("this is", place(placement));
   if (placement.role == Role::kNode) text += line("its workers", workers(placement));
   text +=

@@ -8,7 +8,7 @@ namespace ddprun {
 namespace {
 
 std::optional<Setting> find_true(const Environment& environment, const char* name) {
-  const auto setting = environment.find(name);
+  auto setting = environment.find(name);
   if (!setting || setting->value == "0" || setting->value == "false" || setting->value == "False") return std::nullopt;
   return setting;
 }
@@ -41,7 +41,6 @@ LaunchFlags pet_flags(const Environment& environment) {
 
 LaunchFlags kubeflow_flags(const Claim& pod, const Environment& environment) {
   const auto pet = pet_flags(environment);
-  if (!pet.nnodes) require_below(*pod.rank, *pod.size);
   require_world(pet, *pod.size);
   if (pet.node_rank && pet.node_rank->number(0) != pod.rank->number(0))
     contradict(*pod.rank, *pet.node_rank, "both say which of the pods this is");

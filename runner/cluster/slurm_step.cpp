@@ -48,8 +48,8 @@ std::string find_host(Placement& placement, const SlurmStep& step, const Environ
   return hosts.front();
 }
 
-// MASTER_PORT, or 20000 + (37 * job + step) mod 10000: another one for each step of a job, and for the first 37 steps of jobs with
-// neighbouring numbers.
+// MASTER_PORT, or 20000 + (37 * job + step) mod 10000: another one for each step of a job, and for the first 37 steps of jobs
+// with neighbouring numbers.
 int find_port(Placement& placement, const SlurmStep& step, const Environment& environment) {
   if (const auto port = environment.find("MASTER_PORT")) {
     placement.count(*port, "the port there");

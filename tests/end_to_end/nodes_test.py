@@ -7,10 +7,18 @@ import signal
 import socket
 import unittest
 
+from bad_data_test import images, labels
 from command import SMALL, CommandTest, all_rows, differences, summary
 
 WORDS = [*SMALL, "model=mlp", "model.hidden=32", "trainer.global_batch=96"]
 WITHIN = 60  # seconds, far beyond what any end takes: who relies on it hangs
+
+
+def write_mnist(folder):
+    folder.mkdir()
+    for name, count in (("train", 40), ("t10k", 20)):
+        (folder / f"{name}-images-idx3-ubyte").write_bytes(images(count))
+        (folder / f"{name}-labels-idx1-ubyte").write_bytes(labels(count))
 
 
 def free_port():
@@ -117,10 +125,19 @@ class Mistakes(NodesTest):
         self.assertIn("3 samples for the 4 workers of 2 nodes", launchers[0].err())
 
     def test_data_that_are_not_there_on_the_second_node_end_the_first(self):
-        first = self.launch(0, 2)
-        second = self.launch(1, 2, "dataset=mnist", f"dataset.root={self.folder}/none", "dataset.download=false")
-        self.assert_ends([first, second], 2, 2)
-        self.assertIn("rank 1 on", first.err())
+        """The experiment's path of the data is a relative one, and the second node stands in another folder."""
+        words = ["experiments/mnist.yaml", "dataset.root=data", "dataset.validation=10", "trainer.max_epochs=1",
+                 "trainer.global_batch=8", f"run.dir={self.run_dir}", "launch.device=cpu", "~early_stopping"]
+        nodes = []
+        for node, name in enumerate(("with", "without")):
+            folder = self.folder / name
+            folder.mkdir()
+            if name == "with":
+                write_mnist(folder / "data")
+            nodes.append(self.start("run", "--nnodes=2", "--nproc-per-node=1", f"--node-rank={node}",
+                                    f"--rdzv-endpoint=127.0.0.1:{self.port}", *words, folder=folder))
+        self.assert_ends(nodes, 2, 2)
+        self.assertRegex(nodes[0].err(), r"rank 1 on \S+ failed first: .*data")
 
 
 LONG = ("trainer.max_epochs=1000", "checkpoint.every=5st")

@@ -2,6 +2,7 @@
 #include "cli/error_file.h"
 
 #include "launch/atomic_file.h"
+#include "train/run_clock.h"
 
 #include <nlohmann/json.hpp>
 
@@ -10,18 +11,19 @@
 namespace ddprun {
 
 // The layout is torch.distributed.elastic's: of all ranks' files, torchrun shows the one with the earliest time.
-void write_error_file(const std::filesystem::path& file, const AttemptEnd& end) noexcept try {
+void write_error_file(const std::filesystem::path& file, const AttemptEnd& end, const std::string& others) noexcept try {
   const auto result = judge_ends(end);
   const bool own = !result.report.empty() && !(result.cause && result.cause->kind == "communication");
-  if (!own) return;
-  double time = end.workers.front().time;
-  if (result.cause && result.cause->time > 0) time = result.cause->time;
-  const auto text = result.report.substr(0, result.report.find('\n'));
+  const auto& report = own ? result.report : others;
+  if (report.empty()) return;
+  double time = wall_seconds();
+  if (own) time = result.cause && result.cause->time > 0 ? result.cause->time : end.workers.front().time;
+  const auto text = report.substr(0, report.find('\n'));
   const nlohmann::json json{
       {"message",
        {{"message", text},
         {"extraInfo",
-         {{"py_callstack", result.report}, {"timestamp", std::to_string(static_cast<int64_t>(std::floor(time)))}}}}}};
+         {{"py_callstack", report}, {"timestamp", std::to_string(static_cast<int64_t>(std::floor(time)))}}}}}};
   write_file_atomically(file, json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 } catch (...) {
   // The exit code still tells torchrun that this rank failed.

@@ -5,10 +5,12 @@
 #include "launch/failure_report.h"
 
 #include <filesystem>
+#include <string>
 
 namespace ddprun {
 
-// Of the attempt's first failure here. Nothing where no worker of this node failed by itself. Never throws.
-void write_error_file(const std::filesystem::path& file, const AttemptEnd& end) noexcept;
+// Of the attempt's first failure here, or what the run's leader says of the others' where no worker of this node failed by itself.
+// Nothing for a run that did not fail. Never throws.
+void write_error_file(const std::filesystem::path& file, const AttemptEnd& end, const std::string& others) noexcept;
 
 }  // namespace ddprun

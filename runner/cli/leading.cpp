@@ -5,6 +5,7 @@
 #include "cli/error_file.h"
 #include "cli/prepare_display.h"
 #include "dist/agent_store.h"
+#include "launch/signal_inbox.h"
 #include "log/log.h"
 #include "rendezvous/connection.h"
 #include "rendezvous/local_link.h"
@@ -35,7 +36,7 @@ Clock::duration seconds(double value) {
 
 std::string trimmed(const std::string& text) { return text.substr(0, text.find_last_not_of('\n') + 1); }
 
-void say(const std::string& text) { log::warn(trimmed(text)); }
+void say(bool warning, const std::string& text) { warning ? log::warn(trimmed(text)) : log::info(trimmed(text)); }
 
 // The run as its leader holds it. begin() is called on the server's thread, while the other waits for orders.
 class Leader {
@@ -101,7 +102,7 @@ class Leader {
 
 // Where torchrun looks for a worker's failure.
 void tell_engine(const Site& site, const NodeResult& node) {
-  if (!site.placement.error_file.empty()) write_error_file(site.placement.error_file, node.last);
+  if (!site.placement.error_file.empty()) write_error_file(site.placement.error_file, node.last, node.text);
 }
 
 int lead_alone(const Site& site, const Part& part) {
@@ -149,11 +150,15 @@ int lead(Site site, Leader& leader, RendezvousServer& server) {
   if (site.secret.token.empty() && !is_loopback(site.address))
     log::info("no DDPRUN_TOKEN and no launch.token_file: whoever reaches " + site.endpoint.text() + " can join this run");
   leader.make_run();
+  SignalInbox signals;  // torchrun signals whoever has not ended yet: not before all is told
   RemoteLink link(Connection::open(site.endpoint, site.secret, Clock::now() + seconds(site.config.join_seconds)),
                   site.config.node_timeout_seconds);
   const auto node = run_node(link, site.info(true), [&](const StartOrder& start) { return attempt_plan(site, start); });
   tell_engine(site, node);
-  return leader.conclude(server.result());
+  const int exit_code = leader.conclude(server.result());
+  server.say_farewell();
+  signals.take();
+  return exit_code;
 }
 
 // The run's folder lies where all nodes see it.

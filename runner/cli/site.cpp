@@ -122,6 +122,7 @@ LaunchPlan attempt_plan(const Site& site, const StartOrder& start) {
   if (site.is_rank()) {
     plan.local_rank = site.placement.local_rank;
     plan.local_world_size = site.placement.local_world_size;
+    if (start.node > 0) plan.stopping.clear();  // rank 0's launcher tells it
     if (this_machine().gpus == 1) environment.emplace_back("DDPRUN_GPU", "0");  // the engine shows each process its own
   }
   if (site.alone()) return plan;

@@ -192,7 +192,8 @@ void Attempt::on_signal(int signal) {
   if (stop_signal_ == 0) {
     stop_signal_ = signal;
     stopped_at_ = now;
-    if (!failing_) terminal_.line("ddprun: " + plan_.stopping + "; Ctrl-C again ends at once");
+    if (!failing_ && !plan_.stopping.empty())
+      terminal_.line("ddprun: " + plan_.stopping + "; Ctrl-C again ends at once");
     ask_to_stop(plan_.grace_seconds);
   } else if (signal == SIGINT && now - stopped_at_ > kSameKeyPress) {
     at_once_ = true;

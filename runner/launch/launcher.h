@@ -25,7 +25,7 @@ struct LaunchPlan {
   int attempt = 0;
   double started_at = 0;
   std::string stopping =
-      "stopping: saving a checkpoint at the end of this step";  // told when a signal asks for the end
+      "stopping: saving a checkpoint at the end of this step";  // told when a signal asks for the end; empty: not
   double grace_seconds = 30;                                    // from SIGTERM to SIGKILL where the user stops the run
   double failure_grace_seconds = 3;  // the same where a worker failed: the others cannot finish a collective without it
 };

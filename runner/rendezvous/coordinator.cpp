@@ -28,11 +28,16 @@ std::string text(const Parts&... parts) {
 
 std::string first_line(const std::string& report) { return report.substr(0, report.find('\n')); }
 
-// "3 nodes: a, b, c".
-std::string hosts(const auto& nodes) {
+// "a (2), b (1)": the workers of each.
+std::string workers_by_host(const auto& nodes) {
+  std::vector<std::pair<std::string, int>> hosts;
+  for (const auto* node : nodes) {
+    if (hosts.empty() || hosts.back().first != node->info.host) hosts.emplace_back(node->info.host, 0);
+    hosts.back().second += node->info.workers;
+  }
   std::string names;
-  for (const auto* node : nodes) names += (names.empty() ? "" : ", ") + node->info.host;
-  return text(nodes.size(), " nodes: ", names);
+  for (const auto& [host, workers] : hosts) names += text(names.empty() ? "" : ", ", host, " (", workers, ")");
+  return names;
 }
 
 bool any_failed(const AttemptEnd& end) {
@@ -134,7 +139,7 @@ void Coordinator::signalled(int node, int signal, bool at_once, Time now) {
 }
 
 void Coordinator::rescale(const std::string& why, int but) {
-  say_(why);
+  say_(false, why);
   rescaling_ = true;
   end_all(Order::Kind::kStop, but);
 }
@@ -188,7 +193,7 @@ void Coordinator::start() try {
     node->first_rank = std::exchange(world_size, world_size + node->info.workers);
   }
   const auto start = begin_(world_size, nodes);
-  if (nodes > 1) say_(text("starting ", world_size, " workers on ", hosts(order)));
+  if (nodes > 1) say_(false, text("starting ", world_size, " workers: ", workers_by_host(order)));
   for (const auto& [id, node] : nodes_) {
     if (node.place < 0) continue;
     tell(id, {.kind = Order::Kind::kStart,
@@ -250,16 +255,16 @@ bool Coordinator::curable(const LaunchResult& result) const {
 void Coordinator::restart_after_failure(const LaunchResult& result, Time now) {
   const bool others_go_on = !failed_ && plan_.elastic() && remaining() >= static_cast<size_t>(plan_.min_nodes);
   if (others_go_on) {
-    say_(first_line(result.report));
-    say_("going on with the nodes that are left");
+    say_(true, first_line(result.report));
+    say_(false, "going on with the nodes that are left");
     return restart(0, now);
   }
   if (restarts_ >= plan_.max_restarts || !curable(result)) return finish(result);
   last_failure_ = result.cause;
   const double pause = std::min(plan_.first_pause_seconds * static_cast<double>(1 << std::min(restarts_, 10)), kLongestPause);
   ++restarts_;
-  say_(result.report);
-  say_(text("restart ", restarts_, " of ", plan_.max_restarts, " from the last checkpoint in ", pause, " s"));
+  say_(true, result.report);
+  say_(false, text("restart ", restarts_, " of ", plan_.max_restarts, " from the last checkpoint in ", pause, " s"));
   restart(pause, now);
 }
 

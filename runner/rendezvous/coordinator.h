@@ -41,7 +41,7 @@ class Coordinator {
   };
   // Makes the run's folder ready for an attempt of a world of that size on that many nodes. A UserError ends the run.
   using Begin = std::function<Start(int world_size, int nodes)>;
-  using Say = std::function<void(const std::string& text)>;  // to people, at the first node
+  using Say = std::function<void(bool warning, const std::string& text)>;  // to people, at the first node
 
   Coordinator(const CoordinatorPlan& plan, Begin begin, Say say, Time now);
 

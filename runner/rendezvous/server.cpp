@@ -68,11 +68,12 @@ class RendezvousServer::Impl {
 
   int port() const { return acceptor_.local_endpoint().port(); }
 
-  LaunchResult result() {
+  LaunchResult result() const {
     if (result_.wait_for(kFarewell) != std::future_status::ready) return {.report = "the coordinator has no result\n"};
-    farewell_.get_future().wait_for(kFarewell);
     return result_.get();
   }
+
+  void say_farewell() { farewell_.get_future().wait_for(kFarewell); }
 
  private:
   void listen() try {
@@ -191,6 +192,8 @@ RendezvousServer::~RendezvousServer() = default;
 
 int RendezvousServer::port() const { return impl_->port(); }
 
-LaunchResult RendezvousServer::result() { return impl_->result(); }
+LaunchResult RendezvousServer::result() const { return impl_->result(); }
+
+void RendezvousServer::say_farewell() { impl_->say_farewell(); }
 
 }  // namespace ddprun

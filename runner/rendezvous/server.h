@@ -35,8 +35,11 @@ class RendezvousServer {
 
   int port() const;
 
-  // How the run ended, for the launcher beside it that has been told so. Waits a moment for the others to be told too.
-  LaunchResult result();
+  // How the run ended, for the launcher beside it that has been told so.
+  LaunchResult result() const;
+
+  // Waits until the other launchers have been told too, a second at most.
+  void say_farewell();
 
  private:
   class Impl;

@@ -29,7 +29,7 @@ class Scene {
           if (!refusal.empty()) throw UserError(refusal);
           return Coordinator::Start{.attempt = static_cast<int>(worlds.size()) - 1, .run_dir = "run"};
         },
-        [this](const std::string& text) { said.push_back(text); }, now_);
+        [this](bool, const std::string& text) { said.push_back(text); }, now_);
   }
 
   void join(int node, int workers = 2, std::optional<int> rank = {}) {

@@ -44,7 +44,7 @@ Order next_order(RemoteLink& link) {
 }
 
 TEST(RendezvousServer, LeadsTwoNodesThroughARun) {
-  RendezvousServer server(plan(2), begin, [](const std::string&) {});
+  RendezvousServer server(plan(2), begin, [](bool, const std::string&) {});
   RemoteLink first(connect(server), 30), second(connect(server), 30);
   first.join({.host = "a", .workers = 1, .first = true});
   second.join({.host = "b", .workers = 1});
@@ -63,7 +63,7 @@ TEST(RendezvousServer, LeadsTwoNodesThroughARun) {
 }
 
 TEST(RendezvousServer, NoticesANodeThatDies) {
-  RendezvousServer server(plan(2), begin, [](const std::string&) {});
+  RendezvousServer server(plan(2), begin, [](bool, const std::string&) {});
   RemoteLink first(connect(server), 30);
   first.join({.host = "a", .first = true});
   {
@@ -76,7 +76,7 @@ TEST(RendezvousServer, NoticesANodeThatDies) {
 }
 
 TEST(RendezvousServer, WorkersFindEachOther) {
-  RendezvousServer server(plan(1), begin, [](const std::string&) {});
+  RendezvousServer server(plan(1), begin, [](bool, const std::string&) {});
   const Endpoint endpoint{"127.0.0.1", server.port()};
   const Secret secret{"run", "token"};
   std::thread late([&] {
@@ -91,7 +91,7 @@ TEST(RendezvousServer, WorkersFindEachOther) {
 }
 
 TEST(RendezvousServer, AKeyThatNeverComesIsAnErrorAndTheClientStaysUsable) {
-  RendezvousServer server(plan(1), begin, [](const std::string&) {});
+  RendezvousServer server(plan(1), begin, [](bool, const std::string&) {});
   StoreClient client({"127.0.0.1", server.port()}, {"run", "token"}, kLong);
   EXPECT_THROW(client.get({"never"}, std::chrono::milliseconds(1)), ConnectionLost);
   client.set("never", {3}, kLong);  // the late answer to the first question comes before this one's
@@ -99,7 +99,7 @@ TEST(RendezvousServer, AKeyThatNeverComesIsAnErrorAndTheClientStaysUsable) {
 }
 
 TEST(RendezvousServer, StrangersDoNotGetIn) {
-  RendezvousServer server(plan(1), begin, [](const std::string&) {});
+  RendezvousServer server(plan(1), begin, [](bool, const std::string&) {});
   try {
     connect(server, {"run", "guess"});
     FAIL() << "it was let in";
@@ -109,7 +109,7 @@ TEST(RendezvousServer, StrangersDoNotGetIn) {
 }
 
 TEST(RendezvousServer, SurvivesAnotherProtocol) {
-  RendezvousServer server(plan(1), begin, [](const std::string&) {});
+  RendezvousServer server(plan(1), begin, [](bool, const std::string&) {});
   {
     auto stranger = connect(server);
     stranger.send({{"steal", "keys"}});
@@ -120,16 +120,16 @@ TEST(RendezvousServer, SurvivesAnotherProtocol) {
 }
 
 TEST(RendezvousServer, ATakenPortIsTold) {
-  RendezvousServer server(plan(1), begin, [](const std::string&) {});
+  RendezvousServer server(plan(1), begin, [](bool, const std::string&) {});
   auto second = plan(1);
   second.listen.port = server.port();
-  EXPECT_THROW(RendezvousServer(second, begin, [](const std::string&) {}), PortTaken);
+  EXPECT_THROW(RendezvousServer(second, begin, [](bool, const std::string&) {}), PortTaken);
 }
 
 TEST(Connection, TellsWhereNobodyListens) {
   int port = 0;
   {
-    RendezvousServer server(plan(1), begin, [](const std::string&) {});
+    RendezvousServer server(plan(1), begin, [](bool, const std::string&) {});
     port = server.port();
   }
   try {

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: MIT
+"""Started by others: torchrun and Open MPI start one ddprun for each rank."""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from command import DDPRUN, SMALL, CommandTest, Running, all_rows, differences, summary
+
+WORDS = [*SMALL, "model=mlp", "model.hidden=32", "trainer.global_batch=96", "checkpoint.every=5st"]
+TORCHRUN = pathlib.Path(sys.executable).with_name("torchrun")
+
+
+class Started(Running):
+    """A command of another program's."""
+
+    def __init__(self, command, folder, environment):
+        files = [tempfile.mkstemp(dir=folder, prefix=f".{name}-") for name in ("out", "err")]
+        self.out_file, self.err_file = (pathlib.Path(path) for _, path in files)
+        self.process = subprocess.Popen(list(map(str, command)), cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+                                        stdout=files[0][0], stderr=files[1][0])
+        for descriptor, _ in files:
+            os.close(descriptor)
+        self.pid = self.process.pid
+
+
+class EngineTest(CommandTest):
+    def engine(self, *command, env=None):
+        running = Started(command, self.folder, self.environment(env))
+        self.addCleanup(lambda: running.ended() or (running.process.kill(), running.wait()))
+        return running
+
+    def assert_ends(self, running, code, seconds=120):
+        self.assertEqual(running.wait(seconds), code, running.text())
+
+    def alone(self, *words):
+        run = self.folder / "alone"
+        self.ddprun(*WORDS, "launch.workers=2", f"run.dir={run}", *words)
+        return run
+
+    def wait_for_step(self, running, run, step):
+        self.wait_until(lambda: any(row["step"] >= step for row in all_rows(run)), f"step {step}", running)
+
+
+@unittest.skipUnless(TORCHRUN.exists(), "there is no torchrun beside this Python")
+class Torchrun(EngineTest):
+    def torchrun(self, *words, restarts=0):
+        return self.engine(TORCHRUN, "--standalone", "--nproc-per-node=2", f"--max-restarts={restarts}", "--no-python",
+                           DDPRUN, *WORDS, "run.dir=run", *words)
+
+    def test_it_trains_as_two_workers_do(self):
+        self.assert_ends(self.torchrun(), 0)
+        self.assertEqual(differences(self.folder / "run", self.alone()), {})
+        ended = summary(self.folder / "run")
+        self.assertEqual((ended["world_size"], ended["nodes"]), (2, 1))
+        self.assert_nothing_left()
+
+    def test_its_restart_goes_on_from_the_last_checkpoint(self):
+        running = self.torchrun("trainer.max_epochs=6", restarts=1)
+        self.wait_for_step(running, self.folder / "run", 10)
+        os.kill(self.workers()[1], signal.SIGKILL)
+        self.assert_ends(running, 0)
+        self.assertIn("going on with run", running.err())
+        self.assertEqual(differences(self.folder / "run", self.alone("trainer.max_epochs=6")), {})
+        self.assert_nothing_left()
+
+    def test_it_tells_the_cause_of_a_failure(self):
+        running = self.torchrun("trainer.max_epochs=1000")
+        self.wait_for_step(running, self.folder / "run", 10)
+        os.kill(self.workers()[1], signal.SIGKILL)
+        self.assert_ends(running, 1)
+        self.assertNotIn("error_file: <N/A>", running.err())
+        self.assertRegex(running.err(), r"traceback : rank 1 on \S+ failed: killed by SIGKILL")
+        self.assertRegex(running.err(), r"ddprun: error: rank 1 on \S+ failed first: killed by SIGKILL")
+        self.assert_nothing_left()
+
+
+@unittest.skipUnless(shutil.which("mpirun"), "there is no mpirun here (openmpi-bin)")
+class OpenMpi(EngineTest):
+    def mpirun(self, *words):
+        return self.engine("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", DDPRUN, *WORDS, "run.dir=run", *words)
+
+    def test_it_trains_as_two_workers_do(self):
+        self.assert_ends(self.mpirun(), 0)
+        self.assertEqual(differences(self.folder / "run", self.alone()), {})
+
+    def test_a_dead_worker_is_replaced_within_the_job(self):
+        running = self.mpirun("trainer.max_epochs=6", "launch.max_restarts=1", "launch.restart_seconds=0.1")
+        self.wait_for_step(running, self.folder / "run", 10)
+        os.kill(self.workers()[1], signal.SIGKILL)
+        self.assert_ends(running, 0)
+        self.assertEqual(differences(self.folder / "run", self.alone("trainer.max_epochs=6")), {})
+        self.assert_nothing_left()
+
+    def test_its_end_by_a_signal_saves(self):
+        running = self.mpirun("trainer.max_epochs=1000")
+        self.wait_for_step(running, self.folder / "run", 10)
+        running.send(signal.SIGTERM)
+        running.wait(60)
+        self.assert_nothing_left()
+        self.ddprun("check", "experiments/digits.yaml")
+        self.assertTrue((self.folder / "run/checkpoints/last").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -116,7 +116,8 @@ LaunchPlan attempt_plan(const Site& site, const StartOrder& start) {
                   .first_rank = start.first_rank,
                   .world_size = start.world_size,
                   .attempt = start.attempt,
-                  .started_at = start.started_at};
+                  .started_at = start.started_at,
+                  .hang_seconds = site.config.hang_seconds};
   auto& environment = plan.environment;
   environment.emplace_back("DDPRUN_RESUME", start.checkpoint);
   if (site.is_rank()) {

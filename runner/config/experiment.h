@@ -128,6 +128,7 @@ struct LaunchConfig {
   std::string device = "auto";    // auto, cpu or cuda
   int64_t threads = 0;            // of each worker's kernels; 0: auto, cores / workers
   double timeout_seconds = 1800;  // of a collective
+  double hang_seconds = 600;      // a worker that stands still for so long has failed; 0: no matter
   int64_t max_restarts = 0;       // after failures
   double restart_seconds = 1;     // pause before the first of them; doubles with each
 

@@ -8,9 +8,18 @@
 #include <string>
 #include <vector>
 
+#include "launch/heartbeat.h"
 #include "launch/worker_process.h"
 
 namespace ddprun {
+
+// Where a worker stood when its launcher found that nothing moved.
+struct Standstill {
+  Activity activity = Activity::kStarting;
+  int64_t step = 0;
+  double seconds = 0;  // since it last moved
+  char state = '?';    // of the process, as in /proc/PID/stat
+};
 
 // How one worker ended, as the launcher saw it.
 struct WorkerEnd {
@@ -21,6 +30,7 @@ struct WorkerEnd {
   bool killed_by_launcher = false;  // by a signal that the launcher had sent it
   double time = 0;                  // seconds since 1970 when it was seen
   std::optional<WorkerFailure> failure;
+  std::optional<Standstill> standstill;  // of an attempt that ended for want of a beat
   std::filesystem::path log;
   std::deque<std::string> last_lines;
 };
@@ -30,6 +40,7 @@ struct AttemptEnd {
   std::vector<WorkerEnd> workers;
   int stop_signal = 0;   // the first by which the user asked for the end; 0: none
   bool at_once = false;  // he asked twice
+  bool hung = false;     // ended because a worker stood still for too long
 };
 
 struct LaunchResult {

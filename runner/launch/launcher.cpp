@@ -29,6 +29,7 @@ using Clock = std::chrono::steady_clock;
 using Time = Clock::time_point;
 
 constexpr std::chrono::seconds kStuckAfterKill{10};      // then a worker is left to the kernel
+constexpr std::chrono::seconds kBetweenLooks{1};         // at the heartbeats
 constexpr std::chrono::milliseconds kSameKeyPress{100};  // `timeout -s INT` signals the program, then its group
 
 Clock::duration seconds(double value) {
@@ -90,6 +91,8 @@ class Attempt {
   void ask_to_stop(double grace_seconds);
   void kill_all();
   void keep_deadlines();
+  void watch_for_hangs();
+  void note_standstills();
   void hear();
   bool any_running() const;
   AttemptEnd end(const std::string& start_problem);
@@ -107,6 +110,8 @@ class Attempt {
   Time stopped_at_;
   bool at_once_ = false;
   bool failing_ = false;
+  bool hung_ = false;
+  Time looked_at_ = Clock::now(), awake_since_ = looked_at_;  // for hangs
   bool ending_ = false;            // the first 75 came: all should follow
   Time kill_at_ = Time::max();     // SIGKILL to who still runs then
   Time give_up_at_ = Time::max();  // after SIGKILL
@@ -127,6 +132,7 @@ AttemptEnd Attempt::run() {
     for (const auto& worker : workers_) worker->drain();
     reap();
     keep_deadlines();
+    watch_for_hangs();
     folder_.flush(Clock::now());
     terminal_.flush();
   }
@@ -149,7 +155,11 @@ void Attempt::start_workers() {
     const int rank = plan_.first_rank + index;
     const fs::path log = logs_ / ("rank_" + std::to_string(rank) + ".log");
     workers_.push_back(std::make_unique<Worker>(rank, log, show, warn));
-    workers_.back()->start(plan_.command, worker_environment(plan_, index, store));
+    auto environment = worker_environment(plan_, index, store);
+    const auto heartbeat = private_folder_.path() / ("heartbeat_" + std::to_string(rank));
+    environment.push_back("DDPRUN_HEARTBEAT=" + heartbeat.string());
+    workers_.back()->watch(heartbeat);
+    workers_.back()->start(plan_.command, environment);
   }
 }
 
@@ -160,7 +170,8 @@ void Attempt::wait_for_something() {
   for (const auto& worker : workers_) {
     for (const int fd : worker->fds()) polled.push_back({fd, POLLIN, 0});
   }
-  const Time next = std::min({kill_at_, give_up_at_, folder_.due().value_or(Time::max())});
+  const Time look_again = plan_.hang_seconds > 0 ? looked_at_ + kBetweenLooks : Time::max();
+  const Time next = std::min({kill_at_, give_up_at_, look_again, folder_.due().value_or(Time::max())});
   int timeout_ms = -1;
   if (next != Time::max()) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();
@@ -211,7 +222,7 @@ void Attempt::hear() {
     case LaunchObserver::News::kNone: break;
     case LaunchObserver::News::kStop: ask_to_stop(plan_.grace_seconds); break;
     case LaunchObserver::News::kAbort:
-      failing_ = true;
+      if (!std::exchange(failing_, true)) note_standstills();
       ask_to_stop(plan_.failure_grace_seconds);
       break;
     case LaunchObserver::News::kKill: kill_all(); break;
@@ -240,12 +251,37 @@ void Attempt::keep_deadlines() {
   if (Clock::now() >= kill_at_) kill_all();
 }
 
+// A worker moves at every step; one that does not keeps all others waiting in their collectives, for ever if need be. Where this
+// process itself stood still (Ctrl-Z, a suspended machine), it starts counting anew.
+void Attempt::watch_for_hangs() {
+  const Time now = Clock::now();
+  if (plan_.hang_seconds <= 0 || now < looked_at_ + kBetweenLooks) return;
+  if (now - std::exchange(looked_at_, now) > 5 * kBetweenLooks) awake_since_ = now;
+  if (failing_ || kill_at_ != Time::max()) return;
+  hung_ = std::any_of(workers_.begin(), workers_.end(), [this](const auto& worker) {
+    const auto still = worker->standstill(awake_since_);
+    return still && still->seconds >= plan_.hang_seconds;
+  });
+  if (!hung_) return;
+  note_standstills();
+  failing_ = true;
+  if (observer_) observer_->failing();
+  ask_to_stop(plan_.failure_grace_seconds);
+}
+
+// Where all stand, for a report: of this node or, where another one's worker hangs, of the run.
+void Attempt::note_standstills() {
+  for (const auto& worker : workers_) {
+    if (const auto still = worker->standstill(awake_since_)) worker->note_standstill(*still);
+  }
+}
+
 bool Attempt::any_running() const {
   return std::any_of(workers_.begin(), workers_.end(), [](const auto& worker) { return worker->running(); });
 }
 
 AttemptEnd Attempt::end(const std::string& start_problem) {
-  AttemptEnd end{.stop_signal = stop_signal_, .at_once = at_once_};
+  AttemptEnd end{.stop_signal = stop_signal_, .at_once = at_once_, .hung = hung_};
   for (const auto& worker : workers_) {
     end.workers.push_back(worker->end());
     end.workers.back().host = plan_.host;

@@ -62,6 +62,7 @@ void reset_signals() {
   if (plan.stdout_fd >= 0) ready = ready && ::dup2(plan.stdout_fd, STDOUT_FILENO) >= 0;
   if (plan.stderr_fd >= 0) ready = ready && ::dup2(plan.stderr_fd, STDERR_FILENO) >= 0;
   if (ready) {
+    ::close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);  // whatever libraries of the launcher have opened
     reset_signals();
     ::execve(plan.argv[0], plan.argv, plan.environment);
   }

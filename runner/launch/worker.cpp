@@ -4,10 +4,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <fstream>
 
 namespace ddprun {
 namespace {
@@ -17,6 +19,15 @@ constexpr size_t kMostLeftBytes = 8 << 20;  // read after the end, at most: a gr
 
 double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// The letter after the program's name, which may itself hold brackets.
+char process_state(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  const auto end = text.rfind(')');
+  return end == text.npos || end + 2 >= text.size() ? '?' : text[end + 2];
 }
 
 }  // namespace
@@ -77,6 +88,16 @@ std::string Worker::abandon() {
   end_.killed_by_launcher = true;
   return "rank " + std::to_string(rank()) + " (process " + std::to_string(std::exchange(pid_, -1)) +
          ") does not die of SIGKILL: it hangs in the kernel (a file system or a driver) and ends when that returns";
+}
+
+std::optional<Standstill> Worker::standstill(std::chrono::steady_clock::time_point awake_since) const {
+  const auto beat = running() ? read_beat(heartbeat_) : std::nullopt;
+  if (!beat || beat->activity == Activity::kStarting) return std::nullopt;
+  const auto idle = std::chrono::steady_clock::now() - std::max(beat->at, awake_since);
+  return Standstill{.activity = beat->activity,
+                    .step = beat->step,
+                    .seconds = std::chrono::duration<double>(idle).count(),
+                    .state = process_state(pid_)};
 }
 
 std::vector<int> Worker::fds() const {

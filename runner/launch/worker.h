@@ -2,7 +2,9 @@
 // One worker as its launcher holds it: the process, the pipes it prints to, its log.
 #pragma once
 
+#include <chrono>
 #include <functional>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -31,6 +33,12 @@ class Worker {
   void go_on();
   std::string abandon();  // of one that SIGKILL does not end (it hangs in the kernel): forgets it, and says so
 
+  void watch(std::filesystem::path heartbeat) { heartbeat_ = std::move(heartbeat); }
+  // For how long it has not moved, of a running one that has left its start behind; `awake_since` is when the launcher itself last
+  // was not able to look.
+  std::optional<Standstill> standstill(std::chrono::steady_clock::time_point awake_since) const;
+  void note_standstill(const Standstill& still) { end_.standstill = still; }
+
   std::vector<int> fds() const;  // to poll; at most two
   void drain();                  // takes what its pipes hold, a bounded amount of it
   void finish_output();          // after its end: the rest, then closes
@@ -53,6 +61,7 @@ class Worker {
   LogFile log_;
   LastLines last_lines_;
   Stream out_, err_;
+  std::filesystem::path heartbeat_;
   pid_t pid_ = -1;
   bool sent_term_ = false, sent_kill_ = false;
   WorkerEnd end_;

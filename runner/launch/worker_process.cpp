@@ -64,6 +64,7 @@ WorkerPlace read_worker_place() {
   place.started_at = number("DDPRUN_STARTED_AT", 0.0);
   place.run_dir = variable("DDPRUN_RUN_DIR");
   place.store = variable("DDPRUN_STORE");
+  if (is_set("DDPRUN_HEARTBEAT")) place.heartbeat = variable("DDPRUN_HEARTBEAT");
   place.nodes = is_set("DDPRUN_NODES") ? number("DDPRUN_NODES", 1) : 1;
   place.gpu = is_set("DDPRUN_GPU") ? number("DDPRUN_GPU", 0) : place.local_rank;
   place.address = is_set("DDPRUN_ADDRESS") ? variable("DDPRUN_ADDRESS") : "127.0.0.1";

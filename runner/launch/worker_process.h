@@ -30,6 +30,7 @@ struct WorkerPlace {
   std::filesystem::path run_dir;  // DDPRUN_RUN_DIR
   std::string store;              // DDPRUN_STORE: where the ranks meet (dist/remote_store.h)
   std::string address;            // DDPRUN_ADDRESS: this machine's, as the other ranks reach it; loopback where they are here
+  std::filesystem::path heartbeat;  // DDPRUN_HEARTBEAT: the file to beat in; may be empty
   double started_at = 0;          // DDPRUN_STARTED_AT: seconds since 1970 when the command began
 };
 
@@ -37,7 +38,7 @@ struct WorkerPlace {
 WorkerPlace read_worker_place();
 
 // Why a worker failed, for the launcher's report. `kind` is "user" (a mistake in the experiment or the data), "memory"
-// (there was too little), "internal", or "communication" (a collective failed: most often because another rank had failed before).
+// (there was too little), "internal", "hang" (the launcher's word for it), or "communication" (a collective failed: most often because another rank had failed before).
 struct WorkerFailure {
   int rank = 0;
   double time = 0;  // seconds since 1970

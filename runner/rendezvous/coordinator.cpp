@@ -41,7 +41,7 @@ std::string workers_by_host(const auto& nodes) {
 }
 
 bool any_failed(const AttemptEnd& end) {
-  return std::ranges::any_of(end.workers, [](const WorkerEnd& worker) {
+  return end.hung || std::ranges::any_of(end.workers, [](const WorkerEnd& worker) {
     const bool saved_or_done = worker.exit_code == kExitDone || worker.exit_code == kExitPreempted;
     return worker.signal != 0 ? !worker.killed_by_launcher : !saved_or_done;
   });
@@ -231,6 +231,7 @@ LaunchResult Coordinator::judge() const {
     all.workers.insert(all.workers.end(), node.end->workers.begin(), node.end->workers.end());
     if (!rescaling_ && all.stop_signal == 0) all.stop_signal = node.end->stop_signal;
     all.at_once = all.at_once || node.end->at_once;
+    all.hung = all.hung || node.end->hung;
   }
   std::ranges::sort(all.workers, {}, &WorkerEnd::rank);
   const auto result = judge_ends(all);

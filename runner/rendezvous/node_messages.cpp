@@ -36,6 +36,8 @@ Message worker_message(const WorkerEnd& end) {
                   {"log", text(end.log.string())},
                   {"last_lines", Message::array()}};
   if (end.failure) message["failure"] = failure_message(*end.failure);
+  if (const auto& still = end.standstill)
+    message["standstill"] = {static_cast<int>(still->activity), still->step, still->seconds, std::string(1, still->state)};
   for (const auto& line : end.last_lines) message["last_lines"].push_back(text(line));
   return message;
 }
@@ -48,6 +50,11 @@ WorkerEnd worker_of(const Message& message) {
                 .killed_by_launcher = message.at("killed_by_launcher"),
                 .time = message.at("time"),
                 .log = text_of(message.at("log"))};
+  if (message.contains("standstill")) {
+    const auto& still = message.at("standstill");
+    end.standstill = Standstill{static_cast<Activity>(still.at(0).get<int>()), still.at(1), still.at(2),
+                                still.at(3).get<std::string>().at(0)};
+  }
   if (message.contains("failure")) end.failure = failure_of(message.at("failure"), end.rank);
   for (const auto& line : message.at("last_lines")) end.last_lines.push_back(text_of(line));
   return end;
@@ -83,14 +90,14 @@ NodeInfo node_info(const Message& message) {
 }
 
 Message to_message(const AttemptEnd& end) {
-  Message message{{"workers", Message::array()}, {"stop_signal", end.stop_signal}, {"at_once", end.at_once}};
+  Message message{{"workers", Message::array()}, {"stop_signal", end.stop_signal}, {"at_once", end.at_once}, {"hung", end.hung}};
   for (const auto& worker : end.workers) message["workers"].push_back(worker_message(worker));
   return message;
 }
 
 AttemptEnd attempt_end(const Message& message) {
   return reading([&] {
-    AttemptEnd end{.stop_signal = message.at("stop_signal"), .at_once = message.at("at_once")};
+    AttemptEnd end{.stop_signal = message.at("stop_signal"), .at_once = message.at("at_once"), .hung = message.at("hung")};
     for (const auto& worker : message.at("workers")) end.workers.push_back(worker_of(worker));
     return end;
   });

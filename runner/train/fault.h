@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Death at a chosen point of saving, for tests of the command: what survives kill -9 is asked of the real program.
+// Failures at a chosen point, for tests of the command: what survives them is asked of the real program.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,16 @@
 
 namespace ddprun {
 
-// For CheckpointWriter::set_save_observer, whose points these are. DDPRUN_FAULT=kill:<point>:<step>[:<rank>] ends the
-// process of that rank (0 where none is given) by SIGKILL when it gets there; without the variable, null. `step` tells
-// how far the training is. Throws UserError for a text of another form.
-std::function<void(std::string_view point)> fault_from_environment(int rank, std::function<int64_t()> step);
+// DDPRUN_FAULT=<kind>:<point>:<step>[:<rank>[:<attempt>]], of rank 0 and attempt 0 where nothing is said. When that rank gets to the
+// point with so many optimizer steps done, it
+//
+//   kill, segv, abort  dies of that signal         exit   ends with code 3, without a word
+//   stop               stops (SIGSTOP)             hang   waits for ever
+//   throw              throws a std::runtime_error
+//
+// The points are the names of heartbeat.h's activities, with _ for a space, and those of CheckpointWriter::set_save_observer. Without
+// the variable, and on other ranks and attempts: null. Throws UserError for a text of another form.
+using ReachPoint = std::function<void(std::string_view point, int64_t step)>;
+ReachPoint fault_from_environment(int rank, int attempt);
 
 }  // namespace ddprun

@@ -74,6 +74,7 @@ void Trainer::begin() {
   source_ = source();
   if (state_.step == 0 && config.sanity_batches > 0) evaluate_a_little();
   if (config.micro_batch == TrainerConfig::kAutoMicroBatch) find_passes(*source());
+  moved(Activity::kComputing);
   if (!parts_.communicator.alone()) settle_buckets(*source());
   if (config.verify_shards) {
     shards_.emplace(parts_.communicator, step_plan(config, state_.train_samples), state_.train_samples, state_.step);
@@ -129,10 +130,12 @@ void Trainer::train_steps() {
 
 void Trainer::train_step() try {
   phase_ = "training";
+  moved(Activity::kLoadingData);
   const Stopwatch step_time;
   const auto item = source_->next();
   phases_.data += step_time.seconds();
 
+  moved(Activity::kComputing);
   const Stopwatch compute_time;
   step_.run(item, state_.step, window_);
   phases_.compute += compute_time.seconds();
@@ -152,6 +155,7 @@ void Trainer::train_step() try {
 
 // What all ranks decide together once a step: to stop, to save, that the time is over.
 void Trainer::agree_after_step() {
+  moved(Activity::kAgreeing);
   const auto& every = experiment_.checkpoint.every;
   const bool by_clock = every.seconds > 0 && since_save_.seconds() >= every.seconds;
   const auto limit = experiment_.trainer.max_seconds;
@@ -165,6 +169,10 @@ void Trainer::agree_after_step() {
   }
   const bool by_step = every.steps > 0 && due(every);
   if (!stopping_ && !at_part_end() && (by_step || flags.save)) save(false);
+}
+
+void Trainer::moved(Activity activity) const {
+  if (parts_.moved) parts_.moved(activity, state_.step);
 }
 
 void Trainer::show_progress(const char* phase) {

@@ -10,6 +10,7 @@
 #include "data/batch_source.h"
 #include "dist/communicator.h"
 #include "dist/device_backend.h"
+#include "launch/heartbeat.h"
 #include "train/agreement.h"
 #include "train/evaluator.h"
 #include "train/logger_hub.h"
@@ -42,6 +43,7 @@ struct TrainerParts {
   std::shared_ptr<DeviceBackend> backend;  // null on the CPU
   c10::Device device = c10::kCPU;
   std::shared_ptr<DataParallel> parallel;  // with trainer.strategy dp
+  std::function<void(Activity, int64_t step)> moved;  // told of each activity; may be null
 };
 
 // Where the time of the training steps went, in seconds.
@@ -80,6 +82,7 @@ class Trainer {
   void train_step();
   void agree_after_step();
   void show_progress(const char* phase);
+  void moved(Activity activity) const;
   void log_window();
   void log_row(const std::string& split, NamedValues values);
   void check_finite(const std::vector<MetricTotal>& totals) const;

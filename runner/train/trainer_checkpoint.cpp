@@ -13,6 +13,7 @@ namespace ddprun {
 void Trainer::save(bool best) {
   if (saved_step_ == state_.step && !best) return;
   phase_ = "saving";
+  moved(Activity::kSaving);
   state_.window = window_.totals(parts_.communicator);
   check_finite(state_.window);
   if (auto* scaler = step_.scaler()) state_.scaler = scaler->state();

@@ -42,9 +42,13 @@ class AveragedWeights {
 // result that mixes them could not be had again from any checkpoint.
 std::optional<Evaluation> Trainer::evaluate(Split split, const Limit& limit, const std::function<bool()>& interrupted) {
   phase_ = "evaluating";
+  moved(Activity::kEvaluating);
   parts_.communicator.broadcast(buffers_);
   const AveragedWeights weights(step_.average());
-  return evaluator_.run(split, limit, interrupted);
+  return evaluator_.run(split, limit, [&] {
+    moved(Activity::kEvaluating);
+    return interrupted();
+  });
 }
 
 // A mistake in the evaluation shows now, not after the first epoch. Nothing of it is kept.

@@ -3,6 +3,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "dist/replicate.h"
+#include "launch/heartbeat.h"
 #include "launch/worker_process.h"
 #include "log/log.h"
 #include "train/fault.h"
@@ -68,13 +69,20 @@ int64_t peak_rss_bytes() {
 // Trains. Its parts are made in this order and destroyed in the reverse.
 class Training final : public WorkerTask {
  public:
-  explicit Training(WorkerPlace place) : replica_(std::move(place)) {}
+  explicit Training(WorkerPlace place)
+      : heartbeat_(place.heartbeat),
+        fault_(fault_from_environment(place.rank, place.attempt)),
+        replica_(std::move(place)) {
+    moved(Activity::kStarting, 0);
+  }
 
   int run() override {
     prepare();
     auto trainer = make_trainer();
-    checkpoints_->set_save_observer(
-        fault_from_environment(replica_.place.rank, [&trainer] { return trainer.state().step; }));
+    checkpoints_->set_save_observer([this, &trainer](std::string_view point) {
+      heartbeat_.beat(Activity::kSaving, trainer.state().step);
+      if (fault_) fault_(point, trainer.state().step);
+    });
     announce(trainer);
     try {
       const auto end = trainer.run();
@@ -120,6 +128,11 @@ class Training final : public WorkerTask {
     return loggers;
   }
 
+  void moved(Activity activity, int64_t step) {
+    heartbeat_.beat(activity, step);
+    if (fault_) fault_(name_of(activity), step);
+  }
+
   std::string agree(const std::string& error) {
     for (const auto& text : replica_.communicator.gather_texts(error)) {
       if (!text.empty()) return text;
@@ -140,7 +153,8 @@ class Training final : public WorkerTask {
                     .precision = replica_.precision,
                     .backend = replica_.backend,
                     .device = replica_.device,
-                    .parallel = replica_.data_parallel()},
+                    .parallel = replica_.data_parallel(),
+                    .moved = [this](Activity activity, int64_t step) { moved(activity, step); }},
                    [] { return stop_signal != 0; });
   }
 
@@ -206,6 +220,8 @@ class Training final : public WorkerTask {
     loggers_->finish(end);
   }
 
+  HeartbeatWriter heartbeat_;
+  ReachPoint fault_;
   Replica replica_;
   std::shared_ptr<Optimizer> optimizer_;
   std::unique_ptr<Objective> objective_, evaluation_objective_;

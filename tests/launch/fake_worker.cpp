@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/heartbeat.h"
 #include "launch/worker_process.h"
 
 namespace {
@@ -58,6 +59,12 @@ void wait_for_sigterm() {
   ::sigprocmask(SIG_SETMASK, &old, nullptr);
 }
 
+// "activity|step", the activity by its number.
+void beat(const ddprun::WorkerPlace& place, const std::string& value) {
+  ddprun::HeartbeatWriter(place.heartbeat)
+      .beat(static_cast<ddprun::Activity>(std::stoi(value)), std::stoll(value.substr(value.find('|') + 1)));
+}
+
 void babble(int fd, int lines) {
   for (int line = 0; line < lines; ++line) print(fd, "line " + std::to_string(line) + "\n");
 }
@@ -76,6 +83,7 @@ void act(const ddprun::WorkerPlace& place, const std::string& verb, const std::s
       {"raw", [&] { print(2, value); }},
       {"env", [&] { print(2, variable(value)); }},
       {"fail", [&] { fail(place, value); }},
+      {"beat", [&] { beat(place, value); }},
       {"hold", [&] { hold(place, value); }},
       {"await", [&] { await(value); }},
       {"ignore", [&] { ::signal(std::stoi(value), SIG_IGN); }},

@@ -45,6 +45,32 @@ TEST(LauncherEnds, DeathBySignalIsDecodedWithTheLogsLastLines) {
   EXPECT_THAT(end.err, HasSubstr("    | line 29\n"));
 }
 
+TEST(LauncherEnds, WorkersThatStandStillTogetherAreEnded) {
+  const auto end = FakeLauncher().run({.workers = 3, .grace_seconds = 0, .environment = {"HANG_SECONDS=1"}},
+                                      {"*:beat=2|41", "*:sleep="});
+  EXPECT_EQ(end.exit_code, 1);
+  EXPECT_THAT(end.err, HasSubstr("all ranks stand still"));
+}
+
+TEST(LauncherEnds, AWorkerThatIsBehindTheOthersIsTheOneThatHangs) {
+  const auto end = FakeLauncher().run({.workers = 3, .grace_seconds = 0, .environment = {"HANG_SECONDS=1"}},
+                                      {"1:beat=1|41", "0:beat=2|41", "2:beat=2|41", "*:sleep="});
+  EXPECT_EQ(end.exit_code, 1);
+  EXPECT_THAT(end.err, HasSubstr("rank 1 hangs for"));
+  EXPECT_THAT(end.err, HasSubstr("at step 41, loading data"));
+  EXPECT_THAT(end.err, HasSubstr("ranks 0,2 at step 41, computing"));
+}
+
+TEST(LauncherEnds, AWorkerThatOnlyStartsMayTakeItsTime) {
+  FakeLauncher launcher;
+  Gate gate(launcher.folder() / "gate");
+  launcher.start({.workers = 1, .environment = {"HANG_SECONDS=0.001"}},
+                 {"*:beat=0|0", "*:err=begun", "*:await=" + gate.path(), "*:exit=0"});
+  launcher.wait_for_err("begun");
+  gate.open();
+  EXPECT_EQ(launcher.wait().exit_code, 0);
+}
+
 TEST(LauncherEnds, SegmentationFaultIs139) {
   const auto end = FakeLauncher().run({.workers = 1}, {"*:signal=11"});
   EXPECT_EQ(end.exit_code, 139);

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+#include "launch/hang_report.h"
+
+#include "launch/line_folder.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <sstream>
+#include <tuple>
+
+namespace ddprun {
+namespace {
+
+auto place(const Standstill& still) { return std::tuple(still.step, still.activity); }
+
+std::string describe_place(const Standstill& still) {
+  return "step " + std::to_string(still.step) + ", " + name_of(still.activity);
+}
+
+// As /proc/PID/stat's letters mean them.
+const char* describe_state(char state) {
+  switch (state) {
+    case 'T': return "; the process is stopped (SIGSTOP)";
+    case 't': return "; a debugger holds the process";
+    case 'D': return "; the process waits in the kernel: for a disk, a network file system or a driver";
+    case 'R': return "; the process computes";
+    default: return "";
+  }
+}
+
+}  // namespace
+
+// All ranks meet in every step: whoever has come less far than another keeps that one waiting.
+LaunchResult judge_hang(const AttemptEnd& end) {
+  std::vector<const WorkerEnd*> still;
+  for (const auto& worker : end.workers) {
+    if (worker.standstill) still.push_back(&worker);
+  }
+  const auto by_place = [](const WorkerEnd* a, const WorkerEnd* b) {
+    return place(*a->standstill) < place(*b->standstill);
+  };
+  const auto* last = *std::ranges::min_element(still, by_place);
+  const auto* first = *std::ranges::max_element(still, by_place);
+  std::ostringstream text;
+  char seconds[32];
+  std::snprintf(seconds, sizeof seconds, "%.0f s", last->standstill->seconds);
+  const bool all_equal = place(*last->standstill) == place(*first->standstill);
+  if (all_equal && still.size() > 1) {
+    text << "all ranks stand still for " << seconds << " at " << describe_place(*last->standstill)
+         << ": the network between them, or a device";
+  } else {
+    text << "rank " << last->rank << (last->host.empty() ? "" : " on " + last->host) << " hangs for " << seconds << " at "
+         << describe_place(*last->standstill) << describe_state(last->standstill->state);
+  }
+  const auto message = text.str();
+  text << "\n";
+  std::map<std::string, std::set<int>> places;
+  for (const auto* worker : still) {
+    if (worker != last) places[describe_place(*worker->standstill)].insert(worker->rank);
+  }
+  for (const auto& [where, ranks] : places) text << "  " << name_ranks(ranks) << " at " << where << "\n";
+  text << "  launch.hang_seconds says how long no rank may stand still\n  log: " << last->log.string() << "\n";
+  for (const auto& line : last->last_lines) text << "    | " << line << "\n";
+  return {.exit_code = kExitFailed,
+          .report = text.str(),
+          .cause = WorkerFailure{.rank = last->rank,
+                                 .time = last->time,
+                                 .kind = "hang",
+                                 .message = message,
+                                 .phase = name_of(last->standstill->activity),
+                                 .step = static_cast<long>(last->standstill->step)}};
+}
+
+}  // namespace ddprun

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+#include "launch/hang_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace ddprun {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+WorkerEnd standing(int rank, Activity activity, int64_t step, char state = 'S') {
+  WorkerEnd end{.rank = rank, .host = rank < 2 ? "a" : "b", .signal = SIGKILL, .killed_by_launcher = true};
+  end.standstill = Standstill{.activity = activity, .step = step, .seconds = 61.2, .state = state};
+  return end;
+}
+
+TEST(HangReport, NamesWhoKeepsTheOthersWaiting) {
+  const AttemptEnd end{.workers = {standing(0, Activity::kComputing, 7), standing(1, Activity::kComputing, 7),
+                                   standing(2, Activity::kLoadingData, 7, 'T'), standing(3, Activity::kComputing, 7)},
+                       .hung = true};
+  const auto result = judge_ends(end);
+  EXPECT_THAT(result.report, HasSubstr("rank 2 on b hangs for 61 s at step 7, loading data; the process is stopped"));
+  EXPECT_THAT(result.report, HasSubstr("ranks 0-1,3 at step 7, computing"));
+  ASSERT_TRUE(result.cause);
+  EXPECT_EQ(result.cause->kind, "hang");
+  EXPECT_EQ(result.cause->step, 7);
+  EXPECT_EQ(result.exit_code, kExitFailed);
+}
+
+TEST(HangReport, AnEarlierStepIsFurtherBehindThanAnEarlierActivity) {
+  const AttemptEnd end{.workers = {standing(0, Activity::kLoadingData, 8), standing(1, Activity::kAgreeing, 7)},
+                       .hung = true};
+  EXPECT_THAT(judge_ends(end).report, HasSubstr("rank 1 on a hangs"));
+}
+
+TEST(HangReport, WhereAllStandEquallyNobodyIsBlamed) {
+  const AttemptEnd end{.workers = {standing(0, Activity::kComputing, 7), standing(1, Activity::kComputing, 7)},
+                       .hung = true};
+  EXPECT_THAT(judge_ends(end).report, HasSubstr("all ranks stand still"));
+}
+
+TEST(HangReport, ADeathOfItsOwnIsTheBetterCause) {
+  AttemptEnd end{.workers = {standing(0, Activity::kComputing, 7), {.rank = 1, .signal = SIGSEGV}}, .hung = true};
+  EXPECT_THAT(judge_ends(end).report, HasSubstr("rank 1 failed first: killed by SIGSEGV"));
+  EXPECT_THAT(judge_ends(end).report, Not(HasSubstr("hangs")));
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -2,6 +2,7 @@
 // `ddprun EXPERIMENT` and `ddprun resume RUN`: which run it is, and what it begins with.
 #include "checkpoint/checkpoint.h"
 #include "cli/checked_experiment.h"
+#include "cli/chosen_checkpoint.h"
 #include "cli/commands.h"
 #include "cli/leading.h"
 #include "cli/prepare_display.h"
@@ -71,13 +72,14 @@ PreparedRun start_or_go_on(const CheckedExperiment& checked, const Placement& pl
 
 int resume(const Arguments& arguments) {
   const double started_at = wall_seconds();
-  auto checked = check_experiment({.experiment = fs::path(arguments.target) / "config.yaml",
+  const auto run = existing_run(arguments.target);
+  auto checked = check_experiment({.experiment = run / "config.yaml",
                                    .overrides = arguments.overrides,
                                    .search_path = config_search_path(),
                                    .frozen = true});
   const auto site = find_site(arguments.launch, checked.experiment);
   return take_part(site, {.arguments = arguments, .checked = checked, .started_at = started_at, .make = [&] {
-                            return go_on(RunFolder::resume(arguments.target), checked);
+                            return go_on(RunFolder::resume(run), checked);
                           }});
 }
 

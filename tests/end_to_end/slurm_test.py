@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: MIT
+"""Under a real Slurm: steps of ranks and of nodes; batch jobs that are preempted, requeued and signalled."""
+
+import re
+import shlex
+import subprocess
+import unittest
+
+import slurm
+from command import DDPRUN, SMALL, all_rows, differences, summary
+from engines_test import EngineTest
+
+WORDS = [*SMALL, "model=mlp", "model.hidden=32", "trainer.global_batch=96", "checkpoint.every=5st"]
+LONG = "trainer.max_epochs=40"  # 280 steps: some seconds
+ENDLESS = "trainer.max_epochs=100000"
+CLUSTER = None
+
+
+def setUpModule():
+    global CLUSTER
+    if reason := slurm.refusal():
+        raise unittest.SkipTest(reason)
+    CLUSTER = slurm.Cluster()
+    unittest.addModuleCleanup(CLUSTER.stop)
+    CLUSTER.start()
+
+
+class SlurmTest(EngineTest):
+    def setUp(self):
+        super().setUp()
+        self.run_dir = self.folder / "run"
+        self.addCleanup(self.cancel_jobs)
+
+    def environment(self, changes=None):
+        return super().environment({"SLURM_CONF": CLUSTER.environment["SLURM_CONF"]} | (changes or {}))
+
+    def cancel_jobs(self):
+        """Of this Slurm, whose only user is this test. The processes are killed by now."""
+        CLUSTER.run("scancel", "--user=root")
+        self.wait_until(lambda: not CLUSTER.run("squeue", "-h"), "an empty queue")
+
+    def alone(self, *words, workers=2):
+        run = self.folder / "alone"
+        self.ddprun(*WORDS, f"launch.workers={workers}", f"run.dir={run}", *words)
+        return run
+
+    def assert_nothing_left(self):
+        self.wait_until(lambda: not CLUSTER.run("squeue", "-h"), "an empty queue")
+        super().assert_nothing_left()
+
+
+class Steps(SlurmTest):
+    def srun(self, *words, tasks=()):
+        return self.engine("srun", *tasks, DDPRUN, *WORDS, f"run.dir={self.run_dir}", *words)
+
+    def assert_world(self, size, nodes):
+        ended = summary(self.run_dir)
+        self.assertEqual((ended["world_size"], ended["nodes"]), (size, nodes))
+        self.assertEqual(differences(self.run_dir, self.alone(workers=size)), {})
+        self.assert_nothing_left()
+
+    def test_two_tasks_train_as_two_local_workers_do(self):
+        self.assert_ends(self.srun(tasks=("-N1", "-n2")), 0)
+        self.assert_world(2, 1)
+
+    def test_tasks_on_two_nodes_are_ranks(self):
+        self.assert_ends(self.srun(tasks=("-N2", "--ntasks-per-node=2")), 0)
+        self.assert_world(4, 2)
+
+    def test_one_task_for_each_node_starts_its_workers(self):
+        self.assert_ends(self.srun("launch.workers=2", tasks=("-N2", "--ntasks-per-node=1")), 0)
+        self.assert_world(4, 2)
+
+
+class JobTest(SlurmTest):
+    """Batch jobs of one task for each of two nodes, with two workers each."""
+
+    def submit(self, *words, options=()):
+        command = shlex.join(map(str, [DDPRUN, *WORDS, "launch.workers=2", f"run.dir={self.run_dir}", *words]))
+        script = self.folder / "job.sh"
+        script.write_text(f"#!/bin/bash\nsrun {command}\n")
+        return self.sbatch("-N2", "--ntasks-per-node=1", "--cpus-per-task=2", "--requeue", *options, script)
+
+    def sbatch(self, *words):
+        output = ("--parsable", "--open-mode=append", f"--output={self.folder}/%j.out")
+        done = subprocess.run(["sbatch", *output, *map(str, words)], cwd=self.folder, env=self.environment(), capture_output=True,
+                              text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.strip()
+
+    def job(self, number):
+        """{field: value}, as scontrol shows them."""
+        return dict(re.findall(r"(\w+)=(\S*)", CLUSTER.run("scontrol", "show", "job", number)))
+
+    def text(self, number):
+        return "".join(path.read_text() for path in self.folder.glob(f"{number}.out"))
+
+    def wait_for_job(self, number, condition, what, seconds=60):
+        try:
+            self.wait_until(lambda: condition(self.job(number)), what, seconds=seconds)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.job(number)}\n{self.text(number)}") from None
+
+    def wait_for_step(self, number, step):
+        self.wait_for_job(number, lambda _: any(row["step"] >= step for row in all_rows(self.run_dir)), f"step {step}")
+
+    def assert_job_ends(self, number, state, code):
+        self.wait_for_job(number, lambda job: job["JobState"] == state, f"the end as {state}", seconds=120)
+        self.assertEqual(self.job(number)["ExitCode"], code, self.text(number))
+        self.assert_nothing_left()
+
+    def take_nodes(self):
+        """By a job that is more important; it holds them until the file that is returned is there."""
+        release = self.folder / "release"
+        self.sbatch("-p", "high", "-N2", "--exclusive", "--wrap", f"until [ -e {release} ]; do sleep 0.1; done")
+        return release
+
+    def wait_for_requeue(self, number):
+        self.wait_for_job(number, lambda job: (job["JobState"], job["Restarts"]) == ("PENDING", "1"), "the job to be requeued")
+
+    def assert_it_went_on(self, number):
+        self.assert_job_ends(number, "COMPLETED", "0:0")
+        self.assertEqual(self.job(number)["Restarts"], "1")
+        self.assertIn(f"going on with {self.run_dir}", self.text(number))
+        self.assertRegex(self.text(number), r"resumed at step [1-9]")
+        self.assertEqual(differences(self.run_dir, self.alone(LONG, workers=4)), {})
+
+
+class Jobs(JobTest):
+    def test_a_preempted_job_saves_and_goes_on_when_its_turn_comes_again(self):
+        number = self.submit(LONG)
+        self.wait_for_step(number, 20)
+        release = self.take_nodes()
+        self.wait_for_requeue(number)
+        self.assertEqual(summary(self.run_dir)["status"], "preempted")
+        release.touch()
+        self.assert_it_went_on(number)
+
+    def test_a_requeued_job_saves_and_goes_on(self):
+        number = self.submit(LONG)
+        self.wait_for_step(number, 20)
+        CLUSTER.run("scontrol", "requeue", number, check=True)
+        self.wait_for_requeue(number)
+        self.assertEqual(summary(self.run_dir)["status"], "preempted")
+        self.assert_it_went_on(number)
+
+    def test_a_signal_saves_and_ends_the_job_with_75(self):
+        number = self.submit(ENDLESS)
+        self.wait_for_step(number, 20)
+        CLUSTER.run("scancel", "--signal=USR1", number, check=True)
+        self.assert_job_ends(number, "FAILED", "75:0")
+        self.assertEqual(summary(self.run_dir)["status"], "preempted")
+        self.assertTrue((self.run_dir / "checkpoints/last").exists())
+
+    def test_the_signal_before_the_time_limit_does_so_too(self):
+        number = self.submit(ENDLESS, options=["--time=1", "--signal=USR1@50"])
+        self.assert_job_ends(number, "FAILED", "75:0")
+        self.assertEqual(summary(self.run_dir)["status"], "preempted")
+
+
+if __name__ == "__main__":
+    unittest.main()

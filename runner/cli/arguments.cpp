@@ -14,8 +14,8 @@
 namespace ddprun {
 namespace {
 
-constexpr auto kCommands = std::to_array<std::string_view>(
-    {"run", "check", "resume", "evaluate", "predict", "export", "config", "keys", "plugins", "env", "worker"});
+constexpr auto kCommands = std::to_array<std::string_view>({"run", "check", "resume", "evaluate", "predict", "export",
+                                                            "verify", "config", "keys", "plugins", "env", "worker"});
 
 constexpr const char* kExamples = R"(
 Examples:
@@ -28,6 +28,7 @@ Examples:
   ddprun evaluate outputs/mnist/latest                metrics of its last checkpoint; `evaluate RUN best` of its best
   ddprun predict outputs/mnist/latest --out p.csv     class and scores of every test sample
   ddprun export outputs/mnist/latest --out m.pt       weights for Python: .pt or .safetensors
+  ddprun verify outputs/mnist/latest                  are its checkpoints what they were when they were saved?
   ddprun keys                                         every key of an experiment file
   ddprun plugins                                      the plugins found; `plugins show convnet` their options
   ddprun env                                          how this process was started: torchrun, Slurm, MPI, flags
@@ -75,6 +76,10 @@ void add_after_training(CLI::App& app, Arguments& arguments) {
                   "safetensors, or torch: for torch.load; by default as the file is called")
       ->check(CLI::IsMember({"safetensors", "torch"}));
   weights.add_option("--out", arguments.out, "the file to make; an existing one is not touched")->required();
+  auto& verify =
+      *app.add_subcommand("verify", "check every file of a run's checkpoints; exit code 1 where one is broken");
+  verify.add_option("run", arguments.target, "the run's folder, or one checkpoint's")->required();
+  verify.add_flag("--json", arguments.json, "print one JSON object");
 }
 
 // The first word after the run names the checkpoint, unless it is an override.

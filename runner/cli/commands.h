@@ -18,6 +18,7 @@ int resume(const Arguments& arguments);
 int evaluate(const Arguments& arguments);
 int predict(const Arguments& arguments);
 int export_weights(const Arguments& arguments);
+int verify(const Arguments& arguments);
 int check(const Arguments& arguments);
 int check_gradients(const CheckedExperiment& checked);
 int show_config(const Arguments& arguments);

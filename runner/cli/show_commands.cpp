@@ -79,6 +79,7 @@ int run_command(const Arguments& arguments) {
   if (arguments.command == "evaluate") return evaluate(arguments);
   if (arguments.command == "predict") return predict(arguments);
   if (arguments.command == "export") return export_weights(arguments);
+  if (arguments.command == "verify") return verify(arguments);
   if (arguments.command == "resume") return resume(arguments);
   return train(arguments);
 }

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+#include "checkpoint/inspection.h"
+
+#include <ddprun/error.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/training_file.h"
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr auto kFreshManifest = "manifest.json.tmp";  // for a moment, where a checkpoint becomes the best
+
+// The names in a folder, sorted; none where it is gone.
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+    names.push_back(entry->path().filename().string());
+  if (error && error != std::errc::no_such_file_or_directory)
+    throw UserError(folder.string() + ": cannot read: " + error.message());
+  std::ranges::sort(names);
+  return names;
+}
+
+// The text of an error without the file's name at its front: that stands beside it.
+std::string without_name(std::string text, const fs::path& file) {
+  const auto front = file.string() + ": ";
+  return text.starts_with(front) ? text.substr(front.size()) : text;
+}
+
+std::optional<FileFlaw> flaw_of(const fs::path& file, const char* kind, const std::function<void()>& read) {
+  try {
+    read();
+    return std::nullopt;
+  } catch (const std::exception& error) {
+    return FileFlaw{file.filename().string(), kind, without_name(error.what(), file)};
+  }
+}
+
+void read_content(const fs::path& file) {
+  if (file.extension() == ".safetensors") {
+    read_safetensors(file);
+  } else {
+    read_training_file(file);
+  }
+}
+
+std::optional<FileFlaw> flaw_against(const fs::path& file, const FileDigest& stated) {
+  const auto name = file.filename().string();
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(file, error))) return FileFlaw{name, "missing", "the manifest lists it"};
+  FileDigest found;
+  if (auto flaw = flaw_of(file, "unreadable", [&] { found = digest_of(file); })) return flaw;
+  if (found.size != stated.size) {
+    return FileFlaw{
+        name, found.size < stated.size ? "torn" : "too long",
+        "it has " + std::to_string(found.size) + " bytes, the manifest says " + std::to_string(stated.size)};
+  }
+  if (found.sha256 != stated.sha256)
+    return FileFlaw{name, "flipped", "its SHA-256 is " + found.sha256 + ", the manifest says " + stated.sha256};
+  return flaw_of(file, "unreadable", [&] { read_content(file); });
+}
+
+void measure(CheckpointReport& report) {
+  for (const auto& name : names_in(report.path)) {
+    struct stat status {};
+    if (::stat((report.path / name).c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
+    report.bytes += static_cast<uint64_t>(status.st_size);
+    if (name == kTrainingFile) report.saved = status.st_mtime;  // a manifest is written again where it becomes the best
+  }
+}
+
+void compare(CheckpointReport& report, const Manifest& manifest) {
+  for (const auto& [name, digest] : manifest.files) {
+    if (auto flaw = flaw_against(report.path / name, digest)) report.flaws.push_back(*flaw);
+  }
+  for (const auto& name : names_in(report.path)) {
+    if (manifest.files.contains(name) || name == kManifestFile || name == kFreshManifest) continue;
+    report.flaws.push_back({name, "unknown", "the manifest does not list it"});
+  }
+}
+
+void look_at_link(const fs::path& folder, const std::string& name, std::string& target, RunReport& report) {
+  const auto link = folder / name;
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(link, error))) return;
+  // Twice: between the reading and the looking, a run under way points it elsewhere and removes what it pointed to.
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    target = fs::read_symlink(link, error).filename().string();
+    if (error) target = name;  // no link: somebody's copy
+    if (fs::exists(link, error)) return;
+  }
+  report.dangling.push_back(name);
+}
+
+}  // namespace
+
+bool RunReport::good() const { return dangling.empty() && std::ranges::all_of(checkpoints, &CheckpointReport::good); }
+
+CheckpointReport inspect_checkpoint(const fs::path& folder) {
+  CheckpointReport report{.name = folder.filename().string(), .path = folder};
+  const auto named_step = step_of_name(report.name);
+  report.step = named_step.value_or(-1);
+  measure(report);
+  const auto file = folder / kManifestFile;
+  std::optional<Manifest> manifest;
+  if (auto flaw = flaw_of(file, "damaged", [&] { manifest = read_manifest(folder); })) {
+    std::error_code error;
+    if (!fs::exists(file, error)) *flaw = {kManifestFile, "missing", "a folder without it is no checkpoint"};
+    report.flaws.push_back(*flaw);
+  } else {
+    report.world_size = manifest->world_size;
+    if (named_step && *named_step != manifest->step)
+      report.flaws.push_back({kManifestFile, "damaged", "it says step " + std::to_string(manifest->step)});
+    report.step = manifest->step;
+    compare(report, *manifest);
+  }
+  std::error_code error;
+  report.removed = !fs::exists(folder, error);
+  if (report.removed) report.flaws.clear();
+  return report;
+}
+
+RunReport inspect_run(const fs::path& run_dir) {
+  RunReport report;
+  const auto folder = checkpoints_folder(run_dir);
+  for (const auto& name : names_in(folder)) {
+    const fs::path path(name);
+    const bool leftover = path.extension() == ".tmp" || path.extension() == ".broken";
+    if (leftover && step_of_name(path.stem().string())) report.leftovers.push_back(name);
+  }
+  for (const auto step : checkpoint_steps(run_dir))
+    report.checkpoints.push_back(inspect_checkpoint(folder / checkpoint_name(step)));
+  look_at_link(folder, "last", report.last, report);
+  look_at_link(folder, "best", report.best, report);
+  return report;
+}
+
+}  // namespace ddprun

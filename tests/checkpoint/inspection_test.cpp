@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+#include "checkpoint/inspection.h"
+
+#include <ddprun/error.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "checkpoint/checkpoint_fixture.h"
+#include "checkpoint/manifest.h"
+
+namespace ddprun {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// A run of three checkpoints, the second the best.
+class Inspection : public CheckpointTest {
+ protected:
+  Inspection() {
+    auto writer = lone_writer(folder());
+    for (const int64_t step : {1, 2, 3}) writer.save(sample_checkpoint(step), step == 2);
+  }
+
+  std::filesystem::path path_of(int64_t step) const { return checkpoints_folder(folder()) / checkpoint_name(step); }
+
+  // "model.safetensors torn", ... of that checkpoint, the others being good.
+  std::vector<std::string> flaws_of(int64_t step) const {
+    std::vector<std::string> flaws;
+    for (const auto& checkpoint : inspect_run(folder()).checkpoints) {
+      for (const auto& flaw : checkpoint.flaws) {
+        EXPECT_EQ(checkpoint.step, step) << flaw.file << ": " << flaw.problem;
+        flaws.push_back(flaw.file + " " + flaw.kind);
+      }
+    }
+    return flaws;
+  }
+};
+
+void flip(const std::filesystem::path& file, size_t place) {
+  auto bytes = read_bytes(file);
+  bytes.at(place) = static_cast<char>(bytes[place] ^ 1);
+  write_bytes(file, bytes);
+}
+
+TEST_F(Inspection, AWholeRunHasNoFlawAndTellsWhereItsLinksPoint) {
+  const auto report = inspect_run(folder());
+  EXPECT_TRUE(report.good());
+  ASSERT_EQ(report.checkpoints.size(), 3U);
+  EXPECT_EQ(report.last, "step_00000003");
+  EXPECT_EQ(report.best, "step_00000002");
+  const auto& first = report.checkpoints[0];
+  EXPECT_EQ(first.step, 1);
+  EXPECT_EQ(first.world_size, 1);
+  uint64_t bytes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(path_of(1))) bytes += entry.file_size();
+  EXPECT_EQ(first.bytes, bytes);
+  EXPECT_NEAR(static_cast<double>(first.saved), static_cast<double>(std::time(nullptr)), 60);
+}
+
+TEST_F(Inspection, ARunWithoutACheckpointIsGood) {
+  const auto report = inspect_run(folder() / "nowhere");
+  EXPECT_TRUE(report.good());
+  EXPECT_THAT(report.checkpoints, IsEmpty());
+}
+
+TEST_F(Inspection, TellsEachFlawOfAFileApart) {
+  flip(path_of(2) / kModelFile, 200);
+  std::filesystem::resize_file(path_of(2) / kTrainingFile, 100);
+  std::filesystem::remove(path_of(2) / rank_file(0));
+  write_bytes(path_of(2) / "notes.txt", "mine");
+  EXPECT_THAT(flaws_of(2),
+              ElementsAre("model.safetensors flipped", "rank_0.pt missing", "training.pt torn", "notes.txt unknown"));
+  EXPECT_FALSE(inspect_run(folder()).good());
+}
+
+TEST_F(Inspection, EveryFlippedBitOfEveryFileIsSeen) {
+  for (const auto& name : {std::string(kModelFile), std::string(kTrainingFile), rank_file(0)}) {
+    const auto whole = read_bytes(path_of(1) / name);
+    for (size_t place = 0; place < whole.size(); place += 97) {
+      flip(path_of(1) / name, place);
+      EXPECT_THAT(flaws_of(1), ElementsAre(name + " flipped")) << place;
+      write_bytes(path_of(1) / name, whole);
+    }
+  }
+}
+
+TEST_F(Inspection, AFileThatGrewAndAFolderInItsPlaceAreFlaws) {
+  write_bytes(path_of(1) / kModelFile, read_bytes(path_of(1) / kModelFile) + "more");
+  EXPECT_THAT(flaws_of(1), ElementsAre("model.safetensors too long"));
+  std::filesystem::remove(path_of(1) / kModelFile);
+  std::filesystem::create_directory(path_of(1) / kModelFile);
+  EXPECT_THAT(flaws_of(1), ElementsAre("model.safetensors unreadable"));
+}
+
+TEST_F(Inspection, AFileAsTheManifestSaysIsReadToo) {
+  auto manifest = read_manifest(path_of(1));
+  write_bytes(path_of(1) / kModelFile, "no safetensors file");
+  manifest.files[kModelFile] = digest_of(path_of(1) / kModelFile);
+  write_manifest(path_of(1), manifest);
+  EXPECT_THAT(flaws_of(1), ElementsAre("model.safetensors unreadable"));
+}
+
+TEST_F(Inspection, ADamagedOrMissingManifestIsAFlaw) {
+  flip(path_of(3) / kManifestFile, 60);
+  EXPECT_THAT(flaws_of(3), ElementsAre("manifest.json damaged"));
+  std::filesystem::remove(path_of(3) / kManifestFile);
+  EXPECT_THAT(flaws_of(3), ElementsAre("manifest.json missing"));
+}
+
+TEST_F(Inspection, ACheckpointUnderAnothersNameIsAFlaw) {
+  std::filesystem::rename(path_of(1), path_of(7));
+  const auto report = inspect_checkpoint(path_of(7));
+  ASSERT_EQ(report.flaws.size(), 1U);
+  EXPECT_EQ(report.flaws[0].problem, "it says step 1");
+}
+
+TEST_F(Inspection, WhatASaveLeftIsToldButNoFlaw) {
+  std::filesystem::create_directory(checkpoints_folder(folder()) / "step_00000004.tmp");
+  std::filesystem::create_directory(checkpoints_folder(folder()) / "step_00000002.broken");
+  const auto report = inspect_run(folder());
+  EXPECT_TRUE(report.good());
+  EXPECT_THAT(report.leftovers, ElementsAre("step_00000002.broken", "step_00000004.tmp"));
+}
+
+TEST_F(Inspection, ALinkThatLeadsNowhereIsAFlaw) {
+  std::filesystem::remove_all(path_of(2));
+  const auto report = inspect_run(folder());
+  EXPECT_FALSE(report.good());
+  EXPECT_THAT(report.dangling, ElementsAre("best"));
+}
+
+TEST_F(Inspection, ACheckpointThatIsGoneIsRemovedNotBroken) {
+  const auto report = inspect_checkpoint(path_of(9));
+  EXPECT_TRUE(report.removed);
+  EXPECT_TRUE(report.good());
+}
+
+TEST_F(Inspection, ARunThatSavesAndPrunesMeanwhileHasNoFlaw) {
+  std::atomic<bool> over = false;
+  std::jthread training([&] {
+    auto writer = lone_writer(folder(), 1);
+    for (int64_t step = 4; step < 150; ++step) writer.save(sample_checkpoint(step), step % 10 == 0);
+    over = true;
+  });
+  while (!over) {
+    const auto report = inspect_run(folder());
+    for (const auto& checkpoint : report.checkpoints) {
+      for (const auto& flaw : checkpoint.flaws) ADD_FAILURE() << checkpoint.name << " " << flaw.file << flaw.problem;
+    }
+    EXPECT_THAT(report.dangling, IsEmpty());
+  }
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -11,7 +11,8 @@
 namespace ddprun {
 
 // The layout is torch.distributed.elastic's: of all ranks' files, torchrun shows the one with the earliest time.
-void write_error_file(const std::filesystem::path& file, const AttemptEnd& end, const std::string& others) noexcept try {
+void write_error_file(const std::filesystem::path& file, const AttemptEnd& end, const std::string& others) noexcept
+    try {
   const auto result = judge_ends(end);
   const bool own = !result.report.empty() && !(result.cause && result.cause->kind == "communication");
   const auto& report = own ? result.report : others;

@@ -89,7 +89,8 @@ class Leader {
   static void require_batch(const TrainerConfig& trainer, int world_size, int nodes) {
     if (trainer.global_batch >= world_size) return;
     throw UserError(log::text("trainer.global_batch: ", trainer.global_batch, " samples for the ", world_size,
-                              " workers of ", nodes, " nodes; it is the batch of all workers together, so it must be at "
+                              " workers of ", nodes,
+                              " nodes; it is the batch of all workers together, so it must be at "
                               "least their number"));
   }
 
@@ -148,7 +149,8 @@ int lead(Site site, Leader& leader, RendezvousServer& server) {
   log::info(log::text("first of ", fewest, plan.max_nodes, site.is_rank() ? " ranks" : " nodes", "; listens at ",
                       site.endpoint.text()));
   if (site.secret.token.empty() && !is_loopback(site.address))
-    log::info("no DDPRUN_TOKEN and no launch.token_file: whoever reaches " + site.endpoint.text() + " can join this run");
+    log::info("no DDPRUN_TOKEN and no launch.token_file: whoever reaches " + site.endpoint.text() +
+              " can join this run");
   leader.make_run();
   SignalInbox signals;  // torchrun signals whoever has not ended yet: not before all is told
   RemoteLink link(Connection::open(site.endpoint, site.secret, Clock::now() + seconds(site.config.join_seconds)),

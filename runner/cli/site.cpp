@@ -123,10 +123,11 @@ LaunchPlan attempt_plan(const Site& site, const StartOrder& start) {
   if (site.is_rank()) {
     plan.local_rank = site.placement.local_rank;
     plan.local_world_size = site.placement.local_world_size;
-    if (start.node > 0) plan.stopping.clear();  // rank 0's launcher tells it
+    if (start.node > 0) plan.stopping.clear();                                  // rank 0's launcher tells it
     if (this_machine().gpus == 1) environment.emplace_back("DDPRUN_GPU", "0");  // the engine shows each process its own
   }
-  if (site.launch.device == "cuda" && !is_set("TORCH_FR_DUMP_TEMP_FILE")) {  // NCCL's flight recorder, of a collective's timeout
+  if (site.launch.device == "cuda" &&
+      !is_set("TORCH_FR_DUMP_TEMP_FILE")) {  // NCCL's flight recorder, of a collective's timeout
     environment.emplace_back("TORCH_FR_DUMP_TEMP_FILE", start.run_dir + "/logs/nccl_rank_");
     environment.emplace_back("TORCH_NCCL_DUMP_ON_TIMEOUT", "1");
   }

@@ -17,10 +17,10 @@ namespace ddprun {
 struct Site {
   Placement placement;
   LaunchConfig config;
-  LaunchChoice launch;    // of this node
-  std::string host;       // this machine's name
-  Endpoint endpoint;      // of the first node's server; no host where there is one node
-  std::string address;    // this machine's on the way there
+  LaunchChoice launch;  // of this node
+  std::string host;     // this machine's name
+  Endpoint endpoint;    // of the first node's server; no host where there is one node
+  std::string address;  // this machine's on the way there
   Secret secret;
 
   bool alone() const { return endpoint.host.empty(); }

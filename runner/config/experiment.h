@@ -124,7 +124,7 @@ struct PredictionsConfig {
 };
 
 struct LaunchConfig {
-  int64_t workers = 0;  // of each node; 0: auto, one per GPU (one in all with strategy dp), or one on the CPU
+  int64_t workers = 0;            // of each node; 0: auto, one per GPU (one in all with strategy dp), or one on the CPU
   std::string device = "auto";    // auto, cpu or cuda
   int64_t threads = 0;            // of each worker's kernels; 0: auto, cores / workers
   double timeout_seconds = 1800;  // of a collective

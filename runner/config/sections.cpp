@@ -117,10 +117,10 @@ LaunchConfig read_launch(Options& options) {
   launch.threads = read_auto(options, "threads", "threads of each worker's kernels; auto: cores / workers", 1024);
   launch.timeout_seconds = options.get<double>("timeout_seconds", launch.timeout_seconds,
                                                "how long a worker waits for the others", {1, 1e6});
-  launch.hang_seconds = options.get<double>("hang_seconds", launch.hang_seconds,
-                                            "a worker that stands still for so long has failed; 0: none does", {0, 1e6});
-  launch.max_restarts = options.get<int64_t>(
-      "max_restarts", launch.max_restarts, "new attempts from the last checkpoint after failures", {0, kMost});
+  launch.hang_seconds = options.get<double>(
+      "hang_seconds", launch.hang_seconds, "a worker that stands still for so long has failed; 0: none does", {0, 1e6});
+  launch.max_restarts = options.get<int64_t>("max_restarts", launch.max_restarts,
+                                             "new attempts from the last checkpoint after failures", {0, kMost});
   launch.restart_seconds = options.get<double>("restart_seconds", launch.restart_seconds,
                                                "pause before the first restart; doubles with each", {0, 3600});
   read_several_nodes(options, launch);

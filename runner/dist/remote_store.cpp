@@ -24,9 +24,7 @@ class RemoteStore final : public c10d::Store {
 
   using Store::set;
 
-  c10::intrusive_ptr<Store> clone() override {
-    return c10::make_intrusive<RemoteStore>(endpoint_, secret_, timeout_);
-  }
+  c10::intrusive_ptr<Store> clone() override { return c10::make_intrusive<RemoteStore>(endpoint_, secret_, timeout_); }
 
   void set(const std::string& key, const Bytes& value) override { client_.set(key, value, timeout_); }
   void append(const std::string& key, const Bytes& value) override { client_.append(key, value, timeout_); }

@@ -50,8 +50,8 @@ LaunchResult judge_hang(const AttemptEnd& end) {
     text << "all ranks stand still for " << seconds << " at " << describe_place(*last->standstill)
          << ": the network between them, or a device";
   } else {
-    text << "rank " << last->rank << (last->host.empty() ? "" : " on " + last->host) << " hangs for " << seconds << " at "
-         << describe_place(*last->standstill) << describe_state(last->standstill->state);
+    text << "rank " << last->rank << (last->host.empty() ? "" : " on " + last->host) << " hangs for " << seconds
+         << " at " << describe_place(*last->standstill) << describe_state(last->standstill->state);
   }
   const auto message = text.str();
   text << "\n";

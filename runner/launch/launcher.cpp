@@ -9,10 +9,6 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <map>
 #include <memory>
 
 #include "launch/line_folder.h"
@@ -20,6 +16,7 @@
 #include "launch/signal_inbox.h"
 #include "launch/terminal_writer.h"
 #include "launch/worker.h"
+#include "launch/worker_environment.h"
 
 namespace ddprun {
 namespace fs = std::filesystem;
@@ -34,36 +31,6 @@ constexpr std::chrono::milliseconds kSameKeyPress{100};  // `timeout -s INT` sig
 
 Clock::duration seconds(double value) {
   return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(value));
-}
-
-std::string precise(double seconds_since_1970) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.6f", seconds_since_1970);
-  return text;
-}
-
-// The launcher's own environment, what the plan adds, and the worker's place: the later wins.
-std::vector<std::string> worker_environment(const LaunchPlan& plan, int index, const std::string& store) {
-  std::map<std::string, std::string> values;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    if (const auto equals = text.find('='); equals != std::string::npos) {
-      values[text.substr(0, equals)] = text.substr(equals + 1);
-    }
-  }
-  for (const auto& [name, value] : plan.environment) values[name] = value;
-  const auto or_workers = [&plan](int size) { return std::to_string(size > 0 ? size : plan.workers); };
-  values["RANK"] = std::to_string(plan.first_rank + index);
-  values["LOCAL_RANK"] = std::to_string(plan.local_rank + index);
-  values["WORLD_SIZE"] = or_workers(plan.world_size);
-  values["LOCAL_WORLD_SIZE"] = or_workers(plan.local_world_size);
-  values["DDPRUN_RUN_DIR"] = fs::absolute(plan.run_dir).string();
-  values["DDPRUN_ATTEMPT"] = std::to_string(plan.attempt);
-  values["DDPRUN_STORE"] = store;
-  values["DDPRUN_STARTED_AT"] = precise(plan.started_at);
-  std::vector<std::string> result;
-  for (const auto& [name, value] : values) result.push_back(name + "=" + value);
-  return result;
 }
 
 fs::path make_logs_folder(const LaunchPlan& plan) {
@@ -112,9 +79,9 @@ class Attempt {
   bool failing_ = false;
   bool hung_ = false;
   Time looked_at_ = Clock::now(), awake_since_ = looked_at_;  // for hangs
-  bool ending_ = false;            // the first 75 came: all should follow
-  Time kill_at_ = Time::max();     // SIGKILL to who still runs then
-  Time give_up_at_ = Time::max();  // after SIGKILL
+  bool ending_ = false;                                       // the first 75 came: all should follow
+  Time kill_at_ = Time::max();                                // SIGKILL to who still runs then
+  Time give_up_at_ = Time::max();                             // after SIGKILL
 };
 
 AttemptEnd Attempt::run() {

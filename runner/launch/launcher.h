@@ -20,14 +20,14 @@ struct LaunchPlan {
   int world_size = 0;                                            // 0: this node's workers are all
   int local_rank = 0;                                            // of the first
   int local_world_size = 0;                                      // 0: `workers`
-  std::string host;                                              // this node's, for reports; empty where it is the only one
-  std::string store;                                             // where the ranks meet; empty: a file of this machine
+  std::string host;   // this node's, for reports; empty where it is the only one
+  std::string store;  // where the ranks meet; empty: a file of this machine
   int attempt = 0;
   double started_at = 0;
   std::string stopping =
       "stopping: saving a checkpoint at the end of this step";  // told when a signal asks for the end; empty: not
   double grace_seconds = 30;                                    // from SIGTERM to SIGKILL where the user stops the run
-  double hang_seconds = 0;       // a worker that stands still for so long has failed; 0: no matter
+  double hang_seconds = 0;           // a worker that stands still for so long has failed; 0: no matter
   double failure_grace_seconds = 3;  // the same where a worker failed: the others cannot finish a collective without it
 };
 

@@ -21,7 +21,7 @@ namespace {
 using Clock = Connection::Clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kOneTry{5000};      // of connecting, and of the handshake
+constexpr milliseconds kOneTry{5000};  // of connecting, and of the handshake
 constexpr milliseconds kBetweenTries{200};
 
 int milliseconds_until(Clock::time_point deadline) {

@@ -42,9 +42,9 @@ std::string workers_by_host(const auto& nodes) {
 
 bool any_failed(const AttemptEnd& end) {
   return end.hung || std::ranges::any_of(end.workers, [](const WorkerEnd& worker) {
-    const bool saved_or_done = worker.exit_code == kExitDone || worker.exit_code == kExitPreempted;
-    return worker.signal != 0 ? !worker.killed_by_launcher : !saved_or_done;
-  });
+           const bool saved_or_done = worker.exit_code == kExitDone || worker.exit_code == kExitPreempted;
+           return worker.signal != 0 ? !worker.killed_by_launcher : !saved_or_done;
+         });
 }
 
 }  // namespace
@@ -112,7 +112,8 @@ void Coordinator::lost(int node, const std::string& why, Time now) {
     return;
   }
   found->second.lost = true;
-  if (!failed_ && loss_.empty()) loss_ = text("node ", found->second.place, " (", found->second.info.host, ") is lost: ", why);
+  if (!failed_ && loss_.empty())
+    loss_ = text("node ", found->second.place, " (", found->second.info.host, ") is lost: ", why);
   if (phase_ == Phase::kRunning) end_all(Order::Kind::kAbort, node);
   settle(now);
 }
@@ -262,7 +263,8 @@ void Coordinator::restart_after_failure(const LaunchResult& result, Time now) {
   }
   if (restarts_ >= plan_.max_restarts || !curable(result)) return finish(result);
   last_failure_ = result.cause;
-  const double pause = std::min(plan_.first_pause_seconds * static_cast<double>(1 << std::min(restarts_, 10)), kLongestPause);
+  const double pause =
+      std::min(plan_.first_pause_seconds * static_cast<double>(1 << std::min(restarts_, 10)), kLongestPause);
   ++restarts_;
   say_(true, result.report);
   say_(false, text("restart ", restarts_, " of ", plan_.max_restarts, " from the last checkpoint in ", pause, " s"));

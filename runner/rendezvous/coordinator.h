@@ -23,8 +23,8 @@ namespace ddprun {
 
 struct CoordinatorPlan {
   int min_nodes = 1, max_nodes = 1;
-  int max_restarts = 0;            // after failures; that a node leaves or comes counts for nothing where others can go on
-  double join_seconds = 600;       // how long to wait for the nodes of an attempt
+  int max_restarts = 0;       // after failures; that a node leaves or comes counts for nothing where others can go on
+  double join_seconds = 600;  // how long to wait for the nodes of an attempt
   double last_call_seconds = 10;   // with fewer than max_nodes, how long to wait for one more
   double first_pause_seconds = 1;  // before a restart; doubles with each, to a minute at most
 
@@ -94,10 +94,10 @@ class Coordinator {
   Phase phase_ = Phase::kGathering;
   Time gathering_since_, last_join_, pause_until_;
   int restarts_ = 0;
-  int stop_signal_ = 0;    // asked for the end of the run
-  bool rescaling_ = false; // the attempt ends so that another world goes on
-  bool failed_ = false;    // a worker failed in this attempt
-  std::string loss_;       // a node was lost in this attempt, before any worker failed
+  int stop_signal_ = 0;     // asked for the end of the run
+  bool rescaling_ = false;  // the attempt ends so that another world goes on
+  bool failed_ = false;     // a worker failed in this attempt
+  std::string loss_;        // a node was lost in this attempt, before any worker failed
   std::optional<WorkerFailure> last_failure_;
   std::optional<LaunchResult> result_;
 };

@@ -72,7 +72,8 @@ Message ServerHandshake::answer(const Message& reply) const {
                           "\"; give each run its own port or --rdzv-id"}};
   const auto client_nonce = bytes_of(reply, "nonce");
   if (!equal(bytes_of(reply, "proof"), proof(secret_, "client", nonce_, client_nonce)))
-    return {{"error", "the token is not that of the first node; give all nodes the same DDPRUN_TOKEN or launch.token_file"}};
+    return {{"error",
+             "the token is not that of the first node; give all nodes the same DDPRUN_TOKEN or launch.token_file"}};
   return {{"proof", binary(proof(secret_, "server", nonce_, client_nonce))}};
 }
 

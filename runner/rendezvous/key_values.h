@@ -21,8 +21,8 @@ class KeyValues {
   // be forgotten. Throws ProtocolError for an unknown operation or missing parts.
   void request(int asker, const Message& request, Answer answer);
 
-  void forget(int asker);                        // its waiting requests
-  void drop(const std::string& prefix);          // all keys that begin so
+  void forget(int asker);                // its waiting requests
+  void drop(const std::string& prefix);  // all keys that begin so
   size_t size() const { return values_.size(); }
 
  private:

@@ -17,7 +17,8 @@ size_t length_of(std::string_view text) {
 std::string encode(const Message& message) {
   const auto body = Message::to_msgpack(message);
   std::string text;
-  for (size_t i = 0; i < kLengthBytes; ++i) text += static_cast<char>(body.size() >> (8 * (kLengthBytes - 1 - i)) & 0xFF);
+  for (size_t i = 0; i < kLengthBytes; ++i)
+    text += static_cast<char>(body.size() >> (8 * (kLengthBytes - 1 - i)) & 0xFF);
   text.append(body.begin(), body.end());
   return text;
 }

@@ -13,8 +13,11 @@ std::string text_of(const Message& message) {
 }
 
 Message failure_message(const WorkerFailure& failure) {
-  return {{"time", failure.time},           {"kind", failure.kind}, {"message", text(failure.message)},
-          {"phase", text(failure.phase)}, {"step", failure.step}};
+  return {{"time", failure.time},
+          {"kind", failure.kind},
+          {"message", text(failure.message)},
+          {"phase", text(failure.phase)},
+          {"step", failure.step}};
 }
 
 WorkerFailure failure_of(const Message& message, int rank) {
@@ -37,7 +40,8 @@ Message worker_message(const WorkerEnd& end) {
                   {"last_lines", Message::array()}};
   if (end.failure) message["failure"] = failure_message(*end.failure);
   if (const auto& still = end.standstill)
-    message["standstill"] = {static_cast<int>(still->activity), still->step, still->seconds, std::string(1, still->state)};
+    message["standstill"] = {static_cast<int>(still->activity), still->step, still->seconds,
+                             std::string(1, still->state)};
   for (const auto& line : end.last_lines) message["last_lines"].push_back(text(line));
   return message;
 }
@@ -62,19 +66,17 @@ WorkerEnd worker_of(const Message& message) {
 
 // Calls, with what nlohmann throws as an error of the protocol.
 template <class Read>
-auto reading(const Read& read) try { return read(); } catch (const Message::exception& error) {
+auto reading(const Read& read) try {
+  return read();
+} catch (const Message::exception& error) {
   throw ProtocolError(error.what());
 }
 
 }  // namespace
 
 Message to_message(const NodeInfo& info) {
-  return {{"host", info.host},
-          {"address", info.address},
-          {"rank", info.rank.value_or(-1)},
-          {"workers", info.workers},
-          {"device", info.device},
-          {"first", info.first}};
+  return {{"host", info.host},       {"address", info.address}, {"rank", info.rank.value_or(-1)},
+          {"workers", info.workers}, {"device", info.device},   {"first", info.first}};
 }
 
 NodeInfo node_info(const Message& message) {
@@ -90,14 +92,16 @@ NodeInfo node_info(const Message& message) {
 }
 
 Message to_message(const AttemptEnd& end) {
-  Message message{{"workers", Message::array()}, {"stop_signal", end.stop_signal}, {"at_once", end.at_once}, {"hung", end.hung}};
+  Message message{
+      {"workers", Message::array()}, {"stop_signal", end.stop_signal}, {"at_once", end.at_once}, {"hung", end.hung}};
   for (const auto& worker : end.workers) message["workers"].push_back(worker_message(worker));
   return message;
 }
 
 AttemptEnd attempt_end(const Message& message) {
   return reading([&] {
-    AttemptEnd end{.stop_signal = message.at("stop_signal"), .at_once = message.at("at_once"), .hung = message.at("hung")};
+    AttemptEnd end{
+        .stop_signal = message.at("stop_signal"), .at_once = message.at("at_once"), .hung = message.at("hung")};
     for (const auto& worker : message.at("workers")) end.workers.push_back(worker_of(worker));
     return end;
   });
@@ -107,10 +111,14 @@ Message to_message(const Order& order) {
   const auto& start = order.start;
   Message message{{"order", static_cast<int>(order.kind)}, {"exit_code", order.exit_code}, {"text", text(order.text)}};
   if (order.kind != Order::Kind::kStart) return message;
-  message["start"] = {{"attempt", start.attempt},       {"run_dir", text(start.run_dir)},
-                      {"checkpoint", text(start.checkpoint)}, {"node", start.node},
-                      {"nodes", start.nodes},           {"first_rank", start.first_rank},
-                      {"world_size", start.world_size}, {"started_at", start.started_at}};
+  message["start"] = {{"attempt", start.attempt},
+                      {"run_dir", text(start.run_dir)},
+                      {"checkpoint", text(start.checkpoint)},
+                      {"node", start.node},
+                      {"nodes", start.nodes},
+                      {"first_rank", start.first_rank},
+                      {"world_size", start.world_size},
+                      {"started_at", start.started_at}};
   return message;
 }
 

@@ -42,9 +42,9 @@ struct Order {
     kFinish,  // the run is over
   };
   Kind kind = Kind::kFinish;
-  StartOrder start;    // kStart
-  int exit_code = 0;   // kFinish
-  std::string text;    // for people: why; may be empty
+  StartOrder start;   // kStart
+  int exit_code = 0;  // kFinish
+  std::string text;   // for people: why; may be empty
 };
 
 // As messages of the wire. The second of each pair throws ProtocolError for what it cannot read.

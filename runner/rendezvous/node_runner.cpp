@@ -66,7 +66,8 @@ class Observer final : public LaunchObserver {
     inbox_.read();
     News news = News::kNone;
     auto& orders = inbox_.orders();
-    while (!orders.empty() && orders.front().kind != Order::Kind::kStart && orders.front().kind != Order::Kind::kFinish) {
+    while (!orders.empty() && orders.front().kind != Order::Kind::kStart &&
+           orders.front().kind != Order::Kind::kFinish) {
       news = std::max(news, meaning(orders.front().kind));
       orders.pop_front();
     }
@@ -94,7 +95,9 @@ class Observer final : public LaunchObserver {
 
 // What went wrong before any worker ran, as the end of the node's first one.
 AttemptEnd failed_to_prepare(const StartOrder& start, const NodeInfo& info, const std::string& problem) {
-  WorkerEnd end{.rank = start.first_rank, .host = start.nodes > 1 ? info.host : "", .exit_code = kExitUsage,
+  WorkerEnd end{.rank = start.first_rank,
+                .host = start.nodes > 1 ? info.host : "",
+                .exit_code = kExitUsage,
                 .time = seconds_since_1970()};
   end.failure = WorkerFailure{.rank = end.rank, .time = end.time, .kind = "user", .message = problem};
   return {.workers = {end}};

@@ -15,9 +15,7 @@ void RemoteLink::failing() { connection_.send({{"failing", true}}); }
 
 void RemoteLink::ended(const AttemptEnd& end) { connection_.send({{"ended", to_message(end)}}); }
 
-void RemoteLink::signalled(int signal, bool at_once) {
-  connection_.send({{"signal", signal}, {"at_once", at_once}});
-}
+void RemoteLink::signalled(int signal, bool at_once) { connection_.send({{"signal", signal}, {"at_once", at_once}}); }
 
 std::vector<Order> RemoteLink::take_orders() {
   std::vector<Order> orders;

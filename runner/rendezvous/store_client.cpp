@@ -9,7 +9,8 @@ Bytes bytes_of(const Message& message) { return message.get_binary(); }
 std::string joined(const Message& request) {
   if (request.contains("key")) return request.at("key");
   std::string text;
-  for (const auto& key : request.value("keys", Message::array())) text += (text.empty() ? "" : ", ") + key.get<std::string>();
+  for (const auto& key : request.value("keys", Message::array()))
+    text += (text.empty() ? "" : ", ") + key.get<std::string>();
   return text;
 }
 
@@ -26,8 +27,8 @@ Message StoreClient::ask(Message request, Milliseconds timeout) {
   for (;;) {
     auto answer = connection_.receive(deadline);
     if (!answer)
-      throw ConnectionLost("the others did not come within " + std::to_string(timeout.count() / 1000) + " s (waited for " +
-                           joined(request) + ")");
+      throw ConnectionLost("the others did not come within " + std::to_string(timeout.count() / 1000) +
+                           " s (waited for " + joined(request) + ")");
     if (answer->value("number", int64_t{0}) == last_number_) return *std::move(answer);
   }
 }

@@ -21,13 +21,14 @@ namespace {
 }
 
 const std::map<std::string, void (*)()>& kinds() {
-  static const std::map<std::string, void (*)()> kinds{{"kill", [] { std::raise(SIGKILL); }},
-                                                       {"segv", [] { std::raise(SIGSEGV); }},
-                                                       {"abort", [] { std::raise(SIGABRT); }},
-                                                       {"stop", [] { std::raise(SIGSTOP); }},
-                                                       {"exit", [] { ::_exit(3); }},
-                                                       {"hang", [] { hang(); }},
-                                                       {"throw", [] { throw std::runtime_error("an injected fault"); }}};
+  static const std::map<std::string, void (*)()> kinds{
+      {"kill", [] { std::raise(SIGKILL); }},
+      {"segv", [] { std::raise(SIGSEGV); }},
+      {"abort", [] { std::raise(SIGABRT); }},
+      {"stop", [] { std::raise(SIGSTOP); }},
+      {"exit", [] { ::_exit(3); }},
+      {"hang", [] { hang(); }},
+      {"throw", [] { throw std::runtime_error("an injected fault"); }}};
   return kinds;
 }
 

@@ -46,11 +46,11 @@ int64_t gpus_of_worker() {
 
 CommunicatorOptions communicator_options(const Replica& replica) {
   const auto& place = replica.place;
-  CommunicatorOptions options{.world = {place.rank, place.world_size, place.local_rank, place.local_world_size,
-                                        place.nodes},
-                              .backend = replica.backend,
-                              .timeout_seconds = replica.experiment.launch.timeout_seconds,
-                              .address = place.address};
+  CommunicatorOptions options{
+      .world = {place.rank, place.world_size, place.local_rank, place.local_world_size, place.nodes},
+      .backend = replica.backend,
+      .timeout_seconds = replica.experiment.launch.timeout_seconds,
+      .address = place.address};
   if (place.world_size > 1) options.store = open_store(place.store, place.world_size, options.timeout_seconds);
   return options;
 }

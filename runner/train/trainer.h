@@ -42,7 +42,7 @@ struct TrainerParts {
   Precision precision;
   std::shared_ptr<DeviceBackend> backend;  // null on the CPU
   c10::Device device = c10::kCPU;
-  std::shared_ptr<DataParallel> parallel;  // with trainer.strategy dp
+  std::shared_ptr<DataParallel> parallel;             // with trainer.strategy dp
   std::function<void(Activity, int64_t step)> moved;  // told of each activity; may be null
 };
 

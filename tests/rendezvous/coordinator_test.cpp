@@ -33,8 +33,8 @@ class Scene {
   }
 
   void join(int node, int workers = 2, std::optional<int> rank = {}) {
-    coordinator_->joined(node, {.host = "host" + std::to_string(node), .rank = rank, .workers = workers, .first = node == 0},
-                         now_);
+    coordinator_->joined(
+        node, {.host = "host" + std::to_string(node), .rank = rank, .workers = workers, .first = node == 0}, now_);
   }
 
   void pass(double seconds) {
@@ -47,7 +47,8 @@ class Scene {
     AttemptEnd end;
     for (int index = 0; index < 2; ++index) {
       WorkerEnd worker{.rank = 2 * node + index, .host = "host" + std::to_string(node), .exit_code = exit_code};
-      if (!kind.empty()) worker.failure = WorkerFailure{.rank = worker.rank, .time = 1, .kind = kind, .message = "bad", .step = step};
+      if (!kind.empty())
+        worker.failure = WorkerFailure{.rank = worker.rank, .time = 1, .kind = kind, .message = "bad", .step = step};
       end.workers.push_back(worker);
     }
     coordinator_->ended(node, end, now_);

@@ -62,11 +62,9 @@ TEST(KeyValues, AddCountsAndCanBeRead) {
 TEST(KeyValues, CompareSetChangesOnlyWhatIsExpected) {
   KeyValues keys;
   const auto compare_set = [&](const std::string& expected, const std::string& desired) {
-    return text(ask(keys, {{"op", "compare_set"},
-                           {"key", "k"},
-                           {"expected", binary(expected)},
-                           {"desired", binary(desired)}})
-                    .at("value"));
+    return text(
+        ask(keys, {{"op", "compare_set"}, {"key", "k"}, {"expected", binary(expected)}, {"desired", binary(desired)}})
+            .at("value"));
   };
   EXPECT_EQ(compare_set("other", "x"), "other");  // absent, and something was expected: left absent
   EXPECT_EQ(compare_set("", "a"), "a");

@@ -17,17 +17,16 @@
 namespace ddprun {
 namespace {
 
-using ::testing::HasSubstr;
 using std::chrono::seconds;
+using ::testing::HasSubstr;
 
 constexpr seconds kLong{60};  // who relies on it hangs
 
 Coordinator::Start begin(int, int) { return {.attempt = 0, .run_dir = "run"}; }
 
 ServerPlan plan(int nodes) {
-  return {.listen = {"127.0.0.1", 0},
-          .secret = {"run", "token"},
-          .coordinator = {.min_nodes = nodes, .max_nodes = nodes}};
+  return {
+      .listen = {"127.0.0.1", 0}, .secret = {"run", "token"}, .coordinator = {.min_nodes = nodes, .max_nodes = nodes}};
 }
 
 Connection connect(const RendezvousServer& server, const Secret& secret = {"run", "token"}) {

@@ -7,9 +7,9 @@ import pathlib
 import signal
 import sys
 
-from suite import allocator, beside_python, machine, process, worker_overhead
+from suite import allocator, beside_python, machine, process, survival, worker_overhead
 
-TABLES = {"beside_python": beside_python, "worker_overhead": worker_overhead, "allocator": allocator}
+TABLES = {"beside_python": beside_python, "worker_overhead": worker_overhead, "allocator": allocator, "survival": survival}
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+#include "launch/worker_environment.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <map>
+
+namespace ddprun {
+namespace fs = std::filesystem;
+namespace {
+
+std::string precise(double seconds_since_1970) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.6f", seconds_since_1970);
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> worker_environment(const LaunchPlan& plan, int index, const std::string& store) {
+  std::map<std::string, std::string> values;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    if (const auto equals = text.find('='); equals != std::string::npos) {
+      values[text.substr(0, equals)] = text.substr(equals + 1);
+    }
+  }
+  for (const auto& [name, value] : plan.environment) values[name] = value;
+  const auto or_workers = [&plan](int size) { return std::to_string(size > 0 ? size : plan.workers); };
+  values["RANK"] = std::to_string(plan.first_rank + index);
+  values["LOCAL_RANK"] = std::to_string(plan.local_rank + index);
+  values["WORLD_SIZE"] = or_workers(plan.world_size);
+  values["LOCAL_WORLD_SIZE"] = or_workers(plan.local_world_size);
+  values["DDPRUN_RUN_DIR"] = fs::absolute(plan.run_dir).string();
+  values["DDPRUN_ATTEMPT"] = std::to_string(plan.attempt);
+  values["DDPRUN_STORE"] = store;
+  values["DDPRUN_STARTED_AT"] = precise(plan.started_at);
+  std::vector<std::string> result;
+  for (const auto& [name, value] : values) result.push_back(name + "=" + value);
+  return result;
+}
+
+}  // namespace ddprun

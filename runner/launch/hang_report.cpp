@@ -12,7 +12,11 @@
 namespace ddprun {
 namespace {
 
-auto place(const Standstill& still) { return std::tuple(still.step, still.activity); }
+// The least is the one that keeps the others waiting; of those at one place, a process that somebody has stopped.
+auto place(const Standstill& still) {
+  const bool stopped = still.state == 'T' || still.state == 't';
+  return std::tuple(still.step, still.activity, !stopped);
+}
 
 std::string describe_place(const Standstill& still) {
   return "step " + std::to_string(still.step) + ", " + name_of(still.activity);

@@ -37,6 +37,13 @@ TEST(HangReport, AnEarlierStepIsFurtherBehindThanAnEarlierActivity) {
   EXPECT_THAT(judge_ends(end).report, HasSubstr("rank 1 on a hangs"));
 }
 
+TEST(HangReport, OfThoseAtOnePlaceAStoppedProcessIsTheCause) {
+  const AttemptEnd end{.workers = {standing(0, Activity::kComputing, 7), standing(1, Activity::kComputing, 7, 'T')},
+                       .hung = true};
+  EXPECT_THAT(judge_ends(end).report,
+              HasSubstr("rank 1 on a hangs for 61 s at step 7, computing; the process is stopped"));
+}
+
 TEST(HangReport, WhereAllStandEquallyNobodyIsBlamed) {
   const AttemptEnd end{.workers = {standing(0, Activity::kComputing, 7), standing(1, Activity::kComputing, 7)},
                        .hung = true};

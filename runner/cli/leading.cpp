@@ -12,6 +12,7 @@
 #include "rendezvous/node_runner.h"
 #include "rendezvous/remote_link.h"
 #include "rendezvous/server.h"
+#include "submit/requeue.h"
 #include "train/run_clock.h"
 #include "train/summary.h"
 
@@ -189,11 +190,18 @@ int follow(Site site, const Part& part) {
 }  // namespace
 
 int take_part(const Site& site, const Part& part) {
-  if (site.alone()) return lead_alone(site, part);
+  const auto job = site.config.requeue ? job_to_requeue(process_environment()) : "";
+  const auto lead_to_end = [&](int exit_code) {
+    SignalInbox signals;  // Slurm ends a job that it requeues: not before scontrol has its answer
+    if (exit_code == kExitPreempted && !job.empty()) requeue(job);
+    signals.take();
+    return exit_code;
+  };
+  if (site.alone()) return lead_to_end(lead_alone(site, part));
   if (site.lead() == Site::Lead::kNo) return follow(site, part);
   Leader leader(site, part);
   const auto server = listen(site, leader);
-  return server ? lead(site, leader, *server) : follow(site, part);
+  return server ? lead_to_end(lead(site, leader, *server)) : follow(site, part);
 }
 
 fs::path checkpoint_to_resume(const fs::path& run) {

@@ -133,6 +133,7 @@ struct LaunchConfig {
   double restart_seconds = 1;     // pause before the first of them; doubles with each
 
   int64_t min_nodes = 1, max_nodes = 1;
+  bool requeue = false;              // ask Slurm to start the job again where a signal ended it
   double join_seconds = 600;         // how long the nodes wait for each other
   double node_timeout_seconds = 30;  // a node that is silent for so long is lost
   std::string address;               // of this node, for the others; empty: by the route to the first

@@ -123,6 +123,8 @@ LaunchConfig read_launch(Options& options) {
                                              "new attempts from the last checkpoint after failures", {0, kMost});
   launch.restart_seconds = options.get<double>("restart_seconds", launch.restart_seconds,
                                                "pause before the first restart; doubles with each", {0, 3600});
+  launch.requeue = options.get<bool>(
+      "requeue", launch.requeue, "have Slurm start the job again (scontrol requeue) where a signal has ended the run");
   read_several_nodes(options, launch);
   return launch;
 }

@@ -39,11 +39,6 @@ class SlurmTest(EngineTest):
         CLUSTER.run("scancel", "--user=root")
         self.wait_until(lambda: not CLUSTER.run("squeue", "-h"), "an empty queue")
 
-    def alone(self, *words, workers=2):
-        run = self.folder / "alone"
-        self.ddprun(*WORDS, f"launch.workers={workers}", f"run.dir={run}", *words)
-        return run
-
     def assert_nothing_left(self):
         self.wait_until(lambda: not CLUSTER.run("squeue", "-h"), "an empty queue")
         super().assert_nothing_left()
@@ -56,7 +51,9 @@ class Steps(SlurmTest):
     def assert_world(self, size, nodes):
         ended = summary(self.run_dir)
         self.assertEqual((ended["world_size"], ended["nodes"]), (size, nodes))
-        self.assertEqual(differences(self.run_dir, self.alone(workers=size)), {})
+        alone = self.folder / "alone"
+        self.ddprun(*WORDS, f"launch.workers={size}", f"run.dir={alone}")
+        self.assertEqual(differences(self.run_dir, alone), {})
         self.assert_nothing_left()
 
     def test_two_tasks_train_as_two_local_workers_do(self):
@@ -93,7 +90,7 @@ class JobTest(SlurmTest):
         return dict(re.findall(r"(\w+)=(\S*)", CLUSTER.run("scontrol", "show", "job", number)))
 
     def text(self, number):
-        return "".join(path.read_text() for path in self.folder.glob(f"{number}.out"))
+        return "".join(path.read_text() for path in self.folder.glob(f"{number.partition('_')[0]}.out"))
 
     def wait_for_job(self, number, condition, what, seconds=60):
         try:
@@ -123,7 +120,13 @@ class JobTest(SlurmTest):
         self.assertEqual(self.job(number)["Restarts"], "1")
         self.assertIn(f"going on with {self.run_dir}", self.text(number))
         self.assertRegex(self.text(number), r"resumed at step [1-9]")
-        self.assertEqual(differences(self.run_dir, self.alone(LONG, workers=4)), {})
+        self.assertEqual(differences(self.run_dir, self.undisturbed()), {})
+
+    def undisturbed(self):
+        run = CLUSTER.folder / "undisturbed"
+        if not run.exists():
+            self.ddprun(*WORDS, LONG, "launch.workers=4", f"run.dir={run}")
+        return run
 
 
 class Jobs(JobTest):
@@ -156,6 +159,54 @@ class Jobs(JobTest):
         number = self.submit(ENDLESS, options=["--time=1", "--signal=USR1@50"])
         self.assert_job_ends(number, "FAILED", "75:0")
         self.assertEqual(summary(self.run_dir)["status"], "preempted")
+
+
+class Requeue(JobTest):
+    """launch.requeue: where Slurm would take the exit code of 75 for a failure."""
+
+    def submit(self, *words, options=()):
+        return super().submit("launch.requeue=true", *words, options=options)
+
+    def test_a_job_with_time_to_save_before_its_preemption(self):
+        number = self.submit(LONG, options=["-p", "graceful"])
+        self.wait_for_step(number, 20)
+        release = self.take_nodes()
+        self.wait_for_requeue(number)
+        release.touch()
+        self.assert_it_went_on(number)
+        self.assertIn(f"asked Slurm to start job {number} again", self.text(number))
+
+    def test_a_signalled_task_of_an_array(self):
+        array = self.submit(LONG, options=["--array=3"])
+        number = f"{array}_3"
+        self.wait_for_step(number, 20)
+        CLUSTER.run("scancel", "--signal=USR1", number, check=True)
+        self.wait_for_requeue(number)
+        self.assert_it_went_on(number)
+
+    def test_a_cancelled_job_stays_so(self):
+        number = self.submit(ENDLESS)
+        self.wait_for_step(number, 20)
+        CLUSTER.run("scancel", number, check=True)
+        self.wait_for_job(number, lambda job: job["JobState"] == "CANCELLED", "its end")
+        self.assert_nothing_left()
+        self.assertEqual(self.job(number)["Restarts"], "0")
+        self.assertIn("not requeued from here", self.text(number))
+
+    def test_a_preempted_job_is_requeued_once(self):
+        number = self.submit(LONG)
+        self.wait_for_step(number, 20)
+        release = self.take_nodes()
+        self.wait_for_requeue(number)
+        release.touch()
+        self.assert_it_went_on(number)
+
+    def test_a_step_without_a_batch_job_is_told(self):
+        running = self.engine("srun", "-n2", DDPRUN, *WORDS, f"run.dir={self.run_dir}", ENDLESS, "launch.requeue=true")
+        self.wait_until(lambda: any(row["step"] >= 20 for row in all_rows(self.run_dir)), "step 20", running)
+        CLUSTER.run("scancel", "--signal=USR1", "--user=root", check=True)
+        self.assert_ends(running, 75)
+        self.assertRegex(running.err(), r"error: scontrol requeue \d+: .*batch")
 
 
 if __name__ == "__main__":

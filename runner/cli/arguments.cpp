@@ -14,8 +14,9 @@
 namespace ddprun {
 namespace {
 
-constexpr auto kCommands = std::to_array<std::string_view>({"run", "check", "resume", "evaluate", "predict", "export",
-                                                            "verify", "config", "keys", "plugins", "env", "worker"});
+constexpr auto kCommands =
+    std::to_array<std::string_view>({"run", "check", "submit", "resume", "evaluate", "predict", "export", "verify",
+                                     "config", "keys", "plugins", "env", "worker"});
 
 constexpr const char* kExamples = R"(
 Examples:
@@ -24,6 +25,7 @@ Examples:
   ddprun experiments/mnist.yaml model=mlp model.hidden=512 optimizer=adam
   ddprun --cfg experiments/mnist.yaml                 what it is made of, and from which files
   ddprun check experiments/mnist.yaml                 find every mistake without training
+  ddprun submit --slurm experiments/mnist.yaml resources.gpus=4 resources.time=2h
   ddprun resume outputs/mnist/latest                  go on after Ctrl-C, a crash or kill -9
   ddprun evaluate outputs/mnist/latest                metrics of its last checkpoint; `evaluate RUN best` of its best
   ddprun predict outputs/mnist/latest --out p.csv     class and scores of every test sample
@@ -47,6 +49,17 @@ void add_run(CLI::App& app, Arguments& arguments, bool& show_config) {
   run.add_flag("--cfg", show_config, "print the composed experiment, each value with its file and line, and stop");
   add_launch_flags(run, arguments.launch);
   add_overrides(run, arguments);
+}
+
+void add_submit(CLI::App& app, Arguments& arguments) {
+  auto& submit = *app.add_subcommand("submit", "check an experiment, and hand it to a scheduler with its `resources:`");
+  auto& slurm = *submit.add_flag("--slurm", arguments.slurm, "as a batch job, by sbatch");
+  auto& kubernetes = *submit.add_flag("--kubernetes", arguments.kubernetes, "as a Job, by kubectl apply");
+  slurm.excludes(&kubernetes);
+  submit.add_flag("--dry-run", arguments.dry_run, "print the script or manifest, and submit nothing");
+  submit.add_option("--out", arguments.out, "the file to write it to; an existing one is not touched");
+  submit.add_option("experiment", arguments.target, "an experiment's YAML file")->required();
+  add_overrides(submit, arguments);
 }
 
 // A run, which of its checkpoints, and where the experiment counts, overrides.
@@ -98,6 +111,7 @@ void add_commands(CLI::App& app, Arguments& arguments, bool& show_config) {
   check.add_flag("--gradients", arguments.gradients,
                  "also compare the model's gradients with finite differences, on a few samples");
   add_overrides(check, arguments);
+  add_submit(app, arguments);
   auto& resume = *app.add_subcommand("resume", "go on with a run from its last good checkpoint");
   resume.add_option("run", arguments.target, "the run's folder: outputs/mnist/latest")->required();
   add_launch_flags(resume, arguments.launch);

@@ -20,6 +20,7 @@ int predict(const Arguments& arguments);
 int export_weights(const Arguments& arguments);
 int verify(const Arguments& arguments);
 int check(const Arguments& arguments);
+int submit(const Arguments& arguments);
 int check_gradients(const CheckedExperiment& checked);
 int show_config(const Arguments& arguments);
 int show_keys();

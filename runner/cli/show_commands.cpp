@@ -72,6 +72,7 @@ int show_plugins(const Arguments& arguments) {
 
 int run_command(const Arguments& arguments) {
   if (arguments.command == "check") return check(arguments);
+  if (arguments.command == "submit") return submit(arguments);
   if (arguments.command == "config") return show_config(arguments);
   if (arguments.command == "keys") return show_keys();
   if (arguments.command == "plugins") return show_plugins(arguments);

@@ -14,7 +14,7 @@ struct Root {
   std::string name;
   int64_t seed = 0;
   Value model, dataset, optimizer, objective, loggers;
-  Value trainer, schedule, early_stopping, checkpoint, predictions, launch, run;
+  Value trainer, schedule, early_stopping, checkpoint, predictions, launch, resources, run;
   std::vector<std::string> plugin_path;
 };
 
@@ -34,6 +34,7 @@ Root read_root(Options& options) {
   root.checkpoint = options.subtree("checkpoint", "what is saved when, and resumed");
   root.predictions = options.subtree("predictions", "which predictions the loggers get; none where it is absent");
   root.launch = options.subtree("launch", "the workers of this machine");
+  root.resources = options.subtree("resources", "what `ddprun submit` asks Slurm or Kubernetes for");
   root.run = options.subtree("run", "where the results go");
   root.plugin_path =
       options.get<std::vector<std::string>>("plugin_path", {}, "folders searched for plugins before all others");
@@ -88,6 +89,7 @@ constexpr Section kSections[] = {
     {"checkpoint", "what is saved when, and resumed", declared_by<read_checkpoint>},
     {"predictions", "which predictions of each evaluation the loggers get", declared_by<read_predictions>},
     {"launch", "the workers of this machine", declared_by<read_launch>},
+    {"resources", "what `ddprun submit` asks Slurm or Kubernetes for", declared_by<read_resources>},
     {"run", "where the results go", declared_by<read_run_dir>},
 };
 
@@ -177,8 +179,20 @@ void shorten(TrainerConfig& trainer) {
   trainer.train_batches = trainer.val_batches = Limit{.batches = 1};
 }
 
+// Two that say how many machines there are.
+void check_nodes(const Experiment& experiment, Problems& problems) {
+  const auto asked = experiment.resources.nodes;
+  const auto& launch = experiment.launch;
+  const bool said = asked > 0 && launch.max_nodes > 1;
+  if (!said || (launch.min_nodes <= asked && asked <= launch.max_nodes)) return;
+  problems.push_back(problem_line(experiment.config.find("resources")->find("nodes")->origin(), "resources.nodes",
+                                  std::to_string(asked) + ", but launch.nodes says " +
+                                      std::to_string(launch.max_nodes) + "; leave one of them out"));
+}
+
 // What no section can see alone.
 void cross_check(const Experiment& experiment, Problems& problems) {
+  check_nodes(experiment, problems);
   const auto* name = experiment.config.find("name");
   if (!is_folder_name(experiment.name)) {
     problems.push_back(
@@ -227,6 +241,7 @@ Experiment read_experiment(Value config, std::vector<std::string>& problems) {
     experiment.predictions = read_section(root.predictions, "predictions", read_predictions, problems);
   }
   experiment.launch = read_section(root.launch, "launch", read_launch, problems);
+  experiment.resources = read_section(root.resources, "resources", read_resources, problems);
   experiment.run_dir = read_section(root.run, "run", read_run_dir, problems);
   experiment.plugin_path.assign(root.plugin_path.begin(), root.plugin_path.end());
   experiment.config = std::move(config);

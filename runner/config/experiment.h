@@ -140,6 +140,19 @@ struct LaunchConfig {
   std::filesystem::path token_file;  // with the secret that all nodes know; empty: DDPRUN_TOKEN, or none
 };
 
+// What `ddprun submit` asks a scheduler for. A run that is started in any other way takes no notice of it.
+struct ResourcesConfig {
+  int64_t nodes = 0;               // 0: launch.nodes
+  int64_t gpus = 0;                // of each node
+  int64_t cpus = 0;                // of each worker; 0: the scheduler's default, as for what follows
+  std::string memory;              // of each node, "64G"
+  double seconds = 0;              // of the job
+  std::vector<std::string> slurm;  // more options of sbatch
+  std::string container;           // Slurm: an image of Apptainer's
+  std::string image;               // Kubernetes: of the pods
+  std::string claim;               // Kubernetes: the volume claim for the outputs
+};
+
 struct Experiment {
   std::string name;
   uint64_t seed = 0;
@@ -153,6 +166,7 @@ struct Experiment {
   CheckpointConfig checkpoint;
   PredictionsConfig predictions;
   LaunchConfig launch;
+  ResourcesConfig resources;
   std::filesystem::path run_dir;  // run.dir; empty: outputs/<name>/<time>
   std::vector<std::filesystem::path> plugin_path;
   Value config;  // the whole composed tree, to be frozen

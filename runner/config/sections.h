@@ -14,6 +14,7 @@ EarlyStoppingConfig read_early_stopping(Options& options);
 CheckpointConfig read_checkpoint(Options& options);
 PredictionsConfig read_predictions(Options& options);
 LaunchConfig read_launch(Options& options);
+ResourcesConfig read_resources(Options& options);
 std::filesystem::path read_run_dir(Options& options);
 
 // What several sections read alike.

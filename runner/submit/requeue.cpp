@@ -39,7 +39,8 @@ std::string job_to_requeue(const Environment& environment) {
 void requeue(const std::string& job) try {
   const auto shown = run_program({"scontrol", "show", "job", "--oneliner", job});
   const auto state = job_state(shown.output);
-  if (!state.empty() && state != "RUNNING") return log::info("job " + job + " is " + state + ": not requeued from here");
+  if (!state.empty() && state != "RUNNING")
+    return log::info("job " + job + " is " + state + ": not requeued from here");
   const auto asked = run_program({"scontrol", "requeue", job});
   if (asked.exit_code != 0) return log::error("scontrol requeue " + job + ": " + trimmed(asked.output));
   log::info("asked Slurm to start job " + job + " again");

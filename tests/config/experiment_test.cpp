@@ -26,7 +26,9 @@ TEST_F(ReadExperiment, ReadsAllSections) {
       "early_stopping: {monitor: val/accuracy, mode: max, patience: 5, min_delta: 0.001, target: 0.99}\n"
       "checkpoint: {every: 200st, keep: 7, monitor: val/loss, resume: auto}\n"
       "predictions: {num_batches_to_log: 2, log_images_per_batch: 5}\n"
-      "launch: {workers: 4, device: cpu, threads: 2, timeout_seconds: 60}\nrun: {dir: out}\n");
+      "launch: {workers: 4, device: cpu, threads: 2, timeout_seconds: 60, requeue: true}\n"
+      "resources: {nodes: 2, gpus: 4, cpus: 8, memory: 64G, time: 2h, slurm: [--partition=accel], container: c.sif,\n"
+      "  image: registry/ddprun, claim: outputs}\nrun: {dir: out}\n");
   EXPECT_EQ(e.name, "mnist");
   EXPECT_EQ(e.seed, 42U);
   EXPECT_EQ(e.model.plugin, "convnet");
@@ -55,7 +57,27 @@ TEST_F(ReadExperiment, ReadsAllSections) {
   EXPECT_EQ(e.launch.device, "cpu");
   EXPECT_EQ(e.launch.threads, 2);
   EXPECT_EQ(e.launch.timeout_seconds, 60);
+  EXPECT_TRUE(e.launch.requeue);
+  EXPECT_EQ(e.resources.nodes, 2);
+  EXPECT_EQ(e.resources.gpus, 4);
+  EXPECT_EQ(e.resources.cpus, 8);
+  EXPECT_EQ(e.resources.memory, "64G");
+  EXPECT_EQ(e.resources.seconds, 7200);
+  EXPECT_EQ(e.resources.slurm, std::vector<std::string>{"--partition=accel"});
+  EXPECT_EQ(e.resources.container, "c.sif");
+  EXPECT_EQ(e.resources.image, "registry/ddprun");
+  EXPECT_EQ(e.resources.claim, "outputs");
   EXPECT_EQ(e.run_dir, "out");
+}
+
+TEST_F(ReadExperiment, RefusesResourcesThatNoSchedulerWouldTake) {
+  EXPECT_THAT(error("resources: {memory: 64 GB}\n"), HasSubstr("resources.memory: expected a whole number with M, G"));
+  EXPECT_THAT(error("resources: {time: soon}\n"), HasSubstr("resources.time: expected 90min, 2h"));
+  EXPECT_THAT(error("resources: {slurm: [partition=accel]}\n"),
+              HasSubstr("resources.slurm: expected options of sbatch"));
+  EXPECT_THAT(error("resources: {nodes: 3}\nlaunch: {nodes: 2}\n"),
+              HasSubstr("resources.nodes: 3, but launch.nodes says 2; leave one of them out"));
+  EXPECT_EQ(loaded(kMinimal + "resources: {nodes: 3}\nlaunch: {nodes: \"1:4\"}\n").resources.nodes, 3);
 }
 
 TEST_F(ReadExperiment, HasADefaultForEverythingButThePlugins) {
@@ -200,8 +222,8 @@ TEST(ExperimentKeys, ListsEverySectionWithHelp) {
     EXPECT_FALSE(section.help.empty());
     for (const auto& key : section.keys) EXPECT_FALSE(key.help.empty()) << section.name << "." << key.name;
   }
-  EXPECT_THAT(names,
-              ElementsAre("", "trainer", "schedule", "early_stopping", "checkpoint", "predictions", "launch", "run"));
+  EXPECT_THAT(names, ElementsAre("", "trainer", "schedule", "early_stopping", "checkpoint", "predictions", "launch",
+                                 "resources", "run"));
 }
 
 TEST(ExperimentKeys, GivesTypeDefaultAndRange) {

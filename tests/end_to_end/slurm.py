@@ -52,7 +52,7 @@ PartitionName=low Nodes=ALL Default=YES PriorityTier=1 State=UP
 PartitionName=graceful Nodes=ALL PriorityTier=1 GraceTime=120 State=UP
 PartitionName=high Nodes=ALL PriorityTier=10 PreemptMode=OFF State=UP
 """
-NODE = "NodeName={name} NodeHostname={name} NodeAddr=127.0.0.1 Port={port} CPUs=2\n"
+NODE = "NodeName={name} NodeHostname={name} NodeAddr=127.0.0.1 Port={port} CPUs=2 RealMemory=1000\n"
 
 
 def refusal():

@@ -118,7 +118,7 @@ class JobTest(SlurmTest):
     def assert_it_went_on(self, number):
         self.assert_job_ends(number, "COMPLETED", "0:0")
         self.assertEqual(self.job(number)["Restarts"], "1")
-        self.assertIn(f"going on with {self.run_dir}", self.text(number))
+        self.assertRegex(self.text(number), rf"going on with .*{re.escape(self.run_dir.name)}\n")
         self.assertRegex(self.text(number), r"resumed at step [1-9]")
         self.assertEqual(differences(self.run_dir, self.undisturbed()), {})
 
@@ -207,6 +207,41 @@ class Requeue(JobTest):
         CLUSTER.run("scancel", "--signal=USR1", "--user=root", check=True)
         self.assert_ends(running, 75)
         self.assertRegex(running.err(), r"error: scontrol requeue \d+: .*batch")
+
+
+class Submit(JobTest):
+    """`ddprun submit --slurm`: its script is what Slurm takes, and the job goes on in the folder where it began."""
+
+    NAME = "90 % of #it's"
+
+    def submit(self, *words):
+        done = self.ddprun("submit", "--slurm", *WORDS, LONG, "launch.workers=2", f"name={self.NAME}", "resources.nodes=2",
+                           "resources.cpus=1", "resources.time=10min", "resources.memory=100M", *words)
+        return re.fullmatch(r"Submitted batch job (\d+)\n", done.out())[1]
+
+    def setUp(self):
+        super().setUp()
+        self.run_dir = self.folder / "outputs" / self.NAME / "latest"
+
+    def text(self, number):
+        path = self.folder / "outputs" / self.NAME / f"slurm-{number}.out"
+        return path.read_text() if path.exists() else ""
+
+    def test_it_trains_and_goes_on_after_a_signal(self):
+        number = self.submit("launch.requeue=true", "resources.slurm=[--comment=two words, --partition=graceful]")
+        self.wait_for_step(number, 20)
+        job = CLUSTER.run("scontrol", "show", "job", number)
+        for field in (f"JobName={self.NAME}", "NumNodes=2", "CPUs/Task=2", "TimeLimit=00:10:00", "MinMemoryNode=100M", "Requeue=1",
+                      "Comment=two words", "Partition=graceful"):
+            self.assertIn(field, job)
+        CLUSTER.run("scancel", "--signal=USR1", number, check=True)
+        self.wait_for_requeue(number)
+        self.run_dir = self.run_dir.resolve()
+        self.assert_it_went_on(number)
+
+    def test_what_slurm_refuses_is_told(self):
+        refused = self.ddprun("submit", "--slurm", *WORDS, "resources.slurm=[--partition=none]", code=1)
+        self.assertIn("ddprun: error: sbatch: sbatch: error: invalid partition specified: none", refused.err())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+// `ddprun submit`: an experiment as a job of Slurm or Kubernetes.
+#include "cli/commands.h"
+#include "cli/new_file.h"
+#include "launch/worker_process.h"
+#include "log/log.h"
+#include "submit/program.h"
+#include "submit/submission.h"
+
+#include <ddprun/error.h>
+
+#define BOOST_DLL_USE_STD_FS
+#include <boost/dll/runtime_symbol_info.hpp>
+
+#include <fstream>
+#include <iostream>
+
+namespace ddprun {
+namespace {
+
+void write_new(const std::string& path, const std::string& text) {
+  NewFile file(path);
+  std::ofstream stream(file.temporary());
+  stream << text << std::flush;
+  if (!stream) throw UserError("--out " + path + " cannot be written");
+  file.keep();
+}
+
+void require_program(const std::string& name) {
+  if (!has_program(name))
+    throw UserError("there is no program " + name + " on PATH: submit where it is, or write the job with --dry-run");
+}
+
+// Gives the text to a program, and its answer to the user.
+int hand_over(const std::vector<std::string>& command, const std::string& text) {
+  const auto& program = command[0];
+  const auto end = run_program(command, text);
+  if (end.exit_code == 0) {
+    std::cout << end.output;
+    return kExitDone;
+  }
+  log::error(program + ": " + end.output.substr(0, end.output.find_last_not_of('\n') + 1));
+  return kExitFailed;
+}
+
+void make_output_folder(const Experiment& experiment) {
+  std::error_code error;
+  const auto folder = slurm_output_folder(experiment);
+  std::filesystem::create_directories(folder, error);
+  if (error) throw UserError("cannot make " + folder + ": " + error.message());
+}
+
+}  // namespace
+
+int submit(const Arguments& arguments) {
+  if (!arguments.slurm && !arguments.kubernetes) throw UserError("submit: to what? Give --slurm or --kubernetes");
+  const auto checked = check_experiment(
+      {.experiment = arguments.target, .overrides = arguments.overrides, .search_path = config_search_path()});
+  const auto& experiment = checked.experiment;
+  if (!arguments.dry_run) require_program(arguments.slurm ? "sbatch" : "kubectl");
+  const Submission submission{.program = boost::dll::program_location().string(),
+                              .experiment = arguments.target,
+                              .overrides = arguments.overrides};
+  const auto text =
+      arguments.slurm ? slurm_script(experiment, submission) : kubernetes_manifest(experiment, submission);
+  if (!arguments.out.empty()) {
+    write_new(arguments.out, text);
+  } else if (arguments.dry_run) {
+    std::cout << text;
+  }
+  if (arguments.dry_run) return kExitDone;
+  if (arguments.kubernetes) return hand_over({"kubectl", "apply", "-f", "-"}, text);
+  make_output_folder(experiment);
+  return hand_over({"sbatch"}, text);
+}
+
+}  // namespace ddprun

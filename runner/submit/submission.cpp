@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+#include "submit/submission.h"
+
+namespace ddprun {
+namespace {
+
+// A node's, as far as it is known here.
+int64_t workers_of(const Experiment& experiment) {
+  if (experiment.trainer.strategy == "dp") return 1;
+  if (experiment.launch.workers > 0) return experiment.launch.workers;
+  return experiment.resources.gpus > 0 ? experiment.resources.gpus : 1;
+}
+
+}  // namespace
+
+int64_t nodes_of(const Experiment& experiment) {
+  return experiment.resources.nodes > 0 ? experiment.resources.nodes : experiment.launch.max_nodes;
+}
+
+int64_t cpus_of_node(const Experiment& experiment) { return experiment.resources.cpus * workers_of(experiment); }
+
+}  // namespace ddprun

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+#include "experiments.h"
+
+#include <ddprun/error.h>
+#include <gmock/gmock.h>
+#include <yaml-cpp/yaml.h>
+
+namespace ddprun {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using Words = std::vector<std::string>;
+
+constexpr const char* kLarge =
+    R"yaml(# Written by ddprun submit: kubectl apply -f THIS_FILE. Pods that end with 75 (saved) or are evicted start again and go on;
+# 2 (the experiment is wrong) ends the job.
+apiVersion: v1
+kind: Service
+metadata: {name: mnist}
+spec:
+  clusterIP: None
+  publishNotReadyAddresses: true
+  selector: {ddprun: mnist}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: mnist}
+spec:
+  completionMode: Indexed
+  completions: 2
+  parallelism: 2
+  backoffLimit: 6
+  activeDeadlineSeconds: 129690
+  podFailurePolicy:
+    rules:
+      - action: FailJob
+        onExitCodes: {containerName: ddprun, operator: In, values: [2]}
+      - action: Ignore
+        onExitCodes: {containerName: ddprun, operator: In, values: [75]}
+      - action: Ignore
+        onPodConditions: [{type: DisruptionTarget, status: "True"}]
+  template:
+    metadata:
+      labels: {ddprun: mnist}
+    spec:
+      restartPolicy: Never
+      terminationGracePeriodSeconds: 120
+      subdomain: mnist
+      containers:
+        - name: ddprun
+          image: "registry/ddprun:0.1"
+          command: ["ddprun", "experiments/mnist.yaml", "--nnodes=2", "--node-rank=$(JOB_COMPLETION_INDEX)", "--rdzv-endpoint=mnist-0.mnist:29400", "trainer.max_epochs=3", "model.note=it's $$HOME", "run.dir=/outputs/mnist/$(DDPRUN_JOB)", "checkpoint.resume=auto"]
+          env:
+            - name: DDPRUN_JOB
+              valueFrom: {fieldRef: {fieldPath: "metadata.labels['batch.kubernetes.io/controller-uid']"}}
+          resources:
+            limits: {nvidia.com/gpu: 4, cpu: 32, memory: 64Gi}
+          volumeMounts: [{name: outputs, mountPath: /outputs}, {name: shm, mountPath: /dev/shm}]
+      volumes:
+        - {name: outputs, persistentVolumeClaim: {claimName: "outputs"}}
+        - {name: shm, emptyDir: {medium: Memory}}
+)yaml";
+
+TEST(KubernetesManifest, IsAServiceAndAnIndexedJob) {
+  EXPECT_EQ(kubernetes_manifest(testing::large(), testing::submission()), kLarge);
+}
+
+// The Job; the last document.
+YAML::Node job(const Experiment& experiment, const Submission& submission) {
+  return YAML::LoadAll(kubernetes_manifest(experiment, submission)).back();
+}
+
+YAML::Node container(const YAML::Node& job) { return job["spec"]["template"]["spec"]["containers"][0]; }
+
+TEST(KubernetesManifest, IsReadAsYaml) {
+  const auto documents = YAML::LoadAll(kubernetes_manifest(testing::large(), testing::submission()));
+  ASSERT_EQ(documents.size(), 2U);
+  EXPECT_EQ(documents[0]["spec"]["clusterIP"].as<std::string>(), "None");
+  EXPECT_EQ(documents[1]["spec"]["completions"].as<int>(), 2);
+  EXPECT_EQ(container(documents[1])["resources"]["limits"]["nvidia.com/gpu"].as<int>(), 4);
+  EXPECT_EQ(container(documents[1])["command"].as<Words>()[6], "model.note=it's $$HOME");
+  const auto rules = documents[1]["spec"]["podFailurePolicy"]["rules"];
+  EXPECT_EQ(rules[0]["onExitCodes"]["values"][0].as<int>(), 2);
+  EXPECT_EQ(rules[1]["onExitCodes"]["values"][0].as<int>(), 75);
+}
+
+TEST(KubernetesManifest, OfOnePodNeedsNoService) {
+  Experiment experiment;
+  experiment.name = "Small one";
+  experiment.resources = {.image = "i", .claim = "c"};
+  EXPECT_EQ(YAML::LoadAll(kubernetes_manifest(experiment, {.experiment = "small.yaml"})).size(), 1U);
+  const auto only = job(experiment, {.experiment = "small.yaml"});
+  EXPECT_EQ(only["metadata"]["name"].as<std::string>(), "small-one");
+  EXPECT_EQ(container(only)["resources"]["limits"].size(), 0U);
+  EXPECT_THAT(
+      container(only)["command"].as<Words>(),
+      ElementsAre("ddprun", "small.yaml", "run.dir=/outputs/small-one/$(DDPRUN_JOB)", "checkpoint.resume=auto"));
+}
+
+TEST(KubernetesManifest, LeavesTheUsersRunFolderAndCheckpointAlone) {
+  auto experiment = testing::large();
+  experiment.resources.nodes = 1;
+  experiment.run_dir = "/outputs/mine";
+  experiment.checkpoint.resume = "/outputs/other";
+  EXPECT_THAT(container(job(experiment, {.experiment = "e.yaml", .overrides = {"run.dir=/outputs/mine"}}))["command"]
+                  .as<Words>(),
+              ElementsAre("ddprun", "e.yaml", "run.dir=/outputs/mine"));
+}
+
+TEST(KubernetesManifest, NeedsAnImageAndAClaim) {
+  auto experiment = testing::large();
+  experiment.resources.claim.clear();
+  EXPECT_THROW(kubernetes_manifest(experiment, testing::submission()), UserError);
+  experiment.resources.image.clear();
+  try {
+    kubernetes_manifest(experiment, testing::submission());
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("resources.image: missing"));
+  }
+}
+
+}  // namespace
+}  // namespace ddprun

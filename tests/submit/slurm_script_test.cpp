@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+#include "experiments.h"
+
+#include <gmock/gmock.h>
+
+namespace ddprun {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(SlurmScript, AsksForWhatTheExperimentNeeds) {
+  EXPECT_EQ(slurm_script(testing::large(), testing::submission()), R"(#!/bin/bash
+#SBATCH --job-name=mnist
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --gpus-per-node=4
+#SBATCH --cpus-per-task=32
+#SBATCH --mem=64G
+#SBATCH --time=1-12:01:30
+#SBATCH --signal=USR1@120
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --output=outputs/mnist/slurm-%j.out
+#SBATCH --partition=accel
+#SBATCH --account='a project'
+# Written by ddprun submit. By hand: mkdir -p outputs/mnist; sbatch THIS_FILE
+
+srun --cpus-per-task=32 /opt/ddprun/bin/ddprun experiments/mnist.yaml trainer.max_epochs=3 'model.note=it'\''s $HOME'
+)");
+}
+
+TEST(SlurmScript, LeavesToTheSiteWhatIsNotSaid) {
+  Experiment experiment;
+  experiment.name = "small";
+  EXPECT_EQ(slurm_script(experiment, {.program = "ddprun", .experiment = "small.yaml"}), R"(#!/bin/bash
+#SBATCH --job-name=small
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --signal=USR1@120
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --output=outputs/small/slurm-%j.out
+# Written by ddprun submit. By hand: mkdir -p outputs/small; sbatch THIS_FILE
+
+srun ddprun small.yaml
+)");
+}
+
+TEST(SlurmScript, RunsInAContainerAndRequeuesOutsideOfIt) {
+  auto experiment = testing::large();
+  experiment.resources.container = "ddprun image.sif";
+  experiment.launch.requeue = true;
+  EXPECT_THAT(slurm_script(experiment, {.program = "/home/me/ddprun", .experiment = "e.yaml"}), EndsWith(R"(
+srun --cpus-per-task=32 apptainer exec --nv 'ddprun image.sif' ddprun e.yaml launch.requeue=false
+code=$?
+if [ "$code" -eq 75 ]; then scontrol requeue "$SLURM_JOB_ID"; fi
+exit "$code"
+)"));
+}
+
+TEST(SlurmScript, CountsTheCpusOfAllWorkersOfANode) {
+  auto experiment = testing::large();
+  experiment.launch.workers = 2;
+  EXPECT_THAT(slurm_script(experiment, testing::submission()), HasSubstr("--cpus-per-task=16\n"));
+  experiment.trainer.strategy = "dp";
+  EXPECT_THAT(slurm_script(experiment, testing::submission()), HasSubstr("--cpus-per-task=8\n"));
+}
+
+TEST(SlurmScript, TakesTheNodesOfTheLaunchWhereTheResourcesSayNone) {
+  Experiment experiment;
+  experiment.name = "e";
+  experiment.launch.min_nodes = experiment.launch.max_nodes = 3;
+  EXPECT_THAT(slurm_script(experiment, testing::submission()), HasSubstr("--nodes=3\n"));
+}
+
+TEST(SlurmScript, KeepsSlurmFromReadingPatternsInTheName) {
+  auto experiment = testing::large();
+  experiment.name = "90 %j";
+  EXPECT_THAT(slurm_script(experiment, testing::submission()),
+              HasSubstr("#SBATCH --output='outputs/90 %%j/slurm-%j.out'\n"));
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -73,10 +73,12 @@ struct TrainerConfig {
   std::string init_weights;                   // .safetensors, a checkpoint or a run; empty: drawn from the seed
 
   bool deterministic = false;
-  bool stop_on_nonfinite = true;
+  std::string on_nonfinite = "stop";  // stop, skip or rollback: a loss or gradients that are NaN or infinite
   bool verify_shards = false;
 
   static constexpr int64_t kAutoMicroBatch = -1;
+  static constexpr int64_t kMostSkips = 10;     // in a row
+  static constexpr int64_t kMostRollbacks = 3;  // to the same checkpoint
 };
 
 // How the learning rate goes; runner/train/schedule.h says what each name computes.

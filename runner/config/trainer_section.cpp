@@ -128,8 +128,12 @@ TrainerConfig read_trainer(Options& options) {
       "weights to start from: a .safetensors file, a checkpoint or a run; drawn from the seed by default");
   trainer.deterministic = options.get<bool>("deterministic", trainer.deterministic,
                                             "the same bits in every run of the same seed and world size");
-  trainer.stop_on_nonfinite =
-      options.get<bool>("stop_on_nonfinite", trainer.stop_on_nonfinite, "stop when the loss is NaN or infinite");
+  trainer.on_nonfinite =
+      options.choose("on_nonfinite", trainer.on_nonfinite, {"stop", "skip", "rollback"},
+                     "loss or gradients NaN or infinite: stop with an error; skip the step, at most " +
+                         std::to_string(TrainerConfig::kMostSkips) +
+                         " in a row; rollback to the last checkpoint and pass over the batch, at most " +
+                         std::to_string(TrainerConfig::kMostRollbacks) + " times to the same one");
   trainer.verify_shards = options.get<bool>(
       "verify_shards", false, "prove at each epoch's end that the workers' samples are the epoch, each once");
   return trainer;

@@ -5,14 +5,17 @@
 
 #include "dist/communicator.h"
 
+#include <cstdint>
 #include <optional>
 
 namespace ddprun {
 
 struct Flags {
-  bool stop = false;       // somebody was asked to end (SIGTERM)
-  bool save = false;       // a checkpoint by the clock is due
-  bool time_over = false;  // trainer.max_time has passed
+  bool stop = false;          // somebody was asked to end (SIGTERM)
+  bool save = false;          // a checkpoint by the clock is due
+  bool time_over = false;     // trainer.max_time has passed
+  bool nonfinite = false;     // somebody's loss or gradients of `checked_step` were NaN or infinite
+  int64_t checked_step = -1;  // the same on all ranks; -1: none
 };
 
 // One exchange in each step of every rank. The sum runs beside the next step, so what is raised in one step is seen by all at
@@ -30,6 +33,7 @@ class Agreement {
  private:
   Communicator& communicator_;
   std::optional<PendingSum> pending_;
+  int64_t pending_step_ = -1;  // its checked_step
 };
 
 }  // namespace ddprun

@@ -2,7 +2,6 @@
 #include "train/grad_scaler.h"
 
 #include <ATen/ATen.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <map>
 
@@ -34,12 +33,7 @@ at::Tensor GradScaler::unscale(const std::vector<at::Tensor>& gradients) {
 
 void GradScaler::update() {
   at::_amp_update_scale_(scale_, since_change_, overflow_, kGrowth, kBackoff, kGrowthInterval);
-  last_overflow_ = at::empty({}, at::TensorOptions().dtype(at::kFloat).pinned_memory(overflow_.is_cuda()));
-  last_overflow_.copy_(overflow_, /*non_blocking=*/true);
-  if (!overflow_.is_cuda()) return;
-  const auto device = overflow_.device();
-  arrived_.emplace(device.type());
-  arrived_->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+  last_overflow_.emplace(overflow_);
 }
 
 int64_t GradScaler::overflows() {
@@ -53,9 +47,8 @@ GradScaler::State GradScaler::state() {
 }
 
 void GradScaler::settle() {
-  if (!last_overflow_.defined()) return;
-  if (arrived_) arrived_->synchronize();
-  overflows_ += last_overflow_.item<float>() != 0 ? 1 : 0;
+  if (!last_overflow_) return;
+  overflows_ += last_overflow_->raised() ? 1 : 0;
   last_overflow_.reset();
 }
 

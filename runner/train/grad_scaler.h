@@ -7,9 +7,10 @@
 // waits for a GPU but overflows(), and that for work of the step before.
 #pragma once
 
+#include "train/late_flag.h"
+
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
-#include <c10/core/Event.h>
 
 #include <cstdint>
 #include <optional>
@@ -45,8 +46,7 @@ class GradScaler {
   void settle();
 
   at::Tensor scale_, since_change_, overflow_;  // float32, int32, float32 scalars on the device
-  at::Tensor last_overflow_;                    // float32 on the host, on its way; undefined where none is
-  std::optional<c10::Event> arrived_;           // on GPUs: last_overflow_ can be read
+  std::optional<LateFlag> last_overflow_;       // on its way; none where it was read
   int64_t overflows_ = 0;
 };
 

@@ -5,10 +5,15 @@
 
 namespace ddprun {
 
-at::Tensor clip_norm(const std::vector<at::Tensor>& gradients, double limit) {
+at::Tensor gradient_norm(const std::vector<at::Tensor>& gradients) {
+  if (gradients.empty()) return at::zeros({}, at::kFloat);
   auto norms = at::_foreach_norm(gradients);
   for (auto& norm : norms) norm = norm.to(at::kFloat);
-  const auto norm = at::linalg_vector_norm(at::stack(norms));
+  return at::linalg_vector_norm(at::stack(norms));
+}
+
+at::Tensor clip_norm(const std::vector<at::Tensor>& gradients, double limit) {
+  const auto norm = gradient_norm(gradients);
   constexpr double kNoDivisionByZero = 1e-6;
   const auto factor = (limit / (norm + kNoDivisionByZero)).clamp_max(1.0);
   at::_foreach_mul_(gradients, factor);

@@ -8,6 +8,9 @@
 
 namespace ddprun {
 
+// The norm of all gradients together, float32 scalar on their device; 0 where there are none.
+at::Tensor gradient_norm(const std::vector<at::Tensor>& gradients);
+
 // Scales all gradients so that their norm, over all of them together, is at most `limit`. Returns the norm before, float32
 // scalar on the device.
 at::Tensor clip_norm(const std::vector<at::Tensor>& gradients, double limit);

@@ -50,6 +50,15 @@ void MetricSums::add(const Step& step, int64_t samples) {
   for (const auto& metric : step.metrics) add(metric.name, metric.sum, samples > 0 ? metric.count : 0);
 }
 
+void MetricSums::add(const MetricSums& others) {
+  for (const auto& entry : others.entries_) add(entry.name, entry.sum, entry.count);
+}
+
+at::Tensor MetricSums::sum_of(const std::string& name) const {
+  const auto entry = std::ranges::find(entries_, name, &Entry::name);
+  return entry == entries_.end() ? at::Tensor() : entry->sum;
+}
+
 std::vector<MetricTotal> MetricSums::totals(Communicator& communicator) const {
   std::string names;
   for (const auto& entry : entries_) names += entry.name + "\n";

@@ -29,6 +29,12 @@ class MetricSums {
   // Adds a number of the step as a whole, a scalar equal on all ranks: a norm of gradients.
   void add_number(const std::string& name, const at::Tensor& number) { add(name, number, 1); }
 
+  // Adds what others have summed on this rank: those of one step.
+  void add(const MetricSums& others);
+
+  // One metric's own sum, float64 scalar where the model's metrics are; undefined where there is none of that name.
+  at::Tensor sum_of(const std::string& name) const;
+
   // The totals over all ranks, on every rank: "loss" first, then the model's metrics. Throws UserError where ranks report
   // other metrics than rank 0. Collective; leaves the sums as they are.
   std::vector<MetricTotal> totals(Communicator& communicator) const;

@@ -9,7 +9,6 @@
 #include <ddprun/error.h>
 
 #include <algorithm>
-#include <cmath>
 
 namespace ddprun {
 namespace {
@@ -67,15 +66,26 @@ RunEnd Trainer::run() {
 // Before the first step of this attempt.
 void Trainer::begin() {
   const auto& config = experiment_.trainer;
-  const auto source = [&] {
-    return std::make_unique<TrainSource>(parts_.dataset, config, experiment_.seed, parts_.communicator.world(),
-                                         parts_.device, state_.step);
-  };
-  source_ = source();
   if (state_.step == 0 && config.sanity_batches > 0) evaluate_a_little();
   if (config.micro_batch == TrainerConfig::kAutoMicroBatch) find_passes(*source());
   moved(Activity::kComputing);
   if (!parts_.communicator.alone()) settle_buckets(*source());
+  save_a_way_back();
+  start_from_here();
+}
+
+std::unique_ptr<TrainSource> Trainer::source() const {
+  return std::make_unique<TrainSource>(parts_.dataset, experiment_.trainer, experiment_.seed,
+                                       parts_.communicator.world(), parts_.device, state_.step);
+}
+
+// What goes on from the present step, at the start of an attempt or after a rollback.
+void Trainer::start_from_here() {
+  const auto& config = experiment_.trainer;
+  source_ = source();
+  open_.clear();
+  handed_in_ = state_.step;
+  tested_ = {};
   if (config.verify_shards) {
     shards_.emplace(parts_.communicator, step_plan(config, state_.train_samples), state_.train_samples, state_.step);
   }
@@ -137,11 +147,15 @@ void Trainer::train_step() try {
 
   moved(Activity::kComputing);
   const Stopwatch compute_time;
-  step_.run(item, state_.step, window_);
+  if (is_left_out(state_.step + 1)) {
+    pass_over();
+  } else {
+    open_.push_back({state_.step + 1, item.epoch + 1, item.batch.index, step_.run(item, state_.step)});
+    state_.samples += item.global_samples;
+  }
   phases_.compute += compute_time.seconds();
 
   ++state_.step;
-  state_.samples += item.global_samples;
   if (shards_) shards_->add(item);
   if (first_step_at_ == 0) first_step_at_ = wall_seconds();
   if (at_part_end() || state_.step % experiment_.trainer.log_every == 0) log_window();
@@ -160,8 +174,11 @@ void Trainer::agree_after_step() {
   const bool by_clock = every.seconds > 0 && since_save_.seconds() >= every.seconds;
   const auto limit = experiment_.trainer.max_seconds;
   const bool time_over = limit > 0 && state_.train_seconds >= limit;
-  const auto flags = agreement_.exchange({.stop = stop_requested_(), .save = by_clock, .time_over = time_over});
+  Flags mine{.stop = stop_requested_(), .save = by_clock, .time_over = time_over};
+  hand_in(mine);
+  const auto flags = agreement_.exchange(mine);
   stopping_ = flags.stop;
+  if (!close_agreed(flags)) return;
   if (flags.time_over && !stopping_) {
     state_.finished = "completed";
     state_.stop_reason = "trainer.max_time is over";
@@ -186,9 +203,9 @@ void Trainer::show_progress(const char* phase) {
 int64_t Trainer::epoch_of_step() const { return state_.step == 0 ? 1 : (state_.step - 1) / steps_per_epoch_ + 1; }
 
 void Trainer::log_window() {
+  if (!settle_steps()) return;
   const auto totals = window_.totals(parts_.communicator);
   window_.reset();
-  check_finite(totals);
   update(state_.last_metrics, means(totals, "train"));
   auto values = means(totals);
   values.emplace_back("lr", step_.rate());
@@ -197,20 +214,14 @@ void Trainer::log_window() {
     values.emplace_back("loss_scale", state.scale);
     values.emplace_back("overflows", static_cast<double>(state.overflows));
   }
+  if (experiment_.trainer.on_nonfinite != "stop")
+    values.emplace_back("skipped_steps", static_cast<double>(state_.skipped));
   const double seconds = since_row_.seconds();
   values.emplace_back("samples_per_second",
                       static_cast<double>(state_.samples - samples_at_row_) / std::max(seconds, 1e-9));
   since_row_.restart();
   samples_at_row_ = state_.samples;
   log_row("train", std::move(values));
-}
-
-void Trainer::check_finite(const std::vector<MetricTotal>& totals) const {
-  if (!experiment_.trainer.stop_on_nonfinite || totals.empty() || std::isfinite(totals.front().sum)) return;
-  throw UserError(log::text("the training loss is not finite (", totals.front().mean(), ") in the steps up to ",
-                            state_.step,
-                            ". Lower the learning rate or look at the data; trainer.stop_on_nonfinite=false goes on "
-                            "regardless. The last checkpoint is from before."));
 }
 
 void Trainer::log_row(const std::string& split, NamedValues values) {
@@ -224,6 +235,7 @@ void Trainer::log_row(const std::string& split, NamedValues values) {
 
 // Evaluates, decides on stopping, counts the part, saves. Interrupted, it leaves the evaluation to the resumed run.
 void Trainer::finish_part() {
+  if (!settle_steps()) return;
   const auto before = state_.best_value;
   if (!evaluate_part()) return;
   const bool improved = state_.best_value != before;

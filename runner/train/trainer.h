@@ -14,6 +14,7 @@
 #include "train/agreement.h"
 #include "train/evaluator.h"
 #include "train/logger_hub.h"
+#include "train/nonfinite_event.h"
 #include "train/precision.h"
 #include "train/run_clock.h"
 #include "train/shard_proof.h"
@@ -22,6 +23,8 @@
 
 #include <ddprun/optimizer.h>
 
+#include <deque>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -39,6 +42,7 @@ struct TrainerParts {
   const Objective& evaluation_objective;
   LoggerHub& loggers;
   CheckpointWriter& checkpoints;
+  std::filesystem::path run_dir;  // whose checkpoints these are
   Precision precision;
   std::shared_ptr<DeviceBackend> backend;  // null on the CPU
   c10::Device device = c10::kCPU;
@@ -76,6 +80,8 @@ class Trainer {
  private:
   // trainer.cpp: the loop
   void begin();
+  std::unique_ptr<TrainSource> source() const;
+  void start_from_here();
   void find_passes(TrainSource& trial);
   void settle_buckets(TrainSource& rehearsal);
   void train_steps();
@@ -85,7 +91,6 @@ class Trainer {
   void moved(Activity activity) const;
   void log_window();
   void log_row(const std::string& split, NamedValues values);
-  void check_finite(const std::vector<MetricTotal>& totals) const;
   void finish_part();
   bool due(const Interval& every) const;  // at the present step, by steps or epochs
   bool at_epoch_end() const;
@@ -111,6 +116,19 @@ class Trainer {
   void restore_window(const TensorDict& rank);
   void check_same_run(const std::string& path) const;
 
+  // trainer_nonfinite.cpp; settling and closing steps returns false where training went back to a checkpoint
+  bool is_left_out(int64_t step) const;
+  void pass_over();
+  void hand_in(Flags& mine);
+  bool close_agreed(const Flags& agreed);
+  bool settle_steps();
+  bool close_step(bool nonfinite);
+  bool meet_nonfinite(const OpenStep& step);
+  void roll_back(int64_t step, const std::string& found, const std::string& advice);
+  std::string last_good_checkpoint();
+  void save_a_way_back();
+  void check_weights() const;
+
   const Experiment& experiment_;
   TrainerParts parts_;
   std::function<bool()> stop_requested_;
@@ -125,6 +143,12 @@ class Trainer {
 
   TrainState state_;
   MetricSums window_;
+  std::deque<OpenStep> open_;  // by step
+  int64_t handed_in_ = -1;     // the last step whose flag went into an exchange
+  struct {
+    int64_t to = -1;
+    int64_t count = 0;
+  } rollbacks_;            // to the checkpoint of that step
   bool stopping_ = false;  // all agreed to end here
   bool warned_of_monitor_ = false;
   int64_t saved_step_ = -1;  // of the last checkpoint

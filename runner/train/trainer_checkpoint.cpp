@@ -14,8 +14,10 @@ void Trainer::save(bool best) {
   if (saved_step_ == state_.step && !best) return;
   phase_ = "saving";
   moved(Activity::kSaving);
+  if (!settle_steps()) return;
+  check_weights();
   state_.window = window_.totals(parts_.communicator);
-  check_finite(state_.window);
+  state_.unapplied = step_.unapplied();
   if (auto* scaler = step_.scaler()) state_.scaler = scaler->state();
   parts_.loggers.flush();
   saved_path_ = parts_.checkpoints.save(checkpoint(), best).string();
@@ -41,6 +43,7 @@ void Trainer::restore(const Checkpoint& checkpoint, const std::string& path) {
   stopper_.set_state(state_.stopper);
   step_.schedule().set_state(state_.schedule);
   step_.set_scaler_state(state_.scaler);
+  step_.set_unapplied(state_.unapplied);
   if (auto* average = step_.average()) average->load_state(checkpoint.average);
   restore_window(checkpoint.rank);
   saved_step_ = state_.step;

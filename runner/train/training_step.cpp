@@ -20,6 +20,14 @@ ReducerOptions reducer_options(const TrainerConfig& config) {
   return options;
 }
 
+at::Tensor not_finite(const at::Tensor& number) { return number.isfinite().logical_not().to(at::kFloat); }
+
+std::vector<at::Tensor> copies(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> copies;
+  for (const auto& tensor : tensors) copies.push_back(tensor.clone());
+  return copies;
+}
+
 // Calls at the end of the scope, however it is left.
 template <class Call>
 class ScopeEnd {
@@ -41,6 +49,7 @@ TrainingStep::TrainingStep(Parts parts, const TrainerConfig& config, Schedule sc
       schedule_(std::move(schedule)),
       parameters_(trainable_parameters(*parts_.model)),
       buffers_(buffers(*parts_.model)),
+      mark_(parameters_),
       micro_batch_(std::max<int64_t>(config.micro_batch, 0)) {
   for (const auto& group : parts_.optimizer->groups()) base_rates_.push_back(group.lr);
   if (config.sync_batchnorm) statistics_ = synchronize_batch_norm(*parts_.model, parts_.communicator);
@@ -55,9 +64,26 @@ void TrainingStep::set_scaler_state(const GradScaler::State& state) {
   if (parts_.precision.scales_gradients()) scaler_.emplace(state, parts_.device);
 }
 
-void TrainingStep::run(const TrainBatch& item, int64_t step, MetricSums& window) {
-  accumulate(item, &window);
-  update(step, window);
+StepOutcome TrainingStep::run(const TrainBatch& item, int64_t step) {
+  const auto kept = skips() ? copies(buffers_) : std::vector<at::Tensor>();
+  StepOutcome outcome;
+  accumulate(item, &outcome.sums);
+  const auto nonfinite = update(step, outcome.sums);
+  for (size_t i = 0; i < kept.size(); ++i) buffers_[i].copy_(at::where(nonfinite.to(at::kBool), kept[i], buffers_[i]));
+  outcome.nonfinite = std::make_shared<LateFlag>(nonfinite);
+  if (skips() && !scaler_) last_ = outcome.nonfinite;
+  return outcome;
+}
+
+int64_t TrainingStep::unapplied() {
+  if (last_) unapplied_ += last_->raised() ? 1 : 0;
+  last_.reset();
+  return unapplied_;
+}
+
+void TrainingStep::set_unapplied(int64_t steps) {
+  last_.reset();
+  unapplied_ = steps;
 }
 
 void TrainingStep::rehearse(const TrainBatch& item) {
@@ -125,36 +151,40 @@ at::Tensor TrainingStep::forward(const Pass& pass, MetricSums* window) {
     step =
         parts_.parallel ? parts_.parallel->step(batch, parts_.objective) : parts_.model->step(batch, parts_.objective);
   }
-  const auto measured =
-      scaler_ ? step.loss.detach().nan_to_num(0, 0, 0) : step.loss;  // an overflow is told by its own count
-  if (window) window->add({.loss = measured, .metrics = step.metrics}, pass.samples);
+  mark_.set(step.loss);
+  if (window) window->add(step, pass.samples);
   const auto loss = pass.weight == 1 ? step.loss : step.loss * pass.weight;
   return scaler_ ? scaler_->scaled(loss) : loss;
 }
 
-void TrainingStep::update(int64_t step, MetricSums& window) {
+// Returns whether the step is nonfinite: float32 scalar on the device.
+at::Tensor TrainingStep::update(int64_t step, MetricSums& sums) {
   const torch::NoGradGuard no_gradients;
   const auto all = gradients();
-  at::Tensor overflow;
+  at::Tensor overflow, norm;
   if (scaler_) overflow = scaler_->unscale(all);
   if (config_.clip_norm > 0) {
-    const auto norm = clip_norm(all, config_.clip_norm);
-    window.add_number("grad_norm", overflow.defined() ? norm.nan_to_num(0, 0, 0) : norm);
+    norm = clip_norm(all, config_.clip_norm);
+    sums.add_number("grad_norm", scaler_ ? norm.nan_to_num(0, 0, 0) : norm);  // an overflow is told by its own count
   }
+  if (!scaler_ && !norm.defined()) norm = gradient_norm(all);
+  const auto nonfinite = not_finite(scaler_ ? sums.sum_of("loss") : norm);
+  if (skips() && !scaler_) overflow = nonfinite;
   if (config_.clip_value > 0) clip_value(all, config_.clip_value);
   set_rates(step);
-  if (scaler_) {
+  if (overflow.defined()) {
     parts_.optimizer->step_unless(overflow);
-    scaler_->update();
   } else {
     parts_.optimizer->step();
   }
+  if (scaler_) scaler_->update();
   if (average_) average_->update(overflow);
   parts_.optimizer->zero_grad();
+  return nonfinite;
 }
 
 void TrainingStep::set_rates(int64_t step) {
-  const int64_t applied = step - (scaler_ ? scaler_->overflows() : 0);
+  const int64_t applied = step - unapplied() - (scaler_ ? scaler_->overflows() : 0);
   auto& groups = parts_.optimizer->groups();
   for (size_t i = 0; i < groups.size(); ++i) groups[i].lr = schedule_.rate(base_rates_[i], applied);
 }

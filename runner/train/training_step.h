@@ -13,6 +13,8 @@
 #include "dist/gradient_reducer.h"
 #include "train/data_parallel.h"
 #include "train/grad_scaler.h"
+#include "train/gradient_mark.h"
+#include "train/late_flag.h"
 #include "train/metric_sums.h"
 #include "train/precision.h"
 #include "train/schedule.h"
@@ -25,6 +27,14 @@
 #include <vector>
 
 namespace ddprun {
+
+// What one step has to tell.
+struct StepOutcome {
+  MetricSums sums;
+  // Whether it is nonfinite: its loss is NaN or infinite, or without a scaler its gradients are. With a scaler the gradients'
+  // overflow is the scaler's business and the flag this rank's own; without one it is equal on all ranks.
+  std::shared_ptr<LateFlag> nonfinite;
+};
 
 class TrainingStep {
  public:
@@ -40,8 +50,12 @@ class TrainingStep {
 
   TrainingStep(Parts parts, const TrainerConfig& config, Schedule schedule);
 
-  // The step after `step` steps. What it measures is added to `window`.
-  void run(const TrainBatch& item, int64_t step, MetricSums& window);
+  // The step after `step` steps. With trainer.on_nonfinite skip, a nonfinite one changes neither weights, optimizer, averages
+  // and buffers nor the schedule's place.
+  StepOutcome run(const TrainBatch& item, int64_t step);
+
+  // In place of run(): a step that is passed over.
+  void leave_out() { ++unapplied_; }
 
   // Forward, backward and exchange alone; the gradients are thrown away. Random generators and buffers change.
   void rehearse(const TrainBatch& item);
@@ -58,6 +72,8 @@ class TrainingStep {
   WeightAverage* average() { return average_ ? &*average_ : nullptr; }
   const WeightAverage* average() const { return average_ ? &*average_ : nullptr; }
   void set_scaler_state(const GradScaler::State& state);
+  int64_t unapplied();  // steps so far that were left out, besides the scaler's overflows
+  void set_unapplied(int64_t steps);
 
  private:
   struct Pass {
@@ -69,7 +85,8 @@ class TrainingStep {
   std::vector<Pass> passes(const TrainBatch& item) const;
   void accumulate(const TrainBatch& item, MetricSums* window);
   at::Tensor forward(const Pass& pass, MetricSums* window);
-  void update(int64_t step, MetricSums& window);
+  at::Tensor update(int64_t step, MetricSums& sums);
+  bool skips() const { return config_.on_nonfinite == "skip"; }
   void set_rates(int64_t step);
   std::vector<at::Tensor> gradients() const;
 
@@ -83,6 +100,9 @@ class TrainingStep {
   std::shared_ptr<BatchStatistics> statistics_;  // with sync_batchnorm
   std::optional<GradScaler> scaler_;             // with fp16
   std::optional<WeightAverage> average_;
+  GradientMark mark_;
+  std::shared_ptr<LateFlag> last_;  // of the step before, where it may have been skipped and is not counted yet
+  int64_t unapplied_ = 0;
   int64_t micro_batch_ = 0;
 };
 

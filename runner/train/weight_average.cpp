@@ -19,6 +19,7 @@ std::vector<at::Tensor> WeightAverage::weights() const {
 void WeightAverage::update(const at::Tensor& overflow) {
   const auto now = weights();
   if (averages_.empty()) {
+    if (overflow.defined() && overflow.item<float>() != 0) return;
     for (const auto& weight : now) averages_.push_back(weight.clone());
     return;
   }

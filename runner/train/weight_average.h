@@ -16,7 +16,8 @@ class WeightAverage {
  public:
   WeightAverage(std::vector<NamedParameter> parameters, double decay);
 
-  // After a step. `overflow` (float32 scalar, may be undefined): where it is not 0 there was no step.
+  // After a step. `overflow` (float32 scalar, may be undefined): where it is not 0 there was no step. Until the first that
+  // counted, it is read, which waits for a GPU.
   void update(const at::Tensor& overflow);
 
   // Exchanges the weights and their averages; the second call takes it back, to the bit. Nothing before the first update.

@@ -150,6 +150,7 @@ class Training final : public WorkerTask {
                     .evaluation_objective = *evaluation_objective_,
                     .loggers = *loggers_,
                     .checkpoints = *checkpoints_,
+                    .run_dir = replica_.place.run_dir,
                     .precision = replica_.precision,
                     .backend = replica_.backend,
                     .device = replica_.device,

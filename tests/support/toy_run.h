@@ -54,6 +54,9 @@ struct ToyRun {
   std::filesystem::path resume_from;                     // a checkpoint; empty: from the start
   std::function<bool(int64_t rank, int64_t step)> stop;  // asked after each step of each rank
   double lr = 0.1;
+  std::function<std::shared_ptr<Dataset>(int64_t train, int64_t val)> make_dataset = [](int64_t train, int64_t val) {
+    return std::make_shared<ToyDataset>(train, val);
+  };
   std::function<std::shared_ptr<Model>()> make_model = [] { return std::make_shared<ToyModel>(); };
 };
 
@@ -108,12 +111,13 @@ inline ToyResult train_toy(const ToyRun& run) {
     Trainer trainer(run.experiment,
                     {.communicator = communicator,
                      .model = model,
-                     .dataset = std::make_shared<ToyDataset>(run.train_samples, run.val_samples),
+                     .dataset = run.make_dataset(run.train_samples, run.val_samples),
                      .optimizer = optimizer,
                      .objective = objective,
                      .evaluation_objective = objective,
                      .loggers = loggers,
                      .checkpoints = checkpoints,
+                     .run_dir = run.folder,
                      .precision = precision,
                      .parallel = on_devices(run, model)},
                     [&] { return run.stop && run.stop(rank, self->state().step); });

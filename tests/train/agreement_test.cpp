@@ -32,6 +32,18 @@ TEST(Agreement, FlagsAreApart) {
   });
 }
 
+TEST(Agreement, ANonfiniteStepIsToldWithItsNumber) {
+  testing::on_ranks(2, [](Communicator& ranks) {
+    Agreement agreement(ranks);
+    EXPECT_EQ(agreement.exchange({.nonfinite = ranks.world().rank == 1, .checked_step = 7}).checked_step, -1);
+    const auto agreed = agreement.exchange({.checked_step = 8});
+    EXPECT_TRUE(agreed.nonfinite);
+    EXPECT_EQ(agreed.checked_step, 7);
+    EXPECT_FALSE(agreement.exchange({}).nonfinite);
+    agreement.settle();
+  });
+}
+
 TEST(Agreement, AloneSeesItsOwnFlagsAtOnce) {
   Communicator alone({});
   EXPECT_TRUE(Agreement(alone).exchange({.stop = true}).stop);

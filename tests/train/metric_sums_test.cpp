@@ -64,6 +64,22 @@ TEST(MetricSums, RanksThatReportOtherMetricsAreAnError) {
                UserError);
 }
 
+TEST(MetricSums, SumsOfASingleStepJoinTheOthers) {
+  Communicator alone({});
+  MetricSums window, step;
+  window.add(step_of(1, 2, 4), 4);
+  step.add(step_of(4, 1, 2), 2);
+  step.add_number("grad_norm", torch::scalar_tensor(3.0));
+  window.add(step);
+  const auto totals = window.totals(alone);
+  ASSERT_EQ(totals.size(), 3U);
+  EXPECT_DOUBLE_EQ(totals[0].mean(), 2.0);
+  EXPECT_EQ(totals[1].count, 6);
+  EXPECT_EQ(totals[2].mean(), 3.0);
+  EXPECT_EQ(window.sum_of("loss").item<double>(), 12.0);
+  EXPECT_FALSE(window.sum_of("none").defined());
+}
+
 TEST(MetricSums, NumbersRestoreTheSumsExactly) {
   Communicator alone({});
   MetricSums sums;

@@ -38,6 +38,16 @@ TEST(WeightAverage, AStepThatOverflowedDoesNotMoveIt) {
   EXPECT_TRUE(torch::allclose(average.state().at("w"), torch::tensor({5.0F, 5.5F})));
 }
 
+TEST(WeightAverage, BeginsWithTheFirstStepThatCounts) {
+  const auto weights = parameters();
+  WeightAverage average(weights, 0.5);
+  average.update(torch::ones({}));
+  EXPECT_TRUE(average.state().empty());
+  set(weights, 9);
+  average.update(torch::zeros({}));
+  EXPECT_TRUE(torch::equal(average.state().at("w"), torch::full({2}, 9.0F)));
+}
+
 TEST(WeightAverage, ExchangedTwiceTheWeightsHaveTheirBitsAgain) {
   const auto weights = parameters();
   WeightAverage average(weights, 0.3);

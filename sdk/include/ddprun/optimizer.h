@@ -38,9 +38,9 @@ class DDPRUN_API Optimizer {
 
   virtual void step() = 0;
 
-  // step(), or nothing where `overflow` is not 0: float32 scalar on the parameters' device, which says whether mixed precision
-  // found gradients that are not finite. The default reads it, which waits for a GPU; optimizers whose kernels take it
-  // override this.
+  // step(), or nothing where `overflow` is not 0: float32 scalar on the parameters' device, which says whether the gradients are
+  // not finite: called with mixed precision, and with trainer.on_nonfinite skip. The default reads it, which waits for a GPU;
+  // optimizers whose kernels take it override this.
   virtual void step_unless(const at::Tensor& overflow);
 
   // Zeroes gradients in place: they may be views of the buckets that are all-reduced, and must stay there.
@@ -50,8 +50,9 @@ class DDPRUN_API Optimizer {
   std::vector<ParameterGroup>& groups() { return groups_; }
   const std::vector<ParameterGroup>& groups() const { return groups_; }
 
-  // Everything beyond the weights that the next step depends on. load_state() gets what state() returned, after start();
-  // throws UserError naming the entry where it does not fit the parameters.
+  // Everything beyond the weights that the next step depends on. load_state() gets what state() returned, after start(), also
+  // between steps (trainer.on_nonfinite rollback), where it takes the place of all that is there; throws UserError naming the
+  // entry where it does not fit the parameters.
   virtual OptimizerState state() const = 0;
   virtual void load_state(const OptimizerState& state) = 0;
 

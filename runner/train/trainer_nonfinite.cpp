@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT
+// Trainer's part that meets a loss or gradients that are NaN or infinite, as trainer.on_nonfinite says.
+//
+// A step stays open until all ranks know whether it was nonfinite: its flag goes with Agreement's exchange, and before anything
+// that would keep or show what it did (a row, an evaluation, a checkpoint) all open ones are settled. Its metrics come into the
+// window's sums only then.
+#include "checkpoint/checkpoint.h"
+#include "dist/replicate.h"
+#include "log/log.h"
+#include "train/gradient_clip.h"
+#include "train/trainer.h"
+
+#include <ddprun/error.h>
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace ddprun {
+namespace {
+
+std::string advice(const TrainerConfig& config) {
+  std::string advice = ". Lower the learning rate";
+  if (config.clip_norm == 0) advice += ", limit the gradients (trainer.clip_norm=1)";
+  if (config.precision == "fp16") advice += ", take trainer.precision=bf16, which has float32's range";
+  return advice;
+}
+
+}  // namespace
+
+bool Trainer::is_left_out(int64_t step) const {
+  return std::ranges::find(state_.left_out, step) != state_.left_out.end();
+}
+
+void Trainer::pass_over() {
+  step_.leave_out();
+  ++state_.skipped;
+}
+
+// The flag of the next step that the device is done with: on the CPU the last one, on a GPU the one before, since it still works
+// on the last.
+void Trainer::hand_in(Flags& mine) {
+  const auto next = std::ranges::find_if(open_, [this](const OpenStep& step) { return step.step > handed_in_; });
+  if (next == open_.end() || (parts_.device.is_cuda() && next + 1 == open_.end())) return;
+  mine.nonfinite = next->outcome.nonfinite->raised();
+  mine.checked_step = handed_in_ = next->step;
+}
+
+bool Trainer::close_agreed(const Flags& agreed) {
+  const bool open = !open_.empty() && open_.front().step == agreed.checked_step;
+  return !open || close_step(agreed.nonfinite);
+}
+
+bool Trainer::settle_steps() {
+  if (open_.empty()) return true;
+  auto raised = at::zeros({static_cast<int64_t>(open_.size())}, at::kInt);
+  auto* flags = raised.data_ptr<int>();
+  for (auto& step : open_) *flags++ = step.outcome.nonfinite->raised() ? 1 : 0;
+  parts_.communicator.sum(raised);
+  const auto* sums = raised.const_data_ptr<int>();
+  for (auto left = open_.size(); left > 0; --left) {
+    if (!close_step(*sums++ > 0)) return false;
+  }
+  return true;
+}
+
+bool Trainer::close_step(bool nonfinite) {
+  const auto step = std::move(open_.front());
+  open_.pop_front();
+  if (nonfinite) return meet_nonfinite(step);
+  window_.add(step.outcome.sums);
+  state_.skips_in_row = 0;
+  return true;
+}
+
+bool Trainer::meet_nonfinite(const OpenStep& step) {
+  const auto event = gather_event(step, parts_.communicator);
+  const auto& config = experiment_.trainer;
+  const auto file = event_file(parts_.run_dir, event.step);
+  const bool leads = parts_.communicator.world().rank == 0;
+  try {
+    if (leads) write_event(event, config.on_nonfinite, file);
+  } catch (const std::exception& error) {  // what is wrong with the step is worth more than this
+    log::warn(error.what());
+  }
+  const auto found = event.text();
+  const auto where = " or look at the data: the numbers of the batch's samples are in " + file.string();
+  if (config.on_nonfinite == "rollback") {
+    roll_back(event.step, found, advice(config) + where);
+    return false;
+  }
+  if (config.on_nonfinite == "stop") {
+    throw UserError(found + advice(config) + where +
+                    ". trainer.on_nonfinite=skip leaves such steps out, rollback goes back to the last checkpoint and "
+                    "past the batch. The checkpoints are from before.");
+  }
+  if (++state_.skips_in_row > TrainerConfig::kMostSkips) {
+    throw UserError(log::text(found, ". That is more than ", TrainerConfig::kMostSkips,
+                              " steps in a row, too many to skip", advice(config), where,
+                              ". The checkpoints are from before."));
+  }
+  ++state_.skipped;
+  if (leads) log::warn(found + ". The step is skipped; its batch is in " + file.string());
+  return true;
+}
+
+// All ranks together, as if this attempt began anew: nothing of what came after the checkpoint is left but the rows in the logs,
+// which are written again.
+void Trainer::roll_back(int64_t step, const std::string& found, const std::string& advice) {
+  if (rollbacks_.to != saved_step_) rollbacks_ = {.to = saved_step_};
+  if (++rollbacks_.count > TrainerConfig::kMostRollbacks) {
+    throw UserError(log::text(found, ". From step ", saved_step_, " training has gone back ",
+                              TrainerConfig::kMostRollbacks, " times already", advice, "."));
+  }
+  const auto path = last_good_checkpoint();
+  auto left_out = state_.left_out;
+  left_out.push_back(step);
+  agreement_.settle();  // its flags are of steps that are no more
+  restore(read_checkpoint(read_checkpoint_info(path), parts_.communicator.world().rank), path);
+  state_.left_out = std::move(left_out);
+  rollbacks_.to = state_.step;
+  if (parts_.communicator.world().rank == 0) {
+    log::warn(log::text(found, ". Back to step ", state_.step, ", and past that batch; it is in ",
+                        event_file(parts_.run_dir, step).string()));
+  }
+  start_from_here();
+}
+
+// Rank 0 looks, all get the same answer.
+std::string Trainer::last_good_checkpoint() {
+  std::string found;
+  if (parts_.communicator.world().rank == 0) {
+    auto steps = checkpoint_steps(parts_.run_dir);
+    std::erase_if(steps, [this](int64_t step) { return step > saved_step_; });
+    for (auto step = steps.rbegin(); found.empty() && step != steps.rend(); ++step) {
+      try {
+        found = verify_checkpoint(checkpoints_folder(parts_.run_dir) / checkpoint_name(*step)).path.string();
+      } catch (const UserError& error) {
+        log::warn(std::string("passed over a broken checkpoint: ") + error.what());
+      }
+    }
+  }
+  found = parts_.communicator.gather_texts(found)[0];
+  if (found.empty()) throw UserError("trainer.on_nonfinite: there is no good checkpoint to go back to");
+  return found;
+}
+
+// With rollback, the run has a checkpoint of its own from the first step on.
+void Trainer::save_a_way_back() {
+  if (experiment_.trainer.on_nonfinite != "rollback") return;
+  const bool own = std::filesystem::path(saved_path_).parent_path() == checkpoints_folder(parts_.run_dir);
+  if (own) return;
+  saved_step_ = -1;
+  save(false);
+}
+
+// Gradients may be finite and the step too long all the same (a learning rate without bounds): weights that are no numbers must
+// not take the place of good ones.
+void Trainer::check_weights() const {
+  std::vector<at::Tensor> weights;
+  for (const auto& parameter : trainable_parameters(*parts_.model)) weights.push_back(parameter.value.detach());
+  if (std::isfinite(gradient_norm(weights).item<double>())) return;
+  throw UserError(log::text("the weights are not finite after step ", state_.step, advice(experiment_.trainer),
+                            ". The checkpoints are from before."));
+}
+
+}  // namespace ddprun

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: MIT
+"""A sample that holds NaN, seen by one of two workers: the command stops, skips it, or goes back and past it."""
+
+import json
+import unittest
+
+import numpy
+
+from command import CommandTest, checkpoint_steps, differences, summary
+
+BATCH, STEPS = 16, 10
+BAD = 5 * BATCH + 13  # in the sixth step, on rank 1
+FILE = "nonfinite/step_00000006.json"
+
+
+class Nonfinite(CommandTest):
+    def setUp(self):
+        super().setUp()
+        draws = numpy.random.default_rng(7)
+        labels = draws.integers(0, 3, STEPS * BATCH + 60)
+        inputs = draws.normal(size=(labels.size, 8)).astype("float32") + labels[:, None].astype("float32")
+        train = slice(0, STEPS * BATCH)
+        self.save("val", inputs[train.stop:], labels[train.stop:])
+        self.save("good", inputs[train], labels[train])
+        gap = numpy.r_[0:5 * BATCH, 6 * BATCH:STEPS * BATCH]
+        self.save("gapped", inputs[gap], labels[gap])
+        inputs[BAD, 3] = numpy.nan
+        self.save("bad", inputs[train], labels[train])
+        (self.folder / "nan.yaml").write_text(f"""
+name: nan
+seed: 1
+model: {{plugin: mlp, hidden: 16}}
+dataset: {{plugin: tensors, train: [bad_x.npy, bad_y.npy], val: [val_x.npy, val_y.npy]}}
+optimizer: {{plugin: sgd, lr: 0.05, momentum: 0.9}}
+loggers: [jsonl]
+trainer: {{max_epochs: 1, global_batch: {BATCH}, shuffle: false, log_every: 2, ema_decay: 0.9}}
+checkpoint: {{every: 2st, keep: 9}}
+launch: {{workers: 2, device: cpu, threads: 1}}
+""")
+
+    def save(self, name, inputs, labels):
+        numpy.save(self.folder / f"{name}_x.npy", inputs)
+        numpy.save(self.folder / f"{name}_y.npy", labels)
+
+    def train(self, run, *words, code=0):
+        return self.ddprun("nan.yaml", f"run.dir={run}", *words, code=code)
+
+    def weights(self, run):
+        return [(self.folder / run / f"checkpoints/last/{name}.safetensors").read_bytes() for name in ("model", "ema")]
+
+    def test_stop_names_all_and_keeps_the_checkpoint_before(self):
+        message = self.train("run", code=1).err()
+        for words in ("step 6: the training loss is not finite: nan on rank 1, 0.", " on rank 0. Lower the learning rate",
+                      f"run/{FILE}", "trainer.on_nonfinite=skip"):
+            self.assertIn(words, message)
+        for words in ("internal", "terminate called", "frame #"):
+            self.assertNotIn(words, message)
+        self.assertEqual(checkpoint_steps(self.folder / "run"), [2, 4])
+        self.assertEqual(summary(self.folder / "run")["status"], "failed")
+        found = json.loads((self.folder / "run" / FILE).read_text())
+        self.assertEqual((found["step"], found["epoch"], found["cause"]), (6, 1, "loss"))
+        self.assertEqual([part["samples"] for part in found["ranks"]], [list(range(80, 88)), list(range(88, 96))])
+        self.assertEqual((found["ranks"][1]["loss"], found["ranks"][1]["nonfinite"]), (None, "nan"))
+        self.assert_nothing_left()
+        self.ddprun("verify", "run")
+
+        self.ddprun("resume", "run", "trainer.on_nonfinite=skip")
+        self.train("whole", "trainer.on_nonfinite=skip")
+        self.assertEqual(self.weights("run"), self.weights("whole"))
+
+    def test_skip_and_rollback_end_as_without_the_batch(self):
+        self.train("gapped", "dataset.train=[gapped_x.npy, gapped_y.npy]")
+        for action in ("skip", "rollback"):
+            running = self.train(action, f"trainer.on_nonfinite={action}")
+            self.assertIn("step 6: the training loss is not finite: nan on rank 1", running.err())
+            self.assertEqual(self.weights(action), self.weights("gapped"))
+            self.assertEqual(json.loads((self.folder / action / FILE).read_text())["on_nonfinite"], action)
+            rows = [json.loads(line) for line in (self.folder / action / "metrics.jsonl").read_text().splitlines()]
+            self.assertEqual([row["skipped_steps"] for row in rows if row["split"] == "train" and row["step"] == STEPS], [1])
+            self.assertFalse(any("nonfinite" in row for row in rows))
+
+    def test_a_rollback_killed_at_any_point_and_resumed_ends_the_same(self):
+        words = ("trainer.on_nonfinite=rollback", "trainer.max_epochs=3")
+        self.train("whole", *words)
+        # Before it, after it with nothing saved since, with the first checkpoint since, later.
+        for point, step in (("after_rename", 4), ("begin", 6), ("after_rename", 6), ("after_rename", 14)):
+            run = f"{point}{step}"
+            self.ddprun("nan.yaml", f"run.dir={run}", *words, env={"DDPRUN_FAULT": f"kill:{point}:{step}"}, code=137)
+            self.ddprun("resume", run)
+            self.assertEqual(self.weights(run), self.weights("whole"))
+            self.assertEqual(differences(self.folder / run, self.folder / "whole"), {})
+
+    def test_the_old_key_is_unknown(self):
+        message = self.assert_refused("nan.yaml", "+trainer.stop_on_nonfinite=false")
+        self.assertIn("stop_on_nonfinite: unknown key", message)
+
+
+if __name__ == "__main__":
+    unittest.main()

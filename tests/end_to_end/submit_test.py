@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """`ddprun submit` where there is no scheduler: what it prints, writes, checks and hands over."""
 
+import pathlib
 import unittest
 
 from command import DDPRUN, CommandTest
@@ -49,6 +50,15 @@ class SubmitTest(CommandTest):
         env = self.program("kubectl", '[ "$*" = "apply -f -" ] && read -r first && echo "job created: $first"')
         done = self.ddprun("submit", "--kubernetes", EXPERIMENT, *IMAGE, env=env)
         self.assertIn("job created: # Written by ddprun submit", done.out())
+
+    def test_the_shipped_manifest_is_what_it_prints(self):
+        lines = (pathlib.Path(__file__).parents[2] / "tools/kubernetes/job.yaml").read_text().splitlines()
+        command = lines[2:4]
+        words = " ".join(line.strip("# ") for line in command).split()
+        self.assertEqual(words[0], "ddprun")
+        shipped = [line for line in lines if not line.startswith("#")]
+        printed = self.ddprun(*words[1:]).out().splitlines()
+        self.assertEqual([line for line in printed if not line.startswith("#")], shipped)
 
     def test_what_kubernetes_needs_is_asked_for(self):
         self.assertIn("resources.image: missing", self.assert_refused("submit", "--kubernetes", "--dry-run", EXPERIMENT))

@@ -9,8 +9,9 @@
 
 namespace ddprun {
 
-// In the order in which a step goes through them.
-enum class Activity : int32_t { kStarting, kLoadingData, kComputing, kAgreeing, kEvaluating, kSaving };
+// In the order in which a worker goes through them with one and the same number of steps done: the step's end comes first, then the
+// beginning of the next.
+enum class Activity : int32_t { kStarting, kAgreeing, kEvaluating, kSaving, kLoadingData, kComputing };
 
 const char* name_of(Activity activity);  // "loading data"
 

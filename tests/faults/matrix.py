@@ -42,8 +42,9 @@ class Fault:
 
     @property
     def is_told_by_all(self):
-        """An error while saving is an error of every rank, like a full disk, and no restart would cure it."""
-        return self.kind == "throw" and self.point in SAVE_POINTS
+        """An error while files are written is an error of every rank, like a full disk, and no restart would cure it."""
+        written_together = (*OF_RANK_0[:5], "rank_file") + (("begin",) if self.rank == 0 else ())
+        return self.kind == "throw" and self.point in written_together
 
     @property
     def hangs(self):

@@ -31,8 +31,15 @@ TEST(HangReport, NamesWhoKeepsTheOthersWaiting) {
   EXPECT_EQ(result.exit_code, kExitFailed);
 }
 
+// The step is done and counted before its checkpoint is saved: who saves is behind those who compute the next one.
+TEST(HangReport, WhoSavesIsBehindWhoComputes) {
+  const AttemptEnd end{.workers = {standing(0, Activity::kComputing, 4), standing(1, Activity::kSaving, 4)},
+                       .hung = true};
+  EXPECT_THAT(judge_ends(end).report, HasSubstr("rank 1 on a hangs"));
+}
+
 TEST(HangReport, AnEarlierStepIsFurtherBehindThanAnEarlierActivity) {
-  const AttemptEnd end{.workers = {standing(0, Activity::kLoadingData, 8), standing(1, Activity::kAgreeing, 7)},
+  const AttemptEnd end{.workers = {standing(0, Activity::kAgreeing, 8), standing(1, Activity::kComputing, 7)},
                        .hung = true};
   EXPECT_THAT(judge_ends(end).report, HasSubstr("rank 1 on a hangs"));
 }

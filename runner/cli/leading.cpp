@@ -192,8 +192,9 @@ int follow(Site site, const Part& part) {
 int take_part(const Site& site, const Part& part) {
   const auto job = site.config.requeue ? job_to_requeue(process_environment()) : "";
   const auto lead_to_end = [&](int exit_code) {
+    if (exit_code != kExitPreempted || job.empty()) return exit_code;
     SignalInbox signals;  // Slurm ends a job that it requeues: not before scontrol has its answer
-    if (exit_code == kExitPreempted && !job.empty()) requeue(job);
+    requeue(job);
     signals.take();
     return exit_code;
   };

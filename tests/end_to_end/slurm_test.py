@@ -213,6 +213,10 @@ class Submit(JobTest):
     """`ddprun submit --slurm`: its script is what Slurm takes, and the job goes on in the folder where it began."""
 
     NAME = "90 % of #it's"
+    path = slurm.SYSTEM_PATH
+
+    def environment(self, changes=None):
+        return super().environment({"PATH": self.path} | (changes or {}))
 
     def submit(self, *words):
         done = self.ddprun("submit", "--slurm", *WORDS, LONG, "launch.workers=2", f"name={self.NAME}", "resources.nodes=2",
@@ -234,6 +238,20 @@ class Submit(JobTest):
         for field in (f"JobName={self.NAME}", "NumNodes=2", "CPUs/Task=2", "TimeLimit=00:10:00", "MinMemoryNode=100M", "Requeue=1",
                       "Comment=two words", "Partition=graceful"):
             self.assertIn(field, job)
+        CLUSTER.run("scancel", "--signal=USR1", number, check=True)
+        self.wait_for_requeue(number)
+        self.run_dir = self.run_dir.resolve()
+        self.assert_it_went_on(number)
+
+    def test_in_a_container_the_script_requeues(self):
+        programs = self.folder / "programs"
+        programs.mkdir()
+        for name, script in (("apptainer", '[ "$1 $2" = "exec image.sif" ] && shift 2 && exec "$@"'), ("ddprun", f'exec {DDPRUN} "$@"')):
+            (programs / name).write_text(f"#!/bin/sh\n{script}\n")
+            (programs / name).chmod(0o755)
+        self.path = f"{programs}:{slurm.SYSTEM_PATH}"
+        number = self.submit("launch.requeue=true", "resources.container=image.sif")
+        self.wait_for_step(number, 20)
         CLUSTER.run("scancel", "--signal=USR1", number, check=True)
         self.wait_for_requeue(number)
         self.run_dir = self.run_dir.resolve()

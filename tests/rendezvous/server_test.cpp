@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <deque>
 #include <thread>
 
 namespace ddprun {
@@ -33,29 +34,43 @@ Connection connect(const RendezvousServer& server, const Secret& secret = {"run"
   return Connection::open({"127.0.0.1", server.port()}, secret, Connection::Clock::now() + kLong);
 }
 
-Order next_order(RemoteLink& link) {
-  for (;;) {
-    const auto orders = link.take_orders();
-    if (!orders.empty()) return orders.front();
-    pollfd polled{link.fd(), POLLIN, 0};
-    ::poll(&polled, 1, -1);
+// A node's link, whose orders are taken one by one.
+class Node {
+ public:
+  explicit Node(const RendezvousServer& server) : link_(connect(server), 30) {}
+
+  RemoteLink* operator->() { return &link_; }
+
+  Order next_order() {
+    while (orders_.empty()) {
+      pollfd polled{link_.fd(), POLLIN, 0};
+      ::poll(&polled, 1, -1);
+      for (auto& order : link_.take_orders()) orders_.push_back(std::move(order));
+    }
+    auto order = std::move(orders_.front());
+    orders_.pop_front();
+    return order;
   }
-}
+
+ private:
+  RemoteLink link_;
+  std::deque<Order> orders_;
+};
 
 TEST(RendezvousServer, LeadsTwoNodesThroughARun) {
   RendezvousServer server(plan(2), begin, [](bool, const std::string&) {});
-  RemoteLink first(connect(server), 30), second(connect(server), 30);
-  first.join({.host = "a", .workers = 1, .first = true});
-  second.join({.host = "b", .workers = 1});
-  EXPECT_EQ(next_order(first).kind, Order::Kind::kStart);
-  EXPECT_EQ(next_order(second).start.first_rank, 1);
+  Node first(server), second(server);
+  first->join({.host = "a", .workers = 1, .first = true});
+  second->join({.host = "b", .workers = 1});
+  EXPECT_EQ(first.next_order().kind, Order::Kind::kStart);
+  EXPECT_EQ(second.next_order().start.first_rank, 1);
   WorkerEnd broken{.rank = 1, .host = "b", .exit_code = 1};
   broken.failure = WorkerFailure{.rank = 1, .time = 5, .kind = "internal", .message = std::string("a\xff\0b", 4)};
-  second.failing();
-  EXPECT_EQ(next_order(first).kind, Order::Kind::kAbort);
-  second.ended({.workers = {broken}});
-  first.ended({.workers = {{.rank = 0, .signal = 15, .killed_by_launcher = true}}});
-  const auto finish = next_order(second);
+  second->failing();
+  EXPECT_EQ(first.next_order().kind, Order::Kind::kAbort);
+  second->ended({.workers = {broken}});
+  first->ended({.workers = {{.rank = 0, .signal = 15, .killed_by_launcher = true}}});
+  const auto finish = second.next_order();
   EXPECT_EQ(finish.kind, Order::Kind::kFinish);
   EXPECT_THAT(finish.text, HasSubstr("rank 1 on b failed first"));
   EXPECT_THAT(server.result().report, HasSubstr(std::string("a\xff\0b", 4)));
@@ -63,15 +78,15 @@ TEST(RendezvousServer, LeadsTwoNodesThroughARun) {
 
 TEST(RendezvousServer, NoticesANodeThatDies) {
   RendezvousServer server(plan(2), begin, [](bool, const std::string&) {});
-  RemoteLink first(connect(server), 30);
-  first.join({.host = "a", .first = true});
+  Node first(server);
+  first->join({.host = "a", .first = true});
   {
-    RemoteLink second(connect(server), 30);
-    second.join({.host = "b"});
-    next_order(second);
+    Node second(server);
+    second->join({.host = "b"});
+    second.next_order();
   }
-  EXPECT_EQ(next_order(first).kind, Order::Kind::kStart);
-  EXPECT_EQ(next_order(first).kind, Order::Kind::kAbort);
+  EXPECT_EQ(first.next_order().kind, Order::Kind::kStart);
+  EXPECT_EQ(first.next_order().kind, Order::Kind::kAbort);
 }
 
 TEST(RendezvousServer, WorkersFindEachOther) {

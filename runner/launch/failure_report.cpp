@@ -82,7 +82,7 @@ std::string report(const std::vector<WorkerEnd>& ends, const WorkerEnd& root) {
     if (!moment.empty() && !of_user) text << "  while: " << moment << "\n";
   }
   if (!alone) text << "  other ranks: " << describe_others(ends, root) << "\n";
-  text << "  log: " << root.log.string() << "\n";
+  if (!root.log.empty()) text << "  log: " << root.log.string() << "\n";
   if (of_user) return text.str();  // the message says all: where, what was found, what to do
   for (const auto& line : root.last_lines) text << "    | " << line << "\n";
   return text.str();

@@ -132,7 +132,7 @@ class Namespaces(EngineTest):
         self.set_link(2, "down")
         self.assert_end(launchers[:2], 0, 0)
         self.assertEqual(launchers[2].wait(60), 1, launchers[2].text())
-        self.assertRegex(launchers[0].err(), r"node 2 \(\S+\) is lost")
+        self.assertRegex(launchers[0].err(), r"node [12] \(\S+\) is lost")
         self.assertIn("going on with the nodes that are left", launchers[0].err())
         self.assertIn("lost the first node", launchers[2].err())
         ended = summary(self.run_dir)

@@ -124,20 +124,21 @@ class Mistakes(NodesTest):
         self.assertEqual(self.ends(launchers), [2, 2])
         self.assertIn("3 samples for the 4 workers of 2 nodes", launchers[0].err())
 
-    def test_data_that_are_not_there_on_the_second_node_end_the_first(self):
+    def test_data_that_are_broken_on_the_second_node_end_the_first(self):
         """The experiment's path of the data is a relative one, and the second node stands in another folder."""
         words = ["experiments/mnist.yaml", "dataset.root=data", "dataset.validation=10", "trainer.max_epochs=1",
                  "trainer.global_batch=8", f"run.dir={self.run_dir}", "launch.device=cpu", "~early_stopping"]
         nodes = []
-        for node, name in enumerate(("with", "without")):
+        for node, name in enumerate(("whole", "broken")):
             folder = self.folder / name
             folder.mkdir()
-            if name == "with":
-                write_mnist(folder / "data")
+            write_mnist(folder / "data")
+            if name == "broken":
+                os.truncate(folder / "data/train-images-idx3-ubyte", 100)
             nodes.append(self.start("run", "--nnodes=2", "--nproc-per-node=1", f"--node-rank={node}",
                                     f"--rdzv-endpoint=127.0.0.1:{self.port}", *words, folder=folder))
         self.assert_ends(nodes, 2, 2)
-        self.assertRegex(nodes[0].err(), r"rank 1 on \S+ failed first: .*data")
+        self.assertRegex(nodes[0].err(), r"rank 1 on \S+ failed first: .*data/train-images-idx3-ubyte")
 
 
 LONG = ("trainer.max_epochs=1000", "checkpoint.every=5st")

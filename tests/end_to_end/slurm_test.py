@@ -155,11 +155,6 @@ class Jobs(JobTest):
         self.assertEqual(summary(self.run_dir)["status"], "preempted")
         self.assertTrue((self.run_dir / "checkpoints/last").exists())
 
-    def test_the_signal_before_the_time_limit_does_so_too(self):
-        number = self.submit(ENDLESS, options=["--time=1", "--signal=USR1@50"])
-        self.assert_job_ends(number, "FAILED", "75:0")
-        self.assertEqual(summary(self.run_dir)["status"], "preempted")
-
 
 class Requeue(JobTest):
     """launch.requeue: where Slurm would take the exit code of 75 for a failure."""

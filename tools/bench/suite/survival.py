@@ -155,7 +155,7 @@ def measure(options):
     text = (
         f"MNIST, convnet_bn, two workers on the CPU, struck after {STRIKE_AT} steps or a few more; a checkpoint every "
         f"{CHECKPOINT_STEPS} steps, `launch.hang_seconds={HANG_SECONDS}`; the script of the guides under torchrun, which has neither. "
-        f"{options.pairs} strikes each: median (least .. most) seconds to the end of the command, {LIMIT} s waited at most; the most "
+        f"Strikes of each: {options.pairs}. Median (least .. most) seconds to the end of the command, {LIMIT} s waited at most; the most "
         "processes left two seconds after it; what the output says of the cause; the most steps of work lost.\n\n"
     )
     table = report.markdown(["fault", "", "seconds", "left", "told", "steps lost"], rows)

@@ -100,8 +100,10 @@ Connection Connection::open(const Endpoint& endpoint, const Secret& secret, Cloc
 void Connection::introduce(const Secret& secret) {
   const auto deadline = Clock::now() + kOneTry;
   ClientHandshake handshake(secret);
-  send(handshake.reply(expect(deadline)));
-  handshake.check(expect(deadline));
+  const auto greeting = expect(deadline);
+  send(reading([&] { return handshake.reply(greeting); }));
+  const auto answer = expect(deadline);
+  reading([&] { handshake.check(answer); });
 }
 
 Message Connection::expect(Clock::time_point deadline) {

@@ -11,7 +11,11 @@ Bytes value_of(const Message& request, const char* name) { return request.at(nam
 
 }  // namespace
 
-void KeyValues::request(int asker, const Message& request, Answer reply) try {
+void KeyValues::request(int asker, const Message& request, Answer reply) {
+  reading([&] { carry_out(asker, request, std::move(reply)); });
+}
+
+void KeyValues::carry_out(int asker, const Message& request, Answer reply) {
   const auto op = request.at("op").get<std::string>();
   if (op == "set") {
     store(request.at("key"), value_of(request, "value"));
@@ -40,8 +44,6 @@ void KeyValues::request(int asker, const Message& request, Answer reply) try {
   } else {
     throw ProtocolError("unknown operation " + op);
   }
-} catch (const Message::exception& error) {
-  throw ProtocolError(error.what());
 }
 
 void KeyValues::forget(int asker) {

@@ -34,6 +34,7 @@ class KeyValues {
     std::vector<std::string> keys;
   };
 
+  void carry_out(int asker, const Message& request, Answer answer);
   void store(const std::string& key, Bytes value);
   void wait(Waiting waiting);
   bool has_all(Waiting& waiting) const;

@@ -26,7 +26,7 @@ std::string encode(const Message& message) {
 std::optional<Message> MessageReader::next() {
   if (pending_.size() < kLengthBytes) return std::nullopt;
   const size_t length = length_of(pending_);
-  if (length > kMost) throw ProtocolError("it does not speak ddprun's protocol");
+  if (length > most_) throw ProtocolError("it does not speak ddprun's protocol");
   if (pending_.size() < kLengthBytes + length) return std::nullopt;
   const auto* begin = reinterpret_cast<const uint8_t*>(pending_.data()) + kLengthBytes;
   auto message = Message::from_msgpack(begin, begin + length, /*strict=*/true, /*allow_exceptions=*/false);

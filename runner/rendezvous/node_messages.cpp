@@ -64,14 +64,6 @@ WorkerEnd worker_of(const Message& message) {
   return end;
 }
 
-// Calls, with what nlohmann throws as an error of the protocol.
-template <class Read>
-auto reading(const Read& read) try {
-  return read();
-} catch (const Message::exception& error) {
-  throw ProtocolError(error.what());
-}
-
 }  // namespace
 
 Message to_message(const NodeInfo& info) {

@@ -112,11 +112,7 @@ class RendezvousServer::Impl {
       keys_.request(id, message, [this, id, number](Message answer) { reply(id, number, std::move(answer)); });
       return;
     }
-    try {
-      hear_node(id, message);
-    } catch (const Message::exception& error) {
-      throw ProtocolError(error.what());
-    }
+    hear_node(id, message);
     carry_out_orders();
   }
 

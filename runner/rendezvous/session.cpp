@@ -36,7 +36,7 @@ void Session::read() {
     if (error) return self->end(error == asio::error::eof ? "it closed the connection" : error.message());
     try {
       self->reader_.feed({self->piece_.data(), size});
-      while (const auto message = self->reader_.next()) self->on_message(*message);
+      while (const auto message = self->reader_.next()) reading([&] { self->on_message(*message); });
     } catch (const ProtocolError& problem) {
       return self->end(problem.what());
     }
@@ -50,6 +50,7 @@ void Session::on_message(const Message& message) {
   send(answer);
   if (answer.contains("error")) return close(answer.at("error"));
   known_ = true;
+  reader_.allow(MessageReader::kMost);
   patience_.cancel();
 }
 

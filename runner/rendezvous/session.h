@@ -40,7 +40,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool known_ = false;  // the handshake is done
   Take take_;
   Closed closed_;
-  MessageReader reader_;
+  MessageReader reader_{MessageReader::kOfAStranger};
   std::array<char, 64 << 10> piece_;
   std::deque<std::string> outbox_;
   std::string closing_;  // why it ends once the outbox is empty

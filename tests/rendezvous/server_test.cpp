@@ -10,7 +10,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <deque>
 #include <thread>
@@ -129,6 +131,35 @@ TEST(RendezvousServer, SurvivesAnotherProtocol) {
     stranger.send({{"steal", "keys"}});
     EXPECT_THROW(stranger.receive(Connection::Clock::now() + kLong), ConnectionLost);
   }
+  StoreClient client({"127.0.0.1", server.port()}, {"run", "token"}, kLong);
+  EXPECT_EQ(client.count(kLong), 0);
+}
+
+// A client that knows nothing of the handshake: it sends these bytes, and waits for the connection's end.
+void send_as_a_stranger(const RendezvousServer& server, const std::string& bytes) {
+  const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(static_cast<uint16_t>(server.port()))};
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  for (size_t sent = 0; sent < bytes.size();) {
+    const auto got = ::send(fd.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+    if (got < 0) break;  // it has heard enough
+    sent += static_cast<size_t>(got);
+  }
+  char rest[4096];
+  while (::recv(fd.get(), rest, sizeof rest, 0) > 0) {
+  }
+}
+
+TEST(RendezvousServer, SurvivesEveryKindOfStranger) {
+  RendezvousServer server(plan(1), begin, [](bool, const std::string&) {});
+  const auto nonce = Message::binary(Bytes(32, 7));
+  send_as_a_stranger(server, "GET / HTTP/1.1\r\n\r\n");
+  send_as_a_stranger(server, encode({{"ddprun", 5}}));
+  send_as_a_stranger(server, encode({{"ddprun", "rendezvous"}, {"version", "one"}}));
+  send_as_a_stranger(server, encode({{"ddprun", "rendezvous"}, {"version", 1}, {"id", {1, 2}}, {"nonce", nonce}}));
+  send_as_a_stranger(server, encode({{"ddprun", "rendezvous"}, {"version", 1}, {"id", "run"}, {"nonce", 3}}));
+  send_as_a_stranger(server, std::string("\x02\0\0\0", 4) + std::string(32 << 20, '\x91'));  // lists in lists in lists
   StoreClient client({"127.0.0.1", server.port()}, {"run", "token"}, kLong);
   EXPECT_EQ(client.count(kLong), 0);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Saves checkpoints of one run and keeps its folder tidy. Called by every rank from its training thread.
+// Saves checkpoints of one run and keeps its folder tidy. Called by every rank, from one thread at a time.
 #pragma once
 
 #include <filesystem>
@@ -19,7 +19,7 @@ class CheckpointWriter {
   struct Ranks {
     int64_t rank = 0;
     int64_t world_size = 1;
-    // Blocks until all ranks have called it; each passes its own error text (empty: it went well), all get the first
+    // Called from the thread that saves. Blocks until all ranks have called it; each passes its own error text (empty: it went well), all get the first
     // non-empty one. So that a full disk on one rank is an error on all, and nobody waits for ever.
     std::function<std::string(const std::string& my_error)> agree;
   };
@@ -38,7 +38,7 @@ class CheckpointWriter {
   // checkpoint itself is safe. Empty on ranks other than 0.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
-  // For tests: called at "begin", "rank_file", "model_file", "training_file" (each written), "before_manifest",
+  // Called at "begin", "rank_file", "model_file", "training_file" (each written), "before_manifest",
   // "before_rename", "after_rename", "before_prune", "done"; the middle ones only on the rank that does the work.
   void set_save_observer(std::function<void(std::string_view point)> observer) { observer_ = std::move(observer); }
 

@@ -116,6 +116,7 @@ struct CheckpointConfig {
   int64_t keep = 3;
   std::string monitor = "val/accuracy";  // what `best` follows
   bool maximize = true;
+  bool async = true;             // written while training goes on, from a copy in host memory
   std::string resume = "never";  // "never", "auto", or the path of a run or checkpoint
 };
 

@@ -72,6 +72,8 @@ CheckpointConfig read_checkpoint(Options& options) {
   checkpoint.keep = options.get<int64_t>("keep", checkpoint.keep, "the newest so many stay, and the best", {1, kMost});
   checkpoint.monitor = read_monitor(options, checkpoint.monitor, "the metric that `best` follows");
   checkpoint.maximize = read_maximize(options, checkpoint.monitor);
+  checkpoint.async = options.get<bool>("async", checkpoint.async,
+                                       "written while training goes on, from a copy in memory; false: training waits");
   checkpoint.resume = options.get<std::string>(
       "resume", checkpoint.resume, "never, auto (the newest of this run), or the path of a run or checkpoint");
   if (checkpoint.resume.empty()) options.reject("resume", "expected never, auto or a path, found \"\"");

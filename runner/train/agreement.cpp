@@ -7,12 +7,13 @@ namespace ddprun {
 
 Flags Agreement::exchange(const Flags& mine) {
   if (communicator_.alone()) return mine;
-  auto sent = at::empty({4}, at::kInt);
+  auto sent = at::empty({5}, at::kInt);
   auto* values = sent.data_ptr<int>();
   values[0] = mine.stop ? 1 : 0;
   values[1] = mine.save ? 1 : 0;
   values[2] = mine.time_over ? 1 : 0;
   values[3] = mine.nonfinite ? 1 : 0;
+  values[4] = mine.save_failed ? 1 : 0;
   Flags agreed;
   if (pending_) {
     const auto sums = pending_->take();
@@ -20,6 +21,7 @@ Flags Agreement::exchange(const Flags& mine) {
     agreed = {.stop = raised[0] > 0,
               .save = raised[1] > 0,
               .time_over = raised[2] > 0,
+              .save_failed = raised[4] > 0,
               .nonfinite = raised[3] > 0,
               .checked_step = pending_step_};
   }

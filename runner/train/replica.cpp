@@ -11,6 +11,8 @@
 
 #include <ATen/Context.h>
 
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
 #include <cstdlib>
 #include <string>
 
@@ -51,7 +53,7 @@ CommunicatorOptions communicator_options(const Replica& replica) {
       .backend = replica.backend,
       .timeout_seconds = replica.experiment.launch.timeout_seconds,
       .address = place.address};
-  if (place.world_size > 1) options.store = open_store(place.store, place.world_size, options.timeout_seconds);
+  if (place.world_size > 1) options.store = ddprun::open_store(place.store, place.world_size, options.timeout_seconds);
   return options;
 }
 
@@ -97,6 +99,12 @@ std::shared_ptr<DataParallel> Replica::data_parallel() const {
     precision.convert(*copies.back().model);
   }
   return std::make_shared<DataParallel>(std::move(copies));
+}
+
+c10::intrusive_ptr<c10d::Store> Replica::open_store(const std::string& prefix) const {
+  if (place.world_size == 1) return nullptr;
+  auto store = ddprun::open_store(place.store, place.world_size, experiment.launch.timeout_seconds);
+  return c10::make_intrusive<c10d::PrefixStore>(prefix, std::move(store));
 }
 
 std::unique_ptr<Objective> Replica::objective(Phase phase) const {

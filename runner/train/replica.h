@@ -26,6 +26,9 @@ struct Replica {
 
   std::unique_ptr<Objective> objective(Phase phase) const;
 
+  // The ranks' store once more, by a connection of its own: for a thread beside the training's. Null with a world of one.
+  c10::intrusive_ptr<c10d::Store> open_store(const std::string& prefix) const;
+
   // With trainer.strategy dp: the model, and a copy of it on every further GPU of this process; else null. Leaves the random
   // generators as they are.
   std::shared_ptr<DataParallel> data_parallel() const;

@@ -59,6 +59,7 @@ RunEnd Trainer::run() {
   }
   save(false);
   if (!stopping_) test();
+  finish_saving();
   agreement_.settle();
   return end();
 }
@@ -174,9 +175,11 @@ void Trainer::agree_after_step() {
   const bool by_clock = every.seconds > 0 && since_save_.seconds() >= every.seconds;
   const auto limit = experiment_.trainer.max_seconds;
   const bool time_over = limit > 0 && state_.train_seconds >= limit;
-  Flags mine{.stop = stop_requested_(), .save = by_clock, .time_over = time_over};
+  Flags mine{
+      .stop = stop_requested_(), .save = by_clock, .time_over = time_over, .save_failed = parts_.checkpoints.failed()};
   hand_in(mine);
   const auto flags = agreement_.exchange(mine);
+  if (flags.save_failed) finish_saving();
   stopping_ = flags.stop;
   if (!close_agreed(flags)) return;
   if (flags.time_over && !stopping_) {

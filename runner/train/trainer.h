@@ -5,7 +5,8 @@
 // on all of them, or the next collective would hang.
 #pragma once
 
-#include "checkpoint/checkpoint_writer.h"
+#include "checkpoint/background_saver.h"
+#include "checkpoint/snapshot.h"
 #include "config/experiment.h"
 #include "data/batch_source.h"
 #include "dist/communicator.h"
@@ -41,7 +42,7 @@ struct TrainerParts {
   const Objective& objective;
   const Objective& evaluation_objective;
   LoggerHub& loggers;
-  CheckpointWriter& checkpoints;
+  BackgroundSaver& checkpoints;
   std::filesystem::path run_dir;  // whose checkpoints these are
   Precision precision;
   std::shared_ptr<DeviceBackend> backend;  // null on the CPU
@@ -112,6 +113,7 @@ class Trainer {
 
   // trainer_checkpoint.cpp
   void save(bool best);
+  void finish_saving();
   Checkpoint checkpoint() const;
   void restore_window(const TensorDict& rank);
   void check_same_run(const std::string& path) const;
@@ -153,6 +155,7 @@ class Trainer {
   bool warned_of_monitor_ = false;
   int64_t saved_step_ = -1;  // of the last checkpoint
   std::string saved_path_;
+  Snapshot snapshot_;
   struct {
     int64_t step = -1;
     Evaluation result;

@@ -20,10 +20,21 @@ void Trainer::save(bool best) {
   state_.unapplied = step_.unapplied();
   if (auto* scaler = step_.scaler()) state_.scaler = scaler->state();
   parts_.loggers.flush();
-  saved_path_ = parts_.checkpoints.save(checkpoint(), best).string();
-  for (const auto& warning : parts_.checkpoints.warnings()) log::warn(warning);
+  finish_saving();  // of the checkpoint before: there is one copy in memory
+  const bool leads = parts_.communicator.world().rank == 0;
+  const bool async = experiment_.checkpoint.async;
+  parts_.checkpoints.start(async ? snapshot_.take(checkpoint(), leads) : checkpoint(), best);
+  if (!async) finish_saving();
   saved_step_ = state_.step;
+  saved_path_ = (checkpoints_folder(parts_.run_dir) / checkpoint_name(state_.step)).string();
   since_save_.restart();
+}
+
+// Waits for the save under way. What it throws, a full disk on one rank, all ranks throw.
+void Trainer::finish_saving() {
+  phase_ = "saving";
+  parts_.checkpoints.wait([this] { moved(Activity::kSaving); });
+  for (const auto& warning : parts_.checkpoints.take_warnings()) log::warn(warning);
 }
 
 Checkpoint Trainer::checkpoint() const {

@@ -113,6 +113,7 @@ void Trainer::roll_back(int64_t step, const std::string& found, const std::strin
     throw UserError(log::text(found, ". From step ", saved_step_, " training has gone back ",
                               TrainerConfig::kMostRollbacks, " times already", advice, "."));
   }
+  finish_saving();
   const auto path = last_good_checkpoint();
   auto left_out = state_.left_out;
   left_out.push_back(step);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "train/worker.h"
 
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/background_saver.h"
+#include "dist/error_exchange.h"
 #include "dist/replicate.h"
 #include "launch/heartbeat.h"
 #include "launch/worker_process.h"
@@ -79,10 +80,6 @@ class Training final : public WorkerTask {
   int run() override {
     prepare();
     auto trainer = make_trainer();
-    checkpoints_->set_save_observer([this, &trainer](std::string_view point) {
-      heartbeat_.beat(Activity::kSaving, trainer.state().step);
-      if (fault_) fault_(point, trainer.state().step);
-    });
     announce(trainer);
     try {
       const auto end = trainer.run();
@@ -114,10 +111,7 @@ class Training final : public WorkerTask {
     objective_ = replica_.objective(Phase::kTraining);
     evaluation_objective_ = replica_.objective(Phase::kEvaluation);
     loggers_ = std::make_unique<LoggerHub>(make_loggers());
-    checkpoints_ = std::make_unique<CheckpointWriter>(
-        replica_.place.run_dir, replica_.experiment.checkpoint.keep,
-        CheckpointWriter::Ranks{replica_.place.rank, replica_.place.world_size,
-                                [this](const std::string& error) { return agree(error); }});
+    checkpoints_ = make_saver();
   }
 
   std::vector<LoggerHub::Entry> make_loggers() {
@@ -133,11 +127,15 @@ class Training final : public WorkerTask {
     if (fault_) fault_(name_of(activity), step);
   }
 
-  std::string agree(const std::string& error) {
-    for (const auto& text : replica_.communicator.gather_texts(error)) {
-      if (!text.empty()) return text;
-    }
-    return "";
+  std::unique_ptr<BackgroundSaver> make_saver() const {
+    const auto& place = replica_.place;
+    const auto errors = std::make_shared<ErrorExchange>(replica_.open_store("saving"), place.world_size,
+                                                        replica_.experiment.launch.timeout_seconds);
+    auto writer = std::make_shared<CheckpointWriter>(
+        place.run_dir, replica_.experiment.checkpoint.keep,
+        CheckpointWriter::Ranks{place.rank, place.world_size,
+                                [errors](const std::string& mine) { return errors->agree(mine); }});
+    return std::make_unique<BackgroundSaver>(std::move(writer), fault_);
   }
 
   Trainer make_trainer() {
@@ -227,7 +225,7 @@ class Training final : public WorkerTask {
   std::shared_ptr<Optimizer> optimizer_;
   std::unique_ptr<Objective> objective_, evaluation_objective_;
   std::unique_ptr<LoggerHub> loggers_;
-  std::unique_ptr<CheckpointWriter> checkpoints_;
+  std::unique_ptr<BackgroundSaver> checkpoints_;
   const char* phase_ = "starting";
   long step_ = -1;
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "checkpoint/checkpoint.h"
+#include "dist/error_exchange.h"
 #include "dist/replicate.h"
 #include "support/ranks.h"
 #include "support/toy.h"
@@ -82,6 +83,7 @@ inline ToyResult train_toy(const ToyRun& run) {
   ToyResult result;
   result.weights.resize(run.ranks);
   const auto rows = std::make_shared<RowKeeper>();
+  const auto saving = c10::make_intrusive<c10d::HashStore>();
   std::mutex seeding;  // the default generator is the process's
   on_ranks(run.ranks, [&](Communicator& communicator) {
     const int64_t rank = communicator.world().rank;
@@ -100,13 +102,9 @@ inline ToyResult train_toy(const ToyRun& run) {
     std::vector<LoggerHub::Entry> entries;
     if (rank == 0) entries.push_back({"rows", rows});
     LoggerHub loggers(entries);
-    CheckpointWriter checkpoints(run.folder, run.experiment.checkpoint.keep,
-                                 {rank, run.ranks, [&](const std::string& error) {
-                                    for (const auto& text : communicator.gather_texts(error)) {
-                                      if (!text.empty()) return text;
-                                    }
-                                    return std::string();
-                                  }});
+    const auto errors = std::make_shared<ErrorExchange>(saving, run.ranks, 60);
+    const CheckpointWriter::Ranks ranks{rank, run.ranks, [errors](const auto& mine) { return errors->agree(mine); }};
+    BackgroundSaver checkpoints(std::make_shared<CheckpointWriter>(run.folder, run.experiment.checkpoint.keep, ranks));
     Trainer* self = nullptr;
     Trainer trainer(run.experiment,
                     {.communicator = communicator,

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+#include "checkpoint/background_saver.h"
+
+#include <pthread.h>
+
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+
+namespace ddprun {
+
+struct BackgroundSaver::Progress {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int points = 0, seen = -1;
+  bool ended = false;
+  std::exception_ptr failure;
+
+  void reached() {
+    const std::scoped_lock lock(mutex);
+    ++points;
+    changed.notify_all();
+  }
+
+  // Until the save has come further than at the last call; returns whether it has ended.
+  bool await_another_point() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [this] { return ended || points != seen; });
+    seen = points;
+    return ended;
+  }
+
+  void end(std::exception_ptr how) {
+    const std::scoped_lock lock(mutex);
+    ended = true;
+    failure = std::move(how);
+    changed.notify_all();
+  }
+};
+
+void BackgroundSaver::start(Checkpoint checkpoint, bool best) {
+  if (progress_) throw std::logic_error("BackgroundSaver: a save is under way");
+  progress_ = std::make_shared<Progress>();
+  writer_->set_save_observer(
+      [progress = progress_, observer = observer_, step = checkpoint.step](std::string_view point) {
+        progress->reached();
+        if (observer) observer(point, step);
+      });
+  std::thread thread([writer = writer_, progress = progress_, checkpoint = std::move(checkpoint), best] {
+    std::exception_ptr failure;
+    try {
+      writer->save(checkpoint, best);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    progress->end(failure);
+  });
+  pthread_setname_np(thread.native_handle(), "ddprun_save");
+  thread.detach();
+}
+
+void BackgroundSaver::wait(const std::function<void()>& alive) {
+  const auto progress = std::exchange(progress_, nullptr);
+  if (!progress) return;
+  while (!progress->await_another_point()) {
+    if (alive) alive();
+  }
+  if (progress->failure) std::rethrow_exception(progress->failure);
+  const auto& warnings = writer_->warnings();
+  warnings_.insert(warnings_.end(), warnings.begin(), warnings.end());
+}
+
+bool BackgroundSaver::failed() const {
+  if (!progress_) return false;
+  const std::scoped_lock lock(progress_->mutex);
+  return progress_->failure != nullptr;
+}
+
+}  // namespace ddprun

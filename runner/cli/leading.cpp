@@ -45,6 +45,9 @@ class Leader {
   Leader(const Site& site, const Part& part) : site_(site), part_(part) {}
 
   void make_run() {
+    if (site_.placement.engine_restarts && site_.config.max_restarts > 0)
+      log::info("launch.max_restarts: " + site_.placement.engine +
+                " restarts this job itself (--max-restarts); ddprun does not");
     auto run = part_.make();
     const std::scoped_lock lock(mutex_);
     run_.emplace(std::move(run));
@@ -64,6 +67,8 @@ class Leader {
                    .plugin_files = part_.checked.plugin_files});
     const auto newest = checkpoint_to_resume(folder.path());
     const auto& checkpoint = newest.empty() ? run_->checkpoint : newest;
+    if (attempt_ > 0 && checkpoint.empty())
+      log::info("no checkpoint yet in " + folder.path().string() + ": starting it from the beginning");
     return {attempt_, folder.path().string(), checkpoint.string(), part_.started_at};
   }
 

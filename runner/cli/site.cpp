@@ -11,7 +11,6 @@
 #define BOOST_DLL_USE_STD_FS
 #include <boost/dll/runtime_symbol_info.hpp>
 
-#include <cstdlib>
 #include <fstream>
 
 namespace ddprun {
@@ -34,8 +33,7 @@ LaunchFlags with_experiment(LaunchFlags flags, const LaunchConfig& config) {
   return flags;
 }
 
-Placement place(const LaunchFlags& flags, const LaunchConfig& config) {
-  const auto environment = process_environment();
+Placement place(const LaunchFlags& flags, const LaunchConfig& config, const Environment& environment) {
   const auto placement = find_placement(flags, environment);
   return placement.engine.empty() ? find_placement(with_experiment(flags, config), environment) : placement;
 }
@@ -66,16 +64,34 @@ std::string read_token(const LaunchConfig& config) {
   return token;
 }
 
-bool is_set(const char* variable) { return std::getenv(variable) != nullptr; }
+// Whether an engine shows each of a node's ranks one GPU, and each another one: srun --gpus-per-task=1.
+bool sees_one_of_several(const Placement& placement, const Machine& machine, const Environment& environment) {
+  return placement.role == Role::kRank && placement.local_world_size > 1 && machine.gpus == 1 &&
+         environment.has("CUDA_VISIBLE_DEVICES");
+}
+
+void require_one_process(const Site& site) {
+  if (site.alone()) return;
+  throw UserError(
+      "trainer.strategy: dp is one process with the GPUs of one machine, and this one is one of several. Use "
+      "trainer.strategy=ddp");
+}
 
 }  // namespace
 
-Site find_site(const LaunchFlags& flags, const Experiment& experiment) {
-  const auto machine = this_machine();
-  Site site{.placement = place(flags, experiment.launch), .config = experiment.launch, .host = host_name()};
+Site find_site(const LaunchFlags& flags, const Experiment& experiment, const Environment& environment,
+               const Machine& machine) {
+  Site site{
+      .placement = place(flags, experiment.launch, environment), .config = experiment.launch, .host = host_name()};
   const auto& placement = site.placement;
   site.endpoint = {placement.host, placement.port};
-  site.launch = choose_launch(with_placement(experiment.launch, placement, machine), experiment.trainer, machine);
+  if (experiment.trainer.strategy == "dp") require_one_process(site);
+  auto node = machine;
+  if (sees_one_of_several(placement, machine, environment)) {
+    node.gpus = placement.local_world_size;
+    site.gpu = 0;
+  }
+  site.launch = choose_launch(with_placement(experiment.launch, placement, node), experiment.trainer, node);
   if (site.is_rank()) site.launch.workers = 1;
   if (site.alone()) return site;
   site.secret = {.id = placement.job_id, .token = read_token(experiment.launch)};
@@ -123,11 +139,11 @@ LaunchPlan attempt_plan(const Site& site, const StartOrder& start) {
   if (site.is_rank()) {
     plan.local_rank = site.placement.local_rank;
     plan.local_world_size = site.placement.local_world_size;
-    if (start.node > 0) plan.stopping.clear();                                  // rank 0's launcher tells it
-    if (this_machine().gpus == 1) environment.emplace_back("DDPRUN_GPU", "0");  // the engine shows each process its own
+    if (start.node > 0) plan.stopping.clear();  // rank 0's launcher tells it
+    if (site.gpu) environment.emplace_back("DDPRUN_GPU", std::to_string(*site.gpu));
   }
-  if (site.launch.device == "cuda" &&
-      !is_set("TORCH_FR_DUMP_TEMP_FILE")) {  // NCCL's flight recorder, of a collective's timeout
+  const auto own = process_environment();
+  if (site.launch.device == "cuda" && !own.has("TORCH_FR_DUMP_TEMP_FILE")) {  // NCCL's flight recorder, of a timeout
     environment.emplace_back("TORCH_FR_DUMP_TEMP_FILE", start.run_dir + "/logs/nccl_rank_");
     environment.emplace_back("TORCH_NCCL_DUMP_ON_TIMEOUT", "1");
   }
@@ -139,7 +155,7 @@ LaunchPlan attempt_plan(const Site& site, const StartOrder& start) {
   environment.emplace_back("DDPRUN_NODES", std::to_string(nodes));
   for (auto& variable : secret_variables(site.secret)) environment.push_back(std::move(variable));
   const auto interface = interface_of(site.address);
-  if (!interface.empty() && !is_loopback(site.address) && !is_set("NCCL_SOCKET_IFNAME"))
+  if (!interface.empty() && !is_loopback(site.address) && !own.has("NCCL_SOCKET_IFNAME"))
     environment.emplace_back("NCCL_SOCKET_IFNAME", "=" + interface);  // exactly this one
   return plan;
 }

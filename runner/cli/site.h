@@ -10,6 +10,7 @@
 #include "rendezvous/coordinator.h"
 #include "rendezvous/handshake.h"
 
+#include <optional>
 #include <string>
 
 namespace ddprun {
@@ -17,10 +18,11 @@ namespace ddprun {
 struct Site {
   Placement placement;
   LaunchConfig config;
-  LaunchChoice launch;  // of this node
-  std::string host;     // this machine's name
-  Endpoint endpoint;    // of the first node's server; no host where there is one node
-  std::string address;  // this machine's on the way there
+  LaunchChoice launch;     // of this node
+  std::optional<int> gpu;  // of a rank: its index among those that it sees; nothing: its local rank
+  std::string host;        // this machine's name
+  Endpoint endpoint;       // of the first node's server; no host where there is one node
+  std::string address;     // this machine's on the way there
   Secret secret;
 
   bool alone() const { return endpoint.host.empty(); }
@@ -33,8 +35,9 @@ struct Site {
 };
 
 // From the flags, the environment and `launch:` of the experiment. Throws UserError for contradictions, a token file that cannot be
-// read, and what choose_launch refuses.
-Site find_site(const LaunchFlags& flags, const Experiment& experiment);
+// read, trainer.strategy dp with more than one process, and what choose_launch refuses.
+Site find_site(const LaunchFlags& flags, const Experiment& experiment,
+               const Environment& environment = process_environment(), const Machine& machine = this_machine());
 
 // How to start this node's workers for an attempt.
 LaunchPlan attempt_plan(const Site& site, const StartOrder& start);

@@ -12,6 +12,8 @@
 
 #include <ddprun/error.h>
 
+#include <unistd.h>
+
 #include <optional>
 
 namespace ddprun {
@@ -21,14 +23,15 @@ namespace fs = std::filesystem;
 
 PreparedRun go_on(RunFolder folder, const CheckedExperiment& checked) {
   checked.dataset->prepare(prepare_display());
-  if (checkpoint_to_resume(folder.path()).empty())
-    log::info("no checkpoint yet in " + folder.path().string() + ": starting it from the beginning");
   return {.folder = std::move(folder), .checkpoint = {}};
 }
 
-// What an engine calls the job that this process belongs to, over restarts and requeues; empty where there is none.
+// What an engine calls the job that this process belongs to, over restarts and requeues; empty where there is none. A torchrun that
+// was given no name is told by its process, the parent of this one.
 std::string job_of(const Placement& placement) {
-  return placement.job_id.empty() ? "" : placement.engine + ":" + placement.job_id;
+  if (!placement.job_id.empty()) return placement.engine + ":" + placement.job_id;
+  if (!placement.engine_restarts) return "";
+  return log::text(placement.engine, ":", placement.host, ":", placement.port, ":", ::getppid());
 }
 
 // The run to go on with: that of the same job where its engine has started it again; with checkpoint.resume=auto the run in run.dir
@@ -36,7 +39,10 @@ std::string job_of(const Placement& placement) {
 std::optional<fs::path> unfinished_run(const Experiment& experiment, const Placement& placement) {
   const auto& run_dir = experiment.run_dir;
   if (placement.restart_count > 0) {
-    if (const auto run = find_run_of_job(experiment.name, run_dir, job_of(placement))) return run;
+    const auto job = job_of(placement);
+    if (const auto run = find_run_of_job(experiment.name, run_dir, job)) return run;
+    log::info(log::text(placement.engine, " has started this job again, but no run of it is found: beginning a new one",
+                        placement.job_id.empty() ? "; torchrun --rdzv-id=NAME would tell which it is" : ""));
   }
   if (experiment.checkpoint.resume != "auto") return std::nullopt;
   if (!run_dir.empty()) return fs::exists(run_dir) ? std::optional(run_dir) : std::nullopt;

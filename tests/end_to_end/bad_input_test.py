@@ -1,18 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Mistakes of the user: each is told in one line that says where and what to do, and nothing has happened."""
 
-import socket
 import unittest
 
-from command import SMALL, CommandTest, all_rows
+from command import SMALL, CommandTest, all_rows, free_port
 
 MIB = 1 << 20
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Keys(CommandTest):

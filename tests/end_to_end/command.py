@@ -11,6 +11,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -145,6 +146,13 @@ class CommandTest(unittest.TestCase):
 
     def wait_for_step(self, running, run, step):
         self.wait_until(lambda: any(row["step"] >= step for row in all_rows(run)), f"step {step}", running)
+
+
+def free_port():
+    """On loopback, at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def all_rows(run):

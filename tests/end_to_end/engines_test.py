@@ -10,7 +10,7 @@ import sys
 import tempfile
 import unittest
 
-from command import DDPRUN, SMALL, CommandTest, Running, all_rows, differences, summary
+from command import DDPRUN, SMALL, CommandTest, Running, all_rows, differences, free_port, summary
 
 WORDS = [*SMALL, "model=mlp", "model.hidden=32", "trainer.global_batch=96", "checkpoint.every=5st"]
 TORCHRUN = pathlib.Path(sys.executable).with_name("torchrun")
@@ -49,8 +49,8 @@ class EngineTest(CommandTest):
 
 @unittest.skipUnless(TORCHRUN.exists(), "there is no torchrun beside this Python")
 class Torchrun(EngineTest):
-    def torchrun(self, *words, restarts=0):
-        return self.engine(TORCHRUN, "--standalone", "--nproc-per-node=2", f"--max-restarts={restarts}", "--no-python",
+    def torchrun(self, *words, restarts=0, meeting=("--standalone",)):
+        return self.engine(TORCHRUN, *meeting, "--nproc-per-node=2", f"--max-restarts={restarts}", "--no-python",
                            DDPRUN, *WORDS, "run.dir=run", *words)
 
     def test_it_trains_as_two_workers_do(self):
@@ -60,14 +60,25 @@ class Torchrun(EngineTest):
         self.assertEqual((ended["world_size"], ended["nodes"]), (2, 1))
         self.assert_nothing_left()
 
-    def test_its_restart_goes_on_from_the_last_checkpoint(self):
-        running = self.torchrun("trainer.max_epochs=6", restarts=1)
+    def assert_goes_on(self, running):
         self.wait_for_step(running, self.folder / "run", 10)
         os.kill(self.workers()[1], signal.SIGKILL)
         self.assert_ends(running, 0)
         self.assertIn("going on with run", running.err())
         self.assertEqual(differences(self.folder / "run", self.alone("trainer.max_epochs=6")), {})
         self.assert_nothing_left()
+
+    def test_its_restart_goes_on_from_the_last_checkpoint(self):
+        self.assert_goes_on(self.torchrun("trainer.max_epochs=6", restarts=1))
+
+    def test_its_restart_of_a_job_without_a_name_goes_on_too(self):
+        port = free_port()
+        self.assert_goes_on(self.torchrun("trainer.max_epochs=6", restarts=1, meeting=(f"--master-port={port}",)))
+
+    def test_restarts_are_its_own_affair(self):
+        running = self.torchrun("launch.max_restarts=3")
+        self.assert_ends(running, 0)
+        self.assertIn("launch.max_restarts: torchrun restarts this job itself", running.err())
 
     def test_it_tells_the_cause_of_a_failure(self):
         running = self.torchrun("trainer.max_epochs=1000")

@@ -4,11 +4,10 @@
 import json
 import os
 import signal
-import socket
 import unittest
 
 from bad_data_test import images, labels
-from command import SMALL, CommandTest, all_rows, differences, summary
+from command import SMALL, CommandTest, all_rows, differences, free_port, summary
 
 WORDS = [*SMALL, "model=mlp", "model.hidden=32", "trainer.global_batch=96"]
 WITHIN = 60  # seconds, far beyond what any end takes: who relies on it hangs
@@ -19,12 +18,6 @@ def write_mnist(folder):
     for name, count in (("train", 40), ("t10k", 20)):
         (folder / f"{name}-images-idx3-ubyte").write_bytes(images(count))
         (folder / f"{name}-labels-idx1-ubyte").write_bytes(labels(count))
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class NodesTest(CommandTest):

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+#include "cli/site.h"
+
+#include <ddprun/error.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ddprun {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Key;
+using ::testing::Not;
+using ::testing::Pair;
+
+using Variables = std::map<std::string, std::string>;
+
+// Rank 1 of two on this machine.
+Variables rank_of_two(Variables more = {}) {
+  more.merge(Variables{{"RANK", "1"},
+                       {"WORLD_SIZE", "2"},
+                       {"LOCAL_RANK", "1"},
+                       {"LOCAL_WORLD_SIZE", "2"},
+                       {"MASTER_ADDR", "127.0.0.1"},
+                       {"MASTER_PORT", "29511"}});
+  return more;
+}
+
+Experiment experiment(const std::string& strategy = "ddp") {
+  Experiment experiment;
+  experiment.trainer.global_batch = 64;
+  experiment.trainer.strategy = strategy;
+  return experiment;
+}
+
+TEST(Site, ARankThatIsShownItsOwnGpuUsesIt) {
+  const auto site =
+      find_site({}, experiment(), Environment(rank_of_two({{"CUDA_VISIBLE_DEVICES", "3"}})), {.gpus = 1, .cores = 8});
+  EXPECT_EQ(site.launch.workers, 1);
+  EXPECT_EQ(site.launch.device, "cuda");
+  const auto plan = attempt_plan(site, {.run_dir = "run", .world_size = 2});
+  EXPECT_THAT(plan.environment, Contains(Pair("DDPRUN_GPU", "0")));
+  EXPECT_EQ(plan.local_rank, 1);
+}
+
+TEST(Site, ARankThatSeesAllGpusTakesThatOfItsLocalRank) {
+  const auto site = find_site({}, experiment(), Environment(rank_of_two()), {.gpus = 2, .cores = 8});
+  EXPECT_THAT(attempt_plan(site, {.run_dir = "run", .world_size = 2}).environment, Not(Contains(Key("DDPRUN_GPU"))));
+}
+
+TEST(Site, TwoRanksForTheOnlyGpuAreRefused) {
+  try {
+    find_site({}, experiment(), Environment(rank_of_two()), {.gpus = 1, .cores = 8});
+    FAIL() << "not refused";
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("2 workers for 1 GPUs"));
+  }
+}
+
+TEST(Site, StrategyDpIsRefusedInOneOfSeveralProcesses) {
+  const LaunchFlags nodes{.nnodes = Setting{"--nnodes", "2"},
+                          .rdzv_endpoint = Setting{"--rdzv-endpoint", "127.0.0.1:1"}};
+  for (const auto& [flags, variables] : {std::pair(LaunchFlags(), rank_of_two()), std::pair(nodes, Variables())}) {
+    try {
+      find_site(flags, experiment("dp"), Environment(variables), {.gpus = 2, .cores = 8});
+      FAIL() << "not refused";
+    } catch (const UserError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("trainer.strategy: dp is one process"));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ddprun

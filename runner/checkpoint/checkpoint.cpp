@@ -18,14 +18,8 @@ constexpr std::string_view kStepPrefix = "step_";
 
 void verify_file(const std::filesystem::path& file, const FileDigest& stated) {
   const auto size = size_of_file(file);
-  if (size != stated.size) {
-    throw UserError(file.string() + ": it has " + std::to_string(size) + " bytes, the manifest says " +
-                    std::to_string(stated.size));
-  }
-  const auto found = digest_of(file);
-  if (found != stated) {
-    throw UserError(file.string() + ": its SHA-256 is " + found.sha256 + ", the manifest says " + stated.sha256);
-  }
+  const auto found = size == stated.size ? digest_of(file) : FileDigest{.size = size};
+  if (found != stated) throw UserError(file.string() + ": " + contradiction(found, stated));
 }
 
 template <typename Map>
@@ -87,8 +81,9 @@ CheckpointInfo read_checkpoint_info(const std::filesystem::path& path) {
 }
 
 std::optional<CheckpointInfo> newest_checkpoint(const std::filesystem::path& run_dir,
-                                                std::vector<CheckpointFlaw>& flaws) {
-  const auto steps = checkpoint_steps(run_dir);
+                                                std::vector<CheckpointFlaw>& flaws, int64_t last_step) {
+  auto steps = checkpoint_steps(run_dir);
+  std::erase_if(steps, [last_step](int64_t step) { return step > last_step; });
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     const auto path = checkpoints_folder(run_dir) / checkpoint_name(*step);
     try {

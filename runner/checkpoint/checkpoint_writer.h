@@ -19,8 +19,8 @@ class CheckpointWriter {
   struct Ranks {
     int64_t rank = 0;
     int64_t world_size = 1;
-    // Called from the thread that saves. Blocks until all ranks have called it; each passes its own error text (empty: it went well), all get the first
-    // non-empty one. So that a full disk on one rank is an error on all, and nobody waits for ever.
+    // Called from the thread that saves. Blocks until all ranks have called it; each passes its own error text (empty: it
+    // went well), all get the same one of those that are not empty: a full disk on one rank is an error on all.
     std::function<std::string(const std::string& my_error)> agree;
   };
 

@@ -60,13 +60,10 @@ std::optional<FileFlaw> flaw_against(const fs::path& file, const FileDigest& sta
   if (!fs::exists(fs::symlink_status(file, error))) return FileFlaw{name, "missing", "the manifest lists it"};
   FileDigest found;
   if (auto flaw = flaw_of(file, "unreadable", [&] { found = digest_of(file); })) return flaw;
-  if (found.size != stated.size) {
-    return FileFlaw{
-        name, found.size < stated.size ? "torn" : "too long",
-        "it has " + std::to_string(found.size) + " bytes, the manifest says " + std::to_string(stated.size)};
+  if (found != stated) {
+    const auto kind = found.size < stated.size ? "torn" : found.size > stated.size ? "too long" : "flipped";
+    return FileFlaw{name, kind, contradiction(found, stated)};
   }
-  if (found.sha256 != stated.sha256)
-    return FileFlaw{name, "flipped", "its SHA-256 is " + found.sha256 + ", the manifest says " + stated.sha256};
   return flaw_of(file, "unreadable", [&] { read_content(file); });
 }
 

@@ -91,6 +91,11 @@ Manifest parse(const std::string& text) {
 
 std::string rank_file(int64_t rank) { return "rank_" + std::to_string(rank) + ".pt"; }
 
+std::string contradiction(const FileDigest& found, const FileDigest& stated) {
+  if (found.size == stated.size) return "its SHA-256 is " + found.sha256 + ", the manifest says " + stated.sha256;
+  return "it has " + std::to_string(found.size) + " bytes, the manifest says " + std::to_string(stated.size);
+}
+
 void write_manifest(const std::filesystem::path& folder, const Manifest& manifest) {
   const auto text = to_json(manifest).dump(2) + "\n";
   const auto fresh = folder / (std::string(kManifestFile) + ".tmp");

@@ -24,6 +24,9 @@ struct Manifest {
   std::map<std::string, FileDigest> files;
 };
 
+// "it has 12 bytes, the manifest says 13", or the same of the SHA-256 where the sizes agree.
+std::string contradiction(const FileDigest& found, const FileDigest& stated);
+
 // Puts it in place whole, over an earlier one. It carries its own SHA-256.
 void write_manifest(const std::filesystem::path& folder, const Manifest& manifest);
 

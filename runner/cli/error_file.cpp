@@ -2,7 +2,7 @@
 #include "cli/error_file.h"
 
 #include "launch/atomic_file.h"
-#include "train/run_clock.h"
+#include "launch/clock.h"
 
 #include <nlohmann/json.hpp>
 
@@ -19,7 +19,7 @@ void write_error_file(const std::filesystem::path& file, const AttemptEnd& end, 
   if (report.empty()) return;
   double time = wall_seconds();
   if (own) time = result.cause && result.cause->time > 0 ? result.cause->time : end.workers.front().time;
-  const auto text = report.substr(0, report.find('\n'));
+  const auto text = headline(report);
   const nlohmann::json json{
       {"message",
        {{"message", text},

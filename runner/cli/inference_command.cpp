@@ -7,11 +7,11 @@
 #include "cli/new_file.h"
 #include "cli/prepare_display.h"
 #include "launch/atomic_file.h"
+#include "launch/clock.h"
 #include "launch/launcher.h"
 #include "launch/private_folder.h"
 #include "log/log.h"
 #include "train/inference.h"
-#include "train/run_clock.h"
 
 #include <ddprun/error.h>
 

@@ -5,6 +5,7 @@
 #include "cli/error_file.h"
 #include "cli/prepare_display.h"
 #include "dist/agent_store.h"
+#include "launch/clock.h"
 #include "launch/signal_inbox.h"
 #include "log/log.h"
 #include "rendezvous/connection.h"
@@ -13,7 +14,6 @@
 #include "rendezvous/remote_link.h"
 #include "rendezvous/server.h"
 #include "submit/requeue.h"
-#include "train/run_clock.h"
 #include "train/summary.h"
 
 #include <ddprun/error.h>
@@ -31,13 +31,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-Clock::duration seconds(double value) {
-  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(value));
-}
-
-std::string trimmed(const std::string& text) { return text.substr(0, text.find_last_not_of('\n') + 1); }
-
-void say(bool warning, const std::string& text) { warning ? log::warn(trimmed(text)) : log::info(trimmed(text)); }
+void say(bool warning, const std::string& text) { warning ? log::warn(text) : log::info(text); }
 
 // The run as its leader holds it. begin() is called on the server's thread, while the other waits for orders.
 class Leader {
@@ -79,10 +73,10 @@ class Leader {
   // Tells how the run ended, to people and to scripts.
   int conclude(const LaunchResult& result) {
     if (result.report.empty()) return result.exit_code;
-    log::error(trimmed(result.report));
+    log::error(result.report);
     const auto& folder = run_->folder.path();
     write_summary(folder, {.end = {.status = "failed",
-                                   .stop_reason = result.report.substr(0, result.report.find('\n')),
+                                   .stop_reason = headline(result.report),
                                    .total_seconds = wall_seconds() - part_.started_at,
                                    .world_size = world_size_},
                            .attempt = attempt_});

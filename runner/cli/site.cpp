@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "cli/site.h"
 
+#include "launch/host_name.h"
 #include "log/log.h"
 #include "rendezvous/store_place.h"
 
 #include <ddprun/error.h>
-
-#include <unistd.h>
 
 #define BOOST_DLL_USE_STD_FS
 #include <boost/dll/runtime_symbol_info.hpp>
@@ -15,12 +14,6 @@
 
 namespace ddprun {
 namespace {
-
-std::string host_name() {
-  char host[256] = "";
-  ::gethostname(host, sizeof host - 1);
-  return host;
-}
 
 std::string nodes_text(const LaunchConfig& config) {
   const auto least = std::to_string(config.min_nodes);
@@ -133,7 +126,10 @@ LaunchPlan attempt_plan(const Site& site, const StartOrder& start) {
                   .world_size = start.world_size,
                   .attempt = start.attempt,
                   .started_at = start.started_at,
+                  .grace_seconds = site.config.grace_seconds,
                   .hang_seconds = site.config.hang_seconds};
+  if (site.placement.ends_at > 0 && site.config.end_margin_seconds > 0)
+    plan.ends_at = site.placement.ends_at - site.config.end_margin_seconds;
   auto& environment = plan.environment;
   environment.emplace_back("DDPRUN_RESUME", start.checkpoint);
   if (site.is_rank()) {

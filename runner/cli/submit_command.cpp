@@ -39,7 +39,7 @@ int hand_over(const std::vector<std::string>& command, const std::string& text) 
     std::cout << end.output;
     return kExitDone;
   }
-  log::error(program + ": " + end.output.substr(0, end.output.find_last_not_of('\n') + 1));
+  log::error(program + ": " + end.output);
   return kExitFailed;
 }
 

@@ -4,11 +4,12 @@
 #include "cli/checked_experiment.h"
 #include "cli/chosen_checkpoint.h"
 #include "cli/commands.h"
+#include "cli/early_signals.h"
 #include "cli/leading.h"
 #include "cli/prepare_display.h"
+#include "launch/clock.h"
 #include "launch/run_folder.h"
 #include "log/log.h"
-#include "train/run_clock.h"
 
 #include <ddprun/error.h>
 
@@ -78,6 +79,7 @@ PreparedRun start_or_go_on(const CheckedExperiment& checked, const Placement& pl
 
 int resume(const Arguments& arguments) {
   const double started_at = wall_seconds();
+  std::optional<EarlySignals> early(std::in_place);
   const auto run = existing_run(arguments.target);
   auto checked = check_experiment({.experiment = run / "config.yaml",
                                    .overrides = arguments.overrides,
@@ -85,17 +87,22 @@ int resume(const Arguments& arguments) {
                                    .frozen = true});
   const auto site = find_site(arguments.launch, checked.experiment);
   return take_part(site, {.arguments = arguments, .checked = checked, .started_at = started_at, .make = [&] {
-                            return go_on(RunFolder::resume(run), checked);
+                            auto ready = go_on(RunFolder::resume(run), checked);
+                            early.reset();
+                            return ready;
                           }});
 }
 
 int train(const Arguments& arguments) {
   const double started_at = wall_seconds();
+  std::optional<EarlySignals> early(std::in_place);
   auto checked = check_experiment(
       {.experiment = arguments.target, .overrides = arguments.overrides, .search_path = config_search_path()});
   const auto site = find_site(arguments.launch, checked.experiment);
   return take_part(site, {.arguments = arguments, .checked = checked, .started_at = started_at, .make = [&] {
-                            return start_or_go_on(checked, site.placement);
+                            auto ready = start_or_go_on(checked, site.placement);
+                            early.reset();
+                            return ready;
                           }});
 }
 

@@ -2,6 +2,7 @@
 #include "cluster/placement.h"
 
 #include "cluster/engines.h"
+#include "cluster/slurm_job.h"
 
 #include <ddprun/error.h>
 
@@ -86,18 +87,18 @@ Placement place_by_options(const Claims& claims, const LaunchFlags& flags, const
   return place_node(engine, flags.over(pet_flags(environment)).over(address));
 }
 
-// The job's name and restarts as Slurm counts them, whoever starts processes within it.
+// The job's name, end and restarts as Slurm has them, whoever starts processes within it.
 void read_slurm_job(Placement& placement, const Environment& environment) {
-  const auto job = environment.find({"SLURM_JOB_ID", "SLURM_JOBID"});
+  const auto job = find_slurm_job(environment);
   if (!job) return;
-  const auto array = environment.find("SLURM_ARRAY_JOB_ID"), task = environment.find("SLURM_ARRAY_TASK_ID");
-  if (placement.job_id.empty() && array && task) {
-    placement.job_id = array->value + "_" + task->value;
-    placement.count(*array, "the name of the job, with the task's");
-    placement.count(*task, "the task's");
-  } else if (placement.job_id.empty()) {
-    placement.job_id = job->value;
-    placement.count(*job, "the name of the job");
+  if (placement.job_id.empty()) {
+    placement.job_id = job->name;
+    for (const auto& setting : job->from)
+      placement.count(setting, setting.name == "SLURM_ARRAY_TASK_ID" ? "and of its task" : "the name of the job");
+  }
+  if (const auto end = environment.find("SLURM_JOB_END_TIME")) {
+    placement.ends_at = end->number(0);
+    placement.count(*end, "when Slurm ends the job, in seconds since 1970");
   }
   const auto restarts = environment.find("SLURM_RESTART_COUNT");
   if (!restarts || placement.engine_restarts) return;

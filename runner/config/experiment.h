@@ -136,6 +136,8 @@ struct LaunchConfig {
   double restart_seconds = 1;     // pause before the first of them; doubles with each
 
   int64_t min_nodes = 1, max_nodes = 1;
+  double grace_seconds = 30;         // from the signal that ends a run until what still runs is killed
+  double end_margin_seconds = 60;    // before the end of Slurm's time the run is saved and ends; 0: it is not
   bool requeue = false;              // ask Slurm to start the job again where a signal ended it
   double join_seconds = 600;         // how long the nodes wait for each other
   double node_timeout_seconds = 30;  // a node that is silent for so long is lost

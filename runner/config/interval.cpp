@@ -96,4 +96,12 @@ Interval read_interval(Options& options, std::string_view name, const std::strin
   return {};
 }
 
+double read_duration(Options& options, std::string_view name, std::string_view help) {
+  const auto text = options.get<std::string>(name, "none", help);
+  const auto seconds = parse_duration(text);
+  if (!seconds && text != "none")
+    options.reject(name, "expected 90min, 2h, 01:30:00, 1-12:00:00 or none, found \"" + text + "\"");
+  return seconds.value_or(0);
+}
+
 }  // namespace ddprun

@@ -25,4 +25,7 @@ std::optional<Limit> parse_limit(std::string_view text);
 Interval read_interval(Options& options, std::string_view name, const std::string& fallback, const std::string& nothing,
                        bool clock, std::string_view help);
 
+// An option that holds a duration, in seconds; 0 for "none". Another text is noted in `options`.
+double read_duration(Options& options, std::string_view name, std::string_view help);
+
 }  // namespace ddprun

@@ -18,14 +18,6 @@ std::string read_memory(Options& options) {
   return "";
 }
 
-double read_time(Options& options) {
-  const auto text = options.get<std::string>("time", "none", "of the job, as 90min, 2h, 01:30:00 or 1-12:00:00");
-  const auto seconds = parse_duration(text);
-  if (!seconds && text != "none")
-    options.reject("time", "expected 90min, 2h, 01:30:00, 1-12:00:00 or none, found \"" + text + "\"");
-  return seconds.value_or(0);
-}
-
 // Each becomes one line of a script.
 bool is_option(const std::string& text) {
   const auto is_control = [](unsigned char byte) { return byte < 0x20 || byte == 0x7F; };
@@ -40,7 +32,7 @@ ResourcesConfig read_resources(Options& options) {
   resources.gpus = options.get<int64_t>("gpus", 0, "of each node", {0, kMostOfANode});
   resources.cpus = options.get<int64_t>("cpus", 0, "of each worker; 0: the scheduler's default", {0, kMostOfANode});
   resources.memory = read_memory(options);
-  resources.seconds = read_time(options);
+  resources.seconds = read_duration(options, "time", "of the job, as 90min, 2h, 01:30:00 or 1-12:00:00");
   resources.slurm = options.get<std::vector<std::string>>(
       "slurm", {}, "more options of sbatch: [--partition=accel, --account=project]");
   if (!std::ranges::all_of(resources.slurm, is_option))

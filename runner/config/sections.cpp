@@ -125,6 +125,11 @@ LaunchConfig read_launch(Options& options) {
                                              "new attempts from the last checkpoint after failures", {0, kMost});
   launch.restart_seconds = options.get<double>("restart_seconds", launch.restart_seconds,
                                                "pause before the first restart; doubles with each", {0, 3600});
+  launch.grace_seconds = options.get<double>("grace_seconds", launch.grace_seconds,
+                                             "what has not saved so long after the signal to end is killed", {0, 1e6});
+  launch.end_margin_seconds =
+      options.get<double>("end_margin_seconds", launch.end_margin_seconds,
+                          "so long before Slurm's time limit the run is saved and ends; 0: it is not", {0, 1e6});
   launch.requeue = options.get<bool>(
       "requeue", launch.requeue, "have Slurm start the job again (scontrol requeue) where a signal has ended the run");
   read_several_nodes(options, launch);

@@ -22,12 +22,7 @@ void read_length(Options& options, TrainerConfig& trainer) {
       options.get<int64_t>("max_epochs", trainer.max_epochs, "passes over the training data", {1, kMost});
   trainer.max_steps =
       options.get<int64_t>("max_steps", trainer.max_steps, "optimizer steps; 0: no limit but max_epochs", {0, kMost});
-  const auto time =
-      options.get<std::string>("max_time", "none", "of training, as 90min, 2h or 01:30:00; then it tests");
-  const auto seconds = parse_duration(time);
-  if (!seconds && time != "none")
-    options.reject("max_time", "expected 90min, 2h, 01:30:00, 1-12:00:00 or none, found \"" + time + "\"");
-  trainer.max_seconds = seconds.value_or(0);
+  trainer.max_seconds = read_duration(options, "max_time", "of training, as 90min, 2h or 01:30:00; then it tests");
   trainer.train_batches = read_limit(options, "limit_train_batches", "batches of an epoch, or a share such as 0.1");
   trainer.val_batches = read_limit(options, "limit_val_batches", "batches of an evaluation, or a share");
   trainer.overfit_batches = options.get<int64_t>(

@@ -132,6 +132,8 @@ std::string describe_signal(int signal) {
   return (name ? "SIG" + std::string(name) + " (" + number + ")" : "signal " + number) + likely_cause(signal);
 }
 
+std::string headline(const std::string& report) { return report.substr(0, report.find('\n')); }
+
 LaunchResult judge_ends(const AttemptEnd& end) {
   if (end.at_once) return {.exit_code = kExitSignalBase + SIGINT, .report = {}, .stop_requested = true};
   const auto& workers = end.workers;

@@ -54,6 +54,9 @@ struct LaunchResult {
 // Of all nodes' workers together.
 LaunchResult judge_ends(const AttemptEnd& end);
 
+// A report's first line.
+std::string headline(const std::string& report);
+
 // "SIGKILL (9): often the kernel's out-of-memory killer (see dmesg), or kill -9".
 std::string describe_signal(int signal);
 

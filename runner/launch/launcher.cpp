@@ -11,6 +11,7 @@
 #include <csignal>
 #include <memory>
 
+#include "launch/clock.h"
 #include "launch/line_folder.h"
 #include "launch/private_folder.h"
 #include "launch/signal_inbox.h"
@@ -29,10 +30,6 @@ constexpr std::chrono::seconds kStuckAfterKill{10};      // then a worker is lef
 constexpr std::chrono::seconds kBetweenLooks{1};         // at the heartbeats
 constexpr std::chrono::milliseconds kSameKeyPress{100};  // `timeout -s INT` signals the program, then its group
 
-Clock::duration seconds(double value) {
-  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(value));
-}
-
 fs::path make_logs_folder(const LaunchPlan& plan) {
   std::error_code error;
   const fs::path folder = plan.run_dir / "logs";
@@ -46,7 +43,10 @@ fs::path make_logs_folder(const LaunchPlan& plan) {
 class Attempt {
  public:
   Attempt(const LaunchPlan& plan, LaunchObserver* observer)
-      : plan_(plan), observer_(observer), logs_(make_logs_folder(plan)) {}
+      : plan_(plan), observer_(observer), logs_(make_logs_folder(plan)) {
+    const double left = plan.ends_at - wall_seconds();
+    if (left > 0) stop_at_ = Clock::now() + seconds(left);
+  }
   AttemptEnd run();
 
  private:
@@ -80,6 +80,7 @@ class Attempt {
   bool hung_ = false;
   Time looked_at_ = Clock::now(), awake_since_ = looked_at_;  // for hangs
   bool ending_ = false;                                       // the first 75 came: all should follow
+  Time stop_at_ = Time::max();                                // by itself
   Time kill_at_ = Time::max();                                // SIGKILL to who still runs then
   Time give_up_at_ = Time::max();                             // after SIGKILL
 };
@@ -138,7 +139,7 @@ void Attempt::wait_for_something() {
     for (const int fd : worker->fds()) polled.push_back({fd, POLLIN, 0});
   }
   const Time look_again = plan_.hang_seconds > 0 ? looked_at_ + kBetweenLooks : Time::max();
-  const Time next = std::min({kill_at_, give_up_at_, look_again, folder_.due().value_or(Time::max())});
+  const Time next = std::min({stop_at_, kill_at_, give_up_at_, look_again, folder_.due().value_or(Time::max())});
   int timeout_ms = -1;
   if (next != Time::max()) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();
@@ -215,7 +216,13 @@ void Attempt::kill_all() {
 }
 
 void Attempt::keep_deadlines() {
-  if (Clock::now() >= kill_at_) kill_all();
+  const auto now = Clock::now();
+  if (now >= stop_at_) {
+    stop_at_ = Time::max();
+    if (stop_signal_ == 0) terminal_.line("ddprun: the job's time is nearly over");
+    on_signal(SIGUSR1);
+  }
+  if (now >= kill_at_) kill_all();
 }
 
 // A worker moves at every step; one that does not keeps all others waiting in their collectives, for ever if need be. Where this

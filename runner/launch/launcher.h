@@ -26,7 +26,9 @@ struct LaunchPlan {
   double started_at = 0;
   std::string stopping =
       "stopping: saving a checkpoint at the end of this step";  // told when a signal asks for the end; empty: not
-  double grace_seconds = 30;                                    // from SIGTERM to SIGKILL where the user stops the run
+  double ends_at =
+      0;  // seconds since 1970 when the run is to be saved and to end, as by SIGUSR1; 0, or past: no matter
+  double grace_seconds = 30;         // from SIGTERM to SIGKILL where the user stops the run
   double hang_seconds = 0;           // a worker that stands still for so long has failed; 0: no matter
   double failure_grace_seconds = 3;  // the same where a worker failed: the others cannot finish a collective without it
 };

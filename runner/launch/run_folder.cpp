@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "launch/atomic_file.h"
+#include "launch/host_name.h"
 #include "log/log.h"
 
 namespace ddprun {
@@ -105,9 +106,7 @@ UniqueFd lock_folder(const fs::path& folder) {
     log::warn("cannot lock " + file.string() + ": " + std::strerror(error) + "; do not start a second run there");
     return fd;
   }
-  char host[256] = "";
-  ::gethostname(host, sizeof host - 1);
-  const std::string owner = "process " + std::to_string(::getpid()) + " on " + host;
+  const std::string owner = "process " + std::to_string(::getpid()) + " on " + host_name();
   if (::ftruncate(fd.get(), 0) != 0 || ::pwrite(fd.get(), owner.data(), owner.size(), 0) < 0) {
     cannot_write(file, std::strerror(errno));
   }

@@ -7,19 +7,16 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <fstream>
+
+#include "launch/clock.h"
 
 namespace ddprun {
 namespace {
 
 constexpr size_t kReadBytes = 64 << 10;
 constexpr size_t kMostLeftBytes = 8 << 20;  // read after the end, at most: a grandchild may print for ever
-
-double seconds_since_1970() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 // The letter after the program's name, which may itself hold brackets.
 char process_state(pid_t pid) {
@@ -61,7 +58,7 @@ void Worker::reap() {
 
 void Worker::note_end(int status) {
   pid_ = -1;
-  end_.time = seconds_since_1970();
+  end_.time = wall_seconds();
   if (WIFSIGNALED(status)) {
     end_.signal = WTERMSIG(status);
     end_.killed_by_launcher = (end_.signal == SIGTERM && sent_term_) || (end_.signal == SIGKILL && sent_kill_);

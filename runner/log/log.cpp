@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include <memory>
+#include <string_view>
 
 namespace ddprun::log {
 namespace {
@@ -20,11 +21,13 @@ std::shared_ptr<spdlog::logger>& logger() {
   return instance;
 }
 
+std::string_view trimmed(std::string_view text) { return text.substr(0, text.find_last_not_of('\n') + 1); }
+
 }  // namespace
 
 void set_prefix(const std::string& prefix) { logger() = make_logger(prefix); }
-void info(const std::string& text) { logger()->info("{}", text); }
-void warn(const std::string& text) { logger()->warn("{}", text); }
-void error(const std::string& text) { logger()->error("{}", text); }
+void info(const std::string& text) { logger()->info("{}", trimmed(text)); }
+void warn(const std::string& text) { logger()->warn("{}", trimmed(text)); }
+void error(const std::string& text) { logger()->error("{}", trimmed(text)); }
 
 }  // namespace ddprun::log

@@ -11,6 +11,7 @@ namespace ddprun::log {
 // Before the first message: what each line begins with ("ddprun", "rank 1"). Thread-safe, as all of this.
 void set_prefix(const std::string& prefix);
 
+// One message each; newlines at its end do not count.
 void info(const std::string& text);
 void warn(const std::string& text);
 void error(const std::string& text);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "rendezvous/coordinator.h"
 
+#include "launch/clock.h"
+#include "log/log.h"
+
 #include <ddprun/error.h>
 
 #include <algorithm>
 #include <csignal>
 #include <limits>
-#include <sstream>
 
 namespace ddprun {
 namespace {
@@ -14,19 +16,6 @@ namespace {
 using Time = Coordinator::Time;
 
 constexpr double kLongestPause = 60;
-
-Time::duration seconds(double value) {
-  return std::chrono::duration_cast<Time::duration>(std::chrono::duration<double>(value));
-}
-
-template <class... Parts>
-std::string text(const Parts&... parts) {
-  std::ostringstream stream;
-  (stream << ... << parts);
-  return stream.str();
-}
-
-std::string first_line(const std::string& report) { return report.substr(0, report.find('\n')); }
 
 // "a (2), b (1)": the workers of each.
 std::string workers_by_host(const auto& nodes) {
@@ -36,7 +25,7 @@ std::string workers_by_host(const auto& nodes) {
     hosts.back().second += node->info.workers;
   }
   std::string names;
-  for (const auto& [host, workers] : hosts) names += text(names.empty() ? "" : ", ", host, " (", workers, ")");
+  for (const auto& [host, workers] : hosts) names += log::text(names.empty() ? "" : ", ", host, " (", workers, ")");
   return names;
 }
 
@@ -71,17 +60,18 @@ void Coordinator::joined(int node, const NodeInfo& info, Time now) {
 // Why a node cannot take part; empty where it can.
 std::string Coordinator::objection(const NodeInfo& info) const {
   if (info.rank && *info.rank >= plan_.max_nodes) {
-    return text("node rank ", *info.rank, " in a run of ", plan_.max_nodes, " nodes: they count from 0");
+    return log::text("node rank ", *info.rank, " in a run of ", plan_.max_nodes, " nodes: they count from 0");
   }
   for (const auto& [id, node] : nodes_) {
     if (node.info.device != info.device)
-      return text("it trains on ", info.device, " and ", node.info.host, " on ", node.info.device,
-                  "; launch.device makes them the same");
+      return log::text("it trains on ", info.device, " and ", node.info.host, " on ", node.info.device,
+                       "; launch.device makes them the same");
     if (info.rank && node.info.rank == info.rank && !node.lost)
-      return text("node rank ", *info.rank, " is taken by ", node.info.host, "; give each node its own --node-rank");
+      return log::text("node rank ", *info.rank, " is taken by ", node.info.host,
+                       "; give each node its own --node-rank");
   }
   if (remaining() >= static_cast<size_t>(plan_.max_nodes))
-    return text("the run has its ", plan_.max_nodes, " nodes already");
+    return log::text("the run has its ", plan_.max_nodes, " nodes already");
   return "";
 }
 
@@ -113,7 +103,7 @@ void Coordinator::lost(int node, const std::string& why, Time now) {
   }
   found->second.lost = true;
   if (!failed_ && loss_.empty())
-    loss_ = text("node ", found->second.place, " (", found->second.info.host, ") is lost: ", why);
+    loss_ = log::text("node ", found->second.place, " (", found->second.info.host, ") is lost: ", why);
   if (phase_ == Phase::kRunning) end_all(Order::Kind::kAbort, node);
   settle(now);
 }
@@ -168,9 +158,9 @@ void Coordinator::gather(Time now) {
   if (now - gathering_since_ < seconds(plan_.join_seconds)) return;
   std::string hosts;
   for (const auto& [id, node] : nodes_) hosts += (hosts.empty() ? "" : ", ") + node.info.host;
-  finish({.report = text("waited ", plan_.join_seconds, " s for ", plan_.min_nodes, " nodes; there ",
-                         there == 1 ? "is " : "are ", there, ": ", hosts,
-                         ". Are the others started, and do they reach this one?\n")});
+  finish({.report = log::text("waited ", plan_.join_seconds, " s for ", plan_.min_nodes, " nodes; there ",
+                              there == 1 ? "is " : "are ", there, ": ", hosts,
+                              ". Are the others started, and do they reach this one?\n")});
 }
 
 // Those with a rank of their own by that, then the others as they came: the first node is the first in either case.
@@ -194,7 +184,7 @@ void Coordinator::start() try {
     node->first_rank = std::exchange(world_size, world_size + node->info.workers);
   }
   const auto start = begin_(world_size, nodes);
-  if (nodes > 1) say_(false, text("starting ", world_size, " workers: ", workers_by_host(order)));
+  if (nodes > 1) say_(false, log::text("starting ", world_size, " workers: ", workers_by_host(order)));
   for (const auto& [id, node] : nodes_) {
     if (node.place < 0) continue;
     tell(id, {.kind = Order::Kind::kStart,
@@ -257,7 +247,7 @@ bool Coordinator::curable(const LaunchResult& result) const {
 void Coordinator::restart_after_failure(const LaunchResult& result, Time now) {
   const bool others_go_on = !failed_ && plan_.elastic() && remaining() >= static_cast<size_t>(plan_.min_nodes);
   if (others_go_on) {
-    say_(true, first_line(result.report));
+    say_(true, headline(result.report));
     say_(false, "going on with the nodes that are left");
     return restart(0, now);
   }
@@ -267,7 +257,8 @@ void Coordinator::restart_after_failure(const LaunchResult& result, Time now) {
       std::min(plan_.first_pause_seconds * static_cast<double>(1 << std::min(restarts_, 10)), kLongestPause);
   ++restarts_;
   say_(true, result.report);
-  say_(false, text("restart ", restarts_, " of ", plan_.max_restarts, " from the last checkpoint in ", pause, " s"));
+  say_(false,
+       log::text("restart ", restarts_, " of ", plan_.max_restarts, " from the last checkpoint in ", pause, " s"));
   restart(pause, now);
 }
 
@@ -287,7 +278,7 @@ void Coordinator::restart(double pause_seconds, Time now) {
 
 void Coordinator::finish(LaunchResult result) {
   for (const auto& [id, node] : nodes_) {
-    if (!node.lost) tell(id, {.exit_code = result.exit_code, .text = first_line(result.report)});
+    if (!node.lost) tell(id, {.exit_code = result.exit_code, .text = headline(result.report)});
   }
   result_ = std::move(result);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "rendezvous/node_runner.h"
 
+#include "launch/clock.h"
 #include "launch/signal_inbox.h"
 #include "rendezvous/connection.h"
 
@@ -18,10 +19,6 @@ namespace ddprun {
 namespace {
 
 constexpr int kTickMs = 50;  // how often a link without a descriptor is asked
-
-double seconds_since_1970() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 // The orders that came, kept until somebody acts on them. A lost coordinator is kept as a text.
 class Inbox {
@@ -98,7 +95,7 @@ AttemptEnd failed_to_prepare(const StartOrder& start, const NodeInfo& info, cons
   WorkerEnd end{.rank = start.first_rank,
                 .host = start.nodes > 1 ? info.host : "",
                 .exit_code = kExitUsage,
-                .time = seconds_since_1970()};
+                .time = wall_seconds()};
   end.failure = WorkerFailure{.rank = end.rank, .time = end.time, .kind = "user", .message = problem};
   return {.workers = {end}};
 }

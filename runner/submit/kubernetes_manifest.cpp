@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "cluster/endpoint.h"
 #include "submit/quote.h"
 #include "submit/submission.h"
 
@@ -11,7 +12,6 @@
 namespace ddprun {
 namespace {
 
-constexpr int kPort = 29400;
 constexpr int kFailures = 3;  // of each pod, on average
 constexpr const char* kHeader =
     "# Written by ddprun submit: kubectl apply -f THIS_FILE. Pods that end with 75 (saved) or are evicted start again "
@@ -42,7 +42,7 @@ std::string command(const Experiment& experiment, const Submission& submission, 
   if (nodes_of(experiment) > 1) {
     words.push_back(yaml_text("--nnodes=" + std::to_string(nodes_of(experiment))));
     words.push_back(yaml_text("--node-rank=$(JOB_COMPLETION_INDEX)"));
-    words.push_back(yaml_text("--rdzv-endpoint=" + name + "-0." + name + ":" + std::to_string(kPort)));
+    words.push_back(yaml_text("--rdzv-endpoint=" + name + "-0." + name + ":" + std::to_string(kDefaultRdzvPort)));
   }
   for (const auto& override : submission.overrides) words.push_back(literal(override));
   if (experiment.run_dir.empty()) words.push_back(yaml_text("run.dir=/outputs/" + name + "/$(DDPRUN_JOB)"));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "submit/requeue.h"
 
+#include "cluster/slurm_job.h"
 #include "log/log.h"
 #include "submit/program.h"
 
@@ -8,8 +9,6 @@
 
 namespace ddprun {
 namespace {
-
-std::string trimmed(const std::string& text) { return text.substr(0, text.find_last_not_of(" \n") + 1); }
 
 // The value of "JobState=RUNNING" in what scontrol shows; empty where it is not there.
 std::string job_state(const std::string& shown) {
@@ -23,7 +22,7 @@ std::string job_state(const std::string& shown) {
 }  // namespace
 
 std::string job_to_requeue(const Environment& environment) {
-  const auto job = environment.find({"SLURM_JOB_ID", "SLURM_JOBID"});
+  const auto job = find_slurm_job(environment);
   if (!job)
     throw UserError(
         "launch.requeue: this is not a job of Slurm (SLURM_JOB_ID is not set), and nothing else is asked to start the "
@@ -32,8 +31,7 @@ std::string job_to_requeue(const Environment& environment) {
     throw UserError(
         "launch.requeue: there is no scontrol on PATH, as in a container; let the batch script do it, outside: "
         "srun ...; test $? -eq 75 && scontrol requeue $SLURM_JOB_ID");
-  const auto array = environment.find("SLURM_ARRAY_JOB_ID"), task = environment.find("SLURM_ARRAY_TASK_ID");
-  return array && task ? array->value + "_" + task->value : job->value;
+  return job->name;
 }
 
 void requeue(const std::string& job) try {
@@ -42,7 +40,7 @@ void requeue(const std::string& job) try {
   if (!state.empty() && state != "RUNNING")
     return log::info("job " + job + " is " + state + ": not requeued from here");
   const auto asked = run_program({"scontrol", "requeue", job});
-  if (asked.exit_code != 0) return log::error("scontrol requeue " + job + ": " + trimmed(asked.output));
+  if (asked.exit_code != 0) return log::error("scontrol requeue " + job + ": " + asked.output);
   log::info("asked Slurm to start job " + job + " again");
 } catch (const std::exception& error) {
   log::error("cannot requeue job " + job + ": " + error.what());

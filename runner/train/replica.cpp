@@ -40,12 +40,6 @@ bool uses_gpu() {
   return device && std::string(device) == "cuda";
 }
 
-// That this process uses: more than one with trainer.strategy dp, as the launcher has decided.
-int64_t gpus_of_worker() {
-  const char* gpus = std::getenv("DDPRUN_GPUS");
-  return gpus ? std::stoll(gpus) : 1;
-}
-
 CommunicatorOptions communicator_options(const Replica& replica) {
   const auto& place = replica.place;
   CommunicatorOptions options{
@@ -63,7 +57,7 @@ Replica::Replica(WorkerPlace worker_place)
     : place(std::move(worker_place)),
       experiment(frozen_experiment(place.run_dir)),
       plugins(plugin_search_path(experiment.plugin_path)),
-      backend(uses_gpu() ? load_cuda_backend(place.gpu, gpus_of_worker()) : nullptr),
+      backend(uses_gpu() ? load_cuda_backend(place.gpu, place.gpus) : nullptr),
       device(backend ? backend->device() : c10::Device(c10::kCPU)),
       communicator(communicator_options(*this)) {}
 

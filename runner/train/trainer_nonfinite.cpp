@@ -132,15 +132,10 @@ void Trainer::roll_back(int64_t step, const std::string& found, const std::strin
 std::string Trainer::last_good_checkpoint() {
   std::string found;
   if (parts_.communicator.world().rank == 0) {
-    auto steps = checkpoint_steps(parts_.run_dir);
-    std::erase_if(steps, [this](int64_t step) { return step > saved_step_; });
-    for (auto step = steps.rbegin(); found.empty() && step != steps.rend(); ++step) {
-      try {
-        found = verify_checkpoint(checkpoints_folder(parts_.run_dir) / checkpoint_name(*step)).path.string();
-      } catch (const UserError& error) {
-        log::warn(std::string("passed over a broken checkpoint: ") + error.what());
-      }
-    }
+    std::vector<CheckpointFlaw> flaws;
+    const auto newest = newest_checkpoint(parts_.run_dir, flaws, saved_step_);
+    for (const auto& flaw : flaws) log::warn("passed over a broken checkpoint: " + flaw.problem);
+    if (newest) found = newest->path.string();
   }
   found = parts_.communicator.gather_texts(found)[0];
   if (found.empty()) throw UserError("trainer.on_nonfinite: there is no good checkpoint to go back to");

@@ -50,6 +50,15 @@ TEST(Site, ARankThatSeesAllGpusTakesThatOfItsLocalRank) {
   EXPECT_THAT(attempt_plan(site, {.run_dir = "run", .world_size = 2}).environment, Not(Contains(Key("DDPRUN_GPU"))));
 }
 
+TEST(Site, TheRunEndsItsMarginBeforeSlurmDoes) {
+  auto wanted = experiment();
+  wanted.launch.end_margin_seconds = 90;
+  const Environment job({{"SLURM_JOB_ID", "12"}, {"SLURM_JOB_END_TIME", "1795000000"}});
+  EXPECT_EQ(attempt_plan(find_site({}, wanted, job, {}), {.run_dir = "run"}).ends_at, 1'795'000'000 - 90);
+  wanted.launch.end_margin_seconds = 0;
+  EXPECT_EQ(attempt_plan(find_site({}, wanted, job, {}), {.run_dir = "run"}).ends_at, 0);
+}
+
 TEST(Site, TwoRanksForTheOnlyGpuAreRefused) {
   try {
     find_site({}, experiment(), Environment(rank_of_two()), {.gpus = 1, .cores = 8});

@@ -177,6 +177,13 @@ TEST(Slurm, BatchScriptAndSallocsShellAreNotManyRanks) {
   EXPECT_THAT(meaning(place(script), "SLURM_NTASKS", false), HasSubstr("only srun starts several"));
 }
 
+TEST(Slurm, TheEndOfTheJobsTimeIsKnownToWhoeverStartsProcessesInIt) {
+  EXPECT_EQ(place(with(slurm_nodes(), {{"SLURM_JOB_END_TIME", "1795000000"}})).ends_at, 1'795'000'000);
+  EXPECT_EQ(place(with(slurm_nodes(), with(torchrun(), {{"SLURM_JOB_END_TIME", "1795000000"}}))).ends_at,
+            1'795'000'000);
+  EXPECT_EQ(place(slurm_nodes()).ends_at, 0);
+}
+
 TEST(Slurm, OneTaskIsNobodys) {
   const auto placement = place(with(slurm_tasks(), {{"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_PROCID", "0"}}));
   EXPECT_EQ(placement.engine, "");

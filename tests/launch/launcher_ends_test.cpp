@@ -45,6 +45,17 @@ TEST(LauncherEnds, DeathBySignalIsDecodedWithTheLogsLastLines) {
   EXPECT_THAT(end.err, HasSubstr("    | line 29\n"));
 }
 
+TEST(LauncherEnds, WorkersAreAskedToStopBeforeTheirTimeIsUp) {
+  const auto end = FakeLauncher().run({.workers = 2, .environment = {"ENDS_IN_SECONDS=0.2"}},
+                                      {"*:catch=15", "*:wait=", "*:exit=75"});
+  EXPECT_THAT(end.err, HasSubstr("the job's time is nearly over"));
+  EXPECT_THAT(end.err, HasSubstr("stop_requested=1"));
+}
+
+TEST(LauncherEnds, ATimeThatIsPastStopsNothing) {
+  EXPECT_EQ(FakeLauncher().run({.workers = 2, .environment = {"ENDS_IN_SECONDS=-5"}}, {"*:exit=0"}).exit_code, 0);
+}
+
 TEST(LauncherEnds, WorkersThatStandStillTogetherAreEnded) {
   const auto end = FakeLauncher().run({.workers = 3, .grace_seconds = 0, .environment = {"HANG_SECONDS=1"}},
                                       {"*:beat=5|41", "*:sleep="});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Time as the run's numbers use it.
+// Time in seconds, as the run's options, rows and reports have it.
 #pragma once
 
 #include <chrono>
@@ -9,6 +9,11 @@ namespace ddprun {
 // Seconds since 1970, for rows and reports.
 inline double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// For deadlines.
+inline std::chrono::steady_clock::duration seconds(double value) {
+  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(value));
 }
 
 // Measures from its construction or the last restart.

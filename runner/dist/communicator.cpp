@@ -22,9 +22,11 @@ std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
 }
 
+// Ranks are connected when they first talk to each other: sums go around a ring, so that a rank has two connections, not one to
+// each of the others (docs/scaling.md).
 c10::intrusive_ptr<c10d::Backend> gloo_backend(const CommunicatorOptions& options) {
   auto gloo = c10d::ProcessGroupGloo::Options::create(milliseconds(options.timeout_seconds));
-  gloo->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(options.address));
+  gloo->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(options.address, /*lazyInit=*/true));
   auto store = c10::make_intrusive<c10d::PrefixStore>("gloo", options.store);
   return c10::make_intrusive<c10d::ProcessGroupGloo>(store, static_cast<int>(options.world.rank),
                                                      static_cast<int>(options.world.size), gloo);
@@ -60,7 +62,11 @@ Communicator::Communicator(const CommunicatorOptions& options) : world_(options.
     group->setGroupName("ddprun");
     return group;
   });
+  guarded("joining the process group", [&] { barrier(); });  // a rank out of reach is told here, not in the first step
 }
+
+Communicator::Communicator(const World& world, c10::intrusive_ptr<c10d::ProcessGroup> group)
+    : world_(world), group_(std::move(group)) {}
 
 Communicator::~Communicator() = default;
 

@@ -57,6 +57,7 @@ class PendingSum {
 class Communicator {
  public:
   explicit Communicator(const CommunicatorOptions& options);
+  Communicator(const World& world, c10::intrusive_ptr<c10d::ProcessGroup> group);  // one that the caller has made
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;

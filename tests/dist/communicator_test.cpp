@@ -6,6 +6,9 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <algorithm>
+#include <filesystem>
+
 namespace ddprun {
 namespace {
 
@@ -44,6 +47,23 @@ TEST(Communicator, PendingSumIsThereWhenTaken) {
     ranks.sum(other);
     EXPECT_EQ(pending.take().sum().item<float>(), 6.0F);
     EXPECT_EQ(other.item<float>(), 2.0F);
+  });
+}
+
+int64_t open_sockets() {
+  return std::ranges::count_if(std::filesystem::directory_iterator("/proc/self/fd"), [](const auto& entry) {
+    std::error_code closed;
+    return std::filesystem::read_symlink(entry.path(), closed).string().starts_with("socket:");
+  });
+}
+
+TEST(Communicator, ARankIsConnectedToItsNeighboursNotToAll) {
+  constexpr int64_t kRanks = 24;
+  on_ranks(kRanks, [](Communicator& ranks) {
+    if (ranks.world().rank == 0) {
+      EXPECT_LT(open_sockets(), 6 * kRanks);
+    }
+    ranks.barrier();
   });
 }
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <csignal>
 #include <limits>
+#include <ranges>
 
 namespace ddprun {
 namespace {
@@ -16,8 +17,9 @@ namespace {
 using Time = Coordinator::Time;
 
 constexpr double kLongestPause = 60;
+constexpr size_t kHostsNamed = 16;
 
-// "a (2), b (1)": the workers of each.
+// "a (2), b (1)": the workers of each; of many the first ones.
 std::string workers_by_host(const auto& nodes) {
   std::vector<std::pair<std::string, int>> hosts;
   for (const auto* node : nodes) {
@@ -25,7 +27,9 @@ std::string workers_by_host(const auto& nodes) {
     hosts.back().second += node->info.workers;
   }
   std::string names;
-  for (const auto& [host, workers] : hosts) names += log::text(names.empty() ? "" : ", ", host, " (", workers, ")");
+  for (const auto& [host, workers] : hosts | std::views::take(kHostsNamed))
+    names += log::text(names.empty() ? "" : ", ", host, " (", workers, ")");
+  if (hosts.size() > kHostsNamed) names += log::text(", and ", hosts.size() - kHostsNamed, " more");
   return names;
 }
 
@@ -51,7 +55,9 @@ void Coordinator::joined(int node, const NodeInfo& info, Time now) {
   if (!objection.empty()) {
     return tell(node, {.exit_code = kExitUsage, .text = objection});
   }
-  nodes_[node] = {.info = info};
+  remaining_ += nodes_.insert_or_assign(node, Node{.info = info}).second ? 1 : 0;
+  if (info.rank) holders_[*info.rank] = node;
+  if (info.first) leader_ = node;
   last_join_ = now;
   if (phase_ == Phase::kRunning) rescale(info.host + " has come: saving, to go on with one node more");
   gather(now);
@@ -62,21 +68,27 @@ std::string Coordinator::objection(const NodeInfo& info) const {
   if (info.rank && *info.rank >= plan_.max_nodes) {
     return log::text("node rank ", *info.rank, " in a run of ", plan_.max_nodes, " nodes: they count from 0");
   }
-  for (const auto& [id, node] : nodes_) {
-    if (node.info.device != info.device)
-      return log::text("it trains on ", info.device, " and ", node.info.host, " on ", node.info.device,
+  if (!nodes_.empty()) {  // all that are there train on the same
+    const auto& other = nodes_.begin()->second.info;
+    if (other.device != info.device)
+      return log::text("it trains on ", info.device, " and ", other.host, " on ", other.device,
                        "; launch.device makes them the same");
-    if (info.rank && node.info.rank == info.rank && !node.lost)
-      return log::text("node rank ", *info.rank, " is taken by ", node.info.host,
+  }
+  if (info.rank && holders_.contains(*info.rank)) {
+    const auto holder = nodes_.find(holders_.at(*info.rank));
+    if (holder != nodes_.end() && !holder->second.lost)
+      return log::text("node rank ", *info.rank, " is taken by ", holder->second.info.host,
                        "; give each node its own --node-rank");
   }
-  if (remaining() >= static_cast<size_t>(plan_.max_nodes))
+  if (remaining_ >= static_cast<size_t>(plan_.max_nodes))
     return log::text("the run has its ", plan_.max_nodes, " nodes already");
   return "";
 }
 
-size_t Coordinator::remaining() const {
-  return std::ranges::count_if(nodes_, [](const auto& entry) { return !entry.second.lost && !entry.second.leaving; });
+// It is lost, or it is leaving.
+void Coordinator::goes(Node& node, bool Node::*how) {
+  if (!node.lost && !node.leaving) --remaining_;
+  node.*how = true;
 }
 
 void Coordinator::failing(int node) {
@@ -97,11 +109,11 @@ void Coordinator::lost(int node, const std::string& why, Time now) {
   const auto found = nodes_.find(node);
   if (found == nodes_.end() || finished()) return;
   if (found->second.place < 0 || found->second.end) {
-    found->second.lost = true;
+    goes(found->second, &Node::lost);
     if (found->second.place < 0) nodes_.erase(found);
     return;
   }
-  found->second.lost = true;
+  goes(found->second, &Node::lost);
   if (!failed_ && loss_.empty())
     loss_ = log::text("node ", found->second.place, " (", found->second.info.host, ") is lost: ", why);
   if (phase_ == Phase::kRunning) end_all(Order::Kind::kAbort, node);
@@ -114,9 +126,9 @@ void Coordinator::signalled(int node, int signal, bool at_once, Time now) {
   const auto found = nodes_.find(node);
   if (found == nodes_.end()) return;
   const bool others_go_on = !found->second.info.first && signal != SIGINT && plan_.elastic() &&
-                            remaining() > static_cast<size_t>(plan_.min_nodes);
+                            remaining_ > static_cast<size_t>(plan_.min_nodes);
   if (others_go_on) {
-    found->second.leaving = true;
+    goes(found->second, &Node::leaving);
     if (phase_ == Phase::kRunning) rescale(found->second.info.host + " leaves: saving, to go on without it", node);
     return;
   }
@@ -149,9 +161,8 @@ void Coordinator::tick(Time now) {
 
 void Coordinator::gather(Time now) {
   if (phase_ != Phase::kGathering || now < pause_until_) return;
-  const auto there = static_cast<int>(remaining());
-  const bool led = std::ranges::any_of(nodes_, [](const auto& entry) { return entry.second.info.first; });
-  if (!led) return;  // it has not yet made the run's folder
+  const auto there = static_cast<int>(remaining_);
+  if (!nodes_.contains(leader_)) return;  // it has not yet made the run's folder
   const auto quiet_since = std::max(last_join_, std::max(gathering_since_, pause_until_));
   const bool enough = there >= plan_.min_nodes && now - quiet_since >= seconds(plan_.last_call_seconds);
   if (there >= plan_.max_nodes || enough) return start();
@@ -245,7 +256,7 @@ bool Coordinator::curable(const LaunchResult& result) const {
 }
 
 void Coordinator::restart_after_failure(const LaunchResult& result, Time now) {
-  const bool others_go_on = !failed_ && plan_.elastic() && remaining() >= static_cast<size_t>(plan_.min_nodes);
+  const bool others_go_on = !failed_ && plan_.elastic() && remaining_ >= static_cast<size_t>(plan_.min_nodes);
   if (others_go_on) {
     say_(true, headline(result.report));
     say_(false, "going on with the nodes that are left");

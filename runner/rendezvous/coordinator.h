@@ -83,13 +83,16 @@ class Coordinator {
   void restart(double pause_seconds, Time now);
   void restart_after_failure(const LaunchResult& result, Time now);
   void finish(LaunchResult result);
-  size_t remaining() const;  // nodes that a next attempt could have
+  void goes(Node& node, bool Node::*how);
   void tell(int node, Order order) { orders_.emplace_back(node, std::move(order)); }
 
   CoordinatorPlan plan_;
   Begin begin_;
   Say say_;
   std::map<int, Node> nodes_;
+  std::map<int, int> holders_;  // of the ranks that nodes have of their own: the last node that came with it
+  size_t remaining_ = 0;        // nodes that a next attempt could have
+  int leader_ = -1;             // the coordinator's own node, once it has come
   std::vector<std::pair<int, Order>> orders_;
   Phase phase_ = Phase::kGathering;
   Time gathering_since_, last_join_, pause_until_;

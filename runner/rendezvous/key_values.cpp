@@ -47,7 +47,7 @@ void KeyValues::carry_out(int asker, const Message& request, Answer reply) {
 }
 
 void KeyValues::forget(int asker) {
-  std::erase_if(waiting_, [asker](const Waiting& waiting) { return waiting.asker == asker; });
+  std::erase_if(waiting_, [asker](const auto& entry) { return entry.second.asker == asker; });
 }
 
 void KeyValues::drop(const std::string& prefix) {
@@ -58,18 +58,17 @@ void KeyValues::drop(const std::string& prefix) {
 
 void KeyValues::store(const std::string& key, Bytes value) {
   values_[key] = std::move(value);
-  std::vector<Waiting> ready;
-  std::erase_if(waiting_, [&](Waiting& waiting) {
-    if (waiting.missing.back() != key || !has_all(waiting)) return false;
-    ready.push_back(std::move(waiting));
-    return true;
-  });
-  for (const auto& waiting : ready) answer(waiting);
+  std::vector<Waiting> woken;
+  const auto [first, last] = waiting_.equal_range(key);
+  for (auto at = first; at != last; ++at) woken.push_back(std::move(at->second));
+  waiting_.erase(first, last);
+  for (auto& waiting : woken) wait(std::move(waiting));
 }
 
 void KeyValues::wait(Waiting waiting) {
   if (has_all(waiting)) return answer(waiting);
-  waiting_.push_back(std::move(waiting));
+  auto key = waiting.missing.back();
+  waiting_.emplace(std::move(key), std::move(waiting));
 }
 
 bool KeyValues::has_all(Waiting& waiting) const {

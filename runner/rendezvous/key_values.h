@@ -43,7 +43,7 @@ class KeyValues {
   Bytes compare_and_set(const std::string& key, const Bytes& expected, Bytes desired);
 
   std::map<std::string, Bytes> values_;
-  std::vector<Waiting> waiting_;
+  std::multimap<std::string, Waiting> waiting_;  // by the next missing key
 };
 
 }  // namespace ddprun

@@ -9,6 +9,8 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -39,6 +41,14 @@ std::thread start_without_signals(const std::function<void()>& run) {
   return thread;
 }
 
+// Each node and each worker takes a descriptor here. The usual soft limit of 1,024 is there for programs that call select().
+void raise_file_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 tcp::endpoint listening_place(const Endpoint& listen) {
   const auto port = static_cast<uint16_t>(listen.port);
   if (listen.host.empty()) return {tcp::v6(), port};  // and IPv4
@@ -51,10 +61,13 @@ class RendezvousServer::Impl {
  public:
   Impl(const ServerPlan& plan, Coordinator::Begin begin, Coordinator::Say say)
       : plan_(plan),
+        say_(say),
         coordinator_(plan.coordinator, std::move(begin), std::move(say), now()),
         acceptor_(io_),
         timer_(io_),
+        pause_(io_),
         result_(promised_.get_future().share()) {
+    raise_file_limit();
     listen();
     accept();
     tick();
@@ -90,8 +103,19 @@ class RendezvousServer::Impl {
 
   void accept() {
     acceptor_.async_accept([this](const auto& error, tcp::socket socket) {
-      if (!error) welcome(std::move(socket));
+      if (error) return accept_later(error.message());
+      welcome(std::move(socket));
       accept();
+    });
+  }
+
+  // Out of descriptors: whoever knocks waits until others have left.
+  void accept_later(const std::string& why) {
+    if (!std::exchange(full_, true))
+      say_(true, "no more nodes and workers can join: " + why + "; on the first node each takes one of `ulimit -Hn`");
+    pause_.expires_after(kTick);
+    pause_.async_wait([this](const auto& error) {
+      if (!error) accept();
     });
   }
 
@@ -167,11 +191,13 @@ class RendezvousServer::Impl {
   }
 
   const ServerPlan plan_;
+  const Coordinator::Say say_;
   Coordinator coordinator_;
   KeyValues keys_;
   asio::io_context io_;
   tcp::acceptor acceptor_;
-  asio::steady_timer timer_;
+  asio::steady_timer timer_, pause_;
+  bool full_ = false;
   std::map<int, std::shared_ptr<Session>> sessions_;
   std::set<int> told_;  // that the run is over
   int last_id_ = 0;

@@ -283,6 +283,28 @@ TEST(Coordinator, APreemptedNodeLeavesAndTheOthersGoOn) {
   EXPECT_EQ(run.finishes[1].exit_code, kExitPreempted);
 }
 
+TEST(Coordinator, ANodeThatLeavesAndIsThenLostIsMissingOnce) {
+  Scene run(elastic(2, 4));
+  for (const int node : {0, 1, 2, 3}) run.join(node);
+  run.told();
+  run.signal(3, SIGTERM);
+  run.lose(3);
+  for (const int node : {0, 1, 2}) run.end(node, kExitPreempted);
+  run.pass(11);
+  EXPECT_EQ(run.worlds.back(), (std::pair{6, 3}));
+  run.signal(2, SIGTERM);  // two are enough: the others go on without it
+  for (const int node : {0, 1, 2}) run.end(node, kExitPreempted);
+  run.pass(11);
+  EXPECT_EQ(run.worlds.back(), (std::pair{4, 2}));
+}
+
+TEST(Coordinator, OfManyHostsItNamesTheFirst) {
+  Scene run(fixed(1000));
+  for (int node = 0; node < 1000; ++node) run.join(node);
+  EXPECT_EQ(run.worlds.back(), (std::pair{2000, 1000}));
+  EXPECT_THAT(run.said.back(), HasSubstr("host15 (2), and 984 more"));
+}
+
 TEST(Coordinator, ASignalStopsAFixedWorldEverywhere) {
   Scene run(fixed(2, 5));
   run.join(0);

@@ -12,10 +12,14 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <deque>
+#include <future>
+#include <memory>
 #include <thread>
+#include <vector>
 
 namespace ddprun {
 namespace {
@@ -135,12 +139,16 @@ TEST(RendezvousServer, SurvivesAnotherProtocol) {
   EXPECT_EQ(client.count(kLong), 0);
 }
 
-// A client that knows nothing of the handshake: it sends these bytes, and waits for the connection's end.
-void send_as_a_stranger(const RendezvousServer& server, const std::string& bytes) {
-  const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+void connect_to(const RendezvousServer& server, const UniqueFd& fd) {
   sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(static_cast<uint16_t>(server.port()))};
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   ASSERT_EQ(::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+}
+
+// A client that knows nothing of the handshake: it sends these bytes, and waits for the connection's end.
+void send_as_a_stranger(const RendezvousServer& server, const std::string& bytes) {
+  const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  connect_to(server, fd);
   for (size_t sent = 0; sent < bytes.size();) {
     const auto got = ::send(fd.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
     if (got < 0) break;  // it has heard enough
@@ -162,6 +170,53 @@ TEST(RendezvousServer, SurvivesEveryKindOfStranger) {
   send_as_a_stranger(server, std::string("\x02\0\0\0", 4) + std::string(32 << 20, '\x91'));  // lists in lists in lists
   StoreClient client({"127.0.0.1", server.port()}, {"run", "token"}, kLong);
   EXPECT_EQ(client.count(kLong), 0);
+}
+
+// This process's limit of open files, as it was again afterwards.
+class FileLimit {
+ public:
+  FileLimit() { ::getrlimit(RLIMIT_NOFILE, &before_); }
+  ~FileLimit() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  FileLimit(const FileLimit&) = delete;
+  FileLimit& operator=(const FileLimit&) = delete;
+
+  static void set(rlim_t files) {
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = files;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
+
+ private:
+  rlimit before_{};
+};
+
+TEST(RendezvousServer, TakesMoreWorkersThanTheSoftLimitOfOpenFiles) {
+  const FileLimit limit;
+  FileLimit::set(64);
+  RendezvousServer server(plan(1), begin, [](bool, const std::string&) {});
+  std::vector<std::unique_ptr<StoreClient>> clients;
+  for (int i = 0; i < 64; ++i)
+    clients.push_back(
+        std::make_unique<StoreClient>(Endpoint{"127.0.0.1", server.port()}, Secret{"run", "token"}, kLong));
+  EXPECT_EQ(clients.back()->count(kLong), 0);
+}
+
+TEST(RendezvousServer, WhoComesWhenNoFileIsLeftIsTakenInLater) {
+  const FileLimit limit;
+  std::promise<std::string> told;
+  RendezvousServer server(plan(1), begin, [&](bool, const std::string& text) { told.set_value(text); });
+  const UniqueFd client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  {
+    std::vector<UniqueFd> others;
+    FileLimit::set(64);
+    do others.emplace_back(::dup(client.get()));
+    while (others.back().open());
+    connect_to(server, client);
+    EXPECT_THAT(told.get_future().get(), HasSubstr("Too many open files"));
+  }
+  char greeting = 0;
+  EXPECT_EQ(::recv(client.get(), &greeting, 1, 0), 1);
 }
 
 TEST(RendezvousServer, ATakenPortIsTold) {

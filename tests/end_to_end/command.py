@@ -35,14 +35,20 @@ SMALL = [
 VOLATILE = ("time", "attempt", "samples_per_second")  # what differs between two runs that are the same
 
 
-class Running:
-    """A started command; its output goes to files, so that nobody waits for a reader."""
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
-    def __init__(self, arguments, folder, environment, stdout=None):
+
+class Running:
+    """A started command, its program first; its output goes to files, so that nobody waits for a reader."""
+
+    def __init__(self, command, folder, environment, stdout=None):
         files = [tempfile.mkstemp(dir=folder, prefix=f".{name}-") for name in ("out", "err")]
         self.out_file, self.err_file = (pathlib.Path(path) for _, path in files)
         self.process = subprocess.Popen(
-            [str(DDPRUN), *map(str, arguments)], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+            list(map(str, command)), cwd=folder, env=environment, stdin=subprocess.DEVNULL,
             stdout=files[0][0] if stdout is None else stdout, stderr=files[1][0])
         for descriptor, _ in files:
             os.close(descriptor)
@@ -83,8 +89,12 @@ class CommandTest(unittest.TestCase):
         values |= {"HOME": f"{self.folder}/home", "TMPDIR": f"{self.folder}/tmp", "LANG": "C.UTF-8", "DDPRUN_TEST": self.mark}
         return values | (changes or {})
 
-    def start(self, *arguments, folder=None, env=None, stdout=None):
-        running = Running(arguments, folder or self.folder, self.environment(env), stdout)
+    def start(self, *arguments, **options):
+        return self.start_program(DDPRUN, *arguments, **options)
+
+    def start_program(self, *command, folder=None, env=None, stdout=None):
+        """Another one than ddprun, as what starts it."""
+        running = Running(command, folder or self.folder, self.environment(env), stdout)
         self.addCleanup(lambda: running.ended() or (running.process.kill(), running.wait()))
         return running
 

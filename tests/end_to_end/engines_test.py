@@ -5,36 +5,16 @@ import os
 import pathlib
 import shutil
 import signal
-import subprocess
 import sys
-import tempfile
 import unittest
 
-from command import DDPRUN, SMALL, CommandTest, Running, all_rows, differences, free_port, summary
+from command import DDPRUN, SMALL, CommandTest, differences, free_port, summary
 
 WORDS = [*SMALL, "model=mlp", "model.hidden=32", "trainer.global_batch=96", "checkpoint.every=5st"]
 TORCHRUN = pathlib.Path(sys.executable).with_name("torchrun")
 
 
-class Started(Running):
-    """A command of another program's."""
-
-    def __init__(self, command, folder, environment):
-        files = [tempfile.mkstemp(dir=folder, prefix=f".{name}-") for name in ("out", "err")]
-        self.out_file, self.err_file = (pathlib.Path(path) for _, path in files)
-        self.process = subprocess.Popen(list(map(str, command)), cwd=folder, env=environment, stdin=subprocess.DEVNULL,
-                                        stdout=files[0][0], stderr=files[1][0])
-        for descriptor, _ in files:
-            os.close(descriptor)
-        self.pid = self.process.pid
-
-
 class EngineTest(CommandTest):
-    def engine(self, *command, env=None):
-        running = Started(command, self.folder, self.environment(env))
-        self.addCleanup(lambda: running.ended() or (running.process.kill(), running.wait()))
-        return running
-
     def assert_ends(self, running, code, seconds=120):
         self.assertEqual(running.wait(seconds), code, running.text())
 
@@ -43,15 +23,12 @@ class EngineTest(CommandTest):
         self.ddprun(*WORDS, "launch.workers=2", f"run.dir={run}", *words)
         return run
 
-    def wait_for_step(self, running, run, step):
-        self.wait_until(lambda: any(row["step"] >= step for row in all_rows(run)), f"step {step}", running)
-
 
 @unittest.skipUnless(TORCHRUN.exists(), "there is no torchrun beside this Python")
 class Torchrun(EngineTest):
     def torchrun(self, *words, restarts=0, meeting=("--standalone",)):
-        return self.engine(TORCHRUN, *meeting, "--nproc-per-node=2", f"--max-restarts={restarts}", "--no-python",
-                           DDPRUN, *WORDS, "run.dir=run", *words)
+        return self.start_program(TORCHRUN, *meeting, "--nproc-per-node=2", f"--max-restarts={restarts}", "--no-python",
+                                  DDPRUN, *WORDS, "run.dir=run", *words)
 
     def test_it_trains_as_two_workers_do(self):
         self.assert_ends(self.torchrun(), 0)
@@ -94,7 +71,8 @@ class Torchrun(EngineTest):
 @unittest.skipUnless(shutil.which("mpirun"), "there is no mpirun here (openmpi-bin)")
 class OpenMpi(EngineTest):
     def mpirun(self, *words):
-        return self.engine("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", DDPRUN, *WORDS, "run.dir=run", *words)
+        return self.start_program("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", DDPRUN, *WORDS, "run.dir=run",
+                                  *words)
 
     def test_it_trains_as_two_workers_do(self):
         self.assert_ends(self.mpirun(), 0)

@@ -69,9 +69,9 @@ class Namespaces(EngineTest):
         ip("-n", self.name(node), "link", "set", f"{self.tag}b{node}", state)
 
     def launch(self, node, *words, nodes=f"{NODES}", workers=2):
-        return self.engine("ip", "netns", "exec", self.name(node), DDPRUN, "run", f"--nnodes={nodes}",
-                           f"--nproc-per-node={workers}", f"--node-rank={node}", f"--rdzv-endpoint=10.213.0.1:{PORT}", *WORDS,
-                           f"run.dir={self.run_dir}", *words)
+        return self.start_program("ip", "netns", "exec", self.name(node), DDPRUN, "run", f"--nnodes={nodes}",
+                                  f"--nproc-per-node={workers}", f"--node-rank={node}", f"--rdzv-endpoint=10.213.0.1:{PORT}",
+                                  *WORDS, f"run.dir={self.run_dir}", *words)
 
     def launch_all(self, *words, **options):
         return [self.launch(node, *words, **options) for node in range(NODES)]

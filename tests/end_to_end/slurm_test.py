@@ -46,7 +46,7 @@ class SlurmTest(EngineTest):
 
 class Steps(SlurmTest):
     def srun(self, *words, tasks=()):
-        return self.engine("srun", *tasks, DDPRUN, *WORDS, f"run.dir={self.run_dir}", *words)
+        return self.start_program("srun", *tasks, DDPRUN, *WORDS, f"run.dir={self.run_dir}", *words)
 
     def assert_world(self, size, nodes):
         ended = summary(self.run_dir)
@@ -197,7 +197,7 @@ class Requeue(JobTest):
         self.assert_it_went_on(number)
 
     def test_a_step_without_a_batch_job_is_told(self):
-        running = self.engine("srun", "-n2", DDPRUN, *WORDS, f"run.dir={self.run_dir}", ENDLESS, "launch.requeue=true")
+        running = self.start_program("srun", "-n2", DDPRUN, *WORDS, f"run.dir={self.run_dir}", ENDLESS, "launch.requeue=true")
         self.wait_until(lambda: any(row["step"] >= 20 for row in all_rows(self.run_dir)), "step 20", running)
         CLUSTER.run("scancel", "--signal=USR1", "--user=root", check=True)
         self.assert_ends(running, 75)

@@ -35,7 +35,6 @@ fs::path make_logs_folder(const LaunchPlan& plan) {
   const fs::path folder = plan.run_dir / "logs";
   fs::create_directories(folder, error);
   if (error) throw UserError("cannot make " + folder.string() + ": " + error.message());
-  for (int index = 0; index < plan.workers; ++index) remove_failure(plan.run_dir, plan.first_rank + index);
   return folder;
 }
 
@@ -62,6 +61,7 @@ class Attempt {
   void note_standstills();
   void hear();
   bool any_running() const;
+  fs::path failure_file(int rank) const;
   AttemptEnd end(const std::string& start_problem);
 
   const LaunchPlan& plan_;
@@ -126,6 +126,7 @@ void Attempt::start_workers() {
     auto environment = worker_environment(plan_, index, store);
     const auto heartbeat = private_folder_.path() / ("heartbeat_" + std::to_string(rank));
     environment.push_back("DDPRUN_HEARTBEAT=" + heartbeat.string());
+    environment.push_back("DDPRUN_FAILURE=" + failure_file(rank).string());
     workers_.back()->watch(heartbeat);
     workers_.back()->start(plan_.command, environment);
   }
@@ -254,12 +255,16 @@ bool Attempt::any_running() const {
   return std::any_of(workers_.begin(), workers_.end(), [](const auto& worker) { return worker->running(); });
 }
 
+fs::path Attempt::failure_file(int rank) const {
+  return private_folder_.path() / ("failure_" + std::to_string(rank) + ".json");
+}
+
 AttemptEnd Attempt::end(const std::string& start_problem) {
   AttemptEnd end{.stop_signal = stop_signal_, .at_once = at_once_, .hung = hung_};
   for (const auto& worker : workers_) {
     end.workers.push_back(worker->end());
     end.workers.back().host = plan_.host;
-    end.workers.back().failure = read_failure(plan_.run_dir, worker->rank());
+    end.workers.back().failure = read_failure(failure_file(worker->rank()));
   }
   if (start_problem.empty()) return end;
   auto& culprit = end.workers.back();  // those before it are killed with this object

@@ -48,10 +48,6 @@ void require_below(const char* name, int value, const char* limit_name, int limi
   throw UserError(problem.str());
 }
 
-fs::path failure_file(const fs::path& run_dir, int rank) {
-  return run_dir / "logs" / ("failure_rank_" + std::to_string(rank) + ".json");
-}
-
 }  // namespace
 
 WorkerPlace read_worker_place() {
@@ -65,6 +61,7 @@ WorkerPlace read_worker_place() {
   place.run_dir = variable("DDPRUN_RUN_DIR");
   place.store = variable("DDPRUN_STORE");
   if (is_set("DDPRUN_HEARTBEAT")) place.heartbeat = variable("DDPRUN_HEARTBEAT");
+  if (is_set("DDPRUN_FAILURE")) place.failure = variable("DDPRUN_FAILURE");
   place.nodes = is_set("DDPRUN_NODES") ? number("DDPRUN_NODES", 1) : 1;
   place.gpu = is_set("DDPRUN_GPU") ? number("DDPRUN_GPU", 0) : place.local_rank;
   place.gpus = is_set("DDPRUN_GPUS") ? number("DDPRUN_GPUS", 1) : 1;
@@ -74,22 +71,22 @@ WorkerPlace read_worker_place() {
   return place;
 }
 
-void write_failure(const fs::path& run_dir, const WorkerFailure& failure) noexcept try {
+void write_failure(const fs::path& file, const WorkerFailure& failure) noexcept try {
   const nlohmann::json json = {{"rank", failure.rank},       {"time", failure.time},   {"kind", failure.kind},
                                {"message", failure.message}, {"phase", failure.phase}, {"step", failure.step}};
   // Messages may hold any bytes (a path, a foreign library's text): what is not UTF-8 is replaced.
   const auto text = json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
-  write_file_atomically(failure_file(run_dir, failure.rank), text + "\n");
+  write_file_atomically(file, text + "\n");
 } catch (...) {
   // The exit code still tells the launcher that this rank failed.
 }
 
-std::optional<WorkerFailure> read_failure(const fs::path& run_dir, int rank) try {
-  std::ifstream file(failure_file(run_dir, rank));
-  if (!file) return std::nullopt;
-  const auto json = nlohmann::json::parse(file);
+std::optional<WorkerFailure> read_failure(const fs::path& file) try {
+  std::ifstream content(file);
+  if (!content) return std::nullopt;
+  const auto json = nlohmann::json::parse(content);
   WorkerFailure failure;
-  failure.rank = rank;
+  failure.rank = json.at("rank").get<int>();
   failure.time = json.at("time").get<double>();
   failure.kind = json.at("kind").get<std::string>();
   failure.message = json.at("message").get<std::string>();
@@ -98,11 +95,6 @@ std::optional<WorkerFailure> read_failure(const fs::path& run_dir, int rank) try
   return failure;
 } catch (const nlohmann::json::exception&) {
   return std::nullopt;  // not ours, or of another version: the exit code must do
-}
-
-void remove_failure(const fs::path& run_dir, int rank) noexcept {
-  std::error_code ignored;
-  fs::remove(failure_file(run_dir, rank), ignored);
 }
 
 }  // namespace ddprun

@@ -32,6 +32,7 @@ struct WorkerPlace {
   std::string store;              // DDPRUN_STORE: where the ranks meet (dist/remote_store.h)
   std::string address;  // DDPRUN_ADDRESS: this machine's, as the other ranks reach it; loopback where they are here
   std::filesystem::path heartbeat;  // DDPRUN_HEARTBEAT: the file to beat in; may be empty
+  std::filesystem::path failure;    // DDPRUN_FAILURE: the file to tell a failure in; may be empty
   double started_at = 0;            // DDPRUN_STARTED_AT: seconds since 1970 when the command began
 };
 
@@ -49,11 +50,9 @@ struct WorkerFailure {
   long step = -1;     // -1: before the first
 };
 
-// <run_dir>/logs/failure_rank_<N>.json, written whole or not at all. Writing never throws.
-void write_failure(const std::filesystem::path& run_dir, const WorkerFailure& failure) noexcept;
+// As JSON, written whole or not at all, and not where the run is: its disk may be full. Writing never throws.
+void write_failure(const std::filesystem::path& file, const WorkerFailure& failure) noexcept;
 // Nothing where there is no such file or it is not one of ours.
-std::optional<WorkerFailure> read_failure(const std::filesystem::path& run_dir, int rank);
-// Before an attempt starts: an earlier attempt's failure is not this one's.
-void remove_failure(const std::filesystem::path& run_dir, int rank) noexcept;
+std::optional<WorkerFailure> read_failure(const std::filesystem::path& file);
 
 }  // namespace ddprun

@@ -195,6 +195,7 @@ void Coordinator::start() try {
     node->first_rank = std::exchange(world_size, world_size + node->info.workers);
   }
   const auto start = begin_(world_size, nodes);
+  begun_ = true;
   if (nodes > 1) say_(false, log::text("starting ", world_size, " workers: ", workers_by_host(order)));
   for (const auto& [id, node] : nodes_) {
     if (node.place < 0) continue;
@@ -210,7 +211,7 @@ void Coordinator::start() try {
   }
   phase_ = Phase::kRunning;
 } catch (const UserError& error) {
-  finish({.exit_code = kExitUsage, .report = error.what() + std::string("\n")});
+  finish({.exit_code = begun_ ? kExitFailed : kExitUsage, .report = error.what() + std::string("\n")});
 }
 
 // Once nobody of the attempt runs any more.

@@ -96,6 +96,7 @@ class Coordinator {
   std::vector<std::pair<int, Order>> orders_;
   Phase phase_ = Phase::kGathering;
   Time gathering_since_, last_join_, pause_until_;
+  bool begun_ = false;  // an attempt
   int restarts_ = 0;
   int stop_signal_ = 0;     // asked for the end of the run
   bool rescaling_ = false;  // the attempt ends so that another world goes on

@@ -231,7 +231,7 @@ class Training final : public WorkerTask {
 };
 
 int report(const WorkerPlace& place, const WorkerTask* task, const char* kind, const std::string& message, int code) {
-  write_failure(place.run_dir, {.rank = place.rank,
+  write_failure(place.failure, {.rank = place.rank,
                                 .time = wall_seconds(),
                                 .kind = kind,
                                 .message = message,

@@ -37,7 +37,7 @@ void fail(const ddprun::WorkerPlace& place, const std::string& value) {
     end = value.find('|', begin);
     parts.push_back(value.substr(begin, end - begin));
   }
-  ddprun::write_failure(place.run_dir,
+  ddprun::write_failure(place.failure,
                         {place.rank, now(), parts.at(0), parts.at(1), parts.at(2), std::stol(parts.at(3))});
 }
 

@@ -51,17 +51,17 @@ class FailureFileTest : public ::testing::Test {
  protected:
   FailureFileTest() {
     std::string pattern = (fs::temp_directory_path() / "failure_test-XXXXXX").string();
-    run_dir_ = ::mkdtemp(pattern.data());
-    fs::create_directories(run_dir_ / "logs");
+    folder_ = ::mkdtemp(pattern.data());
+    file_ = folder_ / "failure.json";
   }
-  ~FailureFileTest() override { fs::remove_all(run_dir_); }
+  ~FailureFileTest() override { fs::remove_all(folder_); }
 
-  fs::path run_dir_;
+  fs::path folder_, file_;
 };
 
 TEST_F(FailureFileTest, IsReadAsItWasWritten) {
-  write_failure(run_dir_, {3, 12.5, "internal", "a \"quoted\"\nmessage", "saving", 77});
-  const auto failure = read_failure(run_dir_, 3);
+  write_failure(file_, {3, 12.5, "internal", "a \"quoted\"\nmessage", "saving", 77});
+  const auto failure = read_failure(file_);
   ASSERT_TRUE(failure);
   EXPECT_EQ(failure->rank, 3);
   EXPECT_EQ(failure->time, 12.5);
@@ -71,19 +71,21 @@ TEST_F(FailureFileTest, IsReadAsItWasWritten) {
 }
 
 TEST_F(FailureFileTest, AnyBytesAreAMessage) {
-  write_failure(run_dir_, {0, 1, "user", "path \xff\xfe", "starting", -1});
-  EXPECT_TRUE(read_failure(run_dir_, 0));
+  write_failure(file_, {0, 1, "user", "path \xff\xfe", "starting", -1});
+  EXPECT_TRUE(read_failure(file_));
 }
 
 TEST_F(FailureFileTest, NoneOrAForeignOneIsNothing) {
-  EXPECT_FALSE(read_failure(run_dir_, 0));
+  EXPECT_FALSE(read_failure(file_));
   for (const char* text : {"", "{", "[]", "{\"kind\": 1}"}) {
-    std::ofstream(run_dir_ / "logs" / "failure_rank_0.json") << text;
-    EXPECT_FALSE(read_failure(run_dir_, 0)) << text;
+    std::ofstream(file_) << text;
+    EXPECT_FALSE(read_failure(file_)) << text;
   }
 }
 
-TEST_F(FailureFileTest, WritingNeverThrows) { write_failure("/nowhere", {0, 1, "user", "x", "starting", -1}); }
+TEST_F(FailureFileTest, WritingNeverThrows) {
+  write_failure("/nowhere/failure.json", {0, 1, "user", "x", "starting", -1});
+}
 
 }  // namespace
 }  // namespace ddprun

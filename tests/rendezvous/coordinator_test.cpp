@@ -342,6 +342,16 @@ TEST(Coordinator, ARunFolderThatCannotBeMadeEndsTheRun) {
   EXPECT_THAT(run->result().report, HasSubstr("the disk is full"));
 }
 
+TEST(Coordinator, ARunThatHasBegunAndCannotGoOnHasFailed) {
+  Scene run(fixed(1, 1));
+  run.join(0);
+  run.refusal = "the disk is full";
+  run.end(0, kExitFailed, "internal");
+  run.pass(1);
+  EXPECT_EQ(run->result().exit_code, kExitFailed);
+  EXPECT_THAT(run->result().report, HasSubstr("the disk is full"));
+}
+
 TEST(Coordinator, WhoComesAfterTheEndIsToldSo) {
   Scene run(fixed(1));
   run.join(0);

@@ -72,7 +72,7 @@ class Training final : public WorkerTask {
  public:
   explicit Training(WorkerPlace place)
       : heartbeat_(place.heartbeat),
-        fault_(fault_from_environment(place.rank, place.attempt)),
+        fault_(fault_from_environment(place.rank, place.attempt, [this]() -> Model& { return *replica_.model; })),
         replica_(std::move(place)) {
     moved(Activity::kStarting, 0);
   }

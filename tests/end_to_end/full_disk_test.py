@@ -1,40 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""A disk that fills up while checkpoints are written: a file system of a few megabytes in a mount namespace of this test's own,
-so that nothing of it is left however the test ends. Skipped where such a namespace cannot be made."""
+"""A disk that fills up while checkpoints are written: a file system of a few megabytes. Skipped where none can be mounted."""
 
 import os
-import subprocess
 import sys
 import unittest
 
 from command import SMALL, CommandTest, checkpoint_steps, differences, is_whole, summary
+from mounts import enter_namespace, mount_disk
 
-NAMESPACE = ["unshare", "--map-root-user", "--mount"]
-INSIDE = "DDPRUN_TEST_NAMESPACE"
 MIB = 1 << 20
 # A checkpoint of this network takes 1.6 MB, and three of them stay.
 WORDS = [*SMALL, "model=mlp", "model.hidden=250", "launch.workers=2", "checkpoint.every=5st"]
-
-
-def enter_namespace():
-    if INSIDE in os.environ:
-        return
-    try:
-        trial = subprocess.run([*NAMESPACE, "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True, text=True)
-    except FileNotFoundError as error:
-        raise unittest.SkipTest(f"no small file system can be mounted here: {error}")
-    if trial.returncode:
-        raise unittest.SkipTest(f"no small file system can be mounted here: {trial.stderr.strip()}")
-    os.execvpe(NAMESPACE[0], [*NAMESPACE, sys.executable, "-B", *sys.argv], {**os.environ, INSIDE: "1"})
 
 
 class FullDisk(CommandTest):
     def setUp(self):
         super().setUp()
         self.disk = self.folder / "disk"
-        self.disk.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=10m", "none", self.disk], check=True)
-        self.addCleanup(subprocess.run, ["umount", "--lazy", self.disk])
+        mount_disk(self, self.disk, "10m")
         self.run_folder = self.disk / "run"
 
     def leave_free(self, size):

@@ -9,97 +9,190 @@ import os
 import pathlib
 import re
 import shutil
-import socket
+import signal
 import sys
 import tempfile
 import unittest
+import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "end_to_end"))
 
 import matrix  # noqa: E402
-from command import SMALL, CommandTest, checkpoint_steps, differences, is_whole, summary  # noqa: E402
+import mounts  # noqa: E402
+from command import SMALL, CommandTest, checkpoint_steps, differences, free_port, is_whole, summary  # noqa: E402
+from matrix import Outcome  # noqa: E402
 
-SAMPLE = 24
+SAMPLE = 30
 WORDS = [*SMALL, "model=mlp", "model.hidden=32", "trainer.global_batch=96", f"checkpoint.every={matrix.EVERY}st",
          "checkpoint.keep=3", "launch.max_restarts=1", "launch.restart_seconds=0.05", "launch.hang_seconds=2"]
 LIMIT = 45  # seconds for the run, its end and its restart, on a busy machine
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def is_stopped(pid):
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
 class Faults(CommandTest):
-    references = {}  # world size: a run without a fault
+    references = {}  # (world size, kind that leaves out a batch or None): a run on one machine
 
     @classmethod
     def setUpClass(cls):
         cls.reference_folder = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-faults-"))
         cls.addClassCleanup(shutil.rmtree, cls.reference_folder, ignore_errors=True)
 
-    def reference(self, world_size):
-        if world_size not in self.references:
-            run = self.reference_folder / str(world_size)
-            self.ddprun(*WORDS, f"launch.workers={world_size}", f"run.dir={run}")
-            self.references[world_size] = run
-        return self.references[world_size]
+    def reference(self, fault):
+        kind = fault.kind if fault.kind.leaves_out else None
+        key = (fault.world_size, kind)
+        if key not in self.references:
+            run = self.reference_folder / str(len(self.references))
+            words = kind.words if kind else ()
+            environment = {"DDPRUN_FAULT": f"{kind.injected}:{fault.point}:{fault.step}"} if kind else {}
+            self.ddprun(*WORDS, *words, f"launch.workers={fault.world_size}", f"run.dir={run}", env=environment)
+            self.references[key] = run
+        return self.references[key]
 
     def launch(self, fault, run):
         """The launchers of all nodes."""
-        environment = {"DDPRUN_FAULT": fault.variable}
+        words, environment = [*WORDS, *fault.kind.words, f"run.dir={run}"], {"DDPRUN_FAULT": fault.variable}
         if fault.nodes == 1:
-            return [self.start(*WORDS, f"launch.workers={fault.workers}", f"run.dir={run}", env=environment)]
+            return [self.start(*words, f"launch.workers={fault.workers}", env=environment)]
         port = free_port()
         return [self.start("run", f"--nnodes={fault.nodes}", f"--nproc-per-node={fault.workers}", f"--node-rank={node}",
-                           f"--rdzv-endpoint=127.0.0.1:{port}", *WORDS, f"run.dir={run}", env=environment)
+                           f"--rdzv-endpoint=127.0.0.1:{port}", *words, env=environment)
                 for node in range(fault.nodes)]
 
-    def check(self, fault, run):
-        launchers = self.launch(fault, run)
-        codes = [launcher.wait(LIMIT) for launcher in launchers]
-        text = "\n".join(launcher.text() for launcher in launchers)
+    # What happens from outside, to a worker that is stopped at the point. Each returns how to undo it.
+
+    def full(self, fault, run, worker):
+        ballast = mounts.fill(run.parent)
+        os.kill(worker, signal.SIGCONT)
+        return ballast.unlink
+
+    def read_only(self, fault, run, worker):
+        mounts.make_read_only(run / "checkpoints")
+        os.kill(worker, signal.SIGCONT)
+        return lambda: mounts.unmount(run / "checkpoints")
+
+    def flip(self, fault, run, worker):
+        """Of one file, another for each fault."""
+        newest = run / f"checkpoints/step_{fault.finished_checkpoint:08}"
+        number = zlib.crc32(str(fault).encode())
+        files = sorted(newest.iterdir())
+        file = files[number % len(files)]
+        content = bytearray(file.read_bytes())
+        content[number % len(content)] ^= 1
+        file.write_bytes(content)
+        told = self.ddprun("verify", run, code=1).out()
+        self.assertRegex(told, rf"{newest.name}  BROKEN .*{re.escape(file.name)}")
+        os.kill(worker, signal.SIGKILL)
+        self.flipped = file
+        return lambda: None
+
+    def meet(self, fault, run, launchers):
+        """Returns how to undo what happened."""
+        if not fault.kind.while_stopped:
+            return lambda: None
+        worker = self.wait_until(lambda: self.workers().get(fault.rank), "the worker", launchers[0])
+        self.wait_until(lambda: is_stopped(worker), "its stop at the point", launchers[0])
+        return getattr(self, fault.kind.name)(fault, run, worker)
+
+    # How it must end.
+
+    def assert_restarted(self, fault, launchers, codes, text):
+        self.assertEqual(set(codes), {0}, text)
         leader = launchers[0].err()
-        if fault.is_told_by_all:
-            self.assertEqual(set(codes), {1}, text)
-            self.assertIn("an injected fault", leader)
-            self.ddprun("resume", run, f"launch.workers={fault.nodes * fault.workers}")
-        else:
-            self.assertEqual(set(codes), {0}, text)
-            self.assertIn("restart 1 of 1", leader)
-            if fault.hangs and fault.nodes * fault.workers > 1 and fault.point not in matrix.OF_RANK_0:
-                self.assertRegex(leader, rf"rank {fault.rank}\b.* hangs|all ranks stand still", text)
-            resumed = re.findall(r"^resumed at step (\d+)", launchers[0].out(), re.MULTILINE)
-            wanted = [str(fault.finished_checkpoint)] if fault.finished_checkpoint else []
-            self.assertEqual(resumed, wanted, text)
-        self.assert_nothing_left()
-        self.assertEqual(differences(run, self.reference(fault.nodes * fault.workers)), {}, text)
+        self.assertIn("restart 1 of 1", leader)
+        if fault.is_told_with_its_rank:
+            self.assertRegex(leader, rf"rank {fault.rank}\b.* hangs|all ranks stand still", text)
+        if fault.kind.name == "flip":
+            broken = re.escape(f"{self.flipped.parent}: ") + ".*" + re.escape(self.flipped.name)
+            self.assertRegex(leader, f"warning: passed over a broken checkpoint: {broken}", text)
+        self.assert_resumed(fault, launchers[0], text)
+
+    def assert_resumed(self, fault, running, text):
+        resumed = [int(step) for step in re.findall(r"^resumed at step (\d+)", running.out(), re.MULTILINE)]
+        self.assertLessEqual(len(resumed), 1, text)
+        self.assertIn(max(resumed, default=0), fault.resumed_steps, text)
+
+    def assert_failed(self, fault, run, launchers, codes, text):
+        self.assertEqual(set(codes), {1}, text)
+        for launcher in launchers:
+            self.assertIn(fault.kind.message, launcher.err(), text)
+        self.assertNotIn("restart 1 of 1", launchers[0].err(), text)
+        self.assertEqual(max(checkpoint_steps(run), default=0) in fault.resumed_steps, True, text)
+        resumed = self.ddprun("resume", run, f"launch.workers={fault.world_size}", "launch.hang_seconds=2")
+        self.assert_resumed(fault, resumed, text)
+
+    def assert_went_on(self, launchers, codes, text):
+        self.assertEqual(set(codes), {0}, text)
+        for words in ("restart", "hangs", "stand still"):
+            self.assertNotIn(words, text)
+
+    def assert_all_is_whole(self, run):
         self.assertEqual(summary(run)["status"], "completed")
         for step in checkpoint_steps(run):
             self.assertTrue(is_whole(run / f"checkpoints/step_{step:08}"))
         self.assertEqual([path.name for path in (run / "checkpoints").iterdir() if "tmp" in path.name], [])
 
+    def check(self, fault, run):
+        launchers = self.launch(fault, run)
+        undo = self.meet(fault, run, launchers)
+        try:
+            codes = [launcher.wait(LIMIT) for launcher in launchers]
+        finally:
+            undo()
+        text = "\n".join(launcher.text() for launcher in launchers)
+        self.assert_nothing_left()
+        match fault.outcome:
+            case Outcome.RESTARTS:
+                self.assert_restarted(fault, launchers, codes, text)
+            case Outcome.FAILS:
+                self.assert_failed(fault, run, launchers, codes, text)
+            case Outcome.GOES_ON:
+                self.assert_went_on(launchers, codes, text)
+        self.assertEqual(differences(run, self.reference(fault)), {}, text)
+        self.assert_all_is_whole(run)
+
+    def folder_for(self, fault, number):
+        if fault.kind.name in ("full", "read_only") and not mounts.is_inside():
+            self.skipTest("no file systems can be mounted here")
+        folder = self.folder / f"fault_{number}"
+        if fault.kind.name == "full":
+            mounts.mount_disk(self, folder, "10m")
+        else:
+            folder.mkdir()
+        return folder
+
     def test_the_matrix_is_as_large_as_it_claims(self):
         faults = matrix.whole()
-        self.assertGreaterEqual(len(faults), 200)
+        self.assertGreaterEqual(len(faults), 400)
         self.assertEqual(len(faults), len(set(faults)))
         for kind in matrix.KINDS:
-            for point in matrix.STEP_POINTS + matrix.SAVE_POINTS:
-                tried = [fault for fault in faults if (fault.kind, fault.point) == (kind, point)]
-                self.assertTrue(tried or not matrix.is_possible(matrix.Fault(kind, point, 1, 1, 0)), (kind, point))
+            self.assertEqual({fault.point for fault in faults if fault.kind is kind}, set(kind.points), kind.name)
+        self.assertEqual({(fault.nodes, fault.workers, fault.rank) for fault in faults}, set(matrix.PLACES))
+
+    def test_the_sample_has_all_kinds_and_is_spread_out(self):
+        faults = matrix.sample(SAMPLE)
+        self.assertEqual(len(set(faults)), SAMPLE)
+        self.assertEqual({fault.kind for fault in faults}, set(matrix.KINDS))
+        self.assertEqual({(fault.nodes, fault.workers) for fault in faults}, set(matrix.WORLDS))
+        self.assertGreaterEqual(len({fault.point for fault in faults}), len(matrix.POINTS) - 3)
 
     def test_faults(self):
         wanted = os.environ.get("FAULTS")
         faults = [fault for fault in matrix.whole() if wanted == "all" or re.search(wanted, str(fault))] if wanted \
             else matrix.sample(SAMPLE)
         for number, fault in enumerate(faults):
-            run = self.folder / f"run_{number}"
-            with self.subTest(fault=str(fault)):
-                self.check(fault, run)
-            shutil.rmtree(run, ignore_errors=True)
             print(f"{number + 1}/{len(faults)} {fault}", file=sys.stderr, flush=True)
+            with self.subTest(fault=str(fault)):
+                folder = self.folder_for(fault, number)
+                self.check(fault, folder / "run")
+                shutil.rmtree(folder / "run")
 
 
 if __name__ == "__main__":
+    try:
+        mounts.enter_namespace()
+    except unittest.SkipTest as reason:
+        print(f"without the faults of disks: {reason}", file=sys.stderr)
     unittest.main()

@@ -35,12 +35,6 @@ SMALL = [
 VOLATILE = ("time", "attempt", "samples_per_second")  # what differs between two runs that are the same
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class Running:
     """A started command, its program first; its output goes to files, so that nobody waits for a reader."""
 

@@ -53,7 +53,8 @@ class Faults(CommandTest):
 
     def launch(self, fault, run):
         """The launchers of all nodes."""
-        words, environment = [*WORDS, *fault.kind.words, f"run.dir={run}"], {"DDPRUN_FAULT": fault.variable}
+        words = [*WORDS, *fault.kind.words, f"checkpoint.async={str(fault.asynchronous).lower()}", f"run.dir={run}"]
+        environment = {"DDPRUN_FAULT": fault.variable}
         if fault.nodes == 1:
             return [self.start(*words, f"launch.workers={fault.workers}", env=environment)]
         port = free_port()
@@ -75,7 +76,7 @@ class Faults(CommandTest):
 
     def flip(self, fault, run, worker):
         """Of one file, another for each fault."""
-        newest = run / f"checkpoints/step_{fault.finished_checkpoint:08}"
+        newest = run / f"checkpoints/step_{max(fault.saved_steps):08}"
         number = zlib.crc32(str(fault).encode())
         files = sorted(newest.iterdir())
         file = files[number % len(files)]
@@ -119,7 +120,9 @@ class Faults(CommandTest):
         for launcher in launchers:
             self.assertIn(fault.kind.message, launcher.err(), text)
         self.assertNotIn("restart 1 of 1", launchers[0].err(), text)
-        self.assertEqual(max(checkpoint_steps(run), default=0) in fault.resumed_steps, True, text)
+        for log in (run / "logs").iterdir() if fault.kind.name != "full" else ():
+            self.assertIn(fault.kind.message, log.read_text(), log.name)
+        self.assertIn(max(checkpoint_steps(run), default=0), fault.resumed_steps, text)
         resumed = self.ddprun("resume", run, f"launch.workers={fault.world_size}", "launch.hang_seconds=2")
         self.assert_resumed(fault, resumed, text)
 
@@ -170,12 +173,16 @@ class Faults(CommandTest):
         for kind in matrix.KINDS:
             self.assertEqual({fault.point for fault in faults if fault.kind is kind}, set(kind.points), kind.name)
         self.assertEqual({(fault.nodes, fault.workers, fault.rank) for fault in faults}, set(matrix.PLACES))
+        for point in matrix.POINTS:
+            modes = {False} if point == "saving" else {False, True}
+            self.assertEqual({fault.asynchronous for fault in faults if fault.point == point}, modes, point)
 
     def test_the_sample_has_all_kinds_and_is_spread_out(self):
         faults = matrix.sample(SAMPLE)
         self.assertEqual(len(set(faults)), SAMPLE)
         self.assertEqual({fault.kind for fault in faults}, set(matrix.KINDS))
         self.assertEqual({(fault.nodes, fault.workers) for fault in faults}, set(matrix.WORLDS))
+        self.assertEqual({fault.asynchronous for fault in faults}, {False, True})
         self.assertGreaterEqual(len({fault.point for fault in faults}), len(matrix.POINTS) - 3)
 
     def test_faults(self):

@@ -60,7 +60,8 @@ def disks():
     saving = ("saving", *SAVE_POINTS)
     yield Kind("full", points=saving, outcome=Outcome.FAILS, message="No space left on device", tried=2, **unhurried)
     yield Kind("read_only", points=saving, outcome=Outcome.FAILS, message="Read-only file system", tried=1, **unhurried)
-    yield Kind("flip", points=POINTS[1:], tried=1, **unhurried)  # of a bit of the newest finished checkpoint
+    settled = tuple(point for point in POINTS[1:] if point != "saving")
+    yield Kind("flip", points=settled, tried=1, **unhurried)  # of a bit of the newest finished checkpoint
 
 
 KINDS = (*deaths(), *numbers(), *disks())
@@ -70,6 +71,7 @@ KINDS = (*deaths(), *numbers(), *disks())
 class Fault:
     kind: Kind
     point: str
+    asynchronous: bool  # checkpoint.async; else training waits for each checkpoint
     nodes: int
     workers: int
     rank: int
@@ -83,24 +85,29 @@ class Fault:
         return {"starting": 0, "evaluating": EPOCH_STEP}.get(self.point, SAVED_STEP)
 
     @property
-    def finished_checkpoint(self):
-        """The step of the newest checkpoint that is whole when the fault strikes; 0: there is none."""
+    def saved_steps(self):
+        """Of which one is that of the newest whole checkpoint when the fault has struck; 0: there is none. A point of the training
+        thread may come before the end of the save that was begun last; one of a save comes after the end of the save before."""
         if self.point == "starting":
-            return 0
-        if self.point in ("loading_data", "computing", "after_rename", "before_prune", "done"):
-            return SAVED_STEP
-        return EPOCH_STEP - 1 if self.point == "evaluating" else SAVED_STEP - EVERY
+            return {0}
+        if self.point in SAVE_POINTS:
+            whole = SAVE_POINTS.index(self.point) >= SAVE_POINTS.index("after_rename")
+            return {SAVED_STEP} if whole else {SAVED_STEP - EVERY}
+        begun = {"evaluating": EPOCH_STEP - 1, "agreeing": SAVED_STEP - EVERY}.get(self.point, SAVED_STEP)
+        if self.point == "saving":  # which goes on while training waits for it
+            return {SAVED_STEP - EVERY, SAVED_STEP}
+        return {begun - EVERY, begun} if self.asynchronous else {begun}
 
     @property
     def resumed_steps(self):
-        """Where the run may go on; 0: from its start."""
+        """Of which one is where the run goes on; 0: at its start."""
         if self.kind.name == "flip":
-            return {self.finished_checkpoint - EVERY}
+            return {step - EVERY for step in self.saved_steps}
         if self.kind.name == "full" and self.point == "before_rename":
             return {SAVED_STEP}  # a new name takes no space
-        if self.kind.name == "cut" and self.point in ("before_manifest", "before_rename"):
-            return {SAVED_STEP}  # rank 0 needs the others only afterwards
-        return {self.finished_checkpoint}
+        if self.kind.name == "cut" and self.point in SAVE_POINTS:
+            return self.saved_steps | {SAVED_STEP}  # where the ranks meet may be a file, or not be needed any more
+        return self.saved_steps
 
     @property
     def outcome(self):
@@ -110,17 +117,22 @@ class Fault:
 
     @property
     def is_told_with_its_rank(self):
-        return self.kind.name in ("stop", "hang") and self.world_size > 1 and self.point not in OF_RANK_0
+        return self.kind.name in ("stop", "hang") and self.world_size > 1 and self.point in STEP_POINTS
 
     @property
     def variable(self):
         return f"{self.kind.injected}:{self.point}:{self.step}:{self.rank}"
 
     def __str__(self):
-        return f"{self.kind.name}:{self.point}:{self.step}:{self.rank} on {self.nodes} x {self.workers}"
+        mode = "async" if self.asynchronous else "sync"
+        return f"{self.kind.name}:{self.point}:{self.step}:{self.rank} on {self.nodes} x {self.workers}, {mode}"
 
 
 def is_possible(fault):
+    if fault.asynchronous and fault.point == "saving":
+        return False  # training may not have to wait
+    if fault.asynchronous and fault.kind.while_stopped and fault.point not in SAVE_POINTS:
+        return False  # nobody knows what is being written meanwhile
     return fault.world_size >= fault.kind.least_world and (fault.rank == 0 or fault.point not in OF_RANK_0)
 
 
@@ -131,7 +143,8 @@ def whole():
     for number, point, kind in itertools.product(range(max(kind.tried for kind in KINDS)), POINTS, KINDS):
         if point not in kind.points or number >= kind.tried:
             continue
-        tried = (Fault(kind, point, *next(places)) for _ in PLACES)
+        asynchronous = (number + POINTS.index(point) + KINDS.index(kind)) % 2 == 1
+        tried = (Fault(kind, point, mode, *next(places)) for mode in (asynchronous, not asynchronous) for _ in PLACES)
         fault = next((fault for fault in tried if is_possible(fault) and fault not in faults), None)
         if fault:
             faults.append(fault)

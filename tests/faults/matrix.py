@@ -112,7 +112,7 @@ class Fault:
     @property
     def outcome(self):
         """An error while files are written is an error of every rank, like a full disk, and no restart would cure it."""
-        written_together = (*OF_RANK_0[:5], "rank_file") + (("begin",) if self.rank == 0 else ())
+        written_together = ("rank_file", *OF_RANK_0[:5])
         return Outcome.FAILS if self.kind.name == "throw" and self.point in written_together else self.kind.outcome
 
     @property

@@ -22,6 +22,7 @@ class CheckpointTest : public ::testing::Test {
 
   std::filesystem::path folder() const { return folder_; }
   std::filesystem::path file(const std::string& name) const { return folder_ / name; }
+  std::filesystem::path path_of(int64_t step) const { return checkpoints_folder(folder_) / checkpoint_name(step); }
 
  private:
   std::filesystem::path folder_;

@@ -20,7 +20,6 @@ using ::testing::HasSubstr;
 
 class Writer : public CheckpointTest {
  protected:
-  std::filesystem::path path_of(int64_t step) const { return checkpoints_folder(folder()) / checkpoint_name(step); }
   std::vector<std::string> names() const { return names_in_checkpoints(folder()); }
   std::string link(const char* name) const {
     return std::filesystem::read_symlink(checkpoints_folder(folder()) / name);

@@ -26,8 +26,6 @@ class Inspection : public CheckpointTest {
     for (const int64_t step : {1, 2, 3}) writer.save(sample_checkpoint(step), step == 2);
   }
 
-  std::filesystem::path path_of(int64_t step) const { return checkpoints_folder(folder()) / checkpoint_name(step); }
-
   // "model.safetensors torn", ... of that checkpoint, the others being good.
   std::vector<std::string> flaws_of(int64_t step) const {
     std::vector<std::string> flaws;

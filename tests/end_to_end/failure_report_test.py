@@ -5,7 +5,7 @@ import os
 import signal
 import unittest
 
-from command import SMALL, CommandTest, summary
+from command import SMALL, CommandTest, checkpoint_steps, is_whole, summary
 
 LONG = [*SMALL, "model=convnet_bn", "trainer.max_epochs=500", "launch.workers=2", "run.dir=run"]
 
@@ -49,6 +49,14 @@ class FailureReport(CommandTest):
         os.kill(self.workers()[1], signal.SIGKILL)
         running.wait(30)
         self.assertIn(f"go on from the last checkpoint with: ddprun resume {self.folder}/run", running.err())
+
+    def test_a_checkpoint_under_way_is_written_before_an_error_ends_the_run(self):
+        for rank in (0, 1):
+            run = self.folder / f"run_{rank}"
+            self.ddprun(*SMALL, "model=mlp", "launch.workers=2", "checkpoint.every=5st", f"run.dir={run}", code=1,
+                        env={"DDPRUN_FAULT": f"throw:loading_data:5:{rank}"})
+            self.assertEqual(checkpoint_steps(run), [5])
+            self.assertTrue(is_whole(run / "checkpoints/step_00000005"))
 
     def test_no_worker_outlives_a_killed_launcher(self):
         running = self.begin()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "rendezvous/coordinator.h"
 
-#include <ddprun/error.h>
+#include "rendezvous/scene.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,81 +12,12 @@ namespace ddprun {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::fixed;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::Scene;
 using ::testing::UnorderedElementsAre;
 using Kind = Order::Kind;
-
-// A coordinator with a clock that the test moves. Nodes are numbered from 0; node 0 is the first.
-class Scene {
- public:
-  explicit Scene(CoordinatorPlan plan) {
-    plan.first_pause_seconds = 1;
-    coordinator_.emplace(
-        plan,
-        [this](int world_size, int nodes) {
-          worlds.push_back({world_size, nodes});
-          if (!refusal.empty()) throw UserError(refusal);
-          return Coordinator::Start{.attempt = static_cast<int>(worlds.size()) - 1, .run_dir = "run"};
-        },
-        [this](bool, const std::string& text) { said.push_back(text); }, now_);
-  }
-
-  void join(int node, int workers = 2, std::optional<int> rank = {}) {
-    coordinator_->joined(
-        node, {.host = "host" + std::to_string(node), .rank = rank, .workers = workers, .first = node == 0}, now_);
-  }
-
-  void pass(double seconds) {
-    now_ += std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
-    coordinator_->tick(now_);
-  }
-
-  // All of the node's workers end with that code; ranks are as the start order said, two for each node.
-  void end(int node, int exit_code, const std::string& kind = "", long step = 7) {
-    AttemptEnd end;
-    for (int index = 0; index < 2; ++index) {
-      WorkerEnd worker{.rank = 2 * node + index, .host = "host" + std::to_string(node), .exit_code = exit_code};
-      if (!kind.empty())
-        worker.failure = WorkerFailure{.rank = worker.rank, .time = 1, .kind = kind, .message = "bad", .step = step};
-      end.workers.push_back(worker);
-    }
-    coordinator_->ended(node, end, now_);
-  }
-
-  void lose(int node) { coordinator_->lost(node, "gone", now_); }
-  void signal(int node, int number) { coordinator_->signalled(node, number, false, now_); }
-
-  // Since the last call: who was told what.
-  std::vector<std::pair<int, Kind>> told() {
-    std::vector<std::pair<int, Kind>> told;
-    for (auto& [node, order] : coordinator_->take_orders()) {
-      told.emplace_back(node, order.kind);
-      if (order.kind == Kind::kStart) starts[node] = order.start;
-      if (order.kind == Kind::kFinish) finishes[node] = order;
-    }
-    return told;
-  }
-
-  Coordinator& operator*() { return *coordinator_; }
-  Coordinator* operator->() { return &*coordinator_; }
-
-  std::vector<std::pair<int, int>> worlds;  // of each attempt: world size, nodes
-  std::vector<std::string> said;
-  std::string refusal;
-  std::map<int, StartOrder> starts;
-  std::map<int, Order> finishes;
-
- private:
-  Coordinator::Time now_{};
-  std::optional<Coordinator> coordinator_;
-};
-
-CoordinatorPlan fixed(int nodes, int max_restarts = 0) {
-  return {.min_nodes = nodes, .max_nodes = nodes, .max_restarts = max_restarts};
-}
-
-CoordinatorPlan elastic(int min_nodes, int max_nodes) { return {.min_nodes = min_nodes, .max_nodes = max_nodes}; }
 
 TEST(Coordinator, StartsOnceAllNodesAreThere) {
   Scene run(fixed(2));
@@ -244,60 +175,6 @@ TEST(Coordinator, AFixedWorldWaitsForTheLostNodesReturn) {
   EXPECT_THAT(run.told(), UnorderedElementsAre(std::pair(0, Kind::kStart), std::pair(5, Kind::kStart)));
 }
 
-TEST(Coordinator, AnElasticWorldGoesOnWithWhoIsLeft) {
-  Scene run(elastic(1, 3));
-  for (int node : {0, 1, 2}) run.join(node);
-  run.lose(2);
-  run.end(0, kExitFailed, "communication");
-  run.end(1, kExitFailed, "communication");
-  run.told();
-  run.pass(9);
-  EXPECT_THAT(run.told(), IsEmpty()) << "the last call";
-  run.pass(1);
-  EXPECT_THAT(run.told(), UnorderedElementsAre(std::pair(0, Kind::kStart), std::pair(1, Kind::kStart)));
-  EXPECT_THAT(run.worlds, ElementsAre(std::pair(6, 3), std::pair(4, 2)));
-}
-
-TEST(Coordinator, AnElasticWorldTakesInWhoComes) {
-  Scene run(elastic(1, 2));
-  run.join(0);
-  run.pass(10);
-  run.told();
-  run.join(1);
-  EXPECT_THAT(run.told(), ElementsAre(std::pair(0, Kind::kStop)));
-  run.end(0, kExitPreempted);
-  EXPECT_THAT(run.told(), UnorderedElementsAre(std::pair(0, Kind::kStart), std::pair(1, Kind::kStart)));
-}
-
-TEST(Coordinator, APreemptedNodeLeavesAndTheOthersGoOn) {
-  Scene run(elastic(1, 2));
-  run.join(0);
-  run.join(1);
-  run.told();
-  run.signal(1, SIGTERM);
-  EXPECT_THAT(run.told(), ElementsAre(std::pair(0, Kind::kStop)));
-  run.end(0, kExitPreempted);
-  run.end(1, kExitPreempted);
-  run.pass(10);
-  EXPECT_THAT(run.told(), UnorderedElementsAre(std::pair(1, Kind::kFinish), std::pair(0, Kind::kStart)));
-  EXPECT_EQ(run.finishes[1].exit_code, kExitPreempted);
-}
-
-TEST(Coordinator, ANodeThatLeavesAndIsThenLostIsMissingOnce) {
-  Scene run(elastic(2, 4));
-  for (const int node : {0, 1, 2, 3}) run.join(node);
-  run.told();
-  run.signal(3, SIGTERM);
-  run.lose(3);
-  for (const int node : {0, 1, 2}) run.end(node, kExitPreempted);
-  run.pass(11);
-  EXPECT_EQ(run.worlds.back(), (std::pair{6, 3}));
-  run.signal(2, SIGTERM);  // two are enough: the others go on without it
-  for (const int node : {0, 1, 2}) run.end(node, kExitPreempted);
-  run.pass(11);
-  EXPECT_EQ(run.worlds.back(), (std::pair{4, 2}));
-}
-
 TEST(Coordinator, OfManyHostsItNamesTheFirst) {
   Scene run(fixed(1000));
   for (int node = 0; node < 1000; ++node) run.join(node);
@@ -312,16 +189,6 @@ TEST(Coordinator, ASignalStopsAFixedWorldEverywhere) {
   run.told();
   run.signal(1, SIGTERM);
   EXPECT_THAT(run.told(), ElementsAre(std::pair(0, Kind::kStop)));
-  run.end(0, kExitPreempted);
-  run.end(1, kExitPreempted);
-  EXPECT_EQ(run->result().exit_code, kExitPreempted);
-}
-
-TEST(Coordinator, CtrlCStopsAnElasticWorldToo) {
-  Scene run(elastic(1, 2));
-  run.join(0);
-  run.join(1);
-  run.signal(1, SIGINT);
   run.end(0, kExitPreempted);
   run.end(1, kExitPreempted);
   EXPECT_EQ(run->result().exit_code, kExitPreempted);

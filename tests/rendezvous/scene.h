@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+// The stage of the coordinator's tests.
+#pragma once
+
+#include "rendezvous/coordinator.h"
+
+#include <ddprun/error.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ddprun::testing {
+
+// A coordinator with a clock and nodes that the test moves. Nodes are numbered from 0; node 0 is the first.
+class Scene {
+ public:
+  explicit Scene(CoordinatorPlan plan) {
+    plan.first_pause_seconds = 1;
+    coordinator_.emplace(
+        plan,
+        [this](int world_size, int nodes) {
+          worlds.push_back({world_size, nodes});
+          if (!refusal.empty()) throw UserError(refusal);
+          return Coordinator::Start{.attempt = static_cast<int>(worlds.size()) - 1, .run_dir = "run"};
+        },
+        [this](bool, const std::string& text) { said.push_back(text); }, now_);
+  }
+
+  void join(int node, int workers = 2, std::optional<int> rank = {}) {
+    coordinator_->joined(
+        node, {.host = "host" + std::to_string(node), .rank = rank, .workers = workers, .first = node == 0}, now_);
+  }
+
+  void pass(double seconds) {
+    now_ += std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
+    coordinator_->tick(now_);
+  }
+
+  // All of the node's workers end with that code; ranks are as the start order said, two for each node.
+  void end(int node, int exit_code, const std::string& kind = "", long step = 7) {
+    AttemptEnd end;
+    for (int index = 0; index < 2; ++index) {
+      WorkerEnd worker{.rank = 2 * node + index, .host = "host" + std::to_string(node), .exit_code = exit_code};
+      if (!kind.empty())
+        worker.failure = WorkerFailure{.rank = worker.rank, .time = 1, .kind = kind, .message = "bad", .step = step};
+      end.workers.push_back(worker);
+    }
+    coordinator_->ended(node, end, now_);
+  }
+
+  void lose(int node) { coordinator_->lost(node, "gone", now_); }
+  void signal(int node, int number) { coordinator_->signalled(node, number, false, now_); }
+
+  // Since the last call: who was told what.
+  std::vector<std::pair<int, Order::Kind>> told() {
+    std::vector<std::pair<int, Order::Kind>> told;
+    for (auto& [node, order] : coordinator_->take_orders()) {
+      told.emplace_back(node, order.kind);
+      if (order.kind == Order::Kind::kStart) starts[node] = order.start;
+      if (order.kind == Order::Kind::kFinish) finishes[node] = order;
+    }
+    return told;
+  }
+
+  Coordinator& operator*() { return *coordinator_; }
+  Coordinator* operator->() { return &*coordinator_; }
+
+  std::vector<std::pair<int, int>> worlds;  // of each attempt: world size, nodes
+  std::vector<std::string> said;
+  std::string refusal;
+  std::map<int, StartOrder> starts;
+  std::map<int, Order> finishes;
+
+ private:
+  Coordinator::Time now_{};
+  std::optional<Coordinator> coordinator_;
+};
+
+inline CoordinatorPlan fixed(int nodes, int max_restarts = 0) {
+  return {.min_nodes = nodes, .max_nodes = nodes, .max_restarts = max_restarts};
+}
+
+inline CoordinatorPlan elastic(int min_nodes, int max_nodes) {
+  return {.min_nodes = min_nodes, .max_nodes = max_nodes};
+}
+
+}  // namespace ddprun::testing

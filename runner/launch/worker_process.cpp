@@ -64,7 +64,7 @@ WorkerPlace read_worker_place() {
   if (is_set("DDPRUN_FAILURE")) place.failure = variable("DDPRUN_FAILURE");
   place.nodes = is_set("DDPRUN_NODES") ? number("DDPRUN_NODES", 1) : 1;
   place.gpu = is_set("DDPRUN_GPU") ? number("DDPRUN_GPU", 0) : place.local_rank;
-  place.gpus = is_set("DDPRUN_GPUS") ? number("DDPRUN_GPUS", 1) : 1;
+  place.gpus = is_set("DDPRUN_GPUS") ? number("DDPRUN_GPUS", 0) : 1;
   place.address = is_set("DDPRUN_ADDRESS") ? variable("DDPRUN_ADDRESS") : "127.0.0.1";
   require_below("RANK", place.rank, "WORLD_SIZE", place.world_size);
   require_below("LOCAL_RANK", place.local_rank, "LOCAL_WORLD_SIZE", place.local_world_size);

@@ -188,7 +188,7 @@ int follow(Site site, const Part& part) {
 
 }  // namespace
 
-int take_part(const Site& site, const Part& part) {
+int take_part(Site site, const Part& part) {
   const auto job = site.config.requeue ? job_to_requeue(process_environment()) : "";
   const auto lead_to_end = [&](int exit_code) {
     if (exit_code != kExitPreempted || job.empty()) return exit_code;
@@ -197,8 +197,9 @@ int take_part(const Site& site, const Part& part) {
     signals.take();
     return exit_code;
   };
+  if (!site.alone() && site.lead() == Site::Lead::kNo) return follow(site, part);
+  find_end_of_job(site);
   if (site.alone()) return lead_to_end(lead_alone(site, part));
-  if (site.lead() == Site::Lead::kNo) return follow(site, part);
   Leader leader(site, part);
   const auto server = listen(site, leader);
   return server ? lead_to_end(lead(site, leader, *server)) : follow(site, part);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "cli/site.h"
 
+#include "launch/clock.h"
 #include "launch/host_name.h"
 #include "log/log.h"
 #include "rendezvous/store_place.h"
+#include "submit/time_left.h"
 
 #include <ddprun/error.h>
 
@@ -115,6 +117,11 @@ CoordinatorPlan Site::coordination() const {
                        .first_pause_seconds = config.restart_seconds};
   if (placement.engine_restarts) plan.max_restarts = 0;
   return plan;
+}
+
+void find_end_of_job(Site& site, const Environment& environment) {
+  if (site.placement.ends_at > 0 || site.config.end_margin_seconds <= 0) return;
+  if (const auto left = slurm_time_left(environment)) site.placement.ends_at = static_cast<int>(wall_seconds() + *left);
 }
 
 LaunchPlan attempt_plan(const Site& site, const StartOrder& start) {

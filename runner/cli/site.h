@@ -39,6 +39,9 @@ struct Site {
 Site find_site(const LaunchFlags& flags, const Experiment& experiment,
                const Environment& environment = process_environment(), const Machine& machine = this_machine());
 
+// Where the environment does not tell when Slurm ends the job, asks Slurm. For the launcher that leads.
+void find_end_of_job(Site& site, const Environment& environment = process_environment());
+
 // How to start this node's workers for an attempt.
 LaunchPlan attempt_plan(const Site& site, const StartOrder& start);
 

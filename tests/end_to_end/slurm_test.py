@@ -139,6 +139,12 @@ class Jobs(JobTest):
         release.touch()
         self.assert_it_went_on(number)
 
+    def test_a_job_saves_and_ends_before_its_time_is_up(self):
+        number = self.submit(ENDLESS, "launch.end_margin_seconds=100", options=["--time=2"])
+        self.assert_job_ends(number, "FAILED", "75:0")
+        self.assertIn("the job's time is nearly over", self.text(number))
+        self.assertEqual(summary(self.run_dir)["status"], "preempted")
+
     def test_a_requeued_job_saves_and_goes_on(self):
         number = self.submit(LONG)
         self.wait_for_step(number, 20)

@@ -89,6 +89,7 @@ TEST(NonfiniteEvents, RollbackPassesOverABrokenCheckpoint) {
   const TempFolder folder;
   auto run = poisoned_toy(folder, "rollback", 2);
   poison(run, {7 * kBatch});
+  run.experiment.checkpoint.async = false;  // it is there to be broken
   bool broken = false;
   run.stop = [&](int64_t rank, int64_t step) {
     if (rank == 0 && step == 7 && !std::exchange(broken, true))

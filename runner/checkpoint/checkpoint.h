@@ -56,9 +56,9 @@ std::vector<int64_t> checkpoint_steps(const std::filesystem::path& run_dir);
 // a link (checkpoints/best); CheckpointInfo::path is what it leads to.
 CheckpointInfo verify_checkpoint(const std::filesystem::path& path);
 
-// The newest checkpoint below <run>/checkpoints, of a step up to `last_step`, that verifies. Broken ones are passed over and told in `flaws`.
-// Temporary folders of a save that was cut off are ignored. Throws UserError where the folder is there and cannot be
-// read.
+// The newest checkpoint below <run>/checkpoints, of a step up to `last_step`, that verifies. Broken ones are passed
+// over and told in `flaws`. Temporary folders of a save that was cut off are ignored. Throws UserError where the folder
+// is there and cannot be read.
 std::optional<CheckpointInfo> newest_checkpoint(const std::filesystem::path& run_dir,
                                                 std::vector<CheckpointFlaw>& flaws,
                                                 int64_t last_step = std::numeric_limits<int64_t>::max());

@@ -47,7 +47,7 @@ Trainer::Trainer(const Experiment& experiment, TrainerParts parts, std::function
   for (const auto& warning : step_.schedule().warnings()) log::warn(warning);
 }
 
-RunEnd Trainer::run() {
+RunEnd Trainer::run() try {
   if (!over()) begin();
   while (!over()) {
     train_steps();
@@ -62,6 +62,11 @@ RunEnd Trainer::run() {
   finish_saving();
   agreement_.settle();
   return end();
+} catch (const CommunicationError&) {
+  throw;
+} catch (...) {
+  rescue_save();
+  throw;
 }
 
 // Before the first step of this attempt.

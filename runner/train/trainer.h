@@ -66,7 +66,8 @@ class Trainer {
   // Before run(): goes on from a checkpoint instead of from the start. Throws UserError where it belongs to another run.
   void restore(const Checkpoint& checkpoint, const std::string& path);
 
-  // Trains to the end, or until all agree to stop; then tests. Returns how it ended, with what rank 0's summary needs.
+  // Trains to the end, or until all agree to stop; then tests. Returns how it ended, with what rank 0's summary needs. A
+  // checkpoint under way is written before an error passes through, but for a CommunicationError.
   RunEnd run();
 
   int64_t steps_per_epoch() const { return steps_per_epoch_; }
@@ -114,6 +115,7 @@ class Trainer {
   // trainer_checkpoint.cpp
   void save(bool best);
   void finish_saving();
+  void rescue_save() noexcept;
   Checkpoint checkpoint() const;
   void restore_window(const TensorDict& rank);
   void check_same_run(const std::string& path) const;

@@ -37,6 +37,13 @@ void Trainer::finish_saving() {
   for (const auto& warning : parts_.checkpoints.take_warnings()) log::warn(warning);
 }
 
+// Before this rank ends by an error: the others are still there, and write the checkpoint under way with it.
+void Trainer::rescue_save() noexcept try {
+  parts_.checkpoints.wait([this] { moved(Activity::kSaving); });
+} catch (const std::exception& error) {
+  log::warn(error.what());
+}
+
 Checkpoint Trainer::checkpoint() const {
   Checkpoint checkpoint{.step = state_.step};
   for (const auto& tensor : state_tensors(*parts_.model)) checkpoint.model[tensor.name] = tensor.value.detach();

@@ -85,12 +85,9 @@ class Training final : public WorkerTask {
       const auto end = trainer.run();
       finish(trainer, end);
       return end.status == "preempted" ? kExitPreempted : kExitDone;
-    } catch (const CommunicationError&) {
-      note_place(trainer);
-      throw;
     } catch (...) {
-      note_place(trainer);
-      finish_saving();
+      phase_ = trainer.phase();
+      step_ = trainer.state().step;
       throw;
     }
   }
@@ -115,18 +112,6 @@ class Training final : public WorkerTask {
     evaluation_objective_ = replica_.objective(Phase::kEvaluation);
     loggers_ = std::make_unique<LoggerHub>(make_loggers());
     checkpoints_ = make_saver();
-  }
-
-  void note_place(const Trainer& trainer) {
-    phase_ = trainer.phase();
-    step_ = trainer.state().step;
-  }
-
-  // Before this rank ends by an error: the others are still there, and the checkpoint under way is written on all of them.
-  void finish_saving() noexcept try {
-    checkpoints_->wait([this] { heartbeat_.beat(Activity::kSaving, step_); });
-  } catch (const std::exception& error) {
-    log::warn(error.what());
   }
 
   std::vector<LoggerHub::Entry> make_loggers() {

@@ -82,16 +82,6 @@ inline std::shared_ptr<DataParallel> on_devices(const ToyRun& run, const std::sh
   return std::make_shared<DataParallel>(copies);
 }
 
-// As a worker does: a checkpoint under way is written before an error ends the run.
-inline RunEnd run_to_end(Trainer& trainer, BackgroundSaver& checkpoints) try {
-  return trainer.run();
-} catch (const CommunicationError&) {
-  throw;
-} catch (...) {
-  checkpoints.wait({});
-  throw;
-}
-
 inline ToyResult train_toy(const ToyRun& run) {
   ToyResult result;
   result.weights.resize(run.ranks);
@@ -136,7 +126,7 @@ inline ToyResult train_toy(const ToyRun& run) {
     if (!run.resume_from.empty()) {
       trainer.restore(read_checkpoint(verify_checkpoint(run.resume_from), rank), run.resume_from.string());
     }
-    const auto end = run_to_end(trainer, checkpoints);
+    const auto end = trainer.run();
     loggers.flush();
     for (const auto& tensor : state_tensors(*model)) result.weights[rank][tensor.name] = tensor.value.detach().clone();
     if (rank == 0) result.end = end;

@@ -2,7 +2,8 @@
 // `ddprun check --gradients EXPERIMENT`: the experiment's own model, data and loss, without training.
 #include "cli/checked_experiment.h"
 #include "cli/commands.h"
-#include "cli/prepare_display.h"
+#include "cli/plugin_places.h"
+#include "cli/prepare_data.h"
 #include "launch/worker_process.h"
 #include "plugin_host/plugin_host.h"
 #include "train/gradient_check.h"
@@ -26,25 +27,32 @@ Batch first_samples(const Dataset& dataset) {
   std::vector<int64_t> indices(static_cast<size_t>(std::min(kSamples, dataset.size(Split::kTrain))));
   if (indices.empty()) throw UserError("dataset: it has no training samples");
   std::iota(indices.begin(), indices.end(), 0);
-  return dataset.get(Split::kTrain, indices);
+  return in_plugin({"dataset", "get"}, [&] { return dataset.get(Split::kTrain, indices); });
+}
+
+std::vector<GradientFinding> findings_of(const CheckedExperiment& checked) {
+  const auto& experiment = checked.experiment;
+  const auto& dataset = *checked.dataset;
+  in_plugin({"dataset", "start"}, [&] { checked.dataset->start(); });
+  const PluginHost host(plugin_search_path(experiment.plugin_path));
+  torch::manual_seed(experiment.seed);
+  const auto model = host.make_model(experiment.model);
+  const auto spec = in_plugin({"dataset", "spec"}, [&] { return dataset.spec(); });
+  in_plugin({"model", "prepare"}, [&] { model->prepare(spec); });
+  Options options(experiment.objective_options, "objective");
+  const auto objective = make_objective(experiment.objective, options, Phase::kTraining);
+  return ddprun::check_gradients(*model, *objective, first_samples(dataset), kNumbers, experiment.seed);
 }
 
 }  // namespace
 
-int check_gradients(const CheckedExperiment& checked) {
-  const auto& experiment = checked.experiment;
-  checked.dataset->prepare(prepare_display());
-  checked.dataset->start();
-  const PluginHost host(plugin_search_path(experiment.plugin_path));
-  torch::manual_seed(experiment.seed);
-  const auto model = host.make_model(experiment.model);
-  model->prepare(checked.dataset->spec());
-  Options options(experiment.objective_options, "objective");
-  const auto objective = make_objective(experiment.objective, options, Phase::kTraining);
-  const auto findings =
-      ddprun::check_gradients(*model, *objective, first_samples(*checked.dataset), kNumbers, experiment.seed);
+int check_gradients(const CheckedExperiment& checked) try {
+  prepare_data(checked);
+  const auto findings = findings_of(checked);
   std::cout << gradient_report(findings);
   return std::ranges::any_of(findings, &GradientFinding::wrong) ? kExitFailed : kExitDone;
+} catch (const FromPlugin& error) {
+  throw located(error, checked.experiment);
 }
 
 }  // namespace ddprun

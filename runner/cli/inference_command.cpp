@@ -5,7 +5,8 @@
 #include "cli/commands.h"
 #include "cli/launch_choice.h"
 #include "cli/new_file.h"
-#include "cli/prepare_display.h"
+#include "cli/plugin_places.h"
+#include "cli/prepare_data.h"
 #include "launch/atomic_file.h"
 #include "launch/clock.h"
 #include "launch/launcher.h"
@@ -48,7 +49,7 @@ Inference make_inference(const Arguments& arguments) {
   auto trainer = experiment.trainer;
   trainer.strategy = "ddp";  // how it was trained has no meaning here: each worker has a model and batches of its own
   inference.launch = choose_launch(experiment.launch, trainer, this_machine());
-  inference.checked.dataset->prepare(prepare_display());
+  prepare_data(inference.checked);
   return inference;
 }
 
@@ -80,7 +81,8 @@ Outcome run_workers(const Inference& inference, std::vector<std::pair<std::strin
                                         .run_dir = folder.path(),
                                         .workers = static_cast<int>(inference.launch.workers),
                                         .started_at = wall_seconds(),
-                                        .stopping = "stopping"});
+                                        .stopping = "stopping",
+                                        .plugins = plugin_places(inference.checked.experiment)});
   Outcome outcome{.exit_code = launched.exit_code};
   if (launched.exit_code == kExitDone) {
     outcome.result = Json::parse(std::ifstream(folder.path() / kInferenceResult));

@@ -3,7 +3,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "cli/error_file.h"
-#include "cli/prepare_display.h"
+#include "cli/prepare_data.h"
 #include "dist/agent_store.h"
 #include "launch/clock.h"
 #include "launch/signal_inbox.h"
@@ -178,7 +178,7 @@ int follow(Site site, const Part& part) {
   bool prepared = false;
   const auto node = run_node(link, site.info(false), [&](const StartOrder& start) {
     require_shared_folder(site, start);
-    if (!std::exchange(prepared, true)) part.checked.dataset->prepare(prepare_display());
+    if (!std::exchange(prepared, true)) prepare_data(part.checked);
     return attempt_plan(site, start);
   });
   tell_engine(site, node);

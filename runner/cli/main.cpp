@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "launch/worker_process.h"
 #include "log/log.h"
+#include "train/crash_report.h"
 #include "train/worker.h"
 
 #include <ddprun/error.h>
@@ -12,6 +13,7 @@
 int main(int argc, char** argv) try {
   const auto arguments = ddprun::parse_arguments(argc, argv);
   if (arguments.command == "worker") return ddprun::run_worker();
+  ddprun::report_crashes("ddprun: ");
   return ddprun::run_command(arguments);
 } catch (const ddprun::Exit& exit) {
   return exit.code;

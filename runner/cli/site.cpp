@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cli/site.h"
 
+#include "cli/plugin_places.h"
 #include "launch/clock.h"
 #include "launch/host_name.h"
 #include "log/log.h"
@@ -76,8 +77,10 @@ void require_one_process(const Site& site) {
 
 Site find_site(const LaunchFlags& flags, const Experiment& experiment, const Environment& environment,
                const Machine& machine) {
-  Site site{
-      .placement = place(flags, experiment.launch, environment), .config = experiment.launch, .host = host_name()};
+  Site site{.placement = place(flags, experiment.launch, environment),
+            .config = experiment.launch,
+            .host = host_name(),
+            .plugins = plugin_places(experiment)};
   const auto& placement = site.placement;
   site.endpoint = {placement.host, placement.port};
   if (experiment.trainer.strategy == "dp") require_one_process(site);
@@ -134,7 +137,8 @@ LaunchPlan attempt_plan(const Site& site, const StartOrder& start) {
                   .attempt = start.attempt,
                   .started_at = start.started_at,
                   .grace_seconds = site.config.grace_seconds,
-                  .hang_seconds = site.config.hang_seconds};
+                  .hang_seconds = site.config.hang_seconds,
+                  .plugins = site.plugins};
   if (site.placement.ends_at > 0 && site.config.end_margin_seconds > 0)
     plan.ends_at = site.placement.ends_at - site.config.end_margin_seconds;
   auto& environment = plan.environment;

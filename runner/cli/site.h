@@ -10,6 +10,7 @@
 #include "rendezvous/coordinator.h"
 #include "rendezvous/handshake.h"
 
+#include <map>
 #include <optional>
 #include <string>
 
@@ -24,6 +25,7 @@ struct Site {
   Endpoint endpoint;       // of the first node's server; no host where there is one node
   std::string address;     // this machine's on the way there
   Secret secret;
+  std::map<std::string, std::string> plugins;  // their places in the experiment, for reports
 
   bool alone() const { return endpoint.host.empty(); }
   bool is_rank() const { return placement.role == Role::kRank && !alone(); }

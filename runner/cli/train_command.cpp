@@ -6,7 +6,7 @@
 #include "cli/commands.h"
 #include "cli/early_signals.h"
 #include "cli/leading.h"
-#include "cli/prepare_display.h"
+#include "cli/prepare_data.h"
 #include "launch/clock.h"
 #include "launch/run_folder.h"
 #include "log/log.h"
@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 PreparedRun go_on(RunFolder folder, const CheckedExperiment& checked) {
-  checked.dataset->prepare(prepare_display());
+  prepare_data(checked);
   return {.folder = std::move(folder), .checkpoint = {}};
 }
 
@@ -69,7 +69,7 @@ PreparedRun start_or_go_on(const CheckedExperiment& checked, const Placement& pl
   }
   // What can fail comes before there is a folder: a run that cannot start leaves none behind.
   auto checkpoint = named_checkpoint(experiment.checkpoint.resume);
-  checked.dataset->prepare(prepare_display());
+  prepare_data(checked);
   auto folder = RunFolder::create(experiment.name, experiment.run_dir);
   if (const auto job = job_of(placement); !job.empty()) folder.belongs_to(job);
   return {.folder = std::move(folder), .checkpoint = std::move(checkpoint)};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "data/batch_source.h"
 
+#include "plugin_host/plugin_call.h"
+
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -10,6 +12,10 @@
 
 namespace ddprun {
 namespace {
+
+Batch gather(const Dataset& dataset, Split split, std::span<const int64_t> indices) {
+  return in_plugin({"dataset", "get"}, [&] { return dataset.get(split, indices); });
+}
 
 // Page-locked memory lets the copy to a GPU run beside the computation.
 Batch pinned(Batch batch, c10::Device device) {
@@ -54,7 +60,7 @@ TrainSource::TrainSource(std::shared_ptr<const Dataset> dataset, const TrainerCo
 TrainBatch TrainSource::next() {
   auto item = prefetcher_->next();
   item.batch = on_device(std::move(item.batch), device_);
-  dataset_->augment(item.batch, {.seed = seed_, .epoch = item.epoch});
+  in_plugin({"dataset", "augment"}, [&] { dataset_->augment(item.batch, {.seed = seed_, .epoch = item.epoch}); });
   return item;
 }
 
@@ -66,7 +72,7 @@ TrainBatch TrainSource::load(int64_t step) {
   if (mine.size() == 0) mine = {whole.begin, whole.begin + 1};
   const auto order = order_of(epoch);
   const std::span indices(order->data() + mine.begin, static_cast<size_t>(mine.size()));
-  return {.batch = pinned(dataset_->get(Split::kTrain, indices), device_),
+  return {.batch = pinned(gather(*dataset_, Split::kTrain, indices), device_),
           .epoch = epoch,
           .global_samples = whole.size(),
           .weight = share};
@@ -94,7 +100,7 @@ EvalSource::EvalSource(std::shared_ptr<const Dataset> dataset, Split split, int6
     const int64_t begin = (round * world.size + world.rank) * batch;
     std::vector<int64_t> indices(std::min(batch, samples - begin));
     std::iota(indices.begin(), indices.end(), begin);
-    return pinned(dataset->get(split, indices), device);
+    return pinned(gather(*dataset, split, indices), device);
   };
   prefetcher_ = std::make_unique<Prefetcher<Batch>>(0, mine, config.prefetch_threads, config.prefetch_batches, load);
 }

@@ -2,9 +2,10 @@
 // The ranks of a run as one object: collectives that every rank must call in the same order, from its training thread.
 //
 // CPU tensors go through Gloo, CUDA tensors through NCCL. With a world of one every call is a no-op and nothing is opened.
-// A failed collective throws CommunicationError: a rank has died or hangs, and the group is of no further use.
+// A failed collective throws CommunicationError.
 #pragma once
 
+#include "dist/communication_error.h"
 #include "dist/world.h"
 
 #include <ATen/core/Tensor.h>
@@ -14,7 +15,6 @@
 
 #include <functional>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -25,11 +25,6 @@ class ProcessGroup;
 namespace ddprun {
 
 class DeviceBackend;
-
-class CommunicationError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 struct CommunicatorOptions {
   World world;

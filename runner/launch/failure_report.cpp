@@ -36,15 +36,19 @@ const WorkerEnd* root_cause(const std::vector<WorkerEnd>& ends) {
 }
 
 std::string describe_cause(const WorkerEnd& end) {
-  if (end.signal != 0) return "killed by " + describe_signal(end.signal);
+  const auto where = end.failure && end.failure->kind == "signal" ? end.failure->message + " " : "";
+  if (end.signal != 0) return where + "killed by " + describe_signal(end.signal);
   if (end.failure && !end.failure->message.empty()) return end.failure->message;
   return "exit code " + std::to_string(end.exit_code) + " without a word about the cause";
 }
 
-std::string describe_moment(const WorkerFailure& failure) {
-  std::string moment = failure.phase;
-  if (failure.step >= 0) moment += (moment.empty() ? "step " : ", step ") + std::to_string(failure.step);
-  return moment;
+std::string describe_moment(const std::string& phase, int64_t step) {
+  return phase + (step < 0 ? "" : (phase.empty() ? "step " : ", step ") + std::to_string(step));
+}
+
+std::string describe_moment(const WorkerEnd& end) {
+  if (end.signal == 0) return end.failure ? describe_moment(end.failure->phase, end.failure->step) : "";
+  return end.standstill ? describe_moment(name_of(end.standstill->activity), end.standstill->step) : "";
 }
 
 std::string describe_fate(const WorkerEnd& end) {
@@ -77,10 +81,8 @@ std::string report(const std::vector<WorkerEnd>& ends, const WorkerEnd& root) {
   const bool of_user = explained && (root.failure->kind == "user" || root.failure->kind == "memory");
   text << "rank " << root.rank << (root.host.empty() ? "" : " on " + root.host)
        << (alone ? " failed: " : " failed first: ") << describe_cause(root) << "\n";
-  if (root.signal == 0 && root.failure) {
-    const auto moment = describe_moment(*root.failure);
-    if (!moment.empty() && !of_user) text << "  while: " << moment << "\n";
-  }
+  const auto moment = describe_moment(root);
+  if (!moment.empty() && !of_user) text << "  while: " << moment << "\n";
   if (!alone) text << "  other ranks: " << describe_others(ends, root) << "\n";
   if (!root.log.empty()) text << "  log: " << root.log.string() << "\n";
   if (of_user) return text.str();  // the message says all: where, what was found, what to do

@@ -13,12 +13,12 @@
 
 namespace ddprun {
 
-// Where a worker stood when its launcher found that nothing moved.
+// Where a worker stood when its launcher found that nothing moved, or when a signal killed it.
 struct Standstill {
   Activity activity = Activity::kStarting;
   int64_t step = 0;
-  double seconds = 0;  // since it last moved
-  char state = '?';    // of the process, as in /proc/PID/stat
+  double seconds = 0;  // since it last moved, of one that runs
+  char state = '?';    // of its process, as in /proc/PID/stat
 };
 
 // How one worker ended, as the launcher saw it.
@@ -30,7 +30,7 @@ struct WorkerEnd {
   bool killed_by_launcher = false;  // by a signal that the launcher had sent it
   double time = 0;                  // seconds since 1970 when it was seen
   std::optional<WorkerFailure> failure;
-  std::optional<Standstill> standstill;  // of an attempt that ended for want of a beat
+  std::optional<Standstill> standstill;  // of an attempt that ended for want of a beat, and of one that a signal killed
   std::filesystem::path log;
   std::deque<std::string> last_lines;
 };

@@ -62,6 +62,7 @@ class Attempt {
   void hear();
   bool any_running() const;
   fs::path failure_file(int rank) const;
+  std::optional<WorkerFailure> failure_of(int rank) const;
   AttemptEnd end(const std::string& start_problem);
 
   const LaunchPlan& plan_;
@@ -259,12 +260,22 @@ fs::path Attempt::failure_file(int rank) const {
   return private_folder_.path() / ("failure_" + std::to_string(rank) + ".json");
 }
 
+// With the plugin's place in the experiment, where it came out of one.
+std::optional<WorkerFailure> Attempt::failure_of(int rank) const {
+  auto failure = read_failure(failure_file(rank));
+  if (!failure || failure->section.empty()) return failure;
+  const auto place = plan_.plugins.find(failure->section);
+  const auto known = place == plan_.plugins.end() ? failure->section + ": " : place->second;
+  failure->message = known + failure->message;
+  return failure;
+}
+
 AttemptEnd Attempt::end(const std::string& start_problem) {
   AttemptEnd end{.stop_signal = stop_signal_, .at_once = at_once_, .hung = hung_};
   for (const auto& worker : workers_) {
     end.workers.push_back(worker->end());
     end.workers.back().host = plan_.host;
-    end.workers.back().failure = read_failure(failure_file(worker->rank()));
+    end.workers.back().failure = failure_of(worker->rank());
   }
   if (start_problem.empty()) return end;
   auto& culprit = end.workers.back();  // those before it are killed with this object

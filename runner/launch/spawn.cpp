@@ -31,15 +31,23 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return result;
 }
 
+sigset_t set_of(const std::vector<int>& signals) {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int signal : signals) ::sigaddset(&set, signal);
+  return set;
+}
+
 // What the child needs, prepared before the fork: it may not allocate.
 struct ChildPlan {
   char* const* argv;
   char* const* environment;
   int null_fd, stdout_fd, stderr_fd, error_fd;
   pid_t parent;
+  sigset_t blocked;
 };
 
-void reset_signals() {
+void reset_signals(const sigset_t& blocked) {
   struct sigaction hangup = {};
   ::sigaction(SIGHUP, nullptr, &hangup);
   struct sigaction action = {};
@@ -49,9 +57,7 @@ void reset_signals() {
   }
   action.sa_handler = SIG_IGN;  // a background group may then write to the terminal under `stty tostop`
   ::sigaction(SIGTTOU, &action, nullptr);
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::sigprocmask(SIG_SETMASK, &blocked, nullptr);
 }
 
 // Async-signal-safe calls only: the caller may have had threads that held locks.
@@ -63,7 +69,7 @@ void reset_signals() {
   if (plan.stderr_fd >= 0) ready = ready && ::dup2(plan.stderr_fd, STDERR_FILENO) >= 0;
   if (ready) {
     ::close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);  // whatever libraries of the launcher have opened
-    reset_signals();
+    reset_signals(plan.blocked);
     ::execve(plan.argv[0], plan.argv, plan.environment);
   }
   const int error = errno;
@@ -110,7 +116,8 @@ pid_t spawn(const SpawnRequest& request) {
                        .stdout_fd = request.stdout_fd,
                        .stderr_fd = request.stderr_fd,
                        .error_fd = error_pipe.write.get(),
-                       .parent = ::getpid()};
+                       .parent = ::getpid(),
+                       .blocked = set_of(request.blocked)};
   const pid_t pid = ::fork();
   if (pid < 0) fail("cannot start a process");
   if (pid == 0) become_worker(plan);

@@ -43,10 +43,11 @@ struct SpawnRequest {
   std::vector<std::string> environment;  // "NAME=value", the whole of it
   int stdout_fd = -1;                    // -1: the caller's own
   int stderr_fd = -1;
+  std::vector<int> blocked;  // signals that it starts with blocked
 };
 
 // Returns the child's id once exec has succeeded; the caller reaps it. The child reads /dev/null, leads a process group
-// of its own (a terminal's Ctrl-C does not reach it), starts with no signal blocked and all at their defaults (an
+// of its own (a terminal's Ctrl-C does not reach it), starts with no other signal blocked and all at their defaults (an
 // ignored SIGHUP stays ignored: nohup), and is killed by the kernel when the calling THREAD ends, however that happens.
 // Its own children would not be: workers start none. Throws std::system_error with the program's path where exec fails.
 pid_t spawn(const SpawnRequest& request);

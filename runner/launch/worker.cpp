@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "launch/clock.h"
+#include "launch/worker_process.h"
 
 namespace ddprun {
 namespace {
@@ -45,8 +46,11 @@ Worker::~Worker() {
 void Worker::start(const std::vector<std::string>& command, const std::vector<std::string>& environment) {
   Pipe err = make_pipe(), out;
   if (rank() != 0) out = make_pipe();
-  pid_ = spawn(
-      {.command = command, .environment = environment, .stdout_fd = out.write.get(), .stderr_fd = err.write.get()});
+  pid_ = spawn({.command = command,
+                .environment = environment,
+                .stdout_fd = out.write.get(),
+                .stderr_fd = err.write.get(),
+                .blocked = {kStopSignals.begin(), kStopSignals.end()}});
   out_.fd = std::move(out.read);
   err_.fd = std::move(err.read);
 }
@@ -62,9 +66,14 @@ void Worker::note_end(int status) {
   if (WIFSIGNALED(status)) {
     end_.signal = WTERMSIG(status);
     end_.killed_by_launcher = (end_.signal == SIGTERM && sent_term_) || (end_.signal == SIGKILL && sent_kill_);
+    if (!end_.killed_by_launcher) note_last_beat();
   } else {
     end_.exit_code = WEXITSTATUS(status);
   }
+}
+
+void Worker::note_last_beat() {
+  if (const auto beat = read_beat(heartbeat_)) end_.standstill = {.activity = beat->activity, .step = beat->step};
 }
 
 void Worker::send(int signal) {

@@ -71,9 +71,17 @@ WorkerPlace read_worker_place() {
   return place;
 }
 
+void unblock_stop_signals() {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  for (const int signal : kStopSignals) ::sigaddset(&signals, signal);
+  ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+}
+
 void write_failure(const fs::path& file, const WorkerFailure& failure) noexcept try {
   const nlohmann::json json = {{"rank", failure.rank},       {"time", failure.time},   {"kind", failure.kind},
-                               {"message", failure.message}, {"phase", failure.phase}, {"step", failure.step}};
+                               {"message", failure.message}, {"phase", failure.phase}, {"step", failure.step},
+                               {"section", failure.section}};
   // Messages may hold any bytes (a path, a foreign library's text): what is not UTF-8 is replaced.
   const auto text = json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
   write_file_atomically(file, text + "\n");
@@ -92,6 +100,7 @@ std::optional<WorkerFailure> read_failure(const fs::path& file) try {
   failure.message = json.at("message").get<std::string>();
   failure.phase = json.at("phase").get<std::string>();
   failure.step = json.at("step").get<long>();
+  failure.section = json.at("section").get<std::string>();
   return failure;
 } catch (const nlohmann::json::exception&) {
   return std::nullopt;  // not ours, or of another version: the exit code must do

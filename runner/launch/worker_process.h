@@ -3,6 +3,8 @@
 // file out. The names that exist elsewhere are torchrun's.
 #pragma once
 
+#include <array>
+#include <csignal>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -39,15 +41,21 @@ struct WorkerPlace {
 // Throws UserError naming the variable that is missing or malformed.
 WorkerPlace read_worker_place();
 
-// Why a worker failed, for the launcher's report. `kind` is "user" (a mistake in the experiment or the data), "memory"
-// (there was too little), "internal", "hang" (the launcher's word for it), or "communication" (a collective failed: most often because another rank had failed before).
+// A worker starts with these blocked: one that comes while it is being loaded waits until it is ready for it.
+inline constexpr std::array<int, 2> kStopSignals{SIGTERM, SIGUSR1};
+void unblock_stop_signals();
+
+// Why a worker failed, for the launcher's report. `kind` is "user" (a mistake in the experiment or the data), "memory" (there was too
+// little), "internal", "hang" (the launcher's word for it), "signal" (the message says where it came), or "communication" (a
+// collective failed: most often because another rank had failed before).
 struct WorkerFailure {
   int rank = 0;
   double time = 0;  // seconds since 1970
   std::string kind;
   std::string message;
-  std::string phase;  // "starting", "training", "evaluating", "saving"
-  long step = -1;     // -1: before the first
+  std::string phase;    // "starting", "training", "evaluating", "saving"
+  long step = -1;       // -1: before the first
+  std::string section;  // of the experiment, whose plugin it came out of: "model"; may be empty
 };
 
 // As JSON, written whole or not at all, and not where the run is: its disk may be full. Writing never throws.

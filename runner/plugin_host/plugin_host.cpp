@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "plugin_host/plugin_host.h"
 
+#include "plugin_host/plugin_call.h"
+
 #include <ddprun/error.h>
 
 #include <algorithm>
@@ -33,6 +35,8 @@ std::vector<std::string> noted_problems(const Options& options, const Value& val
 template <class Kind>
 std::shared_ptr<Kind> construct(const PluginDescriptor& descriptor, Options& options) {
   std::shared_ptr<Kind> object;
+  const Hook constructor{descriptor.kind, "constructor"};
+  const HookScope scope(constructor);
   descriptor.create(&options, &object);
   if (!object) throw std::logic_error("its create function returned no object");
   return object;
@@ -72,6 +76,8 @@ std::shared_ptr<Kind> PluginHost::make(const std::string& kind, const PluginChoi
   if (!problems.empty()) throw UserError(lines(problems));
   return object;
 }
+
+std::string plugin_place(const PluginChoice& choice) { return place(choice) + "plugin " + choice.plugin + ": "; }
 
 std::shared_ptr<Model> PluginHost::make_model(const PluginChoice& choice) const { return make<Model>("model", choice); }
 

@@ -17,6 +17,9 @@
 
 namespace ddprun {
 
+// "mnist.yaml:3:10: model: plugin lenet: ": what stands before a text about a plugin that an experiment names.
+std::string plugin_place(const PluginChoice& choice);
+
 // What an object's constructor declared.
 struct PluginDescription {
   PluginInfo info;

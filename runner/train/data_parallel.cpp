@@ -3,6 +3,7 @@
 
 #include "data/batch_source.h"
 #include "dist/replicate.h"
+#include "plugin_host/plugin_call.h"
 
 #include <ddprun/error.h>
 
@@ -101,7 +102,7 @@ std::vector<Step> DataParallel::run(const std::vector<Batch>& parts, const Objec
     try {
       const at::ThreadLocalStateGuard same_state(state);
       const c10::DeviceGuard on_device(lanes_[i].device);
-      steps[i] = lanes_[i].model->step(parts[i], objective);
+      steps[i] = in_plugin({"model", "step"}, [&] { return lanes_[i].model->step(parts[i], objective); });
     } catch (...) {
       errors[i] = std::current_exception();
     }

@@ -2,6 +2,7 @@
 #include "train/evaluator.h"
 
 #include "data/batch_source.h"
+#include "plugin_host/plugin_call.h"
 #include "train/eval_mode.h"
 #include "train/shown_results.h"
 
@@ -49,7 +50,7 @@ std::optional<Evaluation> Evaluator::run(Split split, const Limit& limit, const 
   for (int64_t round = 0; round < source.rounds(); ++round) {
     if (source.has_next()) {
       const auto batch = parts_.precision.converted(source.next());
-      const auto step = parts_.model->step(batch, parts_.objective);
+      const auto step = in_plugin({"model", "step"}, [&] { return parts_.model->step(batch, parts_.objective); });
       sums.add(step, batch.size());
       if (step.confusion.defined()) confusion = confusion.defined() ? confusion + step.confusion : step.confusion;
     }

@@ -2,6 +2,7 @@
 #include "train/gradient_check.h"
 
 #include "dist/replicate.h"
+#include "plugin_host/plugin_call.h"
 
 #include <ddprun/random.h>
 
@@ -34,7 +35,7 @@ class Loss {
   at::Tensor operator()() {
     put_back();
     torch::manual_seed(seed_);
-    return model_.step(batch_, objective_).loss;
+    return in_plugin({"model", "step"}, [&] { return model_.step(batch_, objective_).loss; });
   }
 
  private:

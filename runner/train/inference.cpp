@@ -158,11 +158,13 @@ class PredictionTask final : public Inference {
 
 }  // namespace
 
+bool inference_is_asked() { return !variable("DDPRUN_TASK").empty(); }
+
 std::unique_ptr<WorkerTask> make_inference(const WorkerPlace& place) {
   const auto task = variable("DDPRUN_TASK");
   if (task == "evaluate") return std::make_unique<EvaluationTask>(place);
   if (task == "predict") return std::make_unique<PredictionTask>(place);
-  return nullptr;
+  throw UserError("DDPRUN_TASK=" + task + ": expected evaluate or predict");
 }
 
 }  // namespace ddprun

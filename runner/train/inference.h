@@ -14,7 +14,7 @@ namespace ddprun {
 
 inline constexpr auto kInferenceResult = "result.json";  // what rank 0 leaves in the run's folder: one JSON object
 
-// Null where the launcher asked for none: the worker is to train.
+bool inference_is_asked();  // by the launcher; else the worker is to train
 std::unique_ptr<WorkerTask> make_inference(const WorkerPlace& place);
 
 }  // namespace ddprun

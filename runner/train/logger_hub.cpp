@@ -2,6 +2,7 @@
 #include "train/logger_hub.h"
 
 #include "log/log.h"
+#include "plugin_host/plugin_call.h"
 
 #include <chrono>
 #include <condition_variable>
@@ -15,7 +16,10 @@ namespace {
 constexpr size_t kQueueLimit = 10'000;
 constexpr auto kPatience = std::chrono::seconds(5);  // for a logger that hangs, at a checkpoint and at the end
 
-using Call = std::function<void(Logger&)>;
+struct Call {
+  const char* hook;
+  std::function<void(Logger&)> run;
+};
 
 }  // namespace
 
@@ -91,14 +95,18 @@ class LoggerHub::Channel {
 
     bool run(const Call& call) {
       try {
-        call(*entry.logger);
+        in_plugin({entry.section.c_str(), call.hook}, [&] { call.run(*entry.logger); });
         return true;
+      } catch (const FromPlugin& error) {
+        leave_out(error.problem);
       } catch (const std::exception& error) {
-        log::warn("logger " + entry.name + " failed and is left out from now on: " + error.what());
-      } catch (...) {
-        log::warn("logger " + entry.name + " failed and is left out from now on");
+        leave_out(error.what());
       }
       return false;
+    }
+
+    void leave_out(const std::string& problem) const {
+      log::warn("logger " + entry.name + " failed and is left out from now on: " + problem);
     }
 
     Entry entry;
@@ -119,35 +127,36 @@ LoggerHub::LoggerHub(std::vector<Entry> loggers) {
 LoggerHub::~LoggerHub() = default;
 
 void LoggerHub::start(const RunStart& run) {
-  for (auto& channel : channels_) channel->post([run](Logger& logger) { logger.start(run); });
+  for (auto& channel : channels_) channel->post({"start", [run](Logger& logger) { logger.start(run); }});
 }
 
 void LoggerHub::metrics(const MetricRow& row) {
-  for (auto& channel : channels_) channel->post([row](Logger& logger) { logger.metrics(row); });
+  for (auto& channel : channels_) channel->post({"metrics", [row](Logger& logger) { logger.metrics(row); }});
 }
 
 void LoggerHub::progress(const RunProgress& progress) {
   for (auto& channel : channels_) {
-    if (channel->idle()) channel->post([progress](Logger& logger) { logger.progress(progress); });
+    if (channel->idle()) channel->post({"progress", [progress](Logger& logger) { logger.progress(progress); }});
   }
 }
 
 void LoggerHub::confusion(const ConfusionTable& table) {
-  for (auto& channel : channels_) channel->post([table](Logger& logger) { logger.confusion(table); });
+  for (auto& channel : channels_) channel->post({"confusion", [table](Logger& logger) { logger.confusion(table); }});
 }
 
 // The images are many bytes: one copy for all loggers.
 void LoggerHub::predictions(const PredictionTable& table) {
   const auto shared = std::make_shared<const PredictionTable>(table);
-  for (auto& channel : channels_) channel->post([shared](Logger& logger) { logger.predictions(*shared); });
+  for (auto& channel : channels_)
+    channel->post({"predictions", [shared](Logger& logger) { logger.predictions(*shared); }});
 }
 
 void LoggerHub::text(const std::string& line) {
-  for (auto& channel : channels_) channel->post([line](Logger& logger) { logger.text(line); });
+  for (auto& channel : channels_) channel->post({"text", [line](Logger& logger) { logger.text(line); }});
 }
 
 void LoggerHub::flush() {
-  for (auto& channel : channels_) channel->post([](Logger& logger) { logger.flush(); });
+  for (auto& channel : channels_) channel->post({"flush", [](Logger& logger) { logger.flush(); }});
   for (auto& channel : channels_) {
     if (!channel->drain())
       log::warn("logger " + channel->name() + " hangs; the training goes on without waiting for it");
@@ -155,7 +164,7 @@ void LoggerHub::flush() {
 }
 
 void LoggerHub::finish(const RunEnd& end) {
-  for (auto& channel : channels_) channel->post([end](Logger& logger) { logger.finish(end); });
+  for (auto& channel : channels_) channel->post({"finish", [end](Logger& logger) { logger.finish(end); }});
   flush();
 }
 

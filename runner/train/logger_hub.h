@@ -17,6 +17,7 @@ class LoggerHub {
   struct Entry {
     std::string name;  // for warnings
     std::shared_ptr<Logger> logger;
+    std::string section;  // of the experiment: "loggers[0]"
   };
 
   explicit LoggerHub(std::vector<Entry> loggers);  // none on ranks other than 0

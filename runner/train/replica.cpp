@@ -4,6 +4,7 @@
 #include "config/compose.h"
 #include "dist/remote_store.h"
 #include "dist/replicate.h"
+#include "plugin_host/plugin_call.h"
 #include "train/kept_state.h"
 #include "train/rng_state.h"
 
@@ -65,7 +66,7 @@ void Replica::build(const std::function<void(Model&)>& fill) {
   set_determinism(experiment.trainer.deterministic);
   set_product_precision(experiment.trainer);
   dataset = plugins.make_dataset(experiment.dataset);
-  dataset->start();
+  in_plugin({"dataset", "start"}, [&] { dataset->start(); });
   model = prepared_model();
   fill(*model);
   model->to(device);
@@ -78,7 +79,8 @@ void Replica::build(const std::function<void(Model&)>& fill) {
 std::shared_ptr<Model> Replica::prepared_model() const {
   seed_generators(experiment.seed, 0, backend.get());
   auto prepared = plugins.make_model(experiment.model);
-  prepared->prepare(dataset->spec());
+  const auto data = in_plugin({"dataset", "spec"}, [&] { return dataset->spec(); });
+  in_plugin({"model", "prepare"}, [&] { prepared->prepare(data); });
   return prepared;
 }
 

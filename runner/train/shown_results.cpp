@@ -2,6 +2,7 @@
 #include "train/shown_results.h"
 
 #include "log/log.h"
+#include "plugin_host/plugin_call.h"
 
 #include <ddprun/error.h>
 
@@ -51,7 +52,7 @@ ConfusionTable confusion_table(const at::Tensor& counts, const DataSpec& spec, c
 }
 
 PredictedBatch predict(Model& model, const Batch& batch, const Objective& objective) {
-  const auto prediction = model.forward(batch.input);
+  const auto prediction = in_plugin({"model", "forward"}, [&] { return model.forward(batch.input); });
   const auto scores = objective.scores(prediction).to(at::kCPU).to(at::kFloat);
   const auto truth = batch.target.to(at::kCPU);
   if (scores.dim() < 1 || scores.size(0) != batch.size()) {
@@ -69,7 +70,8 @@ PredictedBatch predict(Model& model, const Batch& batch, const Objective& object
 void append_rows(PredictionTable& table, const PredictedBatch& batch, const at::Tensor& input, const Dataset& dataset,
                  int64_t count) {
   count = std::min(count, batch.index.size(0));
-  const auto images = dataset.to_image(input.slice(0, 0, count).to(at::kCPU));
+  const auto shown = input.slice(0, 0, count).to(at::kCPU);
+  const auto images = in_plugin({"dataset", "to_image"}, [&] { return dataset.to_image(shown); });
   if (batch.guess.defined()) table.class_names = class_names(dataset.spec(), batch.scores.size(1));
   for (int64_t row = 0; row < count; ++row) {
     Prediction prediction{

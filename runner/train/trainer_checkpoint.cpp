@@ -4,12 +4,14 @@
 
 #include "dist/replicate.h"
 #include "log/log.h"
+#include "plugin_host/plugin_call.h"
 #include "train/model_weights.h"
 #include "train/rng_state.h"
 
 #include <ddprun/error.h>
 
 namespace ddprun {
+
 void Trainer::save(bool best) {
   if (saved_step_ == state_.step && !best) return;
   phase_ = "saving";
@@ -48,7 +50,7 @@ Checkpoint Trainer::checkpoint() const {
   Checkpoint checkpoint{.step = state_.step};
   for (const auto& tensor : state_tensors(*parts_.model)) checkpoint.model[tensor.name] = tensor.value.detach();
   if (const auto* average = step_.average()) checkpoint.average = average->state();
-  checkpoint.optimizer = parts_.optimizer->state();
+  checkpoint.optimizer = in_plugin({"optimizer", "state"}, [&] { return parts_.optimizer->state(); });
   checkpoint.progress = state_.to_json();
   checkpoint.rank = rng_state(parts_.backend.get());
   checkpoint.rank["window"] = window_.numbers();
@@ -72,7 +74,7 @@ void Trainer::restore(const Checkpoint& checkpoint, const std::string& path) {
   const bool stops_no_more = state_.finished == "stopped_early" && !experiment_.early_stopping;
   if (more_to_do || stops_no_more) state_.finished.clear();
   load_weights(*parts_.model, checkpoint.model, path);
-  parts_.optimizer->load_state(checkpoint.optimizer);
+  in_plugin({"optimizer", "load_state"}, [&] { parts_.optimizer->load_state(checkpoint.optimizer); });
   set_rng_state(checkpoint.rank, parts_.backend.get());
 }
 

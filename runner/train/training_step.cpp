@@ -3,6 +3,7 @@
 
 #include "data/sample_order.h"
 #include "dist/replicate.h"
+#include "plugin_host/plugin_call.h"
 #include "train/gradient_clip.h"
 
 #include <torch/types.h>
@@ -148,8 +149,8 @@ at::Tensor TrainingStep::forward(const Pass& pass, MetricSums* window) {
   Step step;
   {
     const auto autocast = parts_.precision.autocast();
-    step =
-        parts_.parallel ? parts_.parallel->step(batch, parts_.objective) : parts_.model->step(batch, parts_.objective);
+    step = parts_.parallel ? parts_.parallel->step(batch, parts_.objective)
+                           : in_plugin({"model", "step"}, [&] { return parts_.model->step(batch, parts_.objective); });
   }
   mark_.set(step.loss);
   if (window) window->add(step, pass.samples);
@@ -173,13 +174,13 @@ at::Tensor TrainingStep::update(int64_t step, MetricSums& sums) {
   if (config_.clip_value > 0) clip_value(all, config_.clip_value);
   set_rates(step);
   if (overflow.defined()) {
-    parts_.optimizer->step_unless(overflow);
+    in_plugin({"optimizer", "step_unless"}, [&] { parts_.optimizer->step_unless(overflow); });
   } else {
-    parts_.optimizer->step();
+    in_plugin({"optimizer", "step"}, [&] { parts_.optimizer->step(); });
   }
   if (scaler_) scaler_->update();
   if (average_) average_->update(overflow);
-  parts_.optimizer->zero_grad();
+  in_plugin({"optimizer", "zero_grad"}, [&] { parts_.optimizer->zero_grad(); });
   return nonfinite;
 }
 

@@ -1,26 +1,19 @@
 // SPDX-License-Identifier: MIT
 #include "train/worker.h"
 
-#include "checkpoint/background_saver.h"
-#include "dist/error_exchange.h"
-#include "dist/replicate.h"
-#include "launch/heartbeat.h"
+#include "dist/communication_error.h"
+#include "launch/clock.h"
 #include "launch/worker_process.h"
 #include "log/log.h"
-#include "train/fault.h"
+#include "plugin_host/plugin_call.h"
+#include "train/crash_report.h"
 #include "train/inference.h"
 #include "train/micro_batch_search.h"
-#include "train/model_weights.h"
-#include "train/replica.h"
-#include "train/rng_state.h"
-#include "train/summary.h"
-#include "train/trainer.h"
-#include "train/worker_task.h"
+#include "train/training.h"
 
 #include <ddprun/error.h>
 
 #include <malloc.h>
-#include <sys/resource.h>
 #include <unistd.h>
 #include <csignal>
 #include <cstdlib>
@@ -55,209 +48,52 @@ void keep_freed_memory() {
   mallopt(M_TOP_PAD, 64 << 20);
 }
 
-// The checkpoint to go on from, which the launcher has verified; empty at the start of a run.
-std::string resumed_from() {
-  const char* checkpoint = std::getenv("DDPRUN_RESUME");
-  return checkpoint ? checkpoint : "";
-}
-
-int64_t peak_rss_bytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return int64_t{usage.ru_maxrss} * 1024;
-}
-
-// Trains. Its parts are made in this order and destroyed in the reverse.
-class Training final : public WorkerTask {
- public:
-  explicit Training(WorkerPlace place)
-      : heartbeat_(place.heartbeat),
-        fault_(fault_from_environment(place.rank, place.attempt, [this]() -> Model& { return *replica_.model; })),
-        replica_(std::move(place)) {
-    moved(Activity::kStarting, 0);
-  }
-
-  int run() override {
-    prepare();
-    auto trainer = make_trainer();
-    announce(trainer);
-    try {
-      const auto end = trainer.run();
-      finish(trainer, end);
-      return end.status == "preempted" ? kExitPreempted : kExitDone;
-    } catch (...) {
-      phase_ = trainer.phase();
-      step_ = trainer.state().step;
-      throw;
-    }
-  }
-
-  const char* phase() const override { return phase_; }
-  long step() const override { return step_; }
-
- private:
-  // Model, data, optimizer, equal on all ranks.
-  void prepare() {
-    replica_.build([this](Model& model) {
-      if (replica_.dataset->size(Split::kTrain) == 0) throw UserError("dataset: it has no training samples");
-      const auto& initial = replica_.experiment.trainer.init_weights;
-      if (!initial.empty() && resumed_from().empty()) load_initial_weights(model, initial);
-    });
-    optimizer_ = replica_.plugins.make_optimizer(replica_.experiment.optimizer);
-    const auto parameters = trainable_parameters(*replica_.model);
-    if (parameters.empty()) throw UserError("model: it registers no trainable parameters");
-    optimizer_->start(parameters);
-    seed_generators(replica_.experiment.seed, replica_.place.rank, replica_.backend.get());
-    objective_ = replica_.objective(Phase::kTraining);
-    evaluation_objective_ = replica_.objective(Phase::kEvaluation);
-    loggers_ = std::make_unique<LoggerHub>(make_loggers());
-    checkpoints_ = make_saver();
-  }
-
-  std::vector<LoggerHub::Entry> make_loggers() {
-    std::vector<LoggerHub::Entry> loggers;
-    if (replica_.place.rank != 0) return loggers;
-    for (const auto& choice : replica_.experiment.loggers)
-      loggers.push_back({choice.plugin, replica_.plugins.make_logger(choice)});
-    return loggers;
-  }
-
-  void moved(Activity activity, int64_t step) {
-    heartbeat_.beat(activity, step);
-    if (fault_) fault_(name_of(activity), step);
-  }
-
-  std::unique_ptr<BackgroundSaver> make_saver() const {
-    const auto& place = replica_.place;
-    const auto errors = std::make_shared<ErrorExchange>(replica_.open_store("saving"), place.world_size,
-                                                        replica_.experiment.launch.timeout_seconds);
-    auto writer = std::make_shared<CheckpointWriter>(
-        place.run_dir, replica_.experiment.checkpoint.keep,
-        CheckpointWriter::Ranks{place.rank, place.world_size,
-                                [errors](const std::string& mine) { return errors->agree(mine); }});
-    return std::make_unique<BackgroundSaver>(std::move(writer), fault_);
-  }
-
-  Trainer make_trainer() {
-    return Trainer(replica_.experiment,
-                   {.communicator = replica_.communicator,
-                    .model = replica_.model,
-                    .dataset = replica_.dataset,
-                    .optimizer = optimizer_,
-                    .objective = *objective_,
-                    .evaluation_objective = *evaluation_objective_,
-                    .loggers = *loggers_,
-                    .checkpoints = *checkpoints_,
-                    .run_dir = replica_.place.run_dir,
-                    .precision = replica_.precision,
-                    .backend = replica_.backend,
-                    .device = replica_.device,
-                    .parallel = replica_.data_parallel(),
-                    .moved = [this](Activity activity, int64_t step) { moved(activity, step); }},
-                   [] { return stop_signal != 0; });
-  }
-
-  // Goes on from the checkpoint where there is one, and tells the loggers that the run begins.
-  void announce(Trainer& trainer) {
-    const auto resume = resumed_from();
-    if (!resume.empty()) {
-      const auto info = read_checkpoint_info(resume);
-      trainer.restore(read_checkpoint(info, replica_.place.rank), resume);
-      broadcast_state(*replica_.model, replica_.communicator);
-    }
-    int64_t parameters = 0;
-    for (const auto& parameter : trainable_parameters(*replica_.model)) parameters += parameter.value.numel();
-    loggers_->start({.name = replica_.experiment.name,
-                     .run_dir = replica_.place.run_dir,
-                     .config_yaml = to_yaml(replica_.experiment.config, false),
-                     .attempt = replica_.place.attempt,
-                     .resumed_step = trainer.state().step,
-                     .world_size = replica_.place.world_size,
-                     .nodes = replica_.place.nodes,
-                     .global_batch = replica_.experiment.trainer.global_batch,
-                     .steps_per_epoch = trainer.steps_per_epoch(),
-                     .max_epochs = replica_.experiment.trainer.max_epochs,
-                     .max_steps = trainer.max_steps(),
-                     .parameters = parameters,
-                     .model = replica_.experiment.model.plugin,
-                     .dataset = replica_.experiment.dataset.plugin,
-                     .optimizer = replica_.experiment.optimizer.plugin,
-                     .device = device_text()});
-    if (replica_.place.rank == 0 && replica_.dataset->size(Split::kVal) == 0) tell_of_missing_validation();
-  }
-
-  // "NVIDIA H200, 139 GiB"; with trainer.strategy dp "4 GPUs (dp): NVIDIA H200, 139 GiB".
-  std::string device_text() const {
-    if (!replica_.backend) return "cpu";
-    const auto text = replica_.backend->description();
-    if (replica_.experiment.trainer.strategy != "dp") return text;
-    const auto gpus = replica_.backend->devices().size();
-    return log::text(gpus, gpus == 1 ? " GPU" : " GPUs", " (dp): ", text);
-  }
-
-  void tell_of_missing_validation() const {
-    if (replica_.dataset->size(Split::kTest) > 0) {
-      log::info("the dataset has no validation split: val/ metrics are computed on its test split");
-    } else if (replica_.experiment.early_stopping) {
-      log::warn(
-          "early_stopping: the dataset has neither a validation nor a test split, so nothing can stop the run early");
-    }
-  }
-
-  void finish(const Trainer& trainer, RunEnd end) {
-    if (replica_.place.rank != 0) return;
-    end.total_seconds = wall_seconds() - replica_.place.started_at;
-    const double first_step = trainer.first_step_at();
-    write_summary(replica_.place.run_dir,
-                  {.end = end,
-                   .first_step_seconds = first_step > 0 ? first_step - replica_.place.started_at : 0,
-                   .data_seconds = trainer.phases().data,
-                   .compute_seconds = trainer.phases().compute,
-                   .step_seconds = trainer.phases().total,
-                   .peak_rss_bytes = peak_rss_bytes(),
-                   .attempt = replica_.place.attempt});
-    loggers_->finish(end);
-  }
-
-  HeartbeatWriter heartbeat_;
-  ReachPoint fault_;
-  Replica replica_;
-  std::shared_ptr<Optimizer> optimizer_;
-  std::unique_ptr<Objective> objective_, evaluation_objective_;
-  std::unique_ptr<LoggerHub> loggers_;
-  std::unique_ptr<BackgroundSaver> checkpoints_;
-  const char* phase_ = "starting";
-  long step_ = -1;
+// What ended a task, for the launcher's report and for the rank's log.
+struct Problem {
+  const char* kind;
+  std::string message;
+  int exit_code = kExitFailed;
+  std::string section = {};  // of the experiment, where a plugin threw it
 };
 
-int report(const WorkerPlace& place, const WorkerTask* task, const char* kind, const std::string& message, int code) {
+int report(const WorkerPlace& place, const WorkerTask* task, const Problem& problem) {
   write_failure(place.failure, {.rank = place.rank,
                                 .time = wall_seconds(),
-                                .kind = kind,
-                                .message = message,
+                                .kind = problem.kind,
+                                .message = problem.message,
                                 .phase = task ? task->phase() : "starting",
-                                .step = task ? task->step() : -1});
-  log::error(message);
-  return code;
+                                .step = task ? task->step() : -1,
+                                .section = problem.section});
+  log::error((problem.section.empty() ? "" : problem.section + ": ") + problem.message);
+  return problem.exit_code;
+}
+
+std::unique_ptr<WorkerTask> make_task(const WorkerPlace& place) {
+  const bool trains = !inference_is_asked();
+  if (trains) install_signal_handlers();  // else they end it at once
+  unblock_stop_signals();
+  return trains ? make_training(place, [] { return stop_signal != 0; }) : make_inference(place);
 }
 
 int run_reporting(const WorkerPlace& place) {
   std::unique_ptr<WorkerTask> task;
+  const auto told = [&](const Problem& problem) { return report(place, task.get(), problem); };
+  const auto of_user = [&] { return task && task->step() >= 0 ? kExitFailed : kExitUsage; };
   try {
-    task = make_inference(place);
-    if (!task) {
-      install_signal_handlers();
-      task = std::make_unique<Training>(place);
-    }
+    task = make_task(place);
     return task->run();
   } catch (const OutOfMemory& error) {
-    return report(place, task.get(), "memory", error.what(), kExitFailed);
+    return told({.kind = "memory", .message = error.what()});
+  } catch (const PluginMistake& error) {
+    return told({.kind = "user", .message = error.problem, .exit_code = of_user(), .section = error.section});
   } catch (const UserError& error) {
-    return report(place, task.get(), "user", error.what(), task && task->step() >= 0 ? kExitFailed : kExitUsage);
+    return told({.kind = "user", .message = error.what(), .exit_code = of_user()});
+  } catch (const PluginFailure& error) {
+    return told({.kind = "internal", .message = error.problem, .section = error.section});
   } catch (const CommunicationError& error) {
-    return report(place, task.get(), "communication", error.what(), kExitFailed);
+    return told({.kind = "communication", .message = error.what()});
   } catch (const std::exception& error) {
-    return report(place, task.get(), "internal", error.what(), kExitFailed);
+    return told({.kind = "internal", .message = error.what()});
   }
 }
 
@@ -267,6 +103,7 @@ int run_worker() {
   keep_freed_memory();
   const auto place = read_worker_place();
   log::set_prefix("rank " + std::to_string(place.rank));
+  report_crashes("ddprun: rank " + std::to_string(place.rank) + ": ", place.failure, place.rank);
   const int code = run_reporting(place);
   // No destructors from here on: a logger that hangs, or a collective that a dead rank left open, must not hold up the end.
   std::fflush(nullptr);

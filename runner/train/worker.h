@@ -6,7 +6,7 @@
 namespace ddprun {
 
 // The process's exit code. Takes its place from the environment that the launcher sets (launch/worker_process.h); a failure
-// is written to the run folder for the launcher's report, and to standard error.
+// is written for the launcher's report, and to standard error.
 int run_worker();
 
 }  // namespace ddprun

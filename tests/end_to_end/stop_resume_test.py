@@ -6,6 +6,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -73,6 +74,30 @@ class StopAndResume(CommandTest):
                 resumed = self.ddprun("resume", self.run_folder)
                 self.assertIn(f"resumed at step {stopped}\n", resumed.out())
                 self.assert_same_end()
+
+    def test_a_signal_while_the_data_are_made_ready_ends_it_to_be_run_again(self):
+        for number in (signal.SIGTERM, signal.SIGUSR1):
+            with self.subTest(signal=number.name), socket.create_server(("127.0.0.1", 0)) as mirror:
+                mirror.settimeout(30)
+                address = f"http://127.0.0.1:{mirror.getsockname()[1]}/"
+                running = self.start("experiments/mnist.yaml", "dataset.root=data", f"dataset.mirrors=[{address}]",
+                                     "launch.device=cpu", "run.dir=run")
+                connection, _ = mirror.accept()  # of one who will never have an answer
+                running.send(number)
+                self.assertEqual(running.wait(10), 75, running.text())
+                self.assertIn("ddprun: asked to stop before the run had begun", running.err())
+                self.assertFalse(self.run_folder.exists())
+                self.assert_nothing_left()
+                connection.close()
+
+    def test_a_signal_to_workers_that_are_still_loaded_waits_for_them(self):
+        running = self.start(*WORDS, WORKERS, "run.dir=run")
+        self.wait_until(lambda: len(self.workers()) == 2, "both workers", running)
+        running.send(signal.SIGTERM)
+        self.assertEqual(running.wait(30), 75, running.text())
+        self.assertEqual(summary(self.run_folder)["status"], "preempted")
+        self.ddprun("resume", self.run_folder)
+        self.assert_same_end()
 
     def test_a_second_ctrl_c_ends_at_once(self):
         running = self.begin(2)

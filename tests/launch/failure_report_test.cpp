@@ -10,6 +10,7 @@ namespace ddprun {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 WorkerEnd with_failure(int rank, double time, const std::string& kind, int exit_code = 1) {
   WorkerEnd end{.rank = rank, .exit_code = exit_code, .time = time + 1};
@@ -64,6 +65,19 @@ TEST(FailureReport, FailureWhileStoppingIsAFailureThatIsNotRestarted) {
   EXPECT_EQ(result.exit_code, kExitFailed);
   EXPECT_TRUE(result.stop_requested);
   EXPECT_THAT(result.report, HasSubstr("message of 0"));
+}
+
+TEST(FailureReport, ACrashIsToldWithItsPlaceAndItsMoment) {
+  auto crashed = killed(1, 2, SIGSEGV);
+  crashed.standstill = {.activity = Activity::kComputing, .step = 12};
+  EXPECT_THAT(
+      judge({with_failure(0, 3, "communication"), crashed}).report,
+      StartsWith("rank 1 failed first: killed by SIGSEGV (11): an invalid memory access, in a plugin or a library\n"
+                 "  while: computing, step 12\n"));
+  crashed.failure = WorkerFailure{.rank = 1, .kind = "signal", .message = "model: plugin lenet: in step():"};
+  const auto result = judge({crashed});
+  EXPECT_THAT(result.report, StartsWith("rank 1 failed: model: plugin lenet: in step(): killed by SIGSEGV (11)"));
+  EXPECT_EQ(result.exit_code, 128 + SIGSEGV);
 }
 
 TEST(FailureReport, SignalsAreNamed) {

@@ -102,6 +102,7 @@ void act(const ddprun::WorkerPlace& place, const std::string& verb, const std::s
 }  // namespace
 
 int main(int argc, char** argv) {
+  ddprun::unblock_stop_signals();
   const auto place = ddprun::read_worker_place();
   for (int i = 1; i < argc; ++i) {
     const std::string text = argv[i];

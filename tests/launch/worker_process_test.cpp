@@ -60,7 +60,7 @@ class FailureFileTest : public ::testing::Test {
 };
 
 TEST_F(FailureFileTest, IsReadAsItWasWritten) {
-  write_failure(file_, {3, 12.5, "internal", "a \"quoted\"\nmessage", "saving", 77});
+  write_failure(file_, {3, 12.5, "internal", "a \"quoted\"\nmessage", "saving", 77, "model"});
   const auto failure = read_failure(file_);
   ASSERT_TRUE(failure);
   EXPECT_EQ(failure->rank, 3);
@@ -68,6 +68,7 @@ TEST_F(FailureFileTest, IsReadAsItWasWritten) {
   EXPECT_EQ(failure->message, "a \"quoted\"\nmessage");
   EXPECT_EQ(failure->phase, "saving");
   EXPECT_EQ(failure->step, 77);
+  EXPECT_EQ(failure->section, "model");
 }
 
 TEST_F(FailureFileTest, AnyBytesAreAMessage) {

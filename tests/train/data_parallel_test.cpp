@@ -204,9 +204,9 @@ std::string what_step_throws(DataParallel parallel) {
 }
 
 TEST(DataParallel, ThrowsWhatTheFirstFailingCopyThrew) {
-  EXPECT_EQ(what_step_throws(DataParallel(on_devices<Picky>(3, 4, -1))), "no sample 5");
-  EXPECT_EQ(what_step_throws(DataParallel(on_devices<Picky>(3, 2, -1))), "no sample 3");
-  EXPECT_EQ(what_step_throws(DataParallel(on_devices<Picky>(3, 0, -1))), "no sample 1");
+  EXPECT_EQ(what_step_throws(DataParallel(on_devices<Picky>(3, 4, -1))), "model: no sample 5");
+  EXPECT_EQ(what_step_throws(DataParallel(on_devices<Picky>(3, 2, -1))), "model: no sample 3");
+  EXPECT_EQ(what_step_throws(DataParallel(on_devices<Picky>(3, 0, -1))), "model: no sample 1");
 }
 
 TEST(DataParallel, RefusesOtherMetricsOnAnotherDevice) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "cli/prepare_display.h"
+#include "cli/prepare_data.h"
+
+#include "cli/plugin_places.h"
 
 #include <unistd.h>
 
@@ -7,8 +9,9 @@
 #include <string>
 
 namespace ddprun {
+namespace {
 
-Progress prepare_display() {
+Progress display() {
   return [live = isatty(STDERR_FILENO) == 1, shown = std::string(), tenth = int64_t{-1}](
              const std::string& text, int64_t done, int64_t total) mutable {
     const bool fresh = text != shown;
@@ -22,6 +25,14 @@ Progress prepare_display() {
     std::fprintf(stderr, live ? "\r\033[2K%s%s" : "%s%s", line.c_str(), live && !finished ? "" : "\n");
     std::fflush(stderr);
   };
+}
+
+}  // namespace
+
+void prepare_data(const CheckedExperiment& checked) try {
+  in_plugin({"dataset", "prepare"}, [&] { checked.dataset->prepare(display()); });
+} catch (const FromPlugin& error) {
+  throw located(error, checked.experiment);
 }
 
 }  // namespace ddprun

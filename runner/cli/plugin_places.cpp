@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+#include "cli/plugin_places.h"
+
+#include "plugin_host/plugin_host.h"
+
+namespace ddprun {
+
+std::map<std::string, std::string> plugin_places(const Experiment& experiment) {
+  std::map<std::string, std::string> places;
+  for (const auto* choice : {&experiment.model, &experiment.dataset, &experiment.optimizer})
+    places[choice->path] = plugin_place(*choice);
+  for (const auto& logger : experiment.loggers) places[logger.path] = plugin_place(logger);
+  return places;
+}
+
+UserError located(const FromPlugin& error, const Experiment& experiment) {
+  return UserError(plugin_places(experiment).at(error.section) + error.problem);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+#include "plugin_host/plugin_call.h"
+
+#include "dist/communication_error.h"
+
+#include <c10/util/Exception.h>
+
+#include <new>
+
+namespace ddprun {
+namespace {
+
+constinit thread_local const Hook* current = nullptr;
+
+[[noreturn]] void fail(const Hook& hook, const std::string& what) {
+  throw PluginFailure({hook.section, std::string(hook.name) + "() threw: " + what});
+}
+
+}  // namespace
+
+const Hook* current_hook() noexcept { return current; }
+
+HookScope::HookScope(const Hook& hook) noexcept : before_(std::exchange(current, &hook)) {}
+
+HookScope::~HookScope() { current = before_; }
+
+void rethrow_from(const Hook& hook) try { throw; } catch (const CommunicationError&) {
+  throw;
+} catch (const std::bad_alloc&) {
+  throw;
+} catch (const c10::OutOfMemoryError&) {
+  throw;
+} catch (const UserError& error) {
+  throw PluginMistake({hook.section, error.what()});
+} catch (const c10::Error& error) {
+  fail(hook, error.what_without_backtrace());
+} catch (const std::exception& error) {
+  fail(hook, error.what());
+} catch (...) {
+  fail(hook, "something that is no std::exception");
+}
+
+}  // namespace ddprun

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+// Calls of plugins' hooks: an error that comes out of one says whose it is, and a crash in one can be told from others.
+#pragma once
+
+#include <ddprun/error.h>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace ddprun {
+
+// A hook of one of the plugins that an experiment names. Both texts must outlive the call.
+struct Hook {
+  const char* section;  // of the experiment: "model", "loggers[0]"
+  const char* name;     // as in the SDK: "step"
+};
+
+// What errors of hooks have beside their text, which is "<section>: <problem>".
+struct FromPlugin {
+  std::string section;
+  std::string problem;
+};
+
+// A hook threw a UserError.
+class PluginMistake : public UserError, public FromPlugin {
+ public:
+  explicit PluginMistake(FromPlugin from)
+      : UserError(from.section + ": " + from.problem), FromPlugin(std::move(from)) {}
+};
+
+// A hook threw anything else.
+class PluginFailure : public std::runtime_error, public FromPlugin {
+ public:
+  explicit PluginFailure(FromPlugin from)
+      : std::runtime_error(from.section + ": " + from.problem), FromPlugin(std::move(from)) {}
+};
+
+// The hook that the calling thread is in, or null. May be asked in a signal's handler.
+const Hook* current_hook() noexcept;
+
+class HookScope {
+ public:
+  explicit HookScope(const Hook& hook) noexcept;
+  ~HookScope();
+  HookScope(const HookScope&) = delete;
+  HookScope& operator=(const HookScope&) = delete;
+
+ private:
+  const Hook* before_;
+};
+
+// Throws the exception that is being handled as one of the two above. Those of memory that is out and of collectives within the
+// hook are not the plugin's and stay as they are.
+[[noreturn]] void rethrow_from(const Hook& hook);
+
+template <class Call>
+decltype(auto) in_plugin(const Hook& hook, Call&& call) {
+  const HookScope scope(hook);
+  try {
+    return std::forward<Call>(call)();
+  } catch (...) {
+    rethrow_from(hook);
+  }
+}
+
+}  // namespace ddprun

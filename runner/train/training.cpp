@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+#include "train/training.h"
+
+#include "checkpoint/background_saver.h"
+#include "dist/error_exchange.h"
+#include "dist/replicate.h"
+#include "launch/heartbeat.h"
+#include "log/log.h"
+#include "plugin_host/plugin_call.h"
+#include "train/fault.h"
+#include "train/micro_batch_search.h"
+#include "train/model_weights.h"
+#include "train/replica.h"
+#include "train/rng_state.h"
+#include "train/summary.h"
+#include "train/trainer.h"
+
+#include <ddprun/error.h>
+
+#include <sys/resource.h>
+#include <cstdlib>
+
+namespace ddprun {
+namespace {
+
+// The checkpoint to go on from, which the launcher has verified; empty at the start of a run.
+std::string resumed_from() {
+  const char* checkpoint = std::getenv("DDPRUN_RESUME");
+  return checkpoint ? checkpoint : "";
+}
+
+int64_t peak_rss_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
+}
+
+// Trains. Its parts are made in this order and destroyed in the reverse.
+class Training final : public WorkerTask {
+ public:
+  Training(WorkerPlace place, StopRequested stop_requested)
+      : stop_requested_(std::move(stop_requested)),
+        heartbeat_(place.heartbeat),
+        fault_(fault_from_environment(place.rank, place.attempt, [this]() -> Model& { return *replica_.model; })),
+        replica_(std::move(place)) {
+    moved(Activity::kStarting, 0);
+  }
+
+  int run() override {
+    prepare();
+    auto trainer = make_trainer();
+    announce(trainer);
+    try {
+      const auto end = trainer.run();
+      finish(trainer, end);
+      return end.status == "preempted" ? kExitPreempted : kExitDone;
+    } catch (...) {
+      phase_ = trainer.phase();
+      step_ = trainer.state().step;
+      throw;
+    }
+  }
+
+  const char* phase() const override { return phase_; }
+  long step() const override { return step_; }
+
+ private:
+  // Model, data, optimizer, equal on all ranks.
+  void prepare() {
+    replica_.build([this](Model& model) {
+      if (replica_.dataset->size(Split::kTrain) == 0) throw UserError("dataset: it has no training samples");
+      const auto& initial = replica_.experiment.trainer.init_weights;
+      if (!initial.empty() && resumed_from().empty()) load_initial_weights(model, initial);
+    });
+    optimizer_ = replica_.plugins.make_optimizer(replica_.experiment.optimizer);
+    const auto parameters = trainable_parameters(*replica_.model);
+    if (parameters.empty()) throw UserError("model: it registers no trainable parameters");
+    in_plugin({"optimizer", "start"}, [&] { optimizer_->start(parameters); });
+    seed_generators(replica_.experiment.seed, replica_.place.rank, replica_.backend.get());
+    objective_ = replica_.objective(Phase::kTraining);
+    evaluation_objective_ = replica_.objective(Phase::kEvaluation);
+    loggers_ = std::make_unique<LoggerHub>(make_loggers());
+    checkpoints_ = make_saver();
+  }
+
+  std::vector<LoggerHub::Entry> make_loggers() {
+    std::vector<LoggerHub::Entry> loggers;
+    if (replica_.place.rank != 0) return loggers;
+    for (const auto& choice : replica_.experiment.loggers)
+      loggers.push_back({choice.plugin, replica_.plugins.make_logger(choice), choice.path});
+    return loggers;
+  }
+
+  void moved(Activity activity, int64_t step) {
+    heartbeat_.beat(activity, step);
+    if (fault_) fault_(name_of(activity), step);
+  }
+
+  std::unique_ptr<BackgroundSaver> make_saver() const {
+    const auto& place = replica_.place;
+    const auto errors = std::make_shared<ErrorExchange>(replica_.open_store("saving"), place.world_size,
+                                                        replica_.experiment.launch.timeout_seconds);
+    auto writer = std::make_shared<CheckpointWriter>(
+        place.run_dir, replica_.experiment.checkpoint.keep,
+        CheckpointWriter::Ranks{place.rank, place.world_size,
+                                [errors](const std::string& mine) { return errors->agree(mine); }});
+    return std::make_unique<BackgroundSaver>(std::move(writer), fault_);
+  }
+
+  Trainer make_trainer() {
+    return Trainer(replica_.experiment,
+                   {.communicator = replica_.communicator,
+                    .model = replica_.model,
+                    .dataset = replica_.dataset,
+                    .optimizer = optimizer_,
+                    .objective = *objective_,
+                    .evaluation_objective = *evaluation_objective_,
+                    .loggers = *loggers_,
+                    .checkpoints = *checkpoints_,
+                    .run_dir = replica_.place.run_dir,
+                    .precision = replica_.precision,
+                    .backend = replica_.backend,
+                    .device = replica_.device,
+                    .parallel = replica_.data_parallel(),
+                    .moved = [this](Activity activity, int64_t step) { moved(activity, step); }},
+                   stop_requested_);
+  }
+
+  // Goes on from the checkpoint where there is one, and tells the loggers that the run begins.
+  void announce(Trainer& trainer) {
+    const auto resume = resumed_from();
+    if (!resume.empty()) {
+      const auto info = read_checkpoint_info(resume);
+      trainer.restore(read_checkpoint(info, replica_.place.rank), resume);
+      broadcast_state(*replica_.model, replica_.communicator);
+    }
+    int64_t parameters = 0;
+    for (const auto& parameter : trainable_parameters(*replica_.model)) parameters += parameter.value.numel();
+    loggers_->start({.name = replica_.experiment.name,
+                     .run_dir = replica_.place.run_dir,
+                     .config_yaml = to_yaml(replica_.experiment.config, false),
+                     .attempt = replica_.place.attempt,
+                     .resumed_step = trainer.state().step,
+                     .world_size = replica_.place.world_size,
+                     .nodes = replica_.place.nodes,
+                     .global_batch = replica_.experiment.trainer.global_batch,
+                     .steps_per_epoch = trainer.steps_per_epoch(),
+                     .max_epochs = replica_.experiment.trainer.max_epochs,
+                     .max_steps = trainer.max_steps(),
+                     .parameters = parameters,
+                     .model = replica_.experiment.model.plugin,
+                     .dataset = replica_.experiment.dataset.plugin,
+                     .optimizer = replica_.experiment.optimizer.plugin,
+                     .device = device_text()});
+    if (replica_.place.rank == 0 && replica_.dataset->size(Split::kVal) == 0) tell_of_missing_validation();
+  }
+
+  // "NVIDIA H200, 139 GiB"; with trainer.strategy dp "4 GPUs (dp): NVIDIA H200, 139 GiB".
+  std::string device_text() const {
+    if (!replica_.backend) return "cpu";
+    const auto text = replica_.backend->description();
+    if (replica_.experiment.trainer.strategy != "dp") return text;
+    const auto gpus = replica_.backend->devices().size();
+    return log::text(gpus, gpus == 1 ? " GPU" : " GPUs", " (dp): ", text);
+  }
+
+  void tell_of_missing_validation() const {
+    if (replica_.dataset->size(Split::kTest) > 0) {
+      log::info("the dataset has no validation split: val/ metrics are computed on its test split");
+    } else if (replica_.experiment.early_stopping) {
+      log::warn(
+          "early_stopping: the dataset has neither a validation nor a test split, so nothing can stop the run early");
+    }
+  }
+
+  void finish(const Trainer& trainer, RunEnd end) {
+    if (replica_.place.rank != 0) return;
+    end.total_seconds = wall_seconds() - replica_.place.started_at;
+    const double first_step = trainer.first_step_at();
+    write_summary(replica_.place.run_dir,
+                  {.end = end,
+                   .first_step_seconds = first_step > 0 ? first_step - replica_.place.started_at : 0,
+                   .data_seconds = trainer.phases().data,
+                   .compute_seconds = trainer.phases().compute,
+                   .step_seconds = trainer.phases().total,
+                   .peak_rss_bytes = peak_rss_bytes(),
+                   .attempt = replica_.place.attempt});
+    loggers_->finish(end);
+  }
+
+  StopRequested stop_requested_;
+  HeartbeatWriter heartbeat_;
+  ReachPoint fault_;
+  Replica replica_;
+  std::shared_ptr<Optimizer> optimizer_;
+  std::unique_ptr<Objective> objective_, evaluation_objective_;
+  std::unique_ptr<LoggerHub> loggers_;
+  std::unique_ptr<BackgroundSaver> checkpoints_;
+  const char* phase_ = "starting";
+  long step_ = -1;
+};
+
+}  // namespace
+
+std::unique_ptr<WorkerTask> make_training(const WorkerPlace& place, StopRequested stop_requested) {
+  return std::make_unique<Training>(place, std::move(stop_requested));
+}
+
+}  // namespace ddprun

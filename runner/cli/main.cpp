@@ -5,7 +5,7 @@
 #include "cli/commands.h"
 #include "launch/worker_process.h"
 #include "log/log.h"
-#include "train/crash_report.h"
+#include "train/self_report.h"
 #include "train/worker.h"
 
 #include <ddprun/error.h>

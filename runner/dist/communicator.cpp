@@ -2,6 +2,7 @@
 #include "dist/communicator.h"
 
 #include "dist/device_backend.h"
+#include "launch/doing.h"
 
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -35,6 +36,8 @@ c10::intrusive_ptr<c10d::Backend> gloo_backend(const CommunicatorOptions& option
 // Runs a collective; Gloo's and NCCL's exceptions have no common type, so whatever it throws is a lost rank.
 template <class Collective>
 auto guarded(const char* what, Collective&& collective) {
+  const Doing doing{.section = nullptr, .name = what};
+  const DoingScope scope(doing);
   try {
     return collective();
   } catch (const std::exception& error) {

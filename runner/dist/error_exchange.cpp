@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "dist/error_exchange.h"
 
-#include "dist/communicator.h"
+#include "dist/communication_error.h"
+#include "launch/doing.h"
 
 #include <utility>
 
@@ -20,6 +21,8 @@ std::string ErrorExchange::agree(const std::string& mine) try {
 // An error is there before its rank has arrived, so the last to arrive sees it, and tells it to all. It also removes what the
 // meeting before has left: nobody reads that any more.
 std::string ErrorExchange::meet(const std::string& mine) {
+  constexpr Doing kMeeting{.section = nullptr, .name = "meeting the other ranks in the store"};
+  const DoingScope scope(kMeeting);
   const auto key = [](int64_t meeting, const char* name) { return std::to_string(meeting) + "/" + name; };
   const auto error = key(meetings_, "error"), outcome = key(meetings_, "outcome");
   if (!mine.empty()) store_->compareSet(error, "", mine);

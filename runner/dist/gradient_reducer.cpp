@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "dist/gradient_reducer.h"
 
+#include "launch/doing.h"
+
 #include <ddprun/error.h>
 
 #include <torch/csrc/autograd/engine.h>
@@ -158,6 +160,8 @@ void GradientReducer::before_forward() {
 void GradientReducer::backward(const at::Tensor& loss) {
   impl_->reducer_->prepare_for_backward(impl_->roots(loss));
   impl_->delay_first_exchange(loss);
+  constexpr Doing kExchange{.section = nullptr, .name = "backward and the exchange of gradients"};
+  const DoingScope scope(kExchange);
   try {
     loss.backward();
   } catch (const std::exception& error) {

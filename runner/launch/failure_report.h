@@ -19,6 +19,8 @@ struct Standstill {
   int64_t step = 0;
   double seconds = 0;  // since it last moved, of one that runs
   char state = '?';    // of its process, as in /proc/PID/stat
+  std::string doing;   // "in step() of model", "waits for the others: all-reduce"; empty where nobody knows
+  bool waits = false;  // for the others, in a collective
 };
 
 // How one worker ended, as the launcher saw it.

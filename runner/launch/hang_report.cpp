@@ -12,14 +12,15 @@
 namespace ddprun {
 namespace {
 
-// The least is the one that keeps the others waiting; of those at one place, a process that somebody has stopped.
+// The least is the one that keeps the others waiting: at one place one that does not wait itself, and one that somebody has stopped.
 auto place(const Standstill& still) {
   const bool stopped = still.state == 'T' || still.state == 't';
-  return std::tuple(still.step, still.activity, !stopped);
+  return std::tuple(still.step, still.activity, still.waits, !stopped);
 }
 
 std::string describe_place(const Standstill& still) {
-  return "step " + std::to_string(still.step) + ", " + name_of(still.activity);
+  return "step " + std::to_string(still.step) + ", " + name_of(still.activity) +
+         (still.doing.empty() ? "" : ", " + still.doing);
 }
 
 // As /proc/PID/stat's letters mean them.

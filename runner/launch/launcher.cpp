@@ -15,6 +15,7 @@
 #include "launch/line_folder.h"
 #include "launch/private_folder.h"
 #include "launch/signal_inbox.h"
+#include "launch/standstills.h"
 #include "launch/terminal_writer.h"
 #include "launch/worker.h"
 #include "launch/worker_environment.h"
@@ -58,7 +59,6 @@ class Attempt {
   void kill_all();
   void keep_deadlines();
   void watch_for_hangs();
-  void note_standstills();
   void hear();
   bool any_running() const;
   fs::path failure_file(int rank) const;
@@ -128,7 +128,9 @@ void Attempt::start_workers() {
     const auto heartbeat = private_folder_.path() / ("heartbeat_" + std::to_string(rank));
     environment.push_back("DDPRUN_HEARTBEAT=" + heartbeat.string());
     environment.push_back("DDPRUN_FAILURE=" + failure_file(rank).string());
-    workers_.back()->watch(heartbeat);
+    const auto whereabouts = private_folder_.path() / ("whereabouts_" + std::to_string(rank));
+    environment.push_back("DDPRUN_WHEREABOUTS=" + whereabouts.string());
+    workers_.back()->watch(heartbeat, whereabouts);
     workers_.back()->start(plan_.command, environment);
   }
 }
@@ -192,7 +194,7 @@ void Attempt::hear() {
     case LaunchObserver::News::kNone: break;
     case LaunchObserver::News::kStop: ask_to_stop(plan_.grace_seconds); break;
     case LaunchObserver::News::kAbort:
-      if (!std::exchange(failing_, true)) note_standstills();
+      if (!std::exchange(failing_, true)) note_standstills(workers_, plan_, awake_since_);
       ask_to_stop(plan_.failure_grace_seconds);
       break;
     case LaunchObserver::News::kKill: kill_all(); break;
@@ -239,17 +241,10 @@ void Attempt::watch_for_hangs() {
     return still && still->seconds >= plan_.hang_seconds;
   });
   if (!hung_) return;
-  note_standstills();
+  note_standstills(workers_, plan_, awake_since_);
   failing_ = true;
   if (observer_) observer_->failing();
   ask_to_stop(plan_.failure_grace_seconds);
-}
-
-// Where all stand, for a report: of this node or, where another one's worker hangs, of the run.
-void Attempt::note_standstills() {
-  for (const auto& worker : workers_) {
-    if (const auto still = worker->standstill(awake_since_)) worker->note_standstill(*still);
-  }
 }
 
 bool Attempt::any_running() const {
@@ -263,10 +258,7 @@ fs::path Attempt::failure_file(int rank) const {
 // With the plugin's place in the experiment, where it came out of one.
 std::optional<WorkerFailure> Attempt::failure_of(int rank) const {
   auto failure = read_failure(failure_file(rank));
-  if (!failure || failure->section.empty()) return failure;
-  const auto place = plan_.plugins.find(failure->section);
-  const auto known = place == plan_.plugins.end() ? failure->section + ": " : place->second;
-  failure->message = known + failure->message;
+  if (failure && !failure->section.empty()) failure->message = plan_.place_of(failure->section) + failure->message;
   return failure;
 }
 
@@ -285,6 +277,11 @@ AttemptEnd Attempt::end(const std::string& start_problem) {
 }
 
 }  // namespace
+
+std::string LaunchPlan::place_of(const std::string& section) const {
+  const auto place = plugins.find(section);
+  return place == plugins.end() ? section + ": " : place->second;
+}
 
 LaunchResult launch_workers(const LaunchPlan& plan) { return judge_ends(Attempt(plan, nullptr).run()); }
 

@@ -33,6 +33,8 @@ struct LaunchPlan {
   double hang_seconds = 0;           // a worker that stands still for so long has failed; 0: no matter
   double failure_grace_seconds = 3;  // the same where a worker failed: the others cannot finish a collective without it
   std::map<std::string, std::string> plugins;  // by their sections in the experiment: what stands before their errors
+
+  std::string place_of(const std::string& section) const;
 };
 
 // What one node of several tells the others while its workers run, and hears from them. Called from launch_workers' thread.

@@ -11,6 +11,7 @@
 #include "launch/failure_report.h"
 #include "launch/rank_log.h"
 #include "launch/spawn.h"
+#include "launch/whereabouts.h"
 
 namespace ddprun {
 
@@ -33,11 +34,16 @@ class Worker {
   void go_on();
   std::string abandon();  // of one that SIGKILL does not end (it hangs in the kernel): forgets it, and says so
 
-  void watch(std::filesystem::path heartbeat) { heartbeat_ = std::move(heartbeat); }
+  void watch(std::filesystem::path heartbeat, std::filesystem::path whereabouts) {
+    heartbeat_ = std::move(heartbeat);
+    whereabouts_ = std::move(whereabouts);
+  }
   // For how long it has not moved, of a running one that has left its start behind; `awake_since` is when the launcher itself last
   // was not able to look.
   std::optional<Standstill> standstill(std::chrono::steady_clock::time_point awake_since) const;
-  void note_standstill(const Standstill& still) { end_.standstill = still; }
+  void note_standstill(Standstill still) { end_.standstill = std::move(still); }
+  bool ask_whereabouts() const { return running() && ddprun::ask_whereabouts(pid_); }
+  std::optional<Whereabouts> whereabouts() const { return read_whereabouts(whereabouts_); }
 
   std::vector<int> fds() const;  // to poll; at most two
   void drain();                  // takes what its pipes hold, a bounded amount of it
@@ -62,7 +68,7 @@ class Worker {
   LogFile log_;
   LastLines last_lines_;
   Stream out_, err_;
-  std::filesystem::path heartbeat_;
+  std::filesystem::path heartbeat_, whereabouts_;
   pid_t pid_ = -1;
   bool sent_term_ = false, sent_kill_ = false;
   WorkerEnd end_;

@@ -61,6 +61,7 @@ WorkerPlace read_worker_place() {
   place.run_dir = variable("DDPRUN_RUN_DIR");
   place.store = variable("DDPRUN_STORE");
   if (is_set("DDPRUN_HEARTBEAT")) place.heartbeat = variable("DDPRUN_HEARTBEAT");
+  if (is_set("DDPRUN_WHEREABOUTS")) place.whereabouts = variable("DDPRUN_WHEREABOUTS");
   if (is_set("DDPRUN_FAILURE")) place.failure = variable("DDPRUN_FAILURE");
   place.nodes = is_set("DDPRUN_NODES") ? number("DDPRUN_NODES", 1) : 1;
   place.gpu = is_set("DDPRUN_GPU") ? number("DDPRUN_GPU", 0) : place.local_rank;

@@ -10,19 +10,11 @@
 namespace ddprun {
 namespace {
 
-constinit thread_local const Hook* current = nullptr;
-
 [[noreturn]] void fail(const Hook& hook, const std::string& what) {
   throw PluginFailure({hook.section, std::string(hook.name) + "() threw: " + what});
 }
 
 }  // namespace
-
-const Hook* current_hook() noexcept { return current; }
-
-HookScope::HookScope(const Hook& hook) noexcept : before_(std::exchange(current, &hook)) {}
-
-HookScope::~HookScope() { current = before_; }
 
 void rethrow_from(const Hook& hook) try { throw; } catch (const CommunicationError&) {
   throw;

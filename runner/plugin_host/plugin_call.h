@@ -2,6 +2,8 @@
 // Calls of plugins' hooks: an error that comes out of one says whose it is, and a crash in one can be told from others.
 #pragma once
 
+#include "launch/doing.h"
+
 #include <ddprun/error.h>
 
 #include <stdexcept>
@@ -10,11 +12,7 @@
 
 namespace ddprun {
 
-// A hook of one of the plugins that an experiment names. Both texts must outlive the call.
-struct Hook {
-  const char* section;  // of the experiment: "model", "loggers[0]"
-  const char* name;     // as in the SDK: "step"
-};
+using Hook = Doing;  // of a plugin that an experiment names, by its section there: {"loggers[0]", "metrics"}
 
 // What errors of hooks have beside their text, which is "<section>: <problem>".
 struct FromPlugin {
@@ -36,27 +34,13 @@ class PluginFailure : public std::runtime_error, public FromPlugin {
       : std::runtime_error(from.section + ": " + from.problem), FromPlugin(std::move(from)) {}
 };
 
-// The hook that the calling thread is in, or null. May be asked in a signal's handler.
-const Hook* current_hook() noexcept;
-
-class HookScope {
- public:
-  explicit HookScope(const Hook& hook) noexcept;
-  ~HookScope();
-  HookScope(const HookScope&) = delete;
-  HookScope& operator=(const HookScope&) = delete;
-
- private:
-  const Hook* before_;
-};
-
 // Throws the exception that is being handled as one of the two above. Those of memory that is out and of collectives within the
 // hook are not the plugin's and stay as they are.
 [[noreturn]] void rethrow_from(const Hook& hook);
 
 template <class Call>
 decltype(auto) in_plugin(const Hook& hook, Call&& call) {
-  const HookScope scope(hook);
+  const DoingScope scope(hook);
   try {
     return std::forward<Call>(call)();
   } catch (...) {

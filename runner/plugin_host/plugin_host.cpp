@@ -36,7 +36,7 @@ template <class Kind>
 std::shared_ptr<Kind> construct(const PluginDescriptor& descriptor, Options& options) {
   std::shared_ptr<Kind> object;
   const Hook constructor{descriptor.kind, "constructor"};
-  const HookScope scope(constructor);
+  const DoingScope scope(constructor);
   descriptor.create(&options, &object);
   if (!object) throw std::logic_error("its create function returned no object");
   return object;

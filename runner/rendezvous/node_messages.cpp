@@ -40,8 +40,8 @@ Message worker_message(const WorkerEnd& end) {
                   {"last_lines", Message::array()}};
   if (end.failure) message["failure"] = failure_message(*end.failure);
   if (const auto& still = end.standstill)
-    message["standstill"] = {static_cast<int>(still->activity), still->step, still->seconds,
-                             std::string(1, still->state)};
+    message["standstill"] = {static_cast<int>(still->activity), still->step,        still->seconds,
+                             std::string(1, still->state),      text(still->doing), still->waits};
   for (const auto& line : end.last_lines) message["last_lines"].push_back(text(line));
   return message;
 }
@@ -56,8 +56,8 @@ WorkerEnd worker_of(const Message& message) {
                 .log = text_of(message.at("log"))};
   if (message.contains("standstill")) {
     const auto& still = message.at("standstill");
-    end.standstill = Standstill{static_cast<Activity>(still.at(0).get<int>()), still.at(1), still.at(2),
-                                still.at(3).get<std::string>().at(0)};
+    end.standstill = Standstill{static_cast<Activity>(still.at(0).get<int>()), still.at(1),          still.at(2),
+                                still.at(3).get<std::string>().at(0),          text_of(still.at(4)), still.at(5)};
   }
   if (message.contains("failure")) end.failure = failure_of(message.at("failure"), end.rank);
   for (const auto& line : message.at("last_lines")) end.last_lines.push_back(text_of(line));

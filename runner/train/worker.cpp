@@ -6,9 +6,9 @@
 #include "launch/worker_process.h"
 #include "log/log.h"
 #include "plugin_host/plugin_call.h"
-#include "train/crash_report.h"
 #include "train/inference.h"
 #include "train/micro_batch_search.h"
+#include "train/self_report.h"
 #include "train/training.h"
 
 #include <ddprun/error.h>
@@ -104,6 +104,7 @@ int run_worker() {
   const auto place = read_worker_place();
   log::set_prefix("rank " + std::to_string(place.rank));
   report_crashes("ddprun: rank " + std::to_string(place.rank) + ": ", place.failure, place.rank);
+  answer_launcher(place.whereabouts);
   const int code = run_reporting(place);
   // No destructors from here on: a logger that hangs, or a collective that a dead rank left open, must not hold up the end.
   std::fflush(nullptr);

@@ -133,8 +133,8 @@ class Hooks(CommandTest):
             self.references[world_size] = run
         return self.references[world_size]
 
-    def launch(self, fault, run):
-        words = ["brittle.yaml", f"run.dir={run}"]
+    def launch(self, fault, run, *more):
+        words = ["brittle.yaml", f"run.dir={run}", *more]
         environment = {"BRITTLE": fault.variable}
         if fault.nodes == 1:
             return [self.start(*words, f"launch.workers={fault.workers}", env=environment)]
@@ -161,6 +161,20 @@ class Hooks(CommandTest):
             print(fault, file=sys.stderr, flush=True)
             with self.subTest(fault=str(fault)):
                 self.check(fault, self.folder / f"run_{number}")
+
+    def test_a_hook_that_hangs_is_told_from_the_ranks_that_wait_for_it(self):
+        for number, world in enumerate(((1, 2), (2, 1))):
+            fault = Fault("model.step", "hang", *world)
+            with self.subTest(fault=str(fault)):
+                launchers = self.launch(fault, self.folder / f"run_{number}", "launch.hang_seconds=2")
+                codes = [launcher.wait(60) for launcher in launchers]
+                text = "\n".join(launcher.text() for launcher in launchers)
+                self.assertEqual(codes, [0] * fault.nodes, text)
+                place = re.escape(PLACES["model"].removesuffix(": "))
+                self.assertRegex(launchers[0].err(), rf"rank 1\b.* hangs for \d+ s at step \d+, computing, in step\(\) of {place}")
+                self.assertRegex(launchers[0].err(), r"rank 0 at step \d+, computing, waits for the others: ")
+                self.assertIn("stands still in step() of model; the calls that led there:\n", text)
+                self.assertIn("restart 1 of 1", launchers[0].err())
 
     def test_the_hook_of_a_resumed_run(self):
         fault = Fault("optimizer.load_state", "throw", 1, 2, attempt=1)

@@ -51,6 +51,19 @@ TEST(HangReport, OfThoseAtOnePlaceAStoppedProcessIsTheCause) {
               HasSubstr("rank 1 on a hangs for 61 s at step 7, computing; the process is stopped"));
 }
 
+TEST(HangReport, OfThoseAtOnePlaceWhoDoesNotWaitForOthersIsTheCause) {
+  auto waiting = standing(0, Activity::kComputing, 7), working = standing(1, Activity::kComputing, 7, 'R');
+  waiting.standstill->doing = "waits for the others: all-reduce";
+  waiting.standstill->waits = true;
+  working.standstill->doing = "in step() of a.yaml:3:10: model: plugin lenet";
+  const auto report = judge_ends({.workers = {waiting, working}, .hung = true}).report;
+  EXPECT_THAT(
+      report,
+      HasSubstr("rank 1 on a hangs for 61 s at step 7, computing, in step() of a.yaml:3:10: model: plugin lenet; "
+                "the process computes\n"
+                "  rank 0 at step 7, computing, waits for the others: all-reduce\n"));
+}
+
 TEST(HangReport, WhereAllStandEquallyNobodyIsBlamed) {
   const AttemptEnd end{.workers = {standing(0, Activity::kComputing, 7), standing(1, Activity::kComputing, 7)},
                        .hung = true};

@@ -70,19 +70,19 @@ TEST(PluginCall, WhatIsNotThePluginsPassesThrough) {
 }
 
 TEST(PluginCall, EachThreadKnowsItsOwnHook) {
-  EXPECT_EQ(current_hook(), nullptr);
+  EXPECT_EQ(current_doing, nullptr);
   in_plugin({"model", "step"}, [] {
-    EXPECT_STREQ(current_hook()->name, "step");
-    std::thread([] { EXPECT_EQ(current_hook(), nullptr); }).join();
-    in_plugin({"dataset", "get"}, [] { EXPECT_STREQ(current_hook()->section, "dataset"); });
-    EXPECT_STREQ(current_hook()->section, "model");
+    EXPECT_STREQ(current_doing->name, "step");
+    std::thread([] { EXPECT_EQ(current_doing, nullptr); }).join();
+    in_plugin({"dataset", "get"}, [] { EXPECT_STREQ(current_doing->section, "dataset"); });
+    EXPECT_STREQ(current_doing->section, "model");
   });
-  EXPECT_EQ(current_hook(), nullptr);
+  EXPECT_EQ(current_doing, nullptr);
 }
 
 TEST(PluginCall, AHookThatThrewIsLeft) {
   EXPECT_THROW(call_that_throws(std::runtime_error("x")), PluginFailure);
-  EXPECT_EQ(current_hook(), nullptr);
+  EXPECT_EQ(current_doing, nullptr);
 }
 
 }  // namespace

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+// All that a handler calls is async-signal-safe, or was called once before (backtrace loads its library at the first call).
+#include "train/self_report.h"
+
+#include "launch/doing.h"
+
+#include <execinfo.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <initializer_list>
+
+namespace ddprun {
+namespace {
+
+constexpr int kFrames = 8;          // shown: the launcher's report has not many lines more
+constexpr int kHandlersFrames = 2;  // the handler's own, and the kernel's way to it
+constexpr size_t kStackBytes = 64 << 10;
+
+// Set before the handlers, and never again.
+std::string name, failure_file, failure_begin, answer_file, answer_draft;
+
+void write_all(int fd, std::initializer_list<const char*> parts) {
+  for (const char* part : parts) [[maybe_unused]]
+    const auto written = ::write(fd, part, std::strlen(part));
+}
+
+void write_file(const std::string& file, std::initializer_list<const char*> parts) {
+  const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (fd < 0) return;
+  write_all(fd, parts);
+  ::close(fd);
+}
+
+// "in step() of model".
+void tell_doing() {
+  const auto* doing = current_doing;
+  if (doing == nullptr) return;
+  write_all(STDERR_FILENO, {" in ", doing->name, doing->section ? "() of " : "", doing->section ? doing->section : ""});
+}
+
+// In line: the frames to leave out are the caller's own.
+[[gnu::always_inline]] inline void tell_calls() {
+  write_all(STDERR_FILENO, {"; the calls that led there:\n"});
+  std::array<void*, kFrames + kHandlersFrames> frames{};
+  const int count = ::backtrace(frames.data(), static_cast<int>(frames.size()));
+  if (count > kHandlersFrames)
+    ::backtrace_symbols_fd(frames.data() + kHandlersFrames, count - kHandlersFrames, STDERR_FILENO);
+}
+
+void report_crash(int signal) {
+  static std::atomic_flag told;
+  if (told.test_and_set()) {
+    for (;;) ::pause();  // another thread tells of its own, and ends the process
+  }
+  const auto* doing = current_doing;
+  if (doing != nullptr && doing->section != nullptr && !failure_file.empty()) {  // the same as write_failure does
+    write_file(failure_file, {failure_begin.c_str(), doing->section, R"(", "message": "in )", doing->name, "():\"}\n"});
+  }
+  const char* word = ::sigabbrev_np(signal);
+  write_all(STDERR_FILENO, {name.c_str(), "SIG", word ? word : "?"});
+  tell_doing();
+  tell_calls();
+  std::signal(signal, SIG_DFL);
+  ::raise(signal);  // takes effect when the handler returns
+}
+
+void answer(int) {
+  const int error = errno;
+  const auto* doing = current_doing;
+  const char* section = doing && doing->section ? doing->section : "";
+  write_file(answer_draft, {section, "\n", doing ? doing->name : "", "\n"});
+  ::rename(answer_draft.c_str(), answer_file.c_str());
+  if (doing == nullptr || doing->section != nullptr) {
+    write_all(STDERR_FILENO, {name.c_str(), "stands still"});
+    tell_doing();
+    tell_calls();
+  }
+  errno = error;
+}
+
+void handle(int signal, void (*handler)(int), int flags) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = flags;
+  ::sigaction(signal, &action, nullptr);
+}
+
+}  // namespace
+
+void report_crashes(const std::string& who, const std::filesystem::path& failure, int rank) {
+  name = who;
+  std::array<void*, 1> frame{};
+  ::backtrace(frame.data(), 1);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  failure_file = failure.string();
+  failure_begin =
+      R"({"rank": )" + std::to_string(rank) + R"(, "time": 0, "kind": "signal", "phase": "", "step": -1, "section": ")";
+  static std::array<char, kStackBytes> stack;  // of the main thread's handler: its own may be what has run out
+  const stack_t apart{.ss_sp = stack.data(), .ss_flags = 0, .ss_size = stack.size()};
+  ::sigaltstack(&apart, nullptr);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) handle(signal, report_crash, SA_ONSTACK);
+#else
+  static_cast<void>(failure), static_cast<void>(rank);
+#endif
+}
+
+void answer_launcher(const std::filesystem::path& file) {
+  if (file.empty()) return;
+  answer_file = file.string();
+  answer_draft = answer_file + ".draft";
+  handle(SIGUSR2, answer, SA_RESTART);
+}
+
+}  // namespace ddprun

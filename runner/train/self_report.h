@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// What a process says of itself when a signal of its own making kills it, and when its launcher asks where it stands.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace ddprun {
+
+// From now on SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT write what the thread was doing (launch/doing.h) and the calls that led
+// there to standard error, behind `who`, and of rank `rank` the plugin's hook to the file where launchers look for failures, if
+// there is one; then they kill the process as they would have. Call it once. It does nothing with a sanitizer, which has handlers
+// of its own.
+void report_crashes(const std::string& who, const std::filesystem::path& failure = {}, int rank = 0);
+
+// From now on this process answers its launcher (launch/whereabouts.h) in this file, and writes the calls that led there to standard
+// error where it does not wait for other ranks. After report_crashes; call it once.
+void answer_launcher(const std::filesystem::path& file);
+
+}  // namespace ddprun

@@ -151,7 +151,7 @@ LaunchPlan attempt_plan(const Site& site, const StartOrder& start) {
   }
   const auto own = process_environment();
   if (site.launch.device == "cuda" && !own.has("TORCH_FR_DUMP_TEMP_FILE")) {  // NCCL's flight recorder, of a timeout
-    environment.emplace_back("TORCH_FR_DUMP_TEMP_FILE", start.run_dir + "/logs/nccl_rank_");
+    environment.emplace_back("TORCH_FR_DUMP_TEMP_FILE", start.run_dir + "/logs/collectives_rank_");
     environment.emplace_back("TORCH_NCCL_DUMP_ON_TIMEOUT", "1");
   }
   if (site.alone()) return plan;

@@ -27,6 +27,7 @@ std::chrono::milliseconds milliseconds(double seconds) {
 // each of the others (docs/scaling.md).
 c10::intrusive_ptr<c10d::Backend> gloo_backend(const CommunicatorOptions& options) {
   auto gloo = c10d::ProcessGroupGloo::Options::create(milliseconds(options.timeout_seconds));
+  gloo->group_name = kGroupName;
   gloo->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(options.address, /*lazyInit=*/true));
   auto store = c10::make_intrusive<c10d::PrefixStore>("gloo", options.store);
   return c10::make_intrusive<c10d::ProcessGroupGloo>(store, static_cast<int>(options.world.rank),
@@ -62,7 +63,7 @@ Communicator::Communicator(const CommunicatorOptions& options) : world_(options.
       group->setBackend(at::kCUDA, c10d::ProcessGroup::BackendType::NCCL, nccl);
       group->setDefaultBackend(c10d::ProcessGroup::BackendType::NCCL);
     }
-    group->setGroupName("ddprun");
+    group->setGroupName(kGroupName);
     return group;
   });
   guarded("joining the process group", [&] { barrier(); });  // a rank out of reach is told here, not in the first step

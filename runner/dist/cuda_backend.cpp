@@ -40,11 +40,18 @@ class CudaBackend final : public DeviceBackend {
                                                        int64_t size, double timeout_seconds) override {
     auto options = c10d::ProcessGroupNCCL::Options::create();
     options->timeout = std::chrono::milliseconds(static_cast<int64_t>(timeout_seconds * 1000));
+    options->group_name = kGroupName;
     return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, static_cast<int>(rank), static_cast<int>(size), options);
   }
 
   at::Generator generator(c10::Device device) const override {
     return at::cuda::detail::getDefaultCUDAGenerator(device.index());
+  }
+
+  FlightRecord flight_record() const override {
+    return {.pickled =
+                c10d::dump_nccl_trace(/*includeCollectives=*/true, /*includeStackTraces=*/false, /*onlyActive=*/false),
+            .under_way = c10d::dump_nccl_trace_json(/*includeCollectives=*/true, /*onlyActive=*/true)};
   }
 
   void synchronize() override { c10::cuda::device_synchronize(); }

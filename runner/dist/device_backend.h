@@ -3,6 +3,8 @@
 // is used: libtorch_cuda costs 0.1 s and 235 MB in a process that never sees a GPU.
 #pragma once
 
+#include "dist/flight_record.h"
+
 #include <ATen/core/Generator.h>
 #include <c10/core/Device.h>
 #include <c10/util/intrusive_ptr.h>
@@ -19,6 +21,8 @@ class Store;
 
 namespace ddprun {
 
+inline constexpr auto kGroupName = "ddprun";  // of the process group and of its backends: torchfrtrace wants them equal
+
 class DeviceBackend {
  public:
   virtual ~DeviceBackend() = default;
@@ -30,6 +34,7 @@ class DeviceBackend {
   virtual c10::intrusive_ptr<c10d::Backend> make_group_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                                int64_t rank, int64_t size, double timeout_seconds) = 0;
   virtual at::Generator generator(c10::Device device) const = 0;
+  virtual FlightRecord flight_record() const = 0;  // of the collectives on GPUs. Threads: any
   virtual void synchronize() = 0;
   virtual void release_memory() = 0;  // what the allocator keeps without need, back to the device
 };

@@ -65,6 +65,8 @@ LaunchResult judge_hang(const AttemptEnd& end) {
     if (worker != last) places[describe_place(*worker->standstill)].insert(worker->rank);
   }
   for (const auto& [where, ranks] : places) text << "  " << name_ranks(ranks) << " at " << where << "\n";
+  const bool some_wait = std::ranges::any_of(still, [](const WorkerEnd* worker) { return worker->standstill->waits; });
+  if (some_wait) text << "  collectives: " << (last->log.parent_path() / "under_way_rank_*.json").string() << "\n";
   text << "  launch.hang_seconds says how long no rank may stand still\n  log: " << last->log.string() << "\n";
   for (const auto& line : last->last_lines) text << "    | " << line << "\n";
   return {.exit_code = kExitFailed,

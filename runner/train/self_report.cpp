@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <initializer_list>
@@ -22,6 +23,8 @@ namespace {
 constexpr int kFrames = 8;          // shown: the launcher's report has not many lines more
 constexpr int kHandlersFrames = 2;  // the handler's own, and the kernel's way to it
 constexpr size_t kStackBytes = 64 << 10;
+
+std::atomic<int> asked_event = -1;
 
 // Set before the handlers, and never again.
 std::string name, failure_file, failure_begin, answer_file, answer_draft;
@@ -82,6 +85,10 @@ void answer(int) {
     tell_doing();
     tell_calls();
   }
+  if (const int event = asked_event.load(); event >= 0) {
+    const uint64_t one = 1;
+    [[maybe_unused]] const auto written = ::write(event, &one, sizeof one);
+  }
   errno = error;
 }
 
@@ -117,5 +124,7 @@ void answer_launcher(const std::filesystem::path& file) {
   answer_draft = answer_file + ".draft";
   handle(SIGUSR2, answer, SA_RESTART);
 }
+
+void wake_when_asked(int event) { asked_event = event; }
 
 }  // namespace ddprun

@@ -17,4 +17,7 @@ void report_crashes(const std::string& who, const std::filesystem::path& failure
 // error where it does not wait for other ranks. After report_crashes; call it once.
 void answer_launcher(const std::filesystem::path& file);
 
+// An eventfd that each question adds 1 to; -1: none. Whoever waits for it can do what a handler may not.
+void wake_when_asked(int event);
+
 }  // namespace ddprun

@@ -8,6 +8,7 @@
 #include "log/log.h"
 #include "plugin_host/plugin_call.h"
 #include "train/fault.h"
+#include "train/flight_record_writer.h"
 #include "train/micro_batch_search.h"
 #include "train/model_weights.h"
 #include "train/replica.h"
@@ -19,6 +20,7 @@
 
 #include <sys/resource.h>
 #include <cstdlib>
+#include <optional>
 
 namespace ddprun {
 namespace {
@@ -80,7 +82,15 @@ class Training final : public WorkerTask {
     objective_ = replica_.objective(Phase::kTraining);
     evaluation_objective_ = replica_.objective(Phase::kEvaluation);
     loggers_ = std::make_unique<LoggerHub>(make_loggers());
+    if (replica_.place.world_size > 1) flight_record_.emplace(logs(), replica_.place.rank, recorder());
     checkpoints_ = make_saver();
+  }
+
+  std::filesystem::path logs() const { return replica_.place.run_dir / "logs"; }
+
+  std::function<FlightRecord()> recorder() const {
+    if (!replica_.backend) return gloo_flight_record;
+    return [backend = replica_.backend] { return backend->flight_record(); };
   }
 
   std::vector<LoggerHub::Entry> make_loggers() {
@@ -196,6 +206,7 @@ class Training final : public WorkerTask {
   std::unique_ptr<Objective> objective_, evaluation_objective_;
   std::unique_ptr<LoggerHub> loggers_;
   std::unique_ptr<BackgroundSaver> checkpoints_;
+  std::optional<FlightRecordWriter> flight_record_;
   const char* phase_ = "starting";
   long step_ = -1;
 };

@@ -6,6 +6,7 @@ Runs each hook with one way to fail; with FAULTS=all, with each.
 
 import dataclasses
 import itertools
+import json
 import os
 import pathlib
 import re
@@ -175,6 +176,13 @@ class Hooks(CommandTest):
                 self.assertRegex(launchers[0].err(), r"rank 0 at step \d+, computing, waits for the others: ")
                 self.assertIn("stands still in step() of model; the calls that led there:\n", text)
                 self.assertIn("restart 1 of 1", launchers[0].err())
+                logs = self.folder / f"run_{number}/logs"
+                self.assertIn(f"collectives: {logs}/under_way_rank_*.json", launchers[0].err())
+                waiting, working = (json.loads((logs / f"under_way_rank_{rank}.json").read_text()) for rank in (0, 1))
+                self.assertEqual([entry["profiling_name"] for entry in waiting["entries"]], ["gloo:all_reduce"])
+                self.assertEqual(working["entries"], [])
+                begun = [int(record["pg_status"]["0"]["last_enqueued_collective"]) for record in (waiting, working)]
+                self.assertEqual(begun[0], begun[1] + 1)
 
     def test_the_hook_of_a_resumed_run(self):
         fault = Fault("optimizer.load_state", "throw", 1, 2, attempt=1)

@@ -30,6 +30,7 @@ class Devices final : public DeviceBackend {
     return nullptr;
   }
   at::Generator generator(c10::Device device) const override { return generators_.at(device.index()); }
+  FlightRecord flight_record() const override { return {}; }
   void synchronize() override {}
   void release_memory() override {}
 

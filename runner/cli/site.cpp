@@ -138,6 +138,7 @@ LaunchPlan attempt_plan(const Site& site, const StartOrder& start) {
                   .started_at = start.started_at,
                   .grace_seconds = site.config.grace_seconds,
                   .hang_seconds = site.config.hang_seconds,
+                  .timeout_seconds = site.config.timeout_seconds,
                   .plugins = site.plugins};
   if (site.placement.ends_at > 0 && site.config.end_margin_seconds > 0)
     plan.ends_at = site.placement.ends_at - site.config.end_margin_seconds;

@@ -144,7 +144,9 @@ LaunchResult judge_ends(const AttemptEnd& end) {
   const bool ended_some =
       std::any_of(workers.begin(), workers.end(), [](auto& worker) { return worker.killed_by_launcher; });
   const bool only_lost_contact = root != nullptr && secondary(*root);
-  if (end.hung && (root == nullptr || only_lost_contact)) return judge_hang(end);
+  if (end.hung && (root == nullptr || only_lost_contact)) {
+    if (auto hang = judge_hang(end, root)) return *hang;
+  }
   if (root == nullptr || (end.stop_signal != 0 && ended_some && only_lost_contact)) {
     return judge_without_failure(workers, end.stop_signal);
   }

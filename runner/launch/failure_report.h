@@ -42,7 +42,7 @@ struct AttemptEnd {
   std::vector<WorkerEnd> workers;
   int stop_signal = 0;   // the first by which the user asked for the end; 0: none
   bool at_once = false;  // he asked twice
-  bool hung = false;     // ended because a worker stood still for too long
+  bool hung = false;     // a worker stood still for too long when it ended
 };
 
 struct LaunchResult {

@@ -37,11 +37,12 @@ const char* describe_state(char state) {
 }  // namespace
 
 // All ranks meet in every step: whoever has come less far than another keeps that one waiting.
-LaunchResult judge_hang(const AttemptEnd& end) {
+std::optional<LaunchResult> judge_hang(const AttemptEnd& end, const WorkerEnd* lost) {
   std::vector<const WorkerEnd*> still;
   for (const auto& worker : end.workers) {
-    if (worker.standstill) still.push_back(&worker);
+    if (worker.standstill && !worker.failure) still.push_back(&worker);
   }
+  if (still.empty()) return std::nullopt;
   const auto by_place = [](const WorkerEnd* a, const WorkerEnd* b) {
     return place(*a->standstill) < place(*b->standstill);
   };
@@ -67,16 +68,21 @@ LaunchResult judge_hang(const AttemptEnd& end) {
   for (const auto& [where, ranks] : places) text << "  " << name_ranks(ranks) << " at " << where << "\n";
   const bool some_wait = std::ranges::any_of(still, [](const WorkerEnd* worker) { return worker->standstill->waits; });
   if (some_wait) text << "  collectives: " << (last->log.parent_path() / "under_way_rank_*.json").string() << "\n";
-  text << "  launch.hang_seconds says how long no rank may stand still\n  log: " << last->log.string() << "\n";
+  if (lost) {
+    text << "  rank " << lost->rank << " gave up: " << lost->failure->message << "\n";
+  } else {
+    text << "  launch.hang_seconds says how long no rank may stand still\n";
+  }
+  text << "  log: " << last->log.string() << "\n";
   for (const auto& line : last->last_lines) text << "    | " << line << "\n";
-  return {.exit_code = kExitFailed,
-          .report = text.str(),
-          .cause = WorkerFailure{.rank = last->rank,
-                                 .time = last->time,
-                                 .kind = "hang",
-                                 .message = message,
-                                 .phase = name_of(last->standstill->activity),
-                                 .step = static_cast<long>(last->standstill->step)}};
+  return LaunchResult{.exit_code = kExitFailed,
+                      .report = text.str(),
+                      .cause = WorkerFailure{.rank = last->rank,
+                                             .time = last->time,
+                                             .kind = "hang",
+                                             .message = message,
+                                             .phase = name_of(last->standstill->activity),
+                                             .step = static_cast<long>(last->standstill->step)}};
 }
 
 }  // namespace ddprun

@@ -59,6 +59,7 @@ class Attempt {
   void kill_all();
   void keep_deadlines();
   void watch_for_hangs();
+  void look_for_the_cause();
   void hear();
   bool any_running() const;
   fs::path failure_file(int rank) const;
@@ -163,6 +164,7 @@ void Attempt::reap() {
   }
   if (failed && !std::exchange(failing_, true)) {
     if (observer_) observer_->failing();
+    look_for_the_cause();
     ask_to_stop(plan_.failure_grace_seconds);
   }
   if (preempted && !std::exchange(ending_, true))
@@ -194,7 +196,7 @@ void Attempt::hear() {
     case LaunchObserver::News::kNone: break;
     case LaunchObserver::News::kStop: ask_to_stop(plan_.grace_seconds); break;
     case LaunchObserver::News::kAbort:
-      if (!std::exchange(failing_, true)) note_standstills(workers_, plan_, awake_since_);
+      if (!std::exchange(failing_, true)) look_for_the_cause();
       ask_to_stop(plan_.failure_grace_seconds);
       break;
     case LaunchObserver::News::kKill: kill_all(); break;
@@ -236,15 +238,18 @@ void Attempt::watch_for_hangs() {
   if (plan_.hang_seconds <= 0 || now < looked_at_ + kBetweenLooks) return;
   if (now - std::exchange(looked_at_, now) > 5 * kBetweenLooks) awake_since_ = now;
   if (failing_ || kill_at_ != Time::max()) return;
-  hung_ = std::any_of(workers_.begin(), workers_.end(), [this](const auto& worker) {
-    const auto still = worker->standstill(awake_since_);
-    return still && still->seconds >= plan_.hang_seconds;
-  });
+  hung_ = any_stands_still(workers_, awake_since_, plan_.hang_seconds);
   if (!hung_) return;
   note_standstills(workers_, plan_, awake_since_);
   failing_ = true;
   if (observer_) observer_->failing();
   ask_to_stop(plan_.failure_grace_seconds);
+}
+
+// Of a failure, here or at another node: where a collective ran out of time, a worker that it waited for stands still.
+void Attempt::look_for_the_cause() {
+  hung_ = plan_.timeout_seconds > 0 && any_stands_still(workers_, awake_since_, plan_.timeout_seconds / 2);
+  note_standstills(workers_, plan_, awake_since_);
 }
 
 bool Attempt::any_running() const {

@@ -31,6 +31,7 @@ struct LaunchPlan {
       0;  // seconds since 1970 when the run is to be saved and to end, as by SIGUSR1; 0, or past: no matter
   double grace_seconds = 30;         // from SIGTERM to SIGKILL where the user stops the run
   double hang_seconds = 0;           // a worker that stands still for so long has failed; 0: no matter
+  double timeout_seconds = 0;        // of the workers' collectives; 0: no matter
   double failure_grace_seconds = 3;  // the same where a worker failed: the others cannot finish a collective without it
   std::map<std::string, std::string> plugins;  // by their sections in the experiment: what stands before their errors
 

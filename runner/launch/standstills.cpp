@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace ddprun {
 namespace {
@@ -28,15 +29,29 @@ std::string describe(const Whereabouts& whereabouts, const LaunchPlan& plan) {
   return "in " + whereabouts.name + "() of " + place;
 }
 
+// So long a worker may stand still before it looks as if it hung: half the time after which somebody ends the attempt.
+double suspicious_seconds(const LaunchPlan& plan) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const double seconds : {plan.hang_seconds, plan.timeout_seconds}) {
+    if (seconds > 0) least = std::min(least, seconds / 2);
+  }
+  return least;
+}
+
 }  // namespace
 
-void note_standstills(const std::vector<std::unique_ptr<Worker>>& workers, const LaunchPlan& plan,
-                      Clock::time_point awake_since) {
+bool any_stands_still(const Workers& workers, Clock::time_point awake_since, double seconds) {
+  return std::ranges::any_of(workers, [&](const auto& worker) {
+    const auto still = worker->standstill(awake_since);
+    return still && still->seconds >= seconds;
+  });
+}
+
+void note_standstills(const Workers& workers, const LaunchPlan& plan, Clock::time_point awake_since) {
   std::vector<const Worker*> asked;
   for (const auto& worker : workers) {
     const auto still = worker->standstill(awake_since);
-    const bool seems_to_hang = still && plan.hang_seconds > 0 && still->seconds >= plan.hang_seconds / 2;
-    if (seems_to_hang && worker->ask_whereabouts()) asked.push_back(worker.get());
+    if (still && still->seconds >= suspicious_seconds(plan) && worker->ask_whereabouts()) asked.push_back(worker.get());
   }
   hear_all(asked);
   for (const auto& worker : workers) {

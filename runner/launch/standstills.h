@@ -11,9 +11,14 @@
 
 namespace ddprun {
 
+using Workers = std::vector<std::unique_ptr<Worker>>;
+
+// Whether one of them has not moved for so long.
+bool any_stands_still(const Workers& workers, std::chrono::steady_clock::time_point awake_since, double seconds);
+
 // Notes it with each worker that runs. Those that look as if they hang are asked what they are doing; the answers are waited for, but
 // not long: a process that is stopped cannot give one.
-void note_standstills(const std::vector<std::unique_ptr<Worker>>& workers, const LaunchPlan& plan,
+void note_standstills(const Workers& workers, const LaunchPlan& plan,
                       std::chrono::steady_clock::time_point awake_since);
 
 }  // namespace ddprun

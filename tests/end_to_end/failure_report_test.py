@@ -84,7 +84,8 @@ class FailureReport(CommandTest):
         running = self.begin("launch.timeout_seconds=3")
         os.kill(self.workers()[1], signal.SIGSTOP)
         self.assertEqual(running.wait(60), 1, running.text())
-        self.assertIn("failed", running.err())
+        self.assertRegex(running.err(), r"rank 1 hangs for \d s at step \d+, \w+; the process is stopped \(SIGSTOP\)\n"
+                                        r"  rank 0 gave up: .* failed: .*([Tt]imed out|timeout)")
         self.assert_no_trace(running)
         self.assert_nothing_left()
 

@@ -18,6 +18,7 @@ int main(int argc, char** argv) try {
   plan.environment = {{"PLAN_VARIABLE", "from the plan"}, {"RANK", "not for the plan to say"}};
   plan.attempt = 3;
   if (const char* seconds = std::getenv("HANG_SECONDS")) plan.hang_seconds = std::atof(seconds);
+  if (const char* seconds = std::getenv("TIMEOUT_SECONDS")) plan.timeout_seconds = std::atof(seconds);
   if (const char* seconds = std::getenv("ENDS_IN_SECONDS")) plan.ends_at = ddprun::wall_seconds() + std::atof(seconds);
   plan.started_at = 1234567890.25;
   const auto result = ddprun::launch_workers(plan);

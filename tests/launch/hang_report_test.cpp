@@ -70,6 +70,20 @@ TEST(HangReport, WhereAllStandEquallyNobodyIsBlamed) {
   EXPECT_THAT(judge_ends(end).report, HasSubstr("all ranks stand still"));
 }
 
+TEST(HangReport, OfACollectiveThatRanOutOfTimeTheOneThatStandsStillIsTheCause) {
+  auto gave_up = standing(0, Activity::kComputing, 7);
+  gave_up.failure =
+      WorkerFailure{.rank = 0, .time = 1, .kind = "communication", .message = "all-reduce failed: timeout"};
+  gave_up.signal = 0;
+  gave_up.exit_code = 1;
+  const auto report = judge_ends({.workers = {gave_up, standing(1, Activity::kComputing, 7)}, .hung = true}).report;
+  EXPECT_THAT(
+      report,
+      HasSubstr("rank 1 on a hangs for 61 s at step 7, computing\n  rank 0 gave up: all-reduce failed: timeout\n"));
+  EXPECT_THAT(judge_ends({.workers = {gave_up}, .hung = true}).report,
+              HasSubstr("rank 0 on a failed: all-reduce failed"));
+}
+
 TEST(HangReport, ADeathOfItsOwnIsTheBetterCause) {
   AttemptEnd end{.workers = {standing(0, Activity::kComputing, 7), {.rank = 1, .signal = SIGSEGV}}, .hung = true};
   EXPECT_THAT(judge_ends(end).report, HasSubstr("rank 1 failed first: killed by SIGSEGV"));

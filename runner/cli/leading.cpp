@@ -72,8 +72,10 @@ class Leader {
 
   // Tells how the run ended, to people and to scripts.
   int conclude(const LaunchResult& result) {
+    const bool begun = !run_->folder.discard_if_unbegun();
     if (result.report.empty()) return result.exit_code;
     log::error(result.report);
+    if (!begun) return result.exit_code;
     const auto& folder = run_->folder.path();
     write_summary(folder, {.end = {.status = "failed",
                                    .stop_reason = headline(result.report),

@@ -197,6 +197,19 @@ int RunFolder::begin_attempt() try {
   cannot_write(path_, error.what());
 }
 
+bool RunFolder::discard_if_unbegun() {
+  if (attempts_so_far(path_) > 0) return false;
+  const fs::path parent = path_.parent_path(), latest = parent / "latest";
+  std::error_code error;
+  const bool is_latest = fs::read_symlink(latest, error) == path_.filename();
+  fs::remove_all(path_, error);
+  if (!is_latest) return true;
+  fs::remove(latest, error);
+  const auto runs = stamped_runs(parent);
+  if (!runs.empty()) fs::create_symlink(runs.front().filename(), latest, error);
+  return true;
+}
+
 void RunFolder::record(const RunRecord& record) try {
   std::string overrides;
   for (const auto& override_text : record.overrides) overrides += override_text + "\n";

@@ -33,6 +33,10 @@ class RunFolder {
   // Numbers the attempts of this run from 0, over all the processes that ever ran it.
   int begin_attempt();
 
+  // Removes the folder where no attempt has begun, as if it had never been made: `latest` points to the run before. Returns whether it
+  // has; a folder that cannot be removed stays.
+  bool discard_if_unbegun();
+
   // Writes config.yaml, overrides.txt and environment.json of the attempt that began last. One of an earlier attempt
   // that differs is kept as config.attempt_<number>.yaml and so on. Throws UserError where the disk is full.
   void record(const RunRecord& record);

@@ -80,6 +80,7 @@ class Mistakes(NodesTest):
         lonely = self.launch(0, 3, "launch.join_seconds=1")
         self.assertEqual(lonely.wait(WITHIN), 1)
         self.assertIn("waited 1 s for 3 nodes; there is 1", lonely.err())
+        self.assertFalse(self.run_dir.exists(), "a run that never began left its folder")
 
     def test_one_rank_twice(self):
         first = self.launch(0, 3)

@@ -107,6 +107,24 @@ TEST_F(RunFolderTest, AttemptsAreNumberedOverResumptions) {
   EXPECT_EQ(run.begin_attempt(), 2);
 }
 
+TEST_F(RunFolderTest, OneThatNeverBeganLeavesNothing) {
+  auto before = create();
+  before.begin_attempt();
+  EXPECT_FALSE(before.discard_if_unbegun());
+  EXPECT_TRUE(fs::exists(before.path()));
+  EXPECT_TRUE(create().discard_if_unbegun());
+  EXPECT_EQ(names(runs()), (std::set<std::string>{before.path().filename(), "latest"}));
+  EXPECT_EQ(fs::canonical(runs() / "latest"), before.path());
+  auto named = create(folder_ / "named");
+  EXPECT_TRUE(named.discard_if_unbegun());
+  EXPECT_FALSE(fs::exists(folder_ / "named"));
+}
+
+TEST_F(RunFolderTest, TheFirstOfAllLeavesNoLinkEither) {
+  EXPECT_TRUE(create().discard_if_unbegun());
+  EXPECT_TRUE(names(runs()).empty());
+}
+
 TEST_F(RunFolderTest, ConfigOfAnEarlierAttemptIsKeptWhereItDiffers) {
   auto run = create();
   run.begin_attempt();

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+#include "event_file.h"
+
+#include <ddprun/error.h>
+
+#include <fcntl.h>
+#include <unistd.h>
+#include <boost/crc.hpp>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace ddprun::tensorboard {
+namespace {
+
+// Fields of Event.
+enum { kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5 };
+
+template <class Number>
+std::string raw(Number number) {
+  std::string bytes(sizeof number, '\0');
+  std::memcpy(bytes.data(), &number, sizeof number);
+  return bytes;
+}
+
+// CRC-32C, turned so that the checksum of a text with checksums in it is still one.
+std::string checksum(const std::string& content) {
+  boost::crc_optimal<32, 0x1EDC6F41, 0xFFFFFFFF, 0xFFFFFFFF, true, true> crc;
+  crc.process_bytes(content.data(), content.size());
+  const uint32_t sum = crc.checksum();
+  return raw((sum >> 15 | sum << 17) + 0xA282EAD8U);
+}
+
+std::string file_name(double time) {
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
+  std::array<char, 32> seconds{};
+  std::snprintf(seconds.data(), seconds.size(), "%010lld", static_cast<long long>(time));
+  return "events.out.tfevents." + std::string(seconds.data()) + "." + host.data() + "." + std::to_string(::getpid());
+}
+
+}  // namespace
+
+std::string framed(const std::string& content) {
+  const auto length = raw(static_cast<uint64_t>(content.size()));
+  return length + checksum(length) + content + checksum(content);
+}
+
+EventFile::EventFile(const std::filesystem::path& folder, double time) : path_(folder / file_name(time)) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  for (int copy = 1; fd_ < 0; ++copy) {
+    fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd_ >= 0) break;
+    if (errno != EEXIST) throw UserError("cannot write " + path_.string() + ": " + std::strerror(errno));
+    path_ = folder / (file_name(time) + "." + std::to_string(copy));
+  }
+  append(Message().real(kWallTime, time).bytes(kFileVersion, "brain.Event:2").str());
+}
+
+EventFile::~EventFile() { ::close(fd_); }
+
+void EventFile::write(double time, int64_t step, const Message& summary) {
+  append(Message().real(kWallTime, time).integer(kStep, step).message(kSummary, summary).str());
+}
+
+void EventFile::append(const std::string& event) {
+  const auto record = framed(event);
+  const auto written = ::write(fd_, record.data(), record.size());
+  if (written == static_cast<ssize_t>(record.size())) return;
+  const std::string cause = written < 0 ? std::strerror(errno) : "the disk is full";
+  throw UserError("cannot write " + path_.string() + ": " + cause);
+}
+
+}  // namespace ddprun::tensorboard

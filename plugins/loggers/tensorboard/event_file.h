@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// One file of events as TensorBoard reads it: records, each framed by its length and two checksums.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "message.h"
+
+namespace ddprun::tensorboard {
+
+class EventFile {
+ public:
+  // A new file in `folder`, which is made; TensorBoard reads those of one folder in the order of their names, `time` (seconds since 1970)
+  // first. Throws UserError where it cannot be written.
+  EventFile(const std::filesystem::path& folder, double time);
+  ~EventFile();
+  EventFile(const EventFile&) = delete;
+  EventFile& operator=(const EventFile&) = delete;
+
+  // An Event without a Summary's wrapping: `summary` at optimizer step `step`. In one write: whatever is killed leaves whole records.
+  void write(double time, int64_t step, const Message& summary);
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  void append(const std::string& event);
+
+  std::filesystem::path path_;
+  int fd_ = -1;
+};
+
+// The frame: length, its checksum, the content, its checksum (tensorboard/summary/writer/record_writer.py).
+std::string framed(const std::string& content);
+
+}  // namespace ddprun::tensorboard

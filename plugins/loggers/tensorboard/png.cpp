@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+#include "png.h"
+
+#include <png.h>
+
+#include <stdexcept>
+
+namespace ddprun::tensorboard {
+
+Picture::Picture(int64_t rows, int64_t columns, Colour paper)
+    : height(rows), width(columns), bytes(static_cast<size_t>(rows * columns * kChannels)) {
+  fill(0, 0, rows, columns, paper);
+}
+
+void Picture::set(int64_t row, int64_t column, Colour colour) {
+  auto* pixel = bytes.data() + (row * width + column) * kChannels;
+  pixel[0] = colour.red;
+  pixel[1] = colour.green;
+  pixel[2] = colour.blue;
+}
+
+void Picture::fill(int64_t row, int64_t column, int64_t rows, int64_t columns, Colour colour) {
+  for (int64_t r = row; r < row + rows; ++r) {
+    for (int64_t c = column; c < column + columns; ++c) set(r, c, colour);
+  }
+}
+
+std::string encode_png(const Picture& picture) {
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  image.width = static_cast<png_uint_32>(picture.width);
+  image.height = static_cast<png_uint_32>(picture.height);
+  image.format = PNG_FORMAT_RGB;
+  png_alloc_size_t size = 0;
+  const auto write = [&](void* memory) {
+    if (!png_image_write_to_memory(&image, memory, &size, 0, picture.bytes.data(), 0, nullptr))
+      throw std::runtime_error(std::string("libpng: ") + image.message);
+  };
+  write(nullptr);  // the size alone
+  std::string file(size, '\0');
+  write(file.data());
+  file.resize(size);
+  return file;
+}
+
+}  // namespace ddprun::tensorboard

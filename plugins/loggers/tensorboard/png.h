@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ddprun::tensorboard {
+
+struct Colour {
+  uint8_t red = 0, green = 0, blue = 0;
+};
+
+// A picture in colours, row after row, each pixel's three values together.
+struct Picture {
+  static constexpr int64_t kChannels = 3;
+
+  Picture(int64_t rows, int64_t columns, Colour paper = {255, 255, 255});
+  void set(int64_t row, int64_t column, Colour colour);
+  void fill(int64_t row, int64_t column, int64_t rows, int64_t columns, Colour colour);
+
+  int64_t height, width;
+  std::vector<uint8_t> bytes;
+};
+
+// As the content of a PNG file. Throws std::runtime_error with libpng's words.
+std::string encode_png(const Picture& picture);
+
+}  // namespace ddprun::tensorboard

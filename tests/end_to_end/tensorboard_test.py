@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: MIT
+"""What TensorBoard itself makes of the event files, by both of its readers: the Python one and the data server that it starts."""
+
+import json
+import pathlib
+import signal
+import sys
+import unittest
+import urllib.parse
+import urllib.request
+
+from command import SMALL, CommandTest, all_rows, free_port
+
+try:
+    from tensorboard.backend.event_processing import event_accumulator
+except ImportError:
+    print("skipped: TensorBoard is not installed (pip install tensorboard)", file=sys.stderr)
+    sys.exit(77)
+
+WORDS = [*SMALL, "model=mlp", "loggers=[jsonl, tensorboard]", "objective.metrics=[accuracy, confusion]",
+         "predictions={num_batches_to_log: 1, log_images_per_batch: 12}", "checkpoint.every=5st"]
+TENSORBOARD = pathlib.Path(sys.executable).parent / "tensorboard"
+
+
+def events(run):
+    accumulator = event_accumulator.EventAccumulator(str(run / "tensorboard"), size_guidance=dict.fromkeys(
+        ("scalars", "images", "tensors"), 0))
+    accumulator.Reload()
+    return accumulator
+
+
+def scalars(run):
+    """{(tag, step): value} as the Python reader sees them."""
+    found = events(run)
+    return {(tag, event.step): event.value for tag in found.Tags()["scalars"] for event in found.Scalars(tag)}
+
+
+def logged(run):
+    """The same of metrics.jsonl."""
+    left_out = ("time", "attempt", "split", "step", "samples")
+    return {(f"{row['split']}/{name}", row["step"]): value for row in all_rows(run) for name, value in row.items()
+            if name not in left_out and value is not None and (name != "epoch" or row["split"] == "train")}
+
+
+class TensorBoardLogger(CommandTest):
+    def assert_same_scalars(self, found, expected):
+        self.assertEqual(found.keys(), expected.keys())
+        for key, value in expected.items():
+            if "samples_per_second" not in key[0]:
+                self.assertAlmostEqual(found[key], value, delta=1e-6 * max(abs(value), 1), msg=key)
+
+    def test_the_python_reader_sees_what_was_logged(self):
+        self.ddprun(*WORDS, "launch.workers=2", "run.dir=run")
+        run = self.folder / "run"
+        self.assert_same_scalars(scalars(run), logged(run))
+        found = events(run)
+        self.assertEqual(set(found.Tags()["images"]), {"val/confusion", "val/predictions", "test/confusion"})
+        for tag in found.Tags()["images"]:
+            image = found.Images(tag)[0]
+            self.assertTrue(image.encoded_image_string.startswith(b"\x89PNG"), tag)
+            self.assertGreater(image.width, 100)
+        for tag, words in (("config", "plugin: mlp"), ("val/prediction_table", "| sample | truth | guess | score |"),
+                           ("end", "completed: ")):
+            self.assertIn(words, found.Tensors(tag)[0].tensor_proto.string_val[0].decode())
+
+    def test_a_run_that_was_cut_off_and_resumed_is_one_curve(self):
+        first = self.start(*WORDS, "trainer.max_epochs=40", "run.dir=run")
+        run = self.folder / "run"
+        self.wait_for_step(first, run, 12)
+        first.send(signal.SIGKILL)
+        first.wait()
+        self.assert_nothing_left()
+        self.ddprun("resume", "run", "trainer.max_epochs=3")
+        self.assertEqual(len(list((run / "tensorboard").iterdir())), 2)
+        self.assert_same_scalars(scalars(run), logged(run))
+
+    def serve(self, folder):
+        port = free_port()
+        server = self.start_program(TENSORBOARD, "--logdir", folder, "--port", port, "--load_fast", "true", "--bind_all")
+
+        def get(path, body=None, **query):
+            url = f"http://127.0.0.1:{port}/{path}?{urllib.parse.urlencode(query)}"
+            headers = {"Content-Type": "application/json"}
+            request = urllib.request.Request(url, json.dumps(body).encode() if body else None, headers)
+            try:
+                with urllib.request.urlopen(request, timeout=10) as answer:
+                    return json.load(answer)
+            except OSError:
+                return None
+
+        self.wait_until(lambda: get("data/runs"), "the server", server)
+        return server, get
+
+    def learning_rates(self, get):
+        """Of the runs on the page that compares hyperparameters."""
+        answer = get("data/plugin/hparams/session_groups", body={
+            "experimentName": "", "allowedStatuses": ["STATUS_SUCCESS"], "sliceSize": 10, "startIndex": 0,
+            "colParams": [{"hparam": "optimizer.lr", "includeInResult": True}]})
+        return sorted(group["hparams"]["optimizer.lr"] for group in answer["sessionGroups"])
+
+    def test_the_data_server_sees_the_same(self):
+        self.ddprun(*WORDS, "run.dir=runs/one")
+        self.ddprun(*WORDS, "run.dir=runs/two", "optimizer.lr=0.02", "seed=7")
+        server, get = self.serve(self.folder / "runs")
+        self.assertEqual(set(get("data/runs")), {"one/tensorboard", "two/tensorboard"})
+        expected = logged(self.folder / "runs/one")
+        tags = {tag for tag, _ in expected}
+        self.assertEqual(set(get("data/plugin/scalars/tags")["one/tensorboard"]), tags)
+        found = {(tag, step): value for tag in tags
+                 for _, step, value in get("data/plugin/scalars/scalars", tag=tag, run="one/tensorboard")}
+        self.assert_same_scalars(found, expected)
+        self.assertEqual(set(get("data/plugin/images/tags")["one/tensorboard"]),
+                         {"val/confusion", "val/predictions", "test/confusion"})
+        self.assertEqual(set(get("data/plugin/text/tags")["one/tensorboard"]), {"config", "val/prediction_table", "end"})
+        self.assertEqual(self.learning_rates(get), [0.01, 0.02])
+        server.send(signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    unittest.main()

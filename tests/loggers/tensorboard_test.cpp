@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+// What TensorBoard's own readers make of the files is tests/end_to_end/tensorboard_test.py's to say.
+#include "tensorboard/event_file.h"
+#include "tensorboard/hparams.h"
+#include "tensorboard/message.h"
+#include "tensorboard/pictures.h"
+#include "tensorboard/tables.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "launch/temporary_folder.h"
+
+namespace ddprun::tensorboard {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+// The examples of protobuf.dev/programming-guides/encoding.
+TEST(TensorBoardMessage, IsProtobufsWireFormat) {
+  EXPECT_EQ(Message().integer(1, 150).str(), "\x08\x96\x01");
+  EXPECT_EQ(Message().bytes(2, "testing").str(), "\x12\x07testing");
+  EXPECT_EQ(Message().message(3, Message().integer(1, 150)).str(), "\x1a\x03\x08\x96\x01");
+  EXPECT_EQ(Message().integer(1, -2).str().size(), 11U);
+  EXPECT_EQ(Message().real32(2, 1.0F).str(), std::string("\x15\0\0\x80\x3f", 5));
+  EXPECT_EQ(Message().real(1, 1.0).str(), std::string("\x09\0\0\0\0\0\0\xf0\x3f", 9));
+}
+
+TEST(TensorBoardRecord, IsFramedByLengthAndTurnedChecksums) {
+  const auto record = framed("123456789");
+  ASSERT_EQ(record.size(), 8U + 4 + 9 + 4);
+  EXPECT_EQ(record.substr(0, 8), std::string("\x09\0\0\0\0\0\0\0", 8));
+  const uint32_t sum = 0xE3069283, turned = (sum >> 15 | sum << 17) + 0xA282EAD8U;  // the check value of CRC-32C
+  uint32_t found = 0;
+  std::memcpy(&found, record.data() + record.size() - 4, 4);
+  EXPECT_EQ(found, turned);
+}
+
+class EventFileTest : public FolderTest {};
+
+TEST_F(EventFileTest, TwoOfOneMomentAreTwoFiles) {
+  const EventFile first(folder_ / "events", 1.5), second(folder_ / "events", 1.5);
+  EXPECT_NE(first.path(), second.path());
+  EXPECT_THAT(first.path().filename().string(), StartsWith("events.out.tfevents.0000000001."));
+}
+
+PredictionTable three_classes() {
+  PredictionTable table{.split = "val", .class_names = {"cat", "a|b", "<i>"}};
+  const ShownImage white{.channels = 1, .height = 2, .width = 2, .bytes = {255, 255, 255, 255}};
+  table.rows = {{.id = 4, .image = white, .guess = 0, .truth = 0, .scores = {0.9, 0.1, 0}},
+                {.id = 7, .image = white, .guess = 2, .truth = 1, .scores = {0.2, 0.3, 0.5}}};
+  return table;
+}
+
+TEST(TensorBoardTables, MistakesComeFirstAndNamesAreNoMarkup) {
+  const auto text = prediction_table(three_classes());
+  EXPECT_THAT(text, HasSubstr("|---|---|---|---|\n| 7 | a\\|b | **\\<i>** | 0.5 |\n| 4 | cat | cat | 0.9 |\n"));
+}
+
+TEST(TensorBoardTables, ValuesWhereThereAreNoClasses) {
+  PredictionTable table;
+  table.rows = {{.id = 1, .scores = {0.25}, .true_values = {0.5, 1}}};
+  EXPECT_THAT(prediction_table(table), HasSubstr("| 1 | 0.5, 1 | 0.25 |\n"));
+}
+
+TEST(TensorBoardTables, LongOnesSaySo) {
+  PredictionTable table{.class_names = {"a"}};
+  table.rows.resize(101, {.guess = 0, .truth = 0, .scores = {1}});
+  EXPECT_THAT(prediction_table(table), HasSubstr("\n100 of 101\n"));
+}
+
+TEST(TensorBoardTables, VerbatimTextKeepsItsLines) { EXPECT_EQ(verbatim("a:\n  b: 1\n\n"), "    a:\n      b: 1\n\n"); }
+
+bool same(const uint8_t* pixel, Colour colour) {
+  return pixel[0] == colour.red && pixel[1] == colour.green && pixel[2] == colour.blue;
+}
+
+int64_t pixels_of(const Picture& picture, Colour colour) {
+  int64_t count = 0;
+  for (size_t i = 0; i < picture.bytes.size(); i += Picture::kChannels)
+    count += same(&picture.bytes[i], colour) ? 1 : 0;
+  return count;
+}
+
+TEST(TensorBoardPictures, AGridHasAFrameForEachGuess) {
+  const auto grid = prediction_grid(three_classes());
+  ASSERT_TRUE(grid);
+  const int64_t frame = 62 * 62 - 56 * 56;  // 2 x 2 pixels, enlarged to 56 x 56
+  EXPECT_EQ(pixels_of(*grid, {46, 139, 87}), frame);
+  EXPECT_EQ(pixels_of(*grid, {205, 51, 51}), frame);
+}
+
+TEST(TensorBoardPictures, NoImagesNoGrid) {
+  auto table = three_classes();
+  for (auto& row : table.rows) row.image = {};
+  EXPECT_FALSE(prediction_grid(table));
+}
+
+TEST(TensorBoardPictures, ConfusionIsDarkWhereAllAre) {
+  const auto picture = confusion_picture({.class_names = {"a", "b"}, .counts = {3, 0, 0, 0}});
+  EXPECT_EQ(picture.height, 480);
+  EXPECT_EQ(pixels_of(picture, {0, 0, 255}), 240 * 240);  // a class without samples is all white
+  EXPECT_EQ(pixels_of(picture, {255, 255, 255}), 3 * 240 * 240);
+}
+
+TEST(TensorBoardHparams, AreTheExperimentsValuesButForWhereItRan) {
+  RunStart run{.run_dir = "/runs/one",
+               .config_yaml = "seed: 3\noptimizer: {lr: 0.1, betas: [0.9, 1]}\nlaunch: {workers: 2}\n"};
+  const auto bytes = session_start(run, 1).str();
+  EXPECT_THAT(bytes, HasSubstr("optimizer.lr"));
+  EXPECT_THAT(bytes, HasSubstr("[0.9, 1]"));
+  EXPECT_THAT(bytes, Not(HasSubstr("workers")));
+  EXPECT_THAT(bytes, HasSubstr("one"));
+}
+
+}  // namespace
+}  // namespace ddprun::tensorboard

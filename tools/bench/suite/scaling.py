@@ -16,8 +16,8 @@ from suite import process, report
 TITLE = "How time and memory grow with the number of ranks"
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BUILD = ROOT / "build/release"
-WORKERS = [1, 2, 4, 8, 16, 32, 64]
-SHARE_OF_MEMORY = 0.75  # of what is free: no more workers than it holds
+WORKERS = [1, 2, 4, 8, 16, 32, 64, 128, 256]
+SHARE_OF_MEMORY = 0.85  # of what is free: no more workers than it holds
 NODES = [8, 64, 256, 1024, 8192]
 GLOO_RANKS = [8, 16, 32, 64, 128, 256]
 WORLDS = [8, 64, 1024, 10_000]

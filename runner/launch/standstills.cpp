@@ -11,7 +11,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kPatience = std::chrono::milliseconds(500);
+constexpr auto kPatience = std::chrono::seconds(2);  // who has not answered by then waits in the kernel
 constexpr int kBetweenLooksMs = 5;
 
 // Waits until all have answered, or for as long as patience lasts.
@@ -51,7 +51,9 @@ void note_standstills(const Workers& workers, const LaunchPlan& plan, Clock::tim
   std::vector<const Worker*> asked;
   for (const auto& worker : workers) {
     const auto still = worker->standstill(awake_since);
-    if (still && still->seconds >= suspicious_seconds(plan) && worker->ask_whereabouts()) asked.push_back(worker.get());
+    if (!still || still->seconds < suspicious_seconds(plan)) continue;
+    const bool stopped = still->state == 'T' || still->state == 't';  // cannot answer
+    if (!stopped && worker->ask_whereabouts()) asked.push_back(worker.get());
   }
   hear_all(asked);
   for (const auto& worker : workers) {

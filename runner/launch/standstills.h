@@ -17,7 +17,7 @@ using Workers = std::vector<std::unique_ptr<Worker>>;
 bool any_stands_still(const Workers& workers, std::chrono::steady_clock::time_point awake_since, double seconds);
 
 // Notes it with each worker that runs. Those that look as if they hang are asked what they are doing; the answers are waited for, but
-// not long: a process that is stopped cannot give one.
+// not long.
 void note_standstills(const Workers& workers, const LaunchPlan& plan,
                       std::chrono::steady_clock::time_point awake_since);
 

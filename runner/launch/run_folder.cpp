@@ -70,6 +70,12 @@ void require_folder_name(const std::string& name) {
   }
 }
 
+void point_latest(const fs::path& parent, const fs::path& run) try {
+  point_symlink(parent / "latest", run.filename());
+} catch (const std::system_error& error) {
+  log::warn(std::string("cannot point `latest` to the newest run: ") + error.what());
+}
+
 fs::path make_stamped_folder(const std::string& name, const fs::path& outputs) {
   require_folder_name(name);
   const fs::path parent = outputs / name;
@@ -77,11 +83,7 @@ fs::path make_stamped_folder(const std::string& name, const fs::path& outputs) {
   const std::string stamp = time_stamp();
   fs::path path = parent / stamp;
   for (int suffix = 1; !make_new_folder(path); ++suffix) path = parent / (stamp + "-" + std::to_string(suffix));
-  try {
-    point_symlink(parent / "latest", path.filename());
-  } catch (const std::system_error& error) {
-    log::warn(std::string("cannot point `latest` to the new run: ") + error.what());
-  }
+  point_latest(parent, path);
   return path;
 }
 
@@ -168,6 +170,7 @@ RunFolder RunFolder::create(const std::string& name, const fs::path& run_dir, co
   RunFolder folder(path, lock_folder(path));
   make_folders(path / "logs");
   make_folders(path / "checkpoints");
+  folder.unbegun_ = true;
   return folder;
 }
 
@@ -190,6 +193,7 @@ void RunFolder::belongs_to(const std::string& job) try {
 }
 
 int RunFolder::begin_attempt() try {
+  unbegun_ = false;
   attempt_ = attempts_so_far(path_);
   write_file_atomically(path_ / kAttempts, std::to_string(attempt_ + 1) + "\n");
   return attempt_;
@@ -198,15 +202,17 @@ int RunFolder::begin_attempt() try {
 }
 
 bool RunFolder::discard_if_unbegun() {
-  if (attempts_so_far(path_) > 0) return false;
+  if (!unbegun_) return false;
   const fs::path parent = path_.parent_path(), latest = parent / "latest";
   std::error_code error;
   const bool is_latest = fs::read_symlink(latest, error) == path_.filename();
   fs::remove_all(path_, error);
-  if (!is_latest) return true;
-  fs::remove(latest, error);
-  const auto runs = stamped_runs(parent);
-  if (!runs.empty()) fs::create_symlink(runs.front().filename(), latest, error);
+  const auto runs = is_latest ? stamped_runs(parent) : std::vector<fs::path>();
+  if (!runs.empty()) {
+    point_latest(parent, runs.front());
+  } else if (is_latest) {
+    fs::remove(latest, error);
+  }
   return true;
 }
 

@@ -33,8 +33,8 @@ class RunFolder {
   // Numbers the attempts of this run from 0, over all the processes that ever ran it.
   int begin_attempt();
 
-  // Removes the folder where no attempt has begun, as if it had never been made: `latest` points to the run before. Returns whether it
-  // has; a folder that cannot be removed stays.
+  // Removes a folder that this object has made and in which no attempt has begun, as if it had never been there: `latest` points to
+  // the run before. Returns whether it was such a one; a folder that cannot be removed stays.
   bool discard_if_unbegun();
 
   // Writes config.yaml, overrides.txt and environment.json of the attempt that began last. One of an earlier attempt
@@ -48,6 +48,7 @@ class RunFolder {
   std::filesystem::path path_;
   UniqueFd lock_;
   int attempt_ = 0;
+  bool unbegun_ = false;  // made by this object, and nothing has begun in it
 };
 
 // What `checkpoint.resume=auto` goes on with: the newest run of that name with a checkpoint, else the newest that has

@@ -120,6 +120,14 @@ TEST_F(RunFolderTest, OneThatNeverBeganLeavesNothing) {
   EXPECT_FALSE(fs::exists(folder_ / "named"));
 }
 
+// A copy of a run lacks the hidden files that say how many attempts there were.
+TEST_F(RunFolderTest, OneThatWasThereBeforeIsNeverDiscarded) {
+  const auto path = create().path();
+  write(path / "config.yaml", "seed: 1\n");
+  EXPECT_FALSE(RunFolder::resume(path).discard_if_unbegun());
+  EXPECT_TRUE(fs::exists(path / "config.yaml"));
+}
+
 TEST_F(RunFolderTest, TheFirstOfAllLeavesNoLinkEither) {
   EXPECT_TRUE(create().discard_if_unbegun());
   EXPECT_TRUE(names(runs()).empty());

@@ -14,7 +14,7 @@ std::map<std::string, std::string> plugin_places(const Experiment& experiment) {
 }
 
 UserError located(const FromPlugin& error, const Experiment& experiment) {
-  return UserError(plugin_places(experiment).at(error.section) + error.problem);
+  return UserError(plugin_places(experiment).at(error.section) + ": " + error.problem);
 }
 
 }  // namespace ddprun

@@ -10,7 +10,7 @@
 
 namespace ddprun {
 
-// {"model": "mnist.yaml:3:10: model: plugin lenet: "}
+// {"model": "mnist.yaml:3:10: model: plugin lenet"}
 std::map<std::string, std::string> plugin_places(const Experiment& experiment);
 
 // The error with its plugin's place before it.

@@ -263,7 +263,8 @@ fs::path Attempt::failure_file(int rank) const {
 // With the plugin's place in the experiment, where it came out of one.
 std::optional<WorkerFailure> Attempt::failure_of(int rank) const {
   auto failure = read_failure(failure_file(rank));
-  if (failure && !failure->section.empty()) failure->message = plan_.place_of(failure->section) + failure->message;
+  if (failure && !failure->section.empty())
+    failure->message = plan_.place_of(failure->section) + ": " + failure->message;
   return failure;
 }
 
@@ -285,7 +286,7 @@ AttemptEnd Attempt::end(const std::string& start_problem) {
 
 std::string LaunchPlan::place_of(const std::string& section) const {
   const auto place = plugins.find(section);
-  return place == plugins.end() ? section + ": " : place->second;
+  return place == plugins.end() ? section : place->second;
 }
 
 LaunchResult launch_workers(const LaunchPlan& plan) { return judge_ends(Attempt(plan, nullptr).run()); }

@@ -33,9 +33,9 @@ struct LaunchPlan {
   double hang_seconds = 0;           // a worker that stands still for so long has failed; 0: no matter
   double timeout_seconds = 0;        // of the workers' collectives; 0: no matter
   double failure_grace_seconds = 3;  // the same where a worker failed: the others cannot finish a collective without it
-  std::map<std::string, std::string> plugins;  // by their sections in the experiment: what stands before their errors
+  std::map<std::string, std::string> plugins;  // by their sections in the experiment: their places, for reports
 
-  std::string place_of(const std::string& section) const;
+  std::string place_of(const std::string& section) const;  // the section's name where the place is not known
 };
 
 // What one node of several tells the others while its workers run, and hears from them. Called from launch_workers' thread.

@@ -4,8 +4,11 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <system_error>
+
+#include "launch/signal_set.h"
 
 namespace ddprun {
 namespace {
@@ -20,9 +23,7 @@ bool ignored(int signal) {
 }  // namespace
 
 SignalInbox::SignalInbox() {
-  sigset_t wanted;
-  ::sigemptyset(&wanted);
-  for (const int signal : {SIGTERM, SIGUSR1, SIGCHLD}) ::sigaddset(&wanted, signal);
+  auto wanted = signal_set(std::array{SIGTERM, SIGUSR1, SIGCHLD});
   for (const int signal : {SIGINT, SIGHUP, SIGTSTP}) {
     if (!ignored(signal)) ::sigaddset(&wanted, signal);
   }

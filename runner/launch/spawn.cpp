@@ -10,6 +10,8 @@
 #include <csignal>
 #include <system_error>
 
+#include "launch/signal_set.h"
+
 namespace ddprun {
 namespace {
 
@@ -29,13 +31,6 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   for (const auto& text : texts) result.push_back(const_cast<char*>(text.c_str()));
   result.push_back(nullptr);
   return result;
-}
-
-sigset_t set_of(const std::vector<int>& signals) {
-  sigset_t set;
-  ::sigemptyset(&set);
-  for (const int signal : signals) ::sigaddset(&set, signal);
-  return set;
 }
 
 // What the child needs, prepared before the fork: it may not allocate.
@@ -117,7 +112,7 @@ pid_t spawn(const SpawnRequest& request) {
                        .stderr_fd = request.stderr_fd,
                        .error_fd = error_pipe.write.get(),
                        .parent = ::getpid(),
-                       .blocked = set_of(request.blocked)};
+                       .blocked = signal_set(request.blocked)};
   const pid_t pid = ::fork();
   if (pid < 0) fail("cannot start a process");
   if (pid == 0) become_worker(plan);

@@ -24,9 +24,7 @@ void hear_all(const std::vector<const Worker*>& asked) {
 std::string describe(const Whereabouts& whereabouts, const LaunchPlan& plan) {
   if (whereabouts.name.empty()) return "";
   if (whereabouts.waits()) return "waits for the others: " + whereabouts.name;
-  auto place = plan.place_of(whereabouts.section);
-  place.resize(place.find_last_not_of(": ") + 1);
-  return "in " + whereabouts.name + "() of " + place;
+  return "in " + whereabouts.name + "() of " + plan.place_of(whereabouts.section);
 }
 
 // So long a worker may stand still before it looks as if it hung: half the time after which somebody ends the attempt.

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "launch/atomic_file.h"
+#include "launch/signal_set.h"
 
 namespace ddprun {
 namespace fs = std::filesystem;
@@ -73,9 +74,7 @@ WorkerPlace read_worker_place() {
 }
 
 void unblock_stop_signals() {
-  sigset_t signals;
-  ::sigemptyset(&signals);
-  for (const int signal : kStopSignals) ::sigaddset(&signals, signal);
+  const auto signals = signal_set(kStopSignals);
   ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
 }
 

@@ -77,7 +77,7 @@ std::shared_ptr<Kind> PluginHost::make(const std::string& kind, const PluginChoi
   return object;
 }
 
-std::string plugin_place(const PluginChoice& choice) { return place(choice) + "plugin " + choice.plugin + ": "; }
+std::string plugin_place(const PluginChoice& choice) { return place(choice) + "plugin " + choice.plugin; }
 
 std::shared_ptr<Model> PluginHost::make_model(const PluginChoice& choice) const { return make<Model>("model", choice); }
 

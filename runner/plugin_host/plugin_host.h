@@ -17,7 +17,7 @@
 
 namespace ddprun {
 
-// "mnist.yaml:3:10: model: plugin lenet: ": what stands before a text about a plugin that an experiment names.
+// "mnist.yaml:3:10: model: plugin lenet": what stands before a text about a plugin that an experiment names.
 std::string plugin_place(const PluginChoice& choice);
 
 // What an object's constructor declared.

@@ -19,7 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "end_to_
 
 import matrix  # noqa: E402
 import mounts  # noqa: E402
-from command import SMALL, CommandTest, checkpoint_steps, differences, free_port, is_whole, summary  # noqa: E402
+from command import SMALL, CommandTest, checkpoint_steps, differences, is_whole, summary  # noqa: E402
 from matrix import Outcome  # noqa: E402
 
 SAMPLE = 30
@@ -54,13 +54,7 @@ class Faults(CommandTest):
     def launch(self, fault, run):
         """The launchers of all nodes."""
         words = [*WORDS, *fault.kind.words, f"checkpoint.async={str(fault.asynchronous).lower()}", f"run.dir={run}"]
-        environment = {"DDPRUN_FAULT": fault.variable}
-        if fault.nodes == 1:
-            return [self.start(*words, f"launch.workers={fault.workers}", env=environment)]
-        port = free_port()
-        return [self.start("run", f"--nnodes={fault.nodes}", f"--nproc-per-node={fault.workers}", f"--node-rank={node}",
-                           f"--rdzv-endpoint=127.0.0.1:{port}", *words, env=environment)
-                for node in range(fault.nodes)]
+        return self.start_nodes(fault.nodes, fault.workers, *words, env={"DDPRUN_FAULT": fault.variable})
 
     # What happens from outside, to a worker that is stopped at the point. Each returns how to undo it.
 

@@ -18,7 +18,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "end_to_end"))
 
-from command import DDPRUN, CommandTest, differences, free_port, summary  # noqa: E402
+from command import DDPRUN, CommandTest, differences, summary  # noqa: E402
 
 EXPERIMENT = f"""\
 plugin_path: [{DDPRUN.parent.parent}/tests/fault_plugins]
@@ -36,15 +36,15 @@ PLACES = {section: f"brittle.yaml:{line}:{column}: {path}: plugin brittle_{secti
                                               ("optimizer", 4, 12, "optimizer"), ("logger", 5, 18, "loggers[1]"))}
 
 # What nobody but rank 0 calls, or the launcher; the call that fails, where it is not the fifth.
-OF_RANK_0 = ("dataset.prepare", "dataset.to_image", "logger.start", "logger.metrics", "logger.predictions",
-             "logger.flush", "logger.finish")
+OF_LOGGERS = ("logger.start", "logger.metrics", "logger.predictions", "logger.flush", "logger.finish")
 OF_LAUNCHER = ("dataset.prepare",)
+OF_RANK_0 = (*OF_LAUNCHER, "dataset.to_image", *OF_LOGGERS)
 CALLS = {"model.prepare": 1, "dataset.prepare": 1, "dataset.start": 1, "dataset.spec": 1, "dataset.to_image": 2,
          "optimizer.start": 1, "optimizer.state": 2, "logger.start": 1, "logger.metrics": 3, "logger.predictions": 1,
          "logger.flush": 2, "logger.finish": 1}
 HOOKS = ("model.prepare", "model.forward", "model.step", "dataset.prepare", "dataset.start", "dataset.spec", "dataset.get",
          "dataset.augment", "dataset.to_image", "optimizer.start", "optimizer.step", "optimizer.zero_grad",
-         "optimizer.state", *OF_RANK_0[2:])
+         "optimizer.state", *OF_LOGGERS)
 AT_START = ("model.prepare", "dataset.start", "dataset.spec", "optimizer.start")
 CALLED_AS = {"model.forward": "(step|forward)", "optimizer.step": "step(_unless)?"}  # the default of the one calls the other
 TOLD = {"throw": "a hook that is broken", "mistake": "an input that is wrong", "odd": "something that is no std::exception"}
@@ -135,14 +135,8 @@ class Hooks(CommandTest):
         return self.references[world_size]
 
     def launch(self, fault, run, *more):
-        words = ["brittle.yaml", f"run.dir={run}", *more]
-        environment = {"BRITTLE": fault.variable}
-        if fault.nodes == 1:
-            return [self.start(*words, f"launch.workers={fault.workers}", env=environment)]
-        port = free_port()
-        return [self.start("run", f"--nnodes={fault.nodes}", f"--nproc-per-node={fault.workers}", f"--node-rank={node}",
-                           f"--rdzv-endpoint=127.0.0.1:{port}", *words, env=environment if node == 0 or fault.rank else {})
-                for node in range(fault.nodes)]
+        return self.start_nodes(fault.nodes, fault.workers, "brittle.yaml", f"run.dir={run}", *more,
+                                env={"BRITTLE": fault.variable})
 
     def check(self, fault, run):
         launchers = self.launch(fault, run)

@@ -18,7 +18,7 @@ class EventFile {
   EventFile(const EventFile&) = delete;
   EventFile& operator=(const EventFile&) = delete;
 
-  // An Event without a Summary's wrapping: `summary` at optimizer step `step`. In one write: whatever is killed leaves whole records.
+  // An event with this Summary at optimizer step `step`. In one write: whatever is killed leaves whole records.
   void write(double time, int64_t step, const Message& summary);
 
   const std::filesystem::path& path() const { return path_; }

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""What the tests of tools/wandb_follow share: starting it, made-up folders of runs, what has to arrive."""
+
+import json
+import math
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+TOOL = HERE.parents[1] / "tools/wandb_follow"
+sys.path[:0] = [str(HERE.parent / "end_to_end"), str(TOOL.parent)]
+
+from command import SMALL, CommandTest  # noqa: E402
+from wandb_runs import WandbRun  # noqa: E402
+
+WORDS = [
+    *SMALL, "model=mlp", "loggers=[jsonl]", "objective.metrics=[accuracy, confusion]", "checkpoint.every=5st",
+    "predictions={num_batches_to_log: 1, log_images_per_batch: 12}", "launch.workers=2",
+]  # fmt: skip
+ABOUT = ("time", "attempt", "split", "epoch", "step", "samples", "nonfinite")
+
+
+def metrics_line(step, attempt=0, split="train", **metrics):
+    return {
+        "time": 1700000000.5 + step,
+        "attempt": attempt,
+        "split": split,
+        "epoch": 1,
+        "step": step,
+        "samples": 8 * step,
+    } | metrics
+
+
+class FollowTest(CommandTest):
+    def follow(self, *arguments, env=None):
+        return self.start_program(sys.executable, "-B", TOOL, "--poll", "0.05", *arguments, env=env)
+
+    def followed(self, *arguments, code=0, env=None):
+        """To the end."""
+        running = self.follow(*arguments, env=env)
+        self.assertEqual(running.wait(), code, running.text())
+        return running
+
+    def sent(self, *arguments):
+        """What W&B has after the run was sent once more."""
+        self.followed(self.run_dir, "--offline", "--once", *arguments)
+        return WandbRun(self.run_dir)
+
+    def fabricate(self, status="completed", **files):
+        """A run's folder with these lines in its files."""
+        self.run_dir = self.folder / "run"
+        self.run_dir.mkdir(exist_ok=True)
+        (self.run_dir / "config.yaml").write_text("name: made\nseed: 1\n")
+        if status:
+            summary = {
+                "status": status,
+                "attempt": 0,
+                "stop_reason": "so",
+                "best": {"val/loss": 0.5},
+                "metrics": {"val/loss": 1},
+            }
+            (self.run_dir / "summary.json").write_text(json.dumps(summary))
+        for name, lines in files.items():
+            self.append(name, lines)
+
+    def append(self, name, lines):
+        with open(self.run_dir / f"{name}.jsonl", "a") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+
+    def assert_rows_arrived(self, found, lines):
+        """The history rows that are made of lines of metrics.jsonl, value for value."""
+        rows = [row for row in found.history if "samples" in row]
+        expected = []
+        for line in lines:
+            bad = line.get("nonfinite", [])
+            expected.append(
+                {"step": line["step"], "epoch": line["epoch"], "samples": line["samples"], "attempt": line["attempt"]}
+                | {
+                    f"{line['split']}/{name}": math.nan if name in bad else value
+                    for name, value in line.items()
+                    if name not in ABOUT
+                }
+            )
+        rows = [{name: value for name, value in row.items() if not name.startswith("_")} for row in rows]
+        self.assertEqual([text(row) for row in rows], [text(row) for row in expected])
+
+
+def text(row):
+    """So that NaN equals NaN, and 1 equals 1.0."""
+    return json.dumps({name: float(value) for name, value in row.items()}, sort_keys=True)

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: MIT
+"""tools/wandb_follow, killed, stopped, or following what is killed: every row is in W&B once, in one run."""
+
+import os
+import signal
+import unittest
+
+from follow_test_case import WORDS, FollowTest, metrics_line
+
+from command import all_rows
+from runs.standing_rows import standing_rows
+from wandb_runs import WandbRun
+from wandb_server import WandbServer
+
+
+class Killed(FollowTest):
+    LINES = [metrics_line(step, loss=1 / (step + 1)) for step in range(4000)]
+
+    def written(self):
+        """Bytes in the newest file of W&B."""
+        return max(
+            ((file.stat().st_mtime, file.stat().st_size) for file in self.run_dir.glob("wandb/*/*.wandb")),
+            default=(0, 0),
+        )[1]
+
+    def test_the_follower_loses_nothing_and_sends_nothing_twice(self):
+        self.fabricate(status=None)
+        expected = 0
+        for number, condition in enumerate(
+            (
+                lambda: (self.run_dir / "wandb/follow.jsonl").exists(),
+                lambda: self.written() > 0,
+                lambda: self.written() > 20000,
+                lambda: self.written() > 90000,
+                lambda: self.written() > 250000,
+            )
+        ):
+            self.append("metrics", self.LINES[expected : expected + 700])
+            expected += 700
+            follower = self.follow(self.run_dir, "--offline")
+            self.wait_until(condition, f"the moment of death {number}", follower)
+            os.kill(follower.pid, signal.SIGKILL)
+            follower.wait()
+            self.wait_until(lambda: len(self.processes()) == 0, "the end of what it started")
+        with open(self.run_dir / "wandb/follow.jsonl", "a") as file:
+            file.write('{"step": 12')  # as if it had died in the middle of a note
+        self.append("metrics", self.LINES[expected:])
+        found = self.sent()
+        self.assertGreater(len(found.folders), 4)
+        self.assertEqual(found.steps(), list(range(len(self.LINES))))
+        self.assert_rows_arrived(found, self.LINES)
+        self.assertEqual(len(found.ids), 1)
+
+
+class Online(FollowTest):
+    def test_it_goes_on_where_the_server_says(self):
+        server = WandbServer()
+        self.addCleanup(server.close)
+        env = {"WANDB_BASE_URL": server.url, "WANDB_API_KEY": "a" * 40}
+        lines = [metrics_line(step, loss=step / 2) for step in range(900)]
+        self.fabricate(status=None, metrics=lines[:300])
+        for seen in (100, 400):
+            follower = self.follow(self.run_dir, env=env)
+            self.wait_until(lambda seen=seen: len(server.history) > seen, f"row {seen} on the server", follower)
+            self.append("metrics", lines[300:600] if seen == 100 else lines[600:])
+            os.kill(follower.pid, signal.SIGKILL)
+            follower.wait()
+            self.wait_until(lambda: len(self.processes()) == 0, "the end of what it started")
+        self.fabricate("failed")
+        follower = self.followed(self.run_dir, env=env)
+        self.assertIn("the run has ended: failed", follower.err())
+        self.assertEqual([row["_step"] for row in server.history], list(range(len(lines))))
+        self.assertEqual([row["train/loss"] for row in server.history], [line["loss"] for line in lines])
+        self.assertEqual(server.exits[-1], 1)
+
+
+class Live(FollowTest):
+    def test_a_run_that_is_killed_and_resumed_is_one_run_of_wandb(self):
+        first = self.start(*WORDS, "trainer.max_epochs=40", "run.dir=run")
+        self.run_dir = self.folder / "run"
+        self.wait_for_step(first, self.run_dir, 2)
+        follower = self.follow(self.run_dir, "--offline")
+        self.wait_for_step(first, self.run_dir, 60)
+        first.send(signal.SIGKILL)
+        first.wait()
+        self.assertEqual(follower.wait(), 0, follower.text())
+        self.assertIn("the run has ended: killed", follower.err())
+        found = WandbRun(self.run_dir)
+        self.assertGreater(max(row["step"] for row in found.history), 50)
+        self.assertEqual((found.exits, found.summary["status"]), ([1], "killed"))
+        second = self.start("resume", "run")
+        self.wait_until(lambda: (self.run_dir / ".attempts").read_text() == "2\n", "the second attempt", second)
+        follower = self.follow(self.run_dir, "--offline")
+        self.assertEqual(second.wait(), 0, second.text())
+        self.assertEqual(follower.wait(), 0, follower.text())
+        self.assertIn("the run has ended: completed", follower.err())
+        found = WandbRun(self.run_dir)
+        self.assertEqual(found.steps(), list(range(len(found.history))))
+        self.assertEqual(len(found.ids), 1)
+        self.assert_rows_arrived(found, all_rows(self.run_dir))  # what was sent before it was void cannot be taken back
+        self.assertEqual((found.exits, found.summary["status"]), ([1, 0], "completed"))
+        last = {
+            (f"{row['split']}/loss", row["step"]): row["loss"]
+            for row in standing_rows(all_rows(self.run_dir))
+            if "loss" in row
+        }
+        arrived = {
+            (name, row["step"]): value for row in found.history for name, value in row.items() if name.endswith("/loss")
+        }
+        self.assertEqual(arrived, last)
+
+    def test_ctrl_c_ends_it_and_a_later_call_goes_on(self):
+        self.fabricate(status=None, metrics=[metrics_line(1, loss=1)])
+        follower = self.follow(self.run_dir, "--offline")
+        self.wait_until(
+            lambda: (self.run_dir / "wandb/follow.jsonl").exists()
+            and '"step"' in (self.run_dir / "wandb/follow.jsonl").read_text(),
+            "the first row",
+            follower,
+        )
+        refused = self.followed(self.run_dir, "--offline", code=2)
+        self.assertIn("is followed already", refused.err())
+        follower.send(signal.SIGINT)
+        self.assertEqual(follower.wait(), 0, follower.text())
+        self.assertIn("1 rows sent; the run goes on", follower.err())
+        self.append("metrics", [metrics_line(2, loss=2)])
+        self.assert_rows_arrived(self.sent(), [metrics_line(1, loss=1), metrics_line(2, loss=2)])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: MIT
+"""tools/wandb_follow with the real wandb package, without a network: every row and value of each kind arrives."""
+
+import base64
+import hashlib
+import json
+import math
+import os
+import shutil
+import sys
+import unittest
+
+import yaml
+
+from follow_test_case import TOOL, WORDS, FollowTest, metrics_line
+
+from command import all_rows
+from wandb_runs import WandbRun
+
+
+class WholeRun(FollowTest):
+    def test_everything_of_a_run_arrives(self):
+        self.ddprun(*WORDS, "run.dir=run", "name='odd: #1 \"x\" \\'", "optimizer.lr=0.02")
+        self.run_dir = self.folder / "run"
+        found = self.sent("--project", "p", "--entity", "e", "--name", "n", "--group", "g", "--tags", "a,b")
+        self.assert_rows_arrived(found, all_rows(self.run_dir))
+        self.assertEqual(found.steps(), list(range(len(found.history))))
+        self.assertEqual(found.exits, [0])
+        self.assertEqual(
+            (
+                found.start.project,
+                found.start.entity,
+                found.start.display_name,
+                found.start.run_group,
+                list(found.start.tags),
+            ),
+            ("p", "e", "n", "g", ["a", "b"]),
+        )
+        config = yaml.safe_load((self.run_dir / "config.yaml").read_text())
+        self.assertEqual({key: value for key, value in found.config.items() if key != "_wandb"}, config)
+        self.assertEqual((found.summary["status"], found.summary["steps"]), ("completed", 20))
+        self.assert_tables_arrived(found)
+
+    def assert_tables_arrived(self, found):
+        tables = [json.loads(line) for line in (self.run_dir / "tables.jsonl").read_text().splitlines()]
+        confusions = [table for table in tables if table["kind"] == "confusion"]
+        rows = [row for row in found.history if any(name.endswith("confusion_table.path") for name in row)]
+        self.assertEqual(len(rows), 3)  # of two epochs, and of the test
+        for table, row in zip(confusions, rows):
+            names, counts = table["classes"], table["counts"]
+            self.assertEqual(row["step"], table["step"])
+            self.assertEqual(
+                found.table(row[f"{table['split']}/confusion_table.path"])["data"],
+                [[truth, guess, counts[i][j]] for i, truth in enumerate(names) for j, guess in enumerate(names)],
+            )
+        table = next(table for table in reversed(tables) if table["kind"] == "predictions")
+        row = next(row for row in reversed(found.history) if "val/predictions.path" in row)
+        shown = found.table(row["val/predictions.path"])
+        self.assertEqual(
+            [(one["id"], str(one["truth"]), str(one["guess"])) for one in table["rows"]],
+            [(values[0], values[2], values[3]) for values in shown["data"]],
+        )
+        digests = {
+            base64.b64encode(hashlib.md5((self.run_dir / one["image"]).read_bytes()).digest()).decode()
+            for one in table["rows"]
+        }
+        artifact = [one for one in found.artifacts if "predictions" in one.name][-1]
+        images = [one for one in artifact.manifest.contents if one.path.endswith(".png")]
+        self.assertEqual({one.digest for one in images}, digests)
+        for one in images:  # they are sent later, from here, wherever the home is by then
+            self.assertTrue(
+                one.local_path.startswith(f"{self.run_dir}/wandb/") and os.path.exists(one.local_path), one.local_path
+            )
+
+    def test_a_later_call_stays_in_the_project(self):
+        self.fabricate(metrics=[metrics_line(1, loss=1)])
+        self.sent("--project", "p")
+        self.append("metrics", [metrics_line(2, loss=2)])
+        err = self.followed(self.run_dir, "--offline", "--project", "q", code=2).err()
+        self.assertIn("belongs to the W&B project p, not q", err)
+        self.assertEqual((self.sent().start.project, len(self.sent().history)), ("p", 2))
+
+    def test_several_runs_at_once(self):
+        folders = []
+        for value in (1, 2):
+            self.fabricate(metrics=[metrics_line(1, loss=value)])
+            folders.append(self.run_dir.rename(self.folder / f"run{value}"))
+        self.followed(*folders, "--offline")
+        for folder, value in zip(folders, (1, 2)):
+            found = WandbRun(folder)
+            self.assertEqual([row["train/loss"] for row in found.history], [value])
+            self.assertEqual((found.start.display_name, found.exits), (f"made/{folder.name}", [0]))
+
+    def test_a_second_call_sends_nothing(self):
+        self.fabricate(metrics=[metrics_line(1, loss=1)])
+        self.sent()
+        self.assertIn("there is nothing new", self.followed(self.run_dir, "--offline").err())
+        self.assertEqual(len(WandbRun(self.run_dir).folders), 1)
+
+
+class EachKind(FollowTest):
+    def test_numbers_that_are_not_finite(self):
+        lines = [
+            metrics_line(1, loss=None, nonfinite=["loss"]),
+            metrics_line(2, loss=0.5, accuracy=1),
+            metrics_line(2, split="system", rss_bytes=7),
+        ]
+        self.fabricate(metrics=lines)
+        found = self.sent()
+        self.assert_rows_arrived(found, lines)
+        self.assertTrue(math.isnan(found.history[0]["train/loss"]))
+        self.assertEqual([row["_timestamp"] for row in found.history], [1700000001.5, 1700000002.5, 1700000002.5])
+
+    def test_histograms(self):
+        one = {"name": "weights/a.weight", "count": 5, "nonfinite": 1, "min": 0, "max": 2, "mean": 1, "stddev": 1}
+        self.fabricate(
+            tables=[
+                {
+                    "kind": "histograms",
+                    "attempt": 0,
+                    "split": "train",
+                    "epoch": 1,
+                    "step": 9,
+                    "histograms": [
+                        one | {"edges": [0, 1, 2], "counts": [3, 1]},
+                        one | {"name": "gradients/a.weight", "edges": [], "counts": []},
+                    ],
+                }
+            ]
+        )
+        row = self.sent().history[0]
+        self.assertEqual(
+            (row["step"], row["weights/a.weight._type"], row["weights/a.weight.bins"], row["weights/a.weight.values"]),
+            (9, "histogram", [0, 1, 2], [3, 1]),
+        )
+        self.assertEqual((row["weights/a.weight/nonfinite"], row["gradients/a.weight/nonfinite"]), (1, 1))
+        self.assertNotIn("gradients/a.weight._type", row)
+
+    def test_ranks_are_told_by_how_far_they_are_apart(self):
+        self.fabricate(
+            tables=[
+                {
+                    "kind": "ranks",
+                    "attempt": 0,
+                    "split": "system",
+                    "epoch": 1,
+                    "step": 9,
+                    "columns": ["data_seconds", "gpu_percent"],
+                    "rows": [[0.5, None], [None, None], [0.25, None]],
+                }
+            ]
+        )
+        self.assertEqual(
+            self.sent().rows("ranks"), [{"step": 9, "ranks/data_seconds/min": 0.25, "ranks/data_seconds/max": 0.5}]
+        )
+
+    def test_predictions_of_values_and_images_that_are_gone(self):
+        rows = [
+            {"id": 3, "truth": [1.5], "scores": [1.25]},
+            {"id": 4, "truth": [2], "scores": [2], "image": "images/val/4.png"},
+        ]
+        self.fabricate(
+            tables=[
+                {
+                    "kind": "predictions",
+                    "attempt": 0,
+                    "split": "val",
+                    "epoch": 1,
+                    "step": 9,
+                    "classes": [],
+                    "rows": rows,
+                }
+            ]
+        )
+        found = self.sent()
+        table = found.table(found.history[0]["val/predictions.path"])
+        self.assertEqual(table["columns"], ["id", "image", "truth", "scores"])
+        self.assertEqual(table["data"], [[3, None, "[1.5]", "[1.25]"], [4, None, "[2]", "[2]"]])
+
+    def test_events_are_one_growing_table(self):
+        event = {"time": 1700000000, "attempt": 0, "epoch": 1, "step": 5, "kind": "checkpoint", "text": "saved"}
+        self.fabricate(events=[event])
+        self.sent()
+        self.append("events", [{"time": 1700000001, "attempt": 0, "kind": "end", "text": "completed: all"}])
+        found = self.sent()
+        tables = [found.table(row["events.path"])["data"] for row in found.history]
+        self.assertEqual(
+            [[row[3:] for row in table] for table in tables],
+            [[[5, "checkpoint", "saved"]], [[5, "checkpoint", "saved"], [None, "end", "completed: all"]]],
+        )
+
+    def test_a_kind_that_a_later_version_writes_is_let_pass(self):
+        self.fabricate(
+            metrics=[metrics_line(1, loss=1)], tables=[{"kind": "spectra", "attempt": 0, "split": "val", "step": 1}]
+        )
+        self.assert_rows_arrived(self.sent(), [metrics_line(1, loss=1)])
+
+    def test_the_status_of_the_run_is_that_of_wandb(self):
+        for status, code in (("stopped_early", 0), ("failed", 1), ("preempted", 1)):
+            self.fabricate(status, metrics=[metrics_line(1, loss=1)])
+            found = self.sent()
+            self.assertEqual(
+                (found.exits, found.summary["status"], found.preempting), ([code], status, status == "preempted")
+            )
+            self.assertEqual((found.summary["best.val/loss"], found.summary["stop_reason"]), (0.5, "so"))
+            shutil.rmtree(self.run_dir)
+
+    def test_rows_that_an_attempt_took_back_are_not_sent(self):
+        lines = [
+            metrics_line(2, loss=1),
+            metrics_line(4, loss=2),
+            metrics_line(4, 1, loss=3),
+            metrics_line(6, 1, loss=4),
+        ]
+        self.fabricate(metrics=lines)
+        self.assert_rows_arrived(self.sent(), [lines[0], *lines[2:]])
+
+
+class Mistakes(FollowTest):
+    def test_they_are_told(self):
+        self.fabricate(metrics=[metrics_line(1, loss=1)])
+        for words, code, text in (
+            (["nowhere"], 2, "nowhere: no such run"),
+            ([self.folder], 2, f"did you mean {self.folder}/run?"),
+            (["run", "--poll", "0"], 2, "must be more than 0"),
+            (["run"], 1, "log in once with `wandb login`"),
+        ):
+            err = self.followed(*words, code=code).err()
+            self.assertIn(text, err)
+            self.assertNotIn("Traceback", err)
+        running = self.start_program(
+            sys.executable,
+            "-I",
+            "-c",
+            f"""
+import runpy, sys
+sys.modules["wandb"] = None
+sys.argv = ["wandb_follow", "run"]
+sys.path.insert(0, {str(TOOL.parent)!r})
+runpy.run_path({str(TOOL)!r}, run_name="__main__")""",
+        )
+        self.assertEqual(running.wait(), 2)
+        self.assertIn("pip install wandb pillow", running.err())
+
+
+if __name__ == "__main__":
+    unittest.main()

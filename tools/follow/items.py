@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: MIT
+"""What a line of a run's files becomes in W&B: one row of its history each, a dictionary for wandb.log()."""
+
+import datetime
+import math
+import sys
+
+from runs.line_file import read_lines
+from runs.standing_rows import standing_rows
+
+ABOUT = (
+    "time",
+    "attempt",
+    "split",
+    "epoch",
+    "step",
+    "samples",
+    "nonfinite",
+)  # in a line of metrics.jsonl, beside the metrics
+EVENT_COLUMNS = ["time", "attempt", "epoch", "step", "kind", "text"]
+
+
+class Items:
+    """The same lines give the same items in the same order, always: the journal counts on it."""
+
+    def __init__(self, wandb, path):
+        self.wandb, self.path = wandb, path
+        self.images = has_pillow()
+
+    def of(self, batch):
+        def lines(name, begin=None):
+            if name not in batch.end:
+                return []
+            return read_lines(self.path / name, batch.begin.get(name, 0) if begin is None else begin, batch.end[name])[
+                0
+            ]
+
+        rows = standing_rows(lines("metrics.jsonl"))
+        tables = standing_rows(lines("tables.jsonl"), ("kind", "split"))
+        items = [metrics(row) for row in rows] + [self.table(line) for line in tables]
+        if new_events := lines("events.jsonl"):
+            items.append(self.events(lines("events.jsonl", 0), new_events[-1]))
+        return items
+
+    def table(self, line):
+        makers = {
+            "confusion": self.confusion,
+            "predictions": self.predictions,
+            "histograms": self.histograms,
+            "ranks": ranks,
+        }
+        maker = makers.get(line.get("kind"))
+        return place(line) | (maker(line) if maker else {})
+
+    def confusion(self, line):
+        """The chart that wandb.plot.confusion_matrix makes, from counts."""
+        names = line["classes"]
+        rows = [
+            [truth, guess, count] for truth, counts in zip(names, line["counts"]) for guess, count in zip(names, counts)
+        ]
+        columns = ["Actual", "Predicted", "nPredictions"]
+        title = f"{line['split']}: confusion"
+        chart = self.wandb.plot_table(
+            vega_spec_name="wandb/confusion_matrix/v1",
+            data_table=self.wandb.Table(columns=columns, data=rows),
+            fields={name: name for name in columns},
+            string_fields={"title": title},
+        )
+        return {f"{line['split']}/confusion": chart}
+
+    def predictions(self, line):
+        names = line.get("classes")
+        columns = ["id", "image", "truth", *(["guess", "right", "score"] if names else []), "scores"]
+        rows = [
+            [row["id"], self.image(row), *(judged(row, names) if names else [str(row["truth"])]), str(row["scores"])]
+            for row in line["rows"]
+        ]
+        return {f"{line['split']}/predictions": self.wandb.Table(columns=columns, data=rows)}
+
+    def image(self, row):
+        """None where the sample is no image, or its file is gone."""
+        file = self.path / row.get("image", "")
+        return self.wandb.Image(str(file)) if self.images and row.get("image") and file.is_file() else None
+
+    def histograms(self, line):
+        values = {}
+        for one in line["histograms"]:
+            if one["counts"]:
+                values[one["name"]] = self.wandb.Histogram(np_histogram=(one["counts"], one["edges"]))
+            values[f"{one['name']}/nonfinite"] = one["nonfinite"]
+        return values
+
+    def events(self, lines, newest):
+        rows = [[time_text(line.get("time")), *(line.get(column) for column in EVENT_COLUMNS[1:])] for line in lines]
+        return place(newest) | {"events": self.wandb.Table(columns=EVENT_COLUMNS, data=rows)}
+
+
+def place(line):
+    """Where a row belongs: any of these can be a chart's x axis."""
+    values = {name: line[name] for name in ("step", "epoch", "samples", "attempt") if line.get(name) is not None}
+    return values | ({"_timestamp": line["time"]} if "time" in line else {})
+
+
+def metrics(row):
+    nonfinite = row.get("nonfinite", ())
+    values = {name: math.nan if name in nonfinite else value for name, value in row.items() if name not in ABOUT}
+    return place(row) | {f"{row['split']}/{name}": value for name, value in values.items() if value is not None}
+
+
+def ranks(line):
+    """How far the ranks are apart: hundreds of curves would hide it."""
+    values = {}
+    for name, column in zip(line["columns"], zip(*line["rows"])):
+        if known := [value for value in column if value is not None]:
+            values |= {f"ranks/{name}/min": min(known), f"ranks/{name}/max": max(known)}
+    return values
+
+
+def judged(row, names):
+    truth, guess = row["truth"], row["guess"]
+    return [names[truth], names[guess], truth == guess, row["scores"][guess]]
+
+
+def time_text(seconds):
+    return "" if seconds is None else datetime.datetime.fromtimestamp(seconds).isoformat(" ", "seconds")
+
+
+def has_pillow():
+    try:
+        import PIL.Image  # noqa: F401
+    except ImportError:
+        print("wandb_follow: pictures are left out, for Pillow is missing (pip install pillow)", file=sys.stderr)
+        return False
+    return True

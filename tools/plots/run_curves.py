@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: MIT
+import difflib
+import math
+
+from runs.line_file import read_lines
+from runs.standing_rows import standing_rows
+from runs.user_error import UserError
+
+ABOUT = ("time", "attempt", "split", "epoch", "step", "samples", "nonfinite")
+
+
+class RunCurves:
+    """What a run measured, as curves: for each metric the places and the values, one after the other."""
+
+    def __init__(self, run):
+        self.run = run
+        self.rows = standing_rows(read_lines(run.path / "metrics.jsonl")[0])
+        self.metrics = {f"{row['split']}/{name}" for row in self.rows for name in row if name not in ABOUT}
+        self.clock = training_clock(self.rows)
+        self.steps_per_epoch = self.find_steps_per_epoch()
+
+    def find_steps_per_epoch(self):
+        """A run that ended tells it. Else the least that fits the rows, exact from the end of the first epoch on."""
+        summary = self.run.summary()
+        if summary.get("steps") and summary.get("epochs"):
+            return summary["steps"] / summary["epochs"]
+        return max((math.ceil(row["step"] / row["epoch"]) for row in self.rows if row.get("epoch")), default=1) or 1
+
+    def require(self, metric):
+        if metric not in self.metrics:
+            near = difflib.get_close_matches(metric, self.metrics, n=1, cutoff=0.5)
+            hint = f" did you mean {near[0]}?" if near else ""
+            known = (
+                ", ".join(sorted(self.metrics))
+                or "none, for its metrics.jsonl is empty or not there (loggers: [jsonl])"
+            )
+            raise UserError(f"{self.run.path}: there is no metric {metric};{hint} known: {known}")
+
+    def curve(self, metric, axis):
+        """([x...], [y...]); a value that was not finite is NaN."""
+        self.require(metric)
+        split, _, name = metric.partition("/")
+        points = [
+            (self.place(row, axis), math.nan if row[name] is None else row[name])
+            for row in self.rows
+            if row["split"] == split and name in row
+        ]
+        return tuple(map(list, zip(*points)))
+
+    def place(self, row, axis):
+        if axis == "epoch":
+            return row["step"] / self.steps_per_epoch
+        return self.clock[id(row)] if axis == "time" else row[axis]
+
+
+def training_clock(rows):
+    """{id of the row: seconds since the first}, without the time from an attempt's last row to the next one's first."""
+    clock = {}
+    elapsed, before = 0, None
+    for row in sorted(rows, key=lambda row: (row.get("attempt", 0), row.get("time", 0))):
+        if before is not None and before.get("attempt") == row.get("attempt"):
+            elapsed += row["time"] - before["time"]
+        clock[id(row)] = elapsed
+        before = row
+    return clock

@@ -14,7 +14,7 @@ struct Root {
   std::string name;
   int64_t seed = 0;
   Value model, dataset, optimizer, objective, loggers;
-  Value trainer, schedule, early_stopping, checkpoint, predictions, launch, resources, run;
+  Value trainer, schedule, early_stopping, checkpoint, predictions, histograms, profile, launch, resources, run;
   std::vector<std::string> plugin_path;
 };
 
@@ -33,6 +33,9 @@ Root read_root(Options& options) {
   root.early_stopping = options.subtree("early_stopping", "when to stop before the end; never where it is absent");
   root.checkpoint = options.subtree("checkpoint", "what is saved when, and resumed");
   root.predictions = options.subtree("predictions", "which predictions the loggers get; none where it is absent");
+  root.histograms =
+      options.subtree("histograms", "how weights and gradients are spread, for the loggers; none where it is absent");
+  root.profile = options.subtree("profile", "which steps are traced, {steps: 10..20}; none where it is absent");
   root.launch = options.subtree("launch", "the workers of this machine");
   root.resources = options.subtree("resources", "what `ddprun submit` asks Slurm or Kubernetes for");
   root.run = options.subtree("run", "where the results go");
@@ -88,6 +91,8 @@ constexpr Section kSections[] = {
     {"early_stopping", "when to stop before the end", declared_by<read_early_stopping>},
     {"checkpoint", "what is saved when, and resumed", declared_by<read_checkpoint>},
     {"predictions", "which predictions of each evaluation the loggers get", declared_by<read_predictions>},
+    {"histograms", "how weights and gradients are spread, for the loggers", declared_by<read_histograms>},
+    {"profile", "which steps are traced, for chrome://tracing or Perfetto", declared_by<read_profile>},
     {"launch", "the workers of this machine", declared_by<read_launch>},
     {"resources", "what `ddprun submit` asks Slurm or Kubernetes for", declared_by<read_resources>},
     {"run", "where the results go", declared_by<read_run_dir>},
@@ -240,6 +245,9 @@ Experiment read_experiment(Value config, std::vector<std::string>& problems) {
   if (!root.predictions.is_null()) {
     experiment.predictions = read_section(root.predictions, "predictions", read_predictions, problems);
   }
+  if (!root.histograms.is_null())
+    experiment.histograms = read_section(root.histograms, "histograms", read_histograms, problems);
+  if (!root.profile.is_null()) experiment.profile = read_section(root.profile, "profile", read_profile, problems);
   experiment.launch = read_section(root.launch, "launch", read_launch, problems);
   experiment.resources = read_section(root.resources, "resources", read_resources, problems);
   experiment.run_dir = read_section(root.run, "run", read_run_dir, problems);

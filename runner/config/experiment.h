@@ -52,6 +52,7 @@ struct TrainerConfig {
   Interval eval_every{.epochs = 1};
   int64_t sanity_batches = 1;  // evaluation batches before training, to find mistakes early
   int64_t log_every = 50;      // steps between training rows
+  double measure_seconds = 5;  // between rows of the split "system"; 0: none
   Limit train_batches, val_batches;
   int64_t overfit_batches = 0;  // the same first batches in every epoch; 0: off
   bool fast_dev_run = false;
@@ -126,6 +127,24 @@ struct PredictionsConfig {
   int64_t images_per_batch = 10;
 };
 
+// Of weights and gradients; no interval: none.
+struct HistogramsConfig {
+  Interval every;
+  int64_t bins = 64;
+};
+
+// Both counted, from 1.
+struct StepRange {
+  int64_t first = 0, last = 0;
+};
+
+// A trace of some steps for chrome://tracing or Perfetto, <run>/profile/rank_<rank>.json; no steps: none.
+struct ProfileConfig {
+  StepRange steps;
+  int64_t ranks = 8;  // the first so many write one
+  bool shapes = false, memory = false;
+};
+
 struct LaunchConfig {
   int64_t workers = 0;            // of each node; 0: auto, one per GPU (one in all with strategy dp), or one on the CPU
   std::string device = "auto";    // auto, cpu or cuda
@@ -170,6 +189,8 @@ struct Experiment {
   std::optional<EarlyStoppingConfig> early_stopping;
   CheckpointConfig checkpoint;
   PredictionsConfig predictions;
+  HistogramsConfig histograms;
+  ProfileConfig profile;
   LaunchConfig launch;
   ResourcesConfig resources;
   std::filesystem::path run_dir;  // run.dir; empty: outputs/<name>/<time>

@@ -13,6 +13,8 @@ ScheduleConfig read_schedule(Options& options);  // with the key `name`
 EarlyStoppingConfig read_early_stopping(Options& options);
 CheckpointConfig read_checkpoint(Options& options);
 PredictionsConfig read_predictions(Options& options);
+HistogramsConfig read_histograms(Options& options);
+ProfileConfig read_profile(Options& options);
 LaunchConfig read_launch(Options& options);
 ResourcesConfig read_resources(Options& options);
 std::filesystem::path read_run_dir(Options& options);

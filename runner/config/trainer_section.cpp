@@ -58,6 +58,9 @@ void read_batches(Options& options, TrainerConfig& trainer) {
                            "evaluation batches before training, to find mistakes early", {0, kMost});
   trainer.log_every =
       options.get<int64_t>("log_every", trainer.log_every, "steps between rows of training metrics", {1, kMost});
+  trainer.measure_seconds = options.get<double>(
+      "measure_seconds", trainer.measure_seconds,
+      "between rows of the split system: times of the steps' phases, memory, load; 0: none", {0, kLargest});
   trainer.prefetch_threads = options.get<int64_t>("prefetch_threads", trainer.prefetch_threads,
                                                   "threads that read data ahead, per worker; 0: none", {0, 256});
   trainer.prefetch_batches =

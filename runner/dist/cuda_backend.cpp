@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The GPU backend, compiled into a library of its own (device_backend.h).
+#include "dist/cuda_timer.h"
 #include "dist/device_backend.h"
+#include "dist/gpu_utilization.h"
 
 #include <ddprun/api.h>
 #include <ddprun/error.h>
@@ -27,6 +29,7 @@ class CudaBackend final : public DeviceBackend {
     }
     c10::cuda::set_device(device().index());
     at::globalContext().lazyInitDevice(at::kCUDA);
+    utilization_ = std::make_unique<GpuUtilization>(device().index());
   }
 
   std::vector<c10::Device> devices() const override { return devices_; }
@@ -55,10 +58,19 @@ class CudaBackend final : public DeviceBackend {
   }
 
   void synchronize() override { c10::cuda::device_synchronize(); }
+  std::unique_ptr<DeviceTimer> make_timer() const override { return std::make_unique<CudaTimer>(); }
+
+  DeviceUsage usage() override {
+    constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+    const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device().index());
+    c10::cuda::CUDACachingAllocator::resetPeakStats(device().index());
+    return {.memory_bytes = stats.allocated_bytes[kAll].peak, .percent = utilization_->percent()};
+  }
   void release_memory() override { c10::cuda::CUDACachingAllocator::emptyCache(); }
 
  private:
   std::vector<c10::Device> devices_;
+  std::unique_ptr<GpuUtilization> utilization_;
 };
 
 }  // namespace

@@ -23,6 +23,23 @@ namespace ddprun {
 
 inline constexpr auto kGroupName = "ddprun";  // of the process group and of its backends: torchfrtrace wants them equal
 
+// Marks in the queue of work of a GPU.
+class DeviceTimer {
+ public:
+  virtual ~DeviceTimer() = default;
+
+  virtual void mark() = 0;  // does not wait
+
+  // Seconds from each mark to the next, once the GPU has passed the last, which is the first of the next time.
+  virtual std::vector<double> take() = 0;
+};
+
+// What a process makes of its GPU; the first of several.
+struct DeviceUsage {
+  int64_t memory_bytes = 0;  // the most that its tensors held since the last time
+  double percent = -1;       // of the last moments in which the GPU computed, for whomever; -1: it cannot be told
+};
+
 class DeviceBackend {
  public:
   virtual ~DeviceBackend() = default;
@@ -36,6 +53,8 @@ class DeviceBackend {
   virtual at::Generator generator(c10::Device device) const = 0;
   virtual FlightRecord flight_record() const = 0;  // of the collectives on GPUs. Threads: any
   virtual void synchronize() = 0;
+  virtual std::unique_ptr<DeviceTimer> make_timer() const = 0;  // of the current stream
+  virtual DeviceUsage usage() = 0;
   virtual void release_memory() = 0;  // what the allocator keeps without need, back to the device
 };
 

@@ -157,8 +157,16 @@ void GradientReducer::before_forward() {
   impl_->reducer_->prepare_for_forward();
 }
 
-void GradientReducer::backward(const at::Tensor& loss) {
+// The engine calls back in the order of the queue, at backward's end: this comes before the reducer's own, which waits for the
+// exchange.
+void GradientReducer::backward(const at::Tensor& loss, const std::function<void()>& computed) {
   impl_->reducer_->prepare_for_backward(impl_->roots(loss));
+  if (computed) {
+    loss.register_hook([computed](const at::Tensor& gradient) {
+      torch::autograd::Engine::get_default_engine().queue_callback(computed);
+      return gradient;
+    });
+  }
   impl_->delay_first_exchange(loss);
   constexpr Doing kExchange{.section = nullptr, .name = "backward and the exchange of gradients"};
   const DoingScope scope(kExchange);

@@ -15,6 +15,7 @@
 
 #include <ddprun/optimizer.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,8 +38,9 @@ class GradientReducer {
   GradientReducer& operator=(const GradientReducer&) = delete;
 
   void before_forward();
-  // Throws CommunicationError where another rank is lost, UserError naming the parameters that got no gradient.
-  void backward(const at::Tensor& loss);
+  // `computed` is called when this rank's own gradients are there, before it waits for the others; on a GPU perhaps from another
+  // thread. Throws CommunicationError where another rank is lost, UserError naming the parameters that got no gradient.
+  void backward(const at::Tensor& loss, const std::function<void()>& computed = nullptr);
 
  private:
   class Impl;

@@ -10,12 +10,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstring>
 #include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include "launch/atomic_file.h"
@@ -95,11 +97,22 @@ fs::path make_named_folder(const fs::path& path) {
                   path.string() + "` goes on with it, another run.dir starts anew");
 }
 
+// Several times, for `ddprun list` and its like hold the lock for a moment, to see whether somebody has it.
+bool take_lock(int fd) {
+  constexpr int kTries = 10;
+  constexpr auto kPause = std::chrono::milliseconds(10);
+  for (int tried = 1; ::flock(fd, LOCK_EX | LOCK_NB) != 0; ++tried) {
+    if (errno != EWOULDBLOCK || tried == kTries) return false;
+    std::this_thread::sleep_for(kPause);
+  }
+  return true;
+}
+
 UniqueFd lock_folder(const fs::path& folder) {
   const fs::path file = folder / kLock;
   UniqueFd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (!fd.open()) cannot_write(file, std::strerror(errno));
-  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+  if (!take_lock(fd.get())) {
     const int error = errno;
     if (error == EWOULDBLOCK) {
       const std::string owner = read_text(file);  // empty for a moment, while it starts

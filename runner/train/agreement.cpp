@@ -7,13 +7,14 @@ namespace ddprun {
 
 Flags Agreement::exchange(const Flags& mine) {
   if (communicator_.alone()) return mine;
-  auto sent = at::empty({5}, at::kInt);
+  auto sent = at::empty({6}, at::kInt);
   auto* values = sent.data_ptr<int>();
   values[0] = mine.stop ? 1 : 0;
   values[1] = mine.save ? 1 : 0;
   values[2] = mine.time_over ? 1 : 0;
   values[3] = mine.nonfinite ? 1 : 0;
   values[4] = mine.save_failed ? 1 : 0;
+  values[5] = mine.measure ? 1 : 0;
   Flags agreed;
   if (pending_) {
     const auto sums = pending_->take();
@@ -22,6 +23,7 @@ Flags Agreement::exchange(const Flags& mine) {
               .save = raised[1] > 0,
               .time_over = raised[2] > 0,
               .save_failed = raised[4] > 0,
+              .measure = raised[5] > 0,
               .nonfinite = raised[3] > 0,
               .checked_step = pending_step_};
   }

@@ -15,6 +15,7 @@ struct Flags {
   bool save = false;          // a checkpoint by the clock is due
   bool time_over = false;     // trainer.max_time has passed
   bool save_failed = false;   // a checkpoint could not be written
+  bool measure = false;       // a row of the split "system" is due
   bool nonfinite = false;     // somebody's loss or gradients of `checked_step` were NaN or infinite
   int64_t checked_step = -1;  // the same on all ranks; -1: none
 };

@@ -151,8 +151,19 @@ void LoggerHub::predictions(const PredictionTable& table) {
     channel->post({"predictions", [shared](Logger& logger) { logger.predictions(*shared); }});
 }
 
-void LoggerHub::text(const std::string& line) {
-  for (auto& channel : channels_) channel->post({"text", [line](Logger& logger) { logger.text(line); }});
+void LoggerHub::histograms(const HistogramTable& table) {
+  const auto shared = std::make_shared<const HistogramTable>(table);
+  for (auto& channel : channels_)
+    channel->post({"histograms", [shared](Logger& logger) { logger.histograms(*shared); }});
+}
+
+void LoggerHub::ranks(const RankTable& table) {
+  const auto shared = std::make_shared<const RankTable>(table);
+  for (auto& channel : channels_) channel->post({"ranks", [shared](Logger& logger) { logger.ranks(*shared); }});
+}
+
+void LoggerHub::event(const RunEvent& event) {
+  for (auto& channel : channels_) channel->post({"event", [event](Logger& logger) { logger.event(event); }});
 }
 
 void LoggerHub::flush() {

@@ -30,7 +30,9 @@ class LoggerHub {
   void progress(const RunProgress& progress);  // left out while a logger's queue is not empty
   void confusion(const ConfusionTable& table);
   void predictions(const PredictionTable& table);
-  void text(const std::string& line);
+  void histograms(const HistogramTable& table);
+  void ranks(const RankTable& table);
+  void event(const RunEvent& event);
 
   // Waits until all that came before is written out, but no longer than some seconds for a logger that hangs.
   void flush();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "train/metric_sums.h"
 
+#include "train/metric_name.h"
+
 #include <ddprun/error.h>
 
 #include <ATen/ATen.h>
@@ -45,9 +47,16 @@ void MetricSums::add(const std::string& name, const at::Tensor& sum, int64_t cou
   }
 }
 
+bool MetricSums::knows(const std::string& name) const {
+  return name != "loss" && std::ranges::find(entries_, name, &Entry::name) != entries_.end();
+}
+
 void MetricSums::add(const Step& step, int64_t samples) {
   add("loss", step.loss.detach().to(at::kDouble) * samples, samples);
-  for (const auto& metric : step.metrics) add(metric.name, metric.sum, samples > 0 ? metric.count : 0);
+  for (const auto& metric : step.metrics) {
+    if (!knows(metric.name)) require_metric_name(metric.name);
+    add(metric.name, metric.sum, samples > 0 ? metric.count : 0);
+  }
 }
 
 void MetricSums::add(const MetricSums& others) {

@@ -23,7 +23,8 @@ struct MetricTotal {
 
 class MetricSums {
  public:
-  // Adds one batch of `samples`; none for a batch that only keeps the ranks in step. Does not wait for a GPU.
+  // Adds one batch of `samples`; none for a batch that only keeps the ranks in step. Does not wait for a GPU. Throws UserError where a
+  // metric has a name that cannot be logged.
   void add(const Step& step, int64_t samples);
 
   // Adds a number of the step as a whole, a scalar equal on all ranks: a norm of gradients.
@@ -53,6 +54,7 @@ class MetricSums {
     int64_t count = 0;
   };
   void add(const std::string& name, const at::Tensor& sum, int64_t count);
+  bool knows(const std::string& name) const;
 
   std::vector<Entry> entries_;
 };

@@ -18,6 +18,26 @@ ordered_json object(const std::vector<std::pair<std::string, double>>& values) {
   return result;
 }
 
+template <class Number>
+Number number_of(const ordered_json& json, const char* key, Number fallback) {
+  const auto at = json.find(key);
+  return at != json.end() && at->is_number() ? at->get<Number>() : fallback;
+}
+
+std::string text_of(const ordered_json& json, const char* key) {
+  const auto at = json.find(key);
+  return at != json.end() && at->is_string() ? at->get<std::string>() : "";
+}
+
+std::vector<std::pair<std::string, double>> values_of(const ordered_json& json, const char* key) {
+  std::vector<std::pair<std::string, double>> values;
+  const auto at = json.find(key);
+  if (at == json.end() || !at->is_object()) return values;
+  for (const auto& [name, value] : at->items())
+    values.emplace_back(name, value.is_number() ? value.get<double>() : std::nan(""));
+  return values;
+}
+
 }  // namespace
 
 void write_summary(const std::filesystem::path& run_dir, const Summary& summary) {
@@ -34,9 +54,13 @@ void write_summary(const std::filesystem::path& run_dir, const Summary& summary)
                     {"train_seconds", end.train_seconds},
                     {"first_step_seconds", summary.first_step_seconds},
                     {"samples_per_second", end.samples_per_second},
-                    {"step_seconds", summary.step_seconds},
-                    {"compute_seconds", summary.compute_seconds},
-                    {"data_seconds", summary.data_seconds},
+                    {"step_seconds", summary.phases.total()},
+                    {"compute_seconds", summary.phases.computing()},
+                    {"data_seconds", summary.phases[StepPhase::kData]},
+                    {"forward_seconds", summary.phases[StepPhase::kForward]},
+                    {"backward_seconds", summary.phases[StepPhase::kBackward]},
+                    {"wait_seconds", summary.phases[StepPhase::kWait]},
+                    {"optimizer_seconds", summary.phases[StepPhase::kOptimizer]},
                     {"peak_rss_bytes", summary.peak_rss_bytes},
                     {"metrics", object(end.metrics)},
                     {"best", object(end.best)},
@@ -48,6 +72,27 @@ void write_summary(const std::filesystem::path& run_dir, const Summary& summary)
   const auto temporary = run_dir / "summary.json.tmp";
   std::ofstream(temporary) << json.dump(2) << "\n";
   std::filesystem::rename(temporary, run_dir / "summary.json");
+}
+
+RunEnd read_run_end(const std::filesystem::path& run_dir) {
+  std::ifstream file(run_dir / "summary.json");
+  const auto json = ordered_json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return {};
+  return {.status = text_of(json, "status"),
+          .stop_reason = text_of(json, "stop_reason"),
+          .steps = number_of<int64_t>(json, "steps", 0),
+          .epochs = number_of(json, "epochs", 0.0),
+          .samples = number_of<int64_t>(json, "samples", 0),
+          .total_seconds = number_of(json, "total_seconds", 0.0),
+          .train_seconds = number_of(json, "train_seconds", 0.0),
+          .samples_per_second = number_of(json, "samples_per_second", 0.0),
+          .metrics = values_of(json, "metrics"),
+          .best = values_of(json, "best"),
+          .test_correct = number_of<int64_t>(json, "test_correct", -1),
+          .test_total = number_of<int64_t>(json, "test_total", -1),
+          .checkpoint = text_of(json, "checkpoint"),
+          .world_size = number_of<int64_t>(json, "world_size", 1),
+          .nodes = number_of<int64_t>(json, "nodes", 1)};
 }
 
 }  // namespace ddprun

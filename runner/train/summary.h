@@ -2,6 +2,8 @@
 // summary.json of a run folder: how the run ended, for scripts.
 #pragma once
 
+#include "train/phase_clock.h"
+
 #include <ddprun/logger.h>
 
 #include <filesystem>
@@ -11,14 +13,15 @@ namespace ddprun {
 struct Summary {
   RunEnd end;
   double first_step_seconds = 0;  // from the command's start to the end of the first optimizer step; 0: none was made
-  double data_seconds = 0;        // of the training steps: waiting for batches
-  double compute_seconds = 0;     // forward, backward with the gradient exchange, optimizer
-  double step_seconds = 0;        // the steps as a whole
+  PhaseSeconds phases;            // of rank 0's training steps
   int64_t peak_rss_bytes = 0;     // of rank 0's process
   int64_t attempt = 0;
 };
 
 // <run_dir>/summary.json, replaced whole.
 void write_summary(const std::filesystem::path& run_dir, const Summary& summary);
+
+// What the file tells of the run's end; the status is empty where there is none: the run goes on, or was killed.
+RunEnd read_run_end(const std::filesystem::path& run_dir);
 
 }  // namespace ddprun

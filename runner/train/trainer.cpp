@@ -13,8 +13,6 @@
 namespace ddprun {
 namespace {
 
-constexpr double kProgressSeconds = 0.1;
-
 int64_t step_limit(const TrainerConfig& config, int64_t steps_per_epoch) {
   const int64_t by_epochs = config.max_epochs * steps_per_epoch;
   return config.max_steps > 0 ? std::min(config.max_steps, by_epochs) : by_epochs;
@@ -32,12 +30,15 @@ Trainer::Trainer(const Experiment& experiment, TrainerParts parts, std::function
                  experiment.trainer),
       stopper_(experiment.early_stopping.value_or(EarlyStoppingConfig{})),
       buffers_(buffers(*parts_.model)),
+      clock_(parts_.backend ? parts_.backend->make_timer() : nullptr),
+      measures_(parts_.backend.get()),
       steps_per_epoch_(step_plan(experiment.trainer, parts_.dataset->size(Split::kTrain)).steps_per_epoch()),
       max_steps_(step_limit(experiment.trainer, steps_per_epoch_)),
       step_({parts_.communicator, parts_.model, parts_.optimizer, parts_.objective, parts_.precision, parts_.device,
-             parts_.parallel},
+             parts_.parallel, &clock_},
             experiment.trainer,
-            Schedule(experiment.schedule, experiment.trainer.global_batch, steps_per_epoch_, max_steps_)) {
+            Schedule(experiment.schedule, experiment.trainer.global_batch, steps_per_epoch_, max_steps_)),
+      profile_(experiment.profile, parts_.run_dir, parts_.communicator.world().rank, parts_.backend != nullptr) {
   state_.global_batch = experiment.trainer.global_batch;
   state_.seed = experiment.seed;
   state_.world_size = parts_.communicator.world().size;
@@ -61,6 +62,7 @@ RunEnd Trainer::run() try {
   if (!stopping_) test();
   finish_saving();
   agreement_.settle();
+  phases_ += clock_.take();
   return end();
 } catch (const CommunicationError&) {
   throw;
@@ -97,6 +99,8 @@ void Trainer::start_from_here() {
   }
   since_row_.restart();
   samples_at_row_ = state_.samples;
+  clock_.pause();
+  phases_ += clock_.take();
 }
 
 // Once in a run: a resumed one takes the number that was found, or it would sum its gradients in another order.
@@ -126,9 +130,9 @@ bool Trainer::at_part_end() const {
   return boundary && state_.step > state_.evaluated_step;
 }
 
-bool Trainer::due(const Interval& every) const {
-  if (every.steps > 0) return state_.step % every.steps == 0;
-  return every.epochs > 0 && at_epoch_end() && epoch_of_step() % every.epochs == 0;
+bool Trainer::due(const Interval& every, int64_t step) const {
+  if (every.steps > 0) return step % every.steps == 0;
+  return every.epochs > 0 && step % (steps_per_epoch_ * every.epochs) == 0;
 }
 
 bool Trainer::over() const {
@@ -139,34 +143,38 @@ bool Trainer::over() const {
 void Trainer::train_steps() {
   parts_.model->train();
   while (!at_part_end() && !stopping_) {
+    profile_.before(state_.step + 1);
     train_step();
     agree_after_step();
+    profile_.after(state_.step);
   }
+  clock_.pause();
 }
 
 void Trainer::train_step() try {
   phase_ = "training";
   moved(Activity::kLoadingData);
   const Stopwatch step_time;
+  clock_.begin(StepPhase::kData);
   const auto item = source_->next();
-  phases_.data += step_time.seconds();
 
   moved(Activity::kComputing);
-  const Stopwatch compute_time;
   if (is_left_out(state_.step + 1)) {
     pass_over();
   } else {
+    watch_gradients();
     open_.push_back({state_.step + 1, item.epoch + 1, item.batch.index, step_.run(item, state_.step)});
     state_.samples += item.global_samples;
   }
-  phases_.compute += compute_time.seconds();
+  clock_.begin(StepPhase::kOther);
 
   ++state_.step;
+  ++steps_measured_;
   if (shards_) shards_->add(item);
   if (first_step_at_ == 0) first_step_at_ = wall_seconds();
   if (at_part_end() || state_.step % experiment_.trainer.log_every == 0) log_window();
+  if (!gradients_.empty()) log_histograms();
   show_progress("train");
-  phases_.total += step_time.seconds();
   state_.train_seconds += step_time.seconds();
 } catch (const std::exception& error) {
   if (is_out_of_memory(error)) throw OutOfMemory(out_of_memory_text(error, state_.step + 1, experiment_.trainer));
@@ -180,11 +188,15 @@ void Trainer::agree_after_step() {
   const bool by_clock = every.seconds > 0 && since_save_.seconds() >= every.seconds;
   const auto limit = experiment_.trainer.max_seconds;
   const bool time_over = limit > 0 && state_.train_seconds >= limit;
-  Flags mine{
-      .stop = stop_requested_(), .save = by_clock, .time_over = time_over, .save_failed = parts_.checkpoints.failed()};
+  Flags mine{.stop = stop_requested_(),
+             .save = by_clock,
+             .time_over = time_over,
+             .save_failed = parts_.checkpoints.failed(),
+             .measure = measure_is_due()};
   hand_in(mine);
   const auto flags = agreement_.exchange(mine);
   if (flags.save_failed) finish_saving();
+  if (flags.measure) log_measures();
   stopping_ = flags.stop;
   if (!close_agreed(flags)) return;
   if (flags.time_over && !stopping_) {
@@ -200,50 +212,12 @@ void Trainer::moved(Activity activity) const {
   if (parts_.moved) parts_.moved(activity, state_.step);
 }
 
-void Trainer::show_progress(const char* phase) {
-  if (since_progress_.seconds() < kProgressSeconds) return;
-  since_progress_.restart();
-  const double speed = static_cast<double>(state_.samples - samples_at_row_) / std::max(since_row_.seconds(), 1e-9);
-  const auto step_in_epoch = state_.step == 0 ? 0 : (state_.step - 1) % steps_per_epoch_ + 1;
-  parts_.loggers.progress({epoch_of_step(), state_.step, step_in_epoch, phase, speed});
-}
-
 int64_t Trainer::epoch_of_step() const { return state_.step == 0 ? 1 : (state_.step - 1) / steps_per_epoch_ + 1; }
-
-void Trainer::log_window() {
-  if (!settle_steps()) return;
-  const auto totals = window_.totals(parts_.communicator);
-  window_.reset();
-  update(state_.last_metrics, means(totals, "train"));
-  auto values = means(totals);
-  values.emplace_back("lr", step_.rate());
-  if (auto* scaler = step_.scaler()) {
-    const auto state = scaler->state();
-    values.emplace_back("loss_scale", state.scale);
-    values.emplace_back("overflows", static_cast<double>(state.overflows));
-  }
-  if (experiment_.trainer.on_nonfinite != "stop")
-    values.emplace_back("skipped_steps", static_cast<double>(state_.skipped));
-  const double seconds = since_row_.seconds();
-  values.emplace_back("samples_per_second",
-                      static_cast<double>(state_.samples - samples_at_row_) / std::max(seconds, 1e-9));
-  since_row_.restart();
-  samples_at_row_ = state_.samples;
-  log_row("train", std::move(values));
-}
-
-void Trainer::log_row(const std::string& split, NamedValues values) {
-  parts_.loggers.metrics({.time = wall_seconds(),
-                          .split = split,
-                          .epoch = epoch_of_step(),
-                          .step = state_.step,
-                          .samples = state_.samples,
-                          .values = std::move(values)});
-}
 
 // Evaluates, decides on stopping, counts the part, saves. Interrupted, it leaves the evaluation to the resumed run.
 void Trainer::finish_part() {
   if (!settle_steps()) return;
+  log_measures();
   const auto before = state_.best_value;
   if (!evaluate_part()) return;
   const bool improved = state_.best_value != before;
@@ -269,17 +243,6 @@ RunEnd Trainer::end() const {
           .checkpoint = saved_path_,
           .world_size = world.size,
           .nodes = world.nodes};
-}
-
-void update(NamedValues& values, const NamedValues& changes) {
-  for (const auto& [name, value] : changes) {
-    const auto at = std::ranges::find(values, name, &NamedValues::value_type::first);
-    if (at == values.end()) {
-      values.emplace_back(name, value);
-    } else {
-      at->second = value;
-    }
-  }
 }
 
 }  // namespace ddprun

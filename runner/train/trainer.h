@@ -17,8 +17,11 @@
 #include "train/evaluator.h"
 #include "train/logger_hub.h"
 #include "train/nonfinite_event.h"
+#include "train/phase_clock.h"
 #include "train/precision.h"
+#include "train/rank_measures.h"
 #include "train/shard_proof.h"
+#include "train/step_profile.h"
 #include "train/train_state.h"
 #include "train/training_step.h"
 
@@ -51,13 +54,6 @@ struct TrainerParts {
   std::function<void(Activity, int64_t step)> moved;  // told of each activity; may be null
 };
 
-// Where the time of the training steps went, in seconds.
-struct PhaseSeconds {
-  double data = 0;     // waiting for the batch and moving it
-  double compute = 0;  // forward, backward with the gradient exchange, optimizer
-  double total = 0;    // the steps as a whole
-};
-
 class Trainer {
  public:
   // `stop_requested` is asked at every step: whether this process was told to end.
@@ -73,7 +69,7 @@ class Trainer {
   int64_t steps_per_epoch() const { return steps_per_epoch_; }
   int64_t max_steps() const { return max_steps_; }
   const TrainState& state() const { return state_; }
-  const PhaseSeconds& phases() const { return phases_; }
+  const PhaseSeconds& phases() const { return phases_; }   // of this attempt's steps
   double first_step_at() const { return first_step_at_; }  // seconds since 1970
 
   // For failure reports: "training", "evaluating" or "saving".
@@ -89,17 +85,25 @@ class Trainer {
   void train_steps();
   void train_step();
   void agree_after_step();
-  void show_progress(const char* phase);
   void moved(Activity activity) const;
-  void log_window();
-  void log_row(const std::string& split, NamedValues values);
   void finish_part();
-  bool due(const Interval& every) const;  // at the present step, by steps or epochs
+  bool due(const Interval& every) const { return due(every, state_.step); }
+  bool due(const Interval& every, int64_t step) const;  // by steps or epochs
   bool at_epoch_end() const;
   bool at_part_end() const;  // an epoch's or a part's steps are done, its evaluation is not
   bool over() const;
   int64_t epoch_of_step() const;  // counted from 1
   RunEnd end() const;
+
+  // trainer_logging.cpp
+  void show_progress(const char* phase);
+  void log_window();
+  void log_row(const std::string& split, NamedValues values);
+  bool measure_is_due();
+  void log_measures();
+  void watch_gradients();
+  void log_histograms();
+  void tell(const std::string& kind, const std::string& text);
 
   // trainer_evaluation.cpp
   std::optional<Evaluation> evaluate(Split split, const Limit& limit, const std::function<bool()>& interrupted);
@@ -140,9 +144,12 @@ class Trainer {
   Evaluator evaluator_;
   EarlyStopper stopper_;
   std::vector<at::Tensor> buffers_;
+  PhaseClock clock_;
+  RankMeasures measures_;
   std::unique_ptr<TrainSource> source_;
   int64_t steps_per_epoch_, max_steps_;
   TrainingStep step_;
+  StepProfile profile_;
   std::optional<ShardProof> shards_;
 
   TrainState state_;
@@ -163,8 +170,10 @@ class Trainer {
     Evaluation result;
   } tested_;  // the test split's result, where the validation has computed it: a dataset without a validation split
   int64_t test_correct_ = -1, test_total_ = -1;
-  PhaseSeconds phases_;
-  Stopwatch since_save_, since_progress_, since_row_;
+  PhaseSeconds phases_;               // but for those that the clock still has
+  int64_t steps_measured_ = 0;        // since the last row of the split "system"
+  std::vector<Histogram> gradients_;  // of the last step, where they are to be shown
+  Stopwatch since_save_, since_progress_, since_row_, since_measured_;
   int64_t samples_at_row_ = 0;
   double first_step_at_ = 0;
   const char* phase_ = "starting";

@@ -30,6 +30,7 @@ void Trainer::save(bool best) {
   saved_step_ = state_.step;
   saved_path_ = (checkpoints_folder(parts_.run_dir) / checkpoint_name(state_.step)).string();
   since_save_.restart();
+  tell("checkpoint", checkpoint_name(state_.step) + (best ? ", the best so far" : ""));
 }
 
 // Waits for the save under way. What it throws, a full disk on one rank, all ranks throw.

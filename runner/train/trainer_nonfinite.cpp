@@ -101,6 +101,7 @@ bool Trainer::meet_nonfinite(const OpenStep& step) {
                               ". The checkpoints are from before."));
   }
   ++state_.skipped;
+  tell("nonfinite", found + "; the step is skipped");
   if (leads) log::warn(found + ". The step is skipped; its batch is in " + file.string());
   return true;
 }
@@ -125,6 +126,7 @@ void Trainer::roll_back(int64_t step, const std::string& found, const std::strin
     log::warn(log::text(found, ". Back to step ", state_.step, ", and past that batch; it is in ",
                         event_file(parts_.run_dir, step).string()));
   }
+  tell("rollback", log::text(found, "; back to step ", state_.step));
   start_from_here();
 }
 

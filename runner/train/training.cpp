@@ -4,12 +4,15 @@
 #include "checkpoint/background_saver.h"
 #include "dist/error_exchange.h"
 #include "dist/replicate.h"
+#include "launch/clock.h"
 #include "launch/heartbeat.h"
 #include "log/log.h"
 #include "plugin_host/plugin_call.h"
+#include "train/eval_mode.h"
 #include "train/fault.h"
 #include "train/flight_record_writer.h"
-#include "train/micro_batch_search.h"
+#include "train/kept_state.h"
+#include "train/model_summary.h"
 #include "train/model_weights.h"
 #include "train/replica.h"
 #include "train/rng_state.h"
@@ -18,8 +21,12 @@
 
 #include <ddprun/error.h>
 
+#include <ATen/ATen.h>
+
 #include <sys/resource.h>
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <optional>
 
 namespace ddprun {
@@ -146,7 +153,8 @@ class Training final : public WorkerTask {
     }
     int64_t parameters = 0;
     for (const auto& parameter : trainable_parameters(*replica_.model)) parameters += parameter.value.numel();
-    loggers_->start({.name = replica_.experiment.name,
+    loggers_->start({.time = wall_seconds(),
+                     .name = replica_.experiment.name,
                      .run_dir = replica_.place.run_dir,
                      .config_yaml = to_yaml(replica_.experiment.config, false),
                      .attempt = replica_.place.attempt,
@@ -161,8 +169,35 @@ class Training final : public WorkerTask {
                      .model = replica_.experiment.model.plugin,
                      .dataset = replica_.experiment.dataset.plugin,
                      .optimizer = replica_.experiment.optimizer.plugin,
-                     .device = device_text()});
+                     .device = device_text(),
+                     .layers = layers()});
+    if (const auto& state = trainer.state(); !resume.empty())
+      loggers_->event({.time = wall_seconds(),
+                       .epoch = state.step / trainer.steps_per_epoch() + 1,
+                       .step = state.step,
+                       .kind = "resumed",
+                       .text = "from " + resume});
     if (replica_.place.rank == 0 && replica_.dataset->size(Split::kVal) == 0) tell_of_missing_validation();
+  }
+
+  // Their shapes from a forward of two samples of zeros, which changes nothing that training sees. A model that takes no such samples is
+  // shown without shapes: its own errors come with its first step.
+  std::vector<LayerSummary> layers() {
+    if (replica_.place.rank != 0) return {};
+    auto& model = *replica_.model;
+    try {
+      const KeptState kept(buffers(model), replica_.backend.get());
+      const EvalMode mode(model);
+      constexpr int64_t kSamples = 2;
+      std::vector<int64_t> shape{kSamples};
+      std::ranges::copy(replica_.dataset->spec().sample_shape, std::back_inserter(shape));
+      const auto batch = replica_.precision.converted({.input = at::zeros(shape, replica_.device)});
+      const auto autocast = replica_.precision.autocast();
+      const auto output = in_plugin({"model", "forward"}, [&] { return model.forward(batch.input); });
+      return layers_of(model, output, kSamples);
+    } catch (const std::exception&) {
+      return layers_of(model);
+    }
   }
 
   // "NVIDIA H200, 139 GiB"; with trainer.strategy dp "4 GPUs (dp): NVIDIA H200, 139 GiB".
@@ -190,9 +225,7 @@ class Training final : public WorkerTask {
     write_summary(replica_.place.run_dir,
                   {.end = end,
                    .first_step_seconds = first_step > 0 ? first_step - replica_.place.started_at : 0,
-                   .data_seconds = trainer.phases().data,
-                   .compute_seconds = trainer.phases().compute,
-                   .step_seconds = trainer.phases().total,
+                   .phases = trainer.phases(),
                    .peak_rss_bytes = peak_rss_bytes(),
                    .attempt = replica_.place.attempt});
     loggers_->finish(end);

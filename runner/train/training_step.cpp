@@ -9,6 +9,7 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -126,15 +127,18 @@ std::vector<TrainingStep::Pass> TrainingStep::passes(const TrainBatch& item) con
 
 void TrainingStep::accumulate(const TrainBatch& item, MetricSums* window) {
   const auto all = passes(item);
+  phase(StepPhase::kWait);
   if (reducer_) {
     reducer_->before_forward();
     parts_.communicator.broadcast(buffers_);
   }
   if (parts_.parallel) parts_.parallel->refresh();
   for (size_t i = 0; i < all.size(); ++i) {
+    phase(StepPhase::kForward);
     const auto loss = forward(all[i], window);
+    phase(StepPhase::kBackward);
     if (reducer_ && i + 1 == all.size()) {
-      reducer_->backward(loss);
+      reducer_->backward(loss, [this] { phase(StepPhase::kWait); });
     } else {
       loss.backward();
     }
@@ -160,10 +164,12 @@ at::Tensor TrainingStep::forward(const Pass& pass, MetricSums* window) {
 
 // Returns whether the step is nonfinite: float32 scalar on the device.
 at::Tensor TrainingStep::update(int64_t step, MetricSums& sums) {
+  phase(StepPhase::kOptimizer);
   const torch::NoGradGuard no_gradients;
   const auto all = gradients();
   at::Tensor overflow, norm;
   if (scaler_) overflow = scaler_->unscale(all);
+  if (shown_to_) std::exchange(shown_to_, nullptr)(parameters_);
   if (config_.clip_norm > 0) {
     norm = clip_norm(all, config_.clip_norm);
     sums.add_number("grad_norm", scaler_ ? norm.nan_to_num(0, 0, 0) : norm);  // an overflow is told by its own count

@@ -16,12 +16,14 @@
 #include "train/gradient_mark.h"
 #include "train/late_flag.h"
 #include "train/metric_sums.h"
+#include "train/phase_clock.h"
 #include "train/precision.h"
 #include "train/schedule.h"
 #include "train/weight_average.h"
 
 #include <ddprun/optimizer.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -46,6 +48,7 @@ class TrainingStep {
     Precision precision;
     c10::Device device;
     std::shared_ptr<DataParallel> parallel;  // with trainer.strategy dp: the model and its copies
+    PhaseClock* clock = nullptr;             // told of each phase; may be null
   };
 
   TrainingStep(Parts parts, const TrainerConfig& config, Schedule schedule);
@@ -53,6 +56,9 @@ class TrainingStep {
   // The step after `step` steps. With trainer.on_nonfinite skip, a nonfinite one changes neither weights, optimizer, averages
   // and buffers nor the schedule's place.
   StepOutcome run(const TrainBatch& item, int64_t step);
+
+  // Shows the gradients of the next run(), averaged over the ranks, before they are clipped.
+  void show_gradients(std::function<void(const std::vector<NamedParameter>&)> to) { shown_to_ = std::move(to); }
 
   // In place of run(): a step that is passed over.
   void leave_out() { ++unapplied_; }
@@ -89,6 +95,9 @@ class TrainingStep {
   bool skips() const { return config_.on_nonfinite == "skip"; }
   void set_rates(int64_t step);
   std::vector<at::Tensor> gradients() const;
+  void phase(StepPhase phase) {
+    if (parts_.clock) parts_.clock->begin(phase);
+  }
 
   Parts parts_;
   TrainerConfig config_;
@@ -101,6 +110,7 @@ class TrainingStep {
   std::optional<GradScaler> scaler_;             // with fp16
   std::optional<WeightAverage> average_;
   GradientMark mark_;
+  std::function<void(const std::vector<NamedParameter>&)> shown_to_;  // null: nobody
   std::shared_ptr<LateFlag> last_;  // of the step before, where it may have been skipped and is not counted yet
   int64_t unapplied_ = 0;
   int64_t micro_batch_ = 0;

@@ -8,8 +8,11 @@ void Logger::metrics(const MetricRow&) {}
 void Logger::progress(const RunProgress&) {}
 void Logger::confusion(const ConfusionTable&) {}
 void Logger::predictions(const PredictionTable&) {}
-void Logger::text(const std::string&) {}
+void Logger::histograms(const HistogramTable&) {}
+void Logger::ranks(const RankTable&) {}
+void Logger::event(const RunEvent&) {}
 void Logger::flush() {}
 void Logger::finish(const RunEnd&) {}
+void Logger::upload(const std::filesystem::path&, const RunEnd&) {}
 
 }  // namespace ddprun

@@ -215,6 +215,26 @@ TEST_F(ReadExperiment, RefusesAnIntervalWithoutUnit) {
   EXPECT_TRUE(loaded(kMinimal + "checkpoint: {every: never}\n").checkpoint.every.none());
 }
 
+TEST_F(ReadExperiment, HistogramsAndATraceAreThereOnlyWhereAskedFor) {
+  EXPECT_TRUE(loaded(kMinimal).histograms.every.none());
+  EXPECT_EQ(loaded(kMinimal).profile.steps.last, 0);
+  EXPECT_EQ(loaded(kMinimal + "histograms: {}\n").histograms.every.epochs, 1);
+  const auto asked = loaded(kMinimal + "histograms: {every: 200st, bins: 8}\nprofile: {steps: 5..7, ranks: 1}\n");
+  EXPECT_EQ(asked.histograms.every.steps, 200);
+  EXPECT_EQ(asked.histograms.bins, 8);
+  EXPECT_EQ(asked.profile.steps.first, 5);
+  EXPECT_EQ(asked.profile.steps.last, 7);
+}
+
+TEST_F(ReadExperiment, RefusesStepsThatAreNoRange) {
+  for (const auto* steps : {"10", "0..3", "7..5", "a..b"})
+    EXPECT_EQ(error("profile: {steps: " + std::string(steps) + "}\n"),
+              "e.yaml:4:18: profile.steps: expected the first and the last step, such as 10..20, found \"" +
+                  std::string(steps) + "\"");
+  EXPECT_EQ(error("profile: {steps: 1..5000}\n"),
+            "e.yaml:4:18: profile.steps: expected at most 1000 steps, found 1..5000");
+}
+
 TEST(ExperimentKeys, ListsEverySectionWithHelp) {
   std::vector<std::string> names;
   for (const auto& section : experiment_keys()) {
@@ -222,22 +242,23 @@ TEST(ExperimentKeys, ListsEverySectionWithHelp) {
     EXPECT_FALSE(section.help.empty());
     for (const auto& key : section.keys) EXPECT_FALSE(key.help.empty()) << section.name << "." << key.name;
   }
-  EXPECT_THAT(names, ElementsAre("", "trainer", "schedule", "early_stopping", "checkpoint", "predictions", "launch",
-                                 "resources", "run"));
+  EXPECT_THAT(names, ElementsAre("", "trainer", "schedule", "early_stopping", "checkpoint", "predictions", "histograms",
+                                 "profile", "launch", "resources", "run"));
 }
 
 TEST(ExperimentKeys, GivesTypeDefaultAndRange) {
   const auto sections = experiment_keys();
-  const auto key = [&](size_t section, const std::string& name) {
-    return *std::ranges::find(sections[section].keys, name, &OptionDeclaration::name);
+  const auto key = [&](const std::string& section, const std::string& name) {
+    const auto& keys = std::ranges::find(sections, section, &SectionHelp::name)->keys;
+    return *std::ranges::find(keys, name, &OptionDeclaration::name);
   };
-  EXPECT_EQ(key(0, "model").type, "plugin");
-  EXPECT_EQ(key(0, "loggers").type, "list of plugin");
-  EXPECT_EQ(key(1, "max_epochs").type, "int");
-  EXPECT_EQ(key(1, "max_epochs").fallback, "10");
-  EXPECT_EQ(key(1, "max_epochs").range, "1 .. 1000000000");
-  EXPECT_EQ(key(3, "target").fallback, "");
-  EXPECT_EQ(key(6, "timeout_seconds").fallback, "1800");
+  EXPECT_EQ(key("", "model").type, "plugin");
+  EXPECT_EQ(key("", "loggers").type, "list of plugin");
+  EXPECT_EQ(key("trainer", "max_epochs").type, "int");
+  EXPECT_EQ(key("trainer", "max_epochs").fallback, "10");
+  EXPECT_EQ(key("trainer", "max_epochs").range, "1 .. 1000000000");
+  EXPECT_EQ(key("early_stopping", "target").fallback, "");
+  EXPECT_EQ(key("launch", "timeout_seconds").fallback, "1800");
 }
 
 }  // namespace

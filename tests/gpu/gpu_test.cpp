@@ -8,10 +8,15 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
 #include "data/batch_source.h"
 #include "dist/device_backend.h"
 #include "support/toy.h"
 #include "train/data_parallel.h"
+#include "train/step_profile.h"
 
 namespace ddprun {
 namespace {
@@ -86,6 +91,45 @@ TEST_F(Gpu, SeveralInOneProcessHaveGeneratorsOfTheirOwn) {
   ASSERT_EQ(static_cast<int64_t>(all->devices().size()), gpus);
   EXPECT_EQ(all->device(), at::Device("cuda:0"));
   for (const auto device : all->devices()) EXPECT_EQ(all->generator(device).device(), device);
+}
+
+TEST_F(Gpu, TimerTellsTheGpusOwnTimes) {
+  const auto timer = backend_->make_timer();
+  const auto values = at::rand({4096, 4096}, at::TensorOptions(backend_->device()));
+  auto product = values.mm(values);  // the first brings the library in
+  backend_->synchronize();
+  timer->mark();
+  for (int i = 0; i < 20; ++i) product = values.mm(values);
+  timer->mark();
+  timer->mark();
+  const auto seconds = timer->take();
+  ASSERT_EQ(seconds.size(), 2U);
+  EXPECT_GT(seconds[0], 10 * seconds[1]);
+  timer->mark();
+  EXPECT_EQ(timer->take().size(), 1U);  // from the last mark on
+}
+
+TEST_F(Gpu, UsageIsTheMostSinceTheLastTime) {
+  backend_->usage();
+  constexpr int64_t kBytes = 256 << 20;
+  at::empty({kBytes}, at::TensorOptions(backend_->device()).dtype(at::kByte));
+  EXPECT_GE(backend_->usage().memory_bytes, kBytes);
+  EXPECT_LT(backend_->usage().memory_bytes, kBytes);
+}
+
+TEST_F(Gpu, AProfileHasTheGpusKernels) {
+  std::string folder = (std::filesystem::temp_directory_path() / "ddprun_profile_XXXXXX").string();
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  {
+    StepProfile profile({.steps = {1, 1}, .ranks = 1}, folder, 0, /*gpu=*/true);
+    profile.before(1);
+    at::rand({64, 64}, at::TensorOptions(backend_->device())).mm(at::ones({64, 64}, backend_->device()));
+    profile.after(1);
+  }
+  std::ostringstream trace;
+  trace << std::ifstream(folder + "/profile/rank_0_steps_1_1.json").rdbuf();
+  EXPECT_NE(trace.str().find("\"cat\": \"kernel\""), std::string::npos);
+  std::filesystem::remove_all(folder);
 }
 
 // On all GPUs; where there is one, with two copies on it.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "confusion_text.h"
+#include "evaluation_table.h"
+#include "layer_table.h"
 #include "progress_bar.h"
+#include "step_times.h"
 #include "terminal_text.h"
 
 #include <gmock/gmock.h>
@@ -78,6 +81,57 @@ TEST(ConfusionText, TwentyClassesFitOnAScreen) {
   ConfusionTable table{.counts = std::vector<int64_t>(400, 1)};
   for (int i = 0; i < 20; ++i) table.class_names.push_back("a rather long name " + std::to_string(i));
   EXPECT_LE(class_accuracies(table, 20, 60).size() + worst_confusions(table, 5).size(), 24U);
+}
+
+TEST(LayerTable, HasALineForEachLayer) {
+  EXPECT_THAT(layer_table({{"conv1", "Conv2d", "32 x 26 x 26", 320}, {"fc", "Linear", "10", 1179776}}, 10, 80),
+              ElementsAre("layer  kind    output        parameters",  //
+                          "conv1  Conv2d  32 x 26 x 26         320",  //
+                          "fc     Linear  10             1,179,776"));
+}
+
+TEST(LayerTable, ManyLayersArePutTogetherByTheFirstPartOfTheirNames) {
+  std::vector<LayerSummary> layers{{"stem", "Conv2d", "64 x 8 x 8", 10}};
+  for (int i = 0; i < 9; ++i) layers.push_back({"block." + std::to_string(i), "Conv2d", "64 x 4 x 4", 5});
+  EXPECT_THAT(layer_table(layers, 5, 80), ElementsAre("layer    kind      output      parameters",  //
+                                                      "stem     Conv2d    64 x 8 x 8          10",  //
+                                                      "block.*  9 layers  64 x 4 x 4          45"));
+  EXPECT_THAT(layer_table(layers, 1, 80), ElementsAre(::testing::_, ::testing::_, "and 1 more"));
+}
+
+TEST(LayerTable, IsNeverWiderThanTheTerminal) {
+  for (size_t width = 1; width < 60; ++width) {
+    for (const auto& line : layer_table({{"größer", "Conv2d", "32 x 26 x 26", 320}}, 10, width))
+      EXPECT_LE(line.size(), std::max<size_t>(width, 3) + 2) << line;
+  }
+}
+
+TEST(EvaluationTable, NamesItsColumnsOnceAndAgainWhereTheyChange) {
+  EvaluationTable table;
+  EXPECT_THAT(table.add({{"epoch", "1/2"}, {"val loss", "0.25"}, {"time", "0:08"}}, 80),
+              ElementsAre("  epoch  val loss     time", "    1/2      0.25     0:08"));
+  EXPECT_THAT(table.add({{"epoch", "2/2"}, {"val loss", "0.125"}, {"time", "0:07"}}, 80),
+              ElementsAre("    2/2     0.125     0:07"));
+  EXPECT_THAT(table.add({{"epoch", "2/2"}, {"val top5", "1"}, {"time", "0:07"}}, 80), ::testing::SizeIs(2));
+}
+
+TEST(EvaluationTable, LeavesOutWhatDoesNotFitButNotTheLastColumn) {
+  EvaluationTable table;
+  const auto lines = table.add({{"epoch", "1/2"}, {"loss", "0.25"}, {"accuracy", "50 %"}, {"time", "0:08"}}, 30);
+  EXPECT_THAT(lines, ElementsAre("  epoch     loss     time", "    1/2     0.25     0:08"));
+}
+
+const RankTable kTwoRanks{.columns = {"step_seconds", "data_seconds", "forward_seconds", "backward_seconds",
+                                      "wait_seconds", "optimizer_seconds", "other_seconds"},
+                          .rows = {{0.010, 0, 0.002, 0.002, 0.006, 0, 0}, {0.010, 0, 0.005, 0.005, 0, 0, 0}}};
+
+TEST(StepTimes, SayWhereTheTimeWentAndWhoIsSlowest) {
+  StepTimes times;
+  EXPECT_EQ(times.phases(), "");
+  times.add(kTwoRanks);
+  times.add(kTwoRanks);
+  EXPECT_EQ(times.phases(), "10 ms: forward 35 %, backward 35 %, waiting for others 30 %");
+  EXPECT_EQ(times.slowest(), "rank 1, 43 % above the mean");
 }
 
 }  // namespace

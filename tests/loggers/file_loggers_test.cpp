@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <limits>
@@ -132,6 +133,53 @@ TEST_F(FileLoggers, JsonlAppendsTablesToAFileOfTheirOwn) {
                                       "classes": ["cup, mug", "owl"], "counts": [[1, 2], [3, 4]]})"));
   EXPECT_EQ(nlohmann::json::parse(written[1])["rows"],
             nlohmann::json::parse(R"([{"id": 3, "truth": 0, "guess": 1, "scores": [0.25, 0.75]}])"));
+}
+
+TEST_F(FileLoggers, JsonlWritesEachSamplesImageOnceAsAPicture) {
+  auto table = predictions();
+  table.rows[0].image = {.channels = 1, .height = 2, .width = 2, .bytes = {0, 128, 255, 64}};
+  const auto jsonl = logger("jsonl");
+  jsonl->predictions(table);
+  const auto image = nlohmann::json::parse(lines("tables.jsonl")[0])["rows"][0]["image"].get<std::string>();
+  EXPECT_EQ(image, "images/val/3.png");
+  std::ifstream file(folder_ / image);
+  std::string signature(4, '\0');
+  file.read(signature.data(), 4);
+  EXPECT_EQ(signature, "\x89PNG");
+  const auto written = std::filesystem::last_write_time(folder_ / image);
+  jsonl->predictions(table);
+  EXPECT_EQ(std::filesystem::last_write_time(folder_ / image), written);
+}
+
+TEST_F(FileLoggers, JsonlHasHistogramsRanksAndEvents) {
+  const auto jsonl = logger("jsonl", 1);
+  jsonl->histograms(
+      {.epoch = 1, .step = 4, .histograms = {{.name = "weights/w", .count = 3, .edges = {0, 1}, .counts = {3}}}});
+  jsonl->ranks({.time = 2, .epoch = 1, .step = 4, .columns = {"rss_bytes"}, .rows = {{5}, {std::nan("")}}});
+  jsonl->event({.time = 3, .epoch = 1, .step = 4, .kind = "checkpoint", .text = "step_00000004"});
+  const auto written = lines("tables.jsonl");
+  ASSERT_EQ(written.size(), 2U);
+  EXPECT_EQ(nlohmann::json::parse(written[0])["histograms"][0]["counts"], nlohmann::json::array({3}));
+  EXPECT_EQ(nlohmann::json::parse(written[1])["rows"], nlohmann::json::parse("[[5.0], [null]]"));
+  EXPECT_EQ(nlohmann::json::parse(lines("events.jsonl")[0]),
+            nlohmann::json::parse(R"({"time": 3.0, "attempt": 1, "epoch": 1, "step": 4, "kind": "checkpoint",
+                                      "text": "step_00000004"})"));
+}
+
+TEST_F(FileLoggers, CsvReadsAnyNameBackAsItWasWritten) {
+  const std::string name = "a, \"b\" 精度";
+  logger("csv")->metrics(row("train", 1, {{name, 0.5}}));
+  logger("csv", 1, 1)->metrics(row("train", 2, {{name, 0.25}}));
+  EXPECT_EQ(lines("metrics.csv"), (std::vector<std::string>{"split,epoch,step,samples,time,\"a, \"\"b\"\" 精度\"",
+                                                            "train,1,1,10,0,0.5", "train,1,2,20,0,0.25"}));
+}
+
+TEST_F(FileLoggers, CsvIsOfMetricsAlone) {
+  const auto csv = logger("csv");
+  csv->metrics(row("system", 5, {{"rss_bytes", 1e6}}));
+  csv->metrics(row("val", 5, {{"loss", 0.25}}));
+  EXPECT_EQ(lines("metrics.csv"),
+            (std::vector<std::string>{"split,epoch,step,samples,time,loss", "val,1,5,50,0,0.25"}));
 }
 
 }  // namespace

@@ -42,10 +42,14 @@ class TempFolder {
 class RowKeeper : public Logger {
  public:
   void start(const RunStart&) override {}
-  void metrics(const MetricRow& row) override { rows.push_back(row); }
+  void metrics(const MetricRow& row) override { (row.split == "system" ? measured : rows).push_back(row); }
+  void histograms(const HistogramTable& table) override { histograms_seen.push_back(table); }
+  void event(const RunEvent& event) override { events.push_back(event); }
   void predictions(const PredictionTable& table) override { predicted.push_back(table); }
-  std::vector<MetricRow> rows;
+  std::vector<MetricRow> rows, measured;  // of the split "system" the second
   std::vector<PredictionTable> predicted;
+  std::vector<HistogramTable> histograms_seen;
+  std::vector<RunEvent> events;
 };
 
 struct ToyRun {
@@ -67,8 +71,10 @@ struct ToyRun {
 struct ToyResult {
   RunEnd end;                       // of rank 0
   std::vector<TensorDict> weights;  // of each rank
-  std::vector<MetricRow> rows;
+  std::vector<MetricRow> rows, measured;
   std::vector<PredictionTable> predicted;
+  std::vector<HistogramTable> histograms;
+  std::vector<RunEvent> events;
 };
 
 // The model and its copies, whose weights are others until the first refresh().
@@ -132,7 +138,10 @@ inline ToyResult train_toy(const ToyRun& run) {
     if (rank == 0) result.end = end;
   });
   result.rows = rows->rows;
+  result.measured = rows->measured;
   result.predicted = rows->predicted;
+  result.histograms = rows->histograms_seen;
+  result.events = rows->events;
   return result;
 }
 

@@ -91,5 +91,32 @@ TEST(MetricSums, NumbersRestoreTheSumsExactly) {
   EXPECT_TRUE(at::equal(restored.numbers(), sums.numbers()));
 }
 
+TEST(MetricSums, AnyReadableNameIsAMetrics) {
+  MetricSums sums;
+  for (const auto* name : {"a/b", "\"quoted\"", "größe, 精度", "x y", "<b>"}) {
+    sums.add({.loss = torch::scalar_tensor(1.0), .metrics = {{name, torch::scalar_tensor(1.0), 1}}}, 1);
+    EXPECT_EQ(sums.sum_of(name).item<double>(), 1) << name;
+  }
+}
+
+TEST(MetricSums, NamesThatRowsCannotHaveAreRefusedWithTheReason) {
+  const std::vector<std::pair<std::string, std::string>> refused{
+      {"", "empty name"},
+      {"loss", "called loss, which rows have for something else"},
+      {"step", "called step, which rows have for something else"},
+      {"two\nlines", "control character, such as a newline: \"two\\nlines\""},
+      {"\xff", "not UTF-8"},
+      {std::string(1000, 'x'), "1000 bytes"}};
+  for (const auto& [name, reason] : refused) {
+    MetricSums sums;
+    try {
+      sums.add({.loss = torch::scalar_tensor(1.0), .metrics = {{name, torch::scalar_tensor(1.0), 1}}}, 1);
+      ADD_FAILURE() << name << " was taken";
+    } catch (const UserError& error) {
+      EXPECT_NE(std::string(error.what()).find(reason), std::string::npos) << error.what();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ddprun

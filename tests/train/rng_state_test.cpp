@@ -33,6 +33,8 @@ class Devices final : public DeviceBackend {
   FlightRecord flight_record() const override { return {}; }
   void synchronize() override {}
   void release_memory() override {}
+  std::unique_ptr<DeviceTimer> make_timer() const override { return nullptr; }
+  DeviceUsage usage() override { return {}; }
 
   // The next number of the CPU's generator and of each device's.
   std::vector<double> draw() const {

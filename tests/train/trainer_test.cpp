@@ -95,6 +95,58 @@ TEST(Trainer, PredictionsOfTheFirstSamplesFollowEachEvaluationAndChangeNothing) 
   EXPECT_TRUE(testing::same_bits(with.weights[0], without.weights[0]));
 }
 
+TEST(Trainer, MeasuresItsStepsAtTheEndOfEachPart) {
+  const TempFolder folder;
+  auto run = toy(folder, 3);
+  run.experiment.trainer.max_epochs = 2;
+  const auto result = train_toy(run);
+  ASSERT_EQ(result.measured.size(), 2U);
+  EXPECT_EQ(result.measured.back().step, 18);
+  const auto seconds = testing::values_of(result.measured, "system", "step_seconds");
+  const auto forward = testing::values_of(result.measured, "system", "forward_seconds");
+  ASSERT_EQ(forward.size(), 2U);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_GT(forward[i], 0);
+    EXPECT_LT(forward[i], seconds[i]);
+  }
+  run.experiment.trainer.measure_seconds = 0;
+  EXPECT_TRUE(train_toy(run).measured.empty());
+}
+
+TEST(Trainer, HistogramsShowTheWeightsAndTheGradientsOfTheStepThatIsDue) {
+  const TempFolder folder, plain_folder;
+  auto run = toy(folder, 2);
+  run.experiment.trainer.max_epochs = 2;
+  run.experiment.histograms = {.every = {.epochs = 1}, .bins = 8};
+  const auto with = train_toy(run);
+  ASSERT_EQ(with.histograms.size(), 2U);
+  const auto& table = with.histograms.back();
+  EXPECT_EQ(table.step, 18);
+  std::vector<std::string> names;
+  for (const auto& histogram : table.histograms) names.push_back(histogram.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"weights/hidden.weight", "weights/hidden.bias", "weights/output.weight",
+                                             "weights/output.bias", "gradients/hidden.weight", "gradients/hidden.bias",
+                                             "gradients/output.weight", "gradients/output.bias"}));
+  EXPECT_EQ(table.histograms[0].count, 8 * 16);
+  const auto& bias = with.weights[0].at("hidden.bias");  // the last step's weights are those that the run ends with
+  EXPECT_FLOAT_EQ(static_cast<float>(table.histograms[1].max), bias.max().item<float>());
+  EXPECT_GT(table.histograms[4].stddev, 0);
+
+  run.folder = plain_folder.path();
+  run.experiment.histograms = {};
+  EXPECT_TRUE(testing::same_bits(with.weights[0], train_toy(run).weights[0]));
+}
+
+TEST(Trainer, TellsOfItsCheckpoints) {
+  const TempFolder folder;
+  auto run = toy(folder);
+  run.experiment.trainer.max_epochs = 1;
+  const auto result = train_toy(run);
+  ASSERT_EQ(result.events.size(), 1U);
+  EXPECT_EQ(result.events[0].kind, "checkpoint");
+  EXPECT_EQ(result.events[0].text, "step_00000009, the best so far");
+}
+
 TEST(Trainer, StopsAfterMaxStepsWithAnEvaluation) {
   const TempFolder folder;
   auto run = toy(folder);

@@ -1,62 +1,77 @@
 // SPDX-License-Identifier: MIT
-// What a person sees of a run: a progress bar where standard output is a terminal, plain lines where it is not, a line for each
-// evaluation, the Training Summary at the end.
-#include "confusion_text.h"
-#include "progress_bar.h"
-#include "terminal_text.h"
-
+// What a person sees of a run: the model's layers, a progress bar where standard output is a terminal, plain lines where it is not, a
+// line for each evaluation, the Training Summary at the end.
 #include <ddprun/logger.h>
 
 #include <chrono>
 #include <cstdio>
 #include <optional>
 
+#include "confusion_text.h"
+#include "evaluation_table.h"
+#include "layer_table.h"
+#include "progress_bar.h"
+#include "step_times.h"
+#include "terminal_text.h"
+
 namespace {
 
 using namespace ddprun::console;
+using Values = std::vector<std::pair<std::string, double>>;
 
-std::string join(const std::vector<std::pair<std::string, double>>& values) {
+constexpr size_t kMostLayers = 24;
+
+// Of the rows, those that people compare; the others are in the table or the bar.
+bool is_result(const std::string& name) { return name != "lr" && name != "samples_per_second"; }
+
+std::string join(const Values& values) {
   std::string text;
   for (const auto& [name, value] : values) {
-    if (name != "lr" && name != "samples_per_second") text += (text.empty() ? "" : "  ") + metric(name, value);
+    if (is_result(name)) text += (text.empty() ? "" : "  ") + metric(name, value);
   }
   return text;
+}
+
+std::optional<double> find(const Values& values, const char* wanted) {
+  for (const auto& [name, value] : values) {
+    if (name == wanted) return value;
+  }
+  return std::nullopt;
 }
 
 class Console final : public ddprun::Logger {
  public:
   explicit Console(ddprun::Options& options)
       : every_(options.get<double>("every", 30, "seconds between lines on training where there is no terminal",
-                                   {.min = 0})) {}
+                                   {.min = 0})),
+        layers_(options.get<bool>("layers", true, "show the model's layers at the start")) {}
 
   void start(const ddprun::RunStart& run) override {
     run_ = run;
     live_ = is_live_terminal();
-    started_ = epoch_started_ = last_line_ = Clock::now();
+    part_started_ = run.time;
+    last_line_ = Clock::now();
     print(run.name + ": " + run.model + " (" + grouped(run.parameters) + " parameters) on " + run.dataset + " with " +
           run.optimizer + ", " + std::to_string(run.world_size) + (run.world_size == 1 ? " worker" : " workers") +
           " on " + run.device);
     print("global batch " + grouped(run.global_batch) + ", " + grouped(run.steps_per_epoch) + " steps an epoch, " +
           grouped(run.max_steps) + " steps at most; run folder " + run.run_dir.string());
     if (run.resumed_step > 0) print("resumed at step " + grouped(run.resumed_step));
+    if (layers_ && run.resumed_step == 0 && !run.layers.empty()) show_layers();
   }
 
   void metrics(const ddprun::MetricRow& row) override {
     if (row.split == "train") {
-      last_train_ = join(row.values);
-      if (!live_ && seconds_since(last_line_) >= every_) {
-        print("epoch " + std::to_string(row.epoch) + "/" + std::to_string(run_.max_epochs) + "  step " +
-              grouped(row.step) + "  " + last_train_);
-        last_line_ = Clock::now();
-      }
+      train_ = row.values;
+      tell_of_training(row);
     } else if (row.split == "val") {
-      const auto line = "epoch " + std::to_string(row.epoch) + "/" + std::to_string(run_.max_epochs) +
-                        (last_train_.empty() ? "" : "  " + last_train_) + "  val " + join(row.values);
-      const auto timed = line + "  " + clock(seconds_since(epoch_started_));
-      print(static_cast<int>(timed.size()) <= terminal_width() ? timed : line);
-      epoch_started_ = last_line_ = Clock::now();
+      show_evaluation(row);
+    } else if (row.split == "system") {
+      gpu_memory_ = find(row.values, "gpu_memory_bytes");
     }
   }
+
+  void ranks(const ddprun::RankTable& table) override { times_.add(table); }
 
   void progress(const ddprun::RunProgress& progress) override {
     if (!live_) return;
@@ -65,8 +80,10 @@ class Console final : public ddprun::Logger {
     std::string detail;
     if (progress.samples_per_second > 0) {
       const auto left = static_cast<double>((run_.max_steps - progress.step) * run_.global_batch);
-      detail = grouped(static_cast<int64_t>(progress.samples_per_second)) + "/s, " +
-               clock(left / progress.samples_per_second) + " left  " + last_train_;
+      detail = clock(left / progress.samples_per_second) + " left  " +
+               grouped(static_cast<int64_t>(progress.samples_per_second)) + "/s  " + join(train_);
+      if (const auto rate = find(train_, "lr")) detail += "  " + metric("lr", *rate);
+      if (gpu_memory_) detail += "  " + memory(*gpu_memory_);
     }
     bar_.draw(label, progress.step_in_epoch, run_.steps_per_epoch, detail);
   }
@@ -74,20 +91,21 @@ class Console final : public ddprun::Logger {
   // The last one is shown at the end: the test's, where there is a test.
   void confusion(const ddprun::ConfusionTable& table) override { confusion_ = table; }
 
-  void text(const std::string& line) override { print(line); }
-
   void finish(const ddprun::RunEnd& end) override {
+    const bool good = end.status == "completed" || end.status == "stopped_early";
     print("");
-    print("Training Summary");
-    row("status", end.status + ": " + end.stop_reason);
+    print(painted("Training Summary", Colour::kStrong));
+    row("status", painted(end.status, good ? Colour::kGood : Colour::kBad) + ": " + end.stop_reason);
     row("total time", duration(end.total_seconds) + ", of it " + duration(end.train_seconds) + " in training steps");
     row("throughput", grouped(static_cast<int64_t>(end.samples_per_second)) + " samples/s");
+    if (const auto phases = times_.phases(); !phases.empty()) row("a step", phases);
+    if (const auto slowest = times_.slowest(); !slowest.empty()) row("slowest", slowest);
     row("nodes x workers",
         std::to_string(end.nodes) + " x " + std::to_string(end.world_size / std::max<int64_t>(1, end.nodes)));
     char epochs[32];
     std::snprintf(epochs, sizeof epochs, "%.4g", end.epochs);
     row("steps", grouped(end.steps) + " (" + epochs + " epochs, " + grouped(end.samples) + " samples)");
-    if (!end.best.empty()) row("best", join(end.best));
+    if (!end.best.empty()) row("best", painted(join(end.best), Colour::kStrong));
     if (end.test_total > 0) {
       char percent[32];
       std::snprintf(percent, sizeof percent, "%.2f %%",
@@ -105,6 +123,41 @@ class Console final : public ddprun::Logger {
 
   static double seconds_since(Clock::time_point time) {
     return std::chrono::duration<double>(Clock::now() - time).count();
+  }
+
+  void show_layers() {
+    const auto lines = layer_table(run_.layers, kMostLayers, static_cast<size_t>(terminal_width()));
+    print("");
+    for (const auto& line : lines) print(&line == &lines.front() ? painted(line, Colour::kStrong) : line);
+    print("");
+  }
+
+  void tell_of_training(const ddprun::MetricRow& row) {
+    if (live_ || seconds_since(last_line_) < every_) return;
+    print("epoch " + std::to_string(row.epoch) + "/" + std::to_string(run_.max_epochs) + "  step " + grouped(row.step) +
+          "  " + join(row.values));
+    last_line_ = Clock::now();
+  }
+
+  void show_evaluation(const ddprun::MetricRow& row) {
+    EvaluationTable::Row cells{{"epoch", std::to_string(row.epoch) + "/" + std::to_string(run_.max_epochs)},
+                               {"step", grouped(row.step)}};
+    const auto add = [&](const std::string& split, const Values& values) {
+      for (const auto& [name, value] : values) {
+        if (is_result(name)) cells.emplace_back(split + name, metric_value(name, value));
+      }
+    };
+    add("", train_);
+    add("val ", row.values);
+    if (const auto rate = find(train_, "lr")) cells.emplace_back("lr", metric_value("lr", *rate));
+    if (const auto speed = find(train_, "samples_per_second"))
+      cells.emplace_back("samples/s", grouped(static_cast<int64_t>(*speed)));
+    cells.emplace_back("time", clock(row.time - part_started_));
+    const auto lines = evaluations_.add(std::move(cells), static_cast<size_t>(terminal_width()));
+    if (lines.size() > 1) print(painted(lines.front(), Colour::kStrong));
+    print(lines.back());
+    part_started_ = row.time;
+    last_line_ = Clock::now();
   }
 
   void show_confusion(const ddprun::ConfusionTable& table) {
@@ -131,12 +184,16 @@ class Console final : public ddprun::Logger {
   }
 
   double every_;
-  bool live_ = false;
+  bool layers_, live_ = false;
   ddprun::RunStart run_;
-  std::string last_train_;
+  Values train_;  // the last row's
+  std::optional<double> gpu_memory_;
+  StepTimes times_;
+  EvaluationTable evaluations_;
   std::optional<ddprun::ConfusionTable> confusion_;
   ProgressBar bar_;
-  Clock::time_point started_, epoch_started_, last_line_;
+  double part_started_ = 0;  // seconds since 1970
+  Clock::time_point last_line_;
 };
 
 }  // namespace

@@ -47,9 +47,14 @@ std::string clock(double seconds) {
   return format("%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
-std::string metric(const std::string& name, double value) {
-  if (is_share(name)) return name + format(" %.2f %%", value * 100);
-  return name + format(" %.4g", value);
+std::string metric(const std::string& name, double value) { return name + " " + metric_value(name, value); }
+
+std::string metric_value(const std::string& name, double value) {
+  return is_share(name) ? format("%.2f %%", value * 100) : format("%.4g", value);
+}
+
+std::string memory(double bytes) {
+  return bytes < 1e9 ? format("%.0f MB", bytes / 1e6) : format("%.1f GB", bytes / 1e9);
 }
 
 int terminal_width() {
@@ -61,6 +66,20 @@ int terminal_width() {
 bool is_live_terminal() {
   const char* term = std::getenv("TERM");
   return isatty(STDOUT_FILENO) && term && std::strcmp(term, "dumb") != 0;
+}
+
+std::string shortened(const std::string& text, size_t width) {
+  if (text.size() <= width) return text;
+  auto cut = width > 3 ? width - 3 : 0;
+  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;  // not within a letter
+  return text.substr(0, cut) + std::string("...").substr(0, width - cut);
+}
+
+std::string painted(const std::string& text, Colour colour) {
+  const char* refused = std::getenv("NO_COLOR");
+  if ((refused && *refused) || !is_live_terminal()) return text;
+  const char* code = colour == Colour::kGood ? "32" : colour == Colour::kBad ? "31" : "1";
+  return "\033[" + std::string(code) + "m" + text + "\033[0m";
 }
 
 }  // namespace ddprun::console

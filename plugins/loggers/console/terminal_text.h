@@ -11,8 +11,17 @@ std::string grouped(int64_t number);                        // "1,199,882"
 std::string duration(double seconds);                       // "8.3 s", "1 min 23 s", "2 h 05 min"
 std::string clock(double seconds);                          // "0:08", "1:02:03"
 std::string metric(const std::string& name, double value);  // "loss 0.0512", "accuracy 98.43 %"
+std::string metric_value(const std::string& name, double value);
+std::string memory(double bytes);  // "1.4 GB"
 
 int terminal_width();     // columns of standard output; 80 where it does not tell
 bool is_live_terminal();  // standard output is a terminal that can redraw a line (and TERM is not "dumb")
+
+// The beginning of a text that is too wide, with three dots.
+std::string shortened(const std::string& text, size_t width);
+
+// The text in a colour where standard output is a terminal that shows some, and NO_COLOR is not set (no-color.org).
+enum class Colour { kGood, kBad, kStrong };
+std::string painted(const std::string& text, Colour colour);
 
 }  // namespace ddprun::console

@@ -1,29 +1,43 @@
 // SPDX-License-Identifier: MIT
 // metrics.csv: the rows of the run as one table, a column for each metric and an empty cell where a row has none. A resumed run
 // goes on where its checkpoint stands: rows of later steps, which will come again, are taken out. Beside it
-// confusion_<split>.csv of the last evaluation, and predictions/step_<step>.csv.
-#include "table_files.h"
-
+// confusion_<split>.csv of the last evaluation, and predictions/step_<step>.csv. Rows of the split "system" are not in it.
 #include <ddprun/error.h>
 #include <ddprun/logger.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <map>
-#include <sstream>
+
+#include "table_files.h"
 
 namespace {
 
+using ddprun::csv::cell;
+using ddprun::csv::cells;
 using ddprun::csv::number;
+using Columns = std::vector<std::string>;
 
-const std::vector<std::string> kFixedColumns{"split", "epoch", "step", "samples", "time"};
-using Row = std::map<std::string, std::string>;  // by column
+const Columns kFixedColumns{"split", "epoch", "step", "samples", "time"};
+constexpr auto kEveryStep = std::numeric_limits<int64_t>::max();
 
-std::vector<std::string> cells(const std::string& line) {
-  std::vector<std::string> result;
-  std::istringstream stream(line);
-  for (std::string cell; std::getline(stream, cell, ',');) result.push_back(cell);
-  return result;
+std::string joined(const std::vector<std::string>& cells_of_line) {
+  std::string text;
+  for (size_t i = 0; i < cells_of_line.size(); ++i) text += (i == 0 ? "" : ",") + cell(cells_of_line[i]);
+  return text + "\n";
+}
+
+// Whether a row of an earlier attempt stays: a torn one does not, nor one that comes again.
+bool stays(const std::vector<std::string>& row, const Columns& columns, int64_t last_step) {
+  if (row.size() < kFixedColumns.size()) return false;
+  const auto at = [&](const char* name) {
+    const auto index = static_cast<size_t>(std::ranges::find(columns, name) - columns.begin());
+    return index < row.size() ? row[index] : std::string();
+  };
+  if (last_step == kEveryStep) return true;
+  return at("split") != "test" && std::strtoll(at("step").c_str(), nullptr, 10) <= last_step;
 }
 
 class Csv final : public ddprun::Logger {
@@ -34,30 +48,25 @@ class Csv final : public ddprun::Logger {
   void start(const ddprun::RunStart& run) override {
     run_dir_ = run.run_dir;
     path_ = run_dir_ / file_name_;
-    columns_ = kFixedColumns;
-    read(run.resumed_step);
-    rewrite();
+    rewrite({}, run.resumed_step);
   }
 
   void metrics(const ddprun::MetricRow& row) override {
-    Row cells{{"split", row.split},
-              {"epoch", std::to_string(row.epoch)},
-              {"step", std::to_string(row.step)},
-              {"samples", std::to_string(row.samples)},
-              {"time", number(row.time)}};
-    bool known = true;
+    if (row.split == "system") return;
+    std::map<std::string, std::string> values{{"split", row.split},
+                                              {"epoch", std::to_string(row.epoch)},
+                                              {"step", std::to_string(row.step)},
+                                              {"samples", std::to_string(row.samples)},
+                                              {"time", number(row.time)}};
+    Columns fresh;
     for (const auto& [name, value] : row.values) {
-      cells[name] = number(value);
-      if (std::ranges::find(columns_, name) != columns_.end()) continue;
-      columns_.push_back(name);
-      known = false;
+      values[name] = number(value);
+      if (std::ranges::find(columns_, name) == columns_.end()) fresh.push_back(name);
     }
-    rows_.push_back(std::move(cells));
-    if (known) {
-      file_ << line(rows_.back()) << std::flush;
-    } else {
-      rewrite();  // a new column: every row gets its cell
-    }
+    if (!fresh.empty()) rewrite(fresh, kEveryStep);
+    std::vector<std::string> line;
+    for (const auto& column : columns_) line.push_back(values.contains(column) ? values.at(column) : "");
+    file_ << joined(line) << std::flush;
     if (!file_) throw ddprun::UserError(path_.string() + " cannot be written; is the disk full?");
   }
 
@@ -70,48 +79,32 @@ class Csv final : public ddprun::Logger {
   }
 
  private:
-  void read(int64_t resumed_step) {
-    std::ifstream file(path_);
-    std::string text;
-    if (!std::getline(file, text)) return;
-    columns_ = cells(text);
-    while (std::getline(file, text)) {
-      const auto values = cells(text);
-      Row row;
-      for (size_t i = 0; i < std::min(values.size(), columns_.size()); ++i) row[columns_[i]] = values[i];
-      const auto step = std::strtoll(row["step"].c_str(), nullptr, 10);
-      const bool comes_again = step > resumed_step || row["split"] == "test" || !row.contains("time");
-      if (!comes_again) rows_.push_back(std::move(row));
-    }
-  }
-
-  void rewrite() {
-    const auto temporary = path_.string() + ".tmp";
-    {
-      std::ofstream file(temporary);
-      for (const auto& name : columns_) file << (&name == &columns_.front() ? "" : ",") << name;
-      file << "\n";
-      for (const auto& row : rows_) file << line(row);
-      if (!file.flush()) throw ddprun::UserError(temporary + " cannot be written; is the disk full?");
-    }
-    std::filesystem::rename(temporary, path_);
+  // The file anew, with more columns after those that it has, and without the rows that come again after `last_step`.
+  void rewrite(const Columns& more, int64_t last_step) {
     file_.close();
-    file_.open(path_, std::ios::app);
-  }
-
-  std::string line(const Row& row) const {
+    std::ifstream former(path_);
     std::string text;
-    for (const auto& column : columns_) {
-      const auto cell = row.find(column);
-      text += (text.empty() && &column == &columns_.front() ? "" : ",") + (cell == row.end() ? "" : cell->second);
+    columns_ = std::getline(former, text) ? cells(text) : kFixedColumns;
+    const auto columns = columns_;
+    columns_.insert(columns_.end(), more.begin(), more.end());
+    const auto temporary = path_.string() + ".tmp";
+    std::ofstream file(temporary);
+    file << joined(columns_);
+    while (std::getline(former, text)) {
+      auto row = cells(text);
+      if (!stays(row, columns, last_step)) continue;
+      row.resize(columns_.size());
+      file << joined(row);
     }
-    return text + "\n";
+    file.close();
+    if (!file) throw ddprun::UserError(temporary + " cannot be written; is the disk full?");
+    std::filesystem::rename(temporary, path_);
+    file_.open(path_, std::ios::app);
   }
 
   std::string file_name_;
   std::filesystem::path run_dir_, path_;
-  std::vector<std::string> columns_;
-  std::vector<Row> rows_;
+  Columns columns_;
   std::ofstream file_;
 };
 

@@ -10,14 +10,6 @@
 namespace ddprun::csv {
 namespace {
 
-// A class may be called "cup, mug".
-std::string cell(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char byte : text) quoted += byte == '"' ? "\"\"" : std::string(1, byte);
-  return quoted + "\"";
-}
-
 void replace(const std::filesystem::path& file, const std::string& content) {
   const auto temporary = file.string() + ".tmp";
   std::ofstream stream(temporary, std::ios::binary);
@@ -50,6 +42,30 @@ std::string head(const PredictionTable& table) {
 }
 
 }  // namespace
+
+std::string cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char byte : text) quoted += byte == '"' ? "\"\"" : std::string(1, byte);
+  return quoted + "\"";
+}
+
+std::vector<std::string> cells(const std::string& line) {
+  std::vector<std::string> cells(1);
+  bool quoted = false;
+  for (size_t i = 0; i < line.size(); ++i) {
+    const bool twice = quoted && line[i] == '"' && i + 1 < line.size() && line[i + 1] == '"';
+    if (line[i] == '"' && !twice) {
+      quoted = !quoted;
+    } else if (line[i] == ',' && !quoted) {
+      cells.emplace_back();
+    } else {
+      cells.back() += line[i];
+      i += twice ? 1 : 0;
+    }
+  }
+  return cells;
+}
 
 std::string number(double value) {
   if (!std::isfinite(value)) return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";

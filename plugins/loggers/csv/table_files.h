@@ -6,8 +6,12 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace ddprun::csv {
+
+std::string cell(const std::string& text);                // in quotes where it has to be: a name may be "cup, mug"
+std::vector<std::string> cells(const std::string& line);  // of a line without its end
 
 std::string number(double value);  // reads back exactly; nan, inf, -inf
 

@@ -1,110 +1,110 @@
 // SPDX-License-Identifier: MIT
-// metrics.jsonl: one JSON object a line, the record that scripts follow. Resumed runs append; rows of an attempt that was cut
-// off come again with a higher "attempt", and the last one of a step counts. tables.jsonl, beside it where there are any, has
-// the confusion matrices and predictions in the same way, each with its "kind"; images are left to other loggers.
+// The record that scripts follow, one JSON object a line. metrics.jsonl has the rows; tables.jsonl the confusion matrices,
+// predictions, histograms and ranks' measurements, each with its "kind"; events.jsonl what happened; run.json the run at its start;
+// images/ the samples of the predictions. Resumed runs append; rows of an attempt that was cut off come again with a higher "attempt", and the last one of a
+// step counts.
 #include <ddprun/error.h>
 #include <ddprun/logger.h>
-
-#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <fstream>
 
+#include "line_file.h"
+#include "picture.h"
+#include "table_lines.h"
+
 namespace {
+
+using namespace ddprun::jsonl;
 
 class JsonLines final : public ddprun::Logger {
  public:
   explicit JsonLines(ddprun::Options& options)
       : file_name_(options.get<std::string>("file", "metrics.jsonl", "name of the file in the run folder")),
-        table_file_name_(
-            options.get<std::string>("tables", "tables.jsonl", "the same for confusion matrices and predictions")) {}
+        table_file_name_(options.get<std::string>("tables", "tables.jsonl", "the same for tables")),
+        images_(options.get<bool>("images", true, "the samples of the predictions as PNG files in images/")) {}
 
   void start(const ddprun::RunStart& run) override {
     attempt_ = run.attempt;
     run_dir_ = run.run_dir;
-    open(file_, file_name_);
+    metrics_.open(run_dir_ / file_name_);
+    events_.open(run_dir_ / "events.jsonl");
+    replace(run_dir_ / "run.json", object_of(run).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   }
 
   void metrics(const ddprun::MetricRow& row) override {
-    nlohmann::ordered_json line{{"time", row.time},   {"attempt", attempt_}, {"split", row.split},
-                                {"epoch", row.epoch}, {"step", row.step},    {"samples", row.samples}};
-    auto nonfinite = nlohmann::ordered_json::array();
+    Json line{{"time", row.time},   {"attempt", attempt_}, {"split", row.split},
+              {"epoch", row.epoch}, {"step", row.step},    {"samples", row.samples}};
+    auto nonfinite = Json::array();
     for (const auto& [name, value] : row.values) {
-      if (std::isfinite(value)) {
-        line[name] = value;
-      } else {
-        line[name] = nullptr;
-        nonfinite.push_back(name);
-      }
+      line[name] = number(value);
+      if (!std::isfinite(value)) nonfinite.push_back(name);
     }
     if (!nonfinite.empty()) line["nonfinite"] = nonfinite;
-    append(file_, file_name_, line);
+    metrics_.append(line);
   }
 
   void confusion(const ddprun::ConfusionTable& table) override {
-    auto counts = Json::array();
-    const auto classes = static_cast<std::ptrdiff_t>(table.class_names.size());
-    for (auto row = table.counts.begin(); row != table.counts.end(); row += classes) {
-      counts.push_back(std::vector<int64_t>(row, row + classes));
-    }
-    append_table("confusion", table, {{"counts", std::move(counts)}});
+    append("confusion", table.split, table, {{"classes", table.class_names}, {"counts", counts_of(table)}});
   }
 
   void predictions(const ddprun::PredictionTable& table) override {
-    auto rows = Json::array();
-    for (const auto& row : table.rows) {
-      Json one{{"id", row.id}};
-      if (table.class_names.empty()) {
-        one["truth"] = row.true_values;
-      } else {
-        one["truth"] = row.truth;
-        one["guess"] = row.guess;
-      }
-      one["scores"] = row.scores;
-      rows.push_back(std::move(one));
+    auto rows = rows_of(table);
+    for (size_t i = 0; i < table.rows.size(); ++i) {
+      const bool written = images_ && write_image(table, table.rows[i]);
+      if (!written) rows[i].erase("image");
     }
-    append_table("predictions", table, {{"rows", std::move(rows)}});
+    append("predictions", table.split, table, {{"classes", table.class_names}, {"rows", std::move(rows)}});
+  }
+
+  void histograms(const ddprun::HistogramTable& table) override {
+    append("histograms", "train", table, {{"histograms", histograms_of(table)}});
+  }
+
+  void ranks(const ddprun::RankTable& table) override {
+    append("ranks", "system", table, {{"time", table.time}, {"columns", table.columns}, {"rows", rows_of(table)}});
+  }
+
+  void event(const ddprun::RunEvent& event) override {
+    events_.append({{"time", event.time},
+                    {"attempt", attempt_},
+                    {"epoch", event.epoch},
+                    {"step", event.step},
+                    {"kind", event.kind},
+                    {"text", event.text}});
   }
 
  private:
-  using Json = nlohmann::ordered_json;
-
   template <class Table>
-  void append_table(const char* kind, const Table& table, const Json& content) {
-    Json line{{"kind", kind},         {"attempt", attempt_}, {"split", table.split},
-              {"epoch", table.epoch}, {"step", table.step},  {"classes", table.class_names}};
+  void append(const char* kind, const std::string& split, const Table& table, const Json& content) {
+    Json line{{"kind", kind}, {"attempt", attempt_}, {"split", split}, {"epoch", table.epoch}, {"step", table.step}};
     line.update(content);
-    if (!table_file_.is_open()) open(table_file_, table_file_name_);
-    append(table_file_, table_file_name_, line);
+    if (!tables_.is_open()) tables_.open(run_dir_ / table_file_name_);
+    tables_.append(line);
   }
 
-  void open(std::ofstream& file, const std::string& name) const {
-    const auto path = run_dir_ / name;
-    end_torn_line(path);
-    file.open(path, std::ios::app);
-    if (!file) throw ddprun::UserError("cannot write " + path.string());
+  // Once in a run: a sample's image stays what it is. False where the sample is no image.
+  bool write_image(const ddprun::PredictionTable& table, const ddprun::Prediction& row) const {
+    if (row.image.bytes.empty()) return false;
+    const auto path = run_dir_ / image_path(table, row);
+    if (std::filesystem::exists(path)) return true;
+    std::filesystem::create_directories(path.parent_path());
+    replace(path, encode_png(picture_of(row.image)));
+    return true;
   }
 
-  static void append(std::ofstream& file, const std::string& name, const Json& line) {
-    file << line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n" << std::flush;
-    if (!file) throw ddprun::UserError(name + " cannot be written; is the disk full?");
-  }
-
-  // A killed run may have left half a line; the next row must not join it.
-  static void end_torn_line(const std::filesystem::path& path) {
-    std::fstream file(path, std::ios::in | std::ios::out | std::ios::ate);
-    if (!file || file.tellp() == 0) return;
-    file.seekg(-1, std::ios::end);
-    if (file.get() == '\n') return;
-    file.clear();
-    file.seekp(0, std::ios::end);
-    file << '\n';
+  static void replace(const std::filesystem::path& path, const std::string& content) {
+    const auto temporary = path.string() + ".tmp";
+    const bool good = (std::ofstream(temporary) << content << std::flush).good();
+    if (!good) throw ddprun::UserError(temporary + " cannot be written; is the disk full?");
+    std::filesystem::rename(temporary, path);
   }
 
   std::string file_name_, table_file_name_;
+  bool images_;
   std::filesystem::path run_dir_;
   int64_t attempt_ = 0;
-  std::ofstream file_, table_file_;
+  LineFile metrics_, tables_, events_;
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ddprun::tensorboard {
 
@@ -28,6 +29,11 @@ class Message {
     varint(value.size());
     bytes_.append(value);
     return *this;
+  }
+
+  Message& reals(int field, const std::vector<double>& values) {  // packed
+    static_assert(std::endian::native == std::endian::little);
+    return bytes(field, {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double)});
   }
 
   Message& message(int field, const Message& value) { return bytes(field, value.bytes_); }

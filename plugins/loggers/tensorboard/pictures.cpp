@@ -14,12 +14,6 @@ constexpr int64_t kFrame = 3, kGap = 4;
 constexpr int64_t kConfusionSide = 480, kLeastSquare = 4;
 constexpr Colour kRight{46, 139, 87}, kWrong{205, 51, 51}, kUnknown{160, 160, 160};
 
-Colour pixel_of(const ShownImage& image, int64_t row, int64_t column) {
-  const int64_t plane = image.height * image.width, at = row * image.width + column;
-  if (image.channels < 3) return {image.bytes[at], image.bytes[at], image.bytes[at]};
-  return {image.bytes[at], image.bytes[plane + at], image.bytes[2 * plane + at]};
-}
-
 Colour frame_of(const Prediction& prediction) {
   if (prediction.truth < 0) return kUnknown;
   return prediction.guess == prediction.truth ? kRight : kWrong;

@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "png.h"
+#include "picture.h"
 
 namespace ddprun::tensorboard {
 

@@ -4,10 +4,12 @@
 #include <ddprun/logger.h>
 
 #include <chrono>
+#include <cmath>
 #include <memory>
 
 #include "event_file.h"
 #include "hparams.h"
+#include "layout.h"
 #include "pictures.h"
 #include "summary.h"
 #include "tables.h"
@@ -28,7 +30,10 @@ class TensorBoard final : public ddprun::Logger {
   void start(const ddprun::RunStart& run) override {
     file_ = std::make_unique<tb::EventFile>(run.run_dir / folder_, now());
     tb::Message summary;
-    if (run.resumed_step == 0) tb::add_text(summary, "config", tb::verbatim(run.config_yaml));
+    if (run.resumed_step == 0) {
+      tb::add_text(summary, "config", tb::verbatim(run.config_yaml));
+      tb::add_layout(summary, tb::layout());
+    }
     if (hparams_) tb::add_hparams(summary, tb::kSessionStart, tb::session_start(run, now()));
     file_->write(now(), 0, summary);
   }
@@ -53,6 +58,32 @@ class TensorBoard final : public ddprun::Logger {
     const auto grid = images_ ? tb::prediction_grid(table) : std::nullopt;
     if (grid) tb::add_image(summary, table.split + "/predictions", *grid);
     file_->write(now(), table.step, summary);
+  }
+
+  void histograms(const ddprun::HistogramTable& table) override {
+    tb::Message summary;
+    for (const auto& histogram : table.histograms) tb::add_histogram(summary, histogram.name, histogram);
+    file_->write(now(), table.step, summary);
+  }
+
+  // A curve for each rank, where they can still be told apart.
+  void ranks(const ddprun::RankTable& table) override {
+    constexpr size_t kMostRanks = 16;
+    if (table.rows.size() < 2 || table.rows.size() > kMostRanks) return;
+    tb::Message summary;
+    for (size_t rank = 0; rank < table.rows.size(); ++rank) {
+      for (size_t i = 0; i < table.columns.size(); ++i) {
+        if (!std::isfinite(table.rows[rank][i])) continue;
+        tb::add_scalar(summary, "ranks/" + table.columns[i] + "/rank_" + std::to_string(rank), table.rows[rank][i]);
+      }
+    }
+    file_->write(table.time, table.step, summary);
+  }
+
+  void event(const ddprun::RunEvent& event) override {
+    tb::Message summary;
+    tb::add_text(summary, "events", event.kind + ": " + event.text);
+    file_->write(event.time, event.step, summary);
   }
 
   void finish(const ddprun::RunEnd& end) override {

@@ -15,8 +15,17 @@
 
 namespace ddprun {
 
+// One layer of the model.
+struct LayerSummary {
+  std::string name;        // as the model registers it: "features.0"; empty for the model itself
+  std::string kind;        // "Conv2d"
+  std::string shape;       // of its output for one batch: "64 x 32 x 28 x 28"; empty where it is not known
+  int64_t parameters = 0;  // trainable numbers of its own
+};
+
 // The run at its start.
 struct RunStart {
+  double time = 0;                // seconds since 1970
   std::string name;               // of the experiment
   std::filesystem::path run_dir;  // loggers write below it
   std::string config_yaml;        // the frozen experiment
@@ -30,6 +39,7 @@ struct RunStart {
   int64_t max_steps = 0;   // where the run ends at the latest
   int64_t parameters = 0;  // trainable numbers in the model
   std::string model, dataset, optimizer, device;
+  std::vector<LayerSummary> layers;  // those with parameters, in the model's order
 };
 
 // One row of numbers: means over all ranks.
@@ -75,6 +85,40 @@ struct PredictionTable {
   std::vector<Prediction> rows;
 };
 
+// How the numbers of one tensor are spread.
+struct Histogram {
+  std::string name;                  // "weights/conv1.weight", "gradients/conv1.weight"
+  int64_t count = 0, nonfinite = 0;  // of all numbers; NaN and infinite ones are in neither what follows
+  double min = 0, max = 0, mean = 0, stddev = 0;
+  std::vector<double> edges;    // N + 1 of them, ascending; empty where nothing is finite
+  std::vector<int64_t> counts;  // N: of numbers from one edge to the next
+};
+
+// Of weights, and of the gradients at the same step, averaged over the ranks.
+struct HistogramTable {
+  int64_t epoch = 0;  // counted from 1
+  int64_t step = 0;
+  std::vector<Histogram> histograms;
+};
+
+// What each rank measured since the table before.
+struct RankTable {
+  double time = 0;  // seconds since 1970
+  int64_t epoch = 0;
+  int64_t step = 0;
+  std::vector<std::string> columns;       // "forward_seconds", "rss_bytes"; seconds are those of one step
+  std::vector<std::vector<double>> rows;  // one for each rank; NaN where it cannot tell
+};
+
+// Something that happened, for people.
+struct RunEvent {
+  double time = 0;  // seconds since 1970
+  int64_t epoch = 0;
+  int64_t step = 0;
+  std::string kind;  // "resumed", "checkpoint", "nonfinite", "rollback"
+  std::string text;  // one line
+};
+
 // Where the training is, for a bar: called at most some ten times a second.
 struct RunProgress {
   int64_t epoch = 0;
@@ -110,9 +154,16 @@ class DDPRUN_API Logger {
   virtual void progress(const RunProgress& progress);
   virtual void confusion(const ConfusionTable& table);     // after an evaluation, where `objective.metrics` asks for it
   virtual void predictions(const PredictionTable& table);  // after an evaluation, where `predictions:` asks for it
-  virtual void text(const std::string& line);              // a message for people: "checkpoint saved: ..."
+  virtual void histograms(const HistogramTable& table);    // after an evaluation, where `histograms:` asks for it
+  virtual void ranks(const RankTable& table);              // with each row of the split "system"
+  virtual void event(const RunEvent& event);
   virtual void flush();  // called before a checkpoint counts: write out what is held back
   virtual void finish(const RunEnd& end);
+
+  // Sends what the run could not send, and how it ended, to a server that was not there. No other method is called before it; it may
+  // be called for a run that has sent everything. By `ddprun upload`, and by the launcher where rank 0 was killed. Throws where
+  // something is left.
+  virtual void upload(const std::filesystem::path& run_dir, const RunEnd& end);
 };
 
 }  // namespace ddprun

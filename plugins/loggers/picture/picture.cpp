@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "png.h"
+#include "picture.h"
 
 #include <png.h>
 
 #include <stdexcept>
 
-namespace ddprun::tensorboard {
+namespace ddprun {
 
 Picture::Picture(int64_t rows, int64_t columns, Colour paper)
     : height(rows), width(columns), bytes(static_cast<size_t>(rows * columns * kChannels)) {
@@ -23,6 +23,20 @@ void Picture::fill(int64_t row, int64_t column, int64_t rows, int64_t columns, C
   for (int64_t r = row; r < row + rows; ++r) {
     for (int64_t c = column; c < column + columns; ++c) set(r, c, colour);
   }
+}
+
+Colour pixel_of(const ShownImage& image, int64_t row, int64_t column) {
+  const int64_t plane = image.height * image.width, at = row * image.width + column;
+  if (image.channels < 3) return {image.bytes[at], image.bytes[at], image.bytes[at]};
+  return {image.bytes[at], image.bytes[plane + at], image.bytes[2 * plane + at]};
+}
+
+Picture picture_of(const ShownImage& image) {
+  Picture picture(image.height, image.width);
+  for (int64_t row = 0; row < image.height; ++row) {
+    for (int64_t column = 0; column < image.width; ++column) picture.set(row, column, pixel_of(image, row, column));
+  }
+  return picture;
 }
 
 std::string encode_png(const Picture& picture) {
@@ -43,4 +57,4 @@ std::string encode_png(const Picture& picture) {
   return file;
 }
 
-}  // namespace ddprun::tensorboard
+}  // namespace ddprun

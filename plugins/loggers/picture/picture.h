@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <ddprun/logger.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
 
-namespace ddprun::tensorboard {
+namespace ddprun {
 
 struct Colour {
   uint8_t red = 0, green = 0, blue = 0;
@@ -23,7 +25,12 @@ struct Picture {
   std::vector<uint8_t> bytes;
 };
 
+// One pixel of a sample; grey where it has fewer than three channels.
+Colour pixel_of(const ShownImage& image, int64_t row, int64_t column);
+
+Picture picture_of(const ShownImage& image);
+
 // As the content of a PNG file. Throws std::runtime_error with libpng's words.
 std::string encode_png(const Picture& picture);
 
-}  // namespace ddprun::tensorboard
+}  // namespace ddprun

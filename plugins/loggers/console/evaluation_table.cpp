@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+#include "evaluation_table.h"
+
+#include <algorithm>
+
+#include "text_table.h"
+
+namespace ddprun::console {
+namespace {
+
+constexpr size_t kLeastWidth = 7, kGap = 2;
+
+std::string padded(const std::string& text, size_t width) {
+  return std::string(width - std::min(width, shown_width(text)), ' ') + text;
+}
+
+}  // namespace
+
+std::vector<std::string> EvaluationTable::add(Row row, size_t width) {
+  std::vector<std::pair<std::string, size_t>> columns;
+  for (const auto& [name, cell] : row)
+    columns.emplace_back(name, std::max({kLeastWidth, shown_width(name), shown_width(cell)}));
+  const auto total = [&] {
+    size_t sum = 0;
+    for (const auto& column : columns) sum += column.second + kGap;
+    return sum;
+  };
+  while (columns.size() > 2 && total() > width) {
+    columns.erase(columns.end() - 2);
+    row.erase(row.end() - 2);
+  }
+  const bool same = std::ranges::equal(columns, columns_, [](const auto& now, const auto& before) {
+    return now.first == before.first && now.second <= before.second;
+  });
+  std::vector<std::string> lines(same ? 1 : 2);
+  if (!same) columns_ = columns;
+  for (size_t i = 0; i < row.size(); ++i) {
+    const auto gap = std::string(i == 0 ? 0 : kGap, ' ');
+    lines.back() += gap + padded(row[i].second, columns_[i].second);
+    if (!same) lines.front() += gap + padded(row[i].first, columns_[i].second);
+  }
+  return lines;
+}
+
+}  // namespace ddprun::console

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// Where the time of the steps went, over a whole run.
+#pragma once
+
+#include <ddprun/logger.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ddprun::console {
+
+class StepTimes {
+ public:
+  void add(const RankTable& table);
+
+  // "52.4 ms: forward 31 %, backward 45 %, waiting for others 6 %, ..."; empty where nothing was measured.
+  std::string phases() const;
+
+  // "rank 3, 12 % above the mean"; empty where all are within 1 %.
+  std::string slowest() const;
+
+ private:
+  double mean_of(const std::string& column) const;
+
+  int64_t tables_ = 0;
+  RankTable sums_;
+};
+
+}  // namespace ddprun::console

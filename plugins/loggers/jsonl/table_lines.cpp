@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+#include "table_lines.h"
+
+#include <cmath>
+
+namespace ddprun::jsonl {
+namespace {
+
+Json numbers(const std::vector<double>& values) {
+  auto list = Json::array();
+  for (const double value : values) list.push_back(number(value));
+  return list;
+}
+
+}  // namespace
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json counts_of(const ConfusionTable& table) {
+  auto counts = Json::array();
+  const auto classes = static_cast<std::ptrdiff_t>(table.class_names.size());
+  for (auto row = table.counts.begin(); row != table.counts.end(); row += classes)
+    counts.push_back(std::vector<int64_t>(row, row + classes));
+  return counts;
+}
+
+Json rows_of(const PredictionTable& table) {
+  auto rows = Json::array();
+  for (const auto& row : table.rows) {
+    Json one{{"id", row.id}};
+    if (table.class_names.empty()) {
+      one["truth"] = numbers(row.true_values);
+    } else {
+      one["truth"] = row.truth;
+      one["guess"] = row.guess;
+    }
+    one["scores"] = numbers(row.scores);
+    if (!row.image.bytes.empty()) one["image"] = image_path(table, row);
+    rows.push_back(std::move(one));
+  }
+  return rows;
+}
+
+Json histograms_of(const HistogramTable& table) {
+  auto list = Json::array();
+  for (const auto& one : table.histograms) {
+    list.push_back({{"name", one.name},
+                    {"count", one.count},
+                    {"nonfinite", one.nonfinite},
+                    {"min", one.min},
+                    {"max", one.max},
+                    {"mean", one.mean},
+                    {"stddev", one.stddev},
+                    {"edges", one.edges},
+                    {"counts", one.counts}});
+  }
+  return list;
+}
+
+Json rows_of(const RankTable& table) {
+  auto rows = Json::array();
+  for (const auto& row : table.rows) rows.push_back(numbers(row));
+  return rows;
+}
+
+Json object_of(const RunStart& run) {
+  auto layers = Json::array();
+  for (const auto& layer : run.layers) {
+    layers.push_back(
+        {{"name", layer.name}, {"kind", layer.kind}, {"shape", layer.shape}, {"parameters", layer.parameters}});
+  }
+  return {{"time", run.time},
+          {"name", run.name},
+          {"attempt", run.attempt},
+          {"resumed_step", run.resumed_step},
+          {"world_size", run.world_size},
+          {"nodes", run.nodes},
+          {"global_batch", run.global_batch},
+          {"steps_per_epoch", run.steps_per_epoch},
+          {"max_epochs", run.max_epochs},
+          {"max_steps", run.max_steps},
+          {"parameters", run.parameters},
+          {"model", run.model},
+          {"dataset", run.dataset},
+          {"optimizer", run.optimizer},
+          {"device", run.device},
+          {"layers", std::move(layers)}};
+}
+
+std::string image_path(const PredictionTable& table, const Prediction& row) {
+  return "images/" + table.split + "/" + std::to_string(row.id) + ".png";
+}
+
+}  // namespace ddprun::jsonl

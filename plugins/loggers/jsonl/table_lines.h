@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// Tables as objects of tables.jsonl, without what all of them begin with.
+#pragma once
+
+#include <ddprun/logger.h>
+
+#include "line_file.h"
+
+namespace ddprun::jsonl {
+
+// A number that is not finite is null.
+Json number(double value);
+
+Json counts_of(const ConfusionTable& table);  // a list for each class that is the truth
+Json rows_of(const PredictionTable& table);   // with the path of each image, see image_path()
+Json histograms_of(const HistogramTable& table);
+Json rows_of(const RankTable& table);
+
+// run.json: the run at its start, for those who watch it.
+Json object_of(const RunStart& run);
+
+// Below the run's folder: "images/val/17.png".
+std::string image_path(const PredictionTable& table, const Prediction& row);
+
+}  // namespace ddprun::jsonl

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+#include "layout.h"
+
+#include <array>
+
+namespace ddprun::tensorboard {
+namespace {
+
+enum { kCategory = 2 };              // of Layout
+enum { kTitle = 1, kChart = 2 };     // of Category
+enum { kMultiline = 2, kTags = 1 };  // of Chart, whose title is 1 too, and of its MultilineChartContent
+
+struct Chart {
+  const char* category;
+  const char* title;
+  const char* tags;  // a regular expression
+};
+
+constexpr auto kCharts = std::to_array<Chart>({
+    {"Results", "loss", "^(train|val|test)/loss$"},
+    {"Results", "accuracy", "^(train|val|test)/accuracy$"},
+    {"Results", "learning rate", "^train/lr$"},
+    {"Speed", "samples per second", "^train/samples_per_second$"},
+    {"Speed", "phases of a step, seconds", "^system/(data|forward|backward|wait|optimizer|other)_seconds$"},
+    {"Ranks", "forward, seconds", "^ranks/forward_seconds/"},
+    {"Ranks", "backward, seconds", "^ranks/backward_seconds/"},
+    {"Ranks", "waiting for the others, seconds", "^ranks/wait_seconds/"},
+    {"Ranks", "memory, bytes", "^ranks/rss_bytes/"},
+    {"Ranks", "GPU memory, bytes", "^ranks/gpu_memory_bytes/"},
+});
+
+}  // namespace
+
+Message layout() {
+  Message layout;
+  for (size_t i = 0; i < kCharts.size();) {
+    const std::string_view category = kCharts[i].category;
+    Message content;
+    content.bytes(kTitle, category);
+    for (; i < kCharts.size() && category == kCharts[i].category; ++i) {
+      content.message(
+          kChart,
+          Message().bytes(kTitle, kCharts[i].title).message(kMultiline, Message().bytes(kTags, kCharts[i].tags)));
+    }
+    layout.message(kCategory, content);
+  }
+  return layout;
+}
+
+}  // namespace ddprun::tensorboard

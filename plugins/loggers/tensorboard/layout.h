@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "message.h"
+
+namespace ddprun::tensorboard {
+
+// What the page of custom scalars draws together (tensorboard/plugins/custom_scalar/layout.proto): the same metric of all splits, the
+// phases of a step, the ranks.
+Message layout();
+
+}  // namespace ddprun::tensorboard

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// What of a run is shown besides its rows of metrics.
+#include <regex>
+
+#include "config/interval.h"
+#include "config/sections.h"
+
+namespace ddprun {
+namespace {
+
+// "10..20", both counted.
+std::optional<StepRange> parse_steps(const std::string& text) {
+  static const std::regex form(R"((\d{1,12})\.\.(\d{1,12}))");
+  std::smatch parts;
+  if (!std::regex_match(text, parts, form)) return std::nullopt;
+  const StepRange steps{.first = std::stoll(parts[1]), .last = std::stoll(parts[2])};
+  return steps.first >= 1 && steps.first <= steps.last ? std::optional(steps) : std::nullopt;
+}
+
+}  // namespace
+
+PredictionsConfig read_predictions(Options& options) {
+  constexpr int64_t kMostBatches = 1000, kMostImages = 10'000;  // a table to look at, held in memory
+  PredictionsConfig predictions;
+  predictions.batches = options.get<int64_t>("num_batches_to_log", 1,
+                                             "evaluation batches to take samples from; 0: none", {0, kMostBatches});
+  predictions.images_per_batch = options.get<int64_t>("log_images_per_batch", predictions.images_per_batch,
+                                                      "samples of each, the first ones; 0: none", {0, kMostImages});
+  return predictions;
+}
+
+HistogramsConfig read_histograms(Options& options) {
+  HistogramsConfig histograms;
+  histograms.every = read_interval(options, "every", "1ep", "never", false, "1ep, 200st, or never");
+  histograms.bins =
+      options.get<int64_t>("bins", histograms.bins, "of equal width, from the least to the greatest number", {1, 1000});
+  return histograms;
+}
+
+ProfileConfig read_profile(Options& options) {
+  constexpr int64_t kMostSteps = 1000;  // a trace is some 100 kB for each
+  ProfileConfig profile;
+  const auto text = options.get<std::string>("steps", "10..20", "the steps that are traced, the first and the last");
+  if (const auto steps = parse_steps(text)) {
+    profile.steps = *steps;
+  } else {
+    options.reject("steps", "expected the first and the last step, such as 10..20, found \"" + text + "\"");
+  }
+  if (profile.steps.last - profile.steps.first >= kMostSteps)
+    options.reject("steps", "expected at most " + std::to_string(kMostSteps) + " steps, found " + text);
+  profile.ranks = options.get<int64_t>("ranks", profile.ranks, "ranks that write a trace, the first ones", {1, 1024});
+  profile.shapes = options.get<bool>("shapes", profile.shapes, "the shapes of each operation's tensors too");
+  profile.memory = options.get<bool>("memory", profile.memory, "every allocation too");
+  return profile;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+#include "launch/event_log.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include <cerrno>
+#include <cstring>
+
+#include "launch/clock.h"
+#include "launch/spawn.h"
+#include "log/log.h"
+
+namespace ddprun {
+namespace {
+
+// Whether a process that was killed has left half a line.
+bool is_torn(int fd) {
+  char last = '\n';
+  const auto size = ::lseek(fd, 0, SEEK_END);
+  return size > 0 && ::pread(fd, &last, 1, size - 1) == 1 && last != '\n';
+}
+
+}  // namespace
+
+// In one write: a worker may append at the same time.
+void append_event(const std::filesystem::path& run_dir, const LaunchEvent& event) {
+  using Json = nlohmann::ordered_json;
+  const Json json{{"time", wall_seconds()}, {"attempt", event.attempt}, {"kind", event.kind}, {"text", event.text}};
+  const auto path = run_dir / "events.jsonl";
+  const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  const std::string line =
+      (fd.open() && is_torn(fd.get()) ? "\n" : "") + json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  const bool written = fd.open() && ::write(fd.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size());
+  if (!written) log::warn("cannot write " + path.string() + ": " + std::strerror(errno));
+}
+
+}  // namespace ddprun

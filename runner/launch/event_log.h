@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace ddprun {
+
+// What the launcher adds to <run>/events.jsonl, where the logger jsonl writes the workers' events.
+struct LaunchEvent {
+  int attempt = 0;
+  std::string kind;  // "attempt", "failure", "end"
+  std::string text;  // one line
+};
+
+// Appends a line with the present time. A file that cannot be written is a warning: the run is worth more.
+void append_event(const std::filesystem::path& run_dir, const LaunchEvent& event);
+
+}  // namespace ddprun

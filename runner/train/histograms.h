@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <ddprun/logger.h>
+#include <ddprun/optimizer.h>
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+// `bins` of equal width from the least to the greatest of the tensor's finite numbers; one where all are equal.
+Histogram histogram_of(const std::string& name, const at::Tensor& values, int64_t bins);
+
+std::vector<Histogram> histograms_of_weights(const std::vector<NamedParameter>& parameters, int64_t bins);
+std::vector<Histogram> histograms_of_gradients(const std::vector<NamedParameter>& parameters, int64_t bins);
+
+}  // namespace ddprun

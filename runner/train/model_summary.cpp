@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+#include "train/model_summary.h"
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/nn/module.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace ddprun {
+namespace {
+
+using torch::autograd::AccumulateGrad;
+using torch::autograd::Node;
+using Shapes = std::unordered_map<const c10::TensorImpl*, std::vector<int64_t>>;  // of outputs, by a parameter
+
+// Operations that only show a parameter in another form, on its way into a layer's own.
+bool changes_form(const Node& node) {
+  constexpr auto kForms =
+      std::to_array<std::string_view>({"TBackward", "TransposeBackward", "ViewBackward", "PermuteBackward",
+                                       "ToCopyBackward", "ExpandBackward", "UnsqueezeBackward", "CloneBackward"});
+  const auto name = node.name();
+  return std::ranges::any_of(kForms, [&](std::string_view form) { return name.starts_with(form); });
+}
+
+const AccumulateGrad* parameter_at(const Node* node) {
+  while (node && node->num_outputs() == 1 && changes_form(*node)) node = node->next_edge(0).function.get();
+  return dynamic_cast<const AccumulateGrad*>(node);
+}
+
+std::vector<int64_t> output_of(const Node& node) {
+  std::vector<int64_t> shape;
+  if (node.num_inputs() == 0) return shape;  // a node's inputs are the gradients of its operation's outputs
+  const auto sizes = node.input_metadata(0).shape_as_dim_vector();
+  std::ranges::transform(sizes, std::back_inserter(shape), [](const c10::SymInt& size) { return size.expect_int(); });
+  return shape;
+}
+
+Shapes shapes_in(const at::Tensor& output) {
+  Shapes shapes;
+  std::vector<const Node*> open{output.grad_fn().get()};
+  std::unordered_set<const Node*> seen;
+  while (!open.empty()) {
+    const auto* node = open.back();
+    open.pop_back();
+    if (!node || !seen.insert(node).second) continue;
+    for (const auto& edge : node->next_edges()) {
+      const auto* parameter = changes_form(*node) ? nullptr : parameter_at(edge.function.get());
+      if (parameter) shapes.emplace(parameter->variable.unsafeGetTensorImpl(), output_of(*node));
+      open.push_back(edge.function.get());
+    }
+  }
+  return shapes;
+}
+
+std::string text_of(const std::vector<int64_t>& shape, int64_t batch) {
+  std::string text;
+  for (size_t i = !shape.empty() && shape[0] == batch ? 1 : 0; i < shape.size(); ++i)
+    text += (text.empty() ? "" : " x ") + std::to_string(shape[i]);
+  return text;
+}
+
+// "torch::nn::Conv2dImpl" is Conv2d to those who write models.
+std::string kind_of(const torch::nn::Module& module) {
+  auto name = module.name();
+  name = name.substr(name.rfind(':') + 1);
+  if (name.ends_with("Impl")) name.resize(name.size() - 4);
+  return name;
+}
+
+}  // namespace
+
+std::vector<LayerSummary> layers_of(const Model& model, const at::Tensor& output, int64_t batch) {
+  const auto shapes = output.defined() ? shapes_in(output) : Shapes();
+  std::vector<LayerSummary> layers;
+  std::unordered_set<const c10::TensorImpl*> counted;
+  for (const auto& module : model.named_modules()) {
+    LayerSummary layer{.name = module.key(), .kind = kind_of(*module.value())};
+    bool own = false;
+    for (const auto& parameter : module.value()->parameters(/*recurse=*/false)) {
+      own = true;
+      const auto* key = parameter.unsafeGetTensorImpl();
+      if (const auto shape = shapes.find(key); shape != shapes.end() && layer.shape.empty())
+        layer.shape = text_of(shape->second, batch);
+      if (parameter.requires_grad() && counted.insert(key).second) layer.parameters += parameter.numel();
+    }
+    if (own) layers.push_back(std::move(layer));
+  }
+  return layers;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+#include "train/model_summary.h"
+
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include "models/model_under_test.h"
+
+namespace ddprun {
+namespace {
+
+using testing::ElementsAre;
+using testing::FieldsAre;
+
+std::vector<LayerSummary> layers(const std::string& plugin, const OptionTexts& options = {}) {
+  const auto model = prepared(plugin, kMnist, options);
+  model->eval();
+  return layers_of(*model, model->forward(torch::zeros({2, 1, 28, 28})), 2);
+}
+
+TEST(ModelSummary, LayersHaveTheShapesOfTheirOutputsWithoutTheSamples) {
+  EXPECT_THAT(layers("convnet"),
+              ElementsAre(FieldsAre("conv1", "Conv2d", "32 x 26 x 26", 320),
+                          FieldsAre("conv2", "Conv2d", "64 x 24 x 24", 18496),
+                          FieldsAre("fc1", "Linear", "128", 1179776), FieldsAre("fc2", "Linear", "10", 1290)));
+}
+
+TEST(ModelSummary, NormalisationsAndNestedLayersAreFound) {
+  for (const auto& layer : layers("resnet", {{"depth", "18"}})) {
+    EXPECT_FALSE(layer.shape.empty()) << layer.name;
+    EXPECT_GT(layer.parameters, 0) << layer.name;
+  }
+}
+
+TEST(ModelSummary, WithoutAnOutputThereAreNoShapes) {
+  for (const auto& layer : layers_of(*prepared("mlp", kMnist, {}))) EXPECT_EQ(layer.shape, "") << layer.name;
+}
+
+class Tied final : public Model {
+ public:
+  Tied() {
+    inner_ = register_module("inner", torch::nn::Linear(torch::nn::LinearOptions(3, 3).bias(false)));
+    register_module("again", inner_);
+    frozen_ = register_module("frozen", torch::nn::Linear(3, 3));
+    for (auto& parameter : frozen_->parameters()) parameter.requires_grad_(false);
+  }
+  at::Tensor forward(const at::Tensor& input) override { return frozen_(inner_(input)); }
+
+ private:
+  torch::nn::Linear inner_{nullptr}, frozen_{nullptr};
+};
+
+TEST(ModelSummary, ATiedLayerCountsOnceAndAFrozenOneNotAtAll) {
+  const auto model = std::make_shared<Tied>();
+  int64_t sum = 0;
+  for (const auto& layer : layers_of(*model, model->forward(torch::ones({2, 3})), 2)) sum += layer.parameters;
+  EXPECT_EQ(sum, 9);
+}
+
+}  // namespace
+}  // namespace ddprun

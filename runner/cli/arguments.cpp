@@ -14,9 +14,9 @@
 namespace ddprun {
 namespace {
 
-constexpr auto kCommands =
-    std::to_array<std::string_view>({"run", "check", "submit", "resume", "evaluate", "predict", "export", "verify",
-                                     "config", "keys", "plugins", "env", "worker"});
+constexpr auto kCommands = std::to_array<std::string_view>({"run", "check", "submit", "resume", "evaluate", "predict",
+                                                            "export", "verify", "upload", "report", "list", "watch",
+                                                            "config", "keys", "plugins", "env", "worker"});
 
 constexpr const char* kExamples = R"(
 Examples:
@@ -31,6 +31,10 @@ Examples:
   ddprun predict outputs/mnist/latest --out p.csv     class and scores of every test sample
   ddprun export outputs/mnist/latest --out m.pt       weights for Python: .pt or .safetensors
   ddprun verify outputs/mnist/latest                  are its checkpoints what they were when they were saved?
+  ddprun list                                         the runs in outputs/, and how they stand
+  ddprun watch outputs/mnist/latest                   what the terminal of a run shows, in another one
+  ddprun report outputs/mnist/latest                  all of a run as one HTML file; of several, beside each other
+  ddprun upload outputs/mnist/latest                  send what its loggers' servers have missed
   ddprun keys                                         every key of an experiment file
   ddprun plugins                                      the plugins found; `plugins show convnet` their options
   ddprun env                                          how this process was started: torchrun, Slurm, MPI, flags
@@ -93,6 +97,21 @@ void add_after_training(CLI::App& app, Arguments& arguments) {
       *app.add_subcommand("verify", "check every file of a run's checkpoints; exit code 1 where one is broken");
   verify.add_option("run", arguments.target, "the run's folder, or one checkpoint's")->required();
   verify.add_flag("--json", arguments.json, "print one JSON object");
+  auto& upload = *app.add_subcommand("upload", "send what a run's loggers could not send while it ran");
+  upload.add_option("run", arguments.target, "the run's folder: outputs/mnist/latest")->required();
+  add_overrides(upload, arguments);
+}
+
+void add_views(CLI::App& app, Arguments& arguments) {
+  auto& report = *app.add_subcommand("report", "write a run, or several beside each other, as one HTML file");
+  report.add_option("run", arguments.runs, "run folders: outputs/mnist/latest")->required();
+  report.add_option("--out", arguments.out, "the file; by default RUN/report.html, or ./report.html for several runs");
+  auto& list = *app.add_subcommand("list", "list the runs below a folder, the newest first");
+  list.add_option("folder", arguments.target, "outputs by default");
+  list.add_flag("--json", arguments.json, "print a JSON array");
+  auto& watch = *app.add_subcommand("watch", "show a run that goes on elsewhere, until its end");
+  watch.add_option("run", arguments.target, "the run's folder: outputs/mnist/latest")->required();
+  watch.add_option("--logger", arguments.logger, "the logger plugin that shows it; console by default");
 }
 
 // The first word after the run names the checkpoint, unless it is an override.
@@ -117,6 +136,7 @@ void add_commands(CLI::App& app, Arguments& arguments, bool& show_config) {
   add_launch_flags(resume, arguments.launch);
   add_overrides(resume, arguments);
   add_after_training(app, arguments);
+  add_views(app, arguments);
   app.add_subcommand("keys", "list every key of an experiment file with its default");
   auto& plugins = *app.add_subcommand("plugins", "list the plugins found");
   auto& show = *plugins.add_subcommand("show", "a plugin's options");

@@ -11,18 +11,21 @@ namespace ddprun {
 
 struct Arguments {
   std::string command;  // "run", "check", "resume", "config", "keys", "plugins", "export", "evaluate", "predict",
-                        // "submit", "verify", "env" or "worker"
-  std::string target;   // the experiment, the run folder, or the plugin to show
+                        // "submit", "report", "list", "watch", "verify", "upload", "env" or
+                        // "worker"
+  std::string target;   // the experiment, the run folder, list: a folder of runs, or the plugin to show
+  std::vector<std::string> runs;           // report: the run folders
   std::vector<std::string> overrides;      // key=value, +key=value, ++key=value, ~key
   std::string checkpoint = "last";         // export, evaluate, predict: best, last, or a checkpoint's name or path
-  std::string out;                         // export, predict, submit: the file to make
+  std::string out;                         // export, predict, submit, report: the file to make
   std::string format;                      // export: safetensors or torch; empty: as the file's name says
   std::string split = "test";              // predict
-  bool json = false;                       // evaluate, verify, env
+  bool json = false;                       // evaluate, verify, list, env
   bool gradients = false;                  // check: compare backward with finite differences
   bool slurm = false, kubernetes = false;  // submit
   bool dry_run = false;                    // submit
   std::string kind;                        // plugins show: which kind, where a name has several
+  std::string logger = "console";          // watch: what shows the run
   LaunchFlags launch;                      // run, resume, env
   std::vector<std::string> words;          // the whole command line, for the record
 };

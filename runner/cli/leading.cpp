@@ -4,8 +4,10 @@
 #include "checkpoint/checkpoint.h"
 #include "cli/error_file.h"
 #include "cli/prepare_data.h"
+#include "cli/run_end.h"
 #include "dist/agent_store.h"
 #include "launch/clock.h"
+#include "launch/event_log.h"
 #include "launch/signal_inbox.h"
 #include "log/log.h"
 #include "rendezvous/connection.h"
@@ -31,8 +33,6 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-void say(bool warning, const std::string& text) { warning ? log::warn(text) : log::info(text); }
-
 // The run as its leader holds it. begin() is called on the server's thread, while the other waits for orders.
 class Leader {
  public:
@@ -54,6 +54,7 @@ class Leader {
     world_size_ = world_size;
     auto& folder = run_->folder;
     attempt_ = folder.begin_attempt();
+    begun_ = true;
     folder.record({.config_yaml = to_yaml(experiment.config, /*origins=*/true),
                    .overrides = part_.arguments.overrides,
                    .arguments = part_.arguments.words,
@@ -63,6 +64,9 @@ class Leader {
     const auto& checkpoint = newest.empty() ? run_->checkpoint : newest;
     if (attempt_ > 0 && checkpoint.empty())
       log::info("no checkpoint yet in " + folder.path().string() + ": starting it from the beginning");
+    note("attempt",
+         log::text(world_size, world_size == 1 ? " worker" : " workers", " on ", nodes, nodes == 1 ? " node" : " nodes",
+                   checkpoint.empty() ? "" : ", from " + checkpoint.filename().string()));
     return {attempt_, folder.path().string(), checkpoint.string(), part_.started_at};
   }
 
@@ -70,12 +74,37 @@ class Leader {
     return [this](int world_size, int nodes) { return begin(world_size, nodes); };
   }
 
+  Coordinator::Say say() {
+    return [this](bool warning, const std::string& text) {
+      warning ? log::warn(text) : log::info(text);
+      const std::scoped_lock lock(mutex_);
+      if (warning) note("failure", headline(text));
+    };
+  }
+
   // Tells how the run ended, to people and to scripts.
   int conclude(const LaunchResult& result) {
     const bool begun = !run_->folder.discard_if_unbegun();
-    if (result.report.empty()) return result.exit_code;
-    log::error(result.report);
+    if (!result.report.empty()) log::error(result.report);
     if (!begun) return result.exit_code;
+    const auto& folder = run_->folder.path();
+    if (!result.report.empty()) {
+      note("failure", headline(result.report));
+      record_failure(result);
+    } else {
+      const auto end = read_run_end(folder);
+      note("end", end.status + ": " + end.stop_reason);
+    }
+    close_run(folder, part_.checked.experiment, !result.report.empty());
+    return result.exit_code;
+  }
+
+ private:
+  void note(const char* kind, const std::string& text) const {
+    if (run_ && begun_) append_event(run_->folder.path(), {.attempt = attempt_, .kind = kind, .text = text});
+  }
+
+  void record_failure(const LaunchResult& result) const {
     const auto& folder = run_->folder.path();
     write_summary(folder, {.end = {.status = "failed",
                                    .stop_reason = headline(result.report),
@@ -84,10 +113,8 @@ class Leader {
                            .attempt = attempt_});
     if (!checkpoint_to_resume(folder).empty())
       log::info("go on from the last checkpoint with: ddprun resume " + folder.string());
-    return result.exit_code;
   }
 
- private:
   static void require_batch(const TrainerConfig& trainer, int world_size, int nodes) {
     if (trainer.global_batch >= world_size) return;
     throw UserError(log::text("trainer.global_batch: ", trainer.global_batch, " samples for the ", world_size,
@@ -101,6 +128,7 @@ class Leader {
   std::mutex mutex_;
   std::optional<PreparedRun> run_;
   int world_size_ = 1, attempt_ = 0;
+  bool begun_ = false;  // an attempt
 };
 
 // Where torchrun looks for a worker's failure.
@@ -111,7 +139,7 @@ void tell_engine(const Site& site, const NodeResult& node) {
 int lead_alone(const Site& site, const Part& part) {
   Leader leader(site, part);
   leader.make_run();
-  Coordinator coordinator(site.coordination(), leader.begin(), say, Clock::now());
+  Coordinator coordinator(site.coordination(), leader.begin(), leader.say(), Clock::now());
   LocalLink link(coordinator);
   const auto node = run_node(link, site.info(true), [&](const StartOrder& start) { return attempt_plan(site, start); });
   tell_engine(site, node);
@@ -132,7 +160,7 @@ ServerPlan server_plan(const Site& site) {
 std::unique_ptr<RendezvousServer> listen(const Site& site, Leader& leader) {
   const auto plan = server_plan(site);
   try {
-    return std::make_unique<RendezvousServer>(plan, leader.begin(), say);
+    return std::make_unique<RendezvousServer>(plan, leader.begin(), leader.say());
   } catch (const PortTaken& taken) {
     if (site.lead() == Site::Lead::kFirstCome) return nullptr;
     throw UserError("cannot listen at " + std::string(taken.what()) +

@@ -81,6 +81,10 @@ int run_command(const Arguments& arguments) {
   if (arguments.command == "predict") return predict(arguments);
   if (arguments.command == "export") return export_weights(arguments);
   if (arguments.command == "verify") return verify(arguments);
+  if (arguments.command == "report") return report(arguments);
+  if (arguments.command == "list") return list(arguments);
+  if (arguments.command == "upload") return upload(arguments);
+  if (arguments.command == "watch") return watch(arguments);
   if (arguments.command == "resume") return resume(arguments);
   return train(arguments);
 }

@@ -167,8 +167,9 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def all_rows(run):
-    """Of metrics.jsonl, as they were written; the last line may be half there."""
+def all_rows(run, measured=False):
+    """Of metrics.jsonl, as they were written; the last line may be half there. The split "system" only with `measured`: no two runs
+    have the same."""
     try:
         lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
     except FileNotFoundError:
@@ -179,7 +180,7 @@ def all_rows(run):
             rows.append(json.loads(line))
         except json.JSONDecodeError:
             continue
-    return rows
+    return [row for row in rows if measured or row["split"] != "system"]
 
 
 def results(run):

@@ -18,27 +18,33 @@ except ImportError:
     sys.exit(77)
 
 WORDS = [*SMALL, "model=mlp", "loggers=[jsonl, tensorboard]", "objective.metrics=[accuracy, confusion]",
-         "predictions={num_batches_to_log: 1, log_images_per_batch: 12}", "checkpoint.every=5st"]
+         "predictions={num_batches_to_log: 1, log_images_per_batch: 12}", "histograms={every: 1ep, bins: 16}", "checkpoint.every=5st"]
 TENSORBOARD = pathlib.Path(sys.executable).parent / "tensorboard"
 
 
 def events(run):
     accumulator = event_accumulator.EventAccumulator(str(run / "tensorboard"), size_guidance=dict.fromkeys(
-        ("scalars", "images", "tensors"), 0))
+        ("scalars", "images", "tensors", "histograms"), 0))
     accumulator.Reload()
     return accumulator
 
 
 def scalars(run):
-    """{(tag, step): value} as the Python reader sees them."""
+    """{(tag, step): value} as the Python reader sees them, without each rank's own."""
     found = events(run)
-    return {(tag, event.step): event.value for tag in found.Tags()["scalars"] for event in found.Scalars(tag)}
+    return {(tag, event.step): event.value for tag in found.Tags()["scalars"] if not tag.startswith("ranks/")
+            for event in found.Scalars(tag)}
+
+
+def tables(run, kind):
+    lines = (run / "tables.jsonl").read_text().splitlines()
+    return [table for table in map(json.loads, lines) if table["kind"] == kind]
 
 
 def logged(run):
     """The same of metrics.jsonl."""
     left_out = ("time", "attempt", "split", "step", "samples")
-    return {(f"{row['split']}/{name}", row["step"]): value for row in all_rows(run) for name, value in row.items()
+    return {(f"{row['split']}/{name}", row["step"]): value for row in all_rows(run, measured=True) for name, value in row.items()
             if name not in left_out and value is not None and (name != "epoch" or row["split"] == "train")}
 
 
@@ -60,8 +66,32 @@ class TensorBoardLogger(CommandTest):
             self.assertTrue(image.encoded_image_string.startswith(b"\x89PNG"), tag)
             self.assertGreater(image.width, 100)
         for tag, words in (("config", "plugin: mlp"), ("val/prediction_table", "| sample | truth | guess | score |"),
-                           ("end", "completed: ")):
+                           ("events", "checkpoint: "), ("end", "completed: ")):
             self.assertIn(words, found.Tensors(tag)[0].tensor_proto.string_val[0].decode())
+
+    def test_histograms_are_those_of_the_table(self):
+        self.ddprun(*WORDS, "run.dir=run")
+        run = self.folder / "run"
+        found = events(run)
+        last = tables(run, "histograms")[-1]
+        self.assertEqual(set(found.Tags()["histograms"]), {histogram["name"] for histogram in last["histograms"]})
+        self.assertIn("gradients/hidden1.weight", found.Tags()["histograms"])
+        for histogram in last["histograms"]:
+            event = found.Histograms(histogram["name"])[-1]
+            shown = event.histogram_value
+            self.assertEqual(event.step, last["step"])
+            self.assertEqual((shown.min, shown.max, shown.num), (histogram["min"], histogram["max"], histogram["count"]))
+            self.assertEqual(list(shown.bucket), histogram["counts"])
+            self.assertEqual(list(shown.bucket_limit), histogram["edges"][1:])
+
+    def test_each_rank_has_curves_of_its_own(self):
+        self.ddprun(*WORDS, "launch.workers=2", "run.dir=run")
+        run = self.folder / "run"
+        found = events(run)
+        last = tables(run, "ranks")[-1]
+        for rank, row in enumerate(last["rows"]):
+            shown = found.Scalars(f"ranks/forward_seconds/rank_{rank}")[-1]
+            self.assertAlmostEqual(shown.value, row[last["columns"].index("forward_seconds")], delta=1e-6)
 
     def test_a_run_that_was_cut_off_and_resumed_is_one_curve(self):
         first = self.start(*WORDS, "trainer.max_epochs=20", "run.dir=run")
@@ -106,12 +136,16 @@ class TensorBoardLogger(CommandTest):
         expected = logged(self.folder / "runs/one")
         tags = {tag for tag, _ in expected}
         self.assertEqual(set(get("data/plugin/scalars/tags")["one/tensorboard"]), tags)
+        weights = get("data/plugin/histograms/histograms", tag="weights/hidden1.weight", run="one/tensorboard")
+        self.assertEqual(sum(count for _, _, count in weights[-1][2]), 28 * 28 * 128)
+        layout = get("data/plugin/custom_scalars/layout")
+        self.assertEqual([category["title"] for category in layout["category"]], ["Results", "Speed", "Ranks"])
         found = {(tag, step): value for tag in tags
                  for _, step, value in get("data/plugin/scalars/scalars", tag=tag, run="one/tensorboard")}
         self.assert_same_scalars(found, expected)
         self.assertEqual(set(get("data/plugin/images/tags")["one/tensorboard"]),
                          {"val/confusion", "val/predictions", "test/confusion"})
-        self.assertEqual(set(get("data/plugin/text/tags")["one/tensorboard"]), {"config", "val/prediction_table", "end"})
+        self.assertEqual(set(get("data/plugin/text/tags")["one/tensorboard"]), {"config", "val/prediction_table", "events", "end"})
         self.assertEqual(self.learning_rates(get), [0.01, 0.02])
         server.send(signal.SIGTERM)
 

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "config/experiment.h"
+
+#include <filesystem>
+
+namespace ddprun {
+
+// What follows a run: its page report.html; and where it failed, so that rank 0 could not, its loggers' servers are told. Never throws;
+// a logger that hangs is waited for some seconds.
+void close_run(const std::filesystem::path& run_dir, const Experiment& experiment, bool failed) noexcept;
+
+}  // namespace ddprun

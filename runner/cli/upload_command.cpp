@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+// `ddprun upload RUN`: sends what a run's loggers could not send while it ran.
+#include "cli/checked_experiment.h"
+#include "cli/chosen_checkpoint.h"
+#include "cli/commands.h"
+#include "cli/upload.h"
+#include "launch/worker_process.h"
+#include "log/log.h"
+
+#include <iostream>
+
+namespace ddprun {
+
+int upload(const Arguments& arguments) {
+  const auto run = existing_run(arguments.target);
+  const auto checked = check_experiment({.experiment = run / "config.yaml",
+                                         .overrides = arguments.overrides,
+                                         .search_path = config_search_path(),
+                                         .frozen = true});
+  int code = kExitDone;
+  for (const auto& upload : upload_run(run, checked.experiment)) {
+    if (upload.problem.empty()) {
+      std::cout << upload.logger << ": nothing is left to send\n";
+    } else {
+      log::error("logger " + upload.logger + ": " + upload.problem);
+      code = kExitFailed;
+    }
+  }
+  return code;
+}
+
+}  // namespace ddprun

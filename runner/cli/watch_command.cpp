@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+// `ddprun watch RUN`: a logger, the console by default, is told what the run's files tell, as they grow: what the run's own terminal
+// shows, in another one.
+#include "cli/chosen_checkpoint.h"
+#include "cli/commands.h"
+#include "cli/recorded_start.h"
+#include "launch/worker_process.h"
+#include "plugin_host/plugin_host.h"
+#include "report/flat_object.h"
+#include "report/line_reader.h"
+#include "report/run_state.h"
+#include "train/summary.h"
+
+#include <ddprun/error.h>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <thread>
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr auto kPause = std::chrono::milliseconds(300);
+
+// The whole lines that a growing file has got since the last time.
+class Follower {
+ public:
+  explicit Follower(fs::path file) : file_(std::move(file)) {}
+
+  template <class Take>
+  void read(const Take& take) {
+    LineReader reader(file_, offset_);
+    while (reader.next() && reader.ended()) {
+      take(reader.line());
+      offset_ = reader.end();
+    }
+  }
+
+ private:
+  fs::path file_;
+  uint64_t offset_ = 0;
+};
+
+class Watch {
+ public:
+  Watch(fs::path run, const std::string& logger)
+      : run_(std::move(run)), metrics_(run_ / "metrics.jsonl"), tables_(run_ / "tables.jsonl") {
+    const PluginHost host(plugin_search_path({}));
+    logger_ = host.make_logger({.plugin = logger, .options = Value::map(), .path = "--logger"});
+  }
+
+  // Returns the run's status at its end.
+  std::string to_the_end() {
+    while (true) {
+      const auto state = read_run_state(run_);  // before the files: what is over writes no more
+      look();
+      if (state.status != "running") return finish(state);
+      std::this_thread::sleep_for(kPause);
+    }
+  }
+
+ private:
+  void look() {
+    const auto start = read_run_start(run_);
+    if (start && (!started_ || start->attempt != start_.attempt)) {
+      start_ = *start;
+      started_ = true;
+      logger_->start(start_);
+    }
+    if (!started_) return;
+    tables_.read([this](std::string_view line) { show_table(line); });
+    metrics_.read([this](std::string_view line) { show_row(line); });
+    if (last_.step > 0) logger_->progress(last_);
+  }
+
+  void show_row(std::string_view line) {
+    const auto object = FlatObject::parse(line);
+    if (!object || object->integer("attempt") != start_.attempt) return;
+    MetricRow row{.time = object->number("time"),
+                  .split = std::string(object->text("split")),
+                  .epoch = object->integer("epoch"),
+                  .step = object->integer("step"),
+                  .samples = object->integer("samples")};
+    for (const auto& [name, value] : object->numbers) {
+      const bool known = name == "time" || name == "attempt" || name == "epoch" || name == "step" || name == "samples";
+      if (!known) row.values.emplace_back(name, value);
+    }
+    logger_->metrics(row);
+    if (row.split != "train") return;
+    const auto steps = std::max<int64_t>(start_.steps_per_epoch, 1);
+    last_ = {row.epoch, row.step, (row.step - 1) % steps + 1, "train", object->number("samples_per_second")};
+  }
+
+  void show_table(std::string_view line) {
+    const auto json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object() || json.value("attempt", int64_t{-1}) != start_.attempt || json.value("kind", "") != "ranks")
+      return;
+    RankTable table{.time = json.value("time", 0.0), .epoch = json.value("epoch", int64_t{0})};
+    table.columns = json.value("columns", std::vector<std::string>());
+    for (const auto& row : json.value("rows", Json::array())) {
+      table.rows.emplace_back();
+      for (const auto& value : row) table.rows.back().push_back(value.is_number() ? value.get<double>() : std::nan(""));
+    }
+    logger_->ranks(table);
+  }
+
+  std::string finish(const RunState& state) {
+    if (!started_)
+      throw UserError(
+          run_.string() +
+          " has no run.json and metrics.jsonl: they come from the logger jsonl, which its experiment leaves out");
+    auto end = read_run_end(run_);
+    if (state.status == "interrupted") {
+      end = {.status = "interrupted", .stop_reason = "nobody runs it, and nobody has ended it", .steps = state.steps};
+      end.world_size = start_.world_size;
+      end.nodes = start_.nodes;
+    }
+    logger_->finish(end);
+    return state.status;
+  }
+
+  fs::path run_;
+  Follower metrics_, tables_;
+  std::shared_ptr<Logger> logger_;
+  bool started_ = false;
+  RunStart start_;
+  RunProgress last_;
+};
+
+}  // namespace
+
+int watch(const Arguments& arguments) {
+  const auto status = Watch(existing_run(arguments.target), arguments.logger).to_the_end();
+  const bool good = status == "completed" || status == "stopped_early" || status == "preempted";
+  return good ? kExitDone : kExitFailed;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// The checkpoints of a run, by their names and sizes. Whether they are whole is for `ddprun verify` to find out.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+struct ListedCheckpoint {
+  std::string name;  // step_00001200
+  int64_t step = 0;
+  uint64_t bytes = 0;
+  double saved = 0;  // seconds since 1970
+  bool best = false, last = false;
+};
+
+// By ascending steps. Empty where there are none.
+std::vector<ListedCheckpoint> list_checkpoints(const std::filesystem::path& run_dir);
+
+}  // namespace ddprun

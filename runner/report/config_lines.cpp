@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+#include "report/config_lines.h"
+
+#include "config/yaml_reader.h"
+#include "report/line_reader.h"
+
+#include <algorithm>
+
+namespace ddprun {
+namespace {
+
+using Values = std::vector<std::pair<std::string, std::string>>;
+
+constexpr size_t kMostLines = 20'000;
+
+// Where the comment begins: the first # after a blank that stands in no quotes.
+size_t comment_of(std::string_view line) {
+  bool quoted = false;
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (quoted && line[i] == '\\') {
+      ++i;
+    } else if (line[i] == '"') {
+      quoted = !quoted;
+    } else if (!quoted && line[i] == '#' && i > 0 && line[i - 1] == ' ') {
+      return i;
+    }
+  }
+  return line.size();
+}
+
+std::string without_blanks_at_end(std::string_view text) {
+  return std::string(text.substr(0, text.find_last_not_of(' ') + 1));
+}
+
+std::string plain_text(const Value& value) { return value.is_null() ? "null" : value.text(); }
+
+bool is_plain(const Value& value) { return value.is_null() || value.is_scalar(); }
+
+std::string list_text(const Value& list) {
+  std::string text;
+  for (const auto& item : list.items()) text += (text.empty() ? "" : ", ") + plain_text(item);
+  return "[" + text + "]";
+}
+
+void collect(const Value& value, const std::string& path, Values& values) {
+  if (is_plain(value)) {
+    values.emplace_back(path, plain_text(value));
+  } else if (value.is_list() && std::ranges::all_of(value.items(), is_plain)) {
+    values.emplace_back(path, list_text(value));
+  } else {
+    for (size_t i = 0; i < value.items().size(); ++i)
+      collect(value.items()[i], path + "[" + std::to_string(i) + "]", values);
+    for (const auto& entry : value.entries())
+      collect(entry.value, path.empty() ? entry.key : path + "." + entry.key, values);
+  }
+}
+
+}  // namespace
+
+std::vector<ConfigLine> read_config_lines(const std::filesystem::path& file) {
+  std::vector<ConfigLine> lines;
+  LineReader reader(file);
+  while (lines.size() < kMostLines && reader.next()) {
+    const auto line = reader.line();
+    const auto comment = comment_of(line);
+    lines.push_back({without_blanks_at_end(line.substr(0, comment)),
+                     comment < line.size() ? std::string(line.substr(std::min(line.size(), comment + 2))) : ""});
+  }
+  return lines;
+}
+
+std::optional<Value> read_config(const std::filesystem::path& file, std::vector<std::string>& problems) {
+  Problems flaws;
+  auto config = read_yaml(file, flaws);
+  for (const auto& flaw : flaws) problems.push_back(flaw);
+  return config;
+}
+
+Values single_values(const Value& config) {
+  Values values;
+  collect(config, "", values);
+  return values;
+}
+
+std::string value_at(const Value& config, const std::vector<std::string>& keys, const std::string& fallback) {
+  const auto* value = &config;
+  for (const auto& key : keys) {
+    value = value->find(key);
+    if (!value) return fallback;
+  }
+  return value->is_scalar() ? value->text() : fallback;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+#include "report/curves.h"
+
+#include "report/broken_lines.h"
+#include "report/flat_object.h"
+#include "report/line_reader.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <string_view>
+#include <unordered_map>
+
+namespace ddprun {
+namespace {
+
+constexpr auto kPlaces = std::to_array<std::string_view>({"time", "attempt", "epoch", "step", "samples"});
+
+// Takes rows in the order of the file. All curves are sorted at any time: a row takes the place of those that it makes void.
+class CurveBuilder {
+ public:
+  explicit CurveBuilder(AttemptStarts& starts) : starts_(starts) {}
+
+  void add(const FlatObject& row) {
+    const auto attempt = row.integer("attempt"), step = row.integer("step");
+    if (attempt > newest_attempt_) begin(attempt, step);
+    auto& split = splits_[std::string(row.text("split"))];
+    for (const auto& [name, curve] : split) cut(curve, step - 1);  // written twice, or rolled back
+    for (const auto& [name, value] : row.numbers) {
+      if (std::ranges::find(kPlaces, name) != kPlaces.end()) continue;
+      const auto [found, fresh] = split.try_emplace(name, result_.curves.size());
+      if (fresh) result_.curves.push_back({std::string(row.text("split")), name, {}});
+      result_.curves[found->second].points.push_back({step, row.number("time"), value});
+    }
+    measure(row, step);
+  }
+
+  Curves take() {
+    if (starts_.newest() > newest_attempt_) cut_all(starts_.last_step(newest_attempt_));  // resumed, without a row yet
+    std::erase_if(result_.curves, [](const Curve& curve) { return curve.points.empty(); });
+    return std::move(result_);
+  }
+
+ private:
+  void begin(int64_t attempt, int64_t step) {
+    starts_.saw(attempt, step);
+    cut_all(starts_.last_step(attempt - 1));
+    newest_attempt_ = attempt;
+  }
+
+  void cut(size_t curve, int64_t last_step) {
+    auto& points = result_.curves[curve].points;
+    while (!points.empty() && points.back().step > last_step) points.pop_back();
+  }
+
+  void cut_all(int64_t last_step) {
+    for (size_t curve = 0; curve < result_.curves.size(); ++curve) cut(curve, last_step);
+  }
+
+  void measure(const FlatObject& row, int64_t step) {
+    const auto time = row.number("time");
+    const auto epoch = row.integer("epoch");
+    if (result_.first_time == 0) result_.first_time = time;
+    result_.last_time = std::max(result_.last_time, time);
+    result_.last_step = step;
+    result_.last_epoch = epoch;
+    if (epoch > 0)  // exact as soon as a row was written at the end of an epoch
+      result_.steps_per_epoch =
+          std::max(result_.steps_per_epoch, static_cast<double>(step) / static_cast<double>(epoch));
+  }
+
+  AttemptStarts& starts_;
+  Curves result_;
+  std::map<std::string, std::unordered_map<std::string, size_t>> splits_;
+  int64_t newest_attempt_ = -1;
+};
+
+}  // namespace
+
+Curves read_curves(const std::filesystem::path& file, AttemptStarts& starts, std::vector<std::string>& problems) {
+  CurveBuilder builder(starts);
+  BrokenLines broken(file.filename().string());
+  LineReader reader(file);
+  if (!reader.open()) problems.push_back(file.filename().string() + " is missing: the logger jsonl writes it");
+  while (reader.next()) {
+    const auto row = FlatObject::parse(reader.line());
+    if (row && !row->text("split").empty()) {
+      builder.add(*row);
+    } else {
+      broken.add(reader);
+    }
+  }
+  broken.tell(problems);
+  return builder.take();
+}
+
+}  // namespace ddprun

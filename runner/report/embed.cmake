@@ -1,0 +1,15 @@
+# cmake -D files=A;B;... -D output=FILE.cpp -P embed.cmake: a C++ file with the texts of the files, by their names.
+set(delimiter ddprun_page_part)
+set(cpp "// Made by embed.cmake.\n#include \"report/page_parts.h\"\n\nnamespace ddprun {\n\nconst std::vector<PagePart>& page_parts() {\n  static const std::vector<PagePart> parts = {\n")
+foreach(file ${files})
+  get_filename_component(name ${file} NAME)
+  file(READ ${file} text)
+  string(REGEX REPLACE "/[/*]# sourceMappingURL=[^\n]*" "" text "${text}")  # a browser's tools would ask for it
+  string(FIND "${text}" ")${delimiter}\"" clash)
+  if(NOT clash EQUAL -1)
+    message(FATAL_ERROR "${file} holds the delimiter )${delimiter}\"")
+  endif()
+  string(APPEND cpp "      {\"${name}\", R\"${delimiter}(${text})${delimiter}\"},\n")
+endforeach()
+string(APPEND cpp "  };\n  return parts;\n}\n\n}  // namespace ddprun\n")
+file(WRITE ${output} "${cpp}")

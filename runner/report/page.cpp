@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+#include "report/page.h"
+
+#include "digest/sha256.h"
+#include "report/base64.h"
+#include "report/page_parts.h"
+
+#include <stdexcept>
+
+namespace ddprun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A `<` stands only in a text of JSON; without one, no text can end the script element or open a comment.
+std::string script_safe(const Json& data) {
+  const auto json = data.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string safe;
+  safe.reserve(json.size());
+  for (const char byte : json) {
+    if (byte == '<') {
+      safe += "\\u003c";
+    } else {
+      safe += byte;
+    }
+  }
+  return safe;
+}
+
+std::string joined(std::string_view suffix) {
+  std::string text;
+  for (const auto& part : page_parts()) {
+    if (part.name.ends_with(suffix) && !part.name.starts_with("dygraph")) text += std::string(part.text) + "\n";
+  }
+  return text;
+}
+
+std::string part(std::string_view name) {
+  for (const auto& one : page_parts()) {
+    if (one.name == name) return std::string(one.text);
+  }
+  throw std::logic_error("the page has no part " + std::string(name));
+}
+
+// As a page's policy names a script: sha256-<base64 of the digest>.
+std::string digest_of(const std::string& script) {
+  Sha256 sha;
+  sha.update(script.data(), script.size());
+  const auto hex = sha.hex();
+  std::string bytes;
+  for (size_t i = 0; i < hex.size(); i += 2) bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+  return "sha256-" + base64(bytes);
+}
+
+}  // namespace
+
+std::string escape_html(std::string_view text) {
+  std::string safe;
+  for (const char byte : text) {
+    switch (byte) {
+      case '&': safe += "&amp;"; break;
+      case '<': safe += "&lt;"; break;
+      case '>': safe += "&gt;"; break;
+      case '"': safe += "&quot;"; break;
+      case '\'': safe += "&#39;"; break;
+      default: safe += byte;
+    }
+  }
+  return safe;
+}
+
+std::string render_page(const std::string& title, const Json& data) {
+  const auto library = part("dygraph.min.js"), program = joined(".js");
+  const std::vector<std::pair<std::string_view, std::string>> slots = {
+      {"{{mark}}", std::string(kReportMark)},
+      {"{{policy}}", "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src '" + digest_of(library) +
+                         "' '" + digest_of(program) + "'; form-action 'none'; base-uri 'none'"},
+      {"{{title}}", escape_html(title)},
+      {"{{style}}", part("dygraph.min.css") + part("page.css")},
+      {"{{library}}", library},
+      {"{{data}}", script_safe(data)},
+      {"{{program}}", program}};
+  const auto page = part("page.html");
+  std::string html;
+  size_t position = 0;
+  for (const auto& [slot, text] : slots) {  // in their order in the page: what was put in is not looked through again
+    const auto found = page.find(slot, position);
+    if (found == std::string::npos) throw std::logic_error("page.html has no " + std::string(slot));
+    html += page.substr(position, found - position) + text;
+    position = found + slot.size();
+  }
+  return html + page.substr(position);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+// All charts with what they share: the axis, the smoothing, the stretch that is shown, and the runs that are shown.
+'use strict';
+
+const kAxes = [['step', 'Step'], ['epoch', 'Epoch'], ['time', 'Time']];
+const kDenseCurve = 200;  // points of a curve whose line is noise rather than form
+
+class ChartGrid {
+  constructor(runs) {
+    const dense = runs.some((run) => run.curves.some((curve) => curve.split === 'train' && curve.count > kDenseCurve));
+    this.view = {runs, axis: 'step', smoothing: dense ? 0.8 : 0, hidden: new Set(),
+      range: () => this.range, zoom: (chart, range) => this.zoom(chart, range)};
+    this.charts = chartsOf(runs).map((plan) => new Chart(plan, this.view));
+  }
+
+  section() {
+    const grid = (system) => this.charts.filter((chart) => chart.plan.system === system).map((chart) => chart.card);
+    return section('curves', 'Curves', this.toolbar(), element('div', {class: 'grid'}, grid(false)),
+      grid(true).length ? element('h3', {class: 'between', id: 'system'}, 'Where the time goes') : null,
+      element('div', {class: 'grid'}, grid(true)));
+  }
+
+  toolbar() {
+    const {view} = this;
+    const axes = kAxes.filter(([axis]) => axis !== 'epoch' || view.runs.some((run) => run.steps_per_epoch > 0));
+    const choose = (axis) => {
+      view.axis = axis;
+      this.draw();
+    };
+    const amount = element('output', {}, view.smoothing);
+    const slider = element('input', {
+      type: 'range',
+      min: 0,
+      max: 0.99,
+      step: 0.01,
+      value: view.smoothing,
+      'aria-label': 'Smoothing',
+      oninput: () => {
+        view.smoothing = Number(slider.value);
+        amount.textContent = slider.value;
+        if (!this.drawing)
+          this.drawing = requestAnimationFrame(() => this.draw());  // not for each pixel that the slider moves
+      }
+    });
+    return element('div', {class: 'toolbar'},
+      switchOf(axes, ([, text]) => text, ([axis]) => choose(axis)),
+      element('label', {class: 'slider'}, 'Smoothing', slider, amount),
+      view.runs.length > 1 ? this.runSwitches() : null,
+      element(
+        'span', {class: 'hint'}, coarse ? 'Two fingers zoom, two taps reset' : 'Drag to zoom, double click to reset'));
+  }
+
+  runSwitches() {
+    const {hidden, runs} = this.view;
+    return element('div', {class: 'legend runs'}, runs.map((run, index) => {
+      const button =
+        element('button', {type: 'button', 'aria-pressed': 'true', title: run.path}, runSwatch(index), run.label);
+      button.addEventListener('click', () => {
+        if (!hidden.delete(index)) hidden.add(index);
+        button.setAttribute('aria-pressed', String(!hidden.has(index)));
+        this.charts.forEach((chart) => chart.showVisible());
+      });
+      return button;
+    }));
+  }
+
+  // From the first place of all curves to the last.
+  draw() {
+    const {runs, axis} = this.view;
+    this.drawing = 0;
+    const places = runs.flatMap((run) => run.curves.map(({points}) => placesOf(points, axis, run)));
+    const ends = places.flatMap((one) => [one[0], one[one.length - 1]]);
+    this.range = [Math.min(...ends), Math.max(...ends)];
+    this.charts.forEach((chart) => chart.draw());
+  }
+
+  // What one chart shows, all show.
+  zoom(chart, range) {
+    for (const other of this.charts) {
+      if (other !== chart || range === null) other.graph.updateOptions({dateWindow: range});
+    }
+  }
+
+  resize() {
+    this.charts.forEach((chart) => chart.graph.resize());
+  }
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+// The head of the page: how a run ended, or how several compare.
+'use strict';
+
+function shortNumber(value) {
+  return Number((value || 0).toPrecision(3));
+}
+
+const kStatusColors = {
+  completed: 'good',
+  stopped_early: 'good',
+  running: 'accent',
+  preempted: 'warn',
+  interrupted: 'warn',
+  failed: 'bad'
+};
+
+function statusBadge(status) {
+  return element('span', {class: `badge status ${known(kStatusColors, status, 'muted')}`}, statusText(status));
+}
+
+// Loss and the like as numbers, shares as percents.
+function metricText(name, value) {
+  return /(^|\/)(accuracy|top\d+)$/.test(name) ? percent(value) : plain(value);
+}
+
+function numberOf(run, name) {
+  const value = run.summary && run.summary[name];
+  return typeof value === 'number' ? value : null;
+}
+
+function testText(run) {
+  const right = numberOf(run, 'test_correct'), total = numberOf(run, 'test_total');
+  if (right !== null && total > 0) return [percent(right / total), `${whole(right)} of ${whole(total)} right`];
+  const loss = run.summary && run.summary.metrics && run.summary.metrics['test/loss'];
+  return typeof loss === 'number' ? [plain(loss), 'test/loss'] : null;
+}
+
+function counted(number, one, many) {
+  return `${whole(number)} ${number === 1 ? one : many}`;
+}
+
+function worldText(run) {
+  const nodes = numberOf(run, 'nodes') || 1;
+  if (!(run.workers > 0)) return null;
+  return [whole(run.workers), `${run.workers === 1 ? 'worker' : 'workers'} on ${counted(nodes, 'node', 'nodes')}`];
+}
+
+function tile(name, [value, note]) {
+  return element(
+    'div', {class: 'tile'}, element('span', {}, name), element('b', {}, value), element('small', {}, note || ' '));
+}
+
+function tiles(run) {
+  const rate = numberOf(run, 'samples_per_second'), train = numberOf(run, 'train_seconds');
+  const epochs = shortNumber(run.epochs);
+  const facts = [
+    ['Best', run.best !== null && [metricText(run.best_name, run.best), run.best_name]],
+    ['Test', testText(run)],
+    ['Duration', run.seconds > 0 && [duration(run.seconds), train ? `${duration(train)} in steps` : '']],
+    ['Throughput', rate && [plain(rate), 'samples/s']],
+    ['Steps', run.steps > 0 && [whole(run.steps), epochs > 0 ? `${epochs} ${epochs === 1 ? 'epoch' : 'epochs'}` : '']],
+    ['World', worldText(run)],
+  ];
+  return element('div', {class: 'tiles'}, facts.filter(([, value]) => value).map(([name, value]) => tile(name, value)));
+}
+
+function problemList(run) {
+  if (run.problems.length === 0) return null;
+  return element('div', {class: 'notice'}, element('b', {}, 'Not all of this run could be read'),
+    element('ul', {}, run.problems.map((problem) => element('li', {}, problem))));
+}
+
+function runHead(run) {
+  return [
+    element('p', {class: 'muted'}, 'ddprun report'),
+    element('h1', {}, run.name, ' ', element('small', {}, run.folder === run.name ? '' : run.folder), ' ',
+      statusBadge(run.status)),
+    run.reason ? element('p', {class: run.status === 'failed' ? 'bad' : ''}, run.reason) : null,
+    tiles(run),
+    problemList(run),
+  ];
+}
+
+function comparisonHead(runs) {
+  const row = (run, index) => [
+    element('span', {class: 'run-name', title: run.path}, runSwatch(index), run.label),
+    statusBadge(run.status),
+    run.best !== null ? metricText(run.best_name, run.best) : '-',
+    (testText(run) || ['-'])[0],
+    run.seconds > 0 ? duration(run.seconds) : '-',
+    numberOf(run, 'samples_per_second') ? plain(numberOf(run, 'samples_per_second')) : '-',
+    run.epochs > 0 ? shortNumber(run.epochs) : '-',
+    whole(run.steps),
+    run.workers || '-',
+  ];
+  const names = [...new Set(runs.filter((run) => run.best_name).map((run) => run.best_name))];
+  const columns = [
+    {head: 'Run'}, {head: 'Status'}, {head: names.length === 1 ? `Best ${names[0]}` : 'Best', right: true},
+    {head: 'Test', right: true}, {head: 'Duration', right: true}, {head: 'Samples/s', right: true},
+    {head: 'Epochs', right: true}, {head: 'Steps', right: true}, {head: 'Workers', right: true}
+  ];
+  return [element('p', {class: 'muted'}, 'ddprun report'), element('h1', {}, `${runs.length} runs`),
+    element('div', {class: 'card'}, tableOf(columns, runs.map(row)))];
+}
+
+// Values that are not the same in all runs.
+function differencesSection(runs) {
+  const keys = [...new Set(runs.flatMap((run) => Object.keys(run.config.values)))];
+  const differing =
+    keys.filter((key) => key !== 'run.dir' && new Set(runs.map((run) => run.config.values[key])).size > 1);
+  const columns = [
+    {head: 'Key'},
+    ...runs.map((run, index) => ({head: element('span', {class: 'run-name'}, runSwatch(index), run.label)}))
+  ];
+  const valueOf = (run, key) => {
+    const {values} = run.config;
+    return Object.hasOwn(values, key) ? element('code', {}, values[key]) : element('span', {class: 'muted'}, '-');
+  };
+  const rows = differing.map((key) => [element('code', {}, key), ...runs.map((run) => valueOf(run, key))]);
+  const table = rows.length > 0 ? tableOf(columns, rows, {class: 'keys'}) : element('p', {}, 'All runs have the same configuration.');
+  return section('differences', 'What differs', element('div', {class: 'card'}, table));
+}
+
+// As short as tells them apart.
+function labelRuns(runs) {
+  const tries = [
+    (run) => run.folder, (run) => `${run.name} ${run.folder}`, (run) => run.path.split('/').slice(-2).join('/'),
+    (run) => run.path
+  ];
+  const label = tries.find((one) => new Set(runs.map(one)).size === runs.length) || tries[3];
+  for (const run of runs) run.label = label(run);
+}

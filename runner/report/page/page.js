@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+// The page as a whole. When it stands, <html data-state="ready"> says so, with the milliseconds it took and the errors.
+'use strict';
+
+const errors = [];
+window.addEventListener('error', (event) => errors.push(String(event.message)));
+
+// A part that fails is told in its place, and the others stand.
+function attempt(name, make) {
+  try {
+    return make();
+  } catch (error) {
+    errors.push(`${name}: ${error.message}`);
+    return element('p', {class: 'notice'}, `${name} cannot be shown: ${error.message}`);
+  }
+}
+
+function recordOf(run, prefix = '') {
+  const parts = {
+    Confusion: confusionSection,
+    Predictions: predictionsSection,
+    Histograms: histogramsSection,
+    Ranks: ranksSection,
+    Events: eventsSection,
+    Checkpoints: checkpointsSection,
+    Configuration: configSection,
+    Environment: environmentSection
+  };
+  const made = Object.entries(parts).map(([name, make]) => attempt(name, () => make(run)));
+  if (prefix) made.forEach((part) => part && part.id && (part.id = `${prefix}-${part.id}`));
+  return made;
+}
+
+function foldedRun(run, index) {
+  const details = element('details', {class: 'one-run', id: `run-${index}`},
+    element('summary', {}, runSwatch(index), element('b', {}, run.label), ' ', statusBadge(run.status)));
+  details.addEventListener('toggle', () => {  // drawn when it is looked at
+    if (details.open && details.children.length === 1)
+      details.append(
+        ...[run.reason ? element('p', {}, run.reason) : null, tiles(run), problemList(run), ...recordOf(run, index)]
+          .filter(Boolean));
+  });
+  return details;
+}
+
+function contents() {
+  const links = [...document.querySelectorAll('main > section')].map((part) =>
+    element('a', {href: `#${part.id}`}, part.querySelector('h2').textContent));
+  document.getElementById('contents').replaceChildren(...links);
+}
+
+function footText(report) {
+  return element('p', {}, `Written by ddprun ${report.version}, ${dateText(report.written)}`,
+    report.runs.length === 1 ? element('span', {class: 'muted'}, `, from ${report.runs[0].path}`) : null);
+}
+
+// Light, dark and paper have colours of their own, and paper another width.
+function followColors(grid) {
+  const redraw = () => {
+    colors.clear();
+    grid?.draw();
+    painters.forEach((paint) => paint());
+  };
+  window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', redraw);
+  const print = (on) => () => {
+    document.documentElement.classList.toggle('paper', on);
+    grid?.resize();
+    redraw();
+  };
+  window.addEventListener('beforeprint', print(true));
+  window.addEventListener('afterprint', print(false));
+}
+
+function render(report) {
+  const {runs} = report;
+  labelRuns(runs);
+  const main = document.getElementById('main');
+  const alone = runs.length === 1;
+  const head = attempt('The head', () => element('div', {}, alone ? runHead(runs[0]) : comparisonHead(runs)));
+  document.getElementById('head').append(head);
+  if (!alone) main.append(attempt('Differences', () => differencesSection(runs)));
+  let grid = null;
+  if (runs.some((run) => run.curves.length > 0)) {
+    grid = new ChartGrid(runs);
+    main.append(grid.section());
+    attempt('Curves', () => grid.draw());
+  }
+  if (alone) {
+    main.append(...recordOf(runs[0]).filter(Boolean));
+  } else {
+    main.append(section('runs', 'Each run', runs.map(foldedRun)));
+  }
+  document.getElementById('foot').prepend(footText(report));
+  contents();
+  followColors(grid);
+}
+
+attempt('The report', () => render(JSON.parse(document.getElementById('data').textContent)));
+requestAnimationFrame(() => setTimeout(() => {
+  Object.assign(document.documentElement.dataset,
+    {state: 'ready', milliseconds: Math.round(performance.now()), errors: errors.join('; ')});
+}));

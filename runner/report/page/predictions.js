@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// What the model made of single samples: mistakes first.
+'use strict';
+
+const kFirstCards = 24;
+
+function predictionsSection(run) {
+  const tables = run.predictions.filter((table) => table.rows.length > 0).reverse();
+  if (tables.length === 0) return null;
+  const show = (table) => (table.classes.length > 0 ? predictionCards(table) : valueTable(table));
+  return section('predictions', 'Predictions', chosenOf(tables, splitAndStep, show));
+}
+
+function predictionCards(table) {
+  const wrong = table.rows.filter((row) => row.truth !== row.guess).length;
+  const letters = Math.max(...table.classes.map((name) => name.length));
+  const list = element('div', {class: 'predictions', style: `--letters: ${Math.min(Math.max(letters, 2), 10)}`},
+    table.rows.slice(0, kFirstCards).map((row) => predictionCard(row, table.classes)));
+  const more = table.rows.length > kFirstCards ? element('button', {type: 'button', class: 'more', onclick: () => {
+    list.append(...table.rows.slice(kFirstCards).map((row) => predictionCard(row, table.classes)));
+    more.remove();
+  }}, `Show all ${whole(table.rows.length)}`) : null;
+  return element('div', {},
+    element('p', {class: 'muted'},
+      `${whole(wrong)} of these ${whole(table.rows.length)} samples are mistaken; the surest mistakes come first.`),
+    list, more);
+}
+
+function predictionCard(row, classes) {
+  const name = (index) => classes[index] ?? String(index);
+  const right = row.truth === row.guess;
+  return element('article', {class: `card prediction ${right ? 'right' : 'wrong'}`},
+    row.image ? element('img', {src: row.image, alt: `sample ${row.id}`}) : null,
+    element('div', {class: 'verdict'},
+      element('p', {},
+        element('b', {}, `${right ? '✓' : '✕'} ${name(row.guess)}`),
+        right ? null : element('span', {}, ` is ${name(row.truth)}`),
+        element('small', {class: 'muted'}, ` #${row.id}`)),
+      row.scores.map(([index, score]) => scoreBar(name(index), score, index === row.truth)),
+      row.scores.some(([index]) => index === row.truth) ? null : scoreBar(name(row.truth), row.truth_score, true)));
+}
+
+function scoreBar(name, score, truth) {
+  return element('div', {class: `score${truth ? ' truth' : ''}`, title: `${name}: ${plain(score)}`},
+    element('span', {}, name), element('i', {style: `--share: ${Math.max(0, Math.min(1, score))}`}),
+    element('span', {class: 'number'}, `${(100 * score).toFixed(1)} %`));
+}
+
+// Samples without classes: the values as they should be and as they were guessed.
+function valueTable(table) {
+  const list = (values) => values.map(plain).join(', ');
+  return tableOf([{head: 'Sample', right: true}, {head: 'Truth'}, {head: 'Guess'}],
+    table.rows.map((row) => [whole(row.id), list(row.truth), list(row.values)]));
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+// What is on record of a run: events, ranks, checkpoints, configuration, environment.
+'use strict';
+
+const kFirstRows = 16;
+
+// The first rows, and the rest at a touch.
+function longTable(columns, rows, attributes) {
+  if (rows.length <= kFirstRows * 2) return tableOf(columns, rows, attributes);
+  const box = element('div', {}, tableOf(columns, rows.slice(0, kFirstRows), attributes),
+    element('button',
+      {type: 'button', class: 'more', onclick: () => box.replaceChildren(tableOf(columns, rows, attributes))},
+      `Show all ${whole(rows.length)}`));
+  return box;
+}
+
+function eventsSection(run) {
+  if (run.events.length === 0) return null;
+  const rows =
+    run.events
+      .map((event) => [duration(event.time), event.step ? whole(event.step) : '', eventBadge(event.kind), event.text])
+      .reverse();
+  return section('events', 'Events', element('div', {class: 'card'}, longTable(
+    [{head: 'After', right: true}, {head: 'Step', right: true}, {head: 'Event'}, {head: ''}], rows, {class: 'tight'})));
+}
+
+function eventBadge(kind) {
+  const mark = known(kMarks, kind, kNoMark);
+  return element('span', {class: `badge ${mark.color}`}, kind);
+}
+
+// Seconds of a step in which a rank did its own work, and may have kept the others waiting.
+function busySeconds(columns, row) {
+  const own =
+    columns.map((name, i) => (name.endsWith('_seconds') && !/^(step|wait|other)_/.test(name) ? row[i] : null));
+  const known = own.filter((value) => value !== null);
+  return known.length > 0 ? known.reduce((sum, value) => sum + value, 0) : null;
+}
+
+function ranksSection(run) {
+  const table = run.ranks[run.ranks.length - 1];
+  if (!table || table.rows.length === 0) return null;
+  const busy = table.rows.map((row) => busySeconds(table.columns, row));
+  const told = table.columns.map((_, i) => i).filter((i) => table.rows.some((row) => row[i] !== null));
+  const slowest = table.rows.length > 1 ? busy.indexOf(Math.max(...busy)) : -1;
+  const most = table.columns.map((_, i) => Math.max(...table.rows.map((row) => row[i] ?? 0)));
+  const order =
+    table.rows.map((_, rank) => rank).sort((a, b) => (table.rows.length > kFirstRows * 2 ? busy[b] - busy[a] : a - b));
+  const cell = (value, i) => {
+    if (value === null) return '-';
+    const share = most[i] > 0 ? value / most[i] : 0;
+    return element('span', {class: 'bar', style: `--share: ${share}`}, formatOf(table.columns[i])(value));
+  };
+  const head = (rank) => [String(rank), rank === slowest && element('span', {class: 'badge warn'}, 'slowest')];
+  const rows = order.map((rank) => element('tr', {class: rank === slowest ? 'marked' : ''},
+    element('th', {scope: 'row'}, head(rank)),
+    told.map((i) => element('td', {class: 'number'}, cell(table.rows[rank][i], i)))));
+  return section('ranks', 'Ranks',
+    element('p', {class: 'muted'}, `Step ${whole(table.step)}; seconds are those of one step.`),
+    element('div', {class: 'card'},
+      longTable([{head: 'Rank'}, ...told.map((i) => ({head: title(table.columns[i]), right: true}))], rows)));
+}
+
+function checkpointsSection(run) {
+  if (run.checkpoints.length === 0) return null;
+  const flags = (one) => [
+    one.best && element('span', {class: 'badge good'}, 'best'),
+    one.last && element('span', {class: 'badge'}, 'last'),
+  ];
+  const rows = [...run.checkpoints].reverse().map(
+    (one) => [element('code', {}, one.name), bytes(one.bytes), dateText(one.saved), flags(one)]);
+  return section('checkpoints', 'Checkpoints', element('div', {class: 'card'},
+    longTable([{head: 'Name'}, {head: 'Size', right: true}, {head: 'Saved'}, {head: ''}], rows, {class: 'tight'})));
+}
+
+// The last two parts of a path, with the place in it.
+function shortOrigin(origin) {
+  return origin.startsWith('/') ? origin.split('/').slice(-2).join('/') : origin;
+}
+
+function configSection(run) {
+  if (run.config.lines.length === 0) return null;
+  const own = (origin) => (origin.startsWith('command line') ? ' own' : '');
+  const lines = run.config.lines.map(([text, origin]) => element('div', {class: 'line'},
+    element('code', {}, text || ' '),
+    element('span', {class: `origin${own(origin)}`, title: origin}, shortOrigin(origin))));
+  const overrides = run.overrides.length === 0 ? null : element('div', {class: 'card'}, element('h3', {}, 'Overrides'),
+    element('div', {class: 'chips'}, run.overrides.map((text) => element('code', {}, text))));
+  return section('config', 'Configuration', overrides, element('div', {class: 'card config'}, lines));
+}
+
+function textOf(value) {
+  if (Array.isArray(value)) return value.map(textOf).join(', ');
+  if (value !== null && typeof value === 'object')
+    return Object.entries(value).map(([key, one]) => `${key} ${textOf(one)}`).join(', ');
+  return String(value);
+}
+
+function gpuText(gpus) {
+  return Array.isArray(gpus) && gpus.length > 0 ? gpus.map((gpu) => gpu.model || textOf(gpu)).join(', ') : 'none';
+}
+
+function cpuText(cpu) {
+  return cpu && `${cpu.model}, ${cpu.count} cores (${cpu.allowed} allowed)`;
+}
+
+function environmentSection(run) {
+  const facts = run.environment;
+  if (!facts) return null;
+  const git = facts.git || {};
+  const entries = [
+    ['Host', facts.host], ['Started', facts.time], ['Folder', facts.folder], ['System', facts.system],
+    ['GPUs', gpuText(facts.gpus)], ['Driver', facts.driver], ['CPU', cpuText(facts.cpu)], ['Memory', facts.memory],
+    ['Versions', facts.versions && textOf(facts.versions)],
+    ['Git', git.sha && `${git.sha}${git.dirty ? ', with changes' : ''}`],
+    ['Command', Array.isArray(facts.arguments) && facts.arguments.join(' ')],
+  ];
+  const lines = entries.filter(([, value]) => value).map(
+    ([name, value]) => [element('dt', {}, name), element('dd', {}, String(value))]);
+  return section('environment', 'Environment', element('div', {class: 'card'}, element('dl', {}, lines),
+    folded('Environment variables', variableTable(facts.variables)), folded('Plugins', pluginTable(facts.plugins)),
+    folded('Files that differ from the commit', git.status && element('pre', {}, git.status)),
+    folded('Changes since the commit', git.diff && element('pre', {}, git.diff))));
+}
+
+function folded(name, content) {
+  return content ? element('details', {}, element('summary', {}, name), content) : null;
+}
+
+function variableTable(variables) {
+  const entries = Object.entries(variables || {});
+  if (entries.length === 0) return null;
+  const row = ([name, value]) => [element('code', {}, name), textOf(value)];
+  return tableOf([{head: 'Name'}, {head: 'Value'}], entries.map(row));
+}
+
+function pluginTable(plugins) {
+  if (!Array.isArray(plugins) || plugins.length === 0) return null;
+  const row = (plugin) => [textOf(plugin.file), element('code', {}, textOf(plugin.sha256 || plugin.error))];
+  return tableOf([{head: 'File'}, {head: 'SHA-256'}], plugins.map(row));
+}

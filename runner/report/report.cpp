@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+#include "report/report.h"
+
+#include "launch/atomic_file.h"
+#include "launch/clock.h"
+#include "report/page.h"
+#include "report/recorded_run.h"
+
+#include <ddprun/error.h>
+#include <ddprun/version.h>
+
+#include <algorithm>
+#include <fstream>
+#include <system_error>
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMostPoints = 3000;            // of a curve
+constexpr size_t kMostPointsTogether = 60'000;  // of all runs' curves of one metric
+
+bool is_report(const fs::path& file) {
+  std::string head(2048, '\0');
+  std::ifstream stream(file, std::ios::binary);
+  stream.read(head.data(), static_cast<std::streamsize>(head.size()));
+  return head.find(kReportMark) != std::string::npos;
+}
+
+void require_ours(const fs::path& out) {
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(out, error)) || (fs::is_regular_file(out, error) && is_report(out))) return;
+  throw UserError(out.string() +
+                  " exists, and is no report of ddprun; it is not overwritten: choose another name with --out");
+}
+
+std::string title_of(const nlohmann::ordered_json& runs) {
+  if (runs.size() > 1) return std::to_string(runs.size()) + " runs";
+  return runs[0]["name"].get<std::string>() + " " + runs[0]["folder"].get<std::string>();
+}
+
+}  // namespace
+
+void write_report(const fs::path& run_dir) { write_report({run_dir}, run_dir / "report.html"); }
+
+void write_report(const std::vector<fs::path>& run_dirs, const fs::path& out) {
+  require_ours(out);
+  const auto most_points = std::clamp<size_t>(kMostPointsTogether / run_dirs.size(), 300, kMostPoints);
+  auto runs = nlohmann::ordered_json::array();
+  for (const auto& run_dir : run_dirs) runs.push_back(recorded_run(run_dir, most_points));
+  const auto title = title_of(runs);
+  const auto page =
+      render_page(title, {{"version", DDPRUN_VERSION}, {"written", wall_seconds()}, {"runs", std::move(runs)}});
+  try {
+    write_file_atomically(out, page);
+  } catch (const std::system_error& error) {
+    throw UserError(std::string("the report cannot be written: ") + error.what());
+  }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+// report.html: one file that shows a run, or several beside each other, in any browser and without a network.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+namespace ddprun {
+
+// <run_dir>/report.html, whole or not at all. For the end of a run: UserError where it cannot be written, or where a file of that
+// name is there that is no report; flaws in the run's own files are told in the page.
+void write_report(const std::filesystem::path& run_dir);
+
+// The same of one run or several, into any file.
+void write_report(const std::vector<std::filesystem::path>& run_dirs, const std::filesystem::path& out);
+
+}  // namespace ddprun

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+// The runs below a folder, and how each stands.
+#pragma once
+
+#include "report/run_state.h"
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+struct ListedRun {
+  std::string label;  // its path below the folder: "mnist/2026-11-20_12-00-00"
+  std::filesystem::path path;
+  RunState state;
+};
+
+// The newest first. Links such as `latest` are not followed, and no run is looked for within another. Throws UserError where the
+// folder cannot be listed.
+std::vector<ListedRun> list_runs(const std::filesystem::path& folder);
+
+nlohmann::ordered_json run_list_json(const std::vector<ListedRun>& runs);
+
+}  // namespace ddprun

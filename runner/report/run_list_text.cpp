@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+#include "report/run_list_text.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <iterator>
+#include <string_view>
+
+namespace ddprun {
+namespace {
+
+constexpr size_t kColumns = 8;
+constexpr size_t kRun = 0, kStatus = 1, kSteps = 3, kBest = 4, kWorkers = 5;
+constexpr size_t kShortestLabel = 16;
+constexpr std::string_view kGap = "  ";
+using Cells = std::array<std::string, kColumns>;
+using Widths = std::array<size_t, kColumns>;
+
+const Cells kHead = {"RUN", "STATUS", "EPOCHS", "STEPS", "BEST", "WORKERS", "STARTED", "TIME"};
+
+template <class... Parts>
+std::string format(const char* pattern, Parts... parts) {
+  char text[64];
+  std::snprintf(text, sizeof text, pattern, parts...);
+  return text;
+}
+
+// How much of the best metric's name is told in a cell; none where it stands in the head.
+enum class Naming { kFull, kShort, kNone };
+
+std::string best_text(const RunState& state, Naming naming) {
+  if (!state.best) return "-";
+  const auto value = format("%.4g", *state.best);
+  if (naming == Naming::kNone) return value;
+  const auto slash = state.best_name.rfind('/');
+  const bool full = naming == Naming::kFull || slash == std::string::npos;
+  return (full ? state.best_name : state.best_name.substr(slash + 1)) + " " + value;
+}
+
+Cells cells_of(const ListedRun& run, Naming naming, double now) {
+  const auto& state = run.state;
+  return {run.label,
+          state.status,
+          state.epochs > 0 ? format(state.epochs < 100 ? "%.3g" : "%.0f", state.epochs) : "-",
+          std::to_string(state.steps),
+          best_text(state, naming),
+          state.workers > 0 ? std::to_string(state.workers) : "-",
+          state.started > 0 ? age_text(now - state.started) : "-",
+          state.seconds > 0 ? duration_text(state.seconds) : "-"};
+}
+
+// As many as a terminal shows columns, for most scripts of the world.
+size_t width_of(std::string_view text) {
+  return static_cast<size_t>(std::ranges::count_if(text, [](char byte) { return (byte & 0xC0) != 0x80; }));
+}
+
+// The head is the first row.
+Widths widths_of(const std::vector<Cells>& rows) {
+  Widths widths{};
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < kColumns; ++i) widths[i] = std::max(widths[i], width_of(row[i]));
+  }
+  return widths;
+}
+
+// Without the columns that are empty.
+size_t total(const std::vector<Cells>& rows) {
+  size_t sum = 0;
+  for (const auto width : widths_of(rows)) sum += width > 0 ? width + kGap.size() : 0;
+  return sum - kGap.size();
+}
+
+// Its end tells runs apart: "...ong_name/2026-11-20_12-00-00".
+std::string cut_front(const std::string& text, size_t width) {
+  if (width_of(text) <= width) return text;
+  auto begin = text.size();
+  for (size_t kept = 0; begin > 0 && kept < width - 3; ++kept) {
+    do {
+      --begin;
+    } while (begin > 0 && (text[begin] & 0xC0) == 0x80);
+  }
+  return "..." + text.substr(begin);
+}
+
+// Control characters in a folder's name would reach the terminal.
+std::string printable(std::string text) {
+  std::ranges::replace_if(text, [](unsigned char byte) { return byte < 0x20 || byte == 0x7F; }, '?');
+  return text;
+}
+
+std::string_view color_of(const std::string& status) {
+  if (status == "running") return "\033[36m";
+  if (status == "failed") return "\033[31m";
+  if (status == "interrupted" || status == "preempted") return "\033[33m";
+  return "\033[32m";
+}
+
+std::string line_of(const Cells& cells, const Widths& widths, std::string_view status_color) {
+  std::string line;
+  for (size_t i = 0; i < kColumns; ++i) {
+    if (widths[i] == 0) continue;
+    const std::string padding(widths[i] - width_of(cells[i]), ' ');
+    const bool left = i == kRun || i == kStatus;
+    std::string cell(cells[i]);
+    if (i == kStatus && !status_color.empty()) cell = std::string(status_color) + cell + "\033[0m";
+    line += (i > 0 ? std::string(kGap) : "") + (left ? cell + padding : padding + cell);
+  }
+  return line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+}
+
+// The name of the best metric, where all runs that have one agree on it.
+std::string common_metric(const std::vector<ListedRun>& runs) {
+  std::string common;
+  for (const auto& run : runs) {
+    if (!run.state.best) continue;
+    if (!common.empty() && common != run.state.best_name) return "";
+    common = run.state.best_name;
+  }
+  return common;
+}
+
+std::vector<Cells> rows_of(const std::vector<ListedRun>& runs, Naming naming, double now) {
+  std::vector<Cells> rows = {kHead};
+  for (const auto& run : runs) rows.push_back(cells_of(run, naming, now));
+  return rows;
+}
+
+// With as much of the metric's name as fits.
+std::vector<Cells> named_rows(const std::vector<ListedRun>& runs, const ListStyle& style) {
+  const auto common = common_metric(runs);
+  std::vector<Cells> rows;
+  for (const bool full : {true, false}) {
+    if (common.empty()) {
+      rows = rows_of(runs, full ? Naming::kFull : Naming::kShort, style.now);
+    } else {
+      rows = rows_of(runs, Naming::kNone, style.now);
+      rows[0][kBest] = full ? common : common.substr(common.rfind('/') + 1);
+    }
+    if (total(rows) <= style.columns) break;
+  }
+  return rows;
+}
+
+// In as many columns as there are, which takes what matters least first.
+std::vector<Cells> fitting_rows(const std::vector<ListedRun>& runs, const ListStyle& style) {
+  auto rows = named_rows(runs, style);
+  for (auto& row : rows) row[kRun] = printable(row[kRun]);
+  for (const auto column : {kSteps, kWorkers}) {
+    if (total(rows) <= style.columns) break;
+    for (auto& row : rows) row[column].clear();
+  }
+  const auto wide = total(rows);
+  if (!style.terminal || wide <= style.columns) return rows;
+  const auto labels = widths_of(rows)[kRun], surplus = wide - style.columns;
+  for (auto& row : rows) row[kRun] = cut_front(row[kRun], std::max(kShortestLabel, labels - std::min(labels, surplus)));
+  return rows;
+}
+
+}  // namespace
+
+std::string run_list_text(const std::vector<ListedRun>& runs, const ListStyle& style) {
+  if (runs.empty()) return "";
+  const auto rows = fitting_rows(runs, style);
+  const auto widths = widths_of(rows);
+  std::string text;
+  for (const auto& row : rows)
+    text += line_of(row, widths, style.color && text.size() > 0 ? color_of(row[kStatus]) : std::string_view());
+  return text;
+}
+
+std::string age_text(double seconds) {
+  const auto whole = static_cast<int64_t>(std::max(seconds, 0.0));
+  if (whole < 60) return std::to_string(whole) + " s ago";
+  if (whole < 3600) return std::to_string(whole / 60) + " min ago";
+  if (whole < 2 * 86400) return std::to_string(whole / 3600) + " h ago";
+  return std::to_string(whole / 86400) + " d ago";
+}
+
+std::string duration_text(double seconds) {
+  if (seconds < 60) return format("%.1fs", seconds);
+  const auto whole = static_cast<int64_t>(std::llround(seconds));
+  if (whole < 3600) return format("%lldm %02llds", whole / 60LL, whole % 60LL);
+  return format("%lldh %02lldm", whole / 3600LL, whole % 3600LL / 60LL);
+}
+
+}  // namespace ddprun

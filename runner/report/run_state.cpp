@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+#include "report/run_state.h"
+
+#include "launch/clock.h"
+#include "launch/spawn.h"
+#include "report/config_lines.h"
+#include "report/flat_object.h"
+#include "report/line_reader.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <ctime>
+#include <fstream>
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+// Whether somebody holds the folder's lock. A lock that may be shared is asked for, and given back at once: two who ask do not
+// disturb each other.
+bool is_locked(const fs::path& run_dir) {
+  const UniqueFd fd(::open((run_dir / ".lock").c_str(), O_RDONLY | O_CLOEXEC));
+  return fd.open() && ::flock(fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+// How many have begun; 0 where it is not noted.
+int64_t attempts_begun(const fs::path& run_dir) {
+  std::ifstream stream(run_dir / ".attempts");
+  int64_t attempts = 0;
+  return stream >> attempts ? attempts : 0;
+}
+
+// That of an earlier attempt tells nothing of a run that goes on.
+Json current_summary(const fs::path& run_dir) {
+  auto summary = read_json_file(run_dir / "summary.json");
+  if (!summary.is_object() || !summary.contains("status") || !summary["status"].is_string()) return nullptr;
+  const auto attempts = attempts_begun(run_dir);
+  const auto attempt = summary.find("attempt");
+  if (attempts > 0 && attempt != summary.end() && *attempt != attempts - 1) return nullptr;
+  return summary;
+}
+
+// Of "2026-11-20T12:00:00+0100"; 0 where it is none.
+double parse_time(const std::string& text) {
+  std::tm parts{};
+  if (!::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S%z", &parts)) return 0;
+  const auto offset = parts.tm_gmtoff;
+  return static_cast<double>(::timegm(&parts) - offset);
+}
+
+double time_in(const fs::path& environment) {
+  const auto json = read_json_file(environment);
+  const auto time = json.is_object() ? json.find("time") : json.end();
+  return json.is_object() && time != json.end() && time->is_string() ? parse_time(*time) : 0;
+}
+
+int64_t count_rank_logs(const fs::path& run_dir) {
+  std::error_code error;
+  const auto is_log = [](const fs::directory_entry& entry) {
+    return entry.path().extension() == ".log" && entry.path().filename().string().starts_with("rank_");
+  };
+  return std::count_if(fs::directory_iterator(run_dir / "logs", error), {}, is_log);
+}
+
+template <class Number>
+Number number_in(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_number() ? found->get<Number>() : Number{};
+}
+
+std::string text_in(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+bool is_loss(const std::string& metric) { return metric.ends_with("loss") || metric.ends_with("perplexity"); }
+
+// What the experiment calls best, as its checkpoints do.
+struct Goal {
+  std::string metric = "val/accuracy";
+  bool maximize = true;
+};
+
+Goal goal_of(const Value& config) {
+  Goal goal;
+  goal.metric = value_at(config, {"checkpoint", "monitor"}, goal.metric);
+  goal.maximize = value_at(config, {"checkpoint", "mode"}, is_loss(goal.metric) ? "min" : "max") == "max";
+  return goal;
+}
+
+void take_best(const Json& summary, const Goal& goal, RunState& state) {
+  const auto found = summary.find("best");
+  if (found == summary.end() || !found->is_object() || found->empty()) return;
+  auto best = found->find(goal.metric);
+  if (best == found->end()) best = found->find("val/loss");
+  if (best == found->end()) best = found->begin();
+  state.best_name = best.key();
+  if (best->is_number()) state.best = best->get<double>();
+}
+
+void read_summary(const Goal& goal, RunState& state) {
+  state.status = state.summary["status"];
+  state.reason = text_in(state.summary, "stop_reason");
+  state.steps = number_in<int64_t>(state.summary, "steps");
+  state.epochs = number_in<double>(state.summary, "epochs");
+  state.seconds = number_in<double>(state.summary, "total_seconds");
+  state.workers = number_in<int64_t>(state.summary, "world_size");
+  take_best(state.summary, goal, state);
+}
+
+// Of a run without a summary, from its rows. Only rows of the split that is asked for are read, and the last one. Returns that
+// one's time.
+double read_progress(const fs::path& file, const Goal& goal, RunState& state) {
+  const auto slash = goal.metric.find('/');
+  const auto split = "\"" + goal.metric.substr(0, slash) + "\"";
+  const auto name = slash == std::string::npos ? goal.metric : goal.metric.substr(slash + 1);
+  uint64_t last = 0;
+  LineReader reader(file);
+  while (reader.next()) {
+    if (!reader.ended()) break;
+    last = reader.offset();
+    if (reader.line().find(split) == std::string_view::npos) continue;
+    const auto row = FlatObject::parse(reader.line());
+    const auto value = row ? row->number(name, std::nan("")) : std::nan("");
+    if (!std::isfinite(value)) continue;
+    if (!state.best || (goal.maximize ? value > *state.best : value < *state.best)) state.best = value;
+    state.best_name = goal.metric;
+  }
+  LineReader again(file, last);
+  const auto row = again.next() ? FlatObject::parse(again.line()) : std::nullopt;
+  if (!row) return 0;
+  state.steps = row->integer("step");
+  state.epochs = row->number("epoch");
+  return row->number("time");
+}
+
+}  // namespace
+
+Json read_json_file(const fs::path& file) {
+  std::ifstream stream(file);
+  return stream ? Json::parse(stream, nullptr, /*allow_exceptions=*/false) : Json();
+}
+
+RunState read_run_state(const fs::path& run_dir) {
+  std::vector<std::string> unheard;
+  const auto config = read_config(run_dir / "config.yaml", unheard).value_or(Value());
+  RunState state{.name = value_at(config, {"name"}, run_dir.filename().string()), .summary = current_summary(run_dir)};
+  const auto goal = goal_of(config);
+  const auto attempt_started = time_in(run_dir / "environment.json");
+  const auto first_started = time_in(run_dir / "environment.attempt_0.json");
+  state.started = first_started > 0 ? first_started : attempt_started;
+  if (!state.summary.is_null()) read_summary(goal, state);
+  if (state.summary.is_null() || state.steps == 0) {
+    const auto last_time = read_progress(run_dir / "metrics.jsonl", goal, state);
+    if (state.summary.is_null()) {
+      state.status = is_locked(run_dir) ? "running" : "interrupted";
+      const auto until = state.status == "running" ? wall_seconds() : last_time;
+      if (attempt_started > 0) state.seconds = std::max(until - attempt_started, 0.0);
+    }
+  }
+  if (state.workers == 0) state.workers = count_rank_logs(run_dir);
+  return state;
+}
+
+}  // namespace ddprun

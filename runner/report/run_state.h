@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// How a run stands, from its folder: over, under way, or cut off.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace ddprun {
+
+struct RunState {
+  std::string name;    // of the experiment
+  std::string status;  // as in summary.json; or "running", or "interrupted": nobody runs it, and nobody has ended it
+  std::string reason;  // why it ended; empty where that is not known
+  nlohmann::json summary;  // of the newest attempt; null where that has none (yet)
+  double started = 0;      // of the first attempt, seconds since 1970; 0: unknown
+  double seconds = 0;      // the newest attempt took, or has taken so far; 0: unknown
+  double epochs = 0;       // done; of a run without a summary: the one it was in
+  int64_t steps = 0;
+  int64_t workers = 0;    // 0: unknown
+  std::string best_name;  // "val/accuracy": what the experiment calls best; empty where nothing was measured
+  std::optional<double> best;
+};
+
+// Never throws for what is missing or broken in the folder.
+RunState read_run_state(const std::filesystem::path& run_dir);
+
+// A JSON file as a whole; null where it is missing or broken.
+nlohmann::json read_json_file(const std::filesystem::path& file);
+
+}  // namespace ddprun

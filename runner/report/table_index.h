@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// Which tables lie where in tables.jsonl: a table may be large, and most of them are not shown.
+#pragma once
+
+#include "report/attempts.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+struct TableLine {
+  std::string kind, split;
+  int64_t attempt = 0, epoch = 0, step = 0;
+  uint64_t offset = 0;  // of its line in the file
+};
+
+class TableIndex {
+ public:
+  // Whatever is broken in the file is told in `problems`. A file that is missing has no tables.
+  TableIndex(const std::filesystem::path& file, AttemptStarts& starts, std::vector<std::string>& problems);
+
+  // Those that count, one for each step, by ascending steps.
+  std::vector<TableLine> all(std::string_view kind) const;
+
+  // The last one of each split, in the order in which the splits begin.
+  std::vector<TableLine> newest(std::string_view kind) const;
+
+  // Null where the file is not what it was.
+  nlohmann::json read(const TableLine& line) const;
+
+ private:
+  std::filesystem::path file_;
+  std::vector<TableLine> lines_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: MIT
+"""What a run tells of itself beside its metrics: to another terminal, in events, in a trace."""
+
+import collections
+import json
+import signal
+import unittest
+
+from command import SMALL, CommandTest
+
+WORDS = [*SMALL, "model=mlp"]
+SUMMARY = "Training Summary"
+
+
+def events(run):
+    return [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
+
+
+def kinds(run):
+    return [event["kind"] for event in events(run)]
+
+
+class Watch(CommandTest):
+    def test_shows_what_the_runs_own_console_showed(self):
+        run = self.ddprun(*WORDS, "launch.workers=2", "run.dir=run")
+        watched = self.ddprun("watch", "run")
+        own, seen = run.out().splitlines(), watched.out().splitlines()
+        self.assertEqual(seen[seen.index(SUMMARY):], own[own.index(SUMMARY):])
+        self.assertEqual(seen[:2], own[:2])  # the run's model and data
+        self.assertEqual([line for line in seen if "1/2" in line][0].split()[:6],
+                         [line for line in own if "1/2" in line][0].split()[:6])
+
+    def test_follows_a_run_to_its_end(self):
+        run = self.start(*WORDS, "trainer.max_epochs=60", "run.dir=run")
+        self.wait_for_step(run, self.folder / "run", 12)
+        watched = self.ddprun("watch", "run")
+        self.assertEqual(run.wait(), 0)
+        self.assertIn("60/60", watched.out())
+        self.assertIn("completed", watched.out())
+
+    def test_tells_that_a_run_was_killed(self):
+        run = self.start(*WORDS, "trainer.max_epochs=500", "run.dir=run")
+        self.wait_for_step(run, self.folder / "run", 12)
+        watching = self.start("watch", "run")
+        run.send(signal.SIGKILL)
+        run.wait()
+        self.assertEqual(watching.wait(), 1)
+        self.assertIn("interrupted: nobody runs it", watching.out())
+        self.assert_nothing_left()
+
+    def test_needs_what_the_logger_jsonl_writes(self):
+        self.ddprun(*WORDS, "loggers=[console]", "run.dir=run")
+        self.assertIn("they come from the logger jsonl", self.ddprun("watch", "run", code=2).err())
+        self.assertIn("nothing: No such file", self.ddprun("watch", "nothing", code=2).err())
+
+
+class Events(CommandTest):
+    def test_tell_of_attempts_checkpoints_and_the_end(self):
+        run = self.start(*WORDS, "trainer.max_epochs=500", "run.dir=run")
+        self.wait_for_step(run, self.folder / "run", 12)
+        run.send(signal.SIGTERM)
+        self.assertEqual(run.wait(), 75)
+        folder = self.folder / "run"
+        self.assertEqual(kinds(folder)[0], "attempt")
+        self.assertEqual(events(folder)[-1]["text"], "preempted: asked to stop; saved, to be resumed")
+        step = json.loads((folder / "summary.json").read_text())["steps"]
+        self.ddprun("resume", "run", f"trainer.max_steps={step + 10}")
+        second = [event for event in events(folder) if event["attempt"] == 1]
+        self.assertEqual([second[0]["kind"], second[0]["text"]], ["attempt", f"1 worker on 1 node, from step_{step:08d}"])
+        self.assertEqual([second[1]["kind"], second[1]["step"]], ["resumed", step])
+        self.assertEqual(second[-1]["kind"], "end")
+        self.assertIn("checkpoint", [event["kind"] for event in second])
+
+    def test_tell_of_a_failure_and_the_restart(self):
+        self.ddprun(*WORDS, "run.dir=run", "launch.max_restarts=1", "launch.restart_seconds=0", "launch.workers=2",
+                    env={"DDPRUN_FAULT": "kill:computing:12:1"})
+        folder = self.folder / "run"
+        counted = collections.Counter(kinds(folder))
+        self.assertEqual([counted["attempt"], counted["failure"], counted["end"]], [2, 1, 1])
+        failure = next(event for event in events(folder) if event["kind"] == "failure")
+        self.assertIn("rank 1", failure["text"])
+
+
+class Profile(CommandTest):
+    def test_is_a_trace_of_the_steps_that_were_asked_for(self):
+        self.ddprun(*WORDS, "launch.workers=2", "+profile={steps: 5..7}", "run.dir=run")
+        for rank in range(2):
+            trace = json.loads((self.folder / f"run/profile/rank_{rank}_steps_5_7.json").read_text())
+            phases = collections.Counter(event["name"] for event in trace["traceEvents"]
+                                         if event.get("cat") == "user_annotation")
+            for phase in ("data", "forward", "backward", "optimizer"):
+                self.assertEqual(phases[phase], 3, phase)
+
+    def test_of_a_run_that_ends_before_is_written_as_far_as_it_went(self):
+        self.ddprun(*WORDS, "+profile={steps: 18..40}", "run.dir=run")
+        self.assertTrue((self.folder / "run/profile/rank_0_steps_18_20.json").exists())
+
+    def test_changes_nothing_in_what_is_learned(self):
+        self.ddprun(*WORDS, "run.dir=plain")
+        self.ddprun(*WORDS, "+profile={steps: 3..12}", "+histograms.every=2st", "run.dir=traced")
+        last = [json.loads((self.folder / name / "summary.json").read_text())["metrics"] for name in ("plain", "traced")]
+        self.assertEqual(*last)
+
+
+if __name__ == "__main__":
+    unittest.main()

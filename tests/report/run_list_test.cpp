@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+#include "report/run_list.h"
+
+#include "report/run_files.h"
+#include "report/run_list_text.h"
+
+#include <ddprun/error.h>
+
+#include <algorithm>
+#include <sstream>
+
+namespace ddprun {
+namespace {
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+ListedRun run(const std::string& label, const std::string& status, const std::string& metric, double best) {
+  ListedRun listed{.label = label};
+  listed.state.status = status;
+  listed.state.best_name = metric;
+  listed.state.best = best;
+  listed.state.steps = 8600;
+  listed.state.epochs = 10;
+  listed.state.workers = 8;
+  listed.state.started = 1000;
+  listed.state.seconds = 3725;
+  return listed;
+}
+
+class RunLists : public RunFiles {};
+
+TEST_F(RunLists, FindRunsOnceAndTheNewestFirst) {
+  for (const char* day : {"19", "21", "20"}) {
+    make_run("mnist/run_" + std::string(day));
+    write("mnist/run_" + std::string(day) + "/environment.json",
+          R"({"time":"2026-11-)" + std::string(day) + R"(T12:00:00+0000"})");
+  }
+  make_run("sweep/lr/a");
+  make_run("mnist/run_19/nested");
+  std::filesystem::create_symlink("run_21", folder_ / "mnist/latest");
+  write("notes.txt", "none");
+  std::vector<std::string> labels;
+  for (const auto& listed : list_runs(folder_)) labels.push_back(listed.label);
+  EXPECT_EQ(labels, (std::vector<std::string>{"mnist/run_21", "mnist/run_20", "mnist/run_19", "sweep/lr/a"}));
+  EXPECT_EQ(list_runs(folder_ / "mnist/run_20")[0].label, "run_20");
+}
+
+TEST_F(RunLists, RefuseWhatIsNoFolder) {
+  EXPECT_THROW(list_runs(folder_ / "nowhere"), UserError);
+  EXPECT_THROW(list_runs(write("file", "")), UserError);
+  EXPECT_TRUE(list_runs(folder_).empty());
+}
+
+TEST_F(RunLists, AreJsonWithAllThatIsKnown) {
+  make_run("a");
+  write("a/summary.json", R"({"status":"failed","stop_reason":"rank 1","steps":3,"best":{"val/accuracy":null}})");
+  const auto json = run_list_json(list_runs(folder_));
+  ASSERT_EQ(json.size(), 1U);
+  EXPECT_EQ(json[0]["run"], "a");
+  EXPECT_EQ(json[0]["status"], "failed");
+  EXPECT_EQ(json[0]["stop_reason"], "rank 1");
+  EXPECT_TRUE(json[0]["best"]["val/accuracy"].is_null());
+}
+
+TEST(RunListText, FitsEightyColumnsWithColumnsAligned) {
+  const auto lines = lines_of(run_list_text({run("mnist/2026-11-20_12-00-00", "completed", "val/accuracy", 0.99123),
+                                             run("gan/2026-11-19_12-00-00", "failed", "val/accuracy", 0.5)},
+                                            {.now = 1000 + 7200}));
+  ASSERT_EQ(lines.size(), 3U);
+  for (const auto& line : lines) EXPECT_LE(line.size(), 80U) << line;
+  EXPECT_NE(lines[0].find("accuracy"), std::string::npos);
+  EXPECT_TRUE(lines[1].ends_with("10    0.9912        8  2 h ago  1h 02m")) << lines[1];
+  EXPECT_EQ(lines[1].size(), lines[2].size());
+}
+
+TEST(RunListText, NamesTheMetricInEachRowWhereTheyDiffer) {
+  const auto lines = lines_of(
+      run_list_text({run("a", "completed", "val/accuracy", 0.5), run("b", "running", "val/loss", 2)}, {.now = 1000}));
+  EXPECT_NE(lines[1].find("val/accuracy 0.5"), std::string::npos);
+  EXPECT_NE(lines[2].find("val/loss 2"), std::string::npos);
+}
+
+TEST(RunListText, CutsLongNamesOnATerminalAlone) {
+  const auto long_run = run(std::string(90, 'x') + "/2026-11-20_12-00-00", "stopped_early", "val/accuracy", 0.5);
+  for (const auto& line : lines_of(run_list_text({long_run}, {.columns = 80, .terminal = true, .now = 1000})))
+    EXPECT_LE(line.size(), 80U) << line;
+  EXPECT_NE(run_list_text({long_run}, {.now = 1000}).find(long_run.label), std::string::npos)
+      << "scripts want it whole";
+}
+
+TEST(RunListText, HasNoControlCharacters) {
+  const auto text = run_list_text({run("a\033[2J\nb", "completed", "val/accuracy", 0.5)}, {.now = 1000});
+  EXPECT_EQ(std::ranges::count(text, '\n'), 2);
+  EXPECT_EQ(text.find('\033'), std::string::npos);
+}
+
+TEST(RunListText, TellsAgesAndDurationsInTheirUnit) {
+  EXPECT_EQ(age_text(-5), "0 s ago");
+  EXPECT_EQ(age_text(3599), "59 min ago");
+  EXPECT_EQ(age_text(7200), "2 h ago");
+  EXPECT_EQ(age_text(86400 * 3), "3 d ago");
+  EXPECT_EQ(duration_text(3.14), "3.1s");
+  EXPECT_EQ(duration_text(61), "1m 01s");
+  EXPECT_EQ(duration_text(7260), "2h 01m");
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+#include "report/run_state.h"
+
+#include "launch/run_folder.h"
+#include "report/run_files.h"
+
+#include <optional>
+
+namespace ddprun {
+namespace {
+
+constexpr const char* kRows =
+    R"({"time":1000,"attempt":0,"split":"val","epoch":1,"step":10,"loss":0.5,"accuracy":0.8})"
+    "\n"
+    R"({"time":2000,"attempt":0,"split":"val","epoch":2,"step":20,"loss":0.6,"accuracy":0.7})"
+    "\n"
+    R"({"time":2005,"attempt":0,"split":"train","epoch":3,"step":25,"loss":0.1,"accuracy":0.99})"
+    "\n{\"time\":20";
+
+class RunStates : public RunFiles {
+ protected:
+  void summarize(const std::string& status, int attempt) const {
+    write("run/summary.json",
+          R"({"status":")" + status + R"(","stop_reason":"why","steps":30,"epochs":3.0,"world_size":4,"attempt":)" +
+              std::to_string(attempt) + R"(,"total_seconds":12.5,"best":{"val/loss":0.5,"val/accuracy":0.9}})");
+  }
+};
+
+TEST_F(RunStates, OfAFinishedRunAreAsItsSummarySays) {
+  const auto run = make_run("run");
+  summarize("completed", 0);
+  const auto state = read_run_state(run);
+  EXPECT_EQ(state.name, "toy");
+  EXPECT_EQ(state.status, "completed");
+  EXPECT_EQ(state.reason, "why");
+  EXPECT_EQ(state.steps, 30);
+  EXPECT_EQ(state.epochs, 3);
+  EXPECT_EQ(state.workers, 4);
+  EXPECT_EQ(state.seconds, 12.5);
+  EXPECT_EQ(state.best_name, "val/accuracy");
+  EXPECT_EQ(state.best, 0.9);
+}
+
+TEST_F(RunStates, OfARunThatNobodyEndedComeFromItsRows) {
+  const auto run = make_run("run");
+  write("run/metrics.jsonl", kRows);
+  write("run/logs/rank_0.log", "");
+  write("run/logs/rank_1.log", "");
+  const auto state = read_run_state(run);
+  EXPECT_EQ(state.status, "interrupted");
+  EXPECT_EQ(state.steps, 25);
+  EXPECT_EQ(state.epochs, 3);
+  EXPECT_EQ(state.workers, 2);
+  EXPECT_EQ(state.best, 0.8);
+}
+
+TEST_F(RunStates, TakeForBestWhatTheExperimentDoes) {
+  const auto run = make_run("run", "name: toy\ncheckpoint:\n  monitor: val/loss\n");
+  write("run/metrics.jsonl", kRows);
+  const auto state = read_run_state(run);
+  EXPECT_EQ(state.best_name, "val/loss");
+  EXPECT_EQ(state.best, 0.5);
+}
+
+TEST_F(RunStates, OfALockedFolderWithoutASummaryAreRunning) {
+  std::optional<RunFolder> folder = RunFolder::create("toy", folder_ / "run");
+  write("run/config.yaml", "name: toy\n");
+  EXPECT_EQ(read_run_state(folder_ / "run").status, "running");
+  folder.reset();
+  EXPECT_EQ(read_run_state(folder_ / "run").status, "interrupted");
+}
+
+TEST_F(RunStates, DoNotDisturbWhoeverStartsTheRun) {
+  const auto run = make_run("run");
+  write("run/.lock", "process 1 on elsewhere");
+  read_run_state(run);
+  EXPECT_NO_THROW(RunFolder::resume(run));
+}
+
+TEST_F(RunStates, OfARunThatGoesOnAreNotThoseOfItsLastEnd) {
+  std::optional<RunFolder> folder = RunFolder::create("toy", folder_ / "run");
+  write("run/config.yaml", "name: toy\n");
+  folder->begin_attempt();
+  summarize("preempted", 0);
+  EXPECT_EQ(read_run_state(folder_ / "run").status, "preempted") << "while the lock is still held at the end of a run";
+  folder->begin_attempt();
+  EXPECT_EQ(read_run_state(folder_ / "run").status, "running");
+  folder.reset();
+  EXPECT_EQ(read_run_state(folder_ / "run").status, "interrupted");
+}
+
+TEST_F(RunStates, BeginWithTheFirstAttempt) {
+  const auto run = make_run("run");
+  write("run/environment.json", R"({"time":"2026-11-20T13:00:00+0100"})");
+  EXPECT_EQ(read_run_state(run).started, 1795176000);
+  write("run/environment.attempt_0.json", R"({"time":"2026-11-20T11:00:00+0000"})");
+  EXPECT_EQ(read_run_state(run).started, 1795172400);
+}
+
+TEST_F(RunStates, SurviveFilesThatAreBroken) {
+  const auto run = make_run("run", "name: [\n");
+  for (const char* name : {"summary.json", "environment.json", "metrics.jsonl", ".attempts"}) {
+    write(std::filesystem::path("run") / name, "[1, {");
+    EXPECT_EQ(read_run_state(run).status, "interrupted") << name;
+  }
+  write("run/summary.json", R"({"status":"completed","best":7,"steps":"many","epochs":null,"world_size":{}})");
+  EXPECT_EQ(read_run_state(run).status, "completed");
+}
+
+}  // namespace
+}  // namespace ddprun

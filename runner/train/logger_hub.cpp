@@ -16,6 +16,10 @@ namespace {
 constexpr size_t kQueueLimit = 10'000;
 constexpr auto kPatience = std::chrono::seconds(5);  // for a logger that hangs, at a checkpoint and at the end
 
+// For so long a logger that has nothing to do lets rows gather before it looks again: to be woken by each of some thousand rows a second
+// would cost the training several microseconds of each step.
+constexpr auto kNap = std::chrono::milliseconds(20);
+
 struct Call {
   const char* hook;
   std::function<void(Logger&)> run;
@@ -35,7 +39,6 @@ class LoggerHub::Channel {
       std::scoped_lock lock(state_->mutex);
       state_->closing = true;
     }
-    state_->arrived.notify_one();
     if (drain()) {
       thread_.join();
     } else {
@@ -53,6 +56,7 @@ class LoggerHub::Channel {
         return;
       }
       state_->calls.push_back(std::move(call));
+      if (!state_->asleep) return;
     }
     state_->arrived.notify_one();
   }
@@ -64,7 +68,11 @@ class LoggerHub::Channel {
 
   bool drain() {
     std::unique_lock lock(state_->mutex);
-    return state_->drained.wait_for(lock, kPatience, [&] { return state_->calls.empty() && !state_->busy; });
+    state_->hurry = true;
+    state_->arrived.notify_one();
+    const bool done = state_->drained.wait_for(lock, kPatience, [&] { return state_->calls.empty() && !state_->busy; });
+    state_->hurry = false;
+    return done;
   }
 
   const std::string& name() const { return state_->entry.name; }
@@ -75,9 +83,7 @@ class LoggerHub::Channel {
 
     void work() {
       std::unique_lock lock(mutex);
-      while (true) {
-        arrived.wait(lock, [&] { return closing || !calls.empty(); });
-        if (calls.empty()) return;
+      while (wait_for_calls(lock)) {
         const auto call = std::move(calls.front());
         calls.pop_front();
         busy = true;
@@ -91,6 +97,15 @@ class LoggerHub::Channel {
         }
         if (calls.empty()) drained.notify_all();
       }
+    }
+
+    // False where no more will come.
+    bool wait_for_calls(std::unique_lock<std::mutex>& lock) {
+      if (calls.empty()) arrived.wait_for(lock, kNap, [&] { return closing || hurry; });
+      asleep = calls.empty();
+      arrived.wait(lock, [&] { return closing || !calls.empty(); });
+      asleep = false;
+      return !calls.empty();
     }
 
     bool run(const Call& call) {
@@ -114,6 +129,8 @@ class LoggerHub::Channel {
     std::condition_variable arrived, drained;
     std::deque<Call> calls;
     bool busy = false, broken = false, closing = false, overflowed = false;
+    bool asleep = false;  // until it is woken; else it looks again by itself
+    bool hurry = false;   // somebody waits for what is in the queue
   };
 
   std::shared_ptr<State> state_;
@@ -131,7 +148,8 @@ void LoggerHub::start(const RunStart& run) {
 }
 
 void LoggerHub::metrics(const MetricRow& row) {
-  for (auto& channel : channels_) channel->post({"metrics", [row](Logger& logger) { logger.metrics(row); }});
+  const auto shared = std::make_shared<const MetricRow>(row);
+  for (auto& channel : channels_) channel->post({"metrics", [shared](Logger& logger) { logger.metrics(*shared); }});
 }
 
 void LoggerHub::progress(const RunProgress& progress) {

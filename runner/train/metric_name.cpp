@@ -18,6 +18,7 @@ constexpr auto kTaken =
 constexpr size_t kLongest = 200;
 
 bool is_utf8(const std::string& text) {
+  if (std::ranges::all_of(text, [](unsigned char byte) { return byte < 0x80; })) return true;
   try {
     nlohmann::json(text).dump();
     return true;

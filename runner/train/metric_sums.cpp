@@ -69,9 +69,13 @@ at::Tensor MetricSums::sum_of(const std::string& name) const {
 }
 
 std::vector<MetricTotal> MetricSums::totals(Communicator& communicator) const {
+  std::vector<MetricTotal> totals;
+  if (communicator.alone()) {  // nothing to agree on or to add up: a row of every step is cheap
+    for (const auto& entry : entries_) totals.push_back({entry.name, entry.sum.item<double>(), entry.count});
+    return totals;
+  }
   std::string names;
   for (const auto& entry : entries_) names += entry.name + "\n";
-  std::vector<MetricTotal> totals;
   for (const auto& name : agreed_names(names, communicator)) totals.push_back({.name = name});
 
   auto sums = entries_.empty() ? numbers_of(totals) : numbers();

@@ -54,6 +54,12 @@ bool Trainer::close_agreed(const Flags& agreed) {
 
 bool Trainer::settle_steps() {
   if (open_.empty()) return true;
+  if (parts_.communicator.alone()) {
+    while (!open_.empty()) {
+      if (!close_step(open_.front().outcome.nonfinite->raised())) return false;
+    }
+    return true;
+  }
   auto raised = at::zeros({static_cast<int64_t>(open_.size())}, at::kInt);
   auto* flags = raised.data_ptr<int>();
   for (auto& step : open_) *flags++ = step.outcome.nonfinite->raised() ? 1 : 0;

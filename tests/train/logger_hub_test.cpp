@@ -80,5 +80,24 @@ TEST(LoggerHub, ALoggerThatHangsDelaysNeitherTheTrainingNorTheOthers) {
   stuck->release.count_down();
 }
 
+TEST(LoggerHub, ManyRowsAtOnceAllArriveInTheirOrder) {
+  const auto good = std::make_shared<Recorder>();
+  std::vector<std::string> expected;
+  {
+    LoggerHub hub({{"good", good}});
+    for (int burst = 0; burst < 3; ++burst) {  // the second and third meet a logger that sleeps, or lets rows gather
+      for (int step = 1; step <= 3000; ++step) {
+        hub.metrics(row(step));
+        expected.push_back("step " + std::to_string(step));
+      }
+      hub.flush();
+      EXPECT_EQ(good->seen.size(), expected.size());
+    }
+    hub.metrics(row(1));
+    expected.push_back("step 1");
+  }  // what is in the queue at the end is not lost
+  EXPECT_EQ(good->seen, expected);
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -7,10 +7,10 @@ import pathlib
 import signal
 import sys
 
-from suite import allocator, beside_python, machine, process, saving, scaling, survival, worker_overhead
+from suite import allocator, beside_python, logging, machine, process, saving, scaling, survival, worker_overhead
 
 TABLES = {"beside_python": beside_python, "worker_overhead": worker_overhead, "allocator": allocator, "saving": saving,
-          "survival": survival, "scaling": scaling}
+          "logging": logging, "survival": survival, "scaling": scaling}
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 

@@ -23,7 +23,7 @@ class BrokenLines {
   void tell(std::vector<std::string>& problems) const {
     if (count_ == 0 || (count_ == 1 && torn_)) return;
     problems.push_back(file_ + ":" + std::to_string(first_) + ": no JSON object; left out" +
-                       (count_ > 1 ? ", with " + std::to_string(count_ - 1) + " more such lines" : ""));
+                       (count_ > 1 ? ", with " + std::to_string(count_ - 1) + " more" : ""));
   }
 
  private:

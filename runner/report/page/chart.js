@@ -26,7 +26,7 @@ class Chart {
     button.addEventListener('click', () => {
       this.log = !this.log;
       button.setAttribute('aria-pressed', String(this.log));
-      this.graph.updateOptions({logscale: this.log});
+      this.graph?.updateOptions({logscale: this.log});
     });
     return button;
   }
@@ -36,7 +36,7 @@ class Chart {
   }
 
   showVisible() {
-    this.graph.updateOptions({visibility: this.visibility()});
+    this.graph?.updateOptions({visibility: this.visibility()});
   }
 
   // Numbers for the axis and the smoothing that are chosen now, into a new graph or the one that is there.

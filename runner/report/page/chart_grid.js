@@ -3,6 +3,7 @@
 'use strict';
 
 const kAxes = [['step', 'Step'], ['epoch', 'Epoch'], ['time', 'Time']];
+const kSeenAtOnce = 4;    // charts
 const kDenseCurve = 200;  // points of a curve whose line is noise rather than form
 
 class ChartGrid {
@@ -64,24 +65,37 @@ class ChartGrid {
     }));
   }
 
-  // From the first place of all curves to the last.
   draw() {
-    const {runs, axis} = this.view;
     this.drawing = 0;
+    this.measure();
+    this.charts.forEach((chart) => chart.draw());
+  }
+
+  // The first time: those that are seen at once, then one after the other, while the page stands and answers.
+  async drawInTurn() {
+    this.measure();
+    for (const [index, chart] of this.charts.entries()) {
+      if (index >= kSeenAtOnce) await new Promise((resolve) => setTimeout(resolve));
+      chart.draw();
+    }
+  }
+
+  // From the first place of all curves to the last.
+  measure() {
+    const {runs, axis} = this.view;
     const places = runs.flatMap((run) => run.curves.map(({points}) => placesOf(points, axis, run)));
     const ends = places.flatMap((one) => [one[0], one[one.length - 1]]);
     this.range = [Math.min(...ends), Math.max(...ends)];
-    this.charts.forEach((chart) => chart.draw());
   }
 
   // What one chart shows, all show.
   zoom(chart, range) {
     for (const other of this.charts) {
-      if (other !== chart || range === null) other.graph.updateOptions({dateWindow: range});
+      if (other !== chart || range === null) other.graph?.updateOptions({dateWindow: range});
     }
   }
 
   resize() {
-    this.charts.forEach((chart) => chart.graph.resize());
+    this.charts.forEach((chart) => chart.graph?.resize());
   }
 }

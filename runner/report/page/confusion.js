@@ -3,7 +3,9 @@
 'use strict';
 
 const kNamedCells = 24;  // pixels of a cell that has room for its count
-const kMostNames = 40;   // classes that are named along the sides
+const kNamedRows = 13;   // pixels of a row that has room for its name
+const kNameFont = '12px system-ui, sans-serif';
+const kWidest = 720, kLargestCell = 76, kLongestAslant = 100;  // pixels
 
 function confusionSection(run) {
   if (run.confusions.length === 0) return null;
@@ -26,11 +28,13 @@ function confusionView(table) {
 }
 
 function matrixCanvas(table) {
-  const layout = {};
-  const canvas = canvasOf((width) => Math.min(width, 720), (context, width, height) => {
-    Object.assign(layout, matrixLayout(context, table, width, height));
-    paintMatrix(context, table, layout);
-  }, 'Confusion matrix');
+  const measure = document.createElement('canvas').getContext('2d');
+  let layout = null;
+  const height = (width) => {
+    layout = matrixLayout(measure, table.classes, Math.min(width, kWidest));
+    return layout.top + layout.cell * table.classes.length;
+  };
+  const canvas = canvasOf(height, (context) => paintMatrix(context, table, layout), 'Confusion matrix');
   const cellAt = (event) => {
     const box = canvas.getBoundingClientRect();
     const guess = Math.floor((event.clientX - box.left - layout.left) / layout.cell);
@@ -51,24 +55,27 @@ function matrixCanvas(table) {
   return canvas.parentElement;
 }
 
-function matrixLayout(context, table, width, height) {
-  const classes = table.classes.length;
-  context.font = '12px system-ui, sans-serif';
-  const named = classes <= kMostNames;
-  const longest = named ? Math.max(...table.classes.map((name) => context.measureText(name).width)) : 0;
-  const left = named ? Math.min(longest + 8, width * 0.3) : 4;
-  const short = named && longest < (Math.min(width, height) - left) / classes - 4;  // names fit above their columns
-  const top = !named ? 4 : short ? 20 : Math.min(longest * 0.75 + 14, 90);
-  return {
-    left,
-    top,
-    short,
-    named,
-    cell: Math.min((width - left - (short || !named ? 2 : 26)) / classes, (height - top) / classes)
-  };
+// Names stand beside their rows, and above their columns where they fit there, else aslant.
+function matrixLayout(context, names, width) {
+  context.font = kNameFont;
+  const named = width * 0.75 > names.length * kNamedRows;
+  const longest = named ? Math.max(...names.map((name) => context.measureText(name).width)) : 0;
+  const left = named ? Math.min(longest + 10, width * 0.3) : 4;
+  const upright = named && longest < (width - left) / names.length - 4;
+  const top = !named ? 4 : upright ? 20 : Math.min(longest, kLongestAslant) * 0.75 + 14;
+  const right = named && !upright ? 30 : 2;
+  return {left, top, upright, named, cell: Math.min((width - left - right) / names.length, kLargestCell)};
 }
 
-function paintMatrix(context, table, {left, top, short, named, cell}) {
+// As much of a name as fits.
+function fitted(context, name, width) {
+  if (context.measureText(name).width <= width) return name;
+  let length = name.length;
+  while (length > 1 && context.measureText(`${name.slice(0, length)}…`).width > width) --length;
+  return `${name.slice(0, length)}…`;
+}
+
+function paintMatrix(context, table, {left, top, upright, named, cell}) {
   const gap = cell > 8 ? 1 : 0;
   table.counts.forEach((row, truth) => row.forEach((count, guess) => {
     const share = table.totals[truth] > 0 ? count / table.totals[truth] : 0;
@@ -89,25 +96,25 @@ function paintMatrix(context, table, {left, top, short, named, cell}) {
     context.textBaseline = 'middle';
     context.fillText(count < 1000 ? count : plain(count), x + (cell - gap) / 2, y + (cell - gap) / 2, cell - 4);
   }));
-  if (named) paintNames(context, table.classes, {left, top, short, cell});
+  if (named) paintNames(context, table.classes, {left, top, upright, cell});
 }
 
-function paintNames(context, names, {left, top, short, cell}) {
+function paintNames(context, names, {left, top, upright, cell}) {
   context.fillStyle = color('muted');
-  context.font = `${Math.min(12, Math.max(cell * 0.9, 7))}px system-ui, sans-serif`;
+  context.font = kNameFont;
   context.textBaseline = 'middle';
   names.forEach((name, index) => {
     context.textAlign = 'right';
-    context.fillText(name, left - 6, top + (index + 0.5) * cell, left - 8);
+    context.fillText(fitted(context, name, left - 8), left - 6, top + (index + 0.5) * cell);
     context.save();
     context.translate(left + (index + 0.5) * cell, top - 6);
-    if (short) {
+    if (upright) {
       context.textAlign = 'center';
       context.fillText(name, 0, -4);
     } else {
       context.rotate(-Math.PI / 4);
       context.textAlign = 'left';
-      context.fillText(name, 0, 0, 110);
+      context.fillText(fitted(context, name, kLongestAslant), 0, 0);
     }
     context.restore();
   });

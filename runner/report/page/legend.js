@@ -42,8 +42,8 @@ class Legend {
     return !this.off.has(this.keyOf(line)) && !this.view.hidden.has(line.run);
   }
 
-  // The values at a place of the axis, which spans `range`: beside the names, or where there are several runs in a box at
-  // the pointer. `lines`: {x, y} of each line.
+  // The values at a place of the axis, which spans `range`: beside the names, or of several runs in a box at the
+  // pointer. `lines`: {x, y} of each line.
   tell({x, range, text: placeText, event}, lines) {
     const values = [];
     this.plan.lines.forEach((line, index) => {

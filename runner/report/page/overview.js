@@ -118,7 +118,8 @@ function differencesSection(runs) {
     return Object.hasOwn(values, key) ? element('code', {}, values[key]) : element('span', {class: 'muted'}, '-');
   };
   const rows = differing.map((key) => [element('code', {}, key), ...runs.map((run) => valueOf(run, key))]);
-  const table = rows.length > 0 ? tableOf(columns, rows, {class: 'keys'}) : element('p', {}, 'All runs have the same configuration.');
+  const none = element('p', {}, 'All runs have the same configuration.');
+  const table = rows.length > 0 ? tableOf(columns, rows, {class: 'keys'}) : none;
   return section('differences', 'What differs', element('div', {class: 'card'}, table));
 }
 

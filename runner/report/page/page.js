@@ -71,7 +71,8 @@ function followColors(grid) {
   window.addEventListener('afterprint', print(false));
 }
 
-function render(report) {
+// Resolves when all is drawn.
+async function render(report) {
   const {runs} = report;
   labelRuns(runs);
   const main = document.getElementById('main');
@@ -79,24 +80,27 @@ function render(report) {
   const head = attempt('The head', () => element('div', {}, alone ? runHead(runs[0]) : comparisonHead(runs)));
   document.getElementById('head').append(head);
   if (!alone) main.append(attempt('Differences', () => differencesSection(runs)));
-  let grid = null;
-  if (runs.some((run) => run.curves.length > 0)) {
-    grid = new ChartGrid(runs);
-    main.append(grid.section());
-    attempt('Curves', () => grid.draw());
-  }
-  if (alone) {
-    main.append(...recordOf(runs[0]).filter(Boolean));
-  } else {
-    main.append(section('runs', 'Each run', runs.map(foldedRun)));
-  }
+  const grid = runs.some((run) => run.curves.length > 0) ? new ChartGrid(runs) : null;
+  if (grid) main.append(grid.section());
+  const parts = alone ? recordOf(runs[0]).filter(Boolean) : [section('runs', 'Each run', runs.map(foldedRun))];
+  main.append(...parts);
   document.getElementById('foot').prepend(footText(report));
   contents();
   followColors(grid);
+  await grid?.drawInTurn();
 }
 
-attempt('The report', () => render(JSON.parse(document.getElementById('data').textContent)));
-requestAnimationFrame(() => setTimeout(() => {
-  Object.assign(document.documentElement.dataset,
-    {state: 'ready', milliseconds: Math.round(performance.now()), errors: errors.join('; ')});
-}));
+async function run() {
+  try {
+    await render(JSON.parse(document.getElementById('data').textContent));
+  } catch (error) {
+    errors.push(error.message);
+    const notice = element('p', {class: 'notice'}, `The report cannot be shown: ${error.message}`);
+    document.getElementById('main').prepend(notice);
+  }
+  await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
+  const milliseconds = Math.round(performance.now());
+  Object.assign(document.documentElement.dataset, {state: 'ready', milliseconds, errors: errors.join('; ')});
+}
+
+run();

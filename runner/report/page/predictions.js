@@ -14,7 +14,7 @@ function predictionsSection(run) {
 function predictionCards(table) {
   const wrong = table.rows.filter((row) => row.truth !== row.guess).length;
   const letters = Math.max(...table.classes.map((name) => name.length));
-  const list = element('div', {class: 'predictions', style: `--letters: ${Math.min(Math.max(letters, 2), 10)}`},
+  const list = element('div', {class: 'predictions', style: `--letters: ${Math.min(Math.max(letters, 2), 8)}`},
     table.rows.slice(0, kFirstCards).map((row) => predictionCard(row, table.classes)));
   const more = table.rows.length > kFirstCards ? element('button', {type: 'button', class: 'more', onclick: () => {
     list.append(...table.rows.slice(kFirstCards).map((row) => predictionCard(row, table.classes)));

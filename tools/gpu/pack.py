@@ -12,7 +12,7 @@ import tempfile
 
 PACKAGES = {
     "usr": ["libyaml-cpp-dev", "libcli11-dev", "nlohmann-json3-dev", "libcurl4-openssl-dev", "libssl-dev", "zlib1g-dev",
-            "libarchive-dev", "libjpeg62-turbo-dev", "libpng-dev", "libgloo-dev", "libgtest-dev", "libgmock-dev"],
+            "libarchive-dev", "libjpeg62-turbo-dev", "libpng-dev", "libgloo-dev", "libgtest-dev", "libgmock-dev", "libjs-dygraphs"],
     "spdlog": ["libspdlog-dev", "libfmt-dev"],
 }  # fmt: skip
 BOOST_HEADERS = ["boost/dll/shared_library.hpp", "boost/dll/runtime_symbol_info.hpp", "boost/dll/library_info.hpp"]
@@ -36,6 +36,7 @@ FROM_THE_SYSTEM = (
     *("libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "libresolv.so", "libutil.so", "ld-linux"),
     *("libgcc_s.so", "libstdc++.so"),
 )
+KEPT = ("/share/cmake", "/dygraphs/dygraph.min.js", "/dygraphs/dygraph.min.css")  # of what is left out
 LIMIT_MIB = 30
 
 
@@ -64,7 +65,8 @@ def files_of(package):
 def copy_package(package, prefix, with_fmt):
     for file in files_of(package):
         left_out = any(part in str(file) for part in LEFT_OUT if not (with_fmt and part == "/include/fmt/"))
-        if left_out and "/share/cmake" not in str(file):
+        kept = any(part in str(file) for part in KEPT) and file.suffix != ".map"
+        if left_out and not kept:
             continue
         copy_file(file, prefix)
 

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// Requests to one server, one after the other over one connection.
+#pragma once
+
+#include <curl/curl.h>
+
+#include <array>
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "settings.h"
+
+namespace ddprun::mlflow {
+
+struct HttpAnswer {
+  long status = 0;               // 0 where none came
+  std::string body;              // its first bytes
+  std::string problem;           // why none came
+  std::string redirect;          // where the server would have us go; nobody goes there with a password
+  long retry_after_seconds = 0;  // what the server asks for
+};
+
+class Http {
+ public:
+  // Each request ends soon once `given_up` is true. Both outlive this.
+  Http(const Settings& settings, const std::atomic<bool>& given_up);
+  Http(const Http&) = delete;
+  Http& operator=(const Http&) = delete;
+
+  // `path` comes after the server's address.
+  HttpAnswer get(const std::string& path);
+  HttpAnswer post(const std::string& path, const std::string& json);
+  HttpAnswer put(const std::string& path, const std::filesystem::path& file);
+
+  // One component of a path, or a value of a query.
+  std::string escaped(const std::string& text);
+
+ private:
+  template <class T>
+  void set(CURLoption option, T value);
+  void set_up(const std::string& path, const char* header);
+  void set_credentials();
+  HttpAnswer perform();
+  static size_t on_bytes(const char* bytes, size_t, size_t count, void* answer);
+  static int on_progress(void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t);
+
+  const Settings& settings_;
+  const std::atomic<bool>& given_up_;
+  std::unique_ptr<CURL, void (*)(CURL*)> curl_;
+  std::unique_ptr<curl_slist, void (*)(curl_slist*)> headers_;
+  std::array<char, CURL_ERROR_SIZE> error_{};
+};
+
+}  // namespace ddprun::mlflow

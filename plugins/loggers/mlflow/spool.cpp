@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+#include "spool.h"
+
+#include <ddprun/error.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace ddprun::mlflow {
+namespace {
+
+constexpr size_t kChunk = 1 << 16;
+constexpr size_t kMostBuffered = 1 << 20;  // of lines that have been read
+
+[[noreturn]] void cannot_write(const std::filesystem::path& path, int error) {
+  throw UserError(path.string() + " cannot be written: " + std::strerror(error));
+}
+
+int64_t size_of(int file) {
+  struct stat status {};
+  return fstat(file, &status) == 0 ? status.st_size : 0;
+}
+
+// How long the file is without a last line that has no end.
+int64_t whole_lines(int file) {
+  std::array<char, kChunk> chunk;
+  for (int64_t end = size_of(file); end > 0;) {
+    const int64_t begin = std::max<int64_t>(0, end - static_cast<int64_t>(chunk.size()));
+    const auto got = pread(file, chunk.data(), static_cast<size_t>(end - begin), begin);
+    if (got <= 0) return end;
+    const auto newline = std::string_view(chunk.data(), static_cast<size_t>(got)).rfind('\n');
+    if (newline != std::string_view::npos) return begin + static_cast<int64_t>(newline) + 1;
+    end = begin;
+  }
+  return 0;
+}
+
+}  // namespace
+
+SpoolWriter::SpoolWriter(const std::filesystem::path& file) : path_(file) {
+  file_ = open(file.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (file_ < 0 || ftruncate(file_, whole_lines(file_)) != 0) cannot_write(path_, errno);
+}
+
+SpoolWriter::~SpoolWriter() { close(file_); }
+
+void SpoolWriter::append(const std::vector<Json>& lines) {
+  std::string text;
+  for (const auto& line : lines) text += text_of(line) + "\n";
+  const int64_t before = size_of(file_);
+  for (size_t done = 0; done < text.size();) {
+    const auto written = write(file_, text.data() + done, text.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) {
+      const int error = errno;
+      if (ftruncate(file_, before) != 0) cannot_write(path_, errno);  // the half line is cut off at the next start
+      cannot_write(path_, error);
+    }
+    done += static_cast<size_t>(written);
+  }
+}
+
+SpoolReader::~SpoolReader() {
+  if (file_ >= 0) close(file_);
+}
+
+std::optional<SpoolReader::Line> SpoolReader::line_at(int64_t offset) {
+  const auto buffered_end = buffer_begin_ + static_cast<int64_t>(buffer_.size());
+  if (offset < buffer_begin_ || offset > buffered_end) {
+    buffer_.clear();
+    buffer_begin_ = offset;
+  }
+  size_t begin = static_cast<size_t>(offset - buffer_begin_);
+  if (begin > kMostBuffered) {
+    buffer_.erase(0, begin);
+    buffer_begin_ = offset;
+    begin = 0;
+  }
+  size_t newline = buffer_.find('\n', begin);
+  for (size_t searched = buffer_.size(); newline == std::string::npos; newline = buffer_.find('\n', searched)) {
+    searched = buffer_.size();
+    if (!read_more()) return std::nullopt;
+  }
+  const auto text = std::string_view(buffer_).substr(begin, newline - begin);
+  return Line{Json::parse(text, nullptr, /*allow_exceptions=*/false),
+              buffer_begin_ + static_cast<int64_t>(newline) + 1};
+}
+
+bool SpoolReader::read_more() {
+  if (file_ < 0) file_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file_ < 0) return false;
+  const size_t had = buffer_.size();
+  buffer_.resize(had + kChunk);
+  const auto got = pread(file_, buffer_.data() + had, kChunk, buffer_begin_ + static_cast<int64_t>(had));
+  buffer_.resize(had + static_cast<size_t>(std::max<ssize_t>(got, 0)));
+  return got > 0;
+}
+
+}  // namespace ddprun::mlflow

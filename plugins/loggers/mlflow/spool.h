@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// <run>/mlflow/spool.jsonl: all that a run has to tell, in order, one JSON object a line. It is only ever appended to: what has been sent
+// stays, so that a resumed run knows what MLflow has. Lines have one key:
+//
+//   spool    a word of this file's own, which the run on the server has as a tag
+//   start    an attempt: `time`, `experiment`, `run_name`, `params`, `tags`
+//   row      `split`, `step`, `time`, `metrics`
+//   tags     some more
+//   end      `status` as MLflow names it, `time`
+//   file     `from` (below the run folder) is to be an artifact, `to`
+//
+// Times are milliseconds since 1970.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "json.h"
+
+namespace ddprun::mlflow {
+
+class SpoolWriter {
+ public:
+  // Cuts off what a killed process left half written at the end. Throws UserError where the file cannot be written, as append.
+  explicit SpoolWriter(const std::filesystem::path& file);
+  ~SpoolWriter();
+  SpoolWriter(const SpoolWriter&) = delete;
+  SpoolWriter& operator=(const SpoolWriter&) = delete;
+
+  // All of them or none; then they outlive this process.
+  void append(const std::vector<Json>& lines);
+
+ private:
+  std::filesystem::path path_;
+  int file_ = -1;
+};
+
+// May read while another thread writes.
+class SpoolReader {
+ public:
+  struct Line {
+    Json json;        // discarded where it is none
+    int64_t end = 0;  // where the next line begins
+  };
+
+  explicit SpoolReader(std::filesystem::path file) : path_(std::move(file)) {}
+  ~SpoolReader();
+  SpoolReader(const SpoolReader&) = delete;
+  SpoolReader& operator=(const SpoolReader&) = delete;
+
+  // The line that begins there; nothing where no whole one does.
+  std::optional<Line> line_at(int64_t offset);
+
+ private:
+  bool read_more();
+
+  std::filesystem::path path_;
+  int file_ = -1;
+  std::string buffer_;
+  int64_t buffer_begin_ = 0;
+};
+
+}  // namespace ddprun::mlflow

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+#include "tables.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace ddprun::mlflow {
+namespace {
+
+// A number that is not finite is none in JSON.
+Json numbers(const std::vector<double>& values) {
+  auto list = Json::array();
+  for (const double value : values) list.push_back(std::isfinite(value) ? Json(value) : Json(nullptr));
+  return list;
+}
+
+template <class T>
+Json at_or_null(const std::vector<T>& values, int64_t index) {
+  const bool known = index >= 0 && index < static_cast<int64_t>(values.size());
+  return known ? Json(values[static_cast<size_t>(index)]) : Json(nullptr);
+}
+
+bool has_images(const PredictionTable& table) {
+  return std::ranges::any_of(table.rows, [](const Prediction& row) { return !row.image.bytes.empty(); });
+}
+
+Json image_cell(const PredictionTable& table, const Prediction& row) {
+  if (row.image.bytes.empty()) return nullptr;
+  const auto path = image_path(table, row);
+  return {{"type", "image"}, {"filepath", path}, {"compressed_filepath", path}};
+}
+
+Json row_of(const PredictionTable& table, const Prediction& row, bool images) {
+  auto cells = Json::array({row.id});
+  if (images) cells.push_back(image_cell(table, row));
+  if (table.class_names.empty()) {
+    cells.push_back(numbers(row.true_values));
+    cells.push_back(numbers(row.scores));
+  } else {
+    cells.push_back(at_or_null(table.class_names, row.truth));
+    cells.push_back(at_or_null(table.class_names, row.guess));
+    cells.push_back(at_or_null(numbers(row.scores).get<std::vector<Json>>(), row.guess));
+  }
+  return cells;
+}
+
+}  // namespace
+
+Json table_of(const ConfusionTable& table) {
+  auto columns = Json::array({"truth"}), data = Json::array();
+  for (const auto& name : table.class_names) columns.push_back(name);
+  const auto classes = table.class_names.size();
+  for (size_t truth = 0; truth < classes; ++truth) {
+    auto row = Json::array({table.class_names[truth]});
+    for (size_t guess = 0; guess < classes; ++guess) row.push_back(table.counts[truth * classes + guess]);
+    data.push_back(std::move(row));
+  }
+  return {{"columns", std::move(columns)}, {"data", std::move(data)}};
+}
+
+Json table_of(const PredictionTable& table) {
+  const bool images = has_images(table);
+  auto columns = Json::array({"sample"}), data = Json::array();
+  if (images) columns.push_back("image");
+  columns.push_back("truth");
+  columns.push_back(table.class_names.empty() ? "predicted" : "guess");
+  if (!table.class_names.empty()) columns.push_back("score");
+  std::vector<const Prediction*> rows;
+  for (const auto& row : table.rows) rows.push_back(&row);
+  std::ranges::stable_partition(rows, [](const Prediction* row) { return row->guess != row->truth; });
+  for (const auto* row : rows) data.push_back(row_of(table, *row, images));
+  return {{"columns", std::move(columns)}, {"data", std::move(data)}};
+}
+
+std::string image_path(const PredictionTable& table, const Prediction& row) {
+  return "images/" + table.split + "/" + std::to_string(row.id) + ".png";
+}
+
+}  // namespace ddprun::mlflow

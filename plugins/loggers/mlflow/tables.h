@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// Tables as MLflow's pages show them: JSON with `columns` and `data`, as pandas writes a frame that is split.
+#pragma once
+
+#include <ddprun/logger.h>
+
+#include "json.h"
+
+namespace ddprun::mlflow {
+
+// One row for each class: its name, and how often it was taken for which.
+Json table_of(const ConfusionTable& table);
+
+// Sample, image, truth, guess and the guess's score, mistakes first; where there are no classes the true and the predicted values.
+Json table_of(const PredictionTable& table);
+
+// "images/val/17.png": where a sample's image lies among the run's artifacts.
+std::string image_path(const PredictionTable& table, const Prediction& row);
+
+}  // namespace ddprun::mlflow

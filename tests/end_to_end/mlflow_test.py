@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: MIT
+"""What MLflow's own server has of a run: all of it, whatever happened to either.
+
+$DDPRUN_PEERS_PYTHON names a Python that mlflow is installed for.
+"""
+
+import json
+import math
+import os
+import signal
+import sys
+import unittest
+import urllib.error
+import urllib.parse
+import urllib.request
+
+from command import SMALL, CommandTest, all_rows, free_port
+
+PEERS = os.environ.get("DDPRUN_PEERS_PYTHON")
+if not PEERS:
+    print("skipped: DDPRUN_PEERS_PYTHON names no Python with mlflow (pip install mlflow==3.18.0)", file=sys.stderr)
+    sys.exit(77)
+
+WORDS = [*SMALL, "model=mlp", "objective.metrics=[accuracy, confusion]", "checkpoint.every=5st",
+         "predictions={num_batches_to_log: 1, log_images_per_batch: 6}", "launch.workers=2", "run.dir=run"]
+ENDLESS = "trainer.max_epochs=100000"
+READ_TABLE = """
+import json, sys, mlflow
+uri, experiment, run, path = sys.argv[1:]
+mlflow.set_tracking_uri(uri)
+table = mlflow.MlflowClient().load_table(experiment, path, [run])
+print(json.dumps({"columns": list(table.columns), "rows": len(table)}))
+"""
+
+
+def logged(run):
+    """{(metric, step): value} of metrics.jsonl: the last row of each counts."""
+    left_out = ("time", "attempt", "split", "step", "samples", "nonfinite")
+    return {(f"{row['split']}/{name}", row["step"]): value for row in all_rows(run, measured=True) for name, value in row.items()
+            if name not in left_out and value is not None and (name != "epoch" or row["split"] == "train")}
+
+
+class MlflowServer:
+    """The real one, on loopback, with its database in the test's folder."""
+
+    def __init__(self, test):
+        self.test, self.port = test, free_port()
+        self.uri = f"http://127.0.0.1:{self.port}"
+        self.folder = test.folder / "server"
+        self.folder.mkdir()
+
+    def start(self):
+        self.running = self.test.start_program(
+            PEERS, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", self.port, "--workers", "1",
+            "--backend-store-uri", f"sqlite:///{self.folder}/mlflow.db", "--artifacts-destination", self.folder / "artifacts",
+            folder=self.folder, env={"DDPRUN_TEST_SERVER": "1", "MLFLOW_DISABLE_TELEMETRY": "true"})
+        self.test.wait_until(lambda: self.answers(), "the server", self.running, seconds=120)
+
+    def kill(self):
+        for pid, environment in self.test.processes().items():
+            if "DDPRUN_TEST_SERVER" in environment:
+                os.kill(pid, signal.SIGKILL)
+        self.running.wait()
+
+    def answers(self):
+        try:
+            with urllib.request.urlopen(f"{self.uri}/health", timeout=5) as answer:
+                return answer.status == 200
+        except OSError:
+            return False
+
+    def ask(self, method, body=None, **query):
+        url = f"{self.uri}/api/2.0/mlflow/{method}?{urllib.parse.urlencode(query)}"
+        request = urllib.request.Request(url, json.dumps(body).encode() if body else None,
+                                         {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)
+
+    def experiment(self, name="digits"):
+        return self.ask("experiments/get-by-name", experiment_name=name)["experiment"]["experiment_id"]
+
+    def runs(self, name="digits"):
+        try:
+            return self.ask("runs/search", {"experiment_ids": [self.experiment(name)]}).get("runs", [])
+        except urllib.error.HTTPError:  # no such experiment yet
+            return []
+
+    def run(self):
+        """The only one."""
+        runs = self.runs()
+        self.test.assertEqual(len(runs), 1)
+        return runs[0]
+
+    def metrics(self):
+        """{(metric, step): value} of all that was ever logged; each of them once."""
+        run = self.run()
+        found = {}
+        for metric in run["data"].get("metrics", []):
+            history = self.ask("metrics/get-history", run_id=run["info"]["run_id"], metric_key=metric["key"], max_results=25000)
+            for point in history["metrics"]:
+                place = (point["key"], int(point["step"]))
+                self.test.assertNotIn(place, found)
+                found[place] = float(point["value"])
+        return found
+
+    def artifacts(self, path=""):
+        """{path: size}."""
+        found = {}
+        listing = self.ask("artifacts/list", run_id=self.run()["info"]["run_id"], path=path)
+        for file in listing.get("files", []):
+            found |= self.artifacts(file["path"]) if file.get("is_dir") else {file["path"]: int(file.get("file_size", 0))}
+        return found
+
+    def artifact(self, path):
+        place = urllib.parse.urlparse(self.run()["info"]["artifact_uri"]).path
+        url = f"{self.uri}/api/2.0/mlflow-artifacts/artifacts{place}/{path}"
+        with urllib.request.urlopen(url, timeout=60) as answer:
+            return answer.read()
+
+
+class MlflowLogger(CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.server = MlflowServer(self)
+        self.words = [*WORDS, f"loggers=[jsonl, {{plugin: mlflow, uri: '{self.server.uri}', timeout: 5}}]"]
+        self.run_folder = self.folder / "run"
+
+    def ddprun_and_upload(self, *arguments):
+        """To the end, and what a slow machine's server could not take in time."""
+        running = self.ddprun(*arguments)
+        self.upload_what_is_left(running, self.run_folder)
+
+    def upload_what_is_left(self, running, run):
+        if f"`ddprun upload {run}`" in running.err():
+            self.ddprun("upload", run)
+
+    def assert_all_rows_arrived(self, same_values=lambda name: True):
+        expected = logged(self.run_folder)
+        found = {place: value for place, value in self.server.metrics().items() if not place[0].startswith("best/")}
+        self.assertGreater(len(expected), 20)
+        self.assertEqual(found.keys(), expected.keys())
+        for (name, step), value in expected.items():
+            if same_values(name):
+                self.assertTrue(math.isclose(found[name, step], value, rel_tol=1e-12), f"{name} at {step}")
+
+    def status(self):
+        return self.server.run()["info"]["status"]
+
+    def tags(self):
+        return {tag["key"]: tag["value"] for tag in self.server.run()["data"]["tags"]}
+
+    def params(self):
+        return {param["key"]: param["value"] for param in self.server.run()["data"]["params"]}
+
+    def wait_for_metric(self, running, step):
+        """The server has a row of this step or a later one."""
+        def arrived():
+            runs = self.server.runs()
+            metrics = runs[0]["data"].get("metrics", []) if runs else []
+            return any(int(metric["step"]) >= step for metric in metrics)
+        self.wait_until(arrived, f"step {step} on the server", running)
+
+    def test_a_run_arrives_whole(self):
+        self.server.start()
+        self.ddprun_and_upload(*self.words)
+        self.assert_all_rows_arrived()
+        run = self.server.run()
+        self.assertEqual((self.status(), run["info"]["run_name"]), ("FINISHED", "run"))
+        self.assertGreater(int(run["info"]["end_time"]), int(run["info"]["start_time"]))
+        self.assertEqual(self.params()["optimizer.lr"], "0.01")
+        self.assertEqual(self.params()["model.plugin"], "mlp")
+        tags = self.tags()
+        self.assertEqual((tags["ddprun.world_size"], tags["ddprun.run_dir"]), ("2", str(self.run_folder)))
+        self.assertEqual(tags["mlflow.source.name"], "experiments/digits.yaml")
+        for name in ("config.yaml", "overrides.txt", "environment.json", "summary.json", "tables.jsonl"):
+            self.assertEqual(self.server.artifact(name), (self.run_folder / name).read_bytes(), name)
+        names = self.server.artifacts()
+        self.assertLessEqual({"logs/rank_0.log", "logs/rank_1.log", "tables/val_confusion_step_20.json"}, names.keys())
+        self.assertEqual(len([name for name in names if name.startswith("images/val/")]), 6)
+        self.assert_a_table_can_be_read(run, "tables/val_predictions_step_20.json")
+
+    def assert_a_table_can_be_read(self, run, path):
+        """By MLflow's own client."""
+        reader = self.start_program(PEERS, "-c", READ_TABLE, self.server.uri, self.server.experiment(),
+                                    run["info"]["run_id"], path)
+        self.assertEqual(reader.wait(), 0, reader.text())
+        self.assertEqual(json.loads(reader.out()), {"columns": ["sample", "image", "truth", "guess", "score"], "rows": 6})
+
+    def test_a_server_that_is_killed_and_comes_back_gets_all(self):
+        self.server.start()
+        running = self.start(*self.words, ENDLESS, "trainer.log_every=10")
+        self.wait_for_metric(running, 12)
+        self.server.kill()
+        step = max(row["step"] for row in all_rows(self.run_folder))
+        self.wait_for_step(running, self.run_folder, step + 50)
+        self.wait_until(lambda: "the training goes on" in running.err(), "the warning", running)
+        self.server.start()
+        self.wait_for_metric(running, step + 50)
+        running.send(signal.SIGTERM)
+        self.assertEqual(running.wait(), 75, running.text())
+        self.upload_what_is_left(running, self.run_folder)
+        self.assert_all_rows_arrived()
+        self.assertEqual(self.status(), "KILLED")
+        self.assertEqual(running.err().count("the training goes on"), 1)
+
+    def test_a_server_that_comes_after_the_run_gets_all_by_upload(self):
+        running = self.ddprun(*self.words)
+        self.assertEqual(running.err().count(f"logger mlflow: {self.server.uri}: "), 1, running.err())
+        self.assertIn(f"`ddprun upload {self.run_folder}`", running.err())
+        refused = self.ddprun("upload", "run", code=1)
+        self.assertIn(self.server.uri, refused.err())
+        self.server.start()
+        for _ in range(2):
+            self.ddprun("upload", "run")
+            self.assert_all_rows_arrived()
+            self.assertEqual(self.status(), "FINISHED")
+            self.assertIn("summary.json", self.server.artifacts())
+
+    def test_a_run_that_was_killed_and_resumed_is_one_run(self):
+        self.server.start()
+        first = self.start(*self.words, "trainer.max_epochs=30")
+        self.wait_for_metric(first, 12)
+        first.send(signal.SIGKILL)
+        first.wait()
+        self.wait_until(lambda: not self.workers(), "the end of the workers")
+        self.assertEqual(self.status(), "RUNNING")
+        self.ddprun_and_upload("resume", "run", "checkpoint.every=10st")
+        self.assert_all_rows_arrived(lambda name: not name.startswith("system/") and not name.endswith("samples_per_second"))
+        self.assertEqual(self.status(), "FINISHED")
+        self.assertEqual((self.tags()["ddprun.attempt"], self.params()["checkpoint.every"]), ("1", "5st"))
+        self.assertEqual(self.tags()["ddprun.attempt_1.checkpoint.every"], "10st")
+
+    def test_two_runs_at_once_are_two(self):
+        self.server.start()
+        both = [self.start(*self.words, f"run.dir={name}") for name in ("one", "two")]
+        for running in both:
+            self.assertEqual(running.wait(), 0, running.text())
+        for running, name in zip(both, ("one", "two")):
+            self.upload_what_is_left(running, self.folder / name)
+        runs = self.server.runs()
+        self.assertEqual(sorted(run["info"]["run_name"] for run in runs), ["one", "two"])
+        self.assertEqual({run["info"]["status"] for run in runs}, {"FINISHED"})
+
+    def test_a_server_that_refuses_says_why_and_nothing_is_lost(self):
+        self.server.start()
+        self.server.ask("experiments/create", {"name": "digits"})
+        experiment = self.server.experiment()
+        self.server.ask("experiments/delete", {"experiment_id": experiment})
+        running = self.ddprun(*self.words)
+        self.assertIn('the experiment "digits" is deleted there', running.err())
+        self.server.ask("experiments/restore", {"experiment_id": experiment})
+        self.ddprun("upload", "run")
+        self.assert_all_rows_arrived()
+        self.assertEqual(self.status(), "FINISHED")
+
+    def test_addresses_that_are_no_server_are_refused_before_the_run(self):
+        for uri, expected in (("sqlite:///mlflow.db", "mlflow server"), ("mlruns", "http://"), ("", "MLFLOW_TRACKING_URI")):
+            error = self.assert_refused(*SMALL, f"loggers=[{{plugin: mlflow, uri: '{uri}'}}]")
+            self.assertIn("loggers[0].uri", error)
+            self.assertIn(expected, error)
+
+
+if __name__ == "__main__":
+    unittest.main()

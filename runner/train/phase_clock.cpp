@@ -9,7 +9,8 @@
 namespace ddprun {
 namespace {
 
-constexpr std::array<const char*, kStepPhases> kNames{"data", "forward", "backward", "wait", "optimizer", "other"};
+constexpr std::array<const char*, kStepPhases> kNames{"data",      "forward", "backward", "wait",
+                                                      "optimizer", "logging", "other"};
 
 }  // namespace
 

@@ -26,9 +26,10 @@ enum class StepPhase : size_t {
   kBackward,   // up to this rank's last gradient
   kWait,       // for the other ranks: their gradients, buffers before the step
   kOptimizer,  // with scaling, clipping, the average of weights
-  kOther,      // what is between two steps: rows, agreement, checkpoints
+  kLogging,    // rows, histograms; what loggers do with them is done beside the training
+  kOther,      // what else is between two steps: agreement, checkpoints
 };
-inline constexpr size_t kStepPhases = 6;
+inline constexpr size_t kStepPhases = 7;
 
 struct PhaseSeconds {
   std::array<double, kStepPhases> of{};

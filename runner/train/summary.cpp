@@ -61,6 +61,7 @@ void write_summary(const std::filesystem::path& run_dir, const Summary& summary)
                     {"backward_seconds", summary.phases[StepPhase::kBackward]},
                     {"wait_seconds", summary.phases[StepPhase::kWait]},
                     {"optimizer_seconds", summary.phases[StepPhase::kOptimizer]},
+                    {"logging_seconds", summary.phases[StepPhase::kLogging]},
                     {"peak_rss_bytes", summary.peak_rss_bytes},
                     {"metrics", object(end.metrics)},
                     {"best", object(end.best)},

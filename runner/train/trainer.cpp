@@ -172,9 +172,11 @@ void Trainer::train_step() try {
   ++steps_measured_;
   if (shards_) shards_->add(item);
   if (first_step_at_ == 0) first_step_at_ = wall_seconds();
+  clock_.begin(StepPhase::kLogging);
   if (at_part_end() || state_.step % experiment_.trainer.log_every == 0) log_window();
   if (!gradients_.empty()) log_histograms();
   show_progress("train");
+  clock_.begin(StepPhase::kOther);
   state_.train_seconds += step_time.seconds();
 } catch (const std::exception& error) {
   if (is_out_of_memory(error)) throw OutOfMemory(out_of_memory_text(error, state_.step + 1, experiment_.trainer));

@@ -1,5 +1,6 @@
 """The checks, in the order in which they run. Each returns a line of what it saw; AssertionError is a failure."""
 
+import json
 import os
 import re
 import signal
@@ -243,6 +244,25 @@ def memory(context):
     return f"{used} MiB of GPU 0 with its context, {rss:,.0f} MB resident"
 
 
+def measures(context):
+    """the phases of a step have their times, the GPU its memory and load, and a trace its kernels"""
+    words = ["trainer.max_steps=200", "trainer.measure_seconds=1", "+profile={steps: 20..30}"]
+    run = context.ddprun.train("measures", "digits", words)
+    row = run.rows("system")[-1]
+    phases = {name: row[f"{name}_seconds"] for name in ("data", "forward", "backward", "optimizer")}
+    assert all(0 <= seconds <= row["step_seconds"] for seconds in phases.values()), f"{phases} of {row['step_seconds']}"
+    assert phases["forward"] > 0 and phases["backward"] > 0, f"{phases}"
+    events = json.loads((run.folder / "profile/rank_0_steps_20_30.json").read_text())["traceEvents"]
+    assert sum(event["name"] == "forward" for event in events if event.get("cat") == "user_annotation") == 11
+    text = ", ".join(f"{name} {1e3 * seconds:.2f} ms" for name, seconds in phases.items())
+    if not context.gpus:
+        return text
+    assert any(event.get("cat") == "kernel" for event in events), "the trace has no kernel"
+    assert row["gpu_memory_bytes"] > 1e6, f"{row}"
+    assert 0 <= row["gpu_percent"] <= 100, f"{row}"
+    return f"{text}; {row['gpu_memory_bytes'] / 1e6:.0f} MB, {row['gpu_percent']:.0f} % busy"
+
+
 CHECKS = [
     backend_loads,
     digits_accuracy,
@@ -260,4 +280,5 @@ CHECKS = [
     data_parallel_resumes,
     out_of_memory,
     memory,
+    measures,
 ]

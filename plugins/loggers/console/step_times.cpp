@@ -52,6 +52,7 @@ std::string StepTimes::phases() const {
   add("backward", "backward_seconds");
   add("waiting for others", "wait_seconds");
   add("optimizer", "optimizer_seconds");
+  add("logging", "logging_seconds");
   add("other", "other_seconds");
   return milliseconds(step) + ": " + text;
 }

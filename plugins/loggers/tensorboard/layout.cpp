@@ -21,7 +21,7 @@ constexpr auto kCharts = std::to_array<Chart>({
     {"Results", "accuracy", "^(train|val|test)/accuracy$"},
     {"Results", "learning rate", "^train/lr$"},
     {"Speed", "samples per second", "^train/samples_per_second$"},
-    {"Speed", "phases of a step, seconds", "^system/(data|forward|backward|wait|optimizer|other)_seconds$"},
+    {"Speed", "phases of a step, seconds", "^system/(data|forward|backward|wait|optimizer|logging|other)_seconds$"},
     {"Ranks", "forward, seconds", "^ranks/forward_seconds/"},
     {"Ranks", "backward, seconds", "^ranks/backward_seconds/"},
     {"Ranks", "waiting for the others, seconds", "^ranks/wait_seconds/"},

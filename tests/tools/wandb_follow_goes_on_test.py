@@ -46,7 +46,7 @@ class Killed(FollowTest):
             file.write('{"step": 12')  # as if it had died in the middle of a note
         self.append("metrics", self.LINES[expected:])
         found = self.sent()
-        self.assertGreater(len(found.folders), 4)
+        self.assertGreater(len(found.folders), 2)  # one that was killed at once may have left none
         self.assertEqual(found.steps(), list(range(len(self.LINES))))
         self.assert_rows_arrived(found, self.LINES)
         self.assertEqual(len(found.ids), 1)
@@ -97,11 +97,12 @@ class Live(FollowTest):
         found = WandbRun(self.run_dir)
         self.assertEqual(found.steps(), list(range(len(found.history))))
         self.assertEqual(len(found.ids), 1)
-        self.assert_rows_arrived(found, all_rows(self.run_dir))  # what was sent before it was void cannot be taken back
+        # What was sent before it was void cannot be taken back.
+        self.assert_rows_arrived(found, all_rows(self.run_dir, measured=True))
         self.assertEqual((found.exits, found.summary["status"]), ([1, 0], "completed"))
         last = {
             (f"{row['split']}/loss", row["step"]): row["loss"]
-            for row in standing_rows(all_rows(self.run_dir))
+            for row in standing_rows(all_rows(self.run_dir, measured=True))
             if "loss" in row
         }
         arrived = {

@@ -23,7 +23,7 @@ class WholeRun(FollowTest):
         self.ddprun(*WORDS, "run.dir=run", "name='odd: #1 \"x\" \\'", "optimizer.lr=0.02")
         self.run_dir = self.folder / "run"
         found = self.sent("--project", "p", "--entity", "e", "--name", "n", "--group", "g", "--tags", "a,b")
-        self.assert_rows_arrived(found, all_rows(self.run_dir))
+        self.assert_rows_arrived(found, all_rows(self.run_dir, measured=True))
         self.assertEqual(found.steps(), list(range(len(found.history))))
         self.assertEqual(found.exits, [0])
         self.assertEqual(

@@ -52,7 +52,8 @@ class MlflowServer:
     def start(self):
         self.running = self.test.start_program(
             PEERS, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", self.port, "--workers", "1",
-            "--backend-store-uri", f"sqlite:///{self.folder}/mlflow.db", "--artifacts-destination", self.folder / "artifacts",
+            "--backend-store-uri", f"sqlite:///{self.folder}/mlflow.db",
+            "--artifacts-destination", self.folder / "artifacts",
             folder=self.folder, env={"DDPRUN_TEST_SERVER": "1", "MLFLOW_DISABLE_TELEMETRY": "true"})
         self.test.wait_until(lambda: self.answers(), "the server", self.running, seconds=120)
 
@@ -96,7 +97,8 @@ class MlflowServer:
         run = self.run()
         found = {}
         for metric in run["data"].get("metrics", []):
-            history = self.ask("metrics/get-history", run_id=run["info"]["run_id"], metric_key=metric["key"], max_results=25000)
+            history = self.ask("metrics/get-history", run_id=run["info"]["run_id"], metric_key=metric["key"],
+                               max_results=25000)
             for point in history["metrics"]:
                 place = (point["key"], int(point["step"]))
                 self.test.assertNotIn(place, found)
@@ -108,7 +110,8 @@ class MlflowServer:
         found = {}
         listing = self.ask("artifacts/list", run_id=self.run()["info"]["run_id"], path=path)
         for file in listing.get("files", []):
-            found |= self.artifacts(file["path"]) if file.get("is_dir") else {file["path"]: int(file.get("file_size", 0))}
+            path = file["path"]
+            found |= self.artifacts(path) if file.get("is_dir") else {path: int(file.get("file_size", 0))}
         return found
 
     def artifact(self, path):
@@ -184,7 +187,8 @@ class MlflowLogger(CommandTest):
         reader = self.start_program(PEERS, "-c", READ_TABLE, self.server.uri, self.server.experiment(),
                                     run["info"]["run_id"], path)
         self.assertEqual(reader.wait(), 0, reader.text())
-        self.assertEqual(json.loads(reader.out()), {"columns": ["sample", "image", "truth", "guess", "score"], "rows": 6})
+        columns = ["sample", "image", "truth", "guess", "score"]
+        self.assertEqual(json.loads(reader.out()), {"columns": columns, "rows": 6})
 
     def test_a_server_that_is_killed_and_comes_back_gets_all(self):
         self.server.start()
@@ -225,7 +229,7 @@ class MlflowLogger(CommandTest):
         self.wait_until(lambda: not self.workers(), "the end of the workers")
         self.assertEqual(self.status(), "RUNNING")
         self.ddprun_and_upload("resume", "run", "checkpoint.every=10st")
-        self.assert_all_rows_arrived(lambda name: not name.startswith("system/") and not name.endswith("samples_per_second"))
+        self.assert_all_rows_arrived(lambda name: "system/" not in name and "samples_per_second" not in name)
         self.assertEqual(self.status(), "FINISHED")
         self.assertEqual((self.tags()["ddprun.attempt"], self.params()["checkpoint.every"]), ("1", "5st"))
         self.assertEqual(self.tags()["ddprun.attempt_1.checkpoint.every"], "10st")
@@ -254,7 +258,8 @@ class MlflowLogger(CommandTest):
         self.assertEqual(self.status(), "FINISHED")
 
     def test_addresses_that_are_no_server_are_refused_before_the_run(self):
-        for uri, expected in (("sqlite:///mlflow.db", "mlflow server"), ("mlruns", "http://"), ("", "MLFLOW_TRACKING_URI")):
+        mistakes = {"sqlite:///mlflow.db": "mlflow server", "mlruns": "http://", "": "MLFLOW_TRACKING_URI"}
+        for uri, expected in mistakes.items():
             error = self.assert_refused(*SMALL, f"loggers=[{{plugin: mlflow, uri: '{uri}'}}]")
             self.assertIn("loggers[0].uri", error)
             self.assertIn(expected, error)

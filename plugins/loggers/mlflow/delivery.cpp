@@ -173,7 +173,8 @@ std::vector<Item> Delivery::without_hopeless(std::span<const Item> items) {
   return hopeful;
 }
 
-// A request without anything in it: where that one is refused too, the fault lies with the run, our rights or the address.
+// A request without anything in it: where that one is refused too, the fault lies with the run, our rights or the
+// address.
 void Delivery::ask_whether_run_is_open() try { server_.log_batch(sent_.run.run_id, {}); } catch (const Refused& error) {
   throw NotDelivered(error.what(), 0);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Sends a spool in order and notes how far it came. A process that is killed between a request and its note sends that request again.
+// Sends a spool in order and notes how far it came. A process that is killed between a request and its note sends that
+// request again.
 #pragma once
 
 #include "refusals.h"
@@ -14,8 +15,8 @@ class Delivery {
   // `settings` and `given_up` (see Http) outlive it.
   Delivery(const Settings& settings, const std::filesystem::path& run_dir, const std::atomic<bool>& given_up);
 
-  // Sends the next lines, as many as go into one request. False where none is left. Throws NotDelivered: nothing is lost, another call
-  // tries again.
+  // Sends the next lines, as many as go into one request. False where none is left. Throws NotDelivered: nothing is
+  // lost, another call tries again.
   bool send_some();
 
   // What is not sent yet, in words; empty where all is.

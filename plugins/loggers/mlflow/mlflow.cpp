@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A run on a server of MLflow. The hooks only append to a spool in the run's folder, from which a thread sends: the server may be slow,
-// away or unwilling, and nothing waits for it nor is lost. An attempt that goes on after another one goes on in the same run.
+// A run on a server of MLflow. The hooks only append to a spool in the run's folder, from which a thread sends: the
+// server may be slow, away or unwilling, and nothing waits for it nor is lost. An attempt that goes on after another
+// one goes on in the same run.
 #include <ddprun/error.h>
 #include <ddprun/logger.h>
 #include <picture.h>

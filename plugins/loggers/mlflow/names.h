@@ -9,8 +9,8 @@
 
 namespace ddprun::mlflow {
 
-// Letters, digits and `_-. :/`, no longer than 250 bytes, and a path that says what it says: no "..", no "//". Whatever else there is
-// becomes an underscore.
+// Letters, digits and `_-. :/`, no longer than 250 bytes, and a path that says what it says: no "..", no "//". Whatever
+// else there is becomes an underscore.
 std::string legal_name(std::string_view name);
 
 // The first bytes of `text`, at most so many, that end with a whole character.

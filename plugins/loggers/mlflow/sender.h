@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The thread that sends a run's spool while the run goes on. It looks for new lines each second; where the server is away it warns once
-// and tries again after growing pauses.
+// The thread that sends a run's spool while the run goes on. It looks for new lines each second; where the server is
+// away it warns once and tries again after growing pauses.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,8 @@ class Sender {
   Sender(const Sender&) = delete;
   Sender& operator=(const Sender&) = delete;
 
-  // All lines are written: sends the rest and ends the thread, within these seconds. What is left and why; empty where all is sent.
+  // All lines are written: sends the rest and ends the thread, within these seconds. What is left and why; empty where
+  // all is sent.
   std::string finish(std::chrono::seconds patience);
 
  private:

@@ -51,14 +51,13 @@ SpoolWriter::~SpoolWriter() { close(file_); }
 void SpoolWriter::append(const std::vector<Json>& lines) {
   std::string text;
   for (const auto& line : lines) text += text_of(line) + "\n";
-  const int64_t before = size_of(file_);
   for (size_t done = 0; done < text.size();) {
     const auto written = write(file_, text.data() + done, text.size() - done);
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) {
       const int error = errno;
-      if (ftruncate(file_, before) != 0) cannot_write(path_, errno);  // the half line is cut off at the next start
-      cannot_write(path_, error);
+      const bool cut = ftruncate(file_, size_of(file_) - static_cast<int64_t>(done)) == 0;
+      cannot_write(path_, cut ? error : errno);  // where it could not be cut now, it is at the next start
     }
     done += static_cast<size_t>(written);
   }

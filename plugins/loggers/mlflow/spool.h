@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// <run>/mlflow/spool.jsonl: all that a run has to tell, in order, one JSON object a line. It is only ever appended to: what has been sent
-// stays, so that a resumed run knows what MLflow has. Lines have one key:
+// <run>/mlflow/spool.jsonl: all that a run has to tell, in order, one JSON object a line. It is only ever appended to:
+// what has been sent stays, so that a resumed run knows what MLflow has. Lines have one key:
 //
 //   spool    a word of this file's own, which the run on the server has as a tag
 //   start    an attempt: `time`, `experiment`, `run_name`, `params`, `tags`
@@ -23,7 +23,8 @@ namespace ddprun::mlflow {
 
 class SpoolWriter {
  public:
-  // Cuts off what a killed process left half written at the end. Throws UserError where the file cannot be written, as append.
+  // Cuts off what a killed process left half written at the end. Throws UserError where the file cannot be written, as
+  // append.
   explicit SpoolWriter(const std::filesystem::path& file);
   ~SpoolWriter();
   SpoolWriter(const SpoolWriter&) = delete;

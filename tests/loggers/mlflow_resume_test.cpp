@@ -2,12 +2,10 @@
 // What one process could not send, another does: uploads, resumed attempts, processes that were killed.
 #include "mlflow_fixture.h"
 
-namespace ddprun {
+namespace ddprun::test {
 namespace {
 
 using nlohmann::json;
-using test::FakeMlflow;
-using test::MlflowLogger;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -134,4 +132,4 @@ TEST_F(MlflowLogger, RunsOfOneExperimentDoNotDisturbEachOther) {
 }
 
 }  // namespace
-}  // namespace ddprun
+}  // namespace ddprun::test

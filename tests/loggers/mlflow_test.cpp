@@ -4,12 +4,10 @@
 
 #include "mlflow_fixture.h"
 
-namespace ddprun {
+namespace ddprun::test {
 namespace {
 
 using nlohmann::json;
-using test::FakeMlflow;
-using test::MlflowLogger;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
@@ -154,4 +152,4 @@ TEST_F(MlflowLogger, MistakesInTheOptionsAreToldBeforeTheRun) {
 }
 
 }  // namespace
-}  // namespace ddprun
+}  // namespace ddprun::test

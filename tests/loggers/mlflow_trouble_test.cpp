@@ -4,14 +4,10 @@
 
 #include "mlflow_fixture.h"
 
-namespace ddprun {
+namespace ddprun::test {
 namespace {
 
 using nlohmann::json;
-using test::FakeMlflow;
-using test::holds;
-using test::is_batch;
-using test::MlflowLogger;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using Answer = FakeMlflow::Answer;
@@ -143,4 +139,4 @@ TEST_F(MlflowLogger, AServerThatIsNoneOfMlflowsGetsNothingButKeepsAll) {
 }
 
 }  // namespace
-}  // namespace ddprun
+}  // namespace ddprun::test

@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "picture.h"
+
 namespace ddprun::jsonl {
 namespace {
 
@@ -85,10 +87,6 @@ Json object_of(const RunStart& run) {
           {"optimizer", run.optimizer},
           {"device", run.device},
           {"layers", std::move(layers)}};
-}
-
-std::string image_path(const PredictionTable& table, const Prediction& row) {
-  return "images/" + table.split + "/" + std::to_string(row.id) + ".png";
 }
 
 }  // namespace ddprun::jsonl

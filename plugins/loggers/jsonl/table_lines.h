@@ -12,14 +12,11 @@ namespace ddprun::jsonl {
 Json number(double value);
 
 Json counts_of(const ConfusionTable& table);  // a list for each class that is the truth
-Json rows_of(const PredictionTable& table);   // with the path of each image, see image_path()
+Json rows_of(const PredictionTable& table);   // with each image's image_path
 Json histograms_of(const HistogramTable& table);
 Json rows_of(const RankTable& table);
 
 // run.json: the run at its start, for those who watch it.
 Json object_of(const RunStart& run);
-
-// Below the run's folder: "images/val/17.png".
-std::string image_path(const PredictionTable& table, const Prediction& row);
 
 }  // namespace ddprun::jsonl

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tables.h"
 
+#include <picture.h>
+
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -71,10 +73,6 @@ Json table_of(const PredictionTable& table) {
   std::ranges::stable_partition(rows, [](const Prediction* row) { return row->guess != row->truth; });
   for (const auto* row : rows) data.push_back(row_of(table, *row, images));
   return {{"columns", std::move(columns)}, {"data", std::move(data)}};
-}
-
-std::string image_path(const PredictionTable& table, const Prediction& row) {
-  return "images/" + table.split + "/" + std::to_string(row.id) + ".png";
 }
 
 }  // namespace ddprun::mlflow

@@ -11,11 +11,8 @@ namespace ddprun::mlflow {
 // One row for each class: its name, and how often it was taken for which.
 Json table_of(const ConfusionTable& table);
 
-// Sample, image, truth, guess and the guess's score, mistakes first; where there are no classes the true and the
+// Sample, image (by its image_path), truth, guess and the guess's score, mistakes first; where there are no classes the true and the
 // predicted values.
 Json table_of(const PredictionTable& table);
-
-// "images/val/17.png": where a sample's image lies among the run's artifacts.
-std::string image_path(const PredictionTable& table, const Prediction& row);
 
 }  // namespace ddprun::mlflow

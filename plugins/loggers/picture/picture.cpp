@@ -39,6 +39,10 @@ Picture picture_of(const ShownImage& image) {
   return picture;
 }
 
+std::string image_path(const PredictionTable& table, const Prediction& row) {
+  return "images/" + table.split + "/" + std::to_string(row.id) + ".png";
+}
+
 std::string encode_png(const Picture& picture) {
   png_image image{};
   image.version = PNG_IMAGE_VERSION;

@@ -30,6 +30,9 @@ Colour pixel_of(const ShownImage& image, int64_t row, int64_t column);
 
 Picture picture_of(const ShownImage& image);
 
+// The name of a sample's file, "images/val/17.png": in the run's folder, and on servers that take files.
+std::string image_path(const PredictionTable& table, const Prediction& row);
+
 // As the content of a PNG file. Throws std::runtime_error with libpng's words.
 std::string encode_png(const Picture& picture);
 

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "hparams.h"
 
-#include <yaml-cpp/yaml.h>
+#include <parameters.h>
 
-#include <algorithm>
-#include <array>
 #include <charconv>
-#include <string_view>
 
 namespace ddprun::tensorboard {
 namespace {
@@ -17,9 +14,8 @@ enum { kNumberValue = 2, kStringValue = 3, kBoolValue = 4 };                  //
 enum { kStatus = 1, kEndTime = 2 };                                           // of SessionEndInfo
 enum { kSuccess = 1, kFailure = 2 };
 
-constexpr std::array<std::string_view, 5> kNoParameters{"run", "launch", "resources", "loggers", "plugin_path"};
-
 Message value_of(const YAML::Node& node) {
+  if (node.IsSequence()) return Message().bytes(kStringValue, YAML::Dump(node));
   const auto& text = node.Scalar();
   if (node.Tag() != "!") {  // a text in quotes is a text
     double number = 0;
@@ -34,22 +30,12 @@ void add(Message& info, const std::string& name, const Message& value) {
   info.message(kHparams, Message().bytes(kKey, name).message(kValue, value));
 }
 
-void collect(Message& info, const std::string& path, const YAML::Node& node) {
-  if (node.IsScalar()) add(info, path, value_of(node));
-  if (node.IsSequence()) add(info, path, Message().bytes(kStringValue, YAML::Dump(node)));
-  if (!node.IsMap()) return;
-  for (const auto& entry : node) {
-    const auto& key = entry.first.Scalar();
-    const bool left_out = path.empty() && std::ranges::find(kNoParameters, key) != kNoParameters.end();
-    if (!left_out) collect(info, path.empty() ? key : path + "." + key, entry.second);
-  }
-}
-
 }  // namespace
 
 Message session_start(const RunStart& run, double time) {
   Message info;
-  collect(info, "", YAML::Load(run.config_yaml));
+  visit_parameters(run.config_yaml,
+                   [&](const std::string& path, const YAML::Node& value) { add(info, path, value_of(value)); });
   add(info, "world_size", Message().real(kNumberValue, static_cast<double>(run.world_size)));
   info.bytes(kGroupName, run.run_dir.filename().string()).real(kStartTime, time);
   return Message().integer(kVersion, 0).message(kStartInfo, info);

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "report/curves.h"
 
-#include "report/broken_lines.h"
-#include "report/flat_object.h"
-#include "report/line_reader.h"
+#include "report/json_lines.h"
 
 #include <algorithm>
 #include <array>
@@ -80,18 +78,9 @@ class CurveBuilder {
 
 Curves read_curves(const std::filesystem::path& file, AttemptStarts& starts, std::vector<std::string>& problems) {
   CurveBuilder builder(starts);
-  BrokenLines broken(file.filename().string());
-  LineReader reader(file);
-  if (!reader.open()) problems.push_back(file.filename().string() + " is missing: the logger jsonl writes it");
-  while (reader.next()) {
-    const auto row = FlatObject::parse(reader.line());
-    if (row && !row->text("split").empty()) {
-      builder.add(*row);
-    } else {
-      broken.add(reader);
-    }
-  }
-  broken.tell(problems);
+  const auto add = [&](const FlatObject& row, uint64_t) { builder.add(row); };
+  if (!read_json_lines(file, "split", problems, add))
+    problems.push_back(file.filename().string() + " is missing: the logger jsonl writes it");
   return builder.take();
 }
 

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "report/event_list.h"
 
-#include "report/broken_lines.h"
-#include "report/flat_object.h"
-#include "report/line_reader.h"
+#include "report/json_lines.h"
 
 #include <algorithm>
 
@@ -32,24 +30,16 @@ void thin_out(std::vector<RecordedEvent>& events, std::vector<std::string>& prob
 std::vector<RecordedEvent> read_events(const std::filesystem::path& file, AttemptStarts& starts,
                                        std::vector<std::string>& problems) {
   std::vector<RecordedEvent> events;
-  BrokenLines broken(file.filename().string());
-  LineReader reader(file);
-  while (reader.next()) {
-    const auto line = FlatObject::parse(reader.line());
-    if (!line || line->text("kind").empty()) {
-      broken.add(reader);
-      continue;
-    }
-    RecordedEvent event{.time = line->number("time"),
-                        .attempt = line->integer("attempt"),
-                        .epoch = line->integer("epoch"),
-                        .step = line->integer("step"),
-                        .kind = std::string(line->text("kind")),
-                        .text = std::string(line->text("text"))};
+  read_json_lines(file, "kind", problems, [&](const FlatObject& line, uint64_t) {
+    RecordedEvent event{.time = line.number("time"),
+                        .attempt = line.integer("attempt"),
+                        .epoch = line.integer("epoch"),
+                        .step = line.integer("step"),
+                        .kind = std::string(line.text("kind")),
+                        .text = std::string(line.text("text"))};
     if (event.kind == "resumed") starts.saw(event.attempt, event.step);
     events.push_back(std::move(event));
-  }
-  broken.tell(problems);
+  });
   thin_out(events, problems);
   return events;
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "report/table_index.h"
 
-#include "report/broken_lines.h"
-#include "report/flat_object.h"
+#include "report/json_lines.h"
 #include "report/line_reader.h"
 
 #include <algorithm>
@@ -11,24 +10,16 @@ namespace ddprun {
 
 TableIndex::TableIndex(const std::filesystem::path& file, AttemptStarts& starts, std::vector<std::string>& problems)
     : file_(file) {
-  BrokenLines broken(file.filename().string());
-  LineReader reader(file);
-  while (reader.next()) {
-    const auto head = FlatObject::parse(reader.line());
-    if (!head || head->text("kind").empty()) {
-      broken.add(reader);
-      continue;
-    }
-    TableLine line{.kind = std::string(head->text("kind")),
-                   .split = std::string(head->text("split")),
-                   .attempt = head->integer("attempt"),
-                   .epoch = head->integer("epoch"),
-                   .step = head->integer("step"),
-                   .offset = reader.offset()};
+  read_json_lines(file, "kind", problems, [&](const FlatObject& head, uint64_t offset) {
+    TableLine line{.kind = std::string(head.text("kind")),
+                   .split = std::string(head.text("split")),
+                   .attempt = head.integer("attempt"),
+                   .epoch = head.integer("epoch"),
+                   .step = head.integer("step"),
+                   .offset = offset};
     starts.saw(line.attempt, line.step);
     lines_.push_back(std::move(line));
-  }
-  broken.tell(problems);
+  });
   std::erase_if(lines_, [&](const TableLine& line) { return !starts.counts(line.attempt, line.step); });
 }
 

@@ -17,7 +17,7 @@ LateFlag::LateFlag(const at::Tensor& flag)
 
 bool LateFlag::raised() {
   if (arrived_) arrived_->synchronize();
-  return host_.item<float>() != 0;
+  return *host_.const_data_ptr<float>() != 0;
 }
 
 }  // namespace ddprun

@@ -4,6 +4,8 @@
 #include "log/log.h"
 #include "plugin_host/plugin_call.h"
 
+#include <pthread.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -20,6 +22,8 @@ constexpr auto kPatience = std::chrono::seconds(5);  // for a logger that hangs,
 // would cost the training several microseconds of each step.
 constexpr auto kNap = std::chrono::milliseconds(20);
 
+constexpr size_t kThreadName = 15;  // characters of a thread's name that Linux keeps, for top and debuggers
+
 struct Call {
   const char* hook;
   std::function<void(Logger&)> run;
@@ -32,6 +36,7 @@ class LoggerHub::Channel {
  public:
   explicit Channel(Entry entry) : state_(std::make_shared<State>(std::move(entry))) {
     thread_ = std::thread([state = state_] { state->work(); });
+    pthread_setname_np(thread_.native_handle(), ("log " + state_->entry.name).substr(0, kThreadName).c_str());
   }
 
   ~Channel() {
@@ -147,8 +152,8 @@ void LoggerHub::start(const RunStart& run) {
   for (auto& channel : channels_) channel->post({"start", [run](Logger& logger) { logger.start(run); }});
 }
 
-void LoggerHub::metrics(const MetricRow& row) {
-  const auto shared = std::make_shared<const MetricRow>(row);
+void LoggerHub::metrics(MetricRow row) {
+  const auto shared = std::make_shared<const MetricRow>(std::move(row));
   for (auto& channel : channels_) channel->post({"metrics", [shared](Logger& logger) { logger.metrics(*shared); }});
 }
 

@@ -26,7 +26,7 @@ class LoggerHub {
   LoggerHub& operator=(const LoggerHub&) = delete;
 
   void start(const RunStart& run);
-  void metrics(const MetricRow& row);
+  void metrics(MetricRow row);
   void progress(const RunProgress& progress);  // left out while a logger's queue is not empty
   void confusion(const ConfusionTable& table);
   void predictions(const PredictionTable& table);

@@ -20,6 +20,9 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+// Of a float64 scalar; without the microsecond of the dispatcher where the CPU has it.
+double value_of(const at::Tensor& sum) { return sum.is_cpu() ? *sum.const_data_ptr<double>() : sum.item<double>(); }
+
 // The names that all ranks have; a rank without a batch has none of its own.
 std::vector<std::string> agreed_names(const std::string& mine, Communicator& communicator) {
   std::string names;
@@ -71,7 +74,7 @@ at::Tensor MetricSums::sum_of(const std::string& name) const {
 std::vector<MetricTotal> MetricSums::totals(Communicator& communicator) const {
   std::vector<MetricTotal> totals;
   if (communicator.alone()) {  // nothing to agree on or to add up: a row of every step is cheap
-    for (const auto& entry : entries_) totals.push_back({entry.name, entry.sum.item<double>(), entry.count});
+    for (const auto& entry : entries_) totals.push_back({entry.name, value_of(entry.sum), entry.count});
     return totals;
   }
   std::string names;
@@ -92,7 +95,7 @@ at::Tensor MetricSums::numbers() const {
   auto numbers = at::zeros({2, static_cast<int64_t>(entries_.size())}, at::kDouble);
   auto view = numbers.accessor<double, 2>();
   for (size_t i = 0; i < entries_.size(); ++i) {
-    view[0][static_cast<int64_t>(i)] = entries_[i].sum.item<double>();
+    view[0][static_cast<int64_t>(i)] = value_of(entries_[i].sum);
     view[1][static_cast<int64_t>(i)] = static_cast<double>(entries_[i].count);
   }
   return numbers;
@@ -121,6 +124,7 @@ at::Tensor numbers_of(const std::vector<MetricTotal>& totals) {
 
 NamedValues means(const std::vector<MetricTotal>& totals, const std::string& split) {
   NamedValues values;
+  values.reserve(totals.size() + 8);  // what else a row has
   for (const auto& total : totals)
     values.emplace_back(split.empty() ? total.name : split + "/" + total.name, total.mean());
   return values;

@@ -95,8 +95,7 @@ class MlflowLogger final : public ddprun::Logger {
   }
 
   void upload(const fs::path& run_dir, const ddprun::RunEnd& end) override {
-    if (!fs::exists(run_dir / "mlflow/spool.jsonl"))
-      return warn(run_dir.string() + " has nothing for MLflow: the logger did not run there");
+    if (!fs::exists(run_dir / "mlflow/spool.jsonl")) return;  // the run failed before this logger began
     const FolderLock folder_lock(run_dir / "mlflow");
     if (!folder_lock.take()) throw ddprun::UserError(run_dir.string() + ": another process is sending it to MLflow");
     open(run_dir, std::numeric_limits<int64_t>::max());

@@ -37,6 +37,7 @@ Examples:
   ddprun upload outputs/mnist/latest                  send what its loggers' servers have missed
   ddprun keys                                         every key of an experiment file
   ddprun plugins                                      the plugins found; `plugins show convnet` their options
+  ddprun plugins check my_net.so                      what is wrong with a plugin, found in a process of its own
   ddprun env                                          how this process was started: torchrun, Slurm, MPI, flags
 
 Overrides: key=value changes a key, +key=value adds one, ++key=value does either, ~key removes one.
@@ -142,6 +143,9 @@ void add_commands(CLI::App& app, Arguments& arguments, bool& show_config) {
   auto& show = *plugins.add_subcommand("show", "a plugin's options");
   show.add_option("plugin", arguments.target, "its name, or the path of its .so")->required();
   show.add_option("--kind", arguments.kind, "model, dataset, optimizer or logger, where several have the name");
+  auto& check_plugins = *plugins.add_subcommand("check", "load each in a process of its own, and tell what is wrong");
+  check_plugins.add_option("plugin", arguments.plugins, "names, or paths of .so files; by default all that are found");
+  check_plugins.callback([&arguments] { arguments.check_plugins = true; });
   auto& env =
       *app.add_subcommand("env", "tell how this process was started, and where it stands in a job of several nodes");
   env.add_flag("--json", arguments.json, "print one JSON object");

@@ -25,6 +25,8 @@ struct Arguments {
   bool slurm = false, kubernetes = false;  // submit
   bool dry_run = false;                    // submit
   std::string kind;                        // plugins show: which kind, where a name has several
+  bool check_plugins = false;              // plugins check
+  std::vector<std::string> plugins;        // plugins check: names or files; none: all that are found
   std::string logger = "console";          // watch: what shows the run
   LaunchFlags launch;                      // run, resume, env
   std::vector<std::string> words;          // the whole command line, for the record

@@ -4,6 +4,8 @@
 #include "cli/commands.h"
 #include "cli/launch_choice.h"
 #include "launch/worker_process.h"
+#include "plugin_host/plugin_check.h"
+#include "plugin_host/plugin_search.h"
 #include "plugin_host/plugin_text.h"
 
 #include <ddprun/error.h>
@@ -11,6 +13,7 @@
 #define BOOST_DLL_USE_STD_FS
 #include <boost/dll/runtime_symbol_info.hpp>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <sstream>
@@ -63,7 +66,30 @@ int show_keys() {
   return kExitDone;
 }
 
+namespace {
+
+// Each file in a process of its own: those named, or all on the search path.
+int check_plugins(const Arguments& arguments) {
+  const PluginSearch search(plugin_search_path({}));
+  const auto known = search.list();
+  std::vector<std::filesystem::path> files;
+  for (const auto& word : arguments.plugins) std::ranges::copy(search.files(word), std::back_inserter(files));
+  if (files.empty()) std::ranges::transform(known, std::back_inserter(files), &PluginInfo::file);
+  size_t wrong = 0;
+  for (const auto& file : files) {
+    const auto found = check_plugin(file, known);
+    std::cout << plugin_check_text(found) << std::flush;
+    if (!found.problems.empty()) ++wrong;
+  }
+  std::cout << files.size() << (files.size() == 1 ? " plugin checked" : " plugins checked") << ", "
+            << (wrong == 0 ? "nothing is wrong\n" : "something is wrong with " + std::to_string(wrong) + "\n");
+  return wrong == 0 ? kExitDone : kExitFailed;
+}
+
+}  // namespace
+
 int show_plugins(const Arguments& arguments) {
+  if (arguments.check_plugins) return check_plugins(arguments);
   const PluginHost host(plugin_search_path({}));
   std::cout << (arguments.target.empty() ? plugin_list_text(host.list(), own_plugin_folder())
                                          : plugin_page_text(host.describe(arguments.target, arguments.kind)));

@@ -42,14 +42,15 @@ std::shared_ptr<Kind> construct(const PluginDescriptor& descriptor, Options& opt
   return object;
 }
 
-// Constructs and turns whatever the constructor threw into the text `problem`.
+// Constructs and turns whatever the constructor threw into the text `problem`, and `refused` where that was a UserError.
 template <class Kind>
-std::shared_ptr<Kind> try_construct(const PluginInfo& info, Options& options, std::string& problem) {
+std::shared_ptr<Kind> try_construct(const PluginInfo& info, Options& options, std::string& problem, bool& refused) {
   const auto who = "plugin " + info.name + " (" + info.file.string() + ")";
   const auto& descriptor = load_plugin_file(info.file);
   try {
     return construct<Kind>(descriptor, options);
   } catch (const UserError& error) {
+    refused = true;
     problem = who + ": " + error.what();
   } catch (const std::exception& error) {
     problem = who + " threw while it was constructed: " + error.what();
@@ -65,9 +66,10 @@ template <class Kind>
 std::shared_ptr<Kind> PluginHost::make(const std::string& kind, const PluginChoice& choice) const {
   Options options(choice.options, choice.path);
   std::string problem;
+  bool refused = false;
   std::shared_ptr<Kind> object;
   try {
-    object = try_construct<Kind>(search_.find(choice.plugin, kind), options, problem);
+    object = try_construct<Kind>(search_.find(choice.plugin, kind), options, problem, refused);
   } catch (const UserError& error) {
     throw UserError(place(choice) + error.what());
   }
@@ -98,10 +100,11 @@ PluginDescription PluginHost::describe(const std::string& name_or_path, const st
   const auto& info = description.info;
   Options options(Value::map(), info.name);
   auto& problem = description.problem;
-  if (info.kind == "model") try_construct<Model>(info, options, problem);
-  if (info.kind == "dataset") try_construct<Dataset>(info, options, problem);
-  if (info.kind == "optimizer") try_construct<Optimizer>(info, options, problem);
-  if (info.kind == "logger") try_construct<Logger>(info, options, problem);
+  auto& refused = description.refused;
+  if (info.kind == "model") try_construct<Model>(info, options, problem, refused);
+  if (info.kind == "dataset") try_construct<Dataset>(info, options, problem, refused);
+  if (info.kind == "optimizer") try_construct<Optimizer>(info, options, problem, refused);
+  if (info.kind == "logger") try_construct<Logger>(info, options, problem, refused);
   description.options = options.declared();
   return description;
 }

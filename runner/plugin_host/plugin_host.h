@@ -24,7 +24,8 @@ std::string plugin_place(const PluginChoice& choice);
 struct PluginDescription {
   PluginInfo info;
   std::vector<OptionDeclaration> options;
-  std::string problem;  // what the constructor threw when it got no options; empty where it threw nothing
+  std::string problem;   // what the constructor threw when it got no options; empty where it threw nothing
+  bool refused = false;  // that was a UserError: it cannot do without options
 };
 
 // Objects hold code of their library: libraries are never unloaded. Made once by the command and by each worker; used

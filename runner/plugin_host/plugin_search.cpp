@@ -80,6 +80,16 @@ PluginInfo PluginSearch::find(const std::string& choice, const std::string& kind
                   "\nremove all but one, or write the path of the one you want instead of its name");
 }
 
+std::vector<fs::path> PluginSearch::files(const std::string& choice) const {
+  std::error_code error;
+  if (fs::is_regular_file(choice, error)) return {choice};
+  if (is_path(choice)) throw UserError(choice + ": there is no such file");
+  std::vector<fs::path> files;
+  for (const auto& info : candidates(choice, "")) files.push_back(info.file);
+  if (files.empty()) not_found(choice, "");
+  return files;
+}
+
 std::vector<PluginInfo> PluginSearch::candidates(const std::string& choice, const std::string& kind) const {
   auto plugins = list();
   std::erase_if(plugins, [&](const PluginInfo& info) { return !answers_to(info, choice, kind); });

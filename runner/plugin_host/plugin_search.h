@@ -23,6 +23,10 @@ class PluginSearch {
   // a slash; relative to the current folder), or the bare name of a .so file on the search path. Throws UserError.
   PluginInfo find(const std::string& choice, const std::string& kind) const;
 
+  // The files that this may mean, flawed ones too: a path of a file, or a name that several kinds may have. Throws UserError where
+  // there is none.
+  std::vector<std::filesystem::path> files(const std::string& choice) const;
+
  private:
   std::vector<PluginInfo> candidates(const std::string& choice, const std::string& kind) const;
   [[noreturn]] void not_found(const std::string& choice, const std::string& kind) const;

@@ -104,6 +104,17 @@ std::string plugin_list_text(const std::vector<PluginInfo>& plugins, const std::
   return text;
 }
 
+std::string plugin_check_text(const PluginCheck& check) {
+  const auto& info = check.info;
+  auto text = info.file.string() + (info.name.empty() ? "" : ": " + info.kind + " " + info.name) + "\n";
+  const auto add = [&text](const std::string& mark, const std::string& line) {
+    text += "  " + mark + wrapped(line, 9, 9) + "\n";
+  };
+  for (const auto& fact : check.facts) add("ok     ", fact);
+  for (const auto& problem : check.problems) add("wrong  ", problem);
+  return text;
+}
+
 std::string plugin_page_text(const PluginDescription& description) {
   const auto& info = description.info;
   auto text = wrapped(info.name + ": " + info.help, 0, 2) + "\n\n";

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "plugin_host/plugin_check.h"
 #include "plugin_host/plugin_host.h"
 
 namespace ddprun {
@@ -13,6 +14,9 @@ namespace ddprun {
 // One line for each plugin, with the file where it lies outside `own_folder`; then the flawed files, each with its
 // reason.
 std::string plugin_list_text(const std::vector<PluginInfo>& plugins, const std::filesystem::path& own_folder);
+
+// What `ddprun plugins check` found.
+std::string plugin_check_text(const PluginCheck& check);
 
 // The plugin, what it was built with, and its options.
 std::string plugin_page_text(const PluginDescription& description);

@@ -160,6 +160,15 @@ class Words(CommandTest):
     def test_an_unknown_plugin_to_show(self):
         self.assertIn("there is no plugin convne; did you mean convnet?", self.assert_refused("plugins", "show", "convne"))
 
+    def test_checking_what_is_no_plugin(self):
+        (self.folder / "my_net.so").write_text("no library")
+        checked = self.ddprun("plugins", "check", "my_net.so", "digits", code=1)
+        self.assertRegex(checked.out(), r"(?m)^my_net.so\n  wrong  ")
+        self.assertRegex(checked.out(), r"(?m)^  ok     it is constructed: \d+ options$")
+        self.assertIn("2 plugins checked, something is wrong with 1\n", checked.out())
+        self.assertIn("did you mean convnet?", self.assert_refused("plugins", "check", "convne"))
+        self.assertIn("./my_nut.so: there is no such file", self.assert_refused("plugins", "check", "./my_nut.so"))
+
     def test_a_resumed_run_refuses_what_would_change_its_samples(self):
         self.ddprun(*SMALL, "model=mlp", "trainer.max_epochs=1", "run.dir=run")
         before = all_rows(self.folder / "run")

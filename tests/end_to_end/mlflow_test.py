@@ -10,11 +10,9 @@ import os
 import signal
 import sys
 import unittest
-import urllib.error
-import urllib.parse
-import urllib.request
 
-from command import SMALL, CommandTest, all_rows, free_port
+from command import SMALL, CommandTest, all_rows
+from mlflow_server import MlflowServer
 
 PEERS = os.environ.get("DDPRUN_PEERS_PYTHON")
 if not PEERS:
@@ -40,93 +38,27 @@ def logged(run):
             if name not in left_out and value is not None and (name != "epoch" or row["split"] == "train")}
 
 
-class MlflowServer:
-    """The real one, on loopback, with its database in the test's folder."""
-
-    def __init__(self, test):
-        self.test, self.port = test, free_port()
-        self.uri = f"http://127.0.0.1:{self.port}"
-        self.folder = test.folder / "server"
-        self.folder.mkdir()
-
-    def start(self):
-        self.running = self.test.start_program(
-            PEERS, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", self.port, "--workers", "1",
-            "--backend-store-uri", f"sqlite:///{self.folder}/mlflow.db",
-            "--artifacts-destination", self.folder / "artifacts",
-            folder=self.folder, env={"DDPRUN_TEST_SERVER": "1", "MLFLOW_DISABLE_TELEMETRY": "true"})
-        self.test.wait_until(lambda: self.answers(), "the server", self.running, seconds=120)
-
-    def kill(self):
-        for pid, environment in self.test.processes().items():
-            if "DDPRUN_TEST_SERVER" in environment:
-                os.kill(pid, signal.SIGKILL)
-        self.running.wait()
-
-    def answers(self):
-        try:
-            with urllib.request.urlopen(f"{self.uri}/health", timeout=5) as answer:
-                return answer.status == 200
-        except OSError:
-            return False
-
-    def ask(self, method, body=None, **query):
-        url = f"{self.uri}/api/2.0/mlflow/{method}?{urllib.parse.urlencode(query)}"
-        request = urllib.request.Request(url, json.dumps(body).encode() if body else None,
-                                         {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return json.load(answer)
-
-    def experiment(self, name="digits"):
-        return self.ask("experiments/get-by-name", experiment_name=name)["experiment"]["experiment_id"]
-
-    def runs(self, name="digits"):
-        try:
-            return self.ask("runs/search", {"experiment_ids": [self.experiment(name)]}).get("runs", [])
-        except urllib.error.HTTPError:  # no such experiment yet
-            return []
-
-    def run(self):
-        """The only one."""
-        runs = self.runs()
-        self.test.assertEqual(len(runs), 1)
-        return runs[0]
-
-    def metrics(self):
-        """{(metric, step): value} of all that was ever logged; each of them once."""
-        run = self.run()
-        found = {}
-        for metric in run["data"].get("metrics", []):
-            history = self.ask("metrics/get-history", run_id=run["info"]["run_id"], metric_key=metric["key"],
-                               max_results=25000)
-            for point in history["metrics"]:
-                place = (point["key"], int(point["step"]))
-                self.test.assertNotIn(place, found)
-                found[place] = float(point["value"])
-        return found
-
-    def artifacts(self, path=""):
-        """{path: size}."""
-        found = {}
-        listing = self.ask("artifacts/list", run_id=self.run()["info"]["run_id"], path=path)
-        for file in listing.get("files", []):
-            path = file["path"]
-            found |= self.artifacts(path) if file.get("is_dir") else {path: int(file.get("file_size", 0))}
-        return found
-
-    def artifact(self, path):
-        place = urllib.parse.urlparse(self.run()["info"]["artifact_uri"]).path
-        url = f"{self.uri}/api/2.0/mlflow-artifacts/artifacts{place}/{path}"
-        with urllib.request.urlopen(url, timeout=60) as answer:
-            return answer.read()
-
-
 class MlflowLogger(CommandTest):
+    """Each test has an experiment of its own on the server."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = MlflowServer(PEERS)
+        cls.addClassCleanup(cls.server.close)
+
     def setUp(self):
         super().setUp()
-        self.server = MlflowServer(self)
-        self.words = [*WORDS, f"loggers=[jsonl, {{plugin: mlflow, uri: '{self.server.uri}', timeout: 5}}]"]
+        self.server.start()
+        self.experiment = self.id().rpartition(".")[2]
+        logger = f"{{plugin: mlflow, uri: '{self.server.uri}', experiment: {self.experiment}, timeout: 5}}"
+        self.words = [*WORDS, f"loggers=[jsonl, {logger}]"]
         self.run_folder = self.folder / "run"
+
+    def run_there(self):
+        """The only one of the experiment."""
+        runs = self.server.runs(self.experiment)
+        self.assertEqual(len(runs), 1)
+        return runs[0]
 
     def ddprun_and_upload(self, *arguments):
         """To the end, and what a slow machine's server could not take in time."""
@@ -139,7 +71,7 @@ class MlflowLogger(CommandTest):
 
     def assert_all_rows_arrived(self, same_values=lambda name: True):
         expected = logged(self.run_folder)
-        found = {place: value for place, value in self.server.metrics().items() if not place[0].startswith("best/")}
+        found = {place: value for place, value in self.server.metrics(self.run_there()).items() if not place[0].startswith("best/")}
         self.assertGreater(len(expected), 20)
         self.assertEqual(found.keys(), expected.keys())
         for (name, step), value in expected.items():
@@ -147,27 +79,26 @@ class MlflowLogger(CommandTest):
                 self.assertTrue(math.isclose(found[name, step], value, rel_tol=1e-12), f"{name} at {step}")
 
     def status(self):
-        return self.server.run()["info"]["status"]
+        return self.run_there()["info"]["status"]
 
     def tags(self):
-        return {tag["key"]: tag["value"] for tag in self.server.run()["data"]["tags"]}
+        return {tag["key"]: tag["value"] for tag in self.run_there()["data"]["tags"]}
 
     def params(self):
-        return {param["key"]: param["value"] for param in self.server.run()["data"]["params"]}
+        return {param["key"]: param["value"] for param in self.run_there()["data"]["params"]}
 
     def wait_for_metric(self, running, step):
         """The server has a row of this step or a later one."""
         def arrived():
-            runs = self.server.runs()
+            runs = self.server.runs(self.experiment)
             metrics = runs[0]["data"].get("metrics", []) if runs else []
             return any(int(metric["step"]) >= step for metric in metrics)
         self.wait_until(arrived, f"step {step} on the server", running)
 
     def test_a_run_arrives_whole(self):
-        self.server.start()
         self.ddprun_and_upload(*self.words)
         self.assert_all_rows_arrived()
-        run = self.server.run()
+        run = self.run_there()
         self.assertEqual((self.status(), run["info"]["run_name"]), ("FINISHED", "run"))
         self.assertGreater(int(run["info"]["end_time"]), int(run["info"]["start_time"]))
         self.assertEqual(self.params()["optimizer.lr"], "0.01")
@@ -176,22 +107,21 @@ class MlflowLogger(CommandTest):
         self.assertEqual((tags["ddprun.world_size"], tags["ddprun.run_dir"]), ("2", str(self.run_folder)))
         self.assertEqual(tags["mlflow.source.name"], "experiments/digits.yaml")
         for name in ("config.yaml", "overrides.txt", "environment.json", "summary.json", "tables.jsonl"):
-            self.assertEqual(self.server.artifact(name), (self.run_folder / name).read_bytes(), name)
-        names = self.server.artifacts()
+            self.assertEqual(self.server.artifact(run, name), (self.run_folder / name).read_bytes(), name)
+        names = self.server.artifacts(self.run_there())
         self.assertLessEqual({"logs/rank_0.log", "logs/rank_1.log", "tables/val_confusion_step_20.json"}, names.keys())
         self.assertEqual(len([name for name in names if name.startswith("images/val/")]), 6)
         self.assert_a_table_can_be_read(run, "tables/val_predictions_step_20.json")
 
     def assert_a_table_can_be_read(self, run, path):
         """By MLflow's own client."""
-        reader = self.start_program(PEERS, "-c", READ_TABLE, self.server.uri, self.server.experiment(),
+        reader = self.start_program(PEERS, "-c", READ_TABLE, self.server.uri, self.server.experiment(self.experiment),
                                     run["info"]["run_id"], path)
         self.assertEqual(reader.wait(), 0, reader.text())
         columns = ["sample", "image", "truth", "guess", "score"]
         self.assertEqual(json.loads(reader.out()), {"columns": columns, "rows": 6})
 
     def test_a_server_that_is_killed_and_comes_back_gets_all(self):
-        self.server.start()
         running = self.start(*self.words, ENDLESS, "trainer.log_every=10")
         self.wait_for_metric(running, 12)
         self.server.kill()
@@ -208,6 +138,7 @@ class MlflowLogger(CommandTest):
         self.assertEqual(running.err().count("the training goes on"), 1)
 
     def test_a_server_that_comes_after_the_run_gets_all_by_upload(self):
+        self.server.kill()
         running = self.ddprun(*self.words)
         self.assertEqual(running.err().count(f"logger mlflow: {self.server.uri}: "), 1, running.err())
         self.assertIn(f"`ddprun upload {self.run_folder}`", running.err())
@@ -218,10 +149,9 @@ class MlflowLogger(CommandTest):
             self.ddprun("upload", "run")
             self.assert_all_rows_arrived()
             self.assertEqual(self.status(), "FINISHED")
-            self.assertIn("summary.json", self.server.artifacts())
+            self.assertIn("summary.json", self.server.artifacts(self.run_there()))
 
     def test_a_run_that_was_killed_and_resumed_is_one_run(self):
-        self.server.start()
         first = self.start(*self.words, "trainer.max_epochs=30")
         self.wait_for_metric(first, 12)
         first.send(signal.SIGKILL)
@@ -235,23 +165,21 @@ class MlflowLogger(CommandTest):
         self.assertEqual(self.tags()["ddprun.attempt_1.checkpoint.every"], "10st")
 
     def test_two_runs_at_once_are_two(self):
-        self.server.start()
         both = [self.start(*self.words, f"run.dir={name}") for name in ("one", "two")]
         for running in both:
             self.assertEqual(running.wait(), 0, running.text())
         for running, name in zip(both, ("one", "two")):
             self.upload_what_is_left(running, self.folder / name)
-        runs = self.server.runs()
+        runs = self.server.runs(self.experiment)
         self.assertEqual(sorted(run["info"]["run_name"] for run in runs), ["one", "two"])
         self.assertEqual({run["info"]["status"] for run in runs}, {"FINISHED"})
 
     def test_a_server_that_refuses_says_why_and_nothing_is_lost(self):
-        self.server.start()
-        self.server.ask("experiments/create", {"name": "digits"})
-        experiment = self.server.experiment()
+        self.server.ask("experiments/create", {"name": self.experiment})
+        experiment = self.server.experiment(self.experiment)
         self.server.ask("experiments/delete", {"experiment_id": experiment})
         running = self.ddprun(*self.words)
-        self.assertIn('the experiment "digits" is deleted there', running.err())
+        self.assertIn(f'the experiment "{self.experiment}" is deleted there', running.err())
         self.server.ask("experiments/restore", {"experiment_id": experiment})
         self.ddprun("upload", "run")
         self.assert_all_rows_arrived()

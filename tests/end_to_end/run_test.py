@@ -132,6 +132,10 @@ class Telling(CommandTest):
             self.assertRegex(text, f"(?m)^{line} ")
         self.assertLessEqual(max(map(len, text.splitlines())), 80)
 
+    def test_nothing_is_wrong_with_our_own_plugins(self):
+        text = self.tell("plugins", "check")
+        self.assertRegex(text, r"\n\d\d plugins checked, nothing is wrong\n$")
+
     def test_plugins_show_tells_options_with_their_defaults_and_ranges(self):
         self.assertRegex(self.tell("plugins", "show", "convnet"), r"(?m)^  dropout +float +0.5 +0 .. 1$")
         page = self.tell("plugins", "show", "mnist")

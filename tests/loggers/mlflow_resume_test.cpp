@@ -71,6 +71,20 @@ TEST_F(MlflowLogger, AResumedAttemptGoesOnInTheSameRun) {
   EXPECT_FALSE(exists(run_dir_ / "mlflow/refused.jsonl"));
 }
 
+// Killed between its last step and its end, the run trains that step again.
+TEST_F(MlflowLogger, WhatWasBestIsToldOnceForAStep) {
+  const RunEnd end{.status = "completed", .steps = 2, .best = {{"val/loss", 0.5}}};
+  for (int64_t attempt = 0; attempt < 2; ++attempt) {
+    const auto logger = started({.attempt = attempt, .resumed_step = attempt});
+    log(*logger, attempt + 1);
+    logger->finish(end);
+  }
+  make()->upload(run_dir_, {.status = "failed", .steps = 2, .best = end.best});
+  const auto is_best = [](const auto& metric) { return metric["key"] == "best/val/loss"; };
+  EXPECT_EQ(std::ranges::count_if(server_.run().metrics, is_best), 1);
+  EXPECT_EQ(server_.run().status, "FAILED");
+}
+
 // A process that is killed after its request and before its note leaves the note of before.
 TEST_F(MlflowLogger, AKillBetweenRequestAndNoteLosesNothing) {
   std::string note;

@@ -14,7 +14,8 @@ void add_start(History& history, const Json& start) {
 void add_row(History& history, const Json& row, int64_t from_step) {
   history.last_time_ms = row["time"].get<int64_t>();
   const auto step = row["step"].get<int64_t>();
-  if (step >= from_step) history.rows.emplace(row["split"].get<std::string>(), step);
+  auto split = row["split"].get<std::string>();
+  if (step >= from_step || split == "best") history.rows.emplace(std::move(split), step);
 }
 
 void add_file(History& history, const Json& file) {

@@ -22,7 +22,7 @@ struct History {
   int64_t last_time_ms = 0;                        // of the last row
 };
 
-// Only the rows of `from_step` and later ones: those before never come again.
+// Only the rows of `from_step` and later ones, for those before never come again, and those of the split "best".
 History read_history(const std::filesystem::path& spool, int64_t from_step);
 
 }  // namespace ddprun::mlflow

@@ -135,7 +135,7 @@ class MlflowLogger final : public ddprun::Logger {
     Json best = Json::object();
     for (const auto& [name, value] : end.best) best[legal("best/" + name)] = metric_value(value);
     std::vector<Json> lines{{{"tags", end_tags(end)}}};
-    if (!best.empty())
+    if (!best.empty() && history_.rows.erase({"best", end.steps}) == 0)
       lines.push_back({{"row", {{"split", "best"}, {"step", end.steps}, {"time", time_ms}, {"metrics", best}}}});
     lines.push_back({{"end", {{"status", status_of(end)}, {"time", time_ms}}}});
     for (auto& line : artifact_lines(/*folders_too=*/true)) lines.push_back(std::move(line));

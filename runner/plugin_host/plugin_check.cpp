@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+#include "plugin_host/plugin_check.h"
+
+#include "plugin_host/plugin_host.h"
+#include "plugin_host/plugin_trial.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What the child says, each line beginning with one of these.
+constexpr std::string_view kDoing = "doing ", kFact = "fact ", kProblem = "problem ";
+constexpr std::string_view kLast = "at the end of the process";
+
+bool is_key(const std::string& name) {
+  return !name.empty() && std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) || c == '_'; });
+}
+
+std::vector<std::string> flaws_of(const std::vector<OptionDeclaration>& options) {
+  std::vector<std::string> flaws;
+  for (const auto& option : options) {
+    const auto who = "option " + option.name + ": ";
+    if (!is_key(option.name)) flaws.push_back(who + "a name of letters, digits and _ can be written as key=value");
+    if (option.help.empty()) flaws.push_back(who + "it has no help, which `ddprun plugins show` would print");
+  }
+  return flaws;
+}
+
+std::string options_text(const std::vector<OptionDeclaration>& options) {
+  const auto required = std::ranges::count(options, true, &OptionDeclaration::required);
+  return std::to_string(options.size()) + (options.size() == 1 ? " option" : " options") +
+         (required > 0 ? ", " + std::to_string(required) + " of them required" : "");
+}
+
+using Say = std::function<void(const std::string&)>;
+
+// In the child.
+void load_and_construct(const PluginInfo& info, const Say& say) {
+  const auto tell = [&](std::string_view sort, const std::string& text) { say(std::string(sort) + text); };
+  try {
+    tell(kDoing, "while it was loaded");
+    load_plugin_file(info.file);
+    tell(kFact, "it loads");
+    tell(kDoing, "in its constructor");
+    const auto description = PluginHost({}).describe(fs::absolute(info.file).string(), info.kind);
+    if (description.problem.empty()) tell(kFact, "it is constructed: " + options_text(description.options));
+    if (!description.problem.empty()) tell(description.refused ? kFact : kProblem, description.problem);
+    for (const auto& flaw : flaws_of(description.options)) tell(kProblem, flaw);
+    tell(kDoing, std::string(kLast));
+  } catch (const std::exception& error) {
+    tell(kProblem, error.what());
+  }
+}
+
+void take(const TrialEnd& end, PluginCheck& check) {
+  std::string doing;
+  for (const auto& line : end.lines) {
+    if (line.starts_with(kDoing)) doing = line.substr(kDoing.size());
+    if (line.starts_with(kFact)) check.facts.push_back(line.substr(kFact.size()));
+    if (line.starts_with(kProblem)) check.problems.push_back(line.substr(kProblem.size()));
+  }
+  if (!end.problem.empty()) check.problems.push_back(end.problem + " " + doing);
+  if (check.problems.empty() && doing != kLast) check.problems.push_back("it ends the process " + doing);
+}
+
+bool is_same_file(const fs::path& one, const fs::path& other) {
+  std::error_code error;
+  return fs::equivalent(one, other, error);
+}
+
+}  // namespace
+
+PluginCheck check_plugin(const fs::path& file, const std::vector<PluginInfo>& others,
+                         std::chrono::milliseconds patience) {
+  PluginCheck check{.info = read_plugin_file(file)};
+  if (!check.info.problem.empty()) {
+    check.problems.push_back(check.info.problem);
+    return check;
+  }
+  check.facts.emplace_back("its descriptor fits this ddprun");
+  take(in_child([&](const Say& say) { load_and_construct(check.info, say); }, patience), check);
+  for (const auto& other : others) {
+    const bool clashes = other.problem.empty() && other.kind == check.info.kind && other.name == check.info.name;
+    if (clashes && !is_same_file(other.file, file))
+      check.problems.push_back("the name is taken: " + other.file.string() + " is the " + other.kind + " " +
+                               other.name + " too, and an experiment could mean either");
+  }
+  return check;
+}
+
+}  // namespace ddprun

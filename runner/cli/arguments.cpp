@@ -37,6 +37,8 @@ Examples:
   ddprun upload outputs/mnist/latest                  send what its loggers' servers have missed
   ddprun keys                                         every key of an experiment file
   ddprun plugins                                      the plugins found; `plugins show convnet` their options
+  ddprun --build my_net.cpp experiments/digits.yaml model=my_net
+                                                      a plugin of your own, compiled if it has changed
   ddprun plugins check my_net.so                      what is wrong with a plugin, found in a process of its own
   ddprun env                                          how this process was started: torchrun, Slurm, MPI, flags
 
@@ -47,11 +49,20 @@ void add_overrides(CLI::App& command, Arguments& arguments) {
   command.add_option("overrides", arguments.overrides, "key=value ...: change the experiment for this run");
 }
 
+void add_build(CLI::App& command, Arguments& arguments) {
+  command
+      .add_option("--build", arguments.build,
+                  "a plugin's source file, to be compiled if it has changed; may be repeated")
+      ->type_name("FILE.cpp")
+      ->allow_extra_args(false);
+}
+
 void add_run(CLI::App& app, Arguments& arguments, bool& show_config) {
   auto& run = *app.add_subcommand("run", "train an experiment; the word `run` may be left out");
   run.add_option("experiment", arguments.target, "an experiment's YAML file; also found in the installed configs")
       ->required();
   run.add_flag("--cfg", show_config, "print the composed experiment, each value with its file and line, and stop");
+  add_build(run, arguments);
   add_launch_flags(run, arguments.launch);
   add_overrides(run, arguments);
 }
@@ -130,6 +141,7 @@ void add_commands(CLI::App& app, Arguments& arguments, bool& show_config) {
   check.add_option("experiment", arguments.target, "an experiment's YAML file")->required();
   check.add_flag("--gradients", arguments.gradients,
                  "also compare the model's gradients with finite differences, on a few samples");
+  add_build(check, arguments);
   add_overrides(check, arguments);
   add_submit(app, arguments);
   auto& resume = *app.add_subcommand("resume", "go on with a run from its last good checkpoint");

@@ -3,6 +3,7 @@
 #include "cli/checked_experiment.h"
 #include "cli/commands.h"
 #include "cli/launch_choice.h"
+#include "cli/plugin_build.h"
 #include "launch/worker_process.h"
 #include "plugin_host/plugin_check.h"
 #include "plugin_host/plugin_search.h"
@@ -96,7 +97,9 @@ int show_plugins(const Arguments& arguments) {
   return kExitDone;
 }
 
-int run_command(const Arguments& arguments) {
+int run_command(const Arguments& given) {
+  auto arguments = given;
+  for (const auto& source : given.build) arguments.overrides.push_back("+plugin_path=" + build_plugin(source).string());
   if (arguments.command == "check") return check(arguments);
   if (arguments.command == "submit") return submit(arguments);
   if (arguments.command == "config") return show_config(arguments);

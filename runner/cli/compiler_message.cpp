@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+#include "cli/compiler_message.h"
+
+#include <set>
+#include <sstream>
+
+namespace ddprun {
+namespace {
+
+constexpr size_t kMostErrors = 5;
+
+bool has(const std::string& line, const char* text) { return line.find(text) != std::string::npos; }
+
+bool is_error(const std::string& line) {
+  return has(line, " error: ") || has(line, "undefined reference to") || has(line, "cannot find -l");
+}
+
+// "  12 |   return x;" and "     |          ^", which stand below an error.
+bool is_source_line(const std::string& line) {
+  const auto bar = line.find_first_not_of(" 0123456789");
+  return bar != std::string::npos && bar > 0 && line[bar] == '|';
+}
+
+}  // namespace
+
+std::string errors_of_compiler(const std::string& output) {
+  std::istringstream lines(output);
+  std::string text;
+  std::set<std::string> seen;
+  bool shown = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (is_error(line)) {
+      shown = seen.size() < kMostErrors && seen.insert(line).second;
+    } else if (!is_source_line(line)) {
+      shown = false;
+    }
+    if (shown) text += (text.empty() ? "" : "\n") + line;
+  }
+  return text.empty() ? output : text;
+}
+
+}  // namespace ddprun

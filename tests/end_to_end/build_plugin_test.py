@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: MIT
+"""ddprun --build: a plugin of one source file, compiled where it is needed.
+
+The plugin is a logger: its header is read in seconds, a model's takes LibTorch's.
+"""
+
+import pathlib
+import shutil
+import tempfile
+import unittest
+
+from command import SMALL, CommandTest
+
+HEADER = '#pragma once\n#define DIARY_HELP "writes a page"\n'
+SOURCE = """#include <ddprun/logger.h>
+
+#include <fstream>
+
+#include "help of mine.h"
+
+namespace {
+
+class Diary final : public ddprun::Logger {
+ public:
+  explicit Diary(ddprun::Options& options) : word_(options.get<std::string>("word", "dear", "how a page begins")) {}
+  void start(const ddprun::RunStart& run) override { std::ofstream(run.run_dir / "diary.txt") << word_ << "\\n"; }
+
+ private:
+  std::string word_;
+};
+
+}  // namespace
+
+DDPRUN_LOGGER(Diary, "diary", DIARY_HELP)
+"""
+
+
+class BuildPlugin(CommandTest):
+    """What is built is kept for all tests; each has sources of its own, which lie at the same place."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.place = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-build-"))
+        cls.addClassCleanup(shutil.rmtree, cls.place, ignore_errors=True)
+
+    def setUp(self):
+        super().setUp()
+        self.source = self.place / "diary.cpp"
+        self.source.write_text(SOURCE)
+        (self.place / "help of mine.h").write_text(HEADER)
+
+    def environment(self, changes=None):
+        return super().environment({"XDG_CACHE_HOME": str(self.place / "cache")} | (changes or {}))
+
+    def check(self, *words, code=0, env=None):
+        return self.ddprun("check", "--build", self.source, *SMALL, "+loggers=diary", *words, code=code, env=env)
+
+    def built(self):
+        return sorted((self.place / "cache/ddprun/built").glob("*/*.so"))
+
+    def test_a_run_uses_it_and_goes_on_with_it(self):
+        self.ddprun("--build", self.source, *SMALL, "+loggers=diary", "model=mlp", "trainer.max_epochs=1", "run.dir=run")
+        self.assertEqual((self.folder / "run/diary.txt").read_text(), "dear\n")
+        self.ddprun("resume", "run", "trainer.max_epochs=2", "loggers[3].word=again")
+        self.assertEqual((self.folder / "run/diary.txt").read_text(), "again\n")
+
+    def test_it_is_compiled_again_only_where_it_has_changed(self):
+        self.check()
+        self.assertNotIn("building", self.check("loggers[3].word=other").err())
+        before = self.built()
+        (self.place / "help of mine.h").write_text(HEADER.replace("writes", "does write"))
+        self.assertIn("building diary.cpp", self.check().err())
+        self.assertEqual(len(set(self.built()) - set(before)), 1)
+        (self.place / "help of mine.h").write_text(HEADER)
+        self.assertNotIn("building", self.check().err())
+
+    def test_two_processes_build_the_same_at_once(self):
+        self.source.write_text(SOURCE.replace('"dear"', '"dearest"'))
+        both = [self.start("check", "--build", self.source, *SMALL, "+loggers=diary") for _ in range(2)]
+        for running in both:
+            self.assertEqual(running.wait(), 0, running.text())
+        self.assertEqual(list((self.place / "cache/ddprun/built").glob(".building-*")), [])
+
+    def test_what_does_not_compile_is_told_with_its_line(self):
+        self.source.write_text(SOURCE.replace("word_;", "wort_;"))
+        before = self.built()
+        error = self.check(code=2).err()
+        self.assertRegex(error, r"diary.cpp does not compile:\n.*diary.cpp:11:\d+: error: ")
+        self.assertNotIn("In file included from", error)
+        self.assertEqual(self.built(), before)
+
+    def test_what_is_missing_at_the_link_is_told(self):
+        self.source.write_text(SOURCE.replace("namespace {", "void nowhere();\nnamespace {").replace("override { std", "override { nowhere(); std"))
+        self.assertIn("undefined reference to `nowhere()'", self.check(code=2).err())
+
+    def test_what_is_no_plugin_is_told(self):
+        self.source.write_text(SOURCE[: SOURCE.index("DDPRUN_LOGGER")])
+        self.assertIn("its source needs a line like DDPRUN_MODEL", self.check(code=2).err())
+
+    def test_a_file_or_a_compiler_that_is_not_there(self):
+        self.assertIn("there is no such file", self.assert_refused("check", "--build", "nix.cpp", *SMALL))
+        self.assertIn("there is no compiler nix++", self.check(code=2, env={"CXX": "nix++"}).err())
+
+
+if __name__ == "__main__":
+    unittest.main()

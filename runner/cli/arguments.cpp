@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -37,6 +38,8 @@ Examples:
   ddprun upload outputs/mnist/latest                  send what its loggers' servers have missed
   ddprun keys                                         every key of an experiment file
   ddprun plugins                                      the plugins found; `plugins show convnet` their options
+  ddprun -m optimizer.lr=0.1,0.01 model.hidden=64,128 experiments/digits.yaml
+                                                      four runs, one after the other
   ddprun --build my_net.cpp experiments/digits.yaml model=my_net
                                                       a plugin of your own, compiled if it has changed
   ddprun plugins check my_net.so                      what is wrong with a plugin, found in a process of its own
@@ -62,6 +65,8 @@ void add_run(CLI::App& app, Arguments& arguments, bool& show_config) {
   run.add_option("experiment", arguments.target, "an experiment's YAML file; also found in the installed configs")
       ->required();
   run.add_flag("--cfg", show_config, "print the composed experiment, each value with its file and line, and stop");
+  run.add_flag("-m,--multirun", arguments.multirun,
+               "one run after the other for each combination of values: optimizer.lr=0.1,0.01 model.hidden=64,128");
   add_build(run, arguments);
   add_launch_flags(run, arguments.launch);
   add_overrides(run, arguments);
@@ -124,6 +129,18 @@ void add_views(CLI::App& app, Arguments& arguments) {
   auto& watch = *app.add_subcommand("watch", "show a run that goes on elsewhere, until its end");
   watch.add_option("run", arguments.target, "the run's folder: outputs/mnist/latest")->required();
   watch.add_option("--logger", arguments.logger, "the logger plugin that shows it; console by default");
+}
+
+// The experiment may also stand after the overrides.
+void take_experiment(Arguments& arguments) {
+  const auto is_override = [](const std::string& word) {
+    return word.find('=') != std::string::npos || word[0] == '~';
+  };
+  const auto experiment = std::ranges::find_if_not(arguments.overrides, is_override);
+  if (arguments.target.empty() || !is_override(arguments.target) || experiment == arguments.overrides.end()) return;
+  auto name = *experiment;
+  arguments.overrides.erase(experiment);
+  arguments.overrides.insert(arguments.overrides.begin(), std::exchange(arguments.target, std::move(name)));
 }
 
 // The first word after the run names the checkpoint, unless it is an override.
@@ -197,6 +214,8 @@ Arguments parse_arguments(int argc, char** argv) {
     throw Exit{app.exit(error) == 0 && argc > 1 ? kExitDone : kExitUsage};
   }
   arguments.command = show_config ? "config" : app.get_subcommands().front()->get_name();
+  if (arguments.command == "run" || arguments.command == "check" || arguments.command == "config")
+    take_experiment(arguments);
   if (arguments.command == "evaluate" || arguments.command == "predict" || arguments.command == "export")
     take_checkpoint(arguments);
   return arguments;

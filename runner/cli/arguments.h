@@ -28,6 +28,7 @@ struct Arguments {
   bool check_plugins = false;              // plugins check
   std::vector<std::string> plugins;        // plugins check: names or files; none: all that are found
   std::string logger = "console";          // watch: what shows the run
+  bool multirun = false;                   // run: one for each combination of values
   std::vector<std::string> build;          // run, check: source files of plugins
   LaunchFlags launch;                      // run, resume, env
   std::vector<std::string> words;          // the whole command line, for the record

@@ -55,7 +55,8 @@ std::vector<std::string> compile_command(const fs::path& source) {
                     " is missing: install ddprun again");
   if (const char* compiler = std::getenv("CXX"); compiler && *compiler) words[0] = compiler;
   if (!fs::exists(words[0]) && !has_program(words[0]))
-    throw UserError("--build: there is no compiler " + words[0] + "; install g++ 12 or newer, or name another one in $CXX");
+    throw UserError("--build: there is no compiler " + words[0] +
+                    "; install g++ 12 or newer, or name another one in $CXX");
   return words;
 }
 

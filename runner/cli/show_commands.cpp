@@ -3,6 +3,7 @@
 #include "cli/checked_experiment.h"
 #include "cli/commands.h"
 #include "cli/launch_choice.h"
+#include "cli/multirun.h"
 #include "cli/plugin_build.h"
 #include "launch/worker_process.h"
 #include "plugin_host/plugin_check.h"
@@ -115,7 +116,7 @@ int run_command(const Arguments& given) {
   if (arguments.command == "upload") return upload(arguments);
   if (arguments.command == "watch") return watch(arguments);
   if (arguments.command == "resume") return resume(arguments);
-  return train(arguments);
+  return arguments.multirun ? multirun(arguments) : train(arguments);
 }
 
 }  // namespace ddprun

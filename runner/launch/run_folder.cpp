@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "launch/atomic_file.h"
+#include "launch/clock.h"
 #include "launch/host_name.h"
 #include "log/log.h"
 
@@ -56,15 +57,6 @@ bool make_new_folder(const fs::path& path) {
   return false;
 }
 
-std::string time_stamp() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts = {};
-  ::localtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%d_%H-%M-%S", &parts);
-  return text;
-}
-
 void require_folder_name(const std::string& name) {
   if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos) {
     throw UserError("name: \"" + name +
@@ -82,7 +74,7 @@ fs::path make_stamped_folder(const std::string& name, const fs::path& outputs) {
   require_folder_name(name);
   const fs::path parent = outputs / name;
   make_folders(parent);
-  const std::string stamp = time_stamp();
+  const std::string stamp = local_time_stamp();
   fs::path path = parent / stamp;
   for (int suffix = 1; !make_new_folder(path); ++suffix) path = parent / (stamp + "-" + std::to_string(suffix));
   point_latest(parent, path);

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+#include "cli/multirun.h"
+
+#include "cli/checked_experiment.h"
+#include "cli/commands.h"
+#include "launch/clock.h"
+#include "launch/signal_inbox.h"
+#include "launch/spawn.h"
+#include "launch/worker_process.h"
+#include "log/log.h"
+
+#include <ddprun/error.h>
+
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <string_view>
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+// The parts between the commas that stand in no brackets, braces or quotes.
+Words alternatives(std::string_view value) {
+  Words parts{""};
+  std::string open;  // what would close the brackets and quotes around this place
+  for (size_t i = 0; i < value.size(); ++i) {
+    const char c = value[i];
+    const bool quoted = !open.empty() && (open.back() == '"' || open.back() == '\'');
+    if (!open.empty() && c == open.back()) {
+      open.pop_back();
+    } else if (!quoted) {
+      const auto bracket = std::string_view("[{(\"'").find(c);
+      if (bracket != std::string_view::npos) open += "]})\"'"[bracket];
+    }
+    if (c == ',' && open.empty()) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+Words choices_of(const std::string& override) {
+  const auto equals = override.find('=');
+  if (equals == std::string::npos) return {override};
+  auto values = alternatives(std::string_view(override).substr(equals + 1));
+  if (values.size() > 1 && std::ranges::find(values, "") != values.end())
+    throw UserError("command line: " + override +
+                    ": a value is missing before or after a comma; quotes keep a comma in a value");
+  for (auto& value : values) value.insert(0, override, 0, equals + 1);
+  return values;
+}
+
+fs::path new_folder(const Experiment& experiment) {
+  auto folder = experiment.run_dir;
+  if (folder.empty()) folder = fs::path("outputs") / experiment.name / ("multirun_" + local_time_stamp());
+  if (fs::exists(folder)) throw UserError("run.dir: " + folder.string() + " exists already");
+  return folder;
+}
+
+// What one run is told by the command line that is not told to all.
+std::string difference(const Words& words, const Words& given) {
+  std::string text;
+  for (const auto& word : words) {
+    if (std::ranges::find(given, word) == given.end()) text += (text.empty() ? "" : " ") + word;
+  }
+  return text;
+}
+
+int exit_code(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : kExitSignalBase + WTERMSIG(status); }
+
+// Until it has ended; what this process is told by signals is passed on.
+int wait_for(pid_t run, SignalInbox& inbox) {
+  while (true) {
+    int status = 0;
+    if (::waitpid(run, &status, WNOHANG) == run) return exit_code(status);
+    pollfd waiting{inbox.fd(), POLLIN, 0};
+    ::poll(&waiting, 1, -1);
+    for (const int signal : inbox.take()) {
+      if (signal == SIGCHLD) continue;
+      ::kill(run, signal);
+      if (signal != SIGTSTP) continue;
+      ::raise(SIGSTOP);
+      ::kill(run, SIGCONT);
+    }
+  }
+}
+
+pid_t start(const std::string& experiment, const Words& words, const fs::path& run_dir) {
+  SpawnRequest request{.command = {fs::read_symlink("/proc/self/exe").string(), "run", experiment}};
+  std::ranges::copy(words, std::back_inserter(request.command));
+  request.command.push_back("run.dir=" + run_dir.string());
+  for (char** variable = environ; *variable; ++variable) request.environment.emplace_back(*variable);
+  return spawn(request);
+}
+
+bool was_stopped(int code) { return code == kExitPreempted || code > kExitSignalBase; }
+
+}  // namespace
+
+std::vector<Words> combinations(const Words& overrides) {
+  std::vector<Words> result{{}};
+  for (const auto& override : overrides) {
+    std::vector<Words> longer;
+    for (const auto& words : result) {
+      for (const auto& choice : choices_of(override)) longer.emplace_back(words).push_back(choice);
+    }
+    result = std::move(longer);
+  }
+  return result;
+}
+
+int multirun(const Arguments& arguments) {
+  if (const auto flag = arguments.launch.first())
+    throw UserError(flag->name + ": -m runs on one machine; tools/sweep shares a sweep between several");
+  const auto all = combinations(arguments.overrides);
+  fs::path folder;
+  for (const auto& words : all) {
+    const auto checked =
+        check_experiment({.experiment = arguments.target, .overrides = words, .search_path = config_search_path()});
+    if (folder.empty()) folder = new_folder(checked.experiment);
+  }
+  fs::create_directories(folder);
+  SignalInbox inbox;
+  int result = kExitDone;
+  for (size_t i = 0; i < all.size() && !was_stopped(result); ++i) {
+    log::info(log::text("run ", i + 1, " of ", all.size(), ": ", difference(all[i], arguments.overrides)));
+    const int code = wait_for(start(arguments.target, all[i], folder / std::to_string(i)), inbox);
+    if (was_stopped(code)) result = code;
+    if (code != kExitDone && !was_stopped(code)) result = kExitFailed;
+  }
+  list({.target = folder.string()});
+  return result;
+}
+
+}  // namespace ddprun

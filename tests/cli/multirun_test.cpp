@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+#include "cli/multirun.h"
+
+#include <ddprun/error.h>
+#include <gmock/gmock.h>
+
+namespace ddprun {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(Multirun, MakesEachCombinationTheLastKeyFastest) {
+  EXPECT_THAT(combinations({"a=1,2", "model=mlp", "b=x,y"}),
+              ElementsAre(ElementsAre("a=1", "model=mlp", "b=x"), ElementsAre("a=1", "model=mlp", "b=y"),
+                          ElementsAre("a=2", "model=mlp", "b=x"), ElementsAre("a=2", "model=mlp", "b=y")));
+  EXPECT_THAT(combinations({}), ElementsAre(ElementsAre()));
+}
+
+TEST(Multirun, ACommaWithinBracketsOrQuotesSeparatesNothing) {
+  EXPECT_THAT(combinations({"loggers=[csv, jsonl],[csv]"}),
+              ElementsAre(ElementsAre("loggers=[csv, jsonl]"), ElementsAre("loggers=[csv]")));
+  EXPECT_THAT(combinations({"objective={name: mse, weights: [1, 2]}"}),
+              ElementsAre(ElementsAre("objective={name: mse, weights: [1, 2]}")));
+  EXPECT_THAT(combinations({"name='a, [b',c"}), ElementsAre(ElementsAre("name='a, [b'"), ElementsAre("name=c")));
+  EXPECT_THAT(combinations({"name=${now:%Y},b"}), ElementsAre(ElementsAre("name=${now:%Y}"), ElementsAre("name=b")));
+}
+
+TEST(Multirun, WhatHasNoValueOrAnEmptyOneStays) {
+  EXPECT_THAT(combinations({"~early_stopping", "run.dir="}), ElementsAre(ElementsAre("~early_stopping", "run.dir=")));
+}
+
+TEST(Multirun, AnEmptyPlaceBesideACommaIsAMistake) {
+  for (const char* override : {"a=1,", "a=,1", "a=1,,2"}) EXPECT_THROW(combinations({override}), UserError) << override;
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT
+"""ddprun -m: one run for each combination of values."""
+
+import json
+import signal
+import unittest
+
+from command import SMALL, CommandTest
+
+QUICK = ["model=mlp", "trainer.max_epochs=1", "launch.workers=1"]
+
+
+class Multirun(CommandTest):
+    def summary(self, run):
+        return json.loads((self.folder / run / "summary.json").read_text())
+
+    def test_each_combination_is_a_run(self):
+        words = [word for word in SMALL if word != "experiments/digits.yaml"]
+        running = self.ddprun("-m", "optimizer.lr=0.1,0.01", *words, *QUICK, "model.layers=0,1", "experiments/digits.yaml")
+        folder = next((self.folder / "outputs/digits").glob("multirun_*"))
+        configs = [(folder / str(run) / "config.yaml").read_text() for run in range(4)]
+        for config, lr, layers in zip(configs, ("0.1", "0.1", "0.01", "0.01"), ("0", "1", "0", "1")):
+            self.assertRegex(config, rf"(?m)^  lr: {lr} ")
+            self.assertRegex(config, rf"(?m)^  layers: {layers} ")
+        self.assertIn("run 3 of 4: optimizer.lr=0.01 model.layers=0\n", running.err())
+        self.assertRegex(running.out(), r"(?s)digits.*completed.*completed.*completed.*completed")
+
+    def test_all_of_them_are_checked_before_the_first(self):
+        error = self.assert_refused("-m", *SMALL, "optimizer.lr=0.1,fast")
+        self.assertIn('optimizer.lr: expected float, found "fast"', error)
+        self.assertIn("a value is missing", self.assert_refused("-m", *SMALL, "optimizer.lr=0.1,"))
+        self.assertIn("tools/sweep", self.assert_refused("-m", "--nnodes=2", *SMALL, "optimizer.lr=0.1,0.2"))
+
+    def test_one_that_fails_does_not_keep_the_others_from_running(self):
+        running = self.ddprun("-m", *SMALL, *QUICK, "optimizer.lr=1e30,0.1", "trainer.on_nonfinite=stop", "run.dir=all", code=1)
+        self.assertEqual([self.summary(f"all/{run}")["status"] for run in (0, 1)], ["failed", "completed"], running.text())
+
+    def test_what_is_told_to_stop_stops_and_starts_no_more(self):
+        running = self.start("-m", *SMALL, *QUICK, "optimizer.lr=0.1,0.01", "trainer.max_epochs=100000", "run.dir=all")
+        self.wait_for_step(running, self.folder / "all/0", 5)
+        running.send(signal.SIGTERM)
+        self.assertEqual(running.wait(), 75, running.text())
+        self.assertEqual(self.summary("all/0")["status"], "preempted")
+        self.assertFalse((self.folder / "all/1").exists())
+        self.assert_nothing_left()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT
+"""tools/sweep with ddprun itself: the trials are trained, killed, gone on with, and the best one is trained again."""
+
+import unittest
+
+from sweep_test_case import HERE, State, SweepTest
+
+from command import SMALL, summary
+
+SIZES = ["dataset.train_size=200", "dataset.val_size=100", "dataset.test_size=20"]
+WORDS = [*SIZES, *SMALL[4:], "model=mlp", "loggers=[jsonl]", "checkpoint.keep=1"]
+DIGITS = """\
+experiment: experiments/digits.yaml
+method: bayes
+seed: 1
+metric: {name: val/accuracy, goal: maximize}
+parameters:
+  optimizer.lr: {distribution: log_uniform_values, min: 0.001, max: 0.3}
+  optimizer.momentum: {min: 0.0, max: 0.95}
+early_terminate: {type: asha, min_iter: 1, eta: 3}
+run_cap: 24
+"""
+
+
+class Digits(SweepTest):
+    def test_24_trials_two_at_a_time_killed_in_the_middle(self):
+        file = self.write(DIGITS)
+        words = [*WORDS, "--jobs", "2"]
+        first = self.sweep(file, *words)
+        self.wait_until(lambda: (self.out / "trial_0007/config.yaml").exists(), "trial 7", first)
+        self.kill(first)
+        before = {trial.number: (trial.state, trial.value, trial.params) for trial in self.trials()}
+        self.assertLess(len(before), 12)
+        second = self.swept(file, *words)
+        trials = self.trials()
+        self.assertEqual(len(trials), 24)
+        self.assertLessEqual({trial.state for trial in trials}, {State.COMPLETE, State.PRUNED})
+        self.assert_distinct(trials)
+        for trial in trials:
+            folder = self.out / f"trial_{trial.number:04}"
+            self.assertTrue((folder / "summary.json").exists())
+            state, value, params = before.get(trial.number, (State.RUNNING, None, trial.params))
+            self.assertEqual(trial.params, params)
+            if state.is_finished():
+                self.assertEqual((trial.state, trial.value), (state, value))
+                self.assertEqual((folder / ".attempts").read_text(), "1\n")
+        self.assert_nothing_left()
+        self.assert_best_again(trials, second.out())
+
+    def assert_best_again(self, trials, table):
+        best = max(trial.value for trial in trials if trial.state == State.COMPLETE)
+        self.assertIn(f"val/accuracy {best:.6g}", table)
+        self.ddprun(self.out / "best.yaml", f"run.dir={self.folder}/again")
+        self.assertEqual(summary(self.folder / "again")["metrics"]["val/accuracy"], best)
+        page = (self.out / "report.html").read_text()
+        for text in ("Parallel coordinates", "Importance", "History", "<svg", "trial_0023"):
+            self.assertIn(text, page)
+        self.assertNotIn("<script", page)
+        self.assertNotIn("http", page.replace("http-equiv", ""))
+        self.assertTrue(all(len(line) <= 80 for line in table.splitlines()), table)
+        self.assertEqual(self.report(self.out), table)
+
+    def test_a_bad_trial_is_ended_early_and_says_when(self):
+        text = DIGITS.replace("bayes", "grid").replace(
+            "{type: asha, min_iter: 1, eta: 3}", "{type: median, min_trials: 1}"
+        )
+        text = text.replace("{distribution: log_uniform_values, min: 0.001, max: 0.3}", "{values: [0.1, 1e-9]}")
+        file = self.write(text.replace("{min: 0.0, max: 0.95}", "{value: 0.9}"))
+        done = self.swept(file, *WORDS, "trainer.max_epochs=40")
+        good, bad = self.trials()
+        self.assertEqual([good.state, bad.state], [State.COMPLETE, State.PRUNED])
+        self.assertEqual(len(good.intermediate_values), 40)
+        self.assertLess(len(bad.intermediate_values), 40)
+        self.assertIn("trial_0001  pruned after ", done.err())
+        self.assertIn("1 pruned; pruning saved about ", done.out())
+        self.assertEqual(summary(self.out / "trial_0001")["status"], "preempted")
+
+    def test_every_value_is_tried_on_the_program_before_the_first_trial(self):
+        file = self.write("experiment: experiments/digits.yaml\nmethod: grid\nmetric: {name: val/loss}\nparameters:\n"
+                          "  optimizer.lrr: {values: [0.1]}\n"
+                          "  trainer.max_epochs: {values: [1, two]}\n"
+                          "  model.dropout: {values: [0.5, 7]}\n")  # fmt: skip
+        told = self.swept(file, code=2).err()
+        for text in (
+            "sweep.yaml:5: with optimizer.lrr=0.1: optimizer.lrr: unknown key; did you mean lr?",
+            "sweep.yaml:6: with trainer.max_epochs=two: trainer.max_epochs: expected int",
+            "sweep.yaml:7: with model.dropout=7: model.dropout: expected float",
+        ):
+            self.assertIn(text, told)
+        self.assertNotIn("trial_0000", told)
+
+    def test_the_examples_are_right(self):
+        for file in sorted((HERE.parents[1] / "configs/sweeps").glob("*.yaml")):
+            with self.subTest(file.name):
+                words = ["--slurm", "--dry-run", "--tasks", "3", "--storage", "postgresql://me@server/sweeps"]
+                script = self.swept(f"sweeps/{file.name}", *words, "--sbatch=--gpus=1").out()
+                self.assertIn("#SBATCH --array=0-2\n", script)
+                self.assertIn("#SBATCH --gpus=1\n", script)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: MIT
+import argparse
+import re
+
+USAGE = """\
+tools/sweep SWEEP.yaml [key=value ...]        run a sweep, or go on with it: the same command again
+       tools/sweep report FOLDER|SWEEP.yaml          its table, best.yaml and report.html
+       tools/sweep --slurm SWEEP.yaml --tasks N      as an array of N jobs that share a storage"""
+
+
+def parse_arguments(words):
+    """What is to be done, and with which options."""
+    command = "report" if words[:1] == ["report"] else "run"
+    parser = argparse.ArgumentParser(
+        prog="tools/sweep", usage=USAGE, description="Searches hyperparameters; docs/sweeps.md."
+    )
+    if command == "report":
+        parser.add_argument(
+            "sweep", metavar="FOLDER|SWEEP.yaml", help="a sweep's folder, or the file it was begun with"
+        )
+        add_place(parser)
+        return command, parser.parse_args(words[1:])
+    add_run(parser)
+    add_place(parser)
+    add_slurm(parser)
+    options = parser.parse_intermixed_args(words)
+    check(options, parser)
+    return "submit" if options.slurm else command, options
+
+
+def add_place(parser):
+    add = parser.add_argument
+    add(
+        "--storage",
+        metavar="URL",
+        help="postgresql://user@host/database for several machines; default: FOLDER/study.db",
+    )
+    add("--name", help="of the sweep and its study; default: `name:` of the file, or the file's name")
+    add("--out", metavar="FOLDER", help="where the trials go; default: outputs/sweeps/NAME")
+
+
+def add_run(parser):
+    add = parser.add_argument
+    add("sweep", nargs="?", metavar="SWEEP.yaml", help="a sweep file; also found in configs/")
+    add("overrides", nargs="*", metavar="key=value", help="changes the experiment for all trials, as with ddprun")
+    add("--jobs", type=count, metavar="N", help="trials at once; default 1, or one for each of --gpus")
+    add("--gpus", type=gpu_list, default=[], metavar="0,1", help="deals these out among the trials that run at once")
+    add("--ddprun", metavar="PROGRAM", help="default: $DDPRUN, or that of this clone, built where it is needed")
+    add("--grace", type=seconds, default=60, metavar="SECONDS",
+        help="a process of another machine that is silent for so long is dead")  # fmt: skip
+
+
+def add_slurm(parser):
+    add = parser.add_argument
+    add("--slurm", action="store_true", help="submit the sweep as an array of jobs; needs --storage postgresql://...")
+    add("--tasks", type=count, default=1, metavar="N", help="jobs of the array (default 1)")
+    add(
+        "--sbatch",
+        action="append",
+        default=[],
+        metavar="OPTION",
+        help="of sbatch: --sbatch=--partition=accel; repeatable",
+    )
+    add("--dry-run", action="store_true", help="print the script, and submit nothing")
+
+
+def check(options, parser):
+    if not options.sweep:
+        parser.error("there is no sweep file: tools/sweep sweeps/digits.yaml")
+    for word in options.overrides:
+        if not re.match(r"(\+{0,2}[^=+~]+=)|(~[^=]+$)", word):
+            parser.error(f"{word}: expected key=value, +key=value or ~key, as ddprun takes them")
+        if re.match(r"\+{0,2}run\.dir=", word):
+            parser.error(f"{word}: each trial has a folder of its own; --out names the sweep's")
+    if options.gpus and options.jobs and options.jobs > len(options.gpus) and options.jobs % len(options.gpus):
+        parser.error(f"--jobs {options.jobs} cannot share {len(options.gpus)} GPUs evenly")
+
+
+def count(text):
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text}: must be 1 or more")
+    return value
+
+
+def seconds(text):
+    value = float(text)
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"{text}: must be more than 0")
+    return value
+
+
+def gpu_list(text):
+    names = [name.strip() for name in text.split(",")]
+    if not all(names) or len(set(names)) < len(names):
+        raise argparse.ArgumentTypeError(f"{text}: expected GPUs separated by commas, each once: 0,1")
+    return names

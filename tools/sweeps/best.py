@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: MIT
+"""best.yaml: the best trial as an experiment file, from the config.yaml of its run."""
+
+import yaml
+
+from runs.config import read_config
+from sweeps.study import State, run_path, trial_name
+
+
+def best_trial(study):
+    """None where none was trained to the end."""
+    done = [one for one in study.trials() if one.state == State.COMPLETE]
+    better = max if study.sweep.metric.maximize else min
+    return (
+        better(done, key=lambda one: (one.value, -one.number) if better is max else (one.value, one.number))
+        if done
+        else None
+    )
+
+
+def write_best(study, trial):
+    """Its path; None where the run is not on this machine."""
+    config = run_path(trial) / "config.yaml"
+    if not config.is_file():
+        return None
+    file = study.folder / "best.yaml"
+    experiment = read_config(config)
+    experiment.pop("run", None)  # its folder is its own
+    result = f"{trial_name(trial.number)}, {study.sweep.metric.name} {trial.value:.6g}"
+    words = "".join(f"#   {word}\n" for word in trial.user_attrs["overrides"])
+    text = yaml.safe_dump(experiment, sort_keys=False, allow_unicode=True)
+    file.write_text(f"# The best of the sweep {study.name}: {result}.\n{words}{text}")
+    return file

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: MIT
+"""What tools/sweep does, by the words it was called with."""
+
+import datetime
+import json
+import pathlib
+import shutil
+import signal
+import threading
+
+from runs.config import read_config
+from runs.user_error import UserError
+from sweeps.preflight import check_values
+from sweeps.program import Program
+from sweeps.report import report_study
+from sweeps.slots import make_slots, threads_override
+from sweeps.slurm import submit_array
+from sweeps.storage import Storage, parse, telling_of
+from sweeps.study import SweepStudy
+from sweeps.sweep_file import find_sweep_file, read_sweep
+from sweeps.sweeper import Sweeper, say
+
+SAVED = 75  # as ddprun says it: to be called again
+OUTPUTS = pathlib.Path("outputs/sweeps")
+RECORD = "sweep.json"  # in the sweep's folder: where its study is
+
+
+def run(options):
+    """Runs a sweep, or goes on with it."""
+    sweep = read_sweep(find_sweep_file(options.sweep))
+    name = options.name or sweep.name
+    program = Program(options.ddprun)
+    folder = folder_of(options, name)
+    url = options.storage or f"sqlite:///{folder / 'study.db'}"
+    if not (folder / RECORD).exists():  # a sweep that cannot start leaves no folder behind
+        check_values(sweep, program, options.overrides)
+    make_folder(folder)
+    storage = Storage(url, name)
+    with telling_of(storage):
+        study = SweepStudy(sweep, storage, name, folder, options.grace)
+        study.require_same(options.overrides)
+        return run_trials(study, program, options)
+
+
+def folder_of(options, name):
+    """Absolute: a run is found again from any folder."""
+    return (pathlib.Path(options.out) if options.out else OUTPUTS / name).resolve()
+
+
+def make_folder(folder):
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"--out {folder}: {error.strerror}") from None
+
+
+def run_trials(study, program, options):
+    sweep, folder = study.sweep, study.folder
+    write_record(study)
+    shutil.copyfile(sweep.file, folder / "sweep.yaml")
+    composed = folder / "experiment.yaml"
+    program.write_composed(sweep.experiment, options.overrides, composed)
+    slots = make_slots(options.jobs, options.gpus)
+    words = [*threads_override(read_config(composed), len(slots), options.overrides), *options.overrides]
+    stopping = threading.Event()
+    ctrl_c_sets(stopping)
+    say(f"{study.name}: {sweep.cap() or 'endless'} trials, {len(slots)} at a time, in {shown(folder)}")
+    study.processes.join()
+    try:
+        done = Sweeper(study, program, slots, words, stopping).run()
+    finally:
+        study.processes.leave()
+    if not done:
+        say("stopped; the same command goes on with it")
+        return SAVED
+    return report_study(study)
+
+
+def write_record(study):
+    record = {"name": study.name, "storage": study.place.text(), "file": str(study.sweep.file)}
+    (study.folder / RECORD).write_text(
+        json.dumps(record | {"begun": datetime.datetime.now().isoformat(" ", "seconds")}, indent=2)
+    )
+
+
+def ctrl_c_sets(event):
+    def stop(number, _):
+        if not event.is_set():
+            say("stopping: the trials save first")
+        event.set()
+        signal.signal(number, signal.SIG_DFL)  # the second one ends it at once
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+
+
+def shown(path):
+    """As short as it can be said from here."""
+    here = pathlib.Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def report(options):
+    """Of a sweep that is done or under way."""
+    folder = pathlib.Path(options.sweep)
+    if not folder.is_dir():
+        sweep = read_sweep(find_sweep_file(options.sweep))
+        folder = folder_of(options, options.name or sweep.name)
+    try:
+        record = json.loads((folder / RECORD).read_text())
+    except (OSError, ValueError):
+        raise UserError(f"{folder} is no sweep's folder: there is no {RECORD} in it") from None
+    folder = folder.resolve()
+    sweep = read_sweep(folder / "sweep.yaml")
+    storage = Storage(options.storage or record["storage"], record["name"])
+    with telling_of(storage):
+        return report_study(SweepStudy(sweep, storage, record["name"], folder))
+
+
+def submit(options):
+    """As an array of jobs of Slurm."""
+    sweep = read_sweep(find_sweep_file(options.sweep))
+    name = options.name or sweep.name
+    if not options.storage or parse(options.storage).get_backend_name() == "sqlite":
+        raise UserError("--slurm: jobs on several machines share a server: --storage postgresql://user@host/database")
+    program = Program(options.ddprun)
+    check_values(sweep, program, options.overrides)
+    make_folder(folder_of(options, name))
+    return submit_array(sweep, folder_of(options, name), name, program, options)

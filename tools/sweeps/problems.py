@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: MIT
+import difflib
+
+from runs.user_error import UserError
+
+
+class Problems:
+    """What is wrong with a file, each with its line; all are told at once."""
+
+    def __init__(self, file):
+        self.file, self.lines = file, []
+
+    def add(self, node, text):
+        self.lines.append((node.line, f"{self.file}:{node.line}: {text}"))
+
+    def unknown(self, node, what, found, known):
+        near = difflib.get_close_matches(str(found), known, n=1, cutoff=0.5)
+        hint = f" did you mean {near[0]}?" if near else ""
+        self.add(node, f"{what}: {found} is unknown;{hint} known: {', '.join(known)}")
+
+    def entries(self, node, what, known=None):
+        """Of a map: those that are known. None where it is no map."""
+        if not isinstance(node.value, dict):
+            self.add(node, f"{what}: expected a map of keys, found {node.plain()}")
+            return
+        for key, value in node.value.items():
+            if known and key not in known:
+                self.unknown(value, what, key, known)
+            else:
+                yield key, value
+
+    def typed(self, node, what, kind, least=None):
+        """The value; None where it is of another type or too small."""
+        value = node.value
+        fits = isinstance(value, kind) and not isinstance(value, bool) and value != ""
+        if not fits or least is not None and value < least:
+            name = {str: "a text", int: "a whole number"}.get(kind, "a number")
+            self.add(
+                node, f"{what}: expected {name}{'' if least is None else f' of at least {least}'}, found {node.plain()}"
+            )
+            return None
+        return value
+
+    def one_of(self, node, what, known):
+        if node.value in known:
+            return node.value
+        return self.unknown(node, what, node.plain(), known)
+
+    def refuse(self):
+        """If there are any."""
+        if self.lines:
+            raise UserError("\n".join(text for _, text in sorted(self.lines)))

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: MIT
+import dataclasses
+import os
+
+
+@dataclasses.dataclass
+class Slot:
+    """Room for a trial. `gpus` of CUDA_VISIBLE_DEVICES; None: as in our own environment."""
+
+    gpus: str | None = None
+    active: object = None
+
+    def environment(self):
+        return dict(os.environ) if self.gpus is None else os.environ | {"CUDA_VISIBLE_DEVICES": self.gpus}
+
+
+def make_slots(jobs, gpus):
+    """GPUs are dealt out evenly: several to a trial where there are more of them than trials, else several trials to
+    one."""
+    if not gpus:
+        return [Slot() for _ in range(jobs or 1)]
+    jobs = jobs or len(gpus)
+    each = max(len(gpus) // jobs, 1)
+    return [Slot(",".join(gpus[i * each % len(gpus) :][:each])) for i in range(jobs)]
+
+
+def threads_override(experiment, jobs, overrides):
+    """The cores, shared by all workers of all trials, unless the experiment (as ddprun composed it) says otherwise."""
+    launch = experiment.get("launch") or {}
+    if (
+        any(word.lstrip("+~").startswith("launch.threads") for word in overrides)
+        or launch.get("threads", "auto") != "auto"
+    ):
+        return []
+    workers = launch.get("workers", "auto")
+    trials = jobs * (workers if isinstance(workers, int) else 1)
+    return [f"++launch.threads={max(len(os.sched_getaffinity(0)) // trials, 1)}"]

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: MIT
+"""Where a study is kept: SQLite in the sweep's folder, or PostgreSQL for several machines."""
+
+import contextlib
+import fcntl
+import hashlib
+import importlib.util
+import pathlib
+import re
+import sys
+import warnings
+
+import alembic
+import optuna
+import sqlalchemy
+
+from runs.user_error import UserError
+
+LOCKED_SECONDS = 20  # how long SQLite waits for another program
+CONNECT_SECONDS = 10
+EXPECTED = "postgresql://user@host/database, or sqlite:///file.db"
+ERRORS = (optuna.exceptions.StorageInternalError, sqlalchemy.exc.SQLAlchemyError)
+OTHER_VERSION = (RuntimeError, alembic.util.CommandError)  # while it is opened
+
+
+class Storage:
+    """A study's place. `lock()` is for whatever must be done by one process at a time."""
+
+    def __init__(self, url, name):
+        self.url, self.name = parse(url), name
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        self.engine = sqlalchemy.create_engine(self.url, **self.engine_options())
+        with telling_of(self, OTHER_VERSION), self.lock():  # two at once would both make the tables
+            url = self.url.render_as_string(hide_password=False)
+            self.optuna = optuna.storages.get_storage(
+                optuna.storages.RDBStorage(url, engine_kwargs=self.engine_options())
+            )
+
+    @property
+    def is_sqlite(self):
+        return self.url.get_backend_name() == "sqlite"
+
+    def text(self):
+        """Without the password."""
+        return self.url.set(password=None).render_as_string() if self.url.password else str(self.url)
+
+    def engine_options(self):
+        if self.is_sqlite:
+            wait = {} if "timeout" in self.url.query else {"timeout": LOCKED_SECONDS}
+            return {"connect_args": wait}
+        return {"pool_pre_ping": True, "connect_args": {"connect_timeout": CONNECT_SECONDS}}
+
+    @contextlib.contextmanager
+    def lock(self):
+        """Ends with the process, however that ends."""
+        if self.is_sqlite:
+            with open(f"{self.url.database}.lock", "a") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                yield
+        else:
+            key = int.from_bytes(hashlib.sha256(self.name.encode()).digest()[:8], signed=True)
+            with self.engine.begin() as connection:
+                connection.execute(sqlalchemy.text("SELECT pg_advisory_xact_lock(:key)"), {"key": key})
+                yield
+
+
+def parse(url):
+    try:
+        parsed = sqlalchemy.engine.make_url(url)
+    except sqlalchemy.exc.ArgumentError:
+        raise UserError(f"--storage {re.sub(':[^:@/]*@', ':***@', url)}: expected {EXPECTED}") from None
+    backend = parsed.get_backend_name()
+    if backend == "sqlite" and parsed.database:
+        return require_folder(parsed)
+    if backend != "postgresql" or not parsed.database:
+        shown = parsed.render_as_string()
+        raise UserError(f"--storage {shown}: expected {EXPECTED}")
+    if not importlib.util.find_spec("psycopg"):
+        raise UserError(
+            f"--storage: PostgreSQL needs the package psycopg: {sys.executable} -m pip install 'psycopg[binary]'"
+        )
+    return parsed.set(drivername="postgresql+psycopg")
+
+
+def require_folder(url):
+    """With the file's whole path: it is found again from any folder."""
+    file = pathlib.Path(url.database).resolve()
+    if not file.parent.is_dir():
+        raise UserError(f"--storage {url}: there is no folder {file.parent}")
+    return url.set(database=str(file))
+
+
+@contextlib.contextmanager
+def telling_of(storage, more=()):
+    """Errors of a storage as one line that says what to do."""
+    try:
+        yield
+    except (*ERRORS, *more) as error:
+        raise UserError(explain(storage, error)) from None
+
+
+def explain(storage, error):
+    text = " ".join(str(error).split())
+    where = f"the storage {storage.text()}"
+    if "database is locked" in text:
+        return f"{where} is locked by another program; end it, or wait for it, and call again: the sweep goes on"
+    if "no longer compatible with the table schema" in text or "is incompatible with the table schema" in text:
+        return (
+            f"{where} was made by another version of Optuna than {optuna.__version__}:"
+            " `optuna storage upgrade --storage URL` brings an older one up to date; for a newer one, choose another"
+            " storage, or --name and --out"
+        )
+    if "file is not a database" in text:
+        return f"{where} is no SQLite database; move the file away, or choose another with --storage"
+    if storage.is_sqlite:
+        return f"{where} cannot be used: {short(text)}"
+    return f"{where} does not answer: {short(text)}; is the server there, and may you use that database?"
+
+
+def short(text):
+    """The driver's own words, without those around them."""
+    for begin in ("OperationalError) ", "DatabaseError) ", "OperationalError: "):
+        text = text.rpartition(begin)[2] or text
+    return text.partition(" (Background on this error")[0].partition(" [SQL:")[0][:300].rstrip(" .")

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: MIT
+import fcntl
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+
+from runs.line_file import read_lines
+from runs.run_folder import RunFolder
+from runs.standing_rows import standing_rows
+from sweeps.processes import is_held
+
+SIGNALLED = (75, 128 + signal.SIGTERM, -signal.SIGTERM)  # saved first; or it had not begun yet
+
+
+class TrialRun:
+    """The run of a trial: started by this process, or by one that is dead now.
+
+    ddprun writes its console into logs/trial_0007.log. That file is locked before it is started and stays so while it
+    lives, whatever becomes of us: the lock belongs to the open file that it inherits.
+    """
+
+    def __init__(self, path, metric):
+        self.path, self.log = path, path.parent / "logs" / f"{path.name}.log"
+        self.split, _, self.metric = metric.name.partition("/")
+        self.child = None  # a process of ours
+        self.rows, self.read_to = [], 0
+        self.stopped = False
+
+    # Processes
+
+    def start(self, command, environment):
+        self.log.parent.mkdir(exist_ok=True)
+        with open(self.log, "ab") as log:
+            fcntl.flock(log, fcntl.LOCK_EX)
+            self.child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment,
+                                          start_new_session=True)  # fmt: skip
+
+    def is_alive(self):
+        if self.child:
+            return self.child.poll() is None
+        return bool(is_held(self.log)) or bool(is_held(self.path / ".lock"))
+
+    def has_begun(self):
+        """Whether there is a run to go on with. What a start left that was killed in its first moment is none."""
+        return (self.path / "config.yaml").is_file() and (self.path / "logs").is_dir()
+
+    def clear_torn(self):
+        """ddprun wants to make the folder itself."""
+        if self.path.exists() and not self.has_begun():
+            shutil.rmtree(self.path)
+
+    def process(self):
+        """A pidfd of whoever runs it; None where that is not known, or not on this machine."""
+        if self.child:
+            return os.pidfd_open(self.child.pid) if self.child.poll() is None else None
+        try:
+            found = re.fullmatch(r"process (\d+) on (\S+)", (self.path / ".lock").read_text())
+            descriptor = os.pidfd_open(int(found[1])) if found and found[2] == socket.gethostname() else None
+        except OSError:
+            return None
+        if descriptor is not None and not is_held(self.path / ".lock"):  # a number that somebody else has by now
+            os.close(descriptor)
+            return None
+        return descriptor
+
+    def stop(self):
+        """By SIGTERM, once: it saves, and ends. Called again until it could be sent."""
+        if self.stopped or (descriptor := self.process()) is None:
+            return
+        try:
+            signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+            self.stopped = True
+        except ProcessLookupError:
+            pass
+        finally:
+            os.close(descriptor)
+
+    def exit_code(self):
+        """None where it is not our child's."""
+        return self.child.poll() if self.child else None
+
+    def was_signalled(self):
+        return self.exit_code() in SIGNALLED
+
+    # What it left
+
+    def values(self):
+        """Of the metric so far, one for each iteration; NaN where it was not finite."""
+        rows, self.read_to = read_lines(self.path / "metrics.jsonl", self.read_to)
+        self.rows += [row for row in rows if row.get("split") != "system"]
+        return [number(row[self.metric]) for row in standing_rows(self.rows)
+                if row.get("split") == self.split and self.metric in row]  # fmt: skip
+
+    def metrics(self):
+        """All that it measured: what the metric could have been."""
+        about = ("time", "attempt", "split", "epoch", "step", "samples", "nonfinite")
+        return sorted({f"{row['split']}/{name}" for row in self.rows for name in row if name not in about})
+
+    def summary(self):
+        """Of its newest attempt; empty where that wrote none."""
+        if not self.has_begun():
+            return {}
+        run = RunFolder(self.path)
+        return run.summary() if run.has_summary() else {}
+
+    def failure(self):
+        """Why it failed, in a line."""
+        summary, code = self.summary(), self.exit_code()
+        if summary.get("status") == "failed" and summary.get("stop_reason"):
+            return one_line(summary["stop_reason"])
+        lines = [line for line in tail(self.log) if "error: " in line]
+        if lines:
+            return one_line(lines[-1].partition("error: ")[2])
+        if code is not None and code < 0:
+            return f"killed by {signal.Signals(-code).name}"
+        return f"ended with {code}; see {self.log}"
+
+
+def number(value):
+    return float("nan") if value is None else float(value)
+
+
+def one_line(text):
+    return " ".join(str(text).split())[:300]
+
+
+def tail(file):
+    try:
+        with open(file, "rb") as stream:
+            stream.seek(max(stream.seek(0, os.SEEK_END) - 20_000, 0))
+            return stream.read().decode(errors="replace").splitlines()
+    except OSError:
+        return []

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: MIT
+"""YAML with the line of each value, and with the types of ddprun's own files: 1e-3 is a number, yes is a text."""
+
+import dataclasses
+
+import yaml
+
+from runs.config import typed_value
+from runs.user_error import UserError
+
+
+@dataclasses.dataclass
+class Node:
+    """`value`: a dictionary of text and Node, a list of Node, or a text, number, boolean or None."""
+
+    value: object
+    line: int
+
+    def plain(self):
+        """Without the lines."""
+        if isinstance(self.value, dict):
+            return {key: node.plain() for key, node in self.value.items()}
+        if isinstance(self.value, list):
+            return [node.plain() for node in self.value]
+        return self.value
+
+
+def read_yaml(file):
+    try:
+        text = file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else str(file)
+        raise UserError(f"{place}: this is no YAML: {getattr(error, 'problem', None) or error}") from None
+    return convert(root, file, ()) if root else Node({}, 1)
+
+
+def convert(node, file, parents):
+    line = node.start_mark.line + 1
+    if node in parents:
+        raise UserError(f"{file}:{line}: an alias that holds itself")
+    if isinstance(node, yaml.ScalarNode):
+        if node.style is not None:  # quoted: a text
+            return Node(node.value, line)
+        return Node(typed_value(node.value) if node.value not in ("", "~") else None, line)
+    if isinstance(node, yaml.SequenceNode):
+        return Node([convert(item, file, (*parents, node)) for item in node.value], line)
+    entries = {}
+    for key, value in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            raise UserError(f"{file}:{key.start_mark.line + 1}: expected a name as the key")
+        if key.value in entries:
+            raise UserError(f"{file}:{key.start_mark.line + 1}: {key.value} is there twice")
+        entries[key.value] = convert(value, file, (*parents, node))
+        entries[key.value].line = key.start_mark.line + 1
+    return Node(entries, line)

@@ -1,7 +1,10 @@
 # ddprun_add_plugin(<kind> <name> SOURCES <file>... [LINK <target>...])
 #
-# Builds <name>.so, a plugin of the kind model, dataset, optimizer or logger. It sees the SDK and nothing else of ddprun, and
-# exports one symbol. It lies under lib/ddprun/plugins/<kind>s in the build tree and after the installation.
+# Builds <name>.so, a plugin of the kind model, dataset, optimizer or logger. It sees the SDK and nothing else of ddprun,
+# and exports one symbol. It lies under lib/ddprun/plugins/<kind>s in the build tree and after the installation.
+#
+#   DDPRUN_PRECOMPILE   ON: compile the header of the kind beforehand. For a model the first build is 20 s of computing
+#                       longer and takes 0.5 GB, and each one after it is 10 s shorter. OFF by default.
 function(ddprun_add_plugin kind name)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SOURCES;LINK")
   if(NOT kind MATCHES "^(model|dataset|optimizer|logger)$")
@@ -26,5 +29,37 @@ function(ddprun_add_plugin kind name)
   if(NOT outside)
     ddprun_pch(${target})
     target_link_libraries(${target} PRIVATE ddprun_warnings)
+  elseif(DDPRUN_PRECOMPILE)
+    target_precompile_headers(${target} PRIVATE <ddprun/${kind}.h>)
   endif()
+endfunction()
+
+# ddprun_add_plugin_test(<kind> <name> SOURCES <file>... [LINK <target>...])
+#
+# Builds a GoogleTest program that tests the plugin of this kind and name, and makes it one of CTest's tests. It has
+# <ddprun/testing.h>, and as DDPRUN_PLUGIN the path of the plugin. Without GoogleTest it is left out, with a warning.
+function(ddprun_add_plugin_test kind name)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SOURCES;LINK")
+  set(plugin ddprun_${kind}_${name})
+  if(NOT TARGET ${plugin})
+    message(FATAL_ERROR "ddprun_add_plugin_test(${kind} ${name}): there has to be a ddprun_add_plugin(${kind} ${name} ...) "
+      "before it.")
+  endif()
+  if(NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "ddprun_add_plugin_test(${kind} ${name} SOURCES <file>... [LINK <target>...]): "
+      "SOURCES is missing.")
+  endif()
+  find_package(GTest QUIET)
+  if(NOT GTest_FOUND)
+    message(WARNING "GoogleTest was not found (Debian and Ubuntu: libgtest-dev): the test of ${name} is left out.")
+    return()
+  endif()
+  set(target ${plugin}_test)
+  add_executable(${target} ${arg_SOURCES})
+  target_link_libraries(${target} PRIVATE ddprun::testing GTest::gtest_main ${arg_LINK})
+  target_compile_definitions(${target} PRIVATE DDPRUN_PLUGIN="$<TARGET_FILE:${plugin}>")
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name}_test)
+  add_dependencies(${target} ${plugin})
+  add_test(NAME ${kind}.${name} COMMAND ${target})
+  set_tests_properties(${kind}.${name} PROPERTIES TIMEOUT 300)
 endfunction()

@@ -23,6 +23,7 @@ expect_files() {
 expect_clean_rpaths() {
   local file rpath
   while IFS= read -r -d '' file; do
+    [[ $(head -c 4 -- "$file" | tr -d '\0') == $'\x7fELF' ]] || continue  # a script
     rpath=$(readelf -d "$file" 2>/dev/null | sed -n 's/.*R\(UN\)\?PATH.*\[\(.*\)\]/\2/p')
     while IFS= read -r -d : entry; do
       [[ $entry == \$ORIGIN* || $entry == */torch/lib || $entry == */nvidia/*/lib ]] || fail "$file looks in '$entry'"
@@ -46,7 +47,8 @@ build_consumer() {
 }
 
 "$cmake" --install "$build" --prefix "$prefix" >"$scratch/install.log" || { cat "$scratch/install.log"; fail "cmake --install"; }
-expect_files lib/libddprun_sdk.so include/ddprun/{model,plugin,version}.h share/ddprun/configs \
+expect_files lib/libddprun_{sdk.so,testing.a} include/ddprun/{model,plugin,testing,testing/model,version}.h \
+  share/ddprun/{configs,new_plugins,plugin_command} bin/ddprun-new-plugin \
   lib/cmake/ddprun/{ddprunConfig,ddprunConfigVersion,ddprun_add_plugin,LibTorch}.cmake
 expect_clean_rpaths
 mapfile -d '' -t libraries < <(find "$prefix/lib" -name '*.so' -print0)
@@ -79,5 +81,7 @@ if [[ -e $build/bin/ddprun ]]; then
     fail "ddprun plugins show foreign"
   [[ ! -e $prefix/share/ddprun/configs/experiments/digits.yaml ]] ||
     env -i "$prefix/bin/ddprun" check experiments/digits.yaml || fail "ddprun check experiments/digits.yaml"
+  env -i HOME="$scratch" PATH=/usr/bin:/bin "$prefix/bin/ddprun" check --build "$here/consumer/foreign.cpp" \
+    experiments/digits.yaml model=foreign || fail "ddprun check --build"
 fi
 echo "passed"

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+#include <ddprun/testing/gradients.h>
+
+#include <ddprun/model.h>
+#include <ddprun/random.h>
+
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <unordered_set>
+
+namespace ddprun::check {
+namespace {
+
+constexpr uint64_t kStream = 0x6772616469656E74;  // "gradient": apart from every other use of the seed
+
+// The loss of the batch as a function of the weights alone: the same noise and the same running statistics each time.
+class Loss {
+ public:
+  Loss(Model& model, const Objective& objective, const Batch& batch, uint64_t seed)
+      : model_(model), objective_(objective), batch_(batch), seed_(seed) {
+    for (const auto& buffer : model.buffers()) kept_.push_back(buffer.clone());
+  }
+
+  ~Loss() { put_back(); }
+  Loss(const Loss&) = delete;
+  Loss& operator=(const Loss&) = delete;
+
+  // Afterwards backward may still need the buffers as they are.
+  at::Tensor operator()() {
+    put_back();
+    torch::manual_seed(seed_);
+    return model_.step(batch_, objective_).loss;
+  }
+
+ private:
+  void put_back() {
+    const torch::NoGradGuard no_gradients;
+    auto buffers = model_.buffers();
+    for (size_t i = 0; i < kept_.size(); ++i) buffers[i].copy_(kept_[i]);
+  }
+
+  Model& model_;
+  const Objective& objective_;
+  const Batch& batch_;
+  uint64_t seed_;
+  std::vector<at::Tensor> kept_;
+};
+
+double slope(Loss& loss, double& number, double step) {
+  const torch::NoGradGuard no_gradients;
+  const double kept = number;
+  number = kept + step;
+  const double above = loss().item<double>();
+  number = kept - step;
+  const double below = loss().item<double>();
+  number = kept;
+  return (above - below) / (2 * step);
+}
+
+double relative_error(double one, double other) {
+  constexpr double kNoise = 1e-6;  // of the differences, for slopes near zero
+  return std::abs(one - other) / std::max({std::abs(one), std::abs(other), kNoise});
+}
+
+void check_number(double& number, double expected, Loss& loss, GradientFinding& finding) {
+  double error = std::numeric_limits<double>::infinity(), nearest = 0;
+  for (const double step : {1e-5, 1e-7}) {
+    const double difference = slope(loss, number, step);
+    const double of_this = relative_error(difference, expected);
+    if (of_this < error || finding.checked == 0) nearest = difference;
+    error = std::min(error, of_this);
+  }
+  ++finding.checked;
+  if (error < finding.largest_error) return;
+  finding.largest_error = error;
+  finding.by_backward = expected;
+  finding.by_difference = nearest;
+}
+
+GradientFinding check_parameter(const std::string& name, const at::Tensor& parameter, Loss& loss, int64_t numbers,
+                                RandomStream& draws) {
+  GradientFinding finding{.parameter = name, .has_gradient = parameter.grad().defined()};
+  if (!finding.has_gradient) return finding;
+  const auto gradient = parameter.grad().contiguous();
+  const auto values = parameter.detach();
+  const int64_t all = values.numel();
+  for (int64_t i = 0; i < std::min(numbers, all); ++i) {
+    const auto at = all <= numbers ? i : static_cast<int64_t>(draws.below(static_cast<uint64_t>(all)));
+    check_number(values.data_ptr<double>()[at], gradient.const_data_ptr<double>()[at], loss, finding);
+  }
+  return finding;
+}
+
+}  // namespace
+
+std::vector<GradientFinding> compare_gradients(Model& model, const Objective& objective, Batch batch, int64_t numbers,
+                                               uint64_t seed) {
+  model.to(at::kDouble);
+  model.train();
+  if (batch.input.is_floating_point()) batch.input = batch.input.to(at::kDouble);
+  if (batch.target.is_floating_point()) batch.target = batch.target.to(at::kDouble);
+  Loss loss(model, objective, batch, seed);
+  model.zero_grad();
+  loss().backward();
+  RandomStream draws(seed, kStream);
+  std::vector<GradientFinding> findings;
+  std::unordered_set<c10::TensorImpl*> seen;  // tied weights have two names
+  for (const auto& parameter : model.named_parameters()) {
+    if (!parameter.value().requires_grad() || !seen.insert(parameter.value().unsafeGetTensorImpl()).second) continue;
+    findings.push_back(check_parameter(parameter.key(), parameter.value(), loss, numbers, draws));
+  }
+  return findings;
+}
+
+}  // namespace ddprun::check

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT
+// The checks that look at a model once, without training it.
+#include <ddprun/testing/gradients.h>
+#include <ddprun/testing/model.h>
+
+#include "model_scene.h"
+#include "problem.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+
+#include <unordered_set>
+
+namespace ddprun::check {
+namespace {
+
+void check_shape(const ModelTest& test, const at::Tensor& input, const at::Tensor& prediction) {
+  const auto gave = c10::str("forward() gives ", prediction.sizes(), " for an input of ", input.sizes());
+  if (prediction.dim() < 1 || prediction.size(0) != input.size(0)) {
+    complain(gave, ": the first dimension is that of the samples, ", input.size(0));
+  }
+  const bool classifies = test.data.classes > 0 && !test.objective;
+  if (classifies && (prediction.dim() != 2 || prediction.size(1) != test.data.classes)) {
+    complain(gave, ": expected [", input.size(0), ", ", test.data.classes, "], a number for each class");
+  }
+  if (!prediction.is_floating_point())
+    complain(gave, " of type ", prediction.scalar_type(), ": expected floating-point numbers");
+  if (!prediction.isfinite().all().item<bool>()) complain(gave, " with NaN or infinite numbers among them");
+}
+
+void check_alone(const ModelScene& scene, const at::Tensor& together) {
+  const auto& input = scene.batch().input;
+  for (int64_t sample = 0; sample < input.size(0); ++sample) {
+    const auto alone = scene.predict(input.narrow(0, sample, 1));
+    if (at::allclose(alone, together.narrow(0, sample, 1), 1e-3, 1e-4)) continue;
+    complain("in evaluation sample ", sample, " gets another prediction alone than in a batch of ", input.size(0),
+             ": it depends on the other samples; does something compute over the batch where is_training() is false?");
+  }
+}
+
+// The trainable tensors at the ends of the loss's graph.
+std::vector<at::Tensor> leaves_of(const at::Tensor& loss) {
+  std::vector<at::Tensor> leaves;
+  std::vector<torch::autograd::Node*> open{loss.grad_fn().get()};
+  std::unordered_set<torch::autograd::Node*> seen{open.front()};
+  while (!open.empty()) {
+    auto* node = open.back();
+    open.pop_back();
+    if (auto* leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(node)) leaves.push_back(leaf->variable);
+    for (const auto& edge : node->next_edges()) {
+      if (edge.is_valid() && seen.insert(edge.function.get()).second) open.push_back(edge.function.get());
+    }
+  }
+  return leaves;
+}
+
+void check_registered(const Model& model, const at::Tensor& loss) {
+  std::unordered_set<c10::TensorImpl*> known;
+  for (const auto& parameter : model.parameters()) known.insert(parameter.unsafeGetTensorImpl());
+  for (const auto& leaf : leaves_of(loss)) {
+    if (known.contains(leaf.unsafeGetTensorImpl())) continue;
+    complain("the loss depends on a trainable tensor of shape ", leaf.sizes(),
+             " that the model does not register: it would not be ",
+             "trained nor saved; give its layer to register_module(), or the tensor to register_parameter()");
+  }
+}
+
+void check_gradients_arrive(const Model& model) {
+  for (const auto& [name, value] : trained(model)) {
+    if (!value.grad().defined()) {
+      complain(name, " gets no gradient: the loss does not depend on it; use it in forward(), remove it, or set ",
+               "trainer.find_unused_parameters=true where that is meant");
+    }
+    if (!value.grad().isfinite().all().item<bool>()) complain(name, " gets a gradient with NaN or infinite numbers");
+  }
+}
+
+void check_seed(const ModelScene& one, const ModelScene& other) {
+  const auto parameters = trained(one.model()), again = trained(other.model());
+  if (parameters.size() != again.size()) {
+    complain("made twice, the model has ", parameters.size(), " and ", again.size(), " parameters");
+  }
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (parameters[i].name == again[i].name && at::equal(parameters[i].value, again[i].value)) continue;
+    complain("made twice from the same seed, the model has other numbers in ", parameters[i].name,
+             ": draw them in prepare() from ",
+             "LibTorch's generator (torch::randn, torch::nn::init), which the runner seeds");
+  }
+}
+
+std::string wrong_gradient(const GradientFinding& finding) {
+  return c10::str("of ", finding.parameter, " backward gives ", finding.by_backward, " where finite differences give ",
+                  finding.by_difference);
+}
+
+}  // namespace
+
+std::string shapes(const ModelTest& test) {
+  return problem_of([&] {
+    const ModelScene scene(test);
+    const auto& input = scene.batch().input;
+    const at::NoGradGuard no_gradients;
+    scene.model().eval();
+    for (int64_t count = 1; count <= input.size(0); ++count) {
+      const auto samples = input.narrow(0, 0, count);
+      check_shape(test, samples, scene.predict(samples));
+    }
+    const auto together = scene.predict(input).clone();
+    if (!at::equal(together, scene.predict(input))) {
+      complain(
+          "in evaluation the same input gives another prediction the second time: is there noise, such as dropout, "
+          "that does ",
+          "not ask is_training()?");
+    }
+    check_alone(scene, together);
+  });
+}
+
+std::string parameters(const ModelTest& test) {
+  return problem_of([&] {
+    const ModelScene scene(test);
+    auto& model = scene.model();
+    model.train();
+    const auto loss = scene.step().loss;
+    if (!loss.requires_grad() && trained(model).empty()) {
+      complain("the model has no parameters: prepare() gives each layer to register_module()");
+    }
+    if (!loss.requires_grad()) {
+      complain(
+          "the loss of step() is not attached to the graph, so nothing can be trained: is there a detach(), an item() "
+          "or a ",
+          "NoGradGuard on its way?");
+    }
+    check_registered(model, loss);
+    in_hook("backward()", [&] { loss.backward(); });
+    check_gradients_arrive(model);
+    check_seed(ModelScene(test), ModelScene(test));
+  });
+}
+
+std::string gradients(const ModelTest& test, int64_t numbers) {
+  return problem_of([&] {
+    const ModelScene scene(test);
+    const auto findings = in_hook("step() or backward()", [&] {
+      return compare_gradients(scene.model(), scene.objective(), scene.batch(), numbers, 1);
+    });
+    std::string wrong;
+    for (const auto& finding : findings) {
+      if (finding.wrong()) wrong += (wrong.empty() ? "" : "; ") + wrong_gradient(finding);
+    }
+    if (!wrong.empty()) {
+      complain(
+          wrong,
+          ": look for a backward of your own, a detach() or data_ptr() on the way to the loss, or a change in place");
+    }
+  });
+}
+
+std::vector<std::string> all(const ModelTest& test) {
+  return problems_of({{"shapes", [&] { return shapes(test); }},
+                      {"parameters", [&] { return parameters(test); }},
+                      {"gradients", [&] { return gradients(test); }},
+                      {"overfits", [&] { return overfits(test); }},
+                      {"state_round_trip", [&] { return state_round_trip(test); }},
+                      {"ranks_agree", [&] { return ranks_agree(test); }}});
+}
+
+}  // namespace ddprun::check

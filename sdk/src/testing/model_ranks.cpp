@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+// Whether a model trains the same on one rank and on two: their parts of a batch are computed one after the other.
+#include <ddprun/testing/model.h>
+
+#include "model_scene.h"
+#include "problem.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+namespace ddprun::check {
+namespace {
+
+struct Share {
+  double loss = 0;
+  std::vector<at::Tensor> gradients;  // undefined where there is none
+  std::vector<MetricSum> metrics;
+};
+
+Share compute(const ModelScene& scene, const Batch& batch) {
+  scene.model().zero_grad();
+  at::manual_seed(3);
+  auto step = scene.step(batch);
+  in_hook("backward()", [&] { step.loss.backward(); });
+  Share share{.loss = step.loss.item<double>(), .metrics = std::move(step.metrics)};
+  for (const auto& [name, value] : trained(scene.model())) {
+    share.gradients.push_back(value.grad().defined() ? value.grad().clone() : at::Tensor());
+  }
+  return share;
+}
+
+at::Tensor weighted(const at::Tensor& one, double weight, const at::Tensor& other, double other_weight) {
+  if (!one.defined()) return other.defined() ? other * other_weight : other;
+  return other.defined() ? one * weight + other * other_weight : one * weight;
+}
+
+bool close(double one, double other) { return std::abs(one - other) <= 1e-8 + 1e-6 * std::abs(one); }
+
+void compare_losses(const Share& whole, const Share& small, const Share& large, double weight) {
+  const double mean = weight * small.loss + (1 - weight) * large.loss;
+  if (close(whole.loss, mean)) return;
+  const bool sum = close(whole.loss, small.loss + large.loss);
+  complain("the loss of a batch is ", whole.loss, ", but the mean over two ranks that have a part of it each is ", mean,
+           sum ? ": step() gives the sum over its samples; give their mean"
+               : ": it must be the mean over the samples, each apart from the others");
+}
+
+void compare_metrics(const Share& whole, const Share& small, const Share& large) {
+  if (whole.metrics.size() != small.metrics.size() || whole.metrics.size() != large.metrics.size()) {
+    complain(
+        "step() gives other metrics for another batch: the same names in the same order are expected from every call");
+  }
+  for (size_t i = 0; i < whole.metrics.size(); ++i) {
+    const auto &one = whole.metrics[i], &two = small.metrics[i], &three = large.metrics[i];
+    if (one.name != two.name || one.name != three.name)
+      complain("step() gives the metric ", one.name, " for one batch, ", two.name, " for another");
+    const double sums = two.sum.item<double>() + three.sum.item<double>();
+    if (one.count == two.count + three.count && close(one.sum.item<double>(), sums)) continue;
+    complain("metric ", one.name, " is ", one.sum.item<double>(), " of ", one.count, " for a batch, but ", sums, " of ",
+             two.count + three.count,
+             " where two ranks have a part of it each: give a sum over the samples, and their count");
+  }
+}
+
+void compare_shares(const ModelScene& scene, const char* mode) {
+  const auto& batch = scene.batch();
+  const int64_t few = batch.size() * 3 / 8;
+  if (few < 1) complain("the test's batch has ", batch.size(), " samples; two ranks need at least 3");
+  const double weight = static_cast<double>(few) / static_cast<double>(batch.size());
+  const auto whole = compute(scene, batch);
+  const auto small = compute(scene, part(batch, 0, few)), large = compute(scene, part(batch, few, batch.size() - few));
+  compare_losses(whole, small, large, weight);
+  compare_metrics(whole, small, large);
+  const auto parameters = trained(scene.model());
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const auto mean = weighted(small.gradients[i], weight, large.gradients[i], 1 - weight);
+    const auto& expected = whole.gradients[i];
+    if (!mean.defined() && !expected.defined()) continue;
+    if (mean.defined() && expected.defined() && at::allclose(mean, expected, 1e-6, 1e-9)) continue;
+    complain("in ", mode, " the gradient of ", parameters[i].name, " for ", batch.size(),
+             " samples is not the mean over two ranks with ", few, " and ", batch.size() - few,
+             " of them: a sample's loss must not depend on the others of its batch");
+  }
+}
+
+// Whether in training, too, the loss is a function of weights and samples alone.
+bool is_plain_in_training(const ModelScene& scene) {
+  if (!scene.model().buffers().empty()) return false;
+  const at::NoGradGuard no_gradients;
+  at::manual_seed(4);
+  const auto one = scene.step().loss;
+  at::manual_seed(5);
+  return at::equal(one, scene.step().loss);
+}
+
+}  // namespace
+
+std::string ranks_agree(const ModelTest& test) {
+  return problem_of([&] {
+    ModelScene scene(test);
+    scene.widen();
+    scene.model().eval();
+    compare_shares(scene, "evaluation");
+    scene.model().train();
+    if (is_plain_in_training(scene)) compare_shares(scene, "training");
+  });
+}
+
+}  // namespace ddprun::check

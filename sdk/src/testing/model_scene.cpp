@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+#include "model_scene.h"
+
+#include "problem.h"
+
+#include <ATen/ATen.h>
+
+#include <unordered_set>
+
+namespace ddprun::check {
+namespace {
+
+// Every sample numbered, so that a test need not.
+Batch with_index(Batch batch) {
+  if (batch.input.defined() && !batch.index.defined()) batch.index = at::arange(batch.input.size(0), at::kLong);
+  return batch;
+}
+
+class CrossEntropy final : public Objective {
+ public:
+  at::Tensor loss(const at::Tensor& prediction, const at::Tensor& target) const override {
+    const bool fits = prediction.dim() == 2 && target.dim() == 1 && prediction.size(0) == target.size(0);
+    if (!fits)
+      complain("cross entropy takes [B, C] predictions and [B] classes, not ", prediction.sizes(), " and ",
+               target.sizes());
+    return at::cross_entropy_loss(prediction, target);
+  }
+
+  std::vector<MetricSum> metrics(const at::Tensor& prediction, const at::Tensor& target) const override {
+    return {{.name = "accuracy", .sum = prediction.detach().argmax(1).eq(target).sum(), .count = target.size(0)}};
+  }
+};
+
+class MeanSquaredError final : public Objective {
+ public:
+  at::Tensor loss(const at::Tensor& prediction, const at::Tensor& target) const override {
+    const bool column = prediction.dim() == 2 && prediction.size(1) == 1 && target.dim() == 1;
+    const auto values = column ? prediction.squeeze(1) : prediction;
+    if (values.sizes() != target.sizes()) {
+      complain("mean squared error takes a prediction of the target's shape, not ", values.sizes(), " and ",
+               target.sizes());
+    }
+    return at::mse_loss(values, target.to(values.scalar_type()));
+  }
+};
+
+}  // namespace
+
+Batch random_batch(const DataSpec& data, int64_t count, uint64_t seed) {
+  at::manual_seed(seed);
+  auto shape = data.sample_shape;
+  shape.insert(shape.begin(), count);
+  Batch batch{.input = at::randn(shape), .index = at::arange(count, at::kLong)};
+  if (data.classes > 0) batch.target = at::randint(data.classes, {count}, at::kLong);
+  return batch;
+}
+
+std::shared_ptr<const Objective> default_objective(const DataSpec& data) {
+  if (data.classes > 0) return std::make_shared<CrossEntropy>();
+  return std::make_shared<MeanSquaredError>();
+}
+
+ModelScene::ModelScene(const ModelTest& test, uint64_t seed)
+    : batch_(test.batch.input.defined() ? with_index(test.batch) : random_batch(test.data, 8)),
+      objective_(test.objective ? test.objective : default_objective(test.data)) {
+  at::manual_seed(seed);
+  model_ = in_hook("the constructor", [&] { return test.make(); });
+  in_hook("prepare()", [&] { model_->prepare(test.data); });
+  if (!batch_.target.defined()) fill_target(test.data);
+}
+
+// Values of the shape that the model predicts, whose own state stays as it is.
+void ModelScene::fill_target(const DataSpec& data) {
+  if (data.classes > 0) complain("the test's batch has no target");
+  const at::NoGradGuard no_gradients;
+  const bool training = model_->is_training();
+  model_->eval();
+  const auto prediction = predict(batch_.input);
+  model_->train(training);
+  at::manual_seed(2);
+  batch_.target = at::randn(prediction.sizes());
+}
+
+Step ModelScene::step(const Batch& batch) const {
+  auto step = in_hook("step()", [&] { return model_->step(batch, *objective_); });
+  const auto& loss = step.loss;
+  if (!loss.defined()) complain("step() gives no loss: Step::loss is undefined");
+  if (loss.numel() != 1 || !loss.is_floating_point()) {
+    complain("step() gives a loss of shape ", loss.sizes(), " and type ", loss.scalar_type(),
+             ", expected one floating-point number, ", "the mean over the samples");
+  }
+  return step;
+}
+
+at::Tensor ModelScene::predict(const at::Tensor& input) const {
+  auto prediction = in_hook("forward()", [&] { return model_->forward(input); });
+  if (!prediction.defined()) complain("forward() gives an undefined tensor");
+  return prediction;
+}
+
+void ModelScene::widen() {
+  model_->to(at::kDouble);
+  if (batch_.input.is_floating_point()) batch_.input = batch_.input.to(at::kDouble);
+  if (batch_.target.is_floating_point()) batch_.target = batch_.target.to(at::kDouble);
+}
+
+Batch part(const Batch& batch, int64_t from, int64_t count) {
+  return {.input = batch.input.narrow(0, from, count),
+          .target = batch.target.narrow(0, from, count),
+          .index = batch.index.narrow(0, from, count)};
+}
+
+std::vector<NamedParameter> trained(const Model& model) {
+  std::vector<NamedParameter> result;
+  std::unordered_set<c10::TensorImpl*> seen;
+  for (const auto& parameter : model.named_parameters()) {
+    const bool fresh = seen.insert(parameter.value().unsafeGetTensorImpl()).second;
+    if (fresh && parameter.value().requires_grad()) result.push_back({parameter.key(), parameter.value()});
+  }
+  return result;
+}
+
+}  // namespace ddprun::check

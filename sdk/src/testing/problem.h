@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// How the checks of <ddprun/testing.h> tell what is wrong: a Problem thrown anywhere below becomes the text they
+// return.
+#pragma once
+
+#include <c10/util/Exception.h>
+#include <c10/util/StringUtil.h>
+
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace ddprun::check {
+
+struct Problem : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+template <class... Parts>
+[[noreturn]] void complain(const Parts&... parts) {
+  throw Problem(c10::str(parts...));
+}
+
+// Of an exception being handled, without LibTorch's list of frames.
+std::string exception_text();
+
+// Calls a method of the plugin, "forward()"; what it throws becomes a Problem that names it.
+template <class Call>
+auto in_hook(const char* hook, Call call) -> decltype(call()) {
+  try {
+    return call();
+  } catch (const Problem&) {
+    throw;
+  } catch (...) {
+    complain(hook, " threw: ", exception_text());
+  }
+}
+
+std::string problem_of(const std::function<void()>& check);
+
+// Runs the named checks and puts each one's name before its problem.
+struct NamedCheck {
+  const char* name;
+  std::function<std::string()> run;
+};
+std::vector<std::string> problems_of(const std::vector<NamedCheck>& checks);
+
+}  // namespace ddprun::check

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: MIT
+// The checks of <ddprun/testing.h> with a good dataset, which all of them pass, and one dataset for each thing that
+// they find.
+#include <ddprun/random.h>
+#include <ddprun/testing/dataset.h>
+#include <gmock/gmock.h>
+#include <torch/types.h>
+
+#include <atomic>
+#include <latch>
+#include <thread>
+
+namespace ddprun::check {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+// Images that are a function of their number, and an augmentation that is one of the number, the seed and the epoch.
+class Pictures : public Dataset {
+ public:
+  void start() override {}
+  DataSpec spec() const override {
+    return {.sample_shape = {1, 3, 3}, .classes = 4, .class_names = {"a", "b", "c", "d"}};
+  }
+  int64_t size(Split split) const override { return split == Split::kTrain ? 50 : split == Split::kVal ? 9 : 0; }
+
+  Batch get(Split split, std::span<const int64_t> indices) const override {
+    const auto index = torch::tensor(std::vector<int64_t>(indices.begin(), indices.end()));
+    const auto seed = split == Split::kTrain ? 1U : 2U;
+    return {
+        .input = uniform_for_samples(seed, 0, index, 9).reshape({-1, 1, 3, 3}), .target = index % 4, .index = index};
+  }
+
+  void augment(Batch& batch, const AugmentKey& key) const override {
+    batch.input = batch.input + uniform_for_samples(key.seed, key.epoch, batch.index, 1).reshape({-1, 1, 1, 1});
+  }
+};
+
+template <class Kind>
+DatasetTest test_of() {
+  return {.make = [] { return std::make_shared<Kind>(); }};
+}
+
+// What `change` makes of the batches of a good dataset.
+template <class Change>
+DatasetTest changed(Change change) {
+  struct Changed : Pictures {
+    explicit Changed(Change one) : change(one) {}
+    Batch get(Split split, std::span<const int64_t> indices) const override {
+      auto batch = Pictures::get(split, indices);
+      change(batch);
+      return batch;
+    }
+    Change change;
+  };
+  return {.make = [change] { return std::make_shared<Changed>(change); }};
+}
+
+TEST(DatasetChecks, FindNothingWrongWithAGoodDataset) {
+  EXPECT_THAT(all(test_of<Pictures>()), IsEmpty());
+  EXPECT_THAT(all(DatasetTest{.make = test_of<Pictures>().make, .samples = 7}), IsEmpty());
+}
+
+TEST(DatasetSamples, AreOfTheShapeTypeAndRangeThatSpecTells) {
+  const auto problem = [](auto change) { return samples(changed(change)); };
+  EXPECT_EQ(problem([](Batch& batch) { batch.input = batch.input.squeeze(1); }),
+            "split train: input has shape [50, 3, 3], but spec() tells of samples of [1, 3, 3]");
+  EXPECT_THAT(problem([](Batch& batch) { batch.input = batch.input.to(torch::kDouble); }),
+              HasSubstr("input is Double, expected Float"));
+  EXPECT_THAT(problem([](Batch& batch) { batch.input = batch.input / 0; }), HasSubstr("NaN or infinite"));
+  EXPECT_THAT(problem([](Batch& batch) { batch.target = batch.target + 1; }),
+              HasSubstr("target has the class 4, but spec() tells of 4 classes"));
+  EXPECT_THAT(problem([](Batch& batch) { batch.target = batch.target.to(torch::kInt); }),
+              HasSubstr("target is Int [50], expected Long [B]"));
+  EXPECT_THAT(problem([](Batch& batch) { batch.target = batch.target.slice(0, 1); }),
+              HasSubstr("target has 49 rows for 50 samples"));
+  EXPECT_THAT(problem([](Batch& batch) { batch.index = torch::arange(batch.size()) + 1; }),
+              HasSubstr("Batch::index is not the numbers"));
+  EXPECT_THAT(problem([](Batch& batch) { batch.index = at::Tensor(); }), HasSubstr("whose index is undefined"));
+}
+
+class WithoutTraining : public Pictures {
+ public:
+  int64_t size(Split) const override { return 0; }
+};
+
+class WithANameTooFew : public Pictures {
+ public:
+  DataSpec spec() const override { return {.sample_shape = {1, 3, 3}, .classes = 4, .class_names = {"a"}}; }
+};
+
+class WithFloatImages : public Pictures {
+ public:
+  at::Tensor to_image(const at::Tensor& input) const override { return input; }
+};
+
+class Unprepared : public Pictures {
+ public:
+  void start() override { throw std::runtime_error("no file data.bin"); }
+};
+
+TEST(DatasetSamples, HaveASpecAndImagesThatFit) {
+  EXPECT_EQ(samples(test_of<WithoutTraining>()), "there are no training samples");
+  EXPECT_EQ(samples(test_of<WithANameTooFew>()), "spec() has 1 class names for 4 classes");
+  EXPECT_THAT(samples(test_of<WithFloatImages>()), StartsWith("to_image() gives Float"));
+  EXPECT_EQ(samples(test_of<Unprepared>()), "start() threw: no file data.bin");
+}
+
+// The second row of a batch is the first one's neighbour.
+class CountingOn : public Pictures {
+ public:
+  Batch get(Split split, std::span<const int64_t> indices) const override {
+    std::vector<int64_t> numbers;
+    for (size_t i = 0; i < indices.size(); ++i) numbers.push_back(indices[0] + static_cast<int64_t>(i));
+    auto batch = Pictures::get(split, numbers);
+    batch.index = torch::tensor(std::vector<int64_t>(indices.begin(), indices.end()));
+    return batch;
+  }
+};
+
+// Another one each time it is asked for.
+class Drawing : public Pictures {
+ public:
+  Batch get(Split split, std::span<const int64_t> indices) const override {
+    auto batch = Pictures::get(split, indices);
+    batch.input = torch::rand_like(batch.input);
+    return batch;
+  }
+};
+
+// Hands out its own memory.
+class Lending : public Pictures {
+ public:
+  void start() override {
+    std::vector<int64_t> all(50);
+    for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int64_t>(i);
+    kept_ = Pictures::get(Split::kTrain, all);
+  }
+  Batch get(Split split, std::span<const int64_t> indices) const override {
+    const auto count = static_cast<int64_t>(indices.size());
+    const bool in_order = split == Split::kTrain && indices.back() - indices.front() == count - 1;
+    if (!in_order) return Pictures::get(split, indices);
+    return {.input = kept_.input.narrow(0, indices.front(), count),
+            .target = kept_.target.narrow(0, indices.front(), count),
+            .index = kept_.index.narrow(0, indices.front(), count)};
+  }
+
+ private:
+  Batch kept_;
+};
+
+TEST(DatasetNumbers, AreTheSameSampleInAnyBatch) {
+  EXPECT_THAT(same_in_any_batch(test_of<CountingOn>()), HasSubstr("is not the same where it is asked for twice"));
+  EXPECT_THAT(same_in_any_batch(test_of<Drawing>()), AllOf(StartsWith("sample 0 is not the same alone")));
+  EXPECT_THAT(same_in_any_batch(test_of<Lending>()), HasSubstr("get() must hand out memory of its own"));
+}
+
+// Right in the thread that started it, as a file position in a thread_local is.
+class AtHomeInOneThread : public Pictures {
+ public:
+  void start() override { home_ = std::this_thread::get_id(); }
+  Batch get(Split split, std::span<const int64_t> indices) const override {
+    if (std::this_thread::get_id() != home_) throw std::runtime_error("not started in this thread");
+    return Pictures::get(split, indices);
+  }
+
+ private:
+  std::thread::id home_;
+};
+
+// Remembers in a member what it is asked for. The first two of other threads wait for each other there, so that one of
+// them is overtaken for certain.
+class Overtaken : public Pictures {
+ public:
+  void start() override { home_ = std::this_thread::get_id(); }
+  Batch get(Split split, std::span<const int64_t> indices) const override {
+    if (std::this_thread::get_id() == home_ || guests_.fetch_add(1) >= 2) return Pictures::get(split, indices);
+    const auto here = first_.fetch_add(1);
+    if (here == 0) asked_.assign(indices.begin(), indices.end());
+    both_.arrive_and_wait();
+    return Pictures::get(split, asked_);
+  }
+
+ private:
+  std::thread::id home_;
+  mutable std::atomic<int> guests_ = 0, first_ = 0;
+  mutable std::latch both_{2};
+  mutable std::vector<int64_t> asked_;
+};
+
+TEST(DatasetThreads, GetWhatOneGets) {
+  EXPECT_EQ(thread_safe(test_of<AtHomeInOneThread>()), "in one of 4 threads: get() threw: not started in this thread");
+  EXPECT_THAT(thread_safe(test_of<Overtaken>()),
+              AllOf(StartsWith("in one of 4 threads: sample "), HasSubstr("must change nothing that they share")));
+}
+
+int64_t made_so_far() {
+  static int64_t made = 0;
+  return ++made;
+}
+
+class AnotherEachTime : public Pictures {
+ public:
+  Batch get(Split split, std::span<const int64_t> indices) const override {
+    auto batch = Pictures::get(split, indices);
+    batch.input = batch.input + made_;
+    return batch;
+  }
+
+ private:
+  int64_t made_ = made_so_far();
+};
+
+class LargerEachTime : public Pictures {
+ public:
+  int64_t size(Split split) const override { return Pictures::size(split) + made_; }
+
+ private:
+  int64_t made_ = made_so_far();
+};
+
+TEST(DatasetMadeAgain, HasTheSameSamples) {
+  EXPECT_THAT(same_when_made_again(test_of<AnotherEachTime>()),
+              AllOf(HasSubstr("when the dataset is made again"), HasSubstr("each rank")));
+  EXPECT_THAT(same_when_made_again(test_of<LargerEachTime>()), HasSubstr("when it is made again"));
+}
+
+// Draws from the thread's generator.
+class Dicing : public Pictures {
+ public:
+  void augment(Batch& batch, const AugmentKey&) const override {
+    batch.input = batch.input + torch::rand({batch.size(), 1, 1, 1});
+  }
+};
+
+// Mixes each sample with the first of its batch.
+class Mixing : public Pictures {
+ public:
+  void augment(Batch& batch, const AugmentKey&) const override {
+    batch.input = batch.input + batch.input.slice(0, 0, 1);
+  }
+};
+
+class Dropping : public Pictures {
+ public:
+  void augment(Batch& batch, const AugmentKey&) const override { batch.input = batch.input.slice(0, 1); }
+};
+
+TEST(DatasetAugmentation, DependsOnTheSampleAlone) {
+  EXPECT_THAT(augmentation(test_of<Dicing>()), HasSubstr("uniform_for_samples()"));
+  EXPECT_THAT(augmentation(test_of<Mixing>()), HasSubstr("in another batch"));
+  EXPECT_EQ(augmentation(test_of<Dropping>()), "augment() makes 49 samples of 50");
+}
+
+TEST(DatasetChecks, TellWhichOfThemFoundWhat) {
+  EXPECT_THAT(all(test_of<Dicing>()), ::testing::ElementsAre(StartsWith("augmentation: augment() makes")));
+}
+
+}  // namespace
+}  // namespace ddprun::check

@@ -50,7 +50,7 @@ class MlflowLogger(CommandTest):
         super().setUp()
         self.server.start()
         self.experiment = self.id().rpartition(".")[2]
-        logger = f"{{plugin: mlflow, uri: '{self.server.uri}', experiment: {self.experiment}, timeout: 5}}"
+        logger = f"{{plugin: mlflow, uri: '{self.server.uri}', experiment: {self.experiment}, timeout: 20}}"
         self.words = [*WORDS, f"loggers=[jsonl, {logger}]"]
         self.run_folder = self.folder / "run"
 
@@ -93,7 +93,7 @@ class MlflowLogger(CommandTest):
             runs = self.server.runs(self.experiment)
             metrics = runs[0]["data"].get("metrics", []) if runs else []
             return any(int(metric["step"]) >= step for metric in metrics)
-        self.wait_until(arrived, f"step {step} on the server", running)
+        self.wait_until(arrived, f"step {step} on the server", running, seconds=120)
 
     def test_a_run_arrives_whole(self):
         self.ddprun_and_upload(*self.words)
@@ -122,20 +122,22 @@ class MlflowLogger(CommandTest):
         self.assertEqual(json.loads(reader.out()), {"columns": columns, "rows": 6})
 
     def test_a_server_that_is_killed_and_comes_back_gets_all(self):
-        running = self.start(*self.words, ENDLESS, "trainer.log_every=10")
+        # No more rows than a server on a busy machine takes: it has to catch up while the training goes on.
+        running = self.start(*self.words, ENDLESS, "trainer.global_batch=2", "trainer.log_every=200",
+                             "trainer.eval_every=2000st", "checkpoint.every=2000st")
         self.wait_for_metric(running, 12)
         self.server.kill()
         step = max(row["step"] for row in all_rows(self.run_folder))
-        self.wait_for_step(running, self.run_folder, step + 50)
+        self.wait_for_step(running, self.run_folder, step + 200)
         self.wait_until(lambda: "the training goes on" in running.err(), "the warning", running)
         self.server.start()
-        self.wait_for_metric(running, step + 50)
+        self.wait_for_metric(running, step + 200)
         running.send(signal.SIGTERM)
         self.assertEqual(running.wait(), 75, running.text())
         self.upload_what_is_left(running, self.run_folder)
         self.assert_all_rows_arrived()
         self.assertEqual(self.status(), "KILLED")
-        self.assertEqual(running.err().count("the training goes on"), 1)
+        self.assertIn("answers again", running.err())
 
     def test_a_server_that_comes_after_the_run_gets_all_by_upload(self):
         self.server.kill()

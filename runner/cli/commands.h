@@ -23,7 +23,7 @@ int report(const Arguments& arguments);
 int list(const Arguments& arguments);
 int upload(const Arguments& arguments);
 int watch(const Arguments& arguments);
-int check(const Arguments& arguments);
+int show_check(const Arguments& arguments);
 int submit(const Arguments& arguments);
 int check_gradients(const CheckedExperiment& checked);
 int show_config(const Arguments& arguments);

@@ -30,7 +30,7 @@ Batch first_samples(const Dataset& dataset) {
   return in_plugin({"dataset", "get"}, [&] { return dataset.get(Split::kTrain, indices); });
 }
 
-std::vector<GradientFinding> findings_of(const CheckedExperiment& checked) {
+std::vector<check::GradientFinding> findings_of(const CheckedExperiment& checked) {
   const auto& experiment = checked.experiment;
   const auto& dataset = *checked.dataset;
   in_plugin({"dataset", "start"}, [&] { checked.dataset->start(); });
@@ -50,7 +50,7 @@ int check_gradients(const CheckedExperiment& checked) try {
   prepare_data(checked);
   const auto findings = findings_of(checked);
   std::cout << gradient_report(findings);
-  return std::ranges::any_of(findings, &GradientFinding::wrong) ? kExitFailed : kExitDone;
+  return std::ranges::any_of(findings, &check::GradientFinding::wrong) ? kExitFailed : kExitDone;
 } catch (const FromPlugin& error) {
   throw located(error, checked.experiment);
 }

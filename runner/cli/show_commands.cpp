@@ -35,7 +35,7 @@ std::vector<std::filesystem::path> config_search_path() {
   return folders;
 }
 
-int check(const Arguments& arguments) {
+int show_check(const Arguments& arguments) {
   const auto checked = check_experiment(
       {.experiment = arguments.target, .overrides = arguments.overrides, .search_path = config_search_path()});
   const auto& experiment = checked.experiment;
@@ -101,7 +101,7 @@ int show_plugins(const Arguments& arguments) {
 int run_command(const Arguments& given) {
   auto arguments = given;
   for (const auto& source : given.build) arguments.overrides.push_back("+plugin_path=" + build_plugin(source).string());
-  if (arguments.command == "check") return check(arguments);
+  if (arguments.command == "check") return show_check(arguments);
   if (arguments.command == "submit") return submit(arguments);
   if (arguments.command == "config") return show_config(arguments);
   if (arguments.command == "keys") return show_keys();

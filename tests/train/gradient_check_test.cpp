@@ -15,7 +15,7 @@ using testing::MeanCrossEntropy;
 using testing::ToyDataset;
 using testing::ToyModel;
 
-std::vector<GradientFinding> check(Model& model) {
+std::vector<check::GradientFinding> findings_of(Model& model) {
   const std::vector<int64_t> indices{0, 1, 2, 3};
   return check_gradients(model, MeanCrossEntropy(), ToyDataset(4, 0).get(Split::kTrain, indices), 20, 1);
 }
@@ -63,14 +63,14 @@ std::shared_ptr<Kind> prepared() {
 }
 
 TEST(GradientCheck, AgreesWithARightBackward) {
-  for (const auto& finding : check(*prepared<ToyModel>())) {
+  for (const auto& finding : findings_of(*prepared<ToyModel>())) {
     EXPECT_FALSE(finding.wrong()) << finding.parameter << " " << finding.largest_error;
     EXPECT_GT(finding.checked, 0);
   }
 }
 
 TEST(GradientCheck, NamesTheParametersBehindAWrongBackward) {
-  const auto findings = check(*prepared<Wrong>());
+  const auto findings = findings_of(*prepared<Wrong>());
   for (const auto& finding : findings) {
     EXPECT_EQ(finding.wrong(), finding.parameter.starts_with("hidden")) << finding.parameter;
   }
@@ -79,7 +79,7 @@ TEST(GradientCheck, NamesTheParametersBehindAWrongBackward) {
 
 TEST(GradientCheck, DropoutAndRunningStatisticsDoNotDisturbIt) {
   const auto model = prepared<WithNoise>();
-  const auto findings = check(*model);
+  const auto findings = findings_of(*model);
   for (const auto& finding : findings) EXPECT_FALSE(finding.wrong()) << finding.parameter << finding.largest_error;
   EXPECT_TRUE(torch::equal(model->named_buffers()["norm.running_mean"], torch::zeros({8}, at::kDouble)));
   EXPECT_THAT(gradient_report(findings), HasSubstr("1 unused"));

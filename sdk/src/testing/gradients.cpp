@@ -10,7 +10,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <unordered_set>
+
+#include "model_scene.h"
 
 namespace ddprun::check {
 namespace {
@@ -20,8 +21,8 @@ constexpr uint64_t kStream = 0x6772616469656E74;  // "gradient": apart from ever
 // The loss of the batch as a function of the weights alone: the same noise and the same running statistics each time.
 class Loss {
  public:
-  Loss(Model& model, const Objective& objective, const Batch& batch, uint64_t seed)
-      : model_(model), objective_(objective), batch_(batch), seed_(seed) {
+  Loss(Model& model, const LossOfBatch& loss_of, const Batch& batch, uint64_t seed)
+      : model_(model), loss_of_(loss_of), batch_(batch), seed_(seed) {
     for (const auto& buffer : model.buffers()) kept_.push_back(buffer.clone());
   }
 
@@ -33,7 +34,7 @@ class Loss {
   at::Tensor operator()() {
     put_back();
     torch::manual_seed(seed_);
-    return model_.step(batch_, objective_).loss;
+    return loss_of_(batch_);
   }
 
  private:
@@ -44,7 +45,7 @@ class Loss {
   }
 
   Model& model_;
-  const Objective& objective_;
+  const LossOfBatch& loss_of_;
   const Batch& batch_;
   uint64_t seed_;
   std::vector<at::Tensor> kept_;
@@ -81,12 +82,11 @@ void check_number(double& number, double expected, Loss& loss, GradientFinding& 
   finding.by_difference = nearest;
 }
 
-GradientFinding check_parameter(const std::string& name, const at::Tensor& parameter, Loss& loss, int64_t numbers,
-                                RandomStream& draws) {
-  GradientFinding finding{.parameter = name, .has_gradient = parameter.grad().defined()};
+GradientFinding check_parameter(const NamedParameter& parameter, Loss& loss, int64_t numbers, RandomStream& draws) {
+  GradientFinding finding{.parameter = parameter.name, .has_gradient = parameter.value.grad().defined()};
   if (!finding.has_gradient) return finding;
-  const auto gradient = parameter.grad().contiguous();
-  const auto values = parameter.detach();
+  const auto gradient = parameter.value.grad().contiguous();
+  const auto values = parameter.value.detach();
   const int64_t all = values.numel();
   for (int64_t i = 0; i < std::min(numbers, all); ++i) {
     const auto at = all <= numbers ? i : static_cast<int64_t>(draws.below(static_cast<uint64_t>(all)));
@@ -97,22 +97,18 @@ GradientFinding check_parameter(const std::string& name, const at::Tensor& param
 
 }  // namespace
 
-std::vector<GradientFinding> compare_gradients(Model& model, const Objective& objective, Batch batch, int64_t numbers,
+std::vector<GradientFinding> compare_gradients(Model& model, const LossOfBatch& loss_of, Batch batch, int64_t numbers,
                                                uint64_t seed) {
   model.to(at::kDouble);
   model.train();
   if (batch.input.is_floating_point()) batch.input = batch.input.to(at::kDouble);
   if (batch.target.is_floating_point()) batch.target = batch.target.to(at::kDouble);
-  Loss loss(model, objective, batch, seed);
+  Loss loss(model, loss_of, batch, seed);
   model.zero_grad();
   loss().backward();
   RandomStream draws(seed, kStream);
   std::vector<GradientFinding> findings;
-  std::unordered_set<c10::TensorImpl*> seen;  // tied weights have two names
-  for (const auto& parameter : model.named_parameters()) {
-    if (!parameter.value().requires_grad() || !seen.insert(parameter.value().unsafeGetTensorImpl()).second) continue;
-    findings.push_back(check_parameter(parameter.key(), parameter.value(), loss, numbers, draws));
-  }
+  for (const auto& parameter : trained(model)) findings.push_back(check_parameter(parameter, loss, numbers, draws));
   return findings;
 }
 

@@ -142,7 +142,8 @@ std::string gradients(const ModelTest& test, int64_t numbers) {
   return problem_of([&] {
     const ModelScene scene(test);
     const auto findings = in_hook("step() or backward()", [&] {
-      return compare_gradients(scene.model(), scene.objective(), scene.batch(), numbers, 1);
+      const auto loss_of = [&](const Batch& batch) { return scene.model().step(batch, scene.objective()).loss; };
+      return compare_gradients(scene.model(), loss_of, scene.batch(), numbers, 1);
     });
     std::string wrong;
     for (const auto& finding : findings) {

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <ddprun/batch.h>
-#include <ddprun/objective.h>
+
+#include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -25,10 +27,13 @@ struct GradientFinding {
   bool wrong() const { return has_gradient && !(largest_error <= 1e-4); }
 };
 
+// Of a batch, by the model: Model::step().
+using LossOfBatch = std::function<at::Tensor(const Batch&)>;
+
 // Changes the model to float64. Dropout and other noise are kept the same in all evaluations by setting the generator
 // back. Up to `numbers` of each parameter, chosen by the seed. Central differences; a number at a kink of the loss (a
-// ReLU at zero) can look wrong, so the smaller error of two step sizes counts. What the model throws passes through.
-std::vector<GradientFinding> compare_gradients(Model& model, const Objective& objective, Batch batch, int64_t numbers,
+// ReLU at zero) can look wrong, so the smaller error of two step sizes counts. What `loss_of` throws passes through.
+std::vector<GradientFinding> compare_gradients(Model& model, const LossOfBatch& loss_of, Batch batch, int64_t numbers,
                                                uint64_t seed);
 
 }  // namespace ddprun::check

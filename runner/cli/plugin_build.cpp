@@ -4,14 +4,13 @@
 #include "cli/compiler_message.h"
 #include "digest/sha256.h"
 #include "launch/atomic_file.h"
+#include "launch/private_folder.h"
 #include "log/log.h"
 #include "plugin_host/plugin_file.h"
 #include "submit/program.h"
 
 #include <ddprun/error.h>
 #include <ddprun/version.h>
-
-#include <unistd.h>
 
 #include <cctype>
 #include <cstdlib>
@@ -103,24 +102,6 @@ std::vector<fs::path> known_sources(const fs::path& list, const fs::path& source
   return files.empty() ? std::vector{source} : files;
 }
 
-// A folder that is gone with its owner, but for what was moved out of it.
-class Workshop {
- public:
-  explicit Workshop(const fs::path& below) : path_((below / ".building-XXXXXX").string()) {
-    if (!::mkdtemp(path_.data())) throw UserError("--build: " + below.string() + " cannot be written to");
-  }
-  ~Workshop() {
-    std::error_code error;
-    fs::remove_all(path_, error);
-  }
-  Workshop(const Workshop&) = delete;
-  Workshop& operator=(const Workshop&) = delete;
-  fs::path path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 void compile(const fs::path& source, std::vector<std::string> command, const fs::path& plugin, const fs::path& list) {
   for (const auto& word : {std::string("-MMD"), std::string("-MF"), list.string(), std::string("-o"), plugin.string()})
     command.push_back(word);
@@ -152,7 +133,7 @@ fs::path build_plugin(const fs::path& given) {
 
   std::error_code error;
   fs::create_directories(folder, error);
-  const Workshop workshop(folder);
+  const PrivateFolder workshop(folder);
   const auto result = workshop.path() / "result";
   fs::create_directory(result);
   compile(source, command, result / source.filename().replace_extension(".so"), workshop.path() / "sources");

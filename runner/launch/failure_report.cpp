@@ -10,6 +10,7 @@
 
 #include "launch/hang_report.h"
 #include "launch/line_folder.h"
+#include "launch/signal_set.h"
 
 namespace ddprun {
 namespace {
@@ -53,10 +54,7 @@ std::string describe_moment(const WorkerEnd& end) {
 
 std::string describe_fate(const WorkerEnd& end) {
   if (end.killed_by_launcher) return "ended by the launcher";
-  if (end.signal != 0) {
-    const char* name = ::sigabbrev_np(end.signal);
-    return "killed by " + (name ? "SIG" + std::string(name) : "signal " + std::to_string(end.signal));
-  }
+  if (end.signal != 0) return "killed by " + signal_name(end.signal);
   if (end.exit_code == kExitDone) return "done";
   if (end.exit_code == kExitPreempted) return "stopped";
   if (secondary(end)) return "lost contact";

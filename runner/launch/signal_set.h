@@ -2,6 +2,8 @@
 #pragma once
 
 #include <csignal>
+#include <cstring>
+#include <string>
 
 namespace ddprun {
 
@@ -12,6 +14,12 @@ sigset_t signal_set(const Signals& signals) {
   ::sigemptyset(&set);
   for (const int signal : signals) ::sigaddset(&set, signal);
   return set;
+}
+
+// "SIGSEGV"; "signal 77" where that has no name.
+inline std::string signal_name(int signal) {
+  const char* name = ::sigabbrev_np(signal);
+  return name ? "SIG" + std::string(name) : "signal " + std::to_string(signal);
 }
 
 }  // namespace ddprun

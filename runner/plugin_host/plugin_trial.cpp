@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "plugin_host/plugin_trial.h"
 
+#include "launch/signal_set.h"
 #include "launch/spawn.h"
 
 #include <poll.h>
@@ -42,10 +43,7 @@ bool read_all(int fd, Clock::time_point deadline, std::string& text) {
 }
 
 std::string end_text(int status) {
-  if (WIFSIGNALED(status)) {
-    const char* name = ::sigabbrev_np(WTERMSIG(status));
-    return std::string("SIG") + (name ? name : std::to_string(WTERMSIG(status)));
-  }
+  if (WIFSIGNALED(status)) return signal_name(WTERMSIG(status));
   const int code = WEXITSTATUS(status);
   return code == 0 ? "" : "exit code " + std::to_string(code);
 }

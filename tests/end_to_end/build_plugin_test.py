@@ -79,7 +79,7 @@ class BuildPlugin(CommandTest):
         both = [self.start("check", "--build", self.source, *SMALL, "+loggers=diary") for _ in range(2)]
         for running in both:
             self.assertEqual(running.wait(), 0, running.text())
-        self.assertEqual(list((self.place / "cache/ddprun/built").glob(".building-*")), [])
+        self.assertEqual(list((self.place / "cache/ddprun/built").glob("ddprun-*")), [])
 
     def test_what_does_not_compile_is_told_with_its_line(self):
         self.source.write_text(SOURCE.replace("word_;", "wort_;"))

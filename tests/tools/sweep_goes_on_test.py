@@ -130,13 +130,16 @@ class GoesOn(MadeTest):
         self.assertEqual(again.wait(), 0, again.text())
         self.assert_done([f"trial_000{i}" for i in range(6)])
 
-    def test_killed_with_its_trials_which_are_resumed(self):
+    def kill_with_two_trials(self):
         running = self.sweep(*self.words, env=self.closed)
         self.wait_for_begun(2, running)
         self.kill(running)
         for _, pid in self.begun():
             os.kill(pid, signal.SIGKILL)
         self.wait_until(lambda: not self.processes(), "the end of the trials")
+
+    def test_killed_with_its_trials_which_are_resumed(self):
+        self.kill_with_two_trials()
         again = self.swept(*self.words)
         self.assertIn("trial_0000  goes on: x=1 y=0.25", again.err())
         self.assert_done([f"trial_000{i}" for i in (0, 0, 1, 1, 2, 3, 4, 5)])
@@ -167,12 +170,7 @@ class GoesOn(MadeTest):
         self.assertEqual(self.states(), [State.COMPLETE] * 6)
 
     def test_a_start_that_was_killed_in_its_first_moment_is_begun_again(self):
-        running = self.sweep(*self.words, env=self.closed)
-        self.wait_for_begun(2, running)
-        self.kill(running)
-        for _, pid in self.begun():
-            os.kill(pid, signal.SIGKILL)
-        self.wait_until(lambda: not self.processes(), "the end of the trials")
+        self.kill_with_two_trials()
         (self.out / "trial_0001/config.yaml").unlink()
         self.swept(*self.words)
         self.assert_done([f"trial_000{i}" for i in (0, 0, 1, 1, 2, 3, 4, 5)])

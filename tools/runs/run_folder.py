@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: MIT
-import fcntl
 import json
 import pathlib
-import re
 import socket
 
 from runs.config import read_config
+from runs.lock import is_held, owner
 from runs.user_error import UserError
 
 
@@ -52,20 +51,9 @@ class RunFolder:
 
     def is_held(self):
         """Whether a ddprun holds the folder's lock; None where that cannot be told, as on some network file systems."""
-        try:
-            with open(self.path / ".lock", "rb") as file:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return None
-        return False
+        return is_held(self.path / ".lock")
 
     def was_started_here(self):
         """On this machine, whose locks are seen."""
-        try:
-            owner = (self.path / ".lock").read_text()
-        except OSError:
-            return False
-        found = re.search(r" on (\S+)", owner)
-        return bool(found) and found[1] == socket.gethostname()
+        found = owner(self.path / ".lock")
+        return found is not None and found[1] == socket.gethostname()

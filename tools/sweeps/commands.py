@@ -5,14 +5,14 @@ import datetime
 import json
 import pathlib
 import shutil
-import signal
 import threading
 
 from runs.config import read_config
+from runs.ctrl_c import ctrl_c_sets
 from runs.user_error import UserError
 from sweeps.preflight import check_values
 from sweeps.program import Program
-from sweeps.report import report_study
+from sweeps.report import report_study, shown
 from sweeps.slots import make_slots, threads_override
 from sweeps.slurm import submit_array
 from sweeps.storage import Storage, parse, telling_of
@@ -63,7 +63,7 @@ def run_trials(study, program, options):
     slots = make_slots(options.jobs, options.gpus)
     words = [*threads_override(read_config(composed), len(slots), options.overrides), *options.overrides]
     stopping = threading.Event()
-    ctrl_c_sets(stopping)
+    ctrl_c_sets(stopping, lambda: say("stopping: the trials save first"))
     say(f"{study.name}: {sweep.cap() or 'endless'} trials, {len(slots)} at a time, in {shown(folder)}")
     study.processes.join()
     try:
@@ -81,23 +81,6 @@ def write_record(study):
     (study.folder / RECORD).write_text(
         json.dumps(record | {"begun": datetime.datetime.now().isoformat(" ", "seconds")}, indent=2)
     )
-
-
-def ctrl_c_sets(event):
-    def stop(number, _):
-        if not event.is_set():
-            say("stopping: the trials save first")
-        event.set()
-        signal.signal(number, signal.SIG_DFL)  # the second one ends it at once
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
-
-
-def shown(path):
-    """As short as it can be said from here."""
-    here = pathlib.Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def report(options):

@@ -5,6 +5,7 @@ import secrets
 import socket
 import time
 
+from runs.lock import is_held
 from sweeps.storage import ERRORS
 
 UNWATCHED_SECONDS = (
@@ -74,15 +75,3 @@ class Processes:
             self.heard[name] = (record["beat"], time.monotonic())
             return False
         return time.monotonic() - since > self.grace
-
-
-def is_held(file):
-    """Whether a process holds its lock; None where there is no such file, or locks cannot be asked for."""
-    try:
-        with open(file, "rb") as stream:
-            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return None
-    return False

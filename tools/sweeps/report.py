@@ -61,5 +61,6 @@ def importances(study):
 
 
 def shown(path):
+    """As short as it can be said from here."""
     here = pathlib.Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path

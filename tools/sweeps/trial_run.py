@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: MIT
 import fcntl
 import os
-import re
 import shutil
 import signal
 import socket
 import subprocess
 
 from runs.line_file import read_lines
+from runs.lock import is_held, owner
 from runs.run_folder import RunFolder
 from runs.standing_rows import standing_rows
-from sweeps.processes import is_held
 
 SIGNALLED = (75, 128 + signal.SIGTERM, -signal.SIGTERM)  # saved first; or it had not begun yet
 
@@ -27,6 +26,7 @@ class TrialRun:
         self.split, _, self.metric = metric.name.partition("/")
         self.child = None  # a process of ours
         self.rows, self.read_to = [], 0
+        self.measured = []  # the metric in those of them that count
         self.stopped = False
 
     # Processes
@@ -56,9 +56,9 @@ class TrialRun:
         """A pidfd of whoever runs it; None where that is not known, or not on this machine."""
         if self.child:
             return os.pidfd_open(self.child.pid) if self.child.poll() is None else None
+        found = owner(self.path / ".lock")
         try:
-            found = re.fullmatch(r"process (\d+) on (\S+)", (self.path / ".lock").read_text())
-            descriptor = os.pidfd_open(int(found[1])) if found and found[2] == socket.gethostname() else None
+            descriptor = os.pidfd_open(found[0]) if found and found[1] == socket.gethostname() else None
         except OSError:
             return None
         if descriptor is not None and not is_held(self.path / ".lock"):  # a number that somebody else has by now
@@ -90,9 +90,11 @@ class TrialRun:
     def values(self):
         """Of the metric so far, one for each iteration; NaN where it was not finite."""
         rows, self.read_to = read_lines(self.path / "metrics.jsonl", self.read_to)
-        self.rows += [row for row in rows if row.get("split") != "system"]
-        return [number(row[self.metric]) for row in standing_rows(self.rows)
-                if row.get("split") == self.split and self.metric in row]  # fmt: skip
+        if rows:
+            self.rows += [row for row in rows if row.get("split") != "system"]
+            self.measured = [number(row[self.metric]) for row in standing_rows(self.rows)
+                             if row.get("split") == self.split and self.metric in row]  # fmt: skip
+        return self.measured
 
     def metrics(self):
         """All that it measured: what the metric could have been."""

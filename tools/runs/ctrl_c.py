@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: MIT
+import signal
+
+
+def ctrl_c_sets(event, tell=lambda: None):
+    """SIGINT and SIGTERM: the first is told and sets the event, the second of its kind ends the process at once."""
+
+    def stop(number, _):
+        if not event.is_set():
+            tell()
+        event.set()
+        signal.signal(number, signal.SIG_DFL)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)

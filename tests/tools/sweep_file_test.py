@@ -23,7 +23,7 @@ from sweeps.program import Program  # noqa: E402
 from sweeps.proposals import Proposals  # noqa: E402
 from sweeps.slots import make_slots, threads_override  # noqa: E402
 from sweeps.space import override_text  # noqa: E402
-from sweeps.storage import Storage  # noqa: E402
+from sweeps.storage import Storage, explain  # noqa: E402
 from sweeps.sweep_file import find_sweep_file, read_sweep  # noqa: E402
 
 HEAD = "experiment: e.yaml\nmethod: random\nmetric: {name: val/loss}\nrun_cap: 9\n"  # four lines
@@ -66,7 +66,7 @@ class Mistakes(FileTest):
             "  a: {min: 2, max: 1}\n"
             "  b: {values: []}\n"
             "  c: {distribution: uniformly, min: 0, max: 1}\n",
-            "1: method: None is unknown; known: grid, random, bayes",
+            "1: method: missing: one of grid, random, bayes",
             "2: the sweep: methd is unknown; did you mean method?",
             "3: metric.name: accuracy: expected a split (train, val, test) and what it measures, as val/accuracy",
             "3: metric: gaol is unknown; did you mean goal?",
@@ -126,6 +126,16 @@ class Spaces(FileTest):
         self.assertEqual(self.space("{min: 0.1, max: 0.3, q: 0.1}").all_values(), [0.1, 0.2, 0.3])
         self.assertIsNone(self.space("{min: 0.0, max: 1}").size)
         self.assertIsNone(self.space("{distribution: log_uniform_values, min: 1e-5, max: 1e-1}").size)
+
+    def test_a_space_in_words(self):
+        for text, words in (
+            ("{values: [32, b, null]}", "32, b, null"),
+            ("{min: 1, max: 8}", "1 .. 8, whole"),
+            ("{min: 10, max: 64, q: 16}", "16 .. 64, multiples of 16"),
+            ("{distribution: log_uniform_values, min: 1e-5, max: 1e-1}", "1e-05 .. 0.1, log"),
+            ("{distribution: normal, mu: 5, sigma: 1}", "2.0 .. 8.0, normal"),
+        ):
+            self.assertEqual(str(self.space(text)), words)
 
     def test_draws_stay_in_the_range(self):
         generator = random.Random(1)
@@ -240,6 +250,30 @@ class Places(FileTest):
             self.assertIn(told, str(caught.exception))
             self.assertNotIn("secret", str(caught.exception))
 
+    def test_errors_are_told_in_the_drivers_words(self):
+        storage = Storage(f"sqlite:///{self.folder}/s.db", "s")
+        for driver, told in (
+            ("(sqlite3.OperationalError) disk I/O error [SQL: INSERT]", "cannot be used: disk I/O error"),
+            ("(sqlite3.OperationalError) database is locked", "is locked by another program"),
+        ):
+            wrapper = RuntimeError("An exception is raised during the commit.")
+            wrapper.__cause__ = RuntimeError(driver)
+            self.assertEqual(explain(storage, wrapper).partition(told)[0], f"the storage sqlite:///{self.folder}/s.db ")
+            self.assertNotIn("during the commit", explain(storage, wrapper))
+        server = unittest.mock.Mock(is_sqlite=False, is_gone=lambda: False, text=lambda: "postgresql://a@b/c")
+        told = explain(server, RuntimeError('FATAL: password authentication failed for user "a"'))
+        self.assertTrue(told.endswith('for user "a"; ~/.pgpass or PGPASSWORD holds the password'), told)
+
+    def test_a_file_that_was_removed_or_replaced_is_gone(self):
+        file = self.folder / "s.db"
+        storage = Storage(f"sqlite:///{file}", "s")
+        self.assertFalse(storage.is_gone())
+        file.rename(self.folder / "other.db")
+        self.assertTrue(storage.is_gone())
+        shutil.copyfile(self.folder / "other.db", file)
+        self.assertTrue(storage.is_gone())
+        self.assertIn("s.db was removed: put the file back", explain(storage, RuntimeError("readonly")))
+
     def test_the_command_line(self):
         for words, told in (
             (["s.yaml", "run.dir=x"], "run.dir=x: each trial has a folder of its own; --out names the sweep's"),
@@ -269,10 +303,10 @@ class FakeStorage:
     def __init__(self):
         self.attributes = {}
 
-    def set_study_user_attr(self, _, key, value):
+    def set_study_system_attr(self, _, key, value):
         self.attributes[key] = value
 
-    def get_study_user_attrs(self, _):
+    def get_study_system_attrs(self, _):
         return self.attributes
 
 

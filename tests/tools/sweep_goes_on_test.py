@@ -31,6 +31,7 @@ class Ends(MadeTest):
         trials = self.trials()
         self.assertEqual({(one.params["x"], one.params["y"]): one.value for one in trials},
                          {(x, y): x + y for x in (1, 2, 3) for y in (0.25, 0.5)})  # fmt: skip
+        self.assertEqual([one.user_attrs["run"] for one in trials], [f"{self.out}/trial_000{i}" for i in range(6)])
         self.assertEqual(len(self.begun()), 6)
         self.assertIn("best: trial_0005, val/score 3.5", done.out())
         self.assertEqual(self.swept(self.write(GRID)).out(), done.out())
@@ -200,7 +201,7 @@ class BadInput(MadeTest):
         with sqlite3.connect(file, isolation_level=None) as other:
             other.execute("BEGIN EXCLUSIVE")
             told = self.swept("sweep.yaml", "--storage", f"sqlite:///{file}?timeout=0.1", code=2).err()
-            self.assertIn("is locked by another program; end it, or wait for it, and call again", told)
+            self.assertIn("is locked by another program; end it, or wait for it: the same command goes on", told)
             other.execute("ROLLBACK")
             other.execute("UPDATE alembic_version SET version_num = 'v99.0.0.a'")
             other.execute("UPDATE version_info SET schema_version = 99")
@@ -210,9 +211,20 @@ class BadInput(MadeTest):
     def test_a_storage_that_is_gone(self):
         words = [self.write(GRID), "--storage", "postgresql://a:secret@127.0.0.1:1/b"]
         told = self.swept(*words, code=2).err()
-        self.assertIn("127.0.0.1:1/b does not answer: ", told)
+        self.assertIn("the storage postgresql://a@127.0.0.1:1/b does not answer: ", told)
         self.assertNotIn("secret", told)
         self.assertEqual(len(told.splitlines()), 1, told)
+
+    def test_a_storage_that_is_removed_in_the_middle_ends_the_sweep(self):
+        running = self.sweep(self.write(GRID), env={"MADE_GATE": str(self.gate)})
+        self.wait_for_begun(1, running)
+        (self.out / "study.db").unlink()
+        self.gate.touch()
+        self.assertEqual(running.wait(), 2, running.text())
+        complaint = running.err().splitlines()[-1]
+        self.assertIn("study.db was removed: put the file back, or move the sweep's folder away", complaint)
+        self.assertNotIn("Traceback", running.err())
+        self.assertEqual(len(self.begun()), 1)
 
     def test_a_study_that_was_removed_does_not_go_on_with_runs_of_another(self):
         self.swept(self.write(GRID + "run_cap: 1\n"))

@@ -77,7 +77,7 @@ class Digits(SweepTest):
 
     def test_every_value_is_tried_on_the_program_before_the_first_trial(self):
         file = self.write("experiment: experiments/digits.yaml\nmethod: grid\nmetric: {name: val/loss}\nparameters:\n"
-                          "  optimizer.lrr: {values: [0.1]}\n"
+                          "  optimizer.lrr: {values: [0.1, 0.2]}\n"
                           "  trainer.max_epochs: {values: [1, two]}\n"
                           "  model.dropout: {values: [0.5, 7]}\n")  # fmt: skip
         told = self.swept(file, code=2).err()
@@ -88,6 +88,7 @@ class Digits(SweepTest):
         ):
             self.assertIn(text, told)
         self.assertNotIn("trial_0000", told)
+        self.assertEqual(len(told.splitlines()), 3, "each mistake once")
 
     def test_the_examples_are_right(self):
         for file in sorted((HERE.parents[1] / "configs/sweeps").glob("*.yaml")):

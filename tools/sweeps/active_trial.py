@@ -46,7 +46,7 @@ class ActiveTrial:
         for value in self.run.values()[self.reported :]:
             self.reported += 1
             self.study.report(self.trial, self.reported, value)
-            if self.study.sweep.early_stop and not ended and not self.pruning and self.study.should_prune(self.trial):
+            if not ended and not self.pruning and self.study.should_prune(self.trial, self.reported):
                 self.study.note(self.trial, **{PRUNING: self.reported})
                 self.pruning = True
         if self.pruning:
@@ -92,7 +92,7 @@ class ActiveTrial:
 
     def finish(self, state, value, summary, **attributes):
         if "train_seconds" in summary:
-            attributes["seconds"] = summary["train_seconds"]
+            attributes["seconds"] = round(summary["train_seconds"], 3)
         self.study.finish(self.trial, state, value, **attributes)
 
     def count(self, number):

@@ -23,6 +23,10 @@ class EarlyStop:
     eta: int = 3
     min_trials: int = 5
 
+    def may_end(self, iteration):
+        """Who has come to max_iter has nothing left to be saved: it is let finish."""
+        return self.max_iter is None or iteration < self.max_iter
+
     def pruner(self):
         if self.type == "median":
             return optuna.pruners.MedianPruner(n_startup_trials=self.min_trials, n_warmup_steps=self.min_iter)

@@ -16,9 +16,11 @@ def check_values(sweep, program, overrides):
     rows = list(probe_rows(sweep.parameters))
     with concurrent.futures.ThreadPoolExecutor(min(len(rows), os.cpu_count() or 1)) as pool:
         found = pool.map(lambda row: program.problems(sweep.experiment, [*overrides, *row]), rows)
-    lines = dict.fromkeys(placed(line, sweep) for problems in found for line in problems)
+    lines = {}  # a path that is not there is told once, with the first of its values
+    for line in (line for problems in found for line in problems):
+        lines.setdefault(what_is_wrong(line), placed(line, sweep))
     if lines:
-        raise UserError("\n".join(sorted(lines, key=line_number)))
+        raise UserError("\n".join(sorted(lines.values(), key=line_number)))
 
 
 def probe_rows(parameters):
@@ -33,6 +35,11 @@ def placed(line, sweep):
         if found := re.match(rf"command line: {re.escape(parameter.path)}=(.*?): (.*)", line):
             return f"{sweep.file}:{parameter.line}: with {parameter.path}={found[1]}: {found[2]}"
     return line
+
+
+def what_is_wrong(line):
+    """Without the value that it was found with; what is wrong with that one names it again."""
+    return re.sub(r"^command line: ([^=]*)=.*?: ", r"\1: ", line)
 
 
 def line_number(text):

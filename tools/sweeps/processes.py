@@ -53,11 +53,11 @@ class Processes:
         self.file.close()
 
     def write(self, record):
-        self.storage.set_study_user_attr(self.study_id, f"process {self.id}", record)
+        self.storage.set_study_system_attr(self.study_id, f"process {self.id}", record)
 
     def dead(self, names):
         """Those of them that are."""
-        records = self.storage.get_study_user_attrs(self.study_id) if names else {}
+        records = self.storage.get_study_system_attrs(self.study_id) if names else {}
         if time.monotonic() - self.looked > max(self.grace, UNWATCHED_SECONDS):
             self.heard.clear()
         self.looked = time.monotonic()

@@ -2,11 +2,15 @@
 """Which values the next trial gets: never those of a trial that was there before."""
 
 import hashlib
+import importlib.util
 import itertools
 import random
 import secrets
+import sys
 
 import optuna
+
+from runs.user_error import UserError
 
 ASKED_AGAIN = 10  # times, of a sampler that repeats itself
 DRAWN_AGAIN = 1000
@@ -19,6 +23,8 @@ class Proposals:
 
     def __init__(self, sweep, name, pruner):
         self.sweep, self.name, self.pruner = sweep, name, pruner
+        if sweep.sampler == "cmaes" and not importlib.util.find_spec("cmaes"):
+            raise UserError(f"{sweep.file}: sampler: cmaes needs a package: {sys.executable} -m pip install cmaes")
         self.spaces = {one.path: one.space for one in sweep.parameters}
         self.searched = {one.path: one.space for one in sweep.searched}
 

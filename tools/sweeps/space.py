@@ -18,6 +18,9 @@ class Choice:
     values: tuple
     weights: tuple = ()
 
+    def __str__(self):
+        return ", ".join(map(override_text, self.values))
+
     @property
     def size(self):
         return len(self.values)
@@ -48,6 +51,10 @@ class Range:
     log: bool = False
     step: float | None = None
     bell: bool = False
+
+    def __str__(self):
+        step = [] if self.step is None else ["whole"] if self.step == 1 else [f"multiples of {self.step}"]
+        return ", ".join([f"{self.low} .. {self.high}", *["log"] * self.log, *["normal"] * self.bell, *step])
 
     @property
     def integer(self):

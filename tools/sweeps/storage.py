@@ -5,6 +5,7 @@ import contextlib
 import fcntl
 import hashlib
 import importlib.util
+import os
 import pathlib
 import re
 import sys
@@ -27,7 +28,7 @@ class Storage:
     """A study's place. `lock()` is for whatever must be done by one process at a time."""
 
     def __init__(self, url, name):
-        self.url, self.name = parse(url), name
+        self.url, self.name, self.file = parse(url), name, None
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         self.engine = sqlalchemy.create_engine(self.url, **self.engine_options())
         with telling_of(self, OTHER_VERSION), self.lock():  # two at once would both make the tables
@@ -36,13 +37,24 @@ class Storage:
                 optuna.storages.RDBStorage(url, engine_kwargs=self.engine_options())
             )
 
+        self.file = file_id(self.url.database) if self.is_sqlite else None
+
     @property
     def is_sqlite(self):
         return self.url.get_backend_name() == "sqlite"
 
+    def is_gone(self):
+        """Whether somebody has removed or replaced the file: what is written to it since then is lost."""
+        try:
+            return self.file is not None and file_id(self.url.database) != self.file
+        except OSError:
+            return False  # a file system that does not answer now
+
     def text(self):
         """Without the password."""
-        return self.url.set(password=None).render_as_string() if self.url.password else str(self.url)
+        url = self.url
+        place = {"host": url.host, "port": url.port, "database": url.database, "query": url.query}
+        return sqlalchemy.URL.create(url.get_backend_name(), url.username, **place).render_as_string()
 
     def engine_options(self):
         if self.is_sqlite:
@@ -62,6 +74,15 @@ class Storage:
             with self.engine.begin() as connection:
                 connection.execute(sqlalchemy.text("SELECT pg_advisory_xact_lock(:key)"), {"key": key})
                 yield
+
+
+def file_id(path):
+    """None where there is none."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def parse(url):
@@ -99,11 +120,21 @@ def telling_of(storage, more=()):
         raise UserError(explain(storage, error)) from None
 
 
+def causes(error):
+    """Its texts, the outermost first: Optuna and SQLAlchemy wrap what the driver says."""
+    while error is not None:
+        yield " ".join(str(error).split())
+        error = error.__cause__
+
+
 def explain(storage, error):
-    text = " ".join(str(error).split())
+    texts = list(causes(error))
+    text, driver = " ".join(texts), next((text for text in reversed(texts) if text), "it does not say why")
     where = f"the storage {storage.text()}"
+    if storage.is_gone():
+        return f"{where} was removed: put the file back, or move the sweep's folder away to begin anew"
     if "database is locked" in text:
-        return f"{where} is locked by another program; end it, or wait for it, and call again: the sweep goes on"
+        return f"{where} is locked by another program; end it, or wait for it: the same command goes on with the sweep"
     if "no longer compatible with the table schema" in text or "is incompatible with the table schema" in text:
         return (
             f"{where} was made by another version of Optuna than {optuna.__version__}:"
@@ -113,12 +144,16 @@ def explain(storage, error):
     if "file is not a database" in text:
         return f"{where} is no SQLite database; move the file away, or choose another with --storage"
     if storage.is_sqlite:
-        return f"{where} cannot be used: {short(text)}"
-    return f"{where} does not answer: {short(text)}; is the server there, and may you use that database?"
+        return f"{where} cannot be used: {short(driver)}"
+    if "password" in driver:
+        return f"{where} does not let you in: {short(driver)}; ~/.pgpass or PGPASSWORD holds the password"
+    return f"{where} does not answer: {short(driver)}; is the server there, and may you use that database?"
 
 
 def short(text):
     """The driver's own words, without those around them."""
     for begin in ("OperationalError) ", "DatabaseError) ", "OperationalError: "):
         text = text.rpartition(begin)[2] or text
-    return text.partition(" (Background on this error")[0].partition(" [SQL:")[0][:300].rstrip(" .")
+    for end in (" (Background on this error", " [SQL:", " Is the server running"):
+        text = text.partition(end)[0]
+    return text[:300].rstrip(" .")

@@ -15,7 +15,7 @@ SPEC = "sweep"  # of the study's user attributes
 OWNER = "process"  # of a trial's: whose trial it is
 PRUNING = "pruning"  # at which iteration it was decided
 REASON = "reason"  # why it failed
-FOLDER = "folder"  # the sweep's, where it runs: on another machine it may be another
+RUN = "run"  # its run's folder: on another machine it may be another
 
 
 def trial_name(number):
@@ -23,7 +23,7 @@ def trial_name(number):
 
 
 def run_path(trial):
-    return pathlib.Path(trial.user_attrs[FOLDER]) / trial_name(trial.number)
+    return pathlib.Path(trial.user_attrs[RUN])
 
 
 class SweepStudy:
@@ -47,8 +47,9 @@ class SweepStudy:
             known, trials = self.study.user_attrs.get(SPEC), self.trials()
             self.refuse_strangers(len(trials))
             if known is None or not trials:
+                self.study.set_metric_names([self.sweep.metric.name])  # else a dashboard calls it Objective 0
                 return self.study.set_user_attr(SPEC, mine)
-        changed = [key for key in mine if key != "digest" and known.get(key) != mine[key]]
+        changed = [key for key in mine if key != "digest" and known.get(key) != mine[key]] or ["parameters"]
         if known["digest"] != mine["digest"]:
             raise UserError(
                 f"{self.sweep.file}: the sweep {self.name} was begun with other {' and '.join(changed)}, and its trials"
@@ -79,11 +80,11 @@ class SweepStudy:
             if not more or len(trials) >= (self.sweep.cap() or len(trials) + 1) or self.target_reached(trials):
                 return None
             proposed = self.proposals.next(trials)
-            return None if proposed is None or proposed[0] is None else self.create(*proposed)
+            return None if proposed is None or proposed[0] is None else self.create(len(trials), *proposed)
 
     def take_over(self, trial):
-        if trial.user_attrs[FOLDER] != str(self.folder):
-            self.note(trial, **{FOLDER: str(self.folder)})
+        if trial.user_attrs[RUN] != self.run_of(trial.number):
+            self.note(trial, **{RUN: self.run_of(trial.number)})
         self.note(trial, **{OWNER: self.processes.id})
         return self.storage.get_trial(trial._trial_id)
 
@@ -94,11 +95,14 @@ class SweepStudy:
         dead.add(self.processes.id)
         return [one for one in under_way if one.user_attrs.get(OWNER) in dead and one.number not in mine]
 
-    def create(self, values, notes):
+    def run_of(self, number):
+        return str(self.folder / trial_name(number))
+
+    def create(self, number, values, notes):
         """Whole from its first moment, whoever is killed when."""
         spaces = {one.path: one.space.distribution() for one in self.sweep.parameters}
         words = [f"{path}={override_text(value)}" for path, value in values.items()]
-        notes_of_ours = {OWNER: self.processes.id, FOLDER: str(self.folder), "overrides": words}
+        notes_of_ours = {OWNER: self.processes.id, RUN: self.run_of(number), "overrides": words}
         template = optuna.trial.create_trial(
             state=State.RUNNING, params=values, distributions=spaces, user_attrs=notes_of_ours, system_attrs=notes
         )
@@ -123,7 +127,10 @@ class SweepStudy:
     def report(self, trial, iteration, value):
         self.storage.set_trial_intermediate_value(trial._trial_id, iteration, value)
 
-    def should_prune(self, trial):
+    def should_prune(self, trial, iteration):
+        early = self.sweep.early_stop
+        if not early or not early.may_end(iteration):
+            return False
         return self.pruner.prune(self.study, self.storage.get_trial(trial._trial_id))
 
     def finish(self, trial, state, value=None, **attributes):

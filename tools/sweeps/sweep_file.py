@@ -10,15 +10,11 @@ from runs.user_error import UserError
 from sweeps.early_stop import EarlyStop, read_early_stop
 from sweeps.parameter import read_parameters
 from sweeps.problems import Problems
-from sweeps.yaml_node import Node, read_yaml
+from sweeps.yaml_node import read_yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-OF_WANDB = (
-    "project",
-    "entity",
-    "description",
-    "command",
-)  # the same file drives `wandb sweep` too; nothing here asks for them
+# The same file drives `wandb sweep` too; nothing here asks for these.
+OF_WANDB = ("project", "entity", "description", "command")
 KEYS = (
     "experiment",
     "program",
@@ -94,7 +90,8 @@ class Sweep:
         space = {one.path: repr(one.space) for one in self.parameters}
         fixed = [self.experiment, self.metric.name, self.metric.goal, self.metric.summary, sorted(overrides)]
         digest = hashlib.sha256(json.dumps([fixed, space], sort_keys=True).encode()).hexdigest()[:16]
-        about = {"experiment": self.experiment, "parameters": space, "overrides": overrides, "digest": digest}
+        words = {one.path: str(one.space) for one in self.parameters}
+        about = {"experiment": self.experiment, "parameters": words, "overrides": overrides, "digest": digest}
         return about | {"metric": self.metric.name, "goal": self.metric.goal, "summary": self.metric.summary}
 
 
@@ -149,8 +146,10 @@ def read_experiment(sweep, keys, root, problems):
 
 
 def read_method(sweep, keys, root, problems):
-    method = keys.get("method") or Node(None, root.line)
-    sweep.method = problems.one_of(method, "method", METHODS)
+    if "method" in keys:
+        sweep.method = problems.one_of(keys["method"], "method", METHODS)
+    else:
+        problems.add(root, f"method: missing: one of {', '.join(METHODS)}")
     if "sampler" in keys:
         sweep.sampler = problems.one_of(keys["sampler"], "sampler", SAMPLERS)
         if sweep.method != "bayes":

@@ -36,11 +36,13 @@ class Sweeper:
         """A storage that is away for a while holds up nothing but what is asked of it: the runs go on."""
         try:
             result = action()
-        except ERRORS as error:
+        except (*ERRORS, FileNotFoundError) as error:
+            self.require_storage(error)
             now = time.monotonic()
             if self.silent_since is None:
                 self.silent_since = now
-                say(f"{explain(self.study.place, error)}. The trials go on, and it is asked again")
+                say(explain(self.study.place, error))
+                say("the trials go on, and it is asked again")
             if now - self.silent_since > PATIENCE_SECONDS or self.stopping.is_set():
                 self.stop_all()
                 raise
@@ -49,6 +51,14 @@ class Sweeper:
             say("the storage answers again")
         self.silent_since = None
         return result
+
+    def require_storage(self, error):
+        """One that was removed does not come back, and another missing file is no matter of the storage."""
+        if self.study.place.is_gone():
+            self.stop_all()
+            raise UserError(f"{explain(self.study.place, error)}; the trials under way save, and end") from None
+        if isinstance(error, FileNotFoundError):
+            raise error
 
     def look_around(self):
         """One round. True when there is nothing left to do."""

@@ -7,10 +7,11 @@ import pathlib
 import signal
 import sys
 
-from suite import allocator, beside_python, logging, machine, process, saving, scaling, survival, worker_overhead
+from suite import (allocator, beside_python, logging, machine, process, saving, scaling, survival, sweep,
+                   worker_overhead)  # fmt: skip
 
 TABLES = {"beside_python": beside_python, "worker_overhead": worker_overhead, "allocator": allocator, "saving": saving,
-          "logging": logging, "survival": survival, "scaling": scaling}
+          "logging": logging, "survival": survival, "scaling": scaling, "sweep": sweep}
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
@@ -34,6 +35,8 @@ def parse_arguments():
     add("--num-workers", type=int, default=0, help="loader processes of each Python worker (default 0)")
     add("--allocator-images", type=int, default=12_000, help="images of a run of allocator (default 12,000)")
     add("--case", action="append", metavar="MODEL:BATCH", help="of allocator; may be repeated (default: four of them)")
+    add("--trials", type=int, default=50, help="of sweep (default 50)")
+    add("--jobs", type=int, default=1, help="trials at once, of sweep (default 1)")
     add("--device", choices=["cpu", "cuda"], default="cpu")
     add("--timeout", type=float, default=600, help="seconds for one run")
     add("--json", type=pathlib.Path, help="write all figures here, too")
@@ -48,6 +51,8 @@ def parse_arguments():
         parser.error(f"no table is called {unknown[0]}; there are {', '.join(TABLES)}")
     if not 0 < options.warm_up < options.steps:
         parser.error("--warm-up must be at least 1 and below --steps")
+    if min(options.trials, options.jobs) < 1:
+        parser.error("--trials and --jobs must be at least 1")
     return options
 
 

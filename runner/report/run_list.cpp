@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "report/run_list.h"
 
+#include "report/overrides_apart.h"
+
 #include <ddprun/error.h>
 
 #include <algorithm>
+#include <fstream>
+#include <map>
 
 namespace ddprun {
 namespace {
@@ -34,6 +38,25 @@ std::string label_of(const fs::path& run, const fs::path& folder) {
   return below == "." ? run.filename().string() : below.string();
 }
 
+Overrides overrides_of(const fs::path& run) {
+  Overrides overrides;
+  std::ifstream stream(run / "overrides.txt");
+  for (std::string line; std::getline(stream, line);) overrides.push_back(line);
+  return overrides;
+}
+
+// Those of one folder are one multirun or sweep, or the attempts of one user at one thing.
+void tell_apart(std::vector<ListedRun>& runs) {
+  std::map<fs::path, std::vector<ListedRun*>> folders;
+  for (auto& run : runs) folders[run.path.parent_path()].push_back(&run);
+  for (const auto& [folder, beside] : folders) {
+    std::vector<Overrides> overrides;
+    for (const auto* run : beside) overrides.push_back(run->overrides);
+    const auto texts = overrides_apart(overrides);
+    for (size_t i = 0; i < beside.size(); ++i) beside[i]->apart = texts[i];
+  }
+}
+
 }  // namespace
 
 std::vector<ListedRun> list_runs(const fs::path& folder) {
@@ -45,7 +68,9 @@ std::vector<ListedRun> list_runs(const fs::path& folder) {
   std::vector<fs::path> found;
   find_runs(root, kMostDepth, found);
   std::vector<ListedRun> runs;
-  for (const auto& path : found) runs.push_back({label_of(path, root), path, read_run_state(path)});
+  for (const auto& path : found)
+    runs.push_back({label_of(path, root), path, read_run_state(path), overrides_of(path), ""});
+  tell_apart(runs);
   std::ranges::sort(runs, [](const ListedRun& one, const ListedRun& other) {
     if (one.state.started != other.state.started) return one.state.started > other.state.started;
     return one.label > other.label;
@@ -56,7 +81,7 @@ std::vector<ListedRun> list_runs(const fs::path& folder) {
 nlohmann::ordered_json run_list_json(const std::vector<ListedRun>& runs) {
   using Json = nlohmann::ordered_json;
   auto list = Json::array();
-  for (const auto& [label, path, state] : runs) {
+  for (const auto& [label, path, state, overrides, apart] : runs) {
     auto best = Json::object();
     if (!state.best_name.empty()) best[state.best_name] = state.best ? Json(*state.best) : Json(nullptr);
     list.push_back({{"run", label},
@@ -69,7 +94,8 @@ nlohmann::ordered_json run_list_json(const std::vector<ListedRun>& runs) {
                     {"best", std::move(best)},
                     {"workers", state.workers},
                     {"started", state.started},
-                    {"seconds", state.seconds}});
+                    {"seconds", state.seconds},
+                    {"overrides", overrides}});
   }
   return list;
 }

@@ -16,6 +16,8 @@ struct ListedRun {
   std::string label;  // its path below the folder: "mnist/2026-11-20_12-00-00"
   std::filesystem::path path;
   RunState state;
+  std::vector<std::string> overrides;  // all that its command line had
+  std::string apart;                   // those by which it differs from the runs beside it: "lr=0.1 layers=2"
 };
 
 // The newest first. Links such as `latest` are not followed, and no run is looked for within another. Throws UserError where the

@@ -5,20 +5,21 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <initializer_list>
 #include <iterator>
 #include <string_view>
 
 namespace ddprun {
 namespace {
 
-constexpr size_t kColumns = 8;
-constexpr size_t kRun = 0, kStatus = 1, kSteps = 3, kBest = 4, kWorkers = 5;
-constexpr size_t kShortestLabel = 16;
+constexpr size_t kColumns = 9;
+constexpr size_t kRun = 0, kStatus = 1, kEpochs = 2, kSteps = 3, kBest = 4, kWorkers = 5, kStarted = 6, kOverrides = 8;
+constexpr size_t kShortestLabel = 16, kShortestOverrides = 16;
 constexpr std::string_view kGap = "  ";
 using Cells = std::array<std::string, kColumns>;
 using Widths = std::array<size_t, kColumns>;
 
-const Cells kHead = {"RUN", "STATUS", "EPOCHS", "STEPS", "BEST", "WORKERS", "STARTED", "TIME"};
+const Cells kHead = {"RUN", "STATUS", "EPOCHS", "STEPS", "BEST", "WORKERS", "STARTED", "TIME", "OVERRIDES"};
 
 template <class... Parts>
 std::string format(const char* pattern, Parts... parts) {
@@ -48,7 +49,8 @@ Cells cells_of(const ListedRun& run, Naming naming, double now) {
           best_text(state, naming),
           state.workers > 0 ? std::to_string(state.workers) : "-",
           state.started > 0 ? age_text(now - state.started) : "-",
-          state.seconds > 0 ? duration_text(state.seconds) : "-"};
+          state.seconds > 0 ? duration_text(state.seconds) : "-",
+          run.apart};
 }
 
 // As many as a terminal shows columns, for most scripts of the world.
@@ -72,6 +74,12 @@ size_t total(const std::vector<Cells>& rows) {
   return sum - kGap.size();
 }
 
+// How wide a column can be beside the others, but at least so wide.
+size_t room_for(size_t column, const std::vector<Cells>& rows, size_t columns, size_t least) {
+  const auto own = widths_of(rows)[column], all = total(rows);
+  return all <= columns ? own : std::max(least, own - std::min(own, all - columns));
+}
+
 // Its end tells runs apart: "...ong_name/2026-11-20_12-00-00".
 std::string cut_front(const std::string& text, size_t width) {
   if (width_of(text) <= width) return text;
@@ -84,7 +92,19 @@ std::string cut_front(const std::string& text, size_t width) {
   return "..." + text.substr(begin);
 }
 
-// Control characters in a folder's name would reach the terminal.
+// Its beginning is what was told first.
+std::string cut_back(const std::string& text, size_t width) {
+  if (width_of(text) <= width) return text;
+  size_t end = 0;
+  for (size_t kept = 0; kept < width - 3; ++kept) {
+    do {
+      ++end;
+    } while (end < text.size() && (text[end] & 0xC0) == 0x80);
+  }
+  return text.substr(0, end) + "...";
+}
+
+// Control characters in a folder's name or a value would reach the terminal.
 std::string printable(std::string text) {
   std::ranges::replace_if(text, [](unsigned char byte) { return byte < 0x20 || byte == 0x7F; }, '?');
   return text;
@@ -102,7 +122,7 @@ std::string line_of(const Cells& cells, const Widths& widths, std::string_view s
   for (size_t i = 0; i < kColumns; ++i) {
     if (widths[i] == 0) continue;
     const std::string padding(widths[i] - width_of(cells[i]), ' ');
-    const bool left = i == kRun || i == kStatus;
+    const bool left = i == kRun || i == kStatus || i == kOverrides;
     std::string cell(cells[i]);
     if (i == kStatus && !status_color.empty()) cell = std::string(status_color) + cell + "\033[0m";
     line += (i > 0 ? std::string(kGap) : "") + (left ? cell + padding : padding + cell);
@@ -124,6 +144,8 @@ std::string common_metric(const std::vector<ListedRun>& runs) {
 std::vector<Cells> rows_of(const std::vector<ListedRun>& runs, Naming naming, double now) {
   std::vector<Cells> rows = {kHead};
   for (const auto& run : runs) rows.push_back(cells_of(run, naming, now));
+  const auto tells = [](const ListedRun& run) { return !run.apart.empty(); };
+  if (!std::ranges::any_of(runs, tells)) rows[0][kOverrides].clear();
   return rows;
 }
 
@@ -143,18 +165,29 @@ std::vector<Cells> named_rows(const std::vector<ListedRun>& runs, const ListStyl
   return rows;
 }
 
+void leave_out(std::vector<Cells>& rows, std::initializer_list<size_t> columns, size_t width) {
+  for (const auto column : columns) {
+    if (total(rows) <= width) return;
+    for (auto& row : rows) row[column].clear();
+  }
+}
+
 // In as many columns as there are, which takes what matters least first.
 std::vector<Cells> fitting_rows(const std::vector<ListedRun>& runs, const ListStyle& style) {
   auto rows = named_rows(runs, style);
-  for (auto& row : rows) row[kRun] = printable(row[kRun]);
-  for (const auto column : {kSteps, kWorkers}) {
-    if (total(rows) <= style.columns) break;
-    for (auto& row : rows) row[column].clear();
+  for (auto& row : rows) {
+    row[kRun] = printable(row[kRun]);
+    row[kOverrides] = printable(row[kOverrides]);
   }
-  const auto wide = total(rows);
-  if (!style.terminal || wide <= style.columns) return rows;
-  const auto labels = widths_of(rows)[kRun], surplus = wide - style.columns;
-  for (auto& row : rows) row[kRun] = cut_front(row[kRun], std::max(kShortestLabel, labels - std::min(labels, surplus)));
+  leave_out(rows, {kSteps, kWorkers}, style.columns);
+  if (!rows[0][kOverrides].empty()) {
+    leave_out(rows, {kStarted, kEpochs}, style.columns);
+    const auto room = room_for(kOverrides, rows, style.columns, kShortestOverrides);
+    for (auto& row : rows) row[kOverrides] = cut_back(row[kOverrides], room);
+  }
+  if (!style.terminal) return rows;
+  const auto room = room_for(kRun, rows, style.columns, kShortestLabel);
+  for (auto& row : rows) row[kRun] = cut_front(row[kRun], room);
   return rows;
 }
 

@@ -11,9 +11,9 @@
 namespace ddprun {
 
 struct ListStyle {
-  size_t columns =
-      80;  // where they do not suffice, the metric's name is cut, steps and workers are left out, and on a terminal
-           // the runs' names are cut
+  // Where they do not suffice, the metric's name is cut, steps and workers are left out, then, beside overrides, when a
+  // run was started and its epochs; the overrides are cut, and on a terminal the runs' names.
+  size_t columns = 80;
   bool terminal = false;
   bool color = false;
   double now = 0;  // seconds since 1970

@@ -7,6 +7,7 @@
 #include <ddprun/error.h>
 
 #include <algorithm>
+#include <map>
 #include <sstream>
 
 namespace ddprun {
@@ -78,6 +79,37 @@ TEST(RunListText, FitsEightyColumnsWithColumnsAligned) {
   EXPECT_EQ(lines[1].size(), lines[2].size());
 }
 
+TEST_F(RunLists, TellRunsOfOneFolderApartByTheirOverrides) {
+  const std::map<std::string, std::string> files = {{"sweep/a", "optimizer.lr=0.1\nmodel=mlp\nrun.dir=sweep/a\n"},
+                                                    {"sweep/b", "optimizer.lr=0.2\nmodel=mlp\nrun.dir=sweep/b\n"},
+                                                    {"other/c", "optimizer.lr=0.3\n"}};
+  for (const auto& [run, text] : files) {
+    make_run(run);
+    write(run + "/overrides.txt", text);
+  }
+  std::map<std::string, std::string> apart;
+  for (const auto& listed : list_runs(folder_)) apart[listed.label] = listed.apart;
+  EXPECT_EQ(apart, (std::map<std::string, std::string>{{"sweep/a", "lr=0.1"}, {"sweep/b", "lr=0.2"}, {"other/c", ""}}));
+  const auto json = run_list_json(list_runs(folder_ / "sweep"));
+  EXPECT_EQ(json[0]["overrides"].size(), 3U) << "all of them";
+}
+
+TEST(RunListText, ShowsOverridesWithinEightyColumns) {
+  auto one = run("trial_0000", "stopped_early", "val/accuracy", 0.99123), other = one;
+  one.apart = "lr=0.0312345 momentum=0.90";
+  const std::vector<ListedRun> runs = {one, other};
+  for (const auto& line : lines_of(run_list_text(runs, {.now = 1000}))) EXPECT_LE(line.size(), 80U) << line;
+  const auto lines = lines_of(run_list_text(runs, {.now = 1000}));
+  EXPECT_TRUE(lines[0].ends_with("OVERRIDES")) << lines[0];
+  EXPECT_TRUE(lines[1].ends_with("lr=0.0312345 momentum=0.90")) << lines[1];
+  one.apart += " dropout=0.123456 weight_decay=0.0001 batch=64";
+  const auto longer = lines_of(run_list_text({one, other}, {.now = 1000}));
+  for (const auto& line : longer) EXPECT_LE(line.size(), 80U) << line;
+  EXPECT_NE(longer[1].find("momentum=0.90"), std::string::npos) << longer[1];
+  EXPECT_TRUE(longer[1].ends_with("...")) << longer[1];
+  EXPECT_EQ(run_list_text({other}, {.now = 1000}).find("OVERRIDES"), std::string::npos);
+}
+
 TEST(RunListText, NamesTheMetricInEachRowWhereTheyDiffer) {
   const auto lines = lines_of(
       run_list_text({run("a", "completed", "val/accuracy", 0.5), run("b", "running", "val/loss", 2)}, {.now = 1000}));
@@ -94,7 +126,9 @@ TEST(RunListText, CutsLongNamesOnATerminalAlone) {
 }
 
 TEST(RunListText, HasNoControlCharacters) {
-  const auto text = run_list_text({run("a\033[2J\nb", "completed", "val/accuracy", 0.5)}, {.now = 1000});
+  auto listed = run("a\033[2J\nb", "completed", "val/accuracy", 0.5);
+  listed.apart = "name=\033[2J";
+  const auto text = run_list_text({listed}, {.now = 1000});
   EXPECT_EQ(std::ranges::count(text, '\n'), 2);
   EXPECT_EQ(text.find('\033'), std::string::npos);
 }

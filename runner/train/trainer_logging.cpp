@@ -26,9 +26,9 @@ void Trainer::log_window() {
   if (!settle_steps()) return;
   const auto totals = window_.totals(parts_.communicator);
   window_.reset();
-  update(state_.last_metrics, means(totals, "train"));
-  auto values = means(totals);
-  values.emplace_back("lr", step_.rate());
+  update(state_.last_metrics, values_of(totals, "train"));
+  auto values = values_of(totals);
+  std::ranges::move(step_.rates(), std::back_inserter(values));
   if (auto* scaler = step_.scaler()) {
     const auto state = scaler->state();
     values.emplace_back("loss_scale", state.scale);

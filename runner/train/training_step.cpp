@@ -196,6 +196,15 @@ void TrainingStep::set_rates(int64_t step) {
   for (size_t i = 0; i < groups.size(); ++i) groups[i].lr = schedule_.rate(base_rates_[i], applied);
 }
 
+NamedValues TrainingStep::rates() const {
+  const auto& groups = parts_.optimizer->groups();
+  NamedValues rates{{"lr", groups.front().lr}};
+  for (size_t i = 1; i < groups.size(); ++i) {
+    if (base_rates_[i] != base_rates_[0]) rates.emplace_back("lr_" + std::to_string(i), groups[i].lr);
+  }
+  return rates;
+}
+
 std::vector<at::Tensor> TrainingStep::gradients() const {
   std::vector<at::Tensor> gradients;
   for (const auto& parameter : parameters_) {

@@ -72,7 +72,8 @@ class TrainingStep {
   // Samples of one rank in one pass, at most; 0: all of its part.
   void set_micro_batch(int64_t samples) { micro_batch_ = samples; }
 
-  double rate() const { return parts_.optimizer->groups().front().lr; }
+  // Of the last step: "lr", and "lr_1", "lr_2" ... of the groups behind the first whose own rates are others.
+  NamedValues rates() const;
   Schedule& schedule() { return schedule_; }
   GradScaler* scaler() { return scaler_ ? &*scaler_ : nullptr; }
   WeightAverage* average() { return average_ ? &*average_ : nullptr; }

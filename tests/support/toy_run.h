@@ -66,6 +66,9 @@ struct ToyRun {
     return std::make_shared<ToyDataset>(train, val);
   };
   std::function<std::shared_ptr<Model>()> make_model = [] { return std::make_shared<ToyModel>(); };
+  std::function<std::shared_ptr<Optimizer>(double rate)> make_optimizer = [](double rate) {
+    return std::make_shared<ToySgd>(rate);
+  };
 };
 
 struct ToyResult {
@@ -105,7 +108,7 @@ inline ToyResult train_toy(const ToyRun& run) {
     const Precision precision(run.experiment.trainer, at::kCPU);
     precision.convert(*model);
     broadcast_state(*model, communicator);
-    const auto optimizer = std::make_shared<ToySgd>(run.lr);
+    const auto optimizer = run.make_optimizer(run.lr);
     optimizer->start(trainable_parameters(*model));
     const MeanCrossEntropy objective;
     std::vector<LoggerHub::Entry> entries;

@@ -114,6 +114,31 @@ TEST(TrainingStep, RateFollowsTheSchedule) {
   EXPECT_NEAR(rates.back(), 0.1 / 23, 1e-12);  // of 27 steps, 23 go down
 }
 
+// The hidden layer at half the rate, the last one's bias in a group of the same rate.
+class Grouped : public testing::ToySgd {
+ public:
+  using ToySgd::ToySgd;
+  void start(std::vector<NamedParameter> parameters) override {
+    ToySgd::start({parameters[2]});
+    const double lr = groups().front().lr;
+    groups().push_back({.lr = lr / 2, .parameters = {parameters[0], parameters[1]}});
+    groups().push_back({.lr = lr, .parameters = {parameters[3]}});
+  }
+};
+
+TEST(TrainingStep, EachGroupsOwnRateFollowsTheSchedule) {
+  const TempFolder folder;
+  auto run = toy(folder, 1);
+  run.make_optimizer = [](double lr) { return std::make_shared<Grouped>(lr); };
+  run.experiment.schedule = {.name = "cosine", .warmup = {.steps = 4}, .warmup_from = 0};
+  const auto rows = train_toy(run).rows;
+  const auto rates = values_of(rows, "train", "lr"), of_group = values_of(rows, "train", "lr_1");
+  ASSERT_EQ(rates.size(), of_group.size());
+  ASSERT_GT(rates.size(), 10U);
+  for (size_t i = 0; i < rates.size(); ++i) EXPECT_DOUBLE_EQ(of_group[i], rates[i] / 2) << i;
+  EXPECT_TRUE(values_of(rows, "train", "lr_2").empty()) << "a rate that is told already";
+}
+
 TEST(TrainingStep, EvaluatesTheAveragedWeightsAndKeepsTraining) {
   const TempFolder folder, plain_folder;
   auto averaged = toy(folder, 2), plain = toy(plain_folder, 2);

@@ -22,7 +22,9 @@ using Values = std::vector<std::pair<std::string, double>>;
 constexpr size_t kMostLayers = 24;
 
 // Of the rows, those that people compare; the others are in the table or the bar.
-bool is_result(const std::string& name) { return name != "lr" && name != "samples_per_second"; }
+bool is_result(const std::string& name) {
+  return name != "lr" && !name.starts_with("lr_") && name != "samples_per_second";  // lr_1: of a group of parameters
+}
 
 std::string join(const Values& values) {
   std::string text;
@@ -106,12 +108,7 @@ class Console final : public ddprun::Logger {
     std::snprintf(epochs, sizeof epochs, "%.4g", end.epochs);
     row("steps", grouped(end.steps) + " (" + epochs + " epochs, " + grouped(end.samples) + " samples)");
     if (!end.best.empty()) row("best", painted(join(end.best), Colour::kStrong));
-    if (end.test_total > 0) {
-      char percent[32];
-      std::snprintf(percent, sizeof percent, "%.2f %%",
-                    100.0 * static_cast<double>(end.test_correct) / static_cast<double>(end.test_total));
-      row("test", grouped(end.test_correct) + " of " + grouped(end.test_total) + " correct (" + percent + ")");
-    }
+    show_test(end);
     if (confusion_) show_confusion(*confusion_);
     if (!end.checkpoint.empty()) row("checkpoint", end.checkpoint);
     row("run folder", run_.run_dir.string());
@@ -123,6 +120,22 @@ class Console final : public ddprun::Logger {
 
   static double seconds_since(Clock::time_point time) {
     return std::chrono::duration<double>(Clock::now() - time).count();
+  }
+
+  // How many are right, or the test's numbers where the task has no right and wrong.
+  void show_test(const ddprun::RunEnd& end) {
+    if (end.test_total > 0) {
+      char percent[32];
+      std::snprintf(percent, sizeof percent, "%.2f %%",
+                    100.0 * static_cast<double>(end.test_correct) / static_cast<double>(end.test_total));
+      row("test", grouped(end.test_correct) + " of " + grouped(end.test_total) + " correct (" + percent + ")");
+      return;
+    }
+    Values values;
+    for (const auto& [name, value] : end.metrics) {
+      if (name.starts_with("test/")) values.emplace_back(name, value);
+    }
+    if (!values.empty()) row("test", join(values));
   }
 
   void show_layers() {

@@ -17,8 +17,8 @@ AdamFamily::AdamFamily(Options& options, double weight_decay, std::string_view w
   settings_.beta1 = usable ? betas[0] : 0;
   settings_.beta2 = usable ? betas[1] : 0;
   settings_.eps = options.get<double>("eps", 1e-8, "added to the denominator", {.min = 0});
-  settings_.weight_decay = options.get<double>("weight_decay", weight_decay, weight_decay_help, {.min = 0});
   settings_.amsgrad = options.get<bool>("amsgrad", false, "divide by the largest mean of squares so far");
+  read_groups(options, weight_decay, weight_decay_help);
   remember("exp_avg", Shape::kLikeParameter);
   remember("exp_avg_sq", Shape::kLikeParameter);
   remember("step", Shape::kNumber);

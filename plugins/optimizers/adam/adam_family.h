@@ -9,7 +9,7 @@ namespace ddprun {
 class AdamFamily : public FusedOptimizer {
  protected:
   struct Settings {
-    double beta1, beta2, eps, weight_decay;
+    double beta1, beta2, eps;
     bool amsgrad;
   };
   struct Moments {

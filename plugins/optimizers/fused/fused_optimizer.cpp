@@ -19,7 +19,17 @@ std::string describe(const at::Tensor& tensor) {
 
 void FusedOptimizer::start(std::vector<NamedParameter> parameters) {
   memory_.assign(parameters.size(), {});
-  Optimizer::start(std::move(parameters));
+  auto parts = dealt_out(std::move(parameters), rules_);
+  Optimizer::start(std::move(parts.front()));
+  for (size_t i = 0; i < rules_.size(); ++i) {
+    const double lr = rules_[i].lr.value_or(groups().front().lr);
+    groups().push_back({.lr = lr, .parameters = std::move(parts[i + 1])});
+  }
+}
+
+void FusedOptimizer::read_groups(Options& options, double weight_decay, std::string_view weight_decay_help) {
+  weight_decay_ = options.get<double>("weight_decay", weight_decay, weight_decay_help, {.min = 0});
+  rules_ = read_group_rules(options);
 }
 
 void FusedOptimizer::step_unless(const at::Tensor& overflow) {
@@ -33,11 +43,12 @@ void FusedOptimizer::step_unless(const at::Tensor& overflow) {
 void FusedOptimizer::step_all(const std::optional<at::Tensor>& overflow) {
   const at::NoGradGuard no_grad;
   auto memory = memory_.begin();
-  for (const auto& group : groups()) {
+  for (size_t i = 0; i < groups().size(); ++i) {
     std::vector<FusedCall> calls;
-    for (const auto& parameter : group.parameters) add(calls, parameter.value, *memory++);
+    for (const auto& parameter : groups()[i].parameters) add(calls, parameter.value, *memory++);
     for (auto& call : calls) {
-      call.lr = group.lr;
+      call.lr = groups()[i].lr;
+      call.weight_decay = i == 0 ? weight_decay_ : rules_[i - 1].weight_decay.value_or(weight_decay_);
       call.overflow = overflow;
       update(call);
     }

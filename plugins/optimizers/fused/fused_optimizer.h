@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-// What optimizers on LibTorch's fused kernels have in common: one kernel call for all parameters of a device and type,
-// and tensors remembered for each parameter from its first step on. Compiled into each of these plugins; no plugin
-// itself.
+// What optimizers on LibTorch's fused kernels have in common: one kernel call for all parameters of a device and
+// type, tensors remembered for each parameter from its first step on, and groups of parameters with a rate and a
+// decay of their own. Compiled into each of these plugins; no plugin itself.
 #pragma once
 
 #include <ddprun/optimizer.h>
 
 #include <optional>
+
+#include "group_rule.h"
 
 namespace ddprun {
 
@@ -14,13 +16,14 @@ namespace ddprun {
 struct FusedCall {
   std::vector<at::Tensor> parameters, gradients;
   std::vector<std::vector<at::Tensor>> memory;  // [in the order of remember()][parameter]
-  double lr = 0;
+  double lr = 0, weight_decay = 0;
   std::optional<at::Tensor> overflow;  // where it is not 0, the kernel changes nothing
   bool first_step = false;             // of all these parameters: what they remember is still zero
 };
 
 class FusedOptimizer : public Optimizer {
  public:
+  // The first of groups() is that of the parameters which the option `groups` does not name; it may be empty.
   void start(std::vector<NamedParameter> parameters) final;
   void step() final { step_all({}); }
   void step_unless(const at::Tensor& overflow) final;
@@ -35,6 +38,9 @@ class FusedOptimizer : public Optimizer {
 
   // For constructors: each parameter has a tensor of this name in state().
   void remember(std::string name, Shape shape) { kinds_.push_back({std::move(name), shape}); }
+
+  // For constructors: declares `weight_decay` and `groups`.
+  void read_groups(Options& options, double weight_decay, std::string_view weight_decay_help);
 
   // For constructors: a step that overflowed must not count as the parameters' first, which the kernel cannot see to.
   void read_overflow_first() { reads_overflow_first_ = true; }
@@ -58,7 +64,9 @@ class FusedOptimizer : public Optimizer {
 
   std::vector<Kind> kinds_;
   bool reads_overflow_first_ = false;
-  std::vector<Memory> memory_;  // one for each parameter, group after group
+  double weight_decay_ = 0;
+  std::vector<GroupRule> rules_;  // of groups() from the second on
+  std::vector<Memory> memory_;    // one for each parameter, group after group
 };
 
 }  // namespace ddprun

@@ -15,8 +15,8 @@ class Sgd final : public ddprun::FusedOptimizer {
             options.get<double>("momentum", 0, "share of the previous direction that is kept", {.min = 0, .max = 1})),
         dampening_(options.get<double>("dampening", 0, "share of the gradient kept out of the momentum",
                                        {.min = 0, .max = 1})),
-        weight_decay_(options.get<double>("weight_decay", 0, "L2 penalty, added to the gradient", {.min = 0})),
         nesterov_(options.get<bool>("nesterov", false, "Nesterov momentum: look ahead along the direction")) {
+    read_groups(options, 0, "L2 penalty, added to the gradient");
     if (nesterov_ && (momentum_ == 0 || dampening_ != 0))
       options.reject("nesterov", "needs momentum above 0 and dampening 0");
     if (momentum_ != 0) remember("momentum", Shape::kLikeParameter);
@@ -26,11 +26,12 @@ class Sgd final : public ddprun::FusedOptimizer {
  private:
   void update(const ddprun::FusedCall& call) override {
     const auto momentum = call.memory.empty() ? at::TensorList() : at::TensorList(call.memory[0]);
-    at::_fused_sgd_(call.parameters, call.gradients, momentum, weight_decay_, momentum_, call.lr, dampening_, nesterov_,
+    at::_fused_sgd_(call.parameters, call.gradients, momentum, call.weight_decay, momentum_, call.lr, dampening_,
+                    nesterov_,
                     /*maximize=*/false, call.first_step, /*grad_scale=*/{}, call.overflow);
   }
 
-  const double momentum_, dampening_, weight_decay_;
+  const double momentum_, dampening_;
   const bool nesterov_;
 };
 

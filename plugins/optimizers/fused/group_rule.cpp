@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+#include "group_rule.h"
+
+#include <ddprun/error.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+
+namespace ddprun {
+namespace {
+
+bool matches(const std::string& pattern, const std::string& name) {
+  return ::fnmatch(pattern.c_str(), name.c_str(), FNM_NOESCAPE) == 0;
+}
+
+bool matches(const GroupRule& rule, const std::string& name) {
+  return std::ranges::any_of(rule.patterns, [&](const auto& pattern) { return matches(pattern, name); });
+}
+
+// The tree without places: who reads it tells the place of the whole.
+Value placeless(Value value) {
+  value.set_origin({});
+  for (auto& item : value.items()) item = placeless(std::move(item));
+  for (auto& entry : value.entries()) {
+    entry.key_origin = {};
+    entry.value = placeless(std::move(entry.value));
+  }
+  return value;
+}
+
+std::vector<std::string> read_patterns(Options& group) {
+  const auto value =
+      group.subtree("parameters", "patterns of their names, such as \"*.bias\"", "string | list of string", true);
+  if (value.is_null() && !group.has("parameters")) return {};
+  if (value.is_scalar()) return {value.text()};
+  const auto& items = value.items();
+  std::vector<std::string> patterns;
+  if (std::ranges::all_of(items, &Value::is_scalar))
+    std::ranges::transform(items, std::back_inserter(patterns), &Value::text);
+  if (patterns.empty())
+    group.reject("parameters", "expected a pattern or a list of patterns, found " + describe(value));
+  return patterns;
+}
+
+std::optional<double> read_number(Options& group, const std::string& name, const std::string& help) {
+  const bool given = group.has(name);
+  const auto number = group.get<double>(name, 0, help + "; by default the optimizer's", {.min = 0});
+  return given ? std::optional(number) : std::nullopt;
+}
+
+GroupRule read_rule(const Value& item, std::vector<std::string>& problems) {
+  Options group(placeless(item), "");
+  GroupRule rule{.patterns = read_patterns(group)};
+  rule.lr = read_number(group, "lr", "learning rate of these");
+  rule.weight_decay = read_number(group, "weight_decay", "weight decay of these");
+  problems = group.problems();
+  return rule;
+}
+
+std::string listed(const std::vector<NamedParameter>& parameters) {
+  constexpr size_t kShown = 5;
+  std::string text;
+  for (size_t i = 0; i < std::min(parameters.size(), kShown); ++i) text += (i ? ", " : "") + parameters[i].name;
+  return parameters.size() > kShown ? text + ", ... (" + std::to_string(parameters.size()) + " in all)" : text;
+}
+
+void refuse_unmatched(const std::vector<NamedParameter>& parameters, const GroupRule& rule) {
+  for (const auto& pattern : rule.patterns) {
+    if (std::ranges::any_of(parameters, [&](const auto& parameter) { return matches(pattern, parameter.name); }))
+      continue;
+    std::vector<std::string> names;
+    for (const auto& parameter : parameters) names.push_back(parameter.name);
+    const auto near = nearest_name(pattern, names);
+    throw UserError(rule.place + "no parameter is named like \"" + pattern + "\"" +
+                    (near.empty() ? "" : "; did you mean " + near + "?") + "; the model has " + listed(parameters));
+  }
+}
+
+}  // namespace
+
+std::vector<GroupRule> read_group_rules(Options& options) {
+  const auto value = options.subtree(
+      "groups", "parameters with a rate or decay of their own: {parameters: \"*.bias\", weight_decay: 0}",
+      "list of {parameters, lr, weight_decay}");
+  if (!value.is_list() && options.has("groups"))
+    options.reject("groups", "expected a list of groups, as in [{parameters: \"*.bias\", weight_decay: 0}], found " +
+                                 describe(value));
+  std::vector<GroupRule> rules;
+  for (const auto& item : value.items()) {
+    std::vector<std::string> problems;
+    rules.push_back(read_rule(item, problems));
+    const auto origin = item.origin().text();
+    rules.back().place = (origin.empty() ? "" : origin + ": ") + options.path() + ".groups: ";
+    const auto which = "group " + std::to_string(rules.size()) + (origin.empty() ? "" : " (" + origin + ")") + ": ";
+    for (const auto& problem : problems) options.reject("groups", which + problem);
+  }
+  return rules;
+}
+
+std::vector<std::vector<NamedParameter>> dealt_out(std::vector<NamedParameter> parameters,
+                                                   const std::vector<GroupRule>& rules) {
+  for (const auto& rule : rules) refuse_unmatched(parameters, rule);
+  std::vector<std::vector<NamedParameter>> groups(rules.size() + 1);
+  for (auto& parameter : parameters) {
+    const auto rule = std::ranges::find_if(rules, [&](const auto& one) { return matches(one, parameter.name); });
+    groups[rule == rules.end() ? 0 : rule - rules.begin() + 1].push_back(std::move(parameter));
+  }
+  for (size_t i = 0; i < rules.size(); ++i) {
+    if (!groups[i + 1].empty()) continue;
+    throw UserError(rules[i].place + "every parameter named like \"" + rules[i].patterns.front() +
+                    "\" is in a group before this one: the first that matches counts; name the special ones first");
+  }
+  return groups;
+}
+
+}  // namespace ddprun

@@ -81,8 +81,8 @@ class EvaluationTask final : public Inference {
     const auto evaluation = *evaluator.run(split, limit, [] { return false; });
     const std::string name = split_name(split);
     for (const auto& total : evaluation.totals) {
-      const auto mean = total.mean();
-      result["metrics"][name + "/" + total.name] = std::isfinite(mean) ? Json(mean) : Json(nullptr);
+      const auto value = total.value();
+      result["metrics"][name + "/" + total.name] = std::isfinite(value) ? Json(value) : Json(nullptr);
       if (total.name != "accuracy") continue;
       result[name + "_correct"] = std::llround(total.sum);
       result[name + "_total"] = total.count;

@@ -8,6 +8,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace ddprun {
 namespace {
@@ -37,16 +38,30 @@ std::vector<std::string> agreed_names(const std::string& mine, Communicator& com
   return lines_of(names);
 }
 
+// Before a name that is agreed on: no name of a metric has control characters.
+const std::string kExponential = "\t";
+
+MetricTotal without_numbers(const std::string& agreed) {
+  const bool exponential = agreed.starts_with(kExponential);
+  return {.name = exponential ? agreed.substr(kExponential.size()) : agreed, .exponential = exponential};
+}
+
 }  // namespace
 
-void MetricSums::add(const std::string& name, const at::Tensor& sum, int64_t count) {
-  const auto entry = std::ranges::find(entries_, name, &Entry::name);
-  const auto value = count > 0 ? sum.detach().to(at::kDouble) : at::zeros({}, at::kDouble);
+double MetricTotal::value() const {
+  if (count == 0) return 0;
+  const double mean = sum / static_cast<double>(count);
+  return exponential ? std::exp(mean) : mean;
+}
+
+void MetricSums::add(const MetricSum& metric) {
+  const auto entry = std::ranges::find(entries_, metric.name, &Entry::name);
+  const auto value = metric.count > 0 ? metric.sum.detach().to(at::kDouble) : at::zeros({}, at::kDouble);
   if (entry == entries_.end()) {
-    entries_.push_back({name, value, count});
-  } else if (count > 0) {
+    entries_.push_back({metric.name, value, metric.count, metric.exponential});
+  } else if (metric.count > 0) {
     entry->sum = entry->sum.to(value.device()) + value;
-    entry->count += count;
+    entry->count += metric.count;
   }
 }
 
@@ -55,15 +70,15 @@ bool MetricSums::knows(const std::string& name) const {
 }
 
 void MetricSums::add(const Step& step, int64_t samples) {
-  add("loss", step.loss.detach().to(at::kDouble) * samples, samples);
+  add({"loss", step.loss.detach().to(at::kDouble) * samples, samples});
   for (const auto& metric : step.metrics) {
     if (!knows(metric.name)) require_metric_name(metric.name);
-    add(metric.name, metric.sum, samples > 0 ? metric.count : 0);
+    add({metric.name, metric.sum, samples > 0 ? metric.count : 0, metric.exponential});
   }
 }
 
 void MetricSums::add(const MetricSums& others) {
-  for (const auto& entry : others.entries_) add(entry.name, entry.sum, entry.count);
+  for (const auto& entry : others.entries_) add({entry.name, entry.sum, entry.count, entry.exponential});
 }
 
 at::Tensor MetricSums::sum_of(const std::string& name) const {
@@ -74,12 +89,13 @@ at::Tensor MetricSums::sum_of(const std::string& name) const {
 std::vector<MetricTotal> MetricSums::totals(Communicator& communicator) const {
   std::vector<MetricTotal> totals;
   if (communicator.alone()) {  // nothing to agree on or to add up: a row of every step is cheap
-    for (const auto& entry : entries_) totals.push_back({entry.name, value_of(entry.sum), entry.count});
+    for (const auto& entry : entries_)
+      totals.push_back({entry.name, value_of(entry.sum), entry.count, entry.exponential});
     return totals;
   }
   std::string names;
-  for (const auto& entry : entries_) names += entry.name + "\n";
-  for (const auto& name : agreed_names(names, communicator)) totals.push_back({.name = name});
+  for (const auto& entry : entries_) names += (entry.exponential ? kExponential + entry.name : entry.name) + "\n";
+  for (const auto& name : agreed_names(names, communicator)) totals.push_back(without_numbers(name));
 
   auto sums = entries_.empty() ? numbers_of(totals) : numbers();
   communicator.sum(sums);
@@ -107,8 +123,8 @@ void MetricSums::reset(const std::vector<MetricTotal>& names, const at::Tensor& 
   entries_.clear();
   for (size_t i = 0; i < names.size(); ++i) {
     const auto column = static_cast<int64_t>(i);
-    entries_.push_back(
-        {names[i].name, numbers[0][column].clone(), static_cast<int64_t>(numbers[1][column].item<double>())});
+    entries_.push_back({names[i].name, numbers[0][column].clone(),
+                        static_cast<int64_t>(numbers[1][column].item<double>()), names[i].exponential});
   }
 }
 
@@ -122,11 +138,11 @@ at::Tensor numbers_of(const std::vector<MetricTotal>& totals) {
   return numbers;
 }
 
-NamedValues means(const std::vector<MetricTotal>& totals, const std::string& split) {
+NamedValues values_of(const std::vector<MetricTotal>& totals, const std::string& split) {
   NamedValues values;
   values.reserve(totals.size() + 8);  // what else a row has
   for (const auto& total : totals)
-    values.emplace_back(split.empty() ? total.name : split + "/" + total.name, total.mean());
+    values.emplace_back(split.empty() ? total.name : split + "/" + total.name, total.value());
   return values;
 }
 

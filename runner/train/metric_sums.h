@@ -18,7 +18,8 @@ struct MetricTotal {
   std::string name;
   double sum = 0;
   int64_t count = 0;
-  double mean() const { return count == 0 ? 0 : sum / static_cast<double>(count); }
+  bool exponential = false;
+  double value() const;  // the mean, or its exponential; 0 where nothing was counted
 };
 
 class MetricSums {
@@ -28,7 +29,7 @@ class MetricSums {
   void add(const Step& step, int64_t samples);
 
   // Adds a number of the step as a whole, a scalar equal on all ranks: a norm of gradients.
-  void add_number(const std::string& name, const at::Tensor& number) { add(name, number, 1); }
+  void add_number(const std::string& name, const at::Tensor& number) { add({name, number, 1}); }
 
   // Adds what others have summed on this rank: those of one step.
   void add(const MetricSums& others);
@@ -52,8 +53,9 @@ class MetricSums {
     std::string name;
     at::Tensor sum;  // float64 scalar, where the model's metrics are
     int64_t count = 0;
+    bool exponential = false;
   };
-  void add(const std::string& name, const at::Tensor& sum, int64_t count);
+  void add(const MetricSum& metric);
   bool knows(const std::string& name) const;
 
   std::vector<Entry> entries_;
@@ -65,6 +67,6 @@ using NamedValues = std::vector<std::pair<std::string, double>>;
 at::Tensor numbers_of(const std::vector<MetricTotal>& totals);
 
 // {"val/loss", 0.04}, ... for the split "val"; without a split the bare names.
-NamedValues means(const std::vector<MetricTotal>& totals, const std::string& split = "");
+NamedValues values_of(const std::vector<MetricTotal>& totals, const std::string& split = "");
 
 }  // namespace ddprun

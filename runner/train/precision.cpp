@@ -49,7 +49,7 @@ void Precision::convert(Model& model) const {
 }
 
 Batch Precision::converted(Batch batch) const {
-  if (pure_bf16_) batch.input = batch.input.to(at::kBFloat16);
+  if (pure_bf16_ && batch.input.is_floating_point()) batch.input = batch.input.to(at::kBFloat16);
   if (channels_last_ && batch.input.dim() == 4) batch.input = batch.input.contiguous(at::MemoryFormat::ChannelsLast);
   return batch;
 }

@@ -37,7 +37,7 @@ NamedValues named_values(const json& list) {
 
 std::string TrainState::to_json() const {
   auto totals = json::array();
-  for (const auto& total : window) totals.push_back({total.name, exact(total.sum), total.count});
+  for (const auto& total : window) totals.push_back({total.name, exact(total.sum), total.count, total.exponential});
   return json{
       {"format", 1},
       {"step", step},
@@ -71,7 +71,9 @@ TrainState TrainState::from_json(const std::string& text, const std::string& whe
     from.at("evaluated_step").get_to(state.evaluated_step);
     from.at("samples").get_to(state.samples);
     for (const auto& total : from.at("window")) {
-      state.window.push_back({.name = total.at(0), .sum = exact(total.at(1)), .count = total.at(2)});
+      const bool exponential = total.size() > 3 && total.at(3).get<bool>();
+      state.window.push_back(
+          {.name = total.at(0), .sum = exact(total.at(1)), .count = total.at(2), .exponential = exponential});
     }
     const auto& stopper = from.at("stopper");
     state.stopper = {exact_or_none(stopper.at(0)), stopper.at(1), stopper.at(2)};

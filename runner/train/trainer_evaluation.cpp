@@ -79,7 +79,7 @@ bool Trainer::evaluation_interrupted() {
 }
 
 void Trainer::log_evaluation(const std::string& split, const Evaluation& evaluation) {
-  log_row(split, means(evaluation.totals));
+  log_row(split, values_of(evaluation.totals));
   if (!evaluation.confusion.defined()) return;
   parts_.loggers.confusion(
       confusion_table(evaluation.confusion, parts_.dataset->spec(), split, epoch_of_step(), state_.step));
@@ -100,7 +100,7 @@ void Trainer::log_predictions(Split split) {
 
 void Trainer::observe(const Evaluation& evaluation) {
   log_evaluation("val", evaluation);
-  const auto values = means(evaluation.totals, "val");
+  const auto values = values_of(evaluation.totals, "val");
   update(state_.last_metrics, values);
   const auto& config = experiment_.checkpoint;
   const auto value = monitored("checkpoint.monitor", config.monitor, false);
@@ -139,7 +139,7 @@ void Trainer::test() {
   if (tested_.step != state_.step) tested_ = {state_.step, *evaluate(Split::kTest, limit, [] { return false; })};
   const auto& totals = tested_.result.totals;
   log_evaluation("test", tested_.result);
-  update(state_.last_metrics, means(totals, "test"));
+  update(state_.last_metrics, values_of(totals, "test"));
   const auto accuracy = std::ranges::find(totals, "accuracy", &MetricTotal::name);
   if (accuracy == totals.end()) return;
   test_correct_ = static_cast<int64_t>(std::llround(accuracy->sum));

@@ -14,8 +14,10 @@ function(ddprun_add_plugin kind name)
     message(FATAL_ERROR "ddprun_add_plugin(${kind} ${name} SOURCES <file>... [LINK <target>...]): SOURCES is missing.")
   endif()
   set(outside ON)  # not in ddprun's own tree
+  set(torch_lib ${DDPRUN_TORCH_DIR}/lib)
   if(COMMAND ddprun_pch)
     set(outside OFF)
+    set(torch_lib $ORIGIN/../../libtorch/torch/lib)
   endif()
   set(target ddprun_${kind}_${name})
   add_library(${target} MODULE ${arg_SOURCES})
@@ -24,7 +26,7 @@ function(ddprun_add_plugin kind name)
   set_target_properties(${target} PROPERTIES
     OUTPUT_NAME ${name} PREFIX "" CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/ddprun/plugins/${kind}s
-    INSTALL_RPATH "$ORIGIN/../../..;${DDPRUN_TORCH_DIR}/lib" INSTALL_RPATH_USE_LINK_PATH ${outside})
+    INSTALL_RPATH "$ORIGIN/../../..;${torch_lib}" INSTALL_RPATH_USE_LINK_PATH ${outside})
   install(TARGETS ${target} LIBRARY DESTINATION lib/ddprun/plugins/${kind}s)
   if(NOT outside)
     ddprun_pch(${target})

@@ -49,7 +49,7 @@ std::string error_of(const Maker<Kind>& make) try {
 TEST(PluginUnderTest, IsMadeAsTheRunnerMakesIt) {
   EXPECT_TRUE(model_plugin(MLP_PLUGIN, {{"hidden", 4}})());
   EXPECT_EQ(error_of(model_plugin(MLP_PLUGIN, {{"hiden", 4}})),
-            "model.hiden: unknown key; did you mean hidden? known: dropout, hidden, layers");
+            "model.hiden: unknown key; did you mean hidden? known: dropout, hidden, layers, outputs");
   EXPECT_EQ(option_problems(MLP_PLUGIN, {{"hidden", 0}, {"dropout", 2.0}}),
             "model.hidden: expected int 1 .. 1048576, found 0\nmodel.dropout: expected float 0 .. 1, found 2");
   EXPECT_EQ(option_problems(MLP_PLUGIN, {}), "");

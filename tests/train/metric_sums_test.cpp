@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <cmath>
+
 namespace ddprun {
 namespace {
 
@@ -24,7 +26,7 @@ TEST(MetricSums, MeansAreOverSamplesNotOverBatches) {
   sums.add(step_of(5.0, 0, 1), 1);
   const auto totals = sums.totals(alone);
   EXPECT_EQ(totals[0].name, "loss");
-  EXPECT_DOUBLE_EQ(totals[0].mean(), 2.0);
+  EXPECT_DOUBLE_EQ(totals[0].value(), 2.0);
   EXPECT_EQ(totals[1].sum, 3);
   EXPECT_EQ(totals[1].count, 4);
 }
@@ -36,7 +38,7 @@ TEST(MetricSums, RanksWithManyFewAndNoBatchesAddUp) {
     if (ranks.world().rank < 2) sums.add(step_of(3, 1, 2), 2);
     const auto totals = sums.totals(ranks);
     ASSERT_EQ(totals.size(), 2U);
-    EXPECT_DOUBLE_EQ(totals[0].mean(), (4.0 * 1 + 2 * 3 + 2 * 3) / 8);
+    EXPECT_DOUBLE_EQ(totals[0].value(), (4.0 * 1 + 2 * 3 + 2 * 3) / 8);
     EXPECT_EQ(totals[1].sum, 4);
     EXPECT_EQ(totals[1].count, 8);
   });
@@ -48,7 +50,7 @@ TEST(MetricSums, ABatchOfWeightZeroCountsForNothing) {
   sums.add(step_of(100, 1, 1), 0);
   sums.add(step_of(2, 1, 1), 1);
   const auto totals = sums.totals(alone);
-  EXPECT_DOUBLE_EQ(totals[0].mean(), 2.0);
+  EXPECT_DOUBLE_EQ(totals[0].value(), 2.0);
   EXPECT_EQ(totals[1].count, 1);
 }
 
@@ -73,11 +75,28 @@ TEST(MetricSums, SumsOfASingleStepJoinTheOthers) {
   window.add(step);
   const auto totals = window.totals(alone);
   ASSERT_EQ(totals.size(), 3U);
-  EXPECT_DOUBLE_EQ(totals[0].mean(), 2.0);
+  EXPECT_DOUBLE_EQ(totals[0].value(), 2.0);
   EXPECT_EQ(totals[1].count, 6);
-  EXPECT_EQ(totals[2].mean(), 3.0);
+  EXPECT_EQ(totals[2].value(), 3.0);
   EXPECT_EQ(window.sum_of("loss").item<double>(), 12.0);
   EXPECT_FALSE(window.sum_of("none").defined());
+}
+
+TEST(MetricSums, APerplexityIsTheExponentialOfTheMeanOverAllRanks) {
+  on_ranks(3, [](Communicator& ranks) {
+    const auto rank = ranks.world().rank;
+    MetricSums sums;
+    const MetricSum entropy{
+        .name = "perplexity", .sum = torch::scalar_tensor(6.0 * (rank + 1)), .count = 3, .exponential = true};
+    if (rank < 2) sums.add({.loss = torch::scalar_tensor(1.0), .metrics = {entropy}}, 1);
+    const auto totals = sums.totals(ranks);
+    ASSERT_EQ(totals.size(), 2U);
+    EXPECT_EQ(totals[1].name, "perplexity");
+    EXPECT_DOUBLE_EQ(totals[1].value(), std::exp(18.0 / 6));
+    MetricSums restored;
+    restored.reset(totals, numbers_of(totals));
+    EXPECT_DOUBLE_EQ(values_of(restored.totals(ranks))[1].second, std::exp(18.0 / 6));
+  });
 }
 
 TEST(MetricSums, NumbersRestoreTheSumsExactly) {

@@ -13,7 +13,7 @@ namespace {
 
 TEST(TrainState, SurvivesItsTextBitForBit) {
   TrainState state{.step = 123, .evaluated_step = 100, .samples = 7872};
-  state.window = {{"loss", 1.0 / 3, 128}, {"accuracy", 100, 128}};
+  state.window = {{"loss", 1.0 / 3, 128}, {"perplexity", 100, 128, true}};
   state.stopper = {.best = 0.1 + 0.2, .evaluations_without_improvement = 2};
   state.schedule = {.reductions = 2, .best = 0.1, .bad_evaluations = 3, .cooling = 1};
   state.scaler = {.scale = 1024, .steps_since_change = 7, .overflows = 6};
@@ -29,6 +29,7 @@ TEST(TrainState, SurvivesItsTextBitForBit) {
   EXPECT_EQ(back.to_json(), state.to_json());
   EXPECT_EQ(back.best_value, state.best_value);
   EXPECT_EQ(back.window[0].sum, state.window[0].sum);
+  EXPECT_TRUE(back.window[1].exponential && !back.window[0].exponential);
   EXPECT_EQ(back.seed, UINT64_MAX);
   EXPECT_EQ(back.schedule.best, 0.1);
   EXPECT_EQ(back.scaler.overflows, 6);

@@ -36,6 +36,7 @@ class DDPRUN_API BatchStatistics {
   bool counts = true;
 };
 
+// What a BatchNorm is made with.
 struct BatchNormOptions {
   int64_t channels = 0;
   double eps = 1e-5;
@@ -46,6 +47,7 @@ struct BatchNormOptions {
 
 class DDPRUN_API BatchNormImpl : public torch::nn::Module {
  public:
+  // `channels` alone leaves the other options at their defaults.
   explicit BatchNormImpl(const BatchNormOptions& options);
   explicit BatchNormImpl(int64_t channels);
   ~BatchNormImpl() override;
@@ -60,6 +62,7 @@ class DDPRUN_API BatchNormImpl : public torch::nn::Module {
   // samples, as those of all other layers: the runner averages them.
   void synchronize(std::shared_ptr<BatchStatistics> statistics);
 
+  // As LibTorch prints its own layers.
   void pretty_print(std::ostream& stream) const override;
 
  private:
@@ -70,6 +73,7 @@ class DDPRUN_API BatchNormImpl : public torch::nn::Module {
   std::shared_ptr<BatchStatistics> statistics_;
 };
 
+// What a model holds: a shared pointer to a BatchNormImpl, as torch::nn::BatchNorm2d is one.
 TORCH_MODULE(BatchNorm);
 
 }  // namespace ddprun

@@ -32,10 +32,13 @@ class DDPRUN_API Dataset {
  public:
   virtual ~Dataset();
 
+  // Downloads, verifies, decodes to a cache. May be called when all is there. The default does nothing.
   virtual void prepare(const Progress& progress);
+
+  // Opens files, maps memory.
   virtual void start() = 0;
 
-  // Valid after start().
+  // Shape, classes and sizes: valid after start(), the same on all workers.
   virtual DataSpec spec() const = 0;
   virtual int64_t size(Split split) const = 0;  // samples; 0 where there is no such split
 
@@ -52,5 +55,6 @@ class DDPRUN_API Dataset {
 
 }  // namespace ddprun
 
+// Makes the class a dataset plugin; help_text is shown by `ddprun plugins`. Once in a library, outside any namespace.
 #define DDPRUN_DATASET(plugin_class, plugin_name, help_text) \
   DDPRUN_REGISTER_PLUGIN(::ddprun::Dataset, "dataset", plugin_class, plugin_name, help_text)

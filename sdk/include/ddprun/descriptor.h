@@ -16,6 +16,7 @@
 
 namespace ddprun {
 
+// What the stamp says.
 struct PluginDescriptor {
   char magic[8];            // DDPRUN_DESCRIPTOR_MAGIC
   uint32_t size;            // sizeof(PluginDescriptor) as the plugin saw it

@@ -15,6 +15,7 @@ namespace ddprun {
 
 class DDPRUN_API UserError : public std::runtime_error {
  public:
+  // All that the user is to read.
   explicit UserError(const std::string& text);
   ~UserError() override;  // defined in the library: one type information for all who catch it
 };

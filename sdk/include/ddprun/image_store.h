@@ -35,9 +35,9 @@ class DDPRUN_API ImageStore {
   // format is none.
   ImageStore(const ImageFormat& format, std::shared_ptr<const uint8_t> pixels, std::vector<int64_t> labels);
 
-  int64_t size() const { return static_cast<int64_t>(labels_.size()); }
-  const std::vector<int64_t>& shape() const { return shape_; }
-  const std::vector<int64_t>& labels() const { return labels_; }
+  int64_t size() const { return static_cast<int64_t>(labels_.size()); }  // images
+  const std::vector<int64_t>& shape() const { return shape_; }           // of one: {channels, height, width}
+  const std::vector<int64_t>& labels() const { return labels_; }         // the class of each
 
   // The stored bytes of one image.
   std::span<const uint8_t> pixels(int64_t image) const;

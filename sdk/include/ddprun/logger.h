@@ -2,7 +2,8 @@
 // A sink for what a run tells about itself: console, files, tracking servers.
 //
 // Only rank 0 has loggers. The runner calls each from one thread of its own, through a bounded queue: a slow logger delays
-// nobody, one that throws gets a warning with its name and is left out from then on. Constructors only read options.
+// nobody, one that throws gets a warning with its name and is left out from then on. Constructors only read options. All methods
+// but start() do nothing by default.
 #pragma once
 
 #include <ddprun/plugin.h>
@@ -71,8 +72,9 @@ struct ShownImage {
 struct Prediction {
   int64_t id = 0;                   // the sample's number in its split
   ShownImage image;                 // empty where the samples are no images
+  ShownImage output;                // what the model makes of it, where that is an image of the same shape; else empty
   int64_t guess = -1, truth = -1;   // classes; -1 where the task has none
-  std::vector<double> scores;       // of each class, or the predicted values
+  std::vector<double> scores;       // of each class, or the predicted values; empty where there is an output
   std::vector<double> true_values;  // what the values should be, where the task has no classes
 };
 
@@ -149,16 +151,16 @@ class DDPRUN_API Logger {
  public:
   virtual ~Logger();
 
-  virtual void start(const RunStart& run) = 0;
-  virtual void metrics(const MetricRow& row);
-  virtual void progress(const RunProgress& progress);
+  virtual void start(const RunStart& run) = 0;             // first; for each attempt on a logger of its own
+  virtual void metrics(const MetricRow& row);              // each `trainer.log_every` steps, and after an evaluation
+  virtual void progress(const RunProgress& progress);      // often, with nothing that metrics() does not tell
   virtual void confusion(const ConfusionTable& table);     // after an evaluation, where `objective.metrics` asks for it
   virtual void predictions(const PredictionTable& table);  // after an evaluation, where `predictions:` asks for it
   virtual void histograms(const HistogramTable& table);    // after an evaluation, where `histograms:` asks for it
   virtual void ranks(const RankTable& table);              // with each row of the split "system"
-  virtual void event(const RunEvent& event);
-  virtual void flush();  // called before a checkpoint counts: write out what is held back
-  virtual void finish(const RunEnd& end);
+  virtual void event(const RunEvent& event);               // when it happens
+  virtual void flush();                                    // before a checkpoint counts: write out what is held back
+  virtual void finish(const RunEnd& end);                  // last; not where the process is killed
 
   // Sends what the run could not send, and how it ended, to a server that was not there. No other method is called before it; it may
   // be called for a run that has sent everything. By `ddprun upload`, and by the launcher where rank 0 was killed. Throws where
@@ -168,5 +170,6 @@ class DDPRUN_API Logger {
 
 }  // namespace ddprun
 
+// Makes the class a logger plugin; help_text is shown by `ddprun plugins`. Once in a library, outside any namespace.
 #define DDPRUN_LOGGER(plugin_class, plugin_name, help_text) \
   DDPRUN_REGISTER_PLUGIN(::ddprun::Logger, "logger", plugin_class, plugin_name, help_text)

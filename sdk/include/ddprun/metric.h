@@ -15,6 +15,7 @@ struct MetricSum {
   std::string name;  // "accuracy"; the same names in the same order from every call
   at::Tensor sum;    // scalar, any dtype, detached, on the model's device: reading it here would stall a GPU
   int64_t count = 0;
+  bool exponential = false;  // shown as exp(sum / count): a perplexity is that of summed cross entropies
 };
 
 }  // namespace ddprun

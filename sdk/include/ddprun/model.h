@@ -35,7 +35,7 @@ class DDPRUN_API Model : public torch::nn::Module {
   // Builds the layers, now that the data's shape is known. The weights drawn here come from the experiment's seed.
   virtual void prepare(const DataSpec& data);
 
-  // Predictions: [B, C] logits for a classifier. `input` is [B, ...] float32.
+  // Predictions: [B, C] logits for a classifier. `input` is the batch's.
   virtual at::Tensor forward(const at::Tensor& input) = 0;
 
   // Loss and metrics of one batch. The default applies the experiment's objective to forward(batch.input). A model with a
@@ -45,5 +45,6 @@ class DDPRUN_API Model : public torch::nn::Module {
 
 }  // namespace ddprun
 
+// Makes the class a model plugin; help_text is shown by `ddprun plugins`. Once in a library, outside any namespace.
 #define DDPRUN_MODEL(plugin_class, plugin_name, help_text) \
   DDPRUN_REGISTER_PLUGIN(::ddprun::Model, "model", plugin_class, plugin_name, help_text)

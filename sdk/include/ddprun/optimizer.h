@@ -16,11 +16,13 @@
 
 namespace ddprun {
 
+// A parameter of the model.
 struct NamedParameter {
   std::string name;  // as in the model's state dict: "conv1.weight"
   at::Tensor value;
 };
 
+// Parameters with one learning rate.
 struct ParameterGroup {
   double lr = 0;
   std::vector<NamedParameter> parameters;
@@ -36,6 +38,7 @@ class DDPRUN_API Optimizer {
   // Called once. The default puts all parameters into one group of the learning rate lr.
   virtual void start(std::vector<NamedParameter> parameters);
 
+  // Changes the weights by their gradients.
   virtual void step() = 0;
 
   // step(), or nothing where `overflow` is not 0: float32 scalar on the parameters' device, which says whether the gradients are
@@ -57,6 +60,7 @@ class DDPRUN_API Optimizer {
   virtual void load_state(const OptimizerState& state) = 0;
 
  protected:
+  // The learning rate of the group that start() makes.
   explicit Optimizer(double lr) : initial_lr_(lr) {}
 
  private:
@@ -66,5 +70,6 @@ class DDPRUN_API Optimizer {
 
 }  // namespace ddprun
 
+// Makes the class an optimizer plugin; help_text is shown by `ddprun plugins`. Once in a library, outside any namespace.
 #define DDPRUN_OPTIMIZER(plugin_class, plugin_name, help_text) \
   DDPRUN_REGISTER_PLUGIN(::ddprun::Optimizer, "optimizer", plugin_class, plugin_name, help_text)

@@ -20,6 +20,7 @@
 
 namespace ddprun {
 
+// From min to max, both within it.
 template <class T>
 struct Range {
   T min = std::numeric_limits<T>::lowest();
@@ -85,6 +86,7 @@ class DDPRUN_API Options {
   // "mnist.yaml:7:12: model.hiden: unknown key; did you mean hidden? known: classes, hidden, inputs".
   std::vector<std::string> problems() const;
 
+  // What was declared so far, and the path that the constructor got.
   const std::vector<OptionDeclaration>& declared() const { return declared_; }
   const std::string& path() const { return path_; }
 

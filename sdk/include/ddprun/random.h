@@ -23,7 +23,7 @@ class DDPRUN_API RandomStream {
   // `stream` tells one use from another under the same seed, `substream` one sample or epoch from another.
   RandomStream(uint64_t seed, uint64_t stream, uint32_t substream = 0);
 
-  uint32_t next();
+  uint32_t next();                          // any of 2^32
   double uniform();                         // in [0, 1)
   double uniform(double low, double high);  // in [low, high)
   double normal();                          // mean 0, variance 1

@@ -25,14 +25,17 @@ struct DDPRUN_API Origin {
 
 class DDPRUN_API Value {
  public:
+  // What a value is.
   enum class Kind { kNull, kScalar, kList, kMap };
   struct Entry;
 
   Value() = default;  // null
+  // A value of each kind, with the place where it was written.
   static Value scalar(std::string text, Origin origin = {}, bool quoted = false);
   static Value list(Origin origin = {});
   static Value map(Origin origin = {});
 
+  // Which kind it is.
   Kind kind() const { return kind_; }
   bool is_null() const { return kind_ == Kind::kNull; }
   bool is_scalar() const { return kind_ == Kind::kScalar; }
@@ -43,10 +46,11 @@ class DDPRUN_API Value {
   const std::string& text() const { return text_; }
   bool quoted() const { return quoted_; }
 
+  // A list's values in their order.
   const std::vector<Value>& items() const { return items_; }
   std::vector<Value>& items() { return items_; }
 
-  // A map's entries in the order written; keys are unique.
+  // A map's entries in the order written; keys are unique. find() gives null where there is no such key.
   const std::vector<Entry>& entries() const { return entries_; }
   std::vector<Entry>& entries() { return entries_; }
   const Value* find(std::string_view key) const;
@@ -54,6 +58,7 @@ class DDPRUN_API Value {
   Value& set(std::string_view key, Value value, Origin key_origin = {});  // replaces or appends; returns what it stored
   bool erase(std::string_view key);                                       // whether there was one
 
+  // Where it was written.
   const Origin& origin() const { return origin_; }
   void set_origin(Origin origin) { origin_ = std::move(origin); }
 
@@ -66,6 +71,7 @@ class DDPRUN_API Value {
   Origin origin_;
 };
 
+// A key of a map, and its value.
 struct Value::Entry {
   std::string key;
   Origin key_origin;

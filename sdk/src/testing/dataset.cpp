@@ -16,15 +16,18 @@ void check_input(const DataSpec& spec, const at::Tensor& input, const std::strin
     complain(where, "input has shape ", input.sizes(), ", but spec() tells of samples of ",
              at::IntArrayRef(spec.sample_shape));
   }
-  if (input.scalar_type() != at::kFloat) complain(where, "input is ", input.scalar_type(), ", expected Float");
+  if (input.scalar_type() != at::kFloat && input.scalar_type() != at::kLong)
+    complain(where, "input is ", input.scalar_type(), ", expected Float, or Long where samples are made of symbols");
   if (!input.isfinite().all().item<bool>()) complain(where, "input has NaN or infinite numbers");
 }
 
-void check_target(const DataSpec& spec, const at::Tensor& target, const std::string& where) {
+void check_target(const DataSpec& spec, const Batch& batch, const std::string& where) {
   if (spec.classes < 1) return;
-  if (target.dim() != 1 || target.scalar_type() != at::kLong) {
+  const auto& target = batch.target;
+  const bool for_symbols = batch.input.scalar_type() == at::kLong && target.sizes() == batch.input.sizes();
+  if ((target.dim() != 1 && !for_symbols) || target.scalar_type() != at::kLong) {
     complain(where, "target is ", target.scalar_type(), " ", target.sizes(),
-             ", expected Long [B]: a class for each sample");
+             ", expected Long [B]: a class for each sample; or one for each of its symbols");
   }
   const auto least = target.min().item<int64_t>(), most = target.max().item<int64_t>();
   if (least >= 0 && most < spec.classes) return;
@@ -43,7 +46,7 @@ void check_batch(const DataSpec& spec, const Batch& batch, const Numbers& number
     if (rows != count) complain(where, name, " has ", rows, " rows for ", count, " samples");
   }
   check_input(spec, batch.input, where);
-  check_target(spec, batch.target, where);
+  check_target(spec, batch, where);
   if (!batch.index.equal(at::tensor(numbers))) {
     complain(where, "Batch::index is not the numbers that were asked for, in their order, as int64");
   }

@@ -17,8 +17,8 @@ struct DatasetTest {
   int64_t samples = 256;  // so many of each split are looked at, spread over all of it
 };
 
-// Shapes and types of what get() hands out fit spec(): inputs float32 and finite, classes int64 and in range,
-// Batch::index the numbers that were asked for; to_image() gives images or nothing.
+// Shapes and types of what get() hands out fit spec(): inputs float32 and finite, or int64 symbols; classes int64 and in
+// range; Batch::index the numbers that were asked for; to_image() gives images or nothing.
 std::string samples(const DatasetTest& test);
 
 // A number gives the same sample in any batch: alone, twice, in any order; and get() hands out memory of its own.

@@ -17,6 +17,7 @@ class Model;
 
 namespace ddprun::check {
 
+// What was found for one parameter.
 struct GradientFinding {
   std::string parameter;
   int64_t checked = 0;                        // of its numbers
@@ -24,6 +25,7 @@ struct GradientFinding {
   double by_backward = 0, by_difference = 0;  // where that is
   bool has_gradient = true;                   // false: the loss does not depend on it
 
+  // Whether the two differ by more than finite differences may.
   bool wrong() const { return has_gradient && !(largest_error <= 1e-4); }
 };
 

@@ -11,6 +11,7 @@
 
 namespace ddprun::check {
 
+// A logger, and the folder of the runs that it is told of.
 struct LoggerTest {
   Maker<Logger> make;
   std::filesystem::path run_dir = {};  // empty: a temporary folder for each check, removed after it

@@ -44,6 +44,7 @@ std::string parameters(const ModelTest& test);
 // looked at.
 std::string gradients(const ModelTest& test, int64_t numbers = 20);
 
+// How overfits() trains, and what it expects.
 struct Overfit {
   int64_t steps = 200;
   double lr = 0.01;    // of Adam

@@ -14,6 +14,7 @@
 
 namespace ddprun::check {
 
+// An optimizer, and how long it is looked at.
 struct OptimizerTest {
   Maker<Optimizer> make;
   int64_t steps = 20;
@@ -22,6 +23,8 @@ struct OptimizerTest {
 // One step of an optimizer of LibTorch on these parameters, which it makes first: see torch_optimizer().
 using Reference = std::function<std::function<void()>(std::vector<at::Tensor> parameters)>;
 
+// An optimizer of LibTorch as a reference.
+//
 //   #include <torch/optim/rmsprop.h>
 //   check::torch_optimizer<torch::optim::RMSprop>(torch::optim::RMSpropOptions(0.01).alpha(0.9))
 template <class TorchOptimizer, class TorchOptions>

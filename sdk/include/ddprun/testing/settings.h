@@ -15,6 +15,7 @@ namespace ddprun::check {
 // One option's value. A text is one even where it looks like a number, as in quotes in YAML.
 class Setting {
  public:
+  // Implicit, so that a value stands for itself.
   Setting(bool value);
   Setting(double value);
   Setting(const char* text);
@@ -24,6 +25,7 @@ class Setting {
   template <std::integral Number>
   Setting(Number number) : value_(Value::scalar(std::to_string(number))) {}
 
+  // As YAML would give it.
   const Value& value() const { return value_; }
 
  private:
@@ -32,12 +34,14 @@ class Setting {
 
 class Settings {
  public:
+  // One option by its name.
   struct Entry {
     std::string name;
     Setting value;
   };
 
   Settings() = default;
+  // Of a name that stands twice the last counts.
   Settings(std::initializer_list<Entry> entries);
 
   // What a plugin's constructor takes. `path` stands before the options' names in texts: "model".

@@ -1,0 +1,1 @@
+find_package(ddprun 0.0 REQUIRED CONFIG)

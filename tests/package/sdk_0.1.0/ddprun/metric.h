@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// What a batch contributes to a metric.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+
+namespace ddprun {
+
+// A metric as its sum and count over samples: the runner adds both over batches and ranks and divides once, so that a mean
+// does not depend on how the samples were spread.
+struct MetricSum {
+  std::string name;  // "accuracy"; the same names in the same order from every call
+  at::Tensor sum;    // scalar, any dtype, detached, on the model's device: reading it here would stall a GPU
+  int64_t count = 0;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// The network under training: a torch::nn::Module with a constructor that reads options, and a forward.
+//
+// The runner constructs it (in `ddprun check` too, so the constructor only reads options), calls prepare() once, moves it to its
+// device, gives every rank the weights of rank 0, and then calls step() from one thread. With trainer.strategy dp a worker has
+// one for each GPU, and their steps run at once. The runner averages the gradients itself: a model never calls a collective.
+//
+// Shapes: B = samples in this rank's batch, C = number of classes.
+#pragma once
+
+#include <ddprun/batch.h>
+#include <ddprun/metric.h>
+#include <ddprun/objective.h>
+#include <ddprun/plugin.h>
+
+#include <torch/nn/module.h>
+
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+// What one call of Model::step gives.
+struct Step {
+  at::Tensor loss;  // mean over the B samples, float32 scalar, attached to the graph
+  std::vector<MetricSum> metrics;
+  at::Tensor confusion;  // as Objective::confusion gives it; may be undefined
+};
+
+class DDPRUN_API Model : public torch::nn::Module {
+ public:
+  Model();
+  ~Model() override;
+
+  // Builds the layers, now that the data's shape is known. The weights drawn here come from the experiment's seed.
+  virtual void prepare(const DataSpec& data);
+
+  // Predictions: [B, C] logits for a classifier. `input` is [B, ...] float32.
+  virtual at::Tensor forward(const at::Tensor& input) = 0;
+
+  // Loss and metrics of one batch. The default applies the experiment's objective to forward(batch.input). A model with a
+  // loss of its own overrides it.
+  virtual Step step(const Batch& batch, const Objective& objective);
+};
+
+}  // namespace ddprun
+
+#define DDPRUN_MODEL(plugin_class, plugin_name, help_text) \
+  DDPRUN_REGISTER_PLUGIN(::ddprun::Model, "model", plugin_class, plugin_name, help_text)

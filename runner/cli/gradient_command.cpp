@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/plugin_places.h"
 #include "cli/prepare_data.h"
+#include "data/batch_source.h"
 #include "launch/worker_process.h"
 #include "plugin_host/plugin_host.h"
 #include "train/gradient_check.h"
@@ -22,12 +23,15 @@ namespace ddprun {
 namespace {
 
 constexpr int64_t kSamples = 8, kNumbers = 20;  // enough to find a wrong formula, few enough to be quick
+constexpr int64_t kTexts = 1;                   // of many symbols, where these are predicted
 
 Batch first_samples(const Dataset& dataset) {
   std::vector<int64_t> indices(static_cast<size_t>(std::min(kSamples, dataset.size(Split::kTrain))));
   if (indices.empty()) throw UserError("dataset: it has no training samples");
   std::iota(indices.begin(), indices.end(), 0);
-  return in_plugin({"dataset", "get"}, [&] { return dataset.get(Split::kTrain, indices); });
+  auto batch = in_plugin({"dataset", "get"}, [&] { return dataset.get(Split::kTrain, indices); });
+  const bool are_texts = batch.input.scalar_type() == at::kLong && batch.input.dim() == 2;
+  return are_texts ? part_of_batch(batch, {0, std::min(kTexts, batch.size())}) : batch;
 }
 
 std::vector<check::GradientFinding> findings_of(const CheckedExperiment& checked) {

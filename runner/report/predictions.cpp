@@ -4,6 +4,7 @@
 #include "report/base64.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -17,6 +18,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostRows = 200, kMostScores = 5, kMostValues = 16;
 constexpr size_t kMostImageBytes = size_t{1} << 20, kMostImageBytesTogether = size_t{8} << 20;
+constexpr std::array kImages = {"image",
+                                "output"};  // the sample, and what the model makes of it where that is an image
 constexpr std::string_view kPngHead = "\x89PNG\r\n\x1a\n";
 
 // Links may lead out of the run's folder, and so may dots: a folder of somebody else's is shown too.
@@ -120,12 +123,16 @@ Json shown_predictions(const nlohmann::json& table, ImageShelf& images) {
   std::vector<Json> shown;
   for (const auto& row : rows) {
     shown.push_back(shown_row(row, classes.size()));
-    if (row.contains("image") && row["image"].is_string()) shown.back()["image"] = row["image"];
+    for (const auto* image : kImages) {
+      if (row.contains(image) && row[image].is_string()) shown.back()[image] = row[image];
+    }
   }
   if (!classes.empty()) std::ranges::stable_sort(shown, before);
   if (shown.size() > kMostRows) shown.resize(kMostRows);
   for (auto& row : shown) {
-    if (row.contains("image")) row["image"] = images.data_uri(row["image"].get<std::string>());
+    for (const auto* image : kImages) {
+      if (row.contains(image)) row[image] = images.data_uri(row[image].get<std::string>());
+    }
   }
   return {{"classes", classes}, {"count", rows.size()}, {"rows", shown}};
 }

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -40,18 +41,29 @@ std::vector<int64_t> output_of(const Node& node) {
   return shape;
 }
 
-Shapes shapes_in(const at::Tensor& output) {
+bool is_view(const Node& node) { return node.name().find("ViewBackward") != std::string::npos; }
+
+// The shape of a node's output. A linear layer makes rows of all symbols of all samples; a view right after it, `user`,
+// makes samples of them again.
+std::vector<int64_t> shape_of(const Node& node, const Node* user, int64_t batch) {
+  auto shape = output_of(node);
+  const auto viewed = user && is_view(*user) ? output_of(*user) : shape;
+  const bool has_rows = !shape.empty() && shape[0] != batch && !viewed.empty() && viewed[0] == batch;
+  return has_rows ? viewed : shape;
+}
+
+Shapes shapes_in(const at::Tensor& output, int64_t batch) {
   Shapes shapes;
-  std::vector<const Node*> open{output.grad_fn().get()};
+  std::vector<std::pair<const Node*, const Node*>> open{{output.grad_fn().get(), nullptr}};  // each with its user
   std::unordered_set<const Node*> seen;
   while (!open.empty()) {
-    const auto* node = open.back();
+    const auto [node, user] = open.back();
     open.pop_back();
     if (!node || !seen.insert(node).second) continue;
     for (const auto& edge : node->next_edges()) {
       const auto* parameter = changes_form(*node) ? nullptr : parameter_at(edge.function.get());
-      if (parameter) shapes.emplace(parameter->variable.unsafeGetTensorImpl(), output_of(*node));
-      open.push_back(edge.function.get());
+      if (parameter) shapes.emplace(parameter->variable.unsafeGetTensorImpl(), shape_of(*node, user, batch));
+      open.emplace_back(edge.function.get(), node);
     }
   }
   return shapes;
@@ -75,7 +87,7 @@ std::string kind_of(const torch::nn::Module& module) {
 }  // namespace
 
 std::vector<LayerSummary> layers_of(const Model& model, const at::Tensor& output, int64_t batch) {
-  const auto shapes = output.defined() ? shapes_in(output) : Shapes();
+  const auto shapes = output.defined() ? shapes_in(output, batch) : Shapes();
   std::vector<LayerSummary> layers;
   std::unordered_set<const c10::TensorImpl*> counted;
   for (const auto& module : model.named_modules()) {

@@ -29,7 +29,30 @@ ShownImage image_of(const at::Tensor& images, int64_t row) {
           .bytes = {first, first + dense.numel()}};
 }
 
+// Whether [B, T, C] scores are those of the T symbols of sequences, [B, T] classes.
+bool are_of_sequences(const at::Tensor& prediction, const at::Tensor& target) {
+  return prediction.dim() == 3 && target.dim() == 2 && target.scalar_type() == at::kLong && target.size(1) > 0 &&
+         prediction.sizes().slice(0, 2) == target.sizes();
+}
+
+// Whether the model gives an image, or the like, for each that it gets.
+bool is_like_input(const at::Tensor& prediction, const Batch& batch) {
+  return prediction.dim() > 2 && prediction.sizes() == batch.input.sizes();
+}
+
+// Such a prediction is the objective's to read where its target is of that shape too, a reconstruction; else the
+// model has a loss of its own, and what it gives is what people see.
+at::Tensor readable_output(const at::Tensor& prediction, const Batch& batch, const Objective& objective) {
+  const auto values = prediction.sizes() == batch.target.sizes() ? objective.scores(prediction) : prediction;
+  return values.to(at::kCPU).to(at::kFloat);
+}
+
 at::Tensor as_rows(const at::Tensor& values) { return values.dim() == 1 ? values.unsqueeze(1) : values.flatten(1); }
+
+at::Tensor images_of_outputs(const PredictedBatch& batch, const Dataset& dataset, int64_t count) {
+  if (!batch.output.defined()) return {};
+  return in_plugin({"dataset", "to_image"}, [&] { return dataset.to_image(batch.output.slice(0, 0, count)); });
+}
 
 }  // namespace
 
@@ -52,9 +75,17 @@ ConfusionTable confusion_table(const at::Tensor& counts, const DataSpec& spec, c
 }
 
 PredictedBatch predict(Model& model, const Batch& batch, const Objective& objective) {
-  const auto prediction = in_plugin({"model", "forward"}, [&] { return model.forward(batch.input); });
+  auto prediction = in_plugin({"model", "forward"}, [&] { return model.forward(batch.input); });
+  auto truth = batch.target.to(at::kCPU);
+  if (are_of_sequences(prediction, truth)) {
+    prediction = prediction.select(1, -1);
+    truth = truth.select(1, -1);
+  }
+  if (is_like_input(prediction, batch)) {
+    const auto output = readable_output(prediction, batch, objective);
+    return {.index = batch.index, .scores = as_rows(output), .guess = {}, .truth = as_rows(truth), .output = output};
+  }
   const auto scores = objective.scores(prediction).to(at::kCPU).to(at::kFloat);
-  const auto truth = batch.target.to(at::kCPU);
   if (scores.dim() < 1 || scores.size(0) != batch.size()) {
     throw UserError(log::text("model: its forward gives ", scores.sizes(), " for ", batch.size(),
                               " samples; predictions need a row for each"));
@@ -72,14 +103,17 @@ void append_rows(PredictionTable& table, const PredictedBatch& batch, const at::
   count = std::min(count, batch.index.size(0));
   const auto shown = input.slice(0, 0, count).to(at::kCPU);
   const auto images = in_plugin({"dataset", "to_image"}, [&] { return dataset.to_image(shown); });
+  const auto outputs = images.defined() ? images_of_outputs(batch, dataset, count) : at::Tensor();
   if (batch.guess.defined()) table.class_names = class_names(dataset.spec(), batch.scores.size(1));
   for (int64_t row = 0; row < count; ++row) {
     Prediction prediction{
-        .id = batch.index[row].item<int64_t>(), .image = image_of(images, row), .scores = row_of(batch.scores, row)};
+        .id = batch.index[row].item<int64_t>(), .image = image_of(images, row), .output = image_of(outputs, row)};
+    if (!outputs.defined()) prediction.scores = row_of(batch.scores, row);
     if (batch.guess.defined()) {
       prediction.guess = batch.guess[row].item<int64_t>();
       prediction.truth = batch.truth[row].item<int64_t>();
-    } else {
+    } else if (!outputs.defined() ||
+               batch.truth.sizes() != batch.scores.sizes()) {  // the pixels of an image tell nobody anything
       prediction.true_values = row_of(batch.truth, row);
     }
     table.rows.push_back(std::move(prediction));

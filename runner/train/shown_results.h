@@ -21,12 +21,14 @@ std::vector<std::string> class_names(const DataSpec& spec, int64_t classes);
 ConfusionTable confusion_table(const at::Tensor& counts, const DataSpec& spec, const std::string& split, int64_t epoch,
                                int64_t step);
 
-// What a model makes of one batch, on the CPU.
+// What a model makes of one batch, on the CPU; of sequences, [B, T, C] scores against [B, T] classes, the last symbol
+// alone: the one that is predicted from all others.
 struct PredictedBatch {
   at::Tensor index;   // [B] int64
   at::Tensor scores;  // [B, C] float32 of the classes, or [B, values]
   at::Tensor guess;   // [B] int64: the class of the highest score; undefined where the task has no classes
   at::Tensor truth;   // [B] int64, or [B, values] where the task has no classes
+  at::Tensor output;  // [B, ...] float32, an image for each image where the model gives such; else undefined
 };
 
 // Calls the model's forward as it stands: evaluation mode and NoGradGuard are the caller's. Throws UserError where the prediction

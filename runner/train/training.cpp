@@ -18,6 +18,7 @@
 #include "train/rng_state.h"
 #include "train/summary.h"
 #include "train/trainer.h"
+#include "train/watched_objective.h"
 
 #include <ddprun/error.h>
 
@@ -28,6 +29,7 @@
 #include <cstdlib>
 #include <iterator>
 #include <optional>
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -86,7 +88,7 @@ class Training final : public WorkerTask {
     if (parameters.empty()) throw UserError("model: it registers no trainable parameters");
     in_plugin({"optimizer", "start"}, [&] { optimizer_->start(parameters); });
     seed_generators(replica_.experiment.seed, replica_.place.rank, replica_.backend.get());
-    objective_ = replica_.objective(Phase::kTraining);
+    objective_ = std::make_unique<WatchedObjective>(replica_.objective(Phase::kTraining));
     evaluation_objective_ = replica_.objective(Phase::kEvaluation);
     loggers_ = std::make_unique<LoggerHub>(make_loggers());
     if (replica_.place.world_size > 1) flight_record_.emplace(logs(), replica_.place.rank, recorder());
@@ -111,6 +113,15 @@ class Training final : public WorkerTask {
   void moved(Activity activity, int64_t step) {
     heartbeat_.beat(activity, step);
     if (fault_) fault_(name_of(activity), step);
+    if (activity == Activity::kAgreeing && !std::exchange(has_trained_, true)) tell_of_unused_objective();
+  }
+
+  // After the first step.
+  void tell_of_unused_objective() const {
+    const auto& experiment = replica_.experiment;
+    if (replica_.place.rank != 0 || objective_->was_asked() || !experiment.config.find("objective")) return;
+    log::warn(log::text("objective: the model ", experiment.model.plugin,
+                        " has a loss of its own: what the experiment says of its objective is not used in training"));
   }
 
   std::unique_ptr<BackgroundSaver> make_saver() const {
@@ -189,9 +200,9 @@ class Training final : public WorkerTask {
       const KeptState kept(buffers(model), replica_.backend.get());
       const EvalMode mode(model);
       constexpr int64_t kSamples = 2;
-      std::vector<int64_t> shape{kSamples};
-      std::ranges::copy(replica_.dataset->spec().sample_shape, std::back_inserter(shape));
-      const auto batch = replica_.precision.converted({.input = at::zeros(shape, replica_.device)});
+      const std::vector<int64_t> indices(kSamples, 0);
+      const auto some = in_plugin({"dataset", "get"}, [&] { return replica_.dataset->get(Split::kTrain, indices); });
+      const auto batch = replica_.precision.converted({.input = at::zeros_like(some.input, replica_.device)});
       const auto autocast = replica_.precision.autocast();
       const auto output = in_plugin({"model", "forward"}, [&] { return model.forward(batch.input); });
       return layers_of(model, output, kSamples);
@@ -236,12 +247,14 @@ class Training final : public WorkerTask {
   ReachPoint fault_;
   Replica replica_;
   std::shared_ptr<Optimizer> optimizer_;
-  std::unique_ptr<Objective> objective_, evaluation_objective_;
+  std::unique_ptr<WatchedObjective> objective_;
+  std::unique_ptr<Objective> evaluation_objective_;
   std::unique_ptr<LoggerHub> loggers_;
   std::unique_ptr<BackgroundSaver> checkpoints_;
   std::optional<FlightRecordWriter> flight_record_;
   const char* phase_ = "starting";
   long step_ = -1;
+  bool has_trained_ = false;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Every experiment that we ship runs with two workers, for a few steps, on real data where they are to be had."""
 
+import csv
 import os
 import pathlib
 import unittest
@@ -30,6 +31,19 @@ class Experiments(CommandTest):
         self.assertEqual(len(tables), 1)
         lines = tables[0].read_text().splitlines()
         self.assertEqual(len(lines), 1 + 2 * 5)
+
+    def test_a_regression_comes_near_to_its_noise_and_its_predictions_have_the_error_of_the_test(self):
+        running = self.ddprun("experiments/regression.yaml", "launch.workers=2", "launch.device=cpu", "launch.threads=1",
+                              "trainer.max_epochs=12", "run.dir=run")
+        error = summary(self.folder / "run")["metrics"]["test/loss"]
+        self.assertTrue(1 < error < 2, error)  # 1 is the noise; a linear model has 6.9
+        self.assertRegex(running.out(), r"\n *test +test/loss 1\.\d+ +test/mae 0\.\d+\n")
+        self.ddprun("predict", "run", "--out", "p.csv", "launch.device=cpu")
+        with open(self.folder / "p.csv", newline="") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual(list(rows[0]), ["index", "truth_0", "prediction_0"])
+        squares = [(float(row["truth_0"]) - float(row["prediction_0"])) ** 2 for row in rows]
+        self.assertAlmostEqual(sum(squares) / len(squares), error, places=4)
 
     @unittest.skipUnless((DATA / "mnist").is_dir(), "DDPRUN_DATA/mnist is not there")
     def test_mnist_keras(self):

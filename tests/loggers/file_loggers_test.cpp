@@ -151,6 +151,33 @@ TEST_F(FileLoggers, JsonlWritesEachSamplesImageOnceAsAPicture) {
   EXPECT_EQ(std::filesystem::last_write_time(folder_ / image), written);
 }
 
+// A sample of which the model makes an image, at two steps.
+PredictionTable painted(int64_t step) {
+  const ShownImage image{.channels = 1, .height = 1, .width = 2, .bytes = {0, 255}};
+  return {.split = "val",
+          .step = step,
+          .rows = {{.id = 3, .image = image, .output = image, .true_values = {5}}, {.id = 4, .image = image}}};
+}
+
+TEST_F(FileLoggers, JsonlWritesTheImageThatAModelMakesOfASampleAtEachStep) {
+  const auto jsonl = logger("jsonl");
+  jsonl->predictions(painted(7));
+  jsonl->predictions(painted(9));
+  const auto written = lines("tables.jsonl");
+  EXPECT_EQ(nlohmann::json::parse(written[0])["rows"][0],
+            nlohmann::json::parse(R"({"id": 3, "truth": [5.0], "scores": [], "image": "images/val/3.png",
+                                      "output": "images/val/3_step_7.png"})"));
+  EXPECT_FALSE(nlohmann::json::parse(written[0])["rows"][1].contains("output"));
+  for (const auto* name : {"3.png", "3_step_7.png", "3_step_9.png", "4.png"})
+    EXPECT_TRUE(std::filesystem::exists(folder_ / "images/val" / name)) << name;
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "images/val/4_step_7.png"));
+}
+
+TEST_F(FileLoggers, CsvOfImagesThatAModelMakesHasNoValues) {
+  logger("csv")->predictions(painted(8));
+  EXPECT_EQ(lines("predictions/step_8.csv")[1], "3,5");
+}
+
 TEST_F(FileLoggers, JsonlHasHistogramsRanksAndEvents) {
   const auto jsonl = logger("jsonl", 1);
   jsonl->histograms(

@@ -199,6 +199,16 @@ TEST(MlflowTables, PredictionsBeginWithTheMistakes) {
   EXPECT_EQ(json["data"][1][4], 0.9);
 }
 
+TEST(MlflowTables, AnImageOfTheModelIsInPlaceOfValues) {
+  const ShownImage image{.channels = 1, .height = 1, .width = 1, .bytes = {0}};
+  PredictionTable table{.split = "val", .step = 30};
+  table.rows = {{.id = 7, .image = image, .output = image, .true_values = {2}}};
+  const auto json = table_of(table);
+  EXPECT_EQ(json["columns"], Json::array({"sample", "image", "output", "truth"}));
+  EXPECT_EQ(json["data"][0][2]["filepath"], "images/val/7_step_30.png");
+  EXPECT_EQ(json["data"][0][3], Json::array({2.0}));
+}
+
 TEST(MlflowTables, ValuesWhereThereAreNoClasses) {
   PredictionTable table;
   table.rows = {{.id = 1, .scores = {0.25}, .true_values = {0.5, 1}}};

@@ -63,7 +63,7 @@ TEST_F(MlflowLogger, TablesAndTheirImagesAreArtifacts) {
   const auto logger = started();
   PredictionTable table{.split = "val", .step = 3, .class_names = {"cat", "dog"}};
   const ShownImage image{.channels = 1, .height = 2, .width = 2, .bytes = {0, 80, 160, 255}};
-  table.rows = {{.id = 4, .image = image, .guess = 0, .truth = 0, .scores = {0.9, 0.1}}};
+  table.rows = {{.id = 4, .image = image, .output = image, .guess = 0, .truth = 0, .scores = {0.9, 0.1}}};
   logger->predictions(table);
   table.step = 6;
   logger->predictions(table);
@@ -71,11 +71,13 @@ TEST_F(MlflowLogger, TablesAndTheirImagesAreArtifacts) {
   logger->finish({.status = "completed"});
   const std::string folder = "1/r0/artifacts/";
   EXPECT_THAT(server_.artifacts.at(folder + "images/val/4.png"), testing::StartsWith("\x89PNG"));
+  for (const auto* name : {"4_step_3.png", "4_step_6.png"})
+    EXPECT_TRUE(server_.artifacts.contains(folder + "images/val/" + name)) << name;
   const auto shown = json::parse(server_.run().tags.at("mlflow.loggedArtifacts"));
   ASSERT_EQ(shown.size(), 3U);
   for (const auto& entry : shown) EXPECT_TRUE(server_.artifacts.contains(folder + entry["path"].get<std::string>()));
   const auto images =
-      std::ranges::count_if(server_.requests, [](const Request& request) { return request.path.ends_with("4.png"); });
+      std::ranges::count_if(server_.requests, [](const Request& request) { return request.path.ends_with("/4.png"); });
   EXPECT_EQ(images, 1);
   EXPECT_TRUE(std::filesystem::is_empty(run_dir_ / "mlflow/files/tables"));
 }

@@ -92,6 +92,18 @@ TEST(TensorBoardPictures, AGridHasAFrameForEachGuess) {
   EXPECT_EQ(pixels_of(*grid, {205, 51, 51}), frame);
 }
 
+TEST(TensorBoardPictures, WhatTheModelMakesOfAnImageIsBesideItInTheSameFrame) {
+  const ShownImage white{.channels = 1, .height = 56, .width = 56, .bytes = std::vector<uint8_t>(56 * 56, 255)};
+  const ShownImage grey{.channels = 1, .height = 56, .width = 56, .bytes = std::vector<uint8_t>(56 * 56, 100)};
+  const PredictionTable table{.split = "val", .rows = {{.id = 1, .image = white, .output = grey}}};
+  const auto grid = prediction_grid(table);
+  ASSERT_TRUE(grid);
+  EXPECT_EQ(grid->width, 2 * 56 + 3 * 3 + 2 * 4);
+  EXPECT_EQ(pixels_of(*grid, {100, 100, 100}), 56 * 56);
+  EXPECT_EQ(pixels_of(*grid, {160, 160, 160}), (2 * 56 + 3 * 3) * 62 - 2 * 56 * 56);  // nobody can say what is right
+  EXPECT_THAT(prediction_table(table), HasSubstr("| 1 |  | an image |"));
+}
+
 TEST(TensorBoardPictures, NoImagesNoGrid) {
   auto table = three_classes();
   for (auto& row : table.rows) row.image = {};

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
+#include <map>
+
 #include "models/model_under_test.h"
 
 namespace ddprun {
@@ -30,6 +32,16 @@ TEST(ModelSummary, NormalisationsAndNestedLayersAreFound) {
     EXPECT_FALSE(layer.shape.empty()) << layer.name;
     EXPECT_GT(layer.parameters, 0) << layer.name;
   }
+}
+
+TEST(ModelSummary, LayersOfTextsHaveTheSymbolsOfOneSample) {
+  const auto model = prepared("transformer", {.sample_shape = {6}, .classes = 5}, {{"layers", "1"}});
+  std::map<std::string, std::string> shapes;
+  for (const auto& layer : layers_of(*model, model->forward(torch::zeros({2, 6}, torch::kLong)), 2))
+    shapes[layer.name] = layer.shape;
+  EXPECT_EQ(shapes["blocks.0.attention"], "6 x 192");
+  EXPECT_EQ(shapes["blocks.0.output"], "6 x 64");
+  EXPECT_EQ(shapes["symbols"], "6 x 5");  // the matrix that reads symbols predicts them too
 }
 
 TEST(ModelSummary, WithoutAnOutputThereAreNoShapes) {

@@ -94,6 +94,12 @@ TEST(Mlp, TakesSamplesOfAnyShapeAndAnyNumberOfLayers) {
   EXPECT_EQ(numbers_in(*prepared("mlp", flat, {{"layers", "0"}})), 6 * 3 + 3);
 }
 
+TEST(Mlp, PredictsAsManyValuesAsAskedWhereTheDataHaveNoClasses) {
+  const DataSpec values{.sample_shape = {6}};
+  EXPECT_EQ(prepared("mlp", values, {{"outputs", "2"}})->forward(torch::rand({4, 6})).sizes(), at::IntArrayRef({4, 2}));
+  EXPECT_THAT(error_of_preparing("mlp", values), HasSubstr("model.outputs"));
+}
+
 TEST(ConvNet, DropsOnlyInTraining) {
   const auto model = prepared("convnet", kMnist);
   const auto input = torch::rand({2, 1, 28, 28});

@@ -114,6 +114,19 @@ TEST_F(Predictions, HoldTheirImages) {
   EXPECT_EQ(shown(Json::array({row}))["rows"][0]["image"], "data:image/png;base64,iVBORw0KGgpyZXN0");
 }
 
+TEST_F(Predictions, HoldTheImagesThatTheModelMade) {
+  write("images/val/1.png", kPng);
+  write("images/val/1_step_30.png", kPng);
+  const auto table = shown(Json::array({{{"id", 1},
+                                         {"truth", Json::array({3})},
+                                         {"scores", Json::array()},
+                                         {"image", "images/val/1.png"},
+                                         {"output", "images/val/1_step_30.png"}}}),
+                           {});
+  EXPECT_EQ(table["rows"][0]["output"], "data:image/png;base64,iVBORw0KGgpyZXN0");
+  EXPECT_EQ(table["rows"][0]["image"], table["rows"][0]["output"]);
+}
+
 TEST_F(Predictions, ShowNoFileFromElsewhereAndNoneThatIsNoImage) {
   write("outside.png", kPng);
   write("run/text.png", "no image");

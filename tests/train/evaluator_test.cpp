@@ -111,6 +111,64 @@ TEST(ShownResults, WithoutClassesThereAreValues) {
   EXPECT_EQ(table.rows[1].true_values, std::vector<double>{4});
 }
 
+// Twice the image.
+class Doubled : public Model {
+ public:
+  at::Tensor forward(const at::Tensor& input) override { return 2 * input; }
+};
+
+PredictionTable doubled(const std::string& objective_name, const at::Tensor& target) {
+  Doubled model;
+  Options options(Value::map(), "objective");
+  const auto objective = make_objective(objective_name, options, Phase::kEvaluation);
+  const Batch batch{.input = at::arange(8).to(at::kFloat).view({2, 1, 2, 2}), .target = target, .index = at::arange(2)};
+  PredictionTable table;
+  append_rows(table, predict(model, batch, *objective), batch.input, testing::ToyDataset(1, 1), 5);
+  return table;
+}
+
+TEST(ShownResults, AnImageForAnImageIsShownAsOne) {
+  const auto rows = doubled("cross_entropy", at::tensor({3, 5}, at::kLong)).rows;  // a model with a loss of its own
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[1].output.bytes, (std::vector<uint8_t>{0, 85, 170, 255}));  // as the dataset shows it, not as scores
+  EXPECT_EQ(rows[1].image.bytes, rows[1].output.bytes);
+  EXPECT_TRUE(rows[1].scores.empty());
+  EXPECT_EQ(rows[1].true_values, std::vector<double>{5});
+}
+
+TEST(ShownResults, AReconstructionIsAsItsObjectiveReadsIt) {
+  const auto rows = doubled("bce", at::zeros({2, 1, 2, 2})).rows;
+  const auto read = at::sigmoid(at::tensor({8.0, 10.0, 12.0, 14.0}));
+  const auto expected = ((read - read[0]) / (read[3] - read[0]) * 255).round();
+  ASSERT_EQ(rows[1].output.bytes.size(), 4U);
+  for (int64_t i = 0; i < 4; ++i) EXPECT_NEAR(rows[1].output.bytes[i], expected[i].item<double>(), 1) << i;
+  EXPECT_TRUE(rows[1].true_values.empty()) << "pixels";
+}
+
+// Scores of two classes for each of a sequence's symbols: their position, and the symbol.
+class PositionAndSymbol : public Model {
+ public:
+  at::Tensor forward(const at::Tensor& input) override {
+    return at::stack({at::arange(input.size(1)).expand(input.sizes()), input}, 2).to(at::kFloat);
+  }
+};
+
+TEST(ShownResults, OfASequenceTheLastSymbolIsShown) {
+  PositionAndSymbol model;
+  const auto objective = counting_objective();
+  const Batch batch{.input = at::tensor({7, 7, 7, 0, 0, 4}, at::kLong).view({2, 3}),
+                    .target = at::tensor({1, 1, 0, 0, 0, 1}, at::kLong).view({2, 3}),
+                    .index = at::arange(2)};
+  const auto shown = predict(model, batch, *objective);
+  EXPECT_TRUE(shown.guess.equal(at::tensor({1, 1}, at::kLong)));
+  EXPECT_TRUE(shown.truth.equal(at::tensor({0, 1}, at::kLong)));
+  EXPECT_TRUE(at::allclose(shown.scores, at::softmax(at::tensor({2.0F, 7.0F, 2.0F, 4.0F}).view({2, 2}), 1)));
+  PredictionTable table;
+  append_rows(table, shown, batch.input, testing::ToyDataset(1, 1), 5);
+  EXPECT_EQ(table.rows.at(1).truth, 1);
+  EXPECT_EQ(table.rows.at(1).scores.size(), 2U);
+}
+
 TEST(PredictionCsv, NamesClassesAndWritesNumbersThatReadBack) {
   const PredictedBatch batch{.index = at::tensor({4, 5}, at::kLong),
                              .scores = at::tensor({0.1F, 0.9F, 1.0F, 0.0F}).view({2, 2}),

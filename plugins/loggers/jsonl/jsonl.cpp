@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The record that scripts follow, one JSON object a line. metrics.jsonl has the rows; tables.jsonl the confusion matrices,
 // predictions, histograms and ranks' measurements, each with its "kind"; events.jsonl what happened; run.json the run at its start;
-// images/ the samples of the predictions. Resumed runs append; rows of an attempt that was cut off come again with a higher "attempt", and the last one of a
+// images/ the samples of the predictions, and the images that a model makes of them. Resumed runs append; rows of an attempt that was cut off come again with a higher "attempt", and the last one of a
 // step counts.
 #include <ddprun/error.h>
 #include <ddprun/logger.h>
@@ -51,8 +51,14 @@ class JsonLines final : public ddprun::Logger {
   void predictions(const ddprun::PredictionTable& table) override {
     auto rows = rows_of(table);
     for (size_t i = 0; i < table.rows.size(); ++i) {
-      const bool written = images_ && write_image(table, table.rows[i]);
-      if (!written) rows[i].erase("image");
+      const auto& row = table.rows[i];
+      if (!images_) {
+        rows[i].erase("image");
+        rows[i].erase("output");
+        continue;
+      }
+      write_image(image_path(table, row), row.image);
+      write_image(output_path(table, row), row.output);
     }
     append("predictions", table.split, table, {{"classes", table.class_names}, {"rows", std::move(rows)}});
   }
@@ -83,14 +89,13 @@ class JsonLines final : public ddprun::Logger {
     tables_.append(line);
   }
 
-  // Once in a run: a sample's image stays what it is. False where the sample is no image.
-  bool write_image(const ddprun::PredictionTable& table, const ddprun::Prediction& row) const {
-    if (row.image.bytes.empty()) return false;
-    const auto path = run_dir_ / image_path(table, row);
-    if (std::filesystem::exists(path)) return true;
+  // Once in a run: a sample's image stays what it is, and so does what the model makes of it at a step. An empty image
+  // is none.
+  void write_image(const std::string& name, const ddprun::ShownImage& image) const {
+    const auto path = run_dir_ / name;
+    if (image.bytes.empty() || std::filesystem::exists(path)) return;
     std::filesystem::create_directories(path.parent_path());
-    replace(path, encode_png(picture_of(row.image)));
-    return true;
+    replace(path, encode_png(picture_of(image)));
   }
 
   static void replace(const std::filesystem::path& path, const std::string& content) {

@@ -38,6 +38,7 @@ Json rows_of(const PredictionTable& table) {
     }
     one["scores"] = numbers(row.scores);
     if (!row.image.bytes.empty()) one["image"] = image_path(table, row);
+    if (!row.output.bytes.empty()) one["output"] = output_path(table, row);
     rows.push_back(std::move(one));
   }
   return rows;

@@ -78,10 +78,8 @@ class MlflowLogger final : public ddprun::Logger {
 
   void predictions(const ddprun::PredictionTable& table) override {
     for (const auto& row : table.rows) {
-      const auto path = image_path(table, row);
-      if (row.image.bytes.empty() || !history_.images.insert(path).second) continue;
-      write_own_file(path, ddprun::encode_png(ddprun::picture_of(row.image)));
-      spool_->append({file_line("mlflow/files/" + path, path)});
+      add_image(image_path(table, row), row.image);
+      add_image(output_path(table, row), row.output);
     }
     add_table(table.split + "_predictions_step_" + std::to_string(table.step), table_of(table));
   }
@@ -172,6 +170,13 @@ class MlflowLogger final : public ddprun::Logger {
     auto list = Json::array();
     for (const auto& one : tables) list.push_back({{"path", one}, {"type", "table"}});
     spool_->append({file_line("mlflow/files/" + path, path), {{"tags", {{"mlflow.loggedArtifacts", text_of(list)}}}}});
+  }
+
+  // Once in a run. Nothing where there is none.
+  void add_image(const std::string& path, const ddprun::ShownImage& image) {
+    if (image.bytes.empty() || !history_.images.insert(path).second) return;
+    write_own_file(path, ddprun::encode_png(ddprun::picture_of(image)));
+    spool_->append({file_line("mlflow/files/" + path, path)});
   }
 
   void write_own_file(const std::string& path, const std::string& content) const {

@@ -23,22 +23,30 @@ Json at_or_null(const std::vector<T>& values, int64_t index) {
   return known ? Json(values[static_cast<size_t>(index)]) : Json(nullptr);
 }
 
-bool has_images(const PredictionTable& table) {
-  return std::ranges::any_of(table.rows, [](const Prediction& row) { return !row.image.bytes.empty(); });
+// Which columns the rows of a table need.
+struct Columns {
+  bool image = false, output = false;
+};
+
+Columns columns_of(const PredictionTable& table) {
+  const auto any = [&](auto member) {
+    return std::ranges::any_of(table.rows, [&](const Prediction& row) { return !(row.*member).bytes.empty(); });
+  };
+  return {.image = any(&Prediction::image), .output = any(&Prediction::output)};
 }
 
-Json image_cell(const PredictionTable& table, const Prediction& row) {
-  if (row.image.bytes.empty()) return nullptr;
-  const auto path = image_path(table, row);
+Json image_cell(const std::string& path, const ShownImage& image) {
+  if (image.bytes.empty()) return nullptr;
   return {{"type", "image"}, {"filepath", path}, {"compressed_filepath", path}};
 }
 
-Json row_of(const PredictionTable& table, const Prediction& row, bool images) {
+Json row_of(const PredictionTable& table, const Prediction& row, const Columns& columns) {
   auto cells = Json::array({row.id});
-  if (images) cells.push_back(image_cell(table, row));
+  if (columns.image) cells.push_back(image_cell(image_path(table, row), row.image));
+  if (columns.output) cells.push_back(image_cell(output_path(table, row), row.output));
   if (table.class_names.empty()) {
     cells.push_back(numbers(row.true_values));
-    cells.push_back(numbers(row.scores));
+    if (!columns.output) cells.push_back(numbers(row.scores));
   } else {
     cells.push_back(at_or_null(table.class_names, row.truth));
     cells.push_back(at_or_null(table.class_names, row.guess));
@@ -62,16 +70,21 @@ Json table_of(const ConfusionTable& table) {
 }
 
 Json table_of(const PredictionTable& table) {
-  const bool images = has_images(table);
+  const auto shown = columns_of(table);
   auto columns = Json::array({"sample"}), data = Json::array();
-  if (images) columns.push_back("image");
+  if (shown.image) columns.push_back("image");
+  if (shown.output) columns.push_back("output");
   columns.push_back("truth");
-  columns.push_back(table.class_names.empty() ? "predicted" : "guess");
-  if (!table.class_names.empty()) columns.push_back("score");
+  if (!table.class_names.empty()) {
+    columns.push_back("guess");
+    columns.push_back("score");
+  } else if (!shown.output) {
+    columns.push_back("predicted");
+  }
   std::vector<const Prediction*> rows;
   for (const auto& row : table.rows) rows.push_back(&row);
   std::ranges::stable_partition(rows, [](const Prediction* row) { return row->guess != row->truth; });
-  for (const auto* row : rows) data.push_back(row_of(table, *row, images));
+  for (const auto* row : rows) data.push_back(row_of(table, *row, shown));
   return {{"columns", std::move(columns)}, {"data", std::move(data)}};
 }
 

@@ -12,7 +12,7 @@ namespace ddprun::mlflow {
 Json table_of(const ConfusionTable& table);
 
 // Sample, image (by its image_path), truth, guess and the guess's score, mistakes first; where there are no classes the true and the
-// predicted values.
+// predicted values, or the image that the model makes of the sample (by its output_path).
 Json table_of(const PredictionTable& table);
 
 }  // namespace ddprun::mlflow

@@ -43,6 +43,10 @@ std::string image_path(const PredictionTable& table, const Prediction& row) {
   return "images/" + table.split + "/" + std::to_string(row.id) + ".png";
 }
 
+std::string output_path(const PredictionTable& table, const Prediction& row) {
+  return "images/" + table.split + "/" + std::to_string(row.id) + "_step_" + std::to_string(table.step) + ".png";
+}
+
 std::string encode_png(const Picture& picture) {
   png_image image{};
   image.version = PNG_IMAGE_VERSION;

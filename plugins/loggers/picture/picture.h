@@ -33,6 +33,9 @@ Picture picture_of(const ShownImage& image);
 // The name of a sample's file, "images/val/17.png": in the run's folder, and on servers that take files.
 std::string image_path(const PredictionTable& table, const Prediction& row);
 
+// The same for what the model makes of it, "images/val/17_step_300.png": another image at each step.
+std::string output_path(const PredictionTable& table, const Prediction& row);
+
 // As the content of a PNG file. Throws std::runtime_error with libpng's words.
 std::string encode_png(const Picture& picture);
 

@@ -19,9 +19,8 @@ Colour frame_of(const Prediction& prediction) {
   return prediction.guess == prediction.truth ? kRight : kWrong;
 }
 
-void draw(Picture& picture, const Prediction& prediction, int64_t top, int64_t left, int64_t scale) {
-  const auto& image = prediction.image;
-  picture.fill(top, left, image.height * scale + 2 * kFrame, image.width * scale + 2 * kFrame, frame_of(prediction));
+void draw(Picture& picture, const ShownImage& image, Colour frame, int64_t top, int64_t left, int64_t scale) {
+  picture.fill(top, left, image.height * scale + 2 * kFrame, image.width * scale + 2 * kFrame, frame);
   for (int64_t row = 0; row < image.height; ++row) {
     for (int64_t column = 0; column < image.width; ++column)
       picture.fill(top + kFrame + row * scale, left + kFrame + column * scale, scale, scale,
@@ -29,23 +28,33 @@ void draw(Picture& picture, const Prediction& prediction, int64_t top, int64_t l
   }
 }
 
+// The sample, and beside it, in the same frame, what the model makes of it where that is an image of the same size.
+void draw(Picture& picture, const Prediction& prediction, int64_t top, int64_t left, int64_t scale) {
+  draw(picture, prediction.image, frame_of(prediction), top, left, scale);
+  const int64_t beside = left + prediction.image.width * scale + kFrame;
+  if (!prediction.output.bytes.empty()) draw(picture, prediction.output, frame_of(prediction), top, beside, scale);
+}
+
 }  // namespace
 
 std::optional<Picture> prediction_grid(const PredictionTable& table) {
   std::vector<const Prediction*> shown;
   int64_t height = 0, width = 0;
+  bool outputs = false;
   for (const auto& prediction : table.rows) {
     if (prediction.image.bytes.empty()) continue;
     shown.push_back(&prediction);
     height = std::max(height, prediction.image.height);
     width = std::max(width, prediction.image.width);
+    if (!prediction.output.bytes.empty()) outputs = true;
   }
   if (shown.empty()) return std::nullopt;
   const int64_t scale = std::max<int64_t>(1, (kLeastSide + std::max(height, width) - 1) / std::max(height, width));
   const auto count = static_cast<int64_t>(shown.size());
   const auto columns = static_cast<int64_t>(std::ceil(std::sqrt(static_cast<double>(count))));
   const int64_t rows = (count + columns - 1) / columns;
-  const int64_t cell_height = height * scale + 2 * kFrame + kGap, cell_width = width * scale + 2 * kFrame + kGap;
+  const int64_t images_width = outputs ? 2 * width * scale + kFrame : width * scale;
+  const int64_t cell_height = height * scale + 2 * kFrame + kGap, cell_width = images_width + 2 * kFrame + kGap;
   Picture picture(rows * cell_height + kGap, columns * cell_width + kGap);
   for (int64_t i = 0; i < count; ++i)
     draw(picture, *shown[i], kGap + i / columns * cell_height, kGap + i % columns * cell_width, scale);

@@ -35,7 +35,10 @@ std::string name_of(const PredictionTable& table, int64_t index) {
 
 std::string row_of(const PredictionTable& table, const Prediction& row) {
   const auto id = "| " + std::to_string(row.id) + " | ";
-  if (table.class_names.empty()) return id + numbers(row.true_values) + " | " + numbers(row.scores) + " |\n";
+  if (table.class_names.empty()) {
+    const auto predicted = row.output.bytes.empty() ? numbers(row.scores) : "an image";
+    return id + numbers(row.true_values) + " | " + predicted + " |\n";
+  }
   const bool scored = row.guess >= 0 && row.guess < static_cast<int64_t>(row.scores.size());
   const bool wrong = row.guess != row.truth;
   return id + name_of(table, row.truth) + " | " + (wrong ? "**" : "") + name_of(table, row.guess) +

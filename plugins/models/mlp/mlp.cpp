@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A perceptron with hidden layers of one width, for samples of any shape: the smallest useful model plugin.
+// A perceptron with hidden layers of one width, for samples of any shape: the smallest useful model plugin. Classifies where the
+// data have classes, and predicts values where `outputs` says how many.
 #include <ddprun/error.h>
 #include <ddprun/model.h>
 #include <torch/nn/modules/linear.h>
@@ -15,10 +16,17 @@ class Mlp final : public ddprun::Model {
       : hidden_(options.get<int64_t>("hidden", 128, "units in each hidden layer", {.min = 1, .max = 1 << 20})),
         layers_(options.get<int64_t>("layers", 1, "hidden layers", {.min = 0, .max = 1000})),
         dropout_(options.get<double>("dropout", 0, "chance of a hidden unit to be dropped in training",
-                                     {.min = 0, .max = 1})) {}
+                                     {.min = 0, .max = 1})),
+        outputs_(options.get<int64_t>("outputs", 0, "values to predict; 0: a score for each of the dataset's classes",
+                                      {.min = 0, .max = 1 << 20})) {}
 
   void prepare(const ddprun::DataSpec& data) override {
-    if (data.classes < 1) throw ddprun::UserError("mlp is a classifier, but the dataset has no classes");
+    const auto outputs = outputs_ > 0 ? outputs_ : data.classes;
+    if (outputs < 1) {
+      throw ddprun::UserError(
+          "the dataset has no classes; model.outputs tells how many values to predict, 1 for a "
+          "regression of one number");
+    }
     const auto& shape = data.sample_shape;
     auto width = std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
     if (width < 1) throw ddprun::UserError("mlp needs samples with at least one value");
@@ -26,22 +34,23 @@ class Mlp final : public ddprun::Model {
       linears_.push_back(register_module("hidden" + std::to_string(layer + 1), torch::nn::Linear(width, hidden_)));
       width = hidden_;
     }
-    output_ = register_module("output", torch::nn::Linear(width, data.classes));
+    output_ = register_module("output", torch::nn::Linear(width, outputs));
   }
 
   at::Tensor forward(const at::Tensor& input) override {
     auto x = input.flatten(1);
     for (auto& linear : linears_) x = at::dropout(linear(x).relu_(), dropout_, is_training());
-    return output_(x);  // [B, classes]
+    return output_(x);  // [B, classes or outputs]
   }
 
  private:
   const int64_t hidden_, layers_;
   const double dropout_;
+  const int64_t outputs_;
   std::vector<torch::nn::Linear> linears_;
   torch::nn::Linear output_{nullptr};
 };
 
 }  // namespace
 
-DDPRUN_MODEL(Mlp, "mlp", "perceptron with ReLU layers for flat data and small images")
+DDPRUN_MODEL(Mlp, "mlp", "perceptron with ReLU layers for flat data and small images, for classes or values")

@@ -2,28 +2,37 @@
 // What the model made of single samples: mistakes first.
 'use strict';
 
-const kFirstCards = 24;
+const kFirstCards = 24, kFirstPairs = 64;
 
 function predictionsSection(run) {
   const tables = run.predictions.filter((table) => table.rows.length > 0).reverse();
   if (tables.length === 0) return null;
-  const show = (table) => (table.classes.length > 0 ? predictionCards(table) : valueTable(table));
+  const show = (table) => {
+    if (table.classes.length > 0) return predictionCards(table);
+    return table.rows.some((row) => row.output) ? outputCards(table) : valueTable(table);
+  };
   return section('predictions', 'Predictions', chosenOf(tables, splitAndStep, show));
 }
 
 function predictionCards(table) {
   const wrong = table.rows.filter((row) => row.truth !== row.guess).length;
   const letters = Math.max(...table.classes.map((name) => name.length));
-  const list = element('div', {class: 'predictions', style: `--letters: ${Math.min(Math.max(letters, 2), 8)}`},
-    table.rows.slice(0, kFirstCards).map((row) => predictionCard(row, table.classes)));
-  const more = table.rows.length > kFirstCards ? element('button', {type: 'button', class: 'more', onclick: () => {
-    list.append(...table.rows.slice(kFirstCards).map((row) => predictionCard(row, table.classes)));
-    more.remove();
-  }}, `Show all ${whole(table.rows.length)}`) : null;
   return element('div', {},
     element('p', {class: 'muted'},
       `${whole(wrong)} of these ${whole(table.rows.length)} samples are mistaken; the surest mistakes come first.`),
-    list, more);
+    cardsOf(table.rows, kFirstCards, (row) => predictionCard(row, table.classes),
+      {class: 'predictions', style: `--letters: ${Math.min(Math.max(letters, 2), 8)}`}));
+}
+
+// A card for each row, the first few at once, the others where somebody asks for them.
+function cardsOf(rows, first, cardOf, attributes) {
+  const list = element('div', attributes, rows.slice(0, first).map(cardOf));
+  if (rows.length <= first) return [list];
+  const more = element('button', {type: 'button', class: 'more', onclick: () => {
+    list.append(...rows.slice(first).map(cardOf));
+    more.remove();
+  }}, `Show all ${whole(rows.length)}`);
+  return [list, more];
 }
 
 function predictionCard(row, classes) {
@@ -44,6 +53,17 @@ function scoreBar(name, score, truth) {
   return element('div', {class: `score${truth ? ' truth' : ''}`, title: `${name}: ${plain(score)}`},
     element('span', {}, name), element('i', {style: `--share: ${Math.max(0, Math.min(1, score))}`}),
     element('span', {class: 'number'}, `${(100 * score).toFixed(1)} %`));
+}
+
+// Samples of which the model makes images.
+function outputCards(table) {
+  const picture = (source, kind, row) => element('figure', {},
+    source ? element('img', {src: source, alt: `${kind} of sample ${row.id}`}) : null, element('figcaption', {}, kind));
+  const card = (row) => element('article', {class: 'card pair'},
+    picture(row.image, `#${row.id}`, row), picture(row.output, 'output', row));
+  return element('div', {},
+    element('p', {class: 'muted'}, 'Each sample, and the image that the model gives for it.'),
+    cardsOf(table.rows, kFirstPairs, card, {class: 'pairs'}));
 }
 
 // Samples without classes: the values as they should be and as they were guessed.

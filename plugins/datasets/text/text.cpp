@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+// Characters to be predicted from those before them: of the user's text, or of one that the plugin draws, for a machine
+// without files.
+//
+// A sample is a window of `context` characters, its target the same moved on by one. Windows lie one after the other in
+// their split, and the splits one after the other in the text. Symbols are code points and not bytes: an accuracy then
+// is one of characters in any script, and no prediction is half of a letter.
+#include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
+#include <ddprun/dataset.h>
+#include <ddprun/error.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+#include "alphabet.h"
+#include "grammar.h"
+#include "utf8.h"
+
+namespace {
+
+using ddprun::Split;
+
+constexpr uint64_t kStream = 0x7465787400000000;  // "text": told apart from other uses of the seed
+
+// Characters of the text, by their numbers.
+struct Part {
+  int64_t begin = 0, size = 0;
+};
+
+// The files that the user wrote; none where the option is absent or wrong.
+std::vector<std::string> read_files(ddprun::Options& options) {
+  const auto value = options.subtree("file", "a UTF-8 text, or several that are joined; without it one is drawn",
+                                     "file | [file, ...]");
+  if (value.is_null()) return {};
+  const auto names = value.is_scalar() ? std::vector<ddprun::Value>{value} : value.items();
+  std::vector<std::string> files;
+  for (const auto& name : names) {
+    if (name.is_scalar() && !name.text().empty()) files.push_back(name.text());
+  }
+  if (!files.empty() && files.size() == names.size()) return files;
+  options.reject("file", "expected a text file or a list of them, found " + describe(value));
+  return {};
+}
+
+std::filesystem::path expand_home(const std::string& path) {
+  const char* home = std::getenv("HOME");
+  return home && path.starts_with("~/") ? home + path.substr(1) : path;
+}
+
+std::u32string read_text(const std::string& name) {
+  const auto path = expand_home(name);
+  const auto refuse = [&](const std::string& flaw) {
+    throw ddprun::UserError(path.string() + ": " + flaw + "; expected a UTF-8 text file");
+  };
+  if (std::filesystem::is_directory(path)) refuse("is a folder");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) refuse("cannot be opened: " + std::string(std::strerror(errno)));
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  if (file.bad()) refuse("cannot be read: " + std::string(std::strerror(errno)));
+  auto text = ddprun::text::decode_utf8(bytes, path.string());
+  if (text.empty()) refuse("the file is empty");
+  return text;
+}
+
+class Text final : public ddprun::Dataset {
+ public:
+  explicit Text(ddprun::Options& options) : files_(read_files(options)) {
+    context_ = options.get<int64_t>("context", 128, "characters of a sample", {.min = 1, .max = 1 << 20});
+    fractions_[1] = options.get<double>("val_fraction", 0.1, "share of the text, after the training part, that is val",
+                                        {.min = 0, .max = 0.9});
+    fractions_[2] =
+        options.get<double>("test_fraction", 0.1, "share of the text, its end, that is test", {.min = 0, .max = 0.9});
+    seed_ = options.get<int64_t>("seed", 1, "of the text that is drawn: another seed gives another", {.min = 0});
+    size_ = options.get<int64_t>(
+        "size", 300'000, "characters of the text that is drawn; no model comes below a perplexity of 1.504 on it",
+        {.min = 1, .max = 100'000'000});
+    if (fractions_[1] + fractions_[2] > 0.95)
+      options.reject("val_fraction", "expected no more than 0.95 together with test_fraction: training has the rest");
+    for (const auto* name : {"seed", "size"}) {
+      if (!files_.empty() && options.has(name)) options.reject(name, "is of a text that is drawn; there is a file");
+    }
+  }
+
+  void prepare(const ddprun::Progress&) override { start(); }  // mistakes in the files are found before workers start
+
+  void start() override {
+    const auto text = files_.empty() ? draw() : read();
+    cut(static_cast<int64_t>(text.size()));
+    const auto training = static_cast<size_t>(part(Split::kTrain).size);
+    const std::u32string_view all = text;
+    const ddprun::text::Alphabet alphabet(all.substr(0, training), all.substr(training));
+    classes_.resize(text.size());
+    std::ranges::transform(text, classes_.begin(), [&](char32_t character) { return alphabet.class_of(character); });
+    names_ = alphabet.names();
+  }
+
+  ddprun::DataSpec spec() const override {
+    return {.sample_shape = {context_}, .classes = static_cast<int64_t>(names_.size()), .class_names = names_};
+  }
+
+  // The last character of a part is a target alone.
+  int64_t size(Split split) const override { return std::max<int64_t>(part(split).size - 1, 0) / context_; }
+
+  ddprun::Batch get(Split split, std::span<const int64_t> indices) const override {
+    const auto count = static_cast<int64_t>(indices.size());
+    ddprun::Batch batch{.input = at::empty({count, context_}, at::kLong),
+                        .target = at::empty({count, context_}, at::kLong),
+                        .index = at::tensor(at::IntArrayRef(indices.data(), indices.size()), at::kLong)};
+    auto* input = batch.input.mutable_data_ptr<int64_t>();
+    auto* target = batch.target.mutable_data_ptr<int64_t>();
+    for (const int64_t index : indices) {
+      if (index < 0 || index >= size(split)) throw std::out_of_range("sample " + std::to_string(index));
+      const auto* first = classes_.data() + part(split).begin + index * context_;
+      input = std::copy_n(first, context_, input);
+      target = std::copy_n(first + 1, context_, target);
+    }
+    return batch;
+  }
+
+ private:
+  const Part& part(Split split) const { return parts_[static_cast<size_t>(split)]; }
+
+  std::u32string read() const {
+    std::u32string text;
+    for (const auto& file : files_) text += read_text(file);
+    return text;
+  }
+
+  std::u32string draw() const {
+    ddprun::RandomStream random(static_cast<uint64_t>(seed_), kStream);
+    std::string text;
+    while (static_cast<int64_t>(text.size()) < size_) ddprun::text::append_line(text, random);
+    return {text.begin(), text.begin() + size_};
+  }
+
+  // Into train, val and test, in this order.
+  void cut(int64_t characters) {
+    for (size_t i : {1, 2})
+      parts_[i].size = static_cast<int64_t>(std::floor(static_cast<double>(characters) * fractions_[i]));
+    parts_[0].size = characters - parts_[1].size - parts_[2].size;
+    parts_[1].begin = parts_[0].size;
+    parts_[2].begin = parts_[1].begin + parts_[1].size;
+    for (const auto split : {Split::kTrain, Split::kVal, Split::kTest}) {
+      const bool wanted = split == Split::kTrain || fractions_[static_cast<size_t>(split)] > 0;
+      if (wanted && size(split) == 0) refuse(split, characters);
+    }
+  }
+
+  [[noreturn]] void refuse(Split split, int64_t characters) const {
+    const std::string name = split_name(split);
+    std::string place = files_.empty() ? "dataset: the text that is drawn" : files_.front();
+    if (files_.size() > 1) place += " and " + std::to_string(files_.size() - 1) + " more";
+    throw ddprun::UserError(place + ": the split " + name + " has " + std::to_string(part(split).size) + " of its " +
+                            std::to_string(characters) + " characters, expected at least " +
+                            std::to_string(context_ + 1) + ": a window of dataset.context=" + std::to_string(context_) +
+                            " and one more; take a longer text or a smaller context" +
+                            (split == Split::kTrain ? "" : ", or set dataset." + name + "_fraction=0"));
+  }
+
+  std::vector<std::string> files_;
+  int64_t context_ = 0, seed_ = 0, size_ = 0;
+  std::array<double, 3> fractions_{};  // by Split; the training part has the rest
+  std::array<Part, 3> parts_;          // by Split
+  std::vector<int32_t> classes_;       // of all characters
+  std::vector<std::string> names_;
+};
+
+}  // namespace
+
+DDPRUN_DATASET(Text, "text", "next characters of your own text, or of one that the plugin draws: no files needed")

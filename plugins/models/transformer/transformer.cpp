@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+// A small decoder-only transformer that predicts the next symbol of a text: an example of a model with a loss and metrics
+// of its own, in the place of the experiment's `objective:`.
+//
+// Causal attention is that of Vaswani et al., "Attention Is All You Need" (2017). Learned positions, GELU, norms before
+// each part and after the last, and weights drawn with a deviation of 0.02, smaller where a part adds to the residual
+// stream, are those of Radford et al., "Language Models are Unsupervised Multitask Learners" (2019). One matrix both reads
+// and predicts symbols: Press, Wolf, "Using the Output Embedding to Improve Language Models" (2017).
+//
+// Shapes: B = samples, T = symbols of each, V = different symbols.
+#include <ATen/ATen.h>
+#include <ddprun/error.h>
+#include <ddprun/model.h>
+#include <torch/nn/init.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/normalization.h>
+
+#include <cmath>
+#include <sstream>
+
+namespace {
+
+constexpr double kDeviation = 0.02;  // of weights at the start
+
+struct Form {
+  int64_t layers = 0, heads = 0, width = 0;
+  double dropout = 0;
+};
+
+// What attends, and what computes at each position, each added to what comes in.
+class Block final : public torch::nn::Module {
+ public:
+  explicit Block(const Form& form) : form_(form) {
+    norm1_ = register_module("norm1", torch::nn::LayerNorm(std::vector{form.width}));
+    attention_ = register_module("attention", torch::nn::Linear(form.width, 3 * form.width));
+    attended_ = register_module("attended", torch::nn::Linear(form.width, form.width));
+    norm2_ = register_module("norm2", torch::nn::LayerNorm(std::vector{form.width}));
+    hidden_ = register_module("hidden", torch::nn::Linear(form.width, 4 * form.width));
+    output_ = register_module("output", torch::nn::Linear(4 * form.width, form.width));
+    const double added = kDeviation / std::sqrt(2.0 * static_cast<double>(form.layers));
+    for (auto& linear : {attention_, hidden_}) start(linear, kDeviation);
+    for (auto& linear : {attended_, output_}) start(linear, added);
+  }
+
+  at::Tensor forward(const at::Tensor& input) {
+    const auto x = input + dropped(attend(norm1_(input)));
+    return x + dropped(output_(at::gelu(hidden_(norm2_(x)))));
+  }
+
+ private:
+  static void start(const torch::nn::Linear& linear, double deviation) {
+    torch::nn::init::normal_(linear->weight, 0, deviation);
+    torch::nn::init::zeros_(linear->bias);
+  }
+
+  // Each position to itself and those before it.
+  at::Tensor attend(const at::Tensor& x) {
+    const auto parts = attention_(x).unflatten(2, {3, form_.heads, form_.width / form_.heads}).permute({2, 0, 3, 1, 4});
+    const auto mixed = at::scaled_dot_product_attention(parts[0], parts[1], parts[2], {},
+                                                        is_training() ? form_.dropout : 0, /*is_causal=*/true);
+    return attended_(mixed.transpose(1, 2).flatten(2));  // [B, heads, T, ...] to [B, T, width]
+  }
+
+  at::Tensor dropped(const at::Tensor& x) { return at::dropout(x, form_.dropout, is_training()); }
+
+  const Form form_;
+  torch::nn::LayerNorm norm1_{nullptr}, norm2_{nullptr};
+  torch::nn::Linear attention_{nullptr}, attended_{nullptr}, hidden_{nullptr}, output_{nullptr};
+};
+
+class Transformer final : public ddprun::Model {
+ public:
+  explicit Transformer(ddprun::Options& options) {
+    form_.layers = options.get<int64_t>("layers", 2, "blocks of attention and perceptron", {.min = 1, .max = 1000});
+    form_.heads = options.get<int64_t>("heads", 4, "heads of attention in each", {.min = 1, .max = 1024});
+    form_.width = options.get<int64_t>("width", 64, "numbers for each symbol", {.min = 1, .max = 1 << 16});
+    form_.dropout =
+        options.get<double>("dropout", 0, "chance of a number to be dropped in training", {.min = 0, .max = 0.99});
+    if (form_.width % form_.heads != 0)
+      options.reject("heads", "expected a divisor of width, " + std::to_string(form_.width) + ", found " +
+                                  std::to_string(form_.heads));
+  }
+
+  void prepare(const ddprun::DataSpec& data) override {
+    if (data.sample_shape.size() != 1 || data.sample_shape[0] < 1 || data.classes < 2) {
+      refuse("samples of shape ", at::IntArrayRef(data.sample_shape), " in ", data.classes, " classes");
+    }
+    context_ = data.sample_shape[0];
+    symbols_ = register_module("symbols", torch::nn::Embedding(data.classes, form_.width));
+    positions_ = register_module("positions", torch::nn::Embedding(context_, form_.width));
+    for (auto& embedding : {symbols_, positions_}) torch::nn::init::normal_(embedding->weight, 0, kDeviation);
+    blocks_ = register_module("blocks", torch::nn::Sequential());
+    for (int64_t layer = 0; layer < form_.layers; ++layer) blocks_->push_back(std::make_shared<Block>(form_));
+    norm_ = register_module("norm", torch::nn::LayerNorm(std::vector{form_.width}));
+  }
+
+  // [B, T] int64, T no more than the data's, to [B, T, V] logits of the symbol after each.
+  at::Tensor forward(const at::Tensor& input) override {
+    if (input.dim() != 2 || input.scalar_type() != at::kLong || input.size(1) > context_) {
+      refuse(input.scalar_type(), " samples of shape ", input.sizes().slice(1));
+    }
+    auto x = symbols_(input) + positions_->weight.slice(0, 0, input.size(1));
+    x = norm_(blocks_->forward(at::dropout(x, form_.dropout, is_training())));
+    return at::linear(x, symbols_->weight);
+  }
+
+  // The mean over all B * T symbols; samples are of one length, so it is the mean over the samples too.
+  ddprun::Step step(const ddprun::Batch& batch, const ddprun::Objective&) override {
+    if (batch.target.sizes() != batch.input.sizes() || batch.target.scalar_type() != at::kLong) {
+      refuse(batch.target.scalar_type(), " targets of shape ", batch.target.sizes(), " for samples of shape ",
+             batch.input.sizes());
+    }
+    const auto logits = forward(batch.input).flatten(0, 1);
+    const auto target = batch.target.flatten();
+    const auto wide = logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
+    const auto loss = at::cross_entropy_loss(wide, target);
+    const auto count = target.size(0);
+    return {.loss = loss,
+            .metrics = {{.name = "perplexity",
+                         .sum = loss.detach().to(at::kDouble) * count,
+                         .count = count,
+                         .exponential = true},
+                        {.name = "accuracy", .sum = wide.detach().argmax(1).eq(target).sum(), .count = count}},
+            .confusion = {}};
+  }
+
+ private:
+  template <class... Found>
+  [[noreturn]] void refuse(const Found&... found) const {
+    std::ostringstream text;
+    text << "transformer expects texts, [B, T] int64 symbols";
+    if (context_ > 0) text << " with T up to " << context_;
+    text << ", and for each the one after it; the dataset has ";
+    (text << ... << found);
+    throw ddprun::UserError(text.str() + "; take the dataset text, or one like it");
+  }
+
+  Form form_;
+  int64_t context_ = 0;  // 0: not prepared yet
+  torch::nn::Embedding symbols_{nullptr}, positions_{nullptr};
+  torch::nn::Sequential blocks_{nullptr};
+  torch::nn::LayerNorm norm_{nullptr};
+};
+
+}  // namespace
+
+DDPRUN_MODEL(Transformer, "transformer", "small causal transformer for texts, with a loss of its own: no objective")

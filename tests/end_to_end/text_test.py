@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: MIT
+"""A language model: samples of symbols, a loss of the model's own, a perplexity that stops the run."""
+
+import csv
+import json
+import math
+import signal
+import unittest
+
+from command import CommandTest, all_rows, differences, summary
+
+SMALL = ["experiments/text.yaml", "dataset.size=12000", "dataset.context=16", "model.width=32", "trainer.max_epochs=3",
+         "trainer.global_batch=64", "trainer.log_every=1", "schedule.warmup=3st", "launch.threads=1",
+         "launch.device=cpu"]
+
+
+class Text(CommandTest):
+    def predictions(self, name):
+        with open(self.folder / name, newline="") as file:
+            return list(csv.DictReader(file))
+
+    def test_one_worker_and_two_train_evaluate_and_predict_the_same(self):
+        for workers in (1, 2):
+            self.ddprun(*SMALL, f"launch.workers={workers}", f"run.dir=run{workers}")
+        one, two = (all_rows(self.folder / f"run{workers}") for workers in (1, 2))
+        self.assertEqual(len(one), len(two))
+        for mine, others in zip(one, two):
+            for name in ("loss", "perplexity", "accuracy"):
+                self.assertAlmostEqual(mine[name], others[name], delta=1e-3 * mine[name], msg=f"{name} of {mine}")
+        self.assertLess(one[-1]["loss"], one[0]["loss"] - 0.5)
+        end = summary(self.folder / "run1")
+        self.assertAlmostEqual(end["metrics"]["test/perplexity"], math.exp(end["metrics"]["test/loss"]), places=4)
+        self.assertEqual(min(row["perplexity"] for row in one if row["split"] == "val"), end["best"]["val/perplexity"])
+        self.assertEqual(end["test_total"], 1199 // 16 * 16)  # characters, in windows with one more after each
+
+        found = json.loads(self.ddprun("evaluate", "run1", "--json", "launch.workers=2").out())
+        self.assertEqual(found["test_correct"], end["test_correct"])
+        self.assertAlmostEqual(found["metrics"]["test/perplexity"], end["metrics"]["test/perplexity"], places=4)
+
+        self.ddprun("predict", "run1", "--out", "p.csv", "launch.workers=2")
+        rows = self.predictions("p.csv")
+        self.assertEqual([row["index"] for row in rows], [str(i) for i in range(1199 // 16)])
+        scores = [{name[6:]: float(value) for name, value in row.items() if name.startswith("score_")} for row in rows]
+        self.assertIn("space", scores[0])
+        for row, score in zip(rows, scores):
+            self.assertAlmostEqual(sum(score.values()), 1, places=4)
+            self.assertEqual(score[row["guess"]], max(score.values()))
+            self.assertIn(row["truth"], score)
+
+    def test_a_killed_run_goes_on_as_if_it_had_not_been(self):
+        words = [*SMALL, "launch.workers=2", "checkpoint.every=10st", "model.dropout=0.1"]
+        self.ddprun(*words, "run.dir=whole")
+        running = self.start(*words, "run.dir=run", "launch.max_restarts=0")
+        self.wait_for_step(running, self.folder / "run", 13)
+        running.send(signal.SIGKILL)
+        running.wait()
+        self.assert_nothing_left()
+        self.ddprun("resume", "run")
+        self.assertEqual(differences(self.folder / "run", self.folder / "whole"), {})
+
+    def test_an_objective_that_nobody_asks_for_is_told(self):
+        short = ["trainer.max_steps=2", "trainer.precision=bf16"]
+        quiet = self.ddprun(*SMALL, *short, "run.dir=quiet")
+        self.assertNotIn("objective", quiet.err())
+        told = self.ddprun(*SMALL, *short, "objective=mse", "run.dir=told")
+        self.assertIn("objective: the model transformer has a loss of its own", told.err())
+        asked = self.ddprun("experiments/digits.yaml", "dataset.train_size=64", "model=mlp", "trainer.max_steps=1",
+                            "objective={name: cross_entropy, label_smoothing: 0.1}", "launch.device=cpu",
+                            "run.dir=asked")
+        self.assertNotIn("loss of its own", asked.err())
+
+    def test_data_that_are_no_texts_are_told(self):
+        (self.folder / "mine.txt").write_bytes("caf\u00e9".encode("latin1"))
+        message = self.assert_refused(*SMALL, "~dataset.size", "dataset.file=mine.txt")
+        self.assertIn("mine.txt: byte 3, 0xE9 in line 1, is not UTF-8", message)
+        running = self.ddprun("experiments/digits.yaml", "model=transformer", "dataset.train_size=64",
+                              "launch.device=cpu", code=2)
+        self.assertIn("transformer expects texts", running.err())
+        self.assertIn("samples of shape [1, 28, 28] in 10 classes", running.err())
+
+
+if __name__ == "__main__":
+    unittest.main()

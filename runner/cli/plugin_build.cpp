@@ -12,10 +12,12 @@
 #include <ddprun/error.h>
 #include <ddprun/version.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -51,7 +53,7 @@ std::vector<std::string> compile_command(const fs::path& source) {
   }
   if (words.empty())
     throw UserError("--build: " + (prefix / "share/ddprun/plugin_command").string() +
-                    " is missing: install ddprun again");
+                    " is missing: install the package ddprun-dev, or ddprun again");
   if (const char* compiler = std::getenv("CXX"); compiler && *compiler) words[0] = compiler;
   if (!fs::exists(words[0]) && !has_program(words[0]))
     throw UserError("--build: there is no compiler " + words[0] +
@@ -107,9 +109,12 @@ void compile(const fs::path& source, std::vector<std::string> command, const fs:
     command.push_back(word);
   log::info("building " + source.filename().string());
   const auto end = run_program(command);
+  if (end.exit_code != 0 && end.output.empty())
+    throw UserError(source.string() + " does not compile: " + command[0] + " says nothing, and ends with exit code " +
+                    std::to_string(end.exit_code));
   if (end.exit_code != 0) throw UserError(source.string() + " does not compile:\n" + errors_of_compiler(end.output));
   const auto info = read_plugin_file(plugin);
-  if (!info.problem.empty()) throw UserError(source.string() + " compiles, but what it makes is " + info.problem);
+  if (!info.problem.empty()) throw UserError(source.string() + " compiles, but cannot be used: " + info.problem);
 }
 
 // Moves what was built to its place, unless another process has been faster.
@@ -120,11 +125,22 @@ void keep(const fs::path& built, const fs::path& place) {
     throw UserError("--build: " + place.string() + " cannot be written: " + error.message());
 }
 
-}  // namespace
+// The compiler would take a file of another name for one of the linker's.
+void check_source(const fs::path& source, const std::string& given) {
+  const auto ending = source.extension();
+  if (!fs::exists(source)) throw UserError("--build " + given + ": there is no such file");
+  if (!fs::is_regular_file(source)) throw UserError("--build " + given + ": that is no file");
+  if (ending != ".cpp" && ending != ".cc" && ending != ".cxx")
+    throw UserError("--build " + given + ": expected a C++ source, a file whose name ends in .cpp, .cc or .cxx");
+}
 
-fs::path build_plugin(const fs::path& given) {
+fs::path plugin_in(const fs::path& folder, const fs::path& source) {
+  return folder / source.filename().replace_extension(".so");
+}
+
+fs::path build_plugin(const std::string& given) {
   const auto source = fs::absolute(given).lexically_normal();
-  if (!fs::is_regular_file(source)) throw UserError("--build " + given.string() + ": there is no such file");
+  check_source(source, given);
   const auto folder = built_folder();
   const auto command = compile_command(source);
   const auto list = folder / (key_of(command, {}) + ".sources");
@@ -136,7 +152,7 @@ fs::path build_plugin(const fs::path& given) {
   const PrivateFolder workshop(folder);
   const auto result = workshop.path() / "result";
   fs::create_directory(result);
-  compile(source, command, result / source.filename().replace_extension(".so"), workshop.path() / "sources");
+  compile(source, command, plugin_in(result, source), workshop.path() / "sources");
   const auto sources = dependencies_in(workshop.path() / "sources");
   std::string lines;
   for (const auto& file : sources) lines += file.string() + "\n";
@@ -144,6 +160,24 @@ fs::path build_plugin(const fs::path& given) {
   const auto new_place = folder / key_of(command, sources);
   keep(result, new_place);
   return new_place;
+}
+
+}  // namespace
+
+std::vector<fs::path> build_plugins(const std::vector<std::string>& sources) {
+  std::vector<fs::path> folders;
+  std::map<std::string, std::string> makers;  // of each plugin, by its kind and name
+  for (const auto& source : sources) {
+    const auto folder = build_plugin(source);
+    if (std::ranges::find(folders, folder) != folders.end()) continue;
+    folders.push_back(folder);
+    const auto info = read_plugin_file(plugin_in(folder, source));
+    const auto [maker, is_new] = makers.emplace(info.kind + " " + info.name, source);
+    if (!is_new)
+      throw UserError("--build " + maker->second + " and --build " + source + " both make the " + maker->first +
+                      ": register one of them under another name");
+  }
+  return folders;
 }
 
 }  // namespace ddprun

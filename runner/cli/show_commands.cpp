@@ -100,7 +100,8 @@ int show_plugins(const Arguments& arguments) {
 
 int run_command(const Arguments& given) {
   auto arguments = given;
-  for (const auto& source : given.build) arguments.overrides.push_back("+plugin_path=" + build_plugin(source).string());
+  for (const auto& folder : build_plugins(given.build))
+    arguments.overrides.push_back("+plugin_path=" + folder.string());
   if (arguments.command == "check") return show_check(arguments);
   if (arguments.command == "submit") return submit(arguments);
   if (arguments.command == "config") return show_config(arguments);

@@ -26,8 +26,21 @@ TEST(CompilerMessage, KeepsWhatTheLinkerMisses) {
   EXPECT_EQ(errors_of_compiler("/usr/bin/ld: /tmp/a.o: in function `f':\n"
                                "my_net.cpp:(.text+0x1): undefined reference to `g()'\n"
                                "collect2: error: ld returned 1 exit status\n"),
-            "my_net.cpp:(.text+0x1): undefined reference to `g()'\n"
-            "collect2: error: ld returned 1 exit status");
+            "my_net.cpp:(.text+0x1): undefined reference to `g()'");
+}
+
+TEST(CompilerMessage, TellsTheLineThatLeadsIntoATemplate) {
+  EXPECT_EQ(errors_of_compiler("my_net.cpp:5:1:   required from here\n"
+                               "plugin.h:8:2: warning: unused variable\n"
+                               "plugin.h: In instantiation of 'void f<T>()':\n"
+                               "my_net.cpp:7:1:   required from here\n"
+                               "plugin.h:9:3: error: static assertion failed\n"
+                               "    9 |   static_assert(false);\n"
+                               "my_net.cpp:8:1:   required from here\n"
+                               "plugin.h:9:4: note: which is false\n"),
+            "my_net.cpp:7:1:   required from here\n"
+            "plugin.h:9:3: error: static assertion failed\n"
+            "    9 |   static_assert(false);");
 }
 
 TEST(CompilerMessage, TellsFiveErrorsOnce) {
@@ -40,7 +53,9 @@ TEST(CompilerMessage, TellsFiveErrorsOnce) {
 }
 
 TEST(CompilerMessage, TellsAllWhereNothingLooksLikeAnError) {
-  EXPECT_EQ(errors_of_compiler("virtual memory exhausted\n"), "virtual memory exhausted\n");
+  for (const std::string text :
+       {"virtual memory exhausted\n", "ld: notes.txt: syntax error\ncollect2: error: ld returned 1\n"})
+    EXPECT_EQ(errors_of_compiler(text), text);
 }
 
 }  // namespace

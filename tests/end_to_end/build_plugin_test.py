@@ -95,11 +95,27 @@ class BuildPlugin(CommandTest):
 
     def test_what_is_no_plugin_is_told(self):
         self.source.write_text(SOURCE[: SOURCE.index("DDPRUN_LOGGER")])
-        self.assertIn("its source needs a line like DDPRUN_MODEL", self.check(code=2).err())
+        self.assertRegex(self.check(code=2).err(), "diary.cpp compiles, but cannot be used: .*its source needs a line like DDPRUN_MODEL")
+
+    def test_a_class_that_is_no_plugin_is_told_with_the_line_that_registers_it(self):
+        self.source.write_text(SOURCE.replace("explicit Diary(ddprun::Options& options)", "explicit Diary(int)").replace(
+            'options.get<std::string>("word", "dear", "how a page begins")', '"dear"'))
+        self.assertRegex(self.check(code=2).err(), r"diary.cpp:20:\d+: +required from here\n.*constructed from a ddprun::Options&")
+
+    def test_two_that_make_one_plugin_are_named(self):
+        (self.place / "twin.cpp").write_text(SOURCE)
+        text = self.check("--build", self.place / "twin.cpp", code=2).err()
+        self.assertIn(f"--build {self.source} and --build {self.place}/twin.cpp both make the logger diary: ", text)
+        self.check("--build", self.source)
 
     def test_a_file_or_a_compiler_that_is_not_there(self):
-        self.assertIn("there is no such file", self.assert_refused("check", "--build", "nix.cpp", *SMALL))
+        (self.folder / "notes.txt").write_text("int a;\n")
+        for name, problem in {"nix.cpp": "there is no such file", ".": "that is no file",
+                              "notes.txt": "a file whose name ends in .cpp, .cc or .cxx"}.items():
+            self.assertIn(f"--build {name}: ", text := self.assert_refused("check", "--build", name, *SMALL))
+            self.assertIn(problem, text)
         self.assertIn("there is no compiler nix++", self.check(code=2, env={"CXX": "nix++"}).err())
+        self.assertIn("false says nothing, and ends with exit code 1", self.check(code=2, env={"CXX": "false"}).err())
 
 
 if __name__ == "__main__":

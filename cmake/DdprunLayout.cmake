@@ -4,6 +4,7 @@
 #   lib/libddprun_sdk.so
 #   lib/ddprun/plugins/{models,datasets,optimizers,loggers}/<name>.so
 #   lib/ddprun/backends/cuda.so
+#   lib/ddprun/libtorch      once installed: a link to the site-packages that have LibTorch, or such a folder
 #   share/ddprun/configs/
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -20,6 +21,8 @@ endif()
 set(CMAKE_INSTALL_LIBDIR lib)  # the same on every distribution: plugins are found at ../lib/ddprun/plugins
 set(DDPRUN_PLUGIN_DIR lib/ddprun/plugins)
 set(DDPRUN_BACKEND_DIR lib/ddprun/backends)
+set(DDPRUN_LIBTORCH_DIR lib/ddprun/libtorch)
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME runtime)  # the other one is dev: what plugins are built with
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/static)

@@ -1,5 +1,15 @@
-# Installed programs find our libraries beside them, and LibTorch in the wheel they were built with.
-set(CMAKE_INSTALL_RPATH $ORIGIN/../lib ${DDPRUN_TORCH_DIR}/lib)
+# Installed programs find our libraries beside them, and LibTorch in lib/ddprun/libtorch. The installation makes that a
+# link to the wheel's site-packages; a package has get_libtorch instead, and names nothing of the machine it was made on.
+set(CMAKE_INSTALL_RPATH $ORIGIN/../lib $ORIGIN/../${DDPRUN_LIBTORCH_DIR}/torch/lib)
+cmake_path(GET DDPRUN_TORCH_DIR PARENT_PATH ddprun_site_packages)
+install(CODE "
+  set(link \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${DDPRUN_LIBTORCH_DIR}\")
+  if(IS_SYMLINK \"\${link}\" OR NOT EXISTS \"\${link}\")
+    message(STATUS \"Linking: \${link} -> ${ddprun_site_packages}\")
+    cmake_path(GET link PARENT_PATH folder)
+    file(MAKE_DIRECTORY \"\${folder}\")
+    file(CREATE_LINK \"${ddprun_site_packages}\" \"\${link}\" SYMBOLIC)
+  endif()" COMPONENT libtorch_link)
 
 # ddprun_add_runner_library(<folder> SOURCES <file>... [TORCH] [LINK <arguments of target_link_libraries>...])
 # The library ddprun_<folder> of one folder of runner/. TORCH: its files include LibTorch, so it takes the precompiled headers.
@@ -27,7 +37,7 @@ function(ddprun_add_backend name)
   target_link_libraries(${target} PRIVATE ddprun::sdk ddprun_warnings ${arg_LINK})
   set_target_properties(${target} PROPERTIES
     OUTPUT_NAME ${name} PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${DDPRUN_BACKEND_DIR}
-    INSTALL_RPATH "$ORIGIN/../..;${DDPRUN_TORCH_DIR}/lib;${DDPRUN_CUDA_LIBRARY_DIR}")
+    INSTALL_RPATH "$ORIGIN/../..;$ORIGIN/../libtorch/torch/lib;$ORIGIN/../libtorch/nvidia/cu13/lib")
   install(TARGETS ${target} LIBRARY DESTINATION ${DDPRUN_BACKEND_DIR})
 endfunction()
 

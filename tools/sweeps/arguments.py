@@ -2,18 +2,19 @@
 import argparse
 import re
 
-USAGE = """\
-tools/sweep SWEEP.yaml [key=value ...]        run a sweep, or go on with it: the same command again
-       tools/sweep report FOLDER|SWEEP.yaml          its table, best.yaml and report.html
-       tools/sweep --slurm SWEEP.yaml --tasks N      as an array of N jobs that share a storage"""
+from runs.place import command as command_of
+
+TOOL = command_of("sweep")
+USAGE = f"""\
+{TOOL} SWEEP.yaml [key=value ...]        run a sweep, or go on with it: the same command again
+       {TOOL} report FOLDER|SWEEP.yaml          its table, best.yaml and report.html
+       {TOOL} --slurm SWEEP.yaml --tasks N      as an array of N jobs that share a storage"""
 
 
 def parse_arguments(words):
     """What is to be done, and with which options."""
     command = "report" if words[:1] == ["report"] else "run"
-    parser = argparse.ArgumentParser(
-        prog="tools/sweep", usage=USAGE, description="Searches hyperparameters; docs/sweeps.md."
-    )
+    parser = argparse.ArgumentParser(prog=TOOL, usage=USAGE, description="Searches hyperparameters; docs/sweeps.md.")
     if command == "report":
         parser.add_argument(
             "sweep", metavar="FOLDER|SWEEP.yaml", help="a sweep's folder, or the file it was begun with"
@@ -45,7 +46,7 @@ def add_run(parser):
     add("overrides", nargs="*", metavar="key=value", help="changes the experiment for all trials, as with ddprun")
     add("--jobs", type=count, metavar="N", help="trials at once; default 1, or one for each of --gpus")
     add("--gpus", type=gpu_list, default=[], metavar="0,1", help="deals these out among the trials that run at once")
-    add("--ddprun", metavar="PROGRAM", help="default: $DDPRUN, or that of this clone, built where it is needed")
+    add("--ddprun", metavar="PROGRAM", help="default: $DDPRUN, or the one this belongs to, built where it is needed")
     add("--grace", type=seconds, default=60, metavar="SECONDS",
         help="a process of another machine that is silent for so long is dead")  # fmt: skip
 
@@ -66,7 +67,7 @@ def add_slurm(parser):
 
 def check(options, parser):
     if not options.sweep:
-        parser.error("there is no sweep file: tools/sweep sweeps/digits.yaml")
+        parser.error(f"there is no sweep file: {TOOL} sweeps/digits.yaml")
     for word in options.overrides:
         if not re.match(r"(\+{0,2}[^=+~]+=)|(~[^=]+$)", word):
             parser.error(f"{word}: expected key=value, +key=value or ~key, as ddprun takes them")

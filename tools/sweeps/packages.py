@@ -2,24 +2,23 @@
 """Where Optuna comes from: the Python that runs us, or an environment of our own, made when it is first needed.
 
 Nothing of .venv (5 GB with LibTorch) is needed to look at a sweep, or to run one with an installed ddprun: so this one
-stands alone, 150 MB beside the build, and one command is enough in a fresh clone.
+stands alone, 150 MB beside the build or in the user's cache, and one command is enough in a fresh clone.
 """
 
 import fcntl
 import hashlib
 import importlib.metadata
 import os
-import pathlib
 import shutil
 import subprocess
 import sys
 
+from runs.place import ROOT, kept
 from runs.user_error import UserError
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 REQUIREMENTS = ROOT / "tools/sweeps/requirements.txt"
-ENVIRONMENT = ROOT / "build/sweep_env"
-LOG = ROOT / "build/pip_sweep.log"
+ENVIRONMENT = kept() / "sweep_env"
+LOG = kept() / "pip_sweep.log"
 MARK = "DDPRUN_SWEEP_ENV"  # in the environment of the Python that we have made
 
 
@@ -52,8 +51,8 @@ def make_environment():
     """Its Python. Of several calls at once, one makes it, and the others wait."""
     python = ENVIRONMENT / "bin/python"
     stamp = ENVIRONMENT / ".complete"
-    ENVIRONMENT.parent.mkdir(exist_ok=True)
-    with open(ROOT / "build/.sweep_env_lock", "w") as lock:
+    kept().mkdir(parents=True, exist_ok=True)
+    with open(kept() / ".sweep_env_lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not stamp.exists() or stamp.read_text() != identity():
             install(python)
@@ -68,8 +67,7 @@ def identity():
 
 
 def install(python):
-    name = ENVIRONMENT.relative_to(ROOT)
-    print(f"sweep: installing Optuna into {name} (once; log: {LOG.relative_to(ROOT)})", file=sys.stderr, flush=True)
+    print(f"sweep: installing Optuna into {shown(ENVIRONMENT)} (once; log: {shown(LOG)})", file=sys.stderr, flush=True)
     shutil.rmtree(ENVIRONMENT, ignore_errors=True)
     pip = [python, "-m", "pip", "install", "--no-input", "--progress-bar", "off", "--disable-pip-version-check"]
     with open(LOG, "w") as log:
@@ -79,6 +77,10 @@ def install(python):
             )
             if done.returncode:
                 refuse()
+
+
+def shown(path):
+    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
 
 
 def refuse():

@@ -5,9 +5,8 @@ import shutil
 import subprocess
 import sys
 
+from runs import place
 from runs.user_error import UserError
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 class Program:
@@ -38,16 +37,18 @@ class Program:
 
 
 def find(named):
-    """--ddprun, else $DDPRUN, else that of this clone, brought up to date."""
+    """--ddprun, else $DDPRUN, else the one installed with this tool, or that of this clone, brought up to date."""
     for source, text in (("--ddprun", named), ("$DDPRUN", os.environ.get("DDPRUN"))):
         if text:
             path = shutil.which(text)
             if not path:
                 raise UserError(f"{source} {text}: there is no such program")
             return str(pathlib.Path(path).resolve())
+    if not place.IN_CLONE:
+        return str(place.program())
     done = subprocess.run(
-        [ROOT / "tools/ddprun", "--version"], stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False
+        [place.ROOT / "tools/ddprun", "--version"], stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False
     )
     if done.returncode:
         raise UserError("ddprun could not be built; the lines above say why")
-    return str(ROOT / "build/release/bin/ddprun")
+    return str(place.ROOT / "build/release/bin/ddprun")

@@ -11,6 +11,7 @@ import sys
 import unittest
 
 import yaml
+from PIL import Image
 
 from follow_test_case import TOOL, WORDS, FollowTest, metrics_line
 
@@ -176,6 +177,18 @@ class EachKind(FollowTest):
         table = found.table(found.history[0]["val/predictions.path"])
         self.assertEqual(table["columns"], ["id", "image", "truth", "scores"])
         self.assertEqual(table["data"], [[3, None, "[1.5]", "[1.25]"], [4, None, "[2]", "[2]"]])
+
+    def test_images_that_a_model_makes_are_beside_those_it_gets(self):
+        row = {"id": 4, "truth": [], "scores": [], "image": "images/val/none.png", "output": "images/val/4_step_9.png"}
+        place = {"attempt": 0, "split": "val", "epoch": 1, "step": 9}
+        self.fabricate(tables=[{"kind": "predictions", **place, "classes": [], "rows": [row]}])
+        made = self.run_dir / row["output"]
+        made.parent.mkdir(parents=True)
+        Image.new("L", (2, 2)).save(made)
+        found = self.sent()
+        table = found.table(found.history[0]["val/predictions.path"])
+        self.assertEqual(table["columns"], ["id", "image", "output", "truth", "scores"])
+        self.assertEqual(table["data"], [[4, None, "Image", "[]", "[]"]])
 
     def test_events_are_one_growing_table(self):
         event = {"time": 1700000000, "attempt": 0, "epoch": 1, "step": 5, "kind": "checkpoint", "text": "saved"}

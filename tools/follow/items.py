@@ -70,17 +70,23 @@ class Items:
 
     def predictions(self, line):
         names = line.get("classes")
-        columns = ["id", "image", "truth", *(["guess", "right", "score"] if names else []), "scores"]
+        images = ["image", *(["output"] if any("output" in row for row in line["rows"]) else [])]
+        columns = ["id", *images, "truth", *(["guess", "right", "score"] if names else []), "scores"]
         rows = [
-            [row["id"], self.image(row), *(judged(row, names) if names else [str(row["truth"])]), str(row["scores"])]
+            [
+                row["id"],
+                *(self.image(row.get(kind)) for kind in images),
+                *(judged(row, names) if names else [str(row["truth"])]),
+                str(row["scores"]),
+            ]
             for row in line["rows"]
         ]
         return {f"{line['split']}/predictions": self.wandb.Table(columns=columns, data=rows)}
 
-    def image(self, row):
+    def image(self, name):
         """None where the sample is no image, or its file is gone."""
-        file = self.path / row.get("image", "")
-        return self.wandb.Image(str(file)) if self.images and row.get("image") and file.is_file() else None
+        file = self.path / (name or "")
+        return self.wandb.Image(str(file)) if self.images and name and file.is_file() else None
 
     def histograms(self, line):
         values = {}

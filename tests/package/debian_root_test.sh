@@ -3,20 +3,12 @@
 # machine's root that is gone afterwards, and in which the checkout is hidden; then trains, and builds plugins, as an
 # ordinary user.
 set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=outcome.sh
+source "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/outcome.sh"
 
 build=$1 checkout=$2
 self=$(readlink -f -- "${BASH_SOURCE[0]}")
 me=$(id -u)
-
-fail() {
-  printf 'FAILED: %s\n' "$*"
-  exit 1
-}
-
-skip() {
-  printf 'skipped: %s\n' "$*"
-  exit 77
-}
 
 # Goes on in a namespace of its own, where mounts are ours and end with us.
 enter_namespace() {

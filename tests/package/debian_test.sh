@@ -2,21 +2,13 @@
 # debian_test.sh BUILD_FOLDER CPACK CHECKOUT: makes the packages of a build, and looks at them: what each holds, that
 # nothing in them names the machine they were made on, and what they need of the distribution.
 set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=outcome.sh
+source "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/outcome.sh"
 
 build=$1 cpack=$2 checkout=$3
 packages=$build/tests/packages
 scratch=$(mktemp -d)
 trap 'rm -rf -- "$scratch"' EXIT
-
-fail() {
-  printf 'FAILED: %s\n' "$*"
-  exit 1
-}
-
-skip() {
-  printf 'skipped: %s\n' "$*"
-  exit 77
-}
 
 expect_files() {
   local tree=$1 file

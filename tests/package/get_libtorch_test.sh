@@ -3,6 +3,8 @@
 # pip is told of by its own settings: what it does without a network, when it is called again, and where somebody has put
 # a LibTorch before.
 set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=outcome.sh
+source "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/outcome.sh"
 
 checkout=$1
 scratch=$(mktemp -d)
@@ -10,16 +12,6 @@ trap 'rm -rf -- "$scratch"' EXIT
 here="$scratch/a prefix/lib/ddprun"
 place=$here/libtorch
 shop=$scratch/shop  # stands for the index
-
-fail() {
-  printf 'FAILED: %s\n' "$*"
-  exit 1
-}
-
-skip() {
-  printf 'skipped: %s\n' "$*"
-  exit 77
-}
 
 # make_wheel FOLDER NAME VERSION FILE TEXT
 make_wheel() {

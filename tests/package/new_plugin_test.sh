@@ -3,6 +3,8 @@
 # installed tree and from the checkout, and does with it what its README says, word by word, in an environment that has
 # nothing else. Before that, what new_plugin refuses.
 set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=outcome.sh
+source "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/outcome.sh"
 
 build=$1 cmake=$2 ninja=$3 checkout=$4
 scratch=$(mktemp -d)
@@ -10,11 +12,6 @@ trap 'rm -rf -- "$scratch"' EXIT
 prefix="$scratch/a prefix"
 tools=$(dirname -- "$cmake"):$(dirname -- "$ninja"):/usr/bin:/bin
 sanitize=$(sed -n 's/^DDPRUN_SANITIZE:STRING=//p' "$build/CMakeCache.txt")
-
-fail() {
-  printf 'FAILED: %s\n' "$*"
-  exit 1
-}
 
 # Runs a command with no more of an environment than a new user has.
 alone() {

@@ -2,17 +2,14 @@
 # package_test.sh BUILD_FOLDER CMAKE NINJA: installs the build under a new prefix, builds a plugin outside the tree against it,
 # and runs the installed program from another folder with an empty environment.
 set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=outcome.sh
+source "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/outcome.sh"
 
 build=$1 cmake=$2 ninja=$3
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 scratch=$(mktemp -d)
 trap 'rm -rf -- "$scratch"' EXIT
 prefix="$scratch/a prefix"
-
-fail() {
-  printf 'FAILED: %s\n' "$*"
-  exit 1
-}
 
 expect_files() {
   local file

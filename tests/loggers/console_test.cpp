@@ -121,6 +121,19 @@ TEST(EvaluationTable, LeavesOutWhatDoesNotFitButNotTheLastColumn) {
   EXPECT_THAT(lines, ElementsAre("  epoch     loss     time", "    1/2     0.25     0:08"));
 }
 
+TEST(EvaluationTable, KeepsTheEvaluationLongest) {
+  EvaluationTable table;
+  const auto lines = table.add({{"epoch", "1/2"},
+                                {"step", "40"},
+                                {"loss", "2"},
+                                {"val loss", "1"},
+                                {"val top5", "9"},
+                                {"lr", "3"},
+                                {"time", "0:08"}},
+                               50);
+  EXPECT_EQ(lines.front(), "  epoch     step  val loss  val top5     time");
+}
+
 const RankTable kTwoRanks{.columns = {"step_seconds", "data_seconds", "forward_seconds", "backward_seconds",
                                       "wait_seconds", "optimizer_seconds", "logging_seconds", "other_seconds"},
                           .rows = {{0.010, 0, 0.002, 0.002, 0.006, 0, 0, 0}, {0.010, 0, 0.005, 0.005, 0, 0, 0, 0}}};

@@ -122,20 +122,22 @@ class Console final : public ddprun::Logger {
     return std::chrono::duration<double>(Clock::now() - time).count();
   }
 
-  // How many are right, or the test's numbers where the task has no right and wrong.
+  // How many are right, and the test's other numbers; its loss too where the task has no right and wrong.
   void show_test(const ddprun::RunEnd& end) {
+    std::string counted;
     if (end.test_total > 0) {
       char percent[32];
       std::snprintf(percent, sizeof percent, "%.2f %%",
                     100.0 * static_cast<double>(end.test_correct) / static_cast<double>(end.test_total));
-      row("test", grouped(end.test_correct) + " of " + grouped(end.test_total) + " correct (" + percent + ")");
-      return;
+      counted = grouped(end.test_correct) + " of " + grouped(end.test_total) + " correct (" + percent + ")";
     }
     Values values;
     for (const auto& [name, value] : end.metrics) {
-      if (name.starts_with("test/")) values.emplace_back(name, value);
+      const bool told = !counted.empty() && (name == "test/accuracy" || name == "test/loss");
+      if (name.starts_with("test/") && !told) values.emplace_back(name, value);
     }
-    if (!values.empty()) row("test", join(values));
+    const auto text = counted + (counted.empty() || values.empty() ? "" : "  ") + join(values);
+    if (!text.empty()) row("test", text);
   }
 
   void show_layers() {

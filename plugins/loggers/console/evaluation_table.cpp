@@ -14,6 +14,15 @@ std::string padded(const std::string& text, size_t width) {
   return std::string(width - std::min(width, shown_width(text)), ' ') + text;
 }
 
+// Where the rightmost column is that people miss least: not of the evaluation, not the last, and not where the training stands.
+template <class Columns>
+size_t least_missed(const Columns& columns) {
+  for (size_t i = columns.size() - 2; i >= 2; --i) {
+    if (!columns[i].first.starts_with("val ")) return i;
+  }
+  return columns.size() - 2;
+}
+
 }  // namespace
 
 std::vector<std::string> EvaluationTable::add(Row row, size_t width) {
@@ -26,8 +35,9 @@ std::vector<std::string> EvaluationTable::add(Row row, size_t width) {
     return sum;
   };
   while (columns.size() > 2 && total() > width) {
-    columns.erase(columns.end() - 2);
-    row.erase(row.end() - 2);
+    const auto at = static_cast<std::ptrdiff_t>(least_missed(columns));
+    columns.erase(columns.begin() + at);
+    row.erase(row.begin() + at);
   }
   const bool same = std::ranges::equal(columns, columns_, [](const auto& now, const auto& before) {
     return now.first == before.first && now.second <= before.second;

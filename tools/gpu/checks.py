@@ -63,11 +63,41 @@ def convnet_losses(context):
     return compare_losses(context, "convnet", ["model=convnet", "model.dropout=0"])
 
 
-def compare_losses(context, name, model, steps=50, tolerance=TOLERANCE):
+def transformer_losses(context):
+    """transformer on a text: the losses of 20 steps are the CPU's, and near them in fp16 and bf16"""
+    text = ["dataset.size=40000"]
+    words = [compare_losses(context, "transformer", [], steps=20, tolerance=1e-2, experiment="text", data=text)]
+    exact = Run(context.ddprun.folder / "transformer_cpu").losses()
+    for precision in ("fp16", "bf16"):
+        run = context.ddprun.train(f"transformer_{precision}", "text",
+                                   [*SAME, *text, "trainer.max_steps=20", "optimizer.lr=0.01", f"trainer.precision={precision}"])
+        worst = max(abs(run.losses()[step] - exact[step]) / abs(exact[step]) for step in exact)
+        assert worst < 0.25, f"{precision} differs by {worst:.1e}"
+        words.append(f"{precision} {worst:.1e}")
+    return "; ".join(words)
+
+
+def gan_paints(context):
+    """gan: 100 steps in float32 and bf16 keep both players' losses finite, and each evaluation paints"""
     context.require_gpu()
-    overrides = [*model, *SAME, *SMALL, f"trainer.max_steps={steps}", "optimizer.lr=0.01"]
-    on_gpu = context.ddprun.train(f"{name}_gpu", "digits", overrides, EXACT_FP32).losses()
-    on_cpu = context.ddprun.train(f"{name}_cpu", "digits", [*overrides, "launch.device=cpu"]).losses()
+    words = []
+    for precision in ("fp32", "bf16"):
+        name = f"gan_{precision}"
+        run = context.ddprun.train(name, "gan", ["trainer=reproducible", "trainer.log_every=1", *SMALL, "trainer.max_steps=100",
+                                                 f"trainer.precision={precision}"])
+        rows = run.rows()
+        assert len(rows) == 100 and not any("nonfinite" in row for row in rows), f"{precision}: {len(rows)} rows, or one not finite"
+        painted = list((run.folder / "images/val").glob("*_step_*.png"))
+        assert painted, f"{precision}: nothing was painted"
+        words.append(f"{precision}: {rows[-1]['loss_generator']:.2f} and {rows[-1]['loss_discriminator']:.2f}, {len(painted)} paintings")
+    return "; ".join(words)
+
+
+def compare_losses(context, name, model, steps=50, tolerance=TOLERANCE, experiment="digits", data=SMALL):
+    context.require_gpu()
+    overrides = [*model, *SAME, *data, f"trainer.max_steps={steps}", "optimizer.lr=0.01"]
+    on_gpu = context.ddprun.train(f"{name}_gpu", experiment, overrides, EXACT_FP32).losses()
+    on_cpu = context.ddprun.train(f"{name}_cpu", experiment, [*overrides, "launch.device=cpu"]).losses()
     assert len(on_cpu) == steps and on_cpu.keys() == on_gpu.keys(), f"{len(on_cpu)} and {len(on_gpu)} rows"
     worst = max(abs(on_gpu[step] - on_cpu[step]) / abs(on_cpu[step]) for step in on_cpu)
     text = f"they differ by {worst:.1e} at most, relative; allowed {tolerance:.0e}"
@@ -269,6 +299,8 @@ CHECKS = [
     mlp_losses,
     convnet_losses,
     image_networks,
+    transformer_losses,
+    gan_paints,
     mixed_precision,
     gpu_tests,
     more_workers_than_gpus,

@@ -15,8 +15,9 @@ import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "end_to_end"))
-from command import DDPRUN, SMALL, CommandTest
+sys.path[:0] = [str(HERE.parent / "end_to_end"), str(HERE.parents[1] / "tools/references")]
+from command import DDPRUN, SMALL, CommandTest  # noqa: E402
+from documented import with_version  # noqa: E402
 
 SDK = HERE.parents[1] / "sdk"
 PREFIX = DDPRUN.parents[1]
@@ -58,9 +59,7 @@ class PreviousSdk(CommandTest):
         folder = cls.place / "next_patch"
         shutil.copytree(SDK / "include", folder)
         text = (folder / "ddprun/version.h.in").read_text()
-        for name, value in zip(("MAJOR", "MINOR", "PATCH"), cls.next_patch.split(".")):
-            text = text.replace(f"@PROJECT_VERSION_{name}@", value)
-        (folder / "ddprun/version.h").write_text(text.replace("@PROJECT_VERSION@", cls.next_patch))
+        (folder / "ddprun/version.h").write_text(with_version(text, cls.next_patch))
         return folder
 
     @classmethod

@@ -14,6 +14,9 @@ import tempfile
 import unittest
 
 CLONE = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(CLONE / "tools/references"))
+from documented import version_of  # noqa: E402
+
 TOKEN = re.compile(r'//.*|#include.*|#pragma once|"(?:[^"\\]|\\.)*"|\w+|\S')
 
 
@@ -28,10 +31,6 @@ def digests(headers):
     return {path.name.removesuffix(".in"): digest(path.read_text()) for path in ours}
 
 
-def project_version(clone):
-    return re.search(r"^project\(ddprun VERSION ([0-9.]+)", (clone / "CMakeLists.txt").read_text(), re.MULTILINE)[1]
-
-
 def read_record(clone):
     lines = [line.split() for line in (clone / "sdk/interface.txt").read_text().splitlines() if line and line[0] != "#"]
     return lines[0][1], {name: value for name, value in lines[1:]}
@@ -41,7 +40,7 @@ def write_record(clone):
     rows = "".join(f"{name} {value}\n" for name, value in digests(clone / "sdk/include/ddprun").items())
     (clone / "sdk/interface.txt").write_text(
         "# What plugins were promised: tests/sdk/interface_test.py --accept writes it, as long as the version is unreleased.\n"
-        f"version {project_version(clone)}\n{rows}")
+        f"version {version_of(clone)}\n{rows}")
 
 
 def may_change(clone, promised, version):
@@ -52,7 +51,7 @@ def may_change(clone, promised, version):
 
 def problem(clone):
     """What is to be done, as a text; empty where nothing is."""
-    (promised, before), version = read_record(clone), project_version(clone)
+    (promised, before), version = read_record(clone), version_of(clone)
     now = digests(clone / "sdk/include/ddprun")
     changed = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
     major, minor = promised.split(".")[:2]
@@ -67,7 +66,7 @@ def problem(clone):
 
 def accept(clone):
     found = problem(clone)
-    if found and not may_change(clone, read_record(clone)[0], project_version(clone)):
+    if found and not may_change(clone, read_record(clone)[0], version_of(clone)):
         sys.exit(found)
     write_record(clone)
 

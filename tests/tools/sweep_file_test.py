@@ -3,43 +3,30 @@
 
 import contextlib
 import io
-import pathlib
 import random
 import shutil
-import sys
-import tempfile
 import unittest
 import unittest.mock
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+import optuna
+from optuna.trial import TrialState as State
+from sweep_file_case import SweepFileTest  # first: it knows where the tools lie
 
-import optuna  # noqa: E402
-from optuna.trial import TrialState as State  # noqa: E402
-
-from runs.user_error import UserError  # noqa: E402
-from sweeps.arguments import parse_arguments  # noqa: E402
-from sweeps.processes import Processes  # noqa: E402
-from sweeps.program import Program  # noqa: E402
-from sweeps.proposals import Proposals  # noqa: E402
-from sweeps.slots import make_slots, threads_override  # noqa: E402
-from sweeps.space import override_text  # noqa: E402
-from sweeps.storage import Storage, explain  # noqa: E402
-from sweeps.sweep_file import find_sweep_file, read_sweep  # noqa: E402
+from runs.user_error import UserError
+from sweeps.arguments import parse_arguments
+from sweeps.processes import Processes
+from sweeps.program import Program
+from sweeps.proposals import Proposals
+from sweeps.slots import make_slots, threads_override
+from sweeps.space import override_text
+from sweeps.storage import Storage, explain
+from sweeps.sweep_file import find_sweep_file
 
 HEAD = "experiment: e.yaml\nmethod: random\nmetric: {name: val/loss}\nrun_cap: 9\n"  # four lines
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 
-class FileTest(unittest.TestCase):
-    def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-sweep-")).resolve()
-        self.addCleanup(shutil.rmtree, self.folder)
-
-    def read(self, text):
-        file = self.folder / "s.yaml"
-        file.write_text(text)
-        return read_sweep(file)
-
+class FileTest(SweepFileTest):
     def space(self, text, **head):
         head_text = "".join(f"{key}: {value}\n" for key, value in head.items()) or HEAD
         return self.read(f"{head_text}parameters:\n  a.b: {text}\n").parameters[0].space

@@ -3,24 +3,18 @@
 
 import contextlib
 import math
-import pathlib
-import shutil
 import statistics
-import sys
-import tempfile
 import unittest
 import unittest.mock
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+import optuna
+from optuna.trial import TrialState as State
+from sweep_file_case import SweepFileTest  # first: it knows where the tools lie
 
-import optuna  # noqa: E402
-from optuna.trial import TrialState as State  # noqa: E402
-
-from runs.user_error import UserError  # noqa: E402
-from sweeps.active_trial import ActiveTrial  # noqa: E402
-from sweeps.proposals import Proposals  # noqa: E402
-from sweeps.study import SweepStudy  # noqa: E402
-from sweeps.sweep_file import read_sweep  # noqa: E402
+from runs.user_error import UserError
+from sweeps.active_trial import ActiveTrial
+from sweeps.proposals import Proposals
+from sweeps.study import SweepStudy
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
@@ -48,18 +42,7 @@ parameters:
 TRIALS, ITERATIONS = 54, 9
 
 
-class SearchTest(unittest.TestCase):
-    def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-sweep-")).resolve()
-        self.addCleanup(shutil.rmtree, self.folder)
-
-    def read(self, text):
-        file = self.folder / "s.yaml"
-        file.write_text(text)
-        return read_sweep(file)
-
-
-class Samplers(SearchTest):
+class Samplers(SweepFileTest):
     def trials(self, text, count=60):
         """Each is proposed by a sampler of its own, as trials of a sweep are, and told how far from the best it is."""
         sweep, trials = self.read(text), []
@@ -138,7 +121,7 @@ class InMemory:
         return contextlib.nullcontext()
 
 
-class Pruners(SearchTest):
+class Pruners(SweepFileTest):
     def race(self, early):
         """[(state, iterations, speed)] of trials of which the faster are better at every iteration, three at a time."""
         study = SweepStudy(self.read(RACE + early), InMemory(), "race", self.folder)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
 """A sweep as an array of Slurm: each of its jobs is a tools/sweep, and all of them share one storage."""
 
-import pathlib
 import shlex
 import shutil
 import subprocess
 import sys
 
+from runs.place import ROOT
 from runs.user_error import UserError
 
-TOOL = pathlib.Path(__file__).resolve().parents[1] / "sweep"
+TOOL = ROOT / "tools/sweep"
 SCRIPT = """\
 #!/bin/bash
 #SBATCH --job-name={name}

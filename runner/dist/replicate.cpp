@@ -4,7 +4,6 @@
 #include <ddprun/error.h>
 
 #include <sstream>
-#include <unordered_set>
 
 namespace ddprun {
 namespace {
@@ -33,16 +32,6 @@ std::string first_difference(const std::string& mine, const std::string& theirs)
 constexpr auto kAdvice = ". A model must not depend on its rank, on the time or on unseeded random numbers.";
 
 }  // namespace
-
-std::vector<NamedParameter> trainable_parameters(const Model& model) {
-  std::vector<NamedParameter> parameters;
-  std::unordered_set<c10::TensorImpl*> seen;
-  for (const auto& entry : model.named_parameters()) {
-    const bool fresh = seen.insert(entry.value().unsafeGetTensorImpl()).second;
-    if (fresh && entry.value().requires_grad()) parameters.push_back({entry.key(), entry.value()});
-  }
-  return parameters;
-}
 
 std::vector<NamedParameter> state_tensors(const Model& model) {
   std::vector<NamedParameter> tensors;

@@ -6,13 +6,11 @@
 
 #include <ddprun/model.h>
 #include <ddprun/optimizer.h>
+#include <ddprun/parameters.h>
 
 #include <vector>
 
 namespace ddprun {
-
-// What training changes, each tensor once: C++'s named_parameters() lists tied weights twice.
-std::vector<NamedParameter> trainable_parameters(const Model& model);
 
 // Parameters and buffers by name, each name: what a checkpoint holds.
 std::vector<NamedParameter> state_tensors(const Model& model);

@@ -7,6 +7,7 @@ namespace ddprun {
 Dataset::~Dataset() = default;
 void Dataset::prepare(const Progress&) {}
 void Dataset::augment(Batch&, const AugmentKey&) const {}
+ImageSource Dataset::images(Split) const { return {}; }
 
 at::Tensor Dataset::to_image(const at::Tensor& input) const {
   if (input.dim() != 3 && input.dim() != 4) return {};

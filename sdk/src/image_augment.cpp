@@ -28,13 +28,6 @@ at::Tensor both(const at::Tensor& rows, const at::Tensor& columns) {
   return rows.unsqueeze(2).logical_and(columns.unsqueeze(1)).unsqueeze(1);
 }
 
-void check_reflection(int64_t padding, const at::Tensor& images) {
-  if (padding < images.size(2) && padding < images.size(3)) return;
-  throw UserError("crop_padding: " + std::to_string(padding) + " with crop_mode: reflect, but the images are " +
-                  std::to_string(images.size(2)) + " x " + std::to_string(images.size(3)) +
-                  "; it has to be less than either");
-}
-
 }  // namespace
 
 void ImageAugmentation::read(Options& options) {
@@ -44,15 +37,31 @@ void ImageAugmentation::read(Options& options) {
   crop_reflect = options.choose("crop_mode", crop_reflect ? "reflect" : "zero", {"zero", "reflect"},
                                 "padding is black, or the image mirrored at its edge") == "reflect";
   flip = options.get<bool>("flip", flip, "swap left and right in half of the training images");
+  flip_alternates = options.choose("flip_mode", flip_alternates ? "alternating" : "random", {"random", "alternating"},
+                                   "drawn anew in each epoch, or swapped in every second one") == "alternating";
   cutout = options.get<int64_t>("cutout", cutout,
                                 "side of a square at a random place of training images, set to the mean; 0: none",
                                 {.min = 0, .max = 1 << 14});
 }
 
+void ImageAugmentation::check(at::IntArrayRef shape) const {
+  if (!crop_reflect || (crop_padding < shape[1] && crop_padding < shape[2])) return;
+  throw UserError("crop_padding: " + std::to_string(crop_padding) + " with crop_mode: reflect, but the images are " +
+                  std::to_string(shape[1]) + " x " + std::to_string(shape[2]) + "; it has to be less than either");
+}
+
+// [B, 1] bool: which images show their other side.
+at::Tensor ImageAugmentation::mirrors(const at::Tensor& draws, const at::Tensor& index, const AugmentKey& key) const {
+  if (!flip || !flip_alternates) return draws.narrow(1, kFlip, 1).lt(flip ? 0.5 : 0.0);
+  const auto first = uniform_for_samples(key.seed, 0, index, kDraws).to(draws.device(), /*non_blocking=*/true);
+  const auto mirror = first.narrow(1, kFlip, 1).lt(0.5);
+  return key.epoch % 2 == 0 ? mirror : mirror.logical_not();
+}
+
 at::Tensor ImageAugmentation::apply(const at::Tensor& images, const at::Tensor& index, const AugmentKey& key,
                                     const std::vector<double>& black) const {
   if (crop_padding == 0 && !flip && cutout == 0) return images;
-  if (crop_reflect && crop_padding > 0) check_reflection(crop_padding, images);
+  check(images.sizes().slice(1));
   const int64_t height = images.size(2), width = images.size(3);
   const auto draws = uniform_for_samples(key.seed, key.epoch, index, kDraws).to(images.device(), /*non_blocking=*/true);
   const auto numbers = [&](int64_t size) { return at::arange(size, draws.options().dtype(at::kLong)).unsqueeze(0); };
@@ -61,7 +70,7 @@ at::Tensor ImageAugmentation::apply(const at::Tensor& images, const at::Tensor& 
   auto result = images;
   if (crop_padding > 0 || flip) {
     const int64_t places = 2 * crop_padding + 1;
-    const auto mirror = draws.narrow(1, kFlip, 1).lt(flip ? 0.5 : 0.0);
+    const auto mirror = mirrors(draws, index, key);
     const auto y = rows + (below(draws, kRow, places) - crop_padding);
     const auto x = at::where(mirror, (width - 1) - columns, columns) + (below(draws, kColumn, places) - crop_padding);
     const auto from = [&](const at::Tensor& position, int64_t size) {

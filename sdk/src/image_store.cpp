@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <ddprun/image_store.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 
@@ -96,6 +97,13 @@ void ImageStore::normalize(const uint8_t* bytes, float* out) const {
     bytes += plane;
     out += plane;
   }
+}
+
+at::Tensor ImageStore::table() const {
+  auto values = at::empty({static_cast<int64_t>(tables_->size()), 256}, at::kFloat);
+  auto* row = values.mutable_data_ptr<float>();
+  for (const Table& table : *tables_) row = std::ranges::copy(table, row).out;
+  return values;
 }
 
 // The tables' ends hold mean and deviation.

@@ -6,6 +6,7 @@ namespace ddprun {
 Model::Model() = default;
 Model::~Model() = default;
 void Model::prepare(const DataSpec&) {}
+void Model::initialize(const Dataset&) {}
 
 Step Model::step(const Batch& batch, const Objective& objective) {
   const auto prediction = forward(batch.input);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <ddprun/philox.h>
 #include <ddprun/random.h>
 
 #include <ATen/ATen.h>
@@ -9,27 +10,16 @@
 namespace ddprun {
 namespace {
 
-constexpr uint32_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
-constexpr uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
-constexpr int kRounds = 10;
-
 __extension__ using Uint128 = unsigned __int128;
 
 uint32_t low(uint64_t word) { return static_cast<uint32_t>(word); }
 uint32_t high(uint64_t word) { return static_cast<uint32_t>(word >> 32); }
-float unit_float(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24F; }
 
 }  // namespace
 
 std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
-  for (int round = 0; round < kRounds; ++round) {
-    const uint64_t product0 = uint64_t{kMultiplier0} * counter[0];
-    const uint64_t product1 = uint64_t{kMultiplier1} * counter[2];
-    counter = {high(product1) ^ counter[1] ^ key[0], low(product1), high(product0) ^ counter[3] ^ key[1],
-               low(product0)};
-    key = {key[0] + kWeyl0, key[1] + kWeyl1};
-  }
-  return counter;
+  const auto block = philox_block({{counter[0], counter[1], counter[2], counter[3]}}, key[0], key[1]);
+  return {block.words[0], block.words[1], block.words[2], block.words[3]};
 }
 
 RandomStream::RandomStream(uint64_t seed, uint64_t stream, uint32_t substream)
@@ -72,7 +62,7 @@ at::Tensor uniform_for_samples(uint64_t seed, int64_t epoch, const at::Tensor& i
   auto* out = result.data_ptr<float>();
   for (int64_t row = 0; row < samples.numel(); ++row) {
     RandomStream stream(seed, static_cast<uint64_t>(sample[row]), static_cast<uint32_t>(epoch));
-    for (int64_t draw = 0; draw < draws; ++draw) *out++ = unit_float(stream.next());
+    for (int64_t draw = 0; draw < draws; ++draw) *out++ = philox_unit(stream.next());
   }
   return result;
 }

@@ -2,9 +2,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <numeric>
 #include <thread>
 
+#include "first_samples.h"
 #include "plugin_under_test.h"
 
 namespace ddprun::test {
@@ -15,12 +15,6 @@ std::shared_ptr<Dataset> digits(Settings settings = {}) {
   const auto data = load_dataset(DIGITS_PLUGIN, settings);
   data->start();
   return data;
-}
-
-Batch first(const Dataset& data, Split split, int64_t count) {
-  std::vector<int64_t> numbers(static_cast<size_t>(count));
-  std::iota(numbers.begin(), numbers.end(), 0);
-  return data.get(split, numbers);
 }
 
 // Share of pixels that differ visibly.

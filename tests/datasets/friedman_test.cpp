@@ -5,7 +5,8 @@
 
 #include <cmath>
 #include <numbers>
-#include <numeric>
+
+#include "first_samples.h"
 
 namespace ddprun {
 namespace {
@@ -16,12 +17,6 @@ std::shared_ptr<Dataset> friedman(const Settings& settings = {}) {
   const auto data = check::dataset_plugin(FRIEDMAN_PLUGIN, settings)();
   data->start();
   return data;
-}
-
-Batch first(const Dataset& data, Split split, int64_t count) {
-  std::vector<int64_t> numbers(static_cast<size_t>(count));
-  std::iota(numbers.begin(), numbers.end(), 0);
-  return data.get(split, numbers);
 }
 
 // What y would be without noise, as the paper writes it.

@@ -7,6 +7,7 @@
 
 #include "plugin_host/fixture_files.h"
 #include "plugin_host/make_choice.h"
+#include "support/error_of.h"
 
 namespace ddprun {
 namespace {
@@ -17,14 +18,6 @@ using testing::Not;
 using testing::StartsWith;
 
 PluginHost host() { return PluginHost({fixture_folder()}); }
-
-template <class Call>
-std::string error_of(Call call) try {
-  call();
-  return "";
-} catch (const UserError& error) {
-  return error.what();
-}
 
 std::string error_of_making(const std::string& logger,
                             const std::vector<std::pair<std::string, std::string>>& options = {}) {

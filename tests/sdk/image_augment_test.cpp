@@ -102,6 +102,57 @@ TEST(ImageAugmentation, DiffersBySampleEpochAndSeed) {
   EXPECT_FALSE(how.apply(input, index, {.seed = 4, .epoch = 5}, kBlack).equal(result));
 }
 
+// Which of the samples `index` show their other side in this epoch, [B] bool. No image is its own mirror image.
+at::Tensor mirrored_of(const ImageAugmentation& how, const at::Tensor& index, int64_t epoch) {
+  const auto one = at::arange(2 * kHeight * kWidth, at::kFloat).view({1, 2, kHeight, kWidth});
+  const auto input = one.expand({index.size(0), -1, -1, -1});
+  const auto result = how.apply(input, index, {.seed = 3, .epoch = epoch}, kBlack);
+  const auto mirror = result.eq(input.flip(3)).flatten(1).all(1);
+  EXPECT_TRUE(mirror.logical_xor(result.eq(input).flatten(1).all(1)).all().item<bool>());
+  return mirror;
+}
+
+TEST(AlternatingFlips, ShowEachSampleBothSidesInTwoEpochs) {
+  const ImageAugmentation how = {.flip = true, .flip_alternates = true};
+  const auto index = at::arange(1000, at::kLong);
+  const auto first = mirrored_of(how, index, 0);
+  EXPECT_NEAR(first.sum().item<double>(), 500, 80);
+  for (int64_t epoch = 1; epoch < 6; ++epoch) {
+    EXPECT_TRUE(mirrored_of(how, index, epoch).equal(epoch % 2 == 0 ? first : first.logical_not())) << epoch;
+  }
+  const ImageAugmentation random = {.flip = true};
+  EXPECT_FALSE(mirrored_of(random, index, 1).equal(first.logical_not()));
+  EXPECT_FALSE(mirrored_of(random, index, 2).equal(first));
+}
+
+TEST(AlternatingFlips, BeginAsRandomOnesDo) {
+  const auto index = at::arange(100, at::kLong);
+  EXPECT_TRUE(
+      mirrored_of({.flip = true, .flip_alternates = true}, index, 0).equal(mirrored_of({.flip = true}, index, 0)));
+}
+
+TEST(AlternatingFlips, DoNotDependOnTheBatch) {
+  const ImageAugmentation how = {.flip = true, .flip_alternates = true};
+  for (const int64_t epoch : {0, 1, 2}) {
+    const auto all = mirrored_of(how, at::arange(64, at::kLong), epoch);
+    const auto index = at::randperm(64, at::kLong).narrow(0, 0, 20).contiguous();
+    EXPECT_TRUE(mirrored_of(how, index, epoch).equal(all.index_select(0, index))) << epoch;
+  }
+}
+
+TEST(AlternatingFlips, LeaveCropAndCutoutAsTheyAre) {
+  const auto input = images(32);
+  const auto index = at::arange(32, at::kLong);
+  const ImageAugmentation random = {.crop_padding = 2, .cutout = 3};
+  const ImageAugmentation alternating = {.crop_padding = 2, .flip_alternates = true, .cutout = 3};
+  EXPECT_TRUE(random.apply(input, index, kKey, kBlack).equal(alternating.apply(input, index, kKey, kBlack)));
+  const ImageAugmentation flipping = {.crop_padding = 2, .flip = true, .flip_alternates = true, .cutout = 3};
+  const auto mirror = mirrored_of({.flip = true, .flip_alternates = true}, index, kKey.epoch);
+  const auto result = flipping.apply(input, index, kKey, kBlack);
+  const auto plain = random.apply(input, index, kKey, kBlack);
+  for (int64_t b = 0; b < 32; ++b) EXPECT_NE(result[b].equal(plain[b]), mirror[b].item<bool>()) << b;
+}
+
 TEST(ImageAugmentation, ChangesNothingByDefault) {
   const auto input = images(3);
   EXPECT_TRUE(ImageAugmentation().apply(input, at::arange(3, at::kLong), kKey, kBlack).is_same(input));
@@ -121,6 +172,7 @@ TEST(ImageAugmentation, TakesItsDefaultsFromWhoReadsIt) {
   auto values = Value::map();
   values.set("flip", Value::scalar("false"));
   values.set("crop_mode", Value::scalar("reflect"));
+  values.set("flip_mode", Value::scalar("alternating"));
   Options options(std::move(values), "dataset");
   ImageAugmentation how = {.crop_padding = 4, .flip = true};
   how.read(options);
@@ -128,6 +180,7 @@ TEST(ImageAugmentation, TakesItsDefaultsFromWhoReadsIt) {
   EXPECT_EQ(how.crop_padding, 4);
   EXPECT_TRUE(how.crop_reflect);
   EXPECT_FALSE(how.flip);
+  EXPECT_TRUE(how.flip_alternates);
 }
 
 }  // namespace

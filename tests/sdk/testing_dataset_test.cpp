@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The checks of <ddprun/testing.h> with a good dataset, which all of them pass, and one dataset for each thing that
 // they find.
+#include <ddprun/image_augment.h>
+#include <ddprun/image_store.h>
 #include <ddprun/random.h>
 #include <ddprun/testing/dataset.h>
 #include <gmock/gmock.h>
@@ -57,6 +59,44 @@ DatasetTest changed(Change change) {
     Change change;
   };
   return {.make = [change] { return std::make_shared<Changed>(change); }};
+}
+
+// Bytes that the runner may make batches of.
+class Lent : public Dataset {
+ public:
+  void start() override {
+    const auto bytes = std::make_shared<std::vector<uint8_t>>(20 * 9);
+    for (size_t i = 0; i < bytes->size(); ++i) (*bytes)[i] = static_cast<uint8_t>(37 * i);
+    const ImageFormat format{.shape = {1, 3, 3}, .mean = {0.5}, .std = {0.25}};
+    store_ = ImageStore(format, {bytes, bytes->data()}, std::vector<int64_t>(20, 1));
+  }
+  DataSpec spec() const override { return {.sample_shape = {1, 3, 3}, .classes = 4}; }
+  int64_t size(Split split) const override { return split == Split::kTrain ? 20 : 0; }
+  Batch get(Split, std::span<const int64_t> indices) const override { return store_.gather(indices); }
+  void augment(Batch& batch, const AugmentKey& key) const override {
+    batch.input = augmentation_.apply(batch.input, batch.index, key, {-2});
+  }
+  ImageSource images(Split) const override { return {&store_, &augmentation_}; }
+
+ protected:
+  ImageStore store_;
+  ImageAugmentation augmentation_{.crop_padding = 1, .flip = true};
+};
+
+TEST(DatasetImages, AreWhatGetAndAugmentMake) {
+  struct OtherSamples : Lent {
+    Batch get(Split split, std::span<const int64_t> indices) const override {
+      auto batch = Lent::get(split, indices);
+      batch.input = batch.input * 2;
+      return batch;
+    }
+  };
+  struct OtherAugmentation : Lent {
+    void augment(Batch& batch, const AugmentKey&) const override { batch.input = batch.input.flip(3); }
+  };
+  EXPECT_THAT(all(test_of<Lent>()), IsEmpty());
+  EXPECT_THAT(images(test_of<OtherSamples>()), HasSubstr("split train: get() gives another input than images()"));
+  EXPECT_THAT(images(test_of<OtherAugmentation>()), HasSubstr("augment() makes something else than the augmentation"));
 }
 
 TEST(DatasetChecks, FindNothingWrongWithAGoodDataset) {

@@ -5,6 +5,8 @@
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 
+#include "support/error_of.h"
+
 namespace ddprun::check {
 namespace {
 
@@ -36,14 +38,6 @@ TEST(Settings, KeepATextATextAndAListAList) {
 TEST(Settings, OfOneTextAreOneOption) {
   auto options = Settings({{"file", "a.txt"}}).options("logger");
   EXPECT_EQ(options.get<std::string>("file", "", "h"), "a.txt");
-}
-
-template <class Kind>
-std::string error_of(const Maker<Kind>& make) try {
-  make();
-  return "";
-} catch (const UserError& error) {
-  return error.what();
 }
 
 TEST(PluginUnderTest, IsMadeAsTheRunnerMakesIt) {

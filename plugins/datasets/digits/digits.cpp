@@ -49,6 +49,8 @@ class Digits final : public ddprun::Dataset {
     return stores_[slot(split)].gather(indices);
   }
 
+  ddprun::ImageSource images(Split split) const override { return {.store = &stores_[slot(split)]}; }
+
   at::Tensor to_image(const at::Tensor& input) const override { return stores_[slot(Split::kTrain)].to_image(input); }
 
  private:

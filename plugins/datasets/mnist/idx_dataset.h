@@ -34,6 +34,7 @@ class IdxDataset : public Dataset {
   DataSpec spec() const override;
   int64_t size(Split split) const override { return store(split).size(); }
   Batch get(Split split, std::span<const int64_t> indices) const override { return store(split).gather(indices); }
+  ImageSource images(Split split) const override { return {.store = &store(split)}; }
   at::Tensor to_image(const at::Tensor& input) const override { return store(Split::kTrain).to_image(input); }
 
  private:

@@ -17,6 +17,9 @@
 
 namespace ddprun {
 
+class ImageStore;
+struct ImageAugmentation;
+
 // What augmentation may draw from, besides the samples' own numbers in Batch::index. Never draw from a thread's or rank's own
 // generator: the result must not depend on how many workers there are (random.h has the draws).
 struct AugmentKey {
@@ -27,6 +30,13 @@ struct AugmentKey {
 // How far a long prepare() is: text ("downloading train-images-idx3-ubyte.gz"), done and total in the unit of the text's
 // choice (bytes), total 0 where it is unknown. The runner shows it; safe to call often.
 using Progress = std::function<void(const std::string& text, int64_t done, int64_t total)>;
+
+// A split whose images lie in memory as bytes: the runner makes its batches itself, in one pass from bytes to the network's
+// numbers, and on a GPU from a copy that stays there.
+struct ImageSource {
+  const ImageStore* store = nullptr;                // null: there is none. It and the next live as long as the dataset
+  const ImageAugmentation* augmentation = nullptr;  // what augment() applies to training batches; null: nothing
+};
 
 class DDPRUN_API Dataset {
  public:
@@ -47,6 +57,10 @@ class DDPRUN_API Dataset {
 
   // Changes a training batch on the worker's device. The default changes nothing.
   virtual void augment(Batch& batch, const AugmentKey& key) const;
+
+  // The split as bytes, where get() is no more than store->gather(), and augment() than augmentation->apply(): then neither is
+  // called in training. The default has none.
+  virtual ImageSource images(Split split) const;
 
   // Inputs as people see them, [B, C, H, W] uint8 on the CPU; undefined where they are no images. `input` is a batch's, on the
   // CPU. The default takes [B, C, H, W] and [B, H, W] for images and spreads each from its least value to its greatest.

@@ -39,7 +39,10 @@ class DDPRUN_API ImageStore {
   const std::vector<int64_t>& shape() const { return shape_; }           // of one: {channels, height, width}
   const std::vector<int64_t>& labels() const { return labels_; }         // the class of each
 
-  // The stored bytes of one image.
+  // What each byte becomes: [C, 256] float32.
+  at::Tensor table() const;
+
+  // The stored bytes of one image; those of all follow one another.
   std::span<const uint8_t> pixels(int64_t image) const;
 
   // The images first, first + 1, ..., first + count - 1 as a store of their own. Throws std::out_of_range.

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
 // The network under training: a torch::nn::Module with a constructor that reads options, and a forward.
 //
-// The runner constructs it (in `ddprun check` too, so the constructor only reads options), calls prepare() once, moves it to its
-// device, gives every rank the weights of rank 0, and then calls step() from one thread. With trainer.strategy dp a worker has
-// one for each GPU, and their steps run at once. The runner averages the gradients itself: a model never calls a collective.
+// The runner constructs it (in `ddprun check` too, so the constructor only reads options), calls prepare() once, and initialize()
+// where a training begins, moves it to its device, gives every rank the weights of rank 0, and then calls step() from one thread.
+// With trainer.strategy dp a worker has one for each GPU, and their steps run at once. The runner averages the gradients itself: a
+// model never calls a collective.
 //
 // Shapes: B = samples in this rank's batch, C = number of classes.
 #pragma once
 
 #include <ddprun/batch.h>
+#include <ddprun/dataset.h>
 #include <ddprun/metric.h>
 #include <ddprun/objective.h>
 #include <ddprun/plugin.h>
@@ -34,6 +36,10 @@ class DDPRUN_API Model : public torch::nn::Module {
 
   // Builds the layers, now that the data's shape is known. The weights drawn here come from the experiment's seed.
   virtual void prepare(const DataSpec& data);
+
+  // Changes first weights by what the training samples are like: whitening, scales. Called after prepare(), on the CPU, once in
+  // a run: a resumed one has its weights from the checkpoint. The default changes nothing.
+  virtual void initialize(const Dataset& data);
 
   // Predictions: [B, C] logits for a classifier. `input` is the batch's.
   virtual at::Tensor forward(const at::Tensor& input) = 0;

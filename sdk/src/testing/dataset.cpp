@@ -150,7 +150,8 @@ std::vector<std::string> all(const DatasetTest& test) {
                       {"same_in_any_batch", [&] { return same_in_any_batch(test); }},
                       {"thread_safe", [&] { return thread_safe(test); }},
                       {"same_when_made_again", [&] { return same_when_made_again(test); }},
-                      {"augmentation", [&] { return augmentation(test); }}});
+                      {"augmentation", [&] { return augmentation(test); }},
+                      {"images", [&] { return images(test); }}});
 }
 
 }  // namespace ddprun::check

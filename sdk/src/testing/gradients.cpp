@@ -108,7 +108,8 @@ std::vector<GradientFinding> compare_gradients(Model& model, const LossOfBatch& 
   loss().backward();
   RandomStream draws(seed, kStream);
   std::vector<GradientFinding> findings;
-  for (const auto& parameter : trained(model)) findings.push_back(check_parameter(parameter, loss, numbers, draws));
+  for (const auto& parameter : trainable_parameters(model))
+    findings.push_back(check_parameter(parameter, loss, numbers, draws));
   return findings;
 }
 

@@ -66,7 +66,7 @@ void check_registered(const Model& model, const at::Tensor& loss) {
 }
 
 void check_gradients_arrive(const Model& model) {
-  for (const auto& [name, value] : trained(model)) {
+  for (const auto& [name, value] : trainable_parameters(model)) {
     if (!value.grad().defined()) {
       complain(name, " gets no gradient: the loss does not depend on it; use it in forward(), remove it, or set ",
                "trainer.find_unused_parameters=true where that is meant");
@@ -76,7 +76,7 @@ void check_gradients_arrive(const Model& model) {
 }
 
 void check_seed(const ModelScene& one, const ModelScene& other) {
-  const auto parameters = trained(one.model()), again = trained(other.model());
+  const auto parameters = trainable_parameters(one.model()), again = trainable_parameters(other.model());
   if (parameters.size() != again.size()) {
     complain("made twice, the model has ", parameters.size(), " and ", again.size(), " parameters");
   }
@@ -122,7 +122,7 @@ std::string parameters(const ModelTest& test) {
     auto& model = scene.model();
     model.train();
     const auto loss = scene.step().loss;
-    if (!loss.requires_grad() && trained(model).empty()) {
+    if (!loss.requires_grad() && trainable_parameters(model).empty()) {
       complain("the model has no parameters: prepare() gives each layer to register_module()");
     }
     if (!loss.requires_grad()) {

@@ -24,7 +24,7 @@ Share compute(const ModelScene& scene, const Batch& batch) {
   auto step = scene.step(batch);
   in_hook("backward()", [&] { step.loss.backward(); });
   Share share{.loss = step.loss.item<double>(), .metrics = std::move(step.metrics)};
-  for (const auto& [name, value] : trained(scene.model())) {
+  for (const auto& [name, value] : trainable_parameters(scene.model())) {
     share.gradients.push_back(value.grad().defined() ? value.grad().clone() : at::Tensor());
   }
   return share;
@@ -72,7 +72,7 @@ void compare_shares(const ModelScene& scene, const char* mode) {
   const auto small = compute(scene, part(batch, 0, few)), large = compute(scene, part(batch, few, batch.size() - few));
   compare_losses(whole, small, large, weight);
   compare_metrics(whole, small, large);
-  const auto parameters = trained(scene.model());
+  const auto parameters = trainable_parameters(scene.model());
   for (size_t i = 0; i < parameters.size(); ++i) {
     const auto mean = weighted(small.gradients[i], weight, large.gradients[i], 1 - weight);
     const auto& expected = whole.gradients[i];

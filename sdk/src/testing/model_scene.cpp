@@ -5,8 +5,6 @@
 
 #include <ATen/ATen.h>
 
-#include <unordered_set>
-
 namespace ddprun::check {
 namespace {
 
@@ -108,16 +106,6 @@ Batch part(const Batch& batch, int64_t from, int64_t count) {
   return {.input = batch.input.narrow(0, from, count),
           .target = batch.target.narrow(0, from, count),
           .index = batch.index.narrow(0, from, count)};
-}
-
-std::vector<NamedParameter> trained(const Model& model) {
-  std::vector<NamedParameter> result;
-  std::unordered_set<c10::TensorImpl*> seen;
-  for (const auto& parameter : model.named_parameters()) {
-    const bool fresh = seen.insert(parameter.value().unsafeGetTensorImpl()).second;
-    if (fresh && parameter.value().requires_grad()) result.push_back({parameter.key(), parameter.value()});
-  }
-  return result;
 }
 
 }  // namespace ddprun::check

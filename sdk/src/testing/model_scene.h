@@ -3,7 +3,7 @@
 #pragma once
 
 #include <ddprun/model.h>
-#include <ddprun/optimizer.h>
+#include <ddprun/parameters.h>
 #include <ddprun/testing/model.h>
 
 namespace ddprun::check {
@@ -35,8 +35,5 @@ class ModelScene {
 
 // The samples from, from + 1, ..., from + count - 1.
 Batch part(const Batch& batch, int64_t from, int64_t count);
-
-// What training changes, each tensor once.
-std::vector<NamedParameter> trained(const Model& model);
 
 }  // namespace ddprun::check

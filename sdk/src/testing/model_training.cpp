@@ -102,7 +102,7 @@ std::string overfits(const ModelTest& test, const Overfit& overfit) {
   return problem_of([&] {
     const ModelScene scene(test);
     scene.model().train();
-    Adam adam(trained(scene.model()), overfit.lr);
+    Adam adam(trainable_parameters(scene.model()), overfit.lr);
     double first = 0, last = 0;
     for (int64_t step = 0; step < overfit.steps; ++step) {
       last = train(scene, adam);
@@ -120,7 +120,7 @@ std::string state_round_trip(const ModelTest& test) {
   return problem_of([&] {
     const ModelScene scene(test, 1), again(test, 2);
     scene.model().train();
-    Adam adam(trained(scene.model()), 0.01);
+    Adam adam(trainable_parameters(scene.model()), 0.01);
     for (int step = 0; step < 3; ++step) train(scene, adam);
     copy_state(scene.model(), again.model());
     const at::NoGradGuard no_gradients;

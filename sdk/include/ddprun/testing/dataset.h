@@ -34,6 +34,10 @@ std::string same_when_made_again(const DatasetTest& test);
 // are dealt out to ranks and batches.
 std::string augmentation(const DatasetTest& test);
 
+// Where images() lends a split, get() and augment() give what it and its augmentation make, bit for bit: the runner makes batches
+// of it in their place.
+std::string images(const DatasetTest& test);
+
 // All of the above, each problem with the name of the function that found it.
 std::vector<std::string> all(const DatasetTest& test);
 

@@ -9,13 +9,13 @@
 #include "report/event_list.h"
 #include "report/histograms.h"
 #include "report/predictions.h"
+#include "report/run_overrides.h"
 #include "report/run_state.h"
 #include "report/short_number.h"
 #include "report/table_index.h"
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 
 namespace ddprun {
 namespace {
@@ -107,13 +107,6 @@ Json shown_config(const fs::path& run_dir, Problems& problems) {
   return {{"lines", std::move(lines)}, {"values", std::move(values)}};
 }
 
-Json shown_overrides(const fs::path& run_dir) {
-  auto overrides = Json::array();
-  std::ifstream stream(run_dir / "overrides.txt");
-  for (std::string line; std::getline(stream, line);) overrides.push_back(line);
-  return overrides;
-}
-
 Json shown_environment(const fs::path& run_dir, Problems& problems) {
   const auto file = run_dir / "environment.json";
   Json environment = read_json_file(file);
@@ -187,7 +180,7 @@ Json recorded_run(const fs::path& run_dir, size_t most_points) {
   run["histograms"] = shown_histograms(tables, problems);
   run["ranks"] = newest_tables(tables, "ranks", problems, shown_ranks);
   run["config"] = shown_config(run_dir, problems);
-  run["overrides"] = shown_overrides(run_dir);
+  run["overrides"] = read_overrides(run_dir);
   run["environment"] = shown_environment(run_dir, problems);
   run["checkpoints"] = shown_checkpoints(run_dir);
   images.tell(problems);

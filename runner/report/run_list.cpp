@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "report/run_list.h"
 
-#include "report/overrides_apart.h"
+#include "report/run_overrides.h"
 
 #include <ddprun/error.h>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 
 namespace ddprun {
@@ -38,13 +37,6 @@ std::string label_of(const fs::path& run, const fs::path& folder) {
   return below == "." ? run.filename().string() : below.string();
 }
 
-Overrides overrides_of(const fs::path& run) {
-  Overrides overrides;
-  std::ifstream stream(run / "overrides.txt");
-  for (std::string line; std::getline(stream, line);) overrides.push_back(line);
-  return overrides;
-}
-
 // Those of one folder are one multirun or sweep, or the attempts of one user at one thing.
 void tell_apart(std::vector<ListedRun>& runs) {
   std::map<fs::path, std::vector<ListedRun*>> folders;
@@ -69,7 +61,7 @@ std::vector<ListedRun> list_runs(const fs::path& folder) {
   find_runs(root, kMostDepth, found);
   std::vector<ListedRun> runs;
   for (const auto& path : found)
-    runs.push_back({label_of(path, root), path, read_run_state(path), overrides_of(path), ""});
+    runs.push_back({label_of(path, root), path, read_run_state(path), read_overrides(path), ""});
   tell_apart(runs);
   std::ranges::sort(runs, [](const ListedRun& one, const ListedRun& other) {
     if (one.state.started != other.state.started) return one.state.started > other.state.started;

@@ -55,7 +55,7 @@ double MetricTotal::value() const {
 }
 
 void MetricSums::add(const MetricSum& metric) {
-  const auto entry = std::ranges::find(entries_, metric.name, &Entry::name);
+  const auto entry = std::ranges::find(entries_, metric.name, &MetricSum::name);
   const auto value = metric.count > 0 ? metric.sum.detach().to(at::kDouble) : at::zeros({}, at::kDouble);
   if (entry == entries_.end()) {
     entries_.push_back({metric.name, value, metric.count, metric.exponential});
@@ -66,7 +66,7 @@ void MetricSums::add(const MetricSum& metric) {
 }
 
 bool MetricSums::knows(const std::string& name) const {
-  return name != "loss" && std::ranges::find(entries_, name, &Entry::name) != entries_.end();
+  return name != "loss" && std::ranges::find(entries_, name, &MetricSum::name) != entries_.end();
 }
 
 void MetricSums::add(const Step& step, int64_t samples) {
@@ -78,11 +78,11 @@ void MetricSums::add(const Step& step, int64_t samples) {
 }
 
 void MetricSums::add(const MetricSums& others) {
-  for (const auto& entry : others.entries_) add({entry.name, entry.sum, entry.count, entry.exponential});
+  for (const auto& entry : others.entries_) add(entry);
 }
 
 at::Tensor MetricSums::sum_of(const std::string& name) const {
-  const auto entry = std::ranges::find(entries_, name, &Entry::name);
+  const auto entry = std::ranges::find(entries_, name, &MetricSum::name);
   return entry == entries_.end() ? at::Tensor() : entry->sum;
 }
 

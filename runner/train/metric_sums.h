@@ -49,16 +49,10 @@ class MetricSums {
   void reset(const std::vector<MetricTotal>& names, const at::Tensor& numbers);
 
  private:
-  struct Entry {
-    std::string name;
-    at::Tensor sum;  // float64 scalar, where the model's metrics are
-    int64_t count = 0;
-    bool exponential = false;
-  };
   void add(const MetricSum& metric);
   bool knows(const std::string& name) const;
 
-  std::vector<Entry> entries_;
+  std::vector<MetricSum> entries_;  // float64 sums, where the model's metrics are
 };
 
 using NamedValues = std::vector<std::pair<std::string, double>>;

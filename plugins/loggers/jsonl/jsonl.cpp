@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The record that scripts follow, one JSON object a line. metrics.jsonl has the rows; tables.jsonl the confusion matrices,
 // predictions, histograms and ranks' measurements, each with its "kind"; events.jsonl what happened; run.json the run at its start;
-// images/ the samples of the predictions, and the images that a model makes of them. Resumed runs append; rows of an attempt that was cut off come again with a higher "attempt", and the last one of a
-// step counts.
+// images/ the samples of the predictions, and the images that a model makes of them. Resumed runs append; rows of an attempt that
+// was cut off come again with a higher "attempt", and the last one of a step counts.
 #include <ddprun/error.h>
 #include <ddprun/logger.h>
 
@@ -49,18 +49,13 @@ class JsonLines final : public ddprun::Logger {
   }
 
   void predictions(const ddprun::PredictionTable& table) override {
-    auto rows = rows_of(table);
-    for (size_t i = 0; i < table.rows.size(); ++i) {
-      const auto& row = table.rows[i];
-      if (!images_) {
-        rows[i].erase("image");
-        rows[i].erase("output");
-        continue;
+    if (images_) {
+      for (const auto& row : table.rows) {
+        write_image(image_path(table, row), row.image);
+        write_image(output_path(table, row), row.output);
       }
-      write_image(image_path(table, row), row.image);
-      write_image(output_path(table, row), row.output);
     }
-    append("predictions", table.split, table, {{"classes", table.class_names}, {"rows", std::move(rows)}});
+    append("predictions", table.split, table, {{"classes", table.class_names}, {"rows", rows_of(table, images_)}});
   }
 
   void histograms(const ddprun::HistogramTable& table) override {

@@ -26,7 +26,7 @@ Json counts_of(const ConfusionTable& table) {
   return counts;
 }
 
-Json rows_of(const PredictionTable& table) {
+Json rows_of(const PredictionTable& table, bool images) {
   auto rows = Json::array();
   for (const auto& row : table.rows) {
     Json one{{"id", row.id}};
@@ -37,8 +37,8 @@ Json rows_of(const PredictionTable& table) {
       one["guess"] = row.guess;
     }
     one["scores"] = numbers(row.scores);
-    if (!row.image.bytes.empty()) one["image"] = image_path(table, row);
-    if (!row.output.bytes.empty()) one["output"] = output_path(table, row);
+    if (images && !row.image.bytes.empty()) one["image"] = image_path(table, row);
+    if (images && !row.output.bytes.empty()) one["output"] = output_path(table, row);
     rows.push_back(std::move(one));
   }
   return rows;

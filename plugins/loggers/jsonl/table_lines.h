@@ -11,8 +11,8 @@ namespace ddprun::jsonl {
 // A number that is not finite is null.
 Json number(double value);
 
-Json counts_of(const ConfusionTable& table);  // a list for each class that is the truth
-Json rows_of(const PredictionTable& table);   // with each image's image_path
+Json counts_of(const ConfusionTable& table);              // a list for each class that is the truth
+Json rows_of(const PredictionTable& table, bool images);  // with the path of each image, where images are written
 Json histograms_of(const HistogramTable& table);
 Json rows_of(const RankTable& table);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "report/overrides_apart.h"
+#include "report/run_overrides.h"
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <set>
 #include <string_view>
@@ -45,6 +46,13 @@ std::string shortened(const std::string& text, const std::string& path, const st
 }
 
 }  // namespace
+
+Overrides read_overrides(const std::filesystem::path& run) {
+  Overrides overrides;
+  std::ifstream stream(run / "overrides.txt");
+  for (std::string line; std::getline(stream, line);) overrides.push_back(line);
+  return overrides;
+}
 
 std::vector<std::string> overrides_apart(const std::vector<Overrides>& runs) {
   std::vector<std::map<std::string, std::string>> known;

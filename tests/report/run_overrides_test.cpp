@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "report/overrides_apart.h"
+#include "report/run_overrides.h"
 
 #include <gtest/gtest.h>
 

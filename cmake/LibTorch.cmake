@@ -49,11 +49,12 @@ if(DDPRUN_CUDA)
   ddprun_import_library(ddprun_libtorch_cuda ${DDPRUN_TORCH_DIR}/lib/libtorch_cuda.so)
   ddprun_import_library(ddprun_libc10_cuda ${DDPRUN_TORCH_DIR}/lib/libc10_cuda.so)
   set(DDPRUN_CUDA_LIBRARY_DIR ${site_packages}/nvidia/cu13/lib)
+  set(DDPRUN_CUDA_INCLUDE_DIR ${site_packages}/nvidia/cu13/include)
   ddprun_import_library(ddprun_libcudart ${DDPRUN_CUDA_LIBRARY_DIR}/libcudart.so.13)
   add_library(ddprun_torch_cuda INTERFACE)
   add_library(ddprun::torch_cuda ALIAS ddprun_torch_cuda)
   target_include_directories(ddprun_torch_cuda SYSTEM INTERFACE
-    ${site_packages}/nvidia/nccl/include ${site_packages}/nvidia/cu13/include)
+    ${site_packages}/nvidia/nccl/include ${DDPRUN_CUDA_INCLUDE_DIR})
   target_compile_definitions(ddprun_torch_cuda INTERFACE USE_C10D_NCCL)
   target_link_libraries(ddprun_torch_cuda INTERFACE
     ddprun::torch -Wl,--no-as-needed ddprun_libtorch_cuda ddprun_libc10_cuda ddprun_libcudart)

@@ -128,6 +128,23 @@ PluginChoice read_choice(const Value& section, const std::string& path, const Or
   return choice;
 }
 
+std::string read_resident(Options& options) {
+  return options.choose(
+      "resident", "auto", {"auto", "host", "off"},
+      "images that lie in memory: auto: on the GPU where they fit, batches are made there; host: made "
+      "from host memory; off: by the dataset's own get() and augment()");
+}
+
+// The dataset's one key that is the runner's; the others are the plugin's.
+std::string take_resident(PluginChoice& dataset, Problems& problems) {
+  auto values = Value::map(dataset.options.origin());
+  const auto* written = dataset.options.is_map() ? dataset.options.find("resident") : nullptr;
+  if (written) values.set("resident", *written);
+  const auto resident = read_section(values, "dataset", read_resident, problems);
+  if (written) dataset.options.erase("resident");
+  return resident;
+}
+
 std::vector<PluginChoice> read_loggers(const Value& loggers, bool written, Problems& problems) {
   std::vector<PluginChoice> choices;
   if (!written) {
@@ -232,6 +249,7 @@ Experiment read_experiment(Value config, std::vector<std::string>& problems) {
   experiment.seed = static_cast<uint64_t>(root.seed);
   experiment.model = read_choice(root.model, "model", place, problems);
   experiment.dataset = read_choice(root.dataset, "dataset", place, problems);
+  experiment.resident = take_resident(experiment.dataset, problems);
   experiment.optimizer = read_choice(root.optimizer, "optimizer", place, problems);
   experiment.loggers = read_loggers(root.loggers, config.find("loggers"), problems);
   read_objective(root.objective, experiment, problems);

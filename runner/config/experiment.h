@@ -62,7 +62,7 @@ struct TrainerConfig {
 
   std::string precision = "fp32";  // fp32, tf32, bf16, fp16 or bf16_pure
   double loss_scale = 65536;       // the gradient scaler's first scale
-  bool channels_last = false;      // memory order of images and their filters
+  std::string layout = "auto";     // auto, channels_first or channels_last: memory order of images and their filters
   double clip_norm = 0;            // largest norm of all gradients together; 0: no limit
   double clip_value = 0;           // largest magnitude of each gradient; 0: no limit
   double ema_decay = 0;            // of the averaged weights; 0: none
@@ -181,6 +181,7 @@ struct Experiment {
   std::string name;
   uint64_t seed = 0;
   PluginChoice model, dataset, optimizer;
+  std::string resident = "auto";  // auto, host or off: where batches of images in memory are made
   std::vector<PluginChoice> loggers;
   std::string objective = "cross_entropy";
   Value objective_options;

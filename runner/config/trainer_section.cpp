@@ -72,8 +72,8 @@ void read_numbers(Options& options, TrainerConfig& trainer) {
                                      "of the forward and backward pass; bf16 and fp16 by autocast");
   trainer.loss_scale = options.get<double>("loss_scale", trainer.loss_scale,
                                            "first factor of the loss with fp16; it adapts itself", {1, 1e30});
-  trainer.channels_last =
-      options.get<bool>("channels_last", false, "memory order of images; often faster, with 16 bits above all");
+  trainer.layout = options.choose("layout", trainer.layout, {"auto", "channels_first", "channels_last"},
+                                  "memory order of images and their filters; auto tries both when a run starts");
   trainer.clip_norm =
       options.get<double>("clip_norm", 0, "largest norm of all gradients together; 0: no limit", {0, kLargest});
   trainer.clip_value =

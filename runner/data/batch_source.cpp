@@ -17,9 +17,22 @@ Batch gather(const Dataset& dataset, Split split, std::span<const int64_t> indic
   return in_plugin({"dataset", "get"}, [&] { return dataset.get(split, indices); });
 }
 
+at::Tensor tensor_of(std::span<const int64_t> numbers) {
+  return at::tensor(at::ArrayRef<int64_t>(numbers.data(), numbers.size()), at::kLong);
+}
+
+// A batch as far as it is made beside the training: on the CPU, or its numbers alone where the images lie on a GPU.
+Batch made_ahead(const ImageBatcher& images, std::span<const int64_t> numbers, const AugmentKey* key) {
+  const auto wanted = tensor_of(numbers);
+  return images.device().is_cuda() ? Batch{.index = wanted} : images.make(wanted, key);
+}
+
+bool is_resident(const std::shared_ptr<const ImageBatcher>& images) { return images && images->device().is_cuda(); }
+
 // Page-locked memory lets the copy to a GPU run beside the computation.
 Batch pinned(Batch batch, c10::Device device) {
   if (!device.is_cuda()) return batch;
+  if (!batch.input.defined()) return {.index = batch.index.pin_memory()};
   batch.input = batch.input.pin_memory();
   batch.target = batch.target.pin_memory();
   return batch;
@@ -46,21 +59,28 @@ StepPlan step_plan(const TrainerConfig& config, int64_t samples) {
 }
 
 TrainSource::TrainSource(std::shared_ptr<const Dataset> dataset, const TrainerConfig& config, uint64_t seed,
-                         World world, c10::Device device, int64_t first_step)
+                         World world, c10::Device device, int64_t first_step,
+                         std::shared_ptr<const ImageBatcher> images)
     : dataset_(std::move(dataset)),
       plan_(step_plan(config, dataset_->size(Split::kTrain))),
       seed_(seed),
       shuffle_(config.shuffle && config.overfit_batches == 0),
       world_(world),
       device_(device),
+      images_(std::move(images)),
       prefetcher_(std::make_unique<Prefetcher<TrainBatch>>(first_step, std::numeric_limits<int64_t>::max(),
                                                            config.prefetch_threads, config.prefetch_batches,
                                                            [this](int64_t step) { return load(step); })) {}
 
 TrainBatch TrainSource::next() {
   auto item = prefetcher_->next();
+  const AugmentKey key{.seed = seed_, .epoch = item.epoch};
+  if (is_resident(images_)) {
+    item.batch = images_->make(item.batch.index, &key);
+    return item;
+  }
   item.batch = on_device(std::move(item.batch), device_);
-  in_plugin({"dataset", "augment"}, [&] { dataset_->augment(item.batch, {.seed = seed_, .epoch = item.epoch}); });
+  if (!images_) in_plugin({"dataset", "augment"}, [&] { dataset_->augment(item.batch, key); });
   return item;
 }
 
@@ -72,10 +92,16 @@ TrainBatch TrainSource::load(int64_t step) {
   if (mine.size() == 0) mine = {whole.begin, whole.begin + 1};
   const auto order = order_of(epoch);
   const std::span indices(order->data() + mine.begin, static_cast<size_t>(mine.size()));
-  return {.batch = pinned(gather(*dataset_, Split::kTrain, indices), device_),
+  return {.batch = pinned(load_batch(indices, epoch), device_),
           .epoch = epoch,
           .global_samples = whole.size(),
           .weight = share};
+}
+
+Batch TrainSource::load_batch(std::span<const int64_t> numbers, int64_t epoch) const {
+  if (!images_) return gather(*dataset_, Split::kTrain, numbers);
+  const AugmentKey key{.seed = seed_, .epoch = epoch};
+  return made_ahead(*images_, numbers, &key);
 }
 
 std::shared_ptr<const std::vector<int64_t>> TrainSource::order_of(int64_t epoch) {
@@ -90,21 +116,25 @@ std::shared_ptr<const std::vector<int64_t>> TrainSource::order_of(int64_t epoch)
 }
 
 EvalSource::EvalSource(std::shared_ptr<const Dataset> dataset, Split split, int64_t batch, const Limit& limit,
-                       const TrainerConfig& config, World world, c10::Device device)
-    : device_(device) {
+                       const TrainerConfig& config, World world, c10::Device device,
+                       std::shared_ptr<const ImageBatcher> images)
+    : device_(device), images_(std::move(images)) {
   const int64_t samples = dataset->size(split);
   const int64_t batches = limit.of((samples + batch - 1) / batch);
   rounds_ = (batches + world.size - 1) / world.size;
   const int64_t mine = std::max<int64_t>(0, (batches - world.rank + world.size - 1) / world.size);
-  const auto load = [=](int64_t round) {
+  const auto load = [=, images = images_](int64_t round) {
     const int64_t begin = (round * world.size + world.rank) * batch;
     std::vector<int64_t> indices(std::min(batch, samples - begin));
     std::iota(indices.begin(), indices.end(), begin);
-    return pinned(gather(*dataset, split, indices), device);
+    return pinned(images ? made_ahead(*images, indices, nullptr) : gather(*dataset, split, indices), device);
   };
   prefetcher_ = std::make_unique<Prefetcher<Batch>>(0, mine, config.prefetch_threads, config.prefetch_batches, load);
 }
 
-Batch EvalSource::next() { return on_device(prefetcher_->next(), device_); }
+Batch EvalSource::next() {
+  auto batch = prefetcher_->next();
+  return is_resident(images_) ? images_->make(batch.index, nullptr) : on_device(std::move(batch), device_);
+}
 
 }  // namespace ddprun

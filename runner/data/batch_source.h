@@ -6,6 +6,7 @@
 #include "data/prefetcher.h"
 #include "data/sample_order.h"
 #include "dist/world.h"
+#include "imaging/image_batcher.h"
 
 #include <ddprun/dataset.h>
 
@@ -14,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 namespace ddprun {
@@ -34,17 +36,19 @@ struct TrainBatch {
 // How the experiment cuts an epoch of so many samples into steps.
 StepPlan step_plan(const TrainerConfig& config, int64_t samples);
 
-// Endless training batches from `first_step` on, steps counted over all epochs. One consumer.
+// Endless training batches from `first_step` on, steps counted over all epochs. One consumer. With `images`, those of the training
+// split, they make the batches; else the dataset's get() and augment() do.
 class TrainSource {
  public:
   TrainSource(std::shared_ptr<const Dataset> dataset, const TrainerConfig& config, uint64_t seed, World world,
-              c10::Device device, int64_t first_step);
+              c10::Device device, int64_t first_step, std::shared_ptr<const ImageBatcher> images = nullptr);
 
   int64_t steps_per_epoch() const { return plan_.steps_per_epoch(); }
   TrainBatch next();
 
  private:
   TrainBatch load(int64_t step);
+  Batch load_batch(std::span<const int64_t> numbers, int64_t epoch) const;
   std::shared_ptr<const std::vector<int64_t>> order_of(int64_t epoch);
 
   std::shared_ptr<const Dataset> dataset_;
@@ -53,6 +57,7 @@ class TrainSource {
   bool shuffle_;
   World world_;
   c10::Device device_;
+  std::shared_ptr<const ImageBatcher> images_;  // null: none
   std::mutex order_mutex_;
   int64_t cached_epoch_ = -1;
   std::shared_ptr<const std::vector<int64_t>> cached_order_;
@@ -64,7 +69,8 @@ class TrainSource {
 class EvalSource {
  public:
   EvalSource(std::shared_ptr<const Dataset> dataset, Split split, int64_t batch, const Limit& limit,
-             const TrainerConfig& config, World world, c10::Device device);
+             const TrainerConfig& config, World world, c10::Device device,
+             std::shared_ptr<const ImageBatcher> images = nullptr);
 
   int64_t rounds() const { return rounds_; }  // the same on all ranks: what the busiest rank has
   bool has_next() const { return !prefetcher_->done(); }
@@ -73,6 +79,7 @@ class EvalSource {
  private:
   int64_t rounds_;
   c10::Device device_;
+  std::shared_ptr<const ImageBatcher> images_;  // of the split; null: none
   std::unique_ptr<Prefetcher<Batch>> prefetcher_;
 };
 

@@ -3,6 +3,7 @@
 #include "dist/cuda_timer.h"
 #include "dist/device_backend.h"
 #include "dist/gpu_utilization.h"
+#include "imaging/cuda_image_batcher.h"
 
 #include <ddprun/api.h>
 #include <ddprun/error.h>
@@ -67,6 +68,16 @@ class CudaBackend final : public DeviceBackend {
     return {.memory_bytes = stats.allocated_bytes[kAll].peak, .percent = utilization_->percent()};
   }
   void release_memory() override { c10::cuda::CUDACachingAllocator::emptyCache(); }
+
+  int64_t free_bytes() const override {
+    size_t free = 0, total = 0;
+    C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    return static_cast<int64_t>(free);
+  }
+
+  std::unique_ptr<ImageBatcher> hold_images(const ImageSource& source, const ImageForm& form) const override {
+    return make_cuda_image_batcher(source, form, device());
+  }
 
  private:
   std::vector<c10::Device> devices_;

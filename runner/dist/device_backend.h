@@ -21,6 +21,10 @@ class Store;
 
 namespace ddprun {
 
+class ImageBatcher;
+struct ImageForm;
+struct ImageSource;
+
 inline constexpr auto kGroupName = "ddprun";  // of the process group and of its backends: torchfrtrace wants them equal
 
 // Marks in the queue of work of a GPU.
@@ -55,7 +59,11 @@ class DeviceBackend {
   virtual void synchronize() = 0;
   virtual std::unique_ptr<DeviceTimer> make_timer() const = 0;  // of the current stream
   virtual DeviceUsage usage() = 0;
-  virtual void release_memory() = 0;  // what the allocator keeps without need, back to the device
+  virtual void release_memory() = 0;       // what the allocator keeps without need, back to the device
+  virtual int64_t free_bytes() const = 0;  // of the first GPU's memory
+
+  // Copies the images to the first GPU, where batches are made of them from here on (imaging/image_batcher.h).
+  virtual std::unique_ptr<ImageBatcher> hold_images(const ImageSource& source, const ImageForm& form) const = 0;
 };
 
 // Loads the backend and binds this process to GPU number `local_rank`, and to those after it that make up `gpus`. Throws

@@ -43,7 +43,7 @@ std::optional<Evaluation> Evaluator::run(Split split, const Limit& limit, const 
   const EvalMode mode(*parts_.model);
   const torch::NoGradGuard no_gradients;
   EvalSource source(parts_.dataset, split, eval_batch(config_), limit, config_, parts_.communicator.world(),
-                    parts_.device);
+                    parts_.device, parts_.images[static_cast<size_t>(split)]);
   const auto autocast = parts_.precision.autocast();
   MetricSums sums;
   at::Tensor confusion;

@@ -36,6 +36,7 @@ class Evaluator {
     Communicator& communicator;
     Precision precision;
     c10::Device device;
+    SplitImages images = {};
   };
 
   Evaluator(Parts parts, const TrainerConfig& config) : parts_(std::move(parts)), config_(config) {}

@@ -10,6 +10,7 @@
 #include "train/model_weights.h"
 #include "train/prediction_csv.h"
 #include "train/replica.h"
+#include "train/train_state.h"
 
 #include <ddprun/error.h>
 
@@ -38,6 +39,8 @@ class Inference : public WorkerTask {
     const auto checkpoint = variable("DDPRUN_CHECKPOINT");
     replica_.build(
         [&](Model& model) { load_weights(model, inference_weights(read_checkpoint_info(checkpoint)), checkpoint); });
+    replica_.set_layout(layout(checkpoint));
+    images_ = replica_.images();
     phase_ = "evaluating";
     const auto result = infer();
     if (replica_.place.rank != 0) return kExitDone;
@@ -53,8 +56,17 @@ class Inference : public WorkerTask {
 
   Replica replica_;
   std::unique_ptr<Objective> objective_;
+  SplitImages images_ = {};
 
  private:
+  // That of the training, for the same numbers.
+  Layout layout(const std::string& checkpoint) const {
+    const auto& config = replica_.experiment.trainer;
+    if (config.layout != "auto") return layout_of_name(config.layout);
+    const auto info = read_checkpoint_info(checkpoint);
+    return layout_of_name(TrainState::from_json(read_checkpoint(info, info.world_size).progress, checkpoint).layout);
+  }
+
   const char* phase_ = "starting";
 };
 
@@ -75,9 +87,9 @@ class EvaluationTask final : public Inference {
 
   void add(Json& result, Split split, const Limit& limit) {
     if (replica_.dataset->size(split) == 0) return;
-    Evaluator evaluator(
-        {replica_.model, replica_.dataset, *objective_, replica_.communicator, replica_.precision, replica_.device},
-        replica_.experiment.trainer);
+    Evaluator evaluator({replica_.model, replica_.dataset, *objective_, replica_.communicator, replica_.precision,
+                         replica_.device, images_},
+                        replica_.experiment.trainer);
     const auto evaluation = *evaluator.run(split, limit, [] { return false; });
     const std::string name = split_name(split);
     for (const auto& total : evaluation.totals) {
@@ -112,7 +124,7 @@ class PredictionTask final : public Inference {
     const torch::NoGradGuard no_gradients;
     const auto& trainer = replica_.experiment.trainer;
     EvalSource source(replica_.dataset, split, eval_batch(trainer), {}, trainer, replica_.communicator.world(),
-                      replica_.device);
+                      replica_.device, images_[static_cast<size_t>(split)]);
     const auto autocast = replica_.precision.autocast();
     if (replica_.place.rank == 0) file_.emplace(variable("DDPRUN_OUT"));
     for (int64_t round = 0; round < source.rounds(); ++round) write(source.has_next() ? lines(source.next()) : "");

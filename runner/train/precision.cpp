@@ -34,23 +34,19 @@ AutocastScope::~AutocastScope() {
 }
 
 Precision::Precision(const TrainerConfig& config, c10::DeviceType device)
-    : device_(device),
-      autocast_(autocast_type(config.precision)),
-      pure_bf16_(config.precision == "bf16_pure"),
-      channels_last_(config.channels_last) {}
+    : device_(device), autocast_(autocast_type(config.precision)), pure_bf16_(config.precision == "bf16_pure") {}
 
 void Precision::convert(Model& model) const {
   if (pure_bf16_) model.to(at::kBFloat16);
-  if (!channels_last_) return;
   const torch::NoGradGuard no_gradients;
   for (auto& parameter : model.parameters()) {
-    if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
+    if (parameter.dim() == 4) parameter.set_data(in_layout(parameter, layout_));
   }
 }
 
 Batch Precision::converted(Batch batch) const {
   if (pure_bf16_ && batch.input.is_floating_point()) batch.input = batch.input.to(at::kBFloat16);
-  if (channels_last_ && batch.input.dim() == 4) batch.input = batch.input.contiguous(at::MemoryFormat::ChannelsLast);
+  if (batch.input.dim() == 4) batch.input = in_layout(batch.input, layout_);
   return batch;
 }
 

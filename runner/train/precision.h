@@ -9,6 +9,8 @@
 #pragma once
 
 #include "config/experiment.h"
+#include "imaging/image_batcher.h"
+#include "train/layout.h"
 
 #include <ddprun/batch.h>
 #include <ddprun/model.h>
@@ -39,9 +41,14 @@ class Precision {
   Precision() = default;  // float32
   Precision(const TrainerConfig& config, c10::DeviceType device);
 
+  // Of images and their filters; channels first until then.
+  void set_layout(Layout layout) { layout_ = layout; }
+  Layout layout() const { return layout_; }
+
   // Types and memory order of the weights; before the optimizer and the reducer see them.
   void convert(Model& model) const;
-  // The same of a batch's input.
+  // The same of a batch's input, and of what makes them so.
+  ImageForm image_form() const { return {.channels_last = layout_ == Layout::kChannelsLast, .bf16 = pure_bf16_}; }
   Batch converted(Batch batch) const;
 
   AutocastScope autocast() const { return {device_, autocast_}; }
@@ -50,7 +57,8 @@ class Precision {
  private:
   c10::DeviceType device_ = c10::kCPU;
   std::optional<c10::ScalarType> autocast_;
-  bool pure_bf16_ = false, channels_last_ = false;
+  bool pure_bf16_ = false;
+  Layout layout_ = Layout::kChannelsFirst;
 };
 
 // Sets what the whole process computes float32 products with. Call before the first one.

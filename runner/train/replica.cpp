@@ -9,6 +9,7 @@
 #include "train/rng_state.h"
 
 #include <ddprun/error.h>
+#include <ddprun/image_store.h>
 
 #include <ATen/Context.h>
 
@@ -76,6 +77,11 @@ void Replica::build(const std::function<void(Model&)>& fill) {
   broadcast_state(*model, communicator);
 }
 
+void Replica::set_layout(Layout layout) {
+  precision.set_layout(layout);
+  precision.convert(*model);
+}
+
 std::shared_ptr<Model> Replica::prepared_model() const {
   seed_generators(experiment.seed, 0, backend.get());
   auto prepared = plugins.make_model(experiment.model);
@@ -101,6 +107,19 @@ c10::intrusive_ptr<c10d::Store> Replica::open_store(const std::string& prefix) c
   if (place.world_size == 1) return nullptr;
   auto store = ddprun::open_store(place.store, place.world_size, experiment.launch.timeout_seconds);
   return c10::make_intrusive<c10d::PrefixStore>(prefix, std::move(store));
+}
+
+SplitImages Replica::images() const {
+  return {images_of(Split::kTrain), images_of(Split::kVal), images_of(Split::kTest)};
+}
+
+std::shared_ptr<const ImageBatcher> Replica::images_of(Split split) const {
+  constexpr int64_t kShareOfFree = 4;
+  const auto source = dataset->images(split);
+  if (!source.store || source.store->size() == 0 || experiment.resident == "off") return nullptr;
+  const bool fits = backend && image_bytes(source) <= backend->free_bytes() / kShareOfFree;
+  if (fits && experiment.resident == "auto") return backend->hold_images(source, precision.image_form());
+  return make_image_batcher(source, precision.image_form());
 }
 
 std::unique_ptr<Objective> Replica::objective(Phase phase) const {

@@ -5,6 +5,7 @@
 #include "config/experiment.h"
 #include "dist/communicator.h"
 #include "dist/device_backend.h"
+#include "imaging/image_batcher.h"
 #include "launch/worker_process.h"
 #include "plugin_host/plugin_host.h"
 #include "train/data_parallel.h"
@@ -24,7 +25,14 @@ struct Replica {
   // Opens the data and builds the model, equal on all ranks: its weights are drawn from the seed, then changed by `fill`.
   void build(const std::function<void(Model&)>& fill);
 
+  // Of the model and of the batches from here on; before an optimizer or a reducer has seen the weights.
+  void set_layout(Layout layout);
+
   std::unique_ptr<Objective> objective(Phase phase) const;
+
+  // What makes the batches of splits whose images lie in memory, where dataset.resident says so: on the GPU where they take no
+  // more than a quarter of its free memory. After set_layout().
+  SplitImages images() const;
 
   // The ranks' store once more, by a connection of its own: for a thread beside the training's. Null with a world of one.
   c10::intrusive_ptr<c10d::Store> open_store(const std::string& prefix) const;
@@ -44,6 +52,7 @@ struct Replica {
   Precision precision;
 
  private:
+  std::shared_ptr<const ImageBatcher> images_of(Split split) const;
   std::shared_ptr<Model> prepared_model() const;  // its weights are drawn from the seed
 };
 

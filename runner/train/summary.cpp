@@ -63,6 +63,7 @@ void write_summary(const std::filesystem::path& run_dir, const Summary& summary)
                     {"optimizer_seconds", summary.phases[StepPhase::kOptimizer]},
                     {"logging_seconds", summary.phases[StepPhase::kLogging]},
                     {"peak_rss_bytes", summary.peak_rss_bytes},
+                    {"layout", summary.layout},
                     {"metrics", object(end.metrics)},
                     {"best", object(end.best)},
                     {"checkpoint", end.checkpoint}};

@@ -15,6 +15,7 @@ struct Summary {
   double first_step_seconds = 0;  // from the command's start to the end of the first optimizer step; 0: none was made
   PhaseSeconds phases;            // of rank 0's training steps
   int64_t peak_rss_bytes = 0;     // of rank 0's process
+  std::string layout;             // of images and filters
   int64_t attempt = 0;
 };
 

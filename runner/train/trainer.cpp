@@ -26,7 +26,7 @@ Trainer::Trainer(const Experiment& experiment, TrainerParts parts, std::function
       stop_requested_(std::move(stop_requested)),
       agreement_(parts_.communicator),
       evaluator_({parts_.model, parts_.dataset, parts_.evaluation_objective, parts_.communicator, parts_.precision,
-                  parts_.device},
+                  parts_.device, parts_.images},
                  experiment.trainer),
       stopper_(experiment.early_stopping.value_or(EarlyStoppingConfig{})),
       buffers_(buffers(*parts_.model)),
@@ -41,6 +41,7 @@ Trainer::Trainer(const Experiment& experiment, TrainerParts parts, std::function
       profile_(experiment.profile, parts_.run_dir, parts_.communicator.world().rank, parts_.backend != nullptr) {
   state_.global_batch = experiment.trainer.global_batch;
   state_.seed = experiment.seed;
+  state_.layout = layout_name(parts_.precision.layout());
   state_.world_size = parts_.communicator.world().size;
   state_.devices = parts_.parallel ? parts_.parallel->devices() : 1;
   state_.train_samples = parts_.dataset->size(Split::kTrain);
@@ -84,7 +85,8 @@ void Trainer::begin() {
 
 std::unique_ptr<TrainSource> Trainer::source() const {
   return std::make_unique<TrainSource>(parts_.dataset, experiment_.trainer, experiment_.seed,
-                                       parts_.communicator.world(), parts_.device, state_.step);
+                                       parts_.communicator.world(), parts_.device, state_.step,
+                                       parts_.images[static_cast<size_t>(Split::kTrain)]);
 }
 
 // What goes on from the present step, at the start of an attempt or after a rollback.

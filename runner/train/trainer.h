@@ -51,6 +51,7 @@ struct TrainerParts {
   std::shared_ptr<DeviceBackend> backend;  // null on the CPU
   c10::Device device = c10::kCPU;
   std::shared_ptr<DataParallel> parallel;             // with trainer.strategy dp
+  SplitImages images = {};                            // what makes the batches, where the images lie in memory
   std::function<void(Activity, int64_t step)> moved;  // told of each activity; may be null
 };
 

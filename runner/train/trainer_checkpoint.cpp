@@ -60,6 +60,7 @@ Checkpoint Trainer::checkpoint() const {
 
 void Trainer::restore(const Checkpoint& checkpoint, const std::string& path) {
   state_ = TrainState::from_json(checkpoint.progress, path);
+  state_.layout = layout_name(parts_.precision.layout());
   check_same_run(path);
   stopper_.set_state(state_.stopper);
   step_.schedule().set_state(state_.schedule);

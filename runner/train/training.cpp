@@ -12,6 +12,7 @@
 #include "train/fault.h"
 #include "train/flight_record_writer.h"
 #include "train/kept_state.h"
+#include "train/layout_trial.h"
 #include "train/model_summary.h"
 #include "train/model_weights.h"
 #include "train/replica.h"
@@ -80,19 +81,41 @@ class Training final : public WorkerTask {
   void prepare() {
     replica_.build([this](Model& model) {
       if (replica_.dataset->size(Split::kTrain) == 0) throw UserError("dataset: it has no training samples");
+      if (!resumed_from().empty()) return;
       const auto& initial = replica_.experiment.trainer.init_weights;
-      if (!initial.empty() && resumed_from().empty()) load_initial_weights(model, initial);
+      if (!initial.empty()) return load_initial_weights(model, initial);
+      in_plugin({"model", "initialize"}, [&] { model.initialize(*replica_.dataset); });
     });
+    objective_ = std::make_unique<WatchedObjective>(replica_.objective(Phase::kTraining));
+    if (!resumed_from().empty()) {
+      resumed_ = read_checkpoint(read_checkpoint_info(resumed_from()), replica_.place.rank);
+    }
+    replica_.set_layout(layout());
     optimizer_ = replica_.plugins.make_optimizer(replica_.experiment.optimizer);
     const auto parameters = trainable_parameters(*replica_.model);
     if (parameters.empty()) throw UserError("model: it registers no trainable parameters");
     in_plugin({"optimizer", "start"}, [&] { optimizer_->start(parameters); });
     seed_generators(replica_.experiment.seed, replica_.place.rank, replica_.backend.get());
-    objective_ = std::make_unique<WatchedObjective>(replica_.objective(Phase::kTraining));
     evaluation_objective_ = replica_.objective(Phase::kEvaluation);
     loggers_ = std::make_unique<LoggerHub>(make_loggers());
     if (replica_.place.world_size > 1) flight_record_.emplace(logs(), replica_.place.rank, recorder());
     checkpoints_ = make_saver();
+  }
+
+  // A resumed run keeps what was found when it began: another order sums in another order.
+  Layout layout() {
+    const auto& config = replica_.experiment.trainer;
+    if (config.layout != "auto") return layout_of_name(config.layout);
+    if (resumed_) return layout_of_name(TrainState::from_json(resumed_->progress, resumed_from()).layout);
+    if (config.deterministic) return Layout::kChannelsFirst;
+    return find_layout({.model = *replica_.model,
+                        .objective = *objective_,
+                        .dataset = *replica_.dataset,
+                        .precision = replica_.precision,
+                        .device = replica_.device,
+                        .backend = replica_.backend.get(),
+                        .communicator = replica_.communicator,
+                        .samples = std::max<int64_t>(1, config.global_batch / replica_.place.world_size)});
   }
 
   std::filesystem::path logs() const { return replica_.place.run_dir / "logs"; }
@@ -150,6 +173,7 @@ class Training final : public WorkerTask {
                     .backend = replica_.backend,
                     .device = replica_.device,
                     .parallel = replica_.data_parallel(),
+                    .images = replica_.images(),
                     .moved = [this](Activity activity, int64_t step) { moved(activity, step); }},
                    stop_requested_);
   }
@@ -157,9 +181,9 @@ class Training final : public WorkerTask {
   // Goes on from the checkpoint where there is one, and tells the loggers that the run begins.
   void announce(Trainer& trainer) {
     const auto resume = resumed_from();
-    if (!resume.empty()) {
-      const auto info = read_checkpoint_info(resume);
-      trainer.restore(read_checkpoint(info, replica_.place.rank), resume);
+    if (resumed_) {
+      trainer.restore(*resumed_, resume);
+      resumed_.reset();
       broadcast_state(*replica_.model, replica_.communicator);
     }
     int64_t parameters = 0;
@@ -238,11 +262,13 @@ class Training final : public WorkerTask {
                    .first_step_seconds = first_step > 0 ? first_step - replica_.place.started_at : 0,
                    .phases = trainer.phases(),
                    .peak_rss_bytes = peak_rss_bytes(),
+                   .layout = trainer.state().layout,
                    .attempt = replica_.place.attempt});
     loggers_->finish(end);
   }
 
   StopRequested stop_requested_;
+  std::optional<Checkpoint> resumed_;  // until it is restored
   HeartbeatWriter heartbeat_;
   ReachPoint fault_;
   Replica replica_;

@@ -14,6 +14,8 @@
 
 #include "data/batch_source.h"
 #include "dist/device_backend.h"
+#include "imaging/image_batcher.h"
+#include "imaging/pictures.h"
 #include "support/toy.h"
 #include "train/data_parallel.h"
 #include "train/step_profile.h"
@@ -67,6 +69,27 @@ TEST_F(Gpu, BatchesArriveOnTheGpuAsTheCpuSeesThem) {
     ASSERT_TRUE(moved.input.is_cuda() && moved.target.is_cuda());
     EXPECT_TRUE(at::equal(moved.input.cpu(), plain.input)) << "step " << step;
     EXPECT_TRUE(at::equal(moved.target.cpu(), plain.target)) << "step " << step;
+  }
+}
+
+TEST_F(Gpu, ImagesThatStayThereMakeTheBitsOfTheCpu) {
+  const auto store = random_pictures(300, 3, 32, 32);
+  const auto numbers = at::arange(300, at::kLong).flip(0).contiguous();
+  for (const auto& form :
+       {ImageForm{}, ImageForm{.channels_last = true}, ImageForm{.channels_last = true, .bf16 = true}}) {
+    for (const auto& augmentation : augmentations()) {
+      const ImageSource source{&store, &augmentation};
+      const auto on_gpu = backend_->hold_images(source, form);
+      const auto on_cpu = make_image_batcher(source, form);
+      for (const int64_t epoch : {0, 1, 7}) {
+        const AugmentKey key{.seed = 42, .epoch = epoch};
+        const auto there = on_gpu->make(numbers, &key), here = on_cpu->make(numbers, &key);
+        ASSERT_TRUE(there.input.is_cuda() && there.target.is_cuda());
+        EXPECT_EQ(there.input.strides(), here.input.strides());
+        EXPECT_TRUE(at::equal(there.input.cpu(), here.input));
+        EXPECT_TRUE(at::equal(there.target.cpu(), here.target));
+      }
+    }
   }
 }
 

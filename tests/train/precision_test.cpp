@@ -56,7 +56,8 @@ TEST(Precision, ChannelsLastReachesFiltersAndImages) {
     at::Tensor forward(const at::Tensor& input) override { return conv(input); }
     torch::nn::Conv2d conv{nullptr};
   } model;
-  const Precision precision({.channels_last = true}, at::kCPU);
+  Precision precision({}, at::kCPU);
+  precision.set_layout(Layout::kChannelsLast);
   const auto before = model.conv->weight;
   precision.convert(model);
   EXPECT_TRUE(model.conv->weight.is_contiguous(at::MemoryFormat::ChannelsLast));

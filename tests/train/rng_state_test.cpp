@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "train/rng_state.h"
 
+#include "imaging/image_batcher.h"
+
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
@@ -33,6 +35,8 @@ class Devices final : public DeviceBackend {
   FlightRecord flight_record() const override { return {}; }
   void synchronize() override {}
   void release_memory() override {}
+  int64_t free_bytes() const override { return 0; }
+  std::unique_ptr<ImageBatcher> hold_images(const ImageSource&, const ImageForm&) const override { return nullptr; }
   std::unique_ptr<DeviceTimer> make_timer() const override { return nullptr; }
   DeviceUsage usage() override { return {}; }
 

@@ -119,12 +119,32 @@ def mixed_precision(context):
     overrides = ["model=convnet_bn", *SAME, *SMALL, "trainer.max_steps=50", "optimizer.lr=0.01"]
     exact = context.ddprun.train("fp32", "digits", overrides, EXACT_FP32).losses()
     words = []
-    for name, changes in {"tf32": [], "bf16": [], "fp16": [], "fp16_last": ["trainer.channels_last=true"], "bf16_pure": []}.items():
+    for name, changes in {"tf32": [], "bf16": [], "fp16": [], "fp16_last": ["trainer.layout=channels_last"], "bf16_pure": []}.items():
         run = context.ddprun.train(name, "digits", [*overrides, f"trainer.precision={name.removesuffix('_last')}", *changes])
         worst = max(abs(run.losses()[step] - exact[step]) / abs(exact[step]) for step in exact)
         words.append(f"{name} {worst:.1e}")
         assert worst < 0.25, f"{name} differs by {worst:.1e}"
     return "largest relative difference from fp32: " + ", ".join(words)
+
+
+def resident_images(context):
+    """images that stay on the GPU: the losses of 50 steps are, to the bit, those with batches from the host and from get()"""
+    context.require_gpu()
+    losses = {}
+    for resident in ("auto", "host", "off"):
+        overrides = ["model=convnet_bn", *SAME, *SMALL, "trainer.max_steps=50", f"dataset.resident={resident}"]
+        losses[resident] = context.ddprun.train(f"resident_{resident}", "digits", overrides).losses()
+    assert losses["auto"] == losses["host"] == losses["off"], "the losses differ"
+    return f"{len(losses['auto'])} losses alike"
+
+
+def layouts(context):
+    """what trainer.layout=auto takes, in float32 and bf16"""
+    words = []
+    for precision in ("fp32", "bf16"):
+        overrides = ["model=convnet_bn", *SMALL, "trainer.max_steps=5", f"trainer.precision={precision}"]
+        words.append(f"{precision}: {context.ddprun.train(f'layout_{precision}', 'digits', overrides).summary()['layout']}")
+    return ", ".join(words)
 
 
 def everything_resumes(context):
@@ -302,6 +322,8 @@ CHECKS = [
     transformer_losses,
     gan_paints,
     mixed_precision,
+    resident_images,
+    layouts,
     gpu_tests,
     more_workers_than_gpus,
     several_gpus,

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+#include "imaging/cuda_image_batcher.h"
+
+#include "imaging/kernel_compiler.h"
+
+#include <ddprun/image_store.h>
+
+#include <ATen/ATen.h>
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAException.h>
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <array>
+
+namespace ddprun {
+namespace {
+
+// As in image_kernel.cu.
+struct Steps {
+  long long image, channel, row, column;
+};
+
+// Compiled for the current GPU. Never unloaded: the process ends with it.
+class ImageKernel {
+ public:
+  ImageKernel(const std::string& name, c10::Device device) {
+    const auto* gpu = at::cuda::getDeviceProperties(device.index());
+    const auto code = compile_image_kernel("sm_" + std::to_string(gpu->major) + std::to_string(gpu->minor));
+    cudaLibrary_t library = nullptr;
+    C10_CUDA_CHECK(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
+    C10_CUDA_CHECK(cudaLibraryGetKernel(&kernel_, library, name.c_str()));
+  }
+
+  void launch(int64_t blocks, int threads, void** arguments) const {
+    const auto stream = at::cuda::getCurrentCUDAStream();
+    C10_CUDA_CHECK(cudaLaunchKernel(reinterpret_cast<const void*>(kernel_), dim3(static_cast<unsigned>(blocks)),
+                                    dim3(static_cast<unsigned>(threads)), arguments, 0, stream));
+  }
+
+ private:
+  cudaKernel_t kernel_ = nullptr;
+};
+
+at::Tensor all_pixels(const ImageStore& store) {
+  const auto first = store.pixels(0);
+  return at::from_blob(const_cast<uint8_t*>(first.data()), {store.size(), static_cast<int64_t>(first.size())},
+                       at::kByte);
+}
+
+class CudaImageBatcher final : public ImageBatcher {
+ public:
+  CudaImageBatcher(const ImageSource& source, const ImageForm& form, c10::Device device)
+      : source_(source),
+        form_(form),
+        device_(device),
+        pixels_(all_pixels(*source.store).to(device)),
+        labels_(at::tensor(source.store->labels(), at::kLong).to(device)),
+        table_(source.store->table().to(device)),
+        kernel_(form.bf16 ? "make_images_bfloat16" : "make_images_float", device) {}
+
+  c10::Device device() const override { return device_; }
+
+  Batch make(const at::Tensor& numbers, const AugmentKey* key) const override {
+    auto rules = image_rules(source_, key);
+    const auto count = numbers.numel();
+    const auto format = form_.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+    const auto type = form_.bf16 ? at::kBFloat16 : at::kFloat;
+    Batch batch{.input = at::empty({count, rules.channels, rules.height, rules.width},
+                                   at::TensorOptions().dtype(type).device(device_).memory_format(format)),
+                .target = at::empty({count}, at::TensorOptions().dtype(at::kLong).device(device_)),
+                .index = numbers};
+    const auto wanted = (numbers.is_pinned() ? numbers : numbers.pin_memory()).to(device_, /*non_blocking=*/true);
+    launch(rules, wanted, batch);
+    return batch;
+  }
+
+ private:
+  void launch(ImageRules& rules, const at::Tensor& numbers, Batch& batch) const {
+    constexpr int kWarp = 32, kMostThreads = 256;
+    const int plane = rules.height * rules.width;
+    const int threads = std::clamp((plane + kWarp - 1) / kWarp * kWarp, kWarp, kMostThreads);
+    const void *pixels = pixels_.const_data_ptr(), *table = table_.const_data_ptr(), *labels = labels_.const_data_ptr(),
+               *wanted = numbers.const_data_ptr();
+    void *out = batch.input.mutable_data_ptr(), *targets = batch.target.mutable_data_ptr();
+    Steps steps{batch.input.stride(0), batch.input.stride(1), batch.input.stride(2), batch.input.stride(3)};
+    std::array<void*, 8> arguments{&pixels, &table, &labels, &wanted, &rules, &steps, &out, &targets};
+    kernel_.launch(numbers.numel(), threads, arguments.data());
+  }
+
+  ImageSource source_;
+  ImageForm form_;
+  c10::Device device_;
+  at::Tensor pixels_, labels_, table_;
+  ImageKernel kernel_;
+};
+
+}  // namespace
+
+std::unique_ptr<ImageBatcher> make_cuda_image_batcher(const ImageSource& source, const ImageForm& form,
+                                                      c10::Device device) {
+  return std::make_unique<CudaImageBatcher>(source, form, device);
+}
+
+}  // namespace ddprun

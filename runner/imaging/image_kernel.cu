@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+// Makes a batch of images on a GPU: a block of threads for each image, a thread for some of its pixels. Compiled at run time for
+// the GPU that is there (cuda_image_batcher.cpp), as image_place.h is.
+#include "imaging/image_place.h"
+
+using ddprun::ImagePlace;
+using ddprun::ImageRules;
+
+namespace {
+
+struct Steps {
+  long long image, channel, row, column;
+};
+
+// The nearest bfloat16, to even in the middle, as LibTorch rounds.
+__device__ unsigned short bfloat16_of(float value) {
+  const unsigned int bits = __float_as_uint(value);
+  return static_cast<unsigned short>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
+}
+
+__device__ void store(float* to, float value) { *to = value; }
+__device__ void store(unsigned short* to, float value) { *to = bfloat16_of(value); }
+
+template <class Number>
+__device__ void make_image(const unsigned char* pixels, const float* table, const long long* labels,
+                           const long long* numbers, const ImageRules& rules, const Steps& steps, Number* out,
+                           long long* targets) {
+  __shared__ ImagePlace place;
+  const long long number = numbers[blockIdx.x];
+  if (threadIdx.x == 0) {
+    place = ddprun::place_of(rules, number);
+    targets[blockIdx.x] = labels[number];
+  }
+  __syncthreads();
+  const int plane = rules.height * rules.width;
+  const unsigned char* image = pixels + number * rules.channels * plane;
+  Number* result = out + blockIdx.x * steps.image;
+  for (int pixel = threadIdx.x; pixel < plane; pixel += blockDim.x) {
+    const int y = pixel / rules.width, x = pixel % rules.width;
+    const int row = ddprun::source_row(rules, place, y), column = ddprun::source_column(rules, place, x);
+    const bool black = row == ddprun::kBlackPixel || column == ddprun::kBlackPixel;
+    const bool cut = ddprun::is_cut(rules, place, y, x);
+    for (int channel = 0; channel < rules.channels; ++channel) {
+      const unsigned int byte = black ? 0 : image[channel * plane + row * rules.width + column];
+      const float value = cut ? 0.0F : table[channel * 256 + byte];
+      store(result + channel * steps.channel + y * steps.row + x * steps.column, value);
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" __global__ void make_images_float(const unsigned char* pixels, const float* table, const long long* labels,
+                                             const long long* numbers, ImageRules rules, Steps steps, float* out,
+                                             long long* targets) {
+  make_image(pixels, table, labels, numbers, rules, steps, out, targets);
+}
+
+extern "C" __global__ void make_images_bfloat16(const unsigned char* pixels, const float* table,
+                                                const long long* labels, const long long* numbers, ImageRules rules,
+                                                Steps steps, unsigned short* out, long long* targets) {
+  make_image(pixels, table, labels, numbers, rules, steps, out, targets);
+}

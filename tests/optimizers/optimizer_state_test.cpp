@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "optimizers/training.h"
+#include "support/error_of.h"
 
 namespace ddprun {
 namespace {
@@ -106,14 +107,6 @@ TEST_P(OptimizerState, AStepThatOverflowedIsAsIfItHadNotBeen) {
 INSTANTIATE_TEST_SUITE_P(Optimizers, OptimizerState, testing::ValuesIn(kCases),
                          [](const auto& test) { return test.param.title; });
 
-template <class Call>
-std::string error_of(Call call) try {
-  call();
-  return "";
-} catch (const UserError& error) {
-  return error.what();
-}
-
 std::shared_ptr<Optimizer> stepped(const std::string& plugin, const OptionTexts& options) {
   const auto parameters = make_parameters();
   const auto optimizer = make_optimizer(plugin, options);
@@ -148,9 +141,7 @@ TEST(OptimizerStateErrors, NameTheEntryThatDoesNotFit) {
   EXPECT_THAT(error_with([](auto& state) { state.erase("conv.bias/step"); }), HasSubstr("conv.bias/step is missing"));
   EXPECT_THAT(error_with([](auto& state) { state["fc.bias/step"] = torch::zeros({}); }),
               HasSubstr("holds fc.bias/step, which this optimizer with these options does not keep"));
-  EXPECT_THAT(error_of([&] {
-                stepped("sgd", {})->load_state(stepped("sgd", {{"momentum", "0.9"}})->state());
-              }),
+  EXPECT_THAT(error_of([&] { stepped("sgd", {})->load_state(stepped("sgd", {{"momentum", "0.9"}})->state()); }),
               HasSubstr("/momentum, which this optimizer with these options does not keep"));
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The option `groups` against parameter groups of LibTorch's optimizers.
-#include <ddprun/error.h>
 #include <gmock/gmock.h>
 
 #include <functional>
 
-#include "config/yaml_reader.h"
+#include "optimizers/from_yaml.h"
 #include "optimizers/training.h"
+#include "support/error_of.h"
 
 namespace ddprun {
 namespace {
@@ -16,15 +16,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
-
-std::shared_ptr<Optimizer> from_yaml(const std::string& plugin, const std::string& options) {
-  Problems problems;
-  const PluginChoice choice{.plugin = plugin,
-                            .options = parse_yaml(options, "mine.yaml", problems).value(),
-                            .path = "optimizer",
-                            .origin = {"mine.yaml", 1, 1}};
-  return PluginHost(plugin_search_path({})).make_optimizer(choice);
-}
 
 // conv.bias is named twice: the first group has it. "late" has its first gradient in the fifth step.
 const std::string kGroups =
@@ -155,14 +146,6 @@ TEST(Groups, MayHoldAllParametersAndTheDefaultNone) {
   optimizer->step();
   EXPECT_THAT(names(optimizer->groups()[0]), IsEmpty());
   EXPECT_TRUE(torch::allclose(parameters[0].value, before - 0.5 * parameters[0].value.grad()));
-}
-
-template <class Call>
-std::string error_of(Call call) try {
-  call();
-  return "";
-} catch (const UserError& error) {
-  return error.what();
 }
 
 std::string start_error(const std::string& groups) {

@@ -19,24 +19,34 @@ std::string describe(const at::Tensor& tensor) {
 
 void FusedOptimizer::start(std::vector<NamedParameter> parameters) {
   memory_.assign(parameters.size(), {});
-  auto parts = dealt_out(std::move(parameters), rules_);
-  Optimizer::start(std::move(parts.front()));
-  for (size_t i = 0; i < rules_.size(); ++i) {
-    const double lr = rules_[i].lr.value_or(groups().front().lr);
-    groups().push_back({.lr = lr, .parameters = std::move(parts[i + 1])});
+  auto of_parts = parts_of(std::move(parameters));
+  for (size_t i = 0; i < parts_.size(); ++i) start_part(i, std::move(of_parts[i]));
+}
+
+void FusedOptimizer::start_part(size_t part, std::vector<NamedParameter> parameters) {
+  const auto& [whose, lr, weight_decay, rules] = parts_[part];
+  auto of_groups = dealt_out(std::move(parameters), rules, whose);
+  for (size_t i = 0; i < of_groups.size(); ++i) {
+    const auto rule = i == 0 ? GroupRule() : rules[i - 1];
+    groups().push_back({.lr = rule.lr.value_or(lr), .parameters = std::move(of_groups[i])});
+    settings_.push_back({.part = part, .weight_decay = rule.weight_decay.value_or(weight_decay)});
   }
 }
 
+std::vector<std::vector<NamedParameter>> FusedOptimizer::parts_of(std::vector<NamedParameter> parameters) const {
+  return {std::move(parameters)};
+}
+
 void FusedOptimizer::read_groups(Options& options, double weight_decay, std::string_view weight_decay_help) {
-  weight_decay_ = options.get<double>("weight_decay", weight_decay, weight_decay_help, {.min = 0});
-  rules_ = read_group_rules(options);
+  parts_.front().weight_decay = options.get<double>("weight_decay", weight_decay, weight_decay_help, {.min = 0});
+  parts_.front().groups = read_group_rules(options);
 }
 
 void FusedOptimizer::step_unless(const at::Tensor& overflow) {
   if (reads_overflow_first_) {
     Optimizer::step_unless(overflow);
   } else {
-    step_all(overflow);
+    step_all(overflow.ne(0).to(at::kFloat));  // the kernels take exactly 1 for a step to leave out
   }
 }
 
@@ -47,8 +57,9 @@ void FusedOptimizer::step_all(const std::optional<at::Tensor>& overflow) {
     std::vector<FusedCall> calls;
     for (const auto& parameter : groups()[i].parameters) add(calls, parameter.value, *memory++);
     for (auto& call : calls) {
+      call.part = settings_[i].part;
       call.lr = groups()[i].lr;
-      call.weight_decay = i == 0 ? weight_decay_ : rules_[i - 1].weight_decay.value_or(weight_decay_);
+      call.weight_decay = settings_[i].weight_decay;
       call.overflow = overflow;
       update(call);
     }

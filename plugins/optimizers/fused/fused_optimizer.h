@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What optimizers on LibTorch's fused kernels have in common: one kernel call for all parameters of a device and
 // type, tensors remembered for each parameter from its first step on, and groups of parameters with a rate and a
-// decay of their own. Compiled into each of these plugins; no plugin itself.
+// decay of their own. An optimizer with two rules of stepping has two parts, each with its groups. Compiled into each of
+// these plugins; no plugin itself.
 #pragma once
 
 #include <ddprun/optimizer.h>
@@ -16,14 +17,16 @@ namespace ddprun {
 struct FusedCall {
   std::vector<at::Tensor> parameters, gradients;
   std::vector<std::vector<at::Tensor>> memory;  // [in the order of remember()][parameter]
+  size_t part = 0;                              // of the optimizer, in the order of parts_of()
   double lr = 0, weight_decay = 0;
-  std::optional<at::Tensor> overflow;  // where it is not 0, the kernel changes nothing
+  std::optional<at::Tensor> overflow;  // 0, or 1 where the kernel changes nothing
   bool first_step = false;             // of all these parameters: what they remember is still zero
 };
 
 class FusedOptimizer : public Optimizer {
  public:
-  // The first of groups() is that of the parameters which the option `groups` does not name; it may be empty.
+  // The first of groups() is that of the first part's parameters which its option `groups` does not name; it may be
+  // empty. Behind it come its groups, then the next part in the same way.
   void start(std::vector<NamedParameter> parameters) final;
   void step() final { step_all({}); }
   void step_unless(const at::Tensor& overflow) final;
@@ -34,26 +37,46 @@ class FusedOptimizer : public Optimizer {
  protected:
   enum class Shape { kLikeParameter, kNumber };  // kNumber: float32 without dimensions, on the parameter's device
 
-  using Optimizer::Optimizer;
+  // Parameters that are stepped by one rule. A group that has no lr or weight decay has its part's.
+  struct Part {
+    std::string whose;  // what errors call its parameters, "Muon's"; empty where they are all
+    double lr = 0, weight_decay = 0;
+    std::vector<GroupRule> groups;
+  };
+
+  // The learning rate is that of the first part, which all optimizers have.
+  explicit FusedOptimizer(double lr, std::string whose = "")
+      : Optimizer(lr), parts_{{.whose = std::move(whose), .lr = lr}} {}
 
   // For constructors: each parameter has a tensor of this name in state().
   void remember(std::string name, Shape shape) { kinds_.push_back({std::move(name), shape}); }
 
-  // For constructors: declares `weight_decay` and `groups`.
+  // For constructors: declares `weight_decay` and `groups`, of the first part.
   void read_groups(Options& options, double weight_decay, std::string_view weight_decay_help);
+
+  // For constructors: one more.
+  void add_part(Part part) { parts_.push_back(std::move(part)); }
 
   // For constructors: a step that overflowed must not count as the parameters' first, which the kernel cannot see to.
   void read_overflow_first() { reads_overflow_first_ = true; }
 
+  // The parameters of each part: to be overridden where there are several.
+  virtual std::vector<std::vector<NamedParameter>> parts_of(std::vector<NamedParameter> parameters) const;
+
   virtual void update(const FusedCall& call) = 0;
 
  private:
+  struct GroupSetting {
+    size_t part;
+    double weight_decay;
+  };
   struct Kind {
     std::string name;
     Shape shape;
   };
   using Memory = std::vector<at::Tensor>;  // one for each kind; empty before the parameter's first step
 
+  void start_part(size_t part, std::vector<NamedParameter> parameters);
   void step_all(const std::optional<at::Tensor>& overflow);
   static at::Tensor blank(const Kind& kind, const at::Tensor& parameter);
   static at::Tensor loaded(const Kind& kind, const NamedParameter& parameter, const std::string& entry,
@@ -64,9 +87,9 @@ class FusedOptimizer : public Optimizer {
 
   std::vector<Kind> kinds_;
   bool reads_overflow_first_ = false;
-  double weight_decay_ = 0;
-  std::vector<GroupRule> rules_;  // of groups() from the second on
-  std::vector<Memory> memory_;    // one for each parameter, group after group
+  std::vector<Part> parts_;
+  std::vector<GroupSetting> settings_;  // one for each of groups()
+  std::vector<Memory> memory_;          // one for each parameter, group after group
 };
 
 }  // namespace ddprun

@@ -28,18 +28,29 @@ Value placeless(Value value) {
   return value;
 }
 
-std::vector<std::string> read_patterns(Options& group) {
-  const auto value =
-      group.subtree("parameters", "patterns of their names, such as \"*.bias\"", "string | list of string", true);
-  if (value.is_null() && !group.has("parameters")) return {};
+constexpr auto kPatternsType = "string | list of string";
+
+// The patterns that stand there as `value`, the option of this name.
+std::vector<std::string> patterns_of(const Value& value, Options& options, const std::string& name) {
+  if (!options.has(name)) return {};
   if (value.is_scalar()) return {value.text()};
   const auto& items = value.items();
   std::vector<std::string> patterns;
   if (std::ranges::all_of(items, &Value::is_scalar))
     std::ranges::transform(items, std::back_inserter(patterns), &Value::text);
-  if (patterns.empty())
-    group.reject("parameters", "expected a pattern or a list of patterns, found " + describe(value));
+  if (patterns.empty()) options.reject(name, "expected a pattern or a list of patterns, found " + describe(value));
   return patterns;
+}
+
+std::vector<std::string> read_patterns(Options& group) {
+  const auto value = group.subtree("parameters", "patterns of their names, such as \"*.bias\"", kPatternsType, true);
+  return patterns_of(value, group, "parameters");
+}
+
+// "mnist.yaml:7:12: "
+std::string before_text(const Value& value) {
+  const auto origin = value.origin().text();
+  return origin.empty() ? "" : origin + ": ";
 }
 
 std::optional<double> read_number(Options& group, const std::string& name, const std::string& help) {
@@ -59,47 +70,56 @@ GroupRule read_rule(const Value& item, std::vector<std::string>& problems) {
 
 std::string listed(const std::vector<NamedParameter>& parameters) {
   constexpr size_t kShown = 5;
+  if (parameters.empty()) return "none";
   std::string text;
   for (size_t i = 0; i < std::min(parameters.size(), kShown); ++i) text += (i ? ", " : "") + parameters[i].name;
   return parameters.size() > kShown ? text + ", ... (" + std::to_string(parameters.size()) + " in all)" : text;
 }
 
-void refuse_unmatched(const std::vector<NamedParameter>& parameters, const GroupRule& rule) {
+void refuse_unmatched(const std::vector<NamedParameter>& parameters, const GroupRule& rule, const std::string& whose) {
   for (const auto& pattern : rule.patterns) {
     if (std::ranges::any_of(parameters, [&](const auto& parameter) { return matches(pattern, parameter.name); }))
       continue;
     std::vector<std::string> names;
     for (const auto& parameter : parameters) names.push_back(parameter.name);
     const auto near = nearest_name(pattern, names);
-    throw UserError(rule.place + "no parameter is named like \"" + pattern + "\"" +
-                    (near.empty() ? "" : "; did you mean " + near + "?") + "; the model has " + listed(parameters));
+    throw UserError(rule.place + "no parameter " + (whose.empty() ? "" : "of " + whose + " ") + "is named like \"" +
+                    pattern + "\"" + (near.empty() ? "" : "; did you mean " + near + "?") + "; " +
+                    (whose.empty() ? "the model has " : whose + " are ") + listed(parameters));
   }
 }
 
 }  // namespace
 
-std::vector<GroupRule> read_group_rules(Options& options) {
-  const auto value = options.subtree(
-      "groups", "parameters with a rate or decay of their own: {parameters: \"*.bias\", weight_decay: 0}",
-      "list of {parameters, lr, weight_decay}");
-  if (!value.is_list() && options.has("groups"))
-    options.reject("groups", "expected a list of groups, as in [{parameters: \"*.bias\", weight_decay: 0}], found " +
-                                 describe(value));
+std::vector<GroupRule> read_group_rules(Options& options, const std::string& name) {
+  const auto value =
+      options.subtree(name, "parameters with a rate or decay of their own: {parameters: \"*.bias\", weight_decay: 0}",
+                      "list of {parameters, lr, weight_decay}");
+  if (!value.is_list() && options.has(name))
+    options.reject(
+        name, "expected a list of groups, as in [{parameters: \"*.bias\", weight_decay: 0}], found " + describe(value));
   std::vector<GroupRule> rules;
   for (const auto& item : value.items()) {
     std::vector<std::string> problems;
     rules.push_back(read_rule(item, problems));
     const auto origin = item.origin().text();
-    rules.back().place = (origin.empty() ? "" : origin + ": ") + options.path() + ".groups: ";
+    rules.back().place = before_text(item) + options.path() + "." + name + ": ";
     const auto which = "group " + std::to_string(rules.size()) + (origin.empty() ? "" : " (" + origin + ")") + ": ";
-    for (const auto& problem : problems) options.reject("groups", which + problem);
+    for (const auto& problem : problems) options.reject(name, which + problem);
   }
   return rules;
 }
 
+GroupRule read_pattern_rule(Options& options, const std::string& name, const std::string& help) {
+  const auto value = options.subtree(name, help, kPatternsType);
+  const bool none = value.is_list() && value.items().empty();
+  return {.patterns = none ? std::vector<std::string>() : patterns_of(value, options, name),
+          .place = before_text(value) + options.path() + "." + name + ": "};
+}
+
 std::vector<std::vector<NamedParameter>> dealt_out(std::vector<NamedParameter> parameters,
-                                                   const std::vector<GroupRule>& rules) {
-  for (const auto& rule : rules) refuse_unmatched(parameters, rule);
+                                                   const std::vector<GroupRule>& rules, const std::string& whose) {
+  for (const auto& rule : rules) refuse_unmatched(parameters, rule, whose);
   std::vector<std::vector<NamedParameter>> groups(rules.size() + 1);
   for (auto& parameter : parameters) {
     const auto rule = std::ranges::find_if(rules, [&](const auto& one) { return matches(one, parameter.name); });

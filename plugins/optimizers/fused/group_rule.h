@@ -17,12 +17,14 @@ struct GroupRule {
   std::string place;                       // "mnist.yaml:7:12: optimizer.groups: "
 };
 
-// Declares the option. Mistakes are noted in `options`.
-std::vector<GroupRule> read_group_rules(Options& options);
+// Declare an option of rules, and one of patterns alone. Mistakes are noted in `options`.
+std::vector<GroupRule> read_group_rules(Options& options, const std::string& name = "groups");
+GroupRule read_pattern_rule(Options& options, const std::string& name, const std::string& help);
 
 // The parameters of each rule, behind those that no rule matches, in the order given. Throws UserError, naming
-// parameters that there are, for a pattern that matches none, and for a rule that is left with none.
+// parameters that there are, for a pattern that matches none, and for a rule that is left with none. `whose` is what
+// the error calls these parameters where they are not all that the model has: "Muon's".
 std::vector<std::vector<NamedParameter>> dealt_out(std::vector<NamedParameter> parameters,
-                                                   const std::vector<GroupRule>& rules);
+                                                   const std::vector<GroupRule>& rules, const std::string& whose = "");
 
 }  // namespace ddprun

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+// Muon (Keller Jordan et al.: "Muon: an optimizer for hidden layers in neural networks", 2024): the momentum of each matrix
+// is orthogonalised, so that a step moves all its directions alike. Convolution filters are matrices [out, in * height *
+// width]. What is no matrix, and what the option `others` names, gets stochastic gradient descent with Nesterov momentum.
+#include <ATen/ATen.h>
+#include <ddprun/error.h>
+
+#include <cmath>
+
+#include "../fused/fused_sgd.h"
+#include "directions.h"
+#include "newton_schulz.h"
+
+namespace {
+
+using ddprun::FusedCall;
+using ddprun::NamedParameter;
+
+class Muon final : public ddprun::FusedOptimizer {
+ public:
+  explicit Muon(ddprun::Options& options)
+      : FusedOptimizer(options.get<double>("lr", 0.02, "learning rate of the matrices", {.min = 0}), "Muon's"),
+        momentum_{.momentum = options.get<double>("momentum", 0.95, "share of the previous direction that is kept",
+                                                  {.min = 0, .max = 1}),
+                  .nesterov = options.get<bool>("nesterov", true, "look ahead along the direction")},
+        steps_(options.get<int64_t>("ns_steps", 5, "iterations of Newton-Schulz in each step", {.min = 1})),
+        normalize_(
+            options.get<bool>("normalize", false, "bring each matrix to the norm sqrt(rows) before it is moved")),
+        precision_(options.choose("precision", "auto", {"auto", "bf16", "fp32"},
+                                  "of the iterations; auto: bf16 on GPUs, elsewhere as the weights, at least fp32")) {
+    read_groups(options, 0, "share of each weight that a step of learning rate 1 takes away: p *= 1 - lr * this");
+    read_others(options);
+    remember("momentum", Shape::kLikeParameter);
+  }
+
+ private:
+  void read_others(ddprun::Options& options) {
+    others_ = ddprun::read_pattern_rule(
+        options, "others", "matrices that get SGD with Nesterov momentum, as all biases and norms do: \"head.*\"");
+    Part part{.whose = "the others"};
+    part.lr = options.get<double>("others_lr", 0.01, "learning rate of the others", {.min = 0});
+    others_momentum_.momentum =
+        options.get<double>("others_momentum", 0.9, "Nesterov momentum of the others", {.min = 0, .max = 1});
+    part.weight_decay =
+        options.get<double>("others_weight_decay", 0, "L2 penalty of the others, added to the gradient", {.min = 0});
+    part.groups = ddprun::read_group_rules(options, "others_groups");
+    add_part(std::move(part));
+  }
+
+  std::vector<std::vector<NamedParameter>> parts_of(std::vector<NamedParameter> parameters) const override {
+    std::vector<ddprun::GroupRule> named;
+    if (!others_.patterns.empty()) named.push_back(others_);
+    auto dealt = dealt_out(std::move(parameters), named);
+    std::vector<std::vector<NamedParameter>> parts(2);
+    if (!named.empty()) parts[1] = std::move(dealt[1]);
+    for (auto& parameter : dealt[0]) {
+      const bool matrix = parameter.value.dim() >= 2;
+      if (matrix) refuse_scattered(parameter);
+      parts[matrix ? 0 : 1].push_back(std::move(parameter));
+    }
+    return parts;
+  }
+
+  static void refuse_scattered(const NamedParameter& parameter) {
+    if (ddprun::is_matrix_in_memory(parameter.value)) return;
+    throw ddprun::UserError("muon: the memory of " + parameter.name + " has strides " +
+                            c10::str(parameter.value.strides()) + " for sizes " + c10::str(parameter.value.sizes()) +
+                            ", which is no matrix of its first dimension; make it contiguous in the model, or name "
+                            "it in the option others");
+  }
+
+  void update(const FusedCall& call) override {
+    if (call.part == 0) {
+      orthogonal_step(call);
+    } else {
+      fused_sgd(call, others_momentum_);
+    }
+  }
+
+  // Two calls of SGD's kernel, which also sees to a step that overflowed: from zero along the gradients at a rate of -1,
+  // which makes the directions, and from the weights along the directions.
+  void orthogonal_step(const FusedCall& call) const {
+    const auto directions = ddprun::zero_directions(call.parameters);
+    auto gather = call;
+    gather.parameters = directions.tensors;
+    gather.lr = -1;
+    gather.weight_decay = 0;
+    fused_sgd(gather, momentum_);
+
+    const auto type = precision_of(call.parameters.front());
+    for (const auto& stack : directions.stacks) stack.copy_(ddprun::orthogonalised(stack, steps_, type));
+
+    if (normalize_ && call.lr != 0) normalize(call);
+    auto move = call;
+    move.gradients = directions.tensors;
+    move.memory.clear();
+    fused_sgd(move, {});
+  }
+
+  at::ScalarType precision_of(const at::Tensor& parameter) const {
+    if (precision_ == "bf16" || (precision_ == "auto" && parameter.is_cuda())) return at::kBFloat16;
+    return precision_ == "fp32" ? at::kFloat : at::promote_types(parameter.scalar_type(), at::kFloat);
+  }
+
+  static void normalize(const FusedCall& call) {
+    constexpr double kLeast = 1e-12;  // that no 0 divides
+    const auto type = at::promote_types(call.parameters.front().scalar_type(), at::kFloat);
+    std::vector<at::Scalar> wanted;
+    for (const auto& parameter : call.parameters)
+      wanted.emplace_back(std::sqrt(static_cast<double>(parameter.size(0))));
+    const auto norms = at::_foreach_div(at::_foreach_norm(call.parameters, 2, type), wanted);
+    auto factors = at::stack(norms).clamp_min_(kLeast).reciprocal_();
+    if (call.overflow) factors = at::where(*call.overflow == 0, factors, 1);
+    at::_foreach_mul_(call.parameters, factors.unbind());
+  }
+
+  const ddprun::SgdRule momentum_;
+  const int64_t steps_;
+  const bool normalize_;
+  const std::string precision_;
+  ddprun::SgdRule others_momentum_{.nesterov = true};
+  ddprun::GroupRule others_;  // no rate of its own: that is the part's
+};
+
+}  // namespace
+
+DDPRUN_OPTIMIZER(Muon, "muon", "orthogonalised momentum for matrices and filters, SGD for the others")

@@ -39,13 +39,13 @@ PLACES = {section: f"brittle.yaml:{line}:{column}: {path}: plugin brittle_{secti
 OF_LOGGERS = ("logger.start", "logger.metrics", "logger.predictions", "logger.flush", "logger.finish")
 OF_LAUNCHER = ("dataset.prepare",)
 OF_RANK_0 = (*OF_LAUNCHER, "dataset.to_image", *OF_LOGGERS)
-CALLS = {"model.prepare": 1, "dataset.prepare": 1, "dataset.start": 1, "dataset.spec": 1, "dataset.to_image": 2,
-         "optimizer.start": 1, "optimizer.state": 2, "logger.start": 1, "logger.metrics": 3, "logger.predictions": 1,
-         "logger.flush": 2, "logger.finish": 1}
-HOOKS = ("model.prepare", "model.forward", "model.step", "dataset.prepare", "dataset.start", "dataset.spec", "dataset.get",
-         "dataset.augment", "dataset.to_image", "optimizer.start", "optimizer.step", "optimizer.zero_grad",
+CALLS = {"model.prepare": 1, "model.initialize": 1, "dataset.prepare": 1, "dataset.start": 1, "dataset.spec": 1,
+         "dataset.to_image": 2, "optimizer.start": 1, "optimizer.state": 2, "logger.start": 1, "logger.metrics": 3,
+         "logger.predictions": 1, "logger.flush": 2, "logger.finish": 1}
+HOOKS = ("model.prepare", "model.initialize", "model.forward", "model.step", "dataset.prepare", "dataset.start", "dataset.spec",
+         "dataset.get", "dataset.augment", "dataset.to_image", "optimizer.start", "optimizer.step", "optimizer.zero_grad",
          "optimizer.state", *OF_LOGGERS)
-AT_START = ("model.prepare", "dataset.start", "dataset.spec", "optimizer.start")
+AT_START = ("model.prepare", "model.initialize", "dataset.start", "dataset.spec", "optimizer.start")
 CALLED_AS = {"model.forward": "(step|forward)", "optimizer.step": "step(_unless)?"}  # the default of the one calls the other
 TOLD = {"throw": "a hook that is broken", "mistake": "an input that is wrong", "odd": "something that is no std::exception"}
 SIGNALS = {"segv": "SIGSEGV", "abort": "SIGABRT"}
@@ -186,6 +186,18 @@ class Hooks(CommandTest):
         resumed = self.ddprun("resume", "run", "launch.workers=2", "launch.max_restarts=1", env=environment)
         self.assertRegex(resumed.err(), r"optimizer: plugin brittle_optimizer: load_state\(\) threw: a hook that is broken")
         self.assertEqual(differences(self.folder / "run", self.reference(2)), {})
+
+    def test_weights_from_a_checkpoint_are_not_initialized(self):
+        def broken(hook, attempt):
+            return {"BRITTLE": Fault(hook, "throw", 1, 1, attempt).variable}
+
+        once = ["launch.workers=1", "launch.max_restarts=0"]
+        self.ddprun("brittle.yaml", *once, "trainer.max_epochs=1", "run.dir=run")
+        self.ddprun("resume", "run", *once, "trainer.max_epochs=2", code=1, env=broken("model.prepare", 1))
+        self.ddprun("resume", "run", *once, "trainer.max_epochs=2", env=broken("model.initialize", 2))
+        self.assertEqual(summary(self.folder / "run")["attempt"], 2)
+        self.ddprun("brittle.yaml", *once, "trainer.init_weights=run", "run.dir=tuned", env=broken("model.initialize", 0))
+        self.ddprun("brittle.yaml", *once, "run.dir=fresh", code=1, env=broken("model.initialize", 0))
 
 
 if __name__ == "__main__":

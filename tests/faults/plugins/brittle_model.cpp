@@ -15,6 +15,8 @@ class BrittleModel final : public ddprun::Model {
     output_ = register_module("output", torch::nn::Linear(data.sample_shape.at(0), data.classes));
   }
 
+  void initialize(const ddprun::Dataset& /*data*/) override { brittle::reach("model.initialize"); }
+
   at::Tensor forward(const at::Tensor& input) override {
     brittle::reach("model.forward");
     return output_(input);

@@ -70,6 +70,7 @@ struct TrainerConfig {
   std::string strategy = "ddp";    // ddp: a process for each GPU; dp: one process over all GPUs
   bool find_unused_parameters = false;
   bool static_graph = false;
+  std::string broadcast_buffers = "needed";    // needed or every_step: when rank 0's are everybody's
   std::string gradient_compression = "none";  // none, fp16 or bf16: what is exchanged
   std::string init_weights;                   // .safetensors, a checkpoint or a run; empty: drawn from the seed
 

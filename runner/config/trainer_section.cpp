@@ -108,6 +108,9 @@ void read_distribution(Options& options, TrainerConfig& trainer) {
       options.get<bool>("static_graph", false, "every step uses the same parameters in the same order");
   if (trainer.find_unused_parameters && trainer.static_graph)
     options.reject("static_graph", "goes not together with find_unused_parameters; choose one");
+  trainer.broadcast_buffers = options.choose(
+      "broadcast_buffers", trainer.broadcast_buffers, {"needed", "every_step"},
+      "rank 0's buffers to all; needed: BatchNorm's running statistics before evaluations, which alone read them");
   trainer.gradient_compression = options.choose("gradient_compression", trainer.gradient_compression,
                                                 {"none", "fp16", "bf16"}, "numbers in which gradients are exchanged");
   if (trainer.strategy == "dp") refuse_with_dp(options, trainer);

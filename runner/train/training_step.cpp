@@ -51,6 +51,7 @@ TrainingStep::TrainingStep(Parts parts, const TrainerConfig& config, Schedule sc
       schedule_(std::move(schedule)),
       parameters_(trainable_parameters(*parts_.model)),
       buffers_(buffers(*parts_.model)),
+      shared_(*parts_.model, config.broadcast_buffers == "every_step"),
       mark_(parameters_),
       micro_batch_(std::max<int64_t>(config.micro_batch, 0)) {
   for (const auto& group : parts_.optimizer->groups()) base_rates_.push_back(group.lr);
@@ -130,7 +131,7 @@ void TrainingStep::accumulate(const TrainBatch& item, MetricSums* window) {
   phase(StepPhase::kWait);
   if (reducer_) {
     reducer_->before_forward();
-    parts_.communicator.broadcast(buffers_);
+    parts_.communicator.broadcast(shared_.read_by_step());
   }
   if (parts_.parallel) parts_.parallel->refresh();
   for (size_t i = 0; i < all.size(); ++i) {

@@ -11,6 +11,7 @@
 #include "dist/batch_statistics.h"
 #include "dist/communicator.h"
 #include "dist/gradient_reducer.h"
+#include "dist/shared_buffers.h"
 #include "train/data_parallel.h"
 #include "train/grad_scaler.h"
 #include "train/gradient_mark.h"
@@ -105,6 +106,7 @@ class TrainingStep {
   Schedule schedule_;
   std::vector<NamedParameter> parameters_;
   std::vector<at::Tensor> buffers_;
+  SharedBuffers shared_;
   std::vector<double> base_rates_;               // the optimizer's own, one for each group
   std::unique_ptr<GradientReducer> reducer_;     // none for a world of one
   std::shared_ptr<BatchStatistics> statistics_;  // with sync_batchnorm

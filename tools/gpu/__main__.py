@@ -101,8 +101,9 @@ def bench(context, seconds):
         raise checks.Skip(done.stderr.strip().splitlines()[-1])
     assert done.returncode == 0, done.stderr[-500:]
     print(done.stdout)
-    speed = next(line for line in done.stdout.splitlines() if "images/s" in line)
-    return speed.strip("| ").replace(" | ", ", ")
+    lines = done.stdout.splitlines()
+    at = next(i for i, line in enumerate(lines) if "images/s" in line)  # the ratio is in the next
+    return "; ".join(line.strip("| ").replace(" | ", ", ") for line in lines[at : at + 2])
 
 
 def list_checks(options, gpus):

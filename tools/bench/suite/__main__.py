@@ -7,29 +7,35 @@ import pathlib
 import signal
 import sys
 
-from suite import (allocator, beside_python, logging, machine, process, saving, scaling, survival, sweep,
-                   worker_overhead)  # fmt: skip
+from suite import (allocator, beside_python, evaluation, job, loader, logging, machine, operations, peers, process, saving,
+                   scaling, start, survival, sweep, training, worker_overhead, workers)  # fmt: skip
 
-TABLES = {"beside_python": beside_python, "worker_overhead": worker_overhead, "allocator": allocator, "saving": saving,
-          "logging": logging, "survival": survival, "scaling": scaling, "sweep": sweep}
+TABLES = {"beside_python": beside_python, "training": training, "job": job, "start": start, "evaluation": evaluation,
+          "loader": loader, "workers": workers, "worker_overhead": worker_overhead, "operations": operations,
+          "allocator": allocator, "saving": saving,
+          "logging": logging, "survival": survival, "scaling": scaling, "sweep": sweep}  # fmt: skip
+MODELS = ["convnet_bn", "convnet"]
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
-def parse_arguments():
+def make_parser(cores):
     tables = "\n".join(f"  {name:<16} {table.__doc__.removeprefix('Table: ')}" for name, table in TABLES.items())
     parser = argparse.ArgumentParser(
         prog="tools/bench/run",
         description=f"Measures ddprun beside its peers and prints markdown tables. Tables:\n{tables}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    cores = len(os.sched_getaffinity(0))
     add = parser.add_argument
     add("tables", nargs="*", metavar="TABLE", help="all where none is named")
-    add("--pairs", type=int, default=5, help="alternating pairs of runs (default 5)")
+    add("--pairs", type=int, default=5, help="rounds of one run of each side (default 5)")
     add("--steps", type=int, default=300, help="optimizer steps of a run (default 300: one epoch at batch 200)")
     add("--warm-up", type=int, default=50, help="of these, the steps before the measured ones (default 50)")
-    add("--workers", type=int, default=2, help="of beside_python (default 2)")
-    add("--threads", type=int, default=1, help="of each worker's kernels (default 1)")
+    add("--model", action="append", choices=MODELS, help="of the tables beside peers; may be repeated (default: both)")
+    add("--precision", action="append", choices=["fp32", "bf16"], help="of training; may be repeated (default fp32)")
+    add("--peer", action="append", choices=list(peers.PEERS), help="beside ddprun; may be repeated (default: all)")
+    add("--epochs", action="append", type=int, help="of job; may be repeated (default 1 and 5)")
+    add("--workers", type=int, default=2, help="of a run (default 2)")
+    add("--threads", type=int, help="of each worker's kernels (default: the cores over --workers)")
     add("--all-threads", type=int, default=cores, help="of the one worker of allocator (default: the cores)")
     add("--global-batch", type=int, default=200, help="default 200; one worker takes half of it")
     add("--num-workers", type=int, default=0, help="loader processes of each Python worker (default 0)")
@@ -45,7 +51,18 @@ def parse_arguments():
         default=os.environ.get("DDPRUN_PROGRAM", ROOT / "build/release/bin/ddprun"),
         help="the ddprun to measure",
     )
+    return parser
+
+
+def parse_arguments():
+    cores = len(os.sched_getaffinity(0))
+    parser = make_parser(cores)
     options = parser.parse_args()
+    options.model = options.model or MODELS
+    options.precision = options.precision or ["fp32"]
+    options.peer = options.peer or list(peers.PEERS)
+    options.epochs = options.epochs or [1, 5]
+    options.threads = options.threads or max(1, cores // options.workers)
     unknown = [name for name in options.tables if name not in TABLES]
     if unknown:
         parser.error(f"no table is called {unknown[0]}; there are {', '.join(TABLES)}")

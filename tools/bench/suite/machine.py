@@ -18,6 +18,11 @@ def cpu_model():
     return platform.machine()
 
 
+def free_bytes():
+    lines = pathlib.Path("/proc/meminfo").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+
+
 def gpus():
     try:
         query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]

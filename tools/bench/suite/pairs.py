@@ -1,4 +1,4 @@
-"""Runs two sides alternately, A B A B ..., so that both meet the same machine."""
+"""Runs the sides in turn, A B C, C B A, ..., so that all meet the same machine."""
 
 import shutil
 import sys
@@ -14,13 +14,13 @@ def run_once(side, job, timeout):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def alternate(sides, job, pairs, timeout):
-    """One list of results for each side. Every other pair begins with the other side: neither always runs second."""
+def alternate(sides, job, rounds, timeout):
+    """One list of results for each side. Every other round goes backwards: none always runs first."""
     results = {side.name: [] for side in sides}
-    for pair in range(pairs):
-        for side in sides if pair % 2 == 0 else reversed(sides):
+    for number in range(rounds):
+        for side in sides if number % 2 == 0 else reversed(sides):
             result = run_once(side, job, timeout)
             results[side.name].append(result)
-            note = f"{pair + 1}/{pairs} {side.name}: {result.images_per_second:,.0f} images/s"
+            note = f"{number + 1}/{rounds} {side.name}: {result.images_per_second:,.0f} images/s"
             print(f"{note}, first step {result.first_step_seconds:.2f} s", file=sys.stderr, flush=True)
     return [results[side.name] for side in sides]

@@ -1,7 +1,6 @@
 """Table: how time and memory grow with the number of ranks, beyond what one machine can hold."""
 
 import json
-import os
 import pathlib
 import resource
 import shutil
@@ -11,11 +10,9 @@ import tempfile
 import threading
 import time
 
-from suite import process, report
+from suite import machine, probes, process, report
 
 TITLE = "How time and memory grow with the number of ranks"
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-BUILD = ROOT / "build/release"
 WORKERS = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 SHARE_OF_MEMORY = 0.85  # of what is free: no more workers than it holds
 NODES = [8, 64, 256, 1024, 8192]
@@ -62,11 +59,6 @@ def pss(pid):
         return next(int(line.split()[1]) * 1024 for line in rollup if line.startswith("Pss:"))
 
 
-def free_bytes():
-    lines = pathlib.Path("/proc/meminfo").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
-
-
 def children_seconds():
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
@@ -102,18 +94,13 @@ def run_workers(program, workers, timeout):
 
 
 def probe(*words, timeout):
-    run = subprocess.run([BUILD / "tools/scaling_probe", *map(str, words)], capture_output=True, text=True, timeout=timeout,
-                         env={**os.environ, "GLOO_LOG_LEVEL": "ERROR"})
-    if run.returncode != 0:
-        raise process.Failed(f"scaling_probe {' '.join(map(str, words))}: {run.stderr}")
-    print(f"{words}: {run.stdout.splitlines()[-1]}", file=sys.stderr, flush=True)
-    return json.loads(run.stdout.splitlines()[-1])
+    return probes.run("scaling_probe", *words, timeout=timeout)
 
 
 def measure_workers(options):
     figures = []
     for workers in WORKERS:
-        if figures and figures[-1]["worker_bytes"] * workers > SHARE_OF_MEMORY * free_bytes():
+        if figures and figures[-1]["worker_bytes"] * workers > SHARE_OF_MEMORY * machine.free_bytes():
             break
         figures.append(run_workers(options.program, workers, options.timeout))
         print(figures[-1], file=sys.stderr, flush=True)
@@ -159,7 +146,7 @@ def measure_worlds(options):
 
 
 def measure(options):
-    subprocess.run([ROOT / ".venv/bin/cmake", "--build", BUILD, "--target", "scaling_probe"], check=True, stdout=sys.stderr)
+    probes.build("scaling_probe")
     parts = {"Workers of one machine": measure_workers, "Launchers at the first node": measure_rendezvous,
              "A Gloo group": measure_gloo, "One rank of a large world": measure_worlds}
     figures, texts = {}, []

@@ -1,18 +1,20 @@
-"""The programs that are compared: the same training, and the same figures measured the same way."""
+"""What is compared: the same training, and the same figures measured the same way. ddprun's side; peers.py has Python's."""
 
 import dataclasses
 import json
+import math
 import pathlib
-import sys
+import statistics
 
 from suite import process
 
-PYTHON_SCRIPT = pathlib.Path(__file__).resolve().parent.parent / "mnist_ddp.py"
+IMAGES = 60_000  # of an epoch
+TEST_IMAGES = 10_000
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What is trained: MNIST, one epoch at most, SGD 0.01 with momentum 0.9."""
+    """What is trained: MNIST, SGD 0.01 with momentum 0.9, no validation split, one evaluation of the test images in the end."""
 
     model: str = "convnet_bn"
     workers: int = 2
@@ -20,7 +22,13 @@ class Job:
     global_batch: int = 200
     steps: int = 300
     warm_up: int = 50  # the steps before the measured ones
+    precision: str = "fp32"
     device: str = "cpu"
+
+    @property
+    def epochs(self):
+        """So many that the steps are reached."""
+        return math.ceil(self.steps * self.global_batch / IMAGES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +41,13 @@ class Result:
     peak_rss_bytes: int  # of the largest worker
     loss: float
     test_correct: int
-    helper_cpu_share: float  # processor time of a worker's other threads, over that of its main thread
+    evaluation_seconds: tuple = ()  # of each pass over the test images, where they are timed
+    save_seconds: tuple = ()  # of each checkpoint: from the end of its step until it is written
+    helper_cpu_share: float = 0  # processor time of a worker's other threads, over that of its main thread
+
+    @property
+    def evaluated_per_second(self):
+        return TEST_IMAGES / statistics.median(self.evaluation_seconds)
 
 
 def speeds(job, step_ended_at):
@@ -58,15 +72,22 @@ def helper_share(finished):
     return max(worker.other_threads_seconds / max(worker.main_thread_seconds, 1e-9) for worker in finished.workers)
 
 
+def read_rows(run_dir, split):
+    """Of metrics.jsonl."""
+    rows = [json.loads(line) for line in (pathlib.Path(run_dir) / "metrics.jsonl").read_text().splitlines()]
+    return [row for row in rows if row["split"] == split]
+
+
 class Ddprun:
     """ddprun with its usual loggers."""
 
     name = "ddprun"
 
-    def __init__(self, program, environment=None, name=None):
+    def __init__(self, program, environment=None, name=None, words=()):
         self.program = str(program)
         self.environment = environment or {}
         self.name = name or self.name
+        self.words = words  # overrides of the experiment; later ones win
 
     def command(self, job, run_dir):
         return [
@@ -78,14 +99,17 @@ class Ddprun:
             "dataset.validation=0",
             "~early_stopping",
             "checkpoint.every=never",
-            "trainer.max_epochs=1",
+            f"trainer.max_epochs={job.epochs}",
             f"trainer.max_steps={job.steps}",
             f"trainer.global_batch={job.global_batch}",
+            f"trainer.precision={job.precision}",
             f"trainer.log_every={job.warm_up}",
+            "trainer.eval_every=never",
             f"launch.device={job.device}",
             f"launch.workers={job.workers}",
             f"launch.threads={job.threads}",
             f"run.dir={run_dir}",
+            *self.words,
         ]
 
     def run(self, job, folder, timeout):
@@ -95,8 +119,7 @@ class Ddprun:
         run_dir = pathlib.Path(folder) / "run"
         finished = process.run(self.command(job, run_dir), self.environment, folder, timeout)
         summary = json.loads((run_dir / "summary.json").read_text())
-        rows = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
-        train = [row for row in rows if row["split"] == "train"]
+        train = read_rows(run_dir, "train")
         # The launcher's own clock starts after its libraries are loaded; ours started before.
         launched_at = float(finished.workers[0].environment["DDPRUN_STARTED_AT"])
         first_step_at = launched_at + summary["first_step_seconds"]
@@ -107,37 +130,20 @@ class Ddprun:
             peak_rss_bytes=largest(finished),
             loss=train[-1]["loss"],
             test_correct=summary["test_correct"],
+            evaluation_seconds=evaluation_seconds(train, read_rows(run_dir, "val")),
+            save_seconds=save_seconds(train, run_dir / "checkpoints"),
             helper_cpu_share=helper_share(finished),
         )
         return result, summary
 
 
-class PlainPython:
-    """mnist_ddp.py under torchrun."""
+def evaluation_seconds(train, evaluations):
+    """From the training row of a step to the row of its evaluation, where both are there."""
+    ended_at = {row["step"]: row["time"] for row in train}
+    return tuple(row["time"] - ended_at[row["step"]] for row in evaluations if row["step"] in ended_at)
 
-    name = "Python DDP"
 
-    def __init__(self, data, num_workers=0):
-        self.data = data  # holds MNIST/raw
-        self.num_workers = num_workers
-
-    def run(self, job, folder, timeout):
-        output = pathlib.Path(folder) / "result.json"
-        command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-        command += ["--nproc-per-node", str(job.workers), str(PYTHON_SCRIPT)]
-        command += ["--data", str(self.data), "--json", str(output), "--device", job.device]
-        command += ["--max-steps", str(job.steps), "--global-batch", str(job.global_batch)]
-        command += ["--log-every", str(job.warm_up), "--threads", str(job.threads)]
-        command += ["--num-workers", str(self.num_workers)]
-        environment = {"OMP_NUM_THREADS": str(job.threads)}
-        finished = process.run(command, environment, folder, timeout)
-        result = json.loads(output.read_text())
-        return Result(
-            **speeds(job, {int(step): at for step, at in result["step_ended_at"].items()}),
-            first_step_seconds=result["first_step_seconds"],
-            total_seconds=finished.seconds,
-            peak_rss_bytes=largest(finished),
-            loss=result["loss"],
-            test_correct=result["test_correct"],
-            helper_cpu_share=helper_share(finished),
-        )
+def save_seconds(train, folder):
+    """From the training row of a step to the moment its checkpoint got its name, where both are there."""
+    names = {row["step"]: folder / f"step_{row['step']:08}" for row in train}
+    return tuple(names[row["step"]].stat().st_ctime - row["time"] for row in train if names[row["step"]].exists())

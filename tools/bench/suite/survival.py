@@ -8,12 +8,11 @@ import re
 import signal
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 import uuid
 
-from suite import mnist_data, process, report, sides
+from suite import mnist_data, peers, process, report, sides
 
 TITLE = "When something fails, beside torchrun"
 LIMIT = 30  # seconds to wait for an end
@@ -47,9 +46,7 @@ class OursUnderFault:
     def command(self, folder):
         job = sides.Job(steps=100_000)
         words = sides.Ddprun(self.program).command(job, pathlib.Path(folder) / "run")
-        changes = {"trainer.max_epochs": 100, "trainer.log_every": 10, "checkpoint.every": f"{CHECKPOINT_STEPS}st",
-                   "launch.hang_seconds": HANG_SECONDS}
-        return [word for word in words if word.split("=")[0] not in changes] + [f"{k}={v}" for k, v in changes.items()]
+        return [*words, "trainer.log_every=10", f"checkpoint.every={CHECKPOINT_STEPS}st", f"launch.hang_seconds={HANG_SECONDS}"]
 
     def environment(self):
         return {}
@@ -71,8 +68,8 @@ class TorchrunUnderFault:
         self.data = data
 
     def command(self, _):
-        return [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
-                str(sides.PYTHON_SCRIPT), "--data", str(self.data), "--epochs", "100", "--log-every", "10", "--device", "cpu"]
+        words = ["--data", str(self.data), "--epochs", "100", "--log-every", "10", "--device", "cpu"]
+        return peers.torchrun(2, peers.SCRIPTS / "plain.py") + words
 
     def environment(self):
         return {"OMP_NUM_THREADS": "1"}

@@ -28,9 +28,11 @@ constexpr int64_t kFirstBucketBytes = int64_t{1} << 20;
 constexpr int64_t kBucketBytes = int64_t{25} << 20;
 
 // The exchange fails inside backward, where the model's own code may fail too. Gloo's exceptions are of types that LibTorch
-// does not export; their texts begin with the place in Gloo's sources.
+// does not export; their texts begin with the place in Gloo's sources, but for that of a wait which another's timeout ended.
 bool is_lost_rank(const std::exception& error) {
-  return dynamic_cast<const c10::DistError*>(&error) != nullptr || std::string_view(error.what()).find("gloo") < 64;
+  const std::string_view text = error.what();
+  return dynamic_cast<const c10::DistError*>(&error) != nullptr || text.find("gloo") < 64 ||
+         text.starts_with("Application timeout caused pair closure");
 }
 
 std::shared_ptr<c10d::Reducer> make_reducer(const std::vector<NamedParameter>& parameters,

@@ -20,7 +20,7 @@ struct LayoutTrial {
   c10::Device device;
   DeviceBackend* backend;  // null on the CPU
   Communicator& communicator;
-  int64_t samples;  // of this rank in a step
+  int64_t samples;  // at most, in a pass
 };
 
 // The same answer on all ranks: channels last where it saves a tenth or more. On the CPU processor time counts, which other

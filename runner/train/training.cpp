@@ -115,7 +115,13 @@ class Training final : public WorkerTask {
                         .device = replica_.device,
                         .backend = replica_.backend.get(),
                         .communicator = replica_.communicator,
-                        .samples = std::max<int64_t>(1, config.global_batch / replica_.place.world_size)});
+                        .samples = trial_samples()});
+  }
+
+  // On the CPU as many at any number of workers, so that they find the same; on a GPU what a step has there.
+  int64_t trial_samples() const {
+    const auto batch = replica_.experiment.trainer.global_batch;
+    return replica_.backend ? std::max<int64_t>(1, batch / replica_.place.world_size) : batch;
   }
 
   std::filesystem::path logs() const { return replica_.place.run_dir / "logs"; }

@@ -8,8 +8,9 @@ import torch
 import weights
 from command import SMALL, CommandTest, results, summary
 
-# 610 samples in batches of 96: the last of each epoch is of 34, which neither 3 nor 4 workers share evenly.
-WORDS = [*SMALL, "model=mlp", "model.hidden=32", "trainer.global_batch=96", "trainer.max_epochs=100", "trainer.max_steps=50"]
+# 610 samples in batches of 96: the last of each epoch is of 34, which neither 3 nor 4 workers share evenly. Of 150,000 inputs of
+# ReLUs one may lie so near to 0 that rounding switches it, which moves weights by 1e-3: with seed 42 so on one kind of processor.
+WORDS = [*SMALL, "seed=1", "model=mlp", "model.hidden=32", "trainer.global_batch=96", "trainer.max_epochs=100", "trainer.max_steps=50"]
 
 
 class Worlds(CommandTest):

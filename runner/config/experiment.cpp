@@ -77,6 +77,13 @@ std::vector<OptionDeclaration> schedule_keys() {
   return keys;
 }
 
+std::string read_resident(Options& options) {
+  return options.choose(
+      "resident", "auto", {"auto", "host", "off"},
+      "images that lie in memory: auto: on the GPU where they fit, batches are made there; host: made "
+      "from host memory; off: by the dataset's own get() and augment()");
+}
+
 // Section by section, what it declares, for the documentation.
 struct Section {
   const char* name;
@@ -86,6 +93,7 @@ struct Section {
 
 constexpr Section kSections[] = {
     {"", "the experiment", declared_by<read_root>},
+    {"dataset", "what is not the plugin's own", declared_by<read_resident>},
     {"trainer", "how long and how to train", declared_by<read_trainer>},
     {"schedule", "how the learning rate goes", schedule_keys},
     {"early_stopping", "when to stop before the end", declared_by<read_early_stopping>},
@@ -126,13 +134,6 @@ PluginChoice read_choice(const Value& section, const std::string& path, const Or
   choice.origin = plugin->origin();
   choice.options.erase("plugin");
   return choice;
-}
-
-std::string read_resident(Options& options) {
-  return options.choose(
-      "resident", "auto", {"auto", "host", "off"},
-      "images that lie in memory: auto: on the GPU where they fit, batches are made there; host: made "
-      "from host memory; off: by the dataset's own get() and augment()");
 }
 
 // The dataset's one key that is the runner's; the others are the plugin's.

@@ -14,32 +14,34 @@
 #include <array>
 
 namespace ddprun {
+
+// Never unloaded: the process ends with them.
+class ImageKernels {
+ public:
+  explicit ImageKernels(c10::Device device) {
+    const auto* gpu = at::cuda::getDeviceProperties(device.index());
+    const auto code = compile_image_kernel("sm_" + std::to_string(gpu->major) + std::to_string(gpu->minor));
+    cudaLibrary_t library = nullptr;
+    C10_CUDA_CHECK(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
+    C10_CUDA_CHECK(cudaLibraryGetKernel(&to_float_, library, "make_images_float"));
+    C10_CUDA_CHECK(cudaLibraryGetKernel(&to_bfloat16_, library, "make_images_bfloat16"));
+  }
+
+  void launch(bool bf16, int64_t blocks, int threads, void** arguments) const {
+    const auto* kernel = reinterpret_cast<const void*>(bf16 ? to_bfloat16_ : to_float_);
+    C10_CUDA_CHECK(cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)),
+                                    arguments, 0, at::cuda::getCurrentCUDAStream()));
+  }
+
+ private:
+  cudaKernel_t to_float_ = nullptr, to_bfloat16_ = nullptr;
+};
+
 namespace {
 
 // As in image_kernel.cu.
 struct Steps {
   long long image, channel, row, column;
-};
-
-// Compiled for the current GPU. Never unloaded: the process ends with it.
-class ImageKernel {
- public:
-  ImageKernel(const std::string& name, c10::Device device) {
-    const auto* gpu = at::cuda::getDeviceProperties(device.index());
-    const auto code = compile_image_kernel("sm_" + std::to_string(gpu->major) + std::to_string(gpu->minor));
-    cudaLibrary_t library = nullptr;
-    C10_CUDA_CHECK(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
-    C10_CUDA_CHECK(cudaLibraryGetKernel(&kernel_, library, name.c_str()));
-  }
-
-  void launch(int64_t blocks, int threads, void** arguments) const {
-    const auto stream = at::cuda::getCurrentCUDAStream();
-    C10_CUDA_CHECK(cudaLaunchKernel(reinterpret_cast<const void*>(kernel_), dim3(static_cast<unsigned>(blocks)),
-                                    dim3(static_cast<unsigned>(threads)), arguments, 0, stream));
-  }
-
- private:
-  cudaKernel_t kernel_ = nullptr;
 };
 
 at::Tensor all_pixels(const ImageStore& store) {
@@ -50,14 +52,15 @@ at::Tensor all_pixels(const ImageStore& store) {
 
 class CudaImageBatcher final : public ImageBatcher {
  public:
-  CudaImageBatcher(const ImageSource& source, const ImageForm& form, c10::Device device)
+  CudaImageBatcher(const ImageSource& source, const ImageForm& form, c10::Device device,
+                   std::shared_ptr<const ImageKernels> kernels)
       : source_(source),
         form_(form),
         device_(device),
         pixels_(all_pixels(*source.store).to(device)),
         labels_(at::tensor(source.store->labels(), at::kLong).to(device)),
         table_(source.store->table().to(device)),
-        kernel_(form.bf16 ? "make_images_bfloat16" : "make_images_float", device) {}
+        kernels_(std::move(kernels)) {}
 
   c10::Device device() const override { return device_; }
 
@@ -85,21 +88,25 @@ class CudaImageBatcher final : public ImageBatcher {
     void *out = batch.input.mutable_data_ptr(), *targets = batch.target.mutable_data_ptr();
     Steps steps{batch.input.stride(0), batch.input.stride(1), batch.input.stride(2), batch.input.stride(3)};
     std::array<void*, 8> arguments{&pixels, &table, &labels, &wanted, &rules, &steps, &out, &targets};
-    kernel_.launch(numbers.numel(), threads, arguments.data());
+    kernels_->launch(form_.bf16, numbers.numel(), threads, arguments.data());
   }
 
   ImageSource source_;
   ImageForm form_;
   c10::Device device_;
   at::Tensor pixels_, labels_, table_;
-  ImageKernel kernel_;
+  std::shared_ptr<const ImageKernels> kernels_;
 };
 
 }  // namespace
 
+std::shared_ptr<const ImageKernels> compile_image_kernels(c10::Device device) {
+  return std::make_shared<ImageKernels>(device);
+}
+
 std::unique_ptr<ImageBatcher> make_cuda_image_batcher(const ImageSource& source, const ImageForm& form,
-                                                      c10::Device device) {
-  return std::make_unique<CudaImageBatcher>(source, form, device);
+                                                      c10::Device device, std::shared_ptr<const ImageKernels> kernels) {
+  return std::make_unique<CudaImageBatcher>(source, form, device, std::move(kernels));
 }
 
 }  // namespace ddprun

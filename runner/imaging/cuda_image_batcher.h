@@ -8,9 +8,13 @@
 
 namespace ddprun {
 
+// The kernels, compiled for one GPU: once, for all splits.
+class ImageKernels;
+std::shared_ptr<const ImageKernels> compile_image_kernels(c10::Device device);  // throws UserError where it fails
+
 // Copies the split's images, labels and tables to the device. With bf16 the input is bfloat16, rounded as LibTorch rounds.
-// Throws UserError where the kernel cannot be compiled for this GPU, c10::OutOfMemoryError where the images do not fit.
+// Throws c10::OutOfMemoryError where the images do not fit.
 std::unique_ptr<ImageBatcher> make_cuda_image_batcher(const ImageSource& source, const ImageForm& form,
-                                                      c10::Device device);
+                                                      c10::Device device, std::shared_ptr<const ImageKernels> kernels);
 
 }  // namespace ddprun

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include <ddprun/batch_norm.h>
 #include <ddprun/error.h>
+#include <ddprun/pooling.h>
+
+#include "pooled_batch_norm.h"
 
 #include <ATen/Context.h>
 #include <ATen/OpMathType.h>
@@ -122,19 +125,32 @@ BatchNormImpl::~BatchNormImpl() = default;
 
 void BatchNormImpl::synchronize(std::shared_ptr<BatchStatistics> statistics) { statistics_ = std::move(statistics); }
 
-at::Tensor BatchNormImpl::forward(const at::Tensor& input) {
+// Refuses what cannot be normalised.
+void BatchNormImpl::count_batch(const at::Tensor& input) {
   TORCH_CHECK(input.dim() >= 2 && input.size(1) == options_.channels, "BatchNorm of ", options_.channels,
               " channels takes [B, ", options_.channels, ", ...], not ", input.sizes());
-  if (is_training()) num_batches_tracked_.add_(1);
+  if (!is_training()) return;
+  num_batches_tracked_.add_(1);
+  if (statistics_ || input.numel() > options_.channels) return;
+  throw UserError(c10::str("BatchNorm in training needs more than one value per channel, but a batch is ",
+                           input.sizes(),
+                           ": choose another trainer.global_batch, so that no rank's part of the last batch of an "
+                           "epoch is a single sample"));
+}
+
+at::Tensor BatchNormImpl::forward(const at::Tensor& input) {
+  count_batch(input);
   if (is_training() && statistics_) return forward_synchronized(input);
-  if (is_training() && input.numel() <= options_.channels) {
-    throw UserError(c10::str("BatchNorm in training needs more than one value per channel, but a batch is ",
-                             input.sizes(),
-                             ": choose another trainer.global_batch, so that no rank's part of the last batch of an "
-                             "epoch is a single sample"));
-  }
   return at::batch_norm(input, weight_, bias_, running_mean_, running_var_, is_training(), options_.momentum,
                         options_.eps, at::globalContext().userEnabledCuDNN());
+}
+
+at::Tensor BatchNormImpl::pool_relu(const at::Tensor& input) {
+  const NormState state{weight_, bias_, running_mean_, running_var_, options_.eps, options_.momentum};
+  const bool synchronized = is_training() && statistics_;
+  if (synchronized || !can_norm_in_one_pass(input, state)) return max_pool_relu(forward(input));
+  count_batch(input);
+  return pooled_batch_norm(input, state, is_training());
 }
 
 at::Tensor BatchNormImpl::forward_synchronized(const at::Tensor& input) {

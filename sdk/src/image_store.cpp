@@ -22,12 +22,6 @@ void check_format(const ImageFormat& format) {
   if (!good) throw std::invalid_argument("ImageFormat: a shape {C, H, W}, and 1 or C means and deviations");
 }
 
-// A shuffled batch reads from all over memory: asking for the next image while this one is converted halves the time.
-void prefetch(std::span<const uint8_t> bytes) {
-  constexpr size_t kCacheLine = 64;
-  for (size_t i = 0; i < bytes.size(); i += kCacheLine) __builtin_prefetch(bytes.data() + i);
-}
-
 }  // namespace
 
 std::vector<double> black_of(const ImageFormat& format) {
@@ -58,6 +52,18 @@ std::span<const uint8_t> ImageStore::pixels(int64_t image) const {
   return {pixels_.get() + image * image_bytes_, static_cast<size_t>(image_bytes_)};
 }
 
+void ImageStore::prefetch(int64_t image) const {
+  constexpr size_t kCacheLine = 64;
+  const auto bytes = pixels(image);
+  for (size_t i = 0; i < bytes.size(); i += kCacheLine) __builtin_prefetch(bytes.data() + i);
+}
+
+std::vector<double> ImageStore::black() const {
+  std::vector<double> black;
+  for (const Table& table : *tables_) black.push_back(table.front());
+  return black;
+}
+
 ImageStore ImageStore::slice(int64_t first, int64_t count) const {
   if (first < 0 || count < 0 || first > size() - count) {
     throw std::out_of_range("images " + std::to_string(first) + " + " + std::to_string(count) + " of " +
@@ -82,7 +88,7 @@ Batch ImageStore::gather(std::span<const int64_t> images) const {
   for (int64_t b = 0; b < count; ++b) {
     const int64_t image = images[static_cast<size_t>(b)];
     const auto bytes = pixels(image);
-    if (b + 1 < count) prefetch(pixels(images[static_cast<size_t>(b + 1)]));
+    if (b + 1 < count) prefetch(images[static_cast<size_t>(b + 1)]);
     normalize(bytes.data(), out + b * image_bytes_);
     target[b] = labels_[static_cast<size_t>(image)];
     index[b] = image;

@@ -32,10 +32,7 @@ inline Batch expected_batch(const ImageStore& store, const ImageAugmentation& au
   const std::vector<int64_t> wanted(numbers.const_data_ptr<int64_t>(),
                                     numbers.const_data_ptr<int64_t>() + numbers.numel());
   auto batch = store.gather(wanted);
-  const auto table = store.table();
-  std::vector<double> black;
-  for (int64_t c = 0; c < table.size(0); ++c) black.push_back(table[c][0].item<double>());
-  batch.input = augmentation.apply(batch.input, batch.index, key, black);
+  batch.input = augmentation.apply(batch.input, batch.index, key, store.black());
   return batch;
 }
 

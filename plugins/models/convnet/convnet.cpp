@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The network of the classic MNIST example: two convolutions, one pooling, two linear layers, dropout before each of
 // these. Modules are named as there, so that its weights fit.
-#include <ATen/ops/max_pool2d.h>
+#include <ddprun/dropout.h>
 #include <ddprun/model.h>
+#include <ddprun/pooling.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 
@@ -29,11 +30,9 @@ class ConvNet final : public ddprun::Model {
 
   at::Tensor forward(const at::Tensor& input) override {
     auto x = conv1_(input).relu_();
-    x = at::max_pool2d(conv2_(x), 2)
-            .relu_();  // the same as pooling after the ReLU, gradients too, on a quarter of the numbers
-    x = at::dropout(x, dropout_ / 2, is_training());
+    x = ddprun::dropout(ddprun::max_pool_relu(conv2_(x)), dropout_ / 2, is_training());
     x = fc1_(x.flatten(1)).relu_();
-    return fc2_(at::dropout(x, dropout_, is_training()));  // [B, classes]
+    return fc2_(ddprun::dropout(x, dropout_, is_training()));  // [B, classes]
   }
 
  private:

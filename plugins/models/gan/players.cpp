@@ -2,11 +2,11 @@
 #include "players.h"
 
 #include <ATen/ops/conv2d.h>
-#include <ATen/ops/dropout.h>
 #include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/tanh.h>
+#include <ddprun/dropout.h>
 
 #include <numeric>
 
@@ -56,7 +56,7 @@ at::Tensor Discriminator::forward(const at::Tensor& images, Weights weights) {
   const auto of = [&](const at::Tensor& own) { return weights == Weights::kDetached ? own.detach() : own; };
   const auto convolved = [&](const torch::nn::Conv2d& layer, const at::Tensor& x) {
     const auto sums = at::conv2d(x, of(layer->weight), of(layer->bias), kStride, kPadding);
-    return at::dropout(at::leaky_relu(sums, kLeak), dropout_, is_training());
+    return ddprun::dropout(at::leaky_relu(sums, kLeak), dropout_, is_training());
   };
   const auto x = convolved(conv2_, convolved(conv1_, images));
   return at::linear(x.flatten(1), of(fc_->weight), of(fc_->bias)).squeeze(1);

@@ -4,6 +4,7 @@
 // in torch: the layout of weights, and the running variance, which has Bessel's correction.
 #include <ATen/ops/constant_pad_nd.h>
 #include <ddprun/batch_norm.h>
+#include <ddprun/dropout.h>
 #include <ddprun/model.h>
 #include <torch/nn/init.h>
 #include <torch/nn/modules/linear.h>
@@ -71,7 +72,7 @@ class KerasConvNet final : public ddprun::Model {
     x = norm2_(conv2_(x)).relu_();
     x = norm3_(large_k_(padded(x, kLargeKernel, kStride))).relu_();
     x = dense_(ddprun::global_average(x)).relu_();
-    return output_(at::dropout(x, dropout_, is_training()));  // [B, classes]
+    return output_(ddprun::dropout(x, dropout_, is_training()));  // [B, classes]
   }
 
  private:

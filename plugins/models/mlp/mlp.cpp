@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A perceptron with hidden layers of one width, for samples of any shape: the smallest useful model plugin. Classifies where the
 // data have classes, and predicts values where `outputs` says how many.
+#include <ddprun/dropout.h>
 #include <ddprun/error.h>
 #include <ddprun/model.h>
 #include <torch/nn/modules/linear.h>
@@ -39,7 +40,7 @@ class Mlp final : public ddprun::Model {
 
   at::Tensor forward(const at::Tensor& input) override {
     auto x = input.flatten(1);
-    for (auto& linear : linears_) x = at::dropout(linear(x).relu_(), dropout_, is_training());
+    for (auto& linear : linears_) x = ddprun::dropout(linear(x).relu_(), dropout_, is_training());
     return output_(x);  // [B, classes or outputs]
   }
 

@@ -9,6 +9,7 @@
 //
 // Shapes: B = samples, T = symbols of each, V = different symbols.
 #include <ATen/ATen.h>
+#include <ddprun/dropout.h>
 #include <ddprun/error.h>
 #include <ddprun/model.h>
 #include <torch/nn/init.h>
@@ -63,7 +64,7 @@ class Block final : public torch::nn::Module {
     return attended_(mixed.transpose(1, 2).flatten(2));  // [B, heads, T, ...] to [B, T, width]
   }
 
-  at::Tensor dropped(const at::Tensor& x) { return at::dropout(x, form_.dropout, is_training()); }
+  at::Tensor dropped(const at::Tensor& x) { return ddprun::dropout(x, form_.dropout, is_training()); }
 
   const Form form_;
   torch::nn::LayerNorm norm1_{nullptr}, norm2_{nullptr};
@@ -102,7 +103,7 @@ class Transformer final : public ddprun::Model {
       refuse(input.scalar_type(), " samples of shape ", input.sizes().slice(1));
     }
     auto x = symbols_(input) + positions_->weight.slice(0, 0, input.size(1));
-    x = norm_(blocks_->forward(at::dropout(x, form_.dropout, is_training())));
+    x = norm_(blocks_->forward(ddprun::dropout(x, form_.dropout, is_training())));
     return at::linear(x, symbols_->weight);
   }
 

@@ -3,6 +3,7 @@
 // Modules are named as in the PyTorch version that most others follow (block1.layer.0.conv1, convShortcut), so that its
 // weights fit; dropout sits where it does there, right after a block's first convolution.
 #include <ddprun/batch_norm.h>
+#include <ddprun/dropout.h>
 #include <ddprun/model.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
@@ -29,7 +30,7 @@ class WideBlock final : public torch::nn::Module {
 
   at::Tensor forward(const at::Tensor& input) {
     const auto active = bn1_(input).relu_();
-    const auto x = at::dropout(conv1_(active), dropout_, is_training());
+    const auto x = ddprun::dropout(conv1_(active), dropout_, is_training());
     return conv2_(bn2_(x).relu_()).add_(shortcut_ ? shortcut_(active) : input);
   }
 

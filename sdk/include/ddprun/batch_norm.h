@@ -58,6 +58,11 @@ class DDPRUN_API BatchNormImpl : public torch::nn::Module {
   // a training batch of one value per channel, unless synchronised.
   at::Tensor forward(const at::Tensor& input);
 
+  // max_pool_relu(forward(input)), [B, C, H, W] to [B, C, H / 2, W / 2]: normalised, then the largest of each 2 x 2, then cut at 0.
+  // On a CPU with the images in channels_last it reads and writes memory a third as often, and agrees with forward() within
+  // rounding; elsewhere, and synchronised, it is those operations one after the other. Errors are forward()'s.
+  at::Tensor pool_relu(const at::Tensor& input);
+
   // From now on training batches are normalised over all ranks. The gradients of weight and bias stay those of this rank's
   // samples, as those of all other layers: the runner averages them.
   void synchronize(std::shared_ptr<BatchStatistics> statistics);
@@ -66,6 +71,7 @@ class DDPRUN_API BatchNormImpl : public torch::nn::Module {
   void pretty_print(std::ostream& stream) const override;
 
  private:
+  void count_batch(const at::Tensor& input);
   at::Tensor forward_synchronized(const at::Tensor& input);
 
   const BatchNormOptions options_;

@@ -42,6 +42,13 @@ class DDPRUN_API ImageStore {
   // What each byte becomes: [C, 256] float32.
   at::Tensor table() const;
 
+  // What the byte 0 becomes, for each channel.
+  std::vector<double> black() const;
+
+  // Asks for the bytes of an image that is read next: a shuffled batch reads from all over memory, and waiting for them
+  // while this one is converted halves the time. Throws std::out_of_range.
+  void prefetch(int64_t image) const;
+
   // The stored bytes of one image; those of all follow one another.
   std::span<const uint8_t> pixels(int64_t image) const;
 

@@ -19,19 +19,12 @@ void check_samples(const ImageSource& source, const SplitScene& scene) {
   if (what) complain(where, what, " than images(): lend images only where get() is store->gather() and no more");
 }
 
-std::vector<double> black_of(const ImageStore& store) {
-  const auto table = store.table().to(at::kDouble);
-  std::vector<double> black;
-  for (int64_t channel = 0; channel < table.size(0); ++channel) black.push_back(table[channel][0].item<double>());
-  return black;
-}
-
 void check_augmentation(const Dataset& dataset, const ImageSource& source, const Batch& batch) {
   const AugmentKey key{.seed = 5, .epoch = 3};
   auto changed = batch;
   in_hook("augment()", [&] { dataset.augment(changed, key); });
   const auto expected = source.augmentation
-                            ? source.augmentation->apply(batch.input, batch.index, key, black_of(*source.store))
+                            ? source.augmentation->apply(batch.input, batch.index, key, source.store->black())
                             : batch.input;
   if (changed.input.equal(expected)) return;
   complain("augment() makes something else than the augmentation that images() names: lend images only where it is ",

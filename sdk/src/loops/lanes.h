@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// Sixteen values side by side, as compilers of this kind extend C++ by.
+#pragma once
+
+#include <cstdint>
+
+namespace ddprun {
+
+using Bf16Bits = uint16_t;
+
+inline constexpr int64_t kLanes = 16;
+template <class T>
+struct LanesOf {
+  typedef T type __attribute__((vector_size(kLanes * sizeof(T))));
+};
+template <class T>
+using Lanes = typename LanesOf<T>::type;
+using Floats = Lanes<float>;
+using Ints = Lanes<int32_t>;  // as the result of a comparison: -1 where it is true
+
+}  // namespace ddprun

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+// Loops over values in memory in steps of 16, compiled for each width of vectors that processors have and chosen when they
+// run. Values are float32, or bfloat16 as its 16 bits; what is computed is float32.
+//
+// Before it is included, DDPRUN_LOOPS names a file of loops: classes with a static function run(). This header puts the file
+// into the namespaces sse2 (which on other processors than x86 stands for what these have), avx2 and avx512, behind what it
+// has for the loops: load(), store() and so on. DDPRUN_RUN_LOOP(Class, arguments...) runs the one for this processor.
+#pragma once
+
+#include "lanes.h"
+
+#include <bit>
+#include <cstring>
+
+// How vectors are passed differs between the kinds of processors; no function of the loops is called from outside.
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+namespace ddprun {
+
+enum class VectorKind { kSse2, kAvx2, kAvx512 };
+
+inline VectorKind vector_kind() {
+#ifdef __x86_64__
+  static const auto kind = [] {
+    const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return avx512 ? VectorKind::kAvx512 : avx2 ? VectorKind::kAvx2 : VectorKind::kSse2;
+  }();
+  return kind;
+#else
+  return VectorKind::kSse2;
+#endif
+}
+
+}  // namespace ddprun
+
+namespace ddprun::sse2 {
+#include "lanes.inc"
+#include DDPRUN_LOOPS
+}  // namespace ddprun::sse2
+
+#ifdef __x86_64__
+
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#endif
+namespace ddprun::avx2 {
+#include "lanes.inc"
+#include DDPRUN_LOOPS
+}  // namespace ddprun::avx2
+#ifdef __clang__
+#pragma clang attribute pop
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma"))), apply_to = function)
+#else
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,fma,prefer-vector-width=512")
+#endif
+namespace ddprun::avx512 {
+#include "lanes.inc"
+#include DDPRUN_LOOPS
+}  // namespace ddprun::avx512
+#ifdef __clang__
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+
+#define DDPRUN_RUN_LOOP(Loop, ...)                                   \
+  switch (vector_kind()) {                                           \
+    case VectorKind::kAvx512: avx512::Loop::run(__VA_ARGS__); break; \
+    case VectorKind::kAvx2: avx2::Loop::run(__VA_ARGS__); break;     \
+    case VectorKind::kSse2: sse2::Loop::run(__VA_ARGS__);            \
+  }
+
+#else
+#define DDPRUN_RUN_LOOP(Loop, ...) sse2::Loop::run(__VA_ARGS__)
+#endif

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <ATen/core/grad_mode.h>
+#include <c10/util/Exception.h>
+
+namespace ddprun {
+
+// For backward passes written by hand, which autograd cannot see into.
+inline void require_once_differentiable(const char* operation) {
+  TORCH_CHECK(
+      !at::GradMode::is_enabled(), operation,
+      " cannot be differentiated twice (create_graph) on a CPU in channels_last; trainer.layout=channels_first takes "
+      "LibTorch's operations instead");
+}
+
+}  // namespace ddprun

@@ -1,18 +1,32 @@
-"""Builds ddprun and checks everything that needs a GPU. Exit code: 0 passed, 1 something failed, 2 no GPU."""
+"""Builds ddprun, checks everything that needs a GPU, and measures ddprun beside Python there. Exit code: 0 passed, 1 something
+failed, 2 no GPU. A target that is not reached is told, and is no failure.
+
+Without --bench: all checks, then the two tables that matter most. With it: the checks that matter most, then all tables."""
 
 import argparse
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 
-from gpu import build, checks, pack
+from gpu import build, checks, distributed_checks, pack
 from gpu.runs import Ddprun
 
-BENCH_SECONDS = 120  # what is kept back for it
+sys.path.append(str(build.ROOT / "tools/bench"))  # for suite
+
+from gpu import bench, bench_report  # noqa: E402
+
+BENCH_SECONDS = 150  # what is kept back for it after all checks
+CHECKS_SECONDS = 75  # what the checks get before all tables
+SHORT_ROUNDS = 3
+# What a figure without it would be worth nothing.
+CHECKS_BEFORE_TABLES = ["backend_loads", "convnet_losses", "gpu_tests", "cuda_graphs", "two_ranks_on_one_gpu", "resident_images",
+                        "mixed_precision"]  # fmt: skip
+CHECKS = [*checks.CHECKS, *distributed_checks.CHECKS]
 
 
 def parse_arguments():
@@ -25,17 +39,43 @@ def parse_arguments():
     add("--build", default=str(build.ROOT / "build/gpu_check"), help="build folder, with --python")
     add("--program", help="check this ddprun instead of building one")
     add("--minutes", type=float, default=9, help="checks that do not fit are skipped (default 9)")
-    add("--no-bench", action="store_true", help="no comparison with Python in the end")
+    add("--bench", action="store_true", help="the checks that matter most, then all tables of measurements")
+    add("--no-bench", action="store_true", help="all checks, no table")
+    add("--table", action="append", default=[], metavar="TABLE", help="measure this one; may be repeated")
+    add("--pairs", type=int, help=f"rounds of a table, where the time allows (default 5, without --bench {SHORT_ROUNDS})")
     add("--only", action="append", default=[], metavar="CHECK", help="this check; may be repeated")
     add("--rehearse", action="store_true", help="on the CPU: tries this script where there is no GPU")
-    add("--markdown", type=pathlib.Path, help="write the table here, too")
+    add("--markdown", type=pathlib.Path, help="write the tables here, too")
+    add("--json", type=pathlib.Path, help="write every figure here, with date, machine, versions and command")
     options = parser.parse_args()
-    names = [check.__name__ for check in checks.CHECKS]
+    check_names(parser, options)
+    if options.python:  # peers are started in folders of their own; a link is the Python of a virtual environment
+        options.python = os.path.abspath(shutil.which(options.python) or parser.error(f"--python: {options.python} is no program"))
+    options.table = options.table or tables_of(options)
+    options.only = options.only or (CHECKS_BEFORE_TABLES if options.bench else [])
+    options.pairs = options.pairs or (5 if options.bench else SHORT_ROUNDS)
+    return options
+
+
+def tables_of(options):
+    if options.no_bench:
+        return []
+    return [table.name for table in bench.TABLES] if options.bench else list(bench.SHORT)
+
+
+def check_names(parser, options):
+    names = [check.__name__ for check in CHECKS]
     if set(options.only) - set(names):
         parser.error(f"--only: the checks are {', '.join(names)}")
+    tables = [table.name for table in bench.TABLES]
+    if set(options.table) - set(tables):
+        parser.error(f"--table: the tables are {', '.join(tables)}")
+    if options.no_bench and (options.bench or options.table):
+        parser.error("--no-bench contradicts --bench and --table")
     if options.deps and not options.python:
         parser.error("--deps needs --python")
-    return options
+    if options.pairs is not None and options.pairs < 1:
+        parser.error("--pairs must be at least 1")
 
 
 def find_gpus():
@@ -77,76 +117,109 @@ def attempt(results, name, action):
     results.add(name, outcome, detail, time.monotonic() - started)
 
 
-def python_for_bench(context):
-    """The one given, or where none is, the benchmarks' own environment, made where it is missing."""
-    if not context.options.python:
-        subprocess.run([build.ROOT / "tools/bench/setup"], check=True)
-        return build.ROOT / ".venv-bench/bin/python"
-    has_torchvision = [context.options.python, "-c", "import torchvision"]
-    if subprocess.run(has_torchvision, capture_output=True, check=False).returncode != 0:
-        raise checks.Skip(f"{context.options.python} has no torchvision")
-    return context.options.python
-
-
-def bench(context, seconds):
-    """ddprun beside plain Python DDP on the GPU"""
-    context.require_gpu()
-    python = python_for_bench(context)
-    environment = {**os.environ, "PYTHONPATH": str(build.ROOT / "tools/bench")}
-    command = [python, "-m", "suite", "beside_python", "--program", context.ddprun.program, "--device", "cuda"]
-    command += ["--workers", str(len(context.gpus)), "--pairs", "3", "--timeout", "60"]
-    command += ["--global-batch", str(100 * len(context.gpus)), "--json", str(context.ddprun.folder / "bench.json")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, env=environment, check=False)
-    if "MNIST is not in" in done.stderr:
-        raise checks.Skip(done.stderr.strip().splitlines()[-1])
-    assert done.returncode == 0, done.stderr[-500:]
-    print(done.stdout)
-    lines = done.stdout.splitlines()
-    at = next(i for i, line in enumerate(lines) if "images/s" in line)  # the ratio is in the next
-    return "; ".join(line.strip("| ").replace(" | ", ", ") for line in lines[at : at + 2])
-
-
 def list_checks(options, gpus):
     print(f"GPUs: {', '.join(gpus) or 'none'}")
     how = f"with {options.python}" if options.python else "with tools/build"
     print(f"build: {options.program or how}")
-    for check in checks.CHECKS:
+    for check in CHECKS:
         if not options.only or check.__name__ in options.only:
             print(f"{check.__name__}: {check.__doc__}")
-    if not options.no_bench:
-        print(f"bench: {bench.__doc__}")
+    for table in bench.TABLES:
+        if table.name in options.table:
+            print(f"table {table.name}: {sys.modules[type(table).__module__].__doc__.splitlines()[0]}")
 
 
-def run_checks(options, gpus, folder):
-    deadline = time.monotonic() + 60 * options.minutes
-    results = Results()
-    made = {}
+class Session:
+    """One run of this script: the build, the checks, the tables. All of it ends by the deadline."""
 
-    def do_build():
-        made["program"], made["build"] = build.prepare(options)
-        return str(made["program"])
+    def __init__(self, options, gpus, folder):
+        self.options = options
+        self.results = Results()
+        self.bench = None  # once the data is laid out
+        self.tables = {}
+        self._about = bench_report.facts(options)
+        self._gpus = gpus
+        self._folder = folder
+        self._deadline = time.monotonic() + 60 * options.minutes
 
-    if options.program:
-        made = {"program": options.program, "build": pathlib.Path(options.program).resolve().parents[1]}
-    else:
-        attempt(results, "build", do_build)
-    if "program" not in made:
-        return results
-    ddprun = Ddprun(pathlib.Path(made["program"]).resolve(), folder, "cpu" if options.rehearse else "cuda")
-    context = checks.Context(ddprun, gpus, made["build"], options)
-    for check in checks.CHECKS:
-        if options.only and check.__name__ not in options.only:
-            continue
-        left = deadline - time.monotonic() - (0 if options.no_bench else BENCH_SECONDS)
-        attempt(results, check.__name__, (lambda check=check: check(context)) if left > 0 else out_of_time)
-    if not options.no_bench:
-        left = deadline - time.monotonic()
-        attempt(results, "bench", (lambda: bench(context, left)) if left > 30 else out_of_time)
-    return results
+    def run(self):
+        context = self.build()
+        if context is None:
+            return
+        try:
+            if self.options.bench:  # the peers start and compile beside the checks
+                attempt(self.results, "peers", lambda: self.start_bench(context))
+            self.check(context)
+            if self.options.table:
+                self.measure(context)
+        finally:
+            if self.bench:
+                self.bench.stop_peers()
+
+    def build(self):
+        """What the checks work with; None where it failed."""
+        made = []
+        if self.options.program:
+            program = pathlib.Path(self.options.program).resolve()
+            made = [program, program.parents[1]]
+        else:
+            attempt(self.results, "build", lambda: made.extend(build.prepare(self.options)) or str(made[0]))
+        if not made:
+            return None
+        ddprun = Ddprun(pathlib.Path(made[0]).resolve(), self._folder, "cpu" if self.options.rehearse else "cuda",
+                        self._deadline)  # fmt: skip
+        return checks.Context(ddprun, self._gpus, made[1], self.options)
+
+    def check(self, context):
+        began = time.monotonic()
+        for check in CHECKS:
+            if self.options.only and check.__name__ not in self.options.only:
+                continue
+            left = self._deadline - time.monotonic() - (BENCH_SECONDS if self.options.table else 0)
+            if self.options.bench:
+                left = min(left, began + CHECKS_SECONDS - time.monotonic())
+            attempt(self.results, check.__name__, (lambda check=check: check(context)) if left > 0 else out_of_time)
+
+    def start_bench(self, context):
+        self.bench = bench.make(context, self.options)
+        self.bench.start_peers()
+        return f"{len(self.bench.standing)} scripts start with {self.bench.python}"
+
+    def measure(self, context):
+        if self.bench is None and not self.options.bench:
+            attempt(self.results, "peers", lambda: self.start_bench(context))
+        if self.bench is None:
+            return
+        attempt(self.results, "peaks", self.find_peaks)
+        if self.bench.peaks:
+            for name, table in bench.measure(self.bench, self.options.table, self._deadline, self.results):
+                self.tables[name] = table
+                self.save()
+
+    def markdown(self):
+        return bench_report.markdown(self._about, self.results.markdown(), self.bench, self.tables)
+
+    def save(self):
+        """After each table, too: whoever ends this script early keeps what there is."""
+        if self.options.markdown:
+            self.options.markdown.write_text(self.markdown())
+        if self.options.json:
+            self.options.json.write_text(bench_report.as_json(self._about, self.results.rows, self.bench, self.tables))
+
+    def find_peaks(self):
+        left = self._deadline - time.monotonic()
+        self.bench.wait_for_peers(max(1, min(bench.READY_SECONDS, left / 2)))
+        try:
+            self.bench.find_peaks()
+        except bench.process.Failed as reason:
+            raise AssertionError(str(reason)) from reason
+        peaks = self.bench.peaks
+        return (f"{peaks['operations_per_second'] / 1e12:.3g} TFLOP/s in bf16, {peaks['bytes_per_second'] / 1e12:.3g} TB/s, measured when "
+                "all peers had started and compiled")  # fmt: skip
 
 
 def out_of_time():
-    raise checks.Skip("no time left; --minutes allows more")
+    raise checks.Skip("the time for it is used up; --minutes allows more")
 
 
 def main():
@@ -165,14 +238,16 @@ def main():
         return 2
     if options.dry_run:
         return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what it started is ended, too
     folder = tempfile.mkdtemp(prefix="ddprun-gpu-")
-    results = run_checks(options, gpus, folder)
-    table = results.markdown()
-    print(f"\n{table}")
-    if options.markdown:
-        options.markdown.write_text(table + "\n")
-    if results.failed():
-        print(f"\nthe runs are kept in {folder}")
+    session = Session(options, gpus, folder)
+    try:
+        session.run()
+    finally:
+        session.save()
+    print(f"\n{session.markdown()}")
+    if session.results.failed():
+        print(f"the runs are kept in {folder}")
         return 1
     shutil.rmtree(folder)
     return 0

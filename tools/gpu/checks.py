@@ -243,6 +243,27 @@ def data_parallel_resumes(context):
     return same_bits_after_a_kill(context, "dp_long", ["trainer.strategy=dp"])
 
 
+def cuda_graphs(context):
+    """steps replayed from CUDA graphs: the losses and the weights have the bits of ordinary steps, after a kill and a resume too"""
+    context.require_gpu()
+    cases = {"mlp": ["model=mlp"], "convnet": ["model=convnet"], "norms": ["model=convnet_bn", "trainer.precision=bf16"],
+             "adam": ["model=mlp", "optimizer=adam", "trainer.precision=fp16", "trainer.clip_norm=1", "trainer.ema_decay=0.99"]}
+    words = []
+    for name, overrides in cases.items():
+        common = [*overrides, *SAME, *SMALL, "trainer.max_epochs=9", "trainer.max_steps=150", "trainer.layout=channels_first",
+                  "schedule={name: cosine, warmup: 20st}"]
+        ordinary, replayed = (context.ddprun.train(f"graphs_{name}_{mode}", "digits", [*common, f"trainer.cuda_graph={mode}"])
+                              for mode in ("off", "on"))
+        steps = replayed.summary()["replayed_steps"]
+        assert steps > 0, f"{name}: no step was replayed: {replayed.summary()['cuda_graph']}"
+        assert replayed.losses() == ordinary.losses(), f"{name}: the losses differ"
+        assert replayed.weights() == ordinary.weights(), f"{name}: the losses are the same, the weights differ"
+        speed = replayed.summary()["samples_per_second"] / ordinary.summary()["samples_per_second"]
+        words.append(f"{name} {steps} steps replayed, {speed:.1f} times the samples/s")
+    same_bits_after_a_kill(context, "graphs", ["trainer.cuda_graph=on"])
+    return ", ".join(words) + "; resumed with the same bits"
+
+
 def same_bits(context):
     """the same run twice ends with the same bits"""
     first, second = (context.ddprun.train(name, "digits", long_run(context)) for name in ("same_1", "same_2"))
@@ -328,6 +349,7 @@ CHECKS = [
     more_workers_than_gpus,
     several_gpus,
     data_parallel,
+    cuda_graphs,
     same_bits,
     resume_after_kill,
     everything_resumes,

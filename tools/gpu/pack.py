@@ -3,6 +3,8 @@
 They are copied from this machine's packages, into two prefixes in the folder:
   usr/       most of them
   spdlog/    spdlog and its fmt, apart, because torch's headers bring another fmt and must not find this one
+and, where tools/bench/setup has installed it, into
+  python/    what the benchmarks are compared with and a Python with torch and torchvision may lack
 """
 
 import pathlib
@@ -37,6 +39,8 @@ FROM_THE_SYSTEM = (
     *("libgcc_s.so", "libstdc++.so"),
 )
 KEPT = ("/share/cmake", "/dygraphs/dygraph.min.js", "/dygraphs/dygraph.min.css")  # of what is left out
+PYTHON_PACKAGES = ["airbench"]  # without compiled parts
+BENCH_PYTHON = pathlib.Path(__file__).resolve().parents[2] / ".venv-bench"
 LIMIT_MIB = 30
 
 
@@ -49,6 +53,7 @@ def pack(folder):
             copy_package(package, folder / prefix, with_fmt=prefix == "spdlog")
         copy_runtime_libraries(folder / prefix)
     copy_boost(folder / "usr")
+    copy_python_packages(folder / "python")
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file() and not file.is_symlink()) / 2**20
     print(f"{folder}: {size:.1f} MiB")
     if size > LIMIT_MIB:
@@ -114,3 +119,12 @@ def copy_boost(prefix):
         for folder in pathlib.Path("/usr/lib").glob(f"*-linux-gnu/cmake/{pattern}"):
             for file in folder.rglob("*"):
                 copy_file(file, prefix)
+
+
+def copy_python_packages(target):
+    for name in PYTHON_PACKAGES:
+        found = next(BENCH_PYTHON.glob(f"lib/python3*/site-packages/{name}"), None)
+        if found is None:
+            print(f"{name} is left out: tools/bench/setup installs it; without it one column of the benchmarks is missing")
+            continue
+        shutil.copytree(found, target / name, ignore=shutil.ignore_patterns("__pycache__"))

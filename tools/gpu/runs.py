@@ -38,10 +38,11 @@ class Run:
 class Ddprun:
     """The program, with the settings that all checks share."""
 
-    def __init__(self, program, folder, device):
+    def __init__(self, program, folder, device, deadline=float("inf")):
         self.program = str(program)
         self.folder = pathlib.Path(folder)
         self.device = device
+        self.deadline = deadline  # by the monotonic clock: no run lasts longer
 
     def command(self, run, experiment, overrides):
         settings = ["launch.workers=1", f"launch.device={self.device}", f"run.dir={run.folder}"]
@@ -73,11 +74,12 @@ class Ddprun:
         self.finish(process, name, timeout)
 
     def finish(self, process, name, timeout):
+        timeout = max(1, min(timeout, self.deadline - time.monotonic()))
         try:
             status = process.wait(timeout)
         except subprocess.TimeoutExpired:
             process.kill()
-            status = f"no end within {timeout} s"
+            status = f"no end within {timeout:.0f} s"
         if status != 0:
             raise AssertionError(f"ddprun ended with {status}: {self.output(name)[-600:]}")
 

@@ -3,11 +3,11 @@
     torchrun --nproc-per-node 2 tools/bench/mnist_peers/expert.py --data FOLDER_WITH_MNIST/raw
 
 Against the plain script: images normalised once and kept as tensors on the device instead of a DataLoader, channels_last,
-a fused optimizer, gradients that live in DDP's buckets, a static graph, bf16 where asked, torch.compile on GPUs.
+a fused optimizer, gradients that live in DDP's buckets, a static graph, bf16 where asked, torch.compile on GPUs. A worker that is
+alone leaves DDP out; on a GPU its network runs as CUDA graphs.
 """
 
-import argparse
-import pathlib
+import functools
 
 import job
 import torch
@@ -17,38 +17,26 @@ from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 
-def parse_arguments():
+def make_parser():
     parser = job.make_parser(__doc__)
     job.add_precision(parser)
-    parser.add_argument("--compile", action=argparse.BooleanOptionalAction, help="default: on GPUs only")
-    return parser.parse_args()
+    job.add_compile(parser)
+    return parser
 
 
+@functools.cache
 def load(root, part, device):
     """[N, 1, 28, 28] float32, channels_last, and [N] int64."""
-    images, labels = (
-        mapped(pathlib.Path(root) / f"MNIST/raw/{part}-{kind}-ubyte")[head:].to(device)
-        for kind, head in (("images-idx3", 16), ("labels-idx1", 8))
-    )
-    images = images.view(-1, 28, 28, 1).to(torch.float32).div_(255).sub_(job.MEAN).div_(job.STD)
+    images, labels = (numbers.to(device) for numbers in job.read_mnist(root, part))
+    images = images.unsqueeze(-1).to(torch.float32).div_(255).sub_(job.MEAN).div_(job.STD)
     return images.permute(0, 3, 1, 2), labels.long()
-
-
-def mapped(path):
-    return torch.from_file(str(path), size=path.stat().st_size, dtype=torch.uint8)
-
-
-def channels_last(network):
-    """Filters of one channel, too, for which .to(memory_format=...) does nothing: both orders look the same to it."""
-    for parameter in network.parameters():
-        if parameter.dim() == 4:
-            parameter.data = torch.empty_like(parameter, memory_format=torch.channels_last).copy_(parameter)
-    return network
 
 
 def distributed(network, args, device):
     on_gpu = device.type == "cuda"
-    compiled = on_gpu if args.compile is None else args.compile
+    compiled = job.compiles(args)
+    if dist.get_world_size() == 1:
+        return torch.compile(network, mode="reduce-overhead" if on_gpu else None) if compiled else network
     model = DistributedDataParallel(
         network,
         device_ids=[device.index] if on_gpu else None,
@@ -78,6 +66,7 @@ def train(model, images, labels, args, record):
         generator = torch.Generator(images.device).manual_seed(epoch)  # the same order everywhere
         order = share_of(whole, torch.randperm(len(images), generator=generator, device=images.device))
         for inputs, targets in batches(images, labels, order, args.global_batch // dist.get_world_size()):
+            torch.compiler.cudagraph_mark_step_begin()
             fused.zero_grad(set_to_none=True)
             with autocast:
                 loss = functional.cross_entropy(model(inputs), targets)
@@ -102,22 +91,37 @@ def count_correct(network, images, labels, args):
     return correct.item()
 
 
-def main():
-    args = parse_arguments()
-    device = job.start_worker(args)
-    torch.backends.cudnn.benchmark = True
-    images, labels = load(args.data, "train", device)
-    network = channels_last(make_network(args).to(device))
-    model = distributed(network, args, device)
-    record = job.Record(args)
-    train(model, images, labels, args, record)
-    test_images, test_labels = load(args.data, "t10k", device)
-    for _ in range(args.evaluations):
-        with job.stopwatch(record.evaluation_seconds):
-            correct = count_correct(network, test_images, test_labels, args)
-    record.write(correct, len(test_images))
-    job.leave()
+class Expert:
+    """Where the script stands by, it makes and compiles each network once; every training begins with the same weights."""
+
+    def __init__(self):
+        self._made = {}
+
+    def network(self, args, device):
+        """The network, and the form of it that trains."""
+        kind = (args.model, args.hidden, args.precision, args.compile, args.global_batch)
+        if kind not in self._made:
+            network = job.channels_last(make_network(args).to(device))
+            weights = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+            self._made[kind] = network, distributed(network, args, device), weights
+        network, model, weights = self._made[kind]
+        network.load_state_dict(weights)
+        return network, model
+
+    def run(self, args, device):
+        torch.backends.cudnn.benchmark = True
+        images, labels = load(args.data, "train", device)
+        network, model = self.network(args, device)
+        record = job.Record(args)
+        correct = total = 0
+        train(model, images, labels, args, record)
+        test_images, test_labels = load(args.data, "t10k", device)
+        for _ in range(args.evaluations):
+            with job.stopwatch(record.evaluation_seconds):
+                correct = count_correct(network, test_images, test_labels, args)
+            total = len(test_images)
+        record.write(correct, total)
 
 
 if __name__ == "__main__":
-    main()
+    job.main(make_parser(), Expert().run)

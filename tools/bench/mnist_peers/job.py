@@ -1,40 +1,25 @@
-"""What the scripts beside ddprun share: the words on the command line, torchvision's MNIST, and what is measured.
+"""What the scripts for MNIST share: their words on the command line, and torchvision's MNIST. ../peer_worker.py has the rest."""
 
-BENCH_STARTED_AT, seconds since 1970, is when the caller began to start the script.
-"""
-
-import argparse
-import contextlib
-import json
-import math
-import os
+import pathlib
 import sys
-import time
 
-import torch
-import torch.distributed as dist
-from networks import NAMES
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))  # for peer_worker
+
+import peer_worker  # noqa: E402
+import torch  # noqa: E402
+from networks import NAMES  # noqa: E402
+from peer_worker import Record, add_compile, channels_last, compiles, leave, main, runs_on_gpu, stopwatch  # noqa: E402, F401
 
 MEAN, STD = 0.1307, 0.3081  # of MNIST's pixels
 
 
 def make_parser(text):
-    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = peer_worker.make_parser(text)
     add = parser.add_argument
     add("--data", required=True, help="folder that holds MNIST/raw")
     add("--model", choices=NAMES, default="convnet_bn")
     add("--hidden", type=int, default=128, help="units of mlp")
-    add("--epochs", type=int, default=1)
-    add("--max-steps", type=int, default=0, help="0: no limit but the epochs")
-    add("--global-batch", type=int, default=200)
-    add("--lr", type=float, default=0.01)
-    add("--momentum", type=float, default=0.9)
-    add("--threads", type=int, default=1, help="threads of each worker's kernels")
-    add("--num-workers", type=int, default=0, help="loader processes of each worker, where it has a DataLoader")
-    add("--log-every", type=int, default=50)
     add("--evaluations", type=int, default=1, help="how often the test images are evaluated in the end")
-    add("--device", choices=["auto", "cpu", "cuda"], default="auto")
-    add("--json", help="rank 0 writes its results here")
     return parser
 
 
@@ -42,104 +27,36 @@ def add_precision(parser):
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
 
 
-def runs_on_gpu(args):
-    return args.device == "cuda" or (args.device == "auto" and torch.cuda.is_available())
-
-
-def start_worker(args):
-    """The group of all workers, NCCL where there are GPUs, else Gloo; and this worker's device."""
-    torch.set_num_threads(args.threads)
-    on_gpu = runs_on_gpu(args)
-    device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if on_gpu else torch.device("cpu")
-    if on_gpu:
-        torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if on_gpu else "gloo")
-    torch.manual_seed(42)
-    return device
-
-
 def mnist(root, train):
-    """As the guides have it."""
-    from torchvision import datasets, transforms  # here: not all scripts pay for it
-
+    """As the guides have it; without torchvision the same numbers by a data set of tensors, image by image, too."""
+    try:
+        from torchvision import datasets, transforms  # here: not all scripts pay for it
+    except ImportError:
+        return TensorMnist(root, train)
     transform = transforms.Compose([transforms.ToTensor(), transforms.Normalize((MEAN,), (STD,))])
     return datasets.MNIST(root, train=train, transform=transform)
 
 
-def leave():
-    """Ends the worker when all have got here. LibTorch 2.11 aborts now and then while it takes a group of Gloo's apart ("terminate
-    called without an active exception"), after all is done."""
-    if dist.is_initialized():
-        dist.barrier()
-    sys.stdout.flush()
-    os._exit(0)
+class TensorMnist(torch.utils.data.Dataset):
+    def __init__(self, root, train):
+        self.images, self.labels = read_mnist(root, "train" if train else "t10k")
+
+    def __len__(self):
+        return len(self.labels)
+
+    def __getitem__(self, index):
+        image = self.images[index].unsqueeze(0).to(torch.float32).div_(255)
+        return image.sub_(MEAN).div_(STD), int(self.labels[index])
 
 
-def rank():
-    return dist.get_rank() if dist.is_initialized() else 0
+def read_mnist(root, part):
+    """[N, 28, 28] and [N], bytes."""
+    images, labels = (
+        mapped(pathlib.Path(root) / f"MNIST/raw/{part}-{kind}-ubyte")[head:]
+        for kind, head in (("images-idx3", 16), ("labels-idx1", 8))
+    )
+    return images.view(-1, 28, 28), labels
 
 
-class Record:
-    """What is measured in one worker."""
-
-    def __init__(self, args):
-        self.args = args
-        self.step_ended_at = {}  # of the steps whose loss was read, seconds since 1970
-        self.loss = math.nan  # the last that was read
-        self.evaluation_seconds = []
-        self.save_seconds = []
-
-    def due(self, step):
-        """Whether the loss of this step is read, which on a GPU waits for it."""
-        return step == 1 or step % self.args.log_every == 0 or step == self.args.max_steps
-
-    def log(self, epoch, step, loss):
-        self.loss = loss.item()
-        self.step_ended_at[step] = time.time()
-        if rank() == 0:
-            print(f"epoch {epoch + 1} step {step} loss {self.loss:.4f}", flush=True)
-
-    def write(self, correct, total):
-        """Collective. On rank 0 one line of JSON, and the file."""
-        peak = largest(peak_memory(), "cuda" if runs_on_gpu(self.args) else "cpu")
-        if rank() != 0:
-            return
-        result = {
-            "steps": max(self.step_ended_at),
-            "global_batch": self.args.global_batch,
-            "first_step_seconds": self.step_ended_at[1] - float(os.environ.get("BENCH_STARTED_AT", "nan")),
-            "step_ended_at": self.step_ended_at,
-            "evaluation_seconds": self.evaluation_seconds,
-            "save_seconds": self.save_seconds,
-            "loss": self.loss,
-            "test_correct": correct,
-            "test_total": total,
-            "peak_rss_bytes": peak,
-        }
-        print(json.dumps(result))
-        if self.args.json:
-            with open(self.args.json, "w", encoding="utf-8") as file:
-                json.dump(result, file)
-
-
-@contextlib.contextmanager
-def stopwatch(seconds):
-    """Appends to the list how long the block took."""
-    began = time.perf_counter()
-    yield
-    seconds.append(time.perf_counter() - began)
-
-
-def peak_memory():
-    """The most memory that this process ever had resident; ru_maxrss would count torchrun's before the exec."""
-    with open("/proc/self/status", encoding="ascii") as status:
-        line = next(line for line in status if line.startswith("VmHWM:"))
-    return int(line.split()[1]) * 1024
-
-
-def largest(number, device):
-    if not dist.is_initialized():
-        return number
-    numbers = torch.tensor([number], device=device)
-    dist.all_reduce(numbers, op=dist.ReduceOp.MAX)
-    return numbers.item()
+def mapped(path):
+    return torch.from_file(str(path), size=path.stat().st_size, dtype=torch.uint8)

@@ -2,7 +2,7 @@
 
     torchrun --nproc-per-node 2 tools/bench/mnist_peers/plain.py --data FOLDER_WITH_MNIST/raw
 
-Fair and plain: nothing is slowed down, nothing is tuned. What measures is in job.py.
+Fair and plain: nothing is slowed down, nothing is tuned. What measures is in ../peer_worker.py.
 """
 
 import job
@@ -15,11 +15,11 @@ from torch.utils.data import DataLoader
 from torch.utils.data.distributed import DistributedSampler
 
 
-def parse_arguments():
+def make_parser():
     parser = job.make_parser(__doc__)
     parser.add_argument("--save-every", type=int, default=0, help="steps between checkpoints; 0: none")
     parser.add_argument("--save-to", default="checkpoint.pt")
-    return parser.parse_args()
+    return parser
 
 
 def make_loader(args, train, pin_memory):
@@ -67,20 +67,19 @@ def count_correct(model, loader, device):
     return correct.item()
 
 
-def main():
-    args = parse_arguments()
-    device = job.start_worker(args)
+def run(args, device):
     on_gpu = device.type == "cuda"
     loader, test_loader = (make_loader(args, is_train, on_gpu) for is_train in (True, False))
     model = DistributedDataParallel(make_network(args).to(device), device_ids=[device.index] if on_gpu else None)
     record = job.Record(args)
+    correct = total = 0
     train(model, loader, device, args, record)
     for _ in range(args.evaluations):
         with job.stopwatch(record.evaluation_seconds):
             correct = count_correct(model.module, test_loader, device)
-    record.write(correct, len(test_loader.dataset))
-    job.leave()
+        total = len(test_loader.dataset)
+    record.write(correct, total, data_set=type(loader.dataset).__name__)
 
 
 if __name__ == "__main__":
-    main()
+    job.main(make_parser(), run)

@@ -1,15 +1,14 @@
-"""CIFAR-100 as torchvision wants to find it, made from ddprun's copy of the data."""
+"""CIFAR-100 as torchvision wants to find it, or as its binary files of any length, made from ddprun's copy of the data."""
 
 import os
 import pathlib
 import pickle
 import tarfile
 
-import numpy
-
 ARCHIVE = "cifar-100-binary.tar.gz"
 FOLDERS = ("cifar100", "cifar100-subset")  # below $DDPRUN_DATA
 IMAGE_BYTES = 3 * 32 * 32
+RECORD_BYTES = 2 + IMAGE_BYTES  # coarse label, fine label, pixels
 
 
 def find_folder():
@@ -23,16 +22,30 @@ def find_folder():
 
 def lay_out(target):
     """target/cifar-100-python: the files that torchvision reads, pickles of arrays."""
+    import numpy  # here: the other layout does without
+
     folder = pathlib.Path(target) / "cifar-100-python"
     folder.mkdir(parents=True)
     with tarfile.open(find_folder() / ARCHIVE) as archive:
         for name in ("train", "test"):
             records = numpy.frombuffer(archive.extractfile(f"cifar-100-binary/{name}.bin").read(), numpy.uint8)
-            records = records.reshape(-1, 2 + IMAGE_BYTES)  # coarse label, fine label, pixels
+            records = records.reshape(-1, RECORD_BYTES)
             write(folder / name, {"data": records[:, 2:], "fine_labels": records[:, 1].tolist()})
         names = archive.extractfile("cifar-100-binary/fine_label_names.txt").read().decode().split()
     write(folder / "meta", {"fine_label_names": names})
     return pathlib.Path(target)
+
+
+def lay_out_binary(target, images):
+    """target/cifar-100-binary: the files themselves, with so many training images: those that there are, over and over."""
+    target = pathlib.Path(target)
+    with tarfile.open(find_folder() / ARCHIVE) as archive:
+        archive.extractall(target, filter="data")
+    train = target / "cifar-100-binary/train.bin"
+    records = train.read_bytes()
+    times = -(-images * RECORD_BYTES // len(records))
+    train.write_bytes((records * times)[: images * RECORD_BYTES])
+    return target
 
 
 def write(path, content):

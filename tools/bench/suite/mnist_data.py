@@ -21,9 +21,9 @@ def find_folder():
 
 def lay_out(target):
     """target/MNIST/raw: links to the files, or what is in them. torchvision asks only whether they are there."""
+    source = find_folder()
     raw = pathlib.Path(target) / "MNIST" / "raw"
     raw.mkdir(parents=True)
-    source = find_folder()
     for name in FILES:
         if (source / name).exists():
             (raw / name).symlink_to(source / name)

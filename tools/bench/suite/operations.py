@@ -8,7 +8,7 @@ import tempfile
 from suite import process, report, sides
 
 TITLE = "Operations of a step"
-SHOWN = 12
+SHOWN = 16
 STEPS = 20  # that are traced
 # The keys that switch each fast path off: the first side has none.
 SIDES = {
@@ -63,9 +63,10 @@ def exclusive(events):
 
 
 def table(columns):
-    first = next(iter(columns.values()))
-    rows = [[name, *(f"{column.get(name, 0):.2f}" for column in columns.values())] for name in list(first)[:SHOWN]]
-    rest = [sum(column.values()) - sum(column.get(name, 0) for name in list(first)[:SHOWN]) for column in columns.values()]
+    most = {name: max(column.get(name, 0) for column in columns.values()) for column in columns.values() for name in column}
+    shown = sorted(most, key=most.get, reverse=True)[:SHOWN]
+    rows = [[name, *(f"{column.get(name, 0):.2f}" for column in columns.values())] for name in shown]
+    rest = [sum(column.values()) - sum(column.get(name, 0) for name in shown) for column in columns.values()]
     rows.append(["all others", *(f"{value:.2f}" for value in rest)])
     rows.append(["together", *(f"{sum(column.values()):.2f}" for column in columns.values())])
     return report.markdown(["operation", *columns], rows)

@@ -25,8 +25,10 @@ int64_t count_gpus() {
   return known ? gpus : 0;
 }
 
-void check_device(const TrainerConfig& trainer, bool on_gpu) {
+void check_device(const LaunchConfig& config, const TrainerConfig& trainer, bool on_gpu) {
   if (on_gpu) return;
+  if (config.backend == "nccl")
+    throw UserError("launch.backend: nccl connects GPUs, and this run is on the CPU; leave it at auto");
   if (trainer.precision == "fp16")
     throw UserError(
         "trainer.precision: fp16 needs a GPU, and this run is on the CPU; bf16 works here, and needs no scaler");
@@ -50,6 +52,14 @@ void check_data_parallel(const LaunchConfig& config, const Machine& machine) {
   }
 }
 
+// NCCL refuses two ranks on one GPU.
+int64_t shared_gpus(const LaunchConfig& config, int64_t workers, const Machine& machine) {
+  if (config.backend == "gloo") return machine.gpus;
+  throw UserError(log::text("launch.workers: ", workers, " workers for ", machine.gpus,
+                            " GPUs; each worker takes one. Use launch.workers=", machine.gpus,
+                            " or fewer, launch.device=cpu, or launch.backend=gloo, with which workers share GPUs"));
+}
+
 }  // namespace
 
 Machine this_machine() {
@@ -64,15 +74,11 @@ LaunchChoice choose_launch(const LaunchConfig& config, const TrainerConfig& trai
   const bool on_gpu = choice.device == "cuda";
   if (on_gpu && machine.gpus == 0)
     throw UserError("launch.device: cuda, but no GPU is found here; launch.device=cpu trains without");
-  check_device(trainer, on_gpu);
+  check_device(config, trainer, on_gpu);
   const auto global_batch = trainer.global_batch;
   choice.workers = config.workers > 0 ? config.workers : on_gpu && !data_parallel ? machine.gpus : 1;
   if (on_gpu) choice.gpus = data_parallel ? machine.gpus : 1;
-  if (on_gpu && choice.workers > machine.gpus) {
-    throw UserError(log::text("launch.workers: ", choice.workers, " workers for ", machine.gpus,
-                              " GPUs; each worker takes one. Use launch.workers=", machine.gpus,
-                              " or fewer, or launch.device=cpu"));
-  }
+  if (on_gpu && choice.workers > machine.gpus) choice.shared = shared_gpus(config, choice.workers, machine);
   if (global_batch < choice.workers) {
     throw UserError(
         log::text("trainer.global_batch: ", global_batch, " samples for ", choice.workers,
@@ -88,6 +94,7 @@ std::vector<std::pair<std::string, std::string>> launch_variables(const LaunchCh
   std::vector<std::pair<std::string, std::string>> variables{{"DDPRUN_DEVICE", launch.device},
                                                              {"DDPRUN_GPUS", std::to_string(launch.gpus)},
                                                              {"OMP_NUM_THREADS", std::to_string(launch.threads)}};
+  if (launch.shared > 0) variables.emplace_back("DDPRUN_SHARED_GPUS", std::to_string(launch.shared));
   const bool users_choice = std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT");
   if (!users_choice) variables.emplace_back("GOMP_SPINCOUNT", "1000");
   return variables;

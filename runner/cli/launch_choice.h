@@ -15,6 +15,7 @@ struct LaunchChoice {
   int64_t workers = 1;
   std::string device;   // "cpu" or "cuda"
   int64_t gpus = 0;     // of each worker: all with trainer.strategy dp, else one; none on the CPU
+  int64_t shared = 0;   // GPUs that more workers share; 0: each worker has its own
   int64_t threads = 1;  // of each worker's kernels
 };
 

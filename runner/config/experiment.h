@@ -60,17 +60,18 @@ struct TrainerConfig {
   int64_t prefetch_threads = 1;
   int64_t prefetch_batches = 2;  // batches held ready, at most
 
-  std::string precision = "fp32";  // fp32, tf32, bf16, fp16 or bf16_pure
-  double loss_scale = 65536;       // the gradient scaler's first scale
-  std::string layout = "auto";     // auto, channels_first or channels_last: memory order of images and their filters
-  double clip_norm = 0;            // largest norm of all gradients together; 0: no limit
-  double clip_value = 0;           // largest magnitude of each gradient; 0: no limit
-  double ema_decay = 0;            // of the averaged weights; 0: none
-  bool sync_batchnorm = false;     // statistics of the global batch
-  std::string strategy = "ddp";    // ddp: a process for each GPU; dp: one process over all GPUs
+  std::string precision = "fp32";   // fp32, tf32, bf16, fp16 or bf16_pure
+  double loss_scale = 65536;        // the gradient scaler's first scale
+  std::string layout = "auto";      // auto, channels_first or channels_last: memory order of images and their filters
+  std::string cuda_graph = "auto";  // auto, on or off: steps are recorded once and replayed by the GPU
+  double clip_norm = 0;             // largest norm of all gradients together; 0: no limit
+  double clip_value = 0;            // largest magnitude of each gradient; 0: no limit
+  double ema_decay = 0;             // of the averaged weights; 0: none
+  bool sync_batchnorm = false;      // statistics of the global batch
+  std::string strategy = "ddp";     // ddp: a process for each GPU; dp: one process over all GPUs
   bool find_unused_parameters = false;
   bool static_graph = false;
-  std::string broadcast_buffers = "needed";    // needed or every_step: when rank 0's are everybody's
+  std::string broadcast_buffers = "needed";   // needed or every_step: when rank 0's are everybody's
   std::string gradient_compression = "none";  // none, fp16 or bf16: what is exchanged
   std::string init_weights;                   // .safetensors, a checkpoint or a run; empty: drawn from the seed
 
@@ -149,6 +150,7 @@ struct ProfileConfig {
 struct LaunchConfig {
   int64_t workers = 0;            // of each node; 0: auto, one per GPU (one in all with strategy dp), or one on the CPU
   std::string device = "auto";    // auto, cpu or cuda
+  std::string backend = "auto";   // auto, nccl or gloo: what GPUs talk to each other by
   int64_t threads = 0;            // of each worker's kernels; 0: auto, cores / workers
   double timeout_seconds = 1800;  // of a collective
   double hang_seconds = 600;      // a worker that stands still for so long has failed; 0: no matter

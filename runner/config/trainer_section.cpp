@@ -74,6 +74,8 @@ void read_numbers(Options& options, TrainerConfig& trainer) {
                                            "first factor of the loss with fp16; it adapts itself", {1, 1e30});
   trainer.layout = options.choose("layout", trainer.layout, {"auto", "channels_first", "channels_last"},
                                   "memory order of images and their filters; auto tries both when a run starts");
+  trainer.cuda_graph = options.choose("cuda_graph", trainer.cuda_graph, {"auto", "on", "off"},
+                                      "record a GPU's steps once and replay them; auto: where they can be recorded");
   trainer.clip_norm =
       options.get<double>("clip_norm", 0, "largest norm of all gradients together; 0: no limit", {0, kLargest});
   trainer.clip_value =

@@ -50,7 +50,7 @@ Batch on_device(Batch batch, c10::Device device) {
 Batch part_of_batch(const Batch& batch, Slice slice) {
   return {.input = batch.input.narrow(0, slice.begin, slice.size()),
           .target = batch.target.narrow(0, slice.begin, slice.size()),
-          .index = batch.index.narrow(0, slice.begin, slice.size())};
+          .index = batch.index.defined() ? batch.index.narrow(0, slice.begin, slice.size()) : batch.index};
 }
 
 StepPlan step_plan(const TrainerConfig& config, int64_t samples) {

@@ -55,9 +55,12 @@ Communicator::Communicator(const CommunicatorOptions& options) : world_(options.
     auto group = c10::make_intrusive<c10d::ProcessGroup>(options.store, static_cast<int>(world_.rank),
                                                          static_cast<int>(world_.size));
     if (options.backend) group->setBoundDeviceId(options.backend->device());  // before setBackend, which copies it
-    group->setBackend(at::kCPU, c10d::ProcessGroup::BackendType::GLOO, gloo_backend(options));
+    const auto gloo = gloo_backend(options);
+    group->setBackend(at::kCPU, c10d::ProcessGroup::BackendType::GLOO, gloo);
     group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
-    if (options.backend) {
+    if (options.backend && options.gloo) {
+      group->setBackend(at::kCUDA, c10d::ProcessGroup::BackendType::GLOO, gloo);
+    } else if (options.backend) {
       auto store = c10::make_intrusive<c10d::PrefixStore>("nccl", options.store);
       auto nccl = options.backend->make_group_backend(store, world_.rank, world_.size, options.timeout_seconds);
       group->setBackend(at::kCUDA, c10d::ProcessGroup::BackendType::NCCL, nccl);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The ranks of a run as one object: collectives that every rank must call in the same order, from its training thread.
 //
-// CPU tensors go through Gloo, CUDA tensors through NCCL. With a world of one every call is a no-op and nothing is opened.
+// CPU tensors go through Gloo, CUDA tensors through NCCL, or where it is asked for through Gloo. With a world of one every call is a no-op and nothing is opened.
 // A failed collective throws CommunicationError.
 #pragma once
 
@@ -30,6 +30,7 @@ struct CommunicatorOptions {
   World world;
   c10::intrusive_ptr<c10d::Store> store;   // unused with a world of one
   std::shared_ptr<DeviceBackend> backend;  // of the GPUs; null on the CPU
+  bool gloo = false;                       // on GPUs too, through host memory
   double timeout_seconds = 1800;           // of each collective
   std::string address = "127.0.0.1";       // this machine's, where the other ranks reach Gloo
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The GPU backend, compiled into a library of its own (device_backend.h).
+#include "dist/cuda_graph.h"
 #include "dist/cuda_timer.h"
 #include "dist/device_backend.h"
 #include "dist/gpu_utilization.h"
@@ -12,6 +13,7 @@
 #include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 namespace ddprun {
@@ -30,6 +32,7 @@ class CudaBackend final : public DeviceBackend {
     }
     c10::cuda::set_device(device().index());
     at::globalContext().lazyInitDevice(at::kCUDA);
+    if (gpus == 1) leave_default_stream();
     utilization_ = std::make_unique<GpuUtilization>(device().index());
   }
 
@@ -61,6 +64,12 @@ class CudaBackend final : public DeviceBackend {
   void synchronize() override { c10::cuda::device_synchronize(); }
   std::unique_ptr<DeviceTimer> make_timer() const override { return std::make_unique<CudaTimer>(); }
 
+  std::unique_ptr<DeviceGraph> record(const std::function<std::vector<at::Tensor>()>& work) override {
+    auto pool = graph_pool_.lock();
+    if (!pool) graph_pool_ = pool = std::make_shared<c10::MempoolId_t>(at::cuda::graph_pool_handle());
+    return record_cuda_graph(work, std::move(pool));
+  }
+
   DeviceUsage usage() override {
     constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
     const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device().index());
@@ -75,13 +84,22 @@ class CudaBackend final : public DeviceBackend {
     return static_cast<int64_t>(free);
   }
 
-  std::unique_ptr<ImageBatcher> hold_images(const ImageSource& source, const ImageForm& form) const override {
-    return make_cuda_image_batcher(source, form, device());
+  std::unique_ptr<ImageBatcher> hold_images(const ImageSource& source, const ImageForm& form) override {
+    if (!kernels_) kernels_ = compile_image_kernels(device());
+    return make_cuda_image_batcher(source, form, device(), kernels_);
   }
 
  private:
+  // The default stream cannot be recorded. The model, its gradients' hooks and all copies are this thread's, so they all come to
+  // be on this one; several GPUs are used by several threads, which meet on the default streams.
+  void leave_default_stream() const {
+    c10::cuda::setCurrentCUDAStream(c10::cuda::getStreamFromPool(false, device().index()));
+  }
+
   std::vector<c10::Device> devices_;
   std::unique_ptr<GpuUtilization> utilization_;
+  std::shared_ptr<const ImageKernels> kernels_;       // from the first images on
+  std::weak_ptr<const c10::MempoolId_t> graph_pool_;  // of all graphs there are: one runs after the other
 };
 
 }  // namespace

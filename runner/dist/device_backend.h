@@ -6,10 +6,12 @@
 #include "dist/flight_record.h"
 
 #include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 #include <c10/util/intrusive_ptr.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,6 +40,17 @@ class DeviceTimer {
   virtual std::vector<double> take() = 0;
 };
 
+// Work of a GPU, recorded once.
+class DeviceGraph {
+ public:
+  virtual ~DeviceGraph() = default;
+
+  virtual void replay() = 0;  // puts it into the GPU's queue once more; does not wait
+
+  // What the work returned, after a replay: the same memory each time.
+  virtual const std::vector<at::Tensor>& results() const = 0;
+};
+
 // What a process makes of its GPU; the first of several.
 struct DeviceUsage {
   int64_t memory_bytes = 0;  // the most that its tensors held since the last time
@@ -58,12 +71,17 @@ class DeviceBackend {
   virtual FlightRecord flight_record() const = 0;  // of the collectives on GPUs. Threads: any
   virtual void synchronize() = 0;
   virtual std::unique_ptr<DeviceTimer> make_timer() const = 0;  // of the current stream
+
+  // Records what `work` gives to the GPU, which does nothing of it yet. All tensors that it reads or writes must stay where they
+  // are. Throws where it cannot be recorded, because it waits for the GPU or throws itself; the GPU has done nothing then either.
+  virtual std::unique_ptr<DeviceGraph> record(const std::function<std::vector<at::Tensor>()>& work) = 0;
+
   virtual DeviceUsage usage() = 0;
   virtual void release_memory() = 0;       // what the allocator keeps without need, back to the device
   virtual int64_t free_bytes() const = 0;  // of the first GPU's memory
 
   // Copies the images to the first GPU, where batches are made of them from here on (imaging/image_batcher.h).
-  virtual std::unique_ptr<ImageBatcher> hold_images(const ImageSource& source, const ImageForm& form) const = 0;
+  virtual std::unique_ptr<ImageBatcher> hold_images(const ImageSource& source, const ImageForm& form) = 0;
 };
 
 // Loads the backend and binds this process to GPU number `local_rank`, and to those after it that make up `gpus`. Throws

@@ -7,6 +7,7 @@
 
 #include <torch/csrc/autograd/engine.h>
 #include <torch/headeronly/version.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/csrc/distributed/c10d/default_comm_hooks.hpp>
 #include <torch/csrc/distributed/c10d/logger.hpp>
@@ -87,24 +88,26 @@ class GradientReducer::Impl {
   Impl(const std::vector<NamedParameter>& parameters, const Communicator& communicator, const ReducerOptions& options)
       : parameters_(parameters),
         options_(options),
-        reducer_(make_reducer(parameters, communicator.group(), options)),
+        group_(communicator.group()),
+        reducer_(make_reducer(parameters, group_, options)),
         logger_(std::make_shared<c10d::Logger>(reducer_)) {
     reducer_->set_logger(logger_);
+    reducer_->set_ddp_runtime_logging_sample_rate(std::numeric_limits<int>::max());  // nobody reads the times it takes
     logger_->set_construction_data_and_log("ddprun::Model", /*device_ids=*/{}, /*output_device=*/-1,
                                            /*broadcast_buffers=*/true, /*has_sync_bn=*/false, options.static_graph);
     if (options.static_graph) {
       reducer_->set_static_graph();
       logger_->set_static_graph();
     }
-    compress(communicator.group());
+    compress();
   }
 
-  void compress(const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
+  void compress() {
     using Compression = ReducerOptions::Compression;
     if (options_.compression == Compression::kFp16) {
       reducer_->register_builtin_comm_hook(c10d::BuiltinCommHookType::FP16_COMPRESS);
     } else if (options_.compression == Compression::kBf16) {
-      reducer_->register_comm_hook(std::make_unique<Bf16Compression>(group));
+      reducer_->register_comm_hook(std::make_unique<Bf16Compression>(group_));
     }
   }
 
@@ -144,6 +147,7 @@ class GradientReducer::Impl {
   std::vector<NamedParameter> parameters_;
   ReducerOptions options_;
   bool delayed_ = false;
+  c10::intrusive_ptr<c10d::ProcessGroup> group_;
   std::shared_ptr<c10d::Reducer> reducer_;
   std::shared_ptr<c10d::Logger> logger_;
 };
@@ -153,6 +157,11 @@ GradientReducer::GradientReducer(const std::vector<NamedParameter>& parameters, 
     : impl_(std::make_unique<Impl>(parameters, communicator, options)) {}
 
 GradientReducer::~GradientReducer() = default;
+
+bool GradientReducer::through_host() const {
+  const auto device = impl_->parameters_.front().value.device().type();
+  return device == at::kCUDA && impl_->group_->getBackend(device)->getBackendName() == "gloo";
+}
 
 void GradientReducer::before_forward() {
   impl_->reducer_->rebuild_buckets();

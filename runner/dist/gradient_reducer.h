@@ -37,6 +37,8 @@ class GradientReducer {
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
 
+  bool through_host() const;  // Gloo, with gradients on a GPU: what it does is in no queue of the GPU's
+
   void before_forward();
   // `computed` is called when this rank's own gradients are there, before it waits for the others; on a GPU perhaps from another
   // thread. Throws CommunicationError where another rank is lost, UserError naming the parameters that got no gradient.

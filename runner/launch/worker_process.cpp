@@ -66,6 +66,7 @@ WorkerPlace read_worker_place() {
   if (is_set("DDPRUN_FAILURE")) place.failure = variable("DDPRUN_FAILURE");
   place.nodes = is_set("DDPRUN_NODES") ? number("DDPRUN_NODES", 1) : 1;
   place.gpu = is_set("DDPRUN_GPU") ? number("DDPRUN_GPU", 0) : place.local_rank;
+  if (is_set("DDPRUN_SHARED_GPUS")) place.gpu = place.local_rank % number("DDPRUN_SHARED_GPUS", 1);
   place.gpus = is_set("DDPRUN_GPUS") ? number("DDPRUN_GPUS", 0) : 1;
   place.address = is_set("DDPRUN_ADDRESS") ? variable("DDPRUN_ADDRESS") : "127.0.0.1";
   require_below("RANK", place.rank, "WORLD_SIZE", place.world_size);

@@ -27,7 +27,7 @@ struct WorkerPlace {
   int local_rank = 0;
   int local_world_size = 1;
   int nodes = 1;                  // DDPRUN_NODES
-  int gpu = 0;                    // DDPRUN_GPU; by default the local rank
+  int gpu = 0;                    // DDPRUN_GPU; by default the local rank, modulo DDPRUN_SHARED_GPUS where that is set
   int gpus = 1;                   // DDPRUN_GPUS: that this process uses: all with trainer.strategy dp; 0 on the CPU
   int attempt = 0;                // DDPRUN_ATTEMPT
   std::filesystem::path run_dir;  // DDPRUN_RUN_DIR

@@ -8,7 +8,8 @@
 #include <ddprun/error.h>
 
 #include <ATen/ThreadLocalState.h>
-#include <c10/core/DeviceGuard.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/types.h>
 
 #include <algorithm>
@@ -93,15 +94,20 @@ Step DataParallel::step(const Batch& batch, const Objective& objective) {
   return merged(run(parts, objective), parts, samples);
 }
 
-// The first part in this thread. The others' see its autocast and gradient mode.
+// The first part in this thread. The others' see its autocast and gradient mode, and go on where it has begun: on the streams
+// that it works on.
 std::vector<Step> DataParallel::run(const std::vector<Batch>& parts, const Objective& objective) {
   std::vector<Step> steps(parts.size());
   std::vector<std::exception_ptr> errors(parts.size());
   const at::ThreadLocalState state;
+  std::vector<c10::Stream> streams;
+  for (const auto& lane : lanes_) {
+    streams.push_back(c10::impl::VirtualGuardImpl(lane.device.type()).getStream(lane.device));
+  }
   const auto run_part = [&](size_t i) {
     try {
       const at::ThreadLocalStateGuard same_state(state);
-      const c10::DeviceGuard on_device(lanes_[i].device);
+      const c10::StreamGuard on_stream(streams[i]);  // and its device
       steps[i] = in_plugin({"model", "step"}, [&] { return lanes_[i].model->step(parts[i], objective); });
     } catch (...) {
       errors[i] = std::current_exception();

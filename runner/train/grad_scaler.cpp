@@ -20,7 +20,6 @@ GradScaler::GradScaler(const State& state, c10::Device device)
       overflows_(state.overflows) {}
 
 at::Tensor GradScaler::unscale(const std::vector<at::Tensor>& gradients) {
-  settle();
   overflow_.zero_();
   const auto inverse = scale_.to(at::kDouble).reciprocal().to(at::kFloat);
   std::map<c10::ScalarType, std::vector<at::Tensor>> by_type;  // the kernel takes tensors of one type
@@ -33,6 +32,10 @@ at::Tensor GradScaler::unscale(const std::vector<at::Tensor>& gradients) {
 
 void GradScaler::update() {
   at::_amp_update_scale_(scale_, since_change_, overflow_, kGrowth, kBackoff, kGrowthInterval);
+}
+
+void GradScaler::count() {
+  settle();
   last_overflow_.emplace(overflow_);
 }
 

@@ -37,6 +37,9 @@ class GradScaler {
   // After the step: half the scale after an overflow, twice after 2,000 steps without.
   void update();
 
+  // After update(): counts the step where it overflowed. The only part of a step that is the host's.
+  void count();
+
   // Steps left out so far.
   int64_t overflows();
 

@@ -25,6 +25,10 @@ bool has_filters(const Model& model) {
   return std::ranges::any_of(model.parameters(), [](const at::Tensor& parameter) { return parameter.dim() == 4; });
 }
 
+void drop_gradients(const Model& model) {
+  for (auto& parameter : model.parameters()) parameter.mutable_grad().reset();
+}
+
 double now(clockid_t clock) {
   timespec time{};
   clock_gettime(clock, &time);
@@ -56,7 +60,7 @@ class Passes {
     }
     if (trial_.backend) trial_.backend->synchronize();
     const double seconds = now(clock) - begin;
-    for (auto& parameter : trial_.model.parameters()) parameter.mutable_grad().reset();
+    drop_gradients(trial_.model);
     return seconds;
   }
 
@@ -99,7 +103,7 @@ Layout find_layout(const LayoutTrial& trial) {
   try {
     seconds = tried(trial);
   } catch (const std::exception&) {  // memory too: it is tried with a whole batch on a GPU
-    for (auto& parameter : trial.model.parameters()) parameter.mutable_grad().reset();
+    drop_gradients(trial.model);
     if (trial.backend) trial.backend->release_memory();
   }
   auto sums = at::tensor({seconds[0], seconds[1]}, at::kDouble);

@@ -86,6 +86,37 @@ at::Tensor MetricSums::sum_of(const std::string& name) const {
   return entry == entries_.end() ? at::Tensor() : entry->sum;
 }
 
+at::Tensor MetricSums::sums_on(c10::Device device) const {
+  std::vector<at::Tensor> sums;
+  for (const auto& entry : entries_) {
+    if (entry.sum.device() == device) sums.push_back(entry.sum);
+  }
+  return sums.empty() ? at::Tensor() : at::stack(sums);
+}
+
+MetricSums MetricSums::with_sums(const at::Tensor& sums, c10::Device device) const {
+  auto result = *this;
+  if (!sums.defined()) return result;
+  const auto copies = sums.clone().unbind();
+  auto next = copies.begin();
+  for (auto& entry : result.entries_) {
+    if (entry.sum.device() == device) entry.sum = *next++;
+  }
+  return result;
+}
+
+bool MetricSums::alike(const MetricSums& others) const {
+  return std::ranges::equal(entries_, others.entries_, [](const MetricSum& a, const MetricSum& b) {
+    return a.name == b.name && a.count == b.count && a.exponential == b.exponential;
+  });
+}
+
+std::string MetricSums::made_beside(c10::Device device) const {
+  const auto found = std::ranges::find_if(
+      entries_, [&](const MetricSum& entry) { return entry.count > 0 && entry.sum.device() != device; });
+  return found == entries_.end() ? "" : found->name;
+}
+
 std::vector<MetricTotal> MetricSums::totals(Communicator& communicator) const {
   std::vector<MetricTotal> totals;
   if (communicator.alone()) {  // nothing to agree on or to add up: a row of every step is cheap

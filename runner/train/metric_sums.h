@@ -7,6 +7,8 @@
 
 #include <ddprun/model.h>
 
+#include <c10/core/Device.h>
+
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -36,6 +38,18 @@ class MetricSums {
 
   // One metric's own sum, float64 scalar where the model's metrics are; undefined where there is none of that name.
   at::Tensor sum_of(const std::string& name) const;
+
+  // All sums that lie on this device, in one tensor, [n] float64; undefined where there are none.
+  at::Tensor sums_on(c10::Device device) const;
+
+  // These metrics with copies of other sums, which sums_on() has given for a step that is alike.
+  MetricSums with_sums(const at::Tensor& sums, c10::Device device) const;
+
+  // Whether both have the same metrics with the same counts.
+  bool alike(const MetricSums& others) const;
+
+  // A metric with a count whose sum lies elsewhere; empty: none.
+  std::string made_beside(c10::Device device) const;
 
   // The totals over all ranks, on every rank: "loss" first, then the model's metrics. Throws UserError where ranks report
   // other metrics than rank 0. Collective; leaves the sums as they are.

@@ -10,7 +10,7 @@ namespace ddprun {
 namespace {
 
 constexpr std::array<const char*, kStepPhases> kNames{"data",      "forward", "backward", "wait",
-                                                      "optimizer", "logging", "other"};
+                                                      "optimizer", "graph",   "logging",  "other"};
 
 }  // namespace
 
@@ -18,7 +18,8 @@ double PhaseSeconds::total() const { return std::accumulate(of.begin(), of.end()
 
 double PhaseSeconds::computing() const {
   const auto& self = *this;
-  return self[StepPhase::kForward] + self[StepPhase::kBackward] + self[StepPhase::kWait] + self[StepPhase::kOptimizer];
+  return self[StepPhase::kForward] + self[StepPhase::kBackward] + self[StepPhase::kWait] + self[StepPhase::kOptimizer] +
+         self[StepPhase::kGraph];
 }
 
 PhaseSeconds& PhaseSeconds::operator+=(const PhaseSeconds& other) {

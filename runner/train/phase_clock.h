@@ -26,17 +26,18 @@ enum class StepPhase : size_t {
   kBackward,   // up to this rank's last gradient
   kWait,       // for the other ranks: their gradients, buffers before the step
   kOptimizer,  // with scaling, clipping, the average of weights
+  kGraph,      // a step that is replayed as a whole: all four in one (trainer.cuda_graph)
   kLogging,    // rows, histograms; what loggers do with them is done beside the training
   kOther,      // what else is between two steps: agreement, checkpoints
 };
-inline constexpr size_t kStepPhases = 7;
+inline constexpr size_t kStepPhases = 8;
 
 struct PhaseSeconds {
   std::array<double, kStepPhases> of{};
 
   double operator[](StepPhase phase) const { return of[static_cast<size_t>(phase)]; }
   double total() const;
-  double computing() const;  // forward, backward, waiting for the others, optimizer
+  double computing() const;  // forward, backward, waiting for the others, optimizer; graphs of them
   PhaseSeconds& operator+=(const PhaseSeconds& other);
 };
 

@@ -18,9 +18,10 @@ namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
-const std::vector<std::string> kColumns{"step_seconds", "data_seconds",      "forward_seconds",  "backward_seconds",
-                                        "wait_seconds", "optimizer_seconds", "logging_seconds",  "other_seconds",
-                                        "rss_bytes",    "cpu_percent",       "gpu_memory_bytes", "gpu_percent"};
+const std::vector<std::string> kColumns{"step_seconds",  "data_seconds",      "forward_seconds", "backward_seconds",
+                                        "wait_seconds",  "optimizer_seconds", "graph_seconds",   "logging_seconds",
+                                        "other_seconds", "rss_bytes",         "cpu_percent",     "gpu_memory_bytes",
+                                        "gpu_percent"};
 constexpr size_t kFirstPhase = 1;
 
 double cpu_seconds() {

@@ -47,6 +47,7 @@ CommunicatorOptions communicator_options(const Replica& replica) {
   CommunicatorOptions options{
       .world = {place.rank, place.world_size, place.local_rank, place.local_world_size, place.nodes},
       .backend = replica.backend,
+      .gloo = replica.experiment.launch.backend == "gloo",
       .timeout_seconds = replica.experiment.launch.timeout_seconds,
       .address = place.address};
   if (place.world_size > 1) options.store = ddprun::open_store(place.store, place.world_size, options.timeout_seconds);

@@ -18,6 +18,8 @@ class StepProfile {
   StepProfile(const StepProfile&) = delete;
   StepProfile& operator=(const StepProfile&) = delete;
 
+  bool covers(int64_t step) const { return step >= config_.steps.first && step <= config_.steps.last; }  // on any rank
+
   void before(int64_t step);  // counted from 1
   void after(int64_t step);
 

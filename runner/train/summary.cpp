@@ -61,9 +61,12 @@ void write_summary(const std::filesystem::path& run_dir, const Summary& summary)
                     {"backward_seconds", summary.phases[StepPhase::kBackward]},
                     {"wait_seconds", summary.phases[StepPhase::kWait]},
                     {"optimizer_seconds", summary.phases[StepPhase::kOptimizer]},
+                    {"graph_seconds", summary.phases[StepPhase::kGraph]},
                     {"logging_seconds", summary.phases[StepPhase::kLogging]},
                     {"peak_rss_bytes", summary.peak_rss_bytes},
                     {"layout", summary.layout},
+                    {"cuda_graph", summary.cuda_graph},
+                    {"replayed_steps", summary.replayed_steps},
                     {"metrics", object(end.metrics)},
                     {"best", object(end.best)},
                     {"checkpoint", end.checkpoint}};

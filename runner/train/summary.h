@@ -16,6 +16,8 @@ struct Summary {
   PhaseSeconds phases;            // of rank 0's training steps
   int64_t peak_rss_bytes = 0;     // of rank 0's process
   std::string layout;             // of images and filters
+  std::string cuda_graph;         // "replayed", or why steps were not
+  int64_t replayed_steps = 0;     // of this attempt
   int64_t attempt = 0;
 };
 

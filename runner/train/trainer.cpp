@@ -35,13 +35,12 @@ Trainer::Trainer(const Experiment& experiment, TrainerParts parts, std::function
       steps_per_epoch_(step_plan(experiment.trainer, parts_.dataset->size(Split::kTrain)).steps_per_epoch()),
       max_steps_(step_limit(experiment.trainer, steps_per_epoch_)),
       step_({parts_.communicator, parts_.model, parts_.optimizer, parts_.objective, parts_.precision, parts_.device,
-             parts_.parallel, &clock_},
+             parts_.parallel, &clock_, parts_.backend.get()},
             experiment.trainer,
             Schedule(experiment.schedule, experiment.trainer.global_batch, steps_per_epoch_, max_steps_)),
       profile_(experiment.profile, parts_.run_dir, parts_.communicator.world().rank, parts_.backend != nullptr) {
   state_.global_batch = experiment.trainer.global_batch;
   state_.seed = experiment.seed;
-  state_.layout = layout_name(parts_.precision.layout());
   state_.world_size = parts_.communicator.world().size;
   state_.devices = parts_.parallel ? parts_.parallel->devices() : 1;
   state_.train_samples = parts_.dataset->size(Split::kTrain);
@@ -93,6 +92,7 @@ std::unique_ptr<TrainSource> Trainer::source() const {
 void Trainer::start_from_here() {
   const auto& config = experiment_.trainer;
   source_ = source();
+  step_.forget_graphs();
   open_.clear();
   handed_in_ = state_.step;
   tested_ = {};
@@ -164,8 +164,8 @@ void Trainer::train_step() try {
   if (is_left_out(state_.step + 1)) {
     pass_over();
   } else {
-    watch_gradients();
-    open_.push_back({state_.step + 1, item.epoch + 1, item.batch.index, step_.run(item, state_.step)});
+    const bool watched = watch_gradients() || profile_.covers(state_.step + 1);
+    open_.push_back({state_.step + 1, item.epoch + 1, item.batch.index, step_.run(item, state_.step, watched)});
     state_.samples += item.global_samples;
   }
   clock_.begin(StepPhase::kOther);

@@ -70,6 +70,7 @@ class Trainer {
   int64_t steps_per_epoch() const { return steps_per_epoch_; }
   int64_t max_steps() const { return max_steps_; }
   const TrainState& state() const { return state_; }
+  const TrainingStep& step() const { return step_; }
   const PhaseSeconds& phases() const { return phases_; }   // of this attempt's steps
   double first_step_at() const { return first_step_at_; }  // seconds since 1970
 
@@ -102,7 +103,7 @@ class Trainer {
   void log_row(const std::string& split, NamedValues values);
   bool measure_is_due();
   void log_measures();
-  void watch_gradients();
+  bool watch_gradients();
   void log_histograms();
   void tell(const std::string& kind, const std::string& text);
 

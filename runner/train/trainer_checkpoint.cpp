@@ -20,6 +20,7 @@ void Trainer::save(bool best) {
   check_weights();
   state_.window = window_.totals(parts_.communicator);
   state_.unapplied = step_.unapplied();
+  state_.layout = layout_name(parts_.precision.layout());
   if (auto* scaler = step_.scaler()) state_.scaler = scaler->state();
   parts_.loggers.flush();
   finish_saving();  // of the checkpoint before: there is one copy in memory
@@ -60,7 +61,6 @@ Checkpoint Trainer::checkpoint() const {
 
 void Trainer::restore(const Checkpoint& checkpoint, const std::string& path) {
   state_ = TrainState::from_json(checkpoint.progress, path);
-  state_.layout = layout_name(parts_.precision.layout());
   check_same_run(path);
   stopper_.set_state(state_.stopper);
   step_.schedule().set_state(state_.schedule);

@@ -73,13 +73,16 @@ void Trainer::log_measures() {
   parts_.loggers.ranks(table);
 }
 
-// All ranks have the same weights and gradients: rank 0 alone, without a word to the others.
-void Trainer::watch_gradients() {
+// All ranks have the same weights and gradients: rank 0 alone, without a word to the others. Returns, on all ranks, whether the
+// next step is watched.
+bool Trainer::watch_gradients() {
   const auto& config = experiment_.histograms;
-  if (parts_.communicator.world().rank != 0 || !due(config.every, state_.step + 1)) return;
+  if (!due(config.every, state_.step + 1)) return false;
+  if (parts_.communicator.world().rank != 0) return true;
   step_.show_gradients([this, bins = config.bins](const std::vector<NamedParameter>& parameters) {
     gradients_ = histograms_of_gradients(parameters, bins);
   });
+  return true;
 }
 
 void Trainer::log_histograms() {

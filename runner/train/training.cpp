@@ -268,7 +268,9 @@ class Training final : public WorkerTask {
                    .first_step_seconds = first_step > 0 ? first_step - replica_.place.started_at : 0,
                    .phases = trainer.phases(),
                    .peak_rss_bytes = peak_rss_bytes(),
-                   .layout = trainer.state().layout,
+                   .layout = layout_name(replica_.precision.layout()),
+                   .cuda_graph = trainer.step().graph_state(),
+                   .replayed_steps = trainer.step().replayed(),
                    .attempt = replica_.place.attempt});
     loggers_->finish(end);
   }

@@ -6,6 +6,8 @@
 #include "plugin_host/plugin_call.h"
 #include "train/gradient_clip.h"
 
+#include <ddprun/error.h>
+
 #include <torch/types.h>
 
 #include <algorithm>
@@ -61,21 +63,79 @@ TrainingStep::TrainingStep(Parts parts, const TrainerConfig& config, Schedule sc
   }
   if (parts_.precision.scales_gradients()) set_scaler_state({.scale = config.loss_scale});
   if (config.ema_decay > 0) average_.emplace(parameters_, config.ema_decay);
+  make_graphs();
 }
 
 void TrainingStep::set_scaler_state(const GradScaler::State& state) {
   if (parts_.precision.scales_gradients()) scaler_.emplace(state, parts_.device);
 }
 
-StepOutcome TrainingStep::run(const TrainBatch& item, int64_t step) {
-  const auto kept = skips() ? copies(buffers_) : std::vector<at::Tensor>();
-  StepOutcome outcome;
-  accumulate(item, &outcome.sums);
-  const auto nonfinite = update(step, outcome.sums);
-  for (size_t i = 0; i < kept.size(); ++i) buffers_[i].copy_(at::where(nonfinite.to(at::kBool), kept[i], buffers_[i]));
-  outcome.nonfinite = std::make_shared<LateFlag>(nonfinite);
+void TrainingStep::make_graphs() {
+  const auto& wanted = config_.cuda_graph;
+  if (wanted == "on" && !parts_.backend)
+    throw UserError("trainer.cuda_graph: on needs a GPU, and this run has none; set it to auto");
+  if (wanted == "off" || !parts_.backend) return;
+  graphs_.emplace(StepGraphs::Parts{.backend = *parts_.backend,
+                                    .communicator = parts_.communicator,
+                                    .device = parts_.device,
+                                    .clock = parts_.clock,
+                                    .required = wanted == "on"});
+  if (const auto reason = unrecordable(); !reason.empty()) graphs_->refuse(reason);
+}
+
+// Why steps cannot be recorded, as far as the settings tell.
+std::string TrainingStep::unrecordable() {
+  const bool several = !parts_.communicator.alone();
+  if (parts_.parallel) return "trainer.strategy dp has several GPUs in one process";
+  if (config_.sync_batchnorm) return "trainer.sync_batchnorm exchanges counts on the host";
+  if (several && config_.find_unused_parameters) return "trainer.find_unused_parameters looks for them on the host";
+  if (reducer_ && reducer_->through_host()) return "launch.backend gloo exchanges gradients through host memory";
+  if (several && config_.gradient_compression != "none")
+    return "trainer.gradient_compression works on streams of its own";
+  if (!send_rates()) return "this optimizer, with these options, needs the host in its step";
+  return "";
+}
+
+void TrainingStep::forget_graphs() {
+  if (graphs_) graphs_->forget();
+}
+
+std::string TrainingStep::graph_state() const {
+  if (graphs_) return graphs_->state();
+  return parts_.backend ? "off" : "no GPU";
+}
+
+StepOutcome TrainingStep::run(const TrainBatch& item, int64_t step, bool watched) {
+  auto computed = results(item, step, watched);
+  if (scaler_) scaler_->count();
+  StepOutcome outcome{.sums = std::move(computed.sums), .nonfinite = std::make_shared<LateFlag>(computed.nonfinite)};
   if (skips() && !scaler_) last_ = outcome.nonfinite;
   return outcome;
+}
+
+// The rates may depend on whether the step before counted, for which the host waits then: with graphs before the step, else as late
+// as it can, when the GPU has more to do.
+StepResults TrainingStep::results(const TrainBatch& item, int64_t step, bool watched) {
+  const bool graphs = graphs_ && !graphs_->refused() && !watched;
+  if (!graphs) return compute(item, {}, [&] { set_rates(step); });
+  set_rates(step);
+  return graphs_->run(item, [this](const TrainBatch& batch, const StepMode& mode) { return compute(batch, mode, {}); });
+}
+
+// What a graph holds: nothing in it may wait for the device, or depend on numbers of the host that are others in the next step.
+StepResults TrainingStep::compute(const TrainBatch& item, const StepMode& mode, const std::function<void()>& rates) {
+  const auto all = passes(item);
+  recording_ = mode.recorded;
+  const ScopeEnd done([this] { recording_ = false; });
+  std::optional<OperatorLog::Listening> listening;
+  if (mode.log) listening.emplace(*mode.log);
+  const auto kept = skips() ? copies(buffers_) : std::vector<at::Tensor>();
+  StepResults results;
+  accumulate(all, &results.sums, mode.alone);
+  results.nonfinite = update(results.sums, rates);
+  const auto& nonfinite = results.nonfinite;
+  for (size_t i = 0; i < kept.size(); ++i) buffers_[i].copy_(at::where(nonfinite.to(at::kBool), kept[i], buffers_[i]));
+  return results;
 }
 
 int64_t TrainingStep::unapplied() {
@@ -90,7 +150,7 @@ void TrainingStep::set_unapplied(int64_t steps) {
 }
 
 void TrainingStep::rehearse(const TrainBatch& item) {
-  accumulate(item, nullptr);
+  accumulate(passes(item), nullptr);
   parts_.optimizer->zero_grad();
 }
 
@@ -126,19 +186,19 @@ std::vector<TrainingStep::Pass> TrainingStep::passes(const TrainBatch& item) con
   return passes;
 }
 
-void TrainingStep::accumulate(const TrainBatch& item, MetricSums* window) {
-  const auto all = passes(item);
+void TrainingStep::accumulate(const std::vector<Pass>& passes, MetricSums* window, bool alone) {
+  const bool exchanges = reducer_ && !alone;
   phase(StepPhase::kWait);
-  if (reducer_) {
+  if (exchanges) {
     reducer_->before_forward();
     parts_.communicator.broadcast(shared_.read_by_step());
   }
   if (parts_.parallel) parts_.parallel->refresh();
-  for (size_t i = 0; i < all.size(); ++i) {
+  for (size_t i = 0; i < passes.size(); ++i) {
     phase(StepPhase::kForward);
-    const auto loss = forward(all[i], window);
+    const auto loss = forward(passes[i], window);
     phase(StepPhase::kBackward);
-    if (reducer_ && i + 1 == all.size()) {
+    if (exchanges && i + 1 == passes.size()) {
       reducer_->backward(loss, [this] { phase(StepPhase::kWait); });
     } else {
       loss.backward();
@@ -163,8 +223,8 @@ at::Tensor TrainingStep::forward(const Pass& pass, MetricSums* window) {
   return scaler_ ? scaler_->scaled(loss) : loss;
 }
 
-// Returns whether the step is nonfinite: float32 scalar on the device.
-at::Tensor TrainingStep::update(int64_t step, MetricSums& sums) {
+// Returns whether the step is nonfinite: float32 scalar on the device. `rates` sets the learning rates; null where they are set.
+at::Tensor TrainingStep::update(MetricSums& sums, const std::function<void()>& rates) {
   phase(StepPhase::kOptimizer);
   const torch::NoGradGuard no_gradients;
   const auto all = gradients();
@@ -179,7 +239,7 @@ at::Tensor TrainingStep::update(int64_t step, MetricSums& sums) {
   const auto nonfinite = not_finite(scaler_ ? sums.sum_of("loss") : norm);
   if (skips() && !scaler_) overflow = nonfinite;
   if (config_.clip_value > 0) clip_value(all, config_.clip_value);
-  set_rates(step);
+  if (rates) rates();
   if (overflow.defined()) {
     in_plugin({"optimizer", "step_unless"}, [&] { parts_.optimizer->step_unless(overflow); });
   } else {
@@ -195,6 +255,11 @@ void TrainingStep::set_rates(int64_t step) {
   const int64_t applied = step - unapplied() - (scaler_ ? scaler_->overflows() : 0);
   auto& groups = parts_.optimizer->groups();
   for (size_t i = 0; i < groups.size(); ++i) groups[i].lr = schedule_.rate(base_rates_[i], applied);
+  if (parts_.backend) send_rates();
+}
+
+bool TrainingStep::send_rates() {
+  return in_plugin({"optimizer", "send_rates"}, [&] { return parts_.optimizer->send_rates(); });
 }
 
 NamedValues TrainingStep::rates() const {

@@ -20,6 +20,7 @@
 #include "train/phase_clock.h"
 #include "train/precision.h"
 #include "train/schedule.h"
+#include "train/step_graphs.h"
 #include "train/weight_average.h"
 
 #include <ddprun/optimizer.h>
@@ -50,15 +51,16 @@ class TrainingStep {
     c10::Device device;
     std::shared_ptr<DataParallel> parallel;  // with trainer.strategy dp: the model and its copies
     PhaseClock* clock = nullptr;             // told of each phase; may be null
+    DeviceBackend* backend = nullptr;        // null on the CPU
   };
 
   TrainingStep(Parts parts, const TrainerConfig& config, Schedule schedule);
 
   // The step after `step` steps. With trainer.on_nonfinite skip, a nonfinite one changes neither weights, optimizer, averages
-  // and buffers nor the schedule's place.
-  StepOutcome run(const TrainBatch& item, int64_t step);
+  // and buffers nor the schedule's place. `watched`, on all ranks alike: operator by operator, not from a graph.
+  StepOutcome run(const TrainBatch& item, int64_t step, bool watched = false);
 
-  // Shows the gradients of the next run(), averaged over the ranks, before they are clipped.
+  // Shows the gradients of the next run(), a watched one, averaged over the ranks, before they are clipped.
   void show_gradients(std::function<void(const std::vector<NamedParameter>&)> to) { shown_to_ = std::move(to); }
 
   // In place of run(): a step that is passed over.
@@ -80,6 +82,9 @@ class TrainingStep {
   WeightAverage* average() { return average_ ? &*average_ : nullptr; }
   const WeightAverage* average() const { return average_ ? &*average_ : nullptr; }
   void set_scaler_state(const GradScaler::State& state);
+  void forget_graphs();             // weights, averages or what the optimizer remembers have been loaded
+  std::string graph_state() const;  // "replayed", or why steps are not, for the summary
+  int64_t replayed() const { return graphs_ ? graphs_->replayed() : 0; }
   int64_t unapplied();  // steps so far that were left out, besides the scaler's overflows
   void set_unapplied(int64_t steps);
 
@@ -91,14 +96,19 @@ class TrainingStep {
   };
 
   std::vector<Pass> passes(const TrainBatch& item) const;
-  void accumulate(const TrainBatch& item, MetricSums* window);
+  void make_graphs();
+  std::string unrecordable();
+  StepResults results(const TrainBatch& item, int64_t step, bool watched);
+  StepResults compute(const TrainBatch& item, const StepMode& mode, const std::function<void()>& rates);
+  void accumulate(const std::vector<Pass>& passes, MetricSums* window, bool alone = false);
   at::Tensor forward(const Pass& pass, MetricSums* window);
-  at::Tensor update(int64_t step, MetricSums& sums);
+  at::Tensor update(MetricSums& sums, const std::function<void()>& rates);
   bool skips() const { return config_.on_nonfinite == "skip"; }
   void set_rates(int64_t step);
+  bool send_rates();
   std::vector<at::Tensor> gradients() const;
   void phase(StepPhase phase) {
-    if (parts_.clock) parts_.clock->begin(phase);
+    if (parts_.clock && !recording_) parts_.clock->begin(phase);
   }
 
   Parts parts_;
@@ -113,6 +123,8 @@ class TrainingStep {
   std::optional<GradScaler> scaler_;             // with fp16
   std::optional<WeightAverage> average_;
   GradientMark mark_;
+  std::optional<StepGraphs> graphs_;  // on a GPU, with trainer.cuda_graph
+  bool recording_ = false;
   std::function<void(const std::vector<NamedParameter>&)> shown_to_;  // null: nobody
   std::shared_ptr<LateFlag> last_;  // of the step before, where it may have been skipped and is not counted yet
   int64_t unapplied_ = 0;

@@ -37,7 +37,7 @@ void WeightAverage::exchange() {
   for (size_t i = 0; i < now.size(); ++i) {
     const auto kept = now[i].clone();
     now[i].copy_(averages_[i]);
-    averages_[i] = kept;
+    averages_[i].copy_(kept);  // in its place, where recorded steps look for it
   }
 }
 

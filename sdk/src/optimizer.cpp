@@ -15,6 +15,8 @@ void Optimizer::step_unless(const at::Tensor& overflow) {
   if (overflow.item<float>() == 0) step();
 }
 
+bool Optimizer::send_rates() { return false; }
+
 void Optimizer::zero_grad() {
   std::vector<at::Tensor> gradients;
   for (const auto& group : groups_) {

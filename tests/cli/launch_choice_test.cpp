@@ -46,6 +46,22 @@ TEST(LaunchChoice, MoreWorkersThanGpusIsRefusedWithBothNumbers) {
   EXPECT_EQ(refusal({.workers = 3, .device = "cpu"}, {.global_batch = 64}, {.gpus = 2, .cores = 8}), "");
 }
 
+TEST(LaunchChoice, WorkersShareGpusWithGlooOnly) {
+  const LaunchConfig several{.workers = 3, .backend = "gloo"};
+  const auto choice = choose_launch(several, {.global_batch = 64}, {.gpus = 2, .cores = 8});
+  EXPECT_EQ(choice.shared, 2);
+  EXPECT_THAT(launch_variables(choice),
+              ::testing::Contains(std::pair<std::string, std::string>("DDPRUN_SHARED_GPUS", "2")));
+  EXPECT_EQ(choose_launch(several, {.global_batch = 64}, {.gpus = 4, .cores = 8}).shared, 0);
+  EXPECT_THAT(refusal({.workers = 3, .backend = "nccl"}, {.global_batch = 64}, {.gpus = 2, .cores = 8}),
+              HasSubstr("launch.backend=gloo"));
+}
+
+TEST(LaunchChoice, NcclWithoutGpusIsRefused) {
+  EXPECT_THAT(refusal({.backend = "nccl"}, {.global_batch = 64}, {.gpus = 0, .cores = 8}),
+              HasSubstr("launch.backend: nccl connects GPUs"));
+}
+
 TEST(LaunchChoice, AGpuThatIsNotThereIsRefused) {
   EXPECT_THAT(refusal({.device = "cuda"}, {.global_batch = 64}, {.gpus = 0, .cores = 8}), HasSubstr("no GPU is found"));
 }

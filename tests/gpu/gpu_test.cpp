@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The GPU backend on a GPU, with one rank: NCCL refuses two ranks on one GPU.
 #include <ATen/Context.h>
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -14,6 +13,7 @@
 
 #include "data/batch_source.h"
 #include "dist/device_backend.h"
+#include "gpu/gpu_test.h"
 #include "imaging/image_batcher.h"
 #include "imaging/pictures.h"
 #include "support/toy.h"
@@ -23,26 +23,9 @@
 namespace ddprun {
 namespace {
 
+using testing::count_gpus;
+using testing::Gpu;
 using testing::ToyDataset;
-
-int64_t count_gpus() {
-  void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (!driver) return 0;
-  const auto init = reinterpret_cast<int (*)(unsigned)>(dlsym(driver, "cuInit"));
-  const auto count = reinterpret_cast<int (*)(int*)>(dlsym(driver, "cuDeviceGetCount"));
-  int gpus = 0;
-  return init && count && init(0) == 0 && count(&gpus) == 0 ? gpus : 0;
-}
-
-class Gpu : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (count_gpus() == 0) GTEST_SKIP() << "no GPU here";
-    backend_ = load_cuda_backend(0);
-  }
-
-  std::shared_ptr<DeviceBackend> backend_;
-};
 
 TEST_F(Gpu, BackendBindsTheProcessToItsGpu) {
   EXPECT_EQ(backend_->device(), at::Device("cuda:0"));

@@ -37,6 +37,14 @@ TEST_F(WorkerPlaceTest, ReadsAll) {
   EXPECT_EQ(place.started_at, 1.5);
 }
 
+TEST_F(WorkerPlaceTest, WorkersShareGpusInTurn) {
+  set("LOCAL_WORLD_SIZE", "4"), set("LOCAL_RANK", "3");
+  EXPECT_EQ(read_worker_place().gpu, 3);
+  set("DDPRUN_SHARED_GPUS", "2");
+  EXPECT_EQ(read_worker_place().gpu, 1);
+  ::unsetenv("DDPRUN_SHARED_GPUS");
+}
+
 TEST_F(WorkerPlaceTest, MissingOrMalformedIsNamed) {
   for (const char* value : {"", "x", "2x", "-1", "99999999999", "4"}) {
     set("RANK", value);

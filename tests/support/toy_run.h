@@ -69,6 +69,7 @@ struct ToyRun {
   std::function<std::shared_ptr<Optimizer>(double rate)> make_optimizer = [](double rate) {
     return std::make_shared<ToySgd>(rate);
   };
+  std::function<std::shared_ptr<DeviceBackend>(int64_t rank)> make_backend;  // empty: none
 };
 
 struct ToyResult {
@@ -78,6 +79,8 @@ struct ToyResult {
   std::vector<PredictionTable> predicted;
   std::vector<HistogramTable> histograms;
   std::vector<RunEvent> events;
+  std::string graph_state;  // of rank 0, as replayed
+  int64_t replayed = 0;     // steps
 };
 
 // The model and its copies, whose weights are others until the first refresh().
@@ -105,7 +108,10 @@ inline ToyResult train_toy(const ToyRun& run) {
       torch::manual_seed(run.experiment.seed);
       model->prepare({.sample_shape = {8}, .classes = 3});
     }
-    const Precision precision(run.experiment.trainer, at::kCPU);
+    const auto backend = run.make_backend ? run.make_backend(rank) : nullptr;
+    const auto device = backend && !backend->devices().empty() ? backend->device() : c10::Device(c10::kCPU);
+    const Precision precision(run.experiment.trainer, device.type());
+    model->to(device);
     precision.convert(*model);
     broadcast_state(*model, communicator);
     const auto optimizer = run.make_optimizer(run.lr);
@@ -129,6 +135,8 @@ inline ToyResult train_toy(const ToyRun& run) {
                      .checkpoints = checkpoints,
                      .run_dir = run.folder,
                      .precision = precision,
+                     .backend = backend,
+                     .device = device,
                      .parallel = on_devices(run, model)},
                     [&] { return run.stop && run.stop(rank, self->state().step); });
     self = &trainer;
@@ -138,7 +146,10 @@ inline ToyResult train_toy(const ToyRun& run) {
     const auto end = trainer.run();
     loggers.flush();
     for (const auto& tensor : state_tensors(*model)) result.weights[rank][tensor.name] = tensor.value.detach().clone();
-    if (rank == 0) result.end = end;
+    if (rank != 0) return;
+    result.end = end;
+    result.graph_state = trainer.step().graph_state();
+    result.replayed = trainer.step().replayed();
   });
   result.rows = rows->rows;
   result.measured = rows->measured;

@@ -14,6 +14,7 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 bool step(GradScaler& scaler, const std::vector<at::Tensor>& gradients) {
   const bool overflowed = scaler.unscale(gradients).item<float>() != 0;
   scaler.update();
+  scaler.count();
   return overflowed;
 }
 

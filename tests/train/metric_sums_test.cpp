@@ -137,5 +137,36 @@ TEST(MetricSums, NamesThatRowsCannotHaveAreRefusedWithTheReason) {
   }
 }
 
+TEST(MetricSums, ArePackedIntoOneTensorAndTakenOutOfAnother) {
+  MetricSums sums;
+  sums.add({.loss = torch::tensor(2.0F), .metrics = {{.name = "hits", .sum = torch::tensor(3), .count = 4}}}, 4);
+  auto packed = sums.sums_on(at::kCPU);
+  EXPECT_TRUE(at::equal(packed, torch::tensor({8.0, 3.0}, at::kDouble)));
+  packed.mul_(2);
+  const auto others = sums.with_sums(packed, at::kCPU);
+  packed.zero_();
+  EXPECT_EQ(others.sum_of("loss").item<double>(), 16) << "a copy of its own";
+  EXPECT_EQ(others.sum_of("hits").item<double>(), 6);
+  EXPECT_TRUE(sums.alike(others));
+}
+
+TEST(MetricSums, AreAlikeWithTheSameNamesAndCounts) {
+  const auto of = [](const char* name, int64_t count) {
+    MetricSums sums;
+    sums.add({.loss = torch::tensor(2.0F), .metrics = {{.name = name, .sum = torch::tensor(3), .count = count}}}, 4);
+    return sums;
+  };
+  EXPECT_TRUE(of("hits", 4).alike(of("hits", 4)));
+  EXPECT_FALSE(of("hits", 4).alike(of("hits", 3)));
+  EXPECT_FALSE(of("hits", 4).alike(of("misses", 4)));
+}
+
+TEST(MetricSums, NameOneThatIsMadeBesideTheDevice) {
+  MetricSums sums;
+  sums.add({.loss = torch::tensor(2.0F)}, 4);
+  EXPECT_EQ(sums.made_beside(at::kCPU), "");
+  EXPECT_EQ(sums.made_beside(at::kMeta), "loss");
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -36,8 +36,9 @@ class Devices final : public DeviceBackend {
   void synchronize() override {}
   void release_memory() override {}
   int64_t free_bytes() const override { return 0; }
-  std::unique_ptr<ImageBatcher> hold_images(const ImageSource&, const ImageForm&) const override { return nullptr; }
+  std::unique_ptr<ImageBatcher> hold_images(const ImageSource&, const ImageForm&) override { return nullptr; }
   std::unique_ptr<DeviceTimer> make_timer() const override { return nullptr; }
+  std::unique_ptr<DeviceGraph> record(const std::function<std::vector<at::Tensor>()>&) override { return nullptr; }
   DeviceUsage usage() override { return {}; }
 
   // The next number of the CPU's generator and of each device's.

@@ -27,6 +27,16 @@ TEST(WeightAverage, BeginsWithTheFirstWeightsAndMovesByItsDecay) {
   EXPECT_TRUE(torch::allclose(average.state().at("w"), torch::full({2}, 1.1F)));
 }
 
+// Recorded steps write to where it was when they were recorded.
+TEST(WeightAverage, StaysInItsPlaceWhenItIsExchanged) {
+  const auto weights = parameters();
+  WeightAverage average(weights, 0.5);
+  average.update({});
+  const auto* place = average.state().at("w").const_data_ptr();
+  for (int i = 0; i < 2; ++i) average.exchange();
+  EXPECT_EQ(average.state().at("w").const_data_ptr(), place);
+}
+
 TEST(WeightAverage, AStepThatOverflowedDoesNotMoveIt) {
   const auto weights = parameters();
   WeightAverage average(weights, 0.5);

@@ -317,7 +317,7 @@ def memory(context):
 
 def measures(context):
     """the phases of a step have their times, the GPU its memory and load, and a trace its kernels"""
-    words = ["trainer.max_steps=200", "trainer.measure_seconds=1", "+profile={steps: 20..30}"]
+    words = ["trainer.max_steps=200", "trainer.measure_seconds=1", "+profile={steps: 20..30}", "trainer.cuda_graph=off"]
     run = context.ddprun.train("measures", "digits", words)
     row = run.rows("system")[-1]
     phases = {name: row[f"{name}_seconds"] for name in ("data", "forward", "backward", "optimizer")}

@@ -33,6 +33,7 @@ void StepTimes::add(const RankTable& table) {
 
 double StepTimes::mean_of(const std::string& column) const {
   const auto at = std::ranges::find(sums_.columns, column) - sums_.columns.begin();
+  if (static_cast<size_t>(at) == sums_.columns.size()) return 0;
   double sum = 0;
   for (const auto& row : sums_.rows) sum += row.at(static_cast<size_t>(at));
   return sum / static_cast<double>(sums_.rows.size()) / static_cast<double>(tables_);
@@ -52,6 +53,7 @@ std::string StepTimes::phases() const {
   add("backward", "backward_seconds");
   add("waiting for others", "wait_seconds");
   add("optimizer", "optimizer_seconds");
+  add("CUDA graph", "graph_seconds");
   add("logging", "logging_seconds");
   add("other", "other_seconds");
   return milliseconds(step) + ": " + text;

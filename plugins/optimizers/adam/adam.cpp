@@ -12,9 +12,10 @@ class Adam final : public ddprun::AdamFamily {
 
  private:
   void update(const ddprun::FusedCall& call, const Moments& m, const Settings& s) override {
-    at::_fused_adam_(call.parameters, call.gradients, m.mean, m.square, m.max_square, m.steps, call.lr, s.beta1,
-                     s.beta2, call.weight_decay, s.eps, s.amsgrad, /*maximize=*/false, /*grad_scale=*/{},
-                     call.overflow);
+    call.with_rate([&](const auto& lr) {
+      at::_fused_adam_(call.parameters, call.gradients, m.mean, m.square, m.max_square, m.steps, lr, s.beta1, s.beta2,
+                       call.weight_decay, s.eps, s.amsgrad, /*maximize=*/false, /*grad_scale=*/{}, call.overflow);
+    });
   }
 };
 

@@ -19,6 +19,9 @@ std::string describe(const at::Tensor& tensor) {
 
 void FusedOptimizer::start(std::vector<NamedParameter> parameters) {
   memory_.assign(parameters.size(), {});
+  on_one_device_ = std::ranges::all_of(parameters, [&](const NamedParameter& parameter) {
+    return parameter.value.device() == parameters.front().value.device();
+  });
   auto of_parts = parts_of(std::move(parameters));
   for (size_t i = 0; i < parts_.size(); ++i) start_part(i, std::move(of_parts[i]));
 }
@@ -50,6 +53,26 @@ void FusedOptimizer::step_unless(const at::Tensor& overflow) {
   }
 }
 
+// CUDA's kernels read a float32. Those of the CPU take the number out of the tensor again: a float64, so that it is the same.
+bool FusedOptimizer::send_rates() {
+  if (!on_one_device_) return false;
+  rates_.resize(groups().size());
+  for (size_t i = 0; i < rates_.size(); ++i) {
+    const auto& group = groups()[i];
+    auto& [tensor, value] = rates_[i];
+    if (group.parameters.empty()) continue;
+    const auto& parameter = group.parameters.front().value;
+    if (!tensor.defined()) {
+      const auto type = parameter.is_cuda() ? at::kFloat : at::kDouble;
+      tensor = at::full({}, group.lr, parameter.options().dtype(type).requires_grad(false));
+    } else if (group.lr != value) {
+      tensor.fill_(group.lr);
+    }
+    value = group.lr;
+  }
+  return !reads_overflow_first_;
+}
+
 void FusedOptimizer::step_all(const std::optional<at::Tensor>& overflow) {
   const at::NoGradGuard no_grad;
   auto memory = memory_.begin();
@@ -59,6 +82,8 @@ void FusedOptimizer::step_all(const std::optional<at::Tensor>& overflow) {
     for (auto& call : calls) {
       call.part = settings_[i].part;
       call.lr = groups()[i].lr;
+      const bool sent = !rates_.empty() && rates_[i].value == call.lr;
+      if (sent) call.rate = rates_[i].tensor;
       call.weight_decay = settings_[i].weight_decay;
       call.overflow = overflow;
       update(call);

@@ -19,8 +19,15 @@ struct FusedCall {
   std::vector<std::vector<at::Tensor>> memory;  // [in the order of remember()][parameter]
   size_t part = 0;                              // of the optimizer, in the order of parts_of()
   double lr = 0, weight_decay = 0;
+  at::Tensor rate;                     // lr where the kernel is to read it, on the device; undefined: as a number
   std::optional<at::Tensor> overflow;  // 0, or 1 where the kernel changes nothing
   bool first_step = false;             // of all these parameters: what they remember is still zero
+
+  // Calls `step` with the learning rate, a number or a tensor.
+  template <class Step>
+  void with_rate(Step step) const {
+    rate.defined() ? step(rate) : step(lr);
+  }
 };
 
 class FusedOptimizer : public Optimizer {
@@ -30,6 +37,7 @@ class FusedOptimizer : public Optimizer {
   void start(std::vector<NamedParameter> parameters) final;
   void step() final { step_all({}); }
   void step_unless(const at::Tensor& overflow) final;
+  bool send_rates() final;
   // The tensors themselves, not copies: the next step() changes them.
   OptimizerState state() const final;
   void load_state(const OptimizerState& state) final;
@@ -74,6 +82,11 @@ class FusedOptimizer : public Optimizer {
     std::string name;
     Shape shape;
   };
+  // Of one of groups(), on its parameters' device: a scalar that is filled anew where the rate has changed.
+  struct SentRate {
+    at::Tensor tensor;  // undefined: the group has no parameters
+    double value = 0;
+  };
   using Memory = std::vector<at::Tensor>;  // one for each kind; empty before the parameter's first step
 
   void start_part(size_t part, std::vector<NamedParameter> parameters);
@@ -86,9 +99,10 @@ class FusedOptimizer : public Optimizer {
   void add(std::vector<FusedCall>& calls, const at::Tensor& parameter, Memory& memory) const;
 
   std::vector<Kind> kinds_;
-  bool reads_overflow_first_ = false;
+  bool reads_overflow_first_ = false, on_one_device_ = false;
   std::vector<Part> parts_;
   std::vector<GroupSetting> settings_;  // one for each of groups()
+  std::vector<SentRate> rates_;         // one for each of groups(); none: nobody has asked for them
   std::vector<Memory> memory_;          // one for each parameter, group after group
 };
 

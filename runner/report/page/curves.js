@@ -4,7 +4,7 @@
 
 const kShared = {  // charts of the split "system" with several metrics in each, where one run is shown
   phases: {title: 'Step time by phase', stacked: true, lines: {data_seconds: 'data', forward_seconds: 'forward',
-    backward_seconds: 'backward', wait_seconds: 'wait', optimizer_seconds: 'optimizer', logging_seconds: 'logging', other_seconds: 'other'}},
+    backward_seconds: 'backward', wait_seconds: 'wait', optimizer_seconds: 'optimizer', graph_seconds: 'CUDA graph', logging_seconds: 'logging', other_seconds: 'other'}},
   step: {title: 'Step time', lines: {step_seconds: 'whole step', slowest_rank_seconds: 'own work of the slowest rank'}},
   memory: {title: 'Memory of a rank', lines: {rss_bytes: 'process', gpu_memory_bytes: 'GPU'}},
   load: {title: 'Load', lines: {cpu_percent: 'CPU', gpu_percent: 'GPU'}},

@@ -46,6 +46,12 @@ class DDPRUN_API Optimizer {
   // optimizers whose kernels take it override this.
   virtual void step_unless(const at::Tensor& overflow);
 
+  // Where there is a GPU, called before each step: brings the rates of groups() to the parameters' device. True: step() and
+  // step_unless() take them from there and, from their second call on, give the GPU the same work every time without waiting
+  // for it, so that it can be recorded once and replayed (trainer.cuda_graph). The default says false: such an optimizer's
+  // steps are not recorded.
+  virtual bool send_rates();
+
   // Zeroes gradients in place: they may be views of the buckets that are all-reduced, and must stay there.
   virtual void zero_grad();
 

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+#include "train/operator_log.h"
+
+#include <ATen/core/ivalue.h>
+#include <ATen/record_function.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/_local_scalar_dense.h>
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <sstream>
+
+namespace ddprun {
+namespace {
+
+constexpr auto kKind =
+    c10::DebugInfoKind::PRODUCER_INFO;  // LibTorch takes it along into backward, and uses it for nothing
+constexpr size_t kMostShown = 160;      // characters of one entry in an error text
+
+// Whether its number goes into kernels as one of the host.
+bool is_host_number(const at::Tensor& tensor, c10::Device device) {
+  return device.is_cuda() && tensor.is_cpu() && tensor.numel() == 1 && tensor.layout() == at::kStrided;
+}
+
+void tell(std::ostream& out, const at::Tensor& tensor, c10::Device device) {
+  if (!tensor.defined()) {
+    out << "none";
+    return;
+  }
+  out << c10::toString(tensor.scalar_type()) << tensor.sizes();
+  if (tensor.device() != device) out << tensor.device();
+  if (is_host_number(tensor, device)) out << "=" << at::_local_scalar_dense(tensor);
+}
+
+// Lists of what else there is, generators and process groups, are told by their kind alone.
+void tell(std::ostream& out, const c10::IValue& value, c10::Device device) {
+  if (value.isTensor()) {
+    tell(out, value.toTensor(), device);
+  } else if (value.isList()) {
+    out << "[";
+    for (const auto& element : value.toListRef()) {
+      tell(out, element, device);
+      out << " ";
+    }
+    out << "]";
+  } else if (value.isScalar() || value.isString() || value.isDevice() || value.isNone()) {
+    out << value;
+  } else {
+    out << value.tagKind();
+  }
+}
+
+bool waits(const at::RecordFunction& call, c10::Device device) {
+  static const std::set<std::string> kWaiting{"aten::_local_scalar_dense", "aten::nonzero"};
+  if (!device.is_cuda() || !kWaiting.contains(call.name())) return false;
+  const auto inputs = call.inputs();
+  return !inputs.empty() && inputs[0].isTensor() && inputs[0].toTensor().is_cuda();
+}
+
+struct Listener final : c10::DebugInfoBase {
+  std::vector<std::string>* entries = nullptr;
+  std::string* wait = nullptr;
+  c10::Device device = c10::kCPU;
+  std::mutex mutex;
+};
+
+std::unique_ptr<at::ObserverContext> on_call(const at::RecordFunction& call) {
+  auto* listener = static_cast<Listener*>(c10::ThreadLocalDebugInfo::get(kKind));
+  if (!listener || !call.operator_name()) return nullptr;  // ranges for profilers have no such name
+  const at::DisableRecordFunctionGuard unheard;
+  std::ostringstream text;
+  text.precision(17);
+  text << call.name() << "(";
+  const char* comma = "";
+  for (const auto& input : call.inputs()) {
+    text << comma;
+    tell(text, input, listener->device);
+    comma = ", ";
+  }
+  text << ")";
+  const std::scoped_lock lock(listener->mutex);  // c10d takes the listener along, too
+  listener->entries->push_back(text.str());
+  if (listener->wait->empty() && waits(call, listener->device)) *listener->wait = call.name();
+  return nullptr;
+}
+
+std::shared_ptr<Listener> make_listener(std::vector<std::string>& entries, std::string& wait, c10::Device device) {
+  auto listener = std::make_shared<Listener>();
+  listener->entries = &entries;
+  listener->wait = &wait;
+  listener->device = device;
+  return listener;
+}
+
+std::string shortened(const std::string& text) {
+  return text.size() <= kMostShown ? text : text.substr(0, kMostShown) + " ...";
+}
+
+}  // namespace
+
+class OperatorLog::Listening::Guard {
+ public:
+  explicit Guard(OperatorLog& log) : info_(kKind, make_listener(log.entries_, log.wait_, log.device_)) {
+    callback_ = at::addThreadLocalCallback(
+        at::RecordFunctionCallback(on_call).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
+  }
+  ~Guard() { at::removeCallback(callback_); }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+ private:
+  c10::DebugInfoGuard info_;
+  at::CallbackHandle callback_;
+};
+
+OperatorLog::Listening::Listening(OperatorLog& log) : guard_(std::make_unique<Guard>(log)) {}
+OperatorLog::Listening::~Listening() = default;
+
+std::string OperatorLog::difference(const OperatorLog& later) const {
+  const auto& now = later.entries_;
+  const auto [before, after] = std::ranges::mismatch(entries_, now);
+  if (before == entries_.end() && after == now.end()) return "";
+  const auto shown = [](const auto& at, const auto& entries) {
+    return at == entries.end() ? "nothing" : shortened(*at);
+  };
+  return shown(after, now) + ", which was " + shown(before, entries_);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+#include "train/operator_log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+namespace ddprun {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+template <class Work>
+OperatorLog log_of(const Work& work) {
+  OperatorLog log(at::kCPU);
+  const OperatorLog::Listening listening(log);
+  work();
+  return log;
+}
+
+TEST(OperatorLog, TheSameWorkHasTheSameLog) {
+  const auto weight = torch::ones({3}).requires_grad_();
+  const auto work = [&] { (weight * 2).sum().backward(); };
+  work();  // the gradient is there
+  const auto first = log_of(work);
+  EXPECT_FALSE(first.empty());
+  EXPECT_EQ(first.difference(log_of(work)), "");
+}
+
+TEST(OperatorLog, ANumberThatChangesIsADifferenceAndTheValuesOfTensorsAreNone) {
+  const auto one = torch::ones({3}), two = torch::full({3}, 2.0);
+  const auto log = log_of([&] { return one.mul(0.1); });
+  EXPECT_EQ(log.difference(log_of([&] { return two.mul(0.1); })), "");
+  EXPECT_THAT(log.difference(log_of([&] { return one.mul(0.2); })),
+              AllOf(HasSubstr("aten::mul"), HasSubstr("0.2"), HasSubstr("which was"), HasSubstr("0.1")));
+  EXPECT_NE(log.difference(log_of([&] { return torch::ones({4}).mul(0.1); })), "");
+}
+
+TEST(OperatorLog, SomethingMoreOrLessIsADifference) {
+  const auto one = torch::ones({3});
+  const auto log = log_of([&] { return one.exp(); });
+  EXPECT_THAT(log.difference(log_of([&] { return one.exp().exp(); })), HasSubstr("which was nothing"));
+  EXPECT_THAT(log.difference(log_of([] {})), HasSubstr("nothing, which was aten::exp"));
+}
+
+TEST(OperatorLog, HearsBackward) {
+  const auto weight = torch::ones({3}).requires_grad_();
+  const auto loss = (weight * weight).sum();
+  const auto log = log_of([&] { loss.backward(); });
+  EXPECT_THAT(log.entries(), ::testing::Contains(HasSubstr("aten::mul")));
+}
+
+TEST(OperatorLog, ListensNoLongerThanItsScope) {
+  const auto log = log_of([] {});
+  torch::ones({3}).exp();
+  EXPECT_TRUE(log.empty());
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -16,7 +16,7 @@
 namespace ddprun {
 namespace {
 
-constexpr double kWorthwhile = 0.9;  // of the time with channels first
+constexpr double kPrice = 1.1;  // that channels last may take, times channels first
 constexpr int kTries = 3;
 constexpr int64_t kFewSamples = 2, kMostSamples = 32;  // on the CPU
 constexpr double kSecondsOfTry = 0.04;                 // that many samples on the CPU as take no longer
@@ -99,7 +99,8 @@ std::array<double, 2> tried(const LayoutTrial& trial) {
 Layout find_layout(const LayoutTrial& trial) {
   const auto shape = trial.dataset.spec().sample_shape;
   if (shape.size() != 3 || !has_filters(trial.model)) return Layout::kChannelsFirst;
-  std::array<double, 2> seconds{1, 1};
+  constexpr auto kNever = std::numeric_limits<double>::infinity();
+  std::array<double, 2> seconds{0, kNever};
   try {
     seconds = tried(trial);
   } catch (const std::exception&) {  // memory too: it is tried with a whole batch on a GPU
@@ -108,8 +109,8 @@ Layout find_layout(const LayoutTrial& trial) {
   }
   auto sums = at::tensor({seconds[0], seconds[1]}, at::kDouble);
   trial.communicator.sum(sums);
-  const bool better = sums[1].item<double>() <= kWorthwhile * sums[0].item<double>();
-  return better ? Layout::kChannelsLast : Layout::kChannelsFirst;
+  const bool last = sums[1].item<double>() <= kPrice * sums[0].item<double>();
+  return last ? Layout::kChannelsLast : Layout::kChannelsFirst;
 }
 
 }  // namespace ddprun

@@ -23,7 +23,7 @@ struct LayoutTrial {
   int64_t samples;  // at most, in a pass
 };
 
-// The same answer on all ranks: channels last where it saves a tenth or more. On the CPU processor time counts, which other
+// The same answer on all ranks: channels last unless it takes a tenth longer. On the CPU processor time counts, which other
 // programs disturb less than the clock on the wall; a few samples are enough there. A network without filters of two dimensions
 // is not tried, and one that fails in the trial stays as it is: its first step tells why. The filters are left in either order;
 // gradients, buffers and random generators as they were. Collective.

@@ -14,7 +14,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tools/bench")]
 
-from gpu import bench, bench_report, calculation, keys, network_cost  # noqa: E402
+from gpu import bench, bench_report, calculation, network_cost  # noqa: E402
 from gpu.budget import Budget, OutOfTime, Share  # noqa: E402
 from gpu.rounds import Rounds  # noqa: E402
 from gpu.sizes import Sizes  # noqa: E402
@@ -94,22 +94,6 @@ class TrainingsTest(unittest.TestCase):
         self.assertEqual(command[:2], ["ddprun", "experiments/mnist.yaml"])
         self.assertEqual(command[-1], "trainer.eval_every=1ep")
         self.assertIn("launch.threads=1", command)
-
-
-KEYS = """at the top  # what trains
-  name  (text, required)
-      a word
-launch:  # how workers start
-  backend  (auto, nccl or gloo, default auto)
-      what workers: on GPUs
-trainer:  # the loop
-  cuda_graph  (auto, on or off, default auto)
-"""
-
-
-class KeysTest(unittest.TestCase):
-    def test_keys_are_found_with_their_sections(self):
-        self.assertEqual(keys.parse(KEYS), {"name", "launch.backend", "trainer.cuda_graph"})
 
 
 class ReportTest(unittest.TestCase):
@@ -217,7 +201,7 @@ class TablesTest(unittest.TestCase):
 class MissingTest(unittest.TestCase):
     def test_a_table_whose_images_are_missing_is_skipped_with_the_reason(self):
         folder = pathlib.Path("/nowhere")
-        one = bench.Bench(None, "cpu", sys.executable, folder, folder, Sizes(), 5, 1, {}, set(), missing={"mnist": "set DDPRUN_DATA"})
+        one = bench.Bench(None, "cpu", sys.executable, folder, folder, Sizes(), 5, 1, {}, missing={"mnist": "set DDPRUN_DATA"})
         budget = Budget(time.monotonic() + 100, {table.name: table.weight for table in bench.TABLES})
         for table in bench.TABLES:
             if table.needs == "mnist":

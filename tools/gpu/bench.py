@@ -11,7 +11,6 @@ import time
 import traceback
 
 from gpu import build, budget, peers
-from gpu.keys import known_keys
 from gpu.sizes import REHEARSAL, Sizes
 from gpu.standing import BENCH
 from gpu.tables.cifar10 import Cifar10
@@ -43,7 +42,6 @@ class Bench:
     wanted: int  # rounds
     loader_workers: int
     peer_environment: dict
-    keys: set  # that this ddprun knows: "trainer.layout", ...
     missing: dict = dataclasses.field(default_factory=dict)  # {"mnist" or "cifar100": why}
     versions: dict = dataclasses.field(default_factory=dict)
     peaks: dict = dataclasses.field(default_factory=dict)
@@ -58,9 +56,6 @@ class Bench:
         if name not in self.standing:
             raise process.Failed(f"{name} could not be started")
         return self.standing[name]
-
-    def knows(self, key):
-        return key in self.keys
 
     def start_peers(self):
         folder = self.folder / "peers"
@@ -118,7 +113,6 @@ def make(context, options):
         wanted=options.pairs,
         loader_workers=min(16, cores) if device == "cuda" else 1,
         peer_environment={"PYTHONPATH": peer_path(options)},
-        keys=known_keys(context.ddprun.program),
         missing=missing,
     )
 

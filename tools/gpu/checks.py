@@ -195,7 +195,7 @@ def gpu_tests(context):
 
 
 def more_workers_than_gpus(context):
-    """more workers than GPUs are refused with a reason; NCCL cannot share a GPU, so two ranks on one are not offered"""
+    """more workers than GPUs are refused with a reason: NCCL cannot share a GPU (two_ranks_on_one_gpu shares one through Gloo)"""
     context.require_gpu()
     workers = len(context.gpus) + 1
     run, process = context.ddprun.start("too_many", "digits", [f"launch.workers={workers}"])

@@ -23,16 +23,13 @@ class FastPaths:
         sides = [Side(name, lambda seconds, job=job: bench.trainer.train(job, seconds)) for name, job in jobs.items()]
         rounds = alternate(sides, share, bench.wanted)
         bench.found[self.name] = {name: results for name, results in rounds.results.items()}
-        notes = "" if bench.knows("trainer.cuda_graph") else " This ddprun has no key trainer.cuda_graph: it makes no CUDA graphs."
-        text = f"{self.in_words(bench)} {rounds.in_words()}{notes}\n\n{table(rounds)}"
+        text = f"{self.in_words(bench)} {rounds.in_words()}\n\n{table(rounds)}"
         return Table(f"Fast paths of {self.model}", text, figures_of(rounds), rounds)
 
     def cases(self, bench):
         """The words that switch each path off."""
         cases = {AS_IT_IS: ()}
-        if bench.knows("trainer.cuda_graph"):
-            cases["trainer.cuda_graph=off"] = ("trainer.cuda_graph=off",)
-        for key in ("dataset.resident=host", "dataset.resident=off", "trainer.layout=channels_first"):
+        for key in ("trainer.cuda_graph=off", "dataset.resident=host", "dataset.resident=off", "trainer.layout=channels_first"):
             cases[key] = (key,)
         for precision in bench.sizes.precisions:
             cases[f"trainer.precision={precision}"] = (f"trainer.precision={precision}",)

@@ -36,9 +36,7 @@ def sides(bench):
     """Without graphs, too, which tells the phases of a step apart."""
     sizes = bench.sizes
     base = (*network(sizes.large_network), *images(bench), "trainer.precision=bf16")
-    cases = {"ddprun bf16": base}
-    if bench.knows("trainer.cuda_graph"):
-        cases[NO_GRAPHS] = (*base, "trainer.cuda_graph=off")
+    cases = {"ddprun bf16": base, NO_GRAPHS: (*base, "trainer.cuda_graph=off")}
     for name, words in cases.items():
         job = Job(sizes.large_batch, sizes.large_steps, sizes.large_warm_up, "cifar100_olivia", words)
         yield Side(name, lambda seconds, job=job: bench.trainer.train(job, seconds))

@@ -39,8 +39,7 @@ struct StepMode {
 
 class StepGraphs {
  public:
-  static constexpr int64_t kWarmUp =
-      12;  // c10d samples times in the first 10 steps, and rebuilds its buckets in the second
+  static constexpr int64_t kWarmUp = 12;  // c10d takes times in its first 10 steps
   static constexpr int64_t kMostGraphs = 4;
 
   // The whole step but what the host does before it, and after it with its results.

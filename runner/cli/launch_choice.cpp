@@ -29,6 +29,8 @@ void check_device(const LaunchConfig& config, const TrainerConfig& trainer, bool
   if (on_gpu) return;
   if (config.backend == "nccl")
     throw UserError("launch.backend: nccl connects GPUs, and this run is on the CPU; leave it at auto");
+  if (trainer.cuda_graph == "on")
+    throw UserError("trainer.cuda_graph: on needs a GPU, and this run is on the CPU; set it to auto");
   if (trainer.precision == "fp16")
     throw UserError(
         "trainer.precision: fp16 needs a GPU, and this run is on the CPU; bf16 works here, and needs no scaler");

@@ -106,6 +106,7 @@ TEST(LaunchChoice, WhatOnlyAGpuCanIsRefusedOnTheCpuWithWhatWorksThere) {
   EXPECT_THAT(refusal({}, {.precision = "fp16"}, {.gpus = 0, .cores = 8}), HasSubstr("bf16 works here"));
   EXPECT_THAT(refusal({.device = "cpu"}, {.precision = "tf32"}, {.gpus = 1, .cores = 8}),
               HasSubstr("use fp32 or bf16"));
+  EXPECT_THAT(refusal({}, {.cuda_graph = "on"}, {.gpus = 0, .cores = 8}), HasSubstr("cuda_graph: on needs a GPU"));
   EXPECT_EQ(refusal({}, {.precision = "bf16"}, {.gpus = 0, .cores = 8}), "");
   EXPECT_EQ(refusal({}, {.precision = "fp16"}, {.gpus = 1, .cores = 8}), "");
 }

@@ -94,6 +94,7 @@ class Record:
 
     def __init__(self, args):
         self.args = args
+        self.step = 0
         self.step_ended_at = {}  # of the steps whose loss was read, seconds since 1970
         self.losses = {}
         self.evaluation_seconds = []
@@ -113,6 +114,13 @@ class Record:
         self.step_ended_at[step] = time.time()
         if rank() == 0:
             print(f"epoch {epoch + 1} step {step} loss {self.loss:.4f}", flush=True)
+
+    def ended(self, epoch, loss):
+        """After each step: counts it, and reads its loss where that is due. Whether it was the last that --max-steps allows."""
+        self.step += 1
+        if self.due(self.step):
+            self.log(epoch, self.step, loss)
+        return self.step == self.args.max_steps
 
     def write(self, correct=0, total=0, **more):
         """Collective. On rank 0 one line of JSON, and the file."""
@@ -137,6 +145,23 @@ class Record:
         if self.args.json:
             with open(self.args.json, "w", encoding="utf-8") as file:
                 json.dump(result, file)
+
+
+class Networks:
+    """Where a script stands by, it makes and compiles each network once; every training begins with the same weights."""
+
+    def __init__(self):
+        self._made = {}
+
+    def get(self, kind, make, form):
+        """The network that make() gave, and what form(network) gave, which trains it."""
+        if kind not in self._made:
+            network = make()
+            weights = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+            self._made[kind] = network, form(network), weights
+        network, trained, weights = self._made[kind]
+        network.load_state_dict(weights)
+        return network, trained
 
 
 @contextlib.contextmanager

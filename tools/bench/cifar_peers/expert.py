@@ -63,7 +63,6 @@ def train(model, batches, args, device, record):
     optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=args.momentum,
                                 weight_decay=args.weight_decay, fused=True)  # fmt: skip
     autocast = torch.autocast(device.type, torch.bfloat16, enabled=args.precision == "bf16")
-    step = 0
     model.train()
     for epoch in range(args.epochs):
         for images, labels in batches.epoch():
@@ -73,40 +72,27 @@ def train(model, batches, args, device, record):
                 loss = functional.cross_entropy(model(images), labels)
             loss.backward()
             optimizer.step()
-            step += 1
-            if record.due(step):
-                record.log(epoch, step, loss)
-            if step == args.max_steps:
+            if record.ended(epoch, loss):
                 return
 
 
-class Expert:
-    """Where the script stands by, it makes and compiles each network once; every training begins with the same weights."""
+def forms(network, args, device):
+    """What trains, and the function that makes batches for it."""
+    if not job.compiles(args):
+        return network, augment
+    return torch.compile(network, mode="reduce-overhead" if device.type == "cuda" else None), torch.compile(augment)
 
-    def __init__(self):
-        self._made = {}
 
-    def network(self, args, device):
-        """The form of it that trains, and the function that makes batches for it."""
-        kind = (args.depth, args.widen_factor, args.precision, args.compile, args.global_batch)
-        if kind not in self._made:
-            network = job.channels_last(WideResNet(args.depth, args.widen_factor).to(device))
-            weights = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-            mode = "reduce-overhead" if device.type == "cuda" else None
-            forms = (torch.compile(network, mode=mode), torch.compile(augment)) if job.compiles(args) else (network, augment)
-            self._made[kind] = network, forms, weights
-        network, forms, weights = self._made[kind]
-        network.load_state_dict(weights)
-        return forms
-
-    def run(self, args, device):
-        torch.backends.cudnn.benchmark = True
-        torch.set_float32_matmul_precision("high")
-        model, make = self.network(args, device)
-        record = job.Record(args)
-        train(model, Batches(args, device, make), args, device, record)
-        record.write()
+def run(networks, args, device):
+    torch.backends.cudnn.benchmark = True
+    torch.set_float32_matmul_precision("high")
+    kind = (args.depth, args.widen_factor, args.precision, args.compile, args.global_batch)
+    _, (model, make) = networks.get(kind, lambda: job.channels_last(WideResNet(args.depth, args.widen_factor).to(device)),
+                                    lambda network: forms(network, args, device))  # fmt: skip
+    record = job.Record(args)
+    train(model, Batches(args, device, make), args, device, record)
+    record.write()
 
 
 if __name__ == "__main__":
-    job.main(make_parser(), Expert().run)
+    job.main(make_parser(), functools.partial(run, job.Networks()))

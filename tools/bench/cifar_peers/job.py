@@ -7,7 +7,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))  # for peer_wo
 
 import peer_worker  # noqa: E402
 import torch  # noqa: E402
-from peer_worker import Record, add_compile, channels_last, compiles, main  # noqa: E402, F401
+from peer_worker import Networks, Record, add_compile, channels_last, compiles, main  # noqa: E402, F401
 
 MEAN, STD = (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)  # of CIFAR-100's pixels, 0 .. 1
 SIDE, PADDING = 32, 4

@@ -78,7 +78,6 @@ def train(model, loader, device, args, record):
     optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=args.momentum, weight_decay=args.weight_decay)
     scaler = torch.amp.GradScaler(device.type, enabled=args.precision == "fp16")
     autocast = torch.autocast(device.type, TYPES.get(args.precision), enabled=args.precision in TYPES)
-    step = 0
     model.train()
     for epoch in range(args.epochs):
         loader.sampler.set_epoch(epoch)
@@ -90,10 +89,7 @@ def train(model, loader, device, args, record):
             scaler.scale(loss).backward()
             scaler.step(optimizer)
             scaler.update()
-            step += 1
-            if record.due(step):
-                record.log(epoch, step, loss)
-            if step == args.max_steps:
+            if record.ended(epoch, loss):
                 return
 
 

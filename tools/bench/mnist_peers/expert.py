@@ -60,7 +60,6 @@ def train(model, images, labels, args, record):
     fused = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=args.momentum, fused=True)
     autocast = torch.autocast(images.device.type, torch.bfloat16, enabled=args.precision == "bf16")
     whole = len(images) // args.global_batch * args.global_batch  # a ragged last batch is left out
-    step = 0
     model.train()
     for epoch in range(args.epochs):
         generator = torch.Generator(images.device).manual_seed(epoch)  # the same order everywhere
@@ -72,10 +71,7 @@ def train(model, images, labels, args, record):
                 loss = functional.cross_entropy(model(inputs), targets)
             loss.backward()
             fused.step()
-            step += 1
-            if record.due(step):
-                record.log(epoch, step, loss)
-            if step == args.max_steps:
+            if record.ended(epoch, loss):
                 return
 
 
@@ -91,37 +87,22 @@ def count_correct(network, images, labels, args):
     return correct.item()
 
 
-class Expert:
-    """Where the script stands by, it makes and compiles each network once; every training begins with the same weights."""
-
-    def __init__(self):
-        self._made = {}
-
-    def network(self, args, device):
-        """The network, and the form of it that trains."""
-        kind = (args.model, args.hidden, args.precision, args.compile, args.global_batch)
-        if kind not in self._made:
-            network = job.channels_last(make_network(args).to(device))
-            weights = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-            self._made[kind] = network, distributed(network, args, device), weights
-        network, model, weights = self._made[kind]
-        network.load_state_dict(weights)
-        return network, model
-
-    def run(self, args, device):
-        torch.backends.cudnn.benchmark = True
-        images, labels = load(args.data, "train", device)
-        network, model = self.network(args, device)
-        record = job.Record(args)
-        correct = total = 0
-        train(model, images, labels, args, record)
-        test_images, test_labels = load(args.data, "t10k", device)
-        for _ in range(args.evaluations):
-            with job.stopwatch(record.evaluation_seconds):
-                correct = count_correct(network, test_images, test_labels, args)
-            total = len(test_images)
-        record.write(correct, total)
+def run(networks, args, device):
+    torch.backends.cudnn.benchmark = True
+    images, labels = load(args.data, "train", device)
+    kind = (args.model, args.hidden, args.precision, args.compile, args.global_batch)
+    network, model = networks.get(kind, lambda: job.channels_last(make_network(args).to(device)),
+                                  lambda network: distributed(network, args, device))  # fmt: skip
+    record = job.Record(args)
+    correct = total = 0
+    train(model, images, labels, args, record)
+    test_images, test_labels = load(args.data, "t10k", device)
+    for _ in range(args.evaluations):
+        with job.stopwatch(record.evaluation_seconds):
+            correct = count_correct(network, test_images, test_labels, args)
+        total = len(test_images)
+    record.write(correct, total)
 
 
 if __name__ == "__main__":
-    job.main(make_parser(), Expert().run)
+    job.main(make_parser(), functools.partial(run, job.Networks()))

@@ -8,7 +8,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))  # for peer_wo
 import peer_worker  # noqa: E402
 import torch  # noqa: E402
 from networks import NAMES  # noqa: E402
-from peer_worker import Record, add_compile, channels_last, compiles, leave, main, runs_on_gpu, stopwatch  # noqa: E402, F401
+from peer_worker import Networks, Record, add_compile, channels_last, compiles, leave, main, runs_on_gpu, stopwatch  # noqa: E402, F401
 
 MEAN, STD = 0.1307, 0.3081  # of MNIST's pixels
 

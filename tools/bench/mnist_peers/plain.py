@@ -32,7 +32,6 @@ def make_loader(args, train, pin_memory):
 def train(model, loader, device, args, record):
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=args.momentum)
-    step = 0
     model.train()
     for epoch in range(args.epochs):
         loader.sampler.set_epoch(epoch)
@@ -42,12 +41,10 @@ def train(model, loader, device, args, record):
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            step += 1
-            if record.due(step):
-                record.log(epoch, step, loss)
-            if args.save_every and step % args.save_every == 0 and dist.get_rank() == 0:
+            last = record.ended(epoch, loss)
+            if args.save_every and record.step % args.save_every == 0 and dist.get_rank() == 0:
                 save(model.module, optimizer, args.save_to, record)
-            if step == args.max_steps:
+            if last:
                 return
 
 

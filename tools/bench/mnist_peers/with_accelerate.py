@@ -21,7 +21,6 @@ def parse_arguments():
 
 
 def train(accelerator, model, optimizer, loader, args, record):
-    step = 0
     model.train()
     for epoch in range(args.epochs):
         for images, labels in loader:
@@ -29,10 +28,7 @@ def train(accelerator, model, optimizer, loader, args, record):
             accelerator.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
-            step += 1
-            if record.due(step):
-                record.log(epoch, step, loss)
-            if step == args.max_steps:
+            if record.ended(epoch, loss):
                 return
 
 

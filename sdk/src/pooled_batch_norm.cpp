@@ -90,7 +90,7 @@ class PooledBatchNorm : public torch::autograd::Function<PooledBatchNorm> {
     const auto saved = context->get_saved_variables();
     const auto &input = saved[0], &places = saved[3];
     const auto mean = channels_of(saved[4]), inverse = channels_of(saved[5]);
-    const auto gradient = gradients[0].contiguous(at::MemoryFormat::ChannelsLast);
+    const auto gradient = in_channels_last(gradients[0]);
     const auto sums = gradient_sums(gradient, {saved[2], places}, input, mean);
     NormGradient norm{.factor = channels_of(saved[1]),
                       .slope = Channels(mean.size()),

@@ -26,7 +26,8 @@ class MaxPoolRelu : public torch::autograd::Function<MaxPoolRelu> {
                                                  torch::autograd::variable_list gradients) {
     RECORD_FUNCTION("ddprun::max_pool_relu_backward", {});
     require_once_differentiable("max_pool_relu");
-    return {spread(gradients[0], context->get_saved_variables()[0], context->saved_data["sizes"].toIntVector())};
+    return {spread(in_channels_last(gradients[0]), context->get_saved_variables()[0],
+                   context->saved_data["sizes"].toIntVector())};
   }
 };
 

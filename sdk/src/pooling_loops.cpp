@@ -23,9 +23,6 @@ at::Tensor empty_pooled(const at::Tensor& images, c10::ScalarType type) {
                    images.options().dtype(type), kLayout);
 }
 
-// Gradients come in any order: of a layer that flattens, in channels_first.
-at::Tensor in_order(const at::Tensor& gradients) { return gradients.contiguous(kLayout); }
-
 // Calls with a null pointer of the type as which the loops see the values.
 template <class Call>
 auto with_type_of(const at::Tensor& tensor, Call call) {
@@ -72,6 +69,8 @@ class SumsOfImages {
 };
 
 }  // namespace
+
+at::Tensor in_channels_last(const at::Tensor& gradients) { return gradients.contiguous(kLayout); }
 
 bool can_pool_in_one_pass(const at::Tensor& images) {
   const bool type = images.scalar_type() == at::kFloat || images.scalar_type() == at::kBFloat16;
@@ -128,11 +127,10 @@ at::Tensor scale_and_cut(const Pooled& pooled, const Channels& scale, const Chan
 ChannelSums gradient_sums(const at::Tensor& gradients, const Pooled& pooled, const at::Tensor& images,
                           const Channels& mean) {
   const auto shape = shape_of(images);
-  const auto given = in_order(gradients);
   const auto* places = pooled.places.const_data_ptr<uint8_t>();
   SumsOfImages sums(images);
   with_type_of(images, [&](auto* type) {
-    const auto *in = read(type, given), *values = read(type, pooled.values);
+    const auto *in = read(type, gradients), *values = read(type, pooled.values);
     for_images(images, [&](int64_t begin, int64_t end) {
       Channels row(2 * mean.size());
       for (int64_t i = begin; i < end; ++i) {
@@ -145,14 +143,13 @@ ChannelSums gradient_sums(const at::Tensor& gradients, const Pooled& pooled, con
 }
 
 at::Tensor spread(const at::Tensor& gradients, const at::Tensor& places, at::IntArrayRef sizes) {
-  const auto given = in_order(gradients);
   const bool left_over = sizes[2] % 2 != 0 || sizes[3] % 2 != 0;
-  auto result = at::empty(sizes, given.options(), kLayout);
+  auto result = at::empty(sizes, gradients.options(), kLayout);
   if (left_over) result.zero_();
   const auto shape = shape_of(result);
   const auto* from = places.const_data_ptr<uint8_t>();
   with_type_of(result, [&](auto* type) {
-    const auto* in = read(type, given);
+    const auto* in = read(type, gradients);
     auto* out = written(type, result);
     for_images(result, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
@@ -166,13 +163,12 @@ at::Tensor spread(const at::Tensor& gradients, const at::Tensor& places, at::Int
 
 at::Tensor spread_through_norm(const at::Tensor& gradients, const at::Tensor& places, const at::Tensor& images,
                                const NormGradient& norm) {
-  const auto given = in_order(gradients);
   auto result = at::empty_like(images);
   const auto shape = shape_of(result);
   const NormTerms channels{norm.factor.data(), norm.slope.data(), norm.mean.data(), norm.constant.data()};
   const auto* from = places.const_data_ptr<uint8_t>();
   with_type_of(result, [&](auto* type) {
-    const auto *in = read(type, given), *image = read(type, images);
+    const auto *in = read(type, gradients), *image = read(type, images);
     auto* out = written(type, result);
     for_images(result, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {

@@ -7,14 +7,7 @@
 namespace ddprun {
 namespace {
 
-struct Case {
-  std::string title, plugin;
-  OptionTexts options;
-};
-
-void PrintTo(const Case& item, std::ostream* out) { *out << item.title; }  // GoogleTest's name for this function
-
-const std::vector<Case> kCases = {
+const std::vector<OptimizerCase> kCases = {
     {"Sgd", "sgd", {{"lr", "0.1"}}},
     {"SgdWithNesterov", "sgd", {{"lr", "0.1"}, {"momentum", "0.9"}, {"nesterov", "true"}, {"weight_decay", "0.1"}}},
     {"Adam", "adam", {{"lr", "0.1"}}},
@@ -23,7 +16,7 @@ const std::vector<Case> kCases = {
     {"MuonWithNormalize", "muon", {{"lr", "0.1"}, {"momentum", "0"}, {"normalize", "true"}}},
 };
 
-class Bfloat16 : public testing::TestWithParam<Case> {};
+class Bfloat16 : public testing::TestWithParam<OptimizerCase> {};
 
 // 97 numbers: whole vectors of the CPU, and a rest.
 std::vector<NamedParameter> parameters_of(at::ScalarType type) {

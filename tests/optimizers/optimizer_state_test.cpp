@@ -13,14 +13,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-struct Case {
-  std::string title, plugin;
-  OptionTexts options;
-};
-
-void PrintTo(const Case& item, std::ostream* out) { *out << item.title; }  // GoogleTest's name for this function
-
-const std::vector<Case> kCases = {
+const std::vector<OptimizerCase> kCases = {
     {"Sgd", "sgd", {}},
     {"SgdWithMomentum", "sgd", {{"momentum", "0.9"}, {"dampening", "0.5"}, {"weight_decay", "0.1"}}},
     {"SgdWithNesterov", "sgd", {{"momentum", "0.9"}, {"nesterov", "true"}}},
@@ -29,7 +22,7 @@ const std::vector<Case> kCases = {
     {"AdamW", "adamw", {}},
 };
 
-class OptimizerState : public testing::TestWithParam<Case> {
+class OptimizerState : public testing::TestWithParam<OptimizerCase> {
  protected:
   static std::shared_ptr<Optimizer> started(const std::vector<NamedParameter>& parameters) {
     const auto optimizer = make_optimizer(GetParam().plugin, GetParam().options);

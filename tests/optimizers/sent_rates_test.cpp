@@ -7,14 +7,7 @@
 namespace ddprun {
 namespace {
 
-struct Case {
-  std::string title, plugin;
-  OptionTexts options;
-};
-
-void PrintTo(const Case& item, std::ostream* out) { *out << item.title; }  // GoogleTest's name for this function
-
-class SentRates : public ::testing::TestWithParam<Case> {
+class SentRates : public ::testing::TestWithParam<OptimizerCase> {
  protected:
   using Step = std::function<void(Optimizer& optimizer, int64_t step)>;
 
@@ -62,10 +55,10 @@ TEST_P(SentRates, ARateThatWasChangedButNotSentCountsAllTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(
     Optimizers, SentRates,
-    ::testing::Values(Case{"Sgd", "sgd", {{"lr", "0.1"}, {"momentum", "0.9"}}},
-                      Case{"Adam", "adam", {{"lr", "0.05"}, {"amsgrad", "true"}}},
-                      Case{"AdamW", "adamw", {{"lr", "0.05"}}},
-                      Case{"Muon", "muon", {{"lr", "0.02"}, {"normalize", "true"}, {"others_lr", "0.3"}}}),
+    ::testing::Values(OptimizerCase{"Sgd", "sgd", {{"lr", "0.1"}, {"momentum", "0.9"}}},
+                      OptimizerCase{"Adam", "adam", {{"lr", "0.05"}, {"amsgrad", "true"}}},
+                      OptimizerCase{"AdamW", "adamw", {{"lr", "0.05"}}},
+                      OptimizerCase{"Muon", "muon", {{"lr", "0.02"}, {"normalize", "true"}, {"others_lr", "0.3"}}}),
     [](const auto& item) { return item.param.title; });
 
 TEST(SentRatesOfSgd, AreNotEnoughWhereOverflowsAreReadOnTheHost) {

@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,14 @@
 namespace ddprun {
 
 using OptionTexts = std::vector<std::pair<std::string, std::string>>;
+
+// An optimizer with options, as a parameter of tests.
+struct OptimizerCase {
+  std::string title, plugin;
+  OptionTexts options;
+};
+
+inline void PrintTo(const OptimizerCase& item, std::ostream* out) { *out << item.title; }  // GoogleTest's name for this
 
 inline std::shared_ptr<Optimizer> make_optimizer(const std::string& name, const OptionTexts& options) {
   return PluginHost(plugin_search_path({})).make_optimizer(make_choice(name, options));

@@ -107,6 +107,16 @@ commands_of_group() {
   awk -v group="$1" '$5 == group && $3 != "Z" {print $2}' /proc/[0-9]*/stat 2>/dev/null || true
 }
 
+# True as soon as no process of the group runs; false after ten seconds. The shell that was waited for may be gone a
+# moment before what it started.
+group_ends() {
+  local deadline=$((SECONDS + 10))
+  until [[ -z $(commands_of_group "$1") ]]; do
+    ((SECONDS < deadline)) || return 1
+    sleep 0.05
+  done
+}
+
 # Ctrl-C, as a terminal sends it: to the whole process group.
 test_interrupted_build_leaves_nothing() {
   local pid status=0
@@ -119,7 +129,7 @@ test_interrupted_build_leaves_nothing() {
   kill -INT -- "-$pid"
   wait "$pid" || status=$?
   ((status == 130)) || fail "Ctrl-C while building gave $status"
-  ! kill -0 -- "-$pid" 2>/dev/null || fail "Ctrl-C left processes: $(commands_of_group "$pid")"
+  group_ends "$pid" || fail "Ctrl-C left processes: $(commands_of_group "$pid")"
   rm -- "$clone/build/release/slow"
   expect_calls "ninja" "after an interruption"
 }
@@ -131,14 +141,6 @@ test_moved_clone_is_configured_anew() {
   grep -q -- --fresh "$calls" || fail "the old cache was kept"
 }
 
-test_costs_little() {
-  local start=${EPOCHREALTIME/[.,]/} call
-  for call in {1..20}; do "$clone/tools/ddprun" "$call" >/dev/null; done
-  local each_ms=$(((${EPOCHREALTIME/[.,]/} - start) / 20000))
-  ((each_ms < 300)) || fail "a call takes $each_ms ms where nothing changed"
-  echo "a call takes $each_ms ms where nothing changed"
-}
-
 make_clone
 test_builds_when_needed
 test_is_the_program
@@ -146,5 +148,4 @@ test_signals_reach_the_program
 test_failed_build_runs_nothing
 test_interrupted_build_leaves_nothing
 test_moved_clone_is_configured_anew
-test_costs_little
 echo "passed"

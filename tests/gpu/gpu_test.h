@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 
 namespace ddprun::testing {
 
@@ -20,6 +21,24 @@ inline int64_t count_gpus() {
   int gpus = 0;
   return init && count && init(0) == 0 && count(&gpus) == 0 ? gpus : 0;
 }
+
+// LibTorch's sync-warning mode: while it forbids, every operation of any thread in which the host waits for a GPU throws. Lifted at
+// the end. It does not see waits for an event.
+class HostWaits {
+ public:
+  HostWaits() {
+    void* library = dlopen("libc10_cuda.so", RTLD_NOW | RTLD_NOLOAD);
+    if (library) mode_ = static_cast<int*>(dlsym(library, "_ZZN3c104cuda13warning_stateEvE14warning_state_"));
+    if (!mode_) throw std::runtime_error("c10::cuda::warning_state() is not where LibTorch 2.11 has it");
+  }
+  ~HostWaits() { forbid(false); }
+  HostWaits(const HostWaits&) = delete;
+  HostWaits& operator=(const HostWaits&) = delete;
+  void forbid(bool forbidden) { *mode_ = forbidden ? 2 : 0; }  // c10::cuda::SyncDebugMode
+
+ private:
+  int* mode_ = nullptr;
+};
 
 class Gpu : public ::testing::Test {
  protected:

@@ -13,6 +13,7 @@ namespace ddprun {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::HostWaits;
 using testing::numbers;
 using testing::same_bits;
 using testing::TempFolder;
@@ -45,6 +46,17 @@ class StepGraphsGpu : public testing::Gpu {
     EXPECT_EQ(numbers(replayed.rows), numbers(ordinary.rows));
     EXPECT_TRUE(same_bits(replayed.weights[0], ordinary.weights[0]));
     return replayed;
+  }
+
+  // `run` with the host forbidden to wait for the GPU from the third epoch's second step on, but in its last, whose metrics are read.
+  static ToyResult without_waits(ToyRun run, const char* cuda_graph) {
+    HostWaits waits;
+    run.experiment.trainer.log_every = 9;
+    run.stop = [&waits](int64_t, int64_t step) {
+      waits.forbid(step > 18 && step < 26);
+      return false;
+    };
+    return with(run, cuda_graph);
   }
 
   // Dropout draws from the GPU's generator.
@@ -128,6 +140,28 @@ TEST_F(StepGraphsGpu, ResumedRunEndsWithTheBitsOfTheUndisturbedOne) {
   const auto second = train_toy(rest);
   EXPECT_GT(second.replayed, 0);
   EXPECT_TRUE(same_bits(second.weights[0], train_toy(whole).weights[0]));
+}
+
+TEST_F(StepGraphsGpu, NoStepWaitsForTheGpu) {
+  for (const auto* cuda_graph : {"on", "off"}) {
+    for (const auto* precision : {"fp32", "bf16", "fp16"}) {
+      const TempFolder folder;
+      auto run = toy(folder);
+      run.experiment.trainer.precision = precision;
+      run.experiment.trainer.clip_norm = 0.5;
+      run.experiment.trainer.ema_decay = 0.9;
+      EXPECT_NO_THROW(without_waits(run, cuda_graph)) << cuda_graph << " " << precision;
+    }
+  }
+}
+
+TEST_F(StepGraphsGpu, AStepThatWaitsIsNoticed) {
+  const TempFolder folder;
+  auto run = toy(folder);
+  run.make_model = [] {
+    return std::make_shared<Waiting>([](const Batch& batch) { static_cast<void>(batch.input.sum().item<float>()); });
+  };
+  EXPECT_ANY_THROW(without_waits(run, "off"));
 }
 
 // A failed recording leaves nothing behind: dropout draws on, and allocations are ordinary ones.

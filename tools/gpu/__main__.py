@@ -13,7 +13,9 @@ import sys
 import tempfile
 import time
 
-from gpu import build, checks, distributed_checks, pack
+from gpu import build, pack
+from gpu.checks import CHECKS
+from gpu.checks.context import Context, Skip
 from gpu.runs import Ddprun
 
 sys.path.append(str(build.ROOT / "tools/bench"))  # for suite
@@ -26,7 +28,6 @@ SHORT_ROUNDS = 3
 # What a figure without it would be worth nothing.
 CHECKS_BEFORE_TABLES = ["backend_loads", "convnet_losses", "gpu_tests", "cuda_graphs", "two_ranks_on_one_gpu", "resident_images",
                         "mixed_precision"]  # fmt: skip
-CHECKS = [*checks.CHECKS, *distributed_checks.CHECKS]
 
 
 def parse_arguments():
@@ -110,7 +111,7 @@ def attempt(results, name, action):
     started = time.monotonic()
     try:
         outcome, detail = "PASS", action()
-    except checks.Skip as reason:
+    except Skip as reason:
         outcome, detail = "SKIP", str(reason)
     except (AssertionError, build.BuildFailed, OSError, subprocess.SubprocessError, KeyError, ValueError) as error:
         outcome, detail = "FAIL", str(error) or type(error).__name__
@@ -168,7 +169,7 @@ class Session:
             return None
         ddprun = Ddprun(pathlib.Path(made[0]).resolve(), self._folder, "cpu" if self.options.rehearse else "cuda",
                         self._deadline)  # fmt: skip
-        return checks.Context(ddprun, self._gpus, made[1], self.options)
+        return Context(ddprun, self._gpus, made[1], self.options)
 
     def check(self, context):
         began = time.monotonic()
@@ -219,7 +220,7 @@ class Session:
 
 
 def out_of_time():
-    raise checks.Skip("the time for it is used up; --minutes allows more")
+    raise Skip("the time for it is used up; --minutes allows more")
 
 
 def main():

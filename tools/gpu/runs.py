@@ -74,14 +74,18 @@ class Ddprun:
         self.finish(process, name, timeout)
 
     def finish(self, process, name, timeout):
-        timeout = max(1, min(timeout, self.deadline - time.monotonic()))
-        try:
-            status = process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            status = f"no end within {timeout:.0f} s"
+        status = self.status(process, timeout)
         if status != 0:
             raise AssertionError(f"ddprun ended with {status}: {self.output(name)[-600:]}")
+
+    def status(self, process, timeout):
+        """The exit code. What does not end is killed, and an AssertionError."""
+        timeout = max(1, min(timeout, self.deadline - time.monotonic()))
+        try:
+            return process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise AssertionError(f"ddprun did not end within {timeout:.0f} s") from None
 
     def output(self, name):
         return (self.folder / f"{name}.txt").read_text(errors="replace")

@@ -56,7 +56,7 @@ def resume_after_kill(context):
     wait_for_step(run, 130, process)
     for pid in workers_of(run):
         os.kill(pid, signal.SIGKILL)
-    status = process.wait(60)
+    status = context.ddprun.status(process, 60)
     assert status not in (0, 2), f"the launcher ended with {status} after its worker was killed"
     killed_at = max(run.losses())
     assert killed_at < LONG_RUN_STEPS, "it was too late to kill it"

@@ -49,7 +49,7 @@ def same_bits_after_a_kill(context, name, overrides):
     wait_for_step(run, 130, process)
     for pid in workers_of(run):
         os.kill(pid, signal.SIGKILL)
-    process.wait(60)
+    context.ddprun.status(process, 60)
     context.ddprun.resume(run)
     assert run.losses() == whole.losses(), "the losses differ"
     assert run.weights() == whole.weights(), "the weights differ"

@@ -26,6 +26,7 @@ def gpu_tests(context):
     done = subprocess.run([program], capture_output=True, text=True, timeout=120, check=False)
     last = [line for line in done.stdout.splitlines() if "PASSED" in line or "FAILED" in line or "Failure" in line]
     assert done.returncode == 0, "; ".join(last[:5]) or done.stderr[-300:]
+    assert "SKIPPED" not in done.stdout, "gpu_test found no GPU: cuInit() or cuDeviceGetCount() fails"
     return last[-1].strip() if last else "passed"
 
 
@@ -35,7 +36,7 @@ def out_of_memory(context):
     samples = ["dataset.train_size=65536", "dataset.val_size=64", "dataset.test_size=64", *SAME, "model=wide_resnet",
                "model.depth=16", "model.widen_factor=10", "trainer.global_batch=65536", "trainer.max_steps=1"]
     run, process = context.ddprun.start("oom", "digits", samples)
-    status = process.wait(300)
+    status = context.ddprun.status(process, 300)
     text = context.ddprun.output("oom")
     assert status == 1 and "trainer.micro_batch=auto" in text, f"exit code {status}: {text[-300:]}"
     context.ddprun.train("oom_auto", "digits", [*samples, "trainer.micro_batch=auto"])

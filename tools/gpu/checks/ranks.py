@@ -10,7 +10,7 @@ def more_workers_than_gpus(context):
     context.require_gpu()
     workers = len(context.gpus) + 1
     run, process = context.ddprun.start("too_many", "digits", [f"launch.workers={workers}"])
-    status = process.wait(60)
+    status = context.ddprun.status(process, 60)
     text = context.ddprun.output("too_many")
     assert status == 2 and "GPU" in text, f"exit code {status}: {text[-200:]}"
     assert not run.folder.exists(), "it left a run folder behind"

@@ -63,6 +63,7 @@ struct TrainerConfig {
   std::string precision = "fp32";   // fp32, tf32, bf16, fp16 or bf16_pure
   double loss_scale = 65536;        // the gradient scaler's first scale
   std::string layout = "auto";      // auto, channels_first or channels_last: memory order of images and their filters
+  bool fused_layers = true;         // the SDK's layers in one pass on CPUs
   std::string cuda_graph = "auto";  // auto, on or off: steps are recorded once and replayed by the GPU
   double clip_norm = 0;             // largest norm of all gradients together; 0: no limit
   double clip_value = 0;            // largest magnitude of each gradient; 0: no limit

@@ -74,6 +74,9 @@ void read_numbers(Options& options, TrainerConfig& trainer) {
                                            "first factor of the loss with fp16; it adapts itself", {1, 1e30});
   trainer.layout = options.choose("layout", trainer.layout, {"auto", "channels_first", "channels_last"},
                                   "memory order of images and their filters; auto tries both when a run starts");
+  trainer.fused_layers = options.get<bool>(
+      "fused_layers", trainer.fused_layers,
+      "pooling with BatchNorm and ReLU, and dropout, in one pass on CPUs; false: by LibTorch's operations");
   trainer.cuda_graph = options.choose("cuda_graph", trainer.cuda_graph, {"auto", "on", "off"},
                                       "record a GPU's steps once and replay them; auto: where they can be recorded");
   trainer.clip_norm =

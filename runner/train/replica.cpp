@@ -9,6 +9,7 @@
 #include "train/rng_state.h"
 
 #include <ddprun/error.h>
+#include <ddprun/fused_layers.h>
 #include <ddprun/image_store.h>
 
 #include <ATen/Context.h>
@@ -67,6 +68,7 @@ Replica::Replica(WorkerPlace worker_place)
 void Replica::build(const std::function<void(Model&)>& fill) {
   set_determinism(experiment.trainer.deterministic);
   set_product_precision(experiment.trainer);
+  set_fused_layers(experiment.trainer.fused_layers);
   dataset = plugins.make_dataset(experiment.dataset);
   in_plugin({"dataset", "start"}, [&] { dataset->start(); });
   model = prepared_model();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <ddprun/dropout.h>
+#include <ddprun/fused_layers.h>
 #include <ddprun/philox.h>
 
 #include "loops/lanes.h"
@@ -92,8 +93,8 @@ uint64_t drawn_key() {
 
 at::Tensor dropout(const at::Tensor& input, double p, bool training) {
   const bool type = input.scalar_type() == at::kFloat || input.scalar_type() == at::kBFloat16;
-  const bool ours = training && p > 0 && p <= 1 && input.is_cpu() && type && input.is_non_overlapping_and_dense() &&
-                    input.numel() > 0;
+  const bool ours = fused_layers() && training && p > 0 && p <= 1 && input.is_cpu() && type &&
+                    input.is_non_overlapping_and_dense() && input.numel() > 0;
   if (!ours) return at::dropout(input, p, training);
   return Dropout::apply(input, drawn_key(), p);
 }

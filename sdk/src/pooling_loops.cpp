@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "pooling_loops.h"
 
+#include <ddprun/fused_layers.h>
+
 #include "loops/image_shape.h"
 
 #include <ATen/ATen.h>
@@ -74,8 +76,8 @@ at::Tensor in_channels_last(const at::Tensor& gradients) { return gradients.cont
 
 bool can_pool_in_one_pass(const at::Tensor& images) {
   const bool type = images.scalar_type() == at::kFloat || images.scalar_type() == at::kBFloat16;
-  return images.is_cpu() && type && images.dim() == 4 && images.is_contiguous(kLayout) && images.size(2) >= 2 &&
-         images.size(3) >= 2 && images.numel() > 0;
+  return fused_layers() && images.is_cpu() && type && images.dim() == 4 && images.is_contiguous(kLayout) &&
+         images.size(2) >= 2 && images.size(3) >= 2 && images.numel() > 0;
 }
 
 Pooled pool(const at::Tensor& images, const Channels& direction) {

@@ -32,6 +32,13 @@ class FastPaths(CommandTest):
         last = torch.tensor(self.losses("last", "trainer.layout=channels_last"))
         torch.testing.assert_close(last, first, rtol=2e-3, atol=2e-3)
 
+    def test_layers_in_one_pass_change_the_rounding_alone(self):
+        layout = "trainer.layout=channels_last"
+        fused = torch.tensor(self.losses("fused", layout))
+        apart = torch.tensor(self.losses("apart", layout, "trainer.fused_layers=false"))
+        self.assertFalse(fused.equal(apart), "the key changes nothing")
+        torch.testing.assert_close(fused, apart, rtol=2e-3, atol=2e-3)
+
 
 if __name__ == "__main__":
     unittest.main()

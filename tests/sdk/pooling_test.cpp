@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <ddprun/batch_norm.h>
 #include <ddprun/dropout.h>
+#include <ddprun/fused_layers.h>
 #include <ddprun/pooling.h>
 
 #include <gmock/gmock.h>
@@ -176,6 +177,29 @@ TEST(PooledBatchNorm, IsTheSameAtAnyNumberOfThreads) {
   }
   at::set_num_threads(threads);
   EXPECT_TRUE(results[0].equal(results[1]));
+}
+
+// Switched off, for one scope.
+struct LayersApart {
+  LayersApart() { set_fused_layers(false); }
+  ~LayersApart() { set_fused_layers(true); }
+  LayersApart(const LayersApart&) = delete;
+  LayersApart& operator=(const LayersApart&) = delete;
+};
+
+TEST(FusedLayers, SwitchedOffHaveTheBitsOfTorch) {
+  const LayersApart apart;
+  torch::manual_seed(12);
+  Twins twins({.channels = 20});
+  const auto input = images({4, 20, 7, 8}).requires_grad_();
+  const auto output = twins.ours->pool_relu(input), expected = twins.expected(input);
+  EXPECT_TRUE(output.equal(expected));
+  const auto factor = torch::randn(output.sizes());
+  EXPECT_TRUE(gradient_of(input, output, factor).equal(gradient_of(input, expected, factor)));
+  torch::manual_seed(13);
+  const auto dropped = ddprun::dropout(input, 0.3, true);
+  torch::manual_seed(13);
+  EXPECT_TRUE(dropped.equal(at::dropout(input, 0.3, true)));
 }
 
 class Dropped : public testing::TestWithParam<at::ScalarType> {};

@@ -21,13 +21,13 @@ enum class VectorKind { kSse2, kAvx2, kAvx512 };
 
 inline VectorKind vector_kind() {
 #ifdef __x86_64__
-  static const auto kind = [] {
+  static const auto kKind = [] {
     const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     return avx512 ? VectorKind::kAvx512 : avx2 ? VectorKind::kAvx2 : VectorKind::kSse2;
   }();
-  return kind;
+  return kKind;
 #else
   return VectorKind::kSse2;
 #endif

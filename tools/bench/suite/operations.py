@@ -12,8 +12,9 @@ SHOWN = 16
 STEPS = 20  # that are traced
 # The keys that switch each fast path off: the first side has none.
 SIDES = {
-    "off": ["trainer.layout=channels_first", "dataset.resident=off"],
-    "one pass": ["trainer.layout=channels_first"],
+    "off": ["trainer.fused_layers=false", "trainer.layout=channels_first", "dataset.resident=off"],
+    "batches": ["trainer.fused_layers=false", "trainer.layout=channels_first"],
+    "channels_last": ["trainer.fused_layers=false", "trainer.layout=channels_last"],
     "as it is": [],
 }
 

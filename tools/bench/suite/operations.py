@@ -32,7 +32,7 @@ def measure(options):
 def in_words(options):
     return (
         f"One worker with one thread, batch {options.global_batch // 2}: milliseconds of a step in each operation without those "
-        f"that it calls, the mean of {STEPS} traced steps; the {SHOWN} that take most, by the first column."
+        f"that it calls, the mean of {STEPS} traced steps; the {SHOWN} that take most in one of them."
     )
 
 

@@ -89,8 +89,8 @@ def main():
             raise SystemExit(str(error)) from error
         results["tables"][name] = figures
         print(f"\n## {TABLES[name].TITLE}\n\n{text}", flush=True)
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1) + "\n")
+        if options.json:
+            options.json.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -22,5 +22,6 @@ def alternate(sides, job, rounds, timeout):
             result = run_once(side, job, timeout)
             results[side.name].append(result)
             note = f"{number + 1}/{rounds} {side.name}: {result.images_per_second:,.0f} images/s"
-            print(f"{note}, first step {result.first_step_seconds:.2f} s", file=sys.stderr, flush=True)
+            times = f"first step {result.first_step_seconds:.2f} s, whole command {result.total_seconds:.2f} s"
+            print(f"{note}, {times}", file=sys.stderr, flush=True)
     return [results[side.name] for side in sides]

@@ -5,6 +5,7 @@
 #include "dist/device_backend.h"
 #include "dist/gpu_utilization.h"
 #include "imaging/cuda_image_batcher.h"
+#include "imaging/kernel_compiler.h"
 
 #include <ddprun/api.h>
 #include <ddprun/error.h>
@@ -32,6 +33,7 @@ class CudaBackend final : public DeviceBackend {
     }
     c10::cuda::set_device(device().index());
     at::globalContext().lazyInitDevice(at::kCUDA);
+    load_kernel_compiler();
     if (gpus == 1) leave_default_stream();
     utilization_ = std::make_unique<GpuUtilization>(device().index());
   }

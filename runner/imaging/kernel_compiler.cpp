@@ -17,6 +17,7 @@ class Nvrtc {
  public:
   Nvrtc() : library_(::dlopen("libnvrtc.so.13", RTLD_NOW | RTLD_LOCAL)) {
     if (!library_) throw UserError(std::string("the GPU's compiler cannot be loaded: ") + ::dlerror());
+    load_builtins();
   }
 
   template <class Call>
@@ -34,6 +35,15 @@ class Nvrtc {
   }
 
  private:
+  // NVRTC's other half, which it looks for by its name alone: that is found beside it once it is there. Where it is missing, NVRTC
+  // says so when it compiles.
+  void load_builtins() const {
+    int major = 0, minor = 0;
+    check(call<decltype(nvrtcVersion)>("nvrtcVersion")(&major, &minor), "");
+    const auto name = "libnvrtc-builtins.so." + std::to_string(major) + "." + std::to_string(minor);
+    ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
+
   void* library_;  // never closed: its code may be on any thread's stack
 };
 
@@ -74,6 +84,8 @@ class Program {
 };
 
 }  // namespace
+
+void load_kernel_compiler() { const Nvrtc nvrtc; }
 
 std::string compile_image_kernel(const std::string& architecture) {
   const Nvrtc nvrtc;

@@ -4,8 +4,25 @@
 #include <ddprun/error.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+
 namespace ddprun {
 namespace {
+
+// Where the libraries of this process lie whose names begin so.
+std::set<std::filesystem::path> folders_of(const std::string& beginning) {
+  std::set<std::filesystem::path> folders;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    const std::filesystem::path file = line.substr(std::min(line.find('/'), line.size()));
+    if (file.filename().string().starts_with(beginning)) folders.insert(file.parent_path());
+  }
+  return folders;
+}
 
 TEST(KernelCompiler, CompilesForEachGenerationOfGpus) {
   for (const auto* architecture : {"sm_80", "sm_90", "sm_100"}) {
@@ -16,6 +33,14 @@ TEST(KernelCompiler, CompilesForEachGenerationOfGpus) {
     EXPECT_THAT(code, testing::HasSubstr("make_images_float")) << architecture;
     EXPECT_THAT(code, testing::HasSubstr("make_images_bfloat16")) << architecture;
   }
+}
+
+// A machine without a CUDA toolkit has no others.
+TEST(KernelCompiler, HasItsPartsFromOnePlace) {
+  load_kernel_compiler();
+  compile_image_kernel("sm_90");
+  EXPECT_EQ(folders_of("libnvrtc.so").size(), 1);
+  EXPECT_EQ(folders_of("libnvrtc-builtins"), folders_of("libnvrtc.so"));
 }
 
 TEST(KernelCompiler, TellsOfAnUnknownGpu) {

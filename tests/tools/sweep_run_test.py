@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
 """tools/sweep with ddprun itself: the trials are trained, killed, gone on with, and the best one is trained again."""
 
+import types
 import unittest
 
-from sweep_test_case import HERE, State, SweepTest
+from sweep_test_case import HERE, State, SweepTest  # first: it knows where the tools lie
 
 from command import SMALL, summary
+from sweeps.report import summary_line
 
 SIZES = ["dataset.train_size=200", "dataset.val_size=100", "dataset.test_size=20"]
 WORDS = [*SIZES, *SMALL[4:], "model=mlp", "loggers=[jsonl]", "checkpoint.keep=1"]
@@ -72,7 +74,7 @@ class Digits(SweepTest):
         self.assertEqual(len(good.intermediate_values), 40)
         self.assertLess(len(bad.intermediate_values), 40)
         self.assertIn("trial_0001  pruned after ", done.err())
-        self.assertIn("1 pruned; pruning saved about ", done.out())
+        self.assertIn("2 trials: 1 done, 1 pruned", done.out())
         self.assertEqual(summary(self.out / "trial_0001")["status"], "preempted")
 
     def test_every_value_is_tried_on_the_program_before_the_first_trial(self):
@@ -97,6 +99,18 @@ class Digits(SweepTest):
                 script = self.swept(f"sweeps/{file.name}", *words, "--sbatch=--gpus=1").out()
                 self.assertIn("#SBATCH --array=0-2\n", script)
                 self.assertIn("#SBATCH --gpus=1\n", script)
+
+
+class Saved(unittest.TestCase):
+    def line(self, *trials):
+        return summary_line([types.SimpleNamespace(state=one, user_attrs={"seconds": seconds}) for one, seconds in trials])
+
+    def test_is_what_pruned_trials_would_have_trained_longer(self):
+        trials = [(State.COMPLETE, 50), (State.COMPLETE, 40), (State.COMPLETE, 90), (State.PRUNED, 20), (State.PRUNED, 45)]
+        self.assertEqual(self.line(*trials), "5 trials: 3 done, 2 pruned; pruning saved about 35.0s of training")
+
+    def test_is_not_told_where_the_pruned_took_as_long(self):
+        self.assertEqual(self.line((State.COMPLETE, 3), (State.PRUNED, 4)), "2 trials: 1 done, 1 pruned")
 
 
 if __name__ == "__main__":

@@ -49,6 +49,7 @@ Inference make_inference(const Arguments& arguments) {
   auto trainer = experiment.trainer;
   trainer.strategy = "ddp";  // how it was trained has no meaning here: each worker has a model and batches of its own
   inference.launch = choose_launch(experiment.launch, trainer, this_machine());
+  if (!inference.launch.warning.empty()) log::warn(inference.launch.warning);
   prepare_data(inference.checked);
   return inference;
 }

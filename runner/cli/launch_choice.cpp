@@ -62,10 +62,27 @@ int64_t shared_gpus(const LaunchConfig& config, int64_t workers, const Machine& 
                             " or fewer, launch.device=cpu, or launch.backend=gloo, with which workers share GPUs"));
 }
 
+bool computes_bf16() {
+#ifdef __x86_64__
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#else
+  return true;
+#endif
+}
+
+std::string slowness(const TrainerConfig& trainer, const Machine& machine, bool on_gpu) {
+  if (on_gpu || machine.bf16 || !trainer.precision.starts_with("bf16")) return "";
+  return "trainer.precision: " + trainer.precision +
+         " can take ten times as long as fp32 on this processor, which has no AVX-512; use fp32 where speed matters";
+}
+
 }  // namespace
 
 Machine this_machine() {
-  return {.gpus = count_gpus(), .cores = std::max<int64_t>(1, std::thread::hardware_concurrency())};
+  return {.gpus = count_gpus(),
+          .cores = std::max<int64_t>(1, std::thread::hardware_concurrency()),
+          .bf16 = computes_bf16()};
 }
 
 LaunchChoice choose_launch(const LaunchConfig& config, const TrainerConfig& trainer, const Machine& machine) {
@@ -87,6 +104,7 @@ LaunchChoice choose_launch(const LaunchConfig& config, const TrainerConfig& trai
                   " workers; it is the batch of all workers together, so it must be at least their number"));
   }
   choice.threads = config.threads > 0 ? config.threads : std::max<int64_t>(1, machine.cores / choice.workers);
+  choice.warning = slowness(trainer, machine, on_gpu);
   return choice;
 }
 

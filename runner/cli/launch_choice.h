@@ -17,11 +17,13 @@ struct LaunchChoice {
   int64_t gpus = 0;     // of each worker: all with trainer.strategy dp, else one; none on the CPU
   int64_t shared = 0;   // GPUs that more workers share; 0: each worker has its own
   int64_t threads = 1;  // of each worker's kernels
+  std::string warning;  // where what was chosen is slow here; else empty
 };
 
 struct Machine {
   int64_t gpus = 0;  // that this process may use
   int64_t cores = 1;
+  bool bf16 = true;  // LibTorch's kernels for it run here: on x86-64, those of oneDNN, from AVX-512 on
 };
 
 Machine this_machine();

@@ -39,6 +39,7 @@ class Leader {
   Leader(const Site& site, const Part& part) : site_(site), part_(part) {}
 
   void make_run() {
+    if (!site_.launch.warning.empty()) log::warn(site_.launch.warning);
     if (site_.placement.engine_restarts && site_.config.max_restarts > 0)
       log::info("launch.max_restarts: " + site_.placement.engine +
                 " restarts this job itself (--max-restarts); ddprun does not");

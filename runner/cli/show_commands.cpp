@@ -6,6 +6,7 @@
 #include "cli/multirun.h"
 #include "cli/plugin_build.h"
 #include "launch/worker_process.h"
+#include "log/log.h"
 #include "plugin_host/plugin_check.h"
 #include "plugin_host/plugin_search.h"
 #include "plugin_host/plugin_text.h"
@@ -44,6 +45,7 @@ int show_check(const Arguments& arguments) {
             << " on " << experiment.dataset.plugin << " with " << experiment.optimizer.plugin << ", " << launch.workers
             << (launch.workers == 1 ? " worker" : " workers") << " on " << launch.device << ", global batch "
             << experiment.trainer.global_batch << ".\n";
+  if (!launch.warning.empty()) log::warn(launch.warning);
   return arguments.gradients ? check_gradients(checked) : kExitDone;
 }
 

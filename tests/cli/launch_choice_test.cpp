@@ -111,5 +111,16 @@ TEST(LaunchChoice, WhatOnlyAGpuCanIsRefusedOnTheCpuWithWhatWorksThere) {
   EXPECT_EQ(refusal({}, {.precision = "fp16"}, {.gpus = 1, .cores = 8}), "");
 }
 
+TEST(LaunchChoice, WarnsOfBf16WhereTheProcessorHasNoKernelsForIt) {
+  const Machine old{.gpus = 0, .cores = 8, .bf16 = false};
+  for (const std::string precision : {"bf16", "bf16_pure"}) {
+    const TrainerConfig trainer{.precision = precision};
+    EXPECT_THAT(choose_launch({}, trainer, old).warning, HasSubstr("trainer.precision: " + precision + " can take"));
+    EXPECT_EQ(choose_launch({}, trainer, {.gpus = 1, .cores = 8, .bf16 = false}).warning, "");
+    EXPECT_EQ(choose_launch({}, trainer, {.gpus = 0, .cores = 8, .bf16 = true}).warning, "");
+  }
+  EXPECT_EQ(choose_launch({}, {.precision = "fp32"}, old).warning, "");
+}
+
 }  // namespace
 }  // namespace ddprun

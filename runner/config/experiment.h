@@ -60,7 +60,7 @@ struct TrainerConfig {
   int64_t prefetch_threads = 1;
   int64_t prefetch_batches = 2;  // batches held ready, at most
 
-  std::string precision = "fp32";   // fp32, tf32, bf16, fp16 or bf16_pure
+  std::string precision = "fp32";   // fp32, fp32_exact, tf32, bf16, fp16 or bf16_pure
   double loss_scale = 65536;        // the gradient scaler's first scale
   std::string layout = "auto";      // auto, channels_first or channels_last: memory order of images and their filters
   bool fused_layers = true;         // the SDK's layers in one pass on CPUs

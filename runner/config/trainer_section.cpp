@@ -68,8 +68,9 @@ void read_batches(Options& options, TrainerConfig& trainer) {
 }
 
 void read_numbers(Options& options, TrainerConfig& trainer) {
-  trainer.precision = options.choose("precision", trainer.precision, {"fp32", "tf32", "bf16", "fp16", "bf16_pure"},
-                                     "of the forward and backward pass; bf16 and fp16 by autocast");
+  trainer.precision =
+      options.choose("precision", trainer.precision, {"fp32", "fp32_exact", "tf32", "bf16", "fp16", "bf16_pure"},
+                     "of the forward and backward pass; bf16 and fp16 by autocast");
   trainer.loss_scale = options.get<double>("loss_scale", trainer.loss_scale,
                                            "first factor of the loss with fp16; it adapts itself", {1, 1e30});
   trainer.layout = options.choose("layout", trainer.layout, {"auto", "channels_first", "channels_last"},

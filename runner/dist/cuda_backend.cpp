@@ -73,17 +73,17 @@ class CudaBackend final : public DeviceBackend {
   }
 
   DeviceUsage usage() override {
-    constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
     const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device().index());
     c10::cuda::CUDACachingAllocator::resetPeakStats(device().index());
     return {.memory_bytes = stats.allocated_bytes[kAll].peak, .percent = utilization_->percent()};
   }
   void release_memory() override { c10::cuda::CUDACachingAllocator::emptyCache(); }
 
-  int64_t free_bytes() const override {
+  DeviceMemory memory() const override {
     size_t free = 0, total = 0;
     C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
-    return static_cast<int64_t>(free);
+    const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device().index());
+    return {.free = static_cast<int64_t>(free), .reserved = stats.reserved_bytes[kAll].current};
   }
 
   std::unique_ptr<ImageBatcher> hold_images(const ImageSource& source, const ImageForm& form) override {
@@ -92,6 +92,8 @@ class CudaBackend final : public DeviceBackend {
   }
 
  private:
+  static constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+
   // The default stream cannot be recorded. The model, its gradients' hooks and all copies are this thread's, so they all come to
   // be on this one; several GPUs are used by several threads, which meet on the default streams.
   void leave_default_stream() const {

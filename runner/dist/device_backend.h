@@ -57,6 +57,12 @@ struct DeviceUsage {
   double percent = -1;       // of the last moments in which the GPU computed, for whomever; -1: it cannot be told
 };
 
+// The first GPU's.
+struct DeviceMemory {
+  int64_t free = 0;      // that nobody has taken
+  int64_t reserved = 0;  // that this process has taken: for its tensors, for later ones, and for its graphs alone
+};
+
 class DeviceBackend {
  public:
   virtual ~DeviceBackend() = default;
@@ -77,8 +83,8 @@ class DeviceBackend {
   virtual std::unique_ptr<DeviceGraph> record(const std::function<std::vector<at::Tensor>()>& work) = 0;
 
   virtual DeviceUsage usage() = 0;
-  virtual void release_memory() = 0;       // what the allocator keeps without need, back to the device
-  virtual int64_t free_bytes() const = 0;  // of the first GPU's memory
+  virtual void release_memory() = 0;  // what the allocator keeps without need, back to the device
+  virtual DeviceMemory memory() const = 0;
 
   // Copies the images to the first GPU, where batches are made of them from here on (imaging/image_batcher.h).
   virtual std::unique_ptr<ImageBatcher> hold_images(const ImageSource& source, const ImageForm& form) = 0;

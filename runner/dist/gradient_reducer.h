@@ -7,8 +7,9 @@
 //
 //   reducer.before_forward(); ... loss ...; reducer.backward(loss);
 //
-// (or, to accumulate, loss.backward() for all passes of a step but the last, without the reducer.) Afterwards each parameter's gradient is the mean over the ranks. Gradients are views of the reducer's buckets: zero them in
-// place, never replace them.
+// (or, to accumulate, loss.backward() for all passes of a step but the last, without the reducer.) Afterwards each parameter's
+// gradient is the mean over the ranks, a view of the reducer's buckets. Drop it after the step: the next backward's own is written
+// there, divided on its way.
 #pragma once
 
 #include "dist/communicator.h"

@@ -51,7 +51,7 @@ GradScaler::State GradScaler::state() {
 
 void GradScaler::settle() {
   if (!last_overflow_) return;
-  overflows_ += last_overflow_->raised() ? 1 : 0;
+  overflows_ += last_overflow_->get()[0] != 0 ? 1 : 0;
   last_overflow_.reset();
 }
 

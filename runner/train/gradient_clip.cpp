@@ -3,21 +3,27 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 namespace ddprun {
 
-at::Tensor gradient_norm(const std::vector<at::Tensor>& gradients) {
-  if (gradients.empty()) return at::zeros({}, at::kFloat);
-  auto norms = at::_foreach_norm(gradients);
+std::vector<at::Tensor> norms_of(const std::vector<at::Tensor>& tensors) {
+  if (tensors.empty()) return {};
+  const bool wide =
+      std::ranges::any_of(tensors, [](const at::Tensor& tensor) { return tensor.scalar_type() == at::kDouble; });
+  auto norms = at::_foreach_norm(tensors, 2, wide ? at::kDouble : at::kFloat);
   for (auto& norm : norms) norm = norm.to(at::kFloat);
-  return at::linalg_vector_norm(at::stack(norms));
+  return norms;
 }
 
-at::Tensor clip_norm(const std::vector<at::Tensor>& gradients, double limit) {
-  const auto norm = gradient_norm(gradients);
+at::Tensor total_norm(const std::vector<at::Tensor>& norms) {
+  return norms.empty() ? at::zeros({}, at::kFloat) : at::linalg_vector_norm(at::stack(norms));
+}
+
+void clip_norm(const std::vector<at::Tensor>& gradients, const at::Tensor& norm, double limit) {
   constexpr double kNoDivisionByZero = 1e-6;
   const auto factor = (limit / (norm + kNoDivisionByZero)).clamp_max(1.0);
   at::_foreach_mul_(gradients, factor);
-  return norm;
 }
 
 void clip_value(const std::vector<at::Tensor>& gradients, double limit) {

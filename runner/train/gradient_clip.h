@@ -8,12 +8,14 @@
 
 namespace ddprun {
 
-// The norm of all gradients together, float32 scalar on their device; 0 where there are none.
-at::Tensor gradient_norm(const std::vector<at::Tensor>& gradients);
+// The norm of each tensor, float32 scalars on its device; one operator for all.
+std::vector<at::Tensor> norms_of(const std::vector<at::Tensor>& tensors);
 
-// Scales all gradients so that their norm, over all of them together, is at most `limit`. Returns the norm before, float32
-// scalar on the device.
-at::Tensor clip_norm(const std::vector<at::Tensor>& gradients, double limit);
+// The norm of all tensors together, from norms_of() them: float32 scalar on their device; 0 where there are none.
+at::Tensor total_norm(const std::vector<at::Tensor>& norms);
+
+// Scales all gradients so that their norm, over all of them together, is at most `limit`; `norm` is total_norm() of theirs.
+void clip_norm(const std::vector<at::Tensor>& gradients, const at::Tensor& norm, double limit);
 
 // Cuts each gradient to [-limit, limit].
 void clip_value(const std::vector<at::Tensor>& gradients, double limit);

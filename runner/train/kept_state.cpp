@@ -13,6 +13,7 @@ KeptState::KeptState(std::vector<at::Tensor> buffers, DeviceBackend* backend)
 }
 
 KeptState::~KeptState() {
+  if (!kept_) return;
   const torch::NoGradGuard no_gradients;
   for (size_t i = 0; i < values_.size(); ++i) buffers_[i].copy_(values_[i]);
   set_rng_state(generators_, backend_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a trial run of the model changes besides gradients, put back at the end of the scope: buffers (running statistics) and the
-// random generators.
+// What a trial run of the model changes besides gradients, put back at the end of the scope unless it is let go: buffers (running
+// statistics) and the random generators.
 #pragma once
 
 #include "checkpoint/tensor_dict.h"
@@ -20,10 +20,13 @@ class KeptState {
   KeptState(const KeptState&) = delete;
   KeptState& operator=(const KeptState&) = delete;
 
+  void let_go() { kept_ = false; }  // what was changed stays
+
  private:
   std::vector<at::Tensor> buffers_, values_;
   DeviceBackend* backend_;
   TensorDict generators_;
+  bool kept_ = true;
 };
 
 }  // namespace ddprun

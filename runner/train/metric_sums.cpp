@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -21,8 +22,11 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// Of a float64 scalar; without the microsecond of the dispatcher where the CPU has it.
-double value_of(const at::Tensor& sum) { return sum.is_cpu() ? *sum.const_data_ptr<double>() : sum.item<double>(); }
+// Of a scalar; without the microsecond of the dispatcher where it is a float64 on the CPU.
+double value_of(const at::Tensor& number) {
+  const bool at_hand = number.is_cpu() && number.scalar_type() == at::kDouble;
+  return at_hand ? *number.const_data_ptr<double>() : number.item<double>();
+}
 
 // The names that all ranks have; a rank without a batch has none of its own.
 std::vector<std::string> agreed_names(const std::string& mine, Communicator& communicator) {
@@ -54,26 +58,32 @@ double MetricTotal::value() const {
   return exponential ? std::exp(mean) : mean;
 }
 
-void MetricSums::add(const MetricSum& metric) {
-  const auto entry = std::ranges::find(entries_, metric.name, &MetricSum::name);
-  const auto value = metric.count > 0 ? metric.sum.detach().to(at::kDouble) : at::zeros({}, at::kDouble);
-  if (entry == entries_.end()) {
-    entries_.push_back({metric.name, value, metric.count, metric.exponential});
-  } else if (metric.count > 0) {
-    entry->sum = entry->sum.to(value.device()) + value;
-    entry->count += metric.count;
+// Out of place, since a step's value may lie where the next one is written.
+void MetricSums::add(const Entry& entry) {
+  const auto sum = std::ranges::find(entries_, entry.name, &Entry::name);
+  if (sum == entries_.end()) {
+    entries_.push_back(entry);
+    if (entry.count == 0) entries_.back().value = at::zeros({}, at::kDouble);
+  } else if (entry.count > 0) {
+    auto value = sum->value.to(entry.value.device(), at::kDouble);
+    if (sum->factor != 1) value = value * std::exchange(sum->factor, 1);
+    sum->value = value.add(entry.value, entry.factor);
+    sum->count += entry.count;
   }
 }
 
 bool MetricSums::knows(const std::string& name) const {
-  return name != "loss" && std::ranges::find(entries_, name, &MetricSum::name) != entries_.end();
+  return name != "loss" && std::ranges::find(entries_, name, &Entry::name) != entries_.end();
 }
 
 void MetricSums::add(const Step& step, int64_t samples) {
-  add({"loss", step.loss.detach().to(at::kDouble) * samples, samples});
+  add({.name = "loss", .value = step.loss.detach(), .factor = static_cast<double>(samples), .count = samples});
   for (const auto& metric : step.metrics) {
     if (!knows(metric.name)) require_metric_name(metric.name);
-    add({metric.name, metric.sum, samples > 0 ? metric.count : 0, metric.exponential});
+    add({.name = metric.name,
+         .value = metric.sum.detach(),
+         .count = samples > 0 ? metric.count : 0,
+         .exponential = metric.exponential});
   }
 }
 
@@ -81,39 +91,42 @@ void MetricSums::add(const MetricSums& others) {
   for (const auto& entry : others.entries_) add(entry);
 }
 
-at::Tensor MetricSums::sum_of(const std::string& name) const {
-  const auto entry = std::ranges::find(entries_, name, &MetricSum::name);
-  return entry == entries_.end() ? at::Tensor() : entry->sum;
+at::Tensor MetricSums::loss() const {
+  return entries_.empty() || entries_.front().count == 0 ? at::Tensor() : entries_.front().value;
 }
 
-at::Tensor MetricSums::sums_on(c10::Device device) const {
-  std::vector<at::Tensor> sums;
+// One operator for each, which converts it on its way: a stack would want them of one type first.
+at::Tensor MetricSums::packed(c10::Device device) const {
+  std::vector<at::Tensor> values;
   for (const auto& entry : entries_) {
-    if (entry.sum.device() == device) sums.push_back(entry.sum);
+    if (entry.value.device() == device) values.push_back(entry.value);
   }
-  return sums.empty() ? at::Tensor() : at::stack(sums);
+  if (values.empty()) return {};
+  auto packed = at::empty({static_cast<int64_t>(values.size())}, at::TensorOptions(device).dtype(at::kDouble));
+  for (size_t i = 0; i < values.size(); ++i) packed[static_cast<int64_t>(i)].copy_(values[i]);
+  return packed;
 }
 
-MetricSums MetricSums::with_sums(const at::Tensor& sums, c10::Device device) const {
+MetricSums MetricSums::with(const at::Tensor& packed, c10::Device device) const {
   auto result = *this;
-  if (!sums.defined()) return result;
-  const auto copies = sums.clone().unbind();
+  if (!packed.defined()) return result;
+  const auto copies = packed.clone().unbind();
   auto next = copies.begin();
   for (auto& entry : result.entries_) {
-    if (entry.sum.device() == device) entry.sum = *next++;
+    if (entry.value.device() == device) entry.value = *next++;
   }
   return result;
 }
 
 bool MetricSums::alike(const MetricSums& others) const {
-  return std::ranges::equal(entries_, others.entries_, [](const MetricSum& a, const MetricSum& b) {
-    return a.name == b.name && a.count == b.count && a.exponential == b.exponential;
+  return std::ranges::equal(entries_, others.entries_, [](const Entry& a, const Entry& b) {
+    return a.name == b.name && a.count == b.count && a.factor == b.factor && a.exponential == b.exponential;
   });
 }
 
 std::string MetricSums::made_beside(c10::Device device) const {
   const auto found = std::ranges::find_if(
-      entries_, [&](const MetricSum& entry) { return entry.count > 0 && entry.sum.device() != device; });
+      entries_, [&](const Entry& entry) { return entry.count > 0 && entry.value.device() != device; });
   return found == entries_.end() ? "" : found->name;
 }
 
@@ -121,7 +134,7 @@ std::vector<MetricTotal> MetricSums::totals(Communicator& communicator) const {
   std::vector<MetricTotal> totals;
   if (communicator.alone()) {  // nothing to agree on or to add up: a row of every step is cheap
     for (const auto& entry : entries_)
-      totals.push_back({entry.name, value_of(entry.sum), entry.count, entry.exponential});
+      totals.push_back({entry.name, entry.factor * value_of(entry.value), entry.count, entry.exponential});
     return totals;
   }
   std::string names;
@@ -142,7 +155,7 @@ at::Tensor MetricSums::numbers() const {
   auto numbers = at::zeros({2, static_cast<int64_t>(entries_.size())}, at::kDouble);
   auto view = numbers.accessor<double, 2>();
   for (size_t i = 0; i < entries_.size(); ++i) {
-    view[0][static_cast<int64_t>(i)] = value_of(entries_[i].sum);
+    view[0][static_cast<int64_t>(i)] = entries_[i].factor * value_of(entries_[i].value);
     view[1][static_cast<int64_t>(i)] = static_cast<double>(entries_[i].count);
   }
   return numbers;
@@ -154,8 +167,10 @@ void MetricSums::reset(const std::vector<MetricTotal>& names, const at::Tensor& 
   entries_.clear();
   for (size_t i = 0; i < names.size(); ++i) {
     const auto column = static_cast<int64_t>(i);
-    entries_.push_back({names[i].name, numbers[0][column].clone(),
-                        static_cast<int64_t>(numbers[1][column].item<double>()), names[i].exponential});
+    entries_.push_back({.name = names[i].name,
+                        .value = numbers[0][column].clone(),
+                        .count = static_cast<int64_t>(numbers[1][column].item<double>()),
+                        .exponential = names[i].exponential});
   }
 }
 

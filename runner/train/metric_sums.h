@@ -31,19 +31,21 @@ class MetricSums {
   void add(const Step& step, int64_t samples);
 
   // Adds a number of the step as a whole, a scalar equal on all ranks: a norm of gradients.
-  void add_number(const std::string& name, const at::Tensor& number) { add({name, number, 1}); }
+  void add_number(const std::string& name, const at::Tensor& number) {
+    add({.name = name, .value = number, .count = 1});
+  }
 
   // Adds what others have summed on this rank: those of one step.
   void add(const MetricSums& others);
 
-  // One metric's own sum, float64 scalar where the model's metrics are; undefined where there is none of that name.
-  at::Tensor sum_of(const std::string& name) const;
+  // A scalar on the model's device that is not finite where one of the losses is not; undefined where no sample has counted.
+  at::Tensor loss() const;
 
-  // All sums that lie on this device, in one tensor, [n] float64; undefined where there are none.
-  at::Tensor sums_on(c10::Device device) const;
+  // What the metrics on this device are computed from, in one tensor, [n] float64; undefined where there are none.
+  at::Tensor packed(c10::Device device) const;
 
-  // These metrics with copies of other sums, which sums_on() has given for a step that is alike.
-  MetricSums with_sums(const at::Tensor& sums, c10::Device device) const;
+  // These metrics with copies of other values, which packed() has given for a step that is alike.
+  MetricSums with(const at::Tensor& packed, c10::Device device) const;
 
   // Whether both have the same metrics with the same counts.
   bool alike(const MetricSums& others) const;
@@ -63,10 +65,19 @@ class MetricSums {
   void reset(const std::vector<MetricTotal>& names, const at::Tensor& numbers);
 
  private:
-  void add(const MetricSum& metric);
+  // A step's numbers stay as the model has made them: the first sum of two is where they become float64.
+  struct Entry {
+    std::string name;
+    at::Tensor value;   // scalar where the model's metrics are; an entry shares it with the step that it is from
+    double factor = 1;  // of the value in the sum: a mean loss has its samples here
+    int64_t count = 0;
+    bool exponential = false;
+  };
+
+  void add(const Entry& entry);
   bool knows(const std::string& name) const;
 
-  std::vector<MetricSum> entries_;  // float64 sums, where the model's metrics are
+  std::vector<Entry> entries_;
 };
 
 using NamedValues = std::vector<std::pair<std::string, double>>;

@@ -8,6 +8,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
 #include <new>
 #include <string_view>
 
@@ -27,10 +28,8 @@ bool fits(TrainingStep& step, const TrainBatch& item, int64_t samples) {
 
 std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
 
-}  // namespace
-
-int64_t find_micro_batch(TrainingStep& step, const TrainBatch& item, Communicator& communicator,
-                         DeviceBackend* backend) {
+// The samples of one pass; 0 where not even one fits.
+int64_t try_passes(TrainingStep& step, const TrainBatch& item, Communicator& communicator, DeviceBackend* backend) {
   const int64_t world = communicator.world().size;
   const int64_t whole = (item.global_samples + world - 1) / world;
   for (int64_t samples = whole; samples >= 1; samples = samples == 1 ? 0 : (samples + 1) / 2) {
@@ -47,6 +46,16 @@ int64_t find_micro_batch(TrainingStep& step, const TrainBatch& item, Communicato
       return samples;
     }
   }
+  return 0;
+}
+
+}  // namespace
+
+int64_t find_micro_batch(TrainingStep& step, const TrainBatch& item, Communicator& communicator,
+                         DeviceBackend* backend) {
+  int64_t found = 0;
+  step.with_memory_of_a_step([&] { found = try_passes(step, item, communicator, backend); });
+  if (found > 0) return found;
   throw UserError(
       "trainer.micro_batch: not even one sample of the training fits into the memory of every worker; take a smaller "
       "model or smaller samples");
@@ -54,13 +63,17 @@ int64_t find_micro_batch(TrainingStep& step, const TrainBatch& item, Communicato
 
 bool is_out_of_memory(const std::exception& error) {
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) || dynamic_cast<const std::bad_alloc*>(&error)) return true;
-  return std::string_view(error.what()).find("DefaultCPUAllocator: can't allocate memory") != std::string_view::npos;
+  constexpr std::array kTexts{"DefaultCPUAllocator: can't allocate memory", "CUDA error: out of memory",
+                              "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED",
+                              "FIND was unable to find an engine to execute this computation"};
+  const std::string_view text = error.what();
+  return std::ranges::any_of(kTexts, [&](std::string_view known) { return text.find(known) != text.npos; });
 }
 
 std::string out_of_memory_text(const std::exception& error, int64_t step, const TrainerConfig& config) {
   std::string advice = "trainer.micro_batch=auto (the same training, in smaller passes)";
   if (config.micro_batch > 0) advice = log::text("trainer.micro_batch=", std::max<int64_t>(1, config.micro_batch / 2));
-  if (config.precision == "fp32" || config.precision == "tf32") advice += ", trainer.precision=bf16";
+  if (config.precision.find("32") != config.precision.npos) advice += ", trainer.precision=bf16";
   return log::text("out of memory in step ", step, ": ", first_line(error.what()), "\nTry ", advice,
                    ", or a smaller model. trainer.global_batch is ", config.global_batch, ".");
 }

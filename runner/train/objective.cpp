@@ -7,6 +7,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <mutex>
 #include <sstream>
 
 namespace ddprun {
@@ -39,11 +41,25 @@ class ClassWeights {
       throw UserError("objective.class_weights: " + std::to_string(weights_.size()) +
                       " weights, but the model predicts " + std::to_string(prediction.size(1)) + " classes");
     }
-    return at::tensor(weights_, prediction.options().requires_grad(false));
+    return on(prediction);
   }
 
  private:
+  // Made once for a device and a type: to bring them there waits for a GPU, which no recorded step may do. With trainer.strategy dp
+  // several threads ask.
+  at::Tensor on(const at::Tensor& prediction) const {
+    const std::scoped_lock lock(mutex_);
+    const auto fits = [&](const at::Tensor& made) {
+      return made.device() == prediction.device() && made.scalar_type() == prediction.scalar_type();
+    };
+    const auto made = std::ranges::find_if(made_, fits);
+    return made != made_.end() ? *made
+                               : made_.emplace_back(at::tensor(weights_, prediction.options().requires_grad(false)));
+  }
+
   std::vector<double> weights_;
+  mutable std::mutex mutex_;
+  mutable std::vector<at::Tensor> made_;
 };
 
 // Predictions of C classes against one class index each.

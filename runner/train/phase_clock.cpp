@@ -27,7 +27,22 @@ PhaseSeconds& PhaseSeconds::operator+=(const PhaseSeconds& other) {
   return *this;
 }
 
-void PhaseClock::begin(StepPhase phase) { mark(static_cast<int>(phase)); }
+void PhaseClock::begin(StepPhase phase) {
+  if (timer_ && phase == StepPhase::kData) begin_step();
+  mark(static_cast<int>(phase));
+}
+
+void PhaseClock::begin_step() {
+  constexpr int64_t kTimedOfAStride = 64;
+  if (timed_ == kTimedOfAStride) {
+    timed_ = 0;
+    stride_ *= 2;
+  }
+  times_ = steps_++ % stride_ == 0;
+  if (!times_) return;
+  ++timed_;
+  stood_for_ += stride_;
+}
 
 void PhaseClock::pause() {
   if (phase_ >= 0) mark(-1);
@@ -35,8 +50,7 @@ void PhaseClock::pause() {
 
 void PhaseClock::mark(int phase) {
   if (timer_) {
-    timer_->mark();
-    marks_.push_back(phase);
+    mark_on_device(times_ ? phase : -1);
   } else {
     const auto now = Clock::now();
     if (phase_ >= 0) counted_.of[static_cast<size_t>(phase_)] += std::chrono::duration<double>(now - since_).count();
@@ -44,6 +58,13 @@ void PhaseClock::mark(int phase) {
   }
   if (phase != phase_) show_range(phase);
   phase_ = phase;
+}
+
+void PhaseClock::mark_on_device(int phase) {
+  const bool nothing_ends = marks_.empty() || marks_.back().phase < 0;
+  if (phase < 0 && nothing_ends) return;
+  timer_->mark();
+  marks_.push_back({phase, stride_});
 }
 
 // A range belongs to its thread: what another one begins is not shown.
@@ -62,14 +83,21 @@ void PhaseClock::show_range(int phase) {
 
 PhaseSeconds PhaseClock::take() {
   if (phase_ >= 0) mark(phase_);
-  if (timer_ && !marks_.empty()) {
-    const auto seconds = timer_->take();
-    for (size_t i = 0; i < seconds.size(); ++i) {
-      if (marks_[i] >= 0) counted_.of[static_cast<size_t>(marks_[i])] += seconds[i];
-    }
-    marks_ = {marks_.back()};  // where the timer goes on from
-  }
+  if (timer_ && !marks_.empty()) take_marks();
   return std::exchange(counted_, {});
+}
+
+void PhaseClock::take_marks() {
+  const auto seconds = timer_->take();
+  const double share = stood_for_ > 0 ? static_cast<double>(steps_) / static_cast<double>(stood_for_) : 1;
+  for (size_t i = 0; i < seconds.size(); ++i) {
+    const auto [phase, steps] = marks_[i];
+    if (phase >= 0) counted_.of[static_cast<size_t>(phase)] += seconds[i] * static_cast<double>(steps) * share;
+  }
+  marks_ = {{marks_.back().phase, 1}};  // where the timer goes on from
+  steps_ = timed_ = stood_for_ = 0;
+  stride_ = 1;
+  times_ = true;
 }
 
 }  // namespace ddprun

@@ -2,6 +2,9 @@
 // Where the time of one rank's training steps goes. On a GPU the times are the GPU's own, from one mark in its queue to the next: the
 // training thread does not wait for it. For profilers each phase is a range of its name.
 //
+// Marks cost the host time and memory until they are taken. So on a GPU the first 64 steps are timed, then every second of 128, every
+// fourth of 256 and so on, each of which counts for as many: short steps by the million leave a few thousand marks.
+//
 // Used from the training thread; begin() also from a thread that it waits for.
 #pragma once
 
@@ -45,7 +48,7 @@ class PhaseClock {
  public:
   explicit PhaseClock(std::unique_ptr<DeviceTimer> timer) : timer_(std::move(timer)) {}  // null on the CPU
 
-  void begin(StepPhase phase);  // and ends the one before
+  void begin(StepPhase phase);  // and ends the one before; a step begins with kData
   void pause();                 // ends it; until the next begin() no time counts
 
   // What counted since the last call. On a GPU it waits until the last phase that has ended is done there.
@@ -53,11 +56,23 @@ class PhaseClock {
 
  private:
   using Clock = std::chrono::steady_clock;
+  struct Mark {
+    int phase;
+    int64_t steps;  // that its time stands for
+  };
+
+  void begin_step();
   void mark(int phase);
+  void mark_on_device(int phase);
+  void take_marks();
   void show_range(int phase);
 
   std::unique_ptr<DeviceTimer> timer_;  // null on the CPU
-  std::vector<int> marks_;              // with a timer: what begins at each of its marks
+  std::vector<Mark> marks_;             // with a timer: what begins at each of its marks
+  int64_t steps_ = 0;                   // with a timer, since its times were taken
+  int64_t timed_ = 0, stood_for_ = 0;   // of these: that have marks; that those stand for
+  int64_t stride_ = 1;                  // the step under way is one of so many
+  bool times_ = true;                   // this one
   Clock::time_point since_;
   int phase_ = -1;  // under way; -1: none
   PhaseSeconds counted_;

@@ -51,10 +51,9 @@ Batch Precision::converted(Batch batch) const {
 }
 
 void set_product_precision(const TrainerConfig& config) {
-  const bool tf32 = config.precision == "tf32";
   auto& context = at::globalContext();
-  context.setAllowTF32CuDNN(tf32);
-  context.setFloat32MatmulPrecision(tf32 ? "high" : "highest");
+  context.setAllowTF32CuDNN(config.precision != "fp32_exact");
+  context.setFloat32MatmulPrecision(config.precision == "tf32" ? "high" : "highest");
 }
 
 }  // namespace ddprun

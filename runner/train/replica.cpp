@@ -120,7 +120,7 @@ std::shared_ptr<const ImageBatcher> Replica::images_of(Split split) const {
   constexpr int64_t kShareOfFree = 4;
   const auto source = dataset->images(split);
   if (!source.store || source.store->size() == 0 || experiment.resident == "off") return nullptr;
-  const bool fits = backend && image_bytes(source) <= backend->free_bytes() / kShareOfFree;
+  const bool fits = backend && image_bytes(source) <= backend->memory().free / kShareOfFree;
   if (fits && experiment.resident == "auto") return backend->hold_images(source, precision.image_form());
   return make_image_batcher(source, precision.image_form());
 }

@@ -41,7 +41,7 @@ std::string failure_of(Call&& call) {
 }
 
 std::vector<at::Tensor> tensors_of(const StepResults& results, c10::Device device) {
-  return {results.nonfinite, results.sums.sums_on(device)};
+  return {results.checked, results.sums.packed(device)};
 }
 
 }  // namespace
@@ -123,6 +123,8 @@ void StepGraphs::record(Kind& kind, const TrainBatch& item, const Compute& compu
 // but that first.
 std::string StepGraphs::record_alike(Kind& kind, const Compute& compute) {
   auto reason = agreed(kind.problem);
+  parts_.backend.release_memory();
+  const auto reserved = parts_.backend.memory().reserved;
   std::unique_ptr<DeviceGraph> trial;
   if (reason.empty() && !parts_.communicator.alone()) {
     reason = agreed(failure_of([&] { trial = parts_.backend.record(work(kind, compute, /*alone=*/true)); }));
@@ -133,7 +135,22 @@ std::string StepGraphs::record_alike(Kind& kind, const Compute& compute) {
     throw UserError("trainer.cuda_graph: the exchange of gradients cannot be recorded: " + reason +
                     ". Set trainer.cuda_graph=off");
   }
-  return reason;
+  return reason.empty() ? agreed(memory_problem(reserved)) : reason;
+}
+
+// Graphs keep what one of their steps needs. A ragged batch, or a step that is watched, takes as much again.
+std::string StepGraphs::memory_problem(int64_t reserved_before) {
+  parts_.backend.release_memory();
+  const auto memory = parts_.backend.memory();
+  pool_bytes_ += std::max<int64_t>(0, memory.reserved - reserved_before);
+  if (memory.free >= pool_bytes_) return "";
+  constexpr int64_t kMiB = 1 << 20;
+  return log::text("a recorded step keeps ", pool_bytes_ / kMiB, " MiB, and the ", memory.free / kMiB,
+                   " MiB beside it are too few for an ordinary one; a smaller trainer.micro_batch has room for both");
+}
+
+bool StepGraphs::any() const {
+  return std::ranges::any_of(kinds_, [](const Kind& kind) { return kind.graph != nullptr; });
 }
 
 std::function<std::vector<at::Tensor>()> StepGraphs::work(Kind& kind, const Compute& compute, bool alone) const {
@@ -154,7 +171,7 @@ StepResults StepGraphs::replay(Kind& kind, const TrainBatch& item) {
   kind.graph->replay();
   ++replayed_;
   const auto& results = kind.graph->results();
-  return {.sums = kind.pattern.sums.with_sums(results[1], parts_.device), .nonfinite = results[0]};
+  return {.sums = kind.pattern.sums.with(results[1], parts_.device), .checked = results[0]};
 }
 
 // The first rank's problem, on all of them; empty: nobody has one.
@@ -170,7 +187,11 @@ void StepGraphs::refuse(const std::string& reason) {
                     ". Set it to auto or off to train without");
   }
   reason_ = reason;
-  kinds_.clear();
+  for (auto& kind : kinds_) {  // one of them may be under way
+    kind.graph.reset();
+    kind.item = {};
+  }
+  parts_.backend.release_memory();
   tell("steps are not replayed from CUDA graphs: " + reason);
 }
 

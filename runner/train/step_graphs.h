@@ -27,7 +27,8 @@ namespace ddprun {
 // What the device computes in a step that the host asks for later.
 struct StepResults {
   MetricSums sums;
-  at::Tensor nonfinite;  // float32 scalar on the device: 0, or not. The next step may write there
+  at::Tensor
+      checked;  // [n] float32 on the device, not all finite where the step is nonfinite. The next step may write there
 };
 
 // How a step is computed.
@@ -58,12 +59,18 @@ class StepGraphs {
   // One step.
   StepResults run(const TrainBatch& item, const Compute& compute);
 
-  // Steps are not recorded from here on; the same on all ranks. Throws UserError where graphs are required.
+  // Steps are not recorded from here on, and graphs give their memory back; the same on all ranks. Throws UserError where graphs
+  // are required.
   void refuse(const std::string& reason);
   bool refused() const { return !reason_.empty(); }
 
+  bool any() const;  // graph is there
+
   // Tensors that steps work on have gone to another place. Graphs are recorded anew.
-  void forget() { kinds_.clear(); }
+  void forget() {
+    kinds_.clear();
+    pool_bytes_ = 0;
+  }
 
   // "replayed", "not yet", or why not: for the run's summary.
   std::string state() const;
@@ -92,6 +99,7 @@ class StepGraphs {
   std::string problem_of(const Kind& kind, const OperatorLog& log, const StepResults& results) const;
   void record(Kind& kind, const TrainBatch& item, const Compute& compute);
   std::string record_alike(Kind& kind, const Compute& compute);
+  std::string memory_problem(int64_t reserved_before);
   std::function<std::vector<at::Tensor>()> work(Kind& kind, const Compute& compute, bool alone) const;
   StepResults replay(Kind& kind, const TrainBatch& item);
   std::string agreed(const std::string& mine);
@@ -100,6 +108,7 @@ class StepGraphs {
   Parts parts_;
   std::deque<Kind> kinds_;  // which stay where they are
   std::string reason_;      // why there are no graphs; empty: there are, or will be
+  int64_t pool_bytes_ = 0;  // what the graphs keep, one after the other working in it
   int64_t replayed_ = 0;
 };
 

@@ -43,7 +43,7 @@ void Trainer::pass_over() {
 void Trainer::hand_in(Flags& mine) {
   const auto next = std::ranges::find_if(open_, [this](const OpenStep& step) { return step.step > handed_in_; });
   if (next == open_.end() || (parts_.device.is_cuda() && next + 1 == open_.end())) return;
-  mine.nonfinite = next->outcome.nonfinite->raised();
+  mine.nonfinite = next->outcome.nonfinite();
   mine.checked_step = handed_in_ = next->step;
 }
 
@@ -56,13 +56,13 @@ bool Trainer::settle_steps() {
   if (open_.empty()) return true;
   if (parts_.communicator.alone()) {
     while (!open_.empty()) {
-      if (!close_step(open_.front().outcome.nonfinite->raised())) return false;
+      if (!close_step(open_.front().outcome.nonfinite())) return false;
     }
     return true;
   }
   auto raised = at::zeros({static_cast<int64_t>(open_.size())}, at::kInt);
   auto* flags = raised.data_ptr<int>();
-  for (auto& step : open_) *flags++ = step.outcome.nonfinite->raised() ? 1 : 0;
+  for (auto& step : open_) *flags++ = step.outcome.nonfinite() ? 1 : 0;
   parts_.communicator.sum(raised);
   const auto* sums = raised.const_data_ptr<int>();
   for (auto left = open_.size(); left > 0; --left) {
@@ -164,7 +164,7 @@ void Trainer::save_a_way_back() {
 void Trainer::check_weights() const {
   std::vector<at::Tensor> weights;
   for (const auto& parameter : trainable_parameters(*parts_.model)) weights.push_back(parameter.value.detach());
-  if (std::isfinite(gradient_norm(weights).item<double>())) return;
+  if (std::isfinite(total_norm(norms_of(weights)).item<double>())) return;
   throw UserError(log::text("the weights are not finite after step ", state_.step, advice(experiment_.trainer),
                             ". The checkpoints are from before."));
 }

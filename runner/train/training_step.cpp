@@ -5,6 +5,8 @@
 #include "dist/replicate.h"
 #include "plugin_host/plugin_call.h"
 #include "train/gradient_clip.h"
+#include "train/kept_state.h"
+#include "train/micro_batch_search.h"
 
 #include <ddprun/error.h>
 
@@ -24,12 +26,17 @@ ReducerOptions reducer_options(const TrainerConfig& config) {
   return options;
 }
 
-at::Tensor not_finite(const at::Tensor& number) { return number.isfinite().logical_not().to(at::kFloat); }
+// A bool of the device: x - x is 0 for every number that is finite, NaN for the others.
+at::Tensor not_finite(const at::Tensor& number) { return (number - number).ne(0); }
 
 std::vector<at::Tensor> copies(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> copies;
   for (const auto& tensor : tensors) copies.push_back(tensor.clone());
   return copies;
+}
+
+at::Tensor on_host(const at::Tensor& tensor) {
+  return tensor.detach().to(at::kCPU, tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
 }
 
 // Calls at the end of the scope, however it is left.
@@ -47,6 +54,13 @@ class ScopeEnd {
 
 }  // namespace
 
+// After the exchange: scaled, checked, clipped.
+struct TrainingStep::Gradients {
+  at::Tensor checked;   // [n] float32, not all finite where the step is nonfinite
+  at::Tensor overflow;  // float32: not 0 where there shall be no step; undefined: there is one
+  at::Tensor skipped;   // bool, with trainer.on_nonfinite skip: the step leaves buffers as they were
+};
+
 TrainingStep::TrainingStep(Parts parts, const TrainerConfig& config, Schedule schedule)
     : parts_(std::move(parts)),
       config_(config),
@@ -54,7 +68,6 @@ TrainingStep::TrainingStep(Parts parts, const TrainerConfig& config, Schedule sc
       parameters_(trainable_parameters(*parts_.model)),
       buffers_(buffers(*parts_.model)),
       shared_(*parts_.model, config.broadcast_buffers == "every_step"),
-      mark_(parameters_),
       micro_batch_(std::max<int64_t>(config.micro_batch, 0)) {
   for (const auto& group : parts_.optimizer->groups()) base_rates_.push_back(group.lr);
   if (config.sync_batchnorm) statistics_ = synchronize_batch_norm(*parts_.model, parts_.communicator);
@@ -62,6 +75,7 @@ TrainingStep::TrainingStep(Parts parts, const TrainerConfig& config, Schedule sc
     reducer_ = std::make_unique<GradientReducer>(parameters_, parts_.communicator, reducer_options(config));
   }
   if (parts_.precision.scales_gradients()) set_scaler_state({.scale = config.loss_scale});
+  if (skips_by_norm()) mark_.emplace(parameters_);
   if (config.ema_decay > 0) average_.emplace(parameters_, config.ema_decay);
   make_graphs();
 }
@@ -108,8 +122,8 @@ std::string TrainingStep::graph_state() const {
 StepOutcome TrainingStep::run(const TrainBatch& item, int64_t step, bool watched) {
   auto computed = results(item, step, watched);
   if (scaler_) scaler_->count();
-  StepOutcome outcome{.sums = std::move(computed.sums), .nonfinite = std::make_shared<LateFlag>(computed.nonfinite)};
-  if (skips() && !scaler_) last_ = outcome.nonfinite;
+  StepOutcome outcome{.sums = std::move(computed.sums), .checked = std::make_shared<LateNumbers>(computed.checked)};
+  if (skips_by_norm()) last_ = outcome.checked;
   return outcome;
 }
 
@@ -117,29 +131,55 @@ StepOutcome TrainingStep::run(const TrainBatch& item, int64_t step, bool watched
 // as it can, when the GPU has more to do.
 StepResults TrainingStep::results(const TrainBatch& item, int64_t step, bool watched) {
   const bool graphs = graphs_ && !graphs_->refused() && !watched;
-  if (!graphs) return compute(item, {}, [&] { set_rates(step); });
+  if (!graphs) return ordinary(item, {}, [&] { set_rates(step); });
   set_rates(step);
-  return graphs_->run(item, [this](const TrainBatch& batch, const StepMode& mode) { return compute(batch, mode, {}); });
+  return graphs_->run(item, [this](const TrainBatch& batch, const StepMode& mode) {
+    return mode.recorded ? compute(batch, mode, {}) : ordinary(batch, mode, {});
+  });
+}
+
+// Graphs keep the memory of their step for themselves. Where too little is left beside it, they go, and the step is done again: on
+// one rank alone, for others would be in the middle of theirs.
+StepResults TrainingStep::ordinary(const TrainBatch& item, const StepMode& mode, const std::function<void()>& rates) {
+  if (!graphs_ || !graphs_->any() || !parts_.communicator.alone()) return compute(item, mode, rates);
+  try {
+    KeptState before(buffers_, parts_.backend);
+    auto results = compute(item, mode, rates);
+    before.let_go();
+    return results;
+  } catch (const std::exception& error) {
+    if (!is_out_of_memory(error) || applied_) throw;
+  }
+  graphs_->refuse("an ordinary step finds too little memory beside the recorded ones");
+  return compute(item, mode, rates);
 }
 
 // What a graph holds: nothing in it may wait for the device, or depend on numbers of the host that are others in the next step.
 StepResults TrainingStep::compute(const TrainBatch& item, const StepMode& mode, const std::function<void()>& rates) {
   const auto all = passes(item);
   recording_ = mode.recorded;
-  const ScopeEnd done([this] { recording_ = false; });
+  applied_ = false;
+  const ScopeEnd done([this] {
+    recording_ = false;
+    drop_gradients();
+  });
   std::optional<OperatorLog::Listening> listening;
   if (mode.log) listening.emplace(*mode.log);
   const auto kept = skips() ? copies(buffers_) : std::vector<at::Tensor>();
   StepResults results;
   accumulate(all, &results.sums, mode.alone);
-  results.nonfinite = update(results.sums, rates);
-  const auto& nonfinite = results.nonfinite;
-  for (size_t i = 0; i < kept.size(); ++i) buffers_[i].copy_(at::where(nonfinite.to(at::kBool), kept[i], buffers_[i]));
+  phase(StepPhase::kOptimizer);
+  const torch::NoGradGuard no_gradients;
+  const auto gradients = finished_gradients(results.sums);
+  apply(gradients, rates);
+  for (size_t i = 0; gradients.skipped.defined() && i < kept.size(); ++i)
+    buffers_[i].copy_(at::where(gradients.skipped, kept[i], buffers_[i]));
+  results.checked = gradients.checked;
   return results;
 }
 
 int64_t TrainingStep::unapplied() {
-  if (last_) unapplied_ += last_->raised() ? 1 : 0;
+  if (last_) unapplied_ += last_->all_finite() ? 0 : 1;
   last_.reset();
   return unapplied_;
 }
@@ -150,8 +190,8 @@ void TrainingStep::set_unapplied(int64_t steps) {
 }
 
 void TrainingStep::rehearse(const TrainBatch& item) {
+  const ScopeEnd done([this] { drop_gradients(); });
   accumulate(passes(item), nullptr);
-  parts_.optimizer->zero_grad();
 }
 
 // Without the other ranks: one that runs out of memory would leave them waiting.
@@ -161,7 +201,7 @@ void TrainingStep::try_pass(const TrainBatch& item, int64_t samples) {
   if (synchronized) attach(std::shared_ptr<BatchStatistics>());
   const ScopeEnd restore([&] {
     if (synchronized) attach(statistics_);
-    parts_.optimizer->zero_grad();
+    drop_gradients();
   });
   if (parts_.parallel) parts_.parallel->refresh();
   forward({.batch = part_of_batch(item.batch, {0, samples}), .samples = samples}, nullptr).backward();
@@ -217,38 +257,77 @@ at::Tensor TrainingStep::forward(const Pass& pass, MetricSums* window) {
     step = parts_.parallel ? parts_.parallel->step(batch, parts_.objective)
                            : in_plugin({"model", "step"}, [&] { return parts_.model->step(batch, parts_.objective); });
   }
-  mark_.set(step.loss);
+  if (mark_) mark_->set(step.loss);
   if (window) window->add(step, pass.samples);
   const auto loss = pass.weight == 1 ? step.loss : step.loss * pass.weight;
   return scaler_ ? scaler_->scaled(loss) : loss;
 }
 
-// Returns whether the step is nonfinite: float32 scalar on the device. `rates` sets the learning rates; null where they are set.
-at::Tensor TrainingStep::update(MetricSums& sums, const std::function<void()>& rates) {
-  phase(StepPhase::kOptimizer);
-  const torch::NoGradGuard no_gradients;
+// Nothing but one norm of each gradient tells that they are finite, which the host looks at: the device needs an answer of its own
+// only where it is to leave the step out.
+TrainingStep::Gradients TrainingStep::finished_gradients(MetricSums& sums) {
   const auto all = gradients();
-  at::Tensor overflow, norm;
-  if (scaler_) overflow = scaler_->unscale(all);
+  Gradients result;
+  if (scaler_) result.overflow = scaler_->unscale(all);
   if (shown_to_) std::exchange(shown_to_, nullptr)(parameters_);
+  auto norms = scaler_ && config_.clip_norm == 0 ? std::vector<at::Tensor>() : norms_of(all);
+  if (config_.clip_norm > 0 || skips_by_norm()) norms = {total_norm(norms)};
   if (config_.clip_norm > 0) {
-    norm = clip_norm(all, config_.clip_norm);
-    sums.add_number("grad_norm", scaler_ ? norm.nan_to_num(0, 0, 0) : norm);  // an overflow is told by its own count
+    clip_norm(all, norms.front(), config_.clip_norm);
+    sums.add_number("grad_norm",
+                    scaler_ ? norms.front().nan_to_num(0, 0, 0) : norms.front());  // overflows have a count
   }
-  if (!scaler_ && !norm.defined()) norm = gradient_norm(all);
-  const auto nonfinite = not_finite(scaler_ ? sums.sum_of("loss") : norm);
-  if (skips() && !scaler_) overflow = nonfinite;
   if (config_.clip_value > 0) clip_value(all, config_.clip_value);
+  if (skips_by_norm()) {
+    result.skipped = not_finite(norms.front());
+    result.overflow = result.skipped.to(at::kFloat);
+  }
+  if (scaler_) norms.clear();
+  if (const auto loss = sums.loss(); loss.defined()) {
+    norms.push_back(loss.to(at::kFloat));
+    if (skips() && scaler_) result.skipped = not_finite(loss);
+  }
+  result.checked = norms.empty() ? at::zeros({0}, at::kFloat) : at::stack(norms);
+  return result;
+}
+
+// `rates` sets the learning rates; null where they are set.
+void TrainingStep::apply(const Gradients& gradients, const std::function<void()>& rates) {
   if (rates) rates();
-  if (overflow.defined()) {
-    in_plugin({"optimizer", "step_unless"}, [&] { parts_.optimizer->step_unless(overflow); });
+  applied_ = true;
+  if (gradients.overflow.defined()) {
+    in_plugin({"optimizer", "step_unless"}, [&] { parts_.optimizer->step_unless(gradients.overflow); });
   } else {
     in_plugin({"optimizer", "step"}, [&] { parts_.optimizer->step(); });
   }
   if (scaler_) scaler_->update();
-  if (average_) average_->update(overflow);
-  in_plugin({"optimizer", "zero_grad"}, [&] { parts_.optimizer->zero_grad(); });
-  return nonfinite;
+  if (average_) average_->update(gradients.overflow);
+}
+
+// Undefined gradients cost the next backward nothing: it leaves its own in their place, where zeros would be added to.
+void TrainingStep::drop_gradients() {
+  for (const auto& parameter : parameters_) parameter.value.mutable_grad().reset();
+}
+
+void TrainingStep::with_memory_of_a_step(const std::function<void()>& trial) {
+  const torch::NoGradGuard no_gradients;
+  std::vector<at::Tensor> weights;  // on the host, where they take none of it
+  for (const auto& parameter : parameters_) {
+    weights.push_back(on_host(parameter.value));
+    parameter.value.mutable_grad() = at::zeros_like(parameter.value.detach());
+  }
+  auto before = parts_.optimizer->state();
+  for (auto& [name, tensor] : before) tensor = on_host(tensor);
+  in_plugin({"optimizer", "step"}, [&] { parts_.optimizer->step(); });
+  if (average_) average_->update({});
+  drop_gradients();
+  {
+    const torch::AutoGradMode with_gradients(true);
+    trial();
+  }
+  in_plugin({"optimizer", "load_state"}, [&] { parts_.optimizer->load_state(before); });
+  if (average_) average_->load_state({});
+  for (size_t i = 0; i < weights.size(); ++i) parameters_[i].value.copy_(weights[i]);
 }
 
 void TrainingStep::set_rates(int64_t step) {

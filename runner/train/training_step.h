@@ -15,7 +15,7 @@
 #include "train/data_parallel.h"
 #include "train/grad_scaler.h"
 #include "train/gradient_mark.h"
-#include "train/late_flag.h"
+#include "train/late_numbers.h"
 #include "train/metric_sums.h"
 #include "train/phase_clock.h"
 #include "train/precision.h"
@@ -35,9 +35,11 @@ namespace ddprun {
 // What one step has to tell.
 struct StepOutcome {
   MetricSums sums;
-  // Whether it is nonfinite: its loss is NaN or infinite, or without a scaler its gradients are. With a scaler the gradients'
-  // overflow is the scaler's business and the flag this rank's own; without one it is equal on all ranks.
-  std::shared_ptr<LateFlag> nonfinite;
+  std::shared_ptr<LateNumbers> checked;
+
+  // Whether the loss of this rank is NaN or infinite or, without a scaler, the gradients are; a scaler sees to those itself. With
+  // trainer.on_nonfinite skip and no scaler it is equal on all ranks. Waits for the step.
+  bool nonfinite() const { return !checked->all_finite(); }
 };
 
 class TrainingStep {
@@ -72,6 +74,10 @@ class TrainingStep {
   // Forward and backward of the first `samples` samples on this rank alone; the gradients are thrown away.
   void try_pass(const TrainBatch& item, int64_t samples);
 
+  // Calls `trial` while what later steps keep takes its memory: the optimizer's own, averages. Weights, optimizer and averages,
+  // which have made no step yet, are as before then.
+  void with_memory_of_a_step(const std::function<void()>& trial);
+
   // Samples of one rank in one pass, at most; 0: all of its part.
   void set_micro_batch(int64_t samples) { micro_batch_ = samples; }
 
@@ -99,11 +105,16 @@ class TrainingStep {
   void make_graphs();
   std::string unrecordable();
   StepResults results(const TrainBatch& item, int64_t step, bool watched);
+  StepResults ordinary(const TrainBatch& item, const StepMode& mode, const std::function<void()>& rates);
   StepResults compute(const TrainBatch& item, const StepMode& mode, const std::function<void()>& rates);
   void accumulate(const std::vector<Pass>& passes, MetricSums* window, bool alone = false);
   at::Tensor forward(const Pass& pass, MetricSums* window);
-  at::Tensor update(MetricSums& sums, const std::function<void()>& rates);
+  struct Gradients;
+  Gradients finished_gradients(MetricSums& sums);
+  void apply(const Gradients& gradients, const std::function<void()>& rates);
+  void drop_gradients();
   bool skips() const { return config_.on_nonfinite == "skip"; }
+  bool skips_by_norm() const { return skips() && !parts_.precision.scales_gradients(); }
   void set_rates(int64_t step);
   bool send_rates();
   std::vector<at::Tensor> gradients() const;
@@ -122,11 +133,12 @@ class TrainingStep {
   std::shared_ptr<BatchStatistics> statistics_;  // with sync_batchnorm
   std::optional<GradScaler> scaler_;             // with fp16
   std::optional<WeightAverage> average_;
-  GradientMark mark_;
+  std::optional<GradientMark> mark_;  // where all ranks must see in the gradients that one's loss is nonfinite
   std::optional<StepGraphs> graphs_;  // on a GPU, with trainer.cuda_graph
-  bool recording_ = false;
+  bool recording_ = false,
+       applied_ = false;  // the step under way: nothing of it counts for the clock; has the optimizer begun?
   std::function<void(const std::vector<NamedParameter>&)> shown_to_;  // null: nobody
-  std::shared_ptr<LateFlag> last_;  // of the step before, where it may have been skipped and is not counted yet
+  std::shared_ptr<LateNumbers> last_;  // of the step before, where it may have been skipped and is not counted yet
   int64_t unapplied_ = 0;
   int64_t micro_batch_ = 0;
 };

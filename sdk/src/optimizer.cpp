@@ -17,14 +17,4 @@ void Optimizer::step_unless(const at::Tensor& overflow) {
 
 bool Optimizer::send_rates() { return false; }
 
-void Optimizer::zero_grad() {
-  std::vector<at::Tensor> gradients;
-  for (const auto& group : groups_) {
-    for (const auto& parameter : group.parameters) {
-      if (parameter.value.grad().defined()) gradients.push_back(parameter.value.grad());
-    }
-  }
-  if (!gradients.empty()) at::_foreach_zero_(gradients);
-}
-
 }  // namespace ddprun

@@ -43,7 +43,7 @@ CALLS = {"model.prepare": 1, "model.initialize": 1, "dataset.prepare": 1, "datas
          "dataset.to_image": 2, "optimizer.start": 1, "optimizer.state": 2, "logger.start": 1, "logger.metrics": 3,
          "logger.predictions": 1, "logger.flush": 2, "logger.finish": 1}
 HOOKS = ("model.prepare", "model.initialize", "model.forward", "model.step", "dataset.prepare", "dataset.start", "dataset.spec",
-         "dataset.get", "dataset.augment", "dataset.to_image", "optimizer.start", "optimizer.step", "optimizer.zero_grad",
+         "dataset.get", "dataset.augment", "dataset.to_image", "optimizer.start", "optimizer.step",
          "optimizer.state", *OF_LOGGERS)
 AT_START = ("model.prepare", "model.initialize", "dataset.start", "dataset.spec", "optimizer.start")
 CALLED_AS = {"model.forward": "(step|forward)", "optimizer.step": "step(_unless)?"}  # the default of the one calls the other

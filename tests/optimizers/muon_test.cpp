@@ -281,7 +281,7 @@ TEST(Muon, TrainsANetworkToTellClustersApart) {
   for (const auto& item : network->named_parameters()) parameters.push_back({item.key(), item.value()});
   const auto optimizer = started({{"lr", "0.05"}, {"others", "3.weight"}}, parameters);
   for (int step = 0; step < 30; ++step) {
-    optimizer->zero_grad();
+    network->zero_grad();
     torch::nn::functional::cross_entropy(network->forward(images), labels).backward();
     optimizer->step();
   }

@@ -32,7 +32,6 @@ class OptimizerState : public testing::TestWithParam<OptimizerCase> {
 
   static void train(Optimizer& optimizer, const std::vector<NamedParameter>& parameters, int64_t from, int64_t to) {
     for (int64_t step = from; step < to; ++step) {
-      optimizer.zero_grad();
       set_gradients(parameters, step);
       optimizer.step();
     }
@@ -134,7 +133,9 @@ TEST(OptimizerStateErrors, NameTheEntryThatDoesNotFit) {
   EXPECT_THAT(error_with([](auto& state) { state.erase("conv.bias/step"); }), HasSubstr("conv.bias/step is missing"));
   EXPECT_THAT(error_with([](auto& state) { state["fc.bias/step"] = torch::zeros({}); }),
               HasSubstr("holds fc.bias/step, which this optimizer with these options does not keep"));
-  EXPECT_THAT(error_of([&] { stepped("sgd", {})->load_state(stepped("sgd", {{"momentum", "0.9"}})->state()); }),
+  EXPECT_THAT(error_of([&] {
+                stepped("sgd", {})->load_state(stepped("sgd", {{"momentum", "0.9"}})->state());
+              }),
               HasSubstr("/momentum, which this optimizer with these options does not keep"));
 }
 

@@ -109,29 +109,11 @@ class WithAFixedRate : public Momentum {
   void move(const std::string& name, const at::Tensor& value, double) override { Momentum::move(name, value, 0.1); }
 };
 
-class ReplacingGradients : public Momentum {
- public:
-  void zero_grad() override {
-    for (const auto& parameter : groups().front().parameters)
-      parameter.value.mutable_grad() = torch::zeros_like(parameter.value.detach());
-  }
-};
-
-class KeepingGradients : public Momentum {
- public:
-  void zero_grad() override {}
-};
-
 TEST(OptimizerSteps, GoDownAtTheRateOfTheirGroup) {
   EXPECT_THAT(steps(test_of<Climbing>()), HasSubstr("is the sign right?"));
   EXPECT_THAT(steps(test_of<Standing>()), HasSubstr("step() changes nothing"));
   EXPECT_EQ(steps(test_of<DecayingAll>()), "late has changed, although it has no gradient");
   EXPECT_THAT(steps(test_of<WithAFixedRate>()), StartsWith("with lr 0 in groups() a step changes conv.weight"));
-}
-
-TEST(OptimizerSteps, ZeroGradientsInPlace) {
-  EXPECT_THAT(steps(test_of<ReplacingGradients>()), StartsWith("zero_grad() replaces the gradients"));
-  EXPECT_EQ(steps(test_of<KeepingGradients>()), "zero_grad() leaves gradients that are not zero");
 }
 
 class SteppingAnyway : public Momentum {

@@ -19,8 +19,11 @@ namespace ddprun::testing {
 
 class ReplayingBackend final : public DeviceBackend {
  public:
-  // Its recordings fail with this text from the `first_failing`-th on.
-  explicit ReplayingBackend(int64_t first_failing = -1) : left_(first_failing) {}
+  static constexpr int64_t kMemory = 100;  // bytes
+
+  // Its `first_failing`-th recording fails with this text; each takes so much of the memory.
+  explicit ReplayingBackend(int64_t first_failing = -1, int64_t bytes_of_a_graph = 0)
+      : left_(first_failing), bytes_of_a_graph_(bytes_of_a_graph) {}
 
   std::vector<c10::Device> devices() const override { return {}; }
   std::string description() const override { return "replaying"; }
@@ -34,18 +37,24 @@ class ReplayingBackend final : public DeviceBackend {
   std::unique_ptr<DeviceTimer> make_timer() const override { return nullptr; }
   DeviceUsage usage() override { return {}; }
   void release_memory() override {}
-  int64_t free_bytes() const override { return 0; }
+  DeviceMemory memory() const override { return {.free = kMemory - taken_, .reserved = taken_}; }
   std::unique_ptr<ImageBatcher> hold_images(const ImageSource&, const ImageForm&) override { return nullptr; }
 
   std::unique_ptr<DeviceGraph> record(const std::function<std::vector<at::Tensor>()>& work) override {
     if (left_-- == 0) throw std::runtime_error("this device cannot record\nand tells more");
-    return std::make_unique<Graph>(work);
+    return std::make_unique<Graph>(work, taken_, bytes_of_a_graph_);
   }
 
  private:
   class Graph final : public DeviceGraph {
    public:
-    explicit Graph(std::function<std::vector<at::Tensor>()> work) : work_(std::move(work)) {}
+    Graph(std::function<std::vector<at::Tensor>()> work, int64_t& taken, int64_t bytes)
+        : work_(std::move(work)), taken_(taken), bytes_(bytes) {
+      taken_ += bytes_;
+    }
+    ~Graph() override { taken_ -= bytes_; }
+    Graph(const Graph&) = delete;
+    Graph& operator=(const Graph&) = delete;
 
     void replay() override {
       const auto made = work_();
@@ -60,9 +69,11 @@ class ReplayingBackend final : public DeviceBackend {
    private:
     std::function<std::vector<at::Tensor>()> work_;
     std::vector<at::Tensor> results_;
+    int64_t& taken_;
+    int64_t bytes_;
   };
 
-  int64_t left_;
+  int64_t left_, bytes_of_a_graph_, taken_ = 0;
 };
 
 }  // namespace ddprun::testing

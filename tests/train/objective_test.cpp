@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "train/objective.h"
 
+#include "train/operator_log.h"
+
 #include <ddprun/error.h>
 
 #include <gmock/gmock.h>
@@ -63,6 +65,20 @@ TEST(Objective, CrossEntropyIsTorchsWithLabelSmoothing) {
   const auto expected = F::cross_entropy(kLogits(), kLabels(), F::CrossEntropyFuncOptions().label_smoothing(0.1));
   const auto made = objective("cross_entropy", with("label_smoothing", Value::scalar("0.1")));
   EXPECT_TRUE(torch::allclose(made->loss(kLogits(), kLabels()), expected));
+}
+
+// To bring them to a GPU again in each step would wait for it.
+TEST(Objective, ClassWeightsAreMadeOnce) {
+  const auto weighted = objective("cross_entropy", with("class_weights", list({"1", "1", "3", "1"})));
+  const auto plain = objective("cross_entropy");
+  const auto operators = [](const Objective& objective) {
+    OperatorLog log(at::kCPU);
+    const OperatorLog::Listening listening(log);
+    objective.loss(kLogits(), kLabels());
+    return log.entries().size();
+  };
+  EXPECT_GT(operators(*weighted), operators(*plain));
+  EXPECT_EQ(operators(*weighted), operators(*plain));
 }
 
 TEST(Objective, ClassWeightsWeighSamplesAndTheMeanStaysOverSamples) {

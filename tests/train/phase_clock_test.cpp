@@ -6,7 +6,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -82,6 +84,35 @@ TEST(PhaseClock, WithADevicesTimerItsTimesCount) {
   const auto second = clock.take();
   EXPECT_EQ(second[StepPhase::kOther], 1);
   EXPECT_EQ(second[StepPhase::kForward], 1);
+}
+
+// Counts the marks that it holds.
+class CountingTimer final : public DeviceTimer {
+ public:
+  explicit CountingTimer(size_t& most) : most_(most) {}
+  void mark() override { most_ = std::max(most_, ++marks_); }
+  std::vector<double> take() override { return std::vector<double>(std::exchange(marks_, 1) - 1, 1.0); }
+
+ private:
+  size_t& most_;
+  size_t marks_ = 0;
+};
+
+TEST(PhaseClock, ManyStepsLeaveFewMarksAndTheTimesOfAll) {
+  size_t most = 0;
+  PhaseClock clock(std::make_unique<CountingTimer>(most));
+  for (const int steps : {64, 1'000'003, 1}) {
+    for (int step = 0; step < steps; ++step) {
+      clock.begin(StepPhase::kData);
+      clock.begin(StepPhase::kGraph);
+      clock.begin(StepPhase::kOther);
+    }
+    clock.pause();
+    const auto seconds = clock.take();
+    EXPECT_NEAR(seconds[StepPhase::kGraph], steps, 1e-6 * steps);
+    EXPECT_NEAR(seconds.total(), 3 * steps, 1e-6 * steps);
+  }
+  EXPECT_LT(most, 10'000U);
 }
 
 double value_of(const NamedValues& values, const std::string& name) {

@@ -33,9 +33,22 @@ TEST(Precision, SinglePrecisionChangesNothing) {
   EXPECT_EQ(product_type(), at::kFloat);
 }
 
+TEST(Precision, ProductsOfFloat32AreTorchsUnlessTheExactOnesAreAskedFor) {
+  const auto& context = at::globalContext();
+  const bool convolutions = context.allowTF32CuDNN();
+  const auto products = context.float32MatmulPrecision();
+  const auto is = [&](const char* precision) {
+    set_product_precision({.precision = precision});
+    return std::pair(context.allowTF32CuDNN(), context.float32MatmulPrecision());
+  };
+  EXPECT_EQ(is("fp32_exact"), std::pair(false, at::Float32MatmulPrecision::HIGHEST));
+  EXPECT_EQ(is("tf32"), std::pair(true, at::Float32MatmulPrecision::HIGH));
+  EXPECT_EQ(is("fp32"), std::pair(convolutions, products));
+}
+
 TEST(Precision, OnlyFp16NeedsAScaler) {
   EXPECT_TRUE(Precision({.precision = "fp16"}, at::kCPU).scales_gradients());
-  for (const auto* other : {"fp32", "tf32", "bf16", "bf16_pure"}) {
+  for (const auto* other : {"fp32", "fp32_exact", "tf32", "bf16", "bf16_pure"}) {
     EXPECT_FALSE(Precision({.precision = other}, at::kCPU).scales_gradients());
   }
 }

@@ -35,7 +35,7 @@ class Devices final : public DeviceBackend {
   FlightRecord flight_record() const override { return {}; }
   void synchronize() override {}
   void release_memory() override {}
-  int64_t free_bytes() const override { return 0; }
+  DeviceMemory memory() const override { return {}; }
   std::unique_ptr<ImageBatcher> hold_images(const ImageSource&, const ImageForm&) override { return nullptr; }
   std::unique_ptr<DeviceTimer> make_timer() const override { return nullptr; }
   std::unique_ptr<DeviceGraph> record(const std::function<std::vector<at::Tensor>()>&) override { return nullptr; }

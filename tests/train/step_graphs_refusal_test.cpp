@@ -110,6 +110,23 @@ TEST(StepGraphsRefusal, ABackendThatCannotRecordOnAnyRank) {
   }
 }
 
+TEST(StepGraphsRefusal, TooLittleMemoryBesideTheRecordedStep) {
+  for (const int64_t ranks : {1, 2}) {
+    const TempFolder folder;
+    auto run = replayed_toy(folder, ranks);
+    const auto of_last_rank = [&](int64_t bytes) {
+      return
+          [=](int64_t rank) { return std::make_shared<testing::ReplayingBackend>(-1, rank == ranks - 1 ? bytes : 0); };
+    };
+    run.make_backend = of_last_rank(testing::ReplayingBackend::kMemory / 2 + 1);
+    EXPECT_THAT(reason_of(run), HasSubstr("a recorded step keeps"));
+    const TempFolder enough;
+    run.folder = enough.path();
+    run.make_backend = of_last_rank(testing::ReplayingBackend::kMemory / 2);
+    EXPECT_GT(train_toy(run).replayed, 0);
+  }
+}
+
 TEST(StepGraphsRefusal, AnExchangeThatCannotBeRecordedEndsTheRunWithAdvice) {
   const TempFolder folder;
   auto run = replayed_toy(folder, 2);

@@ -193,6 +193,31 @@ TEST(StepGraphs, ResumedRunEndsWithTheBitsOfTheUndisturbedOne) {
   EXPECT_TRUE(same_bits(second.weights[0], expected.weights[0]));
 }
 
+// Finds no memory in its third ragged batch, where running statistics and the generator have changed already.
+class Starved : public testing::Normed {
+ public:
+  explicit Starved(bool starved) : left_(starved ? 3 : 0) {}
+  at::Tensor forward(const at::Tensor& input) override {
+    auto output = Normed::forward(at::dropout(input, 0.2, is_training()));
+    const bool ragged = is_training() && input.size(0) == 103 % 12;
+    TORCH_CHECK_WITH(OutOfMemoryError, !(ragged && left_ > 0 && --left_ == 0), "no room");
+    return output;
+  }
+
+ private:
+  int64_t left_;
+};
+
+TEST(StepGraphs, GiveTheirMemoryToAnOrdinaryStepThatFindsNone) {
+  const TempFolder folder;
+  auto run = replayed_toy(folder);
+  bool starved = true;  // the first run's alone
+  run.make_model = [&] { return std::make_shared<Starved>(std::exchange(starved, false)); };
+  const auto result = expect_the_bits_of_ordinary_steps(run);
+  EXPECT_GT(result.replayed, 0);
+  EXPECT_THAT(result.graph_state, ::testing::HasSubstr("too little memory"));
+}
+
 TEST(StepGraphs, WatchedStepsAreOrdinaryOnAllRanks) {
   const TempFolder folder;
   auto run = replayed_toy(folder, 2);

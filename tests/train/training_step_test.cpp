@@ -206,6 +206,58 @@ TEST(TrainingStep, AnOverflowLeavesTheStepOutOnEveryRankAlikeAndTheScheduleWaits
   EXPECT_EQ(values_of(result.rows, "train", "overflows").back(), 1);
 }
 
+// Its parameter `now_and_then` has a part in the loss of every second step only.
+class Alternating : public ToyModel {
+ public:
+  void prepare(const DataSpec& data) override {
+    ToyModel::prepare(data);
+    now_and_then_ = register_parameter("now_and_then", torch::ones({3}));
+  }
+
+  Step step(const Batch& batch, const Objective& objective) override {
+    auto step = ToyModel::step(batch, objective);
+    if (!is_training()) return step;
+    for (const auto& parameter : parameters()) began_without_gradients_ &= !parameter.grad().defined();
+    values_.push_back(now_and_then_.detach().clone());
+    if (calls_++ % 2 == 0) step.loss = step.loss + 0.01 * now_and_then_.square().sum();
+    return step;
+  }
+
+  bool began_without_gradients() const { return began_without_gradients_; }
+  const std::vector<at::Tensor>& values() const { return values_; }  // before each call
+
+ private:
+  at::Tensor now_and_then_;
+  int64_t calls_ = 0;
+  bool began_without_gradients_ = true;
+  std::vector<at::Tensor> values_;
+};
+
+TEST(TrainingStep, GradientsAreGoneBeforeTheNextAndAParameterWithoutOneStays) {
+  for (const int64_t ranks : {1, 2}) {
+    const TempFolder folder;
+    auto run = toy(folder, ranks);
+    run.experiment.trainer.find_unused_parameters = ranks > 1;
+    std::mutex making;
+    std::vector<std::shared_ptr<Alternating>> models;
+    run.make_model = [&] {
+      const std::scoped_lock lock(making);
+      return models.emplace_back(std::make_shared<Alternating>());
+    };
+    train_toy(run);
+    for (const auto& model : models) {
+      EXPECT_TRUE(model->began_without_gradients()) << ranks << " ranks";
+      const auto& values = model->values();
+      ASSERT_GT(values.size(), 6U);
+      for (size_t call = 2; call + 1 < values.size(); ++call) {
+        const bool moved = !at::equal(values[call], values[call + 1]);
+        EXPECT_EQ(moved, call % 2 == 0) << "call " << call << " with " << ranks
+                                        << " ranks: momentum alone must move nothing";
+      }
+    }
+  }
+}
+
 // Has memory for so many samples in one pass.
 class Narrow : public ToyModel {
  public:
@@ -237,6 +289,53 @@ TEST(MicroBatchSearch, FindsWhatFitsOnAllDevicesOfAProcess) {
   run.experiment.trainer.micro_batch = TrainerConfig::kAutoMicroBatch;
   run.make_model = [] { return std::make_shared<Narrow>(2); };
   EXPECT_LT(largest_difference(train_toy(run).weights[0], train_toy(toy(whole_folder)).weights[0]), 1e-5);
+}
+
+// Keeps memory from its first step on, which the model finds taken.
+class Hoarding : public testing::ToySgd {
+ public:
+  Hoarding(double lr, std::atomic<bool>& taken) : ToySgd(lr), taken_(taken) {}
+  void step() override {
+    ToySgd::step();
+    taken_ = true;
+  }
+  void load_state(const OptimizerState& state) override {
+    ToySgd::load_state(state);
+    taken_ = !state.empty();
+  }
+
+ private:
+  std::atomic<bool>& taken_;
+};
+
+class Crowded : public ToyModel {
+ public:
+  explicit Crowded(std::atomic<bool>& taken) : taken_(taken) {}
+  at::Tensor forward(const at::Tensor& input) override {
+    const int64_t room = taken_ ? 3 : 12;
+    TORCH_CHECK_WITH(OutOfMemoryError, !is_training() || input.size(0) <= room, "no room for ", input.size(0),
+                     " samples");
+    return ToyModel::forward(input);
+  }
+
+ private:
+  std::atomic<bool>& taken_;
+};
+
+TEST(MicroBatchSearch, LeavesRoomForWhatTheOptimizerKeepsAndChangesNothing) {
+  const TempFolder folder, known_folder;
+  std::atomic<bool> taken = false;
+  auto found = toy(folder), known = toy(known_folder);
+  for (auto* run : {&found, &known}) {
+    run->experiment.trainer.ema_decay = 0.9;
+    run->make_model = [&] { return std::make_shared<Crowded>(taken); };
+    run->make_optimizer = [&](double lr) { return std::make_shared<Hoarding>(lr, taken); };
+  }
+  found.experiment.trainer.micro_batch = TrainerConfig::kAutoMicroBatch;
+  known.experiment.trainer.micro_batch = 3;
+  const auto result = train_toy(found);
+  taken = false;
+  EXPECT_TRUE(testing::same_bits(result.weights[0], train_toy(known).weights[0]));
 }
 
 TEST(MicroBatchSearch, SaysSoWhereNotEvenOneSampleFits) {

@@ -2,8 +2,8 @@
 // The rule that changes the weights.
 //
 // The constructor reads options; start() receives the parameters, already on the device. step() is called from one thread
-// without autograd recording, when every gradient is defined and equal on all ranks. Parameters that never get a gradient
-// have an undefined one and are left alone.
+// without autograd recording, when the gradients are equal on all ranks. A parameter on which the loss of this step does not depend
+// has an undefined gradient and is left alone. The runner drops all gradients after the step.
 #pragma once
 
 #include <ddprun/plugin.h>
@@ -51,9 +51,6 @@ class DDPRUN_API Optimizer {
   // for it, so that it can be recorded once and replayed (trainer.cuda_graph). The default says false: such an optimizer's
   // steps are not recorded.
   virtual bool send_rates();
-
-  // Zeroes gradients in place: they may be views of the buckets that are all-reduced, and must stay there.
-  virtual void zero_grad();
 
   // The groups, for schedules: a changed lr counts from the next step() on.
   std::vector<ParameterGroup>& groups() { return groups_; }

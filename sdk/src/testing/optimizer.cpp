@@ -71,19 +71,6 @@ void check_learning_rate(const OptimizerTest& test) {
   }
 }
 
-void check_zero_grad(const OptimizerTest& test) {
-  const auto parameters = given_parameters();
-  const auto optimizer = started(test, parameters);
-  give_gradients(parameters, 0);
-  const auto* memory = parameters.front().value.grad().const_data_ptr();
-  in_hook("zero_grad()", [&] { optimizer->zero_grad(); });
-  const auto& gradient = parameters.front().value.grad();
-  if (!gradient.defined() || gradient.const_data_ptr() != memory) {
-    complain("zero_grad() replaces the gradients: they are views of what is all-reduced, and must be zeroed in place");
-  }
-  if (gradient.ne(0).any().item<bool>()) complain("zero_grad() leaves gradients that are not zero");
-}
-
 void check_overflow(const OptimizerTest& test) {
   const auto parameters = given_parameters(), skipping_parameters = given_parameters();
   const auto optimizer = started(test, parameters), skipping = started(test, skipping_parameters);
@@ -130,7 +117,6 @@ std::string steps(const OptimizerTest& test) {
     check_left_alone(test);
     check_descent(test);
     check_learning_rate(test);
-    check_zero_grad(test);
   });
 }
 

@@ -26,11 +26,6 @@ class BrittleOptimizer final : public ddprun::Optimizer {
     }
   }
 
-  void zero_grad() override {
-    brittle::reach("optimizer.zero_grad");
-    Optimizer::zero_grad();
-  }
-
   ddprun::OptimizerState state() const override {
     brittle::reach("optimizer.state");
     return momentum_;

@@ -135,6 +135,7 @@ std::string StepGraphs::record_alike(Kind& kind, const Compute& compute) {
     throw UserError("trainer.cuda_graph: the exchange of gradients cannot be recorded: " + reason +
                     ". Set trainer.cuda_graph=off");
   }
+  trial.reset();
   return reason.empty() ? agreed(memory_problem(reserved)) : reason;
 }
 

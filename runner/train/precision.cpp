@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "train/precision.h"
 
+#include <ddprun/parameters.h>
+
 #include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
 #include <torch/types.h>
@@ -37,7 +39,7 @@ Precision::Precision(const TrainerConfig& config, c10::DeviceType device)
     : device_(device), autocast_(autocast_type(config.precision)), pure_bf16_(config.precision == "bf16_pure") {}
 
 void Precision::convert(Model& model) const {
-  if (pure_bf16_) model.to(at::kBFloat16);
+  if (pure_bf16_) cast_floating_point(model, at::kBFloat16);
   const torch::NoGradGuard no_gradients;
   for (auto& parameter : model.parameters()) {
     if (parameter.dim() == 4) parameter.set_data(in_layout(parameter, layout_));

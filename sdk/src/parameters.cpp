@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <ddprun/parameters.h>
 
+#include <torch/types.h>
+
 #include <unordered_set>
 
 namespace ddprun {
@@ -13,6 +15,15 @@ std::vector<NamedParameter> trainable_parameters(const torch::nn::Module& model)
     if (fresh && entry.value().requires_grad()) parameters.push_back({entry.key(), entry.value()});
   }
   return parameters;
+}
+
+void cast_floating_point(torch::nn::Module& model, c10::ScalarType type) {
+  const torch::NoGradGuard no_gradients;
+  for (const auto& tensors : {model.parameters(), model.buffers()}) {
+    for (const auto& tensor : tensors) {
+      if (tensor.is_floating_point()) tensor.set_data(tensor.to(type));
+    }
+  }
 }
 
 }  // namespace ddprun

@@ -3,6 +3,8 @@
 
 #include "support/toy.h"
 
+#include <ddprun/batch_norm.h>
+
 #include <ATen/autocast_mode.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -60,6 +62,28 @@ TEST(Precision, PureBf16ConvertsWeightsAndInput) {
   precision.convert(model);
   const auto batch = precision.converted({.input = torch::ones({2, 8}), .target = torch::zeros({2}, at::kLong)});
   EXPECT_EQ(model.forward(batch.input).scalar_type(), at::kBFloat16);
+}
+
+// In bfloat16 there is no number between 256 and 258, and an index is no number at all.
+TEST(Precision, PureBf16LeavesIntegersAsTheyAre) {
+  class Counting final : public Model {
+   public:
+    Counting() {
+      norm_ = register_module("norm", BatchNorm(4));
+      order_ = register_buffer("order", torch::tensor({3, 1, 2, 0}));
+    }
+    at::Tensor forward(const at::Tensor& input) override { return norm_(input.index_select(1, order_)); }
+
+   private:
+    BatchNorm norm_{nullptr};
+    at::Tensor order_;
+  } model;
+  const Precision precision({.precision = "bf16_pure"}, at::kCPU);
+  precision.convert(model);
+  auto batches = model.named_buffers()["norm.num_batches_tracked"];
+  batches.fill_(256);
+  model.forward(precision.converted({.input = torch::randn({3, 4})}).input);
+  EXPECT_EQ(batches.item<int64_t>(), 257);
 }
 
 TEST(Precision, ChannelsLastReachesFiltersAndImages) {

@@ -2,6 +2,7 @@
 #include <ddprun/testing/gradients.h>
 
 #include <ddprun/model.h>
+#include <ddprun/parameters.h>
 #include <ddprun/random.h>
 
 #include <torch/types.h>
@@ -99,7 +100,7 @@ GradientFinding check_parameter(const NamedParameter& parameter, Loss& loss, int
 
 std::vector<GradientFinding> compare_gradients(Model& model, const LossOfBatch& loss_of, Batch batch, int64_t numbers,
                                                uint64_t seed) {
-  model.to(at::kDouble);
+  cast_floating_point(model, at::kDouble);
   model.train();
   if (batch.input.is_floating_point()) batch.input = batch.input.to(at::kDouble);
   if (batch.target.is_floating_point()) batch.target = batch.target.to(at::kDouble);

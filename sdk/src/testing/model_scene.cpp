@@ -97,7 +97,7 @@ at::Tensor ModelScene::predict(const at::Tensor& input) const {
 }
 
 void ModelScene::widen() {
-  model_->to(at::kDouble);
+  cast_floating_point(*model_, at::kDouble);
   if (batch_.input.is_floating_point()) batch_.input = batch_.input.to(at::kDouble);
   if (batch_.target.is_floating_point()) batch_.target = batch_.target.to(at::kDouble);
 }

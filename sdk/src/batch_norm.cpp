@@ -8,6 +8,9 @@
 #include <ATen/Context.h>
 #include <ATen/OpMathType.h>
 #include <ATen/ops/batch_norm.h>
+#include <ATen/ops/batch_norm_backward_elemt.h>
+#include <ATen/ops/batch_norm_backward_reduce.h>
+#include <ATen/ops/batch_norm_elemt.h>
 #include <ATen/ops/batch_norm_update_stats.h>
 #include <ATen/ops/native_batch_norm.h>
 #include <ATen/ops/native_batch_norm_backward.h>
@@ -27,9 +30,9 @@ at::Tensor local_sums(const at::Tensor& input, const at::TensorOptions& type, bo
   const auto channels = input.size(1);
   if (!counts) return at::zeros({2 * channels + 1}, type.dtype(at::kDouble));
   const auto samples = static_cast<double>(input.numel() / channels);
-  // Running statistics are passed for their type alone: it becomes that of the result.
-  const auto [mean, variance] =
-      at::batch_norm_update_stats(input, at::zeros({channels}, type), at::zeros({channels}, type), /*momentum=*/0);
+  // The CPU's kernel is given running statistics for their type alone: it becomes that of the result.
+  const auto running = [&] { return input.is_cuda() ? at::Tensor() : at::zeros({channels}, type); };
+  const auto [mean, variance] = at::batch_norm_update_stats(input, running(), running(), /*momentum=*/0);
   const auto means = mean.to(at::kDouble), variances = variance.to(at::kDouble);
   return at::cat({at::full({1}, samples, means.options()), means * samples, (variances + means.square()) * samples});
 }
@@ -48,59 +51,91 @@ Statistics global_statistics(const at::Tensor& input, BatchStatistics& others) {
   return {mean.to(type), variance.to(type), unbiased.to(type), count};
 }
 
+// LibTorch's kernels for the passes over one layer's data: on a GPU those of SyncBatchNorm, which the CPU lacks; there those for fixed
+// statistics, with the global ones in their place. All but the input is per channel, in the type of the statistics.
+struct Passes {
+  at::Tensor input, weight, mean, variance, inverse_deviation;
+  double eps;
+
+  at::Tensor normalized(const at::Tensor& factor, const at::Tensor& shift) const {
+    if (input.is_cuda()) return at::batch_norm_elemt(input, factor, shift, mean, inverse_deviation, eps);
+    return std::get<0>(
+        at::native_batch_norm(input, factor, shift, mean, variance, /*training=*/false, /*momentum=*/0, eps));
+  }
+
+  // Gives the gradients of input, weight and bias as if the statistics were constants; on a GPU no first one, since
+  // input_gradient() needs none there.
+  std::tuple<at::Tensor, at::Tensor, at::Tensor> gradients(const at::Tensor& gradient, bool of_input) const {
+    if (!input.is_cuda()) {
+      return at::native_batch_norm_backward(gradient, input, weight, mean, variance, {}, {}, /*train=*/false, eps,
+                                            {of_input, true, true});
+    }
+    const auto sums = at::batch_norm_backward_reduce(gradient, input, mean, inverse_deviation, weight,
+                                                     /*input_g=*/false, /*weight_g=*/true, /*bias_g=*/true);
+    return {at::Tensor(), std::get<2>(sums), std::get<3>(sums)};
+  }
+
+  // Gives the whole gradient of the input, from the first of gradients() and the means over all samples of dy and of dy * x^.
+  at::Tensor input_gradient(const at::Tensor& gradient, const at::Tensor& by_constants, const at::Tensor& mean_dy,
+                            const at::Tensor& mean_dy_x) const {
+    if (input.is_cuda()) {
+      const auto one = at::ones({1}, input.options().dtype(at::kInt));  // a count for sums; these are means
+      return at::batch_norm_backward_elemt(gradient, input, mean, inverse_deviation, weight, mean_dy,
+                                           mean_dy_x / inverse_deviation, one);
+    }
+    const auto slope = weight * inverse_deviation;
+    return by_constants.sub_(normalized(mean_dy_x * slope, mean_dy * slope));
+  }
+};
+
+// The GPU's kernels go through an input and its gradient in one order of memory, without gaps.
+at::Tensor dense(const at::Tensor& tensor, const at::Tensor& as) {
+  return tensor.is_cuda() ? tensor.contiguous(as.suggest_memory_format()) : tensor;
+}
+
 // Carries the ranks from forward to backward.
 struct Others : torch::CustomClassHolder {
   explicit Others(std::shared_ptr<BatchStatistics> statistics_) : statistics(std::move(statistics_)) {}
   const std::shared_ptr<BatchStatistics> statistics;
 };
 
-// y = (x - mean) / deviation * weight + bias, where mean and variance are functions of the inputs of all ranks.
+// y = x^ * weight + bias with x^ = (x - mean) / deviation, where mean and variance are functions of the inputs of all ranks:
 //
-// LibTorch's kernels for fixed statistics do the passes over the data: forward with the global ones in their place, and
-// backward, whose gradients of weight and bias are the sums that the derivative through the statistics is made of:
+//   dx = weight / deviation * (dy - sum(dy) / n - x^ * sum(dy * x^) / n)
 //
-//   dx = weight / deviation * (dy - sum(dy) / n - x^ * sum(dy * x^) / n)   with x^ = (x - mean) / deviation
-//
-// The sums run over the outputs of all ranks, so the shares may be ragged and each rank's loss have a weight of its own.
+// The sums are the gradients of bias and weight. They run over the outputs of all ranks, so the shares may be ragged and each
+// rank's loss have a weight of its own. A rank whose samples do not count has the first term alone.
 class GlobalBatchNorm : public torch::autograd::Function<GlobalBatchNorm> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,
                             const at::Tensor& weight, const at::Tensor& bias, const Statistics& batch, double eps,
                             const std::shared_ptr<BatchStatistics>& others) {
-    context->save_for_backward({input, weight, batch.mean, batch.variance, batch.count});
+    const Passes passes{input, weight, batch.mean, batch.variance, (batch.variance + eps).rsqrt(), eps};
+    context->save_for_backward({input, weight, passes.mean, passes.variance, passes.inverse_deviation, batch.count});
     context->saved_data["eps"] = eps;
     context->saved_data["counts"] = others->counts;
     context->saved_data["others"] = c10::IValue::make_capsule(c10::make_intrusive<Others>(others));
-    return normalized(input, weight, bias, batch.mean, batch.variance, eps);
+    return passes.normalized(weight, bias);
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
     const auto saved = context->get_saved_variables();
-    const auto &input = saved[0], &weight = saved[1], &mean = saved[2], &variance = saved[3], &count = saved[4];
-    const auto eps = context->saved_data["eps"].toDouble();
-    auto [input_gradient, weight_gradient, bias_gradient] =
-        at::native_batch_norm_backward(gradients[0], input, weight, mean, variance, {}, {}, /*train=*/false, eps,
-                                       {context->needs_input_grad(0), true, true});
+    const auto& count = saved[5];
+    const Passes passes{saved[0], saved[1], saved[2], saved[3], saved[4], context->saved_data["eps"].toDouble()};
+    const auto gradient = dense(gradients[0], passes.input);
+    auto [input_gradient, weight_gradient, bias_gradient] = passes.gradients(gradient, context->needs_input_grad(0));
     if (context->needs_input_grad(0)) {
       auto sums = at::cat({bias_gradient, weight_gradient}).to(at::kDouble);
       others_of(context).sum(sums);
-      if (context->saved_data["counts"].toBool()) {
-        const auto slope = weight * (variance + eps).rsqrt();
-        const auto shares = (sums / count).to(mean.scalar_type()).view({2, -1}) * slope;
-        input_gradient.sub_(normalized(input, shares[1], shares[0], mean, variance, eps));
-      }
+      auto means = (sums / count).to(passes.mean.scalar_type()).view({2, -1});
+      if (!context->saved_data["counts"].toBool()) means.zero_();
+      input_gradient = passes.input_gradient(gradient, input_gradient, means[0], means[1]);
     }
     return {input_gradient, weight_gradient, bias_gradient, {}, {}, {}};
   }
 
  private:
-  static at::Tensor normalized(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,
-                               const at::Tensor& mean, const at::Tensor& variance, double eps) {
-    return std::get<0>(
-        at::native_batch_norm(input, weight, bias, mean, variance, /*training=*/false, /*momentum=*/0, eps));
-  }
-
   static BatchStatistics& others_of(torch::autograd::AutogradContext* context) {
     return *c10::static_intrusive_pointer_cast<Others>(context->saved_data["others"].toCapsule())->statistics;
   }
@@ -141,8 +176,17 @@ void BatchNormImpl::count_batch(const at::Tensor& input) {
 at::Tensor BatchNormImpl::forward(const at::Tensor& input) {
   count_batch(input);
   if (is_training() && statistics_) return forward_synchronized(input);
-  return at::batch_norm(input, weight_, bias_, running_mean_, running_var_, is_training(), options_.momentum,
+  return at::batch_norm(input, scale(), bias_, running_mean_, running_var_, is_training(), options_.momentum,
                         options_.eps, at::globalContext().userEnabledCuDNN());
+}
+
+// A constant stands for a weight that is not learned: CUDA's kernels give the gradient of the bias the shape of the weight.
+const at::Tensor& BatchNormImpl::scale() {
+  if (options_.scale) return weight_;
+  const auto like = running_mean_.options();
+  const bool fits = ones_.defined() && ones_.device() == like.device() && ones_.dtype() == like.dtype();
+  if (!fits) ones_ = at::ones({options_.channels}, like);
+  return ones_;
 }
 
 at::Tensor BatchNormImpl::pool_relu(const at::Tensor& input) {
@@ -153,7 +197,8 @@ at::Tensor BatchNormImpl::pool_relu(const at::Tensor& input) {
   return pooled_batch_norm(input, state, is_training());
 }
 
-at::Tensor BatchNormImpl::forward_synchronized(const at::Tensor& input) {
+at::Tensor BatchNormImpl::forward_synchronized(const at::Tensor& given) {
+  const auto input = dense(given, given);
   Statistics batch;
   {
     const torch::NoGradGuard no_gradients;
@@ -161,9 +206,9 @@ at::Tensor BatchNormImpl::forward_synchronized(const at::Tensor& input) {
     running_mean_.mul_(1 - options_.momentum).add_(batch.mean, options_.momentum);
     running_var_.mul_(1 - options_.momentum).add_(batch.unbiased_variance, options_.momentum);
   }
-  const auto weight = options_.scale ? weight_ : at::ones_like(batch.mean);
-  const auto bias = options_.shift ? bias_ : at::zeros_like(batch.mean);
-  return GlobalBatchNorm::apply(input, weight, bias, batch, options_.eps, statistics_);
+  const auto type = batch.mean.scalar_type();
+  const auto bias = options_.shift ? bias_.to(type) : at::zeros_like(batch.mean);
+  return GlobalBatchNorm::apply(input, scale().to(type), bias, batch, options_.eps, statistics_);
 }
 
 void BatchNormImpl::pretty_print(std::ostream& stream) const {

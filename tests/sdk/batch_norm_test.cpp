@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <ddprun/batch_norm.h>
 #include <ddprun/error.h>
+#include <ddprun/parameters.h>
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
@@ -159,6 +160,28 @@ TEST(SynchronizedBatchNorm, KeepsChannelsLastAndHalfPrecision) {
     EXPECT_EQ(half_input.grad().scalar_type(), type);
   }
   EXPECT_EQ(layer->named_buffers()["running_mean"].scalar_type(), at::kFloat);
+}
+
+TEST(SynchronizedBatchNorm, TakesParametersOfTheInputsHalfPrecision) {
+  torch::manual_seed(6);
+  for (const bool scale : {true, false}) {
+    BatchNorm wide(BatchNormOptions{.channels = 8, .scale = scale});
+    auto layer = synchronized({.channels = 8, .scale = scale});
+    draw_parameters(*wide);
+    copy_state(*layer, *wide);
+    cast_floating_point(*layer, at::kBFloat16);
+    const auto input = torch::randn({4, 8, 5, 5}).requires_grad_();
+    const auto half_input = input.detach().to(at::kBFloat16).requires_grad_();
+    const auto factor = torch::randn({4, 8, 5, 5});
+    (wide(input) * factor).sum().backward();
+    (layer(half_input) * factor).sum().backward();
+    EXPECT_TRUE(torch::allclose(half_input.grad().to(at::kFloat), input.grad(), 0.05, 0.05));
+    for (const auto& entry : wide->named_parameters()) {
+      const auto& gradient = layer->named_parameters()[entry.key()].grad();
+      EXPECT_EQ(gradient.scalar_type(), at::kBFloat16) << entry.key();
+      EXPECT_TRUE(torch::allclose(gradient.to(at::kFloat), entry.value().grad(), 0.05, 0.3)) << entry.key();
+    }
+  }
 }
 
 TEST(SynchronizedBatchNorm, SurvivesAMeanFarAboveTheDeviation) {

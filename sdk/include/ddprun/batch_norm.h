@@ -72,10 +72,12 @@ class DDPRUN_API BatchNormImpl : public torch::nn::Module {
 
  private:
   void count_batch(const at::Tensor& input);
-  at::Tensor forward_synchronized(const at::Tensor& input);
+  const at::Tensor& scale();
+  at::Tensor forward_synchronized(const at::Tensor& given);
 
   const BatchNormOptions options_;
   at::Tensor weight_, bias_, running_mean_, running_var_, num_batches_tracked_;
+  at::Tensor ones_;  // in place of a weight that is not learned
   std::shared_ptr<BatchStatistics> statistics_;
 };
 

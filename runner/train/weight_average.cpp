@@ -4,6 +4,7 @@
 #include <ddprun/error.h>
 
 #include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
 
 namespace ddprun {
 
@@ -16,28 +17,45 @@ std::vector<at::Tensor> WeightAverage::weights() const {
   return weights;
 }
 
+// In the averages' types: the weights themselves where they have them.
+std::vector<at::Tensor> WeightAverage::wide_weights() const {
+  auto weights = this->weights();
+  std::vector<at::Tensor> narrow, wide;
+  for (auto& weight : weights) {
+    const auto type = at::toOpMathType(weight.scalar_type());
+    if (type == weight.scalar_type()) continue;
+    narrow.push_back(weight);
+    weight = wide.emplace_back(at::empty_like(weight, weight.options().dtype(type)));
+  }
+  if (!wide.empty()) at::_foreach_copy_(wide, narrow);
+  return weights;
+}
+
+// A step that overflowed averages the averages with themselves, which leaves their bits.
 void WeightAverage::update(const at::Tensor& overflow) {
-  const auto now = weights();
   if (averages_.empty()) {
     if (overflow.defined() && overflow.item<float>() != 0) return;
-    for (const auto& weight : now) averages_.push_back(weight.clone());
+    for (const auto& weight : wide_weights()) averages_.push_back(weight.clone());
     return;
   }
-  if (!overflow.defined()) {
-    at::_foreach_lerp_(averages_, now, 1 - decay_);
-    return;
+  auto now = wide_weights();
+  if (overflow.defined()) {
+    now = at::_foreach_mul(now, 1 - overflow);
+    at::_foreach_add_(now, at::_foreach_mul(averages_, overflow));
   }
-  const auto share = (1 - overflow) * (1 - decay_);
-  for (size_t i = 0; i < now.size(); ++i) averages_[i].lerp_(now[i], share.to(now[i].scalar_type()));
+  at::_foreach_lerp_(averages_, now, 1 - decay_);
 }
 
 void WeightAverage::exchange() {
-  if (averages_.empty()) return;
-  auto now = weights();
-  for (size_t i = 0; i < now.size(); ++i) {
-    const auto kept = now[i].clone();
+  const auto now = weights();
+  if (!kept_.empty()) {
+    for (size_t i = 0; i < now.size(); ++i) now[i].copy_(kept_[i]);
+    kept_.clear();
+    return;
+  }
+  for (size_t i = 0; i < averages_.size(); ++i) {
+    kept_.push_back(now[i].clone());
     now[i].copy_(averages_[i]);
-    averages_[i].copy_(kept);  // in its place, where recorded steps look for it
   }
 }
 
@@ -56,7 +74,9 @@ void WeightAverage::load_state(const TensorDict& state) {
       throw UserError("trainer.ema_decay: the checkpoint's averages do not fit the model: " + parameter.name + " is " +
                       (saved == state.end() ? "missing" : "of another shape"));
     }
-    averages_.push_back(at::empty_like(parameter.value.detach()).copy_(saved->second));
+    const auto value = parameter.value.detach();
+    const auto type = at::toOpMathType(value.scalar_type());
+    averages_.push_back(at::empty_like(value, value.options().dtype(type)).copy_(saved->second));
   }
 }
 

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cmath>
+
 namespace ddprun {
 namespace {
 
@@ -13,7 +15,7 @@ std::vector<NamedParameter> parameters() { return {{"w", torch::tensor({1.0F, 2.
 
 void set(const std::vector<NamedParameter>& parameters, float value) {
   const torch::NoGradGuard no_gradients;
-  parameters[0].value.fill_(value);
+  for (const auto& parameter : parameters) parameter.value.fill_(value);
 }
 
 TEST(WeightAverage, BeginsWithTheFirstWeightsAndMovesByItsDecay) {
@@ -70,6 +72,68 @@ TEST(WeightAverage, ExchangedTwiceTheWeightsHaveTheirBitsAgain) {
   average.exchange();
   EXPECT_TRUE(torch::equal(weights[0].value, before));
   EXPECT_TRUE(torch::equal(average.state().at("w"), mean));
+}
+
+// 16-bit weights, as trainer.precision bf16_pure has them.
+std::vector<NamedParameter> narrow_parameters() {
+  return {{"w", torch::ones({2}, at::kBFloat16).requires_grad_()}, {"wide", torch::ones({2}).requires_grad_()}};
+}
+
+// A thousandth of the way is less than the distance of two numbers in bfloat16.
+TEST(WeightAverage, OfNarrowWeightsMovesBySmallSteps) {
+  for (const bool may_overflow : {false, true}) {
+    const auto weights = narrow_parameters();
+    WeightAverage average(weights, 0.999);
+    const auto overflow = may_overflow ? torch::zeros({}) : at::Tensor();
+    average.update(overflow);
+    set(weights, 2);
+    for (int step = 0; step < 100; ++step) average.update(overflow);
+    const auto expected = torch::full({2}, 2 - std::pow(0.999, 100));
+    EXPECT_TRUE(torch::allclose(average.state().at("w"), expected.to(at::kFloat), 1e-5));
+  }
+}
+
+TEST(WeightAverage, OfNarrowWeightsIsExchangedAndSavedToTheBit) {
+  const auto weights = narrow_parameters();
+  WeightAverage average(weights, 0.999), resumed(weights, 0.999);
+  average.update({});
+  set(weights, 2);
+  average.update({});
+  const auto mean = average.state().at("w").clone();
+  average.exchange();
+  EXPECT_TRUE(torch::equal(weights[0].value, mean.to(at::kBFloat16)));
+  average.exchange();
+  EXPECT_TRUE(torch::equal(weights[0].value, torch::full({2}, 2, at::kBFloat16)));
+  EXPECT_TRUE(torch::equal(average.state().at("w"), mean));
+  resumed.load_state(average.state());
+  EXPECT_TRUE(torch::equal(resumed.state().at("w"), mean));
+}
+
+// As checkpoints of version 0.1.0 have them.
+TEST(WeightAverage, TakesAveragesThatWereSavedIn16Bits) {
+  const auto weights = narrow_parameters();
+  WeightAverage average(weights, 0.999);
+  average.load_state({{"w", torch::ones({2}, at::kBFloat16)}, {"wide", torch::ones({2})}});
+  set(weights, 2);
+  average.update({});
+  EXPECT_TRUE(torch::allclose(average.state().at("w"), torch::full({2}, 1.001F)));
+}
+
+// The same bits as without overflows: a step that is left out leaves no trace.
+TEST(WeightAverage, LooksForOverflowsWithoutChangingABit) {
+  torch::manual_seed(1);
+  const auto some = [] { return torch::randn({1000}); };
+  const std::vector<NamedParameter> weights{{"w", some().requires_grad_()}};
+  for (const double decay : {0.3, 0.999}) {
+    WeightAverage plain(weights, decay), looking(weights, decay);
+    for (int step = 0; step < 5; ++step) {
+      weights[0].value.set_data(some());
+      plain.update({});
+      looking.update(torch::zeros({}));
+      if (step == 2) looking.update(torch::ones({}));
+    }
+    EXPECT_TRUE(torch::equal(looking.state().at("w"), plain.state().at("w"))) << decay;
+  }
 }
 
 TEST(WeightAverage, RefusesAStateOfAnotherModel) {

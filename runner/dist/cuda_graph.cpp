@@ -14,21 +14,30 @@
 namespace ddprun {
 namespace {
 
-// LibTorch's, which can also be given up: after a failure in between, its own capture_end() leaves the allocators and the
-// generators in the state of a recording, and the next random number throws.
+// LibTorch's, which can also be given up: after a failure between capture_begin() and the end of capture_end() the allocators and
+// the generators are in the state of a recording, and the next random number throws.
 class Recording final : public at::cuda::CUDAGraph {
  public:
   void abandon() {
-    cudaGraph_t unfinished = nullptr;
-    static_cast<void>(cudaStreamEndCapture(capture_stream_, &unfinished));  // why it is given up is known
-    if (unfinished) static_cast<void>(cudaGraphDestroy(unfinished));
-    static_cast<void>(cudaGetLastError());  // or the next call would find it
+    if (capture_ended_) return;  // nothing is open: the destructor does the rest
+    for (auto& [generator, increment] : captured_generator_states_) generator->capturing_ = false;
+    const bool allocates = mempool_id_ != c10::MempoolId_t{0, 0};  // has got as far as that
+    if (!allocates) return;
+    end_capture();
     auto& host = *at::getHostAllocator(at::kCUDA);
     c10::cuda::CUDACachingAllocator::endAllocateToPool(capture_dev_, mempool_id_);
     host.end_allocate_to_pool(mempool_id_);
     c10::cuda::CUDACachingAllocator::releasePool(capture_dev_, mempool_id_);
     host.release_pool(mempool_id_);
-    for (auto& [generator, increment] : captured_generator_states_) generator->capturing_ = false;
+  }
+
+ private:
+  // An error here says that the capture has ended already, by the failure, which is known.
+  void end_capture() {
+    cudaGraph_t unfinished = nullptr;
+    static_cast<void>(cudaStreamEndCapture(capture_stream_, &unfinished));
+    if (unfinished) static_cast<void>(cudaGraphDestroy(unfinished));
+    static_cast<void>(cudaGetLastError());  // or the next call would find it
   }
 };
 
@@ -39,18 +48,18 @@ class CudaGraph final : public DeviceGraph {
     c10::cuda::device_synchronize();
     c10::cuda::CUDACachingAllocator::
         emptyCache();  // the pool's memory is its own: what steps outside it kept is free now
-    // Other threads load batches meanwhile, which may allocate page-locked memory: that is theirs.
-    graph_.capture_begin(*pool_, cudaStreamCaptureModeThreadLocal);
     try {
+      // Other threads load batches meanwhile, which may allocate page-locked memory: that is theirs.
+      graph_.capture_begin(*pool_, cudaStreamCaptureModeThreadLocal);
       results_ = work();
       const bool intact = at::cuda::currentStreamCaptureStatus() == at::cuda::CaptureStatus::Active;
       if (!intact) throw std::runtime_error("something in it cannot be part of a CUDA graph");
+      graph_.capture_end();  // fails too, where work on another stream has not come back to this one
     } catch (...) {
       results_.clear();
       graph_.abandon();
       throw;
     }
-    graph_.capture_end();
   }
 
   void replay() override { graph_.replay(); }

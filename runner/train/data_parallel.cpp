@@ -13,8 +13,12 @@
 #include <torch/types.h>
 
 #include <algorithm>
-#include <exception>
+#include <condition_variable>
+#include <functional>
+#include <future>
+#include <mutex>
 #include <thread>
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -63,15 +67,52 @@ Step merged(std::vector<Step> steps, const std::vector<Batch>& parts, int64_t sa
 
 }  // namespace
 
+// A thread that lasts until it is destroyed: cuDNN remembers what it found fastest for a convolution by thread. Used from one
+// other thread, for one piece of work at a time.
+class DataParallel::Thread {
+ public:
+  // What the work throws comes out of the future.
+  std::future<void> start(std::function<void()> work) {
+    std::packaged_task<void()> task(std::move(work));
+    auto end = task.get_future();
+    {
+      const std::scoped_lock lock(mutex_);
+      next_ = std::move(task);
+    }
+    given_.notify_one();
+    return end;
+  }
+
+ private:
+  void run(const std::stop_token& stopped) {
+    std::unique_lock lock(mutex_);
+    while (given_.wait(lock, stopped, [this] { return next_.valid(); })) {
+      auto task = std::exchange(next_, {});
+      lock.unlock();
+      task();
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable_any given_;
+  std::packaged_task<void()> next_;  // not valid: none
+  // Stopped and joined before the others are gone.
+  std::jthread thread_{[this](const std::stop_token& stopped) { run(stopped); }};
+};
+
 DataParallel::DataParallel(const std::vector<Copy>& copies) {
   for (const auto& [model, device] : copies) {
     verify_same_model(*copies.front().model, *model);
     lanes_.push_back({.model = model,
                       .device = device,
                       .state = values(state_tensors(*model)),
-                      .parameters = values(trainable_parameters(*model))});
+                      .parameters = values(trainable_parameters(*model)),
+                      .thread = lanes_.empty() ? nullptr : std::make_unique<Thread>()});
   }
 }
+
+DataParallel::~DataParallel() = default;
 
 // Gradients that a pass without collect_gradients() has left, one that ran out of memory, are dropped.
 void DataParallel::refresh() {
@@ -98,29 +139,23 @@ Step DataParallel::step(const Batch& batch, const Objective& objective) {
 // that it works on.
 std::vector<Step> DataParallel::run(const std::vector<Batch>& parts, const Objective& objective) {
   std::vector<Step> steps(parts.size());
-  std::vector<std::exception_ptr> errors(parts.size());
   const at::ThreadLocalState state;
   std::vector<c10::Stream> streams;
   for (const auto& lane : lanes_) {
     streams.push_back(c10::impl::VirtualGuardImpl(lane.device.type()).getStream(lane.device));
   }
   const auto run_part = [&](size_t i) {
-    try {
-      const at::ThreadLocalStateGuard same_state(state);
-      const c10::StreamGuard on_stream(streams[i]);  // and its device
-      steps[i] = in_plugin({"model", "step"}, [&] { return lanes_[i].model->step(parts[i], objective); });
-    } catch (...) {
-      errors[i] = std::current_exception();
-    }
+    const at::ThreadLocalStateGuard same_state(state);
+    const c10::StreamGuard on_stream(streams[i]);  // and its device
+    steps[i] = in_plugin({"model", "step"}, [&] { return lanes_[i].model->step(parts[i], objective); });
   };
-  {
-    std::vector<std::jthread> threads;  // joined at the end of the scope
-    for (size_t i = 1; i < parts.size(); ++i) threads.emplace_back(run_part, i);
-    run_part(0);
-  }
-  for (const auto& error : errors) {
-    if (error) std::rethrow_exception(error);
-  }
+  std::packaged_task<void()> own([&] { run_part(0); });
+  std::vector<std::future<void>> ends;
+  ends.push_back(own.get_future());
+  for (size_t i = 1; i < parts.size(); ++i) ends.push_back(lanes_[i].thread->start([&, i] { run_part(i); }));
+  own();
+  for (const auto& end : ends) end.wait();
+  for (auto& end : ends) end.get();
   return steps;
 }
 

@@ -3,7 +3,7 @@
 // has a copy of the model and a part of the batch; losses, metrics and gradients come together on the first one, which has the
 // model itself: what is optimized, evaluated and saved (docs/decisions/0008).
 //
-// Used from the training thread. The copies' steps run in threads of their own, which end within step().
+// Used from the training thread. The copies' steps run in threads of their own, each in the same one every time.
 #pragma once
 
 #include <ddprun/model.h>
@@ -27,6 +27,7 @@ class DataParallel {
   // The model first, then what was made from the same options for the other devices. Throws UserError where one of them is
   // another network.
   explicit DataParallel(const std::vector<Copy>& copies);
+  ~DataParallel();
 
   int64_t devices() const { return static_cast<int64_t>(lanes_.size()); }
 
@@ -43,10 +44,12 @@ class DataParallel {
   void collect_gradients();
 
  private:
+  class Thread;
   struct Lane {
     std::shared_ptr<Model> model;
     c10::Device device;
     std::vector<at::Tensor> state, parameters;  // all that refresh() copies; what has a gradient
+    std::unique_ptr<Thread> thread;             // none for the first, which the training thread computes
   };
 
   std::span<Lane> copies() { return std::span(lanes_).subspan(1); }

@@ -224,12 +224,15 @@ class Witness : public ToyModel {
  public:
   at::Tensor forward(const at::Tensor& input) override {
     auto prediction = ToyModel::forward(input);
+    static thread_local int64_t forwards_here = 0;
+    forwards_of_thread = ++forwards_here;
     thread = std::this_thread::get_id();
     type = prediction.scalar_type();
     graph = prediction.requires_grad();
     return prediction.to(at::kFloat);
   }
   std::thread::id thread;
+  int64_t forwards_of_thread = 0;
   c10::ScalarType type{};
   bool graph = false;
 };
@@ -255,6 +258,19 @@ TEST(DataParallel, CopiesRunInThreadsWithTheCallersAutocastAndGradientMode) {
   const auto [first, second] = look();
   EXPECT_EQ(second->type, at::kFloat);
   EXPECT_FALSE(second->graph);
+}
+
+// What LibTorch remembers by thread, such as the fastest algorithm for a convolution, is there in the next step.
+TEST(DataParallel, EachCopyRunsInTheSameThreadInEveryStep) {
+  const auto copies = on_devices<Witness>(3);
+  DataParallel parallel(copies);
+  for (const int64_t samples : {6, 6, 2, 6})
+    parallel.step(batch_of(samples), MeanCrossEntropy());  // two leave one idle
+  const auto forwards = [&](size_t i) {
+    return std::static_pointer_cast<Witness>(copies[i].model)->forwards_of_thread;
+  };
+  EXPECT_EQ(forwards(1), 4);
+  EXPECT_EQ(forwards(2), 3);
 }
 
 }  // namespace

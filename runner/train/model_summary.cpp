@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "train/model_summary.h"
 
+#include "dist/replicate.h"
+#include "plugin_host/plugin_call.h"
+#include "train/eval_mode.h"
+#include "train/kept_state.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/nn/module.h>
@@ -84,6 +91,18 @@ std::string kind_of(const torch::nn::Module& module) {
   return name;
 }
 
+// cuDNN takes what it holds for the fastest, for a scope: to try is for shapes that come again.
+class WithoutBenchmark {
+ public:
+  WithoutBenchmark() { at::globalContext().setBenchmarkCuDNN(false); }
+  ~WithoutBenchmark() { at::globalContext().setBenchmarkCuDNN(before_); }
+  WithoutBenchmark(const WithoutBenchmark&) = delete;
+  WithoutBenchmark& operator=(const WithoutBenchmark&) = delete;
+
+ private:
+  bool before_ = at::globalContext().benchmarkCuDNN();
+};
+
 }  // namespace
 
 std::vector<LayerSummary> layers_of(const Model& model, const at::Tensor& output, int64_t batch) {
@@ -103,6 +122,23 @@ std::vector<LayerSummary> layers_of(const Model& model, const at::Tensor& output
     if (own) layers.push_back(std::move(layer));
   }
   return layers;
+}
+
+std::vector<LayerSummary> layers_of(const SummaryParts& parts) {
+  constexpr int64_t kSamples = 2;
+  try {
+    const KeptState kept(buffers(parts.model), parts.backend);
+    const EvalMode mode(parts.model);
+    const WithoutBenchmark untried;
+    const std::vector<int64_t> indices(kSamples, 0);
+    const auto some = in_plugin({"dataset", "get"}, [&] { return parts.dataset.get(Split::kTrain, indices); });
+    const auto batch = parts.precision.converted({.input = at::zeros_like(some.input, parts.device)});
+    const auto autocast = parts.precision.autocast();
+    const auto output = in_plugin({"model", "forward"}, [&] { return parts.model.forward(batch.input); });
+    return layers_of(parts.model, output, kSamples);
+  } catch (const std::exception&) {
+    return layers_of(parts.model);
+  }
 }
 
 }  // namespace ddprun

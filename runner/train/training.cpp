@@ -8,10 +8,8 @@
 #include "launch/heartbeat.h"
 #include "log/log.h"
 #include "plugin_host/plugin_call.h"
-#include "train/eval_mode.h"
 #include "train/fault.h"
 #include "train/flight_record_writer.h"
-#include "train/kept_state.h"
 #include "train/layout_trial.h"
 #include "train/model_summary.h"
 #include "train/model_weights.h"
@@ -221,24 +219,13 @@ class Training final : public WorkerTask {
     if (replica_.place.rank == 0 && replica_.dataset->size(Split::kVal) == 0) tell_of_missing_validation();
   }
 
-  // Their shapes from a forward of two samples of zeros, which changes nothing that training sees. A model that takes no such samples is
-  // shown without shapes: its own errors come with its first step.
   std::vector<LayerSummary> layers() {
     if (replica_.place.rank != 0) return {};
-    auto& model = *replica_.model;
-    try {
-      const KeptState kept(buffers(model), replica_.backend.get());
-      const EvalMode mode(model);
-      constexpr int64_t kSamples = 2;
-      const std::vector<int64_t> indices(kSamples, 0);
-      const auto some = in_plugin({"dataset", "get"}, [&] { return replica_.dataset->get(Split::kTrain, indices); });
-      const auto batch = replica_.precision.converted({.input = at::zeros_like(some.input, replica_.device)});
-      const auto autocast = replica_.precision.autocast();
-      const auto output = in_plugin({"model", "forward"}, [&] { return model.forward(batch.input); });
-      return layers_of(model, output, kSamples);
-    } catch (const std::exception&) {
-      return layers_of(model);
-    }
+    return layers_of({.model = *replica_.model,
+                      .dataset = *replica_.dataset,
+                      .precision = replica_.precision,
+                      .device = replica_.device,
+                      .backend = replica_.backend.get()});
   }
 
   // "NVIDIA H200, 139 GiB"; with trainer.strategy dp "4 GPUs (dp): NVIDIA H200, 139 GiB".

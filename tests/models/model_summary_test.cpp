@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: MIT
 #include "train/model_summary.h"
 
+#include <ATen/Context.h>
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
 #include <map>
+#include <optional>
 
 #include "models/model_under_test.h"
+#include "support/toy.h"
 
 namespace ddprun {
 namespace {
 
-using testing::ElementsAre;
-using testing::FieldsAre;
+using ::testing::ElementsAre;
+using ::testing::FieldsAre;
 
 std::vector<LayerSummary> layers(const std::string& plugin, const OptionTexts& options = {}) {
   const auto model = prepared(plugin, kMnist, options);
@@ -46,6 +49,29 @@ TEST(ModelSummary, LayersOfTextsHaveTheSymbolsOfOneSample) {
 
 TEST(ModelSummary, WithoutAnOutputThereAreNoShapes) {
   for (const auto& layer : layers_of(*prepared("mlp", kMnist, {}))) EXPECT_EQ(layer.shape, "") << layer.name;
+}
+
+// Of shapes that never come again, cuDNN would try all of its algorithms.
+TEST(ModelSummary, TriesNoAlgorithmsForItsTwoSamples) {
+  class Seeing final : public testing::ToyModel {
+   public:
+    at::Tensor forward(const at::Tensor& input) override {
+      tried = at::globalContext().benchmarkCuDNN();
+      return ToyModel::forward(input);
+    }
+    std::optional<bool> tried;
+  };
+  const auto model = std::make_shared<Seeing>();
+  const testing::ToyDataset dataset(4, 0);
+  model->prepare(dataset.spec());
+  for (const bool benchmark : {true, false}) {
+    at::globalContext().setBenchmarkCuDNN(benchmark);
+    const auto layers =
+        layers_of({.model = *model, .dataset = dataset, .precision = {}, .device = at::kCPU, .backend = nullptr});
+    EXPECT_EQ(layers.at(0).shape, "16");
+    EXPECT_EQ(model->tried, false);
+    EXPECT_EQ(at::globalContext().benchmarkCuDNN(), benchmark);
+  }
 }
 
 class Tied final : public Model {

@@ -133,8 +133,9 @@ std::string MetricSums::made_beside(c10::Device device) const {
 std::vector<MetricTotal> MetricSums::totals(Communicator& communicator) const {
   std::vector<MetricTotal> totals;
   if (communicator.alone()) {  // nothing to agree on or to add up: a row of every step is cheap
-    for (const auto& entry : entries_)
-      totals.push_back({entry.name, entry.factor * value_of(entry.value), entry.count, entry.exponential});
+    const auto values = this->values();
+    for (size_t i = 0; i < values.size(); ++i)
+      totals.push_back({entries_[i].name, values[i], entries_[i].count, entries_[i].exponential});
     return totals;
   }
   std::string names;
@@ -151,11 +152,25 @@ std::vector<MetricTotal> MetricSums::totals(Communicator& communicator) const {
   return totals;
 }
 
+// With one wait for the GPU that has some of them.
+std::vector<double> MetricSums::values() const {
+  const auto elsewhere = std::ranges::find_if(entries_, [](const Entry& entry) { return !entry.value.is_cpu(); });
+  const auto copied = elsewhere == entries_.end() ? at::Tensor() : packed(elsewhere->value.device()).cpu();
+  const double* next = copied.defined() ? copied.const_data_ptr<double>() : nullptr;
+  std::vector<double> values;
+  values.reserve(entries_.size());
+  for (const auto& entry : entries_) {
+    values.push_back(entry.factor * (entry.value.is_cpu() ? value_of(entry.value) : *next++));
+  }
+  return values;
+}
+
 at::Tensor MetricSums::numbers() const {
   auto numbers = at::zeros({2, static_cast<int64_t>(entries_.size())}, at::kDouble);
   auto view = numbers.accessor<double, 2>();
+  const auto values = this->values();
   for (size_t i = 0; i < entries_.size(); ++i) {
-    view[0][static_cast<int64_t>(i)] = entries_[i].factor * value_of(entries_[i].value);
+    view[0][static_cast<int64_t>(i)] = values[i];
     view[1][static_cast<int64_t>(i)] = static_cast<double>(entries_[i].count);
   }
   return numbers;

@@ -75,6 +75,7 @@ class MetricSums {
   };
 
   void add(const Entry& entry);
+  std::vector<double> values() const;  // the sums
   bool knows(const std::string& name) const;
 
   std::vector<Entry> entries_;

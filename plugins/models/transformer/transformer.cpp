@@ -30,6 +30,11 @@ struct Form {
   double dropout = 0;
 };
 
+// One operation, bias included; torch::nn::Linear makes two of it where the input has more than two dimensions.
+at::Tensor linear(const torch::nn::Linear& layer, const at::Tensor& x) {
+  return at::linear(x, layer->weight, layer->bias);
+}
+
 // What attends, and what computes at each position, each added to what comes in.
 class Block final : public torch::nn::Module {
  public:
@@ -47,7 +52,7 @@ class Block final : public torch::nn::Module {
 
   at::Tensor forward(const at::Tensor& input) {
     const auto x = input + dropped(attend(norm1_(input)));
-    return x + dropped(output_(at::gelu(hidden_(norm2_(x)))));
+    return x + dropped(linear(output_, at::gelu(linear(hidden_, norm2_(x)))));
   }
 
  private:
@@ -58,10 +63,11 @@ class Block final : public torch::nn::Module {
 
   // Each position to itself and those before it.
   at::Tensor attend(const at::Tensor& x) {
-    const auto parts = attention_(x).unflatten(2, {3, form_.heads, form_.width / form_.heads}).permute({2, 0, 3, 1, 4});
+    const auto parts =
+        linear(attention_, x).unflatten(2, {3, form_.heads, form_.width / form_.heads}).permute({2, 0, 3, 1, 4});
     const auto mixed = at::scaled_dot_product_attention(parts[0], parts[1], parts[2], {},
                                                         is_training() ? form_.dropout : 0, /*is_causal=*/true);
-    return attended_(mixed.transpose(1, 2).flatten(2));  // [B, heads, T, ...] to [B, T, width]
+    return linear(attended_, mixed.transpose(1, 2).flatten(2));  // [B, heads, T, ...] to [B, T, width]
   }
 
   at::Tensor dropped(const at::Tensor& x) { return ddprun::dropout(x, form_.dropout, is_training()); }

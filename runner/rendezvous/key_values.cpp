@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 
 namespace ddprun {
 namespace {
@@ -40,7 +41,7 @@ void KeyValues::carry_out(int asker, const Message& request, Answer reply) {
     const auto keys = request.at("keys").get<std::vector<std::string>>();
     reply({{"there", std::ranges::all_of(keys, [this](const auto& key) { return values_.contains(key); })}});
   } else if (op == "count") {
-    reply({{"count", values_.size()}});
+    reply({{"count", count(request.at("prefix"))}});
   } else {
     throw ProtocolError("unknown operation " + op);
   }
@@ -54,6 +55,12 @@ void KeyValues::drop(const std::string& prefix) {
   for (auto at = values_.lower_bound(prefix); at != values_.end() && at->first.starts_with(prefix);) {
     at = values_.erase(at);
   }
+}
+
+int64_t KeyValues::count(const std::string& prefix) const {
+  const auto first = values_.lower_bound(prefix);
+  const auto begins_so = [&prefix](const auto& entry) { return entry.first.starts_with(prefix); };
+  return std::distance(first, std::find_if_not(first, values_.end(), begins_so));
 }
 
 void KeyValues::store(const std::string& key, Bytes value) {

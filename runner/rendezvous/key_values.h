@@ -39,6 +39,7 @@ class KeyValues {
   void wait(Waiting waiting);
   bool has_all(Waiting& waiting) const;
   void answer(const Waiting& waiting) const;
+  int64_t count(const std::string& prefix) const;
   int64_t add(const std::string& key, int64_t amount);
   Bytes compare_and_set(const std::string& key, const Bytes& expected, Bytes desired);
 

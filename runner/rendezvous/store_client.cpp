@@ -74,6 +74,8 @@ bool StoreClient::check(const std::vector<std::string>& keys, Milliseconds timeo
   return ask({{"op", "check"}, {"keys", keys}}, timeout).at("there");
 }
 
-int64_t StoreClient::count(Milliseconds timeout) { return ask({{"op", "count"}}, timeout).at("count"); }
+int64_t StoreClient::count(const std::string& prefix, Milliseconds timeout) {
+  return ask({{"op", "count"}, {"prefix", prefix}}, timeout).at("count");
+}
 
 }  // namespace ddprun

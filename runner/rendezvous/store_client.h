@@ -27,7 +27,7 @@ class StoreClient {
   Bytes compare_set(const std::string& key, const Bytes& expected, const Bytes& desired, Milliseconds timeout);
   bool remove(const std::string& key, Milliseconds timeout);
   bool check(const std::vector<std::string>& keys, Milliseconds timeout);
-  int64_t count(Milliseconds timeout);
+  int64_t count(const std::string& prefix, Milliseconds timeout);  // of the keys that begin so
 
  private:
   Message ask(Message request, Milliseconds timeout);

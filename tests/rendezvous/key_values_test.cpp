@@ -81,7 +81,8 @@ TEST(KeyValues, AppendDeleteCheckCount) {
   EXPECT_FALSE(ask(keys, {{"op", "check"}, {"keys", {"a", "b"}}}).at("there"));
   EXPECT_TRUE(ask(keys, {{"op", "delete"}, {"key", "a"}}).at("deleted"));
   EXPECT_FALSE(ask(keys, {{"op", "delete"}, {"key", "a"}}).at("deleted"));
-  EXPECT_EQ(ask(keys, {{"op", "count"}}).at("count"), 0);
+  for (const auto* key : {"attempt_1/a", "attempt_1/b", "attempt_10/a"}) set(keys, key, "1");
+  EXPECT_EQ(ask(keys, {{"op", "count"}, {"prefix", "attempt_1/"}}).at("count"), 2);
 }
 
 TEST(KeyValues, DropTakesAnAttemptsKeys) {

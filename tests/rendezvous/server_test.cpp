@@ -136,7 +136,7 @@ TEST(RendezvousServer, SurvivesAnotherProtocol) {
     EXPECT_THROW(stranger.receive(Connection::Clock::now() + kLong), ConnectionLost);
   }
   StoreClient client({"127.0.0.1", server.port()}, {"run", "token"}, kLong);
-  EXPECT_EQ(client.count(kLong), 0);
+  EXPECT_EQ(client.count("", kLong), 0);
 }
 
 void connect_to(const RendezvousServer& server, const UniqueFd& fd) {
@@ -169,7 +169,7 @@ TEST(RendezvousServer, SurvivesEveryKindOfStranger) {
   send_as_a_stranger(server, encode({{"ddprun", "rendezvous"}, {"version", 1}, {"id", "run"}, {"nonce", 3}}));
   send_as_a_stranger(server, std::string("\x02\0\0\0", 4) + std::string(32 << 20, '\x91'));  // lists in lists in lists
   StoreClient client({"127.0.0.1", server.port()}, {"run", "token"}, kLong);
-  EXPECT_EQ(client.count(kLong), 0);
+  EXPECT_EQ(client.count("", kLong), 0);
 }
 
 // This process's limit of open files, as it was again afterwards.
@@ -199,7 +199,7 @@ TEST(RendezvousServer, TakesMoreWorkersThanTheSoftLimitOfOpenFiles) {
   for (int i = 0; i < 64; ++i)
     clients.push_back(
         std::make_unique<StoreClient>(Endpoint{"127.0.0.1", server.port()}, Secret{"run", "token"}, kLong));
-  EXPECT_EQ(clients.back()->count(kLong), 0);
+  EXPECT_EQ(clients.back()->count("", kLong), 0);
 }
 
 TEST(RendezvousServer, WhoComesWhenNoFileIsLeftIsTakenInLater) {

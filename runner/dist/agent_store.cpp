@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "dist/agent_store.h"
 
+#include "dist/communication_error.h"
+
 #include <ddprun/error.h>
 
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -26,9 +28,8 @@ auto with_store(const Placement& placement, double timeout_seconds, const Use& u
   c10d::TCPStore store(placement.host, options);
   return use(store);
 } catch (const std::exception& error) {
-  const std::string text = error.what();
   throw UserError("torchrun's store at " + Endpoint{placement.host, placement.port}.text() +
-                  " does not answer: " + text.substr(0, text.find('\n')));
+                  " does not answer: " + cause_of(error));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "dist/communicator.h"
 
 #include "dist/device_backend.h"
+#include "dist/gpu_connection.h"
 #include "launch/doing.h"
 
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
@@ -13,6 +14,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <mutex>
+#include <vector>
 
 namespace ddprun {
 namespace {
@@ -42,14 +45,28 @@ auto guarded(const char* what, Collective&& collective) {
   try {
     return collective();
   } catch (const std::exception& error) {
-    const std::string text = error.what();
-    throw CommunicationError(std::string(what) + " failed: " + text.substr(0, text.find('\n')));
+    throw CommunicationError(std::string(what) + " failed: " + cause_of(error));
   }
+}
+
+// ProcessGroupNCCL's destructor warns that nobody has shut it down, and aborts communicators for which other ranks may still wait.
+// The process's end does without both.
+void never_destroy(const c10::intrusive_ptr<c10d::Backend>& group) {
+  static std::mutex mutex;
+  static auto& kept = *new std::vector<c10::intrusive_ptr<c10d::Backend>>;
+  const std::scoped_lock lock(mutex);
+  kept.push_back(group);
 }
 
 }  // namespace
 
-Communicator::Communicator(const CommunicatorOptions& options) : world_(options.world) {
+double gpu_timeout_seconds(const CommunicatorOptions& options) {
+  constexpr double kDay = 24 * 60 * 60;
+  const bool noticed_first = options.hang_seconds > 0 && options.hang_seconds <= options.timeout_seconds;
+  return noticed_first ? std::max(kDay, options.timeout_seconds) : options.timeout_seconds;
+}
+
+Communicator::Communicator(const CommunicatorOptions& options) : world_(options.world), options_(options) {
   if (alone()) return;
   group_ = guarded("joining the process group", [&] {
     auto group = c10::make_intrusive<c10d::ProcessGroup>(options.store, static_cast<int>(world_.rank),
@@ -62,8 +79,9 @@ Communicator::Communicator(const CommunicatorOptions& options) : world_(options.
       group->setBackend(at::kCUDA, c10d::ProcessGroup::BackendType::GLOO, gloo);
     } else if (options.backend) {
       auto store = c10::make_intrusive<c10d::PrefixStore>("nccl", options.store);
-      auto nccl = options.backend->make_group_backend(store, world_.rank, world_.size, options.timeout_seconds);
-      group->setBackend(at::kCUDA, c10d::ProcessGroup::BackendType::NCCL, nccl);
+      nccl_ = options.backend->make_group_backend(store, world_.rank, world_.size, gpu_timeout_seconds(options));
+      never_destroy(nccl_);
+      group->setBackend(at::kCUDA, c10d::ProcessGroup::BackendType::NCCL, nccl_);
       group->setDefaultBackend(c10d::ProcessGroup::BackendType::NCCL);
     }
     group->setGroupName(kGroupName);
@@ -76,6 +94,20 @@ Communicator::Communicator(const World& world, c10::intrusive_ptr<c10d::ProcessG
     : world_(world), group_(std::move(group)) {}
 
 Communicator::~Communicator() = default;
+
+void Communicator::connect_gpus(double warn_seconds) {
+  if (!nccl_) return;
+  auto& backend = *options_.backend;
+  std::vector<GpuUse> ranks;
+  for (const auto& text : gather_texts(to_text(gpu_use(backend.identity(), backend.description())))) {
+    ranks.push_back(gpu_use_of(text));
+  }
+  require_own_gpus(ranks);
+  const ConnectPatience patience{
+      .address = options_.address, .warn_seconds = warn_seconds, .timeout_seconds = options_.timeout_seconds};
+  guarded("connecting the GPUs (NCCL)",
+          [&] { connect_within(patience, [backend = options_.backend, nccl = nccl_] { backend->connect(*nccl); }); });
+}
 
 void Communicator::sum(at::Tensor& values) {
   if (alone()) return;

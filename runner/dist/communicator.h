@@ -19,8 +19,9 @@
 #include <vector>
 
 namespace c10d {
+class Backend;
 class ProcessGroup;
-}
+}  // namespace c10d
 
 namespace ddprun {
 
@@ -32,8 +33,13 @@ struct CommunicatorOptions {
   std::shared_ptr<DeviceBackend> backend;  // of the GPUs; null on the CPU
   bool gloo = false;                       // on GPUs too, through host memory
   double timeout_seconds = 1800;           // of each collective
-  std::string address = "127.0.0.1";       // this machine's, where the other ranks reach Gloo
+  double hang_seconds = 0;            // after which the launcher ends a rank that stands still; 0: it does not look
+  std::string address = "127.0.0.1";  // this machine's, where the other ranks reach Gloo
 };
+
+// Of collectives on GPUs. NCCL's clock goes on while the process is stopped (Ctrl-Z), so that a long pause would end the run on
+// waking: where the launcher notices hangs first, NCCL has a day.
+double gpu_timeout_seconds(const CommunicatorOptions& options);
 
 // A running sum over all ranks; take() waits for it.
 class PendingSum {
@@ -58,6 +64,10 @@ class Communicator {
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
+  // Connects the ranks' GPUs, before their first collective; without GPUs, or with Gloo, it does nothing. Throws UserError where two
+  // ranks have the same GPU, CommunicationError where they are not connected in time.
+  void connect_gpus(double warn_seconds = 60);
+
   const World& world() const { return world_; }
   bool alone() const { return world_.size == 1; }
 
@@ -74,6 +84,8 @@ class Communicator {
 
  private:
   World world_;
+  CommunicatorOptions options_;
+  c10::intrusive_ptr<c10d::Backend> nccl_;  // null without
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
 };
 

@@ -14,6 +14,7 @@
 #include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
@@ -51,6 +52,23 @@ class CudaBackend final : public DeviceBackend {
     options->timeout = std::chrono::milliseconds(static_cast<int64_t>(timeout_seconds * 1000));
     options->group_name = kGroupName;
     return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, static_cast<int>(rank), static_cast<int>(size), options);
+  }
+
+  // "PCI 0000:3B:00.0": of all parts of a card that is divided (MIG) the same.
+  std::string identity() const override {
+    char place[32] = "";
+    C10_CUDA_CHECK(cudaDeviceGetPCIBusId(place, sizeof place, device().index()));
+    return std::string("PCI ") + place;
+  }
+
+  // NCCL opens the ways that collectives take in the first of their kind.
+  void connect(c10d::Backend& group) override {
+    group.eagerConnectSingleDevice(device());
+    const c10::cuda::CUDAGuard guard(device());
+    std::vector<at::Tensor> value{at::zeros({1}, at::TensorOptions(device()).dtype(at::kFloat))};
+    group.allreduce(value)->wait();
+    group.broadcast(value)->wait();
+    c10::cuda::device_synchronize();
   }
 
   at::Generator generator(c10::Device device) const override {

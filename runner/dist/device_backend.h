@@ -73,6 +73,14 @@ class DeviceBackend {
   virtual std::string description() const = 0;  // of the first: "NVIDIA H200, 139 GiB"
   virtual c10::intrusive_ptr<c10d::Backend> make_group_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                                int64_t rank, int64_t size, double timeout_seconds) = 0;
+
+  // Tells this process's GPU apart from the machine's others, as NCCL does; empty: it cannot be told.
+  virtual std::string identity() const { return ""; }
+
+  // Connects this GPU with those of all ranks of `group`, which make_group_backend has made; each rank calls it. Blocks, for ever where
+  // one cannot be reached. Threads: any.
+  virtual void connect(c10d::Backend& /*group*/) {}
+
   virtual at::Generator generator(c10::Device device) const = 0;
   virtual FlightRecord flight_record() const = 0;  // of the collectives on GPUs. Threads: any
   virtual void synchronize() = 0;

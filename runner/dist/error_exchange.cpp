@@ -14,8 +14,7 @@ ErrorExchange::ErrorExchange(c10::intrusive_ptr<c10d::Store> store, int64_t worl
 std::string ErrorExchange::agree(const std::string& mine) try {
   return world_size_ == 1 ? mine : meet(mine);
 } catch (const std::exception& error) {
-  const std::string text = error.what();
-  throw CommunicationError("meeting the other ranks in the store failed: " + text.substr(0, text.find('\n')));
+  throw CommunicationError("meeting the other ranks in the store failed: " + cause_of(error));
 }
 
 // An error is there before its rank has arrived, so the last to arrive sees it, and tells it to all. It also removes what the

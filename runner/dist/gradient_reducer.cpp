@@ -185,8 +185,7 @@ void GradientReducer::backward(const at::Tensor& loss, const std::function<void(
     loss.backward();
   } catch (const std::exception& error) {
     if (!is_lost_rank(error)) throw;
-    const std::string text = error.what();
-    throw CommunicationError("the exchange of gradients failed: " + text.substr(0, text.find('\n')));
+    throw CommunicationError("the exchange of gradients failed: " + cause_of(error));
   }
   impl_->check_complete();
 }

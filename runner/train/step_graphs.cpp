@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "train/step_graphs.h"
 
+#include "dist/communication_error.h"
 #include "log/log.h"
 
 #include <ddprun/error.h>
@@ -35,8 +36,8 @@ std::string failure_of(Call&& call) {
     call();
     return "";
   } catch (const std::exception& error) {
-    const std::string text = error.what();
-    return text.empty() ? "it failed without a word" : text.substr(0, text.find('\n'));
+    const auto text = cause_of(error);
+    return text.empty() ? "it failed without a word" : text;
   }
 }
 

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -19,16 +20,21 @@ namespace ddprun::testing {
 inline const bool kFlightRecorderOff = setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/1) == 0 &&
                                        setenv("TORCH_NCCL_TRACE_BUFFER_SIZE", "0", /*overwrite=*/1) == 0;
 
-// Runs `body` once for each rank, in a thread of its own; rethrows the first rank's exception after all have ended.
-inline void on_ranks(int64_t ranks, const std::function<void(Communicator&)>& body, double timeout_seconds = 60) {
+// Runs `body` once for each rank, in a thread of its own, with a GPU of its own where `make_backend` is given; rethrows the first rank's exception after all have ended.
+using MakeBackend = std::function<std::shared_ptr<DeviceBackend>(int64_t rank)>;
+
+inline void on_ranks(int64_t ranks, const std::function<void(Communicator&)>& body, double timeout_seconds = 60,
+                     const MakeBackend& make_backend = {}) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::exception_ptr> errors(ranks);
   std::vector<std::thread> threads;
   for (int64_t rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       try {
-        Communicator communicator(
-            {.world = {rank, ranks, rank, ranks}, .store = store, .timeout_seconds = timeout_seconds});
+        Communicator communicator({.world = {rank, ranks, rank, ranks},
+                                   .store = store,
+                                   .backend = make_backend ? make_backend(rank) : nullptr,
+                                   .timeout_seconds = timeout_seconds});
         body(communicator);
       } catch (...) {
         errors[rank] = std::current_exception();

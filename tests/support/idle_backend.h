@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+// A GPU that is none: it has nothing but its place among the ranks' GPUs.
+#pragma once
+
+#include "dist/device_backend.h"
+#include "imaging/image_batcher.h"
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ddprun::testing {
+
+class IdleBackend : public DeviceBackend {
+ public:
+  struct Calls {
+    std::function<void()> grouping;       // when the process group is made
+    std::function<void()> connecting;     // in connect()
+    std::function<void()> group_is_gone;  // in its destructor
+  };
+
+  explicit IdleBackend(std::string identity, Calls calls = {})
+      : identity_(std::move(identity)), calls_(std::move(calls)) {}
+
+  std::vector<c10::Device> devices() const override { return {c10::Device(c10::kCUDA, 0)}; }
+  std::string description() const override { return "idle GPU"; }
+  std::string identity() const override { return identity_; }
+
+  c10::intrusive_ptr<c10d::Backend> make_group_backend(const c10::intrusive_ptr<c10d::Store>&, int64_t rank,
+                                                       int64_t size, double seconds) override {
+    timeout_seconds = seconds;
+    if (calls_.grouping) calls_.grouping();
+    return c10::make_intrusive<Group>(static_cast<int>(rank), static_cast<int>(size), calls_.group_is_gone);
+  }
+
+  void connect(c10d::Backend&) override {
+    if (calls_.connecting) calls_.connecting();
+  }
+
+  at::Generator generator(c10::Device) const override { return {}; }
+  FlightRecord flight_record() const override { return {}; }
+  void synchronize() override {}
+  std::unique_ptr<DeviceTimer> make_timer() const override { return nullptr; }
+  std::unique_ptr<DeviceGraph> record(const std::function<std::vector<at::Tensor>()>&) override { return nullptr; }
+  DeviceUsage usage() override { return {}; }
+  void release_memory() override {}
+  int64_t free_bytes() const override { return 0; }
+  std::unique_ptr<ImageBatcher> hold_images(const ImageSource&, const ImageForm&) override { return nullptr; }
+
+  double timeout_seconds = 0;  // of the process group
+
+ private:
+  class Group final : public c10d::Backend {
+   public:
+    Group(int rank, int size, std::function<void()> gone) : Backend(rank, size), gone_(std::move(gone)) {}
+    ~Group() override {
+      if (gone_) gone_();
+    }
+    const std::string getBackendName() const override { return "idle"; }
+
+   private:
+    std::function<void()> gone_;
+  };
+
+  std::string identity_;
+  Calls calls_;
+};
+
+}  // namespace ddprun::testing

@@ -22,10 +22,12 @@
 namespace ddprun {
 namespace {
 
-// Deterministic kernels only, or an error from those that have none; otherwise cuDNN picks the fastest by trying.
+// Deterministic kernels only, or an error from those that have none; otherwise cuDNN picks the fastest by trying. New tensors are not
+// filled: nothing here reads what nobody has written.
 void set_determinism(bool deterministic) {
   auto& context = at::globalContext();
   context.setDeterministicAlgorithms(deterministic, /*warn_only=*/false);
+  context.setDeterministicFillUninitializedMemory(false);
   context.setDeterministicCuDNN(deterministic);
   context.setBenchmarkCuDNN(!deterministic);
   if (deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
@@ -43,13 +45,21 @@ bool uses_gpu() {
   return device && std::string(device) == "cuda";
 }
 
-CommunicatorOptions communicator_options(const Replica& replica) {
+// After set_determinism: NCCL's process group asks for it when it is made, and leaves out algorithms then; cuBLAS at its first use.
+std::shared_ptr<DeviceBackend> load_backend(const WorkerPlace& place, const TrainerConfig& config,
+                                            const Replica::LoadBackend& load) {
+  set_determinism(config.deterministic);
+  return uses_gpu() ? load(place.gpu, place.gpus) : nullptr;
+}
+
+CommunicatorOptions communicator_options(const Replica& replica, bool watched) {
   const auto& place = replica.place;
   CommunicatorOptions options{
       .world = {place.rank, place.world_size, place.local_rank, place.local_world_size, place.nodes},
       .backend = replica.backend,
       .gloo = replica.experiment.launch.backend == "gloo",
       .timeout_seconds = replica.experiment.launch.timeout_seconds,
+      .hang_seconds = watched ? replica.experiment.launch.hang_seconds : 0,
       .address = place.address};
   if (place.world_size > 1) options.store = ddprun::open_store(place.store, place.world_size, options.timeout_seconds);
   return options;
@@ -57,16 +67,19 @@ CommunicatorOptions communicator_options(const Replica& replica) {
 
 }  // namespace
 
-Replica::Replica(WorkerPlace worker_place)
+Replica::Replica(WorkerPlace worker_place, const Moved& moved, const LoadBackend& load)
     : place(std::move(worker_place)),
       experiment(frozen_experiment(place.run_dir)),
       plugins(plugin_search_path(experiment.plugin_path)),
-      backend(uses_gpu() ? load_cuda_backend(place.gpu, place.gpus) : nullptr),
+      backend(load_backend(place, experiment.trainer, load)),
       device(backend ? backend->device() : c10::Device(c10::kCPU)),
-      communicator(communicator_options(*this)) {}
+      communicator(communicator_options(*this, moved != nullptr)) {
+  if (moved) moved(Activity::kConnecting);
+  communicator.connect_gpus();
+  if (moved) moved(Activity::kStarting);
+}
 
 void Replica::build(const std::function<void(Model&)>& fill) {
-  set_determinism(experiment.trainer.deterministic);
   set_product_precision(experiment.trainer);
   set_fused_layers(experiment.trainer.fused_layers);
   dataset = plugins.make_dataset(experiment.dataset);

@@ -6,6 +6,7 @@
 #include "dist/communicator.h"
 #include "dist/device_backend.h"
 #include "imaging/image_batcher.h"
+#include "launch/heartbeat.h"
 #include "launch/worker_process.h"
 #include "plugin_host/plugin_host.h"
 #include "train/data_parallel.h"
@@ -19,8 +20,12 @@ namespace ddprun {
 
 // Its parts are made in this order and destroyed in the reverse. Used from one thread.
 struct Replica {
-  // Reads the frozen experiment of the run's folder and joins the others.
-  explicit Replica(WorkerPlace worker_place);
+  using Moved = std::function<void(Activity)>;
+  using LoadBackend = std::function<std::shared_ptr<DeviceBackend>(int64_t local_rank, int64_t gpus)>;
+
+  // Reads the frozen experiment of the run's folder and joins the others. `moved` is told where it connects the GPUs, for a
+  // launcher that looks for hangs; null: it does not look.
+  explicit Replica(WorkerPlace worker_place, const Moved& moved = {}, const LoadBackend& load = load_cuda_backend);
 
   // Opens the data and builds the model, equal on all ranks: its weights are drawn from the seed, then changed by `fill`.
   void build(const std::function<void(Model&)>& fill);

@@ -52,9 +52,7 @@ class Training final : public WorkerTask {
       : stop_requested_(std::move(stop_requested)),
         heartbeat_(place.heartbeat),
         fault_(fault_from_environment(place.rank, place.attempt, [this]() -> Model& { return *replica_.model; })),
-        replica_(std::move(place)) {
-    moved(Activity::kStarting, 0);
-  }
+        replica_(std::move(place), [this](Activity activity) { moved(activity, 0); }) {}
 
   int run() override {
     prepare();

@@ -106,7 +106,8 @@ int run_worker() {
   report_crashes("ddprun: rank " + std::to_string(place.rank) + ": ", place.failure, place.rank);
   answer_launcher(place.whereabouts);
   const int code = run_reporting(place);
-  // No destructors from here on: a logger that hangs, or a collective that a dead rank left open, must not hold up the end.
+  // Static objects are not destroyed, nor is NCCL's group (dist/communicator.cpp): a thread that a hanging logger has left behind, or
+  // a collective that a dead rank has left open, must not hold up the end.
   std::fflush(nullptr);
   _exit(code);
 }

@@ -58,14 +58,14 @@ TEST(LauncherEnds, ATimeThatIsPastStopsNothing) {
 
 TEST(LauncherEnds, WorkersThatStandStillTogetherAreEnded) {
   const auto end = FakeLauncher().run({.workers = 3, .grace_seconds = 0, .environment = {"HANG_SECONDS=1"}},
-                                      {"*:beat=5|41", "*:sleep="});
+                                      {"*:beat=6|41", "*:sleep="});
   EXPECT_EQ(end.exit_code, 1);
   EXPECT_THAT(end.err, HasSubstr("all ranks stand still"));
 }
 
 TEST(LauncherEnds, AWorkerThatIsBehindTheOthersIsTheOneThatHangs) {
   const auto end = FakeLauncher().run({.workers = 3, .grace_seconds = 0, .environment = {"HANG_SECONDS=1"}},
-                                      {"1:beat=4|41", "0:beat=5|41", "2:beat=5|41", "*:sleep="});
+                                      {"1:beat=5|41", "0:beat=6|41", "2:beat=6|41", "*:sleep="});
   EXPECT_EQ(end.exit_code, 1);
   EXPECT_THAT(end.err, HasSubstr("rank 1 hangs for"));
   EXPECT_THAT(end.err, HasSubstr("at step 41, loading data"));

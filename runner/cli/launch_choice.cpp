@@ -1,28 +1,44 @@
 // SPDX-License-Identifier: MIT
 #include "cli/launch_choice.h"
 
+#include "cli/usable_cores.h"
 #include "log/log.h"
 
 #include <ddprun/error.h>
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <cstdlib>
-#include <thread>
+#include <utility>
 
 namespace ddprun {
 namespace {
 
-// Through the driver, which knows CUDA_VISIBLE_DEVICES; no CUDA library of ours is loaded for it.
-int64_t count_gpus() {
-  void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (!driver) return 0;
-  const auto init = reinterpret_cast<int (*)(unsigned)>(dlsym(driver, "cuInit"));
-  const auto count = reinterpret_cast<int (*)(int*)>(dlsym(driver, "cuDeviceGetCount"));
-  int gpus = 0;
-  const bool known = init && count && init(0) == 0 && count(&gpus) == 0;
-  return known ? gpus : 0;
+std::string cuda_text(int version) { return log::text(version / 1000, ".", version % 1000 / 10); }
+
+std::string capability_text(int capability) { return log::text(capability / 10, ".", capability % 10); }
+
+void check_driver(const Machine& machine) {
+  if (machine.gpus == 0) {
+    const auto why = machine.driver_problem.empty() ? "" : "; their driver does not start: " + machine.driver_problem;
+    throw UserError("launch.device: cuda, but no GPU is found here" + why + "; launch.device=cpu trains without");
+  }
+  if (machine.driver_cuda / 1000 < kCuda.version / 1000) {
+    throw UserError(log::text("launch.device: the GPUs' driver runs CUDA ", cuda_text(machine.driver_cuda),
+                              " at most, and this LibTorch is made for CUDA ", cuda_text(kCuda.version),
+                              ": install driver ", kCuda.driver, " or newer, or train with launch.device=cpu"));
+  }
+}
+
+// The GPUs that are used: those after them may be as old as they like.
+void check_models(const Machine& machine, int64_t used) {
+  for (size_t gpu = 0; gpu < machine.models.size() && gpu < static_cast<size_t>(used); ++gpu) {
+    const auto& [name, capability] = machine.models[gpu];
+    if (capability == 0 || capability >= kCuda.capability) continue;
+    throw UserError(log::text("launch.device: GPU ", gpu, " (", name, ") has compute capability ",
+                              capability_text(capability), ", and this LibTorch is compiled for ",
+                              capability_text(kCuda.capability),
+                              " and newer. Choose others with CUDA_VISIBLE_DEVICES, or train with launch.device=cpu"));
+  }
 }
 
 void check_device(const LaunchConfig& config, const TrainerConfig& trainer, bool on_gpu) {
@@ -71,7 +87,9 @@ bool computes_bf16() {
 #endif
 }
 
-std::string slowness(const TrainerConfig& trainer, const Machine& machine, bool on_gpu) {
+std::string slowness(const LaunchConfig& config, const TrainerConfig& trainer, const Machine& machine, bool on_gpu) {
+  if (!on_gpu && config.device == "auto" && !machine.driver_problem.empty())
+    return "launch.device: the GPUs' driver does not start, so this run is on the CPU: " + machine.driver_problem;
   if (on_gpu || machine.bf16 || !trainer.precision.starts_with("bf16")) return "";
   return "trainer.precision: " + trainer.precision +
          " can take ten times as long as fp32 on this processor, which has no AVX-512; use fp32 where speed matters";
@@ -80,9 +98,13 @@ std::string slowness(const TrainerConfig& trainer, const Machine& machine, bool 
 }  // namespace
 
 Machine this_machine() {
-  return {.gpus = count_gpus(),
-          .cores = std::max<int64_t>(1, std::thread::hardware_concurrency()),
-          .bf16 = computes_bf16()};
+  auto driver = find_gpu_driver();
+  return {.gpus = static_cast<int64_t>(driver.gpus.size()),
+          .cores = usable_cores(),
+          .bf16 = computes_bf16(),
+          .driver_cuda = driver.cuda,
+          .driver_problem = std::move(driver.problem),
+          .models = std::move(driver.gpus)};
 }
 
 LaunchChoice choose_launch(const LaunchConfig& config, const TrainerConfig& trainer, const Machine& machine) {
@@ -91,12 +113,12 @@ LaunchChoice choose_launch(const LaunchConfig& config, const TrainerConfig& trai
   LaunchChoice choice{.device = config.device};
   if (choice.device == "auto") choice.device = machine.gpus > 0 ? "cuda" : "cpu";
   const bool on_gpu = choice.device == "cuda";
-  if (on_gpu && machine.gpus == 0)
-    throw UserError("launch.device: cuda, but no GPU is found here; launch.device=cpu trains without");
+  if (on_gpu) check_driver(machine);
   check_device(config, trainer, on_gpu);
   const auto global_batch = trainer.global_batch;
   choice.workers = config.workers > 0 ? config.workers : on_gpu && !data_parallel ? machine.gpus : 1;
   if (on_gpu) choice.gpus = data_parallel ? machine.gpus : 1;
+  if (on_gpu) check_models(machine, std::max(choice.workers, choice.gpus));
   if (on_gpu && choice.workers > machine.gpus) choice.shared = shared_gpus(config, choice.workers, machine);
   if (global_batch < choice.workers) {
     throw UserError(
@@ -104,7 +126,7 @@ LaunchChoice choose_launch(const LaunchConfig& config, const TrainerConfig& trai
                   " workers; it is the batch of all workers together, so it must be at least their number"));
   }
   choice.threads = config.threads > 0 ? config.threads : std::max<int64_t>(1, machine.cores / choice.workers);
-  choice.warning = slowness(trainer, machine, on_gpu);
+  choice.warning = slowness(config, trainer, machine, on_gpu);
   return choice;
 }
 

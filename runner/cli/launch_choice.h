@@ -2,7 +2,9 @@
 // How many workers on which device, from the experiment's `launch:` and what the machine has.
 #pragma once
 
+#include "cli/gpu_driver.h"
 #include "config/experiment.h"
+#include "dist/device_backend.h"
 
 #include <cstdint>
 #include <string>
@@ -21,14 +23,17 @@ struct LaunchChoice {
 };
 
 struct Machine {
-  int64_t gpus = 0;  // that this process may use
-  int64_t cores = 1;
-  bool bf16 = true;  // LibTorch's kernels for it run here: on x86-64, those of oneDNN, from AVX-512 on
+  int64_t gpus = 0;                   // that this process may use
+  int64_t cores = 1;                  // the same
+  bool bf16 = true;                   // LibTorch's kernels for it run here: on x86-64, those of oneDNN, from AVX-512 on
+  int driver_cuda = kCuda.version;    // the newest CUDA that the GPUs' driver runs
+  std::string driver_problem = {};    // why that does not start; empty: it does, or there is none
+  std::vector<GpuModel> models = {};  // of the GPUs, as far as they are known
 };
 
 Machine this_machine();
 
-// Throws UserError for more workers than GPUs, a GPU where there is none, fewer samples in a batch than workers, and for what
+// Throws UserError for more workers than GPUs, a GPU where there is none or its driver is too old, fewer samples in a batch than workers, and for what
 // the trainer is told to do and the device cannot.
 LaunchChoice choose_launch(const LaunchConfig& config, const TrainerConfig& trainer, const Machine& machine);
 

@@ -66,6 +66,26 @@ bool sees_one_of_several(const Placement& placement, const Machine& machine, con
          environment.has("CUDA_VISIBLE_DEVICES");
 }
 
+// NCCL's, of a collective that failed or ran out of time. It writes to this machine's disk, for which 2 s are plenty: four times as long
+// its watchdog waits before it ends the process, a minute by default.
+void add_flight_recorder(std::vector<std::pair<std::string, std::string>>& environment, const std::string& run_dir) {
+  const auto own = process_environment();
+  if (!own.has("TORCH_FR_DUMP_TEMP_FILE")) {
+    environment.emplace_back("TORCH_FR_DUMP_TEMP_FILE", run_dir + "/logs/collectives_rank_");
+    environment.emplace_back("TORCH_NCCL_DUMP_ON_TIMEOUT", "1");
+  }
+  constexpr auto kWait = "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC";
+  if (!own.has(kWait)) environment.emplace_back(kWait, "2000");
+}
+
+// Whether Slurm has bound each of a node's ranks to cores of its own: srun --cpus-per-task=8. Those of all would be as many times more.
+bool has_cores_of_its_own(const Placement& placement, const Machine& machine, const Environment& environment) {
+  const auto setting = environment.find("SLURM_CPUS_PER_TASK");
+  if (placement.role != Role::kRank || !setting) return false;
+  const auto cores = std::strtol(setting->value.c_str(), nullptr, 10);
+  return machine.cores < cores * placement.local_world_size;
+}
+
 void require_one_process(const Site& site) {
   if (site.alone()) return;
   throw UserError(
@@ -89,6 +109,7 @@ Site find_site(const LaunchFlags& flags, const Experiment& experiment, const Env
     node.gpus = placement.local_world_size;
     site.gpu = 0;
   }
+  if (has_cores_of_its_own(placement, machine, environment)) node.cores *= placement.local_world_size;
   site.launch = choose_launch(with_placement(experiment.launch, placement, node), experiment.trainer, node);
   if (site.is_rank()) site.launch.workers = 1;
   if (site.alone()) return site;
@@ -150,11 +171,7 @@ LaunchPlan attempt_plan(const Site& site, const StartOrder& start) {
     if (start.node > 0) plan.stopping.clear();  // rank 0's launcher tells it
     if (site.gpu) environment.emplace_back("DDPRUN_GPU", std::to_string(*site.gpu));
   }
-  const auto own = process_environment();
-  if (site.launch.device == "cuda" && !own.has("TORCH_FR_DUMP_TEMP_FILE")) {  // NCCL's flight recorder, of a timeout
-    environment.emplace_back("TORCH_FR_DUMP_TEMP_FILE", start.run_dir + "/logs/collectives_rank_");
-    environment.emplace_back("TORCH_NCCL_DUMP_ON_TIMEOUT", "1");
-  }
+  if (site.launch.device == "cuda") add_flight_recorder(environment, start.run_dir);
   if (site.alone()) return plan;
   plan.host = site.host;
   plan.store = StorePlace{site.endpoint, attempt_prefix(start.attempt)}.text();
@@ -162,9 +179,6 @@ LaunchPlan attempt_plan(const Site& site, const StartOrder& start) {
   const auto nodes = site.is_rank() ? start.world_size / site.placement.local_world_size : start.nodes;
   environment.emplace_back("DDPRUN_NODES", std::to_string(nodes));
   for (auto& variable : secret_variables(site.secret)) environment.push_back(std::move(variable));
-  const auto interface = interface_of(site.address);
-  if (!interface.empty() && !is_loopback(site.address) && !own.has("NCCL_SOCKET_IFNAME"))
-    environment.emplace_back("NCCL_SOCKET_IFNAME", "=" + interface);  // exactly this one
   return plan;
 }
 

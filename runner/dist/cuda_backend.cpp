@@ -21,10 +21,18 @@
 namespace ddprun {
 namespace {
 
+static_assert(CUDART_VERSION / 1000 == kCuda.version / 1000, "device_backend.h says which driver this CUDA needs");
+
+// The launcher has found GPUs: CUDA says why it does not.
+int64_t gpus_found() try { return c10::cuda::device_count_ensure_non_zero(); } catch (const c10::Error& error) {
+  throw UserError(std::string("launch.device: CUDA cannot use the GPUs: ") + error.what_without_backtrace() +
+                  ". launch.device=cpu trains without them");
+}
+
 class CudaBackend final : public DeviceBackend {
  public:
   CudaBackend(int64_t local_rank, int64_t gpus) {
-    const int64_t found = c10::cuda::device_count();
+    const int64_t found = gpus_found();
     if (local_rank + gpus > found) {
       throw UserError("launch.workers: worker " + std::to_string(local_rank) + " of this node has no GPU: " +
                       std::to_string(found) + " found. Use at most as many workers as GPUs, or launch.device=cpu.");

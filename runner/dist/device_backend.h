@@ -29,6 +29,14 @@ struct ImageSource;
 
 inline constexpr auto kGroupName = "ddprun";  // of the process group and of its backends: torchfrtrace wants them equal
 
+// What LibTorch's wheels are made for.
+struct CudaNeeds {
+  int version = 13000;         // of CUDA, as cuDriverGetVersion counts: 13.0
+  const char* driver = "580";  // the first that runs it
+  int capability = 75;         // the least compute capability that their kernels are compiled for: 7.5
+};
+inline constexpr CudaNeeds kCuda;
+
 // Marks in the queue of work of a GPU.
 class DeviceTimer {
  public:

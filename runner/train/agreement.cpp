@@ -3,37 +3,73 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
 namespace ddprun {
+namespace {
+
+constexpr int64_t kFlags = 6, kMicroseconds = 6;  // the numbers' places in what is sent
+
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+Agreement::Agreement(Communicator& communicator, Clock clock)
+    : communicator_(communicator), clock_(clock ? std::move(clock) : steady_seconds), exchanged_at_(clock_()) {}
+
+bool Agreement::due() { return ++steps_ >= every_ || communicator_.alone(); }
+
+void Agreement::keep(const Flags& mine) {
+  kept_.stop |= mine.stop;
+  kept_.save |= mine.save;
+  kept_.time_over |= mine.time_over;
+  kept_.save_failed |= mine.save_failed;
+  kept_.measure |= mine.measure;
+}
 
 Flags Agreement::exchange(const Flags& mine) {
   if (communicator_.alone()) return mine;
-  auto sent = at::empty({6}, at::kInt);
-  auto* values = sent.data_ptr<int>();
-  values[0] = mine.stop ? 1 : 0;
-  values[1] = mine.save ? 1 : 0;
-  values[2] = mine.time_over ? 1 : 0;
-  values[3] = mine.nonfinite ? 1 : 0;
-  values[4] = mine.save_failed ? 1 : 0;
-  values[5] = mine.measure ? 1 : 0;
-  Flags agreed;
-  if (pending_) {
-    const auto sums = pending_->take();
-    const auto* raised = sums.const_data_ptr<int>();
-    agreed = {.stop = raised[0] > 0,
-              .save = raised[1] > 0,
-              .time_over = raised[2] > 0,
-              .save_failed = raised[4] > 0,
-              .measure = raised[5] > 0,
-              .nonfinite = raised[3] > 0,
-              .checked_step = pending_step_};
+  keep(mine);
+  const auto flags = std::exchange(kept_, {});
+  const auto now = clock_();
+  const auto seconds = now - std::exchange(exchanged_at_, now);
+  auto sent = at::empty({kFlags + 1}, at::kLong);
+  auto* values = sent.data_ptr<int64_t>();
+  for (const bool raised :
+       {flags.stop, flags.save, flags.time_over, flags.save_failed, flags.measure, mine.nonfinite}) {
+    *values++ = raised ? 1 : 0;
   }
-  pending_.emplace(communicator_.start_sum(sent));
-  pending_step_ = mine.checked_step;
+  *values = static_cast<int64_t>(seconds * 1e6);
+  const auto agreed = pending_ ? take(*std::exchange(pending_, std::nullopt)) : Flags{};
+  pending_ = {communicator_.start_sum(sent), mine.checked_step, std::exchange(steps_, 0)};
   return agreed;
 }
 
+Flags Agreement::take(Pending pending) {
+  const auto sums = pending.sum.take();
+  const auto* raised = sums.const_data_ptr<int64_t>();
+  if (pending.steps > 0) {
+    const auto ranks = static_cast<double>(communicator_.world().size);
+    const auto step_seconds =
+        static_cast<double>(raised[kMicroseconds]) / 1e6 / ranks / static_cast<double>(pending.steps);
+    const auto most = std::min(2 * every_, kMostSteps);
+    every_ = static_cast<int64_t>(std::clamp<double>(kBetweenSeconds / std::max(step_seconds, 1e-9), 1, most));
+  }
+  return {.stop = raised[0] > 0,
+          .save = raised[1] > 0,
+          .time_over = raised[2] > 0,
+          .save_failed = raised[3] > 0,
+          .measure = raised[4] > 0,
+          .nonfinite = raised[5] > 0,
+          .checked_step = pending.checked_step};
+}
+
 void Agreement::settle() {
-  if (pending_) pending_->take();
+  if (pending_) pending_->sum.take();
   pending_.reset();
 }
 

@@ -6,6 +6,7 @@
 #include "dist/communicator.h"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 namespace ddprun {
@@ -16,26 +17,51 @@ struct Flags {
   bool time_over = false;     // trainer.max_time has passed
   bool save_failed = false;   // a checkpoint could not be written
   bool measure = false;       // a row of the split "system" is due
-  bool nonfinite = false;     // somebody's loss or gradients of `checked_step` were NaN or infinite
+  bool nonfinite = false;     // somebody's loss or gradients of a step up to `checked_step` were NaN or infinite
   int64_t checked_step = -1;  // the same on all ranks; -1: none
 };
 
-// One exchange in each step of every rank. The sum runs beside the next step, so what is raised in one step is seen by all at
-// the end of the next.
+// Exchanges of the ranks' flags. The sum runs beside what comes next, so what goes into one exchange is seen by all in the next.
+//
+// A sum takes as many messages in a row as there are ranks, twice. So where steps are short there is an exchange after every so many
+// of them only, as many as fit into kBetweenSeconds. How long they take goes with the flags: all ranks come to the same number. It is
+// 1 at first and at most doubles, for one short step says little.
 class Agreement {
  public:
-  explicit Agreement(Communicator& communicator) : communicator_(communicator) {}
+  using Clock = std::function<double()>;  // seconds
 
-  // Hands in this rank's flags, returns what all ranks handed in the time before.
+  static constexpr int64_t kMostSteps = 32;
+  static constexpr double kBetweenSeconds = 0.02;
+
+  explicit Agreement(Communicator& communicator, Clock clock = {});
+
+  // After each step of every rank: whether an exchange is due, on all ranks alike. Alone it always is.
+  bool due();
+
+  // Keeps this rank's flags, but for the nonfinite step, for its next exchange.
+  void keep(const Flags& mine);
+
+  // Hands in this rank's flags with those that it kept, returns what all ranks handed in the time before.
   Flags exchange(const Flags& mine);
 
   // Waits for the exchange under way and forgets it: before other collectives whose failure would be mistaken for its.
   void settle();
 
  private:
+  struct Pending {
+    PendingSum sum;
+    int64_t checked_step;
+    int64_t steps;  // since the exchange before
+  };
+  Flags take(Pending pending);
+
   Communicator& communicator_;
-  std::optional<PendingSum> pending_;
-  int64_t pending_step_ = -1;  // its checked_step
+  Clock clock_;
+  std::optional<Pending> pending_;
+  Flags kept_;
+  int64_t every_ = 1;  // steps there is an exchange
+  int64_t steps_ = 0;  // since the last
+  double exchanged_at_;
 };
 
 }  // namespace ddprun

@@ -24,7 +24,7 @@ Trainer::Trainer(const Experiment& experiment, TrainerParts parts, std::function
     : experiment_(experiment),
       parts_(std::move(parts)),
       stop_requested_(std::move(stop_requested)),
-      agreement_(parts_.communicator),
+      agreement_(parts_.communicator, parts_.clock),
       evaluator_({parts_.model, parts_.dataset, parts_.evaluation_objective, parts_.communicator, parts_.precision,
                   parts_.device, parts_.images},
                  experiment.trainer),
@@ -185,7 +185,7 @@ void Trainer::train_step() try {
   throw;
 }
 
-// What all ranks decide together once a step: to stop, to save, that the time is over.
+// What all ranks decide together: to stop, to save, that the time is over.
 void Trainer::agree_after_step() {
   moved(Activity::kAgreeing);
   const auto& every = experiment_.checkpoint.every;
@@ -197,8 +197,7 @@ void Trainer::agree_after_step() {
              .time_over = time_over,
              .save_failed = parts_.checkpoints.failed(),
              .measure = measure_is_due()};
-  hand_in(mine);
-  const auto flags = agreement_.exchange(mine);
+  const auto flags = agree(mine);
   if (flags.save_failed) finish_saving();
   if (flags.measure) log_measures();
   stopping_ = flags.stop;
@@ -210,6 +209,16 @@ void Trainer::agree_after_step() {
   }
   const bool by_step = every.steps > 0 && due(every);
   if (!stopping_ && !at_part_end() && (by_step || flags.save)) save(false);
+}
+
+// With what was raised since the last exchange where there is one after this step, else nothing.
+Flags Trainer::agree(Flags mine) {
+  if (agreement_.due()) {
+    hand_in(mine);
+    return agreement_.exchange(mine);
+  }
+  agreement_.keep(mine);
+  return {};
 }
 
 void Trainer::moved(Activity activity) const {

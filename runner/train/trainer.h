@@ -53,6 +53,7 @@ struct TrainerParts {
   std::shared_ptr<DataParallel> parallel;             // with trainer.strategy dp
   SplitImages images = {};                            // what makes the batches, where the images lie in memory
   std::function<void(Activity, int64_t step)> moved;  // told of each activity; may be null
+  Agreement::Clock clock = {};                        // for how often the ranks agree; null: the machine's
 };
 
 class Trainer {
@@ -87,6 +88,7 @@ class Trainer {
   void train_steps();
   void train_step();
   void agree_after_step();
+  Flags agree(Flags mine);
   void moved(Activity activity) const;
   void finish_part();
   bool due(const Interval& every) const { return due(every, state_.step); }
@@ -131,7 +133,8 @@ class Trainer {
   void pass_over();
   void hand_in(Flags& mine);
   bool close_agreed(const Flags& agreed);
-  bool settle_steps();
+  bool settle_steps() { return settle_steps(open_.size()); }
+  bool settle_steps(size_t count);
   bool close_step(bool nonfinite);
   bool meet_nonfinite(const OpenStep& step);
   void roll_back(int64_t step, const std::string& found, const std::string& advice);

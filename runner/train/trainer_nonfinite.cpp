@@ -38,34 +38,37 @@ void Trainer::pass_over() {
   ++state_.skipped;
 }
 
-// The flag of the next step that the device is done with: on the CPU the last one, on a GPU the one before, since it still works
-// on the last.
+// The flags of the steps that the device is done with: on a GPU not the last one's, since it still works on that.
 void Trainer::hand_in(Flags& mine) {
-  const auto next = std::ranges::find_if(open_, [this](const OpenStep& step) { return step.step > handed_in_; });
-  if (next == open_.end() || (parts_.device.is_cuda() && next + 1 == open_.end())) return;
-  mine.nonfinite = next->outcome.nonfinite();
-  mine.checked_step = handed_in_ = next->step;
-}
-
-bool Trainer::close_agreed(const Flags& agreed) {
-  const bool open = !open_.empty() && open_.front().step == agreed.checked_step;
-  return !open || close_step(agreed.nonfinite);
-}
-
-bool Trainer::settle_steps() {
-  if (open_.empty()) return true;
-  if (parts_.communicator.alone()) {
-    while (!open_.empty()) {
-      if (!close_step(open_.front().outcome.nonfinite())) return false;
-    }
-    return true;
+  auto done = open_.size();
+  if (parts_.device.is_cuda() && done > 0) --done;
+  for (size_t i = 0; i < done; ++i) {
+    if (open_[i].step <= handed_in_) continue;
+    mine.nonfinite = open_[i].outcome.nonfinite() || mine.nonfinite;
+    mine.checked_step = handed_in_ = open_[i].step;
   }
-  auto raised = at::zeros({static_cast<int64_t>(open_.size())}, at::kInt);
+}
+
+// Which of several steps it was that somebody found nonfinite, they tell each other then.
+bool Trainer::close_agreed(const Flags& agreed) {
+  const auto is_agreed = [&agreed](const OpenStep& step) { return step.step <= agreed.checked_step; };
+  const auto count = static_cast<size_t>(std::ranges::count_if(open_, is_agreed));
+  if (agreed.nonfinite && count > 1) return settle_steps(count);
+  for (size_t i = 0; i < count; ++i) {
+    if (!close_step(agreed.nonfinite)) return false;
+  }
+  return true;
+}
+
+// The first `count` that are open.
+bool Trainer::settle_steps(size_t count) {
+  if (count == 0) return true;
+  auto raised = at::zeros({static_cast<int64_t>(count)}, at::kInt);
   auto* flags = raised.data_ptr<int>();
-  for (auto& step : open_) *flags++ = step.outcome.nonfinite() ? 1 : 0;
+  for (size_t i = 0; i < count; ++i) flags[i] = open_[i].outcome.nonfinite() ? 1 : 0;
   parts_.communicator.sum(raised);
   const auto* sums = raised.const_data_ptr<int>();
-  for (auto left = open_.size(); left > 0; --left) {
+  for (auto left = count; left > 0; --left) {
     if (!close_step(*sums++ > 0)) return false;
   }
   return true;

@@ -9,6 +9,7 @@
 namespace ddprun {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 std::string refusal(const LaunchConfig& config, const TrainerConfig& trainer, const Machine& machine) {
@@ -64,6 +65,29 @@ TEST(LaunchChoice, NcclWithoutGpusIsRefused) {
 
 TEST(LaunchChoice, AGpuThatIsNotThereIsRefused) {
   EXPECT_THAT(refusal({.device = "cuda"}, {.global_batch = 64}, {.gpus = 0, .cores = 8}), HasSubstr("no GPU is found"));
+}
+
+TEST(LaunchChoice, ADriverThatIsTooOldIsRefusedWithBothVersions) {
+  const Machine old{.gpus = 2, .cores = 8, .driver_cuda = 12040};
+  EXPECT_THAT(refusal({}, {.global_batch = 64}, old),
+              AllOf(HasSubstr("CUDA 12.4"), HasSubstr("CUDA 13.0"), HasSubstr("driver 580")));
+  EXPECT_EQ(refusal({.device = "cpu"}, {.global_batch = 64}, old), "");
+  EXPECT_EQ(refusal({}, {.global_batch = 64}, {.gpus = 2, .cores = 8, .driver_cuda = 13020}), "");
+}
+
+TEST(LaunchChoice, AGpuThatIsTooOldIsRefusedByNameWhereItIsUsed) {
+  const Machine mixed{.gpus = 2, .cores = 8, .models = {{"NVIDIA RTX 4090", 89}, {"Tesla V100", 70}}};
+  EXPECT_THAT(refusal({}, {.global_batch = 64}, mixed),
+              AllOf(HasSubstr("GPU 1 (Tesla V100) has compute capability 7.0"), HasSubstr("7.5 and newer")));
+  EXPECT_THAT(refusal({}, {.global_batch = 64, .strategy = "dp"}, mixed), HasSubstr("Tesla V100"));
+  EXPECT_EQ(refusal({.workers = 1}, {.global_batch = 64}, mixed), "");
+}
+
+TEST(LaunchChoice, ADriverThatDoesNotStartIsToldWithItsReason) {
+  const Machine broken{.gpus = 0, .cores = 8, .driver_problem = "system not yet initialized"};
+  EXPECT_THAT(refusal({.device = "cuda"}, {.global_batch = 64}, broken), HasSubstr("system not yet initialized"));
+  EXPECT_THAT(choose_launch({}, {.global_batch = 64}, broken).warning, HasSubstr("system not yet initialized"));
+  EXPECT_EQ(choose_launch({.device = "cpu"}, {.global_batch = 64}, broken).warning, "");
 }
 
 TEST(LaunchChoice, ABatchSmallerThanTheWorkersIsRefused) {

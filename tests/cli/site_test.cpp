@@ -3,8 +3,12 @@
 
 #include <ddprun/error.h>
 
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
 
 namespace ddprun {
 namespace {
@@ -48,6 +52,45 @@ TEST(Site, ARankThatIsShownItsOwnGpuUsesIt) {
 TEST(Site, ARankThatSeesAllGpusTakesThatOfItsLocalRank) {
   const auto site = find_site({}, experiment(), Environment(rank_of_two()), {.gpus = 2, .cores = 8});
   EXPECT_THAT(attempt_plan(site, {.run_dir = "run", .world_size = 2}).environment, Not(Contains(Key("DDPRUN_GPU"))));
+}
+
+TEST(Site, ARankThatSlurmHasBoundToItsCoresUsesThemAll) {
+  auto variables = rank_of_two({{"SLURM_CPUS_PER_TASK", "8"}});
+  const auto threads = [&variables](int64_t cores) {
+    return find_site({}, experiment(), Environment(variables), {.gpus = 2, .cores = cores}).launch.threads;
+  };
+  EXPECT_EQ(threads(8), 8);
+  EXPECT_EQ(threads(16), 8);  // both ranks' together
+  variables.erase("SLURM_CPUS_PER_TASK");
+  EXPECT_EQ(threads(8), 4);
+}
+
+std::string address_of_this_machine() {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return "";
+  char text[INET_ADDRSTRLEN] = "";
+  for (const auto* at = list; at != nullptr; at = at->ifa_next) {
+    if (!at->ifa_addr || at->ifa_addr->sa_family != AF_INET || (at->ifa_flags & IFF_LOOPBACK) != 0) continue;
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(at->ifa_addr)->sin_addr, text, sizeof text);
+  }
+  freeifaddrs(list);
+  return text;
+}
+
+TEST(Site, NcclChoosesItsInterfacesItself) {
+  auto wanted = experiment();
+  wanted.launch.address = address_of_this_machine();
+  if (wanted.launch.address.empty()) GTEST_SKIP() << "this machine has no address but loopback";
+  const auto site = find_site({}, wanted, Environment(rank_of_two()), {.gpus = 2, .cores = 8});
+  const auto environment = attempt_plan(site, {.run_dir = "run", .world_size = 2}).environment;
+  EXPECT_THAT(environment, Contains(Pair("DDPRUN_ADDRESS", wanted.launch.address)));
+  EXPECT_THAT(environment, Not(Contains(Key("NCCL_SOCKET_IFNAME"))));
+}
+
+TEST(Site, NcclsWatchdogWaitsSecondsNotAMinuteForItsRecords) {
+  const auto site = find_site({}, experiment(), Environment(rank_of_two()), {.gpus = 2, .cores = 8});
+  EXPECT_THAT(attempt_plan(site, {.run_dir = "run", .world_size = 2}).environment,
+              Contains(Pair("TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "2000")));
 }
 
 TEST(Site, TheRunEndsItsMarginBeforeSlurmDoes) {

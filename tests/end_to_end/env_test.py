@@ -45,6 +45,30 @@ class Env(CommandTest):
         self.assertGreaterEqual(place["cores"], 1)
         self.assertTrue(place["ddprun"] and place["libtorch"])
 
+    def test_the_cores_are_those_that_it_may_use(self):
+        core = str(min(os.sched_getaffinity(0)))
+        running = self.start_program("taskset", "-c", core, DDPRUN, "env", "--json")
+        self.assertEqual(running.wait(), 0, running.text())
+        self.assertEqual(json.loads(running.out())["cores"], 1)
+
+    def test_a_container_has_the_cores_of_its_quota(self):
+        if len(os.sched_getaffinity(0)) < 2:
+            self.skipTest("one core: a quota could not make it less")
+        group = pathlib.Path(f"/sys/fs/cgroup/cpu/ddprun-{self.mark}")
+        limits = {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "150000"}
+        if pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists():
+            group, limits = pathlib.Path(f"/sys/fs/cgroup/ddprun-{self.mark}"), {"cpu.max": "150000 100000"}
+        try:
+            group.mkdir()
+            self.addCleanup(group.rmdir)
+            for name, value in limits.items():
+                (group / name).write_text(value)
+            running = self.start_program("sh", "-c", 'echo 0 > "$1/cgroup.procs" && exec "$0" env --json', DDPRUN, group)
+        except OSError as error:
+            self.skipTest(f"no cgroup can be made here: {error}")
+        self.assertEqual(running.wait(), 0, running.text())
+        self.assertEqual(json.loads(running.out())["cores"], 1)
+
     def test_a_page_of_eighty_columns(self):
         page = self.ddprun("env", "-nr", "1", "-n", "2", "--rdzv_endpoint=node1",
                            env={"NODE_RANK": "7", "PET_RDZV_ID": "x" * 300}).out()

@@ -70,6 +70,7 @@ struct ToyRun {
     return std::make_shared<ToySgd>(rate);
   };
   std::function<std::shared_ptr<DeviceBackend>(int64_t rank)> make_backend;  // empty: none
+  double step_seconds = 1;  // each step takes so long, as far as the ranks' agreement can see
 };
 
 struct ToyResult {
@@ -124,6 +125,7 @@ inline ToyResult train_toy(const ToyRun& run) {
     const CheckpointWriter::Ranks ranks{rank, run.ranks, [errors](const auto& mine) { return errors->agree(mine); }};
     BackgroundSaver checkpoints(std::make_shared<CheckpointWriter>(run.folder, run.experiment.checkpoint.keep, ranks));
     Trainer* self = nullptr;
+    double asked = 0;  // once in each step
     Trainer trainer(run.experiment,
                     {.communicator = communicator,
                      .model = model,
@@ -137,8 +139,9 @@ inline ToyResult train_toy(const ToyRun& run) {
                      .precision = precision,
                      .backend = backend,
                      .device = device,
-                     .parallel = on_devices(run, model)},
-                    [&] { return run.stop && run.stop(rank, self->state().step); });
+                     .parallel = on_devices(run, model),
+                     .clock = [&] { return run.step_seconds * asked; }},
+                    [&] { return ++asked, run.stop && run.stop(rank, self->state().step); });
     self = &trainer;
     if (!run.resume_from.empty()) {
       trainer.restore(read_checkpoint(verify_checkpoint(run.resume_from), rank), run.resume_from.string());

@@ -44,6 +44,51 @@ TEST(Agreement, ANonfiniteStepIsToldWithItsNumber) {
   });
 }
 
+// Where steps take a millisecond, and then a second.
+TEST(Agreement, ShortStepsShareAnExchangeAndLongOnesHaveTheirOwn) {
+  testing::on_ranks(3, [](Communicator& ranks) {
+    double now = static_cast<double>(ranks.world().rank);  // no two clocks are alike
+    Agreement agreement(ranks, [&now] { return now; });
+    const auto exchanges = [&](int steps, double step_seconds) {
+      int count = 0;
+      for (int step = 0; step < steps; ++step) {
+        now += step_seconds;
+        if (!agreement.due()) continue;
+        agreement.exchange({});
+        ++count;
+      }
+      return count;
+    };
+    exchanges(100, 0.001);
+    EXPECT_EQ(exchanges(200, 0.001), 10);     // 20 ms apart
+    EXPECT_LT(exchanges(640, 1e-5), 40);      // kMostSteps at most
+    exchanges(3 * Agreement::kMostSteps, 1);  // of which two are still far apart
+    EXPECT_EQ(exchanges(10, 1), 10);
+    agreement.settle();
+  });
+}
+
+TEST(Agreement, WhatIsRaisedBetweenTwoExchangesIsNotLost) {
+  testing::on_ranks(2, [](Communicator& ranks) {
+    double now = 0;
+    Agreement agreement(ranks, [&now] { return now; });
+    int64_t between = 0, stopped_at = -1;
+    for (int64_t step = 0; step < 300 && stopped_at < 0; ++step) {
+      now += 0.001;
+      const bool due = agreement.due();
+      const Flags mine{.stop = ranks.world().rank == 1 && !due && step > 100 && between++ == 0};
+      if (!due) {
+        agreement.keep(mine);
+      } else if (agreement.exchange(mine).stop) {
+        stopped_at = step;
+      }
+    }
+    EXPECT_GT(stopped_at, 100);
+    EXPECT_LT(stopped_at, 150);  // two exchanges later
+    agreement.settle();
+  });
+}
+
 TEST(Agreement, AloneSeesItsOwnFlagsAtOnce) {
   Communicator alone({});
   EXPECT_TRUE(Agreement(alone).exchange({.stop = true}).stop);

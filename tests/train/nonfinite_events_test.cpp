@@ -85,6 +85,27 @@ TEST(NonfiniteEvents, ThreeRollbacksToOneCheckpointSucceedAndAFourthIsAnError) {
   }
 }
 
+// Steps so short that the ranks agree on eight of them at once.
+TEST(NonfiniteEvents, TheStepIsFoundAmongSeveral) {
+  for (const auto* action : {"stop", "skip", "rollback"}) {
+    const TempFolder folder, other;
+    auto run = poisoned_toy(folder, action, 2);
+    run.train_samples = 40 * kBatch;
+    run.experiment.checkpoint.every = {};
+    poison(run, {13 * kBatch});
+    run.step_seconds = 1e-4;
+    if (run.experiment.trainer.on_nonfinite == "stop") {
+      EXPECT_THAT(error_of(run), HasSubstr("step 14: "));
+      continue;
+    }
+    const auto result = train_toy(run);
+    run.step_seconds = 1;
+    run.folder = other.path();
+    EXPECT_TRUE(same_bits(result.weights[0], train_toy(run).weights[0])) << action;
+    EXPECT_EQ(event(folder, "step_00000014.json"), event(other, "step_00000014.json"));
+  }
+}
+
 TEST(NonfiniteEvents, RollbackPassesOverABrokenCheckpoint) {
   const TempFolder folder;
   auto run = poisoned_toy(folder, "rollback", 2);

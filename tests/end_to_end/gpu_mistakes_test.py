@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT
+"""GPUs that cannot be used, on machines without one: a made driver (fake_driver.cpp) says what a launcher asks for."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import unittest
+
+from command import DDPRUN, SMALL, CommandTest
+
+DRIVER = pathlib.Path(os.environ["DDPRUN_FAKE_DRIVER"])
+BACKEND = DDPRUN.parents[1] / "lib/ddprun/backends/cuda.so"
+QUICK = [word for word in SMALL if not word.startswith("launch.device")] + ["model=mlp", "trainer.max_steps=2"]
+
+
+class GpuMistakes(CommandTest):
+    def with_driver(self, **values):
+        path = os.pathsep.join(filter(None, (str(DRIVER), os.environ.get("LD_LIBRARY_PATH"))))
+        return {"LD_LIBRARY_PATH": path, **{f"FAKE_DRIVER_{name.upper()}": str(value) for name, value in values.items()}}
+
+    def test_a_driver_that_is_too_old_is_told_before_anything_starts(self):
+        told = self.assert_refused(*QUICK, env=self.with_driver(cuda=12040))
+        for words in ("CUDA 12.4", "CUDA 13.0", "driver 580 or newer", "launch.device=cpu"):
+            self.assertIn(words, told)
+        self.ddprun(*QUICK, "launch.device=cpu", env=self.with_driver(cuda=12040))
+
+    def test_a_gpu_that_is_too_old_is_named(self):
+        told = self.assert_refused(*QUICK, env=self.with_driver(capability=70))
+        self.assertIn("GPU 0 (Fake GPU 0) has compute capability 7.0", told)
+
+    def test_fewer_gpus_than_workers(self):
+        self.assertIn("3 workers for 2 GPUs", self.assert_refused(*QUICK, "launch.workers=3", env=self.with_driver(gpus=2)))
+
+    def test_a_driver_that_does_not_start_is_told_with_its_reason(self):
+        told = self.assert_refused(*QUICK, "launch.device=cuda", env=self.with_driver(init=802))
+        self.assertIn("system not yet initialized", told)
+        running = self.ddprun(*QUICK, env=self.with_driver(init=802))
+        self.assertIn("so this run is on the CPU: system not yet initialized", running.err())
+
+    @unittest.skipUnless(BACKEND.exists(), "built without CUDA")
+    def test_gpus_that_cuda_itself_cannot_use_are_told_in_its_words(self):
+        running = self.ddprun(*QUICK, "run.dir=run", env=self.with_driver(), code=2)
+        self.assertIn("launch.device: CUDA cannot use the GPUs: ", running.err())
+        self.assertNotIn("Exception raised from", running.err())
+
+    def test_a_missing_nccl_library_is_named(self):
+        program = self.program_with_backend_for("libnccl.so.2")
+        running = self.start_program(program, *QUICK, "run.dir=run", env=self.with_driver())
+        self.assertEqual(running.wait(), 2, running.text())
+        self.assertRegex(running.err(), r"launch.device: .*libnccl\.so\.2.*LibTorch")
+        (program.parents[1] / "lib/ddprun/backends/cuda.so").unlink()
+        running = self.start_program(program, *QUICK, "run.dir=other", env=self.with_driver())
+        self.assertEqual(running.wait(), 2, running.text())
+        self.assertIn("without CUDA", running.err())
+
+    def program_with_backend_for(self, library):
+        """A copy of the program whose GPU backend needs a library that is nowhere."""
+        place = self.folder / "copy"
+        (place / "bin").mkdir(parents=True)
+        shutil.copy2(DDPRUN, place / "bin/ddprun")
+        os.symlink(DDPRUN.parents[1] / "share", place / "share")
+        (place / "lib/ddprun/backends").mkdir(parents=True)
+        for folder in (DDPRUN.parents[1] / "lib", DDPRUN.parents[1] / "lib/ddprun"):
+            for entry in folder.iterdir():
+                if entry.name not in ("ddprun", "backends"):
+                    os.symlink(entry, place / entry.relative_to(DDPRUN.parents[1]))
+        (place / "empty.cpp").write_text("")
+        compiler = os.environ.get("CXX", "c++")
+        for words in (["-Wl,-soname," + library, "-o", library],
+                      ["-Wl,--no-as-needed", "-L.", f"-l:{library}", "-o", "lib/ddprun/backends/cuda.so"]):
+            subprocess.run([compiler, "-shared", "-fPIC", "empty.cpp", *words], cwd=place, check=True)
+        (place / library).unlink()
+        return place / "bin/ddprun"
+
+
+if __name__ == "__main__":
+    unittest.main()

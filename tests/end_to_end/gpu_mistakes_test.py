@@ -45,17 +45,17 @@ class GpuMistakes(CommandTest):
         self.assertNotIn("Exception raised from", running.err())
 
     def test_a_missing_nccl_library_is_named(self):
-        program = self.program_with_backend_for("libnccl.so.2")
+        program = self.program_with_backend_for("libnccl.so.99")
         running = self.start_program(program, *QUICK, "run.dir=run", env=self.with_driver())
         self.assertEqual(running.wait(), 2, running.text())
-        self.assertRegex(running.err(), r"launch.device: .*libnccl\.so\.2.*LibTorch")
+        self.assertRegex(running.err(), r"launch.device: .*libnccl\.so\.99.*LibTorch")
         (program.parents[1] / "lib/ddprun/backends/cuda.so").unlink()
         running = self.start_program(program, *QUICK, "run.dir=other", env=self.with_driver())
         self.assertEqual(running.wait(), 2, running.text())
         self.assertIn("without CUDA", running.err())
 
     def program_with_backend_for(self, library):
-        """A copy of the program whose GPU backend needs a library that is nowhere."""
+        """A copy of the program whose GPU backend needs a library that is nowhere: this machine may have an NCCL of its own."""
         place = self.folder / "copy"
         (place / "bin").mkdir(parents=True)
         shutil.copy2(DDPRUN, place / "bin/ddprun")

@@ -19,8 +19,9 @@ struct Grouped {};  // thrown when NCCL's process group would be made: the secon
 // ProcessGroupNCCL looks at it when it is made, and leaves out algorithms (NVLS) whose sums differ from call to call.
 TEST(Replica, DeterminismIsSetBeforeNcclsGroupIsMade) {
   const testing::TempFolder folder;
-  std::ofstream(folder.path() / "config.yaml") << "name: test\nmodel: mlp\ndataset: digits\noptimizer: sgd\n"
-                                                  "trainer: {deterministic: true}\n";
+  std::ofstream(folder.path() / "config.yaml")
+      << "name: test\nmodel: {plugin: mlp}\ndataset: {plugin: digits}\noptimizer: {plugin: sgd}\n"
+         "trainer: {deterministic: true}\n";
   setenv("DDPRUN_DEVICE", "cuda", /*overwrite=*/1);
   bool deterministic = false, filling = true;
   const auto look = [&] {

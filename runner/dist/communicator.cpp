@@ -60,10 +60,10 @@ void never_destroy(const c10::intrusive_ptr<c10d::Backend>& group) {
 
 }  // namespace
 
-double gpu_timeout_seconds(const CommunicatorOptions& options) {
+double gpu_timeout_seconds(double timeout_seconds, double hang_seconds) {
   constexpr double kDay = 24 * 60 * 60;
-  const bool noticed_first = options.hang_seconds > 0 && options.hang_seconds <= options.timeout_seconds;
-  return noticed_first ? std::max(kDay, options.timeout_seconds) : options.timeout_seconds;
+  const bool noticed_first = hang_seconds > 0 && hang_seconds <= timeout_seconds;
+  return noticed_first ? std::max(kDay, timeout_seconds) : timeout_seconds;
 }
 
 Communicator::Communicator(const CommunicatorOptions& options) : world_(options.world), options_(options) {
@@ -79,7 +79,7 @@ Communicator::Communicator(const CommunicatorOptions& options) : world_(options.
       group->setBackend(at::kCUDA, c10d::ProcessGroup::BackendType::GLOO, gloo);
     } else if (options.backend) {
       auto store = c10::make_intrusive<c10d::PrefixStore>("nccl", options.store);
-      nccl_ = options.backend->make_group_backend(store, world_.rank, world_.size, gpu_timeout_seconds(options));
+      nccl_ = options.backend->make_group_backend(store, world_.rank, world_.size, options.timeout_seconds);
       never_destroy(nccl_);
       group->setBackend(at::kCUDA, c10d::ProcessGroup::BackendType::NCCL, nccl_);
       group->setDefaultBackend(c10d::ProcessGroup::BackendType::NCCL);
@@ -107,6 +107,10 @@ void Communicator::connect_gpus(double warn_seconds) {
       .address = options_.address, .warn_seconds = warn_seconds, .timeout_seconds = options_.timeout_seconds};
   guarded("connecting the GPUs (NCCL)",
           [&] { connect_within(patience, [backend = options_.backend, nccl = nccl_] { backend->connect(*nccl); }); });
+}
+
+void Communicator::leave_hangs_to_launcher(double hang_seconds) {
+  if (nccl_) nccl_->setTimeout(milliseconds(gpu_timeout_seconds(options_.timeout_seconds, hang_seconds)));
 }
 
 void Communicator::sum(at::Tensor& values) {

@@ -33,13 +33,13 @@ struct CommunicatorOptions {
   std::shared_ptr<DeviceBackend> backend;  // of the GPUs; null on the CPU
   bool gloo = false;                       // on GPUs too, through host memory
   double timeout_seconds = 1800;           // of each collective
-  double hang_seconds = 0;            // after which the launcher ends a rank that stands still; 0: it does not look
-  std::string address = "127.0.0.1";  // this machine's, where the other ranks reach Gloo
+  std::string address = "127.0.0.1";       // this machine's, where the other ranks reach Gloo
 };
 
-// Of collectives on GPUs. NCCL's clock goes on while the process is stopped (Ctrl-Z), so that a long pause would end the run on
-// waking: where the launcher notices hangs first, NCCL has a day.
-double gpu_timeout_seconds(const CommunicatorOptions& options);
+// NCCL's timeout where the launcher ends the attempt when a rank stands still for `hang_seconds` (0: it does not). NCCL's clock goes on
+// while the process is stopped (Ctrl-Z), so that a long pause would end the run on waking: where the launcher notices hangs first,
+// NCCL has a day.
+double gpu_timeout_seconds(double timeout_seconds, double hang_seconds);
 
 // A running sum over all ranks; take() waits for it.
 class PendingSum {
@@ -67,6 +67,9 @@ class Communicator {
   // Connects the ranks' GPUs, before their first collective; without GPUs, or with Gloo, it does nothing. Throws UserError where two
   // ranks have the same GPU, CommunicationError where they are not connected in time.
   void connect_gpus(double warn_seconds = 60);
+
+  // From now on the launcher looks for hangs.
+  void leave_hangs_to_launcher(double hang_seconds);
 
   const World& world() const { return world_; }
   bool alone() const { return world_.size == 1; }

@@ -52,14 +52,13 @@ std::shared_ptr<DeviceBackend> load_backend(const WorkerPlace& place, const Trai
   return uses_gpu() ? load(place.gpu, place.gpus) : nullptr;
 }
 
-CommunicatorOptions communicator_options(const Replica& replica, bool watched) {
+CommunicatorOptions communicator_options(const Replica& replica) {
   const auto& place = replica.place;
   CommunicatorOptions options{
       .world = {place.rank, place.world_size, place.local_rank, place.local_world_size, place.nodes},
       .backend = replica.backend,
       .gloo = replica.experiment.launch.backend == "gloo",
       .timeout_seconds = replica.experiment.launch.timeout_seconds,
-      .hang_seconds = watched ? replica.experiment.launch.hang_seconds : 0,
       .address = place.address};
   if (place.world_size > 1) options.store = ddprun::open_store(place.store, place.world_size, options.timeout_seconds);
   return options;
@@ -73,7 +72,7 @@ Replica::Replica(WorkerPlace worker_place, const Moved& moved, const LoadBackend
       plugins(plugin_search_path(experiment.plugin_path)),
       backend(load_backend(place, experiment.trainer, load)),
       device(backend ? backend->device() : c10::Device(c10::kCPU)),
-      communicator(communicator_options(*this, moved != nullptr)) {
+      communicator(communicator_options(*this)) {
   if (moved) moved(Activity::kConnecting);
   communicator.connect_gpus();
   if (moved) moved(Activity::kStarting);

@@ -24,7 +24,7 @@ struct Replica {
   using LoadBackend = std::function<std::shared_ptr<DeviceBackend>(int64_t local_rank, int64_t gpus)>;
 
   // Reads the frozen experiment of the run's folder and joins the others. `moved` is told where it connects the GPUs, for a
-  // launcher that looks for hangs; null: it does not look.
+  // launcher that looks for hangs; may be null.
   explicit Replica(WorkerPlace worker_place, const Moved& moved = {}, const LoadBackend& load = load_cuda_backend);
 
   // Opens the data and builds the model, equal on all ranks: its weights are drawn from the seed, then changed by `fill`.

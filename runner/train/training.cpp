@@ -58,6 +58,7 @@ class Training final : public WorkerTask {
     prepare();
     auto trainer = make_trainer();
     announce(trainer);
+    replica_.communicator.leave_hangs_to_launcher(replica_.experiment.launch.hang_seconds);
     try {
       const auto end = trainer.run();
       finish(trainer, end);

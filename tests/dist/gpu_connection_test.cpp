@@ -113,13 +113,19 @@ TEST(GpuConnection, NcclsGroupIsNeverDestroyed) {
 }
 
 TEST(GpuConnection, NcclTimesOutOnlyWhereTheLauncherDoesNotNoticeAHangFirst) {
-  const auto seconds = [](double timeout, double hang) {
-    return gpu_timeout_seconds({.timeout_seconds = timeout, .hang_seconds = hang});
-  };
-  EXPECT_EQ(seconds(1800, 600), 24 * 60 * 60);
-  EXPECT_EQ(seconds(1e6, 600), 1e6);
-  EXPECT_EQ(seconds(60, 600), 60);
-  EXPECT_EQ(seconds(1800, 0), 1800);
+  EXPECT_EQ(gpu_timeout_seconds(1800, 600), 24 * 60 * 60);
+  EXPECT_EQ(gpu_timeout_seconds(1e6, 600), 1e6);
+  EXPECT_EQ(gpu_timeout_seconds(60, 600), 60);
+  EXPECT_EQ(gpu_timeout_seconds(1800, 0), 1800);
+  std::atomic<int> days = 0;
+  on_ranks(
+      2, [](Communicator& ranks) { ranks.leave_hangs_to_launcher(30); }, 60,
+      [&](int64_t rank) {
+        return std::make_shared<IdleBackend>(std::to_string(rank), IdleBackend::Calls{.timing_out = [&](auto time) {
+                                               days += time == std::chrono::hours(24) ? 1 : 0;
+                                             }});
+      });
+  EXPECT_EQ(days, 2);
 }
 
 }  // namespace

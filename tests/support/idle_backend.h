@@ -7,6 +7,7 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -18,9 +19,10 @@ namespace ddprun::testing {
 class IdleBackend : public DeviceBackend {
  public:
   struct Calls {
-    std::function<void()> grouping;       // when the process group is made
-    std::function<void()> connecting;     // in connect()
-    std::function<void()> group_is_gone;  // in its destructor
+    std::function<void()> grouping;                             // when the process group is made
+    std::function<void()> connecting;                           // in connect()
+    std::function<void()> group_is_gone;                        // in its destructor
+    std::function<void(std::chrono::milliseconds)> timing_out;  // when it is given another timeout
   };
 
   explicit IdleBackend(std::string identity, Calls calls = {})
@@ -31,10 +33,9 @@ class IdleBackend : public DeviceBackend {
   std::string identity() const override { return identity_; }
 
   c10::intrusive_ptr<c10d::Backend> make_group_backend(const c10::intrusive_ptr<c10d::Store>&, int64_t rank,
-                                                       int64_t size, double seconds) override {
-    timeout_seconds = seconds;
+                                                       int64_t size, double) override {
     if (calls_.grouping) calls_.grouping();
-    return c10::make_intrusive<Group>(static_cast<int>(rank), static_cast<int>(size), calls_.group_is_gone);
+    return c10::make_intrusive<Group>(static_cast<int>(rank), static_cast<int>(size), calls_);
   }
 
   void connect(c10d::Backend&) override {
@@ -51,19 +52,20 @@ class IdleBackend : public DeviceBackend {
   int64_t free_bytes() const override { return 0; }
   std::unique_ptr<ImageBatcher> hold_images(const ImageSource&, const ImageForm&) override { return nullptr; }
 
-  double timeout_seconds = 0;  // of the process group
-
  private:
   class Group final : public c10d::Backend {
    public:
-    Group(int rank, int size, std::function<void()> gone) : Backend(rank, size), gone_(std::move(gone)) {}
+    Group(int rank, int size, Calls calls) : Backend(rank, size), calls_(std::move(calls)) {}
     ~Group() override {
-      if (gone_) gone_();
+      if (calls_.group_is_gone) calls_.group_is_gone();
+    }
+    void setTimeout(std::chrono::milliseconds timeout) override {
+      if (calls_.timing_out) calls_.timing_out(timeout);
     }
     const std::string getBackendName() const override { return "idle"; }
 
    private:
-    std::function<void()> gone_;
+    Calls calls_;
   };
 
   std::string identity_;

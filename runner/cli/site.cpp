@@ -86,6 +86,14 @@ bool has_cores_of_its_own(const Placement& placement, const Machine& machine, co
   return machine.cores < cores * placement.local_world_size;
 }
 
+// This machine's for the others: as the experiment says, or on the way to the endpoint.
+std::string own_address(const std::string& wanted, const Endpoint& endpoint) {
+  if (wanted.empty()) return local_address_towards(endpoint);
+  if (is_this_machine({wanted, 0})) return wanted;
+  throw UserError("launch.address: " + wanted + " is not an address of this machine, which has " + own_addresses() +
+                  ". Give each node one of its own, or leave it out for the one on the way to " + endpoint.text());
+}
+
 void require_one_process(const Site& site) {
   if (site.alone()) return;
   throw UserError(
@@ -114,7 +122,7 @@ Site find_site(const LaunchFlags& flags, const Experiment& experiment, const Env
   if (site.is_rank()) site.launch.workers = 1;
   if (site.alone()) return site;
   site.secret = {.id = placement.job_id, .token = read_token(experiment.launch)};
-  site.address = experiment.launch.address.empty() ? local_address_towards(site.endpoint) : experiment.launch.address;
+  site.address = own_address(experiment.launch.address, site.endpoint);
   return site;
 }
 

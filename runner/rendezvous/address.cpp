@@ -72,6 +72,15 @@ bool is_this_machine(const Endpoint& endpoint) {
   return false;
 }
 
+std::string own_addresses() {
+  std::string text;
+  any_interface([&](const std::string& name, const std::string& own) {
+    text += (text.empty() ? "" : ", ") + own + " (" + name + ")";
+    return false;
+  });
+  return text;
+}
+
 std::string interface_of(const std::string& address) {
   std::string found;
   any_interface([&](const std::string& name, const std::string& own) {

@@ -15,6 +15,9 @@ std::string local_address_towards(const Endpoint& endpoint);
 // Whether the endpoint's host is one of this machine's addresses: then it can listen there.
 bool is_this_machine(const Endpoint& endpoint);
 
+// "10.0.0.3 (eth0), 127.0.0.1 (lo)": this machine's addresses.
+std::string own_addresses();
+
 // "eth0": the interface that has this numeric address; empty where none has.
 std::string interface_of(const std::string& address);
 

@@ -87,6 +87,18 @@ TEST(Site, NcclChoosesItsInterfacesItself) {
   EXPECT_THAT(environment, Not(Contains(Key("NCCL_SOCKET_IFNAME"))));
 }
 
+TEST(Site, AnAddressThatIsNotThisMachinesIsRefusedWithThoseThatAre) {
+  auto wanted = experiment();
+  wanted.launch.address = "203.0.113.7";  // for documentation: nobody has it
+  try {
+    find_site({}, wanted, Environment(rank_of_two()), {.gpus = 2, .cores = 8});
+    FAIL() << "not refused";
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("launch.address: 203.0.113.7 is not an address of this machine"));
+    EXPECT_THAT(error.what(), HasSubstr("127.0.0.1 (lo)"));
+  }
+}
+
 TEST(Site, NcclsWatchdogWaitsSecondsNotAMinuteForItsRecords) {
   const auto site = find_site({}, experiment(), Environment(rank_of_two()), {.gpus = 2, .cores = 8});
   EXPECT_THAT(attempt_plan(site, {.run_dir = "run", .world_size = 2}).environment,

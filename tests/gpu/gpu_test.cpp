@@ -30,12 +30,14 @@ using testing::ToyDataset;
 TEST_F(Gpu, BackendBindsTheProcessToItsGpu) {
   EXPECT_EQ(backend_->device(), at::Device("cuda:0"));
   EXPECT_FALSE(backend_->description().empty());
+  EXPECT_TRUE(backend_->identity().starts_with("PCI "));
   EXPECT_EQ(at::ones({3}, backend_->device()).sum().item<float>(), 3);
 }
 
 TEST_F(Gpu, NcclWithOneRankSumsAndBroadcasts) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   const auto group = backend_->make_group_backend(store, 0, 1, 60);
+  backend_->connect(*group);
   std::vector<at::Tensor> values{at::arange(1000, at::TensorOptions(backend_->device()).dtype(at::kFloat))};
   group->allreduce(values)->wait();
   group->broadcast(values)->wait();

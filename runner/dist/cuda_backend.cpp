@@ -25,7 +25,9 @@ static_assert(CUDART_VERSION / 1000 == kCuda.version / 1000, "device_backend.h s
 
 // The launcher has found GPUs: CUDA says why it does not.
 int64_t gpus_found() try { return c10::cuda::device_count_ensure_non_zero(); } catch (const c10::Error& error) {
-  throw UserError(std::string("launch.device: CUDA cannot use the GPUs: ") + error.what_without_backtrace() +
+  const std::string text = error.what_without_backtrace();
+  const auto cause = text.find("Error ");  // behind a guess of what the program did wrong
+  throw UserError("launch.device: CUDA cannot use the GPUs: " + text.substr(cause == text.npos ? 0 : cause) +
                   ". launch.device=cpu trains without them");
 }
 

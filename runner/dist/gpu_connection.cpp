@@ -75,8 +75,7 @@ void require_own_gpus(const std::vector<GpuUse>& ranks) {
     const auto cause = first.visible.empty()
                            ? "Start one worker for each GPU"
                            : "CUDA_VISIBLE_DEVICES=" + first.visible +
-                                 " shows them no other: unset it, or let it name as many GPUs as there are "
-                                 "workers";
+                                 " shows them no other: unset it, or let it name as many GPUs as there are workers";
     throw UserError(log::text("launch.workers: ", name_ranks(same), " on ", first.host, " have the same GPU (",
                               first.description, ", ", first.gpu, "), and NCCL wants one for each. ", cause,
                               "; with launch.backend=gloo workers share GPUs"));
@@ -98,10 +97,11 @@ void connect_within(const ConnectPatience& patience, const std::function<void()>
   const auto comes_within = [&done](double seconds) {
     return done.wait_for(duration<double>(seconds)) == std::future_status::ready;
   };
-  if (!comes_within(std::min(patience.warn_seconds, patience.timeout_seconds))) {
-    log::warn(log::text("connecting the GPUs (NCCL) takes more than ", patience.warn_seconds, " s. ",
-                        whereabouts(patience.address)));
-    if (!comes_within(patience.timeout_seconds - patience.warn_seconds)) {
+  const auto warn_seconds = std::min(patience.warn_seconds, patience.timeout_seconds);
+  if (!comes_within(warn_seconds)) {
+    log::warn(
+        log::text("connecting the GPUs (NCCL) takes more than ", warn_seconds, " s. ", whereabouts(patience.address)));
+    if (!comes_within(patience.timeout_seconds - warn_seconds)) {
       thread.detach();
       throw CommunicationError(log::text("NCCL is not done after ", patience.timeout_seconds,
                                          " s (launch.timeout_seconds). ", whereabouts(patience.address)));

@@ -18,7 +18,7 @@ namespace ddprun {
 //   throw              throws a std::runtime_error
 //   cut                shuts down all its TCP connections
 //   slow               waits 30 ms, and so at every point from then on
-//   nan                has NaN among its gradients in the next step; not at `starting`, where it has no model yet
+//   nan                has NaN among its gradients in the next step; not at `starting` or `connecting`: it has no model yet
 //
 // The points are the names of heartbeat.h's activities, with _ for a space, and those of CheckpointWriter::set_save_observer. Without
 // the variable, and on other ranks and attempts: null. Throws UserError for a text of another form.

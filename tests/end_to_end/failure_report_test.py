@@ -46,6 +46,7 @@ class FailureReport(CommandTest):
 
     def test_a_run_with_a_checkpoint_says_how_to_go_on(self):
         running = self.begin("checkpoint.every=2st")
+        self.wait_until(lambda: checkpoint_steps(self.folder / "run"), "a checkpoint", running)
         os.kill(self.workers()[1], signal.SIGKILL)
         running.wait(30)
         self.assertIn(f"go on from the last checkpoint with: ddprun resume {self.folder}/run", running.err())

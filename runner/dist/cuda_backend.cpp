@@ -73,8 +73,8 @@ class CudaBackend final : public DeviceBackend {
 
   // NCCL opens the ways that collectives take in the first of their kind.
   void connect(c10d::Backend& group) override {
+    const c10::cuda::CUDAGuard guard(device());  // of the thread that connects
     group.eagerConnectSingleDevice(device());
-    const c10::cuda::CUDAGuard guard(device());
     std::vector<at::Tensor> value{at::zeros({1}, at::TensorOptions(device()).dtype(at::kFloat))};
     group.allreduce(value)->wait();
     group.broadcast(value)->wait();

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT
-// The GPU backend on a GPU, with one rank: NCCL refuses two ranks on one GPU.
+// The GPU backend on a GPU, with one rank, which NCCL sends nothing for; tools/gpu_check's checks nccl_* have two.
 #include <ATen/Context.h>
 #include <gtest/gtest.h>
+#include <torch/nn/modules/conv.h>
 #include <torch/types.h>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "data/batch_source.h"
 #include "dist/device_backend.h"
@@ -167,6 +170,45 @@ TEST_F(Gpu, CopiesInOneProcessGiveTheGradientsOfOneModel) {
   parallel.collect_gradients();
   for (size_t i = 0; i < expected.size(); ++i) {
     EXPECT_LT((model.parameters()[i].grad() - expected[i]).abs().max().item<double>(), 1e-5);
+  }
+}
+
+// Keeps the threads that have computed it.
+class Filtering : public testing::ToyModel {
+ public:
+  void prepare(const DataSpec& data) override {
+    ToyModel::prepare(data);
+    filters_ = register_module("filters", torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 4, 3).padding(1)));
+  }
+  at::Tensor forward(const at::Tensor& input) override {
+    threads.push_back(std::this_thread::get_id());
+    return ToyModel::forward(filters_(input.view({-1, 1, 2, 4})).mean(1).flatten(1));
+  }
+  std::vector<std::thread::id> threads;
+
+ private:
+  torch::nn::Conv2d filters_{nullptr};
+};
+
+// cuDNN's choice of algorithms is each thread's own: a new thread would make it anew in each step.
+TEST_F(Gpu, ACopyIsComputedByTheSameThreadInEachStep) {
+  std::vector<DataParallel::Copy> copies;
+  for (int i = 0; i < 2; ++i) {
+    copies.push_back({std::make_shared<Filtering>(), backend_->device()});
+    copies.back().model->prepare({.sample_shape = {8}, .classes = 3});
+    copies.back().model->to(backend_->device());
+  }
+  TrainSource source(std::make_shared<ToyDataset>(200, 0), {.global_batch = 20}, 42, {}, backend_->device(), 0);
+  DataParallel parallel(copies);
+  for (int step = 0; step < 5; ++step) {
+    parallel.refresh();
+    parallel.step(source.next().batch, testing::MeanCrossEntropy()).loss.backward();
+    parallel.collect_gradients();
+  }
+  for (const auto& copy : copies) {
+    const auto& threads = dynamic_cast<Filtering&>(*copy.model).threads;
+    ASSERT_EQ(threads.size(), 5U);
+    EXPECT_EQ(std::ranges::count(threads, threads.front()), 5);
   }
 }
 

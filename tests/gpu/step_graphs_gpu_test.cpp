@@ -4,6 +4,9 @@
 #include "train/replayed_toy.h"
 
 #include <ATen/ops/dropout.h>
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/batchnorm.h>
@@ -181,6 +184,32 @@ TEST_F(StepGraphsGpu, AModelThatWaitsTrainsWithoutAndTheReasonIsTold) {
     EXPECT_EQ(result.replayed, 0) << reason;
     EXPECT_THAT(result.graph_state, HasSubstr(reason));
   }
+}
+
+// A recording ends with an error where another stream's work is not waited for.
+class Straying : public testing::ToyModel {
+ public:
+  at::Tensor forward(const at::Tensor& input) override {
+    if (is_training()) {
+      const c10::impl::VirtualGuardImpl gpu(input.device().type());
+      const auto side = gpu.getStreamFromGlobalPool(input.device());
+      c10::Event here(input.device().type());
+      here.record(gpu.getStream(input.device()));
+      here.block(side);
+      const c10::StreamGuard on_side(side);
+      at::ones({10}, input.options()).mul_(2);
+    }
+    return ToyModel::forward(at::dropout(input, 0.2, is_training()));
+  }
+};
+
+TEST_F(StepGraphsGpu, AModelThatLeavesAStreamUnjoinedTrainsWithoutAndIsTold) {
+  const TempFolder folder;
+  auto run = toy(folder);
+  run.make_model = [] { return std::make_shared<Straying>(); };
+  const auto result = expect_the_bits_of_ordinary_steps(run, "auto");  // dropout draws on
+  EXPECT_EQ(result.replayed, 0);
+  EXPECT_THAT(result.graph_state, ::testing::Not(::testing::AnyOf("", "replayed", "not yet", "off")));
 }
 
 TEST_F(StepGraphsGpu, ExchangeOfOneRankIsRecordedToo) {

@@ -69,6 +69,8 @@ def versions(device):
         "cuda": torch.version.cuda,
         "cudnn": torch.backends.cudnn.version(),
         "nccl": ".".join(map(str, torch.cuda.nccl.version())) if on_gpu else None,
+        "tf32_convolutions": torch.backends.cudnn.allow_tf32,
+        "float32_products": torch.get_float32_matmul_precision(),
         "torchvision": version_of("torchvision"),
         "airbench": importlib.util.find_spec("airbench") is not None,
         "gpu": torch.cuda.get_device_name() if on_gpu else None,

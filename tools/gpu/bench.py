@@ -1,7 +1,6 @@
 """Measures ddprun on the GPU beside its peers, table after table, each within its share of the time."""
 
 import dataclasses
-import functools
 import json
 import os
 import pathlib
@@ -10,7 +9,7 @@ import sys
 import time
 import traceback
 
-from gpu import build, budget, peers
+from gpu import budget, build, peers
 from gpu.sizes import REHEARSAL, Sizes
 from gpu.standing import BENCH
 from gpu.tables.cifar10 import Cifar10
@@ -25,7 +24,6 @@ from suite import cifar_data, mnist_data, process
 # In the order in which they are made: what is promised first.
 TABLES = [WideResNet(), Mnist("convnet", {"plain": 6.0}), Roofline(), Cifar10(), FastPaths("convnet"), Mnist("convnet_bn", {}),
           FastPaths("wide_resnet"), Scaling()]  # fmt: skip
-SHORT = ("wide_resnet", "mnist_convnet")  # after all checks
 READY_SECONDS = 150  # for the peers to start and to compile; most of it passes beside the checks
 
 
@@ -42,7 +40,8 @@ class Bench:
     wanted: int  # rounds
     loader_workers: int
     peer_environment: dict
-    missing: dict = dataclasses.field(default_factory=dict)  # {"mnist" or "cifar100": why}
+    missing: dict = dataclasses.field(default_factory=dict)  # {"mnist": why}
+    real_cifar100: bool = True  # else random images
     versions: dict = dataclasses.field(default_factory=dict)
     peaks: dict = dataclasses.field(default_factory=dict)
     standing: dict = dataclasses.field(default_factory=dict)
@@ -51,6 +50,12 @@ class Bench:
     @property
     def has_torchvision(self):
         return bool(self.versions.get("torchvision"))
+
+    def fp32_in_words(self):
+        """As the peers' torch says, whose scripts change nothing of it; trainer.precision=fp32 is the same."""
+        convolutions = "in TF32" if self.versions.get("tf32_convolutions") else "exact"
+        products = {"highest": "exact", "high": "in TF32"}.get(self.versions.get("float32_products"), "unknown")
+        return f"convolutions {convolutions}, matrix products {products}"
 
     def peer(self, name):
         if name not in self.standing:
@@ -88,23 +93,19 @@ class Bench:
         self.versions, self.peaks = found["versions"], found["peaks"]
 
 
-def make(context, options):
-    """Lays out the data that is there."""
-    folder = pathlib.Path(context.ddprun.folder) / "bench"
+def make(program, device, folder, options):
+    """Lays out the data that is there; where CIFAR-100 is not, random images of the same size, the same for all sides."""
     data = folder / "data"
     data.mkdir(parents=True)
     sizes = REHEARSAL if options.rehearse else Sizes()
     missing = {}
-    cifar100 = functools.partial(cifar_data.lay_out_binary, images=sizes.cifar_images)
-    for name, lay_out in {"mnist": mnist_data.lay_out, "cifar100": cifar100}.items():
-        try:
-            lay_out(data)
-        except SystemExit as error:
-            missing[name] = str(error)
+    try:
+        mnist_data.lay_out(data)
+    except SystemExit as error:
+        missing["mnist"] = str(error)
     cores = len(os.sched_getaffinity(0))
-    device = context.ddprun.device
     return Bench(
-        trainer=Trainer(context.ddprun.program, device, folder, threads=0 if device == "cuda" else 1),
+        trainer=Trainer(program.ddprun, device, folder, threads=0 if device == "cuda" else 1, environment=program.environment),
         device=device,
         python=python_of_peers(options),
         folder=folder,
@@ -114,6 +115,7 @@ def make(context, options):
         loader_workers=min(16, cores) if device == "cuda" else 1,
         peer_environment={"PYTHONPATH": peer_path(options)},
         missing=missing,
+        real_cifar100=cifar_data.lay_out_binary(data, images=sizes.cifar_images),
     )
 
 
@@ -127,19 +129,17 @@ def python_of_peers(options):
 
 def peer_path(options):
     """Where Python packages may lie that a folder of --pack brings along."""
-    return str(pathlib.Path(options.deps).resolve() / "python") if options.deps else os.environ.get("PYTHONPATH", "")
+    return str(build.carried_folder(options) / "python") if options.packed else os.environ.get("PYTHONPATH", "")
 
 
-def measure(bench, names, deadline, results):
-    """Yields the name and the gpu.table.Table of each that was made; `results` gets a line for every one."""
+def measure(bench, names, deadline):
+    """Yields of each table its name, outcome, detail, seconds and gpu.table.Table, or None where it could not be made."""
     chosen = [table for table in TABLES if table.name in names]
     times = budget.Budget(deadline, {table.name: table.weight for table in chosen if table.needs not in bench.missing})
     for table in chosen:
         began = time.monotonic()
         made, outcome, detail = measure_one(bench, table, times)
-        results.add(f"table {table.name}", outcome, detail, time.monotonic() - began)
-        if made:
-            yield table.name, made
+        yield table.name, outcome, detail, time.monotonic() - began, made
 
 
 def measure_one(bench, table, times):

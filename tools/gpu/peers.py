@@ -8,7 +8,7 @@ GRAPH_WARM_UP = 12  # steps in which torch.compile has compiled all, and recorde
 
 
 def start(python, device, folder, data, missing, sizes, loader_workers):
-    """{name: Standing}. `data` holds MNIST/raw and cifar-100-binary, but for what is missing."""
+    """{name: Standing}. `data` holds MNIST/raw, where it is not missing, and cifar-100-binary."""
     shared = [f"--data={data}", f"--device={device}", "--epochs=100000"]
     images = [*shared, f"--depth={sizes.network[0]}", f"--widen-factor={sizes.network[1]}"]
     mnist = [*shared, f"--evaluations={sizes.evaluations}", f"--num-workers={min(1, loader_workers)}"]
@@ -21,7 +21,7 @@ def start(python, device, folder, data, missing, sizes, loader_workers):
     }  # fmt: skip
     started = {}
     for name, (script, arguments, warm_ups) in words.items():
-        if ("mnist" if name.startswith("mnist") else "cifar100") in missing:
+        if name.startswith("mnist") and "mnist" in missing:
             continue
         batch = sizes.mnist_batch if name.startswith("mnist") else sizes.cifar_batch
         short = [f"--max-steps={min(GRAPH_WARM_UP, sizes.cifar_steps)}", f"--global-batch={batch}"]

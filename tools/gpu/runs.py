@@ -3,8 +3,14 @@
 import json
 import os
 import pathlib
+import signal
+import socket
 import subprocess
 import time
+
+
+class Hung(AssertionError):
+    """A run did not end within its time."""
 
 
 class Run:
@@ -32,34 +38,40 @@ class Run:
     def weights(self):
         """The bytes of the last checkpoint's weights and buffers."""
         checkpoints = sorted((self.folder / "checkpoints").glob("step_*"))
+        assert checkpoints, f"{self.folder.name} left no checkpoint"
         return (checkpoints[-1] / "model.safetensors").read_bytes()
 
 
 class Ddprun:
     """The program, with the settings that all checks share."""
 
-    def __init__(self, program, folder, device, deadline=float("inf")):
+    def __init__(self, program, folder, device, environment=None, deadline=float("inf")):
         self.program = str(program)
         self.folder = pathlib.Path(folder)
         self.device = device
+        self.environment = environment or {}  # of all runs
         self.deadline = deadline  # by the monotonic clock: no run lasts longer
 
     def command(self, run, experiment, overrides):
         settings = ["launch.workers=1", f"launch.device={self.device}", f"run.dir={run.folder}"]
+        if self.device == "cpu":
+            settings.append("launch.threads=1")
         # Later ones win, so a check may set another device or more workers.
         return [self.program, f"experiments/{experiment}.yaml", *settings, *overrides]
 
-    def start(self, name, experiment, overrides, environment=None):
-        run = Run(self.folder / name)
+    def spawn(self, name, command, environment=None):
         with open(self.folder / f"{name}.txt", "wb") as output:
-            process = subprocess.Popen(
-                self.command(run, experiment, overrides),
+            return subprocess.Popen(
+                command,
                 cwd=self.folder,
-                env={**os.environ, **(environment or {})},
+                env={**os.environ, **self.environment, **(environment or {})},
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
-        return run, process
+
+    def start(self, name, experiment, overrides, environment=None):
+        run = Run(self.folder / name)
+        return run, self.spawn(name, self.command(run, experiment, overrides), environment)
 
     def train(self, name, experiment, overrides, environment=None, timeout=200):
         run, process = self.start(name, experiment, overrides, environment)
@@ -68,32 +80,30 @@ class Ddprun:
 
     def resume(self, run, timeout=200):
         name = f"{run.folder.name}_resumed"
-        with open(self.folder / f"{name}.txt", "wb") as output:
-            command = [self.program, "resume", str(run.folder)]
-            process = subprocess.Popen(command, cwd=self.folder, stdout=output, stderr=subprocess.STDOUT)
-        self.finish(process, name, timeout)
+        self.finish(self.spawn(name, [self.program, "resume", str(run.folder)]), name, timeout)
 
-    def finish(self, process, name, timeout):
-        status = self.status(process, timeout)
+    def finish(self, process, name, timeout=200):
+        status = self.status(process, name, timeout)
         if status != 0:
-            raise AssertionError(f"ddprun ended with {status}: {self.output(name)[-600:]}")
+            raise AssertionError(f"{name}: ddprun ended with {status}: {self.output(name)[-600:]}")
 
-    def status(self, process, timeout):
-        """The exit code. What does not end is killed, and an AssertionError."""
+    def status(self, process, name, timeout=200):
+        """The exit code. What does not end is killed, and Hung is thrown."""
         timeout = max(1, min(timeout, self.deadline - time.monotonic()))
         try:
             return process.wait(timeout)
         except subprocess.TimeoutExpired:
             process.kill()
-            raise AssertionError(f"ddprun did not end within {timeout:.0f} s") from None
+            process.wait()
+            raise Hung(f"{name}: ddprun did not end within {timeout:.0f} s: {self.output(name)[-300:]}") from None
 
     def output(self, name):
         return (self.folder / f"{name}.txt").read_text(errors="replace")
 
 
-def workers_of(run):
-    """The process ids of its workers."""
-    mark = f"DDPRUN_RUN_DIR={run.folder}".encode()
+def processes_with(variable, value):
+    """The ids of all processes that have it in their environment."""
+    mark = f"{variable}={value}".encode()
     found = []
     for entry in os.listdir("/proc"):
         try:
@@ -104,11 +114,32 @@ def workers_of(run):
     return found
 
 
-def wait_for_step(run, step, process, timeout=100):
-    deadline = time.monotonic() + timeout
-    while max(run.losses(), default=0) < step:
-        if process.poll() is not None:
-            raise AssertionError(f"the run ended with {process.returncode} before step {step}")
+def kill_processes_with(variable, value):
+    """Until none is left: what they start meanwhile has the variable, too. One that is in the kernel is left to it."""
+    for _ in range(50):
+        found = [pid for pid in processes_with(variable, value) if pid != os.getpid()]
+        if not found:
+            return
+        for pid in found:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        time.sleep(0.02)
+
+
+def wait_for(what, met, processes, seconds=60):
+    """Until met() is true; AssertionError where a process ends before, or time is up."""
+    deadline = time.monotonic() + seconds
+    while not met():
+        for process in processes:
+            assert process.poll() is None, f"ddprun ended with {process.returncode} before {what}"
         if time.monotonic() > deadline:
-            raise AssertionError(f"step {step} did not come within {timeout} s")
-        time.sleep(0.005)
+            raise Hung(f"{what} did not come within {seconds} s")
+        time.sleep(0.01)
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]

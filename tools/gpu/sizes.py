@@ -21,7 +21,7 @@ class Sizes:
     large_steps: int = 72
     large_warm_up: int = 24
     half: str = "fp16"
-    precisions: tuple = ("tf32", "fp32")  # beside bf16
+    precisions: tuple = ("tf32", "fp32", "fp32_exact")  # beside bf16
     matrix: int = 8192
     copied_bytes: int = 1 << 32
     speedrun: tuple = ()  # more overrides

@@ -39,11 +39,12 @@ class Measured:
 class Trainer:
     """Runs ddprun with the settings that all tables share."""
 
-    def __init__(self, program, device, folder, threads):
+    def __init__(self, program, device, folder, threads, environment=None):
         self.program = str(program)
         self.device = device
         self.folder = pathlib.Path(folder)
         self.threads = threads  # 0: as ddprun chooses
+        self.environment = environment or {}
 
     def command(self, job, run_dir):
         return [
@@ -65,7 +66,7 @@ class Trainer:
     def train(self, job, seconds):
         folder = pathlib.Path(tempfile.mkdtemp(prefix="run-", dir=self.folder))
         run_dir = folder / "run"
-        finished = process.run(self.command(job, run_dir), {}, folder, seconds)
+        finished = process.run(self.command(job, run_dir), self.environment, folder, seconds)
         summary = json.loads((run_dir / "summary.json").read_text())
         rows = {row["step"]: row for row in sides.read_rows(run_dir, "train")}
         shutil.rmtree(folder)  # of a failed one it stays

@@ -9,6 +9,7 @@ ARCHIVE = "cifar-100-binary.tar.gz"
 FOLDERS = ("cifar100", "cifar100-subset")  # below $DDPRUN_DATA
 IMAGE_BYTES = 3 * 32 * 32
 RECORD_BYTES = 2 + IMAGE_BYTES  # coarse label, fine label, pixels
+RANDOM_TEST_IMAGES = 1000
 
 
 def find_folder():
@@ -37,15 +38,31 @@ def lay_out(target):
 
 
 def lay_out_binary(target, images):
-    """target/cifar-100-binary: the files themselves, with so many training images: those that there are, over and over."""
+    """target/cifar-100-binary: the files themselves, with so many training images: those that there are, over and over. True: they are
+    the true ones; False: they are random, since the archive is not here."""
     target = pathlib.Path(target)
-    with tarfile.open(find_folder() / ARCHIVE) as archive:
-        archive.extractall(target, filter="data")
-    train = target / "cifar-100-binary/train.bin"
-    records = train.read_bytes()
+    folder = target / "cifar-100-binary"
+    try:
+        archive = find_folder() / ARCHIVE
+    except SystemExit:
+        make_random(folder, images)
+        return False
+    with tarfile.open(archive) as packed:
+        packed.extractall(target, filter="data")
+    records = (folder / "train.bin").read_bytes()
     times = -(-images * RECORD_BYTES // len(records))
-    train.write_bytes((records * times)[: images * RECORD_BYTES])
-    return target
+    (folder / "train.bin").write_bytes((records * times)[: images * RECORD_BYTES])
+    return True
+
+
+def make_random(folder, images):
+    """Random pictures of the true ones' form, in all classes."""
+    folder.mkdir(parents=True)
+    for name, count in {"train.bin": images, "test.bin": RANDOM_TEST_IMAGES}.items():
+        records = (bytes([number % 20, number % 100]) + os.urandom(IMAGE_BYTES) for number in range(count))
+        (folder / name).write_bytes(b"".join(records))
+    for name, count in {"coarse_label_names.txt": 20, "fine_label_names.txt": 100}.items():
+        (folder / name).write_text("".join(f"{number}\n" for number in range(count)))
 
 
 def write(path, content):

@@ -16,7 +16,7 @@ class FastPaths:
     def __init__(self, model):
         self.model = model
         self.name = f"fast_paths_{model}"
-        self.needs = "cifar100" if model == "wide_resnet" else "mnist"
+        self.needs = "" if model == "wide_resnet" else "mnist"
 
     def measure(self, bench, share):
         jobs = {name: self.job(bench, words) for name, words in self.cases(bench).items()}
@@ -45,7 +45,7 @@ class FastPaths:
     def in_words(self, bench):
         sizes = bench.sizes
         if self.model == "wide_resnet":
-            return f"WRN-{'-'.join(map(str, sizes.network))}, batch {sizes.cifar_batch}, {sizes.cifar_steps} steps."
+            return f"WRN-{'-'.join(map(str, sizes.network))}, batch {sizes.cifar_batch}, {sizes.cifar_steps} steps, {wide_resnet.training_images(bench)}."
         return f"MNIST, batch {sizes.mnist_batch}, {sizes.mnist_steps // 2} steps."
 
 

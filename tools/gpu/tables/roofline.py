@@ -5,7 +5,7 @@ import dataclasses
 from gpu import calculation, network_cost
 from gpu.rounds import Side, alternate
 from gpu.table import Table, Target, figures_of
-from gpu.tables.wide_resnet import images, network
+from gpu.tables.wide_resnet import images, network, training_images
 from gpu.trainings import Job
 from suite import report
 
@@ -14,7 +14,7 @@ NO_GRAPHS = "ddprun bf16, trainer.cuda_graph=off"
 
 
 class Roofline:
-    name, weight, least, needs = "roofline", 13, 20, "cifar100"
+    name, weight, least, needs = "roofline", 13, 20, ""
 
     def measure(self, bench, share):
         sizes = bench.sizes
@@ -28,7 +28,7 @@ class Roofline:
         speeds = [result.images_per_second for result in results]
         targets = [Target("share of the eager roofline", [speed / limit.both for speed in speeds], AT_LEAST)] if speeds else []
         name = f"WRN-{'-'.join(map(str, sizes.large_network))}"
-        text = f"{in_words(peaks, cost, sizes)} {rounds.in_words()}\n\n{table(limit, speeds, targets)}\n\n{without_graphs(rounds)}".rstrip()
+        text = f"{in_words(peaks, cost, sizes)} {training_images(bench)}. {rounds.in_words()}\n\n{table(limit, speeds, targets)}\n\n{without_graphs(rounds)}".rstrip()
         return Table(f"{name} in bf16 against the roofline", text, figures, rounds, targets)
 
 

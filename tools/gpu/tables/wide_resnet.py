@@ -9,7 +9,7 @@ ALIKE = 0.25  # relative: other weights, other orders of the images
 
 
 class WideResNet:
-    name, weight, least, needs = "wide_resnet", 30, 25, "cifar100"
+    name, weight, least, needs = "wide_resnet", 30, 25, ""
 
     def measure(self, bench, share):
         half = bench.sizes.half
@@ -40,7 +40,7 @@ class WideResNet:
         how = "torchvision's transforms" if bench.has_torchvision else "transforms of tensors, since torchvision is not installed,"
         return (
             f"Batch {sizes.cifar_batch}, SGD, {sizes.cifar_steps} steps, measured after {sizes.cifar_warm_up}, all sides alike; "
-            f"{sizes.cifar_images:,} training images: those of the files, over and over. plain: the guide's script, {sizes.half} by "
+            f"{training_images(bench)}. plain: the guide's script, {sizes.half} by "
             f"autocast and GradScaler, DDP, {how} in a DataLoader (worker processes: {bench.loader_workers}) with page-locked "
             "memory. expert: bytes on the GPU, augmented there batch by batch, channels_last, fused SGD, torch.compile with CUDA "
             "graphs; eager: the same without torch.compile. ddprun's loss is the mean since the row before, the scripts' that of the step."
@@ -61,6 +61,11 @@ def job_of(bench, precision, overrides=(), words=()):
 
 def network(size):
     return (f"model.depth={size[0]}", f"model.widen_factor={size[1]}")
+
+
+def training_images(bench):
+    which = "those of the files, over and over" if bench.real_cifar100 else "RANDOM ones, since CIFAR-100 is not here ($DDPRUN_DATA)"
+    return f"{bench.sizes.cifar_images:,} training images, the same for all sides: {which}"
 
 
 def images(bench):

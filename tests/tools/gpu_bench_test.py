@@ -3,13 +3,14 @@
 
 import argparse
 import json
+import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import textwrap
 import time
 import unittest
+from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tools/bench")]
@@ -23,7 +24,7 @@ from gpu.tables import scaling, wide_resnet  # noqa: E402
 from gpu.tables.fast_paths import FastPaths  # noqa: E402
 from gpu.tables.roofline import Roofline  # noqa: E402
 from gpu.trainings import Job, Measured, Trainer, speed  # noqa: E402
-from suite import cifar10_data  # noqa: E402
+from suite import cifar10_data, cifar_data  # noqa: E402
 
 
 def measured(images_per_second, loss=1.0, **summary):
@@ -199,6 +200,15 @@ class TablesTest(unittest.TestCase):
 
 
 class MissingTest(unittest.TestCase):
+    def test_without_cifar100_its_tables_are_made_with_random_images_and_say_so(self):
+        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, DDPRUN_DATA=folder):
+            self.assertFalse(cifar_data.lay_out_binary(pathlib.Path(folder, "data"), images=150))
+            train = pathlib.Path(folder, "data/cifar-100-binary/train.bin").read_bytes()
+        self.assertEqual(len(train), 150 * cifar_data.RECORD_BYTES)
+        self.assertEqual(set(train[1 :: cifar_data.RECORD_BYTES]), set(range(100)))
+        self.assertIn("RANDOM", wide_resnet.training_images(argparse.Namespace(sizes=Sizes(), real_cifar100=False)))
+        self.assertNotIn("RANDOM", wide_resnet.training_images(argparse.Namespace(sizes=Sizes(), real_cifar100=True)))
+
     def test_a_table_whose_images_are_missing_is_skipped_with_the_reason(self):
         folder = pathlib.Path("/nowhere")
         one = bench.Bench(None, "cpu", sys.executable, folder, folder, Sizes(), 5, 1, {}, missing={"mnist": "set DDPRUN_DATA"})
@@ -210,22 +220,6 @@ class MissingTest(unittest.TestCase):
     def test_more_gpus_are_not_calculated_from_nothing(self):
         with self.assertRaisesRegex(OutOfTime, "no table above"):
             scaling.Scaling().measure(argparse.Namespace(sizes=Sizes(), found={}), None)
-
-
-class CommandTest(unittest.TestCase):
-    def run_it(self, *words):
-        return subprocess.run([ROOT / "tools/gpu_check", *words], capture_output=True, text=True, timeout=100)
-
-    def test_it_lists_what_it_would_do(self):
-        shown = self.run_it("--bench", "--rehearse", "--dry-run")
-        self.assertEqual(shown.returncode, 0, shown.stderr)
-        for table in bench.TABLES:
-            self.assertIn(f"table {table.name}:", shown.stdout)
-        self.assertNotIn("table ", self.run_it("--no-bench", "--rehearse", "--dry-run").stdout)
-
-    def test_words_that_contradict_each_other_are_refused(self):
-        for words in (["--bench", "--no-bench"], ["--table", "nothing"], ["--bench", "--pairs", "0"], ["--deps", "x"]):
-            self.assertEqual(self.run_it(*words).returncode, 2, words)
 
 
 if __name__ == "__main__":

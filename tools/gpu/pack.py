@@ -34,6 +34,7 @@ FROM_THE_SYSTEM = (
     *("libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "libresolv.so", "libutil.so", "ld-linux"),
     *("libgcc_s.so", "libstdc++.so"),
 )
+BOOST_FLAGS = ["-DBOOST_DLL_USE_STD_FS"]  # as the program is compiled: Boost's own filesystem is not needed then
 SOURCES = ("runner", "sdk", "plugins", "tests", "tools")
 PYTHON_PACKAGES = ["airbench"]  # without compiled parts
 BENCH_PYTHON = ROOT / ".venv-bench"
@@ -149,7 +150,7 @@ def copy_needed(binaries, folder):
 def copy_boost(prefix):
     """Of Boost's 150 MB the headers that ours include, and the files by which CMake finds it."""
     ours = {header for header in included_headers() if header.startswith("boost/")}
-    for header in closure({*ours, "boost/version.hpp"}, ["-DBOOST_DLL_USE_STD_FS"]):
+    for header in closure({*ours, "boost/version.hpp"}, BOOST_FLAGS):
         if str(header).startswith("/usr/include/boost/"):
             copy_file(header, prefix)
     for pattern in ("Boost-*", "BoostDetectToolset-*", "boost_headers-*"):

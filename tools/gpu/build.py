@@ -71,7 +71,8 @@ def unpack(options, name, folder):
         raise BuildFailed(f"{archive} is not there: tools/gpu_check --pack makes it")
     shutil.rmtree(folder, ignore_errors=True)
     with tarfile.open(archive) as packed:
-        packed.extractall(folder, filter="data")
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # Debian 12's Python has none
+        packed.extractall(folder)
 
 
 def prepare(options, deadline):

@@ -32,7 +32,8 @@ def lay_out(target, records=RECORDS):
         (target / FOLDER).symlink_to(found)
     else:
         with tarfile.open(found) as archive:
-            archive.extractall(target, filter="data")
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Debian 12's Python has none
+            archive.extractall(target)
     return found is not None
 
 

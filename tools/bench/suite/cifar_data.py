@@ -48,7 +48,8 @@ def lay_out_binary(target, images):
         make_random(folder, images)
         return False
     with tarfile.open(archive) as packed:
-        packed.extractall(target, filter="data")
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # Debian 12's Python has none
+        packed.extractall(target)
     records = (folder / "train.bin").read_bytes()
     times = -(-images * RECORD_BYTES // len(records))
     (folder / "train.bin").write_bytes((records * times)[: images * RECORD_BYTES])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What tools/gpu_check --bench computes and tells, without a GPU: rooflines, more GPUs, its tables with a made ddprun, the report."""
+"""What the tables of tools/gpu_check compute and tell, without a GPU: rooflines, more GPUs, tables with a made ddprun, the report."""
 
 import argparse
 import json

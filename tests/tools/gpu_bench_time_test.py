@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How tools/gpu_check --bench deals out its minutes: shares, rounds, and scripts of peers that stand by."""
+"""How the tables of tools/gpu_check share its minutes: shares, rounds, and scripts of peers that stand by."""
 
 import pathlib
 import sys

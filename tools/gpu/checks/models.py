@@ -135,7 +135,7 @@ class Matrix:
     def run(self):
         if self.context.rehearse and self.precision in ("fp16", "fp32_exact"):
             raise Skip(f"{self.precision} needs a GPU")
-        self.context.at_once({name: lambda name=name: self.attempt(name) for name in NETWORKS})
+        self.context.at_once({name: lambda name=name: self.attempt(name) for name in NETWORKS}, most=8)
         text = f"{len(self.words)} passed; " + "; ".join(self.failures or self.words)
         if self.not_run:
             text += f"; not run: {', '.join(self.not_run)}"
@@ -158,7 +158,7 @@ class Matrix:
     def train(self, name, layout):
         network = NETWORKS[name]
         same_settings = [word for word in SAME if network.stops_early or word != "~early_stopping"]
-        words = [*network.words, *same_settings, f"trainer.max_steps={self.steps}", *self.exported(name)]
+        words = [*network.words, *same_settings, "launch.threads=1", f"trainer.max_steps={self.steps}", *self.exported(name)]
         runs = {}
         for mode in ("",) if self.context.rehearse else ("on", "off"):
             graph = [f"trainer.cuda_graph={mode}"] if mode else []

@@ -13,6 +13,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 
@@ -159,9 +160,14 @@ def copy_boost(prefix):
                 copy_file(file, prefix)
 
 
+def torch_folder():
+    found = next(ROOT.glob(".venv/lib/python3*/site-packages/torch"), None)
+    return found or sys.exit(".venv has no torch: tools/setup makes it")
+
+
 def copy_cuda_headers(prefix):
     """Those of the wheel nvidia-cuda-crt, which torch does not need to run."""
-    (torch,) = (ROOT / ".venv").glob("lib/python3*/site-packages/torch")
+    torch = torch_folder()
     wheels = torch.parent / "nvidia/cu13/include"
     folders = [torch / "include", torch / "include/torch/csrc/api/include", torch.parent / "nvidia/nccl/include", wheels]
     flags = ["-DUSE_C10D_NCCL", "-DUSE_DISTRIBUTED", *(f"-I{folder}" for folder in folders)]

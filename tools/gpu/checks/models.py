@@ -168,7 +168,8 @@ class Matrix:
         finite = [loss is not None and math.isfinite(loss) for loss in first.losses().values()]
         assert len(finite) == self.steps and all(finite), f"{sum(finite)} of {self.steps} losses are finite"
         if "on" in runs:
-            assert runs["on"].summary()["replayed_steps"] > 0, f"no step was replayed: {runs['on'].summary()['cuda_graph']}"
+            summary = runs["on"].summary()
+            assert summary["replayed_steps"] > 0, f"no step was replayed: {summary['cuda_graph']}"
             same(runs["on"], runs["off"])
         if network.draws:
             return "finite"

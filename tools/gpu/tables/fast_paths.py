@@ -45,7 +45,8 @@ class FastPaths:
     def in_words(self, bench):
         sizes = bench.sizes
         if self.model == "wide_resnet":
-            return f"WRN-{'-'.join(map(str, sizes.network))}, batch {sizes.cifar_batch}, {sizes.cifar_steps} steps, {wide_resnet.training_images(bench)}."
+            name = f"WRN-{'-'.join(map(str, sizes.network))}"
+            return f"{name}, batch {sizes.cifar_batch}, {sizes.cifar_steps} steps, {wide_resnet.training_images(bench)}."
         return f"MNIST, batch {sizes.mnist_batch}, {sizes.mnist_steps // 2} steps."
 
 

@@ -53,7 +53,8 @@ class Mnist:
         sizes = bench.sizes
         loader = "torchvision's MNIST" if bench.has_torchvision else "a data set of tensors, since torchvision is not installed,"
         return (
-            f"Batch {sizes.mnist_batch}, SGD; fp32 on all sides as torch has it by default: {bench.fp32_in_words()}. plain: the guides' script, fp32, DDP, {loader} behind a DataLoader with one worker "
+            f"Batch {sizes.mnist_batch}, SGD; fp32 on all sides as torch has it by default: {bench.fp32_in_words()}. "
+            f"plain: the guides' script, fp32, DDP, {loader} behind a DataLoader with one worker "
             f"process and page-locked memory, {sizes.plain_mnist_steps} steps, measured after {sizes.plain_mnist_warm_up}. expert: "
             "images on the GPU, channels_last, fused SGD, torch.compile with CUDA graphs, no DDP for one worker. ddprun and "
             f"expert: {sizes.mnist_steps} steps, measured after {sizes.mnist_warm_up}. ddprun's loss is the mean since the row before, the "

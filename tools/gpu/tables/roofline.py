@@ -28,7 +28,8 @@ class Roofline:
         speeds = [result.images_per_second for result in results]
         targets = [Target("share of the eager roofline", [speed / limit.both for speed in speeds], AT_LEAST)] if speeds else []
         name = f"WRN-{'-'.join(map(str, sizes.large_network))}"
-        text = f"{in_words(peaks, cost, sizes)} {training_images(bench)}. {rounds.in_words()}\n\n{table(limit, speeds, targets)}\n\n{without_graphs(rounds)}".rstrip()
+        what = f"{in_words(peaks, cost, sizes)} {training_images(bench)}. {rounds.in_words()}"
+        text = f"{what}\n\n{table(limit, speeds, targets)}\n\n{without_graphs(rounds)}".rstrip()
         return Table(f"{name} in bf16 against the roofline", text, figures, rounds, targets)
 
 

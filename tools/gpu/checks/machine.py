@@ -90,8 +90,9 @@ def out_of_memory(context):
 
 def measures(context):
     """the phases of a step have their times, the GPU its memory and load, and a trace its kernels"""
-    words = ["trainer.max_steps=200", "trainer.measure_seconds=0.5", "+profile={steps: 20..30}", "trainer.cuda_graph=off", *SMALL,
-             "trainer.max_epochs=9"]  # fmt: skip
+    steps = 200 if context.rehearse else 4000  # some seconds
+    words = [f"trainer.max_steps={steps}", "trainer.max_epochs=1000", "trainer.measure_seconds=0.5", "+profile={steps: 20..30}",
+             "trainer.cuda_graph=off", "~early_stopping", *SMALL]  # fmt: skip
     run = context.train("measures", words)
     rows = run.rows("system")
     assert rows, "there is no row of measures"

@@ -65,6 +65,21 @@ class PackTest(FolderTest):
         there = pack.closure(boost, [*pack.BOOST_FLAGS, f"-I{usr}"])
         self.assertEqual([str(file) for file in there if str(file).startswith("/usr/include/boost/")], [])
 
+        self.check_cuda(self.folder / "cuda/include")
+
+    def check_cuda(self, packed):
+        """With the wheels that torch needs, and no other, the compiler finds all of CUDA's headers."""
+        wheels = pack.torch_folder().parent / pack.CUDA_INCLUDE
+        others = {file.relative_to(wheels).parts[0] for file in pack.files_of_other_wheels() if file.is_relative_to(wheels)}
+        self.assertIn("crt", others)
+        there = self.folder / "wheels"
+        there.mkdir()
+        for entry in wheels.iterdir():
+            if entry.name not in others:
+                (there / entry.name).symlink_to(entry)
+        headers, flags = pack.cuda_headers()
+        pack.closure(headers, [*flags, f"-I{there}", "-idirafter", str(packed)])
+
     def test_more_than_may_travel_is_refused(self):
         pack.check_size({"pack": 55 << 20, "the tree": 4 << 20})
         with self.assertRaisesRegex(SystemExit, "60 MiB"):

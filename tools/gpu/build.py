@@ -82,8 +82,8 @@ def prepare(options, deadline):
         return Program(ROOT / "build/release/bin/ddprun")
     build = pathlib.Path(options.build).resolve()
     deps = build / "deps" if options.packed else None
-    if deps and not deps.exists():
-        unpack(options, "deps", deps)
+    if deps:
+        unpack(options, "deps", deps)  # with the times of the files: what is compiled already stays so
     tools = {"PATH": f"{pathlib.Path(real_python(options.python)).parent}:{os.environ['PATH']}"}
     call(configure_command(options, build, deps), build / "configure.log", deadline, tools)
     words = ["cmake", "--build", build, "-j", str(os.cpu_count()), "--target", *TARGETS]

@@ -36,6 +36,8 @@ FROM_THE_SYSTEM = (
     *("libgcc_s.so", "libstdc++.so"),
 )
 BOOST_FLAGS = ["-DBOOST_DLL_USE_STD_FS"]  # as the program is compiled: Boost's own filesystem is not needed then
+CUDA_INCLUDE = "nvidia/cu13/include"  # in site-packages
+OTHER_WHEELS = ("nvidia_cuda_crt", "nvidia_cuda_cccl")
 SOURCES = ("runner", "sdk", "plugins", "tests", "tools")
 PYTHON_PACKAGES = ["airbench"]  # without compiled parts
 BENCH_PYTHON = ROOT / ".venv-bench"
@@ -165,17 +167,27 @@ def torch_folder():
     return found or sys.exit(".venv has no torch: tools/setup makes it")
 
 
-def copy_cuda_headers(prefix):
-    """Those of the wheel nvidia-cuda-crt, which torch does not need to run."""
+def cuda_headers():
+    """What the tree includes of CUDA, and the options with which the compiler finds it."""
     torch = torch_folder()
-    wheels = torch.parent / "nvidia/cu13/include"
-    folders = [torch / "include", torch / "include/torch/csrc/api/include", torch.parent / "nvidia/nccl/include", wheels]
-    flags = ["-DUSE_C10D_NCCL", "-DUSE_DISTRIBUTED", *(f"-I{folder}" for folder in folders)]
+    folders = [torch / "include", torch / "include/torch/csrc/api/include", torch.parent / "nvidia/nccl/include"]
     ours = [header for header in included_headers() if re.match(r"(c10|ATen)/cuda/|cuda|nvrtc|nccl|.*NCCL", header)]
-    for header in closure(ours, flags):
-        if header.is_relative_to(wheels / "crt"):
-            (prefix / "include/crt").mkdir(parents=True, exist_ok=True)
-            shutil.copy2(header, prefix / "include/crt")
+    return ours, ["-DUSE_C10D_NCCL", "-DUSE_DISTRIBUTED", *(f"-I{folder}" for folder in folders)]
+
+
+def files_of_other_wheels():
+    """The files of those that hold some of CUDA's headers, and that torch does not need to run."""
+    records = [record for wheel in OTHER_WHEELS for record in torch_folder().parent.glob(f"{wheel}-*.dist-info/RECORD")]
+    return {torch_folder().parent / line.split(",")[0] for record in records for line in record.read_text().splitlines()}
+
+
+def copy_cuda_headers(prefix):
+    headers, flags = cuda_headers()
+    wheels = torch_folder().parent / CUDA_INCLUDE
+    for header in files_of_other_wheels().intersection(closure(headers, [*flags, f"-I{wheels}"])):
+        target = prefix / "include" / header.relative_to(wheels)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(header, target)
 
 
 # --- what is carried ready-made --------------------------------------------------------------------------------------

@@ -24,11 +24,6 @@ END_SECONDS = 10  # after a worker's death
 HEARTBEAT_SECONDS = 20  # instead of LibTorch's 480: a restarted attempt must outlive it
 
 
-def exact(context, words):
-    """fp32 is exact on a CPU."""
-    return [word for word in words if word != EXACT_FP32] if context.rehearse else words
-
-
 class Together:
     """One run of several ranks, from its start on."""
 
@@ -43,7 +38,7 @@ class Together:
             if resume:
                 command = [context.ddprun.program, "resume", str(self.run.folder)]
             else:
-                command = context.ddprun.command(self.run, "digits", exact(context, words))
+                command = context.ddprun.command(self.run, "digits", words)
             if several:
                 command += [] if resume else [f"launch.workers={len(context.gpus)}"]
                 added = {}
@@ -80,7 +75,7 @@ def with_one_rank(context, name, words, tolerance, left_out_alone="-"):
     """The same settings with several ranks and with one, whose losses they must have."""
     require_ranks(context)
     together = Together(context, name, words)
-    alone = context.train(f"{name}_alone", exact(context, [word for word in words if not word.startswith(left_out_alone)]))
+    alone = context.train(f"{name}_alone", [word for word in words if not word.startswith(left_out_alone)])
     run = together.finished()
     assert run.summary()["world_size"] > 1, f"{run.summary()['world_size']} rank trained"
     return run, compare(run, alone, tolerance)
@@ -205,7 +200,7 @@ def more_workers_than_gpus(context):
 def two_ranks_on_one_gpu(context):
     """two ranks on one GPU through Gloo: the losses of 30 steps are those of one"""
     first_gpu = {"CUDA_VISIBLE_DEVICES": "0"}
-    words = exact(context, MLP)
+    words = MLP
     made = context.at_once({
         "alone": lambda: context.train("one_rank", words, environment=first_gpu),
         "together": lambda: context.train("two_ranks", [*words, "launch.workers=2", "launch.backend=gloo"], environment=first_gpu),

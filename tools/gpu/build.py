@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -139,5 +140,5 @@ def call(command, log, deadline, environment=None):
                 process.wait()
     if status != 0:
         lines = log.read_text(errors="replace").splitlines()
-        errors = [line for line in lines if "error" in line.lower() or "FAILED" in line][:10]
+        errors = [line for line in lines if re.search(r"\berror:|FAILED|CMake Error", line)][:10]
         raise BuildFailed(f"{name}: {status}; see {log}\n" + "\n".join(errors + lines[-5:]))

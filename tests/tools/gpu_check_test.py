@@ -46,7 +46,7 @@ def system_headers():
 
 
 class PackTest(FolderTest):
-    def test_it_has_every_header_that_the_tree_includes_and_those_that_boost_includes_in_turn(self):
+    def test_it_has_every_header_that_the_tree_includes_and_libraries_by_the_names_that_programs_ask_for(self):
         try:
             pack.collect_dependencies(self.folder)
         except (SystemExit, FileNotFoundError) as reason:
@@ -66,6 +66,9 @@ class PackTest(FolderTest):
         self.assertEqual([str(file) for file in there if str(file).startswith("/usr/include/boost/")], [])
 
         self.check_cuda(self.folder / "cuda/include")
+        libraries = list(self.folder.glob("*/lib/*/*.so"))
+        self.assertGreater(len(libraries), 5)
+        self.assertEqual([library for library in libraries if not library.with_name(pack.soname(library)).exists()], [])
 
     def check_cuda(self, packed):
         """With the wheels that torch needs, and no other, the compiler finds all of CUDA's headers."""

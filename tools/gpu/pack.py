@@ -85,9 +85,17 @@ def collect_dependencies(folder):
         for package in packages:
             copy_package(package, folder / prefix, with_fmt=prefix == "spdlog")
         libraries = next(path for path in (folder / prefix / "lib").iterdir() if path.name.endswith("-linux-gnu"))
+        for library in sorted(libraries.glob("*.so")):
+            if not (libraries / soname(library)).exists():  # the name by which programs ask for it
+                (libraries / soname(library)).symlink_to(library.resolve().name)
         copy_needed(sorted(libraries.glob("*.so")), libraries)
     copy_boost(folder / "usr")
     copy_cuda_headers(folder / "cuda")
+
+def soname(library):
+    listed = subprocess.run(["objdump", "-p", library], capture_output=True, text=True, check=True).stdout
+    return re.search(r"SONAME\s+(\S+)", listed).group(1)
+
 
 def included_headers():
     """What the tree's sources include in angle brackets."""

@@ -49,7 +49,7 @@ class IdleBackend : public DeviceBackend {
   std::unique_ptr<DeviceGraph> record(const std::function<std::vector<at::Tensor>()>&) override { return nullptr; }
   DeviceUsage usage() override { return {}; }
   void release_memory() override {}
-  int64_t free_bytes() const override { return 0; }
+  DeviceMemory memory() const override { return {}; }
   std::unique_ptr<ImageBatcher> hold_images(const ImageSource&, const ImageForm&) override { return nullptr; }
 
  private:

@@ -53,6 +53,7 @@ PARTS = {
         Check(ranks.data_parallel, 60),
         Check(ranks.nccl_restart, 90, NCCL),
         Check(bits.data_parallel_resumes, 60),
+        Check(ranks.nccl_mistakes, 60, NCCL),
     ],
     2: [
         Check(machine.layouts, 60),

@@ -9,7 +9,7 @@ import re
 import signal
 import time
 
-from gpu.checks.context import EXACT_FP32, SAME, SMALL, TOLERANCE, compare, same
+from gpu.checks.context import EXACT_FP32, SAME, SMALL, TOLERANCE, Skip, compare, same
 from gpu.runs import Run, free_port, processes_with, wait_for
 
 STEPS = 30
@@ -84,6 +84,8 @@ def with_one_rank(context, name, words, tolerance, left_out_alone="-"):
 def nccl_losses(context):
     """real NCCL ranks: the losses of 30 steps are those of one rank"""
     run, worst = with_one_rank(context, "together", MLP, TOLERANCE)
+    warned = [path.name for path in run.folder.glob("logs/rank_*.log") if "destroy_process_group" in path.read_text(errors="replace")]
+    assert not warned, f"PyTorch warns that nobody shut the process group down: {warned}"
     summary = run.summary()
     waited = f"{1e3 * summary['wait_seconds'] / STEPS:.2f} ms of a step in the exchange"
     return f"{summary['world_size']} ranks; they differ by {worst:.1e} of the first; {waited}"
@@ -183,6 +185,21 @@ def nccl_restart(context):
     statuses = together.statuses()
     assert set(statuses) == {STOPPED}, f"exit codes {statuses}: {together.outputs()}"
     return f"the second attempt went on for {outlived} s, to step {max(together.run.losses())}"
+
+
+def nccl_mistakes(context):
+    """two ranks with one GPU on one host, and an interface that does not exist: one clear message each, and no hang"""
+    context.require_gpu()
+    if len(context.gpus) > 1:
+        raise Skip("these mistakes are made with one GPU")
+    cases = {"one_host": ({"NCCL_HOSTID": "one"}, "have the same GPU"), "no_interface": ({"NCCL_SOCKET_IFNAME": "nonsense"}, "NCCL_SOCKET_IFNAME")}
+    for name, (environment, expected) in cases.items():
+        together = Together(context, name, MLP, environment)
+        statuses = together.statuses()
+        text = " ".join(context.ddprun.output(launcher) for launcher in together.processes)
+        assert set(statuses) <= {1, 2}, f"{name}: exit codes {statuses}: {together.outputs()}"
+        assert expected in text, f"{name}: nothing is said of it: {together.outputs()}"
+    return "both are told"
 
 
 def more_workers_than_gpus(context):

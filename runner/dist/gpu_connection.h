@@ -10,10 +10,9 @@ namespace ddprun {
 
 // A rank's GPU.
 struct GpuUse {
-  std::string machine;  // as NCCL tells machines apart
-  std::string host;     // the machine's name
-  std::string
-      gpu;  // DeviceBackend::identity(): equal for two ranks of a machine that have the same GPU; empty: not known
+  std::string machine;      // as NCCL tells machines apart
+  std::string host;         // the machine's name
+  std::string gpu;          // DeviceBackend::identity(), by which a machine's GPUs differ; empty: not known
   std::string description;  // "NVIDIA H200, 139 GiB"
   std::string visible;      // CUDA_VISIBLE_DEVICES; may be empty
 };

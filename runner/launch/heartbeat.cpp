@@ -29,7 +29,8 @@ using Clock = std::chrono::steady_clock;
 }  // namespace
 
 const char* name_of(Activity activity) {
-  constexpr std::array kNames{"starting", "connecting", "agreeing", "evaluating", "saving", "loading data", "computing"};
+  constexpr std::array kNames{"starting", "connecting",   "agreeing", "evaluating",
+                              "saving",   "loading data", "computing"};
   const auto index = static_cast<size_t>(activity);
   return index < kNames.size() ? kNames[index] : "unknown";
 }

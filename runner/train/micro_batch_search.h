@@ -16,8 +16,9 @@
 namespace ddprun {
 
 // Tries the forward and backward pass of `item` with its whole part on every rank, then with half of it, and so on until no rank
-// runs out of memory, beside what the optimizer and averages keep from the first step on. Returns the same number on all ranks; tells it where it is less than the whole. Throws UserError where not
-// even one sample fits. Collective; random generators and buffers change.
+// runs out of memory, beside what the optimizer and averages keep from the first step on. Returns the same number on all ranks;
+// tells it where it is less than the whole. Throws UserError where not even one sample fits. Collective; random generators and
+// buffers change.
 int64_t find_micro_batch(TrainingStep& step, const TrainBatch& item, Communicator& communicator,
                          DeviceBackend* backend);
 

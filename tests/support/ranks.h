@@ -20,7 +20,8 @@ namespace ddprun::testing {
 inline const bool kFlightRecorderOff = setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/1) == 0 &&
                                        setenv("TORCH_NCCL_TRACE_BUFFER_SIZE", "0", /*overwrite=*/1) == 0;
 
-// Runs `body` once for each rank, in a thread of its own, with a GPU of its own where `make_backend` is given; rethrows the first rank's exception after all have ended.
+// Runs `body` once for each rank, in a thread of its own, with a GPU of its own where `make_backend` is given; rethrows the first
+// rank's exception after all have ended.
 using MakeBackend = std::function<std::shared_ptr<DeviceBackend>(int64_t rank)>;
 
 inline void on_ranks(int64_t ranks, const std::function<void(Communicator&)>& body, double timeout_seconds = 60,

@@ -69,8 +69,8 @@ def outcomes(context, name):
 
 def layouts(context):
     """what trainer.layout=auto takes, in fp32 and bf16"""
-    runs = context.train_at_once({f"layout_{precision}": ["model=convnet_bn", *SMALL, "trainer.max_steps=5", f"trainer.precision={precision}"]
-                                  for precision in ("fp32", "bf16")})  # fmt: skip
+    short = ["model=convnet_bn", *SMALL, "trainer.max_steps=5"]
+    runs = context.train_at_once({f"layout_{precision}": [*short, f"trainer.precision={precision}"] for precision in ("fp32", "bf16")})
     return ", ".join(f"{name}: {run.summary()['layout']}" for name, run in runs.items())
 
 

@@ -192,7 +192,8 @@ def nccl_mistakes(context):
     context.require_gpu()
     if len(context.gpus) > 1:
         raise Skip("these mistakes are made with one GPU")
-    cases = {"one_host": ({"NCCL_HOSTID": "one"}, "have the same GPU"), "no_interface": ({"NCCL_SOCKET_IFNAME": "nonsense"}, "NCCL_SOCKET_IFNAME")}
+    cases = {"one_host": ({"NCCL_HOSTID": "one"}, "have the same GPU"),
+             "no_interface": ({"NCCL_SOCKET_IFNAME": "nonsense"}, "NCCL_SOCKET_IFNAME")}  # fmt: skip
     for name, (environment, expected) in cases.items():
         together = Together(context, name, MLP, environment)
         statuses = together.statuses()

@@ -27,8 +27,7 @@ namespace ddprun {
 // What the device computes in a step that the host asks for later.
 struct StepResults {
   MetricSums sums;
-  at::Tensor
-      checked;  // [n] float32 on the device, not all finite where the step is nonfinite. The next step may write there
+  at::Tensor checked;  // [n] float32 on the device, not all finite where the step is. The next step may write there
 };
 
 // How a step is computed.

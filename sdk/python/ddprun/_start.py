@@ -8,6 +8,8 @@ import sys
 PREFIX = os.path.dirname(os.path.abspath(__file__))
 SITE_PACKAGES = os.path.dirname(PREFIX)
 
+REINSTALL = "--force-reinstall --no-deps ddprun-*.whl"
+
 # Where certificates of authorities lie, on the distributions that the bundled libcurl was not made for; then pip's.
 CERTIFICATES = (
     "/etc/ssl/certs/ca-certificates.crt",  # Debian, and libcurl's own
@@ -19,14 +21,14 @@ CERTIFICATES = (
 )
 
 
-def ddprun(arguments=None):
+def ddprun():
     require_libraries()
     name_certificates()
-    become("ddprun", sys.argv[1:] if arguments is None else arguments)
+    become("ddprun")
 
 
 def new_plugin():
-    become("ddprun-new-plugin", sys.argv[1:])
+    become("ddprun-new-plugin")
 
 
 def plot():
@@ -59,14 +61,9 @@ def installed_info():
 
 def require_whole(info):
     for line in lines_of(os.path.join(info, "RECORD")):
-        name = line.split(",", 1)[0]
-        if name.startswith(("ddprun/bin/", "ddprun/lib/", "ddprun.libs/")) and not os.path.exists(
-            os.path.join(SITE_PACKAGES, name)
-        ):
-            give_up(
-                f"this installation is not whole: {os.path.join(SITE_PACKAGES, name)} is missing",
-                "--force-reinstall --no-deps ddprun-*.whl",
-            )
+        file = os.path.join(SITE_PACKAGES, line.split(",", 1)[0])
+        if line.startswith(("ddprun/bin/", "ddprun/lib/", "ddprun.libs/")) and not os.path.exists(file):
+            give_up(f"this installation is not whole: {file} is missing", REINSTALL)
 
 
 def wanted_torch(info):
@@ -79,22 +76,22 @@ def wanted_torch(info):
 
 def require_torch(wanted):
     folder = os.path.join(SITE_PACKAGES, "torch")
-    found = ""
-    for line in lines_of(os.path.join(folder, "version.py")):
-        if line.startswith("__version__"):
-            found = line.split("'")[1]
+    found = version_in(os.path.join(folder, "version.py"))
     if not found:
-        give_up(
-            f"there is no torch in {SITE_PACKAGES}, where ddprun looks for LibTorch", f"--ignore-installed 'torch=={wanted}.*'"
-        )
+        give_up(f"there is no torch in {SITE_PACKAGES}, where ddprun looks for it", f"--ignore-installed 'torch=={wanted}.*'")
     if not found.startswith(f"{wanted}."):
         give_up(f"this ddprun is made for torch {wanted}, and {folder} is torch {found}", f"'torch=={wanted}.*'")
     for library in ("libtorch_cpu.so", "libc10.so"):
-        if not os.path.exists(os.path.join(folder, "lib", library)):
-            give_up(
-                f"torch {found} is not whole: {os.path.join(folder, 'lib', library)} is missing",
-                f"--force-reinstall 'torch=={wanted}.*'",
-            )
+        file = os.path.join(folder, "lib", library)
+        if not os.path.exists(file):
+            give_up(f"torch {found} is not whole: {file} is missing", f"--force-reinstall 'torch=={wanted}.*'")
+
+
+def version_in(file):
+    for line in lines_of(file):
+        if line.startswith("__version__ = '"):
+            return line.split("'")[1]
+    return ""
 
 
 def lines_of(file):
@@ -106,7 +103,8 @@ def lines_of(file):
 
 
 def give_up(problem, pip_arguments):
-    sys.exit(f"ddprun: error: {problem}. To mend it: {sys.executable} -m pip install {pip_arguments}")
+    print(f"ddprun: error: {problem}. To mend it: {sys.executable} -m pip install {pip_arguments}", file=sys.stderr)
+    sys.exit(2)
 
 
 def name_certificates():
@@ -118,16 +116,16 @@ def name_certificates():
                 return
 
 
-def become(name, arguments):
+def become(name):
     import signal
 
     for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, and then by what it becomes
         signal.signal(ignored, signal.SIG_DFL)
     program = os.path.join(PREFIX, "bin", name)
     try:
-        os.execv(program, [name, *arguments])
+        os.execv(program, [name, *sys.argv[1:]])
     except OSError as error:
-        give_up(f"{program} cannot be started: {error.strerror}", "--force-reinstall --no-deps ddprun-*.whl")
+        give_up(f"{program} cannot be started: {error.strerror}", REINSTALL)
 
 
 def run_tool(name):

@@ -102,8 +102,11 @@ class Wheel(unittest.TestCase):
         run(commands / "ddprun", "experiments/digits.yaml", "trainer.max_steps=5", "launch.device=cpu", folder=work)
         self.assertIn('"status": "completed"', (work / "outputs/digits/latest/summary.json").read_text())
         libraries = [site / "ddprun/bin/ddprun", *site.glob("ddprun/lib/**/*.so")]
-        missing = re.findall(r"(\S+) => not found", run("ldd", *libraries))
+        found = run("ldd", *libraries)
+        missing = re.findall(r"(\S+) => not found", found)
         self.assertEqual([name for name in missing if not re.match(r"libcuda\.so|libnvidia-ml", name)], [])
+        for openmp in re.findall(r"libgomp\S* => (\S+)", found):  # torch's own: two in a process have two pools of threads
+            self.assertEqual(pathlib.Path(openmp).resolve().parent, (TORCH / "lib").resolve())
         for tool in ("plot", "sweep", "wandb-follow"):
             self.assertIn(f"usage: ddprun-{tool}", run(commands / f"ddprun-{tool}", "--help", folder=work))
 

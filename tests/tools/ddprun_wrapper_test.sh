@@ -178,6 +178,7 @@ test_takes_a_wheel_of_the_same_sources() {
   [[ ! -s $scratch/err ]] || fail "the second call speaks: $(<"$scratch/err")"
   echo 'int changed;' >"$clone/sdk/sdk.cpp"
   expect_calls "cmake ninja" "a source was changed after that"
+  [[ ! -e $clone/build/release/share/ddprun/sources ]] || fail "the build is among the wheel's files"
 }
 
 make_clone

@@ -48,7 +48,7 @@ class Follower:
         return self.journal.is_complete(self.ending()) and self.new_ends() == self.journal.reached()
 
     def ending(self):
-        return {"attempt": self.run.attempt(), "status": self.status()}
+        return {"attempt": self.run.attempt, "status": self.status()}
 
     def status(self):
         """As in summary.json; "killed" where the run could not write one."""

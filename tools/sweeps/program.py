@@ -42,4 +42,5 @@ def find(named):
     done = subprocess.run([path, "--version"], stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False)
     if done.returncode:
         raise UserError("ddprun could not be built; the lines above say why")
-    return str(place.ROOT / "build/release/bin/ddprun")
+    built = place.ROOT / "build/release/bin/ddprun"
+    return str(built if built.is_file() else path)

@@ -4,6 +4,7 @@
 import os
 import pathlib
 import shutil
+import sys
 
 from ddprun.errors import UserError
 
@@ -34,16 +35,8 @@ def ours():
     return [PACKAGE / "bin/ddprun", *((PACKAGE / place).resolve() for place in ("../../../../bin/ddprun", "../../../tools/ddprun"))]
 
 
-def ready(path):
-    """Raises where a wheel's own program could not be loaded: the wheel is not whole, or the torch beside it is another one."""
-    if path != PACKAGE / "bin/ddprun":
-        return
-    try:
-        from ddprun import _start
-    except ImportError:
-        return
-    try:
-        _start.require_libraries()
-        _start.name_certificates()
-    except SystemExit as problem:
-        raise UserError(str(problem.code).removeprefix("ddprun: error: ")) from None
+def command():
+    """What starts it. A wheel's goes through `python -m ddprun`, which tells where the wheel is not whole or the torch another one."""
+    path = program()
+    in_wheel = path == PACKAGE / "bin/ddprun" and (PACKAGE / "__main__.py").is_file()
+    return [sys.executable, "-m", "ddprun"] if in_wheel else [str(path)]

@@ -75,7 +75,9 @@ def frame(rows):
     """A pandas DataFrame where pandas is there, else the rows."""
     try:
         import pandas
-    except ImportError:
+    except ModuleNotFoundError as error:
+        if error.name != "pandas":  # it is there, and broken
+            raise
         return rows
     columns = dict.fromkeys(name for row in rows for name in row if name not in LAST)
     last = [name for name in LAST if any(name in row for row in rows)]

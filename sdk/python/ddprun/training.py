@@ -17,7 +17,7 @@ import sys
 from ddprun.config import typed_value
 from ddprun.errors import Failed, Interrupted, UserError
 from ddprun.lock import owner
-from ddprun.program import program, ready
+from ddprun.program import command
 from ddprun.run_folder import run
 
 LAST_LINES = 20  # of what it wrote, in Failed
@@ -33,9 +33,7 @@ def train(experiment, *words, overrides=None, **settings):
     """
     values = {name.replace("__", "."): value for name, value in settings.items()} | dict(overrides or {})
     arguments = [*map(str, words), *(f"{name}={override_text(value, name)}" for name, value in values.items())]
-    path = program()
-    ready(path)
-    child = Child([str(path), str(experiment), *arguments])
+    child = Child([*command(), str(experiment), *arguments])
     code = child.show()
     found = find_run(child, arguments)
     if child.was_interrupted:
@@ -50,7 +48,7 @@ def train(experiment, *words, overrides=None, **settings):
 class Child:
     """The program while it runs. It is not in our process group, so that it gets one SIGINT for each Ctrl-C, from here."""
 
-    def __init__(self, command):
+    def __init__(self, words):
         libc = ctypes.CDLL(None)
 
         def ends_with_us():  # a kernel that is restarted
@@ -63,10 +61,10 @@ class Child:
         sys.stdout.flush()
         try:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+                words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
                 preexec_fn=ends_with_us)  # fmt: skip
         except OSError as error:
-            raise UserError(f"{command[0]} cannot be started: {error.strerror}") from None
+            raise UserError(f"{words[0]} cannot be started: {error.strerror}") from None
 
     def show(self):
         """Writes what it writes to sys.stdout, which a notebook shows, until it ends. Its exit code; 128 + N where signal N ended it.

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """model.safetensors of a checkpoint: eight bytes that tell the length of a JSON header, the header, and the numbers."""
 
+import functools
+import importlib
 import json
 import math
 
@@ -53,17 +55,13 @@ def entry_of(name, entry, begin, size):
 
 
 def tensor_maker(file):
-    try:
-        import torch
-    except ImportError:
-        pass
-    else:
-        return lambda data, kind, shape, begin: torch_tensor(torch, data, kind, shape, begin)
-    try:
-        import numpy
-    except ImportError:
-        raise UserError(f"{file}: weights need torch or numpy: pip install numpy") from None
-    return lambda data, kind, shape, begin: numpy_array(numpy, data, kind, shape, begin)
+    for name, tensor in (("torch", torch_tensor), ("numpy", numpy_array)):
+        try:
+            return functools.partial(tensor, importlib.import_module(name))
+        except ModuleNotFoundError as error:
+            if error.name != name:  # it is there, and broken
+                raise
+    raise UserError(f"{file}: weights need torch or numpy: pip install numpy")
 
 
 def torch_tensor(torch, data, kind, shape, begin):

@@ -114,6 +114,7 @@ class Wheel(unittest.TestCase):
         arguments = ("check", "--build", "my_own/my_own.cpp", "experiments/digits.yaml", "optimizer=my_own")
         run(commands / "ddprun", *arguments, folder=work, HOME=str(work))
         prefix = run(commands / "python", "-m", "ddprun", "--cmake-dir").strip()
+        self.assertEqual(run(commands / "python", "-c", "import ddprun; print(ddprun.cmake_prefix())").strip(), prefix)
         arguments = ("-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={CACHE['CMAKE_MAKE_PROGRAM']}", f"-DCMAKE_PREFIX_PATH={prefix}")
         run(CACHE["CMAKE_COMMAND"], "-S", HERE / "consumer", "-B", work / "consumer", *arguments)
 

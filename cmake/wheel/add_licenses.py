@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""add_licenses.py WHEEL: adds the terms of the libraries that auditwheel has put into a wheel, as Debian's packages state them."""
+"""add_licenses.py WHEEL: adds the terms of the libraries that auditwheel has put into it, as Debian's packages state them."""
 
 import pathlib
 import re

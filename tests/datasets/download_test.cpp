@@ -156,7 +156,8 @@ TEST_F(Download, NamesAnAddressWithoutAServer) {
 TEST_F(Download, TrustsTheCertificatesThatTheEnvironmentNames) {
   setenv("SSL_CERT_FILE", "/nowhere/authorities.pem", 1);
   const auto problems = remote::download(
-      file_, {"https" + server_.mirror("ok").substr(4)}, local_.path(), [](const std::string&, int64_t, int64_t) {}, limits_);
+      file_, {"https" + server_.mirror("ok").substr(4)}, local_.path(), [](const std::string&, int64_t, int64_t) {},
+      limits_);
   unsetenv("SSL_CERT_FILE");
   EXPECT_THAT(problems, ElementsAre(HasSubstr("/nowhere/authorities.pem")));
 }

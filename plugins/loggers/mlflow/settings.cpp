@@ -16,7 +16,8 @@ std::string environment(const char* name) {
 }
 
 Credentials read_credentials() {
-  const auto insecure = environment("MLFLOW_TRACKING_INSECURE_TLS"), certificates = environment("MLFLOW_TRACKING_SERVER_CERT_PATH");
+  const auto insecure = environment("MLFLOW_TRACKING_INSECURE_TLS");
+  const auto certificates = environment("MLFLOW_TRACKING_SERVER_CERT_PATH");
   return {.username = environment("MLFLOW_TRACKING_USERNAME"),
           .password = environment("MLFLOW_TRACKING_PASSWORD"),
           .token = environment("MLFLOW_TRACKING_TOKEN"),

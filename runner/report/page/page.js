@@ -90,6 +90,14 @@ async function render(report) {
   await grid?.drawInTurn();
 }
 
+// Resolves once a frame is drawn, or after a second: a tab in the background draws none.
+function shown() {
+  return new Promise((resolve) => {
+    requestAnimationFrame(() => setTimeout(resolve));
+    setTimeout(resolve, 1000);
+  });
+}
+
 async function run() {
   try {
     await render(JSON.parse(document.getElementById('data').textContent));
@@ -98,7 +106,7 @@ async function run() {
     const notice = element('p', {class: 'notice'}, `The report cannot be shown: ${error.message}`);
     document.getElementById('main').prepend(notice);
   }
-  await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
+  await shown();
   const milliseconds = Math.round(performance.now());
   Object.assign(document.documentElement.dataset, {state: 'ready', milliseconds, errors: errors.join('; ')});
 }

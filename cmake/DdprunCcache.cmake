@@ -9,6 +9,5 @@ if(DDPRUN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
     env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
     CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
     ${DDPRUN_CCACHE})
-else()
-  add_compile_options(-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)  # no message names the clone's place; with ccache none does
 endif()
+add_compile_options(-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)  # no message names the clone's place

@@ -24,7 +24,6 @@ namespace ddprun {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 constexpr auto kPause = std::chrono::milliseconds(300);
 
@@ -98,12 +97,12 @@ class Watch {
   }
 
   void show_table(std::string_view line) {
-    const auto json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object() || json.value("attempt", int64_t{-1}) != start_.attempt || json.value("kind", "") != "ranks")
       return;
     RankTable table{.time = json.value("time", 0.0), .epoch = json.value("epoch", int64_t{0})};
     table.columns = json.value("columns", std::vector<std::string>());
-    for (const auto& row : json.value("rows", Json::array())) {
+    for (const auto& row : json.value("rows", nlohmann::json::array())) {
       table.rows.emplace_back();
       for (const auto& value : row) table.rows.back().push_back(value.is_number() ? value.get<double>() : std::nan(""));
     }

@@ -8,7 +8,7 @@
 namespace ddprun {
 namespace {
 
-constexpr size_t kMostNodes = 65536;
+constexpr size_t kMostInList = 65536;
 constexpr size_t kMostDigits = 9;  // fit an int
 
 [[noreturn]] void refuse(const Setting& list, const std::string& example) {
@@ -18,7 +18,8 @@ constexpr size_t kMostDigits = 9;  // fit an int
 [[noreturn]] void refuse_hosts(const Setting& list) { refuse(list, "node[01-04],gpu7"); }
 
 void require_few(const Setting& list, size_t nodes) {
-  if (nodes > kMostNodes) throw UserError(list.name + ": a list of more than " + std::to_string(kMostNodes) + " nodes");
+  if (nodes > kMostInList)
+    throw UserError(list.name + ": a list of more than " + std::to_string(kMostInList) + " nodes");
 }
 
 bool is_number(const std::string& text) {

@@ -6,10 +6,10 @@
 #include <charconv>
 #include <cmath>
 
+#include "config/limits.h"
+
 namespace ddprun {
 namespace {
-
-constexpr int64_t kMost = 1'000'000'000;  // far beyond any run; keeps products of two within an int64
 
 template <class Number>
 std::optional<Number> number_in(std::string_view text) {

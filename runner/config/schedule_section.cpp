@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include <limits>
-
 #include "config/interval.h"
+#include "config/limits.h"
 #include "config/sections.h"
 
 namespace ddprun {
 namespace {
-
-constexpr int64_t kMost = 1'000'000'000;
-constexpr double kLargest = std::numeric_limits<double>::max();
 
 void read_per(Options& options, ScheduleConfig& schedule, const char* fallback) {
   schedule.per_epoch =

@@ -2,16 +2,14 @@
 #include "config/sections.h"
 
 #include <cmath>
-#include <limits>
 #include <optional>
 #include <regex>
 
 #include "config/interval.h"
+#include "config/limits.h"
 
 namespace ddprun {
 namespace {
-
-constexpr int64_t kMost = 1'000'000'000;  // far beyond any run; keeps products of two within an int64
 
 // A count, or "auto" for 0.
 int64_t read_auto(Options& options, std::string_view name, std::string_view help, int64_t most) {
@@ -56,8 +54,8 @@ EarlyStoppingConfig read_early_stopping(Options& options) {
   stopping.patience = options.get<int64_t>(
       "patience", stopping.patience, "evaluations without an improvement, or in a row at the target, before it stops",
       {1, kMost});
-  stopping.min_delta = options.get<double>("min_delta", stopping.min_delta, "a smaller change is no improvement",
-                                           {0, std::numeric_limits<double>::max()});
+  stopping.min_delta =
+      options.get<double>("min_delta", stopping.min_delta, "a smaller change is no improvement", {0, kLargest});
   const bool has_target = options.has("target");
   const auto target =
       options.get<double>("target", std::nan(""), "stop when the metric stays this good; none by default");

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include <limits>
-
 #include "config/interval.h"
+#include "config/limits.h"
 #include "config/sections.h"
 
 namespace ddprun {
 namespace {
-
-constexpr int64_t kMost = 1'000'000'000;  // far beyond any run; keeps products of two within an int64
-constexpr double kLargest = std::numeric_limits<double>::max();
 
 Limit read_limit(Options& options, std::string_view name, std::string_view help) {
   const auto text = options.get<std::string>(name, "all", help);

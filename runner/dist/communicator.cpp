@@ -22,14 +22,14 @@ namespace {
 
 constexpr size_t kBroadcastBucketBytes = size_t{250} << 20;  // as Python's DDP
 
-std::chrono::milliseconds milliseconds(double seconds) {
+std::chrono::milliseconds in_milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
 }
 
 // Ranks are connected when they first talk to each other: sums go around a ring, so that a rank has two connections, not one to
 // each of the others (docs/scaling.md).
 c10::intrusive_ptr<c10d::Backend> gloo_backend(const CommunicatorOptions& options) {
-  auto gloo = c10d::ProcessGroupGloo::Options::create(milliseconds(options.timeout_seconds));
+  auto gloo = c10d::ProcessGroupGloo::Options::create(in_milliseconds(options.timeout_seconds));
   gloo->group_name = kGroupName;
   gloo->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(options.address, /*lazyInit=*/true));
   auto store = c10::make_intrusive<c10d::PrefixStore>("gloo", options.store);
@@ -110,7 +110,7 @@ void Communicator::connect_gpus(double warn_seconds) {
 }
 
 void Communicator::leave_hangs_to_launcher(double hang_seconds) {
-  if (nccl_) nccl_->setTimeout(milliseconds(gpu_timeout_seconds(options_.timeout_seconds, hang_seconds)));
+  if (nccl_) nccl_->setTimeout(in_milliseconds(gpu_timeout_seconds(options_.timeout_seconds, hang_seconds)));
 }
 
 void Communicator::sum(at::Tensor& values) {

@@ -9,16 +9,16 @@
 namespace ddprun {
 namespace {
 
-// Of nvml.h, which CUDA's toolkits do not always bring.
-struct Utilization {
-  unsigned gpu = 0, memory = 0;  // percent
-};
-
 constexpr int kSuccess = 0;
 
 }  // namespace
 
 struct GpuUtilization::Library {
+  // Of nvml.h, which CUDA's toolkits do not always bring.
+  struct Utilization {
+    unsigned gpu = 0, memory = 0;  // percent
+  };
+
   explicit Library(void* opened) : library(opened) {
     find("nvmlInit_v2", init);
     find("nvmlDeviceGetHandleByPciBusId_v2", handle_by_bus);
@@ -55,7 +55,7 @@ GpuUtilization::GpuUtilization(int device) {
 GpuUtilization::~GpuUtilization() = default;
 
 double GpuUtilization::percent() const {
-  Utilization utilization;
+  Library::Utilization utilization;
   if (!library_ || library_->rates(handle_, &utilization) != kSuccess) return -1;
   return utilization.gpu;
 }

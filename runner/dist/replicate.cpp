@@ -29,7 +29,7 @@ std::string first_difference(const std::string& mine, const std::string& theirs)
   }
 }
 
-constexpr auto kAdvice = ". A model must not depend on its rank, on the time or on unseeded random numbers.";
+constexpr auto kSameOnAll = ". A model must not depend on its rank, on the time or on unseeded random numbers.";
 
 }  // namespace
 
@@ -47,7 +47,7 @@ void verify_same_model(const Model& model, Communicator& communicator) {
   for (size_t rank = 1; rank < texts.size(); ++rank) {
     if (texts[rank] == texts[0]) continue;
     throw UserError("model: rank " + std::to_string(rank) + " built another network than rank 0: here " +
-                    first_difference(texts[0], texts[rank]) + kAdvice);
+                    first_difference(texts[0], texts[rank]) + kSameOnAll);
   }
 }
 
@@ -55,7 +55,7 @@ void verify_same_model(const Model& model, const Model& copy) {
   const auto first = description(state_tensors(model)), second = description(state_tensors(copy));
   if (first == second) return;
   throw UserError("model: made again for another device, it is another network: here " +
-                  first_difference(first, second) + kAdvice);
+                  first_difference(first, second) + kSameOnAll);
 }
 
 void broadcast_state(const Model& model, Communicator& communicator) {

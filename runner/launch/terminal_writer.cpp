@@ -11,7 +11,7 @@
 namespace ddprun {
 namespace {
 using Clock = std::chrono::steady_clock;
-constexpr size_t kMostWaiting = 1000;
+constexpr size_t kMostTexts = 1000;
 constexpr std::chrono::seconds kLastTry{1};
 constexpr int kPollMs = 100;
 }  // namespace
@@ -29,7 +29,7 @@ TerminalWriter::~TerminalWriter() {
 }
 
 void TerminalWriter::line(const std::string& text) {
-  if (waiting_.size() == kMostWaiting) waiting_.erase(waiting_.begin() + 1);  // the first may be half written
+  if (waiting_.size() == kMostTexts) waiting_.erase(waiting_.begin() + 1);  // the first may be half written
   waiting_.push_back(begin_ + text + "\n");
   flush();
 }

@@ -2,20 +2,21 @@
 // Finds plugins on a search path, checks their descriptors from the file alone, loads them, makes their objects.
 #pragma once
 
-#include <ddprun/dataset.h>
-#include <ddprun/logger.h>
-#include <ddprun/model.h>
-#include <ddprun/optimizer.h>
-
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "config/experiment.h"
 #include "plugin_host/plugin_file.h"
 #include "plugin_host/plugin_search.h"
 
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
 namespace ddprun {
+
+class Dataset;
+class Logger;
+class Model;
+class Optimizer;
 
 // "mnist.yaml:3:10: model: plugin lenet": what stands before a text about a plugin that an experiment names.
 std::string plugin_place(const PluginChoice& choice);

@@ -9,10 +9,8 @@
 namespace ddprun {
 namespace {
 
-using Json = nlohmann::json;
-
 // Takes what stands directly in the outermost object.
-class Collector final : public nlohmann::json_sax<Json> {
+class Collector final : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit Collector(FlatObject& object) : object_(object) {}
 
@@ -52,7 +50,7 @@ class Collector final : public nlohmann::json_sax<Json> {
 std::optional<FlatObject> FlatObject::parse(std::string_view text) {
   FlatObject object;
   Collector collector(object);
-  if (!Json::sax_parse(text.begin(), text.end(), &collector)) return std::nullopt;
+  if (!nlohmann::json::sax_parse(text.begin(), text.end(), &collector)) return std::nullopt;
   return object;
 }
 

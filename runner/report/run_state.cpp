@@ -20,7 +20,6 @@ namespace ddprun {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 // Whether somebody holds the folder's lock. A lock that may be shared is asked for, and given back at once: two who ask do not
 // disturb each other.
@@ -37,7 +36,7 @@ int64_t attempts_begun(const fs::path& run_dir) {
 }
 
 // That of an earlier attempt tells nothing of a run that goes on.
-Json current_summary(const fs::path& run_dir) {
+nlohmann::json current_summary(const fs::path& run_dir) {
   auto summary = read_json_file(run_dir / "summary.json");
   if (!summary.is_object() || !summary.contains("status") || !summary["status"].is_string()) return nullptr;
   const auto attempts = attempts_begun(run_dir);
@@ -69,12 +68,12 @@ int64_t count_rank_logs(const fs::path& run_dir) {
 }
 
 template <class Number>
-Number number_in(const Json& object, const char* name) {
+Number number_in(const nlohmann::json& object, const char* name) {
   const auto found = object.find(name);
   return found != object.end() && found->is_number() ? found->get<Number>() : Number{};
 }
 
-std::string text_in(const Json& object, const char* name) {
+std::string text_in(const nlohmann::json& object, const char* name) {
   const auto found = object.find(name);
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
@@ -94,7 +93,7 @@ Goal goal_of(const Value& config) {
   return goal;
 }
 
-void take_best(const Json& summary, const Goal& goal, RunState& state) {
+void take_best(const nlohmann::json& summary, const Goal& goal, RunState& state) {
   const auto found = summary.find("best");
   if (found == summary.end() || !found->is_object() || found->empty()) return;
   auto best = found->find(goal.metric);
@@ -142,9 +141,9 @@ double read_progress(const fs::path& file, const Goal& goal, RunState& state) {
 
 }  // namespace
 
-Json read_json_file(const fs::path& file) {
+nlohmann::json read_json_file(const fs::path& file) {
   std::ifstream stream(file);
-  return stream ? Json::parse(stream, nullptr, /*allow_exceptions=*/false) : Json();
+  return stream ? nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false) : nlohmann::json();
 }
 
 RunState read_run_state(const fs::path& run_dir) {

@@ -24,16 +24,16 @@ constexpr auto kNap = std::chrono::milliseconds(20);
 
 constexpr size_t kThreadName = 15;  // characters of a thread's name that Linux keeps, for top and debuggers
 
-struct Call {
-  const char* hook;
-  std::function<void(Logger&)> run;
-};
-
 }  // namespace
 
 // The state outlives the channel where the logger hangs: its thread is then left behind and still needs it.
 class LoggerHub::Channel {
  public:
+  struct Call {
+    const char* hook;
+    std::function<void(Logger&)> run;
+  };
+
   explicit Channel(Entry entry) : state_(std::make_shared<State>(std::move(entry))) {
     thread_ = std::thread([state = state_] { state->work(); });
     pthread_setname_np(thread_.native_handle(), ("log " + state_->entry.name).substr(0, kThreadName).c_str());

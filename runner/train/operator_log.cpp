@@ -17,9 +17,10 @@
 namespace ddprun {
 namespace {
 
-constexpr auto kKind =
-    c10::DebugInfoKind::PRODUCER_INFO;  // LibTorch takes it along into backward, and uses it for nothing
-constexpr size_t kMostShown = 160;      // characters of one entry in an error text
+constexpr size_t kMostShown = 160;  // characters of one entry in an error text
+
+// LibTorch takes it along into backward, and uses it for nothing. A constant up to 2.14, an object of its own since.
+auto kind() { return c10::DebugInfoKind::PRODUCER_INFO; }
 
 // Whether its number goes into kernels as one of the host.
 bool is_host_number(const at::Tensor& tensor, c10::Device device) {
@@ -69,7 +70,7 @@ struct Listener final : c10::DebugInfoBase {
 };
 
 std::unique_ptr<at::ObserverContext> on_call(const at::RecordFunction& call) {
-  auto* listener = static_cast<Listener*>(c10::ThreadLocalDebugInfo::get(kKind));
+  auto* listener = static_cast<Listener*>(c10::ThreadLocalDebugInfo::get(kind()));
   if (!listener || !call.operator_name()) return nullptr;  // ranges for profilers have no such name
   const at::DisableRecordFunctionGuard unheard;
   std::ostringstream text;
@@ -104,7 +105,7 @@ std::string shortened(const std::string& text) {
 
 class OperatorLog::Listening::Guard {
  public:
-  explicit Guard(OperatorLog& log) : info_(kKind, make_listener(log.entries_, log.wait_, log.device_)) {
+  explicit Guard(OperatorLog& log) : info_(kind(), make_listener(log.entries_, log.wait_, log.device_)) {
     callback_ = at::addThreadLocalCallback(
         at::RecordFunctionCallback(on_call).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
   }

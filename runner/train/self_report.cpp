@@ -27,11 +27,10 @@ constexpr size_t kStackBytes = 64 << 10;
 std::atomic<int> asked_event = -1;
 
 // Set before the handlers, and never again.
-std::string name, failure_file, failure_begin, answer_file, answer_draft;
+std::string prefix, failure_file, failure_begin, answer_file, answer_draft;
 
 void write_all(int fd, std::initializer_list<const char*> parts) {
-  for (const char* part : parts) [[maybe_unused]]
-    const auto written = ::write(fd, part, std::strlen(part));
+  for (const char* part : parts) [[maybe_unused]] const auto written = ::write(fd, part, std::strlen(part));
 }
 
 void write_file(const std::string& file, std::initializer_list<const char*> parts) {
@@ -67,7 +66,7 @@ void report_crash(int signal) {
     write_file(failure_file, {failure_begin.c_str(), doing->section, R"(", "message": "in )", doing->name, "():\"}\n"});
   }
   const char* word = ::sigabbrev_np(signal);
-  write_all(STDERR_FILENO, {name.c_str(), "SIG", word ? word : "?"});
+  write_all(STDERR_FILENO, {prefix.c_str(), "SIG", word ? word : "?"});
   tell_doing();
   tell_calls();
   std::signal(signal, SIG_DFL);
@@ -81,7 +80,7 @@ void answer(int) {
   write_file(answer_draft, {section, "\n", doing ? doing->name : "", "\n"});
   ::rename(answer_draft.c_str(), answer_file.c_str());
   if (doing == nullptr || doing->section != nullptr) {
-    write_all(STDERR_FILENO, {name.c_str(), "stands still"});
+    write_all(STDERR_FILENO, {prefix.c_str(), "stands still"});
     tell_doing();
     tell_calls();
   }
@@ -102,7 +101,7 @@ void handle(int signal, void (*handler)(int), int flags) {
 }  // namespace
 
 void report_crashes(const std::string& who, const std::filesystem::path& failure, int rank) {
-  name = who;
+  prefix = who;
   std::array<void*, 1> frame{};
   ::backtrace(frame.data(), 1);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

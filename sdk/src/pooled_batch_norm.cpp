@@ -22,12 +22,12 @@ Channels channels_of(const at::Tensor& tensor) {
 at::Tensor tensor_of(const Channels& channels) { return at::tensor(channels, at::kFloat); }
 
 // Of each channel: what its values are normalised with.
-struct Statistics {
+struct ChannelStatistics {
   Channels mean, inverse_deviation;
 };
 
-Statistics running_statistics(const NormState& state) {
-  Statistics statistics{channels_of(state.running_mean), channels_of(state.running_var)};
+ChannelStatistics running_statistics(const NormState& state) {
+  ChannelStatistics statistics{channels_of(state.running_mean), channels_of(state.running_var)};
   for (auto& value : statistics.inverse_deviation) value = static_cast<float>(1 / std::sqrt(value + state.eps));
   return statistics;
 }
@@ -40,11 +40,11 @@ void take_in(const at::Tensor& running, size_t channel, double value, double mom
   number = static_cast<float>((1 - momentum) * number + momentum * value);
 }
 
-Statistics batch_statistics(const at::Tensor& input, const NormState& state) {
+ChannelStatistics batch_statistics(const at::Tensor& input, const NormState& state) {
   const auto origin = some_values(input);
   const auto sums = channel_sums(input, origin);
   const auto count = static_cast<double>(input.numel() / input.size(1));
-  Statistics statistics;
+  ChannelStatistics statistics;
   for (size_t c = 0; c < origin.size(); ++c) {
     const double distance = sums.first[c] / count, mean = origin[c] + distance;
     const double squares = std::max(sums.second[c] - sums.first[c] * distance, 0.0);

@@ -31,7 +31,7 @@ void __syncthreads() {}
 namespace ddprun {
 namespace {
 
-const AugmentKey kKey{.seed = 99, .epoch = 1};
+const AugmentKey kKernelKey{.seed = 99, .epoch = 1};
 
 struct Input {
   at::Tensor pixels, table, labels, numbers;
@@ -67,9 +67,9 @@ TEST(ImageKernel, MakesTheBitsOfTheCpuPath) {
     for (const auto& augmentation : augmentations()) {
       auto out = at::empty({30, 3, 11, 9}, at::TensorOptions().memory_format(format));
       auto targets = at::empty({30}, at::kLong);
-      const auto rules = image_rules({&store, &augmentation}, &kKey);
+      const auto rules = image_rules({&store, &augmentation}, &kKernelKey);
       run<float>(input, rules, out, targets, make_images_float);
-      const auto expected = expected_batch(store, augmentation, input.numbers, kKey);
+      const auto expected = expected_batch(store, augmentation, input.numbers, kKernelKey);
       ASSERT_TRUE(out.equal(expected.input));
       ASSERT_TRUE(targets.equal(expected.target));
     }
@@ -81,8 +81,8 @@ TEST(ImageKernel, RoundsToBfloat16AsLibTorchDoes) {
   const ImageAugmentation augmentation{.crop_padding = 2, .flip = true, .cutout = 3};
   const Input input(store);
   auto out = at::empty({30, 3, 8, 8}, at::kBFloat16), targets = at::empty({30}, at::kLong);
-  run<unsigned short>(input, image_rules({&store, &augmentation}, &kKey), out, targets, make_images_bfloat16);
-  EXPECT_TRUE(out.equal(expected_batch(store, augmentation, input.numbers, kKey).input.to(at::kBFloat16)));
+  run<unsigned short>(input, image_rules({&store, &augmentation}, &kKernelKey), out, targets, make_images_bfloat16);
+  EXPECT_TRUE(out.equal(expected_batch(store, augmentation, input.numbers, kKernelKey).input.to(at::kBFloat16)));
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 // The loggers that write files, loaded as the runner loads them.
 #include "plugin_host/plugin_host.h"
 
+#include <ddprun/logger.h>
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 

@@ -5,6 +5,7 @@
 #include "plugin_host/plugin_host.h"
 
 #include <ddprun/error.h>
+#include <ddprun/logger.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

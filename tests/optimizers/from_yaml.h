@@ -2,6 +2,8 @@
 // An optimizer whose options stand in a file, as errors tell it: "mine.yaml:2:9: optimizer.groups: ...".
 #pragma once
 
+#include <ddprun/optimizer.h>
+
 #include <memory>
 #include <string>
 

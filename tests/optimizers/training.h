@@ -2,6 +2,7 @@
 // Parameters and gradients for optimizers to work on: no model, no loss, the gradients are given.
 #pragma once
 
+#include <ddprun/optimizer.h>
 #include <torch/torch.h>
 
 #include <memory>

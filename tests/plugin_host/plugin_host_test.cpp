@@ -2,6 +2,8 @@
 #include "plugin_host/plugin_host.h"
 
 #include <ddprun/error.h>
+#include <ddprun/logger.h>
+#include <ddprun/model.h>
 #include <gmock/gmock.h>
 #include <torch/nn/modules/linear.h>
 

@@ -10,7 +10,7 @@
 namespace ddprun {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 TEST(Histograms, EveryNumberIsInTheBinBetweenItsEdges) {
   const auto histogram = histogram_of("weights/w", at::tensor({0.0, 0.1, 0.9, 1.0, 2.0, 4.0}), 4);
@@ -23,7 +23,7 @@ TEST(Histograms, EveryNumberIsInTheBinBetweenItsEdges) {
 }
 
 TEST(Histograms, WhatIsNotFiniteIsCountedApart) {
-  const auto histogram = histogram_of("w", at::tensor({1.0, kInf, -kInf, std::nan(""), 3.0}), 2);
+  const auto histogram = histogram_of("w", at::tensor({1.0, kInfinity, -kInfinity, std::nan(""), 3.0}), 2);
   EXPECT_EQ(histogram.count, 5);
   EXPECT_EQ(histogram.nonfinite, 3);
   EXPECT_EQ(histogram.counts, (std::vector<int64_t>{1, 1}));
@@ -37,7 +37,7 @@ TEST(Histograms, EqualNumbersAreOneBin) {
 }
 
 TEST(Histograms, NothingFiniteIsNoBin) {
-  EXPECT_TRUE(histogram_of("w", at::full({3}, kInf), 10).edges.empty());
+  EXPECT_TRUE(histogram_of("w", at::full({3}, kInfinity), 10).edges.empty());
   EXPECT_TRUE(histogram_of("w", at::empty({0}), 10).counts.empty());
 }
 

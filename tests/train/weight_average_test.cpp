@@ -11,7 +11,7 @@
 namespace ddprun {
 namespace {
 
-std::vector<NamedParameter> parameters() { return {{"w", torch::tensor({1.0F, 2.0F}).requires_grad_()}}; }
+std::vector<NamedParameter> one_parameter() { return {{"w", torch::tensor({1.0F, 2.0F}).requires_grad_()}}; }
 
 void set(const std::vector<NamedParameter>& parameters, float value) {
   const torch::NoGradGuard no_gradients;
@@ -19,7 +19,7 @@ void set(const std::vector<NamedParameter>& parameters, float value) {
 }
 
 TEST(WeightAverage, BeginsWithTheFirstWeightsAndMovesByItsDecay) {
-  const auto weights = parameters();
+  const auto weights = one_parameter();
   WeightAverage average(weights, 0.9);
   EXPECT_TRUE(average.state().empty());
   set(weights, 1);
@@ -31,7 +31,7 @@ TEST(WeightAverage, BeginsWithTheFirstWeightsAndMovesByItsDecay) {
 
 // Recorded steps write to where it was when they were recorded.
 TEST(WeightAverage, StaysInItsPlaceWhenItIsExchanged) {
-  const auto weights = parameters();
+  const auto weights = one_parameter();
   WeightAverage average(weights, 0.5);
   average.update({});
   const auto* place = average.state().at("w").const_data_ptr();
@@ -40,7 +40,7 @@ TEST(WeightAverage, StaysInItsPlaceWhenItIsExchanged) {
 }
 
 TEST(WeightAverage, AStepThatOverflowedDoesNotMoveIt) {
-  const auto weights = parameters();
+  const auto weights = one_parameter();
   WeightAverage average(weights, 0.5);
   average.update(torch::zeros({}));
   set(weights, 9);
@@ -51,7 +51,7 @@ TEST(WeightAverage, AStepThatOverflowedDoesNotMoveIt) {
 }
 
 TEST(WeightAverage, BeginsWithTheFirstStepThatCounts) {
-  const auto weights = parameters();
+  const auto weights = one_parameter();
   WeightAverage average(weights, 0.5);
   average.update(torch::ones({}));
   EXPECT_TRUE(average.state().empty());
@@ -61,7 +61,7 @@ TEST(WeightAverage, BeginsWithTheFirstStepThatCounts) {
 }
 
 TEST(WeightAverage, ExchangedTwiceTheWeightsHaveTheirBitsAgain) {
-  const auto weights = parameters();
+  const auto weights = one_parameter();
   WeightAverage average(weights, 0.3);
   average.update({});
   set(weights, 0.1F);
@@ -137,7 +137,7 @@ TEST(WeightAverage, LooksForOverflowsWithoutChangingABit) {
 }
 
 TEST(WeightAverage, RefusesAStateOfAnotherModel) {
-  WeightAverage average(parameters(), 0.5);
+  WeightAverage average(one_parameter(), 0.5);
   EXPECT_THROW(average.load_state({{"v", torch::zeros({2})}}), UserError);
   EXPECT_THROW(average.load_state({{"w", torch::zeros({3})}}), UserError);
 }

@@ -7,10 +7,10 @@
 namespace ddprun::mlflow {
 namespace {
 
-constexpr std::array<size_t, 3> kMost{1000, 100, 100};  // of each kind
-constexpr size_t kMostItems = 1000;
-constexpr size_t kMostBytes = 900'000;  // the server's limit is a million, with all around them
-constexpr size_t kMetricBytes = 128;    // at most, but for its key: numbers are short
+constexpr std::array<size_t, 3> kMostOfKind{1000, 100, 100};  // of each kind
+constexpr size_t kMostRequestItems = 1000;
+constexpr size_t kMostRequestBytes = 900'000;  // the server's limit is a million, with all around them
+constexpr size_t kMetricBytes = 128;           // at most, but for its key: numbers are short
 
 size_t bytes_of(const Item& item) {
   if (item.kind == Item::Kind::kMetric) return item.json["key"].get_ref<const std::string&>().size() + kMetricBytes;
@@ -41,9 +41,9 @@ std::span<const Item> first_batch(std::span<const Item> items) {
   size_t bytes = 0, taken = 0;
   for (const auto& item : items) {
     bytes += bytes_of(item);
-    const bool fits = taken < kMostItems &&
-                      ++count[static_cast<size_t>(item.kind)] <= kMost[static_cast<size_t>(item.kind)] &&
-                      bytes <= kMostBytes;
+    const bool fits = taken < kMostRequestItems &&
+                      ++count[static_cast<size_t>(item.kind)] <= kMostOfKind[static_cast<size_t>(item.kind)] &&
+                      bytes <= kMostRequestBytes;
     if (!fits && taken > 0) break;
     ++taken;
   }

@@ -6,7 +6,7 @@
 namespace ddprun::mlflow {
 namespace {
 
-constexpr size_t kMostBytes = 250;
+constexpr size_t kMostNameBytes = 250;
 constexpr size_t kRoomForNumber = 8;
 
 bool is_utf8(std::string_view text) {
@@ -45,7 +45,7 @@ std::string legal_name(std::string_view name) {
     }
   }
   add_component(path, component);
-  return path.empty() ? "_" : cut(path, kMostBytes);
+  return path.empty() ? "_" : cut(path, kMostNameBytes);
 }
 
 std::string cut(std::string text, size_t most_bytes) {
@@ -61,7 +61,7 @@ const std::string& NameTable::legal(const std::string& name) {
   const auto wanted = legal_name(name);
   auto free = wanted;
   for (int number = 2; taken_.contains(free); ++number) {
-    free = cut(wanted, kMostBytes - kRoomForNumber) + "_" + std::to_string(number);
+    free = cut(wanted, kMostNameBytes - kRoomForNumber) + "_" + std::to_string(number);
   }
   taken_.insert(free);
   return legal_.emplace(name, free).first->second;

@@ -8,7 +8,7 @@
 namespace ddprun::mlflow {
 namespace {
 
-constexpr size_t kMostValueBytes = 6000;
+constexpr size_t kMostParamBytes = 6000;
 
 std::string on_one_line(const YAML::Node& node) {
   auto list = YAML::Clone(node);
@@ -22,7 +22,7 @@ std::map<std::string, std::string> params_of(const std::string& config_yaml) {
   std::map<std::string, std::string> params;
   NameTable names;
   visit_parameters(config_yaml, [&](const std::string& path, const YAML::Node& value) {
-    params.emplace(names.legal(path), cut(value.IsScalar() ? value.Scalar() : on_one_line(value), kMostValueBytes));
+    params.emplace(names.legal(path), cut(value.IsScalar() ? value.Scalar() : on_one_line(value), kMostParamBytes));
   });
   return params;
 }

@@ -13,7 +13,7 @@
 namespace ddprun::mlflow {
 namespace {
 
-constexpr size_t kMostValueBytes = 5000;  // older servers'; newer ones take 8000
+constexpr size_t kMostTagBytes = 5000;  // older servers'; newer ones take 8000
 
 // As Python's getpass finds it, which MLflow asks.
 std::string user_name() {
@@ -44,7 +44,7 @@ std::string experiment_file(const Json& environment) {
 }
 
 void set(Json& tags, const char* name, const std::string& value) {
-  if (!value.empty()) tags[name] = cut(value, kMostValueBytes);
+  if (!value.empty()) tags[name] = cut(value, kMostTagBytes);
 }
 
 }  // namespace

@@ -5,7 +5,7 @@ namespace ddprun::tensorboard {
 namespace {
 
 // Fields of Summary, of its Value, and of what they hold (tensorboard/compat/proto).
-enum { kValue = 1 };
+enum { kSummaryValue = 1 };
 enum { kTag = 1, kSimpleValue = 2, kImage = 4, kHisto = 5, kTensor = 8, kMetadata = 9 };
 enum { kPluginData = 1, kPluginName = 1, kContent = 2 };
 enum { kHeight = 1, kWidth = 2, kColorspace = 3, kEncoded = 4 };
@@ -26,12 +26,13 @@ Message text_tensor(const std::string& text) {
 }  // namespace
 
 void add_scalar(Message& summary, const std::string& tag, double value) {
-  summary.message(kValue, Message().bytes(kTag, tag).real32(kSimpleValue, static_cast<float>(value)));
+  summary.message(kSummaryValue, Message().bytes(kTag, tag).real32(kSimpleValue, static_cast<float>(value)));
 }
 
 void add_text(Message& summary, const std::string& tag, const std::string& markdown) {
   summary.message(
-      kValue, Message().bytes(kTag, tag).message(kTensor, text_tensor(markdown)).message(kMetadata, plugin("text")));
+      kSummaryValue,
+      Message().bytes(kTag, tag).message(kTensor, text_tensor(markdown)).message(kMetadata, plugin("text")));
 }
 
 // A bucket reaches from the limit before it, the first from the least number, to its own.
@@ -47,14 +48,14 @@ void add_histogram(Message& summary, const std::string& tag, const Histogram& hi
                          .real(kSumSquares, squares * finite)
                          .reals(kBucketLimit, {histogram.edges.begin() + 1, histogram.edges.end()})
                          .reals(kBucket, {histogram.counts.begin(), histogram.counts.end()});
-  summary.message(kValue, Message().bytes(kTag, tag).message(kHisto, histo));
+  summary.message(kSummaryValue, Message().bytes(kTag, tag).message(kHisto, histo));
 }
 
 void add_layout(Message& summary, const Message& content) {
-  summary.message(kValue, Message()
-                              .bytes(kTag, "custom_scalars__config__")
-                              .message(kTensor, text_tensor(content.str()))
-                              .message(kMetadata, plugin("custom_scalars")));
+  summary.message(kSummaryValue, Message()
+                                     .bytes(kTag, "custom_scalars__config__")
+                                     .message(kTensor, text_tensor(content.str()))
+                                     .message(kMetadata, plugin("custom_scalars")));
 }
 
 void add_image(Message& summary, const std::string& tag, const Picture& picture) {
@@ -63,11 +64,11 @@ void add_image(Message& summary, const std::string& tag, const Picture& picture)
                          .integer(kWidth, picture.width)
                          .integer(kColorspace, Picture::kChannels)
                          .bytes(kEncoded, encode_png(picture));
-  summary.message(kValue, Message().bytes(kTag, tag).message(kImage, image));
+  summary.message(kSummaryValue, Message().bytes(kTag, tag).message(kImage, image));
 }
 
 void add_hparams(Message& summary, const std::string& tag, const Message& content) {
-  summary.message(kValue, Message().bytes(kTag, tag).message(kMetadata, plugin("hparams", content.str())));
+  summary.message(kSummaryValue, Message().bytes(kTag, tag).message(kMetadata, plugin("hparams", content.str())));
 }
 
 }  // namespace ddprun::tensorboard

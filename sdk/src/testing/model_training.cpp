@@ -44,7 +44,7 @@ class Adam {
 };
 
 // One training step on the scene's batch; the loss before it.
-double train(const ModelScene& scene, Adam& adam) {
+double train_once(const ModelScene& scene, Adam& adam) {
   scene.model().zero_grad();
   const auto loss = scene.step().loss;
   if (!loss.requires_grad()) complain("the loss of step() is not attached to the graph, so nothing can be trained");
@@ -105,7 +105,7 @@ std::string overfits(const ModelTest& test, const Overfit& overfit) {
     Adam adam(trainable_parameters(scene.model()), overfit.lr);
     double first = 0, last = 0;
     for (int64_t step = 0; step < overfit.steps; ++step) {
-      last = train(scene, adam);
+      last = train_once(scene, adam);
       if (step == 0) first = last;
       if (!std::isfinite(last)) complain("the loss is ", last, " at step ", step + 1, " (lr ", overfit.lr, ")");
       if (step > 0 && last < overfit.share * first) return;
@@ -121,7 +121,7 @@ std::string state_round_trip(const ModelTest& test) {
     const ModelScene scene(test, 1), again(test, 2);
     scene.model().train();
     Adam adam(trainable_parameters(scene.model()), 0.01);
-    for (int step = 0; step < 3; ++step) train(scene, adam);
+    for (int step = 0; step < 3; ++step) train_once(scene, adam);
     copy_state(scene.model(), again.model());
     const at::NoGradGuard no_gradients;
     scene.model().eval();

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+// What numbers in an experiment may be where nothing else bounds them.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+namespace ddprun {
+
+constexpr int64_t kMost = 1'000'000'000;  // far beyond any run; keeps products of two within an int64
+constexpr double kLargest = std::numeric_limits<double>::max();
+
+}  // namespace ddprun

@@ -1,2 +1,0 @@
-// SPDX-License-Identifier: MIT
-// Owns the precompiled header; see cmake/DdprunPch.cmake.

@@ -3,12 +3,21 @@
 
 import csv
 import json
+import os
+import pathlib
+import re
 import signal
 import unittest
 
 from command import SMALL, CommandTest, summary
 
 CLASSES = [str(digit) for digit in range(10)]
+
+
+def is_pending(pid, number):
+    """Sent to the process, which is stopped, and not taken yet."""
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return int(re.search(r"ShdPnd:\s*(\w+)", status)[1], 16) >> (number - 1) & 1
 
 
 class AfterTraining(CommandTest):
@@ -101,9 +110,15 @@ class AfterTraining(CommandTest):
         self.assertEqual(list((self.folder / "tmp").iterdir()), [])
 
     def test_ctrl_c_ends_it_at_once_and_leaves_nothing(self):
-        running = self.start("predict", "run", "--out", "a.csv", "dataset.test_size=400000", "launch.workers=2")
+        running = self.start("predict", "run", "--out", "a.csv", "launch.workers=2")
         self.wait_until(lambda: len(self.workers()) == 2, "both workers", running)
+        workers = self.workers().values()
+        for pid in workers:  # so that they do not end by themselves
+            os.kill(pid, signal.SIGSTOP)
         running.send(signal.SIGINT)
+        self.wait_until(lambda: all(is_pending(pid, signal.SIGTERM) for pid in workers), "the launcher to end them", running)
+        for pid in workers:
+            os.kill(pid, signal.SIGCONT)
         self.assertEqual(running.wait(), 128 + signal.SIGINT, running.text())
         self.assertIn("stopped; nothing is written", running.err())
         self.assertNotIn("checkpoint", running.err())

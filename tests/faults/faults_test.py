@@ -195,5 +195,5 @@ if __name__ == "__main__":
     try:
         mounts.enter_namespace()
     except unittest.SkipTest as reason:
-        print(f"without the faults of disks: {reason}", file=sys.stderr)
+        print(f"skipped: the faults of disks: {reason}", file=sys.stderr)
     unittest.main()

@@ -158,6 +158,7 @@ class Browser(CommandTest):
             "--disable-gpu",
             f"--user-data-dir={self.folder}/home/browser",
             "--window-size=1280,900",
+            "--run-all-compositor-stages-before-draw",  # virtual time does not run ahead of the frames that the page waits for
             "--virtual-time-budget=20000",
             "--dump-dom",
             f"file://{page}",

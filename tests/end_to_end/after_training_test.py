@@ -6,7 +6,9 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
+import tempfile
 import unittest
 
 from command import SMALL, CommandTest, summary
@@ -21,11 +23,20 @@ def is_pending(pid, number):
 
 
 class AfterTraining(CommandTest):
+    """Each test has a copy of the one run."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.shared = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-e2e-shared-"))
+        cls.addClassCleanup(shutil.rmtree, cls.shared, ignore_errors=True)
+
     def setUp(self):
         super().setUp()
         self.run_folder = self.folder / "run"
-        self.ddprun(*SMALL, "model=convnet_bn", "optimizer.lr=0.005", "launch.workers=2", "dataset.val_size=149",
-                    "objective={name: cross_entropy, metrics: [accuracy, confusion]}", "run.dir=run")
+        if not (self.shared / "run").exists():
+            self.ddprun(*SMALL, "model=convnet_bn", "optimizer.lr=0.005", "launch.workers=2", "dataset.val_size=149",
+                        "objective={name: cross_entropy, metrics: [accuracy, confusion]}", f"run.dir={self.shared}/run")
+        shutil.copytree(self.shared / "run", self.run_folder, symlinks=True)
         self.trained = summary(self.run_folder)
         self.assertTrue(30 < self.trained["test_correct"] < 301, "no good measure of sameness")
         self.before = self.all_files()

@@ -20,6 +20,7 @@ import unittest
 import uuid
 
 DDPRUN = pathlib.Path(os.environ["DDPRUN"]).resolve()
+NIGHTLY = os.environ.get("DDPRUN_NIGHTLY") == "1"
 
 # A network and data that train in a moment; ten steps an epoch, the last one of 34 samples instead of 64.
 SMALL = [
@@ -67,6 +68,11 @@ class Running:
 
     def send(self, number):
         self.process.send_signal(number)
+
+
+def nightly(test):
+    """A test, or a whole class, that is left out of every other run."""
+    return test if NIGHTLY else None
 
 
 class Gate:

@@ -8,6 +8,7 @@ import json
 import math
 import os
 import signal
+import unittest
 
 from command import SMALL, CommandTest, all_rows, main
 from mlflow_server import MlflowServer
@@ -31,17 +32,21 @@ def logged(run):
             if name not in left_out and value is not None and (name != "epoch" or row["split"] == "train")}
 
 
-class MlflowLogger(CommandTest):
-    """Each test has an experiment of its own on the server."""
+SERVER = None
 
-    @classmethod
-    def setUpClass(cls):
-        cls.server = MlflowServer(PEERS)
-        cls.addClassCleanup(cls.server.close)
+
+def setUpModule():
+    global SERVER
+    SERVER = MlflowServer(PEERS)
+    unittest.addModuleCleanup(SERVER.close)
+
+
+class MlflowTest(CommandTest):
+    """Each test has an experiment of its own on the server."""
 
     def setUp(self):
         super().setUp()
-        self.server.start()
+        self.server = SERVER
         self.experiment = self.id().rpartition(".")[2]
         logger = f"{{plugin: mlflow, uri: '{self.server.uri}', experiment: {self.experiment}, timeout: 20}}"
         self.words = [*WORDS, f"loggers=[jsonl, {logger}]"]
@@ -88,6 +93,28 @@ class MlflowLogger(CommandTest):
             return any(int(metric["step"]) >= step for metric in metrics)
         self.wait_until(arrived, f"step {step} on the server", running, seconds=120)
 
+
+class ALateServer(MlflowTest):  # the first class: a start takes longer than most tests
+    def test_one_that_comes_after_the_run_gets_all_by_upload(self):
+        self.server.kill()
+        running = self.ddprun(*self.words)
+        self.assertEqual(running.err().count(f"logger mlflow: {self.server.uri}: "), 1, running.err())
+        self.assertIn(f"`ddprun upload {self.run_folder}`", running.err())
+        refused = self.ddprun("upload", "run", code=1)
+        self.assertIn(self.server.uri, refused.err())
+        self.server.start()
+        for _ in range(2):
+            self.ddprun("upload", "run")
+            self.assert_all_rows_arrived()
+            self.assertEqual(self.status(), "FINISHED")
+            self.assertIn("summary.json", self.server.artifacts(self.run_there()))
+
+
+class MlflowLogger(MlflowTest):
+    def setUp(self):
+        super().setUp()
+        self.server.start()
+
     def test_a_run_arrives_whole(self):
         self.ddprun_and_upload(*self.words)
         self.assert_all_rows_arrived()
@@ -130,20 +157,6 @@ class MlflowLogger(CommandTest):
         self.assert_all_rows_arrived()
         self.assertEqual(self.status(), "KILLED")
         self.assertIn("answers again", running.err())
-
-    def test_a_server_that_comes_after_the_run_gets_all_by_upload(self):
-        self.server.kill()
-        running = self.ddprun(*self.words)
-        self.assertEqual(running.err().count(f"logger mlflow: {self.server.uri}: "), 1, running.err())
-        self.assertIn(f"`ddprun upload {self.run_folder}`", running.err())
-        refused = self.ddprun("upload", "run", code=1)
-        self.assertIn(self.server.uri, refused.err())
-        self.server.start()
-        for _ in range(2):
-            self.ddprun("upload", "run")
-            self.assert_all_rows_arrived()
-            self.assertEqual(self.status(), "FINISHED")
-            self.assertIn("summary.json", self.server.artifacts(self.run_there()))
 
     def test_a_run_that_was_killed_and_resumed_is_one_run(self):
         first = self.start_held(12, *self.words)

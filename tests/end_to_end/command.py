@@ -102,7 +102,7 @@ class CommandTest(unittest.TestCase):
             (self.folder / name).mkdir()
 
     def environment(self, changes=None):
-        kept = ("PATH", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS")
+        kept = ("PATH", "LD_LIBRARY_PATH", "OMP_WAIT_POLICY", "ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS")
         values = {name: os.environ[name] for name in kept if name in os.environ}
         values |= {"HOME": f"{self.folder}/home", "TMPDIR": f"{self.folder}/tmp", "LANG": "C.UTF-8", "DDPRUN_TEST": self.mark}
         return values | (changes or {})

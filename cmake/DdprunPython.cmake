@@ -25,7 +25,7 @@ function(ddprun_add_python_test name file)
   endif()
   add_test(NAME ${name} COMMAND ${python} -B ${CMAKE_CURRENT_SOURCE_DIR}/${file} -v)
   set_tests_properties(${name} PROPERTIES
-    SKIP_RETURN_CODE 77 LABELS ${label} TIMEOUT ${timeout} COST ${timeout} ENVIRONMENT DDPRUN=$<TARGET_FILE:ddprun>)
+    SKIP_RETURN_CODE 77 LABELS ${label} TIMEOUT ${timeout} COST ${timeout} ENVIRONMENT "DDPRUN=$<TARGET_FILE:ddprun>;OMP_WAIT_POLICY=passive")
   if(arg_PEERS)
     set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED peers)
   endif()

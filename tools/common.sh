@@ -2,6 +2,16 @@
 # shellcheck shell=bash
 # Everything goes to stderr: stdout belongs to the program that is run in the end.
 
+# What the program is made of, relative to the clone.
+program_sources=(CMakeLists.txt CMakePresets.json cmake sdk runner plugins configs/CMakeLists.txt
+  tools/build tools/setup tools/requirements.txt)
+
+# sources_digest CLONE: names what is in the sources, the same in every clone.
+sources_digest() {
+  (cd -- "$1" && find "${program_sources[@]}" -type f ! -path '*/__pycache__/*' -print0 | LC_ALL=C sort -z |
+    xargs -0 sha256sum | sha256sum | cut -d ' ' -f 1)
+}
+
 say() { printf 'ddprun: %s\n' "$*" >&2; }
 
 # die STATUS MESSAGE...: 1 = something failed, 2 = the user has to do something first.

@@ -153,6 +153,15 @@ TEST_F(Download, NamesAnAddressWithoutAServer) {
   expect_nothing_else();
 }
 
+TEST_F(Download, TrustsTheCertificatesThatTheEnvironmentNames) {
+  setenv("SSL_CERT_FILE", "/nowhere/authorities.pem", 1);
+  const auto problems = remote::download(
+      file_, {"https" + server_.mirror("ok").substr(4)}, local_.path(), [](const std::string&, int64_t, int64_t) {},
+      limits_);
+  unsetenv("SSL_CERT_FILE");
+  EXPECT_THAT(problems, ElementsAre(HasSubstr("/nowhere/authorities.pem")));
+}
+
 TEST_F(Download, PassesOnWhatTheProgressThrows) {
   const auto stop = [](const std::string&, int64_t, int64_t) { throw std::logic_error("stop"); };
   EXPECT_THROW(remote::download(file_, {server_.mirror("ok")}, local_.path(), stop, limits_), std::logic_error);

@@ -88,6 +88,7 @@ expect_dependencies() {
 expect_installed_tools() {
   local prefix=$scratch/ddprun/usr told
   told=$(env -i PYTHONPATH="$prefix/share/ddprun/tools" XDG_CACHE_HOME=/cache /usr/bin/python3 -B -c '
+import tooling
 from sweeps import packages, program
 print(packages.ENVIRONMENT, program.find(None))') || fail "the sweep's modules cannot be loaded"
   [[ $told == "/cache/ddprun/sweep_env $prefix/bin/ddprun" ]] || fail "the installed sweep uses $told"
@@ -105,7 +106,7 @@ for package in ddprun ddprun-dev; do dpkg-deb -R "$packages/${package}_"*.deb "$
 
 expect_files "$scratch/ddprun" bin/{ddprun,ddprun-sweep,ddprun-plot,ddprun-wandb-follow} lib/libddprun_sdk.so \
   lib/ddprun/{get_libtorch,libtorch.txt,plugins/{models/mlp,datasets/digits,optimizers/sgd,loggers/csv}.so} \
-  share/ddprun/{configs/{experiments,sweeps}/digits.yaml,tools/{sweep,sweeps/requirements.txt,runs/place.py}} \
+  share/ddprun/{configs/{experiments,sweeps}/digits.yaml,tools/{sweep,sweeps/requirements.txt,tooling/place.py},python/ddprun/run_folder.py} \
   share/doc/ddprun/{copyright,README.md,docs/plugins.md}
 expect_files "$scratch/ddprun-dev" bin/ddprun-new-plugin include/ddprun/{model,testing,version,testing/model}.h \
   lib/libddprun_testing.a lib/cmake/ddprun/ddprun{Config,ConfigVersion,_add_plugin}.cmake \

@@ -153,6 +153,7 @@ MADE_DDPRUN = """\
         sys.exit("it broke")
     run = pathlib.Path(words["run.dir"])
     run.mkdir()
+    (run / "config.yaml").write_text("name: made\\n")
     graphs = words.get("trainer.cuda_graph") != "off"
     seconds, every = 0.01 if graphs else 0.02, int(words["trainer.log_every"])
     rows = [{"split": "train", "step": step, "time": step * seconds, "loss": 2.0}

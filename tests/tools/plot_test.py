@@ -12,10 +12,9 @@ import unittest
 import xml.etree.ElementTree
 
 TOOL = pathlib.Path(__file__).resolve().parents[2] / "tools/plot"
-sys.path.insert(0, str(TOOL.parent))
+sys.path.insert(0, str(TOOL.parents[1] / "sdk/python"))
 
-from plots.run_curves import RunCurves  # noqa: E402
-from runs.run_folder import RunFolder  # noqa: E402
+from ddprun import Run  # noqa: E402
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -101,9 +100,9 @@ class Curves(PlotTest):
 
     def test_epochs_are_as_long_as_the_run_says_or_its_rows_show(self):
         run = self.make_run("a", [{"step": step, "loss": step} for step in (5, 10, 15)])
-        self.assertEqual(RunCurves(RunFolder(run)).curve("val/loss", "epoch")[0], [0.5, 1, 1.5])
+        self.assertEqual(Run(run).curve("val/loss", "epoch")[0], [0.5, 1, 1.5])
         (run / "summary.json").write_text('{"steps": 15, "epochs": 0.75}')
-        self.assertEqual(RunCurves(RunFolder(run)).curve("val/loss", "epoch")[0], [0.25, 0.5, 0.75])
+        self.assertEqual(Run(run).curve("val/loss", "epoch")[0], [0.25, 0.5, 0.75])
 
     def test_rows_that_were_taken_back_are_not_drawn(self):
         self.make_run(

@@ -12,7 +12,7 @@ import optuna
 from optuna.trial import TrialState as State
 from sweep_file_case import SweepFileTest  # first: it knows where the tools lie
 
-from runs.user_error import UserError
+from ddprun.errors import UserError
 from sweeps.arguments import parse_arguments
 from sweeps.processes import Processes
 from sweeps.program import Program

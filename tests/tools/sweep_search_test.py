@@ -11,7 +11,7 @@ import optuna
 from optuna.trial import TrialState as State
 from sweep_file_case import SweepFileTest  # first: it knows where the tools lie
 
-from runs.user_error import UserError
+from ddprun.errors import UserError
 from sweeps.active_trial import ActiveTrial
 from sweeps.proposals import Proposals
 from sweeps.study import SweepStudy

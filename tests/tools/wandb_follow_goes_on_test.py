@@ -8,7 +8,7 @@ import unittest
 from follow_test_case import WORDS, FollowTest, metrics_line
 
 from command import all_rows
-from runs.standing_rows import standing_rows
+from ddprun.rows import standing_rows
 from wandb_runs import WandbRun
 from wandb_server import WandbServer
 

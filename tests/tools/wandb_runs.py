@@ -5,7 +5,8 @@ import json
 import pathlib
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "sdk/python")]
 
 from follow.wandb_file import records  # noqa: E402
 from wandb.proto import wandb_internal_pb2 as messages  # noqa: E402

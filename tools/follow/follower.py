@@ -3,12 +3,12 @@ import os
 import secrets
 import time
 
+from ddprun.config import flat
+from ddprun.errors import UserError
+from ddprun.rows import read_lines
 from follow.items import Items
 from follow.journal import FILES, Journal
 from follow.wandb_file import next_step
-from runs.config import flat
-from runs.line_file import read_lines
-from runs.user_error import UserError
 
 QUIET_SECONDS = 600  # without a new line, and without a sign of whoever runs it: then the run is taken for dead
 SETTINGS = {  # about this process and machine, which are not the run's
@@ -34,7 +34,7 @@ class Follower:
     def is_over(self):
         """Whether nothing will come any more. Asked before the last lines are read."""
         held = self.run.is_held()
-        if held or self.run.has_summary():
+        if held or self.run.summary:
             return not held
         was_killed = held is False and self.run.was_started_here()
         return was_killed or time.monotonic() - self.last_news > QUIET_SECONDS
@@ -48,11 +48,12 @@ class Follower:
         return self.journal.is_complete(self.ending()) and self.new_ends() == self.journal.reached()
 
     def ending(self):
-        return {"attempt": self.run.attempt(), "status": self.status()}
+        return {"attempt": self.run.attempt, "status": self.status()}
 
     def status(self):
         """As in summary.json; "killed" where the run could not write one."""
-        return self.run.summary().get("status", "failed") if self.run.has_summary() else "killed"
+        summary = self.run.summary
+        return summary.get("status", "failed") if summary else "killed"
 
     # Sending it
 
@@ -115,7 +116,7 @@ class Follower:
 
     def finish(self):
         """The run has ended: W&B is to say so, too."""
-        summary, status = self.run.summary() if self.run.has_summary() else {}, self.status()
+        summary, status = self.run.summary, self.status()
         self.sink.summary.update(
             {"status": status} | flat({key: value for key, value in summary.items() if key != "metrics"})
         )

@@ -5,18 +5,8 @@ import datetime
 import math
 import sys
 
-from runs.line_file import read_lines
-from runs.standing_rows import standing_rows
+from ddprun.rows import ABOUT, read_lines, standing_rows
 
-ABOUT = (
-    "time",
-    "attempt",
-    "split",
-    "epoch",
-    "step",
-    "samples",
-    "nonfinite",
-)  # in a line of metrics.jsonl, beside the metrics
 EVENT_COLUMNS = ["time", "attempt", "epoch", "step", "kind", "text"]
 
 

@@ -4,8 +4,8 @@ import fcntl
 import json
 import os
 
-from runs.line_file import read_lines
-from runs.user_error import UserError
+from ddprun.errors import UserError
+from ddprun.rows import read_lines
 
 FILES = ("metrics.jsonl", "tables.jsonl", "events.jsonl")
 

@@ -1,12 +1,14 @@
 """Runs of ddprun, and what they leave behind."""
 
-import json
 import os
 import pathlib
 import signal
 import socket
 import subprocess
 import time
+
+import ddprun
+from ddprun.rows import read_lines
 
 
 class Hung(AssertionError):
@@ -20,16 +22,11 @@ class Run:
         self.folder = pathlib.Path(folder)
 
     def summary(self):
-        return json.loads((self.folder / "summary.json").read_text())
+        return ddprun.run(self.folder).summary
 
     def rows(self, split="train"):
-        """Rows of metrics.jsonl; a last line that is still being written is left out."""
-        try:
-            lines = (self.folder / "metrics.jsonl").read_text().splitlines(keepends=True)
-        except FileNotFoundError:
-            return []
-        rows = [json.loads(line) for line in lines if line.endswith("\n")]
-        return [row for row in rows if row["split"] == split]
+        """Of metrics.jsonl so far, those of all attempts."""
+        return [row for row in read_lines(self.folder / "metrics.jsonl")[0] if row["split"] == split]
 
     def losses(self):
         """By step. A step that was repeated after a resume counts once, with its last value."""

@@ -1,11 +1,11 @@
 """One training of ddprun or of a peer, and what was measured in it."""
 
 import dataclasses
-import json
 import pathlib
 import shutil
 import tempfile
 
+import ddprun
 from suite import process, sides
 
 
@@ -67,7 +67,7 @@ class Trainer:
         folder = pathlib.Path(tempfile.mkdtemp(prefix="run-", dir=self.folder))
         run_dir = folder / "run"
         finished = process.run(self.command(job, run_dir), self.environment, folder, seconds)
-        summary = json.loads((run_dir / "summary.json").read_text())
+        summary = ddprun.run(run_dir).summary
         rows = {row["step"]: row for row in sides.read_rows(run_dir, "train")}
         shutil.rmtree(folder)  # of a failed one it stays
         return Measured(

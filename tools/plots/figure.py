@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The look of it: made to be read in a column of a paper, in print, and by the colour-blind."""
 
-from runs.user_error import UserError
+from ddprun.errors import UserError
 
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9"]  # Okabe and Ito, without yellow
 STYLES = ["-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), (0, (8, 2))]

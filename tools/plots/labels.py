@@ -3,8 +3,8 @@
 
 import difflib
 
-from runs.config import flat
-from runs.user_error import UserError
+from ddprun.config import flat
+from ddprun.errors import UserError
 
 LEFT_OUT = ("run.", "loggers.")  # they say where a run is written, not what it is
 MOST = 3  # settings in a label; where more differ, the folder's name tells better

@@ -6,7 +6,7 @@ import math
 import statistics
 import sys
 
-from runs.user_error import UserError
+from ddprun.errors import UserError
 
 POINTS = 200  # of a mean over runs whose points do not fall together
 

@@ -2,7 +2,7 @@
 import argparse
 import re
 
-from runs.place import command as command_of
+from tooling.place import command as command_of
 
 TOOL = command_of("sweep")
 USAGE = f"""\
@@ -46,7 +46,7 @@ def add_run(parser):
     add("overrides", nargs="*", metavar="key=value", help="changes the experiment for all trials, as with ddprun")
     add("--jobs", type=count, metavar="N", help="trials at once; default 1, or one for each of --gpus")
     add("--gpus", type=gpu_list, default=[], metavar="0,1", help="deals these out among the trials that run at once")
-    add("--ddprun", metavar="PROGRAM", help="default: $DDPRUN, or the one this belongs to, built where it is needed")
+    add("--ddprun", metavar="PROGRAM", help="default: $DDPRUN_PROGRAM, or the one this belongs to, built where it is needed")
     add("--grace", type=seconds, default=60, metavar="SECONDS",
         help="a process of another machine that is silent for so long is dead")  # fmt: skip
 

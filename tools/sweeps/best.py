@@ -3,7 +3,7 @@
 
 import yaml
 
-from runs.config import read_config
+from ddprun.config import read_config
 from sweeps.study import State, run_path, trial_name
 
 

@@ -7,9 +7,8 @@ import pathlib
 import shutil
 import threading
 
-from runs.config import read_config
-from runs.ctrl_c import ctrl_c_sets
-from runs.user_error import UserError
+from ddprun.config import read_config
+from ddprun.errors import UserError
 from sweeps.preflight import check_values
 from sweeps.program import Program
 from sweeps.report import report_study, shown
@@ -19,6 +18,7 @@ from sweeps.storage import Storage, parse, telling_of
 from sweeps.study import SweepStudy
 from sweeps.sweep_file import find_sweep_file, read_sweep
 from sweeps.sweeper import Sweeper, say
+from tooling.ctrl_c import ctrl_c_sets
 
 SAVED = 75  # as ddprun says it: to be called again
 OUTPUTS = pathlib.Path("outputs/sweeps")

@@ -13,8 +13,8 @@ import shutil
 import subprocess
 import sys
 
-from runs.place import ROOT, kept
-from runs.user_error import UserError
+from ddprun.errors import UserError
+from tooling.place import ROOT, kept
 
 REQUIREMENTS = ROOT / "tools/sweeps/requirements.txt"
 ENVIRONMENT = kept() / "sweep_env"

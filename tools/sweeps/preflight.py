@@ -5,7 +5,7 @@ import concurrent.futures
 import os
 import re
 
-from runs.user_error import UserError
+from ddprun.errors import UserError
 from sweeps.space import override_text
 
 

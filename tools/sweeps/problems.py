@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 import difflib
 
-from runs.user_error import UserError
+from ddprun.errors import UserError
 
 
 class Problems:

@@ -5,7 +5,7 @@ import secrets
 import socket
 import time
 
-from runs.lock import is_held
+from ddprun.lock import is_held
 from sweeps.storage import ERRORS
 
 UNWATCHED_SECONDS = (

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: MIT
-import os
-import pathlib
-import shutil
 import subprocess
 import sys
 
-from runs import place
-from runs.user_error import UserError
+from ddprun.errors import UserError
+from ddprun.program import program, program_at
+from tooling import place
 
 
 class Program:
@@ -37,18 +35,12 @@ class Program:
 
 
 def find(named):
-    """--ddprun, else $DDPRUN, else the one installed with this tool, or that of this clone, brought up to date."""
-    for source, text in (("--ddprun", named), ("$DDPRUN", os.environ.get("DDPRUN"))):
-        if text:
-            path = shutil.which(text)
-            if not path:
-                raise UserError(f"{source} {text}: there is no such program")
-            return str(pathlib.Path(path).resolve())
-    if not place.IN_CLONE:
-        return str(place.program())
-    done = subprocess.run(
-        [place.ROOT / "tools/ddprun", "--version"], stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False
-    )
+    """--ddprun, else as for the package ddprun; that of this clone is brought up to date first, once for all trials."""
+    path = program_at(named, f"--ddprun {named}") if named else program()
+    if path != place.ROOT / "tools/ddprun":
+        return str(path)
+    done = subprocess.run([path, "--version"], stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False)
     if done.returncode:
         raise UserError("ddprun could not be built; the lines above say why")
-    return str(place.ROOT / "build/release/bin/ddprun")
+    built = place.ROOT / "build/release/bin/ddprun"
+    return str(built if built.is_file() else path)

@@ -10,7 +10,7 @@ import sys
 
 import optuna
 
-from runs.user_error import UserError
+from ddprun.errors import UserError
 
 ASKED_AGAIN = 10  # times, of a sampler that repeats itself
 DRAWN_AGAIN = 1000

@@ -6,8 +6,8 @@ import shutil
 import subprocess
 import sys
 
-from runs.place import ROOT
-from runs.user_error import UserError
+from ddprun.errors import UserError
+from tooling.place import ROOT
 
 TOOL = ROOT / "tools/sweep"
 SCRIPT = """\

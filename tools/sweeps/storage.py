@@ -15,7 +15,7 @@ import alembic
 import optuna
 import sqlalchemy
 
-from runs.user_error import UserError
+from ddprun.errors import UserError
 
 LOCKED_SECONDS = 20  # how long SQLite waits for another program
 CONNECT_SECONDS = 10

@@ -5,7 +5,7 @@ import pathlib
 
 import optuna
 
-from runs.user_error import UserError
+from ddprun.errors import UserError
 from sweeps.processes import Processes
 from sweeps.proposals import Proposals
 from sweeps.space import override_text

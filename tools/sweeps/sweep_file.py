@@ -6,12 +6,12 @@ import hashlib
 import json
 import pathlib
 
-from runs.place import ROOT
-from runs.user_error import UserError
+from ddprun.errors import UserError
 from sweeps.early_stop import EarlyStop, read_early_stop
 from sweeps.parameter import read_parameters
 from sweeps.problems import Problems
 from sweeps.yaml_node import read_yaml
+from tooling.place import ROOT
 
 # The same file drives `wandb sweep` too; nothing here asks for these.
 OF_WANDB = ("project", "entity", "description", "command")

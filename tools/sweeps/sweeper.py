@@ -4,7 +4,7 @@ import select
 import sys
 import time
 
-from runs.user_error import UserError
+from ddprun.errors import UserError
 from sweeps.active_trial import ActiveTrial
 from sweeps.storage import ERRORS, explain
 

@@ -6,10 +6,9 @@ import signal
 import socket
 import subprocess
 
-from runs.line_file import read_lines
-from runs.lock import is_held, owner
-from runs.run_folder import RunFolder
-from runs.standing_rows import standing_rows
+from ddprun import Run
+from ddprun.lock import is_held, owner
+from ddprun.rows import metric_names, number, read_lines, standing_rows
 
 SIGNALLED = (75, 128 + signal.SIGTERM, -signal.SIGTERM)  # saved first; or it had not begun yet
 
@@ -98,15 +97,13 @@ class TrialRun:
 
     def metrics(self):
         """All that it measured: what the metric could have been."""
-        about = ("time", "attempt", "split", "epoch", "step", "samples", "nonfinite")
-        return sorted({f"{row['split']}/{name}" for row in self.rows for name in row if name not in about})
+        return sorted({f"{row['split']}/{name}" for row in self.rows for name in metric_names(row)})
 
     def summary(self):
         """Of its newest attempt; empty where that wrote none."""
         if not self.has_begun():
             return {}
-        run = RunFolder(self.path)
-        return run.summary() if run.has_summary() else {}
+        return Run(self.path).summary
 
     def failure(self):
         """Why it failed, in a line."""
@@ -119,10 +116,6 @@ class TrialRun:
         if code is not None and code < 0:
             return f"killed by {signal.Signals(-code).name}"
         return f"ended with {code}; see {self.log}"
-
-
-def number(value):
-    return float("nan") if value is None else float(value)
 
 
 def one_line(text):

@@ -5,8 +5,8 @@ import dataclasses
 
 import yaml
 
-from runs.config import typed_value
-from runs.user_error import UserError
+from ddprun.config import typed_value
+from ddprun.errors import UserError
 
 
 @dataclasses.dataclass

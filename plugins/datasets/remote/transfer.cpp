@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -67,6 +68,8 @@ class Transfer {
     set(CURLOPT_XFERINFOFUNCTION, &Transfer::on_progress);
     set(CURLOPT_XFERINFODATA, this);
     set(CURLOPT_NOPROGRESS, 0L);
+    const char* certificates = std::getenv("SSL_CERT_FILE");  // else where libcurl was told to look when it was built
+    if (certificates && *certificates) set(CURLOPT_CAINFO, certificates);
   }
 
   long status() const {

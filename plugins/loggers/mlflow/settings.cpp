@@ -17,11 +17,12 @@ std::string environment(const char* name) {
 
 Credentials read_credentials() {
   const auto insecure = environment("MLFLOW_TRACKING_INSECURE_TLS");
+  const auto certificates = environment("MLFLOW_TRACKING_SERVER_CERT_PATH");
   return {.username = environment("MLFLOW_TRACKING_USERNAME"),
           .password = environment("MLFLOW_TRACKING_PASSWORD"),
           .token = environment("MLFLOW_TRACKING_TOKEN"),
           .verify_tls = insecure != "true" && insecure != "1",
-          .certificates = environment("MLFLOW_TRACKING_SERVER_CERT_PATH")};
+          .certificates = certificates.empty() ? environment("SSL_CERT_FILE") : certificates};
 }
 
 class Url {

@@ -1,9 +1,9 @@
 """Table: what rows of metrics cost training, one of every step, at some thousand steps a second."""
 
-import json
 import pathlib
 import tempfile
 
+import ddprun
 from suite import process, report
 
 TITLE = "Rows of every step"
@@ -46,4 +46,4 @@ def train(options, words):
                    f"trainer.max_steps={STEPS}", "trainer.global_batch=2", "trainer.eval_every=never", "checkpoint.every=never",
                    "launch.workers=1", "launch.threads=1", f"launch.device={options.device}", f"run.dir={run_dir}", *words]
         process.run(command, {}, folder, options.timeout)
-        return json.loads((run_dir / "summary.json").read_text())
+        return ddprun.run(run_dir).summary

@@ -1,6 +1,5 @@
 """Table: how time and memory grow with the number of ranks, beyond what one machine can hold."""
 
-import json
 import pathlib
 import resource
 import shutil
@@ -10,6 +9,7 @@ import tempfile
 import threading
 import time
 
+import ddprun
 from suite import machine, probes, process, report
 
 TITLE = "How time and memory grow with the number of ranks"
@@ -83,8 +83,7 @@ def run_workers(program, workers, timeout):
         ended_at, seconds = time.time(), children_seconds() - seconds_before
         if status != 0:
             raise process.Failed(f"{workers} workers ended with {status}:\n{(folder / 'output.txt').read_text()[-3000:]}")
-        rows = [json.loads(line) for line in (folder / "run/metrics.jsonl").read_text().splitlines()]
-        steps = [row["time"] for row in rows if row["split"] == "train"]
+        steps = [row["time"] for row in ddprun.run(folder / "run").rows() if row["split"] == "train"]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return {"workers": workers, "first_step_seconds": steps[0] - started_at, "end_seconds": ended_at - steps[-1],

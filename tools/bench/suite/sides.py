@@ -1,11 +1,11 @@
 """What is compared: the same training, and the same figures measured the same way. ddprun's side; peers.py has Python's."""
 
 import dataclasses
-import json
 import math
 import pathlib
 import statistics
 
+import ddprun
 from suite import process
 
 IMAGES = 60_000  # of an epoch
@@ -73,9 +73,7 @@ def helper_share(finished):
 
 
 def read_rows(run_dir, split):
-    """Of metrics.jsonl."""
-    rows = [json.loads(line) for line in (pathlib.Path(run_dir) / "metrics.jsonl").read_text().splitlines()]
-    return [row for row in rows if row["split"] == split]
+    return [row for row in ddprun.run(run_dir).rows() if row["split"] == split]
 
 
 class Ddprun:
@@ -118,7 +116,7 @@ class Ddprun:
     def run_with_summary(self, job, folder, timeout):
         run_dir = pathlib.Path(folder) / "run"
         finished = process.run(self.command(job, run_dir), self.environment, folder, timeout)
-        summary = json.loads((run_dir / "summary.json").read_text())
+        summary = ddprun.run(run_dir).summary
         train = read_rows(run_dir, "train")
         # The launcher's own clock starts after its libraries are loaded; ours started before.
         launched_at = float(finished.workers[0].environment["DDPRUN_STARTED_AT"])

@@ -1,7 +1,6 @@
 """Table: what becomes of a run when something fails, beside torchrun with the plain script."""
 
 import dataclasses
-import json
 import os
 import pathlib
 import re
@@ -12,6 +11,7 @@ import tempfile
 import time
 import uuid
 
+from ddprun.rows import read_lines
 from suite import mnist_data, peers, process, report, sides
 
 TITLE = "When something fails, beside torchrun"
@@ -52,9 +52,8 @@ class OursUnderFault:
         return {}
 
     def steps(self, folder, _):
-        rows = pathlib.Path(folder) / "run/metrics.jsonl"
-        lines = rows.read_text().splitlines() if rows.exists() else []
-        return max((json.loads(line)["step"] for line in lines if line.endswith("}")), default=0)
+        rows, _ = read_lines(pathlib.Path(folder) / "run/metrics.jsonl")
+        return max((row["step"] for row in rows), default=0)
 
     def kept_steps(self, folder):
         saved = (pathlib.Path(folder) / "run/checkpoints").glob("step_????????")

@@ -2,26 +2,23 @@
 import difflib
 import math
 
-from runs.line_file import read_lines
-from runs.standing_rows import standing_rows
-from runs.user_error import UserError
-
-ABOUT = ("time", "attempt", "split", "epoch", "step", "samples", "nonfinite")
+from ddprun.errors import UserError
+from ddprun.rows import metric_names, number
 
 
-class RunCurves:
+class Curves:
     """What a run measured, as curves: for each metric the places and the values, one after the other."""
 
     def __init__(self, run):
         self.run = run
-        self.rows = standing_rows(read_lines(run.path / "metrics.jsonl")[0])
-        self.metrics = {f"{row['split']}/{name}" for row in self.rows for name in row if name not in ABOUT}
+        self.rows = run.rows()
+        self.metrics = {f"{row['split']}/{name}" for row in self.rows for name in metric_names(row)}
         self.clock = training_clock(self.rows)
         self.steps_per_epoch = self.find_steps_per_epoch()
 
     def find_steps_per_epoch(self):
         """A run that ended tells it. Else the least that fits the rows, exact from the end of the first epoch on."""
-        summary = self.run.summary()
+        summary = self.run.summary
         if summary.get("steps") and summary.get("epochs"):
             return summary["steps"] / summary["epochs"]
         return max((math.ceil(row["step"] / row["epoch"]) for row in self.rows if row.get("epoch")), default=1) or 1
@@ -41,9 +38,7 @@ class RunCurves:
         self.require(metric)
         split, _, name = metric.partition("/")
         points = [
-            (self.place(row, axis), math.nan if row[name] is None else row[name])
-            for row in self.rows
-            if row["split"] == split and name in row
+            (self.place(row, axis), number(row[name])) for row in self.rows if row["split"] == split and name in row
         ]
         return tuple(map(list, zip(*points)))
 

@@ -19,8 +19,3 @@ def kept():
         return ROOT / "build"
     cache = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
     return pathlib.Path(cache) / "ddprun"
-
-
-def program():
-    """The ddprun that is installed with these tools."""
-    return ROOT.parents[1] / "bin/ddprun"

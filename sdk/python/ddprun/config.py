@@ -4,7 +4,7 @@
 import json
 import re
 
-from runs.user_error import UserError
+from ddprun.errors import UserError
 
 QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 PLAIN = re.compile(r"(?:(?!: |:$| +#| +$).)*")

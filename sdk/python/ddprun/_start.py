@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: MIT
+"""The commands that the wheel installs. Each becomes its program, after a look at what that could not start without: the
+dynamic linker would only name a symbol or a file. No more is imported than Python has loaded anyway."""
+
+import os
+import sys
+
+PREFIX = os.path.dirname(os.path.abspath(__file__))
+SITE_PACKAGES = os.path.dirname(PREFIX)
+
+REINSTALL = "--force-reinstall --no-deps ddprun-*.whl"
+
+# Where certificates of authorities lie, on the distributions that the bundled libcurl was not made for; then pip's.
+CERTIFICATES = (
+    "/etc/ssl/certs/ca-certificates.crt",  # Debian, and libcurl's own
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+    os.path.join(SITE_PACKAGES, "certifi/cacert.pem"),
+    os.path.join(SITE_PACKAGES, "pip/_vendor/certifi/cacert.pem"),
+)
+
+
+def ddprun():
+    require_libraries()
+    name_certificates()
+    become("ddprun")
+
+
+def new_plugin():
+    become("ddprun-new-plugin")
+
+
+def plot():
+    run_tool("plot")
+
+
+def sweep():
+    run_tool("sweep")
+
+
+def wandb_follow():
+    run_tool("wandb_follow")
+
+
+def require_libraries():
+    """Exits where the program could not be loaded: the wheel is not whole, or the torch beside it is not the one it is for."""
+    info = installed_info()
+    if info:
+        require_whole(info)
+        require_torch(wanted_torch(info))
+
+
+def installed_info():
+    """ddprun-*.dist-info, which pip has written; None where the package was put here by other means."""
+    for name in os.listdir(SITE_PACKAGES):
+        if name.startswith("ddprun-") and name.endswith(".dist-info"):
+            return os.path.join(SITE_PACKAGES, name)
+    return None
+
+
+def require_whole(info):
+    for line in lines_of(os.path.join(info, "RECORD")):
+        file = os.path.join(SITE_PACKAGES, line.split(",", 1)[0])
+        if line.startswith(("ddprun/bin/", "ddprun/lib/", "ddprun.libs/")) and not os.path.exists(file):
+            give_up(f"this installation is not whole: {file} is missing", REINSTALL)
+
+
+def wanted_torch(info):
+    """ "2.11" of the wheel's "Requires-Dist: torch==2.11.*"."""
+    for line in lines_of(os.path.join(info, "METADATA")):
+        if line.startswith("Requires-Dist: torch=="):
+            return line.removeprefix("Requires-Dist: torch==").strip().removesuffix(".*")
+    return ""
+
+
+def require_torch(wanted):
+    folder = os.path.join(SITE_PACKAGES, "torch")
+    found = version_in(os.path.join(folder, "version.py"))
+    if not found:
+        give_up(f"there is no torch in {SITE_PACKAGES}, where ddprun looks for it", f"--ignore-installed 'torch=={wanted}.*'")
+    if not found.startswith(f"{wanted}."):
+        give_up(f"this ddprun is made for torch {wanted}, and {folder} is torch {found}", f"'torch=={wanted}.*'")
+    for library in ("libtorch_cpu.so", "libc10.so"):
+        file = os.path.join(folder, "lib", library)
+        if not os.path.exists(file):
+            give_up(f"torch {found} is not whole: {file} is missing", f"--force-reinstall 'torch=={wanted}.*'")
+
+
+def version_in(file):
+    for line in lines_of(file):
+        if line.startswith("__version__ = '"):
+            return line.split("'")[1]
+    return ""
+
+
+def lines_of(file):
+    try:
+        with open(file, encoding="utf-8") as lines:
+            return lines.readlines()
+    except FileNotFoundError:
+        return []
+
+
+def give_up(problem, pip_arguments):
+    print(f"ddprun: error: {problem}. To mend it: {sys.executable} -m pip install {pip_arguments}", file=sys.stderr)
+    sys.exit(2)
+
+
+def name_certificates():
+    """libcurl knows the place on Debian alone; it takes another one from SSL_CERT_FILE."""
+    if "SSL_CERT_FILE" not in os.environ and not os.path.exists(CERTIFICATES[0]):
+        for file in CERTIFICATES[1:]:
+            if os.path.exists(file):
+                os.environ["SSL_CERT_FILE"] = file
+                return
+
+
+def become(name):
+    import signal
+
+    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, and then by what it becomes
+        signal.signal(ignored, signal.SIG_DFL)
+    program = os.path.join(PREFIX, "bin", name)
+    try:
+        os.execv(program, [name, *sys.argv[1:]])
+    except OSError as error:
+        give_up(f"{program} cannot be started: {error.strerror}", REINSTALL)
+
+
+def run_tool(name):
+    import runpy
+
+    folder = os.path.join(PREFIX, "share/ddprun/tools")
+    sys.path[0] = folder
+    sys.argv[0] = os.path.join(folder, name)
+    runpy.run_path(sys.argv[0], run_name="__main__")

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: MIT
+
+
+class UserError(Exception):
+    """What was asked for cannot be done; the text tells where, what was found, and what to do."""
+
+
+class Failed(Exception):
+    """A training ended with another exit code than 0. `code`: that one; `lines`: the last that it wrote; `run`: what it left, or None."""
+
+    def __init__(self, code, lines, run):
+        self.code, self.lines, self.run = code, lines, run
+        super().__init__("\n".join([f"ddprun ended with {self.meaning()}", *lines]))
+
+    def meaning(self):
+        known = {2: "wrong usage, experiment or data", 75: "it has saved, and can be resumed"}
+        return f"exit code {self.code}" + (f": {known[self.code]}" if self.code in known else "")
+
+
+class Interrupted(KeyboardInterrupt):
+    """A training was stopped by Ctrl-C, or by a notebook's stop button. `run`: what it left, or None."""
+
+    def __init__(self, code, run):
+        self.code, self.run = code, run
+        if run is None:
+            super().__init__("stopped before there was a run")
+        else:
+            super().__init__(
+                f'stopped: ddprun.run("{run.path}") reads what is there, `ddprun resume {run.path}` goes on with it'
+            )

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+"""Where the program ddprun is, for those who start it from Python."""
+
+import os
+import pathlib
+import shutil
+import sys
+
+from ddprun.errors import UserError
+
+PACKAGE = pathlib.Path(__file__).resolve().parent
+
+
+def program():
+    """Its path: the one that $DDPRUN_PROGRAM names, else the one that this package came with, else the one in $PATH."""
+    if named := os.environ.get("DDPRUN_PROGRAM"):
+        return program_at(named, f"DDPRUN_PROGRAM={named}")
+    for path in ours():
+        if os.access(path, os.X_OK) and path.is_file():
+            return path
+    if path := shutil.which("ddprun"):
+        return pathlib.Path(path)
+    raise UserError(f"there is no program ddprun, neither beside {PACKAGE} nor in PATH; DDPRUN_PROGRAM=<path> names one")
+
+
+def program_at(name, told):
+    path = shutil.which(name)
+    if not path:
+        raise UserError(f"{told}: there is no such program")
+    return pathlib.Path(path).resolve()
+
+
+def ours():
+    """In a wheel, in an installation (its package is share/ddprun/python/ddprun), and in a clone, where it is built when needed."""
+    return [PACKAGE / "bin/ddprun", *((PACKAGE / place).resolve() for place in ("../../../../bin/ddprun", "../../../tools/ddprun"))]
+
+
+def command():
+    """What starts it. A wheel's goes through `python -m ddprun`, which tells where the wheel is not whole or the torch another one."""
+    path = program()
+    in_wheel = path == PACKAGE / "bin/ddprun" and (PACKAGE / "__main__.py").is_file()
+    return [sys.executable, "-m", "ddprun"] if in_wheel else [str(path)]
+
+
+def cmake_prefix():
+    """What CMAKE_PREFIX_PATH needs for find_package(ddprun): in a wheel, in an installation, or in a clone that was built."""
+    for prefix in (PACKAGE, PACKAGE / "../../../..", PACKAGE / "../../../build/release"):
+        if (prefix / "lib/cmake/ddprun").is_dir():
+            return str(prefix.resolve())
+    raise UserError(f"there is no SDK with {PACKAGE}: install the package ddprun-dev, or ddprun again")

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: MIT
+import datetime
+import difflib
+import functools
+import json
+import os
+import pathlib
+import re
+import socket
+import warnings
+
+import ddprun
+from ddprun.config import read_config
+from ddprun.curves import Curves
+from ddprun.errors import UserError
+from ddprun.lock import is_held, owner
+from ddprun.rows import frame, read_lines, standing_rows, table_row
+from ddprun.weights import read_weights
+
+SPLITS = ("train", "val", "test", "system")
+
+
+def run(path):
+    """The run in a folder: ddprun.run("outputs/mnist/latest"). It may be under way, and is read anew at each question."""
+    found = Run(path)
+    found.config  # a broken one is told here, not where it is first needed
+    if version_of(found.version) > version_of(ddprun.__version__):
+        warnings.warn(
+            f"{found.path} was written by ddprun {found.version}, and this reads what {ddprun.__version__} writes: what is new "
+            "in it is left out",
+            stacklevel=2,
+        )
+    return found
+
+
+class Run:
+    """What ddprun leaves of a run. Files that are not there yet count as empty."""
+
+    def __init__(self, path):
+        path = pathlib.Path(path)
+        self.path = path.resolve()
+        if not self.path.is_dir():
+            raise UserError(f"{path}: no such run")
+        if not (self.path / "config.yaml").is_file():
+            raise UserError(f"{path} is no run's folder: there is no config.yaml in it{self._hint()}")
+
+    def _hint(self):
+        if self.is_held():
+            return " yet: its ddprun has just started; ask again in a moment"
+        inside = sorted(file.parent for file in self.path.glob("*/config.yaml"))
+        return f"; did you mean {inside[-1]}?" if inside else ""
+
+    # What it is
+
+    @functools.cached_property
+    def config(self):
+        """The experiment with all its overrides, as dictionaries and lists."""
+        try:
+            return read_config(self.path / "config.yaml")
+        except UserError as error:
+            other = self.version not in ("", ddprun.__version__)
+            told = f" It was written by ddprun {self.version}; this reads what {ddprun.__version__} writes." if other else ""
+            raise UserError(f"{error}{told}") from None
+
+    @property
+    def name(self):
+        """As outputs/ has it: mnist/2026-11-20_12-00-00."""
+        return f"{self.config.get('name', 'run')}/{self.path.name}"
+
+    @property
+    def version(self):
+        """Of the ddprun that wrote it; empty where the folder does not tell."""
+        versions = read_object(self.path / "environment.json").get("versions")
+        return str(versions.get("ddprun", "")) if isinstance(versions, dict) else ""
+
+    @property
+    def overrides(self):
+        """What its command line changed."""
+        try:
+            return (self.path / "overrides.txt").read_text().splitlines()
+        except OSError:
+            return []
+
+    @property
+    def started(self):
+        """When its first attempt began; None where the folder does not tell."""
+        for name in ("environment.attempt_0.json", "environment.json"):
+            try:
+                return datetime.datetime.strptime(read_object(self.path / name)["time"], "%Y-%m-%dT%H:%M:%S%z")
+            except (KeyError, TypeError, ValueError):
+                continue
+        return None
+
+    # How it stands
+
+    @property
+    def summary(self):
+        """summary.json of the newest attempt; empty until that has ended."""
+        summary = read_object(self.path / "summary.json")
+        return summary if self.attempt in (None, summary.get("attempt", 0)) else {}
+
+    @property
+    def status(self):
+        """As in its summary; "running", or "interrupted": nobody runs it, and nobody has ended it."""
+        held = self.is_held()  # asked first: a run that ends meanwhile has its summary by then
+        return self.summary.get("status") or ("running" if held else "interrupted")
+
+    @property
+    def attempt(self):
+        """The number of the newest, from 0; None where the folder does not tell."""
+        try:
+            return max(int((self.path / ".attempts").read_text()) - 1, 0)
+        except (OSError, ValueError):
+            return None
+
+    def is_held(self):
+        """Whether a ddprun holds the folder's lock; None where that cannot be told, as on some network file systems."""
+        return is_held(self.path / ".lock")
+
+    def was_started_here(self):
+        """On this machine, whose locks are seen."""
+        found = owner(self.path / ".lock")
+        return found is not None and found[1] == socket.gethostname()
+
+    # What it measured
+
+    def rows(self):
+        """Of metrics.jsonl, those that count, as they are there."""
+        rows = read_lines(self.path / "metrics.jsonl")[0]
+        return standing_rows([row for row in rows if "split" in row and "step" in row])
+
+    def metrics(self, split=None):
+        """What it measured so far, a row each; of one split ("train", "val", "test", "system"), or of all but "system"."""
+        rows = self.rows()
+        known = sorted({*SPLITS, *(row["split"] for row in rows)})
+        if split is not None and split not in known:
+            raise UserError(f'metrics("{split}"): there is no such split;{near(split, known)}')
+        return frame([table_row(row) for row in rows if row["split"] == split or split is None and row["split"] != "system"])
+
+    def curve(self, metric, x="step"):
+        """([x...], [y...]) of "val/accuracy", over "step", "epoch", "samples" or "time" (the seconds that it trained)."""
+        if x not in ("step", "epoch", "samples", "time"):
+            raise UserError(f'curve(x="{x}"): must be step, epoch, samples or time')
+        return Curves(self).curve(metric, x)
+
+    def predictions(self, split=None, step=None):
+        """The samples that it logged, a row each: truth, guess, scores, and the image's file; of each split the newest ones."""
+        tables = standing_rows(read_lines(self.path / "tables.jsonl")[0], ("kind", "split"))
+        tables = [table for table in tables if table.get("kind") == "predictions"]
+        if not tables:
+            raise UserError(
+                f"{self.path} has logged no predictions: `predictions={{num_batches_to_log: 1}}` does, with the logger jsonl"
+            )
+        chosen = {}
+        for table in tables:
+            if split in (None, table["split"]) and step in (None, table["step"]):
+                chosen[table["split"]] = table
+        if not chosen:
+            logged = ", ".join(f"{table['split']} at step {table['step']}" for table in tables)
+            raise UserError(f"{self.path} has no such predictions, but those of {logged}")
+        return frame([self._prediction(table, row) for table in chosen.values() for row in table.get("rows", [])])
+
+    def _prediction(self, table, row):
+        names, named = table.get("classes") or [], {}
+        for key in ("truth", "guess"):
+            if isinstance(row.get(key), int) and 0 <= row[key] < len(names):
+                named[f"{key}_name"] = names[row[key]]
+        images = {key: str(self.path / row[key]) for key in ("image", "output") if row.get(key)}
+        return {"split": table["split"], "step": table["step"], **row, **named, **images}
+
+    # What it learned
+
+    def checkpoints(self):
+        """{step: folder}, the oldest first; those that are whole."""
+        found = {}
+        for folder in (self.path / "checkpoints").glob("step_*"):
+            if re.fullmatch(r"step_\d+", folder.name) and (folder / "manifest.json").is_file():
+                found[int(folder.name[5:])] = folder
+        return dict(sorted(found.items()))
+
+    def weights(self, which="best"):
+        """The tensors by their names, of the checkpoint "best", "last" or of a step: torch's where torch is there, else numpy's."""
+        for tried in range(3):  # a run that goes on removes its older checkpoints
+            folder = self._checkpoint(which)
+            try:
+                return read_weights(folder / "model.safetensors")
+            except FileNotFoundError:
+                continue
+        raise UserError(f"{folder}: there is no model.safetensors in it")
+
+    def _checkpoint(self, which):
+        steps = self.checkpoints()
+        if which in ("best", "last"):
+            link = self.path / "checkpoints" / which
+            if link.is_symlink() or link.is_dir():
+                return link.resolve()
+        elif not isinstance(which, int) or isinstance(which, bool):
+            raise UserError(f'weights({which!r}): must be "best", "last" or a step')
+        elif which in steps:
+            return steps[which]
+        what = f"step {which}" if isinstance(which, int) else which
+        if steps:
+            raise UserError(f"{self.path} has no checkpoint {what}; there are: step {', '.join(map(str, steps))}")
+        yet = " yet" if self.status == "running" else ""
+        raise UserError(f"{self.path} has no checkpoint{yet} (checkpoint.every says when there is one)")
+
+    # How it is shown
+
+    def __fspath__(self):
+        return os.fspath(self.path)
+
+    def __repr__(self):
+        return f'<ddprun.Run "{self.path}": {self.status}>'
+
+    def _repr_html_(self):
+        from ddprun.notebook import run_html
+
+        return run_html(self)
+
+
+def read_object(file):
+    """Of a JSON file; empty where it is missing or broken."""
+    try:
+        value = json.loads(file.read_text())
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def version_of(text):
+    return tuple(map(int, re.findall(r"\d+", text)[:2]))
+
+
+def near(word, known):
+    found = difflib.get_close_matches(word, known, n=1, cutoff=0.4)
+    hint = f" did you mean {found[0]}?" if found else ""
+    return f"{hint} known: {', '.join(known)}"

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: MIT
+import os
+import pathlib
+
+from ddprun.errors import UserError
+from ddprun.run_folder import Run
+
+MOST_DEPTH = 6  # outputs/<sweep>/<name>/<time> is 3
+
+
+def runs(folder="outputs"):
+    """The runs below a folder, the newest first, as `ddprun list` has them."""
+    folder = pathlib.Path(folder)
+    root = folder.resolve()
+    try:
+        found = [Run(path) for path in run_folders(root, MOST_DEPTH)]
+    except OSError as error:
+        raise UserError(f"{folder}: {error.strerror}") from None
+    return Runs(root, sorted(found, key=lambda run: (started(run), label(run, root)), reverse=True))
+
+
+class Runs(list):
+    """A list of runs, which a notebook shows as a table."""
+
+    def __init__(self, folder, found):
+        super().__init__(found)
+        self.folder = folder
+
+    def labels(self):
+        """Their paths below the folder: "mnist/2026-11-20_12-00-00"."""
+        return [label(run, self.folder) for run in self]
+
+    def __repr__(self):
+        lines = [f"{name}: {run.status}" for name, run in zip(self.labels(), self)]
+        return "\n".join([f"<ddprun.Runs: {len(self)} in {self.folder}>", *lines])
+
+    def _repr_html_(self):
+        from ddprun.notebook import runs_html
+
+        return runs_html(self)
+
+
+def run_folders(folder, depth):
+    """Links such as `latest` are not followed, and no run is looked for within another."""
+    if (folder / "config.yaml").is_file() and (folder / "logs").is_dir():
+        return [folder]
+    if depth == 0:
+        return []
+    with os.scandir(folder) as entries:
+        inside = [pathlib.Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return [run for path in inside if os.access(path, os.R_OK | os.X_OK) for run in run_folders(path, depth - 1)]
+
+
+def label(run, root):
+    return str(run.path.relative_to(root)) if run.path != root else run.path.name
+
+
+def started(run):
+    time = run.started
+    return time.timestamp() if time else 0

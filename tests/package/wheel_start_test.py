@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The wheel's command ddprun, in a made-up site-packages whose program is a script: it is the program in everything, and tells
+what is missing where the dynamic linker would not."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCES = pathlib.Path(__file__).resolve().parents[2] / "sdk/python/ddprun"
+PROGRAM = """#!/bin/sh
+printf '[%s]' "$@"
+echo " certificates=$SSL_CERT_FILE"
+grep SigIgn /proc/self/status
+exit 75
+"""
+START = "from ddprun import _start; _start.ddprun()"
+
+
+class WheelStart(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.site = pathlib.Path(scratch.name, "site packages")
+        shutil.copytree(SOURCES, self.site / "ddprun", ignore=shutil.ignore_patterns("__pycache__"))
+        self.write("ddprun/bin/ddprun", PROGRAM).chmod(0o755)
+        self.write("ddprun.libs/libcurl-02fbea31.so.4.8.0")
+        self.write("ddprun-0.2.0.dist-info/RECORD", "ddprun/bin/ddprun,sha256=x,1\nddprun.libs/libcurl-02fbea31.so.4.8.0,,\n")
+        self.write("ddprun-0.2.0.dist-info/METADATA", "Name: ddprun\nRequires-Dist: torch==2.11.*\n\nA text\n")
+        self.write("torch/version.py", "from typing import Optional\n__version__ = '2.11.1+cpu'\n")
+        self.write("torch/lib/libtorch_cpu.so")
+        self.write("torch/lib/libc10.so")
+
+    def write(self, name, text=""):
+        file = self.site / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        return file
+
+    def start(self, *arguments, code=START, **environment):
+        return subprocess.run(
+            [sys.executable, "-B", "-c", code, *arguments],
+            env={"PYTHONPATH": str(self.site), **environment},
+            capture_output=True,
+            text=True,
+        )
+
+    def expect_refusal(self, *texts):
+        done = self.start("experiments/digits.yaml")
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        for text in texts:
+            self.assertIn(text, done.stderr)
+
+    def test_is_the_program(self):
+        done = self.start("two words", "", "--a=$b")
+        self.assertEqual((done.returncode, done.stderr), (75, ""))
+        self.assertTrue(done.stdout.startswith("[two words][][--a=$b]"), done.stdout)
+
+    def test_ignores_no_signal_that_python_does(self):
+        ours = pathlib.Path("/proc/self/status").read_text()
+        (ours,) = [int(line.split()[1], 16) for line in ours.splitlines() if line.startswith("SigIgn")]
+        python = 1 << 12 | 1 << 24  # SIGPIPE and SIGXFSZ
+        self.assertIn(f"SigIgn:\t{ours & ~python:016x}", self.start().stdout)
+
+    def test_works_where_pip_has_written_nothing(self):
+        shutil.rmtree(self.site / "ddprun-0.2.0.dist-info")
+        self.assertEqual(self.start().returncode, 75)
+
+    def test_refuses_another_torch(self):
+        for other in ("2.15.0", "2.1.2", "2.110.0"):
+            self.write("torch/version.py", f"__version__ = '{other}'\n")
+            self.expect_refusal(
+                "made for torch 2.11", f"{self.site}/torch is torch {other}", "pip install 'torch==2.11.*'", sys.executable
+            )
+
+    def test_tells_that_there_is_no_torch(self):
+        shutil.rmtree(self.site / "torch")
+        self.expect_refusal(f"no torch in {self.site}", "'torch==2.11.*'")
+
+    def test_tells_of_half_a_torch(self):
+        (self.site / "torch/lib/libtorch_cpu.so").unlink()
+        self.expect_refusal(f"{self.site}/torch/lib/libtorch_cpu.so is missing", "--force-reinstall 'torch==2.11.*'")
+
+    def test_tells_of_half_an_installation(self):
+        (self.site / "ddprun.libs/libcurl-02fbea31.so.4.8.0").unlink()
+        self.expect_refusal("not whole", "ddprun.libs/libcurl-02fbea31.so.4.8.0 is missing", "--force-reinstall --no-deps")
+
+    def test_tells_that_the_program_cannot_be_started(self):
+        (self.site / "ddprun/bin/ddprun").chmod(0o644)
+        self.expect_refusal(f"{self.site}/ddprun/bin/ddprun cannot be started: Permission denied")
+
+    def test_finds_certificates_of_other_distributions(self):
+        there = self.write("certifi/cacert.pem")
+        elsewhere = f"from ddprun import _start; _start.CERTIFICATES = ('/none.pem', '{there}'); _start.ddprun()"
+        self.assertIn(f"certificates={there}\n", self.start(code=elsewhere).stdout)
+        self.assertIn("certificates=mine\n", self.start(code=elsewhere, SSL_CERT_FILE="mine").stdout)
+        debian = f"from ddprun import _start; _start.CERTIFICATES = ('{there}', '{there}'); _start.ddprun()"
+        self.assertIn("certificates=\n", self.start(code=debian).stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: MIT
+"""The Python package reads the files of runs as they are found: growing, torn, missing, of several attempts, of another version."""
+
+import fcntl
+import json
+import math
+import pathlib
+import re
+import shutil
+import socket
+import struct
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "sdk/python"))
+
+import ddprun  # noqa: E402
+from ddprun import Run, UserError  # noqa: E402
+from ddprun.config import flat, read_config  # noqa: E402
+from ddprun.notebook import chart  # noqa: E402
+from ddprun.rows import read_lines, standing_rows  # noqa: E402
+from ddprun.training import override_text  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+class FolderTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-runs-")).resolve()
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def write(self, name, text):
+        file = self.folder / name
+        file.write_bytes(text.encode() if isinstance(text, str) else text)
+        return file
+
+
+class LineFile(FolderTest):
+    def test_a_file_that_is_not_there_is_empty(self):
+        self.assertEqual(read_lines(self.folder / "metrics.jsonl", 7), ([], 7))
+
+    def test_a_line_that_is_being_written_waits_for_its_end(self):
+        file = self.write("metrics.jsonl", '{"step": 1}\n{"st')
+        self.assertEqual(read_lines(file), ([{"step": 1}], 12))
+        self.write("metrics.jsonl", '{"step": 1}\n{"step": 2}\n')
+        self.assertEqual(read_lines(file, 12), ([{"step": 2}], 24))
+        self.assertEqual(read_lines(file, 24), ([], 24))
+
+    def test_what_a_killed_run_left_torn_is_skipped(self):
+        for torn in ('{"step": 1, "lo\n', "\n", "[1]\n", "\0\0\0\n", b'{"a": "\xff"}\n'):
+            data = torn.encode() if isinstance(torn, str) else torn
+            file = self.write("metrics.jsonl", data + b'{"step": 2}\n')
+            self.assertEqual(read_lines(file), ([{"step": 2}], len(data) + 12))
+
+    def test_only_what_is_before_the_end_is_read(self):
+        file = self.write("metrics.jsonl", '{"step": 1}\n{"step": 2}\n{"step": 3}\n')
+        self.assertEqual(read_lines(file, 12, 24), ([{"step": 2}], 24))
+
+
+def row(attempt, step, split="train", **values):
+    return {"attempt": attempt, "split": split, "step": step, **values}
+
+
+class StandingRows(unittest.TestCase):
+    def test_rows_beyond_the_step_where_a_later_attempt_begins_are_void(self):
+        rows = [row(0, 2), row(0, 4), row(0, 6), row(0, 6, "val"), row(0, 8), row(1, 6, loss=1), row(1, 10)]
+        self.assertEqual(standing_rows(rows), [row(0, 2), row(0, 4), row(0, 6, "val"), row(1, 6, loss=1), row(1, 10)])
+
+    def test_another_split_of_the_step_where_it_begins_stands(self):
+        rows = [row(0, 4), row(0, 4, "val"), row(1, 4, "test")]
+        self.assertEqual(standing_rows(rows), rows)
+
+    def test_of_equal_steps_the_last_line_counts(self):
+        rows = [row(0, 2, loss=1), row(0, 2, loss=2), row(0, 2, "val", loss=3)]
+        self.assertEqual(standing_rows(rows), rows[1:])
+
+    def test_three_attempts(self):
+        rows = [row(0, 2), row(0, 4), row(1, 4), row(1, 6), row(2, 4), row(2, 6)]
+        self.assertEqual(standing_rows(rows), [row(0, 2), row(2, 4), row(2, 6)])
+
+
+class Config(FolderTest):
+    def test_reads_what_ddprun_writes(self):
+        file = self.write(
+            "config.yaml",
+            """\
+name: digits           # /a b/digits.yaml:8:7
+seed: 42
+optimizer:             # x.yaml:1:1
+  lr: 1e-3             # command line: optimizer.lr=1e-3
+  momentum: 0.9
+  nesterov: false
+  groups: []
+  other: {}
+  nothing: null
+"odd: key": "a # \\"b\\" \\\\ \\x09 ü"
+run:
+  dir: out/C#/x:y
+  "1": -5
+objective:
+  metrics:
+    - accuracy
+    - "5"
+    -
+      - -1
+      - deep
+loggers:
+  - plugin: console    # x
+    every: 5st
+  - plugin: csv
+""",
+        )
+        self.assertEqual(
+            read_config(file),
+            {
+                "name": "digits",
+                "seed": 42,
+                "optimizer": {
+                    "lr": 0.001,
+                    "momentum": 0.9,
+                    "nesterov": False,
+                    "groups": [],
+                    "other": {},
+                    "nothing": None,
+                },
+                "odd: key": 'a # "b" \\ \t ü',
+                "run": {"dir": "out/C#/x:y", "1": -5},
+                "objective": {"metrics": ["accuracy", "5", [-1, "deep"]]},
+                "loggers": [{"plugin": "console", "every": "5st"}, {"plugin": "csv"}],
+            },
+        )
+
+    def test_what_ddprun_does_not_write_is_refused_with_its_line(self):
+        for line, text in (
+            ("a: {b: 1}", "a: {b: 1}"),
+            ("a", "a"),
+            ("a: *b", "a: *b"),
+            ('a: "b', 'a: "b'),
+            ("- x", "- x"),
+            ("  b: 1", "b: 1"),
+        ):
+            file = self.write("config.yaml", f"seed: 1\n{line}\n")
+            with self.assertRaises(UserError) as caught:
+                read_config(file)
+            self.assertIn(f"config.yaml:2: `{text}`", str(caught.exception))
+
+    def test_flat_names_are_those_of_overrides(self):
+        config = {"a": {"b": 1, "c": []}, "d": ["x", {"e": None}]}
+        self.assertEqual(flat(config), {"a.b": 1, "a.c": [], "d.0": "x", "d.1.e": None})
+
+
+class Folder(FolderTest):
+    def make(self):
+        self.write("config.yaml", "name: digits\n")
+        return ddprun.run(self.folder)
+
+    def assert_refused(self, words, call, *arguments):
+        with self.assertRaises(UserError) as caught:
+            call(*arguments)
+        self.assertIn(words, str(caught.exception))
+
+    def test_what_is_no_run_is_refused(self):
+        (self.folder / "digits").mkdir()
+        self.write("digits/config.yaml", "name: digits\n")
+        self.assert_refused("no such run", ddprun.run, self.folder / "nowhere")
+        self.assert_refused(f"did you mean {self.folder}/digits?", ddprun.run, self.folder)
+        self.assert_refused("No such file or directory", ddprun.runs, self.folder / "nowhere")
+
+    def test_a_run_that_has_just_started_is_told_from_a_folder_that_is_none(self):
+        with open(self.write(".lock", ""), "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            self.assert_refused("has just started", ddprun.run, self.folder)
+
+    def test_what_a_run_under_way_does_not_have_yet_is_told(self):
+        run = self.make()
+        with open(self.write(".lock", ""), "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            self.assertEqual((run.status, run.summary, run.rows()), ("running", {}, []))
+            self.assert_refused("has no checkpoint yet", run.weights)
+        self.assertEqual(run.status, "interrupted")
+        self.assert_refused("there is no metric val/loss; known: none", run.curve, "val/loss")
+        self.assert_refused("has logged no predictions", run.predictions)
+        self.assertIn("interrupted", run._repr_html_())
+
+    def test_a_run_of_a_newer_version_is_read_with_a_warning(self):
+        self.write("environment.json", json.dumps({"versions": {"ddprun": "99.1.0"}}))
+        with self.assertWarnsRegex(UserWarning, "was written by ddprun 99.1.0, and this reads what"):
+            run = self.make()
+        self.write("metrics.jsonl", '{"new": 1}\n{"split": "val", "step": 1, "loss": 2}\n')
+        self.assertEqual([row["loss"] for row in run.rows()], [2])
+        self.write("config.yaml", "%YAML 3.0\n")
+        self.assert_refused("It was written by ddprun 99.1.0; this reads what", ddprun.run, self.folder)
+
+    def test_a_summary_counts_only_for_its_own_attempt(self):
+        run = self.make()
+        self.assertEqual(run.summary, {})
+        self.write("summary.json", json.dumps({"status": "preempted", "attempt": 0}))
+        self.assertEqual(run.status, "preempted")  # whatever .attempts says: the folder may be a copy
+        self.write(".attempts", "2\n")
+        self.assertEqual((run.summary, run.status), ({}, "interrupted"))
+        self.write("summary.json", json.dumps({"status": "completed", "attempt": 1}))
+        self.assertEqual(run.status, "completed")
+
+    def test_a_lock_that_is_held_is_seen_and_not_disturbed(self):
+        run = self.make()
+        self.assertIsNone(run.is_held())
+        self.assertFalse(run.was_started_here())
+        with open(self.write(".lock", f"process 1 on {socket.gethostname()}")) as file:
+            self.assertFalse(run.is_held())
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.assertTrue(run.is_held())
+        self.assertFalse(run.is_held())
+        self.assertTrue(run.was_started_here())
+        self.write(".lock", "process 1 on another.machine")
+        self.assertFalse(run.was_started_here())
+
+    def test_a_checkpoint_that_is_torn_is_refused(self):
+        run = self.make()
+        folder = self.folder / "checkpoints/step_00000010"
+        folder.mkdir(parents=True)
+        self.write("checkpoints/step_00000010/manifest.json", "{}")
+        header = json.dumps({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
+        whole = struct.pack("<Q", len(header)) + header + struct.pack("<2f", 1, 2)
+        for data, words in ((whole[:4], "cannot be"), (whole[:-1], "numbers of w"), (whole.replace(b"F32", b"F99"), "F99")):
+            self.write("checkpoints/step_00000010/model.safetensors", data)
+            self.assert_refused(words, run.weights, 10)
+        self.write("checkpoints/step_00000010/model.safetensors", whole)
+        self.assertEqual(run.weights(10)["w"].tolist(), [1, 2])
+        self.assert_refused("has no checkpoint best; there are: step 10", run.weights)
+
+    def test_the_newest_run_comes_first_and_a_broken_one_is_listed(self):
+        for name, hour in (("a", 9), ("b", 11), ("c", 10)):
+            (self.folder / name / "logs").mkdir(parents=True)
+            self.write(f"{name}/config.yaml", "name: [\n" if name == "b" else "name: x\n")
+            self.write(f"{name}/environment.json", json.dumps({"time": f"2026-11-20T{hour:02}:00:00+0100"}))
+        (self.folder / "latest").symlink_to("a")
+        found = ddprun.runs(self.folder)
+        self.assertEqual(found.labels(), ["b", "c", "a"])
+        self.assertEqual(found._repr_html_().count("interrupted"), 3)
+
+
+class Words(unittest.TestCase):
+    def test_an_override_is_read_as_the_value_that_it_was(self):
+        for value, text in (
+            (3, "3"), (1e-5, "1e-05"), (True, "true"), (None, "null"), (math.inf, ".inf"), ("adam", "adam"), ("1ep", "1ep"),
+            ("true", '"true"'), ("5", '"5"'), ("", '""'), ("[a", '"[a"'), ("${seed}", "${seed}"), (pathlib.Path("a/b"), "a/b"),
+            (["console", 1], '["console", 1]'), ({"plugin": "mlp", "hidden": None}, '{"plugin": "mlp", "hidden": null}'),
+        ):  # fmt: skip
+            self.assertEqual(override_text(value, "key"), text)
+        with self.assertRaisesRegex(UserError, "key: a set cannot be an override"):
+            override_text([{1}], "key")
+
+    def test_the_version_is_that_of_the_program(self):
+        stated = re.search(r"^project\(ddprun VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE)
+        self.assertEqual(ddprun.__version__, stated[1])
+
+
+class Chart(unittest.TestCase):
+    def test_a_long_line_keeps_its_spike_and_its_gap(self):
+        values = [1.0] * 5000
+        values[1234], values[3000] = 9.0, math.nan
+        root = xml.etree.ElementTree.fromstring(chart("<loss>", {"train": (list(range(5000)), values)}))
+        lines = [one.get("points").split() for one in root.iter("{http://www.w3.org/2000/svg}polyline")]
+        self.assertEqual(len(lines), 2)
+        self.assertLess(sum(map(len, lines)), 500)
+        heights = [float(point.split(",")[1]) for line in lines for point in line]
+        self.assertEqual(min(heights), 24)  # the top of the chart
+        self.assertEqual(sum(height < 100 for height in heights), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

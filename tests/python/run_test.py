@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: MIT
+"""The Python package on real runs: what it reads is what the program wrote; one that fails or is stopped is told."""
+
+import io
+import json
+import os
+import pathlib
+import signal
+import sys
+import unittest
+import unittest.mock
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "sdk/python"), str(ROOT / "tests/end_to_end")]
+
+from command import DDPRUN, SMALL, CommandTest, all_rows, checkpoint_steps, summary  # noqa: E402
+from safetensors.numpy import load_file as load_numpy  # noqa: E402
+from safetensors.torch import load_file as load_torch  # noqa: E402
+
+import ddprun  # noqa: E402
+
+STOPPED = """
+import sys
+import ddprun
+try:
+    ddprun.train(*sys.argv[1:], trainer__max_epochs=1_000_000)  # it ends when it is stopped
+except ddprun.Interrupted as stop:
+    print("INTERRUPTED", stop.run.path, stop.run.status, stop)
+"""
+
+
+class PythonTest(CommandTest):
+    def setUp(self):
+        super().setUp()
+        before = os.getcwd()
+        os.chdir(self.folder)
+        self.addCleanup(os.chdir, before)
+        changes = unittest.mock.patch.dict(os.environ, self.environment({"DDPRUN_PROGRAM": str(DDPRUN)}), clear=True)
+        changes.start()
+        self.addCleanup(changes.stop)
+
+    def train(self, *words, **settings):
+        with unittest.mock.patch("sys.stdout", io.StringIO()) as output:
+            try:
+                return ddprun.train(*words, **settings)
+            finally:
+                self.output = output.getvalue()
+
+
+class AWholeRun(PythonTest):
+    def test_what_it_tells_is_what_the_program_wrote(self):
+        values = {"predictions": {"num_batches_to_log": 1}, "loggers": ["console", "jsonl"], "model.dropout": 0.25}
+        self.run_ = self.train(*SMALL, overrides=values, seed=7)
+        self.assertIn("Training Summary", self.output)
+        self.assertEqual(self.run_.path, (self.folder / "outputs/digits/latest").resolve())
+        self.assertEqual((self.run_.config["model"]["dropout"], self.run_.config["seed"]), (0.25, 7))
+        for claim in (self.measured, self.predicted, self.learned, self.listed, self.shown):
+            with self.subTest(claim.__name__):
+                claim(self.run_)
+
+    def measured(self, run):
+        self.assertEqual(run.summary, summary(run.path))
+        self.assertEqual(run.status, "completed")
+        rows = [row for row in all_rows(run.path) if row["split"] == "val"]
+        self.assertEqual(list(run.metrics("val")), rows)
+        self.assertEqual(len(run.metrics()), len(all_rows(run.path)))
+        self.assertEqual({row["split"] for row in run.metrics("system")}, {"system"})
+        steps, values = run.curve("val/loss", x="epoch")
+        self.assertEqual((steps, values), ([1, 2], [row["loss"] for row in rows]))
+        with self.assertRaisesRegex(ddprun.UserError, "did you mean val?"):
+            run.metrics("vla")
+
+    def predicted(self, run):
+        rows = run.predictions()
+        self.assertEqual({(row["split"], row["step"]) for row in rows}, {("val", 20)})
+        for row in rows:
+            self.assertEqual(row["guess"], row["scores"].index(max(row["scores"])))
+            self.assertEqual(row["truth_name"], str(row["truth"]))
+            self.assertTrue(pathlib.Path(row["image"]).is_file())
+        self.assertEqual({row["step"] for row in run.predictions("val", step=10)}, {10})
+        with self.assertRaisesRegex(ddprun.UserError, "val at step 10, "):
+            run.predictions(step=11)
+
+    def learned(self, run):
+        self.assertEqual(list(run.checkpoints()), checkpoint_steps(run.path))
+        for which, name in (("best", "best"), ("last", "last"), (10, "step_00000010")):
+            file = run.path / "checkpoints" / name / "model.safetensors"
+            mine, theirs = run.weights(which), load_torch(file)
+            self.assertEqual(mine.keys(), theirs.keys())
+            self.assertTrue(all(mine[key].dtype == theirs[key].dtype and mine[key].equal(theirs[key]) for key in theirs))
+        with unittest.mock.patch.dict(sys.modules, torch=None):
+            mine, theirs = run.weights(10), load_numpy(file)
+            self.assertTrue(all((mine[key] == theirs[key]).all() for key in theirs))
+            with unittest.mock.patch.dict(sys.modules, numpy=None), self.assertRaisesRegex(ddprun.UserError, "torch or numpy"):
+                run.weights()
+        with self.assertRaisesRegex(ddprun.UserError, "no checkpoint step 11; there are: step 10, 20"):
+            run.weights(11)
+
+    def listed(self, run):
+        listed = json.loads(self.ddprun("list", "--json").out())
+        runs = ddprun.runs()
+        self.assertEqual([str(one.path) for one in runs], [one["path"] for one in listed])
+        self.assertEqual([one.status for one in runs], [one["status"] for one in listed])
+        self.assertEqual(runs.labels(), [one["run"] for one in listed])
+        self.assertEqual(runs[0].started.timestamp(), listed[0]["started"])
+
+    def shown(self, run):
+        page = run._repr_html_()
+        self.assertEqual(page.count("<svg"), 2)
+        self.assertIn(f"{100 * run.summary['best']['val/accuracy']:.2f} %", page)
+        for word in ("http", "src=", "url("):  # nothing is loaded
+            self.assertNotIn(word, page.replace('xmlns="http://www.w3.org/2000/svg"', ""))
+        self.assertIn("digits/", ddprun.runs()._repr_html_())
+
+
+class ARunThatFails(PythonTest):
+    def test_its_exit_code_and_last_words_are_told(self):
+        with self.assertRaises(ddprun.Failed) as caught:
+            self.train("experiments/digits.yaml", model__hiden=3)
+        self.assertEqual((caught.exception.code, caught.exception.run), (2, None))
+        self.assertIn("model.hiden: unknown key", str(caught.exception))
+        self.assertIn("model.hiden: unknown key", self.output)
+
+    def test_what_it_left_can_be_read(self):
+        with self.assertRaises(ddprun.Failed) as caught:
+            self.train(*SMALL, optimizer__lr=1e30, loggers=["jsonl"], run__dir="here")
+        self.assertEqual(caught.exception.code, 1)
+        self.assertEqual(caught.exception.run.path, self.folder / "here")
+        self.assertEqual(caught.exception.run.status, "failed")
+
+    def test_a_program_that_is_not_there_is_told(self):
+        with unittest.mock.patch.dict(os.environ, DDPRUN_PROGRAM="nowhere/ddprun"):
+            with self.assertRaisesRegex(ddprun.UserError, "DDPRUN_PROGRAM=nowhere/ddprun: there is no such program"):
+                ddprun.train("experiments/digits.yaml")
+
+
+class ARunUnderWay(PythonTest):
+    def test_it_can_be_read_and_ctrl_c_lets_it_save(self):
+        python = self.start_program(sys.executable, "-B", "-c", STOPPED, *SMALL, env=dict(os.environ) | {"PYTHONPATH": ROOT / "sdk/python"})
+        folder = self.folder / "outputs/digits/latest"
+        self.wait_for_step(python, folder, 2)
+        run = ddprun.run(folder)
+        self.assertEqual((run.status, run.summary), ("running", {}))
+        self.assertGreaterEqual(run.metrics("train")[-1]["step"], 2)
+        self.assertIn("so far", run._repr_html_())
+        python.send(signal.SIGINT)
+        self.assertEqual(python.wait(), 0, python.text())
+        self.assertIn(f"INTERRUPTED {run.path} preempted", python.out())
+        self.assertIn(f"ddprun resume {run.path}", python.out())
+        self.assertEqual(run.checkpoints().keys(), set(checkpoint_steps(run.path)))
+        self.assertTrue(run.weights("last"))
+        self.assert_nothing_left()
+
+    def test_it_ends_with_the_python_that_started_it(self):
+        python = self.start_program(sys.executable, "-B", "-c", STOPPED, *SMALL, env=dict(os.environ) | {"PYTHONPATH": ROOT / "sdk/python"})
+        self.wait_for_step(python, self.folder / "outputs/digits/latest", 2)
+        python.send(signal.SIGKILL)
+        python.wait()
+        self.assert_nothing_left()
+        self.assertEqual(ddprun.run("outputs/digits/latest").status, "preempted")
+
+
+if __name__ == "__main__":
+    unittest.main()

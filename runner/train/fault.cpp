@@ -16,6 +16,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <regex>
@@ -27,7 +28,10 @@
 namespace ddprun {
 namespace {
 
-using GetModel = std::function<Model&()>;
+struct Victim {
+  std::function<Model&()> model;
+  std::function<bool()> stop_requested;
+};
 
 [[noreturn]] void hang() {
   for (;;) ::pause();
@@ -54,6 +58,15 @@ void cut_connections() {
 
 void wait_a_little() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }
 
+// The file tells the test that this rank is held.
+void wait_at_gate(const Victim& victim) {
+  const std::filesystem::path gate = std::getenv("DDPRUN_GATE");
+  std::ofstream{gate};
+  while (std::filesystem::exists(gate) && !victim.stop_requested()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 void spoil_next_gradient(Model& model) {
   const auto parameter = trainable_parameters(model).front().value;
   parameter.register_hook([spoils = std::make_shared<bool>(true)](const at::Tensor& gradient) {
@@ -61,18 +74,19 @@ void spoil_next_gradient(Model& model) {
   });
 }
 
-const std::map<std::string, void (*)(const GetModel&)>& kinds() {
-  static const std::map<std::string, void (*)(const GetModel&)> kinds{
-      {"kill", [](const GetModel&) { std::raise(SIGKILL); }},
-      {"segv", [](const GetModel&) { std::raise(SIGSEGV); }},
-      {"abort", [](const GetModel&) { std::raise(SIGABRT); }},
-      {"stop", [](const GetModel&) { std::raise(SIGSTOP); }},
-      {"exit", [](const GetModel&) { ::_exit(3); }},
-      {"hang", [](const GetModel&) { hang(); }},
-      {"throw", [](const GetModel&) { throw std::runtime_error("an injected fault"); }},
-      {"cut", [](const GetModel&) { cut_connections(); }},
-      {"slow", [](const GetModel&) { wait_a_little(); }},
-      {"nan", [](const GetModel& model) { spoil_next_gradient(model()); }}};
+const std::map<std::string, void (*)(const Victim&)>& kinds() {
+  static const std::map<std::string, void (*)(const Victim&)> kinds{
+      {"kill", [](const Victim&) { std::raise(SIGKILL); }},
+      {"segv", [](const Victim&) { std::raise(SIGSEGV); }},
+      {"abort", [](const Victim&) { std::raise(SIGABRT); }},
+      {"stop", [](const Victim&) { std::raise(SIGSTOP); }},
+      {"exit", [](const Victim&) { ::_exit(3); }},
+      {"hang", [](const Victim&) { hang(); }},
+      {"throw", [](const Victim&) { throw std::runtime_error("an injected fault"); }},
+      {"cut", [](const Victim&) { cut_connections(); }},
+      {"slow", [](const Victim&) { wait_a_little(); }},
+      {"nan", [](const Victim& victim) { spoil_next_gradient(victim.model()); }},
+      {"wait", wait_at_gate}};
   return kinds;
 }
 
@@ -82,7 +96,8 @@ bool same_point(std::string_view reached, std::string_view wanted) {
 
 }  // namespace
 
-ReachPoint fault_from_environment(int rank, int attempt, GetModel model) {
+ReachPoint fault_from_environment(int rank, int attempt, std::function<Model&()> model,
+                                  std::function<bool()> stop_requested) {
   const char* written = std::getenv("DDPRUN_FAULT");
   if (written == nullptr || *written == '\0') return nullptr;
   static const std::regex form(R"(([a-z]+):([a-z_]+):(\d{1,9})(?::(\d{1,6})(?::(\d{1,6}))?)?)");
@@ -90,12 +105,15 @@ ReachPoint fault_from_environment(int rank, int attempt, GetModel model) {
   const bool fits = std::regex_match(written, parts, form) && kinds().contains(parts[1]);
   if (!fits)
     throw UserError(std::string("DDPRUN_FAULT: expected <kind>:<point>:<step>[:<rank>[:<attempt>]], found ") + written);
+  if (parts[1] == "wait" && std::getenv("DDPRUN_GATE") == nullptr)
+    throw UserError("DDPRUN_FAULT=wait: DDPRUN_GATE names no file to wait at");
   const auto number = [&parts](int part) { return parts[part].matched ? std::stoi(parts[part]) : 0; };
   if (rank != number(4) || attempt != number(5)) return nullptr;
-  return [kind = parts[1].str(), wanted = parts[2].str(), at = number(3), model = std::move(model),
+  return [kind = parts[1].str(), wanted = parts[2].str(), at = number(3),
+          victim = Victim{std::move(model), std::move(stop_requested)},
           struck = std::make_shared<std::atomic<bool>>(false)](std::string_view point, int64_t step) {
     const bool first = step == at && same_point(point, wanted) && !struck->exchange(true);
-    if (first || (*struck && kind == "slow")) kinds().at(kind)(model);
+    if (first || (*struck && kind == "slow")) kinds().at(kind)(victim);
   };
 }
 

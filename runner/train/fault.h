@@ -18,11 +18,13 @@ namespace ddprun {
 //   throw              throws a std::runtime_error
 //   cut                shuts down all its TCP connections
 //   slow               waits 30 ms, and so at every point from then on
+//   wait               makes the file $DDPRUN_GATE and waits until it is gone, or the run is asked to stop
 //   nan                has NaN among its gradients in the next step; not at `starting` or `connecting`: it has no model yet
 //
 // The points are the names of heartbeat.h's activities, with _ for a space, and those of CheckpointWriter::set_save_observer. Without
 // the variable, and on other ranks and attempts: null. Throws UserError for a text of another form.
 using ReachPoint = std::function<void(std::string_view point, int64_t step)>;
-ReachPoint fault_from_environment(int rank, int attempt, std::function<Model&()> model);
+ReachPoint fault_from_environment(int rank, int attempt, std::function<Model&()> model,
+                                  std::function<bool()> stop_requested);
 
 }  // namespace ddprun

@@ -51,7 +51,8 @@ class Training final : public WorkerTask {
   Training(WorkerPlace place, StopRequested stop_requested)
       : stop_requested_(std::move(stop_requested)),
         heartbeat_(place.heartbeat),
-        fault_(fault_from_environment(place.rank, place.attempt, [this]() -> Model& { return *replica_.model; })),
+        fault_(fault_from_environment(
+            place.rank, place.attempt, [this]() -> Model& { return *replica_.model; }, stop_requested_)),
         replica_(std::move(place), [this](Activity activity) { moved(activity, 0); }) {}
 
   int run() override {

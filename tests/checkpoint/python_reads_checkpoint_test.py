@@ -70,7 +70,7 @@ def check_model(folder):
     try:
         from safetensors.torch import load_file
     except ImportError:
-        print("SKIPPED in part: the safetensors package is not installed, model.safetensors was not read by it")
+        print("skipped: the package safetensors is not installed: model.safetensors was not read by it")
         return
     check_tensors("model.safetensors", load_file(folder / "model.safetensors"))
 

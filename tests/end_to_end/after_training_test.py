@@ -3,7 +3,12 @@
 
 import csv
 import json
+import os
+import pathlib
+import re
+import shutil
 import signal
+import tempfile
 import unittest
 
 from command import SMALL, CommandTest, summary
@@ -11,12 +16,27 @@ from command import SMALL, CommandTest, summary
 CLASSES = [str(digit) for digit in range(10)]
 
 
+def is_pending(pid, number):
+    """Sent to the process, which is stopped, and not taken yet."""
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return int(re.search(r"ShdPnd:\s*(\w+)", status)[1], 16) >> (number - 1) & 1
+
+
 class AfterTraining(CommandTest):
+    """Each test has a copy of the one run."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.shared = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-e2e-shared-"))
+        cls.addClassCleanup(shutil.rmtree, cls.shared, ignore_errors=True)
+
     def setUp(self):
         super().setUp()
         self.run_folder = self.folder / "run"
-        self.ddprun(*SMALL, "model=convnet_bn", "optimizer.lr=0.005", "launch.workers=2", "dataset.val_size=149",
-                    "objective={name: cross_entropy, metrics: [accuracy, confusion]}", "run.dir=run")
+        if not (self.shared / "run").exists():
+            self.ddprun(*SMALL, "model=convnet_bn", "optimizer.lr=0.005", "launch.workers=2", "dataset.val_size=149",
+                        "objective={name: cross_entropy, metrics: [accuracy, confusion]}", f"run.dir={self.shared}/run")
+        shutil.copytree(self.shared / "run", self.run_folder, symlinks=True)
         self.trained = summary(self.run_folder)
         self.assertTrue(30 < self.trained["test_correct"] < 301, "no good measure of sameness")
         self.before = self.all_files()
@@ -101,9 +121,15 @@ class AfterTraining(CommandTest):
         self.assertEqual(list((self.folder / "tmp").iterdir()), [])
 
     def test_ctrl_c_ends_it_at_once_and_leaves_nothing(self):
-        running = self.start("predict", "run", "--out", "a.csv", "dataset.test_size=400000", "launch.workers=2")
+        running = self.start("predict", "run", "--out", "a.csv", "launch.workers=2")
         self.wait_until(lambda: len(self.workers()) == 2, "both workers", running)
+        workers = self.workers().values()
+        for pid in workers:  # so that they do not end by themselves
+            os.kill(pid, signal.SIGSTOP)
         running.send(signal.SIGINT)
+        self.wait_until(lambda: all(is_pending(pid, signal.SIGTERM) for pid in workers), "the launcher to end them", running)
+        for pid in workers:
+            os.kill(pid, signal.SIGCONT)
         self.assertEqual(running.wait(), 128 + signal.SIGINT, running.text())
         self.assertIn("stopped; nothing is written", running.err())
         self.assertNotIn("checkpoint", running.err())

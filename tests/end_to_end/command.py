@@ -13,12 +13,14 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 import uuid
 
 DDPRUN = pathlib.Path(os.environ["DDPRUN"]).resolve()
+NIGHTLY = os.environ.get("DDPRUN_NIGHTLY") == "1"
 
 # A network and data that train in a moment; ten steps an epoch, the last one of 34 samples instead of 64.
 SMALL = [
@@ -68,6 +70,28 @@ class Running:
         self.process.send_signal(number)
 
 
+def nightly(test):
+    """A test, or a whole class, that is left out of every other run."""
+    return test if NIGHTLY else None
+
+
+class Gate:
+    """Holds one rank of a run when it first gets to a point with so many steps done (runner/train/fault.h), until it is opened, or the
+    run is asked to stop. A run that must be under way is held, for no number of steps is long on every machine."""
+
+    def __init__(self, test, step, point="computing", rank=0, attempt=0):
+        self.test, self.what = test, f"rank {rank} {point} at step {step}"
+        self.file = pathlib.Path(tempfile.mkdtemp(dir=test.folder, prefix=".gate-")) / "held"
+        self.env = {"DDPRUN_FAULT": f"wait:{point}:{step}:{rank}:{attempt}", "DDPRUN_GATE": str(self.file)}
+
+    def wait(self, running=None):
+        self.test.wait_until(self.file.exists, self.what, running)
+
+    def open(self):
+        """For whoever waits, and whoever comes later: there is no place for the file any more."""
+        shutil.rmtree(self.file.parent)
+
+
 class CommandTest(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-e2e-")).resolve()
@@ -78,7 +102,7 @@ class CommandTest(unittest.TestCase):
             (self.folder / name).mkdir()
 
     def environment(self, changes=None):
-        kept = ("PATH", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS")
+        kept = ("PATH", "LD_LIBRARY_PATH", "OMP_WAIT_POLICY", "ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS")
         values = {name: os.environ[name] for name in kept if name in os.environ}
         values |= {"HOME": f"{self.folder}/home", "TMPDIR": f"{self.folder}/tmp", "LANG": "C.UTF-8", "DDPRUN_TEST": self.mark}
         return values | (changes or {})
@@ -90,6 +114,14 @@ class CommandTest(unittest.TestCase):
         """Another one than ddprun, as what starts it."""
         running = Running(command, folder or self.folder, self.environment(env), stdout)
         self.addCleanup(lambda: running.ended() or (running.process.kill(), running.wait()))
+        return running
+
+    def start_held(self, step, *arguments, **where):
+        """A run that waits at this step, with its gate."""
+        gate = Gate(self, step, **where)
+        running = self.start(*arguments, env=gate.env)
+        running.gate = gate
+        gate.wait(running)
         return running
 
     def start_nodes(self, nodes, workers, *words, env=None):
@@ -145,13 +177,14 @@ class CommandTest(unittest.TestCase):
     def wait_until(self, condition, what, running=None, seconds=60):
         deadline = time.monotonic() + seconds
         while True:
+            looked_at = time.monotonic()
             over = running is not None and running.ended()  # asked first: what it did last must count
             if result := condition():
                 return result
-            if over or time.monotonic() > deadline:
+            if over or looked_at > deadline:
                 text = running.text() if running else ""
                 self.fail(f"{'the command ended' if over else 'time ran out'} while waiting for {what}\n{text}")
-            time.sleep(0.002)
+            time.sleep(max(0.002, 4 * (time.monotonic() - looked_at)))  # looking costs a fifth of a core at most
 
     def assert_nothing_left(self):
         self.wait_until(lambda: not self.processes(), "the end of all processes", seconds=15)
@@ -208,3 +241,13 @@ def is_whole(checkpoint):
     manifest = json.loads((checkpoint / "manifest.json").read_text())
     return all(hashlib.sha256((checkpoint / name).read_bytes()).hexdigest() == stated["sha256"]
                for name, stated in manifest["files"].items())
+
+
+def main(refusal=None):
+    """Runs a file's tests. Where none of them can run, here or as one finds out, all of it is skipped."""
+    if refusal:
+        print(f"skipped: {refusal}")
+        sys.exit(77)
+    result = unittest.main(exit=False).result
+    skipped = result.skipped and result.testsRun == 0
+    sys.exit(1 if not result.wasSuccessful() else 77 if skipped else 0)

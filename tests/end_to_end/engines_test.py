@@ -8,7 +8,7 @@ import signal
 import sys
 import unittest
 
-from command import DDPRUN, SMALL, CommandTest, differences, free_port, summary
+from command import DDPRUN, SMALL, CommandTest, Gate, differences, free_port, summary
 
 WORDS = [*SMALL, "model=mlp", "model.hidden=32", "trainer.global_batch=96", "checkpoint.every=5st"]
 TORCHRUN = pathlib.Path(sys.executable).with_name("torchrun")
@@ -26,9 +26,9 @@ class EngineTest(CommandTest):
 
 @unittest.skipUnless(TORCHRUN.exists(), "there is no torchrun beside this Python")
 class Torchrun(EngineTest):
-    def torchrun(self, *words, restarts=0, meeting=("--standalone",)):
+    def torchrun(self, *words, restarts=0, meeting=("--standalone",), env=None):
         return self.start_program(TORCHRUN, *meeting, "--nproc-per-node=2", f"--max-restarts={restarts}", "--no-python",
-                                  DDPRUN, *WORDS, "run.dir=run", *words)
+                                  DDPRUN, *WORDS, "run.dir=run", *words, env=env)
 
     def test_it_trains_as_two_workers_do(self):
         self.assert_ends(self.torchrun(), 0)
@@ -37,20 +37,26 @@ class Torchrun(EngineTest):
         self.assertEqual((ended["world_size"], ended["nodes"]), (2, 1))
         self.assert_nothing_left()
 
-    def assert_goes_on(self, running):
-        self.wait_for_step(running, self.folder / "run", 10)
+    def kill_worker(self, **options):
+        """In the middle of a run."""
+        gate = Gate(self, 10)
+        running = self.torchrun(env=gate.env, **options)
+        gate.wait(running)
         os.kill(self.workers()[1], signal.SIGKILL)
+        return running
+
+    def assert_goes_on(self, running):
         self.assert_ends(running, 0)
         self.assertIn("going on with run", running.err())
-        self.assertEqual(differences(self.folder / "run", self.alone("trainer.max_epochs=6")), {})
+        self.assertEqual(differences(self.folder / "run", self.alone()), {})
         self.assert_nothing_left()
 
     def test_its_restart_goes_on_from_the_last_checkpoint(self):
-        self.assert_goes_on(self.torchrun("trainer.max_epochs=6", restarts=1))
+        self.assert_goes_on(self.kill_worker(restarts=1))
 
     def test_its_restart_of_a_job_without_a_name_goes_on_too(self):
         port = free_port()
-        self.assert_goes_on(self.torchrun("trainer.max_epochs=6", restarts=1, meeting=(f"--master-port={port}",)))
+        self.assert_goes_on(self.kill_worker(restarts=1, meeting=(f"--master-port={port}",)))
 
     def test_restarts_are_its_own_affair(self):
         running = self.torchrun("launch.max_restarts=3")
@@ -58,9 +64,7 @@ class Torchrun(EngineTest):
         self.assertIn("launch.max_restarts: torchrun restarts this job itself", running.err())
 
     def test_it_tells_the_cause_of_a_failure(self):
-        running = self.torchrun("trainer.max_epochs=1000")
-        self.wait_for_step(running, self.folder / "run", 10)
-        os.kill(self.workers()[1], signal.SIGKILL)
+        running = self.kill_worker()
         self.assert_ends(running, 1)
         self.assertNotIn("error_file: <N/A>", running.err())
         self.assertRegex(running.err(), r"traceback : rank 1 on \S+ failed: killed by SIGKILL")
@@ -70,25 +74,29 @@ class Torchrun(EngineTest):
 
 @unittest.skipUnless(shutil.which("mpirun"), "there is no mpirun here (openmpi-bin)")
 class OpenMpi(EngineTest):
-    def mpirun(self, *words):
+    def mpirun(self, *words, env=None):
         return self.start_program("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2", DDPRUN, *WORDS, "run.dir=run",
-                                  *words)
+                                  *words, env=env)
+
+    def held(self, *words):
+        gate = Gate(self, 10)
+        running = self.mpirun(*words, env=gate.env)
+        gate.wait(running)
+        return running
 
     def test_it_trains_as_two_workers_do(self):
         self.assert_ends(self.mpirun(), 0)
         self.assertEqual(differences(self.folder / "run", self.alone()), {})
 
     def test_a_dead_worker_is_replaced_within_the_job(self):
-        running = self.mpirun("trainer.max_epochs=6", "launch.max_restarts=1", "launch.restart_seconds=0.1")
-        self.wait_for_step(running, self.folder / "run", 10)
+        running = self.held("launch.max_restarts=1", "launch.restart_seconds=0.1")
         os.kill(self.workers()[1], signal.SIGKILL)
         self.assert_ends(running, 0)
-        self.assertEqual(differences(self.folder / "run", self.alone("trainer.max_epochs=6")), {})
+        self.assertEqual(differences(self.folder / "run", self.alone()), {})
         self.assert_nothing_left()
 
     def test_its_end_by_a_signal_saves(self):
-        running = self.mpirun("trainer.max_epochs=1000")
-        self.wait_for_step(running, self.folder / "run", 10)
+        running = self.held("trainer.max_epochs=8")
         running.send(signal.SIGTERM)
         running.wait(60)
         self.assert_nothing_left()

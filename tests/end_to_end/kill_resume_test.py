@@ -11,7 +11,7 @@ import unittest
 
 import torch
 
-from command import SMALL, CommandTest, all_rows, checkpoint_steps, differences, is_whole, summary
+from command import SMALL, CommandTest, checkpoint_steps, differences, is_whole, summary
 
 # BatchNorm has buffers to restore, dropout random generators. The 150 validation images come in enough batches for an
 # evaluation to be killed in.
@@ -57,9 +57,6 @@ class KillAndResume(CommandTest):
         super().setUp()
         self.run_folder = self.folder / "run"
 
-    def begin(self, words, env=None):
-        return self.start(*words, f"launch.workers={WORKERS}", f"run.dir={self.run_folder}", env=env)
-
     def assert_same_end(self, words):
         reference = Reference.of(self, words)
         run = self.run_folder
@@ -77,119 +74,77 @@ class KillAndResume(CommandTest):
         self.assertEqual(*ends)
         self.assertEqual(ends[0]["steps"], STEPS)
 
-    def kill(self, running, victims, condition):
-        """Of "launcher", 0 and 1, all as one blow, once the condition is true. False where the training was over by then."""
-        self.wait_until(lambda: len(self.workers()) == WORKERS, "the workers", running)
+    def kill(self, running, *victims):
+        """Of "launcher", 0 and 1, all as one blow."""
         pids = self.workers() | {"launcher": running.pid}
-        self.wait_until(condition, "the moment to kill", running)
         for victim in victims:
-            try:
-                os.kill(pids[victim], signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        code = running.wait(30)
-        if max(row["step"] for row in all_rows(self.run_folder)) == STEPS:
-            return False
+            os.kill(pids[victim], signal.SIGKILL)
+        code = running.wait()
         if "launcher" in victims:
             self.assertEqual(code, -signal.SIGKILL)
         else:
             self.assertEqual(code, 128 + signal.SIGKILL, running.text())
             self.assertRegex(running.err(), f"rank [{victims[0]}{victims[-1]}] .*killed by SIGKILL")
         self.assert_nothing_left()
-        return True
 
-    def resume(self):
-        """Every checkpoint that bears its final name is whole, and the newest of them is where the run goes on."""
+    def newest_checkpoint(self):
+        """Every one that bears its final name is whole. Returns the step of the last; 0: there is none."""
         steps = checkpoint_steps(self.run_folder)
         for step in steps:
             self.assertTrue(is_whole(self.run_folder / f"checkpoints/step_{step:08}"))
-        resumed = self.ddprun("resume", self.run_folder)
-        self.assertNotIn("broken", resumed.err())
-        if steps:
-            self.assertIn(f"resumed at step {steps[-1]}\n", resumed.out())
+        return max(steps, default=0)
+
+    def assert_resumed(self, running, step):
+        """At the newest checkpoint, what the kill cut off cleaned up."""
+        self.assertNotIn("broken", running.err())
+        if step:
+            self.assertIn(f"resumed at step {step}\n", running.out())
         else:
-            self.assertIn("no checkpoint yet", resumed.err())
+            self.assertIn("no checkpoint yet", running.err())
+
+    def end(self, words):
+        newest = self.newest_checkpoint()
+        self.assert_resumed(self.ddprun("resume", self.run_folder), newest)
         self.assert_nothing_left()
         left = [path.name for path in (self.run_folder / "checkpoints").iterdir() if path.suffix]
         self.assertEqual(left, [], "what the kill cut off was not cleaned up")
+        self.assert_same_end(words)
 
-    def kill_at(self, step, words, *victims):
-        for attempt in range(5):
-            self.run_folder = self.folder / f"run{attempt}"
-            if self.kill(self.begin(words), victims, lambda: self.has_reached(step)):
-                self.resume()
-                return self.assert_same_end(words)
-        self.fail("five runs were over before they could be killed")
+    def kill_again_and_again(self, words, *kills):
+        """Each at a later step of the one run, and again where it went on from the checkpoint before."""
+        start, newest = [*words, f"launch.workers={WORKERS}", f"run.dir={self.run_folder}"], None
+        for attempt, (step, point, *victims) in enumerate(kills):
+            running = self.start_held(step, *start, point=point, attempt=attempt)
+            self.kill(running, *victims)
+            if attempt > 0:
+                self.assert_resumed(running, newest)
+            newest = self.newest_checkpoint()
+            start = ["resume", self.run_folder]
+        self.end(words)
 
-    def has_reached(self, step, attempt=0):
-        return any(row["attempt"] == attempt and row["step"] >= step for row in all_rows(self.run_folder))
+    def test_killed_at_six_moments(self):
+        self.kill_again_and_again(BATCH_NORM, (2, "computing", 1), (8, "computing", "launcher", 0, 1), (10, "evaluating", 0),
+                                  (14, "loading_data", "launcher"), (30, "evaluating", "launcher"), (34, "computing", 0, 1, "launcher"))
 
-    def test_worker_killed_before_the_first_checkpoint(self):
-        self.kill_at(2, BATCH_NORM, 1)
-
-    def test_launcher_killed_at_step_6(self):
-        self.kill_at(6, DROPOUT, "launcher")
-
-    def test_all_killed_at_step_8(self):
-        self.kill_at(8, BATCH_NORM, "launcher", 0, 1)
-
-    def test_worker_killed_in_the_first_evaluation(self):
-        self.kill_at(10, BATCH_NORM, 0)
-
-    def test_launcher_killed_at_step_14(self):
-        self.kill_at(14, BATCH_NORM, "launcher")
-
-    def test_all_workers_killed_at_step_18(self):
-        self.kill_at(18, DROPOUT, 1, 0)
-
-    def test_all_killed_in_the_second_evaluation(self):
-        self.kill_at(20, DROPOUT, "launcher", 1, 0)
-
-    def test_worker_killed_at_step_26(self):
-        self.kill_at(26, DROPOUT, 1)
-
-    def test_launcher_killed_in_the_third_evaluation(self):
-        self.kill_at(30, BATCH_NORM, "launcher")
-
-    def test_all_killed_at_step_34(self):
-        self.kill_at(34, BATCH_NORM, 0, 1, "launcher")
-
-    def test_killed_twice(self):
-        self.assertTrue(self.kill(self.begin(BATCH_NORM), [0], lambda: self.has_reached(12)))
-        again = self.start("resume", self.run_folder)
-        self.assertTrue(self.kill(again, ["launcher"], lambda: self.has_reached(24, attempt=1)))
-        self.resume()
-        self.assert_same_end(BATCH_NORM)
+    def test_killed_at_four_moments_with_random_numbers_drawn(self):
+        self.kill_again_and_again(DROPOUT, (6, "agreeing", "launcher"), (18, "computing", 1, 0), (20, "evaluating", "launcher", 1, 0),
+                                  (26, "computing", 1))
 
     # While a checkpoint is being written, at points that only the program itself can hit.
 
-    def kill_while_saving(self, point, step=15, rank=0):
-        running = self.begin(BATCH_NORM, env={"DDPRUN_FAULT": f"kill:{point}:{step}:{rank}"})
-        self.assertEqual(running.wait(), 128 + signal.SIGKILL, running.text())
-        self.assertIn(f"rank {rank} failed first: killed by SIGKILL", running.err())
-        self.assert_nothing_left()
-        steps = checkpoint_steps(self.run_folder)
-        self.resume()
-        self.assert_same_end(BATCH_NORM)
-        return steps
-
-    def test_killed_with_its_own_file_written(self):
-        self.assertEqual(self.kill_while_saving("rank_file", rank=1), [5, 10])
-
-    def test_killed_with_the_weights_written(self):
-        self.assertEqual(self.kill_while_saving("model_file"), [5, 10])
-
-    def test_killed_before_the_manifest(self):
-        self.assertEqual(self.kill_while_saving("before_manifest"), [5, 10])
-
-    def test_killed_before_the_checkpoint_gets_its_name(self):
-        self.assertEqual(self.kill_while_saving("before_rename"), [5, 10])
-
-    def test_killed_before_the_links_are_set(self):
-        self.assertEqual(self.kill_while_saving("after_rename"), [5, 10, 15])
-
-    def test_killed_before_old_checkpoints_are_removed(self):
-        self.assertIn(20, self.kill_while_saving("before_prune", step=20))
+    def test_killed_at_each_point_of_a_save(self):
+        start = [*BATCH_NORM, f"launch.workers={WORKERS}", f"run.dir={self.run_folder}"]
+        saves = (("rank_file", 15, 1, [5, 10]), ("model_file", 15, 0, [5, 10]), ("before_manifest", 15, 0, [5, 10]),
+                 ("before_rename", 15, 0, [5, 10]), ("after_rename", 15, 0, [5, 10, 15]), ("before_prune", 20, 0, [5, 10, 15, 20]))
+        for attempt, (point, step, rank, expected) in enumerate(saves):
+            running = self.start(*start, env={"DDPRUN_FAULT": f"kill:{point}:{step}:{rank}:{attempt}"})
+            self.assertEqual(running.wait(), 128 + signal.SIGKILL, running.text())
+            self.assertIn(f"rank {rank} failed first: killed by SIGKILL", running.err())
+            self.assert_nothing_left()
+            self.newest_checkpoint()
+            self.assertEqual(checkpoint_steps(self.run_folder), expected, point)
+            start = ["resume", self.run_folder]
+        self.end(BATCH_NORM)
 
 
 if __name__ == "__main__":

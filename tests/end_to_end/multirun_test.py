@@ -39,8 +39,7 @@ class Multirun(CommandTest):
         self.assertEqual([self.summary(f"all/{run}")["status"] for run in (0, 1)], ["failed", "completed"], running.text())
 
     def test_what_is_told_to_stop_stops_and_starts_no_more(self):
-        running = self.start("-m", *SMALL, *QUICK, "optimizer.lr=0.1,0.01", "trainer.max_epochs=100000", "run.dir=all")
-        self.wait_for_step(running, self.folder / "all/0", 5)
+        running = self.start_held(5, "-m", *SMALL, *QUICK, "optimizer.lr=0.1,0.01", "run.dir=all")
         running.send(signal.SIGTERM)
         self.assertEqual(running.wait(), 75, running.text())
         self.assertEqual(self.summary("all/0")["status"], "preempted")

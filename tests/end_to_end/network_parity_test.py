@@ -12,7 +12,7 @@ import torch
 from torch.nn import functional
 
 import weights
-from command import CommandTest, results
+from command import CommandTest, nightly, results
 from networks import KerasConvNet, ResNet18, WideResNet
 
 SAMPLES = 40  # all of them in each batch
@@ -81,6 +81,7 @@ class NetworkParity(CommandTest):
         self.assert_same_training(WideResNet(16, 1), "model=wide_resnet", "model.depth=16", "model.widen_factor=1", lr=0.002,
                                   steps=50)
 
+    @nightly  # the first layers apart it is that for large images, and takes as long as all others
     def test_resnet_for_small_images(self):
         torch.manual_seed(2)
         self.assert_same_training(ResNet18(small=True), "model=resnet", lr=0.001, steps=8)

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Several nodes: launchers of their own, which here share one machine and talk over loopback."""
 
-import json
 import os
 import signal
 import unittest
 
 from bad_data_test import images, labels
-from command import SMALL, CommandTest, all_rows, differences, free_port, summary
+from command import SMALL, CommandTest, Gate, differences, free_port, summary
 
 WORDS = [*SMALL, "model=mlp", "model.hidden=32", "trainer.global_batch=96"]
 WITHIN = 60  # seconds, far beyond what any end takes: who relies on it hangs
@@ -135,35 +134,32 @@ class Mistakes(NodesTest):
         self.assertRegex(nodes[0].err(), r"rank 1 on \S+ failed first: .*data/train-images-idx3-ubyte")
 
 
-LONG = ("trainer.max_epochs=1000", "checkpoint.every=5st")
-
-
 class Ends(NodesTest):
-    def started(self, nodes=2, *words, **options):
-        launchers = self.launch_all(nodes, *LONG, *words, **options)
-        self.wait_until(lambda: any(row["step"] >= 10 for row in all_rows(self.run_dir)), "step 10", launchers[0])
-        return launchers
+    """Of runs whose rank 0 is held at step 10, with a checkpoint of step 5."""
 
-    def worker(self, rank):
-        return self.wait_until(lambda: self.workers().get(rank), f"the worker of rank {rank}")
+    WORDS = ("trainer.max_epochs=8", "checkpoint.every=5st")
+
+    def started(self, *words):
+        gate = Gate(self, 10)
+        launchers = self.launch_all(2, *self.WORDS, *words, env=gate.env)
+        gate.wait(launchers[0])
+        return launchers
 
     def test_a_workers_death_ends_both_nodes_and_is_named_on_both(self):
         first, second = self.started()
-        os.kill(self.worker(1), signal.SIGKILL)
+        os.kill(self.workers()[1], signal.SIGKILL)
         self.assert_ends([first, second], 128 + signal.SIGKILL, 128 + signal.SIGKILL)
         for launcher in (first, second):
             self.assertRegex(launcher.err(), r"rank 1 on \S+ failed first: killed by SIGKILL")
         self.assert_nothing_left()
 
     def test_a_restart_goes_on_bit_by_bit(self):
-        words = ("trainer.max_epochs=4", "checkpoint.every=5st", "launch.max_restarts=2", "launch.restart_seconds=0.1")
-        launchers = self.launch_all(2, *words)
-        self.wait_until(lambda: any(row["step"] >= 10 for row in all_rows(self.run_dir)), "step 10", launchers[0])
-        os.kill(self.worker(1), signal.SIGKILL)
+        launchers = self.started("launch.max_restarts=2", "launch.restart_seconds=0.1")
+        os.kill(self.workers()[1], signal.SIGKILL)
         self.assert_ends(launchers, 0, 0)
         self.assertIn("restart 1 of 2", launchers[0].err())
         alone = self.folder / "alone"
-        self.ddprun(*WORDS, "trainer.max_epochs=4", "launch.workers=2", f"run.dir={alone}")
+        self.ddprun(*WORDS, *self.WORDS, "launch.workers=2", f"run.dir={alone}")
         self.assertEqual(differences(self.run_dir, alone), {})
 
     def test_ctrl_c_at_one_node_saves_and_stops_both(self):
@@ -188,9 +184,9 @@ class Ends(NodesTest):
         self.assert_nothing_left()
 
     def test_with_min_max_the_others_go_on(self):
-        words = ("trainer.max_epochs=12",)
-        launchers = [self.launch(None, "1:3", "checkpoint.every=5st", *words) for _ in range(3)]
-        self.wait_until(lambda: any(row["step"] >= 6 for row in all_rows(self.run_dir)), "step 6")
+        gate = Gate(self, 10)
+        launchers = [self.launch(None, "1:3", *self.WORDS, env=gate.env) for _ in range(3)]
+        gate.wait()
         leader = next(launcher for launcher in launchers if "listens" in launcher.err())
         lost = next(launcher for launcher in launchers if launcher is not leader)
         lost.send(signal.SIGKILL)
@@ -198,18 +194,17 @@ class Ends(NodesTest):
         self.assert_ends(rest, 0, 0)
         self.assertIn("going on with the nodes that are left", leader.err())
         ended = summary(self.run_dir)
-        self.assertEqual((ended["world_size"], ended["samples"]), (2, 12 * 610))
+        self.assertEqual((ended["world_size"], ended["samples"]), (2, 8 * 610))
 
     def test_with_min_max_a_late_node_is_taken_in(self):
-        first = self.launch(0, "1:2", "trainer.max_epochs=40", flags=())
-        self.wait_until(lambda: any(row["step"] >= 4 for row in all_rows(self.run_dir)), "step 4", first)
-        second = self.launch(1, "1:2", "trainer.max_epochs=40")
+        gate = Gate(self, 4)
+        first = self.launch(0, "1:2", env=gate.env)
+        gate.wait(first)
+        second = self.launch(1, "1:2")
         self.assert_ends([first, second], 0, 0)
         self.assertIn("to go on with one node more", first.err())
         ended = summary(self.run_dir)
-        self.assertEqual((ended["world_size"], ended["samples"]), (2, 40 * 610))
-        environment = json.loads((self.run_dir / "environment.json").read_text())
-        self.assertTrue(environment)
+        self.assertEqual((ended["world_size"], ended["samples"]), (2, 2 * 610))
 
 
 if __name__ == "__main__":

@@ -30,18 +30,22 @@ class Watch(CommandTest):
         self.assertEqual([line for line in seen if "1/2" in line][0].split()[:6],
                          [line for line in own if "1/2" in line][0].split()[:6])
 
+    def watch_from_the_middle(self):
+        run = self.start_held(12, *WORDS, "run.dir=run")
+        watching = self.start("watch", "run")
+        self.wait_until(lambda: "1/2" in watching.out(), "what there is so far", watching)
+        return run, watching
+
     def test_follows_a_run_to_its_end(self):
-        run = self.start(*WORDS, "trainer.max_epochs=60", "run.dir=run")
-        self.wait_for_step(run, self.folder / "run", 12)
-        watched = self.ddprun("watch", "run")
-        self.assertEqual(run.wait(), 0)
-        self.assertIn("60/60", watched.out())
-        self.assertIn("completed", watched.out())
+        run, watching = self.watch_from_the_middle()
+        self.assertNotIn("2/2", watching.out())
+        run.gate.open()
+        self.assertEqual((run.wait(), watching.wait()), (0, 0))
+        self.assertIn("2/2", watching.out())
+        self.assertIn("completed", watching.out())
 
     def test_tells_that_a_run_was_killed(self):
-        run = self.start(*WORDS, "trainer.max_epochs=500", "run.dir=run")
-        self.wait_for_step(run, self.folder / "run", 12)
-        watching = self.start("watch", "run")
+        run, watching = self.watch_from_the_middle()
         run.send(signal.SIGKILL)
         run.wait()
         self.assertEqual(watching.wait(), 1)
@@ -56,15 +60,14 @@ class Watch(CommandTest):
 
 class Events(CommandTest):
     def test_tell_of_attempts_checkpoints_and_the_end(self):
-        run = self.start(*WORDS, "trainer.max_epochs=500", "run.dir=run")
-        self.wait_for_step(run, self.folder / "run", 12)
+        run = self.start_held(12, *WORDS, "run.dir=run")
         run.send(signal.SIGTERM)
         self.assertEqual(run.wait(), 75)
         folder = self.folder / "run"
         self.assertEqual(kinds(folder)[0], "attempt")
         self.assertEqual(events(folder)[-1]["text"], "preempted: asked to stop; saved, to be resumed")
         step = json.loads((folder / "summary.json").read_text())["steps"]
-        self.ddprun("resume", "run", f"trainer.max_steps={step + 10}")
+        self.ddprun("resume", "run")
         second = [event for event in events(folder) if event["attempt"] == 1]
         self.assertEqual([second[0]["kind"], second[0]["text"]], ["attempt", f"1 worker on 1 node, from step_{step:08d}"])
         self.assertEqual([second[1]["kind"], second[1]["step"]], ["resumed", step])

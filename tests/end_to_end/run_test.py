@@ -3,10 +3,14 @@
 
 import csv
 import json
+import pathlib
 import re
+import shutil
+import subprocess
+import tempfile
 import unittest
 
-from command import SMALL, CommandTest, all_rows, checkpoint_steps, is_whole, summary
+from command import DDPRUN, SMALL, CommandTest, all_rows, checkpoint_steps, is_whole, summary
 
 QUICK = [*SMALL, "model=mlp", "model.hidden=32"]
 NUMBERS = {"steps", "epochs", "samples", "world_size", "nodes", "total_seconds", "train_seconds", "first_step_seconds",
@@ -14,10 +18,15 @@ NUMBERS = {"steps", "epochs", "samples", "world_size", "nodes", "total_seconds",
 
 
 class OneRun(CommandTest):
-    def setUp(self):
-        super().setUp()
-        self.running = self.ddprun(*QUICK, "launch.workers=2", "run.dir=run")
-        self.run_folder = self.folder / "run"
+    """What all tests read."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.shared = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-e2e-shared-")).resolve()
+        cls.addClassCleanup(shutil.rmtree, cls.shared, ignore_errors=True)
+        cls.run_folder = cls.shared / "run"
+        words = [DDPRUN, *QUICK, "launch.workers=2", f"run.dir={cls.run_folder}"]
+        cls.running = subprocess.run(words, capture_output=True, text=True, check=True, cwd=cls.shared)
 
     def test_it_leaves_all_that_the_design_promises(self):
         found = summary(self.run_folder)
@@ -31,7 +40,8 @@ class OneRun(CommandTest):
         self.assertEqual(found["checkpoint"], str(self.run_folder / "checkpoints/step_00000020"))
         for name in ("config.yaml", "overrides.txt", "environment.json", "logs/rank_0.log", "logs/rank_1.log"):
             self.assertTrue((self.run_folder / name).is_file(), name)
-        self.assertEqual((self.run_folder / "overrides.txt").read_text().split(), [*QUICK[1:], "launch.workers=2", "run.dir=run"])
+        words = (self.run_folder / "overrides.txt").read_text().split()
+        self.assertEqual(words, [*QUICK[1:], "launch.workers=2", f"run.dir={self.run_folder}"])
         environment = json.loads((self.run_folder / "environment.json").read_text())
         self.assertIn("libtorch", environment["versions"])
 
@@ -55,15 +65,15 @@ class OneRun(CommandTest):
             self.assertLessEqual(row.keys() - cells.keys(), {"attempt"})
 
     def test_a_file_gets_plain_lines_without_a_bar(self):
-        text = self.running.out()
+        text = self.running.stdout
         self.assertIsNone(re.search(r"[^\n\x20-\x7e]", text), text)
         self.assertIn("Training Summary", text)
         self.assertIn(f"run folder       {self.run_folder}", text)
-        self.assertEqual(self.running.err(), "")
+        self.assertEqual(self.running.stderr, "")
 
     def test_the_frozen_experiment_gives_the_same_bits(self):
         self.ddprun(self.run_folder / "config.yaml", "run.dir=other")
-        weights = [(self.folder / name / "checkpoints/last/model.safetensors").read_bytes() for name in ("run", "other")]
+        weights = [(run / "checkpoints/last/model.safetensors").read_bytes() for run in (self.run_folder, self.folder / "other")]
         self.assertEqual(*weights)
         another = self.ddprun(self.run_folder / "config.yaml", "run.dir=third", "seed=7")
         self.assertNotEqual(weights[0], (self.folder / "third/checkpoints/last/model.safetensors").read_bytes(), another.text())

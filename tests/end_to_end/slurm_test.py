@@ -7,19 +7,16 @@ import subprocess
 import unittest
 
 import slurm
-from command import DDPRUN, SMALL, all_rows, differences, summary
+from command import DDPRUN, SMALL, Gate, differences, main, summary
 from engines_test import EngineTest
 
 WORDS = [*SMALL, "model=mlp", "model.hidden=32", "trainer.global_batch=96", "checkpoint.every=5st"]
-LONG = "trainer.max_epochs=40"  # 280 steps: some seconds
-ENDLESS = "trainer.max_epochs=100000"
+LONG = "trainer.max_epochs=8"  # 56 steps
 CLUSTER = None
 
 
 def setUpModule():
     global CLUSTER
-    if reason := slurm.refusal():
-        raise unittest.SkipTest(reason)
     CLUSTER = slurm.Cluster()
     unittest.addModuleCleanup(CLUSTER.stop)
     CLUSTER.start()
@@ -70,17 +67,21 @@ class Steps(SlurmTest):
 
 
 class JobTest(SlurmTest):
-    """Batch jobs of one task for each of two nodes, with two workers each."""
+    """Batch jobs of one task for each of two nodes, with two workers each; rank 0 is held at step 10."""
+
+    def setUp(self):
+        super().setUp()
+        self.gate = Gate(self, 10)
 
     def submit(self, *words, options=()):
         command = shlex.join(map(str, [DDPRUN, *WORDS, "launch.workers=2", f"run.dir={self.run_dir}", *words]))
         script = self.folder / "job.sh"
         script.write_text(f"#!/bin/bash\nsrun {command}\n")
-        return self.sbatch("-N2", "--ntasks-per-node=1", "--cpus-per-task=2", "--requeue", *options, script)
+        return self.sbatch("-N2", "--ntasks-per-node=1", "--cpus-per-task=2", "--requeue", *options, script, env=self.gate.env)
 
-    def sbatch(self, *words):
+    def sbatch(self, *words, env=None):
         output = ("--parsable", "--open-mode=append", f"--output={self.folder}/%j.out")
-        done = subprocess.run(["sbatch", *output, *map(str, words)], cwd=self.folder, env=self.environment(), capture_output=True,
+        done = subprocess.run(["sbatch", *output, *map(str, words)], cwd=self.folder, env=self.environment(env), capture_output=True,
                               text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout.strip()
@@ -98,8 +99,8 @@ class JobTest(SlurmTest):
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.job(number)}\n{self.text(number)}") from None
 
-    def wait_for_step(self, number, step):
-        self.wait_for_job(number, lambda _: any(row["step"] >= step for row in all_rows(self.run_dir)), f"step {step}")
+    def wait_for_gate(self, number):
+        self.wait_for_job(number, lambda _: self.gate.file.exists(), self.gate.what)
 
     def assert_job_ends(self, number, state, code):
         self.wait_for_job(number, lambda job: job["JobState"] == state, f"the end as {state}", seconds=120)
@@ -132,7 +133,7 @@ class JobTest(SlurmTest):
 class Jobs(JobTest):
     def test_a_preempted_job_saves_and_goes_on_when_its_turn_comes_again(self):
         number = self.submit(LONG)
-        self.wait_for_step(number, 20)
+        self.wait_for_gate(number)
         release = self.take_nodes()
         self.wait_for_requeue(number)
         self.assertEqual(summary(self.run_dir)["status"], "preempted")
@@ -140,22 +141,22 @@ class Jobs(JobTest):
         self.assert_it_went_on(number)
 
     def test_a_job_saves_and_ends_before_its_time_is_up(self):
-        number = self.submit(ENDLESS, "launch.end_margin_seconds=100", options=["--time=2"])
+        number = self.submit(LONG, "launch.end_margin_seconds=100", options=["--time=2"])
         self.assert_job_ends(number, "FAILED", "75:0")
         self.assertIn("the job's time is nearly over", self.text(number))
         self.assertEqual(summary(self.run_dir)["status"], "preempted")
 
     def test_a_requeued_job_saves_and_goes_on(self):
         number = self.submit(LONG)
-        self.wait_for_step(number, 20)
+        self.wait_for_gate(number)
         CLUSTER.run("scontrol", "requeue", number, check=True)
         self.wait_for_requeue(number)
         self.assertEqual(summary(self.run_dir)["status"], "preempted")
         self.assert_it_went_on(number)
 
     def test_a_signal_saves_and_ends_the_job_with_75(self):
-        number = self.submit(ENDLESS)
-        self.wait_for_step(number, 20)
+        number = self.submit(LONG)
+        self.wait_for_gate(number)
         CLUSTER.run("scancel", "--signal=USR1", number, check=True)
         self.assert_job_ends(number, "FAILED", "75:0")
         self.assertEqual(summary(self.run_dir)["status"], "preempted")
@@ -170,7 +171,7 @@ class Requeue(JobTest):
 
     def test_a_job_with_time_to_save_before_its_preemption(self):
         number = self.submit(LONG, options=["-p", "graceful"])
-        self.wait_for_step(number, 20)
+        self.wait_for_gate(number)
         release = self.take_nodes()
         self.wait_for_requeue(number)
         release.touch()
@@ -180,14 +181,14 @@ class Requeue(JobTest):
     def test_a_signalled_task_of_an_array(self):
         array = self.submit(LONG, options=["--array=3"])
         number = f"{array}_3"
-        self.wait_for_step(number, 20)
+        self.wait_for_gate(number)
         CLUSTER.run("scancel", "--signal=USR1", number, check=True)
         self.wait_for_requeue(number)
         self.assert_it_went_on(number)
 
     def test_a_cancelled_job_stays_so(self):
-        number = self.submit(ENDLESS)
-        self.wait_for_step(number, 20)
+        number = self.submit(LONG)
+        self.wait_for_gate(number)
         CLUSTER.run("scancel", number, check=True)
         self.wait_for_job(number, lambda job: job["JobState"] == "CANCELLED", "its end")
         self.assert_nothing_left()
@@ -196,15 +197,16 @@ class Requeue(JobTest):
 
     def test_a_preempted_job_is_requeued_once(self):
         number = self.submit(LONG)
-        self.wait_for_step(number, 20)
+        self.wait_for_gate(number)
         release = self.take_nodes()
         self.wait_for_requeue(number)
         release.touch()
         self.assert_it_went_on(number)
 
     def test_a_step_without_a_batch_job_is_told(self):
-        running = self.start_program("srun", "-n2", DDPRUN, *WORDS, f"run.dir={self.run_dir}", ENDLESS, "launch.requeue=true")
-        self.wait_until(lambda: any(row["step"] >= 20 for row in all_rows(self.run_dir)), "step 20", running)
+        running = self.start_program("srun", "-n2", DDPRUN, *WORDS, f"run.dir={self.run_dir}", LONG, "launch.requeue=true",
+                                     env=self.gate.env)
+        self.gate.wait(running)
         CLUSTER.run("scancel", "--signal=USR1", "--user=root", check=True)
         self.assert_ends(running, 75)
         self.assertRegex(running.err(), r"error: scontrol requeue \d+: .*batch")
@@ -221,7 +223,7 @@ class Submit(JobTest):
 
     def submit(self, *words):
         done = self.ddprun("submit", "--slurm", *WORDS, LONG, "launch.workers=2", f"name={self.NAME}", "resources.nodes=2",
-                           "resources.cpus=1", "resources.time=10min", "resources.memory=100M", *words)
+                           "resources.cpus=1", "resources.time=10min", "resources.memory=100M", *words, env=self.gate.env)
         return re.fullmatch(r"Submitted batch job (\d+)\n", done.out())[1]
 
     def setUp(self):
@@ -234,7 +236,7 @@ class Submit(JobTest):
 
     def test_it_trains_and_goes_on_after_a_signal(self):
         number = self.submit("launch.requeue=true", "resources.slurm=[--comment=two words, --partition=graceful]")
-        self.wait_for_step(number, 20)
+        self.wait_for_gate(number)
         job = CLUSTER.run("scontrol", "show", "job", number)
         for field in (f"JobName={self.NAME}", "NumNodes=2", "CPUs/Task=2", "TimeLimit=00:10:00", "MinMemoryNode=100M", "Requeue=1",
                       "Comment=two words", "Partition=graceful"):
@@ -252,7 +254,7 @@ class Submit(JobTest):
             (programs / name).chmod(0o755)
         self.path = f"{programs}:{slurm.SYSTEM_PATH}"
         number = self.submit("launch.requeue=true", "resources.container=image.sif")
-        self.wait_for_step(number, 20)
+        self.wait_for_gate(number)
         CLUSTER.run("scancel", "--signal=USR1", number, check=True)
         self.wait_for_requeue(number)
         self.run_dir = self.run_dir.resolve()
@@ -264,4 +266,4 @@ class Submit(JobTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main(slurm.refusal())

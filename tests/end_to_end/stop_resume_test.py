@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from command import DDPRUN, SMALL, CommandTest, all_rows, checkpoint_steps, differences, results, summary
+from command import DDPRUN, SMALL, CommandTest, Gate, all_rows, checkpoint_steps, differences, results, summary
 
 WORDS = [*SMALL, "model=convnet_bn", "optimizer.lr=0.005", "trainer.max_epochs=4", "checkpoint.every=5st"]
 WORKERS = "launch.workers=2"
@@ -42,19 +42,13 @@ class StopAndResume(CommandTest):
         self.assertEqual(differences(run, self.reference), {})
 
     def begin(self, step):
-        running = self.start(*WORDS, WORKERS, "run.dir=run")
-        self.wait_for_step(running, self.run_folder, step)
-        return running
+        return self.start_held(step, *WORDS, WORKERS, "run.dir=run")
 
-    def wait_for_checkpoint(self, running, run):
-        """One is written beside training: steps alone promise none."""
-        self.wait_until(lambda: checkpoint_steps(run), "a checkpoint", running)
-
-    def stop(self, number, step):
-        """A run that was asked to stop soon after this step. Returns the step it stopped at."""
-        running = self.begin(step)
+    def stop(self, running, number=signal.SIGTERM):
+        """Returns the step it stopped at. The ranks agree after the 1st, 2nd, 4th, 8th ... step of an attempt, or more often: who is
+        held before the 16th hands it in there at the latest, and all know by the 32nd."""
         running.send(number)
-        self.assertEqual(running.wait(30), 75, running.text())
+        self.assertEqual(running.wait(), 75, running.text())
         self.assertIn("saving a checkpoint", running.err())
         self.assertIn(f"go on with: ddprun resume {self.run_folder}", running.out())
         self.assert_nothing_left()
@@ -64,20 +58,23 @@ class StopAndResume(CommandTest):
         self.assertEqual(checkpoint_steps(self.run_folder)[-1], found["steps"])
         return found["steps"]
 
+    def copy(self, run, name):
+        """Of a stopped run, to have an end of its own."""
+        self.run_folder = self.folder / name
+        shutil.copytree(run, self.run_folder, symlinks=True)
+
     # Signals
 
     def test_each_polite_signal_saves_and_the_resumed_run_ends_the_same(self):
-        for number, step in ((signal.SIGTERM, 6), (signal.SIGINT, 16), (signal.SIGUSR1, 20), (signal.SIGHUP, 28)):
-            with self.subTest(signal=number.name):
-                self.run_folder = self.folder / f"run{step}"
-                running = self.start(*WORDS, WORKERS, f"run.dir={self.run_folder}")
-                self.wait_for_step(running, self.run_folder, step)
-                running.send(number)
-                self.assertEqual(running.wait(30), 75, running.text())
-                stopped = summary(self.run_folder)["steps"]
-                resumed = self.ddprun("resume", self.run_folder)
-                self.assertIn(f"resumed at step {stopped}\n", resumed.out())
-                self.assert_same_end()
+        words, stopped = (*WORDS, WORKERS, "run.dir=run"), 0
+        for attempt, number in enumerate((signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)):
+            running = self.start_held(stopped + 2, *words, attempt=attempt)
+            resumed = f"resumed at step {stopped}\n"
+            stopped = self.stop(running, number)
+            self.assertEqual(resumed in running.out(), attempt > 0)
+            words = ("resume", "run")
+        self.assertIn(f"resumed at step {stopped}\n", self.ddprun(*words).out())
+        self.assert_same_end()
 
     def test_a_signal_while_the_data_are_made_ready_ends_it_to_be_run_again(self):
         for number in (signal.SIGTERM, signal.SIGUSR1):
@@ -88,18 +85,16 @@ class StopAndResume(CommandTest):
                                      "launch.device=cpu", "run.dir=run")
                 connection, _ = mirror.accept()  # of one who will never have an answer
                 running.send(number)
-                self.assertEqual(running.wait(10), 75, running.text())
+                self.assertEqual(running.wait(), 75, running.text())
                 self.assertIn("ddprun: asked to stop before the run had begun", running.err())
                 self.assertFalse(self.run_folder.exists())
                 self.assert_nothing_left()
                 connection.close()
 
     def test_a_signal_to_workers_that_are_still_loaded_waits_for_them(self):
-        running = self.start(*WORDS, WORKERS, "run.dir=run")
+        running = self.start(*WORDS, WORKERS, "run.dir=run", env=Gate(self, 0, "starting").env)
         self.wait_until(lambda: len(self.workers()) == 2, "both workers", running)
-        running.send(signal.SIGTERM)
-        self.assertEqual(running.wait(30), 75, running.text())
-        self.assertEqual(summary(self.run_folder)["status"], "preempted")
+        self.stop(running)
         self.ddprun("resume", self.run_folder)
         self.assert_same_end()
 
@@ -113,7 +108,7 @@ class StopAndResume(CommandTest):
         answered = time.monotonic()  # two within a tenth of a second are one press of the keys
         self.wait_until(lambda: time.monotonic() > answered + 0.2, "the second press", running)
         running.send(signal.SIGINT)
-        self.assertEqual(running.wait(10), 130, running.text())
+        self.assertEqual(running.wait(), 130, running.text())
         self.assert_nothing_left()
         self.ddprun("resume", "run")
         self.assert_same_end()
@@ -140,13 +135,11 @@ class StopAndResume(CommandTest):
         refused = self.ddprun("resume", "run", code=2)
         self.assertIn(f"is in use by process {running.pid} on ", refused.err())
         self.assertFalse(running.ended(), running.text())
-        running.send(signal.SIGTERM)
-        self.assertEqual(running.wait(30), 75)
+        self.stop(running)
 
     def test_auto_goes_on_with_the_unfinished_run_and_starts_anew_where_there_is_none(self):
         auto = [*WORDS, WORKERS, "checkpoint.resume=auto"]
-        running = self.start(*auto)
-        self.wait_for_checkpoint(running, self.folder / "outputs/digits/latest")
+        running = self.start_held(12, *auto)
         running.send(signal.SIGKILL)
         running.wait()
         self.assert_nothing_left()
@@ -162,8 +155,7 @@ class StopAndResume(CommandTest):
 
     def test_auto_with_a_folder_of_its_own(self):
         words = [*WORDS, WORKERS, "checkpoint.resume=auto", "run.dir=run"]
-        running = self.start(*words)
-        self.wait_for_checkpoint(running, self.run_folder)
+        running = self.start_held(12, *words)
         running.send(signal.SIGKILL)
         running.wait()
         self.assert_nothing_left()
@@ -171,7 +163,7 @@ class StopAndResume(CommandTest):
         self.assert_same_end()
 
     def test_a_new_run_starts_from_the_checkpoint_of_another(self):
-        self.stop(signal.SIGTERM, 16)
+        self.stop(self.begin(12))
         before = sorted(path.name for path in self.run_folder.rglob("*"))
         self.ddprun(*WORDS, WORKERS, f"checkpoint.resume={self.run_folder}/checkpoints/last", "run.dir=other")
         self.assertEqual(self.weights(self.folder / "other"), self.weights(self.reference))
@@ -180,14 +172,12 @@ class StopAndResume(CommandTest):
     # Broken checkpoints
 
     def test_a_flipped_bit_costs_one_checkpoint_and_nothing_else(self):
+        self.stop(self.begin(12))
+        stopped = self.run_folder
+        *_, older, newest = checkpoint_steps(stopped)
         for file in ("model.safetensors", "training.pt", "rank_1.pt", "manifest.json"):
             with self.subTest(file=file):
-                self.run_folder = self.folder / file
-                running = self.start(*WORDS, WORKERS, f"run.dir={self.run_folder}")
-                self.wait_for_step(running, self.run_folder, 22)
-                running.send(signal.SIGTERM)
-                self.assertEqual(running.wait(30), 75, running.text())
-                *_, older, newest = checkpoint_steps(self.run_folder)
+                self.copy(stopped, file)
                 broken = self.run_folder / f"checkpoints/step_{newest:08}" / file
                 content = bytearray(broken.read_bytes())
                 content[len(content) // 2] ^= 1
@@ -198,7 +188,7 @@ class StopAndResume(CommandTest):
                 self.assert_same_end()
 
     def test_no_good_checkpoint_left_starts_from_the_beginning_and_says_so(self):
-        self.stop(signal.SIGTERM, 6)
+        self.stop(self.begin(6))
         for manifest in self.run_folder.glob("checkpoints/step_*/manifest.json"):
             manifest.write_text("{")
         resumed = self.ddprun("resume", "run")
@@ -209,16 +199,13 @@ class StopAndResume(CommandTest):
     # Other worlds
 
     def test_another_number_of_workers_goes_on_at_the_same_sample(self):
+        step = self.stop(self.begin(14))
+        stopped = self.run_folder
         for workers in (3, 1):
             with self.subTest(workers=workers):
-                self.run_folder = self.folder / f"run{workers}"
-                running = self.start(*WORDS, WORKERS, f"run.dir={self.run_folder}")
-                self.wait_for_step(running, self.run_folder, 14)
-                running.send(signal.SIGTERM)
-                self.assertEqual(running.wait(30), 75, running.text())
-                stopped = summary(self.run_folder)
+                self.copy(stopped, f"run{workers}")
                 resumed = self.ddprun("resume", self.run_folder, f"launch.workers={workers}")
-                self.assertIn(f"resumed at step {stopped['steps']}\n", resumed.out())
+                self.assertIn(f"resumed at step {step}\n", resumed.out())
                 found = summary(self.run_folder)
                 self.assertEqual((found["steps"], found["samples"], found["world_size"]), (STEPS, SAMPLES, workers))
                 rows = [row for row in all_rows(self.run_folder) if row["split"] == "train"]

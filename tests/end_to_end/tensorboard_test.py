@@ -5,17 +5,15 @@ import json
 import pathlib
 import signal
 import sys
-import unittest
 import urllib.parse
 import urllib.request
 
-from command import SMALL, CommandTest, all_rows, free_port
+from command import SMALL, CommandTest, all_rows, free_port, main
 
 try:
     from tensorboard.backend.event_processing import event_accumulator
 except ImportError:
-    print("skipped: TensorBoard is not installed (pip install tensorboard)", file=sys.stderr)
-    sys.exit(77)
+    main("TensorBoard is not installed (pip install tensorboard)")
 
 WORDS = [*SMALL, "model=mlp", "loggers=[jsonl, tensorboard]", "objective.metrics=[accuracy, confusion]",
          "predictions={num_batches_to_log: 1, log_images_per_batch: 12}", "histograms={every: 1ep, bins: 16}", "checkpoint.every=5st"]
@@ -94,9 +92,9 @@ class TensorBoardLogger(CommandTest):
             self.assertAlmostEqual(shown.value, row[last["columns"].index("forward_seconds")], delta=1e-6)
 
     def test_a_run_that_was_cut_off_and_resumed_is_one_curve(self):
-        first = self.start(*WORDS, "trainer.max_epochs=20", "run.dir=run")
+        first = self.start_held(14, *WORDS, "run.dir=run")
         run = self.folder / "run"
-        self.wait_for_step(first, run, 12)
+        self.wait_for_step(first, run, 12)  # whose event is written too, or comes again
         first.send(signal.SIGKILL)
         first.wait()
         self.assert_nothing_left()
@@ -151,4 +149,4 @@ class TensorBoardLogger(CommandTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -20,11 +20,12 @@ ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 class Terminal(CommandTest):
     def type_in_terminal(self, *words, keys=None):
-        """All that appears; `keys` are typed once the bar stands there."""
+        """All that appears; `keys` are typed once the bar stands there. A bar is drawn every tenth of a second at most, and left out
+        where the console is busy: the steps take nearly as long, and no less on any machine."""
         master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
         process = subprocess.Popen(
-            [str(DDPRUN), *words], cwd=self.folder, env=self.environment({"TERM": "xterm"}), stdin=slave, stdout=slave,
+            [str(DDPRUN), *words], cwd=self.folder, env=self.environment({"TERM": "xterm", "DDPRUN_FAULT": "slow:computing:0"}), stdin=slave, stdout=slave,
             stderr=slave, start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
         os.close(slave)
         self.addCleanup(os.close, master)
@@ -43,17 +44,16 @@ class Terminal(CommandTest):
         return process.wait(10), text.decode()
 
     def test_a_bar_moves_and_never_wraps(self):
-        # Long enough for many bars: one appears every tenth of a second at most.
-        code, text = self.type_in_terminal(*SMALL, "model=convnet_bn", "trainer.max_epochs=30")
+        code, text = self.type_in_terminal(*SMALL, "model=convnet_bn", "trainer.max_epochs=1")
         self.assertEqual(code, 0, text)
-        bars = [line for line in re.split(r"[\r\n]+", ESCAPE.sub("", text)) if re.search(r"epoch +\d+/30.*\d+/10\b", line)]
+        bars = [line for line in re.split(r"[\r\n]+", ESCAPE.sub("", text)) if re.search(r"epoch +1/1.*\d+/10\b", line)]
         self.assertGreater(len(set(bars)), 2, text)
         for bar in bars:
             self.assertLessEqual(len(bar), COLUMNS, repr(bar))
         self.assertIn("Training Summary", text)
 
     def test_ctrl_c_saves_and_tells_how_to_go_on(self):
-        code, text = self.type_in_terminal(*SMALL, "model=convnet_bn", "trainer.max_epochs=500", keys=b"\x03")
+        code, text = self.type_in_terminal(*SMALL, "model=convnet_bn", "trainer.max_epochs=100000", keys=b"\x03")
         self.assertEqual(code, 75, text)
         self.assertIn("saving a checkpoint", text)
         self.assertIn("go on with: ddprun resume ", text)

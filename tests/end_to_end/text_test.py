@@ -50,12 +50,11 @@ class Text(CommandTest):
     def test_a_killed_run_goes_on_as_if_it_had_not_been(self):
         words = [*SMALL, "launch.workers=2", "checkpoint.every=10st", "model.dropout=0.1"]
         self.ddprun(*words, "run.dir=whole")
-        running = self.start(*words, "run.dir=run", "launch.max_restarts=0")
-        self.wait_for_step(running, self.folder / "run", 13)
+        running = self.start_held(21, *words, "run.dir=run", "launch.max_restarts=0")
         running.send(signal.SIGKILL)
         running.wait()
         self.assert_nothing_left()
-        self.ddprun("resume", "run")
+        self.assertIn("resumed at step ", self.ddprun("resume", "run").out())
         self.assertEqual(differences(self.folder / "run", self.folder / "whole"), {})
 
     def test_an_objective_that_nobody_asks_for_is_told(self):

@@ -93,12 +93,11 @@ class TorchScript(CommandTest):
 
     def test_a_stopped_run_goes_on_bit_for_bit(self):
         self.export(Everything())
-        words = [*WORDS, "trainer.max_epochs=40", "launch.workers=2"]
+        words = [*WORDS, "trainer.max_epochs=4", "launch.workers=2"]
         self.ddprun(*words, "run.dir=whole")
-        stopped = self.start(*words, "run.dir=run")
-        self.wait_for_step(stopped, self.folder / "run", 6)
+        stopped = self.start_held(6, *words, "run.dir=run")
         stopped.send(signal.SIGTERM)
-        self.assertEqual(stopped.wait(30), 75, stopped.text())
+        self.assertEqual(stopped.wait(), 75, stopped.text())
         self.ddprun("resume", "run")
         self.assert_same_weights("run", "whole")
 

@@ -69,7 +69,7 @@ class Verify(CommandTest):
         self.assertNotIn("step_00000040.tmp", self.verify(0), "the resumed run has cleaned up")
 
     def test_a_run_that_saves_and_prunes_meanwhile_has_no_flaw(self):
-        running = self.start(*SMALL, "model=mlp", "trainer.max_epochs=100", "checkpoint.every=1st", "checkpoint.keep=1",
+        running = self.start(*SMALL, "model=mlp", "trainer.max_epochs=1000000", "checkpoint.every=1st", "checkpoint.keep=1",
                              "run.dir=run")
         self.wait_for_step(running, self.run_folder, 4)
         for _ in range(10):

@@ -77,6 +77,6 @@ class Reference(unittest.TestCase):
 
 if __name__ == "__main__":
     if not shutil.which("doxygen") and os.environ.get("DDPRUN_REFERENCE") != "1":
-        print("there is no doxygen")
+        print("skipped: there is no doxygen; DDPRUN_REFERENCE=1 installs it")
         sys.exit(77)
     unittest.main()

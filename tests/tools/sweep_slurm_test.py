@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: MIT
 """tools/sweep --slurm: the jobs of an array share a PostgreSQL; one that is told to end saves, and the others go on."""
 
-import sys
-import unittest
-
 import postgres_server
 from sweep_test_case import MADE, State, SweepTest
 
 import slurm
+from command import main
 
 SPACE = """\
 experiment: made.yaml
@@ -55,7 +53,4 @@ class Array(SweepTest):
 
 
 if __name__ == "__main__":
-    if reason := postgres_server.refusal() or slurm.refusal():
-        print(f"skipped: {reason}", file=sys.stderr)
-        sys.exit(77)
-    unittest.main()
+    main(postgres_server.refusal() or slurm.refusal())

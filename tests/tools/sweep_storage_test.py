@@ -4,11 +4,11 @@
 import os
 import shutil
 import signal
-import sys
-import unittest
 
 import postgres_server
-from sweep_test_case import MADE, State, SweepTest
+from sweep_test_case import MADE, State, SweepTest  # first: it knows where the tools lie
+
+from command import main
 
 SPACE = """\
 experiment: made.yaml
@@ -104,7 +104,4 @@ class Shared(SweepTest):
 
 
 if __name__ == "__main__":
-    if reason := postgres_server.refusal():
-        print(f"skipped: {reason}", file=sys.stderr)
-        sys.exit(77)
-    unittest.main()
+    main(postgres_server.refusal())

@@ -75,22 +75,27 @@ class Online(FollowTest):
 
 
 class Live(FollowTest):
+    def wait_for_note(self, follower):
+        """Of a row that was sent."""
+        notes = self.run_dir / "wandb/follow.jsonl"
+        self.wait_until(lambda: notes.exists() and '"step"' in notes.read_text(), "the first row", follower)
+
     def test_a_run_that_is_killed_and_resumed_is_one_run_of_wandb(self):
-        first = self.start(*WORDS, "trainer.max_epochs=40", "run.dir=run")
+        first = self.start_held(14, *WORDS, "run.dir=run")
         self.run_dir = self.folder / "run"
-        self.wait_for_step(first, self.run_dir, 2)
+        self.wait_for_step(first, self.run_dir, 14)
         follower = self.follow(self.run_dir, "--offline")
-        self.wait_for_step(first, self.run_dir, 60)
+        self.wait_for_note(follower)
         first.send(signal.SIGKILL)
         first.wait()
         self.assertEqual(follower.wait(), 0, follower.text())
         self.assertIn("the run has ended: killed", follower.err())
         found = WandbRun(self.run_dir)
-        self.assertGreater(max(row["step"] for row in found.history), 50)
+        self.assertEqual(max(row["step"] for row in found.history), 14)
         self.assertEqual((found.exits, found.summary["status"]), ([1], "killed"))
-        second = self.start("resume", "run")
-        self.wait_until(lambda: (self.run_dir / ".attempts").read_text() == "2\n", "the second attempt", second)
+        second = self.start_held(16, "resume", "run", attempt=1)
         follower = self.follow(self.run_dir, "--offline")
+        second.gate.open()
         self.assertEqual(second.wait(), 0, second.text())
         self.assertEqual(follower.wait(), 0, follower.text())
         self.assertIn("the run has ended: completed", follower.err())
@@ -113,12 +118,7 @@ class Live(FollowTest):
     def test_ctrl_c_ends_it_and_a_later_call_goes_on(self):
         self.fabricate(status=None, metrics=[metrics_line(1, loss=1)])
         follower = self.follow(self.run_dir, "--offline")
-        self.wait_until(
-            lambda: (self.run_dir / "wandb/follow.jsonl").exists()
-            and '"step"' in (self.run_dir / "wandb/follow.jsonl").read_text(),
-            "the first row",
-            follower,
-        )
+        self.wait_for_note(follower)
         refused = self.followed(self.run_dir, "--offline", code=2)
         self.assertIn("is followed already", refused.err())
         follower.send(signal.SIGINT)

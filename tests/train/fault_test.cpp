@@ -2,6 +2,7 @@
 #include "train/fault.h"
 
 #include "support/toy.h"
+#include "support/toy_run.h"
 
 #include <ddprun/error.h>
 
@@ -11,8 +12,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <thread>
 
 namespace ddprun {
 namespace {
@@ -21,11 +26,14 @@ using testing::ToyModel;
 
 class FaultTest : public ::testing::Test {
  protected:
-  ~FaultTest() override { ::unsetenv("DDPRUN_FAULT"); }
+  ~FaultTest() override {
+    for (const char* name : {"DDPRUN_FAULT", "DDPRUN_GATE"}) ::unsetenv(name);
+  }
 
   ReachPoint fault(const char* text, int rank = 0, int attempt = 0) {
     ::setenv("DDPRUN_FAULT", text, 1);
-    return fault_from_environment(rank, attempt, [this]() -> Model& { return model_; });
+    return fault_from_environment(
+        rank, attempt, [this]() -> Model& { return model_; }, [this] { return stopping_.load(); });
   }
 
   // Whether the gradients of one more step have NaN.
@@ -36,6 +44,7 @@ class FaultTest : public ::testing::Test {
   }
 
   ToyModel model_;
+  std::atomic<bool> stopping_ = false;
 };
 
 // Two ends of a TCP connection.
@@ -96,6 +105,25 @@ TEST_F(FaultTest, ACutEndsBothDirections) {
   char byte = 0;
   EXPECT_EQ(::recv(connection.other, &byte, 1, 0), 0);
   EXPECT_EQ(::send(connection.mine, &byte, 1, MSG_NOSIGNAL), -1);
+}
+
+TEST_F(FaultTest, AGateHoldsUntilItsFileIsGoneOrTheRunIsToStop) {
+  EXPECT_THROW(fault("wait:computing:4"), UserError);
+  const testing::TempFolder folder;
+  const auto gate = folder.path() / "gate";
+  ::setenv("DDPRUN_GATE", gate.c_str(), 1);
+  for (const std::function<void()>& open : {std::function<void()>([&] { std::filesystem::remove(gate); }),
+                                            std::function<void()>([&] { stopping_ = true; })}) {
+    std::atomic<bool> opened = false;
+    std::thread opener([&] {
+      while (!std::filesystem::exists(gate)) std::this_thread::yield();
+      opened = true;
+      open();
+    });
+    fault("wait:computing:4")("computing", 4);
+    EXPECT_TRUE(opened);
+    opener.join();
+  }
 }
 
 }  // namespace

@@ -36,19 +36,23 @@ pause() {
   read -r -t "$1" nothing <> <(:) || true
 }
 
-# Shows the last line of a growing log: continuously on a terminal, twice a minute elsewhere. Runs until it is killed.
+last_line() {
+  tail -n 1 -- "$1"
+}
+
+# Shows how long a command has taken and what it is at: continuously on a terminal, twice a minute elsewhere. What it is at is
+# $progress of its log, the last line if nothing else was set. Runs until it is killed.
 show_progress() {
-  local log=$1 line
-  if [[ -t 2 ]]; then
-    while pause 0.5; do
-      line=$(tail -n 1 -- "$log" | tr -d '\r' | cut -c1-"$((${COLUMNS:-80} - 12))")
-      printf '\r\033[Kddprun: %s' "$line" >&2
-    done
-  else
-    while pause 30; do
-      say "  $(tail -n 1 -- "$log" | tr -d '\r' | cut -c1-110)"
-    done
-  fi
+  local log=$1 began=$SECONDS interval=30 line
+  [[ ! -t 2 ]] || interval=0.5
+  while pause "$interval"; do
+    printf -v line '%d:%02d %s' $(((SECONDS - began) / 60)) $(((SECONDS - began) % 60)) "$("${progress:-last_line}" "$log" | tr -d '\r')"
+    if [[ -t 2 ]]; then
+      printf '\r\033[Kddprun: %s' "${line:0:$((${COLUMNS:-80} - 12))}" >&2
+    else
+      say "  ${line:0:110}"
+    fi
+  done
 }
 
 watched_pid='' progress_pid=''

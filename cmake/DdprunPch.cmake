@@ -3,22 +3,15 @@
 #
 #   ddprun_pch(<target>)         tensors, for readers of data and loggers
 #   ddprun_pch(<target> MODULE)  torch::nn::Module and autograd as well, for models, optimizers and what trains them
+# All are compiled with OpenMP, which the headers depend on: the SDK's loops over the samples of a batch share LibTorch's threads.
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 
 function(ddprun_add_pch target)
   file(CONFIGURE OUTPUT ${target}.cpp CONTENT "// Owns a precompiled header.\n")
   add_library(${target} OBJECT ${CMAKE_CURRENT_BINARY_DIR}/${target}.cpp)
   target_link_libraries(${target} PRIVATE ddprun::torch ddprun_warnings)
-  target_precompile_headers(${target} PRIVATE ${ARGN})  # no path of ours: it would defeat ccache
-  ddprun_compile_as_pch(${target})
-endfunction()
-
-# With OpenMP, which the header depends on: the SDK's loops over the samples of a batch share the threads of LibTorch.
-function(ddprun_compile_as_pch target)
+  target_precompile_headers(${target} PRIVATE ${ARGN})
   target_compile_options(${target} PRIVATE ${OpenMP_CXX_FLAGS})
-  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-    target_compile_options(${target} PRIVATE -fpch-preprocess)  # ccache preprocesses, then sees which header was used
-  endif()
 endfunction()
 
 function(ddprun_pch target)
@@ -29,7 +22,7 @@ function(ddprun_pch target)
   endif()
   set_target_properties(${target} PROPERTIES DEFINE_SYMBOL "")  # another macro would invalidate the shared header
   target_precompile_headers(${target} REUSE_FROM ${owner})
-  ddprun_compile_as_pch(${target})
+  target_compile_options(${target} PRIVATE ${OpenMP_CXX_FLAGS})
 endfunction()
 
 # All of torch/torch.h would cost every file 4 s of template instantiation; these cost 2.

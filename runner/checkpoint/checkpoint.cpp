@@ -22,6 +22,10 @@ void verify_file(const std::filesystem::path& file, const FileDigest& stated) {
   if (found != stated) throw UserError(file.string() + ": " + contradiction(found, stated));
 }
 
+CheckpointInfo info_of(const std::filesystem::path& path, const Manifest& manifest) {
+  return {.path = path, .step = manifest.step, .world_size = manifest.world_size, .torch = manifest.torch};
+}
+
 template <typename Map>
 auto take(Map& map, const std::string& name, const std::filesystem::path& file) {
   const auto found = map.find(name);
@@ -72,12 +76,11 @@ CheckpointInfo verify_checkpoint(const std::filesystem::path& path) {
     throw UserError(folder.string() + ": its manifest says step " + std::to_string(manifest.step));
   }
   for (const auto& [name, digest] : manifest.files) verify_file(folder / name, digest);
-  return {.path = folder, .step = manifest.step, .world_size = manifest.world_size};
+  return info_of(folder, manifest);
 }
 
 CheckpointInfo read_checkpoint_info(const std::filesystem::path& path) {
-  const auto manifest = read_manifest(path);
-  return {.path = path, .step = manifest.step, .world_size = manifest.world_size};
+  return info_of(path, read_manifest(path));
 }
 
 std::optional<CheckpointInfo> newest_checkpoint(const std::filesystem::path& run_dir,

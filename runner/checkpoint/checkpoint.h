@@ -34,6 +34,7 @@ struct CheckpointInfo {
   std::filesystem::path path;
   int64_t step = 0;
   int64_t world_size = 1;
+  std::string torch;  // the LibTorch that wrote it: "2.11.0"
 };
 
 // A found flaw in a checkpoint folder, for the report: "model.safetensors: SHA-256 is ..., the manifest says ...".

@@ -79,6 +79,7 @@ Manifest parse(const std::string& text) {
   check_format(content);
   Manifest manifest{.step = content.at("step").get<int64_t>(),
                     .world_size = content.at("world_size").get<int64_t>(),
+                    .torch = content.at("torch").get<std::string>(),
                     .best = content.at("best").get<bool>()};
   for (const auto& [name, digest] : content.at("files").items()) {
     manifest.files[name] = {digest.at("size").get<uint64_t>(), digest.at("sha256").get<std::string>()};

@@ -20,6 +20,7 @@ std::string rank_file(int64_t rank);  // rank_0.pt
 struct Manifest {
   int64_t step = 0;
   int64_t world_size = 1;
+  std::string torch;  // the LibTorch that wrote it: "2.11.0"
   bool best = false;  // the best of all up to this step; the link `best` can be restored from it
   std::map<std::string, FileDigest> files;
 };

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "cli/chosen_checkpoint.h"
 
+#include "checkpoint/manifest.h"
+#include "log/log.h"
+#include "plugin_host/plugin_file.h"
+
 #include <ddprun/error.h>
+
+#include <torch/headeronly/version.h>
 
 namespace ddprun {
 namespace {
@@ -16,6 +22,14 @@ namespace fs = std::filesystem;
   for (const auto step : checkpoint_steps(run)) known += (known.empty() ? "" : ", ") + checkpoint_name(step);
   throw UserError(run.string() + " has no checkpoint " + word + "; " +
                   (known.empty() ? "it has none at all" : "it has: " + known));
+}
+
+void require_its_torch(const CheckpointInfo& checkpoint) {
+  if (is_this_torch(checkpoint.torch)) return;
+  const auto path = checkpoint.path.string();
+  throw UserError(path + " was saved with LibTorch " + checkpoint.torch +
+                  ", and this ddprun has LibTorch " TORCH_VERSION + ": go on with a ddprun for LibTorch " +
+                  checkpoint.torch + ", or begin a new run from its weights with trainer.init_weights=" + path);
 }
 
 }  // namespace
@@ -37,6 +51,27 @@ CheckpointInfo choose_checkpoint(const fs::path& run, const std::string& word) {
     return verify_checkpoint(checkpoints_folder(run) / checkpoint_name(steps.back()));
   if (word == "best" || word == "last" || !fs::exists(word)) no_such_checkpoint(run, word);
   return verify_checkpoint(word);
+}
+
+fs::path checkpoint_to_resume(const fs::path& run) {
+  std::vector<CheckpointFlaw> flaws;
+  const auto newest = newest_checkpoint(run, flaws);
+  for (const auto& flaw : flaws)
+    log::warn("passed over a broken checkpoint: " + flaw.path.string() + ": " + flaw.problem);
+  if (!newest) return {};
+  require_its_torch(*newest);
+  return newest->path;
+}
+
+fs::path named_checkpoint(const std::string& from) {
+  if (!fs::exists(fs::path(from) / kManifestFile)) {
+    const auto newest = checkpoint_to_resume(from);
+    if (newest.empty()) throw UserError("checkpoint.resume: " + from + " is no checkpoint, and no run with a good one");
+    return fs::absolute(newest);
+  }
+  const auto checkpoint = verify_checkpoint(from);
+  require_its_torch(checkpoint);
+  return checkpoint.path;
 }
 
 }  // namespace ddprun

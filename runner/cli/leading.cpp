@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cli/leading.h"
 
-#include "checkpoint/checkpoint.h"
+#include "cli/chosen_checkpoint.h"
 #include "cli/error_file.h"
 #include "cli/prepare_data.h"
 #include "cli/run_end.h"
@@ -54,6 +54,7 @@ class Leader {
     require_batch(experiment.trainer, world_size, nodes);
     world_size_ = world_size;
     auto& folder = run_->folder;
+    const auto newest = checkpoint_to_resume(folder.path());  // first: nothing is written where it is refused
     attempt_ = folder.begin_attempt();
     begun_ = true;
     folder.record({.config_yaml = to_yaml(experiment.config, /*origins=*/true),
@@ -61,7 +62,6 @@ class Leader {
                    .arguments = part_.arguments.words,
                    .versions = {{"ddprun", DDPRUN_VERSION}, {"libtorch", TORCH_VERSION}},
                    .plugin_files = part_.checked.plugin_files});
-    const auto newest = checkpoint_to_resume(folder.path());
     const auto& checkpoint = newest.empty() ? run_->checkpoint : newest;
     if (attempt_ > 0 && checkpoint.empty())
       log::info("no checkpoint yet in " + folder.path().string() + ": starting it from the beginning");
@@ -85,9 +85,9 @@ class Leader {
 
   // Tells how the run ended, to people and to scripts.
   int conclude(const LaunchResult& result) {
-    const bool begun = !run_->folder.discard_if_unbegun();
+    run_->folder.discard_if_unbegun();
     if (!result.report.empty()) log::error(result.report);
-    if (!begun) return result.exit_code;
+    if (!begun_) return result.exit_code;  // what an earlier attempt has left stays as it is
     const auto& folder = run_->folder.path();
     if (!result.report.empty()) {
       note("failure", headline(result.report));
@@ -234,14 +234,6 @@ int take_part(Site site, const Part& part) {
   Leader leader(site, part);
   const auto server = listen(site, leader);
   return server ? lead_to_end(lead(site, leader, *server)) : follow(site, part);
-}
-
-fs::path checkpoint_to_resume(const fs::path& run) {
-  std::vector<CheckpointFlaw> flaws;
-  const auto newest = newest_checkpoint(run, flaws);
-  for (const auto& flaw : flaws)
-    log::warn("passed over a broken checkpoint: " + flaw.path.string() + ": " + flaw.problem);
-  return newest ? newest->path : fs::path();
 }
 
 }  // namespace ddprun

@@ -30,7 +30,4 @@ struct Part {
 // To the run's end. Returns the program's exit code. Throws UserError for what keeps the run from starting.
 int take_part(Site site, const Part& part);
 
-// The newest good checkpoint of a run, with a word about every broken one; empty where there is none.
-std::filesystem::path checkpoint_to_resume(const std::filesystem::path& run);
-
 }  // namespace ddprun

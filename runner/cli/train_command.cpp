@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // `ddprun EXPERIMENT` and `ddprun resume RUN`: which run it is, and what it begins with.
-#include "checkpoint/checkpoint.h"
 #include "cli/checked_experiment.h"
 #include "cli/chosen_checkpoint.h"
 #include "cli/commands.h"
@@ -50,16 +49,6 @@ std::optional<fs::path> unfinished_run(const Experiment& experiment, const Place
   return find_run_to_resume(experiment.name);
 }
 
-// The checkpoint of another run that checkpoint.resume names; empty where it names none.
-fs::path named_checkpoint(const std::string& from) {
-  if (from == "auto" || from == "never") return {};
-  const auto checkpoint =
-      fs::exists(fs::path(from) / "manifest.json") ? verify_checkpoint(from).path : checkpoint_to_resume(from);
-  if (checkpoint.empty())
-    throw UserError("checkpoint.resume: " + from + " is no checkpoint, and no run with a good one");
-  return fs::absolute(checkpoint);
-}
-
 PreparedRun start_or_go_on(const CheckedExperiment& checked, const Placement& placement) {
   const auto& experiment = checked.experiment;
   if (const auto run = unfinished_run(experiment, placement)) {
@@ -68,7 +57,8 @@ PreparedRun start_or_go_on(const CheckedExperiment& checked, const Placement& pl
     return go_on(RunFolder::resume(*run), checked);
   }
   // What can fail comes before there is a folder: a run that cannot start leaves none behind.
-  auto checkpoint = named_checkpoint(experiment.checkpoint.resume);
+  const auto& from = experiment.checkpoint.resume;
+  auto checkpoint = from == "auto" || from == "never" ? fs::path() : named_checkpoint(from);
   prepare_data(checked);
   auto folder = RunFolder::create(experiment.name, experiment.run_dir);
   if (const auto job = job_of(placement); !job.empty()) folder.belongs_to(job);

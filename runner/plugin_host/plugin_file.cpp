@@ -35,6 +35,10 @@ bool sdk_fits(const uint32_t (&version)[3]) {
   return DDPRUN_VERSION_MAJOR == 0 ? version[1] == DDPRUN_VERSION_MINOR : version[1] <= DDPRUN_VERSION_MINOR;
 }
 
+std::string_view minor_version(std::string_view version) {
+  return version.substr(0, version.find('.', version.find('.') + 1));
+}
+
 std::string abi_text(uint32_t flag) { return "_GLIBCXX_USE_CXX11_ABI=" + std::to_string(flag); }
 
 std::string mismatch(const std::string& what, const std::string& plugin, const std::string& program,
@@ -65,13 +69,15 @@ std::string read_descriptor(const std::filesystem::path& file, PluginDescriptor&
 
 }  // namespace
 
+bool is_this_torch(std::string_view version) { return minor_version(version) == minor_version(TORCH_VERSION); }
+
 std::string plugin_mismatch(const PluginDescriptor& descriptor) {
   const auto sdk = version_text(descriptor.sdk_version);
   if (!sdk_fits(descriptor.sdk_version)) {
     return mismatch("ddprun SDK ", sdk, DDPRUN_VERSION, "rebuild the plugin with the SDK of this ddprun");
   }
   const auto torch = text_of(descriptor.torch_version);
-  if (torch != TORCH_VERSION) {
+  if (!is_this_torch(torch)) {
     return mismatch("LibTorch ", torch, TORCH_VERSION, "rebuild the plugin with the LibTorch of this ddprun");
   }
   if (descriptor.cxx11_abi != _GLIBCXX_USE_CXX11_ABI) {

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace ddprun {
 
@@ -17,6 +18,9 @@ struct PluginInfo {
       compiler;         // what it was built with; empty where the descriptor cannot be read
   std::string problem;  // why it cannot be loaded, without the file's name; empty where it can
 };
+
+// Whether what was made with that version of LibTorch fits the program's: a minor version has one C++ ABI, and one set of kernels.
+bool is_this_torch(std::string_view version);
 
 // Never throws for a flaw of the file: that is `problem`.
 PluginInfo read_plugin_file(const std::filesystem::path& file);

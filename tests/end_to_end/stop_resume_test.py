@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Stopping a run, and everything by which one goes on: resume, checkpoint.resume, other worlds, broken checkpoints."""
 
+import hashlib
 import json
 import os
 import pathlib
@@ -212,6 +213,32 @@ class StopAndResume(CommandTest):
                 self.assertEqual([row["step"] for row in rows], list(range(2, STEPS + 1, 2)))
                 manifest = json.loads((self.run_folder / "checkpoints/last/manifest.json").read_text())
                 self.assertEqual(manifest["world_size"], workers)
+
+    def test_another_libtorch_is_refused_with_nothing_changed_and_may_have_the_weights(self):
+        self.copy(self.reference, "run")
+        checkpoint = (self.run_folder / "checkpoints/last").resolve()
+        self.say_torch(checkpoint, "2.10.1")
+        before = self.digests()
+        for words in (["resume", "run", "trainer.max_epochs=5"], [*WORDS, f"checkpoint.resume={checkpoint}", "run.dir=other"]):
+            refused = self.ddprun(*words, code=2)
+            self.assertIn(f"{checkpoint} was saved with LibTorch 2.10.1, and this ddprun has LibTorch ", refused.err())
+        self.assertEqual(self.digests(), before)
+        self.assertFalse((self.folder / "other").exists())
+        self.ddprun(*WORDS, "trainer.max_epochs=1", f"trainer.init_weights={checkpoint}", "run.dir=other")
+        self.ddprun("evaluate", "run")
+
+    def digests(self):
+        files = (file for file in self.run_folder.rglob("*") if file.is_file() and file.name != ".lock")
+        return {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+    def say_torch(self, checkpoint, version):
+        """As if that LibTorch had saved it."""
+        manifest = json.loads((checkpoint / "manifest.json").read_text())
+        del manifest["manifest_sha256"]
+        manifest["torch"] = version
+        text = json.dumps(manifest, separators=(",", ":"), sort_keys=True)
+        manifest["manifest_sha256"] = hashlib.sha256(text.encode()).hexdigest()
+        (checkpoint / "manifest.json").write_text(json.dumps(manifest))
 
 
 if __name__ == "__main__":

@@ -53,6 +53,17 @@ TEST(PluginFile, AFlawedDescriptorStillTellsTheName) {
   EXPECT_EQ(read_plugin_file(fixture("bad_sdk_version")).name, "bad_sdk_version");
 }
 
+TEST(PluginFile, LibTorchOfTheSameMinorVersionFits) {
+  const TemporaryFolder folder;
+  auto bytes = file_bytes(fixture("reads_all_option_types"));
+  const auto at = bytes.find("DDPRUN1") + offsetof(PluginDescriptor, torch_version);
+  const std::string torch = TORCH_VERSION;
+  bytes.replace(at + torch.rfind('.'), 2, ".9");
+  EXPECT_EQ(read_plugin_file(folder.write("patched.so", bytes)).problem, "");
+  bytes.replace(at + torch.rfind('.'), 2, "5.");
+  EXPECT_THAT(read_plugin_file(folder.write("other.so", bytes)).problem, HasSubstr("built with LibTorch "));
+}
+
 TEST(PluginFile, ADescriptorWithoutEndsOfTextsIsReadWithinItsArrays) {
   const TemporaryFolder folder;
   auto bytes = file_bytes(fixture("reads_all_option_types"));

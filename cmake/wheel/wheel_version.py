@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What pyproject.toml cannot say itself: which torch the wheel needs. LibTorch's C++ ABI lasts for one minor version."""
+"""What pyproject.toml cannot say itself: the version, and which torch the wheel needs. LibTorch's C++ ABI lasts for one minor
+version of torch, so there is a wheel for each, and their names tell them apart: 0.2.0+torch2.11."""
 
 import os
 import pathlib
@@ -9,8 +10,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def dynamic_metadata(settings, project):
-    major, minor = torch_version().split(".")[:2]
-    return {"dependencies": [f"torch=={major}.{minor}.*"]}
+    torch = ".".join(torch_version().split(".")[:2])
+    version = found(r"^project\(ddprun VERSION ([0-9.]+)", ROOT / "CMakeLists.txt")
+    return {"version": f"{version}+torch{torch}", "dependencies": [f"torch=={torch}.*"]}
 
 
 def torch_version():

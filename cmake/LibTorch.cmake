@@ -24,8 +24,10 @@ endif()
 file(STRINGS ${DDPRUN_TORCH_DIR}/version.py version_lines REGEX "^__version__ = ")
 string(REGEX MATCH "[0-9]+\\.[0-9]+\\.[0-9]+" DDPRUN_TORCH_VERSION "${version_lines}")
 string(REGEX MATCH "^[0-9]+\\.[0-9]+" DDPRUN_TORCH_MINOR "${DDPRUN_TORCH_VERSION}")  # for which LibTorch's C++ ABI lasts
-if(DDPRUN_TORCH_VERSION VERSION_LESS 2.11 OR DDPRUN_TORCH_VERSION VERSION_GREATER_EQUAL 2.16)
-  message(FATAL_ERROR "LibTorch ${DDPRUN_TORCH_VERSION} in ${DDPRUN_TORCH_DIR}: this version of ddprun is written for 2.11 to 2.15.")
+set(supported 2.11 2.14 2.15)
+if(NOT DDPRUN_TORCH_MINOR IN_LIST supported)
+  list(JOIN supported ", " supported)
+  message(FATAL_ERROR "LibTorch ${DDPRUN_TORCH_VERSION} in ${DDPRUN_TORCH_DIR}: this version of ddprun is written for ${supported}.")
 endif()
 message(STATUS "LibTorch ${DDPRUN_TORCH_VERSION}: ${DDPRUN_TORCH_DIR}")
 

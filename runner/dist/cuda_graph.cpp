@@ -6,6 +6,7 @@
 #include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <torch/headeronly/version.h>
 #include <ATen/cuda/CUDAGraphsUtils.cuh>
 
 #include <stdexcept>
@@ -18,6 +19,17 @@ namespace {
 // the generators are in the state of a recording, and the next random number throws.
 class Recording final : public at::cuda::CUDAGraph {
  public:
+#if TORCH_VERSION_MINOR >= 14
+  // capture_end() puts back what a recording has changed where it fails, too, and the destructor does the rest.
+  void abandon() {
+    if (!capturing_to_pool_) return;
+    try {
+      capture_end();
+    } catch (const c10::Error&) {  // follows from the failure, which is known
+      static_cast<void>(cudaGetLastError());
+    }
+  }
+#else
   void abandon() {
     if (capture_ended_) return;  // nothing is open: the destructor does the rest
     for (auto& [generator, increment] : captured_generator_states_) generator->capturing_ = false;
@@ -39,6 +51,7 @@ class Recording final : public at::cuda::CUDAGraph {
     if (unfinished) static_cast<void>(cudaGraphDestroy(unfinished));
     static_cast<void>(cudaGetLastError());  // or the next call would find it
   }
+#endif
 };
 
 class CudaGraph final : public DeviceGraph {

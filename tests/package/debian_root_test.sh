@@ -10,6 +10,14 @@ build=$1 checkout=$2
 self=$(readlink -f -- "${BASH_SOURCE[0]}")
 me=$(id -u)
 
+require_torch_of_packages() {
+  local torch version
+  torch=$(sed -n 's/^DDPRUN_TORCH_DIR:[A-Z]*=//p' "$build/CMakeCache.txt")
+  version=$(sed -n "s/^__version__ = '\([0-9.]*\).*/\1/p" "$torch/version.py")
+  grep -qx "torch==$version" "$checkout/cmake/package/libtorch.txt" ||
+    skip "the build has torch $version, the packages for Debian fetch another"
+}
+
 # Goes on in a namespace of its own, where mounts are ours and end with us.
 enter_namespace() {
   local how=(--mount --propagation private)
@@ -56,6 +64,7 @@ expect_trained() {
 }
 
 [[ -n $(compgen -G "$build/tests/packages/ddprun_*.deb") ]] || skip "there are no packages: Package.Debian was skipped"
+require_torch_of_packages
 [[ -n ${INSIDE:-} ]] || enter_namespace
 root=/mnt/root
 mount_root

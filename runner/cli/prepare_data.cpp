@@ -3,6 +3,8 @@
 
 #include "cli/plugin_places.h"
 
+#include <ddprun/dataset.h>
+
 #include <unistd.h>
 
 #include <cstdio>

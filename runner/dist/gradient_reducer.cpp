@@ -37,6 +37,16 @@ bool is_lost_rank(const std::exception& error) {
          text.starts_with("Application timeout caused pair closure");
 }
 
+template <class Exchange>
+void exchanging(Exchange&& exchange) {
+  try {
+    exchange();
+  } catch (const std::exception& error) {
+    if (!is_lost_rank(error)) throw;
+    throw CommunicationError("the exchange of gradients failed: " + cause_of(error));
+  }
+}
+
 std::shared_ptr<c10d::Reducer> make_reducer(const std::vector<NamedParameter>& parameters,
                                             const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                                             const ReducerOptions& options) {
@@ -165,7 +175,7 @@ bool GradientReducer::through_host() const {
 }
 
 void GradientReducer::before_forward() {
-  impl_->reducer_->rebuild_buckets();
+  exchanging([&] { impl_->reducer_->rebuild_buckets(); });  // in rank 0's order, which it sends
   impl_->reducer_->prepare_for_forward();
 }
 
@@ -182,12 +192,7 @@ void GradientReducer::backward(const at::Tensor& loss, const std::function<void(
   impl_->delay_first_exchange(loss);
   constexpr Doing kExchange{.section = nullptr, .name = "backward and the exchange of gradients"};
   const DoingScope scope(kExchange);
-  try {
-    loss.backward();
-  } catch (const std::exception& error) {
-    if (!is_lost_rank(error)) throw;
-    throw CommunicationError("the exchange of gradients failed: " + cause_of(error));
-  }
+  exchanging([&] { loss.backward(); });
   impl_->check_complete();
 }
 

@@ -40,9 +40,10 @@ class GradientReducer {
 
   bool through_host() const;  // Gloo, with gradients on a GPU: what it does is in no queue of the GPU's
 
+  // Both throw CommunicationError where another rank is lost; backward() also UserError naming the parameters that got no gradient.
   void before_forward();
   // `computed` is called when this rank's own gradients are there, before it waits for the others; on a GPU perhaps from another
-  // thread. Throws CommunicationError where another rank is lost, UserError naming the parameters that got no gradient.
+  // thread.
   void backward(const at::Tensor& loss, const std::function<void()>& computed = nullptr);
 
  private:

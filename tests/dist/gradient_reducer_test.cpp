@@ -74,6 +74,20 @@ TEST_P(GradientReducerRanks, GradientsAreTheMeanOverTheRanksInEveryStep) {
 
 INSTANTIATE_TEST_SUITE_P(Worlds, GradientReducerRanks, ::testing::Values(2, 3, 4));
 
+TEST(GradientReducer, ARankThatLeavesBetweenTwoStepsIsACommunicationError) {
+  EXPECT_THROW(on_ranks(2,
+                        [](Communicator& ranks) {
+                          const auto parameter = torch::ones({2}, torch::requires_grad());
+                          GradientReducer reducer({{"parameter", parameter}}, ranks);
+                          for (int step = 0; step < 2; ++step) {
+                            if (step == 1 && ranks.world().rank == 0) return;
+                            reducer.before_forward();  // the second time it waits for rank 0's order of the buckets
+                            reducer.backward(parameter.sum());
+                          }
+                        }),
+               CommunicationError);
+}
+
 TEST(GradientReducer, AParameterWithoutGradientIsNamed) {
   std::string message;
   on_ranks(2, [&](Communicator& ranks) {

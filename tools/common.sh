@@ -12,6 +12,11 @@ sources_digest() {
     xargs -0 sha256sum | sha256sum | cut -d ' ' -f 1)
 }
 
+# torch_version SITE_PACKAGES: of the torch in it, "2.11.0"; nothing where there is none.
+torch_version() {
+  sed -n "s/^__version__ = '\([0-9.]*\).*/\1/p" "$1/torch/version.py" 2>/dev/null
+}
+
 say() { printf 'ddprun: %s\n' "$*" >&2; }
 
 # die STATUS MESSAGE...: 1 = something failed, 2 = the user has to do something first.

@@ -79,9 +79,7 @@ CheckpointInfo verify_checkpoint(const std::filesystem::path& path) {
   return info_of(folder, manifest);
 }
 
-CheckpointInfo read_checkpoint_info(const std::filesystem::path& path) {
-  return info_of(path, read_manifest(path));
-}
+CheckpointInfo read_checkpoint_info(const std::filesystem::path& path) { return info_of(path, read_manifest(path)); }
 
 std::optional<CheckpointInfo> newest_checkpoint(const std::filesystem::path& run_dir,
                                                 std::vector<CheckpointFlaw>& flaws, int64_t last_step) {

@@ -7,7 +7,7 @@
 
 namespace ddprun {
 
-constexpr int64_t kMost = 1'000'000'000;  // far beyond any run; keeps products of two within an int64
-constexpr double kLargest = std::numeric_limits<double>::max();
+inline constexpr int64_t kMost = 1'000'000'000;  // far beyond any run; keeps products of two within an int64
+inline constexpr double kLargest = std::numeric_limits<double>::max();
 
 }  // namespace ddprun

@@ -9,10 +9,10 @@ source "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/outcome.sh"
 build=$1 checkout=$2
 self=$(readlink -f -- "${BASH_SOURCE[0]}")
 me=$(id -u)
+torch=$(sed -n 's/^DDPRUN_TORCH_DIR:[A-Z]*=//p' "$build/CMakeCache.txt")
 
 require_torch_of_packages() {
-  local torch version
-  torch=$(sed -n 's/^DDPRUN_TORCH_DIR:[A-Z]*=//p' "$build/CMakeCache.txt")
+  local version
   version=$(sed -n "s/^__version__ = '\([0-9.]*\).*/\1/p" "$torch/version.py")
   grep -qx "torch==$version" "$checkout/cmake/package/libtorch.txt" ||
     skip "the build has torch $version, the packages for Debian fetch another"
@@ -30,8 +30,7 @@ enter_namespace() {
 
 # /mnt/root: this machine, with LibTorch in /opt and without the checkout.
 mount_root() {
-  local torch site
-  torch=$(sed -n 's/^DDPRUN_TORCH_DIR:[A-Z]*=//p' "$build/CMakeCache.txt")
+  local site
   site=$(readlink -f -- "${torch%/torch}")
   mount -t tmpfs none /mnt
   mkdir /mnt/{upper,work,root,packages}

@@ -7,7 +7,7 @@
 namespace ddprun::mlflow {
 namespace {
 
-constexpr std::array<size_t, 3> kMostOfKind{1000, 100, 100};  // of each kind
+constexpr std::array<size_t, 3> kMostOfKind{1000, 100, 100};
 constexpr size_t kMostRequestItems = 1000;
 constexpr size_t kMostRequestBytes = 900'000;  // the server's limit is a million, with all around them
 constexpr size_t kMetricBytes = 128;           // at most, but for its key: numbers are short

@@ -41,7 +41,7 @@ TEST_F(WhereaboutsTest, AHookACollectiveOrNeither) {
 }
 
 TEST_F(WhereaboutsTest, NoAnswerIsNothing) {
-  EXPECT_FALSE(read_whereabouts("/nowhere/whereabouts"));
+  EXPECT_FALSE(read_whereabouts("/dev/null/whereabouts"));
   EXPECT_FALSE(read_back(""));
 }
 

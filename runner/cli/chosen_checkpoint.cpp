@@ -58,6 +58,12 @@ fs::path checkpoint_to_resume(const fs::path& run) {
   const auto newest = newest_checkpoint(run, flaws);
   for (const auto& flaw : flaws)
     log::warn("passed over a broken checkpoint: " + flaw.path.string() + ": " + flaw.problem);
+  if (!newest && !flaws.empty())
+    throw UserError(
+        log::text(run.string(), ": none of its ", flaws.size(),
+                  " checkpoints is whole, and none is ever written over. Put back what is missing; or begin the run "
+                  "again from its first step, by moving ",
+                  checkpoints_folder(run).string(), " away"));
   if (!newest) return {};
   require_its_torch(*newest);
   return newest->path;

@@ -5,6 +5,7 @@
 #include "cli/error_file.h"
 #include "cli/prepare_data.h"
 #include "cli/run_end.h"
+#include "cli/same_experiment.h"
 #include "dist/agent_store.h"
 #include "launch/clock.h"
 #include "launch/event_log.h"
@@ -55,6 +56,7 @@ class Leader {
     world_size_ = world_size;
     auto& folder = run_->folder;
     const auto newest = checkpoint_to_resume(folder.path());  // first: nothing is written where it is refused
+    note_whether_it_trained();
     attempt_ = folder.begin_attempt();
     begun_ = true;
     folder.record({.config_yaml = to_yaml(experiment.config, /*origins=*/true),
@@ -68,7 +70,7 @@ class Leader {
     note("attempt",
          log::text(world_size, world_size == 1 ? " worker" : " workers", " on ", nodes, nodes == 1 ? " node" : " nodes",
                    checkpoint.empty() ? "" : ", from " + checkpoint.filename().string()));
-    return {attempt_, folder.path().string(), checkpoint.string(), part_.started_at};
+    return {attempt_, folder.path().string(), checkpoint.string(), part_.started_at, common_part(part_.checked)};
   }
 
   Coordinator::Begin begin() {
@@ -88,9 +90,15 @@ class Leader {
     run_->folder.discard_if_unbegun();
     if (!result.report.empty()) log::error(result.report);
     if (!begun_) return result.exit_code;  // what an earlier attempt has left stays as it is
+    note_whether_it_trained();
+    run_->folder.drop_waiting_record();
     const auto& folder = run_->folder.path();
+    if (!result.report.empty()) note("failure", headline(result.report));
+    if (!trained_) {
+      log::info(folder.string() + " is as it was before");
+      return result.exit_code;
+    }
     if (!result.report.empty()) {
-      note("failure", headline(result.report));
       record_failure(result);
     } else {
       const auto end = read_run_end(folder);
@@ -116,6 +124,9 @@ class Leader {
       log::info("go on from the last checkpoint with: ddprun resume " + folder.string());
   }
 
+  // The attempt that began last: else the run's config and summary stay those of the one before.
+  void note_whether_it_trained() { trained_ = trained_ || (begun_ && !run_->folder.record_waits()); }
+
   static void require_batch(const TrainerConfig& trainer, int world_size, int nodes) {
     if (trainer.global_batch >= world_size) return;
     throw UserError(log::text("trainer.global_batch: ", trainer.global_batch, " samples for the ", world_size,
@@ -129,7 +140,8 @@ class Leader {
   std::mutex mutex_;
   std::optional<PreparedRun> run_;
   int world_size_ = 1, attempt_ = 0;
-  bool begun_ = false;  // an attempt
+  bool begun_ = false;    // an attempt
+  bool trained_ = false;  // one of them, or it is the run's first
 };
 
 // Where torchrun looks for a worker's failure.
@@ -137,12 +149,19 @@ void tell_engine(const Site& site, const NodeResult& node) {
   if (!site.placement.error_file.empty()) write_error_file(site.placement.error_file, node.last, node.text);
 }
 
+LaunchPlan plan_of(const Site& site, const Part& part, const StartOrder& start) {
+  auto plan = attempt_plan(site, start);
+  plan.config = to_yaml(part.checked.experiment.config, /*origins=*/true);
+  return plan;
+}
+
 int lead_alone(const Site& site, const Part& part) {
   Leader leader(site, part);
   leader.make_run();
   Coordinator coordinator(site.coordination(), leader.begin(), leader.say(), Clock::now());
   LocalLink link(coordinator);
-  const auto node = run_node(link, site.info(true), [&](const StartOrder& start) { return attempt_plan(site, start); });
+  const auto node =
+      run_node(link, site.info(true), [&](const StartOrder& start) { return plan_of(site, part, start); });
   tell_engine(site, node);
   return leader.conclude(coordinator.result());
 }
@@ -169,7 +188,7 @@ std::unique_ptr<RendezvousServer> listen(const Site& site, Leader& leader) {
   }
 }
 
-int lead(Site site, Leader& leader, RendezvousServer& server) {
+int lead(Site site, const Part& part, Leader& leader, RendezvousServer& server) {
   site.endpoint.port = server.port();
   if (site.placement.agent_store) {
     site.endpoint.host = site.address;
@@ -186,9 +205,15 @@ int lead(Site site, Leader& leader, RendezvousServer& server) {
   SignalInbox signals;  // torchrun signals whoever has not ended yet: not before all is told
   RemoteLink link(Connection::open(site.endpoint, site.secret, Clock::now() + seconds(site.config.join_seconds)),
                   site.config.node_timeout_seconds);
-  const auto node = run_node(link, site.info(true), [&](const StartOrder& start) { return attempt_plan(site, start); });
+  const auto node =
+      run_node(link, site.info(true), [&](const StartOrder& start) { return plan_of(site, part, start); });
   tell_engine(site, node);
-  const int exit_code = leader.conclude(server.result());
+  auto result = server.result();
+  if (!result) {  // it does not wait for the others
+    log::warn(node.text);
+    result = LaunchResult{.exit_code = node.exit_code};
+  }
+  const int exit_code = leader.conclude(*result);
   server.say_farewell();
   signals.take();
   return exit_code;
@@ -202,18 +227,40 @@ void require_shared_folder(const Site& site, const StartOrder& start) {
                   ": several nodes need one that all of them see. Choose it with run.dir=/shared/folder");
 }
 
+// For its node; of ranks that an engine starts, the first of each node.
+bool speaks(const Site& site) { return !site.is_rank() || site.placement.local_rank == 0; }
+
+void tell_of_joining(const Site& site, const StartOrder& start) {
+  if (!speaks(site)) return;
+  const auto place = site.is_rank() ? log::text("rank ", start.first_rank, " of ", start.world_size)
+                                    : log::text("node ", start.node, " of ", start.nodes);
+  log::info("joined as " + place + " at " + site.endpoint.text() + "; the run's folder is " + start.run_dir);
+}
+
+void tell_of_end(const NodeResult& node, const std::string& run_dir) {
+  if (node.exit_code == kExitDone) log::info("the run is done: " + run_dir);
+  if (node.exit_code == kExitPreempted) log::info("the run is saved; go on with: ddprun resume " + run_dir);
+}
+
 int follow(Site site, const Part& part) {
   if (site.placement.agent_store) site.endpoint = find_endpoint(site.placement, site.config.join_seconds);
   RemoteLink link(Connection::open(site.endpoint, site.secret, Clock::now() + seconds(site.config.join_seconds)),
                   site.config.node_timeout_seconds);
-  bool prepared = false;
+  std::string run_dir;
   const auto node = run_node(link, site.info(false), [&](const StartOrder& start) {
+    require_same_experiment(start.experiment, common_part(part.checked));
+    if (site.secret.token.empty()) require_expected_places(start, part.checked.experiment, part.run_dir);
     require_shared_folder(site, start);
-    if (!std::exchange(prepared, true)) prepare_data(part.checked);
-    return attempt_plan(site, start);
+    if (run_dir.empty()) {
+      tell_of_joining(site, start);
+      prepare_data(part.checked);
+    }
+    run_dir = start.run_dir;
+    return plan_of(site, part, start);
   });
   tell_engine(site, node);
   if (!node.text.empty()) log::error(node.text);
+  if (speaks(site) && !run_dir.empty()) tell_of_end(node, run_dir);
   return node.exit_code;
 }
 
@@ -233,7 +280,7 @@ int take_part(Site site, const Part& part) {
   if (site.alone()) return lead_to_end(lead_alone(site, part));
   Leader leader(site, part);
   const auto server = listen(site, leader);
-  return server ? lead_to_end(lead(site, leader, *server)) : follow(site, part);
+  return server ? lead_to_end(lead(site, part, leader, *server)) : follow(site, part);
 }
 
 }  // namespace ddprun

@@ -21,8 +21,9 @@ struct PreparedRun {
 
 struct Part {
   const Arguments& arguments;
-  CheckedExperiment& checked;  // of the leader, its data are prepared by `make`; of the others, here
-  double started_at = 0;       // seconds since 1970
+  CheckedExperiment& checked;     // of the leader, its data are prepared by `make`; of the others, here
+  double started_at = 0;          // seconds since 1970
+  std::filesystem::path run_dir;  // as the command names it; empty: a new one below outputs/<name>
   // Called by the launcher that leads, once it listens: whatever can fail has its say before the others are kept busy.
   std::function<PreparedRun()> make;
 };

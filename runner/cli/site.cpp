@@ -18,6 +18,10 @@
 namespace ddprun {
 namespace {
 
+// A launcher's for what is left once it has asked its workers to end: the grace after a failure, SIGKILL, a process that does not even
+// then end (launcher.cpp), and the way here.
+constexpr double kTimeToSay = 30;
+
 std::string nodes_text(const LaunchConfig& config) {
   const auto least = std::to_string(config.min_nodes);
   return config.min_nodes == config.max_nodes ? least : least + ":" + std::to_string(config.max_nodes);
@@ -146,7 +150,9 @@ CoordinatorPlan Site::coordination() const {
                        .max_nodes = is_rank() ? placement.world_size : placement.max_nodes,
                        .max_restarts = placement.max_restarts.value_or(static_cast<int>(config.max_restarts)),
                        .join_seconds = config.join_seconds,
-                       .first_pause_seconds = config.restart_seconds};
+                       .first_pause_seconds = config.restart_seconds,
+                       .stop_seconds = config.grace_seconds + kTimeToSay,
+                       .abort_seconds = kTimeToSay};
   if (placement.engine_restarts) plan.max_restarts = 0;
   return plan;
 }

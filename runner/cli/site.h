@@ -8,7 +8,7 @@
 #include "launch/launcher.h"
 #include "rendezvous/address.h"
 #include "rendezvous/coordinator.h"
-#include "rendezvous/handshake.h"
+#include "rendezvous/tls_channel.h"
 
 #include <map>
 #include <optional>

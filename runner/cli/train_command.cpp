@@ -76,11 +76,12 @@ int resume(const Arguments& arguments) {
                                    .search_path = config_search_path(),
                                    .frozen = true});
   const auto site = find_site(arguments.launch, checked.experiment);
-  return take_part(site, {.arguments = arguments, .checked = checked, .started_at = started_at, .make = [&] {
-                            auto ready = go_on(RunFolder::resume(run), checked);
-                            early.reset();
-                            return ready;
-                          }});
+  return take_part(site,
+                   {.arguments = arguments, .checked = checked, .started_at = started_at, .run_dir = run, .make = [&] {
+                      auto ready = go_on(RunFolder::resume(run), checked);
+                      early.reset();
+                      return ready;
+                    }});
 }
 
 int train(const Arguments& arguments) {
@@ -89,7 +90,11 @@ int train(const Arguments& arguments) {
   auto checked = check_experiment(
       {.experiment = arguments.target, .overrides = arguments.overrides, .search_path = config_search_path()});
   const auto site = find_site(arguments.launch, checked.experiment);
-  return take_part(site, {.arguments = arguments, .checked = checked, .started_at = started_at, .make = [&] {
+  return take_part(site, {.arguments = arguments,
+                          .checked = checked,
+                          .started_at = started_at,
+                          .run_dir = checked.experiment.run_dir,
+                          .make = [&] {
                             auto ready = start_or_go_on(checked, site.placement);
                             early.reset();
                             return ready;

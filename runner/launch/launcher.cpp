@@ -11,6 +11,7 @@
 #include <csignal>
 #include <memory>
 
+#include "launch/atomic_file.h"
 #include "launch/clock.h"
 #include "launch/line_folder.h"
 #include "launch/private_folder.h"
@@ -120,6 +121,8 @@ AttemptEnd Attempt::run() {
 void Attempt::start_workers() {
   const auto show = [this](int rank, std::string_view line) { folder_.add(rank, line, Clock::now()); };
   const auto warn = [this](const std::string& text) { terminal_.line("ddprun: warning: " + text); };
+  const auto config = private_folder_.path() / "config.yaml";
+  if (!plan_.config.empty()) write_file_atomically(config, plan_.config);
   const auto store = plan_.store.empty() ? (private_folder_.path() / "store").string() : plan_.store;
   for (int index = 0; index < plan_.workers; ++index) {
     const int rank = plan_.first_rank + index;
@@ -129,6 +132,7 @@ void Attempt::start_workers() {
     const auto heartbeat = private_folder_.path() / ("heartbeat_" + std::to_string(rank));
     environment.push_back("DDPRUN_HEARTBEAT=" + heartbeat.string());
     environment.push_back("DDPRUN_FAILURE=" + failure_file(rank).string());
+    if (!plan_.config.empty()) environment.push_back("DDPRUN_CONFIG=" + config.string());
     const auto whereabouts = private_folder_.path() / ("whereabouts_" + std::to_string(rank));
     environment.push_back("DDPRUN_WHEREABOUTS=" + whereabouts.string());
     workers_.back()->watch(heartbeat, whereabouts);
@@ -144,7 +148,9 @@ void Attempt::wait_for_something() {
     for (const int fd : worker->fds()) polled.push_back({fd, POLLIN, 0});
   }
   const Time look_again = plan_.hang_seconds > 0 ? looked_at_ + kBetweenLooks : Time::max();
-  const Time next = std::min({stop_at_, kill_at_, give_up_at_, look_again, folder_.due().value_or(Time::max())});
+  const Time ask_again = observer_ ? Clock::now() + observer_->ask_within() : Time::max();
+  const Time next =
+      std::min({stop_at_, kill_at_, give_up_at_, look_again, ask_again, folder_.due().value_or(Time::max())});
   int timeout_ms = -1;
   if (next != Time::max()) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();

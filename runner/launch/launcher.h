@@ -2,6 +2,7 @@
 // Starts the workers of one node, watches them, and reports how they ended. Free of LibTorch.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -15,14 +16,15 @@ namespace ddprun {
 struct LaunchPlan {
   std::vector<std::string> command;  // a worker's program (a path, not searched on PATH) and arguments: exec'd
   std::vector<std::pair<std::string, std::string>> environment;  // on top of the launcher's own
-  std::filesystem::path run_dir;                                 // logs go to <run_dir>/logs/rank_<N>.log
-  int workers = 1;                                               // of this node
-  int first_rank = 0;                                            // of them; the others follow
-  int world_size = 0;                                            // 0: this node's workers are all
-  int local_rank = 0;                                            // of the first
-  int local_world_size = 0;                                      // 0: `workers`
-  std::string host;   // this node's, for reports; empty where it is the only one
-  std::string store;  // where the ranks meet; empty: a file of this machine
+  std::string config;             // the experiment that the workers train, as YAML; empty: <run_dir>/config.yaml
+  std::filesystem::path run_dir;  // logs go to <run_dir>/logs/rank_<N>.log
+  int workers = 1;                // of this node
+  int first_rank = 0;             // of them; the others follow
+  int world_size = 0;             // 0: this node's workers are all
+  int local_rank = 0;             // of the first
+  int local_world_size = 0;       // 0: `workers`
+  std::string host;               // this node's, for reports; empty where it is the only one
+  std::string store;              // where the ranks meet; empty: a file of this machine
   int attempt = 0;
   double started_at = 0;
   std::string stopping =
@@ -44,7 +46,8 @@ class LaunchObserver {
   enum class News { kNone, kStop, kAbort, kKill };  // the later count for more
 
   virtual ~LaunchObserver() = default;
-  virtual int fd() const = 0;  // readable where there may be news
+  virtual int fd() const = 0;                                // readable where there may be news; -1: there is none
+  virtual std::chrono::milliseconds ask_within() const = 0;  // take_news() is called this often at least
   virtual News take_news() = 0;
   virtual void failing() = 0;                            // the first worker here failed
   virtual void signalled(int signal, bool at_once) = 0;  // to this launcher

@@ -32,6 +32,7 @@ namespace {
 constexpr auto kLock = ".lock";
 constexpr auto kAttempts = ".attempts";  // how many have begun
 constexpr auto kJob = ".job";            // of the engine that started it
+constexpr auto kWaiting = ".attempt";    // the record of an attempt that has not yet begun to train
 
 std::string read_text(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
@@ -141,6 +142,18 @@ bool has_checkpoint(const fs::path& run) {
   return false;
 }
 
+// Keeps the old file beside it where the two differ.
+void replace(const fs::path& file, const std::string& content, int attempt) {
+  if (fs::exists(file)) {
+    const std::string old = read_text(file);
+    if (old == content) return;
+    const auto before = ".attempt_" + std::to_string(std::max(attempt - 1, 0));
+    const auto kept = file.parent_path() / (file.stem().string() + before + file.extension().string());
+    if (!fs::exists(kept)) write_file_atomically(kept, old);
+  }
+  write_file_atomically(file, content);
+}
+
 bool has_logs(const fs::path& run) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(run / "logs", error)) {
@@ -224,24 +237,33 @@ bool RunFolder::discard_if_unbegun() {
 void RunFolder::record(const RunRecord& record) try {
   std::string overrides;
   for (const auto& override_text : record.overrides) overrides += override_text + "\n";
-  replace("config.yaml", record.config_yaml);
-  replace("overrides.txt", overrides);
-  replace("environment.json", describe_environment(record));
+  make_folders(path_ / kWaiting);
+  write_file_atomically(path_ / kWaiting / "config.yaml", record.config_yaml);
+  write_file_atomically(path_ / kWaiting / "overrides.txt", overrides);
+  write_file_atomically(path_ / kWaiting / "environment.json", describe_environment(record));
+  if (!fs::exists(path_ / "config.yaml")) commit_record(path_, attempt_);
 } catch (const std::system_error& error) {
   cannot_write(path_, error.what());
 }
 
-void RunFolder::replace(const std::string& name, const std::string& content) {
-  const fs::path file = path_ / name;
+bool RunFolder::record_waits() const {
   std::error_code error;
-  if (fs::exists(file, error)) {
-    const std::string old = read_text(file);
-    if (old == content) return;
-    const std::string attempt = ".attempt_" + std::to_string(std::max(attempt_ - 1, 0));
-    const fs::path kept = path_ / (file.stem().string() + attempt + file.extension().string());
-    if (!fs::exists(kept, error)) write_file_atomically(kept, old);
+  return fs::exists(path_ / kWaiting, error);
+}
+
+void RunFolder::drop_waiting_record() {
+  std::error_code ignored;
+  fs::remove_all(path_ / kWaiting, ignored);
+}
+
+void commit_record(const fs::path& run_dir, int attempt) try {
+  const auto waiting = run_dir / kWaiting;
+  for (const char* name : {"environment.json", "overrides.txt", "config.yaml"}) {
+    if (fs::exists(waiting / name)) replace(run_dir / name, read_text(waiting / name), attempt);
   }
-  write_file_atomically(file, content);
+  fs::remove_all(waiting);
+} catch (const std::system_error& error) {
+  cannot_write(run_dir, error.what());
 }
 
 std::optional<fs::path> find_run_of_job(const std::string& name, const fs::path& run_dir, const std::string& job,

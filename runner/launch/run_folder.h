@@ -37,19 +37,26 @@ class RunFolder {
   // the run before. Returns whether it was such a one; a folder that cannot be removed stays.
   bool discard_if_unbegun();
 
-  // Writes config.yaml, overrides.txt and environment.json of the attempt that began last. One of an earlier attempt
-  // that differs is kept as config.attempt_<number>.yaml and so on. Throws UserError where the disk is full.
+  // Writes down what the attempt that began last is made of: config.yaml, overrides.txt and environment.json. In a run that has them
+  // already they wait for commit_record(), for an attempt that cannot go on with the run must not change it. Throws UserError where
+  // the disk is full.
   void record(const RunRecord& record);
+
+  bool record_waits() const;  // the attempt that began last has not committed it
+  void drop_waiting_record();
 
  private:
   RunFolder(std::filesystem::path path, UniqueFd lock) : path_(std::move(path)), lock_(std::move(lock)) {}
-  void replace(const std::string& name, const std::string& content);
 
   std::filesystem::path path_;
   UniqueFd lock_;
   int attempt_ = 0;
   bool unbegun_ = false;  // made by this object, and nothing has begun in it
 };
+
+// Puts the record of the attempt in place, where it waits still. For rank 0's worker, once the checkpoint that it goes on from is
+// loaded. Files of an earlier attempt that differ are kept as config.attempt_<number>.yaml and so on. Throws UserError.
+void commit_record(const std::filesystem::path& run_dir, int attempt);
 
 // What `checkpoint.resume=auto` goes on with: the newest run of that name with a checkpoint, else the newest that has
 // begun to log. Runs older than the last one that ended well (completed, stopped_early) do not count: their work is

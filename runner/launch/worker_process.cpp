@@ -60,6 +60,8 @@ WorkerPlace read_worker_place() {
   place.attempt = number("DDPRUN_ATTEMPT", 0);
   place.started_at = number("DDPRUN_STARTED_AT", 0.0);
   place.run_dir = variable("DDPRUN_RUN_DIR");
+  place.config =
+      is_set("DDPRUN_CONFIG") ? std::filesystem::path(variable("DDPRUN_CONFIG")) : place.run_dir / "config.yaml";
   place.store = variable("DDPRUN_STORE");
   if (is_set("DDPRUN_HEARTBEAT")) place.heartbeat = variable("DDPRUN_HEARTBEAT");
   if (is_set("DDPRUN_WHEREABOUTS")) place.whereabouts = variable("DDPRUN_WHEREABOUTS");

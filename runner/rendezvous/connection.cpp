@@ -82,8 +82,8 @@ Connection Connection::open(const Endpoint& endpoint, const Secret& secret, Cloc
   do {
     auto fd = connect_to(endpoint, problem);
     if (fd.open()) try {
-        Connection connection(std::move(fd), endpoint.text());
-        connection.introduce(secret);
+        Connection connection(std::move(fd), endpoint.text(), secret);
+        connection.introduce();
         return connection;
       } catch (const ConnectionLost& error) {  // it may be about to end, and another about to begin there
         problem = error.what();
@@ -97,25 +97,23 @@ Connection Connection::open(const Endpoint& endpoint, const Secret& secret, Cloc
                   "). Is the first node started, and is this its address?");
 }
 
-void Connection::introduce(const Secret& secret) {
+void Connection::introduce() {
   const auto deadline = Clock::now() + kOneTry;
-  ClientHandshake handshake(secret);
-  const auto greeting = expect(deadline);
-  send(reading([&] { return handshake.reply(greeting); }));
-  const auto answer = expect(deadline);
-  reading([&] { handshake.check(answer); });
-}
-
-Message Connection::expect(Clock::time_point deadline) {
-  auto message = receive(deadline);
-  if (!message) throw ConnectionLost(peer_ + " does not answer");
-  return *std::move(message);
+  flush();
+  while (!channel_.established()) {
+    if (!take_bytes(deadline)) throw ConnectionLost(peer_ + " does not answer");
+  }
 }
 
 void Connection::send(const Message& message) {
-  const auto text = encode(message);
-  for (size_t sent = 0; sent < text.size();) {
-    const ssize_t got = ::send(socket_.get(), text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
+  channel_.send(encode(message));
+  flush();
+}
+
+void Connection::flush() {
+  const auto wire = channel_.take_outgoing();
+  for (size_t sent = 0; sent < wire.size();) {
+    const ssize_t got = ::send(socket_.get(), wire.data() + sent, wire.size() - sent, MSG_NOSIGNAL);
     if (got >= 0) {
       sent += static_cast<size_t>(got);
     } else if (errno == EAGAIN) {
@@ -127,16 +125,25 @@ void Connection::send(const Message& message) {
 }
 
 std::optional<Message> Connection::receive(Clock::time_point deadline) {
-  std::array<char, 64 << 10> buffer;
   for (;;) {
     if (auto message = reader_.next()) return message;
+    if (!take_bytes(deadline)) return std::nullopt;
+  }
+}
+
+// Reads once. False where the deadline came first.
+bool Connection::take_bytes(Clock::time_point deadline) {
+  std::array<char, 64 << 10> buffer;
+  for (;;) {
     const ssize_t got = ::recv(socket_.get(), buffer.data(), buffer.size(), 0);
     if (got > 0) {
-      reader_.feed({buffer.data(), static_cast<size_t>(got)});
-    } else if (got == 0) {
-      throw ConnectionLost(peer_ + " has closed the connection");
-    } else if (errno == EAGAIN) {
-      if (!wait_for(socket_.get(), POLLIN, deadline)) return std::nullopt;
+      reader_.feed(channel_.receive({buffer.data(), static_cast<size_t>(got)}));
+      flush();
+      return true;
+    }
+    if (got == 0) throw ConnectionLost(peer_ + " has closed the connection");
+    if (errno == EAGAIN) {
+      if (!wait_for(socket_.get(), POLLIN, deadline)) return false;
     } else if (errno != EINTR) {
       throw ConnectionLost("lost the connection to " + peer_ + ": " + std::strerror(errno));
     }

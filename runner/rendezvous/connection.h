@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// A client's connection to the first node: handshake done, messages in both directions. Owned and used by one thread.
+// A client's connection to the first node: handshake done, messages in both directions. Used by one thread at a time.
 #pragma once
 
 #include "launch/spawn.h"
 #include "rendezvous/address.h"
-#include "rendezvous/handshake.h"
+#include "rendezvous/tls_channel.h"
 
 #include <chrono>
 #include <functional>
@@ -37,12 +37,15 @@ class Connection {
   int fd() const { return socket_.get(); }
 
  private:
-  Connection(UniqueFd socket, std::string peer) : socket_(std::move(socket)), peer_(std::move(peer)) {}
-  void introduce(const Secret& secret);
-  Message expect(Clock::time_point deadline);
+  Connection(UniqueFd socket, std::string peer, const Secret& secret)
+      : socket_(std::move(socket)), peer_(std::move(peer)), channel_(TlsChannel::Side::kClient, secret) {}
+  void introduce();
+  void flush();
+  bool take_bytes(Clock::time_point deadline);
 
   UniqueFd socket_;  // non-blocking
   std::string peer_;
+  TlsChannel channel_;
   MessageReader reader_;
 };
 

@@ -59,12 +59,13 @@ void Coordinator::joined(int node, const NodeInfo& info, Time now) {
   if (info.rank) holders_[*info.rank] = node;
   if (info.first) leader_ = node;
   last_join_ = now;
-  if (phase_ == Phase::kRunning) rescale(info.host + " has come: saving, to go on with one node more");
+  if (phase_ == Phase::kRunning) rescale(info.host + " has come: saving, to go on with one node more", now);
   gather(now);
 }
 
 // Why a node cannot take part; empty where it can.
 std::string Coordinator::objection(const NodeInfo& info) const {
+  if (info.first && nodes_.contains(leader_)) return "the run has its first node already";
   if (info.rank && *info.rank >= plan_.max_nodes) {
     return log::text("node rank ", *info.rank, " in a run of ", plan_.max_nodes, " nodes: they count from 0");
   }
@@ -91,15 +92,21 @@ void Coordinator::goes(Node& node, bool Node::*how) {
   node.*how = true;
 }
 
-void Coordinator::failing(int node) {
+void Coordinator::started(int node) {
+  if (const auto found = nodes_.find(node); found != nodes_.end()) found->second.started = true;
+}
+
+void Coordinator::failing(int node, Time now) {
+  const auto found = nodes_.find(node);
+  if (found == nodes_.end() || !runs(found->second)) return;
   failed_ = failed_ || loss_.empty();
-  if (phase_ == Phase::kRunning) end_all(Order::Kind::kAbort, node);
+  if (phase_ == Phase::kRunning) end_all(Order::Kind::kAbort, now, node);
 }
 
 void Coordinator::ended(int node, AttemptEnd end, Time now) {
   const auto found = nodes_.find(node);
-  if (found == nodes_.end() || found->second.place < 0) return;
-  if (any_failed(end)) failing(node);
+  if (found == nodes_.end() || !runs(found->second)) return;
+  if (any_failed(end)) failing(node, now);
   phase_ = Phase::kEnding;
   found->second.end = std::move(end);
   settle(now);
@@ -116,47 +123,62 @@ void Coordinator::lost(int node, const std::string& why, Time now) {
   goes(found->second, &Node::lost);
   if (!failed_ && loss_.empty())
     loss_ = log::text("node ", found->second.place, " (", found->second.info.host, ") is lost: ", why);
-  if (phase_ == Phase::kRunning) end_all(Order::Kind::kAbort, node);
+  if (phase_ == Phase::kRunning) end_all(Order::Kind::kAbort, now, node);
   settle(now);
 }
 
 void Coordinator::signalled(int node, int signal, bool at_once, Time now) {
-  if (finished()) return;
-  if (at_once) return end_all(Order::Kind::kKill, node);
   const auto found = nodes_.find(node);
-  if (found == nodes_.end()) return;
+  if (finished() || found == nodes_.end()) return;
+  if (at_once && phase_ != Phase::kGathering) return end_all(Order::Kind::kKill, now, node);
   const bool others_go_on = !found->second.info.first && signal != SIGINT && plan_.elastic() &&
                             remaining_ > static_cast<size_t>(plan_.min_nodes);
   if (others_go_on) {
     goes(found->second, &Node::leaving);
-    if (phase_ == Phase::kRunning) rescale(found->second.info.host + " leaves: saving, to go on without it", node);
+    if (phase_ == Phase::kRunning) rescale(found->second.info.host + " leaves: saving, to go on without it", now, node);
     return;
   }
   if (stop_signal_ == 0) stop_signal_ = signal;
   if (phase_ == Phase::kGathering) {
     finish({.exit_code = kExitSignalBase + signal, .stop_requested = true});
   } else if (phase_ == Phase::kRunning) {
-    end_all(Order::Kind::kStop, node);
+    end_all(Order::Kind::kStop, now, node);
   }
   settle(now);
 }
 
-void Coordinator::rescale(const std::string& why, int but) {
+void Coordinator::rescale(const std::string& why, Time now, int but) {
   say_(false, why);
   rescaling_ = true;
-  end_all(Order::Kind::kStop, but);
+  end_all(Order::Kind::kStop, now, but);
 }
 
-// To all who take part in the attempt and still run.
-void Coordinator::end_all(Order::Kind kind, int but) {
+// Tells all who take part in the attempt and still run; `but` knows it already.
+void Coordinator::end_all(Order::Kind kind, Time now, int but) {
   phase_ = Phase::kEnding;
-  for (const auto& [id, node] : nodes_) {
-    if (id != but && node.place >= 0 && !node.end && !node.lost) tell(id, {.kind = kind});
+  const auto by = now + seconds(kind == Order::Kind::kStop ? plan_.stop_seconds : plan_.abort_seconds);
+  for (auto& [id, node] : nodes_) {
+    if (!runs(node)) continue;
+    node.end_by = std::min(node.end_by, by);
+    if (id != but) tell(id, {.kind = kind});
   }
 }
 
 void Coordinator::tick(Time now) {
+  if (phase_ == Phase::kEnding) lose_late_nodes(now);
   if (!finished()) gather(now);
+}
+
+// A launcher that lives kills what does not end in time, and says so. One that is still busy with its data starts no workers any more.
+void Coordinator::lose_late_nodes(Time now) {
+  std::vector<int> late;
+  for (const auto& [id, node] : nodes_) {
+    if (runs(node) && node.started && now >= node.end_by) late.push_back(id);
+  }
+  for (const int node : late) {
+    tell(node, {.exit_code = kExitFailed, .text = "this node did not say in time how its workers ended"});
+    lost(node, "it does not say how its workers ended", now);
+  }
 }
 
 void Coordinator::gather(Time now) {
@@ -207,7 +229,8 @@ void Coordinator::start() try {
                         .nodes = nodes,
                         .first_rank = node.first_rank,
                         .world_size = world_size,
-                        .started_at = start.started_at}});
+                        .started_at = start.started_at,
+                        .experiment = start.experiment}});
   }
   phase_ = Phase::kRunning;
 } catch (const UserError& error) {
@@ -218,7 +241,7 @@ void Coordinator::start() try {
 void Coordinator::settle(Time now) {
   if (phase_ != Phase::kEnding || finished()) return;
   for (const auto& [id, node] : nodes_) {
-    if (node.place >= 0 && !node.end && !node.lost) return;
+    if (runs(node)) return;
   }
   const auto result = judge();
   const bool failed = failed_ || !loss_.empty();

@@ -27,6 +27,8 @@ struct CoordinatorPlan {
   double join_seconds = 600;  // how long to wait for the nodes of an attempt
   double last_call_seconds = 10;   // with fewer than max_nodes, how long to wait for one more
   double first_pause_seconds = 1;  // before a restart; doubles with each, to a minute at most
+  // How long a node may take to end its workers and say so: where they are to save first, and where somebody has failed.
+  double stop_seconds = 60, abort_seconds = 30;
 
   bool elastic() const { return min_nodes < max_nodes; }
 };
@@ -38,6 +40,7 @@ class Coordinator {
     int attempt = 0;
     std::string run_dir, checkpoint;  // as StartOrder's
     double started_at = 0;
+    std::map<std::string, std::string> experiment;
   };
   // Makes the run's folder ready for an attempt of a world of that size on that many nodes. A UserError ends the run.
   using Begin = std::function<Start(int world_size, int nodes)>;
@@ -47,7 +50,8 @@ class Coordinator {
 
   // What happened. `node` is the owner's number of a connection, never used twice.
   void joined(int node, const NodeInfo& info, Time now);
-  void failing(int node);  // one of its workers failed; its end follows
+  void started(int node);            // its workers; until then it may be busy with its data
+  void failing(int node, Time now);  // one of its workers failed; its end follows
   void ended(int node, AttemptEnd end, Time now);
   void lost(int node, const std::string& why, Time now);
   void signalled(int node, int signal, bool at_once, Time now);
@@ -68,14 +72,18 @@ class Coordinator {
     std::optional<AttemptEnd> end;
     bool lost = false;
     bool leaving = false;  // told to end by a signal, while the others go on
+    bool started = false;  // its workers of the attempt under way
+    Time end_by = Time::max();
   };
 
   void gather(Time now);
   void start();
   std::vector<Node*> in_order();
   std::string objection(const NodeInfo& info) const;
-  void rescale(const std::string& why, int but = -1);
-  void end_all(Order::Kind kind, int but);
+  void rescale(const std::string& why, Time now, int but = -1);
+  void end_all(Order::Kind kind, Time now, int but);
+  void lose_late_nodes(Time now);
+  bool runs(const Node& node) const { return node.place >= 0 && !node.end && !node.lost; }
   void settle(Time now);
   LaunchResult judge() const;
   LaunchResult judge_loss(const LaunchResult& others) const;

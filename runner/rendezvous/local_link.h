@@ -12,7 +12,8 @@ class LocalLink final : public ControlLink {
   explicit LocalLink(Coordinator& coordinator) : coordinator_(coordinator) {}
 
   void join(const NodeInfo& info) override { coordinator_.joined(kNode, info, now()); }
-  void failing() override { coordinator_.failing(kNode); }
+  void started() override { coordinator_.started(kNode); }
+  void failing() override { coordinator_.failing(kNode, now()); }
   void ended(const AttemptEnd& end) override { coordinator_.ended(kNode, end, now()); }
   void signalled(int signal, bool at_once) override { coordinator_.signalled(kNode, signal, at_once, now()); }
 
@@ -23,7 +24,9 @@ class LocalLink final : public ControlLink {
     return orders;
   }
 
+  std::chrono::milliseconds ask_within() const override { return std::chrono::milliseconds(50); }
   int fd() const override { return -1; }
+  void beat() override {}
 
  private:
   static constexpr int kNode = 0;

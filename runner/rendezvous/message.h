@@ -36,20 +36,16 @@ auto reading(const Read& read) {
 
 std::string encode(const Message& message);
 
-// Puts messages together from pieces of a stream. Throws ProtocolError for what is none of ours, and for one that is too long.
+// Puts messages together from pieces of a stream. Throws ProtocolError for what is none of ours: no object, too long, too deep.
 class MessageReader {
  public:
-  static constexpr size_t kMost = 64 << 20;
-  static constexpr size_t kOfAStranger = 4 << 10;  // before the handshake: a message of it is small, and nests in few levels
+  static constexpr size_t kMost = 64 << 20;  // bytes of a message
+  static constexpr int kDeepest = 8;         // levels; reading recurses
 
-  explicit MessageReader(size_t most = kMost) : most_(most) {}
-
-  void allow(size_t most) { most_ = most; }
   void feed(std::string_view piece) { pending_.append(piece); }
   std::optional<Message> next();
 
  private:
-  size_t most_;
   std::string pending_;
 };
 

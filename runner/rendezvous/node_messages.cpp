@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "rendezvous/node_messages.h"
 
+#include "log/log.h"
+
 namespace ddprun {
 namespace {
+
+constexpr int kMostWorkers = 65'536;  // of a node
 
 // Texts of foreign libraries may hold any bytes.
 Message text(const std::string& bytes) { return Message::binary({bytes.begin(), bytes.end()}); }
@@ -56,8 +60,14 @@ WorkerEnd worker_of(const Message& message) {
                 .log = text_of(message.at("log"))};
   if (message.contains("standstill")) {
     const auto& still = message.at("standstill");
-    end.standstill = Standstill{static_cast<Activity>(still.at(0).get<int>()), still.at(1),          still.at(2),
-                                still.at(3).get<std::string>().at(0),          text_of(still.at(4)), still.at(5)};
+    const auto state = still.at(3).get<std::string>();
+    if (state.size() != 1) throw ProtocolError("a process's state is one letter");
+    end.standstill = Standstill{static_cast<Activity>(still.at(0).get<int>()),
+                                still.at(1),
+                                still.at(2),
+                                state.front(),
+                                text_of(still.at(4)),
+                                still.at(5)};
   }
   if (message.contains("failure")) end.failure = failure_of(message.at("failure"), end.rank);
   for (const auto& line : message.at("last_lines")) end.last_lines.push_back(text_of(line));
@@ -74,10 +84,12 @@ Message to_message(const NodeInfo& info) {
 NodeInfo node_info(const Message& message) {
   return reading([&] {
     const int rank = message.at("rank");
+    const int workers = message.at("workers");
+    if (workers < 1 || workers > kMostWorkers) throw ProtocolError(log::text("a node of ", workers, " workers"));
     return NodeInfo{.host = message.at("host"),
                     .address = message.at("address"),
                     .rank = rank < 0 ? std::nullopt : std::optional(rank),
-                    .workers = message.at("workers"),
+                    .workers = workers,
                     .device = message.at("device"),
                     .first = message.at("first")};
   });
@@ -110,7 +122,9 @@ Message to_message(const Order& order) {
                       {"nodes", start.nodes},
                       {"first_rank", start.first_rank},
                       {"world_size", start.world_size},
-                      {"started_at", start.started_at}};
+                      {"started_at", start.started_at},
+                      {"experiment", Message::object()}};
+  for (const auto& [key, value] : start.experiment) message["start"]["experiment"][key] = text(value);
   return message;
 }
 
@@ -129,6 +143,7 @@ Order order(const Message& message) {
                    .first_rank = start.at("first_rank"),
                    .world_size = start.at("world_size"),
                    .started_at = start.at("started_at")};
+    for (const auto& [key, value] : start.at("experiment").items()) order.start.experiment[key] = text_of(value);
     return order;
   });
 }

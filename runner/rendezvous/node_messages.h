@@ -5,6 +5,7 @@
 #include "launch/failure_report.h"
 #include "rendezvous/message.h"
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,6 +32,7 @@ struct StartOrder {
   int first_rank = 0;  // of this node's workers
   int world_size = 1;
   double started_at = 0;  // seconds since 1970, of the command
+  std::map<std::string, std::string> experiment;  // what the first node trains: the others compare it with theirs
 };
 
 struct Order {

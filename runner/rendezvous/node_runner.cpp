@@ -11,14 +11,18 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <deque>
+#include <mutex>
 #include <optional>
+#include <stop_token>
+#include <thread>
 
 namespace ddprun {
 namespace {
 
-constexpr int kTickMs = 50;  // how often a link without a descriptor is asked
+constexpr std::chrono::milliseconds kSameKeyPress{100};  // `timeout -s INT` signals the program, then its group
 
 // The orders that came, kept until somebody acts on them. A lost coordinator is kept as a text.
 class Inbox {
@@ -58,6 +62,8 @@ class Observer final : public LaunchObserver {
   Observer(ControlLink& link, Inbox& inbox) : link_(link), inbox_(inbox) {}
 
   int fd() const override { return inbox_.lost() ? -1 : link_.fd(); }
+
+  std::chrono::milliseconds ask_within() const override { return link_.ask_within(); }
 
   News take_news() override {
     inbox_.read();
@@ -100,6 +106,22 @@ AttemptEnd failed_to_prepare(const StartOrder& start, const NodeInfo& info, cons
   return {.workers = {end}};
 }
 
+// Tells the coordinator that this launcher is alive while its own thread is at work elsewhere, and does not use the link.
+class Pulse {
+ public:
+  Pulse(ControlLink& link, Inbox& inbox)
+      : thread_([&](const std::stop_token& stop) {
+          std::unique_lock lock(mutex_);
+          while (!wake_.wait_for(lock, stop, link.ask_within(), [&] { return stop.stop_requested(); }))
+            inbox.guarded([&] { link.beat(); });
+        }) {}
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::jthread thread_;
+};
+
 class NodeRunner {
  public:
   NodeRunner(ControlLink& link, const NodeInfo& info, const PlanAttempt& plan)
@@ -109,6 +131,8 @@ class NodeRunner {
     inbox_.guarded([this] { link_.join(info_); });
     for (;;) {
       const auto order = next();
+      if (ended_at_once_)
+        return {kExitSignalBase + ended_at_once_, "ended at once, without waiting for the others", last_};
       if (!order) return {kExitFailed, "lost the first node: " + *inbox_.lost(), last_};
       if (order->kind == Order::Kind::kFinish) return {order->exit_code, order->text, last_};
       if (order->kind == Order::Kind::kStart) start(order->start);
@@ -116,7 +140,7 @@ class NodeRunner {
   }
 
  private:
-  // Waits for an order; none where the coordinator is lost.
+  // Waits for an order; none where the coordinator is lost, or a second signal ends the waiting.
   std::optional<Order> next() {
     SignalInbox signals;
     for (;;) {
@@ -127,9 +151,9 @@ class NodeRunner {
         orders.pop_front();
         return order;
       }
-      if (inbox_.lost()) return std::nullopt;
+      if (inbox_.lost() || ended_at_once_) return std::nullopt;
       pollfd polled[] = {{signals.fd(), POLLIN, 0}, {link_.fd(), POLLIN, 0}};
-      ::poll(polled, 2, link_.fd() < 0 ? kTickMs : -1);
+      ::poll(polled, 2, static_cast<int>(link_.ask_within().count()));
       for (const int signal : signals.take()) on_signal(signal);
     }
   }
@@ -137,12 +161,22 @@ class NodeRunner {
   void on_signal(int signal) {
     if (signal == SIGTSTP) ::raise(SIGSTOP);
     if (signal == SIGTSTP || signal == SIGCHLD) return;
-    inbox_.guarded([&] { link_.signalled(signal, false); });
+    const auto now = std::chrono::steady_clock::now();
+    const bool again = last_.stop_signal != 0 || (signalled_at_ && now - *signalled_at_ > kSameKeyPress);
+    if (!signalled_at_) signalled_at_ = now;
+    if (again) ended_at_once_ = signal;
+    inbox_.guarded([&] { link_.signalled(signal, again); });
+  }
+
+  LaunchPlan prepare(const StartOrder& start) {
+    const Pulse pulse(link_, inbox_);
+    return plan_(start);
   }
 
   void start(const StartOrder& start) {
     try {
-      const auto plan = plan_(start);
+      const auto plan = prepare(start);
+      inbox_.guarded([this] { link_.started(); });
       Observer observer(link_, inbox_);
       last_ = run_attempt(plan, observer);
     } catch (const UserError& error) {
@@ -156,6 +190,8 @@ class NodeRunner {
   const PlanAttempt& plan_;
   Inbox inbox_;
   AttemptEnd last_;
+  std::optional<std::chrono::steady_clock::time_point> signalled_at_;  // while it waited
+  int ended_at_once_ = 0;                                              // by the signal of that number
 };
 
 }  // namespace

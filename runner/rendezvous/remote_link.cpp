@@ -1,15 +1,27 @@
 // SPDX-License-Identifier: MIT
 #include "rendezvous/remote_link.h"
 
-#include "rendezvous/keep_alive.h"
+#include "log/log.h"
 
 namespace ddprun {
+namespace {
 
-RemoteLink::RemoteLink(Connection connection, double node_timeout_seconds) : connection_(std::move(connection)) {
-  keep_alive(connection_.fd(), node_timeout_seconds);
+constexpr int kCoordinator = 0;
+using Clock = Connection::Clock;
+
+}  // namespace
+
+RemoteLink::RemoteLink(Connection connection, double node_timeout_seconds)
+    : connection_(std::move(connection)),
+      node_timeout_seconds_(node_timeout_seconds),
+      liveness_(node_timeout_seconds),
+      next_beat_(Clock::now()) {
+  liveness_.heard(kCoordinator, Clock::now());
 }
 
 void RemoteLink::join(const NodeInfo& info) { connection_.send({{"node", to_message(info)}}); }
+
+void RemoteLink::started() { connection_.send({{"started", true}}); }
 
 void RemoteLink::failing() { connection_.send({{"failing", true}}); }
 
@@ -17,9 +29,21 @@ void RemoteLink::ended(const AttemptEnd& end) { connection_.send({{"ended", to_m
 
 void RemoteLink::signalled(int signal, bool at_once) { connection_.send({{"signal", signal}, {"at_once", at_once}}); }
 
+void RemoteLink::beat() { connection_.send({{"beat", true}}); }
+
 std::vector<Order> RemoteLink::take_orders() {
   std::vector<Order> orders;
-  while (const auto message = connection_.receive(Connection::Clock::now())) orders.push_back(order(*message));
+  while (const auto message = connection_.receive(Clock::now())) {
+    liveness_.heard(kCoordinator, Clock::now());
+    if (!message->contains("beat")) orders.push_back(order(*message));
+  }
+  if (!liveness_.silent(Clock::now()).empty())
+    throw ConnectionLost(
+        log::text("it has been silent for ", node_timeout_seconds_, " s (launch.node_timeout_seconds)"));
+  if (Clock::now() >= next_beat_) {
+    beat();
+    next_beat_ = Clock::now() + ask_within();
+  }
   return orders;
 }
 

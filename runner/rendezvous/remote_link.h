@@ -4,24 +4,31 @@
 
 #include "rendezvous/connection.h"
 #include "rendezvous/control_link.h"
+#include "rendezvous/liveness.h"
 
 namespace ddprun {
 
 class RemoteLink final : public ControlLink {
  public:
-  // The kernel ends a connection whose other side has been silent for `node_timeout_seconds` (TCP keep-alive): a machine that
-  // vanished, a cut link. A shorter cut is survived.
+  // A coordinator that has been silent for `node_timeout_seconds` is lost: its machine vanished or is frozen, the link is cut. A shorter
+  // cut is survived.
   RemoteLink(Connection connection, double node_timeout_seconds);
 
   void join(const NodeInfo& info) override;
+  void started() override;
   void failing() override;
   void ended(const AttemptEnd& end) override;
   void signalled(int signal, bool at_once) override;
   std::vector<Order> take_orders() override;
+  std::chrono::milliseconds ask_within() const override { return beat_interval(node_timeout_seconds_); }
   int fd() const override { return connection_.fd(); }
+  void beat() override;
 
  private:
   Connection connection_;
+  double node_timeout_seconds_;
+  Liveness liveness_;
+  Liveness::Time next_beat_;
 };
 
 }  // namespace ddprun

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "rendezvous/server.h"
 
-#include "rendezvous/keep_alive.h"
+#include "log/log.h"
 #include "rendezvous/key_values.h"
+#include "rendezvous/liveness.h"
 #include "rendezvous/session.h"
 #include "rendezvous/store_place.h"
 
@@ -14,6 +15,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <deque>
 #include <future>
 #include <map>
 #include <set>
@@ -27,6 +29,7 @@ using asio::ip::tcp;
 namespace {
 
 constexpr std::chrono::milliseconds kTick{100};
+constexpr size_t kStrangers = 256;  // connections whose handshake is not done; of more the oldest go
 constexpr std::chrono::seconds kFarewell{1};
 
 Coordinator::Time now() { return std::chrono::steady_clock::now(); }
@@ -63,6 +66,7 @@ class RendezvousServer::Impl {
       : plan_(plan),
         say_(say),
         coordinator_(plan.coordinator, std::move(begin), std::move(say), now()),
+        liveness_(plan.node_timeout_seconds),
         acceptor_(io_),
         timer_(io_),
         pause_(io_),
@@ -81,8 +85,8 @@ class RendezvousServer::Impl {
 
   int port() const { return acceptor_.local_endpoint().port(); }
 
-  LaunchResult result() const {
-    if (result_.wait_for(kFarewell) != std::future_status::ready) return {.report = "the coordinator has no result\n"};
+  std::optional<LaunchResult> result() const {
+    if (result_.wait_for(kFarewell) != std::future_status::ready) return std::nullopt;
     return result_.get();
   }
 
@@ -122,15 +126,26 @@ class RendezvousServer::Impl {
   void welcome(tcp::socket socket) {
     boost::system::error_code ignored;
     socket.set_option(tcp::no_delay(true), ignored);
-    keep_alive(socket.native_handle(), plan_.node_timeout_seconds);
     const int id = ++last_id_;
+    make_room_for(id);
     const auto session = std::make_shared<Session>(std::move(socket), plan_.secret);
     sessions_[id] = session;
     session->start([this, id](const Message& message) { take(id, message); },
                    [this, id](const std::string& why) { closed(id, why); });
   }
 
+  void make_room_for(int stranger) {
+    std::erase_if(strangers_, [this](int id) {
+      const auto found = sessions_.find(id);
+      return found == sessions_.end() || found->second->known();
+    });
+    strangers_.push_back(stranger);
+    if (strangers_.size() <= kStrangers) return;
+    sessions_.at(strangers_.front())->close("it did not introduce itself before many others came");
+  }
+
   void take(int id, const Message& message) {
+    if (liveness_.knows(id)) liveness_.heard(id, now());
     if (message.contains("op")) {
       const auto number = message.value("number", int64_t{0});
       keys_.request(id, message, [this, id, number](Message answer) { reply(id, number, std::move(answer)); });
@@ -141,10 +156,14 @@ class RendezvousServer::Impl {
   }
 
   void hear_node(int id, const Message& message) {
+    if (message.contains("beat")) return;
     if (message.contains("node")) {
+      liveness_.heard(id, now());
       coordinator_.joined(id, node_info(message.at("node")), now());
+    } else if (message.contains("started")) {
+      coordinator_.started(id);
     } else if (message.contains("failing")) {
-      coordinator_.failing(id);
+      coordinator_.failing(id, now());
     } else if (message.contains("ended")) {
       coordinator_.ended(id, attempt_end(message.at("ended")), now());
     } else if (message.contains("signal")) {
@@ -161,18 +180,29 @@ class RendezvousServer::Impl {
 
   void closed(int id, const std::string& why) {
     keys_.forget(id);
+    liveness_.forget(id);
     sessions_.erase(id);
     coordinator_.lost(id, why, now());
     carry_out_orders();
   }
 
   void tick() {
+    for (const int id : liveness_.silent(now()))
+      sessions_.at(id)->cut(log::text("it has been silent for ", plan_.node_timeout_seconds, " s"));
+    if (now() >= next_beat_) beat();
     coordinator_.tick(now());
     carry_out_orders();
     timer_.expires_after(kTick);
     timer_.async_wait([this](const auto& error) {
       if (!error) tick();
     });
+  }
+
+  void beat() {
+    for (const auto& [id, session] : sessions_) {
+      if (liveness_.knows(id)) session->send({{"beat", true}});
+    }
+    next_beat_ = now() + beat_interval(plan_.node_timeout_seconds);
   }
 
   void carry_out_orders() {
@@ -194,12 +224,15 @@ class RendezvousServer::Impl {
   const Coordinator::Say say_;
   Coordinator coordinator_;
   KeyValues keys_;
+  Liveness liveness_;  // of the launchers
+  Liveness::Time next_beat_;
   asio::io_context io_;
   tcp::acceptor acceptor_;
   asio::steady_timer timer_, pause_;
   bool full_ = false;
   std::map<int, std::shared_ptr<Session>> sessions_;
-  std::set<int> told_;  // that the run is over
+  std::deque<int> strangers_;  // the oldest first; some of them are known by now
+  std::set<int> told_;         // that the run is over
   int last_id_ = 0;
   bool finished_ = false, farewell_said_ = false;
   std::promise<LaunchResult> promised_;
@@ -215,7 +248,7 @@ RendezvousServer::~RendezvousServer() = default;
 
 int RendezvousServer::port() const { return impl_->port(); }
 
-LaunchResult RendezvousServer::result() const { return impl_->result(); }
+std::optional<LaunchResult> RendezvousServer::result() const { return impl_->result(); }
 
 void RendezvousServer::say_farewell() { impl_->say_farewell(); }
 

@@ -5,9 +5,10 @@
 
 #include "rendezvous/address.h"
 #include "rendezvous/coordinator.h"
-#include "rendezvous/handshake.h"
+#include "rendezvous/tls_channel.h"
 
 #include <memory>
+#include <optional>
 
 namespace ddprun {
 
@@ -35,8 +36,8 @@ class RendezvousServer {
 
   int port() const;
 
-  // How the run ended, for the launcher beside it that has been told so.
-  LaunchResult result() const;
+  // How the run ended, for the launcher beside it that has been told so, or waits no longer: then there may be nothing.
+  std::optional<LaunchResult> result() const;
 
   // Waits until the other launchers have been told too, a second at most.
   void say_farewell();

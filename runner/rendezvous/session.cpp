@@ -14,20 +14,20 @@ namespace asio = boost::asio;
 namespace {
 
 constexpr std::chrono::seconds kHandshakeTime{10};  // a stranger that says nothing does not stay
+constexpr size_t kHandshakeBytes = 16 << 10;        // nor does one that says too much
 
 }  // namespace
 
 Session::Session(asio::ip::tcp::socket socket, const Secret& secret)
-    : socket_(std::move(socket)), patience_(socket_.get_executor()), secret_(secret), handshake_(secret) {}
+    : socket_(std::move(socket)), patience_(socket_.get_executor()), channel_(TlsChannel::Side::kServer, secret) {}
 
 void Session::start(Take take, Closed closed) {
   take_ = std::move(take);
   closed_ = std::move(closed);
   patience_.expires_after(kHandshakeTime);
   patience_.async_wait([self = shared_from_this()](const auto& error) {
-    if (!error && !self->known_) self->end("it did not introduce itself");
+    if (!error && !self->known()) self->end("it did not introduce itself");
   });
-  send(handshake_.greeting());
   read();
 }
 
@@ -35,43 +35,44 @@ void Session::read() {
   socket_.async_read_some(asio::buffer(piece_), [self = shared_from_this()](const auto& error, size_t size) {
     if (error) return self->end(error == asio::error::eof ? "it closed the connection" : error.message());
     try {
-      self->reader_.feed({self->piece_.data(), size});
-      while (const auto message = self->reader_.next()) reading([&] { self->on_message(*message); });
-    } catch (const ProtocolError& problem) {
-      return self->end(problem.what());
+      self->on_bytes({self->piece_.data(), size});
+    } catch (const std::exception& problem) {  // one peer's nonsense, whatever it is, ends nobody else
+      return self->close(problem.what());
     }
     if (self->socket_.is_open() && self->closing_.empty()) self->read();
   });
 }
 
-void Session::on_message(const Message& message) {
-  if (known_) return take_(message);
-  const auto answer = handshake_.answer(message);
-  send(answer);
-  if (answer.contains("error")) return close(answer.at("error"));
-  known_ = true;
-  reader_.allow(MessageReader::kMost);
-  patience_.cancel();
+void Session::on_bytes(std::string_view wire) {
+  if (!known() && (heard_ += wire.size()) > kHandshakeBytes) throw ProtocolError("it does not introduce itself");
+  reader_.feed(channel_.receive(wire));
+  write();
+  if (known()) patience_.cancel();
+  for (auto message = reader_.next(); message && take_; message = reader_.next()) reading([&] { take_(*message); });
 }
 
 void Session::send(const Message& message) {
-  if (!socket_.is_open()) return;
-  outbox_.push_back(encode(message));
-  if (outbox_.size() == 1) write();
+  if (!socket_.is_open() || !known()) return;
+  channel_.send(encode(message));
+  write();
 }
 
+// One piece is under way at a time; what comes meanwhile goes with the next.
 void Session::write() {
-  asio::async_write(socket_, asio::buffer(outbox_.front()), [self = shared_from_this()](const auto& error, size_t) {
+  outbox_ += channel_.take_outgoing();
+  if (!under_way_.empty()) return;
+  if (outbox_.empty()) return closing_.empty() ? void() : end(closing_);
+  under_way_ = std::exchange(outbox_, {});
+  asio::async_write(socket_, asio::buffer(under_way_), [self = shared_from_this()](const auto& error, size_t) {
     if (error) return self->end(error.message());
-    self->outbox_.pop_front();
-    if (!self->outbox_.empty()) return self->write();
-    if (!self->closing_.empty()) self->end(self->closing_);
+    self->under_way_.clear();
+    self->write();
   });
 }
 
 void Session::close(const std::string& why) {
   closing_ = why;
-  if (outbox_.empty()) end(why);
+  write();
 }
 
 void Session::end(const std::string& why) {

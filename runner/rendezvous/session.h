@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
-// One connection at the server: the handshake, then messages in both directions. On the server's thread alone.
+// One connection at the server: the handshake, then messages in both directions. Lives on the server's thread alone.
 #pragma once
 
-#include "rendezvous/handshake.h"
+#include "rendezvous/tls_channel.h"
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include <array>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -22,27 +21,28 @@ class Session : public std::enable_shared_from_this<Session> {
 
   Session(boost::asio::ip::tcp::socket socket, const Secret& secret);
 
-  // `take` gets every message after the handshake; what it throws as ProtocolError ends the connection. `closed` is called once.
+  // `take` gets every message; what it throws ends the connection. `closed` is called once.
   void start(Take take, Closed closed);
-  void send(const Message& message);
-  void close(const std::string& why);  // after what is under way has been sent
+  void send(const Message& message);              // to one that is known
+  void close(const std::string& why);             // after what is under way has been sent
+  void cut(const std::string& why) { end(why); }  // at once: it does not read
+  bool known() const { return channel_.established(); }
 
  private:
   void read();
-  void on_message(const Message& message);
+  void on_bytes(std::string_view wire);
   void write();
   void end(const std::string& why);
 
   boost::asio::ip::tcp::socket socket_;
   boost::asio::steady_timer patience_;  // for the handshake
-  const Secret& secret_;
-  ServerHandshake handshake_;
-  bool known_ = false;  // the handshake is done
+  TlsChannel channel_;
+  size_t heard_ = 0;  // bytes, of a stranger
   Take take_;
   Closed closed_;
-  MessageReader reader_{MessageReader::kOfAStranger};
+  MessageReader reader_;
   std::array<char, 64 << 10> piece_;
-  std::deque<std::string> outbox_;
+  std::string outbox_, under_way_;
   std::string closing_;  // why it ends once the outbox is empty
 };
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "rendezvous/address.h"
-#include "rendezvous/handshake.h"
+#include "rendezvous/tls_channel.h"
 
 #include <optional>
 #include <string>

@@ -33,10 +33,10 @@ void set_determinism(bool deterministic) {
   if (deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
 }
 
-Experiment frozen_experiment(const std::filesystem::path& run_dir) {
+Experiment frozen_experiment(const std::filesystem::path& config) {
   std::vector<std::string> problems;
-  auto experiment = read_experiment(load_yaml(run_dir / "config.yaml"), problems);
-  if (!problems.empty()) throw UserError((run_dir / "config.yaml").string() + " was changed: " + problems.front());
+  auto experiment = read_experiment(load_yaml(config), problems);
+  if (!problems.empty()) throw UserError(config.string() + " was changed: " + problems.front());
   return experiment;
 }
 
@@ -68,7 +68,7 @@ CommunicatorOptions communicator_options(const Replica& replica) {
 
 Replica::Replica(WorkerPlace worker_place, const Moved& moved, const LoadBackend& load)
     : place(std::move(worker_place)),
-      experiment(frozen_experiment(place.run_dir)),
+      experiment(frozen_experiment(place.config)),
       plugins(plugin_search_path(experiment.plugin_path)),
       backend(load_backend(place, experiment.trainer, load)),
       device(backend ? backend->device() : c10::Device(c10::kCPU)),

@@ -6,6 +6,7 @@
 #include "dist/replicate.h"
 #include "launch/clock.h"
 #include "launch/heartbeat.h"
+#include "launch/run_folder.h"
 #include "log/log.h"
 #include "plugin_host/plugin_call.h"
 #include "train/fault.h"
@@ -190,6 +191,7 @@ class Training final : public WorkerTask {
       resumed_.reset();
       broadcast_state(*replica_.model, replica_.communicator);
     }
+    if (replica_.place.rank == 0) commit_record(replica_.place.run_dir, replica_.place.attempt);
     int64_t parameters = 0;
     for (const auto& parameter : trainable_parameters(*replica_.model)) parameters += parameter.value.numel();
     loggers_->start({.time = wall_seconds(),

@@ -25,11 +25,11 @@ class NodesTest(CommandTest):
         self.run_dir = self.folder / "run"
         self.port = free_port()
 
-    def launch(self, node, nodes, *words, workers=1, env=None, flags=()):
+    def launch(self, node, nodes, *words, workers=1, env=None, flags=(), folder=None):
         """One node's launcher; node None: the rendezvous deals the places out."""
         place = () if node is None else ("--node-rank", node)
         return self.start("run", f"--nnodes={nodes}", f"--nproc-per-node={workers}", *place,
-                          f"--rdzv-endpoint=127.0.0.1:{self.port}", *flags, *WORDS, *words, f"run.dir={self.run_dir}", env=env)
+                          f"--rdzv-endpoint=127.0.0.1:{self.port}", *flags, *WORDS, *words, f"run.dir={folder or self.run_dir}", env=env)
 
     def launch_all(self, nodes, *words, **options):
         return [self.launch(node, nodes, *words, **options) for node in range(nodes)]
@@ -110,7 +110,21 @@ class Mistakes(NodesTest):
         self.assertIn("Another run has this port", other.err())
         follower = self.launch(1, 2, flags=("--rdzv-id=another",))
         self.assertEqual(follower.wait(WITHIN), 2)
-        self.assertIn('not "another"', follower.err())
+        self.assertIn("another run listens there", follower.err())
+
+    def test_another_experiment_on_another_node(self):
+        """What the first node says is compared, not obeyed: nothing of it runs here."""
+        nodes = [self.launch(0, 2, "optimizer.lr=0.5"), self.launch(1, 2, "trainer.max_epochs=7")]
+        self.assert_ends(nodes, 2, 2)
+        for node in nodes:
+            self.assertIn("optimizer.lr: 0.5 there, 0.01 here; trainer.max_epochs: 2 there, 7 here", node.err())
+        self.assertFalse((self.run_dir / "logs/rank_1.log").exists(), "its worker was started")
+
+    def test_another_folder_on_another_node(self):
+        """Without a token nobody tells this node where to write."""
+        nodes = [self.launch(0, 2), self.launch(1, 2, folder=self.folder / "mine")]
+        self.assert_ends(nodes, 2, 2)
+        self.assertIn(f"says that the run's folder is {self.run_dir}, but by this node's command it is", nodes[1].err())
 
     def test_a_batch_smaller_than_the_world_is_told_everywhere(self):
         launchers = self.launch_all(2, "trainer.global_batch=3", workers=2)
@@ -181,6 +195,31 @@ class Ends(NodesTest):
         second.send(signal.SIGKILL)
         self.assertEqual(first.wait(WITHIN), 1)
         self.assertRegex(first.err(), r"node 1 \(\S+\) is lost")
+        self.assert_nothing_left()
+
+    def test_a_frozen_node_is_lost_and_the_other_ends(self):
+        """The kernel of a machine whose processes are stopped goes on answering for them."""
+        for frozen in (0, 1):
+            with self.subTest(frozen=frozen):
+                self.run_dir, self.port = self.folder / f"run_{frozen}", free_port()
+                launchers = self.started("launch.node_timeout_seconds=2", "launch.hang_seconds=0")
+                os.kill(self.workers()[frozen], signal.SIGSTOP)
+                launchers[frozen].send(signal.SIGSTOP)
+                self.assertEqual(launchers[1 - frozen].wait(WITHIN), 1)
+                self.assertIn("silent for 2 s", launchers[1 - frozen].err())
+                launchers[frozen].send(signal.SIGCONT)
+                self.assertEqual(launchers[frozen].wait(WITHIN), 1)
+                self.assert_nothing_left()
+
+    def test_a_second_signal_ends_a_launcher_that_waits_for_a_frozen_one(self):
+        first, second = self.started("launch.node_timeout_seconds=600")
+        second.send(signal.SIGSTOP)
+        first.send(signal.SIGTERM)
+        self.wait_until(lambda: not self.workers(), "the workers' ends", first)
+        self.wait_until(lambda: first.ended() or first.send(signal.SIGTERM), "the end")
+        self.assertEqual(first.wait(), 128 + signal.SIGTERM)
+        second.send(signal.SIGCONT)
+        second.wait(WITHIN)
         self.assert_nothing_left()
 
     def test_with_min_max_the_others_go_on(self):

@@ -20,6 +20,12 @@ WORKERS = "launch.workers=2"
 STEPS, SAMPLES = 40, 4 * 610
 
 
+def contents(run):
+    """What a run is, by its files: not its logs and events, which grow with each attempt."""
+    files = [path for path in run.rglob("*") if path.is_file() and path.name not in (".lock", ".attempts", "events.jsonl")]
+    return {path: path.read_bytes() for path in files if path.parent.name != "logs"}
+
+
 class StopAndResume(CommandTest):
     reference = None  # the run that nobody stopped
 
@@ -188,13 +194,26 @@ class StopAndResume(CommandTest):
                 self.assertIn(f"resumed at step {older}\n", resumed.out())
                 self.assert_same_end()
 
-    def test_no_good_checkpoint_left_starts_from_the_beginning_and_says_so(self):
+    def test_where_no_checkpoint_is_whole_none_is_written_over(self):
         self.stop(self.begin(6))
         for manifest in self.run_folder.glob("checkpoints/step_*/manifest.json"):
             manifest.write_text("{")
-        resumed = self.ddprun("resume", "run")
-        self.assertIn("passed over a broken checkpoint", resumed.err())
-        self.assertNotIn("resumed at step", resumed.out())
+        before = contents(self.run_folder)
+        refused = self.ddprun("resume", "run", code=2)
+        self.assertIn("none of its 2 checkpoints is whole", refused.err())
+        self.assertEqual(contents(self.run_folder), before)
+        (self.run_folder / "checkpoints").rename(self.folder / "away")
+        self.assertIn("starting it from the beginning", self.ddprun("resume", "run").err())
+        self.assert_same_end()
+
+    def test_an_attempt_that_does_not_fit_the_checkpoint_changes_nothing(self):
+        self.stop(self.begin(6))
+        before = contents(self.run_folder)
+        refused = self.ddprun("resume", "run", "model=mlp", "trainer.max_epochs=9", code=2)
+        self.assertIn("does not fit the model", refused.err())
+        self.assertNotIn("go on from the last checkpoint", refused.err())
+        self.assertEqual(contents(self.run_folder), before)
+        self.ddprun("resume", "run")
         self.assert_same_end()
 
     # Other worlds

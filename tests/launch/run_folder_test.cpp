@@ -139,9 +139,14 @@ TEST_F(RunFolderTest, ConfigOfAnEarlierAttemptIsKeptWhereItDiffers) {
   run.record({.config_yaml = "a: 1\n", .overrides = {"a=1"}});
   run.begin_attempt();
   run.record({.config_yaml = "a: 1\n", .overrides = {"a=1"}});
+  commit_record(run.path(), 1);
   EXPECT_FALSE(fs::exists(run.path() / "config.attempt_0.yaml"));
-  run.begin_attempt();
+  const int attempt = run.begin_attempt();
   run.record({.config_yaml = "a: 2\n", .overrides = {"a=2", "b=3"}});
+  EXPECT_EQ(read(run.path() / "config.yaml"), "a: 1\n") << "before it has loaded anything";
+  EXPECT_TRUE(run.record_waits());
+  commit_record(run.path(), attempt);
+  EXPECT_FALSE(run.record_waits());
   EXPECT_EQ(read(run.path() / "config.attempt_1.yaml"), "a: 1\n");
   EXPECT_EQ(read(run.path() / "config.yaml"), "a: 2\n");
   EXPECT_EQ(read(run.path() / "overrides.attempt_1.txt"), "a=1\n");

@@ -96,7 +96,7 @@ TEST(Coordinator, AFailureEndsTheOthersAtOnceAndIsNamed) {
   Scene run(fixed(3));
   for (int node : {0, 1, 2}) run.join(node);
   run.told();
-  run->failing(1);
+  run.fail(1);
   EXPECT_THAT(run.told(), UnorderedElementsAre(std::pair(0, Kind::kAbort), std::pair(2, Kind::kAbort)));
   run.end(1, kExitFailed, "internal");
   run.end(0, kExitFailed, "communication");
@@ -104,6 +104,47 @@ TEST(Coordinator, AFailureEndsTheOthersAtOnceAndIsNamed) {
   ASSERT_TRUE(run->finished());
   EXPECT_THAT(run->result().report, HasSubstr("rank 2 on host1 failed first: bad"));
   EXPECT_THAT(run->result().report, HasSubstr("0-1,4-5 lost contact"));
+}
+
+TEST(Coordinator, ANodeThatDoesNotSayHowItEndedIsNotWaitedForForEver) {
+  Scene run({.min_nodes = 2, .max_nodes = 2, .stop_seconds = 60, .abort_seconds = 20});
+  for (int node : {0, 1}) run.join(node);
+  run.told();
+  run.fail(0);
+  run.end(0, kExitFailed, "internal");
+  run.pass(19);
+  EXPECT_FALSE(run->finished());
+  run.pass(1);
+  ASSERT_TRUE(run->finished());
+  EXPECT_THAT(run->result().report, HasSubstr("rank 0 on host0 failed first: bad"));
+  EXPECT_THAT(run.told(),
+              ElementsAre(std::pair(1, Kind::kAbort), std::pair(1, Kind::kFinish), std::pair(0, Kind::kFinish)));
+}
+
+TEST(Coordinator, ANodeThatIsBusyWithItsDataIsWaitedFor) {
+  Scene run({.min_nodes = 2, .max_nodes = 2, .abort_seconds = 20});
+  for (int node : {0, 1}) run.join(node);
+  run->take_orders();
+  run->started(0);
+  run.fail(0);
+  run.end(0, kExitFailed, "internal");
+  run.pass(3600);
+  EXPECT_FALSE(run->finished());
+  run.end(1, kExitPreempted);
+  EXPECT_TRUE(run->finished());
+}
+
+TEST(Coordinator, ASecondSignalAtALauncherThatOnlyWaitsEndsTheWaiting) {
+  Scene run({.min_nodes = 2, .max_nodes = 2, .stop_seconds = 3600, .abort_seconds = 20});
+  for (int node : {0, 1}) run.join(node);
+  run.told();
+  run.signal(0, SIGTERM);
+  run.end(0, kExitPreempted);
+  EXPECT_THAT(run.told(), ElementsAre(std::pair(1, Kind::kStop)));
+  run.signal(0, SIGTERM, /*at_once=*/true);
+  EXPECT_THAT(run.told(), ElementsAre(std::pair(1, Kind::kKill)));
+  run.pass(20);
+  EXPECT_TRUE(run->finished());
 }
 
 TEST(Coordinator, RestartsAsOftenAsAllowedWithLongerPauses) {

@@ -34,5 +34,14 @@ TEST(MessageReader, RefusesOtherProtocols) {
   EXPECT_THROW(garbage.next(), ProtocolError);
 }
 
+TEST(MessageReader, RefusesWhatNestsTooDeepBeforeItRecurses) {
+  const std::string body = "\x81\xa1n" + std::string(1'000'000, '\x91') + '\xc0';
+  std::string text;
+  for (const int shift : {24, 16, 8, 0}) text += static_cast<char>(body.size() >> shift & 0xFF);
+  MessageReader reader;
+  reader.feed(text + body);
+  EXPECT_THROW(reader.next(), ProtocolError);
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -51,15 +51,19 @@ class Scene {
     coordinator_->ended(node, end, now_);
   }
 
+  void fail(int node) { coordinator_->failing(node, now_); }
   void lose(int node) { coordinator_->lost(node, "gone", now_); }
-  void signal(int node, int number) { coordinator_->signalled(node, number, false, now_); }
+  void signal(int node, int number, bool at_once = false) { coordinator_->signalled(node, number, at_once, now_); }
 
   // Since the last call: who was told what.
   std::vector<std::pair<int, Order::Kind>> told() {
     std::vector<std::pair<int, Order::Kind>> told;
     for (auto& [node, order] : coordinator_->take_orders()) {
       told.emplace_back(node, order.kind);
-      if (order.kind == Order::Kind::kStart) starts[node] = order.start;
+      if (order.kind == Order::Kind::kStart) {
+        starts[node] = order.start;
+        coordinator_->started(node);
+      }
       if (order.kind == Order::Kind::kFinish) finishes[node] = order;
     }
     return told;

@@ -43,14 +43,14 @@ Connection connect(const RendezvousServer& server, const Secret& secret = {"run"
 // A node's link, whose orders are taken one by one.
 class Node {
  public:
-  explicit Node(const RendezvousServer& server) : link_(connect(server), 30) {}
+  explicit Node(const RendezvousServer& server) : link_(connect(server), 2) {}
 
   RemoteLink* operator->() { return &link_; }
 
   Order next_order() {
     while (orders_.empty()) {
       pollfd polled{link_.fd(), POLLIN, 0};
-      ::poll(&polled, 1, -1);
+      ::poll(&polled, 1, static_cast<int>(link_.ask_within().count()));
       for (auto& order : link_.take_orders()) orders_.push_back(std::move(order));
     }
     auto order = std::move(orders_.front());
@@ -79,7 +79,7 @@ TEST(RendezvousServer, LeadsTwoNodesThroughARun) {
   const auto finish = second.next_order();
   EXPECT_EQ(finish.kind, Order::Kind::kFinish);
   EXPECT_THAT(finish.text, HasSubstr("rank 1 on b failed first"));
-  EXPECT_THAT(server.result().report, HasSubstr(std::string("a\xff\0b", 4)));
+  EXPECT_THAT(server.result()->report, HasSubstr(std::string("a\xff\0b", 4)));
 }
 
 TEST(RendezvousServer, NoticesANodeThatDies) {
@@ -93,6 +93,34 @@ TEST(RendezvousServer, NoticesANodeThatDies) {
   }
   EXPECT_EQ(first.next_order().kind, Order::Kind::kStart);
   EXPECT_EQ(first.next_order().kind, Order::Kind::kAbort);
+}
+
+// Launchers that are stopped: their machines' kernels go on answering.
+TEST(RendezvousServer, ANodeThatSaysNothingIsLost) {
+  auto impatient = plan(2);
+  impatient.node_timeout_seconds = 0.5;
+  RendezvousServer server(impatient, begin, [](bool, const std::string&) {});
+  Node first(server), second(server);
+  first->join({.host = "a", .first = true});
+  second->join({.host = "b"});
+  EXPECT_EQ(first.next_order().kind, Order::Kind::kStart);
+  EXPECT_EQ(first.next_order().kind, Order::Kind::kAbort);  // while this one asks, it beats; the second does not
+  first->ended({.workers = {{.rank = 0, .signal = 15, .killed_by_launcher = true}}});
+  EXPECT_THAT(first.next_order().text, HasSubstr("node 1 (b) is lost: it has been silent for 0.5 s"));
+}
+
+TEST(RemoteLink, AServerThatSaysNothingIsLost) {
+  RendezvousServer server(plan(1), begin, [](bool, const std::string&) {});  // beats every few seconds
+  RemoteLink link(connect(server), 0.2);
+  link.join({.host = "a"});
+  const auto ask_until_lost = [&] {
+    for (;;) {
+      pollfd polled{link.fd(), POLLIN, 0};
+      ::poll(&polled, 1, static_cast<int>(link.ask_within().count()));
+      link.take_orders();
+    }
+  };
+  EXPECT_THROW(ask_until_lost(), ConnectionLost);
 }
 
 TEST(RendezvousServer, WorkersFindEachOther) {
@@ -139,6 +167,25 @@ TEST(RendezvousServer, SurvivesAnotherProtocol) {
   EXPECT_EQ(client.count("", kLong), 0);
 }
 
+// This process's limit of open files, as it was again afterwards.
+class FileLimit {
+ public:
+  FileLimit() { ::getrlimit(RLIMIT_NOFILE, &before_); }
+  ~FileLimit() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  FileLimit(const FileLimit&) = delete;
+  FileLimit& operator=(const FileLimit&) = delete;
+
+  static void set(rlim_t files) {
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = files;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
+
+ private:
+  rlimit before_{};
+};
+
 void connect_to(const RendezvousServer& server, const UniqueFd& fd) {
   sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(static_cast<uint16_t>(server.port()))};
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -161,35 +208,56 @@ void send_as_a_stranger(const RendezvousServer& server, const std::string& bytes
 
 TEST(RendezvousServer, SurvivesEveryKindOfStranger) {
   RendezvousServer server(plan(1), begin, [](bool, const std::string&) {});
-  const auto nonce = Message::binary(Bytes(32, 7));
   send_as_a_stranger(server, "GET / HTTP/1.1\r\n\r\n");
-  send_as_a_stranger(server, encode({{"ddprun", 5}}));
-  send_as_a_stranger(server, encode({{"ddprun", "rendezvous"}, {"version", "one"}}));
-  send_as_a_stranger(server, encode({{"ddprun", "rendezvous"}, {"version", 1}, {"id", {1, 2}}, {"nonce", nonce}}));
-  send_as_a_stranger(server, encode({{"ddprun", "rendezvous"}, {"version", 1}, {"id", "run"}, {"nonce", 3}}));
-  send_as_a_stranger(server, std::string("\x02\0\0\0", 4) + std::string(32 << 20, '\x91'));  // lists in lists in lists
+  send_as_a_stranger(server,
+                     std::string("\x16\x03\x01\xff\xff", 5) + std::string(32 << 20, '\x91'));  // a record without end
+  auto hello = TlsChannel(TlsChannel::Side::kClient, {"run", "token"}).take_outgoing();
+  hello[hello.size() / 2] ^= 1;
+  send_as_a_stranger(server, hello);
   StoreClient client({"127.0.0.1", server.port()}, {"run", "token"}, kLong);
   EXPECT_EQ(client.count("", kLong), 0);
 }
 
-// This process's limit of open files, as it was again afterwards.
-class FileLimit {
- public:
-  FileLimit() { ::getrlimit(RLIMIT_NOFILE, &before_); }
-  ~FileLimit() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-  FileLimit(const FileLimit&) = delete;
-  FileLimit& operator=(const FileLimit&) = delete;
-
-  static void set(rlim_t files) {
-    rlimit limit{};
-    ::getrlimit(RLIMIT_NOFILE, &limit);
-    limit.rlim_cur = files;
-    ::setrlimit(RLIMIT_NOFILE, &limit);
+// What one who knows the secret sends; the server ends the connection, and nothing else.
+void expect_refused(const RendezvousServer& server, const Message& nonsense) {
+  auto peer = connect(server);
+  peer.send(nonsense);
+  try {
+    while (peer.receive(Connection::Clock::now() + kLong)) {
+    }
+    ADD_FAILURE() << "nobody objected to " << nonsense.dump();
+  } catch (const ConnectionLost&) {
   }
+}
 
- private:
-  rlimit before_{};
-};
+TEST(RendezvousServer, NonsenseOfOnePeerEndsNobodyElse) {
+  RendezvousServer server(plan(1), begin, [](bool, const std::string&) {});
+  Message deep = Message::array();
+  for (int level = 0; level < 20; ++level) deep = Message::array({std::move(deep)});
+  expect_refused(server, {{"nested", std::move(deep)}});
+  auto node = to_message(NodeInfo{.host = "a", .workers = -5});
+  expect_refused(server, {{"node", node}});
+  auto end = to_message(AttemptEnd{.workers = {{.rank = 0, .standstill = Standstill{}}}});
+  end["workers"][0]["standstill"][3] = "";
+  expect_refused(server, {{"ended", end}});
+  StoreClient client({"127.0.0.1", server.port()}, {"run", "token"}, kLong);
+  EXPECT_EQ(client.count("", kLong), 0);
+}
+
+TEST(RendezvousServer, ManyStrangersThatSayNothingKeepNobodyOut) {
+  const FileLimit limit;
+  FileLimit::set(4096);
+  RendezvousServer server(plan(1), begin, [](bool, const std::string& text) { ADD_FAILURE() << text; });
+  std::vector<UniqueFd> strangers;
+  for (int i = 0; i < 600; ++i) {
+    strangers.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    connect_to(server, strangers.back());
+  }
+  StoreClient client({"127.0.0.1", server.port()}, {"run", "token"}, kLong);
+  EXPECT_EQ(client.count("", kLong), 0);
+  char nothing = 0;
+  EXPECT_EQ(::recv(strangers.front().get(), &nothing, 1, 0), 0) << "the oldest is still there";
+}
 
 TEST(RendezvousServer, TakesMoreWorkersThanTheSoftLimitOfOpenFiles) {
   const FileLimit limit;
@@ -215,8 +283,10 @@ TEST(RendezvousServer, WhoComesWhenNoFileIsLeftIsTakenInLater) {
     connect_to(server, client);
     EXPECT_THAT(told.get_future().get(), HasSubstr("Too many open files"));
   }
-  char greeting = 0;
-  EXPECT_EQ(::recv(client.get(), &greeting, 1, 0), 1);
+  const auto hello = TlsChannel(TlsChannel::Side::kClient, {"run", "token"}).take_outgoing();
+  ASSERT_EQ(::send(client.get(), hello.data(), hello.size(), MSG_NOSIGNAL), static_cast<ssize_t>(hello.size()));
+  char answer = 0;
+  EXPECT_EQ(::recv(client.get(), &answer, 1, 0), 1);
 }
 
 TEST(RendezvousServer, ATakenPortIsTold) {

@@ -32,8 +32,11 @@ TEST(Replica, DeterminismIsSetBeforeNcclsGroupIsMade) {
   const auto load = [&](int64_t, int64_t) {
     return std::make_shared<testing::IdleBackend>("", testing::IdleBackend::Calls{.grouping = look});
   };
-  const WorkerPlace place{
-      .world_size = 2, .run_dir = folder.path(), .store = folder.path() / "store", .address = "127.0.0.1"};
+  const WorkerPlace place{.world_size = 2,
+                          .run_dir = folder.path(),
+                          .config = folder.path() / "config.yaml",
+                          .store = folder.path() / "store",
+                          .address = "127.0.0.1"};
   EXPECT_THROW(Replica(place, {}, load), Grouped);
   unsetenv("DDPRUN_DEVICE");
   at::globalContext().setDeterministicAlgorithms(false, false);

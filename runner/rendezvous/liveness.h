@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// Who has been heard of lately. The kernel answers for a process that is stopped or hangs, so only its own words count as life.
+#pragma once
+
+#include "launch/clock.h"
+
+#include <chrono>
+#include <map>
+#include <vector>
+
+namespace ddprun {
+
+// Each side of a link sends a beat this often, and looks for silence as often.
+inline std::chrono::milliseconds beat_interval(double timeout_seconds) {
+  return std::chrono::ceil<std::chrono::milliseconds>(seconds(timeout_seconds / 8));
+}
+
+class Liveness {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  explicit Liveness(double timeout_seconds) : timeout_(seconds(timeout_seconds)) {}
+
+  void heard(int id, Time now) { last_[id] = now; }
+  void forget(int id) { last_.erase(id); }
+  bool knows(int id) const { return last_.contains(id); }
+
+  // Those of whom nothing was heard within the timeout. Where the question itself comes late, this process stood still (Ctrl-Z, a
+  // frozen machine), and what others have said meanwhile may not have been read: they get their time again.
+  std::vector<int> silent(Time now) {
+    const bool stood_still = asked_ != Time{} && now - asked_ > timeout_ / 2;
+    asked_ = now;
+    std::vector<int> silent;
+    for (auto& [id, last] : last_) {
+      if (stood_still) last = now;
+      if (now - last >= timeout_) silent.push_back(id);
+    }
+    return silent;
+  }
+
+ private:
+  std::chrono::steady_clock::duration timeout_;
+  std::map<int, Time> last_;
+  Time asked_{};
+};
+
+}  // namespace ddprun

@@ -209,9 +209,10 @@ int lead(Site site, const Part& part, Leader& leader, RendezvousServer& server) 
       run_node(link, site.info(true), [&](const StartOrder& start) { return plan_of(site, part, start); });
   tell_engine(site, node);
   auto result = server.result();
-  if (!result) {  // it does not wait for the others
+  if (!result) {  // this launcher does not wait for the others, or the coordinator has given it up
     log::warn(node.text);
-    result = LaunchResult{.exit_code = node.exit_code};
+    const bool asked = node.exit_code > kExitSignalBase;
+    result = LaunchResult{.exit_code = node.exit_code, .report = asked ? "" : node.text + "\n"};
   }
   const int exit_code = leader.conclude(*result);
   server.say_farewell();

@@ -39,6 +39,7 @@ struct WorkerEnd {
 
 // How an attempt ended on one node.
 struct AttemptEnd {
+  int attempt = 0;
   std::vector<WorkerEnd> workers;
   int stop_signal = 0;   // the first by which the user asked for the end; 0: none
   bool at_once = false;  // he asked twice

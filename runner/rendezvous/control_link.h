@@ -14,8 +14,8 @@ class ControlLink {
   virtual ~ControlLink() = default;
 
   virtual void join(const NodeInfo& info) = 0;
-  virtual void started() = 0;  // its workers: from here on it obeys orders at once
-  virtual void failing() = 0;
+  virtual void started(int attempt) = 0;  // its workers: from here on it obeys orders at once
+  virtual void failing(int attempt) = 0;
   virtual void ended(const AttemptEnd& end) = 0;
   virtual void signalled(int signal, bool at_once) = 0;
 

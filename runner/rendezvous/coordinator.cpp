@@ -17,6 +17,7 @@ namespace {
 using Time = Coordinator::Time;
 
 constexpr double kLongestPause = 60;
+constexpr std::chrono::seconds kStoodStill{5};  // between two ticks
 constexpr size_t kHostsNamed = 16;
 
 // "a (2), b (1)": the workers of each; of many the first ones.
@@ -46,6 +47,7 @@ Coordinator::Coordinator(const CoordinatorPlan& plan, Begin begin, Say say, Time
     : plan_(plan),
       begin_(std::move(begin)),
       say_(std::move(say)),
+      ticked_(now),
       gathering_since_(now),
       last_join_(now),
       pause_until_(now) {}
@@ -92,23 +94,29 @@ void Coordinator::goes(Node& node, bool Node::*how) {
   node.*how = true;
 }
 
-void Coordinator::started(int node) {
-  if (const auto found = nodes_.find(node); found != nodes_.end()) found->second.started = true;
+// One that takes part in the attempt and has not said how it ended; else null.
+Coordinator::Node* Coordinator::running(int node, int attempt) {
+  const auto found = nodes_.find(node);
+  return found == nodes_.end() || attempt != attempt_ || !runs(found->second) ? nullptr : &found->second;
 }
 
-void Coordinator::failing(int node, Time now) {
-  const auto found = nodes_.find(node);
-  if (found == nodes_.end() || !runs(found->second)) return;
-  failed_ = failed_ || loss_.empty();
-  if (phase_ == Phase::kRunning) end_all(Order::Kind::kAbort, now, node);
+void Coordinator::started(int node, int attempt) {
+  if (auto* found = running(node, attempt)) found->started = true;
+}
+
+void Coordinator::failing(int node, int attempt, Time now) {
+  auto* found = running(node, attempt);
+  if (!found) return;
+  failed_ = found->failing = true;
+  if (!ordered_) end_all(Order::Kind::kAbort, now, node);
 }
 
 void Coordinator::ended(int node, AttemptEnd end, Time now) {
-  const auto found = nodes_.find(node);
-  if (found == nodes_.end() || !runs(found->second)) return;
-  if (any_failed(end)) failing(node, now);
+  auto* found = running(node, end.attempt);
+  if (!found) return;
+  if (any_failed(end)) failing(node, end.attempt, now);
   phase_ = Phase::kEnding;
-  found->second.end = std::move(end);
+  found->end = std::move(end);
   settle(now);
 }
 
@@ -121,9 +129,12 @@ void Coordinator::lost(int node, const std::string& why, Time now) {
     return;
   }
   goes(found->second, &Node::lost);
-  if (!failed_ && loss_.empty())
-    loss_ = log::text("node ", found->second.place, " (", found->second.info.host, ") is lost: ", why);
-  if (phase_ == Phase::kRunning) end_all(Order::Kind::kAbort, now, node);
+  if (loss_.empty()) {
+    loss_ = log::text("node ", found->second.place, " (", found->second.info.host, ") is lost",
+                      found->second.failing ? " after one of its workers has failed: " : ": ", why);
+    loss_came_first_ = !failed_;
+  }
+  if (!ordered_) end_all(Order::Kind::kAbort, now, node);
   settle(now);
 }
 
@@ -135,13 +146,14 @@ void Coordinator::signalled(int node, int signal, bool at_once, Time now) {
                             remaining_ > static_cast<size_t>(plan_.min_nodes);
   if (others_go_on) {
     goes(found->second, &Node::leaving);
-    if (phase_ == Phase::kRunning) rescale(found->second.info.host + " leaves: saving, to go on without it", now, node);
+    if (phase_ != Phase::kGathering)
+      rescale(found->second.info.host + " leaves: saving, to go on without it", now, node);
     return;
   }
   if (stop_signal_ == 0) stop_signal_ = signal;
   if (phase_ == Phase::kGathering) {
     finish({.exit_code = kExitSignalBase + signal, .stop_requested = true});
-  } else if (phase_ == Phase::kRunning) {
+  } else {
     end_all(Order::Kind::kStop, now, node);
   }
   settle(now);
@@ -156,6 +168,7 @@ void Coordinator::rescale(const std::string& why, Time now, int but) {
 // Tells all who take part in the attempt and still run; `but` knows it already.
 void Coordinator::end_all(Order::Kind kind, Time now, int but) {
   phase_ = Phase::kEnding;
+  ordered_ = true;
   const auto by = now + seconds(kind == Order::Kind::kStop ? plan_.stop_seconds : plan_.abort_seconds);
   for (auto& [id, node] : nodes_) {
     if (!runs(node)) continue;
@@ -165,6 +178,10 @@ void Coordinator::end_all(Order::Kind kind, Time now, int but) {
 }
 
 void Coordinator::tick(Time now) {
+  const auto since = now - std::exchange(ticked_, now);
+  if (since > kStoodStill) {  // this process did, and gives the others their time
+    for (auto& [id, node] : nodes_) node.end_by = node.end_by == Time::max() ? node.end_by : node.end_by + since;
+  }
   if (phase_ == Phase::kEnding) lose_late_nodes(now);
   if (!finished()) gather(now);
 }
@@ -184,7 +201,10 @@ void Coordinator::lose_late_nodes(Time now) {
 void Coordinator::gather(Time now) {
   if (phase_ != Phase::kGathering || now < pause_until_) return;
   const auto there = static_cast<int>(remaining_);
-  if (!nodes_.contains(leader_)) return;  // it has not yet made the run's folder
+  if (!nodes_.contains(leader_)) {
+    if (leader_ >= 0) finish({.report = "the first node's own launcher is lost\n"});
+    return;  // it has not yet made the run's folder
+  }
   const auto quiet_since = std::max(last_join_, std::max(gathering_since_, pause_until_));
   const bool enough = there >= plan_.min_nodes && now - quiet_since >= seconds(plan_.last_call_seconds);
   if (there >= plan_.max_nodes || enough) return start();
@@ -218,6 +238,7 @@ void Coordinator::start() try {
   }
   const auto start = begin_(world_size, nodes);
   begun_ = true;
+  attempt_ = start.attempt;
   if (nodes > 1) say_(false, log::text("starting ", world_size, " workers: ", workers_by_host(order)));
   for (const auto& [id, node] : nodes_) {
     if (node.place < 0) continue;
@@ -243,14 +264,16 @@ void Coordinator::settle(Time now) {
   for (const auto& [id, node] : nodes_) {
     if (runs(node)) return;
   }
-  const auto result = judge();
+  const auto workers = judge_workers();
+  const bool by_loss = is_by_loss(workers);
+  const auto result = by_loss ? judge_loss(workers) : workers;
   const bool failed = failed_ || !loss_.empty();
   if (result.stop_requested || (!failed && !rescaling_)) return finish(result);
   if (!failed) return restart(0, now);
-  restart_after_failure(result, now);
+  restart_after_failure(result, by_loss, now);
 }
 
-LaunchResult Coordinator::judge() const {
+LaunchResult Coordinator::judge_workers() const {
   AttemptEnd all{.stop_signal = stop_signal_};
   for (const auto& [id, node] : nodes_) {
     if (!node.end) continue;
@@ -260,8 +283,16 @@ LaunchResult Coordinator::judge() const {
     all.hung = all.hung || node.end->hung;
   }
   std::ranges::sort(all.workers, {}, &WorkerEnd::rank);
-  const auto result = judge_ends(all);
-  return loss_.empty() || result.stop_requested ? result : judge_loss(result);
+  return judge_ends(all);
+}
+
+// Whether the attempt ended since a node was lost: workers that notice it first say only that they have lost contact.
+bool Coordinator::is_by_loss(const LaunchResult& workers) const {
+  if (loss_.empty()) return false;
+  if (workers.exit_code == kExitDone) return true;  // all that have said something: not the lost ones
+  if (workers.stop_requested) return false;
+  const bool explained = !workers.report.empty() && !(workers.cause && workers.cause->kind == "communication");
+  return loss_came_first_ || !explained;
 }
 
 LaunchResult Coordinator::judge_loss(const LaunchResult& others) const {
@@ -279,8 +310,10 @@ bool Coordinator::curable(const LaunchResult& result) const {
   return result.cause->kind != "user";
 }
 
-void Coordinator::restart_after_failure(const LaunchResult& result, Time now) {
-  const bool others_go_on = !failed_ && plan_.elastic() && remaining_ >= static_cast<size_t>(plan_.min_nodes);
+void Coordinator::restart_after_failure(const LaunchResult& result, bool by_loss, Time now) {
+  const auto leader = nodes_.find(leader_);
+  if (leader == nodes_.end() || leader->second.lost) return finish(result);  // the run's folder is its
+  const bool others_go_on = by_loss && plan_.elastic() && remaining_ >= static_cast<size_t>(plan_.min_nodes);
   if (others_go_on) {
     say_(true, headline(result.report));
     say_(false, "going on with the nodes that are left");
@@ -303,7 +336,7 @@ void Coordinator::restart(double pause_seconds, Time now) {
   }
   std::erase_if(nodes_, [](const auto& entry) { return entry.second.lost || entry.second.leaving; });
   for (auto& [id, node] : nodes_) node = {.info = node.info};
-  failed_ = rescaling_ = false;
+  failed_ = rescaling_ = ordered_ = false;
   loss_.clear();
   phase_ = Phase::kGathering;
   gathering_since_ = now;

@@ -50,8 +50,8 @@ class Coordinator {
 
   // What happened. `node` is the owner's number of a connection, never used twice.
   void joined(int node, const NodeInfo& info, Time now);
-  void started(int node);            // its workers; until then it may be busy with its data
-  void failing(int node, Time now);  // one of its workers failed; its end follows
+  void started(int node, int attempt);            // its workers; until then it may be busy with its data
+  void failing(int node, int attempt, Time now);  // one of its workers failed; its end follows
   void ended(int node, AttemptEnd end, Time now);
   void lost(int node, const std::string& why, Time now);
   void signalled(int node, int signal, bool at_once, Time now);
@@ -70,6 +70,7 @@ class Coordinator {
     int place = -1;  // in the attempt under way; -1: not part of it
     int first_rank = 0;
     std::optional<AttemptEnd> end;
+    bool failing = false;  // one of its workers failed; how is not yet told
     bool lost = false;
     bool leaving = false;  // told to end by a signal, while the others go on
     bool started = false;  // its workers of the attempt under way
@@ -83,13 +84,15 @@ class Coordinator {
   void rescale(const std::string& why, Time now, int but = -1);
   void end_all(Order::Kind kind, Time now, int but);
   void lose_late_nodes(Time now);
+  Node* running(int node, int attempt);
   bool runs(const Node& node) const { return node.place >= 0 && !node.end && !node.lost; }
   void settle(Time now);
-  LaunchResult judge() const;
+  LaunchResult judge_workers() const;
+  bool is_by_loss(const LaunchResult& workers) const;
   LaunchResult judge_loss(const LaunchResult& others) const;
   bool curable(const LaunchResult& result) const;
   void restart(double pause_seconds, Time now);
-  void restart_after_failure(const LaunchResult& result, Time now);
+  void restart_after_failure(const LaunchResult& result, bool by_loss, Time now);
   void finish(LaunchResult result);
   void goes(Node& node, bool Node::*how);
   void tell(int node, Order order) { orders_.emplace_back(node, std::move(order)); }
@@ -103,13 +106,16 @@ class Coordinator {
   int leader_ = -1;             // the coordinator's own node, once it has come
   std::vector<std::pair<int, Order>> orders_;
   Phase phase_ = Phase::kGathering;
-  Time gathering_since_, last_join_, pause_until_;
+  Time ticked_, gathering_since_, last_join_, pause_until_;
   bool begun_ = false;  // an attempt
+  int attempt_ = 0;     // the one that began last; what is said of another comes too late
   int restarts_ = 0;
   int stop_signal_ = 0;     // asked for the end of the run
+  bool ordered_ = false;    // the end of this attempt
   bool rescaling_ = false;  // the attempt ends so that another world goes on
   bool failed_ = false;     // a worker failed in this attempt
-  std::string loss_;        // a node was lost in this attempt, before any worker failed
+  std::string loss_;        // the first node that was lost in this attempt, and why
+  bool loss_came_first_ = false;
   std::optional<WorkerFailure> last_failure_;
   std::optional<LaunchResult> result_;
 };

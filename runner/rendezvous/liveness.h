@@ -21,14 +21,17 @@ class Liveness {
 
   explicit Liveness(double timeout_seconds) : timeout_(seconds(timeout_seconds)) {}
 
-  void heard(int id, Time now) { last_[id] = now; }
+  void heard(int id, Time now) {
+    last_[id] = now;
+    if (asked_ == Time{}) asked_ = now;
+  }
   void forget(int id) { last_.erase(id); }
   bool knows(int id) const { return last_.contains(id); }
 
   // Those of whom nothing was heard within the timeout. Where the question itself comes late, this process stood still (Ctrl-Z, a
   // frozen machine), and what others have said meanwhile may not have been read: they get their time again.
   std::vector<int> silent(Time now) {
-    const bool stood_still = asked_ != Time{} && now - asked_ > timeout_ / 2;
+    const bool stood_still = now - asked_ > timeout_ / 2;
     asked_ = now;
     std::vector<int> silent;
     for (auto& [id, last] : last_) {

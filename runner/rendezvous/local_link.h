@@ -12,8 +12,8 @@ class LocalLink final : public ControlLink {
   explicit LocalLink(Coordinator& coordinator) : coordinator_(coordinator) {}
 
   void join(const NodeInfo& info) override { coordinator_.joined(kNode, info, now()); }
-  void started() override { coordinator_.started(kNode); }
-  void failing() override { coordinator_.failing(kNode, now()); }
+  void started(int attempt) override { coordinator_.started(kNode, attempt); }
+  void failing(int attempt) override { coordinator_.failing(kNode, attempt, now()); }
   void ended(const AttemptEnd& end) override { coordinator_.ended(kNode, end, now()); }
   void signalled(int signal, bool at_once) override { coordinator_.signalled(kNode, signal, at_once, now()); }
 

@@ -96,16 +96,21 @@ NodeInfo node_info(const Message& message) {
 }
 
 Message to_message(const AttemptEnd& end) {
-  Message message{
-      {"workers", Message::array()}, {"stop_signal", end.stop_signal}, {"at_once", end.at_once}, {"hung", end.hung}};
+  Message message{{"attempt", end.attempt},
+                  {"workers", Message::array()},
+                  {"stop_signal", end.stop_signal},
+                  {"at_once", end.at_once},
+                  {"hung", end.hung}};
   for (const auto& worker : end.workers) message["workers"].push_back(worker_message(worker));
   return message;
 }
 
 AttemptEnd attempt_end(const Message& message) {
   return reading([&] {
-    AttemptEnd end{
-        .stop_signal = message.at("stop_signal"), .at_once = message.at("at_once"), .hung = message.at("hung")};
+    AttemptEnd end{.attempt = message.at("attempt"),
+                   .stop_signal = message.at("stop_signal"),
+                   .at_once = message.at("at_once"),
+                   .hung = message.at("hung")};
     for (const auto& worker : message.at("workers")) end.workers.push_back(worker_of(worker));
     return end;
   });

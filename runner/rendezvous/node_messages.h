@@ -31,7 +31,7 @@ struct StartOrder {
   int nodes = 1;
   int first_rank = 0;  // of this node's workers
   int world_size = 1;
-  double started_at = 0;  // seconds since 1970, of the command
+  double started_at = 0;                          // seconds since 1970, of the command
   std::map<std::string, std::string> experiment;  // what the first node trains: the others compare it with theirs
 };
 

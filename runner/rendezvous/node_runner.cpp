@@ -59,7 +59,7 @@ class Inbox {
 
 class Observer final : public LaunchObserver {
  public:
-  Observer(ControlLink& link, Inbox& inbox) : link_(link), inbox_(inbox) {}
+  Observer(ControlLink& link, Inbox& inbox, int attempt) : link_(link), inbox_(inbox), attempt_(attempt) {}
 
   int fd() const override { return inbox_.lost() ? -1 : link_.fd(); }
 
@@ -79,7 +79,7 @@ class Observer final : public LaunchObserver {
   }
 
   void failing() override {
-    inbox_.guarded([this] { link_.failing(); });
+    inbox_.guarded([this] { link_.failing(attempt_); });
   }
 
   void signalled(int signal, bool at_once) override {
@@ -94,6 +94,7 @@ class Observer final : public LaunchObserver {
 
   ControlLink& link_;
   Inbox& inbox_;
+  const int attempt_;
 };
 
 // What went wrong before any worker ran, as the end of the node's first one.
@@ -176,12 +177,13 @@ class NodeRunner {
   void start(const StartOrder& start) {
     try {
       const auto plan = prepare(start);
-      inbox_.guarded([this] { link_.started(); });
-      Observer observer(link_, inbox_);
+      inbox_.guarded([&] { link_.started(start.attempt); });
+      Observer observer(link_, inbox_, start.attempt);
       last_ = run_attempt(plan, observer);
     } catch (const UserError& error) {
       last_ = failed_to_prepare(start, info_, error.what());
     }
+    last_.attempt = start.attempt;
     inbox_.guarded([this] { link_.ended(last_); });
   }
 

@@ -21,9 +21,9 @@ RemoteLink::RemoteLink(Connection connection, double node_timeout_seconds)
 
 void RemoteLink::join(const NodeInfo& info) { connection_.send({{"node", to_message(info)}}); }
 
-void RemoteLink::started() { connection_.send({{"started", true}}); }
+void RemoteLink::started(int attempt) { connection_.send({{"started", attempt}}); }
 
-void RemoteLink::failing() { connection_.send({{"failing", true}}); }
+void RemoteLink::failing(int attempt) { connection_.send({{"failing", attempt}}); }
 
 void RemoteLink::ended(const AttemptEnd& end) { connection_.send({{"ended", to_message(end)}}); }
 

@@ -15,8 +15,8 @@ class RemoteLink final : public ControlLink {
   RemoteLink(Connection connection, double node_timeout_seconds);
 
   void join(const NodeInfo& info) override;
-  void started() override;
-  void failing() override;
+  void started(int attempt) override;
+  void failing(int attempt) override;
   void ended(const AttemptEnd& end) override;
   void signalled(int signal, bool at_once) override;
   std::vector<Order> take_orders() override;

@@ -161,9 +161,9 @@ class RendezvousServer::Impl {
       liveness_.heard(id, now());
       coordinator_.joined(id, node_info(message.at("node")), now());
     } else if (message.contains("started")) {
-      coordinator_.started(id);
+      coordinator_.started(id, message.at("started"));
     } else if (message.contains("failing")) {
-      coordinator_.failing(id, now());
+      coordinator_.failing(id, message.at("failing"), now());
     } else if (message.contains("ended")) {
       coordinator_.ended(id, attempt_end(message.at("ended")), now());
     } else if (message.contains("signal")) {

@@ -125,7 +125,7 @@ TEST(Coordinator, ANodeThatIsBusyWithItsDataIsWaitedFor) {
   Scene run({.min_nodes = 2, .max_nodes = 2, .abort_seconds = 20});
   for (int node : {0, 1}) run.join(node);
   run->take_orders();
-  run->started(0);
+  run->started(0, 0);
   run.fail(0);
   run.end(0, kExitFailed, "internal");
   run.pass(3600);

@@ -41,7 +41,7 @@ class Scene {
 
   // All of the node's workers end with that code; ranks are as the start order said, two for each node.
   void end(int node, int exit_code, const std::string& kind = "", long step = 7) {
-    AttemptEnd end;
+    AttemptEnd end{.attempt = attempt()};
     for (int index = 0; index < 2; ++index) {
       WorkerEnd worker{.rank = 2 * node + index, .host = "host" + std::to_string(node), .exit_code = exit_code};
       if (!kind.empty())
@@ -51,7 +51,7 @@ class Scene {
     coordinator_->ended(node, end, now_);
   }
 
-  void fail(int node) { coordinator_->failing(node, now_); }
+  void fail(int node) { coordinator_->failing(node, attempt(), now_); }
   void lose(int node) { coordinator_->lost(node, "gone", now_); }
   void signal(int node, int number, bool at_once = false) { coordinator_->signalled(node, number, at_once, now_); }
 
@@ -62,12 +62,14 @@ class Scene {
       told.emplace_back(node, order.kind);
       if (order.kind == Order::Kind::kStart) {
         starts[node] = order.start;
-        coordinator_->started(node);
+        coordinator_->started(node, order.start.attempt);
       }
       if (order.kind == Order::Kind::kFinish) finishes[node] = order;
     }
     return told;
   }
+
+  int attempt() const { return static_cast<int>(worlds.size()) - 1; }
 
   Coordinator& operator*() { return *coordinator_; }
   Coordinator* operator->() { return &*coordinator_; }

@@ -24,10 +24,9 @@
 namespace ddprun {
 namespace {
 
-using std::chrono::seconds;
 using ::testing::HasSubstr;
 
-constexpr seconds kLong{60};  // who relies on it hangs
+constexpr std::chrono::seconds kLong{60};  // who relies on it hangs
 
 Coordinator::Start begin(int, int) { return {.attempt = 0, .run_dir = "run"}; }
 
@@ -72,7 +71,7 @@ TEST(RendezvousServer, LeadsTwoNodesThroughARun) {
   EXPECT_EQ(second.next_order().start.first_rank, 1);
   WorkerEnd broken{.rank = 1, .host = "b", .exit_code = 1};
   broken.failure = WorkerFailure{.rank = 1, .time = 5, .kind = "internal", .message = std::string("a\xff\0b", 4)};
-  second->failing();
+  second->failing(0);
   EXPECT_EQ(first.next_order().kind, Order::Kind::kAbort);
   second->ended({.workers = {broken}});
   first->ended({.workers = {{.rank = 0, .signal = 15, .killed_by_launcher = true}}});

@@ -13,13 +13,14 @@ from optuna.trial import TrialState as State
 from sweep_file_case import SweepFileTest  # first: it knows where the tools lie
 
 from ddprun.errors import UserError
+from sweeps import commands
 from sweeps.arguments import parse_arguments
 from sweeps.processes import Processes
 from sweeps.program import Program
 from sweeps.proposals import Proposals
 from sweeps.slots import make_slots, threads_override
 from sweeps.space import override_text
-from sweeps.storage import Storage, explain
+from sweeps.storage import Storage, explain, parse
 from sweeps.sweep_file import find_sweep_file
 
 HEAD = "experiment: e.yaml\nmethod: random\nmetric: {name: val/loss}\nrun_cap: 9\n"  # four lines
@@ -341,6 +342,48 @@ class Slots(unittest.TestCase):
         self.assertRegex(threads_override({}, 1000, [])[0], r"^\+\+launch\.threads=1$")
         self.assertEqual(threads_override({"launch": {"threads": 2}}, 2, []), [])
         self.assertEqual(threads_override({}, 2, ["launch.threads=2"]), [])
+
+
+class ArrayScript(FileTest):
+    """What tools/sweep --slurm writes, without a Slurm."""
+
+    def submit(self, *words, folder="sweep", name="made", storage="postgresql://me@host/base"):
+        file = self.folder / "made.yaml"
+        file.write_text(HEAD + "parameters: {x: {min: 0.0, max: 1.0}}\n")
+        options = parse_arguments([str(file), "--slurm", "--dry-run", "--name", name, "--storage", storage,
+                                   "--out", str(self.folder / folder), "--ddprun", "true", *words])[1]  # fmt: skip
+        script = io.StringIO()
+        with contextlib.redirect_stdout(script):
+            self.assertEqual(commands.submit(options), 0)
+        return script.getvalue().splitlines()
+
+    def test_each_text_is_one_word_for_sbatch(self):
+        lines = self.submit("--sbatch=--comment=two words; $(no)", "--sbatch=-H", name="a b", folder="My 100% Drive")
+        self.assertIn("#SBATCH --job-name='a b'", lines)
+        self.assertIn(f"#SBATCH --output='{self.folder}/My 100%% Drive'/slurm-%A_%a.out", lines)
+        self.assertIn("#SBATCH --comment='two words; $(no)'", lines)
+        self.assertIn("#SBATCH -H", lines)
+        self.assertFalse((self.folder / "My 100% Drive").exists(), "a dry run has left something")
+
+    def test_what_would_be_more_than_a_word_is_refused(self):
+        for told, change in (
+            ("--name: expected the name of a folder", {"name": "x\ntouch /tmp/p #"}),
+            ("--name: expected the name of a folder", {"name": "é" * 65}),
+            ("--out: expected a folder without control characters", {"folder": "x\n#SBATCH --wrap=y"}),
+            ("leave it out of the URL", {"storage": "postgresql://me:pw@host/base"}),
+            ("leave it out of the URL", {"storage": "postgresql://me@host/base?password=pw"}),
+        ):
+            with self.subTest(change), self.assertRaisesRegex(UserError, told):
+                self.submit(**change)
+        for option in ("--comment=x\ntouch /tmp/p", "touch"):
+            with self.subTest(option), self.assertRaisesRegex(UserError, "--sbatch: expected one option of sbatch"):
+                self.submit(f"--sbatch={option}")
+        self.assert_refused(HEAD + 'name: "x\\ntouch #"\nparameters: {x: {min: 0.0, max: 1.0}}\n',
+                            '5: name: expected the name of a folder, up to 128 bytes without / and no leading dot, found "x\\n')  # fmt: skip
+
+    def test_no_password_is_kept(self):
+        place = unittest.mock.Mock(url=parse("postgresql://me:secret@host/base?sslpassword=secret&sslmode=require"))
+        self.assertEqual(Storage.text(place), "postgresql://me@host/base?sslmode=require")
 
 
 if __name__ == "__main__":

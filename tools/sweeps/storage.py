@@ -53,7 +53,8 @@ class Storage:
     def text(self):
         """Without the password."""
         url = self.url
-        place = {"host": url.host, "port": url.port, "database": url.database, "query": url.query}
+        query = {key: value for key, value in url.query.items() if "password" not in key}
+        place = {"host": url.host, "port": url.port, "database": url.database, "query": query}
         return sqlalchemy.URL.create(url.get_backend_name(), url.username, **place).render_as_string()
 
     def engine_options(self):
@@ -101,6 +102,11 @@ def parse(url):
             f"--storage: PostgreSQL needs the package psycopg: {sys.executable} -m pip install 'psycopg[binary]'"
         )
     return parsed.set(drivername="postgresql+psycopg")
+
+
+def holds_password(url):
+    """The user's, or that of a key: ?sslpassword=."""
+    return url.password is not None or any("password" in key for key in url.query)
 
 
 def require_folder(url):

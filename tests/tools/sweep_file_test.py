@@ -2,7 +2,9 @@
 """tools/sweeps: what a sweep file may hold, how its mistakes are told, and which values trials get."""
 
 import contextlib
+import errno
 import io
+import os
 import random
 import shutil
 import unittest
@@ -14,6 +16,7 @@ from sweep_file_case import SweepFileTest  # first: it knows where the tools lie
 
 from ddprun.errors import UserError
 from sweeps import commands
+from sweeps.active_trial import ActiveTrial
 from sweeps.arguments import parse_arguments
 from sweeps.processes import Processes
 from sweeps.program import Program
@@ -21,7 +24,7 @@ from sweeps.proposals import Proposals
 from sweeps.slots import make_slots, threads_override
 from sweeps.space import override_text
 from sweeps.storage import Storage, explain, parse
-from sweeps.sweep_file import find_sweep_file
+from sweeps.sweep_file import Metric, find_sweep_file
 
 HEAD = "experiment: e.yaml\nmethod: random\nmetric: {name: val/loss}\nrun_cap: 9\n"  # four lines
 optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -329,6 +332,55 @@ class OtherMachines(FileTest):
         self.assertEqual(self.dead(0), {"far"})
         self.storage.attributes.clear()
         self.assertEqual(self.dead(0), {"far"})
+
+
+class PowerCuts(FileTest):
+    """What counts is on the disk before it counts. The calls of fsync stand in `order` by the names of what they are for."""
+
+    def setUp(self):
+        super().setUp()
+        self.order = []
+        patched = unittest.mock.patch("os.fsync", lambda fd: self.order.append(os.path.basename(os.readlink(f"/proc/self/fd/{fd}"))))
+        patched.start()
+        self.addCleanup(patched.stop)
+
+    def noted(self, name, result=None):
+        return lambda *_, **__: self.order.append(name) or result
+
+    def test_rows_and_results_of_a_trial(self):
+        run = self.folder / "trial_0000"
+        (run / "logs").mkdir(parents=True)
+        for name, text in (
+            ("config.yaml", "name: made\n"),
+            ("metrics.jsonl", '{"split": "val", "step": 1, "loss": 2}\n'),
+            ("summary.json", '{"status": "completed"}'),
+        ):
+            (run / name).write_text(text)
+        study = unittest.mock.Mock(report=self.noted("report"), finish=self.noted("finish", True))
+        study.sweep.metric = Metric("val/loss")
+        active = ActiveTrial(study, unittest.mock.Mock(user_attrs={"run": str(run)}, intermediate_values={}))
+        self.assertTrue(active.follow())
+        self.assertEqual(active.settle()[0], State.COMPLETE)
+        files = ["config.yaml", "metrics.jsonl", "summary.json", "trial_0000", self.folder.name]
+        self.assertEqual(self.order, [*files, "report", *files, "finish"])
+
+    def test_a_file_of_the_sweep_is_whole_or_as_it_was(self):
+        study = unittest.mock.Mock(folder=self.folder)
+        study.name, study.place.text.return_value = "made", "postgresql://host/base"
+        commands.write_record(study)
+        before = (self.folder / "sweep.json").read_text()
+        self.assertEqual(self.order[-1], self.folder.name)
+        study.name = "other"
+        with unittest.mock.patch("os.fsync", side_effect=OSError(errno.EIO, "cut")), self.assertRaises(OSError):
+            commands.write_record(study)
+        self.assertEqual([(file.name, file.read_text()) for file in self.folder.iterdir()], [("sweep.json", before)])
+
+    def test_commits_of_the_study_wait_for_the_folder_too(self):
+        storage = Storage(f"sqlite:///{self.folder}/study.db", "made")
+        for engine in (storage.engine, storage.optuna._backend.engine):
+            with engine.connect() as connection:
+                self.assertEqual(connection.exec_driver_sql("PRAGMA synchronous").scalar(), 3)
+            engine.dispose()
 
 
 class Slots(unittest.TestCase):

@@ -43,7 +43,10 @@ class ActiveTrial:
     def follow(self):
         """Tells the study what is new. True where the run has ended."""
         ended = not self.run.is_alive()  # asked first: what it wrote last must count
-        for value in self.run.values()[self.reported :]:
+        fresh = self.run.values()[self.reported :]
+        if fresh:
+            self.run.sync()
+        for value in fresh:
             self.reported += 1
             self.study.report(self.trial, self.reported, value)
             if not ended and not self.pruning and self.study.should_prune(self.trial, self.reported):
@@ -93,6 +96,7 @@ class ActiveTrial:
     def finish(self, state, value, summary, **attributes):
         if "train_seconds" in summary:
             attributes["seconds"] = round(summary["train_seconds"], 3)
+        self.run.sync()
         self.study.finish(self.trial, state, value, **attributes)
 
     def count(self, number):

@@ -9,7 +9,9 @@ import subprocess
 from ddprun import Run
 from ddprun.lock import is_held, owner
 from ddprun.rows import metric_names, number, read_lines, standing_rows
+from tooling.durable import sync, sync_folder
 
+RESULTS = ("config.yaml", "metrics.jsonl", "summary.json")
 SIGNALLED = (75, 128 + signal.SIGTERM, -signal.SIGTERM)  # saved first; or it had not begun yet
 
 
@@ -94,6 +96,14 @@ class TrialRun:
             self.measured = [number(row[self.metric]) for row in standing_rows(self.rows)
                              if row.get("split") == self.split and self.metric in row]  # fmt: skip
         return self.measured
+
+    def sync(self):
+        """Before the study is told of it: a row that a power cut takes back does not come again, and those behind it would
+        count for other iterations."""
+        for name in RESULTS:
+            sync(self.path / name)
+        for folder in (self.path, self.path.parent):
+            sync_folder(folder)
 
     def metrics(self):
         """All that it measured: what the metric could have been."""

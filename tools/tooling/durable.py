@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Files and folders that a power cut does not take back: what is done is on the disk when the call returns."""
 
-import errno
+import contextlib
 import os
 import secrets
 
@@ -19,7 +19,7 @@ def write_file(file, content, mode=0o666):
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    sync(file.parent)
+    sync_folder(file.parent)
 
 
 def make_folder(folder):
@@ -27,19 +27,22 @@ def make_folder(folder):
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for one in missing:
-        sync(one.parent)
+        sync_folder(one.parent)
 
 
-def sync(path):
-    """A file's content, or the names in a folder. Nothing where it is not there, or its file system cannot do that."""
+def sync(file):
+    """What was written to it, by whoever. Nothing where it is not there."""
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = os.open(file, os.O_RDONLY)
     except FileNotFoundError:
         return
     try:
         os.fsync(descriptor)
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # a folder, on some network file systems
-            raise
     finally:
         os.close(descriptor)
+
+
+def sync_folder(folder):
+    """The names in it. A file system that cannot (some network ones) has done what it can: no error."""
+    with contextlib.suppress(OSError):
+        sync(folder)

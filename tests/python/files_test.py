@@ -12,6 +12,7 @@ import struct
 import sys
 import tempfile
 import unittest
+import unittest.mock
 import xml.etree.ElementTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "sdk/python"))
@@ -229,6 +230,25 @@ class Folder(FolderTest):
         self.write("checkpoints/step_00000010/model.safetensors", whole)
         self.assertEqual(run.weights(10)["w"].tolist(), [1, 2])
         self.assert_refused("has no checkpoint best; there are: step 10", run.weights)
+
+    def test_links_that_lead_out_are_not_followed(self):
+        for name in ("mine", "theirs/run/checkpoints/step_00000001"):
+            (self.folder / name).mkdir(parents=True)
+        for name in ("mine", "theirs/run"):
+            self.write(f"{name}/config.yaml", "name: x\n")
+        (self.folder / "theirs/latest").symlink_to("../mine")
+        self.assert_refused("name the folder itself", ddprun.run, self.folder / "theirs/latest")
+        (self.folder / "theirs/latest").unlink()
+        (self.folder / "theirs/latest").symlink_to("run")
+        run = ddprun.run(self.folder / "theirs/latest")
+        self.assertEqual(run.path, self.folder / "theirs/run")
+        (run.path / "checkpoints/best").symlink_to(self.folder / "mine")
+        self.assert_refused("a link to a checkpoint beside it", run.weights)
+        rows = [{"id": i, "image": name} for i, name in enumerate(("a.png", "../../private.png", str(self.folder), "a\0"))]
+        self.write("theirs/run/tables.jsonl", json.dumps({"kind": "predictions", "split": "val", "step": 1, "rows": rows}) + "\n")
+        with unittest.mock.patch.dict(sys.modules, {"pandas": None}):
+            found = run.predictions()
+        self.assertEqual([row["image"] for row in found], [str(run.path / "a.png"), None, None, None])
 
     def test_the_newest_run_comes_first_and_a_broken_one_is_listed(self):
         for name, hour in (("a", 9), ("b", 11), ("c", 10)):

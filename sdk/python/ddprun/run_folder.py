@@ -41,6 +41,11 @@ class Run:
         self.path = path.resolve()
         if not self.path.is_dir():
             raise UserError(f"{path}: no such run")
+        if path.name == "latest" and path.is_symlink() and self.path.parent != path.parent.resolve():
+            raise UserError(
+                f"{path} leads to {self.path}, and ddprun makes it a link to a folder beside it: name the folder itself, if that"
+                " is the run you mean"
+            )
         if not (self.path / "config.yaml").is_file():
             raise UserError(f"{path} is no run's folder: there is no config.yaml in it{self._hint()}")
 
@@ -165,7 +170,8 @@ class Run:
         for key in ("truth", "guess"):
             if isinstance(row.get(key), int) and 0 <= row[key] < len(names):
                 named[f"{key}_name"] = names[row[key]]
-        images = {key: str(self.path / row[key]) for key in ("image", "output") if row.get(key)}
+        images = {key: path_below(self.path, row[key]) for key in ("image", "output") if row.get(key)}
+        images = {key: str(file) if file else None for key, file in images.items()}
         return {"split": table["split"], "step": table["step"], **row, **named, **images}
 
     # What it learned
@@ -193,7 +199,7 @@ class Run:
         if which in ("best", "last"):
             link = self.path / "checkpoints" / which
             if link.is_symlink() or link.is_dir():
-                return link.resolve()
+                return path_below(link.parent, which) or self._refuse_link(link)
         elif not isinstance(which, int) or isinstance(which, bool):
             raise UserError(f'weights({which!r}): must be "best", "last" or a step')
         elif which in steps:
@@ -203,6 +209,9 @@ class Run:
             raise UserError(f"{self.path} has no checkpoint {what}; there are: step {', '.join(map(str, steps))}")
         yet = " yet" if self.status == "running" else ""
         raise UserError(f"{self.path} has no checkpoint{yet} (checkpoint.every says when there is one)")
+
+    def _refuse_link(self, link):
+        raise UserError(f"{link} leads to {link.resolve()}, and ddprun makes it a link to a checkpoint beside it")
 
     # How it is shown
 
@@ -216,6 +225,14 @@ class Run:
         from ddprun.notebook import run_html
 
         return run_html(self)
+
+
+def path_below(folder, name):
+    """folder/name, all links followed; None where that is not in the folder: who wrote the run may be a stranger."""
+    if not isinstance(name, str) or "\0" in name:
+        return None
+    path = (folder / name).resolve()
+    return path if path.is_relative_to(folder.resolve()) else None
 
 
 def read_object(file):

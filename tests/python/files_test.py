@@ -250,6 +250,17 @@ class Folder(FolderTest):
             found = run.predictions()
         self.assertEqual([row["image"] for row in found], [str(run.path / "a.png"), None, None, None])
 
+    def test_a_terminal_obeys_nothing_of_a_run(self):
+        name = "\x1b[2J\x9b8m\udc9b"
+        (self.folder / name / "logs").mkdir(parents=True)
+        self.write(f"{name}/config.yaml", "name: x\n")
+        self.write(f"{name}/summary.json", json.dumps({"status": "\x1b]0;me\x07", "attempt": 0}))
+        [run] = found = ddprun.runs(self.folder)
+        self.assertEqual(repr(run), f'<ddprun.Run "{self.folder}/?[2J?8m?": ?]0;me?>')
+        self.assertEqual(repr(found).splitlines()[1], "?[2J?8m?: ?]0;me?")
+        self.assert_refused("?[2J?8m? has no checkpoint", run.weights)
+        self.assertEqual(str(ddprun.Failed(1, ["a\x1b[2J", "b"], run)).splitlines()[1:], ["a?[2J", "b"])
+
     def test_the_newest_run_comes_first_and_a_broken_one_is_listed(self):
         for name, hour in (("a", 9), ("b", 11), ("c", 10)):
             (self.folder / name / "logs").mkdir(parents=True)

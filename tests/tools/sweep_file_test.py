@@ -21,10 +21,13 @@ from sweeps.arguments import parse_arguments
 from sweeps.processes import Processes
 from sweeps.program import Program
 from sweeps.proposals import Proposals
+from sweeps.report import report_study
 from sweeps.slots import make_slots, threads_override
 from sweeps.space import override_text
 from sweeps.storage import Storage, explain, parse
+from sweeps.study import REASON
 from sweeps.sweep_file import Metric, find_sweep_file
+from sweeps.sweeper import say
 
 HEAD = "experiment: e.yaml\nmethod: random\nmetric: {name: val/loss}\nrun_cap: 9\n"  # four lines
 optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -332,6 +335,22 @@ class OtherMachines(FileTest):
         self.assertEqual(self.dead(0), {"far"})
         self.storage.attributes.clear()
         self.assertEqual(self.dead(0), {"far"})
+
+
+class Told(FileTest):
+    def test_a_terminal_obeys_nothing_of_a_trial(self):
+        sweep = self.read(HEAD + 'parameters: {x: {values: ["\\e[2J", b]}}\n')
+        space = sweep.parameters[0].space.distribution()
+        trial = optuna.trial.create_trial(
+            state=State.FAIL, params={"x": "\x1b[2J"}, distributions={"x": space}, user_attrs={REASON: "\x1b]0;me\x07"}
+        )
+        study = unittest.mock.Mock(folder=self.folder, sweep=sweep, trials=lambda: [trial])
+        study.name = "made"
+        with contextlib.redirect_stdout(io.StringIO()) as shown, contextlib.redirect_stderr(shown):
+            report_study(study)
+            say("\x1b[2J")
+        self.assertNotRegex(shown.getvalue(), "[\x1b\x07]")
+        self.assertIn("?[2J", shown.getvalue())
 
 
 class PowerCuts(FileTest):

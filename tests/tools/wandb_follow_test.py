@@ -92,6 +92,12 @@ class WholeRun(FollowTest):
             self.assertEqual([row["train/loss"] for row in found.history], [value])
             self.assertEqual((found.start.display_name, found.exits), (f"made/{folder.name}", [0]))
 
+    def test_a_terminal_obeys_nothing_of_a_folder(self):
+        self.fabricate(metrics=[metrics_line(1, loss=1)])
+        folder = self.run_dir.rename(self.folder / "\x1b[2J")
+        for told in ("1 rows sent", "nothing new"):
+            self.assertRegex(self.followed(folder, "--offline").err(), rf"(?s)^[^\x1b]*/\?\[2J: [^\x1b]*{told}[^\x1b]*$")
+
     def test_a_second_call_sends_nothing(self):
         self.fabricate(metrics=[metrics_line(1, loss=1)])
         self.sent()

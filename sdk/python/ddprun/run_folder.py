@@ -15,6 +15,7 @@ from ddprun.curves import Curves
 from ddprun.errors import UserError
 from ddprun.lock import is_held, owner
 from ddprun.rows import frame, read_lines, standing_rows, table_row
+from ddprun.terminal import printable
 from ddprun.weights import read_weights
 
 SPLITS = ("train", "val", "test", "system")
@@ -25,11 +26,11 @@ def run(path):
     found = Run(path)
     found.config  # a broken one is told here, not where it is first needed
     if version_of(found.version) > version_of(ddprun.__version__):
-        warnings.warn(
+        told = (
             f"{found.path} was written by ddprun {found.version}, and this reads what {ddprun.__version__} writes: what is new "
-            "in it is left out",
-            stacklevel=2,
+            "in it is left out"
         )
+        warnings.warn(printable(told), stacklevel=2)
     return found
 
 
@@ -219,7 +220,7 @@ class Run:
         return os.fspath(self.path)
 
     def __repr__(self):
-        return f'<ddprun.Run "{self.path}": {self.status}>'
+        return printable(f'<ddprun.Run "{self.path}": {self.status}>')
 
     def _repr_html_(self):
         from ddprun.notebook import run_html

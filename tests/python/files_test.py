@@ -4,6 +4,7 @@
 import fcntl
 import json
 import math
+import os
 import pathlib
 import re
 import shutil
@@ -11,6 +12,7 @@ import socket
 import struct
 import sys
 import tempfile
+import types
 import unittest
 import unittest.mock
 import xml.etree.ElementTree
@@ -20,9 +22,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "sdk/python
 import ddprun  # noqa: E402
 from ddprun import Run, UserError  # noqa: E402
 from ddprun.config import flat, read_config  # noqa: E402
+from ddprun.curves import training_clock  # noqa: E402
 from ddprun.notebook import chart  # noqa: E402
 from ddprun.rows import read_lines, standing_rows  # noqa: E402
-from ddprun.training import override_text  # noqa: E402
+from ddprun.training import find_run, override_text  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -270,6 +273,28 @@ class Folder(FolderTest):
         found = ddprun.runs(self.folder)
         self.assertEqual(found.labels(), ["b", "c", "a"])
         self.assertEqual(found._repr_html_().count("interrupted"), 3)
+
+
+class Clocks(FolderTest):
+    def test_a_clock_that_is_set_back_orders_no_rows(self):
+        rows = [row(0, step, time=time) for step, time in ((1, 100), (2, 110), (3, 50), (4, 65))]
+        rows += [row(1, 5, time=20), row(1, 6, time=21)]
+        clock = training_clock(rows)
+        self.assertEqual([clock[id(one)] for one in rows], [0, 10, 10, 25, 25, 26])
+
+    def test_nor_does_it_tell_which_run_was_started(self):
+        before = os.getcwd()
+        os.chdir(self.folder)
+        self.addCleanup(os.chdir, before)
+        for name in ("new", "old"):
+            (self.folder / "outputs/x" / name).mkdir(parents=True)
+            self.write(f"outputs/x/{name}/config.yaml", "name: x\n")
+            self.write(f"outputs/x/{name}/.lock", f"process 7 on {socket.gethostname()}")
+        os.utime("outputs/x/new/.lock", (1, 1))
+        child = types.SimpleNamespace(
+            process=types.SimpleNamespace(pid=7), folders=[], others={pathlib.Path("outputs/x/old")}
+        )
+        self.assertEqual(find_run(child, []).path.name, "new")
 
 
 class Words(unittest.TestCase):

@@ -264,6 +264,20 @@ class Folder(FolderTest):
         self.assert_refused("?[2J?8m? has no checkpoint", run.weights)
         self.assertEqual(str(ddprun.Failed(1, ["a\x1b[2J", "b"], run)).splitlines()[1:], ["a?[2J", "b"])
 
+    def test_what_is_nested_without_end_is_broken_and_no_more(self):
+        deep, run = "[" * 100_000 + "]" * 100_000, self.make()
+        for name in ("summary.json", "environment.json"):
+            self.write(name, deep)
+        self.write("metrics.jsonl", f'{{"deep": {deep}}}\n{{"split": "val", "step": 1, "loss": 2}}\n')
+        self.assertEqual((run.summary, run.version, [row["loss"] for row in run.rows()]), ({}, "", [2]))
+        (self.folder / "checkpoints/step_00000001").mkdir(parents=True)
+        self.write("checkpoints/step_00000001/manifest.json", "{}")
+        header = f'{{"w": {deep}}}'.encode()
+        self.write("checkpoints/step_00000001/model.safetensors", struct.pack("<Q", len(header)) + header)
+        self.assert_refused("is no whole safetensors file", run.weights, 1)
+        self.write("config.yaml", "".join(f"{' ' * i}a:\n" for i in range(2000)))
+        self.assert_refused("nested too deeply", ddprun.run, self.folder)
+
     def test_the_newest_run_comes_first_and_a_broken_one_is_listed(self):
         for name, hour in (("a", 9), ("b", 11), ("c", 10)):
             (self.folder / name / "logs").mkdir(parents=True)

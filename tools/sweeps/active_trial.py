@@ -96,7 +96,6 @@ class ActiveTrial:
     def finish(self, state, value, summary, **attributes):
         if "train_seconds" in summary:
             attributes["seconds"] = round(summary["train_seconds"], 3)
-        self.run.sync()
         self.study.finish(self.trial, state, value, **attributes)
 
     def count(self, number):

@@ -11,7 +11,6 @@ from ddprun.lock import is_held, owner
 from ddprun.rows import metric_names, number, read_lines, standing_rows
 from tooling.durable import sync, sync_folder
 
-RESULTS = ("config.yaml", "metrics.jsonl", "summary.json")
 SIGNALLED = (75, 128 + signal.SIGTERM, -signal.SIGTERM)  # saved first; or it had not begun yet
 
 
@@ -98,10 +97,9 @@ class TrialRun:
         return self.measured
 
     def sync(self):
-        """Before the study is told of it: a row that a power cut takes back does not come again, and those behind it would
-        count for other iterations."""
-        for name in RESULTS:
-            sync(self.path / name)
+        """The rows, before the study is told of them: one that a power cut takes back does not come again, and those behind it
+        would count for other iterations. ddprun sees to its other files itself."""
+        sync(self.path / "metrics.jsonl")
         for folder in (self.path, self.path.parent):
             sync_folder(folder)
 

@@ -240,7 +240,7 @@ def read_object(file):
     """Of a JSON file; empty where it is missing or broken."""
     try:
         value = json.loads(file.read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 

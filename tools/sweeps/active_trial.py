@@ -43,10 +43,7 @@ class ActiveTrial:
     def follow(self):
         """Tells the study what is new. True where the run has ended."""
         ended = not self.run.is_alive()  # asked first: what it wrote last must count
-        fresh = self.run.values()[self.reported :]
-        if fresh:
-            self.run.sync()
-        for value in fresh:
+        for value in self.run.values()[self.reported :]:
             self.reported += 1
             self.study.report(self.trial, self.reported, value)
             if not ended and not self.pruning and self.study.should_prune(self.trial, self.reported):

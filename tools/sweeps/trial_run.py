@@ -91,14 +91,15 @@ class TrialRun:
         """Of the metric so far, one for each iteration; NaN where it was not finite."""
         rows, self.read_to = read_lines(self.path / "metrics.jsonl", self.read_to)
         if rows:
+            self.sync_rows()
             self.rows += [row for row in rows if row.get("split") != "system"]
             self.measured = [number(row[self.metric]) for row in standing_rows(self.rows)
                              if row.get("split") == self.split and self.metric in row]  # fmt: skip
         return self.measured
 
-    def sync(self):
-        """The rows, before the study is told of them: one that a power cut takes back does not come again, and those behind it
-        would count for other iterations. ddprun sees to its other files itself."""
+    def sync_rows(self):
+        """Before the study is told of them: one that a power cut takes back does not come again, and those behind it would
+        count for other iterations. ddprun sees to its other files itself."""
         sync(self.path / "metrics.jsonl")
         for folder in (self.path, self.path.parent):
             sync_folder(folder)

@@ -91,10 +91,12 @@ class TrialRun:
         """Of the metric so far, one for each iteration; NaN where it was not finite."""
         rows, self.read_to = read_lines(self.path / "metrics.jsonl", self.read_to)
         if rows:
-            self.sync_rows()
+            known = len(self.measured)
             self.rows += [row for row in rows if row.get("split") != "system"]
             self.measured = [number(row[self.metric]) for row in standing_rows(self.rows)
                              if row.get("split") == self.split and self.metric in row]  # fmt: skip
+            if len(self.measured) > known:
+                self.sync_rows()
         return self.measured
 
     def sync_rows(self):

@@ -18,6 +18,7 @@ from ddprun.errors import UserError
 from sweeps import commands
 from sweeps.active_trial import ActiveTrial
 from sweeps.arguments import parse_arguments
+from sweeps.best import write_best
 from sweeps.processes import Processes
 from sweeps.program import Program
 from sweeps.proposals import Proposals
@@ -335,6 +336,17 @@ class OtherMachines(FileTest):
         self.assertEqual(self.dead(0), {"far"})
         self.storage.attributes.clear()
         self.assertEqual(self.dead(0), {"far"})
+
+
+class Best(FileTest):
+    def test_a_value_of_several_lines_is_a_comment_and_no_key(self):
+        (self.folder / "config.yaml").write_text("name: made\nrun:\n  dir: x\n")
+        study = unittest.mock.Mock(folder=self.folder)
+        study.name, study.sweep.metric.name = "made", "val/loss\nseed: 1"
+        words = ["note=a\nplugin_path: [b]\x85model: c"]
+        trial = unittest.mock.Mock(number=3, value=0.5, user_attrs={"run": str(self.folder), "overrides": words})
+        text = write_best(study, trial).read_text()
+        self.assertEqual([line for line in text.splitlines() if not line.startswith("# ")], ["name: made"])
 
 
 class Told(FileTest):

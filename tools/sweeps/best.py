@@ -28,7 +28,7 @@ def write_best(study, trial):
     experiment = read_config(config)
     experiment.pop("run", None)  # its folder is its own
     result = f"{trial_name(trial.number)}, {study.sweep.metric.name} {trial.value:.6g}"
-    words = "".join(f"#   {line}\n" for word in trial.user_attrs["overrides"] for line in word.splitlines())
-    text = yaml.safe_dump(experiment, sort_keys=False, allow_unicode=True)
-    write_file(file, f"# The best of the sweep {study.name}: {result}.\n{words}{text}")
+    about = [f"The best of the sweep {study.name}: {result}.", *(f"  {word}" for word in trial.user_attrs["overrides"])]
+    comment = "".join(f"# {line}\n" for text in about for line in text.splitlines())
+    write_file(file, comment + yaml.safe_dump(experiment, sort_keys=False, allow_unicode=True))
     return file

@@ -14,7 +14,7 @@ torch=$(sed -n 's/^DDPRUN_TORCH_DIR:[A-Z]*=//p' "$build/CMakeCache.txt")
 require_torch_of_packages() {
   local version
   version=$(sed -n "s/^__version__ = '\([0-9.]*\).*/\1/p" "$torch/version.py")
-  grep -qx "torch==$version" "$checkout/cmake/package/libtorch.txt" ||
+  grep -q "^torch==$version " "$checkout/cmake/package/libtorch.txt" ||
     skip "the build has torch $version, the packages for Debian fetch another"
 }
 

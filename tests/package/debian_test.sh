@@ -118,6 +118,6 @@ expect_installed_tools
 torch=$(sed -n 's/^DDPRUN_TORCH_DIR:[A-Z]*=//p' "$build/CMakeCache.txt")
 expect_resolved "${torch%/torch}"
 expect_dependencies
-grep -qx "$(grep '^torch==' "$checkout/tools/requirements.txt")" "$scratch/ddprun/usr/lib/ddprun/libtorch.txt" ||
+grep -q "^$(grep '^torch==' "$checkout/tools/requirements.txt") " "$scratch/ddprun/usr/lib/ddprun/libtorch.txt" ||
   fail "the package's torch is not that of tools/requirements.txt"
 echo "passed"

@@ -16,16 +16,24 @@ shop=$scratch/shop  # stands for the index
 # make_wheel FOLDER NAME VERSION FILE TEXT
 make_wheel() {
   /usr/bin/python3 - "$@" <<'END'
-import sys, zipfile
+import base64, hashlib, sys, zipfile
 folder, name, version, file, text = sys.argv[1:]
 info = f"{name}-{version}.dist-info"
+digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+content = {
+    file: text,
+    f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+    f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    f"{info}/RECORD": f"{file},sha256={digest},{len(text)}\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n",
+}
 with zipfile.ZipFile(f"{folder}/{name}-{version}-py3-none-any.whl", "w") as wheel:
-    wheel.writestr(file, text)
-    wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-    wheel.writestr(f"{info}/RECORD", f"{file},,{len(text)}\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
+    for entry, written in content.items():  # at no time of day: the same wheel each time
+        wheel.writestr(zipfile.ZipInfo(entry), written)
 END
 }
+
+# hash_of WHEEL
+hash_of() { printf -- '--hash=sha256:%s' "$(sha256sum <"$1" | cut -d ' ' -f 1)"; }
 
 get_libtorch() {
   env -i PATH=/usr/bin:/bin HOME="$scratch" PIP_CONFIG_FILE=/dev/null PIP_NO_INDEX=1 PIP_FIND_LINKS="$shop" \
@@ -52,9 +60,14 @@ expect_whole() {
 (($(df --output=avail -k -- "$scratch" | tail -n 1) > 8000000)) || skip "there are less than 8 GB, which it asks for"
 mkdir -p -- "$here" "$shop"
 cp -- "$checkout"/cmake/package/get_libtorch "$here/"
-printf 'torch==2.11.0\nnvidia-nccl-cu13==2.28.9  # a comment\n' >"$here/libtorch.txt"
-
 make_wheel "$shop" torch 2.11.0 torch/version.py "__version__ = '2.11.0+cu130'"
+make_wheel "$shop" nvidia_nccl_cu13 2.28.9 nvidia/nccl/nccl.txt "all of it"
+printf 'torch==2.11.0 \\\n    --hash=sha256:%064d \\\n    %s\nnvidia-nccl-cu13==2.28.9 %s  # a comment\n' 0 \
+  "$(hash_of "$shop"/torch-*)" "$(hash_of "$shop"/nvidia_*)" >"$here/libtorch.txt"
+
+make_wheel "$shop" nvidia_nccl_cu13 2.28.9 nvidia/nccl/nccl.txt "something else"
+refuses "a wheel of another's" "nvidia-nccl-cu13==2.28.9 could not be fetched" "DO NOT MATCH THE HASHES"
+rm -r -- "$here/wheels" "$shop"/nvidia_*
 refuses "one wheel cannot be fetched" "nvidia-nccl-cu13==2.28.9 could not be fetched" "dpkg --configure -a" \
   "$here/wheels" "$place a link to"
 [[ ! -e $place ]] || fail "half a LibTorch is in place"
@@ -69,14 +82,16 @@ expect_success "all is there"
   fail "all is there: it did something: $(<"$scratch/told")"
 
 make_wheel "$shop" torch 2.11.0 torch/version.py "__version__ = '2.11.0+cu130'"
-: >"$place/nvidia/nccl/nccl.txt"
-expect_success "a file is cut off"
-expect_whole "a file is cut off"
+printf 'all of IT' >"$place/nvidia/nccl/nccl.txt"
+expect_success "a file was changed, and is as long as it was"
+expect_whole "a file was changed, and is as long as it was"
 
 rm -r -- "$place"
 mkdir -- "$here/wheels"
 printf 'no wheel' >"$here/wheels/torch-2.11.0-py3-none-any.whl"
 refuses "a wheel is damaged" "remove those that are damaged" "$here/wheels"
+make_wheel "$here/wheels" torch 2.11.0 torch/version.py "__version__ = '2.11.0+other'"
+refuses "a wheel of another's was put there" "DO NOT MATCH THE HASHES" "or not PyPI's"
 mv -- "$shop"/* "$here/wheels/"
 expect_success "the wheels were put there"
 expect_whole "the wheels were put there"

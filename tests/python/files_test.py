@@ -4,6 +4,7 @@
 import fcntl
 import json
 import math
+import os
 import pathlib
 import re
 import shutil
@@ -11,7 +12,9 @@ import socket
 import struct
 import sys
 import tempfile
+import types
 import unittest
+import unittest.mock
 import xml.etree.ElementTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "sdk/python"))
@@ -19,9 +22,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "sdk/python
 import ddprun  # noqa: E402
 from ddprun import Run, UserError  # noqa: E402
 from ddprun.config import flat, read_config  # noqa: E402
+from ddprun.curves import training_clock  # noqa: E402
 from ddprun.notebook import chart  # noqa: E402
 from ddprun.rows import read_lines, standing_rows  # noqa: E402
-from ddprun.training import override_text  # noqa: E402
+from ddprun.training import find_run, override_text  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -230,6 +234,50 @@ class Folder(FolderTest):
         self.assertEqual(run.weights(10)["w"].tolist(), [1, 2])
         self.assert_refused("has no checkpoint best; there are: step 10", run.weights)
 
+    def test_links_that_lead_out_are_not_followed(self):
+        for name in ("mine", "theirs/run/checkpoints/step_00000001"):
+            (self.folder / name).mkdir(parents=True)
+        for name in ("mine", "theirs/run"):
+            self.write(f"{name}/config.yaml", "name: x\n")
+        (self.folder / "theirs/latest").symlink_to("../mine")
+        self.assert_refused("name the folder itself", ddprun.run, self.folder / "theirs/latest")
+        (self.folder / "theirs/latest").unlink()
+        (self.folder / "theirs/latest").symlink_to("run")
+        run = ddprun.run(self.folder / "theirs/latest")
+        self.assertEqual(run.path, self.folder / "theirs/run")
+        (run.path / "checkpoints/best").symlink_to(self.folder / "mine")
+        self.assert_refused("a link to a checkpoint beside it", run.weights)
+        rows = [{"id": i, "image": name} for i, name in enumerate(("a.png", "../../private.png", str(self.folder), "a\0"))]
+        self.write("theirs/run/tables.jsonl", json.dumps({"kind": "predictions", "split": "val", "step": 1, "rows": rows}) + "\n")
+        with unittest.mock.patch.dict(sys.modules, {"pandas": None}):
+            found = run.predictions()
+        self.assertEqual([row["image"] for row in found], [str(run.path / "a.png"), None, None, None])
+
+    def test_a_terminal_obeys_nothing_of_a_run(self):
+        name = "\x1b[2J\x9b8m\udc9b"
+        (self.folder / name / "logs").mkdir(parents=True)
+        self.write(f"{name}/config.yaml", "name: x\n")
+        self.write(f"{name}/summary.json", json.dumps({"status": "\x1b]0;me\x07", "attempt": 0}))
+        [run] = found = ddprun.runs(self.folder)
+        self.assertEqual(repr(run), f'<ddprun.Run "{self.folder}/?[2J?8m?": ?]0;me?>')
+        self.assertEqual(repr(found).splitlines()[1], "?[2J?8m?: ?]0;me?")
+        self.assert_refused("?[2J?8m? has no checkpoint", run.weights)
+        self.assertEqual(str(ddprun.Failed(1, ["a\x1b[2J", "b"], run)).splitlines()[1:], ["a?[2J", "b"])
+
+    def test_what_is_nested_without_end_is_broken_and_no_more(self):
+        deep, run = "[" * 100_000 + "]" * 100_000, self.make()
+        for name in ("summary.json", "environment.json"):
+            self.write(name, deep)
+        self.write("metrics.jsonl", f'{{"deep": {deep}}}\n{{"split": "val", "step": 1, "loss": 2}}\n')
+        self.assertEqual((run.summary, run.version, [row["loss"] for row in run.rows()]), ({}, "", [2]))
+        (self.folder / "checkpoints/step_00000001").mkdir(parents=True)
+        self.write("checkpoints/step_00000001/manifest.json", "{}")
+        header = f'{{"w": {deep}}}'.encode()
+        self.write("checkpoints/step_00000001/model.safetensors", struct.pack("<Q", len(header)) + header)
+        self.assert_refused("is no whole safetensors file", run.weights, 1)
+        self.write("config.yaml", "".join(f"{' ' * i}a:\n" for i in range(2000)))
+        self.assert_refused("nested too deeply", ddprun.run, self.folder)
+
     def test_the_newest_run_comes_first_and_a_broken_one_is_listed(self):
         for name, hour in (("a", 9), ("b", 11), ("c", 10)):
             (self.folder / name / "logs").mkdir(parents=True)
@@ -239,6 +287,28 @@ class Folder(FolderTest):
         found = ddprun.runs(self.folder)
         self.assertEqual(found.labels(), ["b", "c", "a"])
         self.assertEqual(found._repr_html_().count("interrupted"), 3)
+
+
+class Clocks(FolderTest):
+    def test_a_clock_that_is_set_back_orders_no_rows(self):
+        rows = [row(0, step, time=time) for step, time in ((1, 100), (2, 110), (3, 50), (4, 65))]
+        rows += [row(1, 5, time=20), row(1, 6, time=21)]
+        clock = training_clock(rows)
+        self.assertEqual([clock[id(one)] for one in rows], [0, 10, 10, 25, 25, 26])
+
+    def test_nor_does_it_tell_which_run_was_started(self):
+        before = os.getcwd()
+        os.chdir(self.folder)
+        self.addCleanup(os.chdir, before)
+        for name in ("new", "old"):
+            (self.folder / "outputs/x" / name).mkdir(parents=True)
+            self.write(f"outputs/x/{name}/config.yaml", "name: x\n")
+            self.write(f"outputs/x/{name}/.lock", f"process 7 on {socket.gethostname()}")
+        os.utime("outputs/x/new/.lock", (1, 1))
+        child = types.SimpleNamespace(
+            process=types.SimpleNamespace(pid=7), folders=[], others={pathlib.Path("outputs/x/old")}
+        )
+        self.assertEqual(find_run(child, []).path.name, "new")
 
 
 class Words(unittest.TestCase):

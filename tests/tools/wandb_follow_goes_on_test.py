@@ -4,11 +4,13 @@
 import os
 import signal
 import unittest
+import unittest.mock
 
 from follow_test_case import WORDS, FollowTest, metrics_line
 
 from command import all_rows
 from ddprun.rows import standing_rows
+from follow.journal import Journal
 from wandb_runs import WandbRun
 from wandb_server import WandbServer
 
@@ -50,6 +52,18 @@ class Killed(FollowTest):
         self.assertEqual(found.steps(), list(range(len(self.LINES))))
         self.assert_rows_arrived(found, self.LINES)
         self.assertEqual(len(found.ids), 1)
+
+
+class PowerCut(FollowTest):
+    def test_the_journal_is_found_again(self):
+        self.fabricate()
+        synced = []
+        name = lambda descriptor: synced.append(os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}")))  # noqa: E731
+        with unittest.mock.patch("os.fsync", name):
+            journal = Journal(unittest.mock.Mock(path=self.run_dir))
+            self.addCleanup(journal.close)
+            journal.begin({"id": "a"})
+        self.assertEqual(synced, ["wandb", "run", "follow.jsonl"])
 
 
 class Online(FollowTest):

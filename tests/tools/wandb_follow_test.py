@@ -92,6 +92,12 @@ class WholeRun(FollowTest):
             self.assertEqual([row["train/loss"] for row in found.history], [value])
             self.assertEqual((found.start.display_name, found.exits), (f"made/{folder.name}", [0]))
 
+    def test_a_terminal_obeys_nothing_of_a_folder(self):
+        self.fabricate(metrics=[metrics_line(1, loss=1)])
+        folder = self.run_dir.rename(self.folder / "\x1b[2J")
+        for told in ("1 rows sent", "nothing new"):
+            self.assertRegex(self.followed(folder, "--offline").err(), rf"(?s)^[^\x1b]*/\?\[2J: [^\x1b]*{told}[^\x1b]*$")
+
     def test_a_second_call_sends_nothing(self):
         self.fabricate(metrics=[metrics_line(1, loss=1)])
         self.sent()
@@ -189,6 +195,19 @@ class EachKind(FollowTest):
         table = found.table(found.history[0]["val/predictions.path"])
         self.assertEqual(table["columns"], ["id", "image", "output", "truth", "scores"])
         self.assertEqual(table["data"], [[4, None, "Image", "[]", "[]"]])
+
+    def test_images_that_are_not_in_the_run_are_not_sent(self):
+        private = self.folder / "private.png"
+        Image.new("L", (2, 2)).save(private)
+        place = {"attempt": 0, "split": "val", "epoch": 1, "step": 9}
+        rows = [{"id": i, "truth": [], "scores": [], "image": name}
+                for i, name in enumerate(("../private.png", str(private), "images/link.png"))]  # fmt: skip
+        self.fabricate(tables=[{"kind": "predictions", **place, "classes": [], "rows": rows}])
+        (self.run_dir / "images").mkdir()
+        (self.run_dir / "images/link.png").symlink_to(private)
+        found = self.sent()
+        table = found.table(found.history[0]["val/predictions.path"])
+        self.assertEqual([row[1] for row in table["data"]], [None] * 3)
 
     def test_events_are_one_growing_table(self):
         event = {"time": 1700000000, "attempt": 0, "epoch": 1, "step": 5, "kind": "checkpoint", "text": "saved"}

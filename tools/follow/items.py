@@ -6,6 +6,7 @@ import math
 import sys
 
 from ddprun.rows import ABOUT, read_lines, standing_rows
+from ddprun.run_folder import path_below
 
 EVENT_COLUMNS = ["time", "attempt", "epoch", "step", "kind", "text"]
 
@@ -74,9 +75,9 @@ class Items:
         return {f"{line['split']}/predictions": self.wandb.Table(columns=columns, data=rows)}
 
     def image(self, name):
-        """None where the sample is no image, or its file is gone."""
-        file = self.path / (name or "")
-        return self.wandb.Image(str(file)) if self.images and name and file.is_file() else None
+        """None where the sample is no image, or its file is gone, or not in the run's folder: no other is to be uploaded."""
+        file = path_below(self.path, name) if self.images and name else None
+        return self.wandb.Image(str(file)) if file and file.is_file() else None
 
     def histograms(self, line):
         values = {}

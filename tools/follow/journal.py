@@ -6,6 +6,7 @@ import os
 
 from ddprun.errors import UserError
 from ddprun.rows import read_lines
+from tooling.durable import sync_folder
 
 FILES = ("metrics.jsonl", "tables.jsonl", "events.jsonl")
 
@@ -31,6 +32,8 @@ class Journal:
         try:
             folder.mkdir(exist_ok=True)
             self.file = open(folder / "follow.jsonl", "a+b")
+            for one in (folder, run.path):
+                sync_folder(one)
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UserError(f"{run.path} is followed already, by another tools/wandb_follow") from None

@@ -7,6 +7,7 @@ import statistics
 import sys
 
 from ddprun.errors import UserError
+from ddprun.terminal import printable
 
 POINTS = 200  # of a mean over runs whose points do not fall together
 
@@ -45,10 +46,8 @@ def mean_of(curves, metric, label, axis, band):
         )
     last = max(max(table) for table in tables)
     if axis != "time" and places[-1] < last:
-        print(
-            f"plot: {label}, {metric}: shown up to {axis} {places[-1]:g}, where the first run ends, not {last:g}",
-            file=sys.stderr,
-        )
+        told = f"{label}, {metric}: shown up to {axis} {places[-1]:g}, where the first run ends, not {last:g}"
+        print(f"plot: {printable(told)}", file=sys.stderr)
     columns = [[table[x] for table in tables] for x in places]
     limits = [around(column, band) for column in columns]
     return Series(

@@ -5,6 +5,7 @@ import yaml
 
 from ddprun.config import read_config
 from sweeps.study import State, run_path, trial_name
+from tooling.durable import write_file
 
 
 def best_trial(study):
@@ -27,7 +28,7 @@ def write_best(study, trial):
     experiment = read_config(config)
     experiment.pop("run", None)  # its folder is its own
     result = f"{trial_name(trial.number)}, {study.sweep.metric.name} {trial.value:.6g}"
-    words = "".join(f"#   {word}\n" for word in trial.user_attrs["overrides"])
-    text = yaml.safe_dump(experiment, sort_keys=False, allow_unicode=True)
-    file.write_text(f"# The best of the sweep {study.name}: {result}.\n{words}{text}")
+    about = [f"The best of the sweep {study.name}: {result}.", *(f"  {word}" for word in trial.user_attrs["overrides"])]
+    comment = "".join(f"# {line}\n" for text in about for line in text.splitlines())
+    write_file(file, comment + yaml.safe_dump(experiment, sort_keys=False, allow_unicode=True))
     return file

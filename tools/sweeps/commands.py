@@ -4,7 +4,6 @@
 import datetime
 import json
 import pathlib
-import shutil
 import threading
 
 from ddprun.config import read_config
@@ -13,12 +12,13 @@ from sweeps.preflight import check_values
 from sweeps.program import Program
 from sweeps.report import report_study, shown
 from sweeps.slots import make_slots, threads_override
-from sweeps.slurm import submit_array
+from sweeps.slurm import check_script, submit_array
 from sweeps.storage import Storage, parse, telling_of
 from sweeps.study import SweepStudy
-from sweeps.sweep_file import find_sweep_file, read_sweep
+from sweeps.sweep_file import NO_FOLDER_NAME, find_sweep_file, is_folder_name, read_sweep
 from sweeps.sweeper import Sweeper, say
 from tooling.ctrl_c import ctrl_c_sets
+from tooling.durable import make_folder, write_file
 
 SAVED = 75  # as ddprun says it: to be called again
 OUTPUTS = pathlib.Path("outputs/sweeps")
@@ -28,13 +28,13 @@ RECORD = "sweep.json"  # in the sweep's folder: where its study is
 def run(options):
     """Runs a sweep, or goes on with it."""
     sweep = read_sweep(find_sweep_file(options.sweep))
-    name = options.name or sweep.name
+    name = name_of(options, sweep)
     program = Program(options.ddprun)
     folder = folder_of(options, name)
     url = options.storage or f"sqlite:///{folder / 'study.db'}"
     if not (folder / RECORD).exists():  # a sweep that cannot start leaves no folder behind
         check_values(sweep, program, options.overrides)
-    make_folder(folder)
+    make_sweep_folder(folder)
     storage = Storage(url, name)
     with telling_of(storage):
         study = SweepStudy(sweep, storage, name, folder, options.grace)
@@ -42,14 +42,22 @@ def run(options):
         return run_trials(study, program, options)
 
 
+def name_of(options, sweep):
+    """It becomes a folder's, and a job's."""
+    name = options.name or sweep.name
+    if not is_folder_name(name):
+        raise UserError(f"--name: {NO_FOLDER_NAME}, found {json.dumps(name)}")
+    return name
+
+
 def folder_of(options, name):
     """Absolute: a run is found again from any folder."""
     return (pathlib.Path(options.out) if options.out else OUTPUTS / name).resolve()
 
 
-def make_folder(folder):
+def make_sweep_folder(folder):
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
     except OSError as error:
         raise UserError(f"--out {folder}: {error.strerror}") from None
 
@@ -57,7 +65,7 @@ def make_folder(folder):
 def run_trials(study, program, options):
     sweep, folder = study.sweep, study.folder
     write_record(study)
-    shutil.copyfile(sweep.file, folder / "sweep.yaml")
+    write_file(folder / "sweep.yaml", sweep.file.read_bytes())
     composed = folder / "experiment.yaml"
     program.write_composed(sweep.experiment, options.overrides, composed)
     slots = make_slots(options.jobs, options.gpus)
@@ -78,9 +86,8 @@ def run_trials(study, program, options):
 
 def write_record(study):
     record = {"name": study.name, "storage": study.place.text(), "file": str(study.sweep.file)}
-    (study.folder / RECORD).write_text(
-        json.dumps(record | {"begun": datetime.datetime.now().isoformat(" ", "seconds")}, indent=2)
-    )
+    begun = datetime.datetime.now().astimezone().isoformat(" ", "seconds")
+    write_file(study.folder / RECORD, json.dumps(record | {"begun": begun}, indent=2))
 
 
 def report(options):
@@ -88,7 +95,7 @@ def report(options):
     folder = pathlib.Path(options.sweep)
     if not folder.is_dir():
         sweep = read_sweep(find_sweep_file(options.sweep))
-        folder = folder_of(options, options.name or sweep.name)
+        folder = folder_of(options, name_of(options, sweep))
     try:
         record = json.loads((folder / RECORD).read_text())
     except (OSError, ValueError):
@@ -103,10 +110,13 @@ def report(options):
 def submit(options):
     """As an array of jobs of Slurm."""
     sweep = read_sweep(find_sweep_file(options.sweep))
-    name = options.name or sweep.name
+    name = name_of(options, sweep)
     if not options.storage or parse(options.storage).get_backend_name() == "sqlite":
         raise UserError("--slurm: jobs on several machines share a server: --storage postgresql://user@host/database")
+    folder = folder_of(options, name)
+    check_script(folder, options)
     program = Program(options.ddprun)
     check_values(sweep, program, options.overrides)
-    make_folder(folder_of(options, name))
-    return submit_array(sweep, folder_of(options, name), name, program, options)
+    if not options.dry_run:
+        make_sweep_folder(folder)
+    return submit_array(sweep, folder, name, program, options)

@@ -7,6 +7,7 @@ import warnings
 
 import optuna
 
+from ddprun.terminal import printable
 from sweeps.best import best_trial, write_best
 from sweeps.page import write_page
 from sweeps.study import State, trial_name
@@ -16,15 +17,15 @@ from sweeps.table import table_text, time_text
 def report_study(study):
     """The exit code: whether there is a result."""
     trials = study.trials()
-    print(table_text(study))
+    print(printable(table_text(study)))
     print(summary_line(trials))
     best = best_trial(study)
     if best:
         print(f"best: {trial_name(best.number)}, {study.sweep.metric.name} {best.value:.6g}")
         file = write_best(study, best)
-        print(f"  {shown(file)}  trains it again" if file else "  its run is on another machine: no best.yaml here")
+        print(f"  {printable(shown(file))}  trains it again" if file else "  its run is on another machine: no best.yaml here")
     page = write_page(study, best, importances(study))
-    print(f"  {shown(page)}")
+    print(f"  {printable(shown(page))}")
     return 0 if best or not trials else 1
 
 

@@ -8,6 +8,7 @@ import importlib.util
 import os
 import pathlib
 import re
+import sqlite3
 import sys
 import warnings
 
@@ -22,6 +23,15 @@ CONNECT_SECONDS = 10
 EXPECTED = "postgresql://user@host/database, or sqlite:///file.db"
 ERRORS = (optuna.exceptions.StorageInternalError, sqlalchemy.exc.SQLAlchemyError)
 OTHER_VERSION = (RuntimeError, alembic.util.CommandError)  # while it is opened
+
+
+class DurableConnection(sqlite3.Connection):
+    """Whose commits a power cut does not take back: SQLite's own setting waits for the file, but not for the folder that its
+    journal is removed from, and a journal that comes back undoes its transaction."""
+
+    def __init__(self, *words, **named):
+        super().__init__(*words, **named)
+        self.execute("PRAGMA synchronous = EXTRA")
 
 
 class Storage:
@@ -53,13 +63,14 @@ class Storage:
     def text(self):
         """Without the password."""
         url = self.url
-        place = {"host": url.host, "port": url.port, "database": url.database, "query": url.query}
+        query = {key: value for key, value in url.query.items() if "password" not in key}
+        place = {"host": url.host, "port": url.port, "database": url.database, "query": query}
         return sqlalchemy.URL.create(url.get_backend_name(), url.username, **place).render_as_string()
 
     def engine_options(self):
         if self.is_sqlite:
             wait = {} if "timeout" in self.url.query else {"timeout": LOCKED_SECONDS}
-            return {"connect_args": wait}
+            return {"connect_args": wait | {"factory": DurableConnection}}
         return {"pool_pre_ping": True, "connect_args": {"connect_timeout": CONNECT_SECONDS}}
 
     @contextlib.contextmanager
@@ -101,6 +112,11 @@ def parse(url):
             f"--storage: PostgreSQL needs the package psycopg: {sys.executable} -m pip install 'psycopg[binary]'"
         )
     return parsed.set(drivername="postgresql+psycopg")
+
+
+def holds_password(url):
+    """The user's, or that of a key: ?sslpassword=."""
+    return url.password is not None or any("password" in key for key in url.query)
 
 
 def require_folder(url):

@@ -4,9 +4,11 @@
 import dataclasses
 import hashlib
 import json
+import os
 import pathlib
 
 from ddprun.errors import UserError
+from ddprun.terminal import has_control
 from sweeps.early_stop import EarlyStop, read_early_stop
 from sweeps.parameter import read_parameters
 from sweeps.problems import Problems
@@ -31,6 +33,8 @@ METHODS = ("grid", "random", "bayes")
 SAMPLERS = ("tpe", "cmaes")
 GOALS = ("maximize", "minimize")
 SPLITS = ("train", "val", "test")
+MOST_NAME = 128  # bytes
+NO_FOLDER_NAME = f"expected the name of a folder, up to {MOST_NAME} bytes without / and no leading dot"
 
 
 @dataclasses.dataclass
@@ -139,10 +143,14 @@ def read_experiment(sweep, keys, root, problems):
     sweep.experiment = problems.typed(node, "experiment", str)
     if "name" in keys:
         sweep.name = problems.typed(keys["name"], "name", str)
-        if sweep.name and ("/" in sweep.name or sweep.name.startswith(".")):
-            problems.add(
-                keys["name"], f"name: {sweep.name} is to be a folder's name: no slash, and no dot at its beginning"
-            )
+        if sweep.name and not is_folder_name(sweep.name):
+            problems.add(keys["name"], f"name: {NO_FOLDER_NAME}, found {json.dumps(sweep.name)}")
+
+
+def is_folder_name(text):
+    """As ddprun has it for its own experiments."""
+    plain = "/" not in text and not has_control(text)
+    return plain and 0 < len(os.fsencode(text)) <= MOST_NAME and not text.startswith(".")
 
 
 def read_method(sweep, keys, root, problems):

@@ -5,6 +5,7 @@ import sys
 import time
 
 from ddprun.errors import UserError
+from ddprun.terminal import printable
 from sweeps.active_trial import ActiveTrial
 from sweeps.storage import ERRORS, explain
 
@@ -150,4 +151,4 @@ class Sweeper:
 
 
 def say(text):
-    print(f"sweep: {text}", file=sys.stderr, flush=True)
+    print(f"sweep: {printable(text)}", file=sys.stderr, flush=True)

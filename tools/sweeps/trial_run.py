@@ -9,6 +9,7 @@ import subprocess
 from ddprun import Run
 from ddprun.lock import is_held, owner
 from ddprun.rows import metric_names, number, read_lines, standing_rows
+from tooling.durable import sync, sync_folder
 
 SIGNALLED = (75, 128 + signal.SIGTERM, -signal.SIGTERM)  # saved first; or it had not begun yet
 
@@ -90,10 +91,20 @@ class TrialRun:
         """Of the metric so far, one for each iteration; NaN where it was not finite."""
         rows, self.read_to = read_lines(self.path / "metrics.jsonl", self.read_to)
         if rows:
+            known = len(self.measured)
             self.rows += [row for row in rows if row.get("split") != "system"]
             self.measured = [number(row[self.metric]) for row in standing_rows(self.rows)
                              if row.get("split") == self.split and self.metric in row]  # fmt: skip
+            if len(self.measured) > known:
+                self.sync_rows()
         return self.measured
+
+    def sync_rows(self):
+        """Before the study is told of them: one that a power cut takes back does not come again, and those behind it would
+        count for other iterations. ddprun sees to its other files itself."""
+        sync(self.path / "metrics.jsonl")
+        for folder in (self.path, self.path.parent):
+            sync_folder(folder)
 
     def metrics(self):
         """All that it measured: what the metric could have been."""

@@ -23,7 +23,10 @@ def read_config(file):
         for number, line in enumerate(text.splitlines(), 1)
         if line.strip(" ") and not line.lstrip(" ").startswith("#")
     ]
-    return ConfigReader(file, lines).read() if lines else {}
+    try:
+        return ConfigReader(file, lines).read() if lines else {}
+    except RecursionError:
+        raise UserError(f"{file}: nested too deeply for what ddprun writes") from None
 
 
 class ConfigReader:

@@ -49,12 +49,13 @@ class Curves:
 
 
 def training_clock(rows):
-    """{id of the row: seconds since the first}, without the time from an attempt's last row to the next one's first."""
+    """{id of the row: seconds since the first}, without the time from an attempt's last row to the next one's first. Rows are in
+    the order in which they were written; where the machine's clock was set back between two, no time has passed."""
     clock = {}
     elapsed, before = 0, None
-    for row in sorted(rows, key=lambda row: (row.get("attempt", 0), row.get("time", 0))):
+    for row in rows:
         if before is not None and before.get("attempt") == row.get("attempt"):
-            elapsed += row["time"] - before["time"]
+            elapsed += max(row["time"] - before["time"], 0)
         clock[id(row)] = elapsed
         before = row
     return clock

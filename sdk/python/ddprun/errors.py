@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: MIT
+from ddprun.terminal import printable
 
 
 class UserError(Exception):
     """What was asked for cannot be done; the text tells where, what was found, and what to do."""
+
+    def __init__(self, text):
+        super().__init__(printable(text))
 
 
 class Failed(Exception):
@@ -10,7 +14,7 @@ class Failed(Exception):
 
     def __init__(self, code, lines, run):
         self.code, self.lines, self.run = code, lines, run
-        super().__init__("\n".join([f"ddprun ended with {self.meaning()}", *lines]))
+        super().__init__(printable("\n".join([f"ddprun ended with {self.meaning()}", *lines])))
 
     def meaning(self):
         known = {2: "wrong usage, experiment or data", 75: "it has saved, and can be resumed"}
@@ -25,6 +29,5 @@ class Interrupted(KeyboardInterrupt):
         if run is None:
             super().__init__("stopped before there was a run")
         else:
-            super().__init__(
-                f'stopped: ddprun.run("{run.path}") reads what is there, `ddprun resume {run.path}` goes on with it'
-            )
+            path = printable(run.path)
+            super().__init__(f'stopped: ddprun.run("{path}") reads what is there, `ddprun resume {path}` goes on with it')

@@ -29,7 +29,7 @@ def parse(line):
     """None where it is no whole object."""
     try:
         value = json.loads(line)
-    except ValueError:  # of UTF-8 as well
+    except (ValueError, RecursionError):  # of UTF-8 as well
         return None
     return value if isinstance(value, dict) else None
 

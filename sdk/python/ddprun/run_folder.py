@@ -15,6 +15,7 @@ from ddprun.curves import Curves
 from ddprun.errors import UserError
 from ddprun.lock import is_held, owner
 from ddprun.rows import frame, read_lines, standing_rows, table_row
+from ddprun.terminal import printable
 from ddprun.weights import read_weights
 
 SPLITS = ("train", "val", "test", "system")
@@ -25,11 +26,11 @@ def run(path):
     found = Run(path)
     found.config  # a broken one is told here, not where it is first needed
     if version_of(found.version) > version_of(ddprun.__version__):
-        warnings.warn(
+        told = (
             f"{found.path} was written by ddprun {found.version}, and this reads what {ddprun.__version__} writes: what is new "
-            "in it is left out",
-            stacklevel=2,
+            "in it is left out"
         )
+        warnings.warn(printable(told), stacklevel=2)
     return found
 
 
@@ -41,6 +42,11 @@ class Run:
         self.path = path.resolve()
         if not self.path.is_dir():
             raise UserError(f"{path}: no such run")
+        if path.name == "latest" and path.is_symlink() and self.path.parent != path.parent.resolve():
+            raise UserError(
+                f"{path} leads to {self.path}, and ddprun makes it a link to a folder beside it: name the folder itself, if that"
+                " is the run you mean"
+            )
         if not (self.path / "config.yaml").is_file():
             raise UserError(f"{path} is no run's folder: there is no config.yaml in it{self._hint()}")
 
@@ -165,7 +171,8 @@ class Run:
         for key in ("truth", "guess"):
             if isinstance(row.get(key), int) and 0 <= row[key] < len(names):
                 named[f"{key}_name"] = names[row[key]]
-        images = {key: str(self.path / row[key]) for key in ("image", "output") if row.get(key)}
+        images = {key: path_below(self.path, row[key]) for key in ("image", "output") if row.get(key)}
+        images = {key: str(file) if file else None for key, file in images.items()}
         return {"split": table["split"], "step": table["step"], **row, **named, **images}
 
     # What it learned
@@ -193,7 +200,7 @@ class Run:
         if which in ("best", "last"):
             link = self.path / "checkpoints" / which
             if link.is_symlink() or link.is_dir():
-                return link.resolve()
+                return path_below(link.parent, which) or self._refuse_link(link)
         elif not isinstance(which, int) or isinstance(which, bool):
             raise UserError(f'weights({which!r}): must be "best", "last" or a step')
         elif which in steps:
@@ -204,13 +211,16 @@ class Run:
         yet = " yet" if self.status == "running" else ""
         raise UserError(f"{self.path} has no checkpoint{yet} (checkpoint.every says when there is one)")
 
+    def _refuse_link(self, link):
+        raise UserError(f"{link} leads to {link.resolve()}, and ddprun makes it a link to a checkpoint beside it")
+
     # How it is shown
 
     def __fspath__(self):
         return os.fspath(self.path)
 
     def __repr__(self):
-        return f'<ddprun.Run "{self.path}": {self.status}>'
+        return printable(f'<ddprun.Run "{self.path}": {self.status}>')
 
     def _repr_html_(self):
         from ddprun.notebook import run_html
@@ -218,11 +228,19 @@ class Run:
         return run_html(self)
 
 
+def path_below(folder, name):
+    """folder/name, all links followed; None where that is not in the folder: who wrote the run may be a stranger."""
+    if not isinstance(name, str) or "\0" in name:
+        return None
+    path = (folder / name).resolve()
+    return path if path.is_relative_to(folder.resolve()) else None
+
+
 def read_object(file):
     """Of a JSON file; empty where it is missing or broken."""
     try:
         value = json.loads(file.read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 

@@ -4,6 +4,7 @@ import pathlib
 
 from ddprun.errors import UserError
 from ddprun.run_folder import Run
+from ddprun.terminal import printable
 
 MOST_DEPTH = 6  # outputs/<sweep>/<name>/<time> is 3
 
@@ -32,7 +33,7 @@ class Runs(list):
 
     def __repr__(self):
         lines = [f"{name}: {run.status}" for name, run in zip(self.labels(), self)]
-        return "\n".join([f"<ddprun.Runs: {len(self)} in {self.folder}>", *lines])
+        return printable("\n".join([f"<ddprun.Runs: {len(self)} in {self.folder}>", *lines]))
 
     def _repr_html_(self):
         from ddprun.notebook import runs_html

@@ -57,6 +57,7 @@ class Child:
         self.lines = collections.deque(maxlen=LAST_LINES)
         self.rest = ""  # a line that has not ended yet
         self.folders = []  # that it has told of
+        self.others = set(stamped_folders())  # that are there without it
         self.was_interrupted = False
         sys.stdout.flush()
         try:
@@ -104,15 +105,19 @@ class Child:
 
 
 def find_run(child, arguments):
-    """The folder that it has locked, or had: one that was named, one that it told of, or one in outputs/."""
+    """The folder that it has locked, or had: one that was named, one that it told of, or a new one in outputs/; numbers of
+    processes come again, so an older one may have the same in its lock."""
     named = [word.partition("=")[2] for word in arguments if word.lstrip("+").startswith("run.dir=")]
-    folders = [*map(pathlib.Path, [*named, *child.folders]), *pathlib.Path("outputs").glob("*/*")]
-    locks = [folder / ".lock" for folder in folders if not folder.is_symlink()]
-    locks = [lock for lock in locks if owner(lock) == (child.process.pid, socket.gethostname())]
-    if not locks:
-        return None
-    folder = max(locks, key=lambda lock: lock.stat().st_mtime).parent  # numbers of processes come again
-    return run(folder) if (folder / "config.yaml").is_file() else None
+    fresh = [folder for folder in stamped_folders() if folder not in child.others]
+    for folder in [*map(pathlib.Path, [*named, *child.folders]), *fresh]:
+        if not folder.is_symlink() and owner(folder / ".lock") == (child.process.pid, socket.gethostname()):
+            return run(folder) if (folder / "config.yaml").is_file() else None
+    return None
+
+
+def stamped_folders():
+    """Where runs are that were not named."""
+    return pathlib.Path("outputs").glob("*/*")
 
 
 # Overrides

@@ -41,7 +41,7 @@ def read_header(file, data):
         header = json.loads(data[8 : 8 + length])
         header.pop("__metadata__", None)
         return {name: entry_of(name, entry, 8 + length, len(data)) for name, entry in header.items()}
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise UserError(f"{file} is no whole safetensors file: {error}; `ddprun verify` checks all of a run") from None
 
 

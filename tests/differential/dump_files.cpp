@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// dump_files: what our readers of foreign files make of a file, for a test that has read the same file with another library.
+// dump_files: what our readers of foreign files make of a file, for a test that reads the same file with another library.
 //
-// Each line of standard input names a reader, a file, and names of tensors where the reader takes them, between tabs. It is
-// answered by one line of JSON: what was read, or {"error": text} for what the reader tells the user.
+// Each line of standard input names a reader, a file, and names of tensors where the reader takes them, between tabs. It
+// is answered by one line of JSON: {"value": what was read}, or {"error": what the reader tells the user}.
 #include <ATen/ATen.h>
 #include <ddprun/error.h>
 #include <ddprun/options.h>
@@ -25,7 +25,7 @@
 namespace ddprun {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 using Words = std::vector<std::string>;
 
 std::string to_hex(const uint8_t* bytes, size_t count) {
@@ -125,7 +125,8 @@ Json answer(const std::string& line) try {
 
 int main() try {
   for (std::string line; std::getline(std::cin, line);) {
-    std::cout << ddprun::answer(line).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << std::endl;
+    std::cout << ddprun::answer(line).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
+              << std::endl;
   }
   return 0;
 } catch (const std::exception& error) {  // whatever a reader throws that is no UserError is a bug of it

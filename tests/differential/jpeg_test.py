@@ -9,7 +9,7 @@ import io
 import random
 import unittest
 
-from readers import ReaderTest, Refused, main
+from readers import ReaderTest, main
 
 try:
     import numpy

@@ -9,7 +9,7 @@ import random
 import struct
 import unittest
 
-from readers import ReaderTest, Refused, main
+from readers import ReaderTest, main
 
 try:
     import numpy
@@ -33,7 +33,6 @@ ON_PURPOSE = {
     "bytes after the values": "there is more than the header says",
     "a type without byte order": "values of type 'f4'",
     "a type of another name": "values of type 'float32'",
-    "a type that is several": "values of type '2f4'",
     "shape as long": "expected a ,, found \"L",
 }
 
@@ -95,7 +94,6 @@ class Npy(ReaderTest):
             "bytes after the values": file_of(values) + b"more",
             "a type without byte order": with_header(header("'f4'"), bytes(8)),
             "a type of another name": with_header(header("'float32'"), bytes(8)),
-            "a type that is several": with_header(header("'2f4'", shape="(1,)"), bytes(8)),
             "shape as long": with_header(header(shape="(2L,)"), bytes(8)),
         }
         self.assertEqual(files.keys(), ON_PURPOSE.keys())
@@ -116,6 +114,7 @@ class Npy(ReaderTest):
             "order of a single byte": header("'<i1'", shape="(8,)"),
             "big-endian single bytes": header("'>u1'", shape="(8,)"),
             "an order that is none": header("'xf4'"),
+            "a type that is several": header("'2f4'", shape="(1,)"),
             "an order that is a space": header("' f4'"),
             "a type that is none": header("'<q4'"),
             "a type of no name": header("''"),

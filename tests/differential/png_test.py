@@ -10,7 +10,7 @@ import random
 import struct
 import unittest
 
-from readers import ReaderTest, Refused, main
+from readers import ReaderTest, main
 
 try:
     import numpy

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "checkpoint/safetensors.h"
+#include "checkpoint/training_file.h"
 #include "config/compose.h"
 #include "config/yaml_reader.h"
 #include "image_file.h"
@@ -59,15 +60,22 @@ Json dataset_tensors(const Words& words) {
   return tensors;
 }
 
-Json weights(const std::string& file) {
-  Json tensors = Json::object();
-  for (const auto& [name, tensor] : read_safetensors(file)) {
-    const auto* bytes = static_cast<const uint8_t*>(tensor.const_data_ptr());
-    tensors[name] = {{"dtype", *dtype_name(tensor.scalar_type())},
-                     {"shape", tensor.sizes().vec()},
-                     {"data", to_hex(bytes, tensor.nbytes())}};
+Json to_json(const TensorDict& tensors) {
+  Json shown = Json::object();
+  for (const auto& [name, tensor] : tensors) {
+    const auto values = tensor.contiguous();
+    shown[name] = {{"dtype", *dtype_name(tensor.scalar_type())},
+                   {"shape", tensor.sizes().vec()},
+                   {"data", to_hex(static_cast<const uint8_t*>(values.const_data_ptr()), values.nbytes())}};
   }
-  return tensors;
+  return shown;
+}
+
+Json training(const std::string& file) {
+  const auto content = read_training_file(file);
+  Json shown = content.texts;
+  for (const auto& [group, tensors] : content.tensors) shown[group] = to_json(tensors);
+  return shown;
 }
 
 // What an option of this type gets from the value; null where that is a mistake.
@@ -107,7 +115,8 @@ const std::map<std::string, std::function<Json(const Words&)>> kReaders = {
     {"grey", [](const Words& words) { return picture(words[1], 1); }},
     {"npy", [](const Words& words) { return to_json(arrays::read_npy(arrays::map_file(words[1]))); }},
     {"dataset", dataset_tensors},
-    {"weights", [](const Words& words) { return weights(words[1]); }},
+    {"weights", [](const Words& words) { return to_json(read_safetensors(words[1])); }},
+    {"training", [](const Words& words) { return training(words[1]); }},
     {"yaml", [](const Words& words) { return document(words[1]); }},
 };
 
@@ -125,8 +134,7 @@ Json answer(const std::string& line) try {
 
 int main() try {
   for (std::string line; std::getline(std::cin, line);) {
-    std::cout << ddprun::answer(line).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
-              << std::endl;
+    std::cout << ddprun::answer(line).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
   }
   return 0;
 } catch (const std::exception& error) {  // whatever a reader throws that is no UserError is a bug of it

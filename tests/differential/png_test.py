@@ -117,7 +117,14 @@ class Png(ReaderTest):
             "no width": png_writer.png([[]], RGB, 8, self.random),
             "a colour that the palette lacks": small,
             "an unknown chunk that may be skipped": png_writer.png(pixels, RGB, 8, self.random, chunks=[(b"teSt", b"x" * 9)]),
-            "depth 3": png_writer.png([[(1,)]], GREY, 8, self.random).replace(b"\x08\x00\x00\x00\x00", b"\x03\x00\x00\x00\x00", 1),
+            "a depth that is none": png_writer.png([[(1,)]], GREY, 3, self.random),
+            "a depth that colours cannot have": png_writer.png([[(1, 2, 3)]], RGB, 4, self.random),
+            "a palette of 16 bits": png_writer.png([[(1,)]], PALETTE, 16, self.random, palette=bytes(6)),
+            "a palette of more colours than the depth has": png_writer.png([[(1,)]], PALETTE, 1, self.random, palette=bytes(range(12))),
+            "more transparencies than colours": png_writer.png([[(1,)]], PALETTE, 8, self.random, palette=bytes(range(6)),
+                                                               transparency=bytes(9)),
+            "a palette that colours do not need": png_writer.png(pixels, RGB, 8, self.random, palette=bytes(range(12))),
+            "a palette and grey": png_writer.png([[(7,)]], GREY, 8, self.random, palette=bytes(range(12))),
         }
         for name, content in files.items():
             with self.subTest(name):
@@ -130,9 +137,17 @@ class Png(ReaderTest):
                 if ours is None:
                     self.compare(content, 8, False)
 
-    def test_a_wrong_sum_of_the_data_is_refused_though_pillow_looks_at_none(self):
+    def test_what_is_damaged_is_refused_though_pillow_makes_something_of_it(self):
         good = png_writer.png(self.sample(RGB, 8, (6, 5), 0), RGB, 8, self.random)
-        self.assertIn("CRC error", self.refusal("rgb", good[:-16] + bytes([good[-16] ^ 1]) + good[-15:]) or "it was taken")
+        files = {
+            "CRC error": good[:-16] + bytes([good[-16] ^ 1]) + good[-15:],
+            "Missing PLTE": png_writer.png([[(1,)]], PALETTE, 8, self.random),
+            "PLTE: invalid": png_writer.png([[(1,)]], PALETTE, 8, self.random, palette=bytes(5)),
+        }
+        for text, content in files.items():
+            with self.subTest(text):
+                self.expected(content, 8)
+                self.assertIn(text, self.refusal("rgb", content) or "it was taken")
 
     def test_a_damaged_chunk_of_what_is_dropped_anyway_is_no_reason_to_refuse(self):
         pixels = self.sample(RGB, 8, (6, 5), 0)

@@ -10,7 +10,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "checkpoint/strict_json.h"
+#include "strict_json.h"
 
 namespace ddprun {
 namespace {

@@ -15,6 +15,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "checkpoint/pickle_check.h"
+
 namespace ddprun {
 namespace {
 
@@ -76,6 +78,7 @@ FileDigest write_pickled(const std::filesystem::path& file, const at::IValue& co
   pickler.protocol();
   pickler.pushIValue(content);
   pickler.stop();
+  if (pickle.size() > kLargestPickle) throw std::invalid_argument("training file: its pickle would exceed 100 MB");
 
   QuietFile out(file);
   PyTorchStreamWriter archive([&](const void* data, size_t size) { return out.write(data, size); });
@@ -129,7 +132,9 @@ class RecordSizes {
 };
 
 at::IValue unpickle(PyTorchStreamReader& archive, RecordSizes& records) {
+  if (archive.getRecordSize("data.pkl") > kLargestPickle) throw std::runtime_error("its pickle is larger than 100 MB");
   const auto [pickle, size] = archive.getRecord("data.pkl");
+  check_pickle({static_cast<const char*>(pickle.get()), size});
   const auto* next = static_cast<const char*>(pickle.get());
   const auto* const end = next + size;
   const auto read = [&next, end](char* buffer, size_t wanted) {

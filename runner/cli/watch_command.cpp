@@ -97,7 +97,7 @@ class Watch {
   }
 
   void show_table(std::string_view line) {
-    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const auto json = parse_recorded_json(line);
     if (!json.is_object() || json.value("attempt", int64_t{-1}) != start_.attempt || json.value("kind", "") != "ranks")
       return;
     RankTable table{.time = json.value("time", 0.0), .epoch = json.value("epoch", int64_t{0})};

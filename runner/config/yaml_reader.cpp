@@ -22,6 +22,7 @@ std::string_view line_of(std::string_view text, int line) {
 std::string syntax_problem(const YAML::Exception& error, std::string_view text) {
   std::string problem = "not valid YAML: " + error.msg;
   const auto line = error.mark.is_null() ? std::string_view() : line_of(text, error.mark.line);
+  if (error.msg == YAML::ErrorMsg::EOF_IN_SCALAR) problem += "; a quote is opened and never closed";
   if (line.find("${") != line.npos) problem += "; inside [], {} and \"\" put ${...} into 'quotes'";
   return problem;
 }
@@ -55,8 +56,10 @@ bool is_text(std::string_view text, const std::string& source, Problems& problem
   return true;
 }
 
+// yaml-cpp takes the end of the last line for the end of a quoted text that is still open, and for the colon of a key that
+// lacks it: here a comment follows.
 void parse(std::string_view text, YamlBuilder& builder) {
-  std::istringstream stream{std::string(text)};
+  std::istringstream stream(std::string(text) + (text.ends_with('\n') ? "#" : ""));
   YAML::Parser parser(stream);
   while (parser.HandleNextDocument(builder)) {
   }

@@ -7,6 +7,8 @@
 #include "report/flat_object.h"
 #include "report/line_reader.h"
 
+#include "strict_json.h"
+
 #include <fcntl.h>
 #include <sys/file.h>
 
@@ -15,6 +17,7 @@
 #include <cmath>
 #include <ctime>
 #include <fstream>
+#include <iterator>
 
 namespace ddprun {
 namespace {
@@ -141,9 +144,16 @@ double read_progress(const fs::path& file, const Goal& goal, RunState& state) {
 
 }  // namespace
 
+nlohmann::json parse_recorded_json(std::string_view text) try {
+  constexpr size_t kMostDepth = 32;  // of the metrics and tables of a run 5
+  return parse_strict_json(text, kMostDepth);
+} catch (const std::exception&) {
+  return nullptr;
+}
+
 nlohmann::json read_json_file(const fs::path& file) {
-  std::ifstream stream(file);
-  return stream ? nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false) : nlohmann::json();
+  std::ifstream stream(file, std::ios::binary);
+  return parse_recorded_json(std::string{std::istreambuf_iterator<char>(stream), {}});
 }
 
 RunState read_run_state(const fs::path& run_dir) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace ddprun {
 
@@ -28,7 +29,10 @@ struct RunState {
 // Never throws for what is missing or broken in the folder.
 RunState read_run_state(const std::filesystem::path& run_dir);
 
-// A JSON file as a whole; null where it is missing or broken.
+// What a run has written, or somebody else in its place: null where it is broken, or nests deeper than 32 levels.
+nlohmann::json parse_recorded_json(std::string_view text);
+
+// The same for a file as a whole; null where it is missing, too.
 nlohmann::json read_json_file(const std::filesystem::path& file);
 
 }  // namespace ddprun

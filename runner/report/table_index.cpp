@@ -3,6 +3,7 @@
 
 #include "report/json_lines.h"
 #include "report/line_reader.h"
+#include "report/run_state.h"
 
 #include <algorithm>
 
@@ -48,7 +49,7 @@ std::vector<TableLine> TableIndex::newest(std::string_view kind) const {
 
 nlohmann::json TableIndex::read(const TableLine& line) const {
   LineReader reader(file_, line.offset);
-  return reader.next() ? nlohmann::json::parse(reader.line(), nullptr, /*allow_exceptions=*/false) : nlohmann::json();
+  return reader.next() ? parse_recorded_json(reader.line()) : nlohmann::json();
 }
 
 }  // namespace ddprun

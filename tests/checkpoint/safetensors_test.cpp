@@ -144,7 +144,7 @@ const std::vector<Flaw> kFlaws = {
     Flaw{"NotJson", "{nonsense", "header"},
     Flaw{"NotUtf8", "{\"\xff\":1}", "header"},
     Flaw{"Empty", "", "header"},
-    Flaw{"NoObject", "[1,2]", "no JSON object"},
+    Flaw{"NoObject", "[1,2]", "expected a JSON object, found a list"},
     Flaw{"TrailingText", "{} x", "header"},
     Flaw{"DuplicateKey", two("[0,2]", "[2,4]").replace(two("[0,2]", "[2,4]").find("\"y\""), 3, "\"x\""), "twice"},
     Flaw{"Hole", two("[0,2]", "[3,5]"), "a hole"},
@@ -164,15 +164,15 @@ const std::vector<Flaw> kFlaws = {
     Flaw{"ShapeNoList", one(R"({"dtype":"U8","shape":4,"data_offsets":[0,4]})"), "shape"},
     Flaw{"NegativeExtent", one(R"({"dtype":"U8","shape":[-4],"data_offsets":[0,4]})"), "-4"},
     Flaw{"FractionalExtent", one(R"({"dtype":"U8","shape":[4.0],"data_offsets":[0,4]})"), "4.0"},
-    Flaw{"ShapeOverflows", one(R"({"dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,0]})"),
+    Flaw{"ShapeOverflows", one(R"({"dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,4]})"),
          "beyond all bounds"},
-    Flaw{"EmptyShapeOverflows", one(R"({"dtype":"U8","shape":[0,9223372036854775807,9],"data_offsets":[0,0]})"),
+    Flaw{"EmptyShapeOverflows", one(R"({"dtype":"U8","shape":[0,9223372036854775807,9],"data_offsets":[0,4]})"),
          "beyond all bounds"},
     Flaw{"ExtentBeyondInt64", one(R"({"dtype":"U8","shape":[9223372036854775808],"data_offsets":[0,4]})"),
          "beyond all bounds"},
     Flaw{"OffsetsOfThree", one(R"({"dtype":"U8","shape":[4],"data_offsets":[0,2,4]})"), "[begin, end]"},
     Flaw{"NegativeOffset", one(R"({"dtype":"U8","shape":[4],"data_offsets":[-4,0]})"), "-4"},
-    Flaw{"OffsetsNoNumbers", one(R"({"dtype":"U8","shape":[4],"data_offsets":["0","4"]})"), "\"0\""},
+    Flaw{"OffsetsNoNumbers", one(R"({"dtype":"U8","shape":[4],"data_offsets":["0","4"]})"), "found a text"},
     Flaw{"MetadataNoTexts", R"({"__metadata__":{"format":1}})", "__metadata__"},
     Flaw{"MetadataNoObject", R"({"__metadata__":"pt"})", "__metadata__"},
     Flaw{"BoolOfNeither", one(R"({"dtype":"BOOL","shape":[4],"data_offsets":[0,4]})"), "neither 0 nor 1"}};
@@ -193,6 +193,9 @@ TEST_F(Safetensors, RefusesLyingLengths) {
 
 TEST_F(Safetensors, SurvivesDeepNesting) {
   EXPECT_THAT(problem_of(std::string(1 << 20, '['), ""), HasSubstr("header"));
+  const auto closed = std::string(1 << 18, '[') + std::string(1 << 18, ']');
+  const auto header = one(R"({"dtype":"U8","data_offsets":[0,4],"shape":)" + closed + "}");
+  EXPECT_EQ(status_of_child([&] { EXPECT_THAT(problem_of(header, "abcd"), HasSubstr("nests deeper than 8")); }), 0);
 }
 
 TEST_F(Safetensors, RefusesEveryTruncation) {

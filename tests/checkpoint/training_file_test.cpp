@@ -2,12 +2,14 @@
 #include "checkpoint/training_file.h"
 
 #include <ATen/Functions.h>
+#include <caffe2/serialize/inline_container.h>
 #include <ddprun/error.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/jit/serialization/pickle.h>
 
 #include "checkpoint/checkpoint_fixture.h"
+#include "checkpoint/pickle_check.h"
 
 namespace ddprun {
 namespace {
@@ -28,6 +30,15 @@ class TrainingFileTest : public CheckpointTest {
     EXPECT_THAT(problem, HasSubstr("bad.pt"));
     EXPECT_EQ(problem.find('\n'), std::string::npos) << problem;
     return problem;
+  }
+
+  // The same of a file with this pickle; "a crash" where reading it ends the process.
+  std::string problem_of_pickle(const std::string& pickle) const {
+    caffe2::serialize::PyTorchStreamWriter archive(file("bad.pt").string());
+    archive.writeRecord("data.pkl", pickle.data(), pickle.size(), /*compress=*/true);
+    archive.writeEndOfFile();
+    const auto read = [&] { return user_error_of([&] { read_training_file(file("bad.pt")); }); };
+    return status_of_child([&] { read(); }) == 0 ? read() : "a crash";
   }
 };
 
@@ -110,6 +121,21 @@ TEST_F(TrainingFileTest, RefusesFilesThatNameTypes) {
   dict.insert("x", at::ones({1}));
   const auto tagged = torch::jit::pickle_save(dict);  // torch.load(weights_only=True) refuses it too
   EXPECT_THAT(problem_of({tagged.begin(), tagged.end()}), HasSubstr("type"));
+}
+
+TEST_F(TrainingFileTest, RefusesPicklesThatNestDeeply) {
+  const std::string begin = "\x80\x02";
+  EXPECT_THAT(problem_of_pickle(begin + ")" + std::string(400'000, '\x85') + "."), HasSubstr("deeper than 8 levels"));
+  EXPECT_THAT(problem_of_pickle(begin + "]" + std::string(400'000, ']') + std::string(400'000, 'a') + "."),
+              HasSubstr("deeper than 8 levels"));
+  const std::string from_outside_in("]q\0]q\1h\0a.", 10);
+  EXPECT_THAT(problem_of_pickle(begin + from_outside_in), HasSubstr("damaged"));
+}
+
+TEST_F(TrainingFileTest, RefusesPicklesThatClaimMoreThanTheyHold) {
+  EXPECT_THAT(problem_of_pickle("\x80\x02Nr\xff\xff\xff\xff."), HasSubstr("damaged"));  // room for 4 billion values
+  EXPECT_THAT(problem_of_pickle("\x80\x02X\xff\xff\xff\xff."), HasSubstr("ends early"));
+  EXPECT_THAT(problem_of_pickle(std::string(kLargestPickle + 1, 'N')), HasSubstr("larger than 100 MB"));
 }
 
 TEST_F(TrainingFileTest, RefusesEveryTruncation) {

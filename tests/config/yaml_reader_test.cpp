@@ -63,6 +63,16 @@ TEST_F(YamlReader, ReportsEveryKeyWrittenTwice) {
             "a.yaml:3:1: seed: written twice; first at a.yaml:1:1");
 }
 
+TEST_F(YamlReader, RefusesAQuoteThatIsNeverClosed) {
+  for (const auto* quote : {"'", "\""})
+    EXPECT_THAT(error("name: " + std::string(quote) + "mnist\nseed: 1\n"),
+                HasSubstr("a quote is opened and never closed"));
+}
+
+TEST_F(YamlReader, RefusesALastLineWithoutAColon) {
+  EXPECT_EQ(error("seed: 1\nname\n"), "a.yaml:2:1: not valid YAML: end of map not found");
+}
+
 TEST_F(YamlReader, RefusesACycle) {
   EXPECT_EQ(error("a: &x {b: *x}\n"), "a.yaml:1:11: a cycle: this alias stands for a value that contains it");
 }

@@ -23,8 +23,9 @@ using ::testing::HasSubstr;
 class ImageFile : public ::testing::Test {
  protected:
   std::vector<uint8_t> png(unsigned width, unsigned height, const std::vector<unsigned char>& bytes, PngKind kind,
-                           int64_t channels, const std::vector<png_color>& palette = {}) {
-    write_png(file_, width, height, bytes, kind, palette);
+                           int64_t channels, const std::vector<png_color>& palette = {},
+                           const std::vector<unsigned char>& palette_alpha = {}) {
+    write_png(file_, width, height, bytes, kind, palette, palette_alpha);
     return decode(file_, channels).bytes;
   }
 
@@ -46,6 +47,8 @@ TEST_F(ImageFile, ReadsEveryKindOfPng) {
   EXPECT_THAT(png(1, 1, {255, 255, 128, 0, 0, 0}, {PNG_COLOR_TYPE_RGB, 16}, 3), ElementsAre(255, 128, 0));
   EXPECT_THAT(png(3, 1, {0xA0}, {PNG_COLOR_TYPE_GRAY, 1}, 1), ElementsAre(255, 0, 255));
   EXPECT_THAT(png(2, 1, {1, 0}, {PNG_COLOR_TYPE_PALETTE}, 3, {{10, 20, 30}, {40, 50, 60}}),
+              ElementsAre(40, 50, 60, 10, 20, 30));
+  EXPECT_THAT(png(2, 1, {1, 0}, {PNG_COLOR_TYPE_PALETTE}, 3, {{10, 20, 30}, {40, 50, 60}}, {0, 128}),
               ElementsAre(40, 50, 60, 10, 20, 30));
   std::vector<unsigned char> many(3 * 9 * 7);
   for (size_t i = 0; i < many.size(); ++i) many[i] = static_cast<unsigned char>(i);

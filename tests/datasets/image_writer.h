@@ -24,7 +24,8 @@ struct PngKind {
 // `bytes` is a row after the other, as PNG packs them.
 inline void write_png(const std::filesystem::path& path, unsigned width, unsigned height,
                       std::vector<unsigned char> bytes, const PngKind& kind = {},
-                      const std::vector<png_color>& palette = {}) {
+                      const std::vector<png_color>& palette = {},
+                      const std::vector<unsigned char>& palette_alpha = {}) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "wb"), std::fclose);
   png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
   png_infop info = png_create_info_struct(png);
@@ -32,6 +33,8 @@ inline void write_png(const std::filesystem::path& path, unsigned width, unsigne
   png_set_IHDR(png, info, width, height, kind.bits, kind.color_type, kind.interlace, PNG_COMPRESSION_TYPE_DEFAULT,
                PNG_FILTER_TYPE_DEFAULT);
   if (!palette.empty()) png_set_PLTE(png, info, palette.data(), static_cast<int>(palette.size()));
+  if (!palette_alpha.empty())
+    png_set_tRNS(png, info, palette_alpha.data(), static_cast<int>(palette_alpha.size()), nullptr);
   png_write_info(png, info);
   std::vector<png_bytep> rows;
   for (size_t row = 0; row < height; ++row) rows.push_back(bytes.data() + row * png_get_rowbytes(png, info));

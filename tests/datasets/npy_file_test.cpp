@@ -66,6 +66,7 @@ TEST_F(NpyFile, NamesWhatItCannotRead) {
   EXPECT_THAT(problem(npy_file("|O", "(1,)", "1234")), HasSubstr("holds Python objects ('|O')"));
   EXPECT_THAT(problem(npy_file("<c8", "(1,)", "12345678")), HasSubstr("values of type '<c8', expected f8"));
   EXPECT_THAT(problem(npy_file("", "(1,)", "12345678")), HasSubstr("values of type ''"));
+  EXPECT_THAT(problem(npy_file("2f4", "(1,)", "1234")), HasSubstr("values of type '2f4'"));  // two in each element
   EXPECT_THAT(problem(npy_header("{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (1,)}") + "1234"),
               HasSubstr("records of several fields"));
   EXPECT_THAT(problem(npy_header("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 2)}") + "1234"),
@@ -90,6 +91,8 @@ TEST_F(NpyFile, NamesWhatIsWrongInTheDictionary) {
   EXPECT_THAT(problem(npy_header("{'descr': '<f4', 'descr': '<f4'}")), HasSubstr("the key 'descr' stands twice"));
   EXPECT_THAT(problem(npy_header("{'descr': '<f4', 'fortran_order': 0}")), HasSubstr("expected True or False"));
   EXPECT_THAT(problem(npy_header("{'shape': (-1,)}")), HasSubstr("expected an extent, found \"-1,)"));
+  EXPECT_THAT(problem(npy_header("{'shape': (1)}")), HasSubstr("expected a ,"));
+  EXPECT_THAT(problem(npy_header("{'shape': (01,)}")), HasSubstr("expected an extent"));
   EXPECT_THAT(problem(npy_header("{'shape': (99999999999999999999,)}")), HasSubstr("expected an extent"));
   EXPECT_THAT(problem(npy_header("[1, 2]")), HasSubstr("expected a {"));
   EXPECT_THAT(problem(npy_header("{'descr")), HasSubstr("expected a string"));

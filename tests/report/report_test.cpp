@@ -53,6 +53,16 @@ TEST_F(Reports, TellWhatIsBrokenInTheRun) {
   EXPECT_NO_THROW(write_report(run));
 }
 
+TEST_F(Reports, LeaveOutJsonThatNestsDeeply) {
+  const auto run = make_run("run");
+  const auto deep = std::string(200'000, '[') + std::string(200'000, ']');
+  write("run/summary.json", R"({"status":"completed","metrics":)" + deep + "}");
+  write("run/environment.json", R"({"git":)" + deep + "}");
+  write("run/tables.jsonl", R"({"kind":"predictions","step":3,"rows":)" + deep + "}\n");
+  write_report(run);
+  EXPECT_EQ(recorded_run(run, 100)["environment"], nullptr);
+}
+
 TEST_F(Reports, HoldEpochsAndTimesFromTheRunsStart) {
   const auto run = make_run("run");
   write("run/metrics.jsonl",

@@ -42,6 +42,15 @@ void check(const Size& size) {
                            " pixels, at most " + std::to_string(kMostPixels) + " are decoded");
 }
 
+// Whoever resizes a picture trusts its sizes.
+Pixels whole(Pixels pixels, int64_t channels) {
+  const int64_t expected = pixels.size.height * pixels.size.width * channels;
+  if (pixels.channels == channels && static_cast<int64_t>(pixels.bytes.size()) == expected) return pixels;
+  throw std::logic_error("decoded " + std::to_string(pixels.bytes.size()) + " bytes of " +
+                         std::to_string(pixels.channels) + " channels, expected " + std::to_string(expected) + " of " +
+                         std::to_string(channels));
+}
+
 }  // namespace
 
 Size read_size(const std::filesystem::path& path) try {
@@ -58,7 +67,7 @@ Pixels decode(const std::filesystem::path& path, int64_t channels) try {
   const bool png = is_png(file.get());
   check(png ? read_png_size(file.get()) : read_jpeg_size(file.get()));
   std::rewind(file.get());
-  return png ? read_png(file.get(), channels) : read_jpeg(file.get(), channels);
+  return whole(png ? read_png(file.get(), channels) : read_jpeg(file.get(), channels), channels);
 } catch (const std::runtime_error& error) {
   throw UserError(path.string() + ": " + error.what());
 }

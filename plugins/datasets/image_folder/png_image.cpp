@@ -38,7 +38,8 @@ class Png {
     run(&Png::set_up);
     Pixels pixels{.size = shape, .channels = png_get_channels(png_, info_)};
     const auto row_bytes = static_cast<size_t>(shape.width * pixels.channels);
-    if (png_get_rowbytes(png_, info_) != row_bytes) throw std::runtime_error("is a PNG of an unknown kind");
+    const bool known = pixels.channels == 1 || pixels.channels == 3;
+    if (!known || png_get_rowbytes(png_, info_) != row_bytes) throw std::runtime_error("is a PNG of an unknown kind");
     pixels.bytes.resize(row_bytes * static_cast<size_t>(shape.height));
     for (size_t at = 0; at < pixels.bytes.size(); at += row_bytes) rows_.push_back(pixels.bytes.data() + at);
     run([](Png& self) {
@@ -64,7 +65,9 @@ class Png {
     if (png_get_bit_depth(self.png_, self.info_) == 16) png_set_scale_16(self.png_);
     if (kind == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(self.png_);
     if (kind == PNG_COLOR_TYPE_GRAY) png_set_expand_gray_1_2_4_to_8(self.png_);
-    if (kind & PNG_COLOR_MASK_ALPHA) png_set_strip_alpha(self.png_);
+    // A palette's transparency (tRNS) has become alpha by now.
+    const bool transparent = (kind & PNG_COLOR_MASK_ALPHA) || png_get_valid(self.png_, self.info_, PNG_INFO_tRNS);
+    if (transparent) png_set_strip_alpha(self.png_);
     png_set_interlace_handling(self.png_);
     png_read_update_info(self.png_, self.info_);
   }

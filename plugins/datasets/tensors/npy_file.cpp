@@ -44,7 +44,8 @@ at::ScalarType dtype_of(const MappedFile& file, const std::string& descr) {
   }
   const auto name = std::string_view(descr).substr(descr.empty() ? 0 : 1);
   const auto known = std::ranges::find(known_dtypes(), name, &Dtype::npy);
-  if (name.empty() || known == known_dtypes().end()) {
+  const bool ordered = !descr.empty() && std::string_view("<>|=").find(descr[0]) != std::string_view::npos;
+  if (!ordered || name.empty() || known == known_dtypes().end()) {
     file.refuse("holds values of type '" + descr +
                 "', expected f8, f4, f2, i8, i4, i2, i1, u1 or b1; save array.astype('float32') or .astype('int64')");
   }

@@ -94,7 +94,7 @@ class Parser {
     while (!take(')')) {
       extents.push_back(count());
       if (extents.size() > kMostDimensions) throw std::runtime_error("its shape has more than 64 dimensions");
-      if (take(')')) break;
+      if (extents.size() > 1 && take(')')) break;  // Python's tuple of one needs its comma
       expect(',');
     }
     return extents;
@@ -104,7 +104,8 @@ class Parser {
     skip_spaces();
     int64_t number = -1;
     const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), number);
-    if (error != std::errc() || number < 0) wrong("an extent");
+    const bool padded = rest_.starts_with('0') && end != rest_.data() + 1;  // "02" is no number to Python
+    if (error != std::errc() || number < 0 || padded) wrong("an extent");
     rest_.remove_prefix(static_cast<size_t>(end - rest_.data()));
     return number;
   }

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+#include "safetensors_header.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <stdexcept>
+#include <tuple>
+
+#include "strict_json.h"
+
+namespace ddprun {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "lengths are read as they lie in the file");
+
+using nlohmann::json;
+
+std::string number(uint64_t value) { return std::to_string(value); }
+
+uint64_t to_count(const json& value) {
+  if (!value.is_number_unsigned()) throw std::runtime_error("found " + describe(value) + " instead of a count");
+  const auto count = value.get<uint64_t>();
+  if (count > INT64_MAX) throw std::runtime_error(number(count) + " is beyond all bounds");
+  return count;
+}
+
+void check_metadata(const json& metadata) {
+  const bool texts = std::all_of(metadata.begin(), metadata.end(), [](const json& value) { return value.is_string(); });
+  if (!metadata.is_null() && !(metadata.is_object() && texts))
+    throw std::runtime_error("__metadata__ must hold texts by name");
+}
+
+// A field that nobody knows might change what the values mean: it is refused.
+SafetensorsEntry parse_entry(const std::string& name, const json& info) {
+  if (!info.is_object() || info.size() != 3 || !info.contains("dtype") || !info.contains("shape") ||
+      !info.contains("data_offsets"))
+    throw std::runtime_error("expected dtype, shape and data_offsets, and nothing else");
+  const auto& dtype = info["dtype"];
+  const auto& shape = info["shape"];
+  const auto& offsets = info["data_offsets"];
+  if (!dtype.is_string()) throw std::runtime_error("its dtype is " + describe(dtype) + ", expected a text");
+  if (!shape.is_array()) throw std::runtime_error("its shape is " + describe(shape) + ", expected a list");
+  if (!offsets.is_array() || offsets.size() != 2) throw std::runtime_error("data_offsets must be [begin, end]");
+  SafetensorsEntry entry{
+      .name = name, .dtype = dtype.get<std::string>(), .begin = to_count(offsets[0]), .end = to_count(offsets[1])};
+  for (const auto& extent : shape) entry.shape.push_back(static_cast<int64_t>(to_count(extent)));
+  return entry;
+}
+
+void check_place(const SafetensorsEntry& entry, uint64_t filled, uint64_t data_bytes) {
+  if (entry.begin > entry.end)
+    throw std::runtime_error("data_offsets [" + number(entry.begin) + ", " + number(entry.end) + "] run backwards");
+  if (entry.begin != filled)
+    throw std::runtime_error("it begins at " + number(entry.begin) + ", the data before it end at " + number(filled) +
+                             (entry.begin > filled ? " (a hole)" : " (an overlap)"));
+  if (entry.end > data_bytes)
+    throw std::runtime_error("its values end at byte " + number(entry.end) + " of the data, the file has " +
+                             number(data_bytes) + ": it is truncated");
+}
+
+// Adds the tensor's name to what `use` finds wrong with it.
+template <class Use>
+auto naming(const std::string& name, const Use& use) try {
+  return use();
+} catch (const std::exception& error) {
+  throw std::runtime_error("tensor \"" + name + "\": " + error.what());
+}
+
+}  // namespace
+
+uint64_t safetensors_header_length(std::string_view first, uint64_t file_bytes) {
+  if (file_bytes < kSafetensorsLengthBytes)
+    throw std::runtime_error("it holds " + number(file_bytes) + " bytes, fewer than 8: it is truncated or none");
+  uint64_t length = 0;
+  std::memcpy(&length, first.data(), kSafetensorsLengthBytes);
+  const auto claim = "its first 8 bytes claim a header of " + number(length) + " bytes, ";
+  if (length > kLargestSafetensorsHeader)
+    throw std::runtime_error(claim + "the limit is 100 MB: it is no .safetensors file");
+  if (length > file_bytes - kSafetensorsLengthBytes)
+    throw std::runtime_error(claim + "the whole file has " + number(file_bytes) +
+                             ": it is truncated, or no .safetensors file");
+  return length;
+}
+
+std::vector<SafetensorsEntry> parse_safetensors_header(std::string_view text, uint64_t data_bytes) {
+  json header;
+  try {
+    header = parse_strict_json(text);
+    if (!header.is_object()) throw std::runtime_error("expected a JSON object, found " + describe(header));
+    if (const auto metadata = header.find(kSafetensorsMetadata); metadata != header.end()) check_metadata(*metadata);
+  } catch (const std::exception& error) {
+    throw std::runtime_error(std::string("its .safetensors header is damaged: ") + error.what());
+  }
+  std::vector<SafetensorsEntry> entries;
+  for (const auto& [name, info] : header.items()) {
+    if (name != kSafetensorsMetadata) entries.push_back(naming(name, [&] { return parse_entry(name, info); }));
+  }
+  std::ranges::sort(entries, {}, [](const SafetensorsEntry& entry) { return std::tie(entry.begin, entry.end); });
+  uint64_t filled = 0;
+  for (const auto& entry : entries) {
+    naming(entry.name, [&] { check_place(entry, filled, data_bytes); });
+    filled = entry.end;
+  }
+  if (filled == data_bytes) return entries;
+  throw std::runtime_error("its header describes " + number(filled) + " bytes of values, the file has " +
+                           number(data_bytes) + "; write it again");
+}
+
+}  // namespace ddprun

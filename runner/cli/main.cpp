@@ -33,6 +33,7 @@ int run(int argc, char** argv) try {
   const auto arguments = ddprun::parse_arguments(argc, argv);
   if (arguments.command == "worker") return ddprun::run_worker();
   ddprun::report_crashes("ddprun: ");
+  ddprun::refuse_exit(/*anywhere=*/false);
   return ddprun::run_command(arguments);
 } catch (const ddprun::Exit& exit) {
   return exit.code;

@@ -3,6 +3,7 @@
 #include "train/self_report.h"
 
 #include "launch/doing.h"
+#include "launch/worker_process.h"
 
 #include <execinfo.h>
 #include <fcntl.h>
@@ -14,6 +15,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <initializer_list>
 
@@ -27,7 +29,8 @@ constexpr size_t kStackBytes = 64 << 10;
 std::atomic<int> asked_event = -1;
 
 // Set before the handlers, and never again.
-std::string prefix, failure_file, failure_begin, answer_file, answer_draft;
+std::string prefix, failure_file, failure_begin, failure_begin_internal, answer_file, answer_draft;
+bool exit_ends_nothing = false;
 
 void write_all(int fd, std::initializer_list<const char*> parts) {
   for (const char* part : parts) [[maybe_unused]] const auto written = ::write(fd, part, std::strlen(part));
@@ -56,15 +59,34 @@ void tell_doing() {
     ::backtrace_symbols_fd(frames.data() + kHandlersFrames, count - kHandlersFrames, STDERR_FILENO);
 }
 
+// What write_failure does.
+void tell_launcher(const Doing* doing, const std::string& begin, const char* what) {
+  if (failure_file.empty()) return;
+  const bool of_plugin = doing != nullptr && doing->section != nullptr;
+  write_file(failure_file,
+             {begin.c_str(), of_plugin ? doing->section : "", R"(", "message": ")", of_plugin ? "in " : "",
+              of_plugin ? doing->name : "", of_plugin ? "():" : "", what, "\"}\n"});
+}
+
+void refuse() {
+  const auto* doing = current_doing;
+  const bool in_hook = doing != nullptr && doing->section != nullptr;
+  if (!in_hook && !exit_ends_nothing) return;
+  tell_launcher(doing, failure_begin_internal, " exit() was called, before the work was done");
+  write_all(STDERR_FILENO, {prefix.c_str(), "exit() was called"});
+  tell_doing();
+  write_all(STDERR_FILENO, {"\n"});
+  std::fflush(nullptr);
+  ::_exit(kExitFailed);
+}
+
 void report_crash(int signal) {
   static std::atomic_flag told;
   if (told.test_and_set()) {
     for (;;) ::pause();  // another thread tells of its own, and ends the process
   }
   const auto* doing = current_doing;
-  if (doing != nullptr && doing->section != nullptr && !failure_file.empty()) {  // the same as write_failure does
-    write_file(failure_file, {failure_begin.c_str(), doing->section, R"(", "message": "in )", doing->name, "():\"}\n"});
-  }
+  if (doing != nullptr && doing->section != nullptr) tell_launcher(doing, failure_begin, "");
   const char* word = ::sigabbrev_np(signal);
   write_all(STDERR_FILENO, {prefix.c_str(), "SIG", word ? word : "?"});
   tell_doing();
@@ -102,19 +124,27 @@ void handle(int signal, void (*handler)(int), int flags) {
 
 void report_crashes(const std::string& who, const std::filesystem::path& failure, int rank) {
   prefix = who;
+  failure_file = failure.string();
+  const auto begin = [rank](const std::string& kind) {
+    return R"({"rank": )" + std::to_string(rank) + R"(, "time": 0, "kind": ")" + kind +
+           R"(", "phase": "", "step": -1, "section": ")";
+  };
+  failure_begin = begin("signal");
+  failure_begin_internal = begin("internal");
   std::array<void*, 1> frame{};
   ::backtrace(frame.data(), 1);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  failure_file = failure.string();
-  failure_begin =
-      R"({"rank": )" + std::to_string(rank) + R"(, "time": 0, "kind": "signal", "phase": "", "step": -1, "section": ")";
   static std::array<char, kStackBytes> stack;  // of the main thread's handler: its own may be what has run out
   const stack_t apart{.ss_sp = stack.data(), .ss_flags = 0, .ss_size = stack.size()};
   ::sigaltstack(&apart, nullptr);
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) handle(signal, report_crash, SA_ONSTACK);
-#else
-  static_cast<void>(failure), static_cast<void>(rank);
 #endif
+}
+
+void refuse_exit(bool anywhere) {
+  exit_ends_nothing = anywhere;
+  std::atexit(refuse);
+  std::at_quick_exit(refuse);
 }
 
 void answer_launcher(const std::filesystem::path& file) {

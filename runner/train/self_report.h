@@ -13,6 +13,10 @@ namespace ddprun {
 // of its own.
 void report_crashes(const std::string& who, const std::filesystem::path& failure = {}, int rank = 0);
 
+// From now on exit() in a plugin's hook ends the process with 1, and is told in the same way: a library that gives up so must not pass
+// for a task that is done. In a worker, which ends otherwise, so does exit() anywhere. After report_crashes; call it once.
+void refuse_exit(bool anywhere);
+
 // From now on this process answers its launcher (launch/whereabouts.h) in this file, and writes the calls that led there to standard
 // error where it does not wait for other ranks. After report_crashes; call it once.
 void answer_launcher(const std::filesystem::path& file);

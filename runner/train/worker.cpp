@@ -104,6 +104,7 @@ int run_worker() {
   const auto place = read_worker_place();
   log::set_prefix("rank " + std::to_string(place.rank));
   report_crashes("ddprun: rank " + std::to_string(place.rank) + ": ", place.failure, place.rank);
+  refuse_exit(/*anywhere=*/true);
   answer_launcher(place.whereabouts);
   const int code = run_reporting(place);
   // Static objects are not destroyed, nor is NCCL's group (dist/communicator.cpp): a thread that a hanging logger has left behind, or

@@ -48,7 +48,7 @@ AT_START = ("model.prepare", "model.initialize", "dataset.start", "dataset.spec"
 CALLED_AS = {"model.forward": "(step|forward)", "optimizer.step": "step(_unless)?"}  # the default of the one calls the other
 TOLD = {"throw": "a hook that is broken", "mistake": "an input that is wrong", "odd": "something that is no std::exception"}
 SIGNALS = {"segv": "SIGSEGV", "abort": "SIGABRT"}
-WAYS = (*TOLD, *SIGNALS)
+WAYS = (*TOLD, *SIGNALS, "exit")
 WORLDS = ((1, 2), (1, 1), (2, 1), (2, 2))  # nodes, workers on each
 
 
@@ -82,7 +82,11 @@ class Fault:
         called = CALLED_AS.get(self.hook, self.hook.partition(".")[2]) + r"\(\)"
         if self.way in SIGNALS and self.hook in OF_LAUNCHER:
             return rf"ddprun: {SIGNALS[self.way]} in {called} of {self.section}; the calls that led there:"
-        if self.way in SIGNALS:
+        if self.way == "exit" and self.hook in OF_LAUNCHER:
+            return rf"ddprun: exit\(\) was called in {called} of {self.section}"
+        if self.way == "exit":
+            told = rf"in {called}: exit\(\) was called, before the work was done"
+        elif self.way in SIGNALS:
             told = rf"in {called}: killed by {SIGNALS[self.way]}"
         else:
             told = ("" if self.way == "mistake" else f"{called} threw: ") + re.escape(TOLD[self.way])
@@ -93,14 +97,14 @@ class Fault:
     @property
     def code(self):
         if self.hook in OF_LAUNCHER:
-            return -getattr(signal, SIGNALS[self.way]) if self.way in SIGNALS else 2
+            return -getattr(signal, SIGNALS[self.way]) if self.way in SIGNALS else 1 if self.way == "exit" else 2
         if self.section == "logger" or self.way != "mistake":
             return 0
         return 2 if self.hook in AT_START else 1
 
     @property
     def restarts(self):
-        ends_a_worker = self.way in SIGNALS or self.section != "logger"
+        ends_a_worker = self.way in (*SIGNALS, "exit") or self.section != "logger"
         return self.code == 0 and ends_a_worker
 
     def __str__(self):

@@ -11,6 +11,9 @@ namespace ddprun {
 // with the path and the cause; the temporary file is then gone and an older `file` untouched.
 void write_file_atomically(const std::filesystem::path& file, std::string_view content);
 
+// Forces the names in a folder to the disk. A file system that cannot (some network ones) has done what it can: no error.
+void sync_names(const std::filesystem::path& folder);
+
 // Points `link` to `target`, replacing a link of that name in one step. Throws std::system_error.
 void point_symlink(const std::filesystem::path& link, const std::filesystem::path& target);
 

@@ -44,15 +44,24 @@ std::string read_text(const fs::path& file) {
   throw UserError("cannot write " + path.string() + ": " + cause + "; choose another folder with run.dir=...");
 }
 
+// For good: a power cut does not take a run's folder, with all that was forced to the disk in it.
 void make_folders(const fs::path& path) {
+  std::vector<fs::path> grown;
   std::error_code error;
+  for (auto made = path; !made.empty() && !fs::exists(made, error); made = made.parent_path()) {
+    grown.push_back(made.parent_path());
+  }
   fs::create_directories(path, error);
   if (error) cannot_write(path, error.message());
+  for (const auto& folder : grown) sync_names(folder);
 }
 
 // False where something of that name exists: of all who try, one makes it.
 bool make_new_folder(const fs::path& path) {
-  if (::mkdir(path.c_str(), 0777) == 0) return true;
+  if (::mkdir(path.c_str(), 0777) == 0) {
+    sync_names(path.parent_path());
+    return true;
+  }
   if (errno != EEXIST) cannot_write(path, std::strerror(errno));
   return false;
 }

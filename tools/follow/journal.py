@@ -6,6 +6,7 @@ import os
 
 from ddprun.errors import UserError
 from ddprun.rows import read_lines
+from tooling.whole_file import make_folder, sync_names
 
 FILES = ("metrics.jsonl", "tables.jsonl", "events.jsonl")
 
@@ -27,11 +28,12 @@ class Journal:
     """
 
     def __init__(self, run):
-        folder = run.path / "wandb"
+        self.run, folder = run, run.path / "wandb"
         try:
-            folder.mkdir(exist_ok=True)
+            make_folder(folder)
             self.file = open(folder / "follow.jsonl", "a+b")
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            sync_names(folder)
         except BlockingIOError:
             raise UserError(f"{run.path} is followed already, by another tools/wandb_follow") from None
         except OSError as error:
@@ -66,9 +68,18 @@ class Journal:
 
     def add(self, step, end):
         batch = Batch(step, self.reached(), end)
+        self.force_lines()
         self.note({"step": step, "end": end})
         self.batches.append(batch)
         return batch
+
+    def force_lines(self):
+        """To the disk: a note that outlived the lines it counts would count others, which a resumed run writes in their place."""
+        for name in FILES:
+            file = self.run.path / name
+            if file.exists():
+                with open(file, "rb") as lines:
+                    os.fsync(lines.fileno())
 
     def end(self, summary):
         self.last_end = {"ended": summary, "end": self.reached()}

@@ -5,6 +5,7 @@ import yaml
 
 from ddprun.config import read_config
 from sweeps.study import State, run_path, trial_name
+from tooling.whole_file import write_whole
 
 
 def best_trial(study):
@@ -29,5 +30,5 @@ def write_best(study, trial):
     result = f"{trial_name(trial.number)}, {study.sweep.metric.name} {trial.value:.6g}"
     words = "".join(f"#   {word}\n" for word in trial.user_attrs["overrides"])
     text = yaml.safe_dump(experiment, sort_keys=False, allow_unicode=True)
-    file.write_text(f"# The best of the sweep {study.name}: {result}.\n{words}{text}")
+    write_whole(file, f"# The best of the sweep {study.name}: {result}.\n{words}{text}")
     return file

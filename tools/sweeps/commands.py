@@ -4,7 +4,6 @@
 import datetime
 import json
 import pathlib
-import shutil
 import threading
 
 from ddprun.config import read_config
@@ -18,6 +17,7 @@ from sweeps.storage import Storage, parse, telling_of
 from sweeps.study import SweepStudy
 from sweeps.sweep_file import find_sweep_file, read_sweep
 from sweeps.sweeper import Sweeper, say
+from tooling import whole_file
 from tooling.ctrl_c import ctrl_c_sets
 
 SAVED = 75  # as ddprun says it: to be called again
@@ -49,7 +49,7 @@ def folder_of(options, name):
 
 def make_folder(folder):
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        whole_file.make_folder(folder)
     except OSError as error:
         raise UserError(f"--out {folder}: {error.strerror}") from None
 
@@ -57,7 +57,7 @@ def make_folder(folder):
 def run_trials(study, program, options):
     sweep, folder = study.sweep, study.folder
     write_record(study)
-    shutil.copyfile(sweep.file, folder / "sweep.yaml")
+    whole_file.write_whole(folder / "sweep.yaml", sweep.file.read_text(encoding="utf-8"))
     composed = folder / "experiment.yaml"
     program.write_composed(sweep.experiment, options.overrides, composed)
     slots = make_slots(options.jobs, options.gpus)
@@ -78,9 +78,8 @@ def run_trials(study, program, options):
 
 def write_record(study):
     record = {"name": study.name, "storage": study.place.text(), "file": str(study.sweep.file)}
-    (study.folder / RECORD).write_text(
-        json.dumps(record | {"begun": datetime.datetime.now().isoformat(" ", "seconds")}, indent=2)
-    )
+    begun = datetime.datetime.now().isoformat(" ", "seconds")
+    whole_file.write_whole(study.folder / RECORD, json.dumps(record | {"begun": begun}, indent=2))
 
 
 def report(options):

@@ -6,6 +6,7 @@ import html
 from sweeps import charts
 from sweeps.study import REASON, State, trial_name
 from sweeps.table import WORDS, number_text, ranked, time_text, value_text
+from tooling.whole_file import write_whole
 
 STYLE = """
 :root { --text: #1b1f24; --back: #fff; --faint: #d0d7de; --done: #0072b2; --pruned: #d55e00; }
@@ -31,7 +32,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 def write_page(study, best, shares):
     file = study.folder / "report.html"
-    file.write_text(page_text(study, best, shares))
+    write_whole(file, page_text(study, best, shares))
     return file
 
 

@@ -5,6 +5,7 @@ import sys
 from ddprun.errors import UserError
 from ddprun.program import program, program_at
 from tooling import place
+from tooling.whole_file import write_whole
 
 
 class Program:
@@ -31,7 +32,7 @@ class Program:
         done = self.run("--cfg", experiment, *overrides)
         if done.returncode:
             raise UserError(done.stderr.strip().removeprefix("ddprun: error: "))
-        file.write_text(done.stdout)
+        write_whole(file, done.stdout)
 
 
 def find(named):

@@ -86,6 +86,8 @@ class TensorBoard final : public ddprun::Logger {
     file_->write(event.time, event.step, summary);
   }
 
+  void flush() override { file_->sync(); }
+
   void finish(const ddprun::RunEnd& end) override {
     tb::Message summary;
     tb::add_text(summary, "end", end.status + ": " + end.stop_reason);

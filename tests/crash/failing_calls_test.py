@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT
+"""Each call to the disk of a run fails once, or for ever where the disk is full: the run ends, says what failed, and leaves its
+checkpoints whole; or it did without, and says so. A call that was interrupted, or wrote the half, is no failure at all."""
+
+import json
+import pathlib
+import random
+import shutil
+import unittest
+
+from disk import read_in, read_record
+from recorded import NIGHTLY, SEED, TINY, RecordedTest
+from run_history import is_whole, newest_whole, steps
+
+from command import main, results
+
+FAILURES = {"write": ("EIO", "ENOSPC", "EINTR", "short"), "sync": ("EIO", "EINTR"), "rename": ("EIO",), "create": ("EIO", "ENOSPC"),
+            "mkdir": ("EIO",), "symlink": ("EIO",), "unlink": ("EIO",)}
+HARMLESS = ("EINTR", "short")
+TEXTS = {"EIO": "Input/output error", "ENOSPC": "No space left on device"}
+WORDS = [*TINY, "launch.workers=1", "launch.max_restarts=0"]
+
+
+class FailingCalls(RecordedTest):
+    def setUp(self):
+        super().setUp()
+        self.run_folder = self.disk / "run"
+
+    def run_with(self, fail):
+        """The run, ended; its record is the disk's alone."""
+        for left in (self.log, self.folder / "record.count"):
+            left.unlink(missing_ok=True)
+        shutil.rmtree(self.disk)
+        self.disk.mkdir()
+        running = self.start(*WORDS, f"run.dir={self.run_folder}", env=self.recording(fail))
+        running.wait()
+        self.assert_nothing_left()
+        return running
+
+    def test_each_call(self):
+        undisturbed = self.run_with("")
+        self.assertEqual(undisturbed.process.returncode, 0, undisturbed.text())
+        expected = self.end()
+        for fail in self.failures():
+            with self.subTest(fail):
+                running = self.run_with(fail)
+                self.check(running, fail.rpartition(":")[2], expected)
+
+    def failures(self):
+        """All of them, or some of each kind."""
+        calls = [operation.call for operation in read_record(self.log, self.disk)]
+        every = [[f"{call}:{number}:{what}" for number in range(1, calls.count(call) + 1)] for call, kinds in FAILURES.items()
+                 for what in kinds]
+        chance = random.Random(SEED)
+        return sum(every, []) if NIGHTLY else [chance.choice(kind) for kind in every if kind]
+
+    def end(self):
+        model = (self.run_folder / "checkpoints/last/model.safetensors").read_bytes()
+        return model, results(self.run_folder)
+
+    def check(self, running, what, expected):
+        code, told = running.process.returncode, running.err()
+        for words in ("internal", "terminate called", "Exception raised from"):
+            self.assertNotIn(words, told)
+        state = read_in(self.run_folder) if self.run_folder.exists() else {}
+        for step in steps(state):
+            self.assertTrue(is_whole(state, f"checkpoints/step_{step:08}"), f"step {step} is broken\n{told}")
+        if what in HARMLESS:
+            self.assertEqual((code, told), (0, ""))
+            self.assertEqual(self.end(), expected)
+        elif code == 0:
+            self.assertIn(TEXTS[what], told)
+            self.assertIn("warning: ", told)
+            self.assertEqual(newest_whole(state), 6)
+        else:
+            self.assertIn(TEXTS[what], told)
+            self.assertNotEqual(self.status(), "completed")
+            if newest_whole(state) >= 0:
+                self.go_on(expected)
+
+    def status(self):
+        """As its summary tells it."""
+        summary = pathlib.Path(self.run_folder / "summary.json")
+        return json.loads(summary.read_text())["status"] if summary.exists() else ""
+
+    def go_on(self, expected):
+        self.ddprun("resume", self.run_folder)
+        self.assertEqual(self.end()[0], expected[0])
+
+
+if __name__ == "__main__":
+    main()

@@ -41,7 +41,8 @@ class CheckpointWriter {
   //
   // `before_it_counts`, which may be null, is called on rank 0 before the checkpoint gets its name: it waits for the rows that the
   // checkpoint stands for, which no resumed run would write again.
-  std::filesystem::path save(const Checkpoint& checkpoint, bool best, const std::function<void()>& before_it_counts = {});
+  std::filesystem::path save(const Checkpoint& checkpoint, bool best,
+                             const std::function<void()>& before_it_counts = {});
 
   // What the last save() could not tidy up: an old checkpoint that cannot be removed, a file system without links. The
   // checkpoint itself is safe. Empty on ranks other than 0.

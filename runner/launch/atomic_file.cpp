@@ -75,7 +75,7 @@ void point_symlink(const fs::path& link, const fs::path& target) {
   fs::create_symlink(target, temporary);
   std::error_code error;
   fs::rename(temporary, link, error);
-  if (!error) return;
+  if (!error) return sync_names(link.parent_path());
   fs::remove(temporary, ignored);
   throw std::system_error(error, link.string());
 }

@@ -14,7 +14,7 @@ void write_file_atomically(const std::filesystem::path& file, std::string_view c
 // Forces the names in a folder to the disk. A file system that cannot (some network ones) has done what it can: no error.
 void sync_names(const std::filesystem::path& folder);
 
-// Points `link` to `target`, replacing a link of that name in one step. Throws std::system_error.
+// Points `link` to `target`, replacing a link of that name in one step; on the disk when it returns. Throws std::system_error.
 void point_symlink(const std::filesystem::path& link, const std::filesystem::path& target);
 
 }  // namespace ddprun

@@ -105,7 +105,9 @@ void on_ranks(int64_t world_size, const std::function<void(CheckpointWriter::Ran
   const auto agreement = std::make_shared<Agreement>(world_size);
   std::vector<std::jthread> threads;
   for (int64_t rank = 0; rank < world_size; ++rank) {
-    const auto agree = [=](const std::string& error, const std::string& note) { return agreement->agree(rank, error, note); };
+    const auto agree = [=](const std::string& error, const std::string& note) {
+      return agreement->agree(rank, error, note);
+    };
     threads.emplace_back([&body, rank, world_size, agree] { body({rank, world_size, agree}); });
   }
 }

@@ -11,7 +11,7 @@ import unittest
 from recorded import NIGHTLY, ROOT, TINY, RecordedTest
 from run_history import RunHistory, json_rows, newest_whole, objects, steps
 
-from command import main, results
+from command import DDPRUN, main, results
 
 import ddprun
 
@@ -108,6 +108,14 @@ class PowerCut(RecordedTest):
         self.train(env={"DDPRUN_FAULT": "kill:before_prune:4:0:0"}, code=137)
         self.record("resume", self.run_folder)
         self.check(resumed=40 if NIGHTLY else 1, verified=100 if NIGHTLY else 2)
+
+    def test_the_newest_run_is_the_one_that_latest_leads_to(self):
+        start = [*TINY, "launch.workers=1", "trainer.max_steps=1"]
+        self.start_program("sh", "-c", 'cd "$1"; shift; exec "$@"', "sh", self.disk, DDPRUN, *start, env=self.recording()).wait()
+        run, = (self.disk / "outputs/digits").glob("2*/config.yaml")
+        for cut in self.cuts(RunHistory("")):
+            if str(run.relative_to(self.disk)) in cut.state:
+                self.assertEqual(cut.state.get("outputs/digits/latest"), run.parent.name, str(cut))
 
     def test_a_run_that_is_sent_to_a_server(self):
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), TrackingServer)

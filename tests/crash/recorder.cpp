@@ -41,7 +41,8 @@ std::string environment(const char* name) {
 }
 
 const std::string& folder() {
-  static const auto* const path = new std::string(environment("CRASH_FOLDER"));  // for calls after exit() has begun, too
+  static const auto* const path =
+      new std::string(environment("CRASH_FOLDER"));  // for calls after exit() has begun, too
   return *path;
 }
 
@@ -64,7 +65,8 @@ std::string path_of(int at, const char* name) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   if (!path.starts_with('/')) {
     std::array<char, PATH_MAX> cwd{};
-    path = (at == AT_FDCWD ? std::string(::getcwd(cwd.data(), cwd.size()) ? cwd.data() : "") : path_of(at)) + "/" + path;
+    path =
+        (at == AT_FDCWD ? std::string(::getcwd(cwd.data(), cwd.size()) ? cwd.data() : "") : path_of(at)) + "/" + path;
   }
   const auto slash = path.rfind('/');
   std::array<char, PATH_MAX> real{};
@@ -81,7 +83,8 @@ class Turn {
     if (owner != ::getpid()) {  // a fork would share the lock with its parent
       owner = ::getpid();
       const auto path = environment("CRASH_LOG");
-      log = static_cast<int>(::syscall(SYS_openat, AT_FDCWD, path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+      log = static_cast<int>(
+          ::syscall(SYS_openat, AT_FDCWD, path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
     }
     log_ = log;
     ::flock(log_, LOCK_EX);
@@ -115,8 +118,8 @@ class Turn {
   void record(const char* call, const std::string& path, const std::string& other = "", int64_t offset = 0,
               const void* data = nullptr, size_t size = 0) const {
     const int error = errno;
-    std::string line = std::string(call) + "\t" + std::to_string(offset) + "\t" + std::to_string(size) + "\t" + path + "\t" +
-                       other + "\n";
+    std::string line = std::string(call) + "\t" + std::to_string(offset) + "\t" + std::to_string(size) + "\t" + path +
+                       "\t" + other + "\n";
     if (size > 0) line.append(static_cast<const char*>(data), size);
     line += "\n";
     for (size_t done = 0; done < line.size();) {
@@ -136,7 +139,8 @@ class Turn {
   // Of all processes: the size of a file beside the record.
   static long count() {
     const auto path = environment("CRASH_LOG") + ".count";
-    const int fd = static_cast<int>(::syscall(SYS_openat, AT_FDCWD, path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+    const int fd =
+        static_cast<int>(::syscall(SYS_openat, AT_FDCWD, path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
     ::syscall(SYS_write, fd, ".", 1);
     const auto size = ::lseek(fd, 0, SEEK_END);
     ::syscall(SYS_close, fd);
@@ -251,13 +255,13 @@ extern "C" {
     va_end(list);                                  \
     return open_file(AT_FDCWD, path, flags, mode); \
   }
-#define CRASH_OPENAT(name)                               \
-  int name(int at, const char* path, int flags, ...) {   \
-    va_list list;                                        \
-    va_start(list, flags);                               \
-    const mode_t mode = mode_of(flags, list);            \
-    va_end(list);                                        \
-    return open_file(at, path, flags, mode);             \
+#define CRASH_OPENAT(name)                             \
+  int name(int at, const char* path, int flags, ...) { \
+    va_list list;                                      \
+    va_start(list, flags);                             \
+    const mode_t mode = mode_of(flags, list);          \
+    va_end(list);                                      \
+    return open_file(at, path, flags, mode);           \
   }
 CRASH_OPEN(open)
 CRASH_OPEN(open64)
@@ -267,15 +271,15 @@ int creat(const char* path, mode_t mode) { return open_file(AT_FDCWD, path, O_CR
 int creat64(const char* path, mode_t mode) { return creat(path, mode); }
 
 // The C library opens it by itself; what a C++ stream writes to it comes through write() again.
-#define CRASH_FOPEN(name)                                                                              \
-  FILE* name(const char* path, const char* mode) {                                                     \
+#define CRASH_FOPEN(name)                                                                                      \
+  FILE* name(const char* path, const char* mode) {                                                             \
     static const auto real = reinterpret_cast<FILE* (*)(const char*, const char*)>(::dlsym(RTLD_NEXT, #name)); \
-    if (mode[0] == 'r' || !is_watched(path_of(AT_FDCWD, path))) return real(path, mode);               \
-    const int flags = O_CREAT | O_WRONLY | O_CLOEXEC | (mode[0] == 'w' ? O_TRUNC : O_APPEND);          \
-    const int fd = open_file(AT_FDCWD, path, flags, 0666);                                             \
-    if (fd < 0) return nullptr;                                                                        \
-    ::syscall(SYS_close, fd);                                                                          \
-    return real(path, mode);                                                                           \
+    if (mode[0] == 'r' || !is_watched(path_of(AT_FDCWD, path))) return real(path, mode);                       \
+    const int flags = O_CREAT | O_WRONLY | O_CLOEXEC | (mode[0] == 'w' ? O_TRUNC : O_APPEND);                  \
+    const int fd = open_file(AT_FDCWD, path, flags, 0666);                                                     \
+    if (fd < 0) return nullptr;                                                                                \
+    ::syscall(SYS_close, fd);                                                                                  \
+    return real(path, mode);                                                                                   \
   }
 CRASH_FOPEN(fopen)
 CRASH_FOPEN(fopen64)
@@ -314,7 +318,9 @@ int fsync(int fd) { return force(fd, SYS_fsync); }
 int fdatasync(int fd) { return force(fd, SYS_fdatasync); }
 
 int rename(const char* from, const char* to) { return rename_file(AT_FDCWD, from, AT_FDCWD, to, 0); }
-int renameat(int from_at, const char* from, int to_at, const char* to) { return rename_file(from_at, from, to_at, to, 0); }
+int renameat(int from_at, const char* from, int to_at, const char* to) {
+  return rename_file(from_at, from, to_at, to, 0);
+}
 int renameat2(int from_at, const char* from, int to_at, const char* to, unsigned flags) {
   return rename_file(from_at, from, to_at, to, flags);
 }

@@ -95,14 +95,14 @@ class Csv final : public ddprun::Logger {
       row.resize(columns_.size());
       table += joined(row);
     }
-    ddprun::replace_file(path_, table);
+    ddprun::log_file::replace_file(path_, table);
     file_.open(path_);
   }
 
   std::string file_name_;
   std::filesystem::path run_dir_, path_;
   Columns columns_;
-  ddprun::LogFile file_;
+  ddprun::log_file::RecordFile file_;
 };
 
 }  // namespace

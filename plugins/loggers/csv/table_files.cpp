@@ -76,7 +76,7 @@ void write_confusion(const std::filesystem::path& file, const ConfusionTable& ta
       text += "," + std::to_string(table.counts.at(truth * classes + guess));
     text += "\n";
   }
-  replace_file(file, text);
+  log_file::replace_file(file, text);
 }
 
 void write_predictions(const std::filesystem::path& file, const PredictionTable& table) {
@@ -90,7 +90,7 @@ void write_predictions(const std::filesystem::path& file, const PredictionTable&
     for (const double score : row.scores) text += "," + number(score);
     text += "\n";
   }
-  replace_file(file, text);
+  log_file::replace_file(file, text);
 }
 
 }  // namespace ddprun::csv

@@ -28,7 +28,8 @@ class JsonLines final : public ddprun::Logger {
     run_dir_ = run.run_dir;
     metrics_.open(run_dir_ / file_name_);
     events_.open(run_dir_ / "events.jsonl");
-    ddprun::replace_file(run_dir_ / "run.json", object_of(run).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    ddprun::log_file::replace_file(run_dir_ / "run.json",
+                                   object_of(run).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   }
 
   void metrics(const ddprun::MetricRow& row) override {
@@ -94,7 +95,7 @@ class JsonLines final : public ddprun::Logger {
   void write_image(const std::string& name, const ddprun::ShownImage& image) const {
     const auto path = run_dir_ / name;
     if (image.bytes.empty() || std::filesystem::exists(path)) return;
-    ddprun::replace_file(path, encode_png(picture_of(image)));
+    ddprun::log_file::replace_file(path, encode_png(picture_of(image)));
   }
 
   std::string file_name_, table_file_name_;

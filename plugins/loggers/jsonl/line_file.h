@@ -27,7 +27,7 @@ class LineFile {
   void sync() { file_.sync(); }
 
  private:
-  LogFile file_;
+  log_file::RecordFile file_;
 };
 
 }  // namespace ddprun::jsonl

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace ddprun {
+namespace ddprun::log_file {
 namespace {
 
 [[noreturn]] void cannot(const char* deed, const std::filesystem::path& path, int error) {
@@ -48,9 +48,9 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
 
 }  // namespace
 
-LogFile::~LogFile() { close(); }
+RecordFile::~RecordFile() { close(); }
 
-bool LogFile::open(const std::filesystem::path& path, bool is_new) {
+bool RecordFile::open(const std::filesystem::path& path, bool is_new) {
   close();
   make_folder(folder_of(path));
   path_ = path;
@@ -60,17 +60,17 @@ bool LogFile::open(const std::filesystem::path& path, bool is_new) {
   return is_open();
 }
 
-void LogFile::append(std::string_view record) {
+void RecordFile::append(std::string_view record) {
   appended_ = true;
   write_all(fd_, path_, record);
 }
 
-void LogFile::sync() {
+void RecordFile::sync() {
   if (std::exchange(appended_, false)) force(::fdatasync, fd_, path_);
   if (is_open() && !std::exchange(named_, true)) sync_path(folder_of(path_));
 }
 
-void LogFile::close() {
+void RecordFile::close() {
   if (fd_ >= 0) ::close(std::exchange(fd_, -1));
 }
 
@@ -112,4 +112,4 @@ void sync_path(const std::filesystem::path& path) {
   force(::fsync, fd.get(), path);
 }
 
-}  // namespace ddprun
+}  // namespace ddprun::log_file

@@ -6,15 +6,15 @@
 #include <filesystem>
 #include <string_view>
 
-namespace ddprun {
+namespace ddprun::log_file {
 
 // A file that grows by records. Used from one thread.
-class LogFile {
+class RecordFile {
  public:
-  LogFile() = default;
-  ~LogFile();
-  LogFile(const LogFile&) = delete;
-  LogFile& operator=(const LogFile&) = delete;
+  RecordFile() = default;
+  ~RecordFile();
+  RecordFile(const RecordFile&) = delete;
+  RecordFile& operator=(const RecordFile&) = delete;
 
   // Makes the file, or goes on at its end; a folder that is missing is made. False where `is_new` and the file exists.
   bool open(const std::filesystem::path& path, bool is_new = false);
@@ -48,4 +48,4 @@ void make_folder(const std::filesystem::path& folder);
 // Forces a file's content to the disk, or a folder's names.
 void sync_path(const std::filesystem::path& path);
 
-}  // namespace ddprun
+}  // namespace ddprun::log_file

@@ -106,7 +106,7 @@ class MlflowLogger final : public ddprun::Logger {
  private:
   void open(const fs::path& run_dir, int64_t from_step) {
     run_dir_ = run_dir;
-    ddprun::make_folder(run_dir_ / "mlflow");
+    ddprun::log_file::make_folder(run_dir_ / "mlflow");
     const auto file = run_dir_ / "mlflow/spool.jsonl";
     spool_ = std::make_unique<SpoolWriter>(file);
     history_ = read_history(file, from_step);
@@ -181,7 +181,7 @@ class MlflowLogger final : public ddprun::Logger {
   }
 
   void write_own_file(const std::string& path, const std::string& content) const {
-    ddprun::replace_file(run_dir_ / "mlflow/files" / path, content);
+    ddprun::log_file::replace_file(run_dir_ / "mlflow/files" / path, content);
   }
 
   const std::string& legal(const std::string& name) {

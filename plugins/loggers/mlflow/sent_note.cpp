@@ -22,7 +22,7 @@ void write_sent_note(const std::filesystem::path& file, const std::string& uri, 
                              {"artifact_uri", note.run.artifact_uri},
                              {"offset", note.offset}}) +
                     "\n";
-  replace_file(file, text);
+  log_file::replace_file(file, text);
 }
 
 }  // namespace ddprun::mlflow

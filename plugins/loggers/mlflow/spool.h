@@ -33,7 +33,7 @@ class SpoolWriter {
 
   // All of them or none; then they outlive this process, and with sync() a power cut.
   void append(const std::vector<Json>& lines);
-  void sync() { sync_path(path_); }
+  void sync() { log_file::sync_path(path_); }
 
  private:
   std::filesystem::path path_;
@@ -57,7 +57,7 @@ class SpoolReader {
   std::optional<Line> line_at(int64_t offset);
 
   // Forces what it has read to the disk: a note of what was sent must not outlive the lines that it counts.
-  void sync() const { sync_path(path_); }
+  void sync() const { log_file::sync_path(path_); }
 
  private:
   bool read_more();

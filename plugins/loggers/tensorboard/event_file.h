@@ -25,7 +25,7 @@ class EventFile {
   const std::filesystem::path& path() const { return file_.path(); }
 
  private:
-  LogFile file_;
+  log_file::RecordFile file_;
 };
 
 // The frame: length, its checksum, the content, its checksum (tensorboard/summary/writer/record_writer.py).

@@ -185,11 +185,20 @@ void CheckpointWriter::put_in_place(const Manifest& manifest) {
 
 void CheckpointWriter::tidy(int64_t step) {
   const int64_t best_step = best_step_up_to(step);
-  warn_on_failure([&] { point_link_at(folder_ / "last", checkpoint_name(step)); });
-  if (best_step >= 0) warn_on_failure([&] { point_link_at(folder_ / "best", checkpoint_name(best_step)); });
+  point_links(step, best_step);
   reached("before_prune");
   warn_on_failure([&] { prune(step, best_step); });
   warn_on_failure([&] { remove_leftovers(); });
+}
+
+void CheckpointWriter::resume(int64_t step) {
+  warnings_.clear();
+  if (leads()) point_links(step, best_step_up_to(step));
+}
+
+void CheckpointWriter::point_links(int64_t step, int64_t best_step) {
+  warn_on_failure([&] { point_link_at(folder_ / "last", checkpoint_name(step)); });
+  if (best_step >= 0) warn_on_failure([&] { point_link_at(folder_ / "best", checkpoint_name(best_step)); });
 }
 
 // Later steps than this one's (the run was resumed from an earlier checkpoint) neither count nor are removed.

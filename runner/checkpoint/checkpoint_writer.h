@@ -44,6 +44,10 @@ class CheckpointWriter {
   std::filesystem::path save(const Checkpoint& checkpoint, bool best,
                              const std::function<void()>& before_it_counts = {});
 
+  // The run goes on from this checkpoint: `last` leads to it, and `best` to the best so far, whatever a save that was cut off between
+  // its names and its links has left. What cannot be done is in warnings().
+  void resume(int64_t step);
+
   // What the last save() could not tidy up: an old checkpoint that cannot be removed, a file system without links. The
   // checkpoint itself is safe. Empty on ranks other than 0.
   const std::vector<std::string>& warnings() const { return warnings_; }
@@ -63,6 +67,7 @@ class CheckpointWriter {
   void put_in_place(const Manifest& manifest);
 
   void tidy(int64_t step);
+  void point_links(int64_t step, int64_t best_step);
   void prune(int64_t step, int64_t best_step);
   void remove_leftovers();
   void warn_on_failure(const std::function<void()>& part);

@@ -57,8 +57,14 @@ class TemporaryFile {
 void sync_names(const fs::path& folder) {
   const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return;
-  ::fsync(fd);
+  int failed = 0;
+  do {
+    failed = ::fsync(fd) == 0 ? 0 : errno;
+  } while (failed == EINTR);
   ::close(fd);
+  if (failed != 0 && failed != EINVAL && failed != ENOTSUP) {
+    throw std::system_error(failed, std::generic_category(), folder.string());
+  }
 }
 
 void write_file_atomically(const fs::path& file, std::string_view content) {

@@ -162,6 +162,8 @@ class Training final : public WorkerTask {
                                   auto outcome = errors->agree(error, note);
                                   return CheckpointWriter::Ranks::Agreed{outcome.error, std::move(outcome.notes)};
                                 }});
+    if (resumed_) writer->resume(resumed_->step);
+    for (const auto& warning : writer->warnings()) log::warn(warning);
     return std::make_unique<BackgroundSaver>(std::move(writer), fault_);
   }
 

@@ -111,6 +111,19 @@ TEST_F(Writer, FindsTheBestAgainWithoutItsLink) {
   EXPECT_EQ(link("best"), "step_00000001");
 }
 
+// The last save of a run was cut off between its name and its links, so the resumed run has nothing to save.
+TEST_F(Writer, AResumedRunPointsTheLinksAtWhereItGoesOn) {
+  lone_writer(folder()).save(sample_checkpoint(1), true);
+  lone_writer(folder()).save(sample_checkpoint(2), true);
+  for (const char* name : {"last", "best"}) {
+    std::filesystem::remove(checkpoints_folder(folder()) / name);
+    std::filesystem::create_directory_symlink(checkpoint_name(1), checkpoints_folder(folder()) / name);
+  }
+  lone_writer(folder()).resume(2);
+  EXPECT_EQ(link("last"), "step_00000002");
+  EXPECT_EQ(link("best"), "step_00000002");
+}
+
 TEST_F(Writer, WarnsOfWhatItCannotTidyUp) {
   auto writer = lone_writer(folder(), 1);
   writer.save(sample_checkpoint(1), false);

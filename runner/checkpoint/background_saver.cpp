@@ -40,7 +40,7 @@ struct BackgroundSaver::Progress {
   }
 };
 
-void BackgroundSaver::start(Checkpoint checkpoint, bool best) {
+void BackgroundSaver::start(Checkpoint checkpoint, bool best, std::function<void()> before_it_counts) {
   if (progress_) throw std::logic_error("BackgroundSaver: a save is under way");
   progress_ = std::make_shared<Progress>();
   writer_->set_save_observer(
@@ -48,10 +48,11 @@ void BackgroundSaver::start(Checkpoint checkpoint, bool best) {
         progress->reached();
         if (observer) observer(point, step);
       });
-  std::thread thread([writer = writer_, progress = progress_, checkpoint = std::move(checkpoint), best] {
+  std::thread thread([writer = writer_, progress = progress_, checkpoint = std::move(checkpoint), best,
+                      before_it_counts = std::move(before_it_counts)] {
     std::exception_ptr failure;
     try {
-      writer->save(checkpoint, best);
+      writer->save(checkpoint, best, before_it_counts);
     } catch (...) {
       failure = std::current_exception();
     }

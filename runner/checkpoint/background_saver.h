@@ -24,7 +24,8 @@ class BackgroundSaver {
       : writer_(std::move(writer)), observer_(std::move(observer)) {}
 
   // CheckpointWriter::save() of this checkpoint, whose tensors stay as they are until wait() returns. No save may be under way.
-  void start(Checkpoint checkpoint, bool best);
+  // `before_it_counts` is called on the saving thread.
+  void start(Checkpoint checkpoint, bool best, std::function<void()> before_it_counts = {});
 
   // Until the save under way, if any, has ended; rethrows once what it threw. `alive`, which may be null, is called when
   // waiting begins and each time the save comes to another of the writer's points: a slow disk is not a hang.

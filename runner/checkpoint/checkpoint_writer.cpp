@@ -43,6 +43,14 @@ void remove_checkpoint(const std::filesystem::path& path) {
   std::filesystem::remove_all(doomed);
 }
 
+// A digest as ranks tell it to each other: "6360 9f86d0...".
+std::string text_of(const FileDigest& digest) { return std::to_string(digest.size) + " " + digest.sha256; }
+
+FileDigest digest_of_text(const std::string& text) {
+  const auto space = text.find(' ');
+  return {std::stoull(text.substr(0, space)), text.substr(space + 1)};
+}
+
 std::string cause_of(const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);
@@ -61,20 +69,25 @@ CheckpointWriter::CheckpointWriter(const std::filesystem::path& run_dir, int64_t
   if (!ranks_.agree) throw std::invalid_argument("CheckpointWriter: no agree()");
 }
 
-std::filesystem::path CheckpointWriter::save(const Checkpoint& checkpoint, bool best) {
+std::filesystem::path CheckpointWriter::save(const Checkpoint& checkpoint, bool best,
+                                             const std::function<void()>& before_it_counts) {
   const int64_t step = checkpoint.step;
   if (step < 0) throw std::invalid_argument("CheckpointWriter: step is " + std::to_string(step));
   warnings_.clear();
   reached("begin");
   if (step != saved_step_) {
     Manifest manifest{.step = step, .world_size = ranks_.world_size, .best = best};
-    together(step, [&] { begin(step); });
-    together(step, [&] { write_files(checkpoint, manifest); });
-    together(step, [&] { publish(manifest); });
+    together(step, [&] { return begin(step), ""; });
+    const auto digests = together(step, [&] { return text_of(write_files(checkpoint, manifest)); });
+    together(step, [&] {
+      if (leads() && before_it_counts) before_it_counts();
+      return publish(manifest, digests), "";
+    });
     saved_step_ = step;
   } else if (best) {
     together(step, [&] {
       if (leads()) mark_best(path_of(step));
+      return "";
     });
   }
   if (leads()) tidy(step);
@@ -92,17 +105,17 @@ void CheckpointWriter::reached(std::string_view point) const {
   if (observer_) observer_(point);
 }
 
-// A part of the save that succeeds on all ranks or fails on all.
-void CheckpointWriter::together(int64_t step, const std::function<void()>& part) {
-  std::string problem;
+// A part of the save that succeeds on all ranks or fails on all. Returns the ranks' notes, what `part` returns, on rank 0.
+std::vector<std::string> CheckpointWriter::together(int64_t step, const std::function<std::string()>& part) {
+  std::string problem, note;
   try {
-    part();
+    note = part();
   } catch (...) {
     problem = "cannot save the checkpoint of step " + std::to_string(step) + " (rank " + std::to_string(ranks_.rank) +
               "): " + cause_of(std::current_exception());
   }
-  const auto first = ranks_.agree(problem);
-  if (first.empty()) return;
+  auto [first, notes] = ranks_.agree(problem, note);
+  if (first.empty()) return notes;
   std::error_code ignored;  // the first problem is the one to tell
   if (leads()) std::filesystem::remove_all(temporary_of(step), ignored);
   throw UserError(first);
@@ -115,12 +128,13 @@ void CheckpointWriter::begin(int64_t step) {
   make_folder(temporary_of(step));
 }
 
-void CheckpointWriter::write_files(const Checkpoint& checkpoint, Manifest& manifest) {
+// Returns what this rank has to tell rank 0: the digest of its own file.
+FileDigest CheckpointWriter::write_files(const Checkpoint& checkpoint, Manifest& manifest) {
   const auto folder = temporary_of(checkpoint.step);
   const TrainingFile own{.tensors = {{"rank", checkpoint.rank}}, .texts = {}};
-  manifest.files[rank_file(ranks_.rank)] = write_training_file(folder / rank_file(ranks_.rank), own);
+  const auto digest = write_training_file(folder / rank_file(ranks_.rank), own);
   reached("rank_file");
-  if (!leads()) return;
+  if (!leads()) return digest;
 
   manifest.files[kModelFile] = write_safetensors(folder / kModelFile, checkpoint.model);
   reached("model_file");
@@ -131,13 +145,20 @@ void CheckpointWriter::write_files(const Checkpoint& checkpoint, Manifest& manif
                               .texts = {{"progress", checkpoint.progress}}};
   manifest.files[kTrainingFile] = write_training_file(folder / kTrainingFile, training);
   reached("training_file");
+  return digest;
 }
 
-void CheckpointWriter::publish(Manifest& manifest) {
+// The digests are those of what each rank has written, not of what rank 0 would read back: a page that was spoiled on its way to a
+// file server is found. A file that rank 0 does not see at all lies on another machine's own disk.
+void CheckpointWriter::publish(Manifest& manifest, const std::vector<std::string>& digests) {
   if (!leads()) return;
   const auto temporary = temporary_of(manifest.step);
-  for (int64_t rank = 1; rank < manifest.world_size; ++rank) {
-    manifest.files[rank_file(rank)] = digest_of(temporary / rank_file(rank));
+  for (int64_t rank = 0; rank < manifest.world_size; ++rank) {
+    const auto file = temporary / rank_file(rank);
+    const auto written = digest_of_text(digests.at(static_cast<size_t>(rank)));
+    const FileDigest seen{size_of_file(file), written.sha256};
+    if (seen != written) throw UserError(file.string() + ": " + contradiction(seen, written));
+    manifest.files[rank_file(rank)] = written;
   }
   reached("before_manifest");
   write_manifest(temporary, manifest);
@@ -164,11 +185,20 @@ void CheckpointWriter::put_in_place(const Manifest& manifest) {
 
 void CheckpointWriter::tidy(int64_t step) {
   const int64_t best_step = best_step_up_to(step);
-  warn_on_failure([&] { point_link_at(folder_ / "last", checkpoint_name(step)); });
-  if (best_step >= 0) warn_on_failure([&] { point_link_at(folder_ / "best", checkpoint_name(best_step)); });
+  point_links(step, best_step);
   reached("before_prune");
   warn_on_failure([&] { prune(step, best_step); });
   warn_on_failure([&] { remove_leftovers(); });
+}
+
+void CheckpointWriter::resume(int64_t step) {
+  warnings_.clear();
+  if (leads()) point_links(step, best_step_up_to(step));
+}
+
+void CheckpointWriter::point_links(int64_t step, int64_t best_step) {
+  warn_on_failure([&] { point_link_at(folder_ / "last", checkpoint_name(step)); });
+  if (best_step >= 0) warn_on_failure([&] { point_link_at(folder_ / "best", checkpoint_name(best_step)); });
 }
 
 // Later steps than this one's (the run was resumed from an earlier checkpoint) neither count nor are removed.

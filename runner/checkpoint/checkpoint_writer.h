@@ -12,6 +12,7 @@
 
 namespace ddprun {
 
+struct FileDigest;
 struct Manifest;
 
 class CheckpointWriter {
@@ -19,9 +20,14 @@ class CheckpointWriter {
   struct Ranks {
     int64_t rank = 0;
     int64_t world_size = 1;
+    struct Agreed {
+      std::string error;
+      std::vector<std::string> notes;  // by rank; on rank 0 alone
+    };
     // Called from the thread that saves. Blocks until all ranks have called it; each passes its own error text (empty: it
-    // went well), all get the same one of those that are not empty: a full disk on one rank is an error on all.
-    std::function<std::string(const std::string& my_error)> agree;
+    // went well), all get the same one of those that are not empty: a full disk on one rank is an error on all. Where there is none
+    // and the ranks pass notes, rank 0 gets them.
+    std::function<Agreed(const std::string& my_error, const std::string& my_note)> agree;
   };
 
   // Keeps the `keep` newest (at least 1) and always the best. `run_dir` exists.
@@ -32,7 +38,15 @@ class CheckpointWriter {
   // become the best); a broken one is replaced. Throws UserError on every rank where it fails on any (a full disk, no
   // permission), with the rank, the file and the cause; the temporary folder is then removed and the older checkpoints
   // are untouched. What agree() throws passes through; the temporary folder then stays until the next save.
-  std::filesystem::path save(const Checkpoint& checkpoint, bool best);
+  //
+  // `before_it_counts`, which may be null, is called on rank 0 before the checkpoint gets its name: it waits for the rows that the
+  // checkpoint stands for, which no resumed run would write again.
+  std::filesystem::path save(const Checkpoint& checkpoint, bool best,
+                             const std::function<void()>& before_it_counts = {});
+
+  // The run goes on from this checkpoint: `last` leads to it, and `best` to the best so far, whatever a save that was cut off between
+  // its names and its links has left. What cannot be done is in warnings().
+  void resume(int64_t step);
 
   // What the last save() could not tidy up: an old checkpoint that cannot be removed, a file system without links. The
   // checkpoint itself is safe. Empty on ranks other than 0.
@@ -45,14 +59,15 @@ class CheckpointWriter {
  private:
   bool leads() const { return ranks_.rank == 0; }
   void reached(std::string_view point) const;
-  void together(int64_t step, const std::function<void()>& part);
+  std::vector<std::string> together(int64_t step, const std::function<std::string()>& part);
 
   void begin(int64_t step);
-  void write_files(const Checkpoint& checkpoint, Manifest& manifest);
-  void publish(Manifest& manifest);
+  FileDigest write_files(const Checkpoint& checkpoint, Manifest& manifest);
+  void publish(Manifest& manifest, const std::vector<std::string>& digests);
   void put_in_place(const Manifest& manifest);
 
   void tidy(int64_t step);
+  void point_links(int64_t step, int64_t best_step);
   void prune(int64_t step, int64_t best_step);
   void remove_leftovers();
   void warn_on_failure(const std::function<void()>& part);

@@ -38,6 +38,14 @@ std::string cause_of(int error_number) { return std::error_code(error_number, st
   throw UserError(path.string() + ": cannot read: " + cause_of(error_number));
 }
 
+// 0, or the error.
+int force(int fd) {
+  while (::fsync(fd) != 0) {
+    if (errno != EINTR) return errno;
+  }
+  return 0;
+}
+
 constexpr size_t kLargestWrite = size_t{1} << 30;  // Linux takes at most 2 GiB in one call
 
 }  // namespace
@@ -69,7 +77,7 @@ void DurableFile::write(const void* data, size_t size) {
 }
 
 FileDigest DurableFile::finish() {
-  if (::fsync(fd_) != 0) fail(errno);
+  if (const int error_number = force(fd_); error_number != 0) fail(error_number);
   if (::close(std::exchange(fd_, -1)) != 0) {
     const int error_number = errno;
     ::unlink(path_.c_str());
@@ -102,7 +110,7 @@ void sync_folder(const std::filesystem::path& folder) {
   const auto* name = folder.empty() ? "." : folder.c_str();
   const int fd = ::open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) fail_to("open the folder", folder, errno);
-  const int failed = ::fsync(fd) == 0 ? 0 : errno;
+  const int failed = force(fd);
   ::close(fd);
   // Some network file systems have no fsync for folders, and need none.
   if (failed != 0 && failed != EINVAL && failed != ENOTSUP) fail_to("force the folder to the disk", folder, failed);

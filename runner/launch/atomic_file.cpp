@@ -34,7 +34,9 @@ class TemporaryFile {
       if (done >= 0) content.remove_prefix(static_cast<size_t>(done));
       if (done < 0 && errno != EINTR) fail();
     }
-    if (::fsync(fd_) != 0) fail();
+    while (::fsync(fd_) != 0) {
+      if (errno != EINTR) fail();
+    }
   }
 
   void rename_to(const fs::path& target) {
@@ -50,21 +52,26 @@ class TemporaryFile {
   bool renamed_ = false;
 };
 
-// A file system that cannot sync folders (some network ones) has done what it can: no error.
-void sync_folder(const fs::path& folder) {
+}  // namespace
+
+void sync_names(const fs::path& folder) {
   const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return;
-  ::fsync(fd);
+  int failed = 0;
+  do {
+    failed = ::fsync(fd) == 0 ? 0 : errno;
+  } while (failed == EINTR);
   ::close(fd);
+  if (failed != 0 && failed != EINVAL && failed != ENOTSUP) {
+    throw std::system_error(failed, std::generic_category(), folder.string());
+  }
 }
-
-}  // namespace
 
 void write_file_atomically(const fs::path& file, std::string_view content) {
   TemporaryFile temporary(file);
   temporary.write(content);
   temporary.rename_to(file);
-  sync_folder(file.parent_path());
+  sync_names(file.parent_path());
 }
 
 void point_symlink(const fs::path& link, const fs::path& target) {
@@ -74,7 +81,7 @@ void point_symlink(const fs::path& link, const fs::path& target) {
   fs::create_symlink(target, temporary);
   std::error_code error;
   fs::rename(temporary, link, error);
-  if (!error) return;
+  if (!error) return sync_names(link.parent_path());
   fs::remove(temporary, ignored);
   throw std::system_error(error, link.string());
 }

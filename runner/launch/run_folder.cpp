@@ -45,15 +45,28 @@ std::string read_text(const fs::path& file) {
   throw UserError("cannot write " + path.string() + ": " + cause + "; choose another folder with run.dir=...");
 }
 
+void force_names(const fs::path& folder) try { sync_names(folder); } catch (const std::system_error& error) {
+  cannot_write(folder, error.code().message());
+}
+
+// For good: a power cut does not take a run's folder, with all that was forced to the disk in it.
 void make_folders(const fs::path& path) {
+  std::vector<fs::path> grown;
   std::error_code error;
+  for (auto made = path; !made.empty() && !fs::exists(made, error); made = made.parent_path()) {
+    grown.push_back(made.parent_path());
+  }
   fs::create_directories(path, error);
   if (error) cannot_write(path, error.message());
+  for (const auto& folder : grown) force_names(folder);
 }
 
 // False where something of that name exists: of all who try, one makes it.
 bool make_new_folder(const fs::path& path) {
-  if (::mkdir(path.c_str(), 0777) == 0) return true;
+  if (::mkdir(path.c_str(), 0777) == 0) {
+    force_names(path.parent_path());
+    return true;
+  }
   if (errno != EEXIST) cannot_write(path, std::strerror(errno));
   return false;
 }
@@ -115,7 +128,8 @@ UniqueFd lock_folder(const fs::path& folder) {
     return fd;
   }
   const std::string owner = "process " + std::to_string(::getpid()) + " on " + host_name();
-  if (::ftruncate(fd.get(), 0) != 0 || ::pwrite(fd.get(), owner.data(), owner.size(), 0) < 0) {
+  const auto write_owner = [&] { return ::pwrite(fd.get(), owner.data(), owner.size(), 0) >= 0; };
+  if (::ftruncate(fd.get(), 0) != 0 || (!write_owner() && (errno != EINTR || !write_owner()))) {
     cannot_write(file, std::strerror(errno));
   }
   return fd;

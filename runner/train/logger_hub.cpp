@@ -9,6 +9,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <future>
 #include <mutex>
 #include <thread>
 
@@ -44,24 +45,26 @@ class LoggerHub::Channel {
       std::scoped_lock lock(state_->mutex);
       state_->closing = true;
     }
-    if (drain()) {
+    if (drained()) {
       thread_.join();
     } else {
       thread_.detach();
     }
   }
 
-  void post(Call call) {
+  // `urgent`: somebody waits for it.
+  void post(Call call, bool urgent = false) {
     {
       std::scoped_lock lock(state_->mutex);
       if (state_->broken) return;
+      state_->hurry |= urgent;
       if (state_->calls.size() >= kQueueLimit) {
         if (!state_->overflowed) log::warn("logger " + state_->entry.name + " is too slow: it loses rows from now on");
         state_->overflowed = true;
         return;
       }
       state_->calls.push_back(std::move(call));
-      if (!state_->asleep) return;
+      if (!state_->asleep && !urgent) return;
     }
     state_->arrived.notify_one();
   }
@@ -71,16 +74,19 @@ class LoggerHub::Channel {
     return state_->calls.empty() && !state_->busy;
   }
 
-  bool drain() {
-    std::unique_lock lock(state_->mutex);
-    state_->hurry = true;
-    state_->arrived.notify_one();
-    const bool done = state_->drained.wait_for(lock, kPatience, [&] { return state_->calls.empty() && !state_->busy; });
-    state_->hurry = false;
-    return done;
+  // A call that is dropped, as it is where the logger has failed, keeps nobody waiting: its promise goes with it.
+  std::function<void()> start_flush() {
+    const auto done = std::make_shared<std::promise<void>>();
+    const bool hangs = flushed_.valid() && flushed_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+    const auto earlier = flushed_;
+    flushed_ = done->get_future().share();
+    post({"flush", [done](Logger& logger) { logger.flush(), done->set_value(); }}, /*urgent=*/true);
+    return [flushed = flushed_, earlier, hangs, name = state_->entry.name] {
+      if (hangs && earlier.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
+      if (flushed.wait_for(kPatience) != std::future_status::ready)
+        log::warn("logger " + name + " hangs; the training goes on without waiting for it");
+    };
   }
-
-  const std::string& name() const { return state_->entry.name; }
 
  private:
   struct State {
@@ -106,6 +112,7 @@ class LoggerHub::Channel {
 
     // False where no more will come.
     bool wait_for_calls(std::unique_lock<std::mutex>& lock) {
+      hurry = hurry && !calls.empty();
       if (calls.empty()) arrived.wait_for(lock, kNap, [&] { return closing || hurry; });
       asleep = calls.empty();
       arrived.wait(lock, [&] { return closing || !calls.empty(); });
@@ -138,7 +145,14 @@ class LoggerHub::Channel {
     bool hurry = false;   // somebody waits for what is in the queue
   };
 
+  bool drained() {
+    std::unique_lock lock(state_->mutex);
+    state_->arrived.notify_one();
+    return state_->drained.wait_for(lock, kPatience, [&] { return state_->calls.empty() && !state_->busy; });
+  }
+
   std::shared_ptr<State> state_;
+  std::shared_future<void> flushed_;  // the last flush
   std::thread thread_;
 };
 
@@ -189,12 +203,12 @@ void LoggerHub::event(const RunEvent& event) {
   for (auto& channel : channels_) channel->post({"event", [event](Logger& logger) { logger.event(event); }});
 }
 
-void LoggerHub::flush() {
-  for (auto& channel : channels_) channel->post({"flush", [](Logger& logger) { logger.flush(); }});
-  for (auto& channel : channels_) {
-    if (!channel->drain())
-      log::warn("logger " + channel->name() + " hangs; the training goes on without waiting for it");
-  }
+std::function<void()> LoggerHub::start_flush() {
+  std::vector<std::function<void()>> waits;
+  for (auto& channel : channels_) waits.push_back(channel->start_flush());
+  return [waits] {
+    for (const auto& wait : waits) wait();
+  };
 }
 
 void LoggerHub::finish(const RunEnd& end) {

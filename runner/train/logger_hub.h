@@ -34,8 +34,11 @@ class LoggerHub {
   void ranks(const RankTable& table);
   void event(const RunEvent& event);
 
-  // Waits until all that came before is written out, but no longer than some seconds for a logger that hangs.
-  void flush();
+  // Asks the loggers to write out all that came before, forced to the disk where they write files. What it returns waits for them,
+  // on any thread, but no longer than some seconds for a logger that hangs: that one is warned of, and not
+  // waited for again until it has moved.
+  std::function<void()> start_flush();
+  void flush() { start_flush()(); }
   void finish(const RunEnd& end);
 
  private:

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "train/summary.h"
 
+#include "launch/atomic_file.h"
+#include "log/log.h"
+
+#include <ddprun/error.h>
 #include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <fstream>
+#include <system_error>
 
 namespace ddprun {
 namespace {
@@ -74,9 +79,13 @@ void write_summary(const std::filesystem::path& run_dir, const Summary& summary)
     json["test_correct"] = end.test_correct;
     json["test_total"] = end.test_total;
   }
-  const auto temporary = run_dir / "summary.json.tmp";
-  std::ofstream(temporary) << json.dump(2) << "\n";
-  std::filesystem::rename(temporary, run_dir / "summary.json");
+  try {
+    write_file_atomically(run_dir / "summary.json", json.dump(2) + "\n");
+  } catch (const std::system_error& error) {
+    const auto problem = std::string("cannot write the summary: ") + error.what();
+    if (end.status != "failed") throw UserError(problem + "; the run itself is saved, and `ddprun resume` ends it");
+    log::warn(problem);  // what the run has failed of is the one to tell
+  }
 }
 
 RunEnd read_run_end(const std::filesystem::path& run_dir) {

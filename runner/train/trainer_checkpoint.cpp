@@ -22,11 +22,11 @@ void Trainer::save(bool best) {
   state_.unapplied = step_.unapplied();
   state_.layout = layout_name(parts_.precision.layout());
   if (auto* scaler = step_.scaler()) state_.scaler = scaler->state();
-  parts_.loggers.flush();
+  const auto rows_written = parts_.loggers.start_flush();
   finish_saving();  // of the checkpoint before: there is one copy in memory
   const bool leads = parts_.communicator.world().rank == 0;
   const bool async = experiment_.checkpoint.async;
-  parts_.checkpoints.start(async ? snapshot_.take(checkpoint(), leads) : checkpoint(), best);
+  parts_.checkpoints.start(async ? snapshot_.take(checkpoint(), leads) : checkpoint(), best, rows_written);
   if (!async) finish_saving();
   saved_step_ = state_.step;
   saved_path_ = (checkpoints_folder(parts_.run_dir) / checkpoint_name(state_.step)).string();

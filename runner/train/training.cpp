@@ -154,12 +154,17 @@ class Training final : public WorkerTask {
 
   std::unique_ptr<BackgroundSaver> make_saver() const {
     const auto& place = replica_.place;
-    const auto errors = std::make_shared<ErrorExchange>(replica_.open_store("saving"), place.world_size,
+    const auto errors = std::make_shared<ErrorExchange>(replica_.open_store("saving"), place.rank, place.world_size,
                                                         replica_.experiment.launch.timeout_seconds);
     auto writer = std::make_shared<CheckpointWriter>(
         place.run_dir, replica_.experiment.checkpoint.keep,
         CheckpointWriter::Ranks{place.rank, place.world_size,
-                                [errors](const std::string& mine) { return errors->agree(mine); }});
+                                [errors](const std::string& error, const std::string& note) {
+                                  auto outcome = errors->agree(error, note);
+                                  return CheckpointWriter::Ranks::Agreed{outcome.error, std::move(outcome.notes)};
+                                }});
+    if (resumed_) writer->resume(resumed_->step);
+    for (const auto& warning : writer->warnings()) log::warn(warning);
     return std::make_unique<BackgroundSaver>(std::move(writer), fault_);
   }
 
@@ -252,6 +257,7 @@ class Training final : public WorkerTask {
     if (replica_.place.rank != 0) return;
     end.total_seconds = wall_seconds() - replica_.place.started_at;
     const double first_step = trainer.first_step_at();
+    loggers_->flush();  // the summary stands for all rows
     write_summary(replica_.place.run_dir,
                   {.end = end,
                    .first_step_seconds = first_step > 0 ? first_step - replica_.place.started_at : 0,

@@ -19,22 +19,24 @@
 namespace ddprun {
 namespace {
 
-// agree() for ranks that are threads: the first error text of each round goes to all.
+// agree() for ranks that are threads: the first error text of each round goes to all, the notes to rank 0.
 class Agreement {
  public:
-  explicit Agreement(int64_t world_size) : barrier_(world_size) {}
+  explicit Agreement(int64_t world_size) : barrier_(world_size), notes_(static_cast<size_t>(world_size)) {}
 
-  std::string agree(const std::string& my_error) {
+  CheckpointWriter::Ranks::Agreed agree(int64_t rank, const std::string& my_error, const std::string& my_note) {
     {
       const std::lock_guard lock(mutex_);
       if (first_.empty()) first_ = my_error;
+      notes_[static_cast<size_t>(rank)] = my_note;
     }
     barrier_.arrive_and_wait();
-    const auto result = first_;  // nobody writes between the two barriers
+    CheckpointWriter::Ranks::Agreed result{first_, {}};  // nobody writes between the two barriers
+    if (rank == 0) result.notes = notes_;
     barrier_.arrive_and_wait();
     {
       const std::lock_guard lock(mutex_);
-      if (!result.empty() && first_ == result) first_.clear();
+      if (!result.error.empty() && first_ == result.error) first_.clear();
     }
     barrier_.arrive_and_wait();
     return result;
@@ -44,6 +46,7 @@ class Agreement {
   std::barrier<> barrier_;
   std::mutex mutex_;
   std::string first_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace
@@ -92,15 +95,19 @@ bool same(const at::Tensor& a, const at::Tensor& b) {
   return same(a.rank, b.rank);
 }
 
+CheckpointWriter::Ranks::Agreed alone(const std::string& error, const std::string& note) { return {error, {note}}; }
+
 CheckpointWriter lone_writer(const std::filesystem::path& run_dir, int64_t keep) {
-  return {run_dir, keep, {.rank = 0, .world_size = 1, .agree = [](const std::string& error) { return error; }}};
+  return {run_dir, keep, {.rank = 0, .world_size = 1, .agree = alone}};
 }
 
 void on_ranks(int64_t world_size, const std::function<void(CheckpointWriter::Ranks)>& body) {
   const auto agreement = std::make_shared<Agreement>(world_size);
-  const auto agree = [agreement](const std::string& error) { return agreement->agree(error); };
   std::vector<std::jthread> threads;
   for (int64_t rank = 0; rank < world_size; ++rank) {
+    const auto agree = [=](const std::string& error, const std::string& note) {
+      return agreement->agree(rank, error, note);
+    };
     threads.emplace_back([&body, rank, world_size, agree] { body({rank, world_size, agree}); });
   }
 }

@@ -35,7 +35,8 @@ bool same(const at::Tensor& a, const at::Tensor& b);
 ::testing::AssertionResult same(const TensorDict& a, const TensorDict& b);
 ::testing::AssertionResult same(const Checkpoint& a, const Checkpoint& b);
 
-// A writer for a run of one rank.
+// agree() of a run of one rank, and a writer for it.
+CheckpointWriter::Ranks::Agreed alone(const std::string& error, const std::string& note);
 CheckpointWriter lone_writer(const std::filesystem::path& run_dir, int64_t keep = 3);
 
 // Runs `body(ranks)` on as many threads, with an agree() as collectives make it.

@@ -111,6 +111,19 @@ TEST_F(Writer, FindsTheBestAgainWithoutItsLink) {
   EXPECT_EQ(link("best"), "step_00000001");
 }
 
+// The last save of a run was cut off between its name and its links, so the resumed run has nothing to save.
+TEST_F(Writer, AResumedRunPointsTheLinksAtWhereItGoesOn) {
+  lone_writer(folder()).save(sample_checkpoint(1), true);
+  lone_writer(folder()).save(sample_checkpoint(2), true);
+  for (const char* name : {"last", "best"}) {
+    std::filesystem::remove(checkpoints_folder(folder()) / name);
+    std::filesystem::create_directory_symlink(checkpoint_name(1), checkpoints_folder(folder()) / name);
+  }
+  lone_writer(folder()).resume(2);
+  EXPECT_EQ(link("last"), "step_00000002");
+  EXPECT_EQ(link("best"), "step_00000002");
+}
+
 TEST_F(Writer, WarnsOfWhatItCannotTidyUp) {
   auto writer = lone_writer(folder(), 1);
   writer.save(sample_checkpoint(1), false);
@@ -199,14 +212,42 @@ TEST_F(Writer, AFailureOfTheFirstRankIsAnErrorOnAll) {
 TEST_F(Writer, PassesOnWhatAgreeThrows) {
   lone_writer(folder()).save(sample_checkpoint(1), false);
   int calls = 0;
-  CheckpointWriter writer(folder(), 3, {0, 1, [&](const std::string& error) {
+  CheckpointWriter writer(folder(), 3, {0, 1, [&](const std::string& error, const std::string& note) {
                                           if (++calls == 2) throw std::out_of_range("rank 1 is gone");
-                                          return error;
+                                          return alone(error, note);
                                         }});
   EXPECT_THROW(writer.save(sample_checkpoint(2), false), std::out_of_range);
   EXPECT_EQ(newest().step, 1);
   writer.save(sample_checkpoint(3), false);
   EXPECT_THAT(names(), ElementsAre("last", "step_00000001", "step_00000003"));
+}
+
+// As on the way to a file server: what rank 0 would read back is not what rank 1 has written.
+TEST_F(Writer, AFileThatIsSpoiledBehindItsRanksBackIsFound) {
+  on_ranks(2, [&](const CheckpointWriter::Ranks& ranks) {
+    CheckpointWriter writer(folder(), 3, ranks);
+    writer.set_save_observer([&](std::string_view point) {
+      const auto own = path_of(1).string() + ".tmp/rank_1.pt";
+      if (ranks.rank != 1 || point != "rank_file") return;
+      auto bytes = read_bytes(own);
+      bytes[bytes.size() / 2] ^= 1;
+      write_bytes(own, bytes);
+    });
+    writer.save(sample_checkpoint(1, ranks.rank), false);
+  });
+  EXPECT_THAT(user_error_of([&] { verify_checkpoint(path_of(1)); }), HasSubstr("rank_1.pt: its SHA-256 is"));
+}
+
+TEST_F(Writer, TheRowsOfACheckpointAreAwaitedBeforeItCounts) {
+  int calls = 0;
+  on_ranks(2, [&](const CheckpointWriter::Ranks& ranks) {
+    CheckpointWriter(folder(), 3, ranks).save(sample_checkpoint(1, ranks.rank), false, [&] {
+      EXPECT_FALSE(std::filesystem::exists(path_of(1)));
+      ++calls;
+    });
+  });
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(newest().step, 1);
 }
 
 TEST_F(Writer, SaysThatAllNodesMustShareTheFolder) {

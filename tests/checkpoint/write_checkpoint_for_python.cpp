@@ -33,13 +33,17 @@ ddprun::TensorDict of_every_dtype() {
 int main(int argc, char** argv) try {
   if (argc != 2) return 2;
   std::barrier both(2);
+  std::vector<std::string> notes(2);
   std::vector<std::jthread> ranks;
   for (const int64_t rank : {0, 1}) {
-    ranks.emplace_back([&both, rank, run_dir = argv[1]] {
-      const auto agree = [&both](const std::string& error) {
+    ranks.emplace_back([&both, &notes, rank, run_dir = argv[1]] {
+      const auto agree = [&](const std::string& error, const std::string& note) {
         if (!error.empty()) std::fprintf(stderr, "%s\n", error.c_str()), std::terminate();
+        notes[static_cast<size_t>(rank)] = note;
         both.arrive_and_wait();
-        return error;
+        ddprun::CheckpointWriter::Ranks::Agreed agreed{"", notes};
+        both.arrive_and_wait();
+        return agreed;
       };
       ddprun::CheckpointWriter writer(run_dir, 1, {rank, 2, agree});
       writer.save({.step = 1200,

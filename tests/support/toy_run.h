@@ -121,8 +121,11 @@ inline ToyResult train_toy(const ToyRun& run) {
     std::vector<LoggerHub::Entry> entries;
     if (rank == 0) entries.push_back({"rows", rows});
     LoggerHub loggers(entries);
-    const auto errors = std::make_shared<ErrorExchange>(saving, run.ranks, 60);
-    const CheckpointWriter::Ranks ranks{rank, run.ranks, [errors](const auto& mine) { return errors->agree(mine); }};
+    const auto errors = std::make_shared<ErrorExchange>(saving, rank, run.ranks, 60);
+    const CheckpointWriter::Ranks ranks{rank, run.ranks, [errors](const auto& error, const auto& note) {
+                                          auto outcome = errors->agree(error, note);
+                                          return CheckpointWriter::Ranks::Agreed{outcome.error, outcome.notes};
+                                        }};
     BackgroundSaver checkpoints(std::make_shared<CheckpointWriter>(run.folder, run.experiment.checkpoint.keep, ranks));
     Trainer* self = nullptr;
     double asked = 0;  // once in each step

@@ -75,7 +75,11 @@ TEST(LoggerHub, ALoggerThatHangsDelaysNeitherTheTrainingNorTheOthers) {
   hub.metrics(row(1));
   stuck->entered.wait();
   for (int step = 2; step <= 100; ++step) hub.metrics(row(step));  // returns while the other is stuck
-  hub.flush();                                                     // gives the stuck one up after its patience
+  ::testing::internal::CaptureStderr();
+  for (int save = 0; save < 3; ++save) hub.flush();  // the first gives the stuck one up after its patience
+  const auto told = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(told.find("logger stuck hangs"), std::string::npos);
+  EXPECT_EQ(told.find("logger stuck hangs"), told.rfind("logger stuck hangs"));
   EXPECT_EQ(good->seen.size(), 100U);
   stuck->release.count_down();
 }

@@ -6,7 +6,7 @@ import os
 
 from ddprun.errors import UserError
 from ddprun.rows import read_lines
-from tooling.durable import sync_folder
+from tooling.durable import make_folder, sync, sync_folder
 
 FILES = ("metrics.jsonl", "tables.jsonl", "events.jsonl")
 
@@ -28,13 +28,12 @@ class Journal:
     """
 
     def __init__(self, run):
-        folder = run.path / "wandb"
+        self.run, folder = run, run.path / "wandb"
         try:
-            folder.mkdir(exist_ok=True)
+            make_folder(folder)
             self.file = open(folder / "follow.jsonl", "a+b")
-            for one in (folder, run.path):
-                sync_folder(one)
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            sync_folder(folder)
         except BlockingIOError:
             raise UserError(f"{run.path} is followed already, by another tools/wandb_follow") from None
         except OSError as error:
@@ -69,9 +68,15 @@ class Journal:
 
     def add(self, step, end):
         batch = Batch(step, self.reached(), end)
+        self.force_lines()
         self.note({"step": step, "end": end})
         self.batches.append(batch)
         return batch
+
+    def force_lines(self):
+        """To the disk: a note that outlived the lines it counts would count others, which a resumed run writes in their place."""
+        for name in FILES:
+            sync(self.run.path / name)
 
     def end(self, summary):
         self.last_end = {"ended": summary, "end": self.reached()}

@@ -2,7 +2,6 @@
 // metrics.csv: the rows of the run as one table, a column for each metric and an empty cell where a row has none. A resumed run
 // goes on where its checkpoint stands: rows of later steps, which will come again, are taken out. Beside it
 // confusion_<split>.csv of the last evaluation, and predictions/step_<step>.csv. Rows of the split "system" are not in it.
-#include <ddprun/error.h>
 #include <ddprun/logger.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <limits>
 #include <map>
 
+#include "log_file.h"
 #include "table_files.h"
 
 namespace {
@@ -66,8 +66,7 @@ class Csv final : public ddprun::Logger {
     if (!fresh.empty()) rewrite(fresh, kEveryStep);
     std::vector<std::string> line;
     for (const auto& column : columns_) line.push_back(values.contains(column) ? values.at(column) : "");
-    file_ << joined(line) << std::flush;
-    if (!file_) throw ddprun::UserError(path_.string() + " cannot be written; is the disk full?");
+    file_.append(joined(line));
   }
 
   void confusion(const ddprun::ConfusionTable& table) override {
@@ -78,6 +77,8 @@ class Csv final : public ddprun::Logger {
     ddprun::csv::write_predictions(run_dir_ / "predictions" / ("step_" + std::to_string(table.step) + ".csv"), table);
   }
 
+  void flush() override { file_.sync(); }
+
  private:
   // The file anew, with more columns after those that it has, and without the rows that come again after `last_step`.
   void rewrite(const Columns& more, int64_t last_step) {
@@ -87,25 +88,21 @@ class Csv final : public ddprun::Logger {
     columns_ = std::getline(former, text) ? cells(text) : kFixedColumns;
     const auto columns = columns_;
     columns_.insert(columns_.end(), more.begin(), more.end());
-    const auto temporary = path_.string() + ".tmp";
-    std::ofstream file(temporary);
-    file << joined(columns_);
+    auto table = joined(columns_);
     while (std::getline(former, text)) {
       auto row = cells(text);
       if (!stays(row, columns, last_step)) continue;
       row.resize(columns_.size());
-      file << joined(row);
+      table += joined(row);
     }
-    file.close();
-    if (!file) throw ddprun::UserError(temporary + " cannot be written; is the disk full?");
-    std::filesystem::rename(temporary, path_);
-    file_.open(path_, std::ios::app);
+    ddprun::log_file::replace_file(path_, table);
+    file_.open(path_);
   }
 
   std::string file_name_;
   std::filesystem::path run_dir_, path_;
   Columns columns_;
-  std::ofstream file_;
+  ddprun::log_file::RecordFile file_;
 };
 
 }  // namespace

@@ -1,23 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "table_files.h"
 
-#include <ddprun/error.h>
-
 #include <cmath>
-#include <fstream>
 #include <sstream>
+
+#include "log_file.h"
 
 namespace ddprun::csv {
 namespace {
-
-void replace(const std::filesystem::path& file, const std::string& content) {
-  const auto temporary = file.string() + ".tmp";
-  std::ofstream stream(temporary, std::ios::binary);
-  stream << content;
-  stream.close();
-  if (!stream) throw UserError(temporary + " cannot be written; is the disk full?");
-  std::filesystem::rename(temporary, file);
-}
 
 std::string name_of(int64_t index, const std::vector<std::string>& names) {
   const bool known = index >= 0 && index < static_cast<int64_t>(names.size());
@@ -86,7 +76,7 @@ void write_confusion(const std::filesystem::path& file, const ConfusionTable& ta
       text += "," + std::to_string(table.counts.at(truth * classes + guess));
     text += "\n";
   }
-  replace(file, text);
+  log_file::replace_file(file, text);
 }
 
 void write_predictions(const std::filesystem::path& file, const PredictionTable& table) {
@@ -100,8 +90,7 @@ void write_predictions(const std::filesystem::path& file, const PredictionTable&
     for (const double score : row.scores) text += "," + number(score);
     text += "\n";
   }
-  std::filesystem::create_directories(file.parent_path());
-  replace(file, text);
+  log_file::replace_file(file, text);
 }
 
 }  // namespace ddprun::csv

@@ -3,13 +3,12 @@
 // predictions, histograms and ranks' measurements, each with its "kind"; events.jsonl what happened; run.json the run at its start;
 // images/ the samples of the predictions, and the images that a model makes of them. Resumed runs append; rows of an attempt that
 // was cut off come again with a higher "attempt", and the last one of a step counts.
-#include <ddprun/error.h>
 #include <ddprun/logger.h>
 
 #include <cmath>
-#include <fstream>
 
 #include "line_file.h"
+#include "log_file.h"
 #include "picture.h"
 #include "table_lines.h"
 
@@ -29,7 +28,8 @@ class JsonLines final : public ddprun::Logger {
     run_dir_ = run.run_dir;
     metrics_.open(run_dir_ / file_name_);
     events_.open(run_dir_ / "events.jsonl");
-    replace(run_dir_ / "run.json", object_of(run).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    ddprun::log_file::replace_file(run_dir_ / "run.json",
+                                   object_of(run).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   }
 
   void metrics(const ddprun::MetricRow& row) override {
@@ -75,6 +75,12 @@ class JsonLines final : public ddprun::Logger {
                     {"text", event.text}});
   }
 
+  void flush() override {
+    metrics_.sync();
+    tables_.sync();
+    events_.sync();
+  }
+
  private:
   template <class Table>
   void append(const char* kind, const std::string& split, const Table& table, const Json& content) {
@@ -89,15 +95,7 @@ class JsonLines final : public ddprun::Logger {
   void write_image(const std::string& name, const ddprun::ShownImage& image) const {
     const auto path = run_dir_ / name;
     if (image.bytes.empty() || std::filesystem::exists(path)) return;
-    std::filesystem::create_directories(path.parent_path());
-    replace(path, encode_png(picture_of(image)));
-  }
-
-  static void replace(const std::filesystem::path& path, const std::string& content) {
-    const auto temporary = path.string() + ".tmp";
-    const bool good = (std::ofstream(temporary) << content << std::flush).good();
-    if (!good) throw ddprun::UserError(temporary + " cannot be written; is the disk full?");
-    std::filesystem::rename(temporary, path);
+    ddprun::log_file::replace_file(path, encode_png(picture_of(image)));
   }
 
   std::string file_name_, table_file_name_;

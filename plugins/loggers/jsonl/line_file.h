@@ -7,30 +7,27 @@
 #include <filesystem>
 #include <string>
 
+#include "log_file.h"
+
 namespace ddprun::jsonl {
 
 using Json = nlohmann::ordered_json;
 
 class LineFile {
  public:
-  LineFile() = default;
-  ~LineFile();
-  LineFile(const LineFile&) = delete;
-  LineFile& operator=(const LineFile&) = delete;
-
   // Goes on at the end of the file, or makes it; half a line of a process that was killed is ended first, so that the next does not
   // join it. Throws UserError where it cannot be written.
   void open(const std::filesystem::path& path);
-  bool is_open() const { return fd_ >= 0; }
+  bool is_open() const { return file_.is_open(); }
 
   // In one write, so that several processes may append and a reader sees whole lines. Throws UserError.
   void append(const Json& line);
 
- private:
-  void write(const std::string& text);
+  // Forces the lines to the disk. Nothing where it is not open. Throws UserError.
+  void sync() { file_.sync(); }
 
-  std::filesystem::path path_;
-  int fd_ = -1;
+ private:
+  log_file::RecordFile file_;
 };
 
 }  // namespace ddprun::jsonl

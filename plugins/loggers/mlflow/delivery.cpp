@@ -181,6 +181,7 @@ void Delivery::ask_whether_run_is_open() try { server_.log_batch(sent_.run.run_i
 
 void Delivery::note(int64_t offset) {
   sent_.offset = offset;
+  spool_.sync();
   write_sent_note(folder_ / "sent.json", settings_.uri, sent_);
 }
 

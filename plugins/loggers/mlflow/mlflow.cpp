@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <limits>
 #include <memory>
 #include <random>
@@ -16,6 +15,7 @@
 #include "batch.h"
 #include "folder_lock.h"
 #include "history.h"
+#include "log_file.h"
 #include "names.h"
 #include "params.h"
 #include "sender.h"
@@ -84,6 +84,8 @@ class MlflowLogger final : public ddprun::Logger {
     add_table(table.split + "_predictions_step_" + std::to_string(table.step), table_of(table));
   }
 
+  void flush() override { spool_->sync(); }
+
   void finish(const ddprun::RunEnd& end) override {
     append_end(end, now_ms());
     const auto left = sender_->finish(kPatience);
@@ -104,8 +106,7 @@ class MlflowLogger final : public ddprun::Logger {
  private:
   void open(const fs::path& run_dir, int64_t from_step) {
     run_dir_ = run_dir;
-    std::error_code error;
-    fs::create_directories(run_dir_ / "mlflow", error);
+    ddprun::log_file::make_folder(run_dir_ / "mlflow");
     const auto file = run_dir_ / "mlflow/spool.jsonl";
     spool_ = std::make_unique<SpoolWriter>(file);
     history_ = read_history(file, from_step);
@@ -180,11 +181,7 @@ class MlflowLogger final : public ddprun::Logger {
   }
 
   void write_own_file(const std::string& path, const std::string& content) const {
-    const auto file = run_dir_ / "mlflow/files" / path;
-    fs::create_directories(file.parent_path());
-    std::ofstream stream(file, std::ios::binary);
-    stream << content << std::flush;
-    if (!stream) throw ddprun::UserError(file.string() + " cannot be written; is the disk full?");
+    ddprun::log_file::replace_file(run_dir_ / "mlflow/files" / path, content);
   }
 
   const std::string& legal(const std::string& name) {

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "sent_note.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <fstream>
-#include <system_error>
+
+#include "log_file.h"
 
 namespace ddprun::mlflow {
 
@@ -25,15 +22,7 @@ void write_sent_note(const std::filesystem::path& file, const std::string& uri, 
                              {"artifact_uri", note.run.artifact_uri},
                              {"offset", note.offset}}) +
                     "\n";
-  const auto temporary = file.string() + ".new";
-  const int descriptor = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  const auto failed = [&] { throw std::system_error(errno, std::generic_category(), file.string()); };
-  if (descriptor < 0) failed();
-  const bool whole = write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  const bool written = whole && fsync(descriptor) == 0;
-  close(descriptor);
-  if (!written) failed();
-  std::filesystem::rename(temporary, file);
+  log_file::replace_file(file, text);
 }
 
 }  // namespace ddprun::mlflow

@@ -16,7 +16,7 @@ struct SentNote {
 // Of that server; another one's note, or one that cannot be read, is none.
 SentNote read_sent_note(const std::filesystem::path& file, const std::string& uri);
 
-// Replaces the file as a whole. Throws std::system_error.
+// Replaces the file as a whole. Throws UserError.
 void write_sent_note(const std::filesystem::path& file, const std::string& uri, const SentNote& note);
 
 }  // namespace ddprun::mlflow

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "json.h"
+#include "log_file.h"
 
 namespace ddprun::mlflow {
 
@@ -30,8 +31,9 @@ class SpoolWriter {
   SpoolWriter(const SpoolWriter&) = delete;
   SpoolWriter& operator=(const SpoolWriter&) = delete;
 
-  // All of them or none; then they outlive this process.
+  // All of them or none; then they outlive this process, and with sync() a power cut.
   void append(const std::vector<Json>& lines);
+  void sync() { log_file::sync_path(path_); }
 
  private:
   std::filesystem::path path_;
@@ -53,6 +55,9 @@ class SpoolReader {
 
   // The line that begins there; nothing where no whole one does.
   std::optional<Line> line_at(int64_t offset);
+
+  // Forces what it has read to the disk: a note of what was sent must not outlive the lines that it counts.
+  void sync() const { log_file::sync_path(path_); }
 
  private:
   bool read_more();

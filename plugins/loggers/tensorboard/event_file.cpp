@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "event_file.h"
 
-#include <ddprun/error.h>
-
-#include <fcntl.h>
 #include <unistd.h>
 #include <boost/crc.hpp>
 
 #include <array>
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
 
@@ -48,30 +44,16 @@ std::string framed(const std::string& content) {
   return length + checksum(length) + content + checksum(content);
 }
 
-EventFile::EventFile(const std::filesystem::path& folder, double time) : path_(folder / file_name(time)) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  for (int copy = 1; fd_ < 0; ++copy) {
-    fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd_ >= 0) break;
-    if (errno != EEXIST) throw UserError("cannot write " + path_.string() + ": " + std::strerror(errno));
-    path_ = folder / (file_name(time) + "." + std::to_string(copy));
+EventFile::EventFile(const std::filesystem::path& folder, double time) {
+  auto name = file_name(time);
+  for (int copy = 1; !file_.open(folder / name, /*is_new=*/true); ++copy) {
+    name = file_name(time) + "." + std::to_string(copy);
   }
-  append(Message().real(kWallTime, time).bytes(kFileVersion, "brain.Event:2").str());
+  file_.append(framed(Message().real(kWallTime, time).bytes(kFileVersion, "brain.Event:2").str()));
 }
-
-EventFile::~EventFile() { ::close(fd_); }
 
 void EventFile::write(double time, int64_t step, const Message& summary) {
-  append(Message().real(kWallTime, time).integer(kStep, step).message(kSummary, summary).str());
-}
-
-void EventFile::append(const std::string& event) {
-  const auto record = framed(event);
-  const auto written = ::write(fd_, record.data(), record.size());
-  if (written == static_cast<ssize_t>(record.size())) return;
-  const std::string cause = written < 0 ? std::strerror(errno) : "the disk is full";
-  throw UserError("cannot write " + path_.string() + ": " + cause);
+  file_.append(framed(Message().real(kWallTime, time).integer(kStep, step).message(kSummary, summary).str()));
 }
 
 }  // namespace ddprun::tensorboard

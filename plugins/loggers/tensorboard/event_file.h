@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 
+#include "log_file.h"
 #include "message.h"
 
 namespace ddprun::tensorboard {
@@ -14,20 +15,17 @@ class EventFile {
   // A new file in `folder`, which is made; TensorBoard reads those of one folder in the order of their names, `time` (seconds since 1970)
   // first. Throws UserError where it cannot be written.
   EventFile(const std::filesystem::path& folder, double time);
-  ~EventFile();
-  EventFile(const EventFile&) = delete;
-  EventFile& operator=(const EventFile&) = delete;
 
   // An event with this Summary at optimizer step `step`. In one write: whatever is killed leaves whole records.
   void write(double time, int64_t step, const Message& summary);
 
-  const std::filesystem::path& path() const { return path_; }
+  // Forces the events to the disk.
+  void sync() { file_.sync(); }
+
+  const std::filesystem::path& path() const { return file_.path(); }
 
  private:
-  void append(const std::string& event);
-
-  std::filesystem::path path_;
-  int fd_ = -1;
+  log_file::RecordFile file_;
 };
 
 // The frame: length, its checksum, the content, its checksum (tensorboard/summary/writer/record_writer.py).

@@ -10,6 +10,7 @@
 #include "event_file.h"
 #include "hparams.h"
 #include "layout.h"
+#include "log_file.h"
 #include "pictures.h"
 #include "summary.h"
 #include "tables.h"
@@ -28,6 +29,7 @@ class TensorBoard final : public ddprun::Logger {
         hparams_(options.get<bool>("hparams", true, "the experiment's values for the page that compares runs")) {}
 
   void start(const ddprun::RunStart& run) override {
+    force_earlier_files(run.run_dir / folder_);
     file_ = std::make_unique<tb::EventFile>(run.run_dir / folder_, now());
     tb::Message summary;
     if (run.resumed_step == 0) {
@@ -86,6 +88,8 @@ class TensorBoard final : public ddprun::Logger {
     file_->write(event.time, event.step, summary);
   }
 
+  void flush() override { file_->sync(); }
+
   void finish(const ddprun::RunEnd& end) override {
     tb::Message summary;
     tb::add_text(summary, "end", end.status + ": " + end.stop_reason);
@@ -94,6 +98,14 @@ class TensorBoard final : public ddprun::Logger {
   }
 
  private:
+  // What an attempt that was killed has written last is on no disk yet, and the checkpoints of this one stand for it.
+  static void force_earlier_files(const std::filesystem::path& folder) {
+    std::error_code none_yet;
+    for (const auto& file : std::filesystem::directory_iterator(folder, none_yet)) {
+      if (file.is_regular_file()) ddprun::log_file::sync_path(file.path());
+    }
+  }
+
   std::string folder_;
   bool images_, hparams_;
   std::unique_ptr<tb::EventFile> file_;

@@ -159,7 +159,7 @@ class DDPRUN_API Logger {
   virtual void histograms(const HistogramTable& table);    // after an evaluation, where `histograms:` asks for it
   virtual void ranks(const RankTable& table);              // with each row of the split "system"
   virtual void event(const RunEvent& event);               // when it happens
-  virtual void flush();                                    // before a checkpoint counts: write out what is held back
+  virtual void flush();                                    // before a checkpoint counts: force all to the disk
   virtual void finish(const RunEnd& end);                  // last; not where the process is killed
 
   // Sends what the run could not send, and how it ended, to a server that was not there. No other method is called before it; it may

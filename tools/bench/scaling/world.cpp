@@ -110,15 +110,22 @@ nlohmann::json probe_checkpoint(int64_t ranks) {
   nlohmann::json figures;
   double others = 0;
   int agreements = 0;
-  const auto agree = [&](const std::string& error) {
+  std::vector<std::string> notes;
+  using Agreed = CheckpointWriter::Ranks::Agreed;
+  const auto keep_note = [&](const std::string& error, const std::string& note) {
+    if (!note.empty()) notes.push_back(note);
+    return Agreed{error, {}};
+  };
+  const auto agree = [&](const std::string& error, const std::string& note) {
     if (!error.empty()) throw std::runtime_error(error);
-    if (++agreements != 2) return error;
+    if (++agreements != 2) return Agreed{};
+    keep_note(error, note);
     const Stopwatch watch;
     for (int64_t rank = 1; rank < ranks; ++rank) {
-      CheckpointWriter(run, 1, {rank, ranks, [](const std::string& text) { return text; }}).save(checkpoint, false);
+      CheckpointWriter(run, 1, {rank, ranks, keep_note}).save(checkpoint, false);
     }
     others = watch.seconds();
-    return error;
+    return Agreed{"", notes};
   };
   CheckpointWriter writer(run, 1, {0, ranks, agree});
   const Stopwatch saving;

@@ -2,6 +2,11 @@
 # link to the wheel's site-packages; a package has get_libtorch instead, and names nothing of the machine it was made on.
 set(CMAKE_INSTALL_RPATH $ORIGIN/../lib $ORIGIN/../${DDPRUN_LIBTORCH_DIR}/torch/lib)
 cmake_path(GET DDPRUN_TORCH_DIR PARENT_PATH ddprun_site_packages)
+# The same in the build tree, so that what is installed has its run path already (BUILD_WITH_INSTALL_RPATH): a path that CMake means to
+# replace later ends in an empty element, for which the loader looks in the current folder.
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/lib/ddprun)
+file(REMOVE ${PROJECT_BINARY_DIR}/${DDPRUN_LIBTORCH_DIR})
+file(CREATE_LINK ${ddprun_site_packages} ${PROJECT_BINARY_DIR}/${DDPRUN_LIBTORCH_DIR} SYMBOLIC)
 install(CODE "
   set(link \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${DDPRUN_LIBTORCH_DIR}\")
   if(IS_SYMLINK \"\${link}\" OR NOT EXISTS \"\${link}\")
@@ -41,7 +46,8 @@ function(ddprun_add_backend name)
   target_link_libraries(${target} PRIVATE ddprun::sdk ddprun_warnings ${arg_LINK})
   set_target_properties(${target} PROPERTIES
     OUTPUT_NAME ${name} PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${DDPRUN_BACKEND_DIR}
-    INSTALL_RPATH "$ORIGIN/../..;$ORIGIN/../libtorch/torch/lib;$ORIGIN/../libtorch/nvidia/cu13/lib")
+    INSTALL_RPATH "$ORIGIN/../..;$ORIGIN/../libtorch/torch/lib;$ORIGIN/../libtorch/nvidia/cu13/lib"
+    BUILD_WITH_INSTALL_RPATH ON)
   install(TARGETS ${target} LIBRARY DESTINATION ${DDPRUN_BACKEND_DIR})
 endfunction()
 

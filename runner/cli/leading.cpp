@@ -188,6 +188,22 @@ std::unique_ptr<RendezvousServer> listen(const Site& site, Leader& leader) {
   }
 }
 
+// Once it listens where others than this machine's processes may knock.
+void tell_of_openness(const Site& site) {
+  constexpr size_t kWeak = 16;
+  const auto& token = site.secret.token;
+  if (!site.placement.agent_store && !is_this_machine(site.endpoint))
+    log::warn(site.endpoint.host + " is none of this machine's addresses (" + own_addresses() +
+              "): listening on all of them; launch.address chooses one");
+  if (is_loopback(site.address)) return;
+  if (token.empty())
+    log::warn("no DDPRUN_TOKEN and no launch.token_file: whoever reaches " + site.endpoint.text() +
+              " can join this run, or pass for its first node. On all nodes the same: export DDPRUN_TOKEN=$(openssl "
+              "rand -hex 32)");
+  if (!token.empty() && token.size() < kWeak)
+    log::warn(log::text("a token of ", token.size(), " characters can be guessed: take that of openssl rand -hex 32"));
+}
+
 int lead(Site site, const Part& part, Leader& leader, RendezvousServer& server) {
   site.endpoint.port = server.port();
   if (site.placement.agent_store) {
@@ -198,9 +214,7 @@ int lead(Site site, const Part& part, Leader& leader, RendezvousServer& server) 
   const auto fewest = plan.min_nodes == plan.max_nodes ? "" : log::text(plan.min_nodes, " to ");
   log::info(log::text("first of ", fewest, plan.max_nodes, site.is_rank() ? " ranks" : " nodes", "; listens at ",
                       site.endpoint.text()));
-  if (site.secret.token.empty() && !is_loopback(site.address))
-    log::info("no DDPRUN_TOKEN and no launch.token_file: whoever reaches " + site.endpoint.text() +
-              " can join this run");
+  tell_of_openness(site);
   leader.make_run();
   SignalInbox signals;  // torchrun signals whoever has not ended yet: not before all is told
   RemoteLink link(Connection::open(site.endpoint, site.secret, Clock::now() + seconds(site.config.join_seconds)),

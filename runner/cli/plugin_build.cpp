@@ -7,7 +7,7 @@
 #include "launch/private_folder.h"
 #include "log/log.h"
 #include "plugin_host/plugin_file.h"
-#include "submit/program.h"
+#include "launch/program.h"
 
 #include <ddprun/error.h>
 #include <ddprun/version.h>

@@ -55,12 +55,27 @@ LaunchConfig with_placement(LaunchConfig config, const Placement& placement, con
   return config;
 }
 
+// Without the blanks that editors and shells leave at its ends.
+std::string trimmed(const std::string& text) {
+  constexpr auto kBlanks = " \t\r\n";
+  const auto begin = text.find_first_not_of(kBlanks);
+  return begin == text.npos ? "" : text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
+}
+
 std::string read_token(const LaunchConfig& config) {
-  if (config.token_file.empty()) return secret_from_environment().token;
-  std::ifstream file(config.token_file);
-  std::string token;
-  if (!std::getline(file, token) || token.empty())
-    throw UserError("launch.token_file: " + config.token_file.string() + " cannot be read, or its first line is empty");
+  if (config.token_file.empty()) return trimmed(secret_from_environment().token);
+  const auto& path = config.token_file;
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  const auto token = trimmed(line);
+  if (token.empty())
+    throw UserError("launch.token_file: " + path.string() + " cannot be read, or its first line is empty");
+  std::error_code error;
+  const auto others = std::filesystem::perms::group_all | std::filesystem::perms::others_all;
+  if ((std::filesystem::status(path, error).permissions() & others) != std::filesystem::perms::none)
+    throw UserError("launch.token_file: others than its owner may use " + path.string() +
+                    "; take that from them: chmod 600 " + path.string());
   return token;
 }
 

@@ -4,7 +4,7 @@
 #include "cli/new_file.h"
 #include "launch/worker_process.h"
 #include "log/log.h"
-#include "submit/program.h"
+#include "launch/program.h"
 #include "submit/submission.h"
 
 #include <ddprun/error.h>
@@ -34,7 +34,7 @@ void require_program(const std::string& name) {
 // Gives the text to a program, and its answer to the user.
 int hand_over(const std::vector<std::string>& command, const std::string& text) {
   const auto& program = command[0];
-  const auto end = run_program(command, text);
+  const auto end = run_program(command, {.input = text});
   if (end.exit_code == 0) {
     std::cout << end.output;
     return kExitDone;

@@ -16,9 +16,9 @@ namespace {
 // Closes the file, and removes it unless it was renamed away.
 class TemporaryFile {
  public:
-  explicit TemporaryFile(const fs::path& target)
+  TemporaryFile(const fs::path& target, unsigned mode)
       : path_(target.parent_path() / ("." + target.filename().string() + ".tmp-" + std::to_string(::getpid()))),
-        fd_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+        fd_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode)) {
     if (fd_ < 0) fail();
   }
   ~TemporaryFile() {
@@ -67,8 +67,8 @@ void sync_names(const fs::path& folder) {
   }
 }
 
-void write_file_atomically(const fs::path& file, std::string_view content) {
-  TemporaryFile temporary(file);
+void write_file_atomically(const fs::path& file, std::string_view content, unsigned mode) {
+  TemporaryFile temporary(file, mode);
   temporary.write(content);
   temporary.rename_to(file);
   sync_names(file.parent_path());

@@ -10,7 +10,7 @@ namespace ddprun {
 // Writes beside `file` under a temporary name, fsyncs, renames over it, fsyncs the folder. Throws std::system_error
 // with the path and the cause; the temporary file is then gone and an older `file` untouched, but where it is the folder that cannot
 // be fsynced.
-void write_file_atomically(const std::filesystem::path& file, std::string_view content);
+void write_file_atomically(const std::filesystem::path& file, std::string_view content, unsigned mode = 0666);
 
 // Forces the names in a folder to the disk. A file system that knows no such thing (some network ones) has done what it can: no error.
 // Throws std::system_error.

@@ -15,6 +15,8 @@
 #include <system_error>
 
 #include "digest/sha256.h"
+#include "launch/clock.h"
+#include "launch/program.h"
 
 namespace ddprun {
 namespace fs = std::filesystem;
@@ -26,44 +28,55 @@ constexpr size_t kMostDiffBytes = 1 << 20;
 constexpr size_t kMostStatusBytes = 64 << 10;
 constexpr const char* kSecretWords[] = {"KEY", "TOKEN", "SECRET", "PASSWORD"};
 
-struct Output {
-  std::string text;
-  bool cut = false;
+// What git prints in the current folder; nothing where it fails, is missing or takes longer than five seconds in all. It takes no locks,
+// and runs no program that the repository's settings name.
+class Git {
+ public:
+  std::optional<ProgramEnd> run(std::vector<std::string> words, size_t most_bytes = kMostStatusBytes) const try {
+    const double left = kPatience - since_.seconds();
+    if (left <= 0) return std::nullopt;
+    std::vector<std::string> command{"env", "GIT_OPTIONAL_LOCKS=0", "git", "-c", "core.fsmonitor=false"};
+    command.insert(command.end(), settings_.begin(), settings_.end());
+    command.insert(command.end(), words.begin(), words.end());
+    auto end = run_program(command, {.seconds = left, .most_bytes = most_bytes, .errors = false});
+    const bool too_long = end.cut && end.output.size() < most_bytes;
+    return too_long || (!end.cut && end.exit_code != 0) ? std::nullopt : std::optional(std::move(end));
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+
+  // Of what it is told to send files through before it compares them.
+  void leave_out_filters() {
+    const auto filters = run({"config", "--name-only", "--get-regexp", "^filter\\..*\\.(clean|process|required)$"});
+    std::istringstream names(filters ? filters->output : "");
+    for (std::string name; std::getline(names, name);) {
+      settings_.emplace_back("-c");
+      settings_.push_back(name + (name.ends_with("required") ? "=false" : "="));
+    }
+  }
+
+ private:
+  static constexpr double kPatience = 5;
+  Stopwatch since_;
+  std::vector<std::string> settings_;
 };
 
-// What git prints in the current folder; nothing where it fails, is missing or takes longer than five seconds. It takes
-// no locks and runs no program that the repository's settings name.
-std::optional<Output> git(const std::string& arguments, size_t most_bytes) {
-  const std::string command =
-      "GIT_OPTIONAL_LOCKS=0 timeout 5 git -c core.fsmonitor=false " + arguments + " 2>/dev/null </dev/null";
-  FILE* pipe = ::popen(command.c_str(), "re");
-  if (pipe == nullptr) return std::nullopt;
-  Output output;
-  char buffer[4096];
-  while (const size_t got = std::fread(buffer, 1, sizeof buffer, pipe)) {
-    output.text.append(buffer, got);
-    if (output.text.size() <= most_bytes) continue;
-    output.text.resize(most_bytes);
-    output.cut = true;
-    break;
-  }
-  const int status = ::pclose(pipe);
-  if (status != 0 && !output.cut) return std::nullopt;
-  return output;
-}
-
-Json describe_git() {
-  const auto sha = git("rev-parse HEAD", kMostStatusBytes);
+Json describe_git(std::string& changes) {
+  Git git;
+  const auto sha = git.run({"rev-parse", "HEAD"});
   if (!sha) return nullptr;
-  Json json = {{"sha", sha->text.substr(0, sha->text.find('\n'))}};
-  if (const auto status = git("status --porcelain", kMostStatusBytes)) {
-    json["dirty"] = !status->text.empty();
-    json["status"] = status->text;
+  Json json = {{"sha", sha->output.substr(0, sha->output.find('\n'))}};
+  git.leave_out_filters();
+  if (const auto status = git.run({"status", "--porcelain", "--ignore-submodules=dirty"})) {
+    json["dirty"] = !status->output.empty();
+    json["status"] = status->output;
   }
-  if (const auto diff = git("diff --no-color --no-ext-diff --no-textconv HEAD", kMostDiffBytes)) {
-    json["diff"] = diff->text;
-    if (diff->cut) json["diff_cut_at_bytes"] = kMostDiffBytes;
-  }
+  const auto diff = git.run(
+      {"diff", "--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty", "HEAD"}, kMostDiffBytes);
+  if (!diff || diff->output.empty()) return json;
+  changes = diff->output;
+  json["diff"] = kUncommitted;
+  if (diff->cut) json["diff_cut_at_bytes"] = kMostDiffBytes;
   return json;
 }
 
@@ -146,7 +159,8 @@ std::string local_time() {
 
 }  // namespace
 
-std::string describe_environment(const RunRecord& record, const fs::path& proc) {
+RecordedEnvironment describe_environment(const RunRecord& record, const fs::path& proc) {
+  RecordedEnvironment recorded;
   utsname system = {};
   ::uname(&system);
   std::error_code ignored;
@@ -164,8 +178,9 @@ std::string describe_environment(const RunRecord& record, const fs::path& proc) 
   for (const auto& [name, version] : record.versions) json["versions"][name] = version;
   if (const auto driver = field(proc / "driver/nvidia/version", "NVRM version"); !driver.empty())
     json["driver"] = driver;
-  if (auto commit = describe_git(); !commit.is_null()) json["git"] = std::move(commit);
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (auto commit = describe_git(recorded.uncommitted); !commit.is_null()) json["git"] = std::move(commit);
+  recorded.json = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return recorded;
 }
 
 }  // namespace ddprun

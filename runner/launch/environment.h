@@ -18,9 +18,17 @@ struct RunRecord {
   std::vector<std::filesystem::path> plugin_files;            // recorded with their SHA-256
 };
 
-// A JSON object: time, host, command, the current folder's git commit with the uncommitted changes (at most 1 MB of
-// them), versions, CPU, memory, GPUs and driver, plugin files, the environment variables that change a run. Values of
-// variables that look like secrets are left out. Never throws for what cannot be found out: that key is missing then.
-std::string describe_environment(const RunRecord& record, const std::filesystem::path& proc = "/proc");
+// The file of a run's folder that keeps the uncommitted changes, for its owner alone: nobody knows what is in them.
+inline constexpr auto kUncommitted = "uncommitted.diff";
+
+struct RecordedEnvironment {
+  std::string json;
+  std::string uncommitted;  // changes of the current folder's git repository, at most 1 MB of them; may be empty
+};
+
+// A JSON object: time, host, command, the current folder's git commit, versions, CPU, memory, GPUs and driver, plugin files, the
+// environment variables that change a run. Values of variables that look like secrets are left out. Never throws for what cannot be
+// found out: that key is missing then.
+RecordedEnvironment describe_environment(const RunRecord& record, const std::filesystem::path& proc = "/proc");
 
 }  // namespace ddprun

@@ -37,7 +37,8 @@ const char* name_of(Activity activity) {
 
 HeartbeatWriter::HeartbeatWriter(const std::filesystem::path& file) {
   const UniqueFd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (!fd.open() || ::ftruncate(fd.get(), sizeof(Pulse)) != 0) return;
+  // With its room on the disk: writing to a mapped file whose disk is full is SIGBUS.
+  if (!fd.open() || ::posix_fallocate(fd.get(), 0, sizeof(Pulse)) != 0) return;
   void* mapped = ::mmap(nullptr, sizeof(Pulse), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (mapped != MAP_FAILED) pulse_ = static_cast<Pulse*>(mapped);
 }

@@ -92,7 +92,9 @@ AttemptEnd Attempt::run() {
   try {
     start_workers();
   } catch (const std::system_error& error) {
-    return end(std::string("cannot start a worker: ") + error.what());
+    const bool full = error.code() == std::errc::no_space_on_device;
+    return end(std::string("cannot start a worker: ") + error.what() +
+               (full ? "; TMPDIR names the folder for what workers and their launcher tell each other" : ""));
   }
   while (any_running() && Clock::now() < give_up_at_) {
     wait_for_something();
@@ -122,12 +124,12 @@ void Attempt::start_workers() {
   const auto show = [this](int rank, std::string_view line) { folder_.add(rank, line, Clock::now()); };
   const auto warn = [this](const std::string& text) { terminal_.line("ddprun: warning: " + text); };
   const auto config = private_folder_.path() / "config.yaml";
-  if (!plan_.config.empty()) write_file_atomically(config, plan_.config);
   const auto store = plan_.store.empty() ? (private_folder_.path() / "store").string() : plan_.store;
   for (int index = 0; index < plan_.workers; ++index) {
     const int rank = plan_.first_rank + index;
     const fs::path log = logs_ / ("rank_" + std::to_string(rank) + ".log");
     workers_.push_back(std::make_unique<Worker>(rank, log, show, warn));
+    if (index == 0 && !plan_.config.empty()) write_file_atomically(config, plan_.config);
     auto environment = worker_environment(plan_, index, store);
     const auto heartbeat = private_folder_.path() / ("heartbeat_" + std::to_string(rank));
     environment.push_back("DDPRUN_HEARTBEAT=" + heartbeat.string());

@@ -156,16 +156,26 @@ bool has_checkpoint(const fs::path& run) {
   return false;
 }
 
+struct RecordFile {
+  const char* name;
+  unsigned mode = 0666;
+};
+constexpr RecordFile kRecord[] = {{"environment.json"}, {kUncommitted, 0600}, {"overrides.txt"}, {"config.yaml"}};
+
 // Keeps the old file beside it where the two differ.
-void replace(const fs::path& file, const std::string& content, int attempt) {
-  if (fs::exists(file)) {
-    const std::string old = read_text(file);
-    if (old == content) return;
+void replace(const RecordFile& what, const fs::path& waiting, const fs::path& run_dir, int attempt) {
+  const fs::path file = run_dir / what.name;
+  const auto content = read_text(waiting / what.name), old = read_text(file);
+  if (fs::exists(file) && old != content) {
     const auto before = ".attempt_" + std::to_string(std::max(attempt - 1, 0));
-    const auto kept = file.parent_path() / (file.stem().string() + before + file.extension().string());
-    if (!fs::exists(kept)) write_file_atomically(kept, old);
+    const auto kept = run_dir / (file.stem().string() + before + file.extension().string());
+    if (!fs::exists(kept)) write_file_atomically(kept, old, what.mode);
   }
-  write_file_atomically(file, content);
+  if (!fs::exists(waiting / what.name)) {
+    fs::remove(file);
+  } else if (!fs::exists(file) || old != content) {
+    write_file_atomically(file, content, what.mode);
+  }
 }
 
 bool has_logs(const fs::path& run) {
@@ -252,9 +262,12 @@ void RunFolder::record(const RunRecord& record) try {
   std::string overrides;
   for (const auto& override_text : record.overrides) overrides += override_text + "\n";
   make_folders(path_ / kWaiting);
+  const auto environment = describe_environment(record);
   write_file_atomically(path_ / kWaiting / "config.yaml", record.config_yaml);
   write_file_atomically(path_ / kWaiting / "overrides.txt", overrides);
-  write_file_atomically(path_ / kWaiting / "environment.json", describe_environment(record));
+  write_file_atomically(path_ / kWaiting / "environment.json", environment.json);
+  if (!environment.uncommitted.empty())
+    write_file_atomically(path_ / kWaiting / kUncommitted, environment.uncommitted, 0600);
   if (!fs::exists(path_ / "config.yaml")) commit_record(path_, attempt_);
 } catch (const std::system_error& error) {
   cannot_write(path_, error.what());
@@ -272,9 +285,8 @@ void RunFolder::drop_waiting_record() {
 
 void commit_record(const fs::path& run_dir, int attempt) try {
   const auto waiting = run_dir / kWaiting;
-  for (const char* name : {"environment.json", "overrides.txt", "config.yaml"}) {
-    if (fs::exists(waiting / name)) replace(run_dir / name, read_text(waiting / name), attempt);
-  }
+  if (!fs::exists(waiting / "config.yaml")) return;
+  for (const auto& file : kRecord) replace(file, waiting, run_dir, attempt);
   fs::remove_all(waiting);
 } catch (const std::system_error& error) {
   cannot_write(run_dir, error.what());

@@ -38,7 +38,7 @@ Worker::Worker(int rank, const std::filesystem::path& log, ShowLine show, LogFil
 
 Worker::~Worker() {
   if (!running()) return;
-  ::kill(pid_, SIGKILL);
+  ::kill(-pid_, SIGKILL);
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
@@ -56,8 +56,11 @@ void Worker::start(const std::vector<std::string>& command, const std::vector<st
 }
 
 void Worker::reap() {
+  siginfo_t ended{};
+  if (!running() || ::waitid(P_PID, pid_, &ended, WEXITED | WNOHANG | WNOWAIT) != 0 || ended.si_pid != pid_) return;
+  ::kill(-pid_, SIGKILL);  // what it has started; the group's number is its own until it is reaped
   int status = 0;
-  if (running() && ::waitpid(pid_, &status, WNOHANG) == pid_) note_end(status);
+  if (::waitpid(pid_, &status, WNOHANG) == pid_) note_end(status);
 }
 
 void Worker::note_end(int status) {

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iomanip>
+#include <random>
 #include <sstream>
 
 namespace ddprun {
@@ -61,6 +63,15 @@ std::string limits(const Experiment& experiment) {
   return "{" + list.substr(1, list.size() - 2) + "}";
 }
 
+// What the pods prove to each other that they are of one run.
+std::string token_secret(const std::string& name) {
+  std::random_device random;  // the kernel's
+  std::ostringstream token;
+  for (int i = 0; i < 8; ++i) token << std::hex << std::setw(8) << std::setfill('0') << random();
+  return "apiVersion: v1\nkind: Secret\nmetadata: {name: " + name + "-token}\nstringData: {token: \"" + token.str() +
+         "\"}\n---\n";
+}
+
 // The first pod's name is known before it is ready.
 std::string service(const std::string& name) {
   return "apiVersion: v1\nkind: Service\nmetadata: {name: " + name +
@@ -98,21 +109,25 @@ std::string pod(const Experiment& experiment, const Submission& submission, cons
        << "      restartPolicy: Never\n"
        << "      terminationGracePeriodSeconds: 120\n";
   if (nodes_of(experiment) > 1) text << "      subdomain: " << name << "\n";
-  text
-      << "      containers:\n"
-      << "        - name: ddprun\n"
-      << "          image: " << yaml_text(experiment.resources.image) << "\n"
-      << "          command: " << command(experiment, submission, name) << "\n"
-      << "          env:\n"
-      << "            - name: DDPRUN_JOB\n"
-      << "              valueFrom: {fieldRef: {fieldPath: \"metadata.labels['batch.kubernetes.io/controller-uid']\"}}\n"
-      << "          resources:\n"
-      << "            limits: " << limits(experiment) << "\n"
-      << "          volumeMounts: [{name: outputs, mountPath: /outputs}, {name: shm, mountPath: /dev/shm}]\n"
-      << "      volumes:\n"
-      << "        - {name: outputs, persistentVolumeClaim: {claimName: " << yaml_text(experiment.resources.claim)
-      << "}}\n"
-      << "        - {name: shm, emptyDir: {medium: Memory}}\n";
+  text << "      containers:\n"
+       << "        - name: ddprun\n"
+       << "          image: " << yaml_text(experiment.resources.image) << "\n"
+       << "          command: " << command(experiment, submission, name) << "\n"
+       << "          env:\n"
+       << "            - name: DDPRUN_JOB\n"
+       << "              valueFrom: {fieldRef: {fieldPath: "
+          "\"metadata.labels['batch.kubernetes.io/controller-uid']\"}}\n";
+  if (nodes_of(experiment) > 1)
+    text << "            - name: DDPRUN_TOKEN\n"
+         << "              valueFrom: {secretKeyRef: {name: " << name << "-token, key: token}}\n";
+  text << "          securityContext: {allowPrivilegeEscalation: false}\n"
+       << "          resources:\n"
+       << "            limits: " << limits(experiment) << "\n"
+       << "          volumeMounts: [{name: outputs, mountPath: /outputs}, {name: shm, mountPath: /dev/shm}]\n"
+       << "      volumes:\n"
+       << "        - {name: outputs, persistentVolumeClaim: {claimName: " << yaml_text(experiment.resources.claim)
+       << "}}\n"
+       << "        - {name: shm, emptyDir: {medium: Memory}}\n";
   return text.str();
 }
 
@@ -131,7 +146,7 @@ void require_named(const ResourcesConfig& resources) {
 std::string kubernetes_manifest(const Experiment& experiment, const Submission& submission) {
   require_named(experiment.resources);
   const auto name = kubernetes_name(experiment.name);
-  return kHeader + (nodes_of(experiment) > 1 ? service(name) : "") + job_head(experiment, name) +
+  return kHeader + (nodes_of(experiment) > 1 ? service(name) + token_secret(name) : "") + job_head(experiment, name) +
          pod(experiment, submission, name);
 }
 

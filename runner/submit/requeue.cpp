@@ -2,13 +2,15 @@
 #include "submit/requeue.h"
 
 #include "cluster/slurm_job.h"
+#include "launch/program.h"
 #include "log/log.h"
-#include "submit/program.h"
 
 #include <ddprun/error.h>
 
 namespace ddprun {
 namespace {
+
+constexpr double kPatience = 30;  // seconds, with a controller that does not answer
 
 // The value of "JobState=RUNNING" in what scontrol shows; empty where it is not there.
 std::string job_state(const std::string& shown) {
@@ -35,11 +37,11 @@ std::string job_to_requeue(const Environment& environment) {
 }
 
 void requeue(const std::string& job) try {
-  const auto shown = run_program({"scontrol", "show", "job", "--oneliner", job});
+  const auto shown = run_program({"scontrol", "show", "job", "--oneliner", job}, {.seconds = kPatience});
   const auto state = job_state(shown.output);
   if (!state.empty() && state != "RUNNING")
     return log::info("job " + job + " is " + state + ": not requeued from here");
-  const auto asked = run_program({"scontrol", "requeue", job});
+  const auto asked = run_program({"scontrol", "requeue", job}, {.seconds = kPatience});
   if (asked.exit_code != 0) return log::error("scontrol requeue " + job + ": " + asked.output);
   log::info("asked Slurm to start job " + job + " again");
 } catch (const std::exception& error) {

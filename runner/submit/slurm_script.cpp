@@ -84,6 +84,10 @@ std::string step(const Experiment& experiment, const Submission& submission) {
   return shell_words(words) + "\n";
 }
 
+// Made when the job starts, handed on by srun: in no file, and on no command line.
+constexpr const char* kToken =
+    "export DDPRUN_TOKEN=${DDPRUN_TOKEN:-$(od -An -vtx1 -N32 /dev/urandom | tr -d ' \\n')}\n";
+
 // launch.requeue, by the script: there is no scontrol in the container. A job that somebody cancels does not come so far.
 constexpr const char* kRequeue = R"(code=$?
 if [ "$code" -eq 75 ]; then scontrol requeue "$SLURM_JOB_ID"; fi
@@ -99,6 +103,7 @@ std::string slurm_script(const Experiment& experiment, const Submission& submiss
   std::string text = "#!/bin/bash\n" + directives(experiment);
   text += "# Written by ddprun submit. By hand: mkdir -p " + shell_word(slurm_output_folder(experiment)) +
           "; sbatch THIS_FILE\n\n";
+  if (nodes_of(experiment) > 1) text += kToken;
   return text + step(experiment, submission) + (requeues ? kRequeue : "");
 }
 

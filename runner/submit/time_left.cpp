@@ -2,8 +2,8 @@
 #include "submit/time_left.h"
 
 #include "cluster/slurm_job.h"
+#include "launch/program.h"
 #include "log/log.h"
-#include "submit/program.h"
 
 #include <regex>
 #include <string>
@@ -13,7 +13,7 @@ namespace ddprun {
 std::optional<double> slurm_time_left(const Environment& environment) try {
   const auto job = find_slurm_job(environment);
   if (!job || !has_program("squeue")) return std::nullopt;
-  const auto shown = run_program({"squeue", "--noheader", "--jobs=" + job->name, "--format=%L"});
+  const auto shown = run_program({"squeue", "--noheader", "--jobs=" + job->name, "--format=%L"}, {.seconds = 30});
   return shown.exit_code == 0 ? parse_time_left(shown.output) : std::nullopt;
 } catch (const std::exception& error) {
   log::warn(std::string("cannot ask Slurm how long the job may run: ") + error.what());

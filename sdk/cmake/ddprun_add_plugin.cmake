@@ -26,7 +26,8 @@ function(ddprun_add_plugin kind name)
   set_target_properties(${target} PROPERTIES
     OUTPUT_NAME ${name} PREFIX "" CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/ddprun/plugins/${kind}s
-    INSTALL_RPATH "$ORIGIN/../../..;${torch_lib}" INSTALL_RPATH_USE_LINK_PATH ${outside})
+    INSTALL_RPATH "$ORIGIN/../../..;${torch_lib}" INSTALL_RPATH_USE_LINK_PATH ${outside}
+    BUILD_WITH_INSTALL_RPATH ON)  # CMake's own for a build ends in the current folder
   install(TARGETS ${target} LIBRARY DESTINATION lib/ddprun/plugins/${kind}s)
   if(NOT outside)
     if(kind MATCHES "^(model|optimizer)$")

@@ -56,6 +56,11 @@ class FullDisk(CommandTest):
         self.assert_told(running)
         self.assertEqual(len(running.err().splitlines()), 1, running.err())
 
+    def test_a_full_temporary_folder_is_told_with_the_variable_that_names_it(self):
+        self.leave_free(0)
+        running = self.ddprun(*WORDS, "run.dir=run", code=1, env={"TMPDIR": str(self.disk)})
+        self.assertRegex(running.err(), "cannot start a worker: .*No space left on device; TMPDIR names")
+
 
 if __name__ == "__main__":
     try:

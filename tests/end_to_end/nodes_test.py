@@ -94,7 +94,10 @@ class Mistakes(NodesTest):
 
     def test_a_stranger_without_the_token(self):
         token = self.folder / "token"
-        token.write_text("secret\n")
+        token.write_text("secret \r\n")
+        token.chmod(0o640)
+        self.assertEqual(self.launch(0, 2, f"launch.token_file={token}").wait(WITHIN), 2)
+        token.chmod(0o600)
         first = self.launch(0, 2, f"launch.token_file={token}")
         stranger = self.launch(1, 2, env={"DDPRUN_TOKEN": "guess"})
         self.assertEqual(stranger.wait(WITHIN), 2)

@@ -19,7 +19,8 @@ class EnvironmentTest : public FolderTest {
   ~EnvironmentTest() override { fs::current_path(old_); }
 
   nlohmann::json describe(const RunRecord& record = {}) {
-    return nlohmann::json::parse(describe_environment(record, folder_ / "proc"));
+    recorded_ = describe_environment(record, folder_ / "proc");
+    return nlohmann::json::parse(recorded_.json);
   }
 
   void make_repository() {
@@ -28,6 +29,7 @@ class EnvironmentTest : public FolderTest {
               0);
   }
 
+  RecordedEnvironment recorded_;
   fs::path old_ = fs::current_path();
 };
 
@@ -66,15 +68,30 @@ TEST_F(EnvironmentTest, CommitAndUncommittedChanges) {
   const auto json = describe();
   EXPECT_EQ(json["git"]["sha"].get<std::string>().size(), 40U);
   EXPECT_EQ(json["git"]["dirty"], true);
-  EXPECT_THAT(json["git"]["diff"].get<std::string>(), HasSubstr("+two"));
+  EXPECT_EQ(json["git"]["diff"], "uncommitted.diff");
+  EXPECT_THAT(recorded_.uncommitted, HasSubstr("+two"));
 }
 
 TEST_F(EnvironmentTest, HugeDiffIsCut) {
   make_repository();
   write(folder_ / "file", std::string(3 << 20, 'x') + "\n");
   const auto json = describe();
-  EXPECT_EQ(json["git"]["diff"].get<std::string>().size(), 1U << 20);
+  EXPECT_EQ(recorded_.uncommitted.size(), 1U << 20);
   EXPECT_EQ(json["git"]["diff_cut_at_bytes"], 1 << 20);
+}
+
+TEST_F(EnvironmentTest, NothingIsRunThatTheRepositoryNames) {
+  make_repository();
+  write(folder_ / ".gitattributes", "* filter=strange\n");
+  const auto ran = folder_ / "ran";
+  ASSERT_EQ(std::system(("cd " + folder_.string() + " && git config filter.strange.clean 'touch " + ran.string() +
+                         "; cat' && git config filter.strange.required true")
+                            .c_str()),
+            0);
+  write(folder_ / "file", "two\n");
+  EXPECT_EQ(describe()["git"]["dirty"], true);
+  EXPECT_THAT(recorded_.uncommitted, HasSubstr("+two"));
+  EXPECT_FALSE(std::filesystem::exists(ran));
 }
 
 TEST_F(EnvironmentTest, VariablesThatChangeRunsButNoSecrets) {

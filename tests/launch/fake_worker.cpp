@@ -93,6 +93,10 @@ void act(const ddprun::WorkerPlace& place, const std::string& verb, const std::s
        [&] {
          for (;;) ::pause();
        }},
+      {"child",
+       [&] {
+         while (::fork() == 0) ::pause();
+       }},
       {"babble", [&] { babble(2, std::stoi(value)); }},
       {"babble_out", [&] { babble(1, std::stoi(value)); }},
   };

@@ -44,6 +44,17 @@ TEST(LauncherProcess, SecondInterruptEndsAtOnce) {
   roll.wait_until_all_are_dead();
 }
 
+TEST(LauncherProcess, WhatAWorkerHasStartedEndsWithIt) {
+  for (const char* end : {"*:exit=0", "*:exit=1", "*:signal=11"}) {
+    FakeLauncher launcher;
+    Roll roll(launcher.folder() / "roll");
+    launcher.start({.workers = 2}, {"*:hold=" + roll.path(), "*:child=", end});
+    roll.call(2);
+    launcher.wait();
+    roll.wait_until_all_are_dead();
+  }
+}
+
 TEST(LauncherProcess, SecondSigtermIsNoMoreThanTheFirst) {
   FakeLauncher launcher;
   Roll roll(launcher.folder() / "roll");

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <yaml-cpp/yaml.h>
 
+#include <regex>
+
 namespace ddprun {
 namespace {
 
@@ -23,6 +25,11 @@ spec:
   clusterIP: None
   publishNotReadyAddresses: true
   selector: {ddprun: mnist}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: mnist-token}
+stringData: {token: "RANDOM"}
 ---
 apiVersion: batch/v1
 kind: Job
@@ -55,6 +62,9 @@ spec:
           env:
             - name: DDPRUN_JOB
               valueFrom: {fieldRef: {fieldPath: "metadata.labels['batch.kubernetes.io/controller-uid']"}}
+            - name: DDPRUN_TOKEN
+              valueFrom: {secretKeyRef: {name: mnist-token, key: token}}
+          securityContext: {allowPrivilegeEscalation: false}
           resources:
             limits: {nvidia.com/gpu: 4, cpu: 32, memory: 64Gi}
           volumeMounts: [{name: outputs, mountPath: /outputs}, {name: shm, mountPath: /dev/shm}]
@@ -63,8 +73,15 @@ spec:
         - {name: shm, emptyDir: {medium: Memory}}
 )yaml";
 
-TEST(KubernetesManifest, IsAServiceAndAnIndexedJob) {
-  EXPECT_EQ(kubernetes_manifest(testing::large(), testing::submission()), kLarge);
+std::string without_token(const std::string& manifest) {
+  return std::regex_replace(manifest, std::regex("[0-9a-f]{64}"), "RANDOM");
+}
+
+TEST(KubernetesManifest, IsAServiceASecretAndAnIndexedJob) {
+  const auto manifest = kubernetes_manifest(testing::large(), testing::submission());
+  EXPECT_EQ(without_token(manifest), kLarge);
+  EXPECT_NE(kubernetes_manifest(testing::large(), testing::submission()), manifest)
+      << "each job has a token of its own";
 }
 
 // The Job; the last document.
@@ -76,12 +93,13 @@ YAML::Node container(const YAML::Node& job) { return job["spec"]["template"]["sp
 
 TEST(KubernetesManifest, IsReadAsYaml) {
   const auto documents = YAML::LoadAll(kubernetes_manifest(testing::large(), testing::submission()));
-  ASSERT_EQ(documents.size(), 2U);
+  ASSERT_EQ(documents.size(), 3U);
   EXPECT_EQ(documents[0]["spec"]["clusterIP"].as<std::string>(), "None");
-  EXPECT_EQ(documents[1]["spec"]["completions"].as<int>(), 2);
-  EXPECT_EQ(container(documents[1])["resources"]["limits"]["nvidia.com/gpu"].as<int>(), 4);
-  EXPECT_EQ(container(documents[1])["command"].as<Words>()[6], "model.note=it's $$HOME");
-  const auto rules = documents[1]["spec"]["podFailurePolicy"]["rules"];
+  EXPECT_EQ(documents[1]["stringData"]["token"].as<std::string>().size(), 64U);
+  EXPECT_EQ(documents[2]["spec"]["completions"].as<int>(), 2);
+  EXPECT_EQ(container(documents[2])["resources"]["limits"]["nvidia.com/gpu"].as<int>(), 4);
+  EXPECT_EQ(container(documents[2])["command"].as<Words>()[6], "model.note=it's $$HOME");
+  const auto rules = documents[2]["spec"]["podFailurePolicy"]["rules"];
   EXPECT_EQ(rules[0]["onExitCodes"]["values"][0].as<int>(), 2);
   EXPECT_EQ(rules[1]["onExitCodes"]["values"][0].as<int>(), 75);
 }

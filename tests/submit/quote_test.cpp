@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "submit/quote.h"
 
-#include "submit/program.h"
+#include "launch/program.h"
 
 #include <gtest/gtest.h>
 #include <yaml-cpp/yaml.h>

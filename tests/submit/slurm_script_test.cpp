@@ -27,6 +27,7 @@ TEST(SlurmScript, AsksForWhatTheExperimentNeeds) {
 #SBATCH --account='a project'
 # Written by ddprun submit. By hand: mkdir -p outputs/mnist; sbatch THIS_FILE
 
+export DDPRUN_TOKEN=${DDPRUN_TOKEN:-$(od -An -vtx1 -N32 /dev/urandom | tr -d ' \n')}
 srun --cpus-per-task=32 /opt/ddprun/bin/ddprun experiments/mnist.yaml trainer.max_epochs=3 'model.note=it'\''s $HOME'
 )");
 }

@@ -119,8 +119,7 @@ function environmentSection(run) {
     ([name, value]) => [element('dt', {}, name), element('dd', {}, String(value))]);
   return section('environment', 'Environment', element('div', {class: 'card'}, element('dl', {}, lines),
     folded('Environment variables', variableTable(facts.variables)), folded('Plugins', pluginTable(facts.plugins)),
-    folded('Files that differ from the commit', git.status && element('pre', {}, git.status)),
-    folded('Changes since the commit', git.diff && element('pre', {}, git.diff))));
+    folded('Files that differ from the commit', git.status && element('pre', {}, git.status))));
 }
 
 function folded(name, content) {

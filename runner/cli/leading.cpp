@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cli/leading.h"
 
+#include "checkpoint/checkpoint.h"
 #include "cli/chosen_checkpoint.h"
 #include "cli/error_file.h"
 #include "cli/prepare_data.h"
@@ -120,7 +121,8 @@ class Leader {
                                    .total_seconds = wall_seconds() - part_.started_at,
                                    .world_size = world_size_},
                            .attempt = attempt_});
-    if (!checkpoint_to_resume(folder).empty())
+    std::vector<CheckpointFlaw> told_already;
+    if (newest_checkpoint(folder, told_already))
       log::info("go on from the last checkpoint with: ddprun resume " + folder.string());
   }
 

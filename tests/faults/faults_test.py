@@ -108,6 +108,14 @@ class Faults(CommandTest):
         self.assertLessEqual(len(resumed), 1, text)
         self.assertIn(max(resumed, default=0), fault.resumed_steps, text)
 
+    def assert_ended_for_good(self, fault, run, launchers, codes, text):
+        """Nothing is left to go on from, and what is broken is not written over."""
+        self.assertEqual(set(codes), {1}, text)
+        self.assertIn("none of its 1 checkpoints is whole", launchers[0].err())
+        (run / "checkpoints").rename(run / "broken")
+        resumed = self.ddprun("resume", run, f"launch.workers={fault.world_size}", "launch.hang_seconds=2")
+        self.assert_resumed(fault, resumed, text)
+
     def assert_failed(self, fault, run, launchers, codes, text):
         self.assertEqual(set(codes), {1}, text)
         for launcher in launchers:
@@ -142,6 +150,8 @@ class Faults(CommandTest):
         match fault.outcome:
             case Outcome.RESTARTS:
                 self.assert_restarted(fault, launchers, codes, text)
+            case Outcome.REFUSED:
+                self.assert_ended_for_good(fault, run, launchers, codes, text)
             case Outcome.FAILS:
                 self.assert_failed(fault, run, launchers, codes, text)
             case Outcome.GOES_ON:

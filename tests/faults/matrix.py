@@ -21,6 +21,7 @@ EPOCH_STEP = 7   # of the first evaluation
 class Outcome(enum.Enum):
     RESTARTS = "the attempt ends on all ranks, and the run goes on from its last checkpoint"
     FAILS = "the run ends, all ranks say why, and `ddprun resume` goes on from its last checkpoint"
+    REFUSED = "the run ends, for nothing that it could go on from is whole; with the broken moved away it begins anew"
     GOES_ON = "nothing ends"
 
 
@@ -112,6 +113,8 @@ class Fault:
     @property
     def outcome(self):
         """An error while files are written is an error of every rank, like a full disk, and no restart would cure it."""
+        if self.kind.name == "flip" and self.resumed_steps == {0}:
+            return Outcome.REFUSED
         written_together = ("rank_file", *OF_RANK_0[:5])
         return Outcome.FAILS if self.kind.name == "throw" and self.point in written_together else self.kind.outcome
 

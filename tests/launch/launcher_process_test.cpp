@@ -48,8 +48,8 @@ TEST(LauncherProcess, WhatAWorkerHasStartedEndsWithIt) {
   for (const char* end : {"*:exit=0", "*:exit=1", "*:signal=11"}) {
     FakeLauncher launcher;
     Roll roll(launcher.folder() / "roll");
-    launcher.start({.workers = 2}, {"*:hold=" + roll.path(), "*:child=", end});
-    roll.call(2);
+    launcher.start({}, {"*:hold=" + roll.path(), "*:child=", end});
+    roll.call(1);
     launcher.wait();
     roll.wait_until_all_are_dead();
   }

@@ -121,6 +121,19 @@ TEST(Coordinator, ANodeThatDoesNotSayHowItEndedIsNotWaitedForForEver) {
               ElementsAre(std::pair(1, Kind::kAbort), std::pair(1, Kind::kFinish), std::pair(0, Kind::kFinish)));
 }
 
+TEST(Coordinator, WhereThisProcessStoodStillTheOthersGetTheirTimeAgain) {
+  Scene run({.min_nodes = 2, .max_nodes = 2, .abort_seconds = 20});
+  for (int node : {0, 1}) run.join(node);
+  run.told();
+  run.fail(0);
+  run.end(0, kExitFailed, "internal");
+  run.leap(3600);
+  run.pass(19);
+  EXPECT_FALSE(run->finished());
+  run.pass(1);
+  EXPECT_TRUE(run->finished());
+}
+
 TEST(Coordinator, ANodeThatIsBusyWithItsDataIsWaitedFor) {
   Scene run({.min_nodes = 2, .max_nodes = 2, .abort_seconds = 20});
   for (int node : {0, 1}) run.join(node);

@@ -6,6 +6,7 @@
 
 #include <ddprun/error.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -35,6 +36,16 @@ class Scene {
   }
 
   void pass(double seconds) {
+    for (auto left = std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000)); left.count() > 0;) {
+      const auto some = std::min(left, std::chrono::milliseconds(1000));
+      now_ += some;
+      left -= some;
+      coordinator_->tick(now_);
+    }
+  }
+
+  // Without a tick in between, as where the process is stopped.
+  void leap(double seconds) {
     now_ += std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
     coordinator_->tick(now_);
   }

@@ -63,7 +63,7 @@ class PowerCut(FollowTest):
             journal = Journal(unittest.mock.Mock(path=self.run_dir))
             self.addCleanup(journal.close)
             journal.begin({"id": "a"})
-        self.assertEqual(synced, ["wandb", "run", "follow.jsonl"])
+        self.assertEqual(synced, ["run", "wandb", "follow.jsonl"])
 
 
 class Online(FollowTest):

@@ -397,6 +397,7 @@ void SimulatedRun::kill(Machine& machine) {
 void SimulatedRun::freeze(Machine& machine, double duration) {
   tell(log::text("machine ", machine.index, " is frozen for ", duration, " s"));
   if (duration > kNodeTimeout) note_cause(machine, /*loss=*/true);
+  untold_ = untold_ || machine.index == 0;  // the first gives the others their time again
   machine.frozen_until = std::max(machine.frozen_until, time_.now() + duration);
   if (machine.doing != Doing::kTraining || duration < kCollectiveTimeout) return;
   time_.in(kCollectiveTimeout,

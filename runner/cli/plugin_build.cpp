@@ -5,9 +5,9 @@
 #include "digest/sha256.h"
 #include "launch/atomic_file.h"
 #include "launch/private_folder.h"
+#include "launch/program.h"
 #include "log/log.h"
 #include "plugin_host/plugin_file.h"
-#include "launch/program.h"
 
 #include <ddprun/error.h>
 #include <ddprun/version.h>

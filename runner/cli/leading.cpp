@@ -25,6 +25,7 @@
 
 #include <torch/headeronly/version.h>
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -47,6 +48,7 @@ class Leader {
                 " restarts this job itself (--max-restarts); ddprun does not");
     auto run = part_.make();
     const std::scoped_lock lock(mutex_);
+    if (!site_.alone()) common_ = common_part(part_.checked);
     run_.emplace(std::move(run));
   }
 
@@ -71,7 +73,7 @@ class Leader {
     note("attempt",
          log::text(world_size, world_size == 1 ? " worker" : " workers", " on ", nodes, nodes == 1 ? " node" : " nodes",
                    checkpoint.empty() ? "" : ", from " + checkpoint.filename().string()));
-    return {attempt_, folder.path().string(), checkpoint.string(), part_.started_at, common_part(part_.checked)};
+    return {attempt_, folder.path().string(), checkpoint.string(), part_.started_at, common_};
   }
 
   Coordinator::Begin begin() {
@@ -141,6 +143,7 @@ class Leader {
   const Part& part_;
   std::mutex mutex_;
   std::optional<PreparedRun> run_;
+  std::map<std::string, std::string> common_;  // for the other nodes
   int world_size_ = 1, attempt_ = 0;
   bool begun_ = false;    // an attempt
   bool trained_ = false;  // one of them, or it is the run's first
@@ -190,7 +193,7 @@ std::unique_ptr<RendezvousServer> listen(const Site& site, Leader& leader) {
   }
 }
 
-// Once it listens where others than this machine's processes may knock.
+// Warns where others than this machine's processes may knock.
 void tell_of_openness(const Site& site) {
   constexpr size_t kWeak = 16;
   const auto& token = site.secret.token;
@@ -226,8 +229,8 @@ int lead(Site site, const Part& part, Leader& leader, RendezvousServer& server) 
   tell_engine(site, node);
   auto result = server.result();
   if (!result) {  // this launcher does not wait for the others, or the coordinator has given it up
-    log::warn(node.text);
     const bool asked = node.exit_code > kExitSignalBase;
+    if (asked) log::warn(node.text);
     result = LaunchResult{.exit_code = node.exit_code, .report = asked ? "" : node.text + "\n"};
   }
   const int exit_code = leader.conclude(*result);
@@ -244,7 +247,7 @@ void require_shared_folder(const Site& site, const StartOrder& start) {
                   ": several nodes need one that all of them see. Choose it with run.dir=/shared/folder");
 }
 
-// For its node; of ranks that an engine starts, the first of each node.
+// Each node has one launcher that tells people how it goes; of ranks that an engine starts it is the first one's.
 bool speaks(const Site& site) { return !site.is_rank() || site.placement.local_rank == 0; }
 
 void tell_of_joining(const Site& site, const StartOrder& start) {
@@ -265,7 +268,7 @@ int follow(Site site, const Part& part) {
                   site.config.node_timeout_seconds);
   std::string run_dir;
   const auto node = run_node(link, site.info(false), [&](const StartOrder& start) {
-    require_same_experiment(start.experiment, common_part(part.checked));
+    if (run_dir.empty()) require_same_experiment(start.experiment, common_part(part.checked));
     if (site.secret.token.empty()) require_expected_places(start, part.checked.experiment, part.run_dir);
     require_shared_folder(site, start);
     if (run_dir.empty()) {

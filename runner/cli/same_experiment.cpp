@@ -3,6 +3,7 @@
 
 #include "digest/sha256.h"
 #include "log/log.h"
+#include "report/config_lines.h"
 
 #include <ddprun/error.h>
 #include <ddprun/version.h>
@@ -26,14 +27,11 @@ constexpr std::array<std::string_view, 10> kOwn{
     "launch.address", "launch.device", "launch.token_file"};
 constexpr size_t kKeysTold = 3;
 
-bool is_own(const std::string& key) { return std::ranges::find(kOwn, key) != kOwn.end(); }
-
-void flatten(const Value& value, const std::string& key, Parts& parts) {
-  if (is_own(key)) return;
-  if (value.is_scalar() || value.is_null()) parts[key] = value.is_null() ? "null" : value.text();
-  for (const auto& entry : value.entries())
-    flatten(entry.value, key.empty() ? entry.key : key + "." + entry.key, parts);
-  for (size_t i = 0; i < value.items().size(); ++i) flatten(value.items()[i], key + log::text("[", i, "]"), parts);
+// The key itself, or one below it: "loggers[0].plugin".
+bool is_own(std::string_view path) {
+  return std::ranges::any_of(kOwn, [path](std::string_view key) {
+    return path.starts_with(key) && (path.size() == key.size() || path[key.size()] == '.' || path[key.size()] == '[');
+  });
 }
 
 std::string digest_of(const fs::path& file) try {
@@ -63,7 +61,9 @@ bool lies_in(const fs::path& path, const fs::path& folder) {
 Parts common_part(const CheckedExperiment& checked) {
   const auto& experiment = checked.experiment;
   Parts parts{{"ddprun", DDPRUN_VERSION}, {"LibTorch", TORCH_VERSION}};
-  flatten(experiment.config, "", parts);
+  for (const auto& [path, text] : single_values(experiment.config)) {
+    if (!is_own(path)) parts[path] = text;
+  }
   const std::array choices{&experiment.model, &experiment.dataset, &experiment.optimizer};
   for (size_t i = 0; i < choices.size(); ++i) add_plugin(*choices[i], checked.plugin_files.at(i), parts);
   return parts;

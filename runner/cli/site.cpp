@@ -55,7 +55,7 @@ LaunchConfig with_placement(LaunchConfig config, const Placement& placement, con
   return config;
 }
 
-// Without the blanks that editors and shells leave at its ends.
+// Leaves out the blanks that editors and shells put at its ends.
 std::string trimmed(const std::string& text) {
   constexpr auto kBlanks = " \t\r\n";
   const auto begin = text.find_first_not_of(kBlanks);

@@ -45,7 +45,7 @@ class Git {
     return std::nullopt;
   }
 
-  // Of what it is told to send files through before it compares them.
+  // Git sends files through these programs before it compares them.
   void leave_out_filters() {
     const auto filters = run({"config", "--name-only", "--get-regexp", "^filter\\..*\\.(clean|process|required)$"});
     std::istringstream names(filters ? filters->output : "");

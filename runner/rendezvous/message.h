@@ -40,7 +40,6 @@ std::string encode(const Message& message);
 class MessageReader {
  public:
   static constexpr size_t kMost = 64 << 20;  // bytes of a message
-  static constexpr int kDeepest = 8;         // levels; reading recurses
 
   void feed(std::string_view piece) { pending_.append(piece); }
   std::optional<Message> next();

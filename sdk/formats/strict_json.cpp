@@ -59,6 +59,12 @@ json parse_strict_json(std::string_view text, size_t most_depth) {
   return json::parse(text);
 }
 
+json parse_strict_msgpack(std::string_view bytes, size_t most_depth) {
+  Watch watch(most_depth);
+  json::sax_parse(bytes, &watch, json::input_format_t::msgpack);
+  return json::from_msgpack(bytes);
+}
+
 std::string describe(const json& value) {
   if (value.is_number()) return value.dump();
   if (value.is_object()) return "an object";

@@ -15,6 +15,9 @@ inline constexpr size_t kMostJsonDepth = 8;
 // anybody's guess. Takes time that grows with the text alone. Throws std::exception.
 nlohmann::json parse_strict_json(std::string_view text, size_t most_depth = kMostJsonDepth);
 
+// The same of MessagePack.
+nlohmann::json parse_strict_msgpack(std::string_view bytes, size_t most_depth = kMostJsonDepth);
+
 // "a list", "a text", or a number itself: how error texts name what was found, whatever its size.
 std::string describe(const nlohmann::json& value);
 

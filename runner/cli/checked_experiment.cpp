@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cli/checked_experiment.h"
 
+#include "config/key_path.h"
 #include "train/objective.h"
 
 #include <ddprun/error.h>
@@ -33,6 +34,12 @@ std::vector<const PluginChoice*> choices(const Experiment& experiment) {
   return all;
 }
 
+// Paths mean the same to whoever reads the run's experiment from another folder.
+void freeze_paths(Value& config, const PluginChoice& choice, const Value& read) {
+  auto* section = find_at(config, *parse_key_path(choice.path));
+  for (const auto& [key, origin, value] : read.entries()) section->set(key, value, origin);
+}
+
 std::vector<std::filesystem::path> files_of(const Experiment& experiment, const PluginHost& host) {
   const auto plugins = host.list();
   std::vector<std::filesystem::path> files;
@@ -50,15 +57,22 @@ std::vector<std::filesystem::path> files_of(const Experiment& experiment, const 
 CheckedExperiment check_experiment(const ComposeInput& input) {
   std::vector<std::string> problems;
   CheckedExperiment checked{.experiment = load_experiment(input, problems)};
-  const auto& experiment = checked.experiment;
+  auto& experiment = checked.experiment;
+  checked.as_written = experiment.config;
   const PluginHost host(plugin_search_path(experiment.plugin_path));
-  const auto named = [](const PluginChoice& choice) { return !choice.plugin.empty(); };
-  if (named(experiment.model)) collect(problems, [&] { host.make_model(experiment.model); });
-  if (named(experiment.dataset)) collect(problems, [&] { checked.dataset = host.make_dataset(experiment.dataset); });
-  if (named(experiment.optimizer)) collect(problems, [&] { host.make_optimizer(experiment.optimizer); });
-  for (const auto& logger : experiment.loggers) {
-    if (named(logger)) collect(problems, [&] { host.make_logger(logger); });
-  }
+  const auto check = [&](const PluginChoice& choice, const auto& make) {
+    if (choice.plugin.empty()) return;
+    collect(problems, [&] {
+      Value read;
+      make(choice, &read);
+      freeze_paths(experiment.config, choice, read);
+    });
+  };
+  check(experiment.model, [&](const auto&... arguments) { host.make_model(arguments...); });
+  check(experiment.dataset, [&](const auto&... arguments) { checked.dataset = host.make_dataset(arguments...); });
+  check(experiment.optimizer, [&](const auto&... arguments) { host.make_optimizer(arguments...); });
+  for (const auto& logger : experiment.loggers)
+    check(logger, [&](const auto&... arguments) { host.make_logger(arguments...); });
   check_objective(experiment, problems);
   if (!problems.empty()) throw_problems(problems);
   checked.plugin_files = files_of(experiment, host);

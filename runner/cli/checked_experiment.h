@@ -13,7 +13,8 @@
 namespace ddprun {
 
 struct CheckedExperiment {
-  Experiment experiment;
+  Experiment experiment;                            // with absolute paths
+  Value as_written;                                 // with the paths in plugins' options as the user wrote them
   std::shared_ptr<Dataset> dataset;                 // constructed, not yet prepared
   std::vector<std::filesystem::path> plugin_files;  // of all plugins that the experiment names
 };

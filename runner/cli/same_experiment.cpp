@@ -61,7 +61,7 @@ bool lies_in(const fs::path& path, const fs::path& folder) {
 Parts common_part(const CheckedExperiment& checked) {
   const auto& experiment = checked.experiment;
   Parts parts{{"ddprun", DDPRUN_VERSION}, {"LibTorch", TORCH_VERSION}};
-  for (const auto& [path, text] : single_values(experiment.config)) {
+  for (const auto& [path, text] : single_values(checked.as_written)) {
     if (!is_own(path)) parts[path] = text;
   }
   const std::array choices{&experiment.model, &experiment.dataset, &experiment.optimizer};

@@ -6,6 +6,7 @@
 #include "config/defaults_list.h"
 #include "config/experiment.h"
 #include "config/interpolation.h"
+#include "config/key_path.h"
 #include "config/merge.h"
 #include "config/overrides.h"
 
@@ -35,11 +36,7 @@ void fill_in(Value& config, const fs::path& file) {
 }
 
 void make_absolute(Value& path) {
-  if (!path.is_scalar() || path.text().empty()) return;
-  const bool in_file = path.origin().line > 0;
-  const auto folder = in_file ? fs::path(path.origin().source).parent_path() : fs::path();
-  const auto absolute = fs::absolute(folder / path.text()).lexically_normal();
-  path = Value::scalar(absolute.string(), path.origin(), path.quoted());
+  if (path.is_scalar()) path = Value::scalar(absolute_path(path), path.origin(), path.quoted());
 }
 
 // The name of a plugin stays; the path of a library must mean the same from anywhere.
@@ -56,6 +53,10 @@ void make_paths_absolute(Value& config) {
   }
   if (auto* folders = config.find("plugin_path")) {
     for (auto& folder : folders->items()) make_absolute(folder);
+  }
+  for (const KeyPath& key : {KeyPath{"trainer", "init_weights"}, {"launch", "token_file"}, {"checkpoint", "resume"}}) {
+    auto* path = find_at(config, key);
+    if (path && path->text() != "auto" && path->text() != "never") make_absolute(*path);
   }
 }
 

@@ -63,7 +63,7 @@ std::shared_ptr<Kind> try_construct(const PluginInfo& info, Options& options, st
 }  // namespace
 
 template <class Kind>
-std::shared_ptr<Kind> PluginHost::make(const std::string& kind, const PluginChoice& choice) const {
+std::shared_ptr<Kind> PluginHost::make(const std::string& kind, const PluginChoice& choice, Value* read) const {
   Options options(choice.options, choice.path);
   std::string problem;
   bool refused = false;
@@ -76,23 +76,26 @@ std::shared_ptr<Kind> PluginHost::make(const std::string& kind, const PluginChoi
   auto problems = problem.empty() ? options.problems() : noted_problems(options, choice.options);
   if (!problem.empty()) problems.push_back(place(choice) + problem);
   if (!problems.empty()) throw UserError(lines(problems));
+  if (read) *read = options.values();
   return object;
 }
 
 std::string plugin_place(const PluginChoice& choice) { return place(choice) + "plugin " + choice.plugin; }
 
-std::shared_ptr<Model> PluginHost::make_model(const PluginChoice& choice) const { return make<Model>("model", choice); }
-
-std::shared_ptr<Dataset> PluginHost::make_dataset(const PluginChoice& choice) const {
-  return make<Dataset>("dataset", choice);
+std::shared_ptr<Model> PluginHost::make_model(const PluginChoice& choice, Value* read) const {
+  return make<Model>("model", choice, read);
 }
 
-std::shared_ptr<Optimizer> PluginHost::make_optimizer(const PluginChoice& choice) const {
-  return make<Optimizer>("optimizer", choice);
+std::shared_ptr<Dataset> PluginHost::make_dataset(const PluginChoice& choice, Value* read) const {
+  return make<Dataset>("dataset", choice, read);
 }
 
-std::shared_ptr<Logger> PluginHost::make_logger(const PluginChoice& choice) const {
-  return make<Logger>("logger", choice);
+std::shared_ptr<Optimizer> PluginHost::make_optimizer(const PluginChoice& choice, Value* read) const {
+  return make<Optimizer>("optimizer", choice, read);
+}
+
+std::shared_ptr<Logger> PluginHost::make_logger(const PluginChoice& choice, Value* read) const {
+  return make<Logger>("logger", choice, read);
 }
 
 PluginDescription PluginHost::describe(const std::string& name_or_path, const std::string& kind) const {

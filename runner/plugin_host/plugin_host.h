@@ -37,11 +37,11 @@ class PluginHost {
   explicit PluginHost(std::vector<std::filesystem::path> search_path) : search_(std::move(search_path)) {}
 
   // Each throws UserError: not found (with the nearest name), a flaw of the file, or what the constructor said; with
-  // all the mistakes in the options, one a line.
-  std::shared_ptr<Model> make_model(const PluginChoice& choice) const;
-  std::shared_ptr<Dataset> make_dataset(const PluginChoice& choice) const;
-  std::shared_ptr<Optimizer> make_optimizer(const PluginChoice& choice) const;
-  std::shared_ptr<Logger> make_logger(const PluginChoice& choice) const;
+  // all the mistakes in the options, one a line. `read`, where it is given, receives the options with absolute paths.
+  std::shared_ptr<Model> make_model(const PluginChoice& choice, Value* read = nullptr) const;
+  std::shared_ptr<Dataset> make_dataset(const PluginChoice& choice, Value* read = nullptr) const;
+  std::shared_ptr<Optimizer> make_optimizer(const PluginChoice& choice, Value* read = nullptr) const;
+  std::shared_ptr<Logger> make_logger(const PluginChoice& choice, Value* read = nullptr) const;
 
   // All plugin files on the search path, the flawed ones too, without loading any.
   std::vector<PluginInfo> list() const { return search_.list(); }
@@ -51,7 +51,7 @@ class PluginHost {
 
  private:
   template <class Kind>
-  std::shared_ptr<Kind> make(const std::string& kind, const PluginChoice& choice) const;
+  std::shared_ptr<Kind> make(const std::string& kind, const PluginChoice& choice, Value* read) const;
   PluginSearch search_;
 };
 

@@ -52,7 +52,7 @@ size_t widest(const Items& items, const std::string& heading, Text text) {
 
 std::string fallback_text(const OptionDeclaration& option) {
   if (option.required) return "(required)";
-  return option.fallback.empty() ? (option.type == "string" ? "\"\"" : "-") : option.fallback;
+  return option.fallback.empty() ? (option.type == "string" || option.type == "path" ? "\"\"" : "-") : option.fallback;
 }
 
 bool is_wide(const OptionDeclaration& option) { return fallback_text(option).size() > kWidestDefault; }

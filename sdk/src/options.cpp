@@ -11,6 +11,8 @@
 namespace ddprun {
 namespace {
 
+using Path = std::filesystem::path;
+
 template <class T>
 using ElementOf = detail::Element<T>;
 template <class T>
@@ -22,6 +24,7 @@ std::string type_name() {
   if constexpr (std::is_same_v<T, bool>) return "bool";
   if constexpr (std::is_same_v<T, int64_t>) return "int";
   if constexpr (std::is_same_v<T, double>) return "float";
+  if constexpr (std::is_same_v<T, Path>) return "path";
   return "string";
 }
 
@@ -49,7 +52,7 @@ std::string to_text(const T& value) {
     return text + "]";
   } else if constexpr (std::is_same_v<T, bool>) {
     return value ? "true" : "false";
-  } else if constexpr (std::is_same_v<T, std::string>) {
+  } else if constexpr (std::is_same_v<T, std::string> || std::is_same_v<T, Path>) {
     return value;
   } else {
     if constexpr (std::is_same_v<T, double>) {
@@ -77,7 +80,7 @@ std::string range_text(const Range<T>& range) {
 template <class T>
 std::optional<T> parse_scalar(const Value& value) {
   if (!value.is_scalar()) return std::nullopt;
-  if constexpr (std::is_same_v<T, std::string>) return value.text();
+  if constexpr (std::is_same_v<T, std::string> || std::is_same_v<T, Path>) return value.text();
   if (value.quoted()) return std::nullopt;
   if constexpr (std::is_same_v<T, bool>) {
     if (value.text() == "true") return true;
@@ -96,6 +99,9 @@ std::optional<T> parse_scalar(const Value& value) {
 template <class T>
 std::optional<T> parse(const Value& value) {
   if constexpr (kIsList<T>) {
+    if constexpr (std::is_same_v<T, std::vector<Path>>) {
+      if (value.is_scalar()) return T{value.text()};
+    }
     if (!value.is_list()) return std::nullopt;
     T list;
     for (const auto& item : value.items()) {
@@ -129,6 +135,12 @@ bool within(const T& value, const RangeOf<T>& range) {
   } else {
     return range.min <= value && value <= range.max;
   }
+}
+
+// Makes a path absolute, or each of a list.
+void make_absolute(Value& value) {
+  for (auto& item : value.items()) make_absolute(item);
+  if (value.is_scalar()) value = Value::scalar(absolute_path(value), value.origin(), value.quoted());
 }
 
 // Levenshtein distance with swaps of neighbours counted as one edit.
@@ -208,6 +220,7 @@ T Options::read(std::string_view name, const T* fallback, std::string_view help,
                                .required = !fallback});
   const T otherwise = fallback ? *fallback : T{};
   if (!value) return otherwise;
+  if constexpr (std::is_same_v<typename ElementOf<T>::type, Path>) make_absolute(*values_.find(name));
   const auto parsed = parse<T>(*value);
   if (!parsed) {
     reject(name, "expected " + type_name<T>() + ", found " + mismatch<T>(*value));
@@ -244,6 +257,8 @@ T Options::require(std::string_view name, std::string_view help) {
 DDPRUN_OPTION_TYPE(bool)
 DDPRUN_OPTION_TYPE(std::string)
 DDPRUN_OPTION_TYPE(std::vector<std::string>)
+DDPRUN_OPTION_TYPE(Path)
+DDPRUN_OPTION_TYPE(std::vector<Path>)
 DDPRUN_RANGED_OPTION_TYPE(int64_t)
 DDPRUN_RANGED_OPTION_TYPE(double)
 DDPRUN_RANGED_OPTION_TYPE(std::vector<int64_t>)

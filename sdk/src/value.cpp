@@ -2,6 +2,7 @@
 #include <ddprun/value.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 namespace ddprun {
@@ -64,6 +65,17 @@ std::string describe(const Value& value) {
     case Value::Kind::kScalar: return "\"" + value.text() + "\"";
   }
   return "a value";
+}
+
+std::filesystem::path absolute_path(const Value& scalar) {
+  namespace fs = std::filesystem;
+  const auto& text = scalar.text();
+  if (text.empty()) return {};
+  const char* home = std::getenv("HOME");
+  if (home && (text == "~" || text.starts_with("~/"))) return fs::path(home + text.substr(1)).lexically_normal();
+  const bool in_file = scalar.origin().line > 0;
+  const auto folder = in_file ? fs::path(scalar.origin().source).parent_path() : fs::path();
+  return fs::absolute(folder / text).lexically_normal();
 }
 
 }  // namespace ddprun

@@ -51,9 +51,14 @@ TEST_F(Compose, ExpandsShortForms) {
       "loggers:\n  - plugin: csv\nplugin_path:\n  - /x\n");
 }
 
-TEST_F(Compose, MakesPluginPathsAbsoluteFromTheFileThatHasThem) {
-  write("sub/e.yaml", "model: ../lib/m.so\noptimizer: sgd\nplugin_path: [plugins, /abs]\nloggers: [./l.so]\n");
-  const auto config = compose({.experiment = "sub/e.yaml", .overrides = {"dataset=./d.so"}});
+TEST_F(Compose, MakesPathsAbsoluteFromTheFileThatHasThem) {
+  write("sub/e.yaml",
+        "model: ../lib/m.so\noptimizer: sgd\nplugin_path: [plugins, /abs]\nloggers: [./l.so]\n"
+        "trainer: {init_weights: w.safetensors}\ncheckpoint: {resume: auto}\n");
+  const auto config = compose({.experiment = "sub/e.yaml", .overrides = {"dataset=./d.so", "+launch.token_file=t"}});
+  EXPECT_EQ(config.find("trainer")->find("init_weights")->text(), folder() / "sub/w.safetensors");
+  EXPECT_EQ(config.find("checkpoint")->find("resume")->text(), "auto");
+  EXPECT_EQ(config.find("launch")->find("token_file")->text(), folder() / "t");
   EXPECT_EQ(config.find("model")->find("plugin")->text(), folder() / "lib/m.so");
   EXPECT_EQ(config.find("dataset")->find("plugin")->text(), folder() / "d.so");  // from the current folder
   EXPECT_EQ(config.find("optimizer")->find("plugin")->text(), "sgd");

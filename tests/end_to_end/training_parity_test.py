@@ -163,10 +163,11 @@ class TrainingParity(CommandTest):
         for name in ("layer1.1.running_mean", "layer1.1.running_var", "layer2.1.running_var"):
             torch.testing.assert_close(statistics[name], self.network.state_dict()[name], rtol=1e-2, atol=1e-3)
 
-    def test_a_resumed_run_needs_its_initial_weights_no_more(self):
+    def test_a_resumed_run_finds_its_data_from_any_folder_and_needs_its_initial_weights_no_more(self):
         self.losses_of_ddprun(steps=10)
         (self.folder / "first.safetensors").unlink()
-        self.ddprun("resume", "run2", "trainer.max_steps=20")
+        (self.folder / "elsewhere").mkdir()
+        self.ddprun("resume", "../run2", "trainer.max_steps=20", folder=self.folder / "elsewhere")
         rows = [row for row in all_rows(self.folder / "run2") if row["split"] == "train"]
         self.assert_same([row["loss"] for row in rows], self.losses_of_python(steps=20))
 

@@ -147,6 +147,28 @@ TEST(Options, ChooseAmongWords) {
               ElementsAre("m.yaml:2:9: m.b: expected sum | mean, found \"maen\"; did you mean mean?"));
 }
 
+TEST(Options, GivePathsThatMeanTheSameFromEveryFolder) {
+  const auto in_file = [](const std::string& text) {
+    return Value::scalar(text, {.source = "/experiments/m.yaml", .line = 2, .column = 7});
+  };
+  auto pair = Value::list();
+  pair.items() = {in_file("a.npy"), in_file("/data/b.npy")};
+  auto map = Value::map();
+  map.set("root", in_file("../data"));
+  map.set("pair", std::move(pair));
+  map.set("one", Value::scalar("c.npy", {.source = "command line"}));
+  map.set("none", in_file(""));
+  Options options(std::move(map), "dataset");
+  using Path = std::filesystem::path;
+  EXPECT_EQ(options.require<Path>("root", "h"), "/data");
+  EXPECT_THAT(options.get<std::vector<Path>>("pair", {}, "h"), ElementsAre("/experiments/a.npy", "/data/b.npy"));
+  EXPECT_THAT(options.get<std::vector<Path>>("one", {}, "h"), ElementsAre(std::filesystem::current_path() / "c.npy"));
+  EXPECT_EQ(options.get<Path>("none", "x", "h"), "");
+  EXPECT_EQ(options.get<Path>("absent", "", "h"), "");
+  EXPECT_EQ(options.values().find("root")->text(), "/data");
+  EXPECT_EQ(options.declared()[1].type, "list of path");
+}
+
 TEST(Options, HandOutSubtrees) {
   Options options(map_of({{"a", list_of({"1"})}}), "m");
   EXPECT_TRUE(options.subtree("a", "h").is_list());

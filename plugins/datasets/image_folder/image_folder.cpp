@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <stdexcept>
 
 #include "csv_list.h"
@@ -21,18 +20,13 @@ namespace {
 using ddprun::Split;
 namespace images = ddprun::images;
 
-std::filesystem::path expand_home(const std::string& path) {
-  const char* home = std::getenv("HOME");
-  return home && (path == "~" || path.starts_with("~/")) ? home + path.substr(1) : path;
-}
-
 class ImageFolder final : public ddprun::Dataset {
  public:
   explicit ImageFolder(ddprun::Options& options) {
-    root_ = expand_home(options.require<std::string>(
-        "root", "folder with train/<class>/<picture>, and val and test likewise, or with <class>/<picture>"));
-    csv_ = expand_home(options.get<std::string>(
-        "csv", "", "table file,label or file,label,split instead of folders; its files lie below root"));
+    root_ = options.require<std::filesystem::path>(
+        "root", "folder with train/<class>/<picture>, and val and test likewise, or with <class>/<picture>");
+    csv_ = options.get<std::filesystem::path>(
+        "csv", "", "table file,label or file,label,split instead of folders; its files lie below root");
     val_fraction_ = options.get<double>("val_fraction", 0, "share of the training images held out as val",
                                         {.min = 0, .max = 0.999});
     test_fraction_ = options.get<double>("test_fraction", 0, "share of the training images held out as test",

@@ -20,12 +20,6 @@ std::string environment(const char* name) {
   return value ? value : "";
 }
 
-Path expand_home(const std::string& path) {
-  const auto home = environment("HOME");
-  if (path == "~" || path.starts_with("~/")) return Path(home + path.substr(1));
-  return path;
-}
-
 std::vector<Path> usual_folders(const std::string& name) {
   std::vector<Path> folders;
   const auto data = environment("DDPRUN_DATA"), cache = environment("XDG_CACHE_HOME"), home = environment("HOME");
@@ -56,18 +50,17 @@ void make_folder(const Path& folder) {
 
 }  // namespace
 
-DataFolder::DataFolder(const FileTable& table, const std::string& root, std::vector<std::string> mirrors,
-                       bool may_download)
+DataFolder::DataFolder(const FileTable& table, const Path& root, std::vector<std::string> mirrors, bool may_download)
     : table_(table), mirrors_(std::move(mirrors)), may_download_(may_download) {
   if (root.empty()) {
     folders_ = usual_folders(table.name);
   } else {
-    folders_.push_back(expand_home(root));
+    folders_.push_back(root);
   }
 }
 
 DataFolder read_data_folder(const FileTable& table, const std::string& holds, Options& options) {
-  const auto root = options.get<std::string>(
+  const auto root = options.get<Path>(
       "root", "", "folder of " + holds + "; else $DDPRUN_DATA/" + table.name + ", then ~/.cache/ddprun/" + table.name);
   const auto mirrors =
       options.get<std::vector<std::string>>("mirrors", table.mirrors, "addresses to download from, in turn");

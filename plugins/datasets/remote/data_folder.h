@@ -19,7 +19,8 @@ class DataFolder {
  public:
   // `table` must outlive it. `root` is the only folder looked at; where it is empty, $DDPRUN_DATA/<name> and the user's
   // cache are. Reads nothing.
-  DataFolder(const FileTable& table, const std::string& root, std::vector<std::string> mirrors, bool may_download);
+  DataFolder(const FileTable& table, const std::filesystem::path& root, std::vector<std::string> mirrors,
+             bool may_download);
 
   // The files in the first folder that has all of them, unpacked ones preferred.
   std::optional<FilePaths> find() const;

@@ -8,23 +8,14 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 
 namespace ddprun::arrays {
-namespace {
-
-std::filesystem::path expand_home(const std::string& path) {
-  const char* home = std::getenv("HOME");
-  return home && path.starts_with("~/") ? home + path.substr(1) : path;
-}
-
-}  // namespace
 
 void MappedFile::refuse(const std::string& flaw) const { throw UserError(path.string() + ": " + flaw); }
 
-MappedFile map_file(const std::string& path) {
-  MappedFile mapped{.path = expand_home(path)};
+MappedFile map_file(const std::filesystem::path& path) {
+  MappedFile mapped{.path = path};
   const int file = open(mapped.path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) mapped.refuse("cannot be opened: " + std::string(std::strerror(errno)) + "; name a file that exists");
   struct stat status {};

@@ -18,7 +18,7 @@ struct MappedFile {
   [[noreturn]] void refuse(const std::string& flaw) const;
 };
 
-// "~/" is the user's home. Throws UserError where there is no such file, it cannot be read, or it is empty.
-MappedFile map_file(const std::string& path);
+// Throws UserError where there is no such file, it cannot be read, or it is empty.
+MappedFile map_file(const std::filesystem::path& path);
 
 }  // namespace ddprun::arrays

@@ -10,10 +10,10 @@
 namespace ddprun::arrays {
 namespace {
 
-SampleArrays read(const std::vector<std::string>& files, const TensorNames& names) {
+SampleArrays read(const std::vector<std::filesystem::path>& files, const TensorNames& names) {
   if (files.size() == 2) return {read_npy(map_file(files[0])), read_npy(map_file(files[1]))};
   const auto file = map_file(files.front());
-  if (files.front().ends_with(".npy")) {
+  if (files.front().extension() == ".npy") {
     file.refuse("holds one array; name a list of two files, [input.npy, target.npy]");
   }
   auto arrays = read_safetensors(file, {names.input, names.target});
@@ -32,7 +32,7 @@ void require_same_sample(const StoredArray& train, const StoredArray& other) {
 
 }  // namespace
 
-SampleArrays open_samples(const std::vector<std::string>& files, const TensorNames& names) {
+SampleArrays open_samples(const std::vector<std::filesystem::path>& files, const TensorNames& names) {
   auto samples = read(files, names);
   require_values(samples.input);
   require_values(samples.target);

@@ -22,7 +22,7 @@ struct SampleArrays {
 
 // From one .safetensors file, or from two .npy files: inputs, targets. Both have a row for each sample. Throws UserError
 // with the file, what was found, what was expected and what to do.
-SampleArrays open_samples(const std::vector<std::string>& files, const TensorNames& names);
+SampleArrays open_samples(const std::vector<std::filesystem::path>& files, const TensorNames& names);
 
 // Throws UserError where the samples of another split have another shape, or targets of another kind, than train's.
 void require_alike(const SampleArrays& train, const SampleArrays& other);

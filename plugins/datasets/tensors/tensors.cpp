@@ -22,6 +22,8 @@ using ddprun::arrays::StoredArray;
 
 constexpr uint64_t kHoldOutStream = 0x74656E736F727300;  // "tensors": told apart from other uses of the seed
 constexpr int64_t kMostClasses = 1'000'000;              // a larger label is no class
+using Files = std::vector<std::filesystem::path>;
+
 constexpr std::array kSplits = {Split::kTrain, Split::kVal, Split::kTest};
 
 // The rows of two arrays that make a split.
@@ -34,16 +36,12 @@ struct Part {
 };
 
 // One file or two, as the user wrote them; none where the option is absent or wrong.
-std::vector<std::string> read_files(ddprun::Options& options, const std::string& name, const std::string& help,
-                                    bool required = false) {
-  const auto value = options.subtree(name, help, "file | [file, file]", required);
-  if (value.is_null()) return {};
-  if (value.is_scalar() && !value.text().empty()) return {value.text()};
-  const auto& items = value.items();
-  const bool pair = items.size() == 2 && std::ranges::all_of(items, &ddprun::Value::is_scalar);
-  if (pair) return {items[0].text(), items[1].text()};
-  options.reject(name, "expected a .safetensors file or [input.npy, target.npy], found " + describe(value));
-  return {};
+Files read_files(ddprun::Options& options, const std::string& name, const std::string& help, bool required = false) {
+  auto files = required ? options.require<Files>(name, help) : options.get<Files>(name, {}, help);
+  const bool named = std::ranges::none_of(files, &std::filesystem::path::empty);
+  if (options.has(name) && (files.empty() || files.size() > 2 || !named))
+    options.reject(name, "expected a .safetensors file or [input.npy, target.npy]");
+  return files;
 }
 
 std::vector<int64_t> count_up(int64_t size) {
@@ -179,7 +177,7 @@ class Tensors final : public ddprun::Dataset {
     return result;
   }
 
-  std::array<std::vector<std::string>, 3> files_;  // by Split
+  std::array<Files, 3> files_;  // by Split
   ddprun::arrays::TensorNames names_;
   int64_t declared_classes_ = 0;  // 0: as many as there are labels
   int64_t classes_ = 0;

@@ -14,7 +14,6 @@
 #include <array>
 #include <cerrno>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -28,6 +27,7 @@
 namespace {
 
 using ddprun::Split;
+using Path = std::filesystem::path;
 
 constexpr uint64_t kStream = 0x7465787400000000;  // "text": told apart from other uses of the seed
 
@@ -37,27 +37,15 @@ struct Part {
 };
 
 // The files that the user wrote; none where the option is absent or wrong.
-std::vector<std::string> read_files(ddprun::Options& options) {
-  const auto value = options.subtree("file", "a UTF-8 text, or several that are joined; without it one is drawn",
-                                     "file | [file, ...]");
-  if (value.is_null()) return {};
-  const auto names = value.is_scalar() ? std::vector<ddprun::Value>{value} : value.items();
-  std::vector<std::string> files;
-  for (const auto& name : names) {
-    if (name.is_scalar() && !name.text().empty()) files.push_back(name.text());
-  }
-  if (!files.empty() && files.size() == names.size()) return files;
-  options.reject("file", "expected a text file or a list of them, found " + describe(value));
-  return {};
+std::vector<Path> read_files(ddprun::Options& options) {
+  auto files =
+      options.get<std::vector<Path>>("file", {}, "a UTF-8 text, or several that are joined; without it one is drawn");
+  const bool named = !files.empty() && std::ranges::none_of(files, &Path::empty);
+  if (options.has("file") && !named) options.reject("file", "expected a text file or a list of them");
+  return files;
 }
 
-std::filesystem::path expand_home(const std::string& path) {
-  const char* home = std::getenv("HOME");
-  return home && path.starts_with("~/") ? home + path.substr(1) : path;
-}
-
-std::u32string read_text(const std::string& name) {
-  const auto path = expand_home(name);
+std::u32string read_text(const Path& path) {
   const auto refuse = [&](const std::string& flaw) {
     throw ddprun::UserError(path.string() + ": " + flaw + "; expected a UTF-8 text file");
   };
@@ -157,7 +145,7 @@ class Text final : public ddprun::Dataset {
 
   [[noreturn]] void refuse(Split split, int64_t characters) const {
     const std::string name = split_name(split);
-    std::string place = files_.empty() ? "dataset: the text that is drawn" : files_.front();
+    std::string place = files_.empty() ? "dataset: the text that is drawn" : files_.front().string();
     if (files_.size() > 1) place += " and " + std::to_string(files_.size() - 1) + " more";
     throw ddprun::UserError(place + ": the split " + name + " has " + std::to_string(part(split).size) + " of its " +
                             std::to_string(characters) + " characters, expected at least " +
@@ -166,7 +154,7 @@ class Text final : public ddprun::Dataset {
                             (split == Split::kTrain ? "" : ", or set dataset." + name + "_fraction=0"));
   }
 
-  std::vector<std::string> files_;
+  std::vector<Path> files_;
   int64_t context_ = 0, seed_ = 0, size_ = 0;
   std::array<double, 3> fractions_{};  // by Split; the training part has the rest
   std::array<Part, 3> parts_;          // by Split

@@ -50,11 +50,11 @@ void check_forward(const torch::jit::Module& module, const std::string& file) {
 class TorchScript final : public ddprun::Model {
  public:
   explicit TorchScript(ddprun::Options& options)
-      : file_(options.require<std::string>("file",
-                                           "what torch.jit.script(module).save() wrote; a traced module works too, but "
-                                           "stays in the mode, training or evaluation, that it was traced in")) {
+      : file_(options.require<fs::path>("file",
+                                        "what torch.jit.script(module).save() wrote; a traced module works too, but "
+                                        "stays in the mode, training or evaluation, that it was traced in")) {
     if (options.has("file") && !fs::is_regular_file(file_)) {
-      options.reject("file", "no such file: " + fs::absolute(file_).string());
+      options.reject("file", "no such file: " + file_.string());
     }
   }
 
@@ -64,7 +64,7 @@ class TorchScript final : public ddprun::Model {
     adopt(*this, *script_);
     const auto all = parameters();
     if (std::ranges::none_of(all, [](const auto& parameter) { return parameter.requires_grad(); })) {
-      throw ddprun::UserError("torchscript: the module in " + file_ +
+      throw ddprun::UserError("torchscript: the module in " + file_.string() +
                               " has no parameters to train: was it frozen (torch.jit.freeze) or made with "
                               "requires_grad=False?");
     }
@@ -116,7 +116,7 @@ class TorchScript final : public ddprun::Model {
     }
   }
 
-  const std::string file_;
+  const fs::path file_;
   std::optional<torch::jit::Module> script_;
   std::vector<Buffer> buffers_;
 };

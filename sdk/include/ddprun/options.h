@@ -12,6 +12,7 @@
 #include <ddprun/value.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <initializer_list>
 #include <limits>
 #include <string>
@@ -45,7 +46,7 @@ using RangeOf = Range<typename detail::Element<T>::type>;
 // One declared option, as text: what `ddprun plugins show` prints.
 struct DDPRUN_API OptionDeclaration {
   std::string name;
-  std::string type;      // "int", "float", "bool", "string", "list of int", ... or the choices "sum | mean"
+  std::string type;      // "int", "float", "bool", "string", "path", "list of int", ... or the choices "sum | mean"
   std::string fallback;  // the default as text; empty where the option is required
   std::string range;     // ">= 1", "0 .. 1", or empty
   std::string help;
@@ -57,8 +58,9 @@ class DDPRUN_API Options {
   // `values` is a map or null; `path` is what error texts put before a key, such as "model" or "trainer".
   explicit Options(Value values, std::string path);
 
-  // T is bool, int64_t, double, std::string, or a std::vector of one of the last three. The range applies to numbers, and to
-  // each element of a list of numbers.
+  // T is bool, int64_t, double, std::string, std::filesystem::path, or a std::vector of one of the last four. The range applies
+  // to numbers, and to each element of a list of numbers. Paths come absolute, as of absolute_path(); for a list of them the
+  // user may write a lone one.
   template <class T>
   T get(std::string_view name, T fallback, std::string_view help);
   template <class T>
@@ -75,6 +77,9 @@ class DDPRUN_API Options {
   // The raw value of an option whose reader needs the tree itself (a nested section); null where it is absent. `type` is what
   // the help and the error for a required one say of it.
   Value subtree(std::string_view name, std::string_view help, std::string_view type = "map", bool required = false);
+
+  // The values; the paths among those that were read are absolute by now.
+  const Value& values() const { return values_; }
 
   // Whether the user wrote this key.
   bool has(std::string_view name) const;

@@ -200,20 +200,6 @@ class Ends(NodesTest):
         self.assertRegex(first.err(), r"node 1 \(\S+\) is lost")
         self.assert_nothing_left()
 
-    def test_a_frozen_node_is_lost_and_the_other_ends(self):
-        """The kernel of a machine whose processes are stopped goes on answering for them."""
-        for frozen in (0, 1):
-            with self.subTest(frozen=frozen):
-                self.run_dir, self.port = self.folder / f"run_{frozen}", free_port()
-                launchers = self.started("launch.node_timeout_seconds=2", "launch.hang_seconds=0")
-                os.kill(self.workers()[frozen], signal.SIGSTOP)
-                launchers[frozen].send(signal.SIGSTOP)
-                self.assertEqual(launchers[1 - frozen].wait(WITHIN), 1)
-                self.assertIn("silent for 2 s", launchers[1 - frozen].err())
-                launchers[frozen].send(signal.SIGCONT)
-                self.assertEqual(launchers[frozen].wait(WITHIN), 1)
-                self.assert_nothing_left()
-
     def test_a_second_signal_ends_a_launcher_that_waits_for_a_frozen_one(self):
         first, second = self.started("launch.node_timeout_seconds=600")
         second.send(signal.SIGSTOP)

@@ -21,7 +21,7 @@ import mounts  # noqa: E402
 from command import NIGHTLY, SMALL, CommandTest, checkpoint_steps, differences, is_whole, summary  # noqa: E402
 from matrix import Outcome  # noqa: E402
 
-SAMPLE = 20
+SAMPLE = 18
 WORDS = [*SMALL, "model=mlp", "model.hidden=32", "trainer.global_batch=96", f"checkpoint.every={matrix.EVERY}st",
          "checkpoint.keep=3", "launch.max_restarts=1", "launch.restart_seconds=0.05", "launch.hang_seconds=2"]
 LIMIT = 45  # seconds for the run, its end and its restart, on a busy machine
@@ -53,21 +53,37 @@ class Faults(CommandTest):
     def launch(self, fault, run):
         """The launchers of all nodes."""
         words = [*WORDS, *fault.kind.words, f"checkpoint.async={str(fault.asynchronous).lower()}", f"run.dir={run}"]
-        return self.start_nodes(fault.nodes, fault.workers, *words, env={"DDPRUN_FAULT": fault.variable})
+        preloaded = {"LD_PRELOAD": os.environ[fault.kind.preloaded]} if fault.kind.preloaded else {}
+        return self.start_nodes(fault.nodes, fault.workers, *words, env={"DDPRUN_FAULT": fault.variable, **preloaded})
 
     # What happens from outside, to a worker that is stopped at the point. Each returns how to undo it.
 
-    def full(self, fault, run, worker):
+    def frozen(self, fault, run, worker, launchers):
+        """The kernel of a machine whose processes are stopped goes on answering for them."""
+        launcher = launchers[fault.rank // fault.workers]
+        stopped = [pid for rank, pid in self.workers().items() if rank // fault.workers == fault.rank // fault.workers]
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        launcher.send(signal.SIGSTOP)
+        for other in launchers:
+            if other is not launcher:
+                other.wait(LIMIT)
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+        launcher.send(signal.SIGCONT)
+        return lambda: None
+
+    def full(self, fault, run, worker, launchers):
         ballast = mounts.fill(run.parent)
         os.kill(worker, signal.SIGCONT)
         return ballast.unlink
 
-    def read_only(self, fault, run, worker):
+    def read_only(self, fault, run, worker, launchers):
         mounts.make_read_only(run / "checkpoints")
         os.kill(worker, signal.SIGCONT)
         return lambda: mounts.unmount(run / "checkpoints")
 
-    def flip(self, fault, run, worker):
+    def flip(self, fault, run, worker, launchers):
         """Of one file, another for each fault."""
         newest = run / f"checkpoints/step_{max(fault.saved_steps):08}"
         number = zlib.crc32(str(fault).encode())
@@ -88,7 +104,7 @@ class Faults(CommandTest):
             return lambda: None
         worker = self.wait_until(lambda: self.workers().get(fault.rank), "the worker", launchers[0])
         self.wait_until(lambda: is_stopped(worker), "its stop at the point", launchers[0])
-        return getattr(self, fault.kind.name)(fault, run, worker)
+        return getattr(self, fault.kind.name)(fault, run, worker, launchers)
 
     # How it must end.
 
@@ -127,6 +143,12 @@ class Faults(CommandTest):
         resumed = self.ddprun("resume", run, f"launch.workers={fault.world_size}", "launch.hang_seconds=2")
         self.assert_resumed(fault, resumed, text)
 
+    def assert_lost(self, fault, run, launchers, codes, text):
+        self.assertEqual(set(codes), {1}, text)
+        self.assertIn(fault.kind.message, text)
+        resumed = self.ddprun("resume", run, f"launch.workers={fault.world_size}", "launch.hang_seconds=2")
+        self.assert_resumed(fault, resumed, text)
+
     def assert_went_on(self, launchers, codes, text):
         self.assertEqual(set(codes), {0}, text)
         for words in ("restart", "hangs", "stand still"):
@@ -154,6 +176,8 @@ class Faults(CommandTest):
                 self.assert_ended_for_good(fault, run, launchers, codes, text)
             case Outcome.FAILS:
                 self.assert_failed(fault, run, launchers, codes, text)
+            case Outcome.LOST:
+                self.assert_lost(fault, run, launchers, codes, text)
             case Outcome.GOES_ON:
                 self.assert_went_on(launchers, codes, text)
         self.assertEqual(differences(run, self.reference(fault)), {}, text)

@@ -21,6 +21,7 @@ EPOCH_STEP = 7   # of the first evaluation
 class Outcome(enum.Enum):
     RESTARTS = "the attempt ends on all ranks, and the run goes on from its last checkpoint"
     FAILS = "the run ends, all ranks say why, and `ddprun resume` goes on from its last checkpoint"
+    LOST = "the other nodes end within their limit, the frozen one once it goes on, and `ddprun resume` does from the last checkpoint"
     REFUSED = "the run ends, for nothing that it could go on from is whole; with the broken moved away it begins anew"
     GOES_ON = "nothing ends"
 
@@ -31,9 +32,11 @@ class Kind:
     injected: str                # the kind of DDPRUN_FAULT
     points: tuple = POINTS
     outcome: Outcome = Outcome.RESTARTS
-    message: str = ""            # with Outcome.FAILS
+    message: str = ""            # with Outcome.FAILS and Outcome.LOST
     words: tuple = ()            # of the command
+    preloaded: str = ""          # the variable of the environment that names a library for all processes
     least_world: int = 1
+    least_nodes: int = 1
     tried: int = 3               # places at each point
     while_stopped: bool = False  # what it is happens from outside, to a worker that is stopped at the point
     leaves_out: bool = False     # the step's batch: the numbers are not those of a run without a fault, but equal among such runs
@@ -46,6 +49,9 @@ def deaths():
     for name in ("stop", "hang"):  # one that never starts is for the scheduler's time limit to end: starting may take long
         yield Kind(name, name, points=POINTS[1:])
     yield Kind("cut", "cut", least_world=2, tried=2)
+    yield Kind("clock", "kill", preloaded="LEAPING_CLOCK", tried=1)
+    yield Kind("frozen", "stop", points=POINTS[1:], outcome=Outcome.LOST, message="silent for 2 s", least_nodes=2, tried=1,
+               while_stopped=True, words=("launch.hang_seconds=60", "launch.node_timeout_seconds=2"))  # a node with its launcher
 
 
 def numbers():
@@ -136,7 +142,8 @@ def is_possible(fault):
         return False  # training may not have to wait
     if fault.asynchronous and fault.kind.while_stopped and fault.point not in SAVE_POINTS:
         return False  # nobody knows what is being written meanwhile
-    return fault.world_size >= fault.kind.least_world and (fault.rank == 0 or fault.point not in OF_RANK_0)
+    large_enough = fault.world_size >= fault.kind.least_world and fault.nodes >= fault.kind.least_nodes
+    return large_enough and (fault.rank == 0 or fault.point not in OF_RANK_0)
 
 
 def whole():

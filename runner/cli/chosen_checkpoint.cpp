@@ -57,7 +57,8 @@ fs::path checkpoint_to_resume(const fs::path& run) {
   std::vector<CheckpointFlaw> flaws;
   const auto newest = newest_checkpoint(run, flaws);
   for (const auto& flaw : flaws)
-    log::warn("passed over a broken checkpoint: " + flaw.path.string() + ": " + flaw.problem);
+    log::warn("passed over a broken checkpoint: " + flaw.path.string() + ": " + flaw.problem +
+              (newest ? ". The run replaces it when it gets to this step again; move it away to keep it" : ""));
   if (!newest && !flaws.empty())
     throw UserError(
         log::text(run.string(), ": none of its ", flaws.size(),

@@ -325,8 +325,11 @@ void Coordinator::restart_after_failure(const LaunchResult& result, bool by_loss
       std::min(plan_.first_pause_seconds * static_cast<double>(1 << std::min(restarts_, 10)), kLongestPause);
   ++restarts_;
   say_(true, result.report);
-  say_(false,
-       log::text("restart ", restarts_, " of ", plan_.max_restarts, " from the last checkpoint in ", pause, " s"));
+  const auto missing = plan_.min_nodes - static_cast<int>(remaining_);
+  const auto awaited = log::text("; it needs ", missing, missing == 1 ? " node" : " nodes",
+                                 " more, started again within ", plan_.join_seconds, " s");
+  say_(false, log::text("restart ", restarts_, " of ", plan_.max_restarts, " from the last checkpoint in ", pause, " s",
+                        missing > 0 ? awaited : ""));
   restart(pause, now);
 }
 

@@ -51,7 +51,8 @@ def deaths():
     yield Kind("cut", "cut", least_world=2, tried=2)
     yield Kind("clock", "kill", preloaded="LEAPING_CLOCK", tried=1)
     yield Kind("frozen", "stop", points=POINTS[1:], outcome=Outcome.LOST, message="silent for 2 s", least_nodes=2, tried=1,
-               while_stopped=True, words=("launch.hang_seconds=60", "launch.node_timeout_seconds=2"))  # a node with its launcher
+               while_stopped=True,  # with the launcher and all workers of its node
+               words=("launch.hang_seconds=60", "launch.node_timeout_seconds=2", "launch.max_restarts=0"))
 
 
 def numbers():

@@ -10,12 +10,11 @@
 namespace ddprun {
 namespace {
 
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 namespace F = torch::nn::functional;
 
-const DataSpec kCifar10{.sample_shape = {3, 32, 32}, .classes = 10};
 const DataSpec kSmall{.sample_shape = {3, 11, 12}, .classes = 4};
 // Wider than the 24 filters before them: what has no more outputs than inputs begins as an identity alone.
 const OptionTexts kNarrow{{"widths", "[30, 34, 40]"}};

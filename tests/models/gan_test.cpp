@@ -14,26 +14,20 @@
 namespace ddprun {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-const DataSpec kSmall{.sample_shape = {1, 8, 8}};
+const DataSpec kGrey{.sample_shape = {1, 8, 8}};
 const OptionTexts kFew = {{"noise", "4"}, {"width", "4"}, {"kept", "5"}};
 
-// step() asks for none.
-class NoObjective final : public Objective {
- public:
-  at::Tensor loss(const at::Tensor&, const at::Tensor&) const override { throw std::logic_error("asked for"); }
-};
-
 Batch small_batch(int64_t samples) {
-  auto batch = check::random_batch(kSmall, samples);
+  auto batch = check::random_batch(kGrey, samples);
   batch.target = torch::zeros({samples});
   return batch;
 }
 
 check::ModelTest small_test() {
   return {.make = [] { return unprepared("gan", kFew); },
-          .data = kSmall,
+          .data = kGrey,
           .batch = small_batch(8),
           .objective = std::make_shared<NoObjective>()};
 }
@@ -45,7 +39,7 @@ TEST(Gan, KeepsWhatAModelPromises) {
 }
 
 TEST(Gan, PaintsTheSameKeptNoiseWhateverTheInputsAre) {
-  const auto model = prepared("gan", kSmall, kFew);
+  const auto model = prepared("gan", kGrey, kFew);
   const auto images = model->forward(torch::randn({12, 1, 8, 8}));
   EXPECT_EQ(images.sizes(), at::IntArrayRef({12, 1, 8, 8}));
   EXPECT_TRUE(torch::allclose(images.slice(0, 0, 3), model->forward(torch::zeros({3, 1, 8, 8})), 1e-4, 1e-5));
@@ -56,7 +50,7 @@ TEST(Gan, PaintsTheSameKeptNoiseWhateverTheInputsAre) {
 TEST(Gan, PaintsInTheRangeOfTheData) {
   auto options = kFew;
   options.insert(options.end(), {{"low", "2"}, {"high", "3"}});
-  const auto model = prepared("gan", kSmall, options);
+  const auto model = prepared("gan", kGrey, options);
   for (auto& parameter : model->parameters()) parameter.detach().mul_(100);
   const auto images = model->forward(torch::zeros({5, 1, 8, 8}));
   EXPECT_FLOAT_EQ(images.min().item<float>(), 2);
@@ -90,7 +84,7 @@ double by_difference(Model& model, const Batch& batch, const std::string& loss, 
 }
 
 TEST(Gan, EachPlayersGradientIsThatOfItsOwnLossAlone) {
-  const auto model = prepared("gan", kSmall, kFew);
+  const auto model = prepared("gan", kGrey, kFew);
   model->to(at::kDouble);
   model->eval();
   auto batch = small_batch(6);
@@ -134,7 +128,7 @@ Batch halves(int64_t samples) {
 
 TEST(Gan, LearnsToPaintWhatTheDataShow) {
   torch::set_num_threads(1);  // the layers are small
-  const auto model = prepared("gan", kSmall, {{"noise", "4"}, {"width", "8"}});
+  const auto model = prepared("gan", kGrey, {{"noise", "4"}, {"width", "8"}});
   torch::optim::Adam adam(model->parameters(), torch::optim::AdamOptions(0.002).betas({0.5, 0.999}));
   const auto batch = halves(32);
   const auto distance = [&] {

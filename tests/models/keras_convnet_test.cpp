@@ -7,8 +7,8 @@
 namespace ddprun {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 namespace F = torch::nn::functional;
 

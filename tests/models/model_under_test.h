@@ -20,7 +20,14 @@ namespace ddprun {
 using OptionTexts = std::vector<std::pair<std::string, std::string>>;
 
 inline const DataSpec kMnist{.sample_shape = {1, 28, 28}, .classes = 10};
+inline const DataSpec kCifar10{.sample_shape = {3, 32, 32}, .classes = 10};
 inline const DataSpec kColour{.sample_shape = {3, 33, 20}, .classes = 7};
+
+// Never to be asked for anything: the model has a loss of its own.
+class NoObjective final : public Objective {
+ public:
+  at::Tensor loss(const at::Tensor&, const at::Tensor&) const override { throw std::logic_error("it was asked"); }
+};
 
 inline std::shared_ptr<Model> unprepared(const std::string& name, const OptionTexts& options = {}) {
   return PluginHost(plugin_search_path({})).make_model(make_choice(name, options));

@@ -7,13 +7,13 @@
 namespace ddprun {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 namespace F = torch::nn::functional;
 
 // A small one of each kind.
-class AnyModel : public testing::TestWithParam<std::pair<const char*, OptionTexts>> {
+class AnyModel : public ::testing::TestWithParam<std::pair<const char*, OptionTexts>> {
  protected:
   static std::shared_ptr<Model> made_for(const DataSpec& data) {
     return prepared(GetParam().first, data, GetParam().second);
@@ -54,10 +54,11 @@ TEST_P(AnyModel, RefusesDataWithoutClasses) {
 
 INSTANTIATE_TEST_SUITE_P(
     Models, AnyModel,
-    testing::Values(std::pair{"mlp", OptionTexts{}}, std::pair{"convnet", OptionTexts{}},
-                    std::pair{"convnet_bn", OptionTexts{}}, std::pair{"keras_convnet", OptionTexts{}},
-                    std::pair{"lenet", OptionTexts{}}, std::pair{"resnet", OptionTexts{}},
-                    std::pair{"wide_resnet", OptionTexts{{"depth", "10"}, {"widen_factor", "2"}, {"dropout", "0.3"}}}),
+    ::testing::Values(std::pair{"mlp", OptionTexts{}}, std::pair{"convnet", OptionTexts{}},
+                      std::pair{"convnet_bn", OptionTexts{}}, std::pair{"keras_convnet", OptionTexts{}},
+                      std::pair{"lenet", OptionTexts{}}, std::pair{"resnet", OptionTexts{}},
+                      std::pair{"wide_resnet",
+                                OptionTexts{{"depth", "10"}, {"widen_factor", "2"}, {"dropout", "0.3"}}}),
     [](const auto& test) { return std::string(test.param.first); });
 
 TEST(Models, HaveAsManyParametersAsTheirModelsInPython) {

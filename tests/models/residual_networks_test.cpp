@@ -15,7 +15,6 @@ using ::testing::Not;
 
 namespace F = torch::nn::functional;
 
-const DataSpec kCifar10{.sample_shape = {3, 32, 32}, .classes = 10};
 const DataSpec kCifar100{.sample_shape = {3, 32, 32}, .classes = 100};
 const DataSpec kImageNet{.sample_shape = {3, 224, 224}, .classes = 1000};
 

@@ -8,17 +8,11 @@
 namespace ddprun {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 const DataSpec kText{.sample_shape = {6}, .classes = 5};
-
-// Never to be asked for anything: the model has a loss of its own.
-class NoObjective final : public Objective {
- public:
-  at::Tensor loss(const at::Tensor&, const at::Tensor&) const override { throw std::logic_error("it was asked"); }
-};
 
 // Texts where the same symbol does not always follow the same.
 Batch texts(int64_t count) {

@@ -7,7 +7,7 @@
 namespace ddprun {
 namespace {
 
-const std::vector<OptimizerCase> kCases = {
+const std::vector<OptimizerCase> kOfBfloat16 = {
     {"Sgd", "sgd", {{"lr", "0.1"}}},
     {"SgdWithNesterov", "sgd", {{"lr", "0.1"}, {"momentum", "0.9"}, {"nesterov", "true"}, {"weight_decay", "0.1"}}},
     {"Adam", "adam", {{"lr", "0.1"}}},
@@ -16,7 +16,7 @@ const std::vector<OptimizerCase> kCases = {
     {"MuonWithNormalize", "muon", {{"lr", "0.1"}, {"momentum", "0"}, {"normalize", "true"}}},
 };
 
-class Bfloat16 : public testing::TestWithParam<OptimizerCase> {};
+class Bfloat16 : public ::testing::TestWithParam<OptimizerCase> {};
 
 // 97 numbers: whole vectors of the CPU, and a rest.
 std::vector<NamedParameter> parameters_of(at::ScalarType type) {
@@ -49,7 +49,7 @@ TEST_P(Bfloat16, StepsAsInFloat32) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Optimizers, Bfloat16, testing::ValuesIn(kCases),
+INSTANTIATE_TEST_SUITE_P(Optimizers, Bfloat16, ::testing::ValuesIn(kOfBfloat16),
                          [](const auto& test) { return test.param.title; });
 
 }  // namespace

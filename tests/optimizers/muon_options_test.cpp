@@ -9,10 +9,10 @@
 namespace ddprun {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 TEST(MuonsOthers, TakeTheStepsOfLibTorchsSgd) {
   const auto ours = make_parameters(), theirs = copies(ours);

@@ -13,14 +13,14 @@
 namespace ddprun {
 namespace {
 
-using testing::AllOf;
-using testing::AnyOf;
-using testing::Contains;
-using testing::Each;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
-using testing::StartsWith;
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 using Tensors = std::vector<at::Tensor>;
 

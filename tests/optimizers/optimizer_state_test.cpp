@@ -10,10 +10,10 @@
 namespace ddprun {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
-const std::vector<OptimizerCase> kCases = {
+const std::vector<OptimizerCase> kSaved = {
     {"Sgd", "sgd", {}},
     {"SgdWithMomentum", "sgd", {{"momentum", "0.9"}, {"dampening", "0.5"}, {"weight_decay", "0.1"}}},
     {"SgdWithNesterov", "sgd", {{"momentum", "0.9"}, {"nesterov", "true"}}},
@@ -22,7 +22,7 @@ const std::vector<OptimizerCase> kCases = {
     {"AdamW", "adamw", {}},
 };
 
-class OptimizerState : public testing::TestWithParam<OptimizerCase> {
+class SavedOptimizer : public ::testing::TestWithParam<OptimizerCase> {
  protected:
   static std::shared_ptr<Optimizer> started(const std::vector<NamedParameter>& parameters) {
     const auto optimizer = make_optimizer(GetParam().plugin, GetParam().options);
@@ -38,13 +38,13 @@ class OptimizerState : public testing::TestWithParam<OptimizerCase> {
   }
 };
 
-ddprun::OptimizerState saved(const Optimizer& optimizer) {
+OptimizerState saved(const Optimizer& optimizer) {
   auto state = optimizer.state();
   for (auto& [name, tensor] : state) tensor = tensor.clone();
   return state;
 }
 
-TEST_P(OptimizerState, ResumedStepsAreBitIdenticalToThoseNeverInterrupted) {
+TEST_P(SavedOptimizer, ResumedStepsAreBitIdenticalToThoseNeverInterrupted) {
   for (const int64_t interruption : {0, 1, 4, 7}) {  // "late" gets its first gradient at step 5
     const auto parameters = make_parameters();
     const auto optimizer = started(parameters);
@@ -63,7 +63,7 @@ TEST_P(OptimizerState, ResumedStepsAreBitIdenticalToThoseNeverInterrupted) {
   }
 }
 
-TEST_P(OptimizerState, LoadedTensorsAreCopies) {
+TEST_P(SavedOptimizer, LoadedTensorsAreCopies) {
   const auto parameters = make_parameters();
   const auto optimizer = started(parameters);
   train(*optimizer, parameters, 0, 2);
@@ -74,7 +74,7 @@ TEST_P(OptimizerState, LoadedTensorsAreCopies) {
   for (const auto& [name, tensor] : before) EXPECT_TRUE(torch::equal(tensor, state.at(name))) << name;
 }
 
-TEST_P(OptimizerState, AStepThatOverflowedIsAsIfItHadNotBeen) {
+TEST_P(SavedOptimizer, AStepThatOverflowedIsAsIfItHadNotBeen) {
   const auto parameters = make_parameters();
   const auto optimizer = started(parameters);
   const auto skipped_parameters = copies(parameters);
@@ -96,7 +96,7 @@ TEST_P(OptimizerState, AStepThatOverflowedIsAsIfItHadNotBeen) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Optimizers, OptimizerState, testing::ValuesIn(kCases),
+INSTANTIATE_TEST_SUITE_P(Optimizers, SavedOptimizer, ::testing::ValuesIn(kSaved),
                          [](const auto& test) { return test.param.title; });
 
 std::shared_ptr<Optimizer> stepped(const std::string& plugin, const OptionTexts& options) {

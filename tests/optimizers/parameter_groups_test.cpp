@@ -11,11 +11,11 @@
 namespace ddprun {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::StartsWith;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 // conv.bias is named twice: the first group has it. "late" has its first gradient in the fifth step.
 const std::string kGroups =
@@ -30,7 +30,7 @@ std::vector<std::vector<at::Tensor>> grouped(const std::vector<NamedParameter>& 
 }
 
 template <class TorchOptimizer, class TorchOptions>
-std::unique_ptr<torch::optim::Optimizer> reference(TorchOptions options, const std::vector<NamedParameter>& p) {
+std::unique_ptr<torch::optim::Optimizer> grouped_reference(TorchOptions options, const std::vector<NamedParameter>& p) {
   std::vector<torch::optim::OptimizerParamGroup> groups;
   for (const auto& tensors : grouped(p)) groups.emplace_back(tensors);
   auto optimizer = std::make_unique<TorchOptimizer>(groups, options);
@@ -43,23 +43,25 @@ std::unique_ptr<torch::optim::Optimizer> reference(TorchOptions options, const s
   return optimizer;
 }
 
-struct Case {
+struct GroupedCase {
   std::string title, plugin, options;
   std::function<std::unique_ptr<torch::optim::Optimizer>(const std::vector<NamedParameter>&)> reference;
 };
 
-void PrintTo(const Case& item, std::ostream* out) { *out << item.title; }  // GoogleTest's name for this function
+void PrintTo(const GroupedCase& item, std::ostream* out) { *out << item.title; }  // GoogleTest's name for this function
 
-std::vector<Case> cases() {
+std::vector<GroupedCase> grouped_cases() {
   using namespace torch::optim;
   return {{"Sgd", "sgd", "momentum: 0.9\n",
-           [](const auto& p) { return reference<SGD>(SGDOptions(0.05).momentum(0.9).weight_decay(0.1), p); }},
-          {"Adam", "adam", "", [](const auto& p) { return reference<Adam>(AdamOptions(0.05).weight_decay(0.1), p); }},
-          {"AdamW", "adamw", "amsgrad: true\n",
-           [](const auto& p) { return reference<AdamW>(AdamWOptions(0.05).weight_decay(0.1).amsgrad(true), p); }}};
+           [](const auto& p) { return grouped_reference<SGD>(SGDOptions(0.05).momentum(0.9).weight_decay(0.1), p); }},
+          {"Adam", "adam", "",
+           [](const auto& p) { return grouped_reference<Adam>(AdamOptions(0.05).weight_decay(0.1), p); }},
+          {"AdamW", "adamw", "amsgrad: true\n", [](const auto& p) {
+             return grouped_reference<AdamW>(AdamWOptions(0.05).weight_decay(0.1).amsgrad(true), p);
+           }}};
 }
 
-class ParameterGroups : public testing::TestWithParam<Case> {
+class ParameterGroups : public ::testing::TestWithParam<GroupedCase> {
  protected:
   static std::shared_ptr<Optimizer> started(const std::vector<NamedParameter>& parameters) {
     const auto optimizer = from_yaml(GetParam().plugin, GetParam().options + kGroups);
@@ -117,7 +119,7 @@ TEST_P(ParameterGroups, ResumeBitForBitAlsoWhereTheyAreOthersThen) {
   EXPECT_EQ(regrouped->state().size(), state.size());
 }
 
-INSTANTIATE_TEST_SUITE_P(Optimizers, ParameterGroups, testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(Optimizers, ParameterGroups, ::testing::ValuesIn(grouped_cases()),
                          [](const auto& test) { return test.param.title; });
 
 std::vector<std::string> names(const ParameterGroup& group) {

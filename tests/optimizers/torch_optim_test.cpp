@@ -11,13 +11,13 @@ namespace {
 
 using Reference = std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<at::Tensor>)>;
 
-struct Case {
+struct TorchCase {
   std::string title, plugin;
   OptionTexts options;
   Reference reference;
 };
 
-void PrintTo(const Case& item, std::ostream* out) { *out << item.title; }  // GoogleTest's name for this function
+void PrintTo(const TorchCase& item, std::ostream* out) { *out << item.title; }  // GoogleTest's name for this function
 
 template <class TorchOptimizer, class TorchOptions>
 Reference reference(TorchOptions options) {
@@ -34,7 +34,7 @@ using torch::optim::AdamOptions;
 using torch::optim::AdamWOptions;
 using torch::optim::SGDOptions;
 
-std::vector<Case> cases() {
+std::vector<TorchCase> torch_cases() {
   return {
       {"SgdByDefault", "sgd", {}, sgd(SGDOptions(0.01))},
       {"SgdWithMomentum",
@@ -62,7 +62,7 @@ std::vector<Case> cases() {
   };
 }
 
-class AgainstTorch : public testing::TestWithParam<Case> {};
+class AgainstTorch : public ::testing::TestWithParam<TorchCase> {};
 
 void expect_close(const NamedParameter& ours, const NamedParameter& theirs, int64_t step) {
   const double tolerance = ours.value.scalar_type() == at::kDouble ? 1e-13 : 2e-6;
@@ -106,7 +106,7 @@ TEST_P(AgainstTorch, AChangedLearningRateCountsFromTheNextStep) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Optimizers, AgainstTorch, testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(Optimizers, AgainstTorch, ::testing::ValuesIn(torch_cases()),
                          [](const auto& test) { return test.param.title; });
 
 }  // namespace

@@ -13,7 +13,7 @@
 namespace ddprun {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::string problem_of(const std::filesystem::path& file) try {
   return read_elf_section(file, DDPRUN_DESCRIPTOR_SECTION, 64) ? "" : "no such section";
@@ -21,7 +21,7 @@ std::string problem_of(const std::filesystem::path& file) try {
   return error.what();
 }
 
-class ElfSection : public testing::Test {
+class ElfSection : public ::testing::Test {
  protected:
   std::string problem_with(size_t offset, char byte) {
     auto bytes = library_;

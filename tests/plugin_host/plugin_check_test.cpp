@@ -12,10 +12,10 @@
 namespace ddprun {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 std::vector<std::string> problems_of(const std::string& name) { return check_plugin(fixture(name), {}).problems; }
 

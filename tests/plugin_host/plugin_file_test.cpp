@@ -9,13 +9,13 @@
 namespace ddprun {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
-std::string problem_of(const std::string& name) { return read_plugin_file(fixture(name)).problem; }
+std::string problem_of_file(const std::string& name) { return read_plugin_file(fixture(name)).problem; }
 
 std::string error_of_loading(const std::string& name) try {
-  EXPECT_EQ(problem_of(name), "");
+  EXPECT_EQ(problem_of_file(name), "");
   load_plugin_file(fixture(name));
   return "";
 } catch (const UserError& error) {
@@ -34,18 +34,19 @@ TEST(PluginFile, TellsTheDescriptorOfAPlugin) {
 }
 
 TEST(PluginFile, EachFlawHasItsOwnTextThatNamesBothSidesAndTheCure) {
-  EXPECT_THAT(problem_of("bad_no_descriptor"), AllOf(HasSubstr("no ddprun plugin"), HasSubstr("DDPRUN_MODEL")));
-  EXPECT_THAT(problem_of("bad_magic"), AllOf(HasSubstr("DDPRUN9"), HasSubstr("DDPRUN1;"), HasSubstr("rebuild")));
-  EXPECT_THAT(problem_of("bad_descriptor_size"),
+  EXPECT_THAT(problem_of_file("bad_no_descriptor"), AllOf(HasSubstr("no ddprun plugin"), HasSubstr("DDPRUN_MODEL")));
+  EXPECT_THAT(problem_of_file("bad_magic"), AllOf(HasSubstr("DDPRUN9"), HasSubstr("DDPRUN1;"), HasSubstr("rebuild")));
+  EXPECT_THAT(problem_of_file("bad_descriptor_size"),
               AllOf(HasSubstr(std::to_string(sizeof(PluginDescriptor) + 8) + " bytes"), HasSubstr("rebuild")));
-  EXPECT_THAT(problem_of("bad_sdk_version"),
+  EXPECT_THAT(problem_of_file("bad_sdk_version"),
               AllOf(HasSubstr("built with ddprun SDK 0."), HasSubstr("this ddprun with ddprun SDK " DDPRUN_VERSION)));
-  EXPECT_THAT(problem_of("bad_torch_version"), AllOf(HasSubstr("built with LibTorch 1.13.1"),
-                                                     HasSubstr("with LibTorch " TORCH_VERSION), HasSubstr("rebuild")));
-  EXPECT_THAT(problem_of("bad_abi"), AllOf(HasSubstr("_GLIBCXX_USE_CXX11_ABI=0"),
-                                           HasSubstr("rebuild the plugin with -D_GLIBCXX_USE_CXX11_ABI=1")));
-  EXPECT_THAT(problem_of("bad_stdlib"), AllOf(HasSubstr("standard library libc++"), HasSubstr("libstdc++;")));
-  EXPECT_THAT(problem_of("bad_kind"),
+  EXPECT_THAT(
+      problem_of_file("bad_torch_version"),
+      AllOf(HasSubstr("built with LibTorch 1.13.1"), HasSubstr("with LibTorch " TORCH_VERSION), HasSubstr("rebuild")));
+  EXPECT_THAT(problem_of_file("bad_abi"), AllOf(HasSubstr("_GLIBCXX_USE_CXX11_ABI=0"),
+                                                HasSubstr("rebuild the plugin with -D_GLIBCXX_USE_CXX11_ABI=1")));
+  EXPECT_THAT(problem_of_file("bad_stdlib"), AllOf(HasSubstr("standard library libc++"), HasSubstr("libstdc++;")));
+  EXPECT_THAT(problem_of_file("bad_kind"),
               AllOf(HasSubstr("\"sampler\""), HasSubstr("model, dataset, optimizer and logger")));
 }
 

@@ -14,10 +14,10 @@
 namespace ddprun {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
-using testing::StartsWith;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 PluginHost host() { return PluginHost({fixture_folder()}); }
 

@@ -12,11 +12,11 @@
 namespace ddprun {
 namespace {
 
-using testing::AllOf;
-using testing::Contains;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 namespace fs = std::filesystem;
 
@@ -26,7 +26,7 @@ std::string error_of_finding(const PluginSearch& search, const std::string& choi
   return error.what();
 }
 
-class PluginSearchTest : public testing::Test {
+class PluginSearchTest : public ::testing::Test {
  protected:
   void copy(const std::string& fixture_name, const fs::path& to) {
     fs::create_directories((folder_.path() / to).parent_path());

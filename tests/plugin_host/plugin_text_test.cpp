@@ -10,8 +10,8 @@
 namespace ddprun {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 size_t widest_line(const std::string& text) {
   size_t width = 0;

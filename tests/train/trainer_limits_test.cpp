@@ -15,7 +15,7 @@ using testing::TempFolder;
 using testing::ToyRun;
 using testing::train_toy;
 
-ToyRun toy(const TempFolder& folder, int64_t ranks = 2) {
+ToyRun two_epochs(const TempFolder& folder, int64_t ranks = 2) {
   ToyRun run{.ranks = ranks, .folder = folder.path()};  // 103 samples: nine steps an epoch
   run.experiment.seed = 42;
   run.experiment.trainer = {.max_epochs = 2, .global_batch = 12, .log_every = 100};
@@ -32,14 +32,14 @@ std::vector<int64_t> steps_of(const std::vector<MetricRow>& rows, const std::str
 
 TEST(TrainerLimits, EvaluatesEverySoManySteps) {
   const TempFolder folder;
-  auto run = toy(folder);
+  auto run = two_epochs(folder);
   run.experiment.trainer.eval_every = {.steps = 5};
   EXPECT_THAT(steps_of(train_toy(run).rows, "val"), ElementsAre(5, 10, 15, 18));
 }
 
 TEST(TrainerLimits, EvaluatesEverySoManyEpochsAndAtTheEnd) {
   const TempFolder folder;
-  auto run = toy(folder);
+  auto run = two_epochs(folder);
   run.experiment.trainer.max_epochs = 5;
   run.experiment.trainer.eval_every = {.epochs = 2};
   EXPECT_THAT(steps_of(train_toy(run).rows, "val"), ElementsAre(18, 36, 45));
@@ -47,7 +47,7 @@ TEST(TrainerLimits, EvaluatesEverySoManyEpochsAndAtTheEnd) {
 
 TEST(TrainerLimits, AnEpochCanBeLimitedToItsFirstBatches) {
   const TempFolder folder;
-  auto run = toy(folder);
+  auto run = two_epochs(folder);
   run.experiment.trainer.train_batches = {.batches = 4};
   const auto result = train_toy(run);
   EXPECT_EQ(result.end.steps, 8);
@@ -56,7 +56,7 @@ TEST(TrainerLimits, AnEpochCanBeLimitedToItsFirstBatches) {
 
 TEST(TrainerLimits, OverfittingALittleDataSucceeds) {
   const TempFolder folder;
-  auto run = toy(folder);
+  auto run = two_epochs(folder);
   run.experiment.trainer.max_epochs = 150;
   run.experiment.trainer.overfit_batches = 1;
   const auto losses = testing::values_of(train_toy(run).rows, "train", "loss");
@@ -65,7 +65,7 @@ TEST(TrainerLimits, OverfittingALittleDataSucceeds) {
 
 TEST(TrainerLimits, EndsWhenItsTimeIsOverOnAllRanksAtTheSameStepWithAnEvaluation) {
   const TempFolder folder;
-  auto run = toy(folder, 3);
+  auto run = two_epochs(folder, 3);
   run.experiment.trainer.max_epochs = 1'000'000;
   run.experiment.trainer.max_seconds = 0.05;
   const auto result = train_toy(run);
@@ -90,7 +90,7 @@ class BrokenInEvaluation : public testing::ToyModel {
 
 TEST(TrainerLimits, TheSanityEvaluationFindsABrokenOneBeforeTheFirstStep) {
   const TempFolder folder;
-  auto run = toy(folder, 1);
+  auto run = two_epochs(folder, 1);
   run.make_model = [] { return std::make_shared<BrokenInEvaluation>(); };
   EXPECT_THROW(train_toy(run), UserError);
   EXPECT_FALSE(BrokenInEvaluation::trained);
@@ -98,7 +98,7 @@ TEST(TrainerLimits, TheSanityEvaluationFindsABrokenOneBeforeTheFirstStep) {
 
 TEST(TrainerLimits, TheSanityEvaluationLeavesNoTrace) {
   const TempFolder folder, other_folder;
-  auto with = toy(folder), without = toy(other_folder);
+  auto with = two_epochs(folder), without = two_epochs(other_folder);
   with.experiment.trainer.sanity_batches = 3;
   without.experiment.trainer.sanity_batches = 0;
   const auto one = train_toy(with), other = train_toy(without);
@@ -108,7 +108,7 @@ TEST(TrainerLimits, TheSanityEvaluationLeavesNoTrace) {
 
 TEST(TrainerLimits, ShardsAreProvenAtEachEpochsEnd) {
   const TempFolder folder;
-  auto run = toy(folder, 3);
+  auto run = two_epochs(folder, 3);
   run.experiment.trainer.verify_shards = true;
   run.train_samples = 25;  // a last batch of one sample: two ranks borrow
   ::testing::internal::CaptureStderr();

@@ -16,7 +16,7 @@ using testing::ToyResult;
 using testing::ToyRun;
 using testing::train_toy;
 
-ToyRun toy(const TempFolder& folder, int64_t ranks) {
+ToyRun three_epochs(const TempFolder& folder, int64_t ranks) {
   ToyRun run{.ranks = ranks, .folder = folder.path()};
   run.experiment.seed = 42;
   run.experiment.trainer = {.max_epochs = 3, .global_batch = 12, .log_every = 4};
@@ -38,19 +38,19 @@ std::vector<std::string> numbers(const std::vector<MetricRow>& rows, int64_t aft
   return texts;
 }
 
-using Case = std::tuple<int64_t, int64_t>;  // ranks, the step after which the run is stopped
-class TrainerResume : public ::testing::TestWithParam<Case> {};
+using Stop = std::tuple<int64_t, int64_t>;  // ranks, the step after which the run is stopped
+class TrainerResume : public ::testing::TestWithParam<Stop> {};
 
 TEST_P(TrainerResume, EndsWithTheBitsOfTheUndisturbedRun) {
   const auto [ranks, stop_at] = GetParam();
   const TempFolder whole_folder, folder;
-  const auto whole = train_toy(toy(whole_folder, ranks));
+  const auto whole = train_toy(three_epochs(whole_folder, ranks));
 
-  auto cut = toy(folder, ranks);
+  auto cut = three_epochs(folder, ranks);
   cut.stop = [stop_at](int64_t rank, int64_t step) { return rank == 0 && step >= stop_at; };
   const auto first = train_toy(cut);
   EXPECT_EQ(first.end.status, "preempted");
-  auto rest = toy(folder, ranks);
+  auto rest = three_epochs(folder, ranks);
   rest.resume_from = first.end.checkpoint;
   const auto second = train_toy(rest);
 
@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(Steps, TrainerResume,
 
 TEST(TrainerResume, SeveralDevicesOfOneProcessEndWithTheBitsOfTheUndisturbedRun) {
   const TempFolder whole_folder, folder;
-  auto whole = toy(whole_folder, 1), cut = toy(folder, 1);
+  auto whole = three_epochs(whole_folder, 1), cut = three_epochs(folder, 1);
   for (auto* run : {&whole, &cut}) run->devices = 3;
   auto rest = cut;
   cut.stop = [](int64_t, int64_t step) { return step >= 8; };
@@ -75,7 +75,7 @@ TEST(TrainerResume, SeveralDevicesOfOneProcessEndWithTheBitsOfTheUndisturbedRun)
 
 // Everything that has a state of its own, at once.
 ToyRun with_everything(const TempFolder& folder) {
-  auto run = toy(folder, 2);
+  auto run = three_epochs(folder, 2);
   auto& trainer = run.experiment.trainer;
   trainer.micro_batch = 2;
   trainer.precision = "fp16";
@@ -108,11 +108,11 @@ INSTANTIATE_TEST_SUITE_P(Steps, TrainerResumeEverything, ::testing::Values(2, 4,
 
 TEST(TrainerResumeElsewhere, AnotherWorldSizeContinuesAtTheSameSample) {
   const TempFolder whole_folder, folder;
-  const auto whole = train_toy(toy(whole_folder, 1));
-  auto cut = toy(folder, 2);
+  const auto whole = train_toy(three_epochs(whole_folder, 1));
+  auto cut = three_epochs(folder, 2);
   cut.stop = [](int64_t, int64_t step) { return step >= 11; };
   const auto first = train_toy(cut);
-  auto rest = toy(folder, 3);
+  auto rest = three_epochs(folder, 3);
   rest.resume_from = first.end.checkpoint;
   const auto second = train_toy(rest);
   EXPECT_EQ(second.end.samples, whole.end.samples);
@@ -121,8 +121,8 @@ TEST(TrainerResumeElsewhere, AnotherWorldSizeContinuesAtTheSameSample) {
 
 TEST(TrainerResumeElsewhere, ACompletedRunHasNothingLeftToDo) {
   const TempFolder folder;
-  const auto first = train_toy(toy(folder, 1));
-  auto again = toy(folder, 1);
+  const auto first = train_toy(three_epochs(folder, 1));
+  auto again = three_epochs(folder, 1);
   again.resume_from = first.end.checkpoint;
   const auto second = train_toy(again);
   EXPECT_EQ(second.end.steps, first.end.steps);
@@ -132,18 +132,18 @@ TEST(TrainerResumeElsewhere, ACompletedRunHasNothingLeftToDo) {
 
 TEST(TrainerResumeElsewhere, ACompletedRunGoesOnWhereMoreEpochsAreAsked) {
   const TempFolder folder, whole_folder;
-  auto shorter = toy(folder, 1);
+  auto shorter = three_epochs(folder, 1);
   shorter.experiment.trainer.max_epochs = 1;
   const auto first = train_toy(shorter);
-  auto longer = toy(folder, 1);
+  auto longer = three_epochs(folder, 1);
   longer.resume_from = first.end.checkpoint;
-  EXPECT_TRUE(same_bits(train_toy(longer).weights[0], train_toy(toy(whole_folder, 1)).weights[0]));
+  EXPECT_TRUE(same_bits(train_toy(longer).weights[0], train_toy(three_epochs(whole_folder, 1)).weights[0]));
 }
 
 TEST(TrainerResumeElsewhere, AnotherBatchOrSeedIsRefused) {
   const TempFolder folder;
-  const auto first = train_toy(toy(folder, 1));
-  auto other = toy(folder, 1);
+  const auto first = train_toy(three_epochs(folder, 1));
+  auto other = three_epochs(folder, 1);
   other.resume_from = first.end.checkpoint;
   other.experiment.trainer.global_batch = 13;
   try {

@@ -17,7 +17,7 @@ using testing::ToyResult;
 using testing::ToyRun;
 using testing::train_toy;
 
-ToyRun toy(const TempFolder& folder, int64_t ranks = 1) {
+ToyRun five_epochs(const TempFolder& folder, int64_t ranks = 1) {
   ToyRun run{.ranks = ranks, .folder = folder.path()};
   run.experiment.seed = 42;
   run.experiment.trainer = {.max_epochs = 5, .global_batch = 12, .log_every = 4};
@@ -28,28 +28,28 @@ class TrainerWorlds : public ::testing::TestWithParam<int64_t> {};
 
 TEST_P(TrainerWorlds, TrainTheSameWeightsAsOneRankWithRaggedBatches) {
   const TempFolder alone_folder, folder;
-  const auto alone = train_toy(toy(alone_folder));  // 103 samples in batches of 12: the last has 7
-  const auto several = train_toy(toy(folder, GetParam()));
+  const auto alone = train_toy(five_epochs(alone_folder));  // 103 samples in batches of 12: the last has 7
+  const auto several = train_toy(five_epochs(folder, GetParam()));
   EXPECT_EQ(alone.end.steps, 45);
   for (const auto& weights : several.weights) EXPECT_LT(largest_difference(weights, alone.weights[0]), 1e-5);
 }
 
 TEST_P(TrainerWorlds, RanksEndWithEqualBits) {
   const TempFolder folder;
-  const auto result = train_toy(toy(folder, GetParam()));
+  const auto result = train_toy(five_epochs(folder, GetParam()));
   for (const auto& weights : result.weights) EXPECT_TRUE(testing::same_bits(weights, result.weights[0]));
 }
 
 TEST_P(TrainerWorlds, ALastBatchSmallerThanTheWorldIsTrainedOnToo) {
   const TempFolder alone_folder, folder;
-  auto alone = toy(alone_folder), several = toy(folder, GetParam());
+  auto alone = five_epochs(alone_folder), several = five_epochs(folder, GetParam());
   alone.train_samples = several.train_samples = 25;  // 12 + 12 + 1
   EXPECT_LT(largest_difference(train_toy(several).weights.back(), train_toy(alone).weights[0]), 1e-5);
 }
 
 TEST_P(TrainerWorlds, EvaluationCountsEverySampleOnce) {
   const TempFolder folder;
-  auto run = toy(folder, GetParam());
+  auto run = five_epochs(folder, GetParam());
   run.val_samples = 41;
   run.experiment.trainer.eval_batch = 4;
   const auto result = train_toy(run);
@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(Worlds, TrainerWorlds, ::testing::Values(2, 3, 4));
 
 TEST(Trainer, RowsOfAnEpochCoverItsStepsAndAnEvaluationFollows) {
   const TempFolder folder;
-  auto run = toy(folder);
+  auto run = five_epochs(folder);
   run.experiment.trainer.max_epochs = 1;
   std::vector<std::string> rows;
   for (const auto& row : train_toy(run).rows) rows.push_back(row.split + " " + std::to_string(row.step));
@@ -73,7 +73,7 @@ TEST(Trainer, RowsOfAnEpochCoverItsStepsAndAnEvaluationFollows) {
 
 TEST(Trainer, PredictionsOfTheFirstSamplesFollowEachEvaluationAndChangeNothing) {
   const TempFolder folder, plain_folder;
-  auto run = toy(folder, 3);
+  auto run = five_epochs(folder, 3);
   run.experiment.trainer.max_epochs = 2;
   run.experiment.trainer.eval_batch = 8;
   run.experiment.predictions = {.batches = 2, .images_per_batch = 3};
@@ -97,7 +97,7 @@ TEST(Trainer, PredictionsOfTheFirstSamplesFollowEachEvaluationAndChangeNothing) 
 
 TEST(Trainer, MeasuresItsStepsAtTheEndOfEachPart) {
   const TempFolder folder;
-  auto run = toy(folder, 3);
+  auto run = five_epochs(folder, 3);
   run.experiment.trainer.max_epochs = 2;
   const auto result = train_toy(run);
   ASSERT_EQ(result.measured.size(), 2U);
@@ -115,7 +115,7 @@ TEST(Trainer, MeasuresItsStepsAtTheEndOfEachPart) {
 
 TEST(Trainer, HistogramsShowTheWeightsAndTheGradientsOfTheStepThatIsDue) {
   const TempFolder folder, plain_folder;
-  auto run = toy(folder, 2);
+  auto run = five_epochs(folder, 2);
   run.experiment.trainer.max_epochs = 2;
   run.experiment.histograms = {.every = {.epochs = 1}, .bins = 8};
   const auto with = train_toy(run);
@@ -139,7 +139,7 @@ TEST(Trainer, HistogramsShowTheWeightsAndTheGradientsOfTheStepThatIsDue) {
 
 TEST(Trainer, TellsOfItsCheckpoints) {
   const TempFolder folder;
-  auto run = toy(folder);
+  auto run = five_epochs(folder);
   run.experiment.trainer.max_epochs = 1;
   const auto result = train_toy(run);
   ASSERT_EQ(result.events.size(), 1U);
@@ -149,7 +149,7 @@ TEST(Trainer, TellsOfItsCheckpoints) {
 
 TEST(Trainer, StopsAfterMaxStepsWithAnEvaluation) {
   const TempFolder folder;
-  auto run = toy(folder);
+  auto run = five_epochs(folder);
   run.experiment.trainer.max_steps = 13;
   const auto result = train_toy(run);
   EXPECT_EQ(result.end.steps, 13);
@@ -159,7 +159,7 @@ TEST(Trainer, StopsAfterMaxStepsWithAnEvaluation) {
 
 TEST(Trainer, StopsEarlyOnEveryRankAtTheSameEpoch) {
   const TempFolder folder;
-  auto run = toy(folder, 3);
+  auto run = five_epochs(folder, 3);
   run.experiment.trainer.max_epochs = 50;
   run.experiment.early_stopping = EarlyStoppingConfig{.patience = 2, .target = 0.6};
   const auto result = train_toy(run);
@@ -170,7 +170,7 @@ TEST(Trainer, StopsEarlyOnEveryRankAtTheSameEpoch) {
 
 TEST(Trainer, AnUnknownMonitorIsAnErrorThatListsTheKnown) {
   const TempFolder folder;
-  auto run = toy(folder);
+  auto run = five_epochs(folder);
   run.experiment.early_stopping = EarlyStoppingConfig{.monitor = "val/f1"};
   try {
     train_toy(run);
@@ -183,7 +183,7 @@ TEST(Trainer, AnUnknownMonitorIsAnErrorThatListsTheKnown) {
 
 TEST(Trainer, ALossThatIsNotFiniteStopsEveryRankAndSavesNothing) {
   const TempFolder folder;
-  auto run = toy(folder, 2);
+  auto run = five_epochs(folder, 2);
   run.lr = std::numeric_limits<double>::infinity();
   EXPECT_THROW(train_toy(run), UserError);
   std::vector<CheckpointFlaw> flaws;
@@ -192,7 +192,7 @@ TEST(Trainer, ALossThatIsNotFiniteStopsEveryRankAndSavesNothing) {
 
 TEST(Trainer, BestFollowsTheMonitoredMetric) {
   const TempFolder folder;
-  auto run = toy(folder);
+  auto run = five_epochs(folder);
   run.experiment.checkpoint.keep = 1;
   run.experiment.checkpoint.monitor = "val/loss";
   run.experiment.checkpoint.maximize = false;

@@ -17,7 +17,7 @@ using testing::ToyRun;
 using testing::train_toy;
 using testing::values_of;
 
-ToyRun toy(const TempFolder& folder, int64_t ranks = 1) {
+ToyRun each_step_logged(const TempFolder& folder, int64_t ranks = 1) {
   ToyRun run{.ranks = ranks, .folder = folder.path()};
   run.experiment.seed = 42;
   run.experiment.trainer = {.max_epochs = 3, .global_batch = 12, .log_every = 1};
@@ -26,7 +26,7 @@ ToyRun toy(const TempFolder& folder, int64_t ranks = 1) {
 
 double difference_from_whole_batches(ToyRun run) {
   const TempFolder folder;
-  auto whole = toy(folder);
+  auto whole = each_step_logged(folder);
   whole.experiment.trainer = run.experiment.trainer;
   whole.experiment.trainer.micro_batch = 0;
   const auto expected = train_toy(whole);
@@ -40,7 +40,7 @@ class Accumulation : public ::testing::TestWithParam<Cut> {};
 
 TEST_P(Accumulation, IsAMeanOverTheGlobalBatchRaggedOnesToo) {
   const TempFolder folder;
-  auto run = toy(folder, std::get<0>(GetParam()));
+  auto run = each_step_logged(folder, std::get<0>(GetParam()));
   run.experiment.trainer.micro_batch = std::get<1>(GetParam());
   EXPECT_LT(difference_from_whole_batches(run), 1e-5);
 }
@@ -52,7 +52,7 @@ class Devices : public ::testing::TestWithParam<Cut> {};  // devices of the one 
 
 TEST_P(Devices, OfOneProcessTrainAsOneDoes) {
   const TempFolder folder;
-  auto run = toy(folder);
+  auto run = each_step_logged(folder);
   run.devices = std::get<0>(GetParam());
   run.experiment.trainer.micro_batch = std::get<1>(GetParam());
   EXPECT_LT(difference_from_whole_batches(run), 1e-5);
@@ -63,14 +63,14 @@ INSTANTIATE_TEST_SUITE_P(Cuts, Devices, ::testing::Combine(::testing::Values(1, 
 
 TEST(TrainingStep, OneDeviceOfAProcessThatMayHaveMoreTrainsWithTheSameBits) {
   const TempFolder folder, plain_folder;
-  auto run = toy(folder);
+  auto run = each_step_logged(folder);
   run.devices = 1;
-  EXPECT_TRUE(testing::same_bits(train_toy(run).weights[0], train_toy(toy(plain_folder)).weights[0]));
+  EXPECT_TRUE(testing::same_bits(train_toy(run).weights[0], train_toy(each_step_logged(plain_folder)).weights[0]));
 }
 
 TEST(TrainingStep, DevicesOfOneProcessClipScaleAndAverageAsOneDoes) {
   const TempFolder folder, plain_folder;
-  auto several = toy(folder), plain = toy(plain_folder);
+  auto several = each_step_logged(folder), plain = each_step_logged(plain_folder);
   for (auto* run : {&several, &plain}) {
     auto& trainer = run->experiment.trainer;
     trainer.precision = "fp16";
@@ -88,7 +88,7 @@ TEST(TrainingStep, DevicesOfOneProcessClipScaleAndAverageAsOneDoes) {
 
 TEST(TrainingStep, ClipsTheNormOfTheGlobalGradientAtAnyWorldSize) {
   const TempFolder folder;
-  auto run = toy(folder, 3);
+  auto run = each_step_logged(folder, 3);
   run.experiment.trainer.clip_norm = 0.05;
   run.experiment.trainer.micro_batch = 2;
   EXPECT_LT(difference_from_whole_batches(run), 1e-5);
@@ -96,7 +96,7 @@ TEST(TrainingStep, ClipsTheNormOfTheGlobalGradientAtAnyWorldSize) {
 
 TEST(TrainingStep, ReportsTheNormBeforeClipping) {
   const TempFolder folder;
-  auto run = toy(folder, 2);
+  auto run = each_step_logged(folder, 2);
   run.experiment.trainer.clip_norm = 0.05;
   const auto norms = values_of(train_toy(run).rows, "train", "grad_norm");
   ASSERT_FALSE(norms.empty());
@@ -105,7 +105,7 @@ TEST(TrainingStep, ReportsTheNormBeforeClipping) {
 
 TEST(TrainingStep, RateFollowsTheSchedule) {
   const TempFolder folder;
-  auto run = toy(folder, 2);
+  auto run = each_step_logged(folder, 2);
   run.experiment.schedule = {.name = "linear", .warmup = {.steps = 4}, .warmup_from = 0};
   const auto rates = values_of(train_toy(run).rows, "train", "lr");
   EXPECT_EQ(rates[0], 0);
@@ -128,7 +128,7 @@ class Grouped : public testing::ToySgd {
 
 TEST(TrainingStep, EachGroupsOwnRateFollowsTheSchedule) {
   const TempFolder folder;
-  auto run = toy(folder, 1);
+  auto run = each_step_logged(folder, 1);
   run.make_optimizer = [](double lr) { return std::make_shared<Grouped>(lr); };
   run.experiment.schedule = {.name = "cosine", .warmup = {.steps = 4}, .warmup_from = 0};
   const auto rows = train_toy(run).rows;
@@ -141,7 +141,7 @@ TEST(TrainingStep, EachGroupsOwnRateFollowsTheSchedule) {
 
 TEST(TrainingStep, EvaluatesTheAveragedWeightsAndKeepsTraining) {
   const TempFolder folder, plain_folder;
-  auto averaged = toy(folder, 2), plain = toy(plain_folder, 2);
+  auto averaged = each_step_logged(folder, 2), plain = each_step_logged(plain_folder, 2);
   averaged.experiment.trainer.ema_decay = 0.9;
   const auto with = train_toy(averaged), without = train_toy(plain);
   EXPECT_TRUE(testing::same_bits(with.weights[1], without.weights[1]));
@@ -150,7 +150,7 @@ TEST(TrainingStep, EvaluatesTheAveragedWeightsAndKeepsTraining) {
 
 TEST(TrainingStep, Bf16AutocastStaysNearSinglePrecision) {
   const TempFolder folder, plain_folder;
-  auto half = toy(folder, 2), plain = toy(plain_folder, 2);
+  auto half = each_step_logged(folder, 2), plain = each_step_logged(plain_folder, 2);
   half.experiment.trainer.precision = "bf16";
   const auto with = values_of(train_toy(half).rows, "train", "loss");
   const auto without = values_of(train_toy(plain).rows, "train", "loss");
@@ -161,12 +161,13 @@ TEST(TrainingStep, Bf16AutocastStaysNearSinglePrecision) {
 TEST(TrainingStep, CompressedGradientsStayNearTheExactOnes) {
   for (const auto* compression : {"fp16", "bf16"}) {
     const TempFolder folder;
-    auto run = toy(folder, 3);
+    auto run = each_step_logged(folder, 3);
     run.experiment.trainer.gradient_compression = compression;
     const auto result = train_toy(run);
     for (const auto& weights : result.weights) EXPECT_TRUE(testing::same_bits(weights, result.weights[0]));
     const TempFolder exact_folder;
-    const auto difference = largest_difference(result.weights[0], train_toy(toy(exact_folder, 3)).weights[0]);
+    const auto difference =
+        largest_difference(result.weights[0], train_toy(each_step_logged(exact_folder, 3)).weights[0]);
     EXPECT_LT(difference, 0.02) << compression;
     EXPECT_GT(difference, 0) << compression;
   }
@@ -188,7 +189,7 @@ class Overflowing : public ToyModel {
 
 TEST(TrainingStep, AnOverflowLeavesTheStepOutOnEveryRankAlikeAndTheScheduleWaits) {
   const TempFolder folder;
-  auto run = toy(folder, 2);
+  auto run = each_step_logged(folder, 2);
   run.experiment.trainer.precision = "fp16";
   run.experiment.trainer.loss_scale = 1024;
   run.experiment.schedule = {.name = "linear"};
@@ -236,7 +237,7 @@ class Alternating : public ToyModel {
 TEST(TrainingStep, GradientsAreGoneBeforeTheNextAndAParameterWithoutOneStays) {
   for (const int64_t ranks : {1, 2}) {
     const TempFolder folder;
-    auto run = toy(folder, ranks);
+    auto run = each_step_logged(folder, ranks);
     run.experiment.trainer.find_unused_parameters = ranks > 1;
     std::mutex making;
     std::vector<std::shared_ptr<Alternating>> models;
@@ -274,21 +275,21 @@ class Narrow : public ToyModel {
 
 TEST(MicroBatchSearch, FindsWhatFitsOnAllRanksAndKeepsTheGlobalBatch) {
   const TempFolder folder, whole_folder;
-  auto run = toy(folder, 2);
+  auto run = each_step_logged(folder, 2);
   run.experiment.trainer.micro_batch = TrainerConfig::kAutoMicroBatch;
   std::atomic<int64_t> made = 0;
   run.make_model = [&] { return std::make_shared<Narrow>(made++ == 0 ? 2 : 5); };
-  const auto whole = train_toy(toy(whole_folder, 2));
+  const auto whole = train_toy(each_step_logged(whole_folder, 2));
   EXPECT_LT(largest_difference(train_toy(run).weights[0], whole.weights[0]), 1e-5);
 }
 
 TEST(MicroBatchSearch, FindsWhatFitsOnAllDevicesOfAProcess) {
   const TempFolder folder, whole_folder;
-  auto run = toy(folder);
+  auto run = each_step_logged(folder);
   run.devices = 2;
   run.experiment.trainer.micro_batch = TrainerConfig::kAutoMicroBatch;
   run.make_model = [] { return std::make_shared<Narrow>(2); };
-  EXPECT_LT(largest_difference(train_toy(run).weights[0], train_toy(toy(whole_folder)).weights[0]), 1e-5);
+  EXPECT_LT(largest_difference(train_toy(run).weights[0], train_toy(each_step_logged(whole_folder)).weights[0]), 1e-5);
 }
 
 // Keeps memory from its first step on, which the model finds taken.
@@ -325,7 +326,7 @@ class Crowded : public ToyModel {
 TEST(MicroBatchSearch, LeavesRoomForWhatTheOptimizerKeepsAndChangesNothing) {
   const TempFolder folder, known_folder;
   std::atomic<bool> taken = false;
-  auto found = toy(folder), known = toy(known_folder);
+  auto found = each_step_logged(folder), known = each_step_logged(known_folder);
   for (auto* run : {&found, &known}) {
     run->experiment.trainer.ema_decay = 0.9;
     run->make_model = [&] { return std::make_shared<Crowded>(taken); };
@@ -340,7 +341,7 @@ TEST(MicroBatchSearch, LeavesRoomForWhatTheOptimizerKeepsAndChangesNothing) {
 
 TEST(MicroBatchSearch, SaysSoWhereNotEvenOneSampleFits) {
   const TempFolder folder;
-  auto run = toy(folder);
+  auto run = each_step_logged(folder);
   run.experiment.trainer.micro_batch = TrainerConfig::kAutoMicroBatch;
   run.make_model = [] { return std::make_shared<Narrow>(0); };
   EXPECT_THROW(train_toy(run), UserError);
@@ -348,7 +349,7 @@ TEST(MicroBatchSearch, SaysSoWhereNotEvenOneSampleFits) {
 
 TEST(OutOfMemory, NamesWhatToChange) {
   const TempFolder folder;
-  auto run = toy(folder);
+  auto run = each_step_logged(folder);
   run.make_model = [] { return std::make_shared<Narrow>(3); };
   try {
     train_toy(run);

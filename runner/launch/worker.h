@@ -62,6 +62,7 @@ class Worker {
   size_t drain(Stream& stream, const LineCutter::Take& take);
   size_t drain_once();
   void note_end(int status);
+  void note_end_undone();
   void note_last_beat();
 
   ShowLine show_;

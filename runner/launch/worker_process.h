@@ -20,6 +20,9 @@ enum ExitCode : int {
   kExitSignalBase = 128,
 };
 
+// A worker whose work is done ends with this one, not with 0: a plugin or a library that calls _exit(0) must not pass for that.
+inline constexpr int kWorkerDone = 90;
+
 // A worker's place, from RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE and ddprun's own variables.
 struct WorkerPlace {
   int rank = 0;

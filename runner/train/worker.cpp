@@ -110,7 +110,7 @@ int run_worker() {
   // Static objects are not destroyed, nor is NCCL's group (dist/communicator.cpp): a thread that a hanging logger has left behind, or
   // a collective that a dead rank has left open, must not hold up the end.
   std::fflush(nullptr);
-  _exit(code);
+  _exit(code == kExitDone ? kWorkerDone : code);
 }
 
 }  // namespace ddprun

@@ -303,7 +303,10 @@ AttemptEnd Attempt::end() {
   for (const auto& worker : workers_) {
     end.workers.push_back(worker->end());
     end.workers.back().host = plan_.host;
-    if (auto told = failure_of(worker->rank())) end.workers.back().failure = std::move(told);
+    auto told = failure_of(worker->rank());
+    if (!told) continue;
+    if (told->kind != "signal") worker->log_failure(told->message);
+    end.workers.back().failure = std::move(told);
   }
   return end;
 }

@@ -158,6 +158,10 @@ size_t Worker::drain(Stream& stream, const LineCutter::Take& take) {
   return 0;
 }
 
+void Worker::log_failure(const std::string& message) {
+  log_.append("rank " + std::to_string(rank()) + ": error: " + message + "\n");
+}
+
 void Worker::finish_output() {
   for (size_t total = 0; total < kMostLeftBytes;) {
     const size_t got = drain_once();

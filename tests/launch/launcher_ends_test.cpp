@@ -22,11 +22,13 @@ TEST(LauncherEnds, SavedWorkersAre75EvenIfSomeWereDone) {
 }
 
 TEST(LauncherEnds, UserErrorOfAWorkerIs2AndItsTextAloneIsTheReport) {
-  const auto end = FakeLauncher().run({.workers = 1},
-                                      {"*:err=noise", "*:fail=user|a.yaml:3:1: no such data|starting|-1", "*:exit=2"});
+  FakeLauncher launcher;
+  const auto end =
+      launcher.run({.workers = 1}, {"*:err=noise", "*:fail=user|a.yaml:3:1: no such data|starting|-1", "*:exit=2"});
   EXPECT_EQ(end.exit_code, 2);
   EXPECT_THAT(end.err, HasSubstr("rank 0 failed: a.yaml:3:1: no such data\n"));
   EXPECT_THAT(end.err, Not(HasSubstr("| noise")));
+  EXPECT_EQ(launcher.log(0), "noise\nrank 0: error: a.yaml:3:1: no such data\n");
 }
 
 TEST(LauncherEnds, AnyOtherCodeIs1) {

@@ -51,6 +51,12 @@ FileDigest digest_of_text(const std::string& text) {
   return {std::stoull(text.substr(0, space)), text.substr(space + 1)};
 }
 
+// What was being written was taken away.
+class FolderGone : public UserError {
+ public:
+  using UserError::UserError;
+};
+
 std::string cause_of(const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);
@@ -76,13 +82,12 @@ std::filesystem::path CheckpointWriter::save(const Checkpoint& checkpoint, bool 
   warnings_.clear();
   reached("begin");
   if (step != saved_step_) {
-    Manifest manifest{.step = step, .world_size = ranks_.world_size, .best = best};
-    together(step, [&] { return begin(step), ""; });
-    const auto digests = together(step, [&] { return text_of(write_files(checkpoint, manifest)); });
-    together(step, [&] {
-      if (leads() && before_it_counts) before_it_counts();
-      return publish(manifest, digests), "";
-    });
+    try {
+      write(checkpoint, best, before_it_counts);
+    } catch (
+        const FolderGone&) {  // once more, where there is nothing any more: this may be all that is left of the run
+      write(checkpoint, best, before_it_counts);
+    }
     saved_step_ = step;
   } else if (best) {
     together(step, [&] {
@@ -93,6 +98,17 @@ std::filesystem::path CheckpointWriter::save(const Checkpoint& checkpoint, bool 
   if (leads()) tidy(step);
   reached("done");
   return path_of(step);
+}
+
+void CheckpointWriter::write(const Checkpoint& checkpoint, bool best, const std::function<void()>& before_it_counts) {
+  const int64_t step = checkpoint.step;
+  Manifest manifest{.step = step, .world_size = ranks_.world_size, .best = best};
+  together(step, [&] { return begin(step), ""; });
+  const auto digests = together(step, [&] { return text_of(write_files(checkpoint, manifest)); });
+  together(step, [&] {
+    if (leads() && before_it_counts) before_it_counts();
+    return publish(manifest, digests), "";
+  });
 }
 
 std::filesystem::path CheckpointWriter::path_of(int64_t step) const { return folder_ / checkpoint_name(step); }
@@ -117,6 +133,11 @@ std::vector<std::string> CheckpointWriter::together(int64_t step, const std::fun
   auto [first, notes] = ranks_.agree(problem, note);
   if (first.empty()) return notes;
   std::error_code ignored;  // the first problem is the one to tell
+  const auto there = [&](const std::filesystem::path& path) {
+    return std::filesystem::exists(path, ignored) || ignored;
+  };
+  const bool gone = leads() && !there(temporary_of(step)) && !there(path_of(step));
+  if (!ranks_.agree(gone ? "gone" : "", "").error.empty()) throw FolderGone(first);
   if (leads()) std::filesystem::remove_all(temporary_of(step), ignored);
   throw UserError(first);
 }

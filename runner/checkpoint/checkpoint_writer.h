@@ -37,7 +37,7 @@ class CheckpointWriter {
   // prunes. Returns its path. A checkpoint of the same step that is already there and whole is kept as it is (but may
   // become the best); a broken one is replaced. Throws UserError on every rank where it fails on any (a full disk, no
   // permission), with the rank, the file and the cause; the temporary folder is then removed and the older checkpoints
-  // are untouched. What agree() throws passes through; the temporary folder then stays until the next save.
+  // are untouched. Where it is the folder that was taken away meanwhile, all is written once more. What agree() throws passes through; the temporary folder then stays until the next save.
   //
   // `before_it_counts`, which may be null, is called on rank 0 before the checkpoint gets its name: it waits for the rows that the
   // checkpoint stands for, which no resumed run would write again.
@@ -61,6 +61,7 @@ class CheckpointWriter {
   void reached(std::string_view point) const;
   std::vector<std::string> together(int64_t step, const std::function<std::string()>& part);
 
+  void write(const Checkpoint& checkpoint, bool best, const std::function<void()>& before_it_counts);
   void begin(int64_t step);
   FileDigest write_files(const Checkpoint& checkpoint, Manifest& manifest);
   void publish(Manifest& manifest, const std::vector<std::string>& digests);

@@ -13,4 +13,10 @@ namespace ddprun {
 // Nothing for a run that did not fail. Never throws.
 void write_error_file(const std::filesystem::path& file, const AttemptEnd& end, const std::string& others) noexcept;
 
+// Of what kept this process from taking part, or ended it. Whether torchrun waits for it and it is written. Never throws.
+bool tell_torchrun(const std::string& problem) noexcept;
+
+// Of the ranks that torchrun has started here.
+bool is_first_of_its_node() noexcept;
+
 }  // namespace ddprun

@@ -88,11 +88,29 @@ class Leader {
     };
   }
 
+  // The run goes on where its config.yaml was removed. Where all of it was, what the loggers still write goes to files that nobody
+  // finds: the next attempt opens them anew.
+  FolderNews look_after_folder() {
+    const std::scoped_lock lock(mutex_);
+    const auto& path = run_->folder.path();
+    const auto loss = run_->folder.put_back();
+    if (loss == RunFolder::Loss::kNone) return {};
+    const bool all = loss == RunFolder::Loss::kFolder;
+    FolderNews news{
+        .warning = path.string() + (all ? " was removed, or moved away, while its run was under way: it is made "
+                                          "again, with the run's config, to save what is trained"
+                                        : "/config.yaml was removed: it is written again"),
+        .stop = all};
+    note("failure", news.warning);
+    return news;
+  }
+
   // Tells how the run ended, to people and to scripts.
   int conclude(const LaunchResult& result) {
     run_->folder.discard_if_unbegun();
     if (!result.report.empty()) log::error(result.report);
     if (!begun_) return result.exit_code;  // what an earlier attempt has left stays as it is
+    if (!keep_folder()) return result.exit_code;
     note_whether_it_trained();
     run_->folder.drop_waiting_record();
     const auto& folder = run_->folder.path();
@@ -112,6 +130,16 @@ class Leader {
   }
 
  private:
+  // For what is told in it now. False where it is another's.
+  bool keep_folder() try {
+    const auto news = look_after_folder();
+    if (!news.warning.empty()) log::warn(news.warning);
+    return true;
+  } catch (const UserError& error) {
+    log::warn(error.what());
+    return false;
+  }
+
   void note(const char* kind, const std::string& text) const {
     if (run_ && begun_) append_event(run_->folder.path(), {.attempt = attempt_, .kind = kind, .text = text});
   }
@@ -160,14 +188,22 @@ LaunchPlan plan_of(const Site& site, const Part& part, const StartOrder& start) 
   return plan;
 }
 
+NodeResult run_own_node(ControlLink& link, const Site& site, const Part& part, Leader& leader) {
+  const auto node = run_node(link, site.info(true), [&](const StartOrder& start) {
+    auto plan = plan_of(site, part, start);
+    plan.look_after_folder = [&leader] { return leader.look_after_folder(); };
+    return plan;
+  });
+  tell_engine(site, node);
+  return node;
+}
+
 int lead_alone(const Site& site, const Part& part) {
   Leader leader(site, part);
   leader.make_run();
   Coordinator coordinator(site.coordination(), leader.begin(), leader.say(), Clock::now());
   LocalLink link(coordinator);
-  const auto node =
-      run_node(link, site.info(true), [&](const StartOrder& start) { return plan_of(site, part, start); });
-  tell_engine(site, node);
+  const auto node = run_own_node(link, site, part, leader);
   return leader.conclude(coordinator.result());
 }
 
@@ -224,9 +260,7 @@ int lead(Site site, const Part& part, Leader& leader, RendezvousServer& server) 
   SignalInbox signals;  // torchrun signals whoever has not ended yet: not before all is told
   RemoteLink link(Connection::open(site.endpoint, site.secret, Clock::now() + seconds(site.config.join_seconds)),
                   site.config.node_timeout_seconds);
-  const auto node =
-      run_node(link, site.info(true), [&](const StartOrder& start) { return plan_of(site, part, start); });
-  tell_engine(site, node);
+  const auto node = run_own_node(link, site, part, leader);
   auto result = server.result();
   if (!result) {  // this launcher does not wait for the others, or the coordinator has given it up
     const bool asked = node.exit_code > kExitSignalBase;

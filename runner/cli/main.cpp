@@ -3,6 +3,8 @@
 // is this program again, with the command `worker`.
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/early_signals.h"
+#include "cli/error_file.h"
 #include "launch/worker_process.h"
 #include "log/log.h"
 #include "train/self_report.h"
@@ -18,6 +20,11 @@
 
 namespace {
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their own beginnings come first
+// The dynamic linker calls it before the constructors of all libraries.
+[[gnu::section(".preinit_array"), gnu::used]] void (*first_of_all)() noexcept = ddprun::hold_early_signals;
+#endif
+
 // LibTorch takes a tenth of a second to tear its tables down, as the destructors of its static objects: nobody needs that at the
 // end of a process. Sanitizers look for leaks after them.
 [[noreturn]] void end(int code) {
@@ -29,6 +36,13 @@ namespace {
   ::_exit(code);
 }
 
+// torchrun shows the message of the rank that failed first, from a file: on the terminal one rank of each node has it too.
+int tell(const std::string& message, int exit_code) {
+  const bool told = ddprun::tell_torchrun(message);
+  if (!told || ddprun::is_first_of_its_node()) ddprun::log::error(message);
+  return exit_code;
+}
+
 int run(int argc, char** argv) try {
   const auto arguments = ddprun::parse_arguments(argc, argv);
   if (arguments.command == "worker") return ddprun::run_worker();
@@ -38,11 +52,9 @@ int run(int argc, char** argv) try {
 } catch (const ddprun::Exit& exit) {
   return exit.code;
 } catch (const ddprun::UserError& error) {  // the experiment, a plugin or the data are wrong: the text says how
-  ddprun::log::error(error.what());
-  return ddprun::kExitUsage;
+  return tell(error.what(), ddprun::kExitUsage);
 } catch (const std::exception& error) {  // we are wrong, or the machine is
-  ddprun::log::error(std::string("internal error: ") + error.what());
-  return ddprun::kExitFailed;
+  return tell(std::string("internal error: ") + error.what(), ddprun::kExitFailed);
 }
 
 }  // namespace

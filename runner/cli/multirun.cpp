@@ -3,11 +3,14 @@
 
 #include "cli/checked_experiment.h"
 #include "cli/commands.h"
+#include "launch/atomic_file.h"
 #include "launch/clock.h"
 #include "launch/signal_inbox.h"
 #include "launch/spawn.h"
 #include "launch/worker_process.h"
 #include "log/log.h"
+#include "submit/quote.h"
+#include "train/summary.h"
 
 #include <ddprun/error.h>
 
@@ -17,6 +20,9 @@
 
 #include <algorithm>
 #include <csignal>
+#include <fstream>
+#include <iterator>
+#include <optional>
 #include <string_view>
 
 namespace ddprun {
@@ -58,11 +64,37 @@ Words choices_of(const std::string& override) {
   return values;
 }
 
-fs::path new_folder(const Experiment& experiment) {
+constexpr auto kSweep = ".multirun";  // the file that tells which sweep a folder is of
+constexpr std::string_view kRunDir = "run.dir=";
+
+// Its experiment, and a line for each run, wherever they lie.
+std::string describe(const std::string& experiment, const std::vector<Words>& runs) {
+  auto text = experiment + "\n";
+  for (const auto& words : runs) {
+    for (const auto& word : words) text += word.starts_with(kRunDir) ? "" : word + " ";
+    text += "\n";
+  }
+  return text;
+}
+
+// A new one, or that of the same sweep, which goes on there.
+fs::path sweep_folder(const Experiment& experiment, const std::string& sweep) {
   auto folder = experiment.run_dir;
   if (folder.empty()) folder = fs::path("outputs") / experiment.name / ("multirun_" + local_time_stamp());
-  if (fs::exists(folder)) throw UserError("run.dir: " + folder.string() + " exists already");
+  if (!fs::exists(folder)) {
+    fs::create_directories(folder);
+    write_file_atomically(folder / kSweep, sweep);
+    return folder;
+  }
+  std::ifstream file(folder / kSweep);
+  if (std::string(std::istreambuf_iterator(file), {}) != sweep)
+    throw UserError("run.dir: " + folder.string() + " exists already, and is not the folder of this sweep");
   return folder;
+}
+
+bool is_done(const fs::path& run) {
+  const auto status = read_run_end(run).status;
+  return status == "completed" || status == "stopped_early";
 }
 
 // What one run is told by the command line that is not told to all.
@@ -93,15 +125,29 @@ int wait_for(pid_t run, SignalInbox& inbox) {
   }
 }
 
+// Or goes on with it, where it has begun.
 pid_t start(const std::string& experiment, const Words& words, const fs::path& run_dir) {
-  SpawnRequest request{.command = {fs::read_symlink("/proc/self/exe").string(), "run", experiment}};
-  std::ranges::copy(words, std::back_inserter(request.command));
-  request.command.push_back("run.dir=" + run_dir.string());
+  SpawnRequest request{.command = {fs::read_symlink("/proc/self/exe").string()}};
+  if (fs::exists(run_dir / "config.yaml")) {
+    request.command.insert(request.command.end(), {"resume", run_dir.string()});
+  } else {
+    request.command.insert(request.command.end(), {"run", experiment});
+    std::ranges::copy(words, std::back_inserter(request.command));
+    request.command.push_back(std::string(kRunDir) + run_dir.string());
+  }
   for (char** variable = environ; *variable; ++variable) request.environment.emplace_back(*variable);
   return spawn(request);
 }
 
 bool was_stopped(int code) { return code == kExitPreempted || code > kExitSignalBase; }
+
+void tell_how_to_go_on(const Arguments& arguments, const fs::path& folder, size_t not_started) {
+  auto words = arguments.words;
+  const auto says_where = [](const auto& word) { return word.starts_with(kRunDir); };
+  if (std::ranges::none_of(words, says_where)) words.push_back(std::string(kRunDir) + folder.string());
+  log::info(log::text("the sweep is stopped", not_started > 0 ? log::text("; ", not_started, " more not started") : "",
+                      "; go on with: ", shell_words(words)));
+}
 
 }  // namespace
 
@@ -121,22 +167,26 @@ int multirun(const Arguments& arguments) {
   if (const auto flag = arguments.launch.first())
     throw UserError(flag->name + ": -m runs on one machine; tools/sweep shares a sweep between several");
   const auto all = combinations(arguments.overrides);
-  fs::path folder;
+  std::optional<Experiment> first;
   for (const auto& words : all) {
-    const auto checked =
+    auto checked =
         check_experiment({.experiment = arguments.target, .overrides = words, .search_path = config_search_path()});
-    if (folder.empty()) folder = new_folder(checked.experiment);
+    if (!first) first = std::move(checked.experiment);
   }
-  fs::create_directories(folder);
+  const auto folder = sweep_folder(*first, describe(arguments.target, all));
   SignalInbox inbox;
   int result = kExitDone;
-  for (size_t i = 0; i < all.size() && !was_stopped(result); ++i) {
+  size_t i = 0;
+  for (; i < all.size() && !was_stopped(result); ++i) {
+    const auto run = folder / std::to_string(i);
+    if (is_done(run)) continue;
     log::info(log::text("run ", i + 1, " of ", all.size(), ": ", difference(all[i], arguments.overrides)));
-    const int code = wait_for(start(arguments.target, all[i], folder / std::to_string(i)), inbox);
+    const int code = wait_for(start(arguments.target, all[i], run), inbox);
     if (was_stopped(code)) result = code;
     if (code != kExitDone && !was_stopped(code)) result = kExitFailed;
   }
   list({.target = folder.string()});
+  if (was_stopped(result)) tell_how_to_go_on(arguments, folder, all.size() - i);
   return result;
 }
 

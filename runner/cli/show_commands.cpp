@@ -101,6 +101,8 @@ int show_plugins(const Arguments& arguments) {
 }
 
 int run_command(const Arguments& given) {
+  const bool trains = given.command == "run" || given.command == "resume";
+  if (!trains || !given.build.empty()) release_early_signals();
   auto arguments = given;
   for (const auto& folder : build_plugins(given.build))
     arguments.overrides.push_back("+plugin_path=" + folder.string());

@@ -197,6 +197,8 @@ LaunchPlan attempt_plan(const Site& site, const StartOrder& start) {
   if (site.is_rank()) {
     plan.local_rank = site.placement.local_rank;
     plan.local_world_size = site.placement.local_world_size;
+    environment.emplace_back(
+        "TERM", "dumb");  // what an engine gives its ranks, a terminal or not, ends in its log: no bar, no colours
     if (start.node > 0) plan.stopping.clear();  // rank 0's launcher tells it
     if (site.gpu) environment.emplace_back("DDPRUN_GPU", std::to_string(*site.gpu));
   }

@@ -91,8 +91,9 @@ void place_number(Placement& placement, const LaunchFlags& flags) {
     placement.count(*flags.standalone, "this node alone");
   }
   if (!flags.node_rank) return;
-  if (placement.min_nodes < placement.max_nodes) {
-    placement.ignore(*flags.node_rank, "nodes that come and go are numbered where they meet");
+  const bool by_flag = flags.node_rank->name.starts_with("--");
+  if (!by_flag && placement.min_nodes < placement.max_nodes) {
+    placement.ignore(*flags.node_rank, "pods that come and go are numbered where they meet");
     return;
   }
   const auto limit = Setting{flags.nnodes ? flags.nnodes->name : "--nnodes", std::to_string(placement.max_nodes)};

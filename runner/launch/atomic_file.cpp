@@ -29,11 +29,7 @@ class TemporaryFile {
   TemporaryFile& operator=(const TemporaryFile&) = delete;
 
   void write(std::string_view content) {
-    while (!content.empty()) {
-      const ssize_t done = ::write(fd_, content.data(), content.size());
-      if (done >= 0) content.remove_prefix(static_cast<size_t>(done));
-      if (done < 0 && errno != EINTR) fail();
-    }
+    if (!write_all(fd_, content)) fail();
     while (::fsync(fd_) != 0) {
       if (errno != EINTR) fail();
     }
@@ -53,6 +49,15 @@ class TemporaryFile {
 };
 
 }  // namespace
+
+bool write_all(int fd, std::string_view& text) {
+  while (!text.empty()) {
+    const ssize_t done = ::write(fd, text.data(), text.size());
+    if (done >= 0) text.remove_prefix(static_cast<size_t>(done));
+    if (done < 0 && errno != EINTR) return false;
+  }
+  return true;
+}
 
 void sync_names(const fs::path& folder) {
   const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -7,6 +7,10 @@
 
 namespace ddprun {
 
+// Writes all of `text`, through interruptions and calls that take a part of it. False, with errno, where that fails: `text` is then what
+// was not written.
+bool write_all(int fd, std::string_view& text);
+
 // Writes beside `file` under a temporary name, fsyncs, renames over it, fsyncs the folder. Throws std::system_error
 // with the path and the cause; the temporary file is then gone and an older `file` untouched, but where it is the folder that cannot
 // be fsynced.

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "launch/atomic_file.h"
 #include "launch/clock.h"
 #include "launch/spawn.h"
 #include "log/log.h"
@@ -25,7 +26,7 @@ bool is_torn(int fd) {
 
 }  // namespace
 
-// In one write: a worker may append at the same time.
+// In one write, where the disk takes it: a worker may append at the same time.
 void append_event(const std::filesystem::path& run_dir, const LaunchEvent& event) {
   using Json = nlohmann::ordered_json;
   const Json json{{"time", wall_seconds()}, {"attempt", event.attempt}, {"kind", event.kind}, {"text", event.text}};
@@ -33,8 +34,9 @@ void append_event(const std::filesystem::path& run_dir, const LaunchEvent& event
   const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   const std::string line =
       (fd.open() && is_torn(fd.get()) ? "\n" : "") + json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-  const bool written = fd.open() && ::write(fd.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size());
-  if (!written) log::warn("cannot write " + path.string() + ": " + std::strerror(errno));
+  std::string_view left = line;
+  if (!fd.open() || !write_all(fd.get(), left))
+    log::warn("cannot write " + path.string() + ": " + std::strerror(errno));
 }
 
 }  // namespace ddprun

@@ -52,11 +52,17 @@ std::string describe_moment(const WorkerEnd& end) {
   return end.standstill ? describe_moment(name_of(end.standstill->activity), end.standstill->step) : "";
 }
 
-std::string describe_fate(const WorkerEnd& end) {
+bool same_cause(const WorkerEnd& end, const WorkerEnd& other) {
+  return end.signal == 0 && other.signal == 0 && end.failure && other.failure &&
+         end.failure->message == other.failure->message;
+}
+
+std::string describe_fate(const WorkerEnd& end, const WorkerEnd& root) {
   if (end.killed_by_launcher) return "ended by the launcher";
   if (end.signal != 0) return "killed by " + signal_name(end.signal);
   if (end.exit_code == kExitDone) return "done";
   if (end.exit_code == kExitPreempted) return "stopped";
+  if (same_cause(end, root)) return "failed in the same way";
   if (secondary(end)) return "lost contact";
   return "failed too";
 }
@@ -65,7 +71,7 @@ std::string describe_fate(const WorkerEnd& end) {
 std::string describe_others(const std::vector<WorkerEnd>& ends, const WorkerEnd& root) {
   std::map<std::string, std::set<int>> fates;
   for (const auto& end : ends) {
-    if (&end != &root) fates[describe_fate(end)].insert(end.rank);
+    if (&end != &root) fates[describe_fate(end, root)].insert(end.rank);
   }
   std::string text;
   for (const auto& [fate, ranks] : fates) text += (text.empty() ? "" : ", ") + join_ranks(ranks) + " " + fate;
@@ -77,11 +83,17 @@ std::string report(const std::vector<WorkerEnd>& ends, const WorkerEnd& root) {
   const bool alone = ends.size() == 1;
   const bool explained = root.signal == 0 && root.failure;
   const bool of_user = explained && (root.failure->kind == "user" || root.failure->kind == "memory");
-  text << "rank " << root.rank << (root.host.empty() ? "" : " on " + root.host)
-       << (alone ? " failed: " : " failed first: ") << describe_cause(root) << "\n";
+  const bool all = !alone && std::ranges::all_of(ends, [&](const auto& end) { return same_cause(end, root); });
+  if (all) {
+    text << "all ranks failed: ";
+  } else {
+    text << "rank " << root.rank << (root.host.empty() ? "" : " on " + root.host)
+         << (alone ? " failed: " : " failed first: ");
+  }
+  text << describe_cause(root) << "\n";
   const auto moment = describe_moment(root);
   if (!moment.empty() && !of_user) text << "  while: " << moment << "\n";
-  if (!alone) text << "  other ranks: " << describe_others(ends, root) << "\n";
+  if (!alone && !all) text << "  other ranks: " << describe_others(ends, root) << "\n";
   if (!root.log.empty()) text << "  log: " << root.log.string() << "\n";
   if (of_user) return text.str();  // the message says all: where, what was found, what to do
   for (const auto& line : root.last_lines) text << "    | " << line << "\n";

@@ -29,7 +29,7 @@ using Clock = std::chrono::steady_clock;
 using Time = Clock::time_point;
 
 constexpr std::chrono::seconds kStuckAfterKill{10};      // then a worker is left to the kernel
-constexpr std::chrono::seconds kBetweenLooks{1};         // at the heartbeats
+constexpr std::chrono::seconds kBetweenLooks{1};         // at the heartbeats and the run's folder
 constexpr std::chrono::milliseconds kSameKeyPress{100};  // `timeout -s INT` signals the program, then its group
 
 fs::path make_logs_folder(const LaunchPlan& plan) {
@@ -59,16 +59,20 @@ class Attempt {
   void ask_to_stop(double grace_seconds);
   void kill_all();
   void keep_deadlines();
+  void look();
+  void look_after_folder();
   void watch_for_hangs();
   void look_for_the_cause();
   void hear();
   bool any_running() const;
   fs::path failure_file(int rank) const;
   std::optional<WorkerFailure> failure_of(int rank) const;
-  AttemptEnd end(const std::string& start_problem);
+  AttemptEnd end();
+  AttemptEnd end(const char* kind, const std::string& problem);
 
   const LaunchPlan& plan_;
   LaunchObserver* observer_;
+  const bool looks_ = plan_.hang_seconds > 0 || plan_.look_after_folder;
   fs::path logs_;
   SignalInbox inbox_;
   PrivateFolder private_folder_;
@@ -81,6 +85,7 @@ class Attempt {
   bool at_once_ = false;
   bool failing_ = false;
   bool hung_ = false;
+  std::string folder_problem_;                                // for which all had to end at once
   Time looked_at_ = Clock::now(), awake_since_ = looked_at_;  // for hangs
   bool ending_ = false;                                       // the first 75 came: all should follow
   Time stop_at_ = Time::max();                                // by itself
@@ -93,8 +98,9 @@ AttemptEnd Attempt::run() {
     start_workers();
   } catch (const std::system_error& error) {
     const bool full = error.code() == std::errc::no_space_on_device;
-    return end(std::string("cannot start a worker: ") + error.what() +
-               (full ? "; TMPDIR names the folder for what workers and their launcher tell each other" : ""));
+    return end("internal",
+               std::string("cannot start a worker: ") + error.what() +
+                   (full ? "; TMPDIR names the folder for what workers and their launcher tell each other" : ""));
   }
   while (any_running() && Clock::now() < give_up_at_) {
     wait_for_something();
@@ -105,7 +111,7 @@ AttemptEnd Attempt::run() {
     for (const auto& worker : workers_) worker->drain();
     reap();
     keep_deadlines();
-    watch_for_hangs();
+    look();
     folder_.flush(Clock::now());
     terminal_.flush();
   }
@@ -117,7 +123,7 @@ AttemptEnd Attempt::run() {
   for (const int signal : inbox_.take()) {  // too late to stop anything, in time to stop a restart
     if (signal != SIGCHLD && signal != SIGTSTP && stop_signal_ == 0) stop_signal_ = signal;
   }
-  return end("");
+  return folder_problem_.empty() ? end() : end("user", folder_problem_);
 }
 
 void Attempt::start_workers() {
@@ -149,7 +155,7 @@ void Attempt::wait_for_something() {
   for (const auto& worker : workers_) {
     for (const int fd : worker->fds()) polled.push_back({fd, POLLIN, 0});
   }
-  const Time look_again = plan_.hang_seconds > 0 ? looked_at_ + kBetweenLooks : Time::max();
+  const Time look_again = looks_ ? looked_at_ + kBetweenLooks : Time::max();
   const Time ask_again = observer_ ? Clock::now() + observer_->ask_within() : Time::max();
   const Time next =
       std::min({stop_at_, kill_at_, give_up_at_, look_again, ask_again, folder_.due().value_or(Time::max())});
@@ -239,13 +245,29 @@ void Attempt::keep_deadlines() {
   if (now >= kill_at_) kill_all();
 }
 
-// A worker moves at every step; one that does not keeps all others waiting in their collectives, for ever if need be. Where this
-// process itself stood still (Ctrl-Z, a suspended machine), it starts counting anew.
-void Attempt::watch_for_hangs() {
+// Where this process itself stood still (Ctrl-Z, a suspended machine), hangs are counted anew.
+void Attempt::look() {
   const Time now = Clock::now();
-  if (plan_.hang_seconds <= 0 || now < looked_at_ + kBetweenLooks) return;
+  if (!looks_ || now < looked_at_ + kBetweenLooks) return;
   if (now - std::exchange(looked_at_, now) > 5 * kBetweenLooks) awake_since_ = now;
-  if (failing_ || kill_at_ != Time::max()) return;
+  if (failing_) return;
+  if (plan_.look_after_folder) look_after_folder();
+  if (plan_.hang_seconds > 0 && kill_at_ == Time::max()) watch_for_hangs();
+}
+
+void Attempt::look_after_folder() try {
+  const auto news = plan_.look_after_folder();
+  if (!news.warning.empty()) terminal_.line("ddprun: warning: " + news.warning);
+  if (news.stop) on_signal(SIGUSR1);
+} catch (const UserError& error) {
+  folder_problem_ = error.what();
+  failing_ = true;
+  if (observer_) observer_->failing();
+  kill_all();
+}
+
+// A worker moves at every step; one that does not keeps all others waiting in their collectives, for ever if need be.
+void Attempt::watch_for_hangs() {
   hung_ = any_stands_still(workers_, awake_since_, plan_.hang_seconds);
   if (!hung_) return;
   note_standstills(workers_, plan_, awake_since_);
@@ -276,17 +298,26 @@ std::optional<WorkerFailure> Attempt::failure_of(int rank) const {
   return failure;
 }
 
-AttemptEnd Attempt::end(const std::string& start_problem) {
+AttemptEnd Attempt::end() {
   AttemptEnd end{.stop_signal = stop_signal_, .at_once = at_once_, .hung = hung_};
   for (const auto& worker : workers_) {
     end.workers.push_back(worker->end());
     end.workers.back().host = plan_.host;
-    end.workers.back().failure = failure_of(worker->rank());
+    auto told = failure_of(worker->rank());
+    if (!told) continue;
+    if (told->kind != "signal") worker->log_failure(told->message);
+    end.workers.back().failure = std::move(told);
   }
-  if (start_problem.empty()) return end;
-  auto& culprit = end.workers.back();  // those before it are killed with this object
+  return end;
+}
+
+// Of an attempt that this launcher ended for a problem of its own: told as that of the last worker that there is.
+AttemptEnd Attempt::end(const char* kind, const std::string& problem) {
+  auto end = this->end();
+  auto& culprit = end.workers.back();
+  culprit.signal = 0;
   culprit.exit_code = kExitFailed;
-  culprit.failure = WorkerFailure{.rank = culprit.rank, .kind = "internal", .message = start_problem};
+  culprit.failure = WorkerFailure{.rank = culprit.rank, .kind = kind, .message = problem};
   return end;
 }
 

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -12,6 +13,12 @@
 #include "launch/failure_report.h"
 
 namespace ddprun {
+
+// What somebody else did to the run's folder.
+struct FolderNews {
+  std::string warning;  // for the user; empty: nothing
+  bool stop = false;    // the workers are to save and to end
+};
 
 struct LaunchPlan {
   std::vector<std::string> command;  // a worker's program (a path, not searched on PATH) and arguments: exec'd
@@ -35,6 +42,8 @@ struct LaunchPlan {
   double hang_seconds = 0;           // a worker that stands still for so long has failed; 0: no matter
   double timeout_seconds = 0;        // of the workers' collectives; 0: no matter
   double failure_grace_seconds = 3;  // the same where a worker failed: the others cannot finish a collective without it
+  // Called every second or so. A UserError that it throws ends the workers at once: the folder must not be written to any more.
+  std::function<FolderNews()> look_after_folder;
   std::map<std::string, std::string> plugins;  // by their sections in the experiment: their places, for reports
 
   std::string place_of(const std::string& section) const;  // the section's name where the place is not known

@@ -3,9 +3,12 @@
 
 #include <filesystem>
 
+#include "launch/spawn.h"
+
 namespace ddprun {
 
-// A temporary folder that only this user may enter (0700), gone with its owner. Throws UserError where none can be made.
+// A temporary folder that only this user may enter (0700), gone with its owner. Throws UserError where none can be made. One below
+// TMPDIR holds a lock while its process lives: those of processes that were killed are removed when the next is made.
 class PrivateFolder {
  public:
   PrivateFolder();                                             // where TMPDIR says
@@ -18,6 +21,7 @@ class PrivateFolder {
 
  private:
   std::filesystem::path path_;
+  UniqueFd lock_;
 };
 
 }  // namespace ddprun

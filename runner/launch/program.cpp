@@ -17,6 +17,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "launch/atomic_file.h"
 #include "launch/clock.h"
 #include "launch/spawn.h"
 
@@ -31,11 +32,8 @@ using Clock = std::chrono::steady_clock;
 UniqueFd input_file(const std::string& text) {
   UniqueFd file(::memfd_create("ddprun", MFD_CLOEXEC));
   if (!file.open()) throw_errno("memfd_create");
-  for (size_t done = 0; done < text.size();) {
-    const auto written = ::write(file.get(), text.data() + done, text.size() - done);
-    if (written < 0) throw_errno("write");
-    done += static_cast<size_t>(written);
-  }
+  std::string_view left = text;
+  if (!write_all(file.get(), left)) throw_errno("write");
   ::lseek(file.get(), 0, SEEK_SET);
   return file;
 }

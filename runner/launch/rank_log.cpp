@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "launch/atomic_file.h"
+
 namespace ddprun {
 namespace {
 constexpr size_t kLongestLine = 64 << 10;
@@ -17,7 +19,9 @@ constexpr size_t kLastLineBytes = 500;
 LogFile::LogFile(std::filesystem::path path, Warn warn)
     : path_(std::move(path)),
       warn_(std::move(warn)),
-      fd_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {}
+      fd_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
+  if (!fd_.open()) tell_failure();
+}
 
 void LogFile::append(std::string_view text) {
   if (lost_bytes_ > 0) {
@@ -32,20 +36,16 @@ void LogFile::append(std::string_view text) {
 }
 
 bool LogFile::write(std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t done = ::write(fd_.get(), text.data(), text.size());
-    if (done >= 0) {
-      text.remove_prefix(static_cast<size_t>(done));
-    } else if (errno != EINTR) {
-      const std::string cause = std::strerror(errno);
-      lost_bytes_ += text.size();
-      if (!std::exchange(warned_, true)) {
-        warn_("cannot write " + path_.string() + ": " + cause + "; the run goes on, this log has gaps");
-      }
-      return false;
-    }
-  }
-  return true;
+  if (write_all(fd_.get(), text)) return true;
+  tell_failure();
+  lost_bytes_ += text.size();
+  return false;
+}
+
+void LogFile::tell_failure() {
+  const std::string cause = std::strerror(errno);
+  if (std::exchange(warned_, true)) return;
+  warn_("cannot write " + path_.string() + ": " + cause + "; the run goes on, this log has gaps");
 }
 
 void LineCutter::feed(std::string_view text, const Take& take) {

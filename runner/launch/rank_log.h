@@ -23,6 +23,7 @@ class LogFile {
 
  private:
   bool write(std::string_view text);
+  void tell_failure();  // by errno
 
   std::filesystem::path path_;
   Warn warn_;

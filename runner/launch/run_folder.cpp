@@ -135,6 +135,15 @@ UniqueFd lock_folder(const fs::path& folder) {
   return fd;
 }
 
+// Whether the file that this process has locked is still the one of that name. Errors other than that there is none tell nothing: a
+// network file system may be away for a moment.
+bool is_there(int locked_fd, const fs::path& file) {
+  struct stat locked = {}, named = {};
+  if (::stat(file.c_str(), &named) != 0) return errno != ENOENT && errno != ENOTDIR;
+  if (::fstat(locked_fd, &locked) != 0) return true;
+  return locked.st_dev == named.st_dev && locked.st_ino == named.st_ino;
+}
+
 int attempts_so_far(const fs::path& folder) {
   const std::string text = read_text(folder / kAttempts);
   int attempts = 0;
@@ -225,10 +234,13 @@ RunFolder RunFolder::resume(const fs::path& run_dir) {
   }
   RunFolder folder(path, lock_folder(path));
   make_folders(path / "checkpoints");
+  std::ifstream job(path / kJob);
+  std::getline(job, folder.job_);
   return folder;
 }
 
 void RunFolder::belongs_to(const std::string& job) try {
+  job_ = job;
   write_file_atomically(path_ / kJob, job + "\n");
 } catch (const std::system_error& error) {
   cannot_write(path_, error.what());
@@ -259,6 +271,7 @@ bool RunFolder::discard_if_unbegun() {
 }
 
 void RunFolder::record(const RunRecord& record) try {
+  record_ = record;
   std::string overrides;
   for (const auto& override_text : record.overrides) overrides += override_text + "\n";
   make_folders(path_ / kWaiting);
@@ -269,6 +282,24 @@ void RunFolder::record(const RunRecord& record) try {
   if (!environment.uncommitted.empty())
     write_file_atomically(path_ / kWaiting / kUncommitted, environment.uncommitted, 0600);
   if (!fs::exists(path_ / "config.yaml")) commit_record(path_, attempt_);
+} catch (const std::system_error& error) {
+  cannot_write(path_, error.what());
+}
+
+RunFolder::Loss RunFolder::put_back() try {
+  std::error_code error;
+  const bool locked = is_there(lock_.get(), path_ / kLock);
+  const bool whole = locked && (fs::exists(path_ / "logs", error) || error);
+  if (whole && (fs::exists(path_ / "config.yaml", error) || error)) return Loss::kNone;
+  if (!whole) {
+    make_folders(path_ / "logs");
+    make_folders(path_ / "checkpoints");
+    if (!locked) lock_ = lock_folder(path_);
+    if (!job_.empty()) belongs_to(job_);
+    write_file_atomically(path_ / kAttempts, std::to_string(attempt_ + 1) + "\n");
+  }
+  record(RunRecord(record_));
+  return whole ? Loss::kConfig : Loss::kFolder;
 } catch (const std::system_error& error) {
   cannot_write(path_, error.what());
 }

@@ -42,6 +42,13 @@ class RunFolder {
   // the disk is full.
   void record(const RunRecord& record);
 
+  // What others took away while the run was under way: nothing, config.yaml alone, or all (its lock, its logs).
+  enum class Loss { kNone, kConfig, kFolder };
+
+  // Puts back what makes the folder a run's, so that it can be gone on with. For use once record() has been called. Throws UserError
+  // where nothing can be written, or somebody else has begun a run there.
+  Loss put_back();
+
   bool record_waits() const;  // the attempt that began last has not committed it
   void drop_waiting_record();
 
@@ -50,6 +57,8 @@ class RunFolder {
 
   std::filesystem::path path_;
   UniqueFd lock_;
+  std::string job_;
+  RunRecord record_;
   int attempt_ = 0;
   bool unbegun_ = false;  // made by this object, and nothing has begun in it
 };

@@ -70,9 +70,23 @@ void Worker::note_end(int status) {
     end_.signal = WTERMSIG(status);
     end_.killed_by_launcher = (end_.signal == SIGTERM && sent_term_) || (end_.signal == SIGKILL && sent_kill_);
     if (!end_.killed_by_launcher) note_last_beat();
+  } else if (WEXITSTATUS(status) == 0) {
+    note_end_undone();
   } else {
-    end_.exit_code = WEXITSTATUS(status);
+    end_.exit_code = WEXITSTATUS(status) == kWorkerDone ? kExitDone : WEXITSTATUS(status);
   }
+}
+
+void Worker::note_end_undone() {
+  end_.exit_code = kExitFailed;
+  end_.failure = {.rank = rank(),
+                  .time = end_.time,
+                  .kind = "internal",
+                  .message = "_exit(0) was called, before the work was done: in a plugin, or in a library of it"};
+  const auto beat = read_beat(heartbeat_);
+  if (!beat) return;
+  end_.failure->phase = name_of(beat->activity);
+  end_.failure->step = beat->step;
 }
 
 void Worker::note_last_beat() {
@@ -142,6 +156,10 @@ size_t Worker::drain(Stream& stream, const LineCutter::Take& take) {
   stream.lines.end(take);
   stream.fd.reset();
   return 0;
+}
+
+void Worker::log_failure(const std::string& message) {
+  log_.append("rank " + std::to_string(rank()) + ": error: " + message + "\n");
 }
 
 void Worker::finish_output() {

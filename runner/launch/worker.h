@@ -47,7 +47,8 @@ class Worker {
 
   std::vector<int> fds() const;  // to poll; at most two
   void drain();                  // takes what its pipes hold, a bounded amount of it
-  void finish_output();          // after its end: the rest, then closes
+  void log_failure(const std::string& message);
+  void finish_output();  // after its end: the rest, then closes
 
   int rank() const { return end_.rank; }
   bool failed() const;
@@ -62,6 +63,7 @@ class Worker {
   size_t drain(Stream& stream, const LineCutter::Take& take);
   size_t drain_once();
   void note_end(int status);
+  void note_end_undone();
   void note_last_beat();
 
   ShowLine show_;

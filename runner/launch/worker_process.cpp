@@ -81,15 +81,16 @@ void unblock_stop_signals() {
   ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
 }
 
-void write_failure(const fs::path& file, const WorkerFailure& failure) noexcept try {
+bool write_failure(const fs::path& file, const WorkerFailure& failure) noexcept try {
   const nlohmann::json json = {{"rank", failure.rank},       {"time", failure.time},   {"kind", failure.kind},
                                {"message", failure.message}, {"phase", failure.phase}, {"step", failure.step},
                                {"section", failure.section}};
   // Messages may hold any bytes (a path, a foreign library's text): what is not UTF-8 is replaced.
   const auto text = json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
   write_file_atomically(file, text + "\n");
+  return true;
 } catch (...) {
-  // The exit code still tells the launcher that this rank failed.
+  return false;  // the exit code still tells the launcher that this rank failed
 }
 
 std::optional<WorkerFailure> read_failure(const fs::path& file) try {

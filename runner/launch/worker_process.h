@@ -20,6 +20,9 @@ enum ExitCode : int {
   kExitSignalBase = 128,
 };
 
+// A worker whose work is done ends with this one, not with 0: a plugin or a library that calls _exit(0) must not pass for that.
+inline constexpr int kWorkerDone = 90;
+
 // A worker's place, from RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE and ddprun's own variables.
 struct WorkerPlace {
   int rank = 0;
@@ -60,8 +63,8 @@ struct WorkerFailure {
   std::string section;  // of the experiment, whose plugin it came out of: "model"; may be empty
 };
 
-// As JSON, written whole or not at all, and not where the run is: its disk may be full. Writing never throws.
-void write_failure(const std::filesystem::path& file, const WorkerFailure& failure) noexcept;
+// As JSON, written whole or not at all, and not where the run is: its disk may be full. Writing never throws, and tells whether it did.
+bool write_failure(const std::filesystem::path& file, const WorkerFailure& failure) noexcept;
 // Nothing where there is no such file or it is not one of ours.
 std::optional<WorkerFailure> read_failure(const std::filesystem::path& file);
 

@@ -57,6 +57,7 @@ void tell_doing() {
   const int count = ::backtrace(frames.data(), static_cast<int>(frames.size()));
   if (count > kHandlersFrames)
     ::backtrace_symbols_fd(frames.data() + kHandlersFrames, count - kHandlersFrames, STDERR_FILENO);
+  write_all(STDERR_FILENO, {"the functions' names, for a line FILE(+ADDRESS): addr2line -Cfpe FILE ADDRESS\n"});
 }
 
 // What write_failure does.
@@ -93,6 +94,13 @@ void report_crash(int signal) {
   tell_calls();
   std::signal(signal, SIG_DFL);
   ::raise(signal);  // takes effect when the handler returns
+}
+
+// A terminal's Ctrl-\ is for programs that no longer listen to anything else.
+void report_quit(int signal) {
+  write_all(STDERR_FILENO, {prefix.c_str(), "SIGQUIT: ends at once, and saves nothing\n"});
+  std::signal(signal, SIG_DFL);
+  ::raise(signal);
 }
 
 void answer(int) {
@@ -138,6 +146,7 @@ void report_crashes(const std::string& who, const std::filesystem::path& failure
   const stack_t apart{.ss_sp = stack.data(), .ss_flags = 0, .ss_size = stack.size()};
   ::sigaltstack(&apart, nullptr);
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) handle(signal, report_crash, SA_ONSTACK);
+  handle(SIGQUIT, report_quit, 0);
 #endif
 }
 

@@ -9,7 +9,8 @@ namespace ddprun {
 
 // From now on SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT write what the thread was doing (launch/doing.h) and the calls that led
 // there to standard error, behind `who`, and of rank `rank` the plugin's hook to the file where launchers look for failures, if
-// there is one; then they kill the process as they would have. Call it once. It does nothing with a sanitizer, which has handlers
+// there is one; then they kill the process as they would have, and so does
+// SIGQUIT, with a word. Call it once. It does nothing with a sanitizer, which has handlers
 // of its own.
 void report_crashes(const std::string& who, const std::filesystem::path& failure = {}, int rank = 0);
 

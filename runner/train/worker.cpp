@@ -48,7 +48,7 @@ void keep_freed_memory() {
   mallopt(M_TOP_PAD, 64 << 20);
 }
 
-// What ended a task, for the launcher's report and for the rank's log.
+// What ended a task. The launcher tells it, in its report and in the rank's log.
 struct Problem {
   const char* kind;
   std::string message;
@@ -57,14 +57,15 @@ struct Problem {
 };
 
 int report(const WorkerPlace& place, const WorkerTask* task, const Problem& problem) {
-  write_failure(place.failure, {.rank = place.rank,
-                                .time = wall_seconds(),
-                                .kind = problem.kind,
-                                .message = problem.message,
-                                .phase = task ? task->phase() : "starting",
-                                .step = task ? task->step() : -1,
-                                .section = problem.section});
-  log::error((problem.section.empty() ? "" : problem.section + ": ") + problem.message);
+  const WorkerFailure failure{.rank = place.rank,
+                              .time = wall_seconds(),
+                              .kind = problem.kind,
+                              .message = problem.message,
+                              .phase = task ? task->phase() : "starting",
+                              .step = task ? task->step() : -1,
+                              .section = problem.section};
+  if (!write_failure(place.failure, failure))
+    log::error((problem.section.empty() ? "" : problem.section + ": ") + problem.message);
   return problem.exit_code;
 }
 
@@ -110,7 +111,7 @@ int run_worker() {
   // Static objects are not destroyed, nor is NCCL's group (dist/communicator.cpp): a thread that a hanging logger has left behind, or
   // a collective that a dead rank has left open, must not hold up the end.
   std::fflush(nullptr);
-  _exit(code);
+  _exit(code == kExitDone ? kWorkerDone : code);
 }
 
 }  // namespace ddprun

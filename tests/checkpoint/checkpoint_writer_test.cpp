@@ -208,6 +208,18 @@ TEST_F(Writer, AFailureOfTheFirstRankIsAnErrorOnAll) {
   EXPECT_THAT(names(), ElementsAre());
 }
 
+TEST_F(Writer, WhatIsTakenAwayMeanwhileIsWrittenOnceMore) {
+  on_ranks(2, [&](const CheckpointWriter::Ranks& ranks) {
+    CheckpointWriter writer(folder(), 3, ranks);
+    bool taken = ranks.rank != 0;
+    writer.set_save_observer([&](std::string_view point) {
+      if (point == "before_manifest" && !std::exchange(taken, true)) std::filesystem::remove_all(folder());
+    });
+    writer.save(sample_checkpoint(1, ranks.rank), false);
+  });
+  EXPECT_TRUE(same(newest(1), sample_checkpoint(1, 1)));
+}
+
 // As where a node is gone: what the collective throws is the launcher's to report, not a failure to save.
 TEST_F(Writer, PassesOnWhatAgreeThrows) {
   lone_writer(folder()).save(sample_checkpoint(1), false);

@@ -57,6 +57,14 @@ TEST(Flags, AddressOfTheEnvironmentServesWhereNoneIsGiven) {
   EXPECT_EQ(place({{"MASTER_ADDR", "node9"}}, {.nnodes = kNodes, .rdzv_endpoint = kEndpoint}).host, "node1");
 }
 
+TEST(Flags, ANodesRankCountsWhereNodesComeAndGoToo) {
+  LaunchFlags flags{
+      .nnodes = Setting{"--nnodes", "1:2"}, .node_rank = Setting{"--node-rank", "1"}, .rdzv_endpoint = kEndpoint};
+  EXPECT_EQ(place({}, flags).node_rank, 1);
+  flags.node_rank->value = "2";
+  EXPECT_THAT(refusal({}, flags), HasSubstr("--node-rank=2 and --nnodes=2 contradict"));
+}
+
 TEST(Flags, SeveralNodesWithoutAnAddressAreRefused) {
   EXPECT_THAT(refusal({}, {.nnodes = kNodes}), HasSubstr("--nnodes=2, but where do the nodes meet?"));
   EXPECT_THAT(refusal({}, {.nnodes = kNodes, .standalone = Setting{"--standalone", ""}}),

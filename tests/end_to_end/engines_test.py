@@ -63,6 +63,12 @@ class Torchrun(EngineTest):
         self.assert_ends(running, 0)
         self.assertIn("launch.max_restarts: torchrun restarts this job itself", running.err())
 
+    def test_its_report_has_the_cause_of_a_mistake_and_the_terminal_has_it_once(self):
+        running = self.torchrun("model.hiden=3")
+        self.assert_ends(running, 1)
+        self.assertRegex(running.err(), r"traceback : .*model.hiden: unknown key; did you mean hidden\?")
+        self.assertLessEqual(running.err().count("ddprun: error: "), 1, running.err())
+
     def test_it_tells_the_cause_of_a_failure(self):
         running = self.kill_worker()
         self.assert_ends(running, 1)

@@ -20,7 +20,7 @@ class FailureReport(CommandTest):
 
     def test_a_loss_that_is_no_number_ends_the_run_with_advice(self):
         running = self.ddprun(*SMALL, "model=mlp", "launch.workers=2", "optimizer.lr=1e30", "run.dir=run", code=1)
-        self.assertIn("the training loss is not finite", running.err())
+        self.assertEqual(running.err().count("the training loss is not finite"), 1, running.err())
         self.assertIn("Lower the learning rate", running.err())
         self.assert_no_trace(running)
         self.assertEqual(summary(self.folder / "run")["status"], "failed")

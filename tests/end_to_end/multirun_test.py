@@ -38,13 +38,19 @@ class Multirun(CommandTest):
         running = self.ddprun("-m", *SMALL, *QUICK, "optimizer.lr=1e30,0.1", "trainer.on_nonfinite=stop", "run.dir=all", code=1)
         self.assertEqual([self.summary(f"all/{run}")["status"] for run in (0, 1)], ["failed", "completed"], running.text())
 
-    def test_what_is_told_to_stop_stops_and_starts_no_more(self):
-        running = self.start_held(5, "-m", *SMALL, *QUICK, "optimizer.lr=0.1,0.01", "run.dir=all")
+    def test_what_is_told_to_stop_starts_no_more_and_the_same_command_goes_on(self):
+        sweep = ("-m", *SMALL, *QUICK, "optimizer.lr=0.1,0.01", "run.dir=all")
+        running = self.start_held(5, *sweep)
         running.send(signal.SIGTERM)
         self.assertEqual(running.wait(), 75, running.text())
         self.assertEqual(self.summary("all/0")["status"], "preempted")
         self.assertFalse((self.folder / "all/1").exists())
+        self.assertRegex(running.err(), r"the sweep is stopped; 1 more not started; go on with: \S+ -m .* run.dir=all\n")
         self.assert_nothing_left()
+        self.assertIn("exists already, and is not the folder of this sweep", self.assert_refused(*sweep, "seed=7"))
+        going_on = self.ddprun(*sweep)
+        self.assertIn("resumed at step", going_on.out())
+        self.assertEqual([self.summary(f"all/{run}")["status"] for run in (0, 1)], ["completed", "completed"])
 
 
 if __name__ == "__main__":

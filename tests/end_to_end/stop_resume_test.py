@@ -26,6 +26,19 @@ def contents(run):
     return {path: path.read_bytes() for path in files if path.parent.name != "logs"}
 
 
+def program_of(pid):
+    try:
+        return pathlib.Path(os.readlink(f"/proc/{pid}/exe"))
+    except OSError:
+        return None
+
+
+def taken(pid):
+    """Whether the process has blocked SIGTERM, and whether it has a handler for it."""
+    fields = dict(line.split(":\t") for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
+    return [bool(int(fields[name], 16) >> (signal.SIGTERM - 1) & 1) for name in ("SigBlk", "SigCgt")]
+
+
 class StopAndResume(CommandTest):
     reference = None  # the run that nobody stopped
 
@@ -105,6 +118,17 @@ class StopAndResume(CommandTest):
         self.ddprun("resume", self.run_folder)
         self.assert_same_end()
 
+    def test_the_first_process_of_a_container_hears_a_signal_while_it_is_loaded(self):
+        running = self.start_program("unshare", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child", DDPRUN, *WORDS,
+                                     "run.dir=run")
+        first = self.wait_until(lambda: [pid for pid in self.processes() if program_of(pid) == DDPRUN] or running.ended(), "its start")
+        if first is True:
+            self.skipTest(f"no containers here: {running.err()}")
+        blocked, _ = self.wait_until(lambda: any(taken(first[0])) and taken(first[0]), "it to take signals", running)
+        self.assertTrue(blocked, "until then the kernel has thrown them away")
+        os.kill(first[0], signal.SIGTERM)
+        self.assertEqual(running.wait(), 75, running.text())
+
     def test_a_second_ctrl_c_ends_at_once(self):
         running = self.begin(2)
         workers = self.workers()
@@ -175,6 +199,14 @@ class StopAndResume(CommandTest):
         self.ddprun(*WORDS, WORKERS, f"checkpoint.resume={self.run_folder}/checkpoints/last", "run.dir=other")
         self.assertEqual(self.weights(self.folder / "other"), self.weights(self.reference))
         self.assertEqual(sorted(path.name for path in self.run_folder.rglob("*")), before)
+
+    def test_a_folder_that_is_removed_meanwhile_is_made_again_to_go_on_in(self):
+        running = self.begin(6)
+        self.run_folder.rename(self.folder / "away")
+        self.assertEqual(running.wait(), 75, running.text())
+        self.assertIn(f"{self.run_folder} was removed, or moved away, while its run was under way", running.err())
+        self.assertRegex(self.ddprun("resume", "run").out(), r"resumed at step \d+\n")
+        self.assertEqual(self.weights(), self.weights(self.reference))
 
     # Broken checkpoints
 

@@ -35,6 +35,13 @@ TEST(FailureReport, EarliestOfItsKindIsTheCause) {
               HasSubstr("rank 1 failed first"));
 }
 
+TEST(FailureReport, WhatAllRanksSawIsNotOneRanksOwn) {
+  auto first = with_failure(0, 12, "user"), second = with_failure(1, 11, "user"), third = with_failure(2, 13, "user");
+  first.failure->message = second.failure->message = "the loss is not finite";
+  EXPECT_EQ(judge({first, second}).report, "all ranks failed: the loss is not finite\n");
+  EXPECT_THAT(judge({first, second, third}).report, HasSubstr("other ranks: 0 failed in the same way, 2 failed too\n"));
+}
+
 TEST(FailureReport, LostContactIsNeverTheCauseOfAnother) {
   EXPECT_THAT(judge({with_failure(0, 1, "communication"), with_failure(1, 99, "internal")}).report,
               HasSubstr("rank 1 failed first"));

@@ -77,6 +77,7 @@ std::string variable(const std::string& name) {
 void act(const ddprun::WorkerPlace& place, const std::string& verb, const std::string& value) {
   const std::map<std::string, std::function<void()>> verbs = {
       {"exit", [&] { std::_Exit(std::stoi(value)); }},
+      {"done", [&] { std::_Exit(ddprun::kWorkerDone); }},
       {"signal", [&] { ::signal(std::stoi(value), SIG_DFL), ::raise(std::stoi(value)); }},
       {"out", [&] { print(1, value + "\n"); }},
       {"err", [&] { print(2, value + "\n"); }},
@@ -116,4 +117,5 @@ int main(int argc, char** argv) {
       act(place, text.substr(colon + 1, equals - colon - 1), text.substr(equals + 1));
     }
   }
+  return ddprun::kWorkerDone;
 }

@@ -11,28 +11,37 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 TEST(LauncherEnds, AllDoneIsZeroWithoutAReport) {
-  const auto end = FakeLauncher().run({.workers = 3}, {"*:exit=0"});
+  const auto end = FakeLauncher().run({.workers = 3}, {"*:done="});
   EXPECT_EQ(end.exit_code, 0);
   EXPECT_EQ(end.err, "stop_requested=0\n");
 }
 
 TEST(LauncherEnds, SavedWorkersAre75EvenIfSomeWereDone) {
   EXPECT_EQ(FakeLauncher().run({.workers = 2}, {"*:exit=75"}).exit_code, 75);
-  EXPECT_EQ(FakeLauncher().run({.workers = 2}, {"0:exit=0", "1:exit=75"}).exit_code, 75);
+  EXPECT_EQ(FakeLauncher().run({.workers = 2}, {"0:done=", "1:exit=75"}).exit_code, 75);
 }
 
 TEST(LauncherEnds, UserErrorOfAWorkerIs2AndItsTextAloneIsTheReport) {
-  const auto end = FakeLauncher().run({.workers = 1},
-                                      {"*:err=noise", "*:fail=user|a.yaml:3:1: no such data|starting|-1", "*:exit=2"});
+  FakeLauncher launcher;
+  const auto end =
+      launcher.run({.workers = 1}, {"*:err=noise", "*:fail=user|a.yaml:3:1: no such data|starting|-1", "*:exit=2"});
   EXPECT_EQ(end.exit_code, 2);
   EXPECT_THAT(end.err, HasSubstr("rank 0 failed: a.yaml:3:1: no such data\n"));
   EXPECT_THAT(end.err, Not(HasSubstr("| noise")));
+  EXPECT_EQ(launcher.log(0), "noise\nrank 0: error: a.yaml:3:1: no such data\n");
 }
 
 TEST(LauncherEnds, AnyOtherCodeIs1) {
   const auto end = FakeLauncher().run({.workers = 1}, {"*:exit=42"});
   EXPECT_EQ(end.exit_code, 1);
   EXPECT_THAT(end.err, HasSubstr("rank 0 failed: exit code 42"));
+}
+
+TEST(LauncherEnds, ZeroWithoutTheWorkDoneIsAFailure) {
+  const auto end = FakeLauncher().run({.workers = 1}, {"*:beat=6|41", "*:exit=0"});
+  EXPECT_EQ(end.exit_code, 1);
+  EXPECT_THAT(end.err, HasSubstr("rank 0 failed: _exit(0) was called, before the work was done: in a plugin, or in a "
+                                 "library of it\n  while: computing, step 41\n"));
 }
 
 TEST(LauncherEnds, DeathBySignalIsDecodedWithTheLogsLastLines) {
@@ -53,7 +62,7 @@ TEST(LauncherEnds, WorkersAreAskedToStopBeforeTheirTimeIsUp) {
 }
 
 TEST(LauncherEnds, ATimeThatIsPastStopsNothing) {
-  EXPECT_EQ(FakeLauncher().run({.workers = 2, .environment = {"ENDS_IN_SECONDS=-5"}}, {"*:exit=0"}).exit_code, 0);
+  EXPECT_EQ(FakeLauncher().run({.workers = 2, .environment = {"ENDS_IN_SECONDS=-5"}}, {"*:done="}).exit_code, 0);
 }
 
 TEST(LauncherEnds, WorkersThatStandStillTogetherAreEnded) {
@@ -76,7 +85,7 @@ TEST(LauncherEnds, AWorkerThatOnlyStartsMayTakeItsTime) {
   FakeLauncher launcher;
   Gate gate(launcher.folder() / "gate");
   launcher.start({.workers = 1, .environment = {"HANG_SECONDS=0.001"}},
-                 {"*:beat=0|0", "*:err=begun", "*:await=" + gate.path(), "*:exit=0"});
+                 {"*:beat=0|0", "*:err=begun", "*:await=" + gate.path(), "*:done="});
   launcher.wait_for_err("begun");
   gate.open();
   EXPECT_EQ(launcher.wait().exit_code, 0);

@@ -45,7 +45,7 @@ TEST(LauncherProcess, SecondInterruptEndsAtOnce) {
 }
 
 TEST(LauncherProcess, WhatAWorkerHasStartedEndsWithIt) {
-  for (const char* end : {"*:exit=0", "*:exit=1", "*:signal=11"}) {
+  for (const char* end : {"*:done=", "*:exit=1", "*:signal=11"}) {
     FakeLauncher launcher;
     Roll roll(launcher.folder() / "roll");
     launcher.start({}, {"*:hold=" + roll.path(), "*:child=", end});
@@ -85,7 +85,7 @@ TEST(LauncherProcess, HangupThatIsIgnoredStaysIgnored) {
   Roll roll(launcher.folder() / "roll");
   Gate gate(launcher.folder() / "gate");
   const auto old = ::signal(SIGHUP, SIG_IGN);  // as nohup does
-  launcher.start({.workers = 1}, {"*:hold=" + roll.path(), "*:await=" + gate.path(), "*:exit=0"});
+  launcher.start({.workers = 1}, {"*:hold=" + roll.path(), "*:await=" + gate.path(), "*:done="});
   ::signal(SIGHUP, old);
   const auto pids = roll.call(1);
   launcher.send(SIGHUP);
@@ -153,7 +153,7 @@ TEST(LauncherProcess, TwoAtOnceDoNotMeet) {
   Gate gate(other.folder() / "gate");
   one.start({.workers = 2}, {"*:catch=15", "*:hold=" + one_roll.path(), "*:env=DDPRUN_STORE", "*:wait=", "*:exit=75"});
   other.start({.workers = 2},
-              {"*:hold=" + other_roll.path(), "*:env=DDPRUN_STORE", "*:await=" + gate.path(), "*:exit=0"});
+              {"*:hold=" + other_roll.path(), "*:env=DDPRUN_STORE", "*:await=" + gate.path(), "*:done="});
   one_roll.call(2);
   other_roll.call(2);
   one.send(SIGTERM);
@@ -230,7 +230,7 @@ TEST(LauncherProcess, NothingOfTheLaunchersIsOpenInAWorker) {
 
 TEST(LauncherProcess, TheRendezvousFolderIsGoneAtTheEnd) {
   FakeLauncher launcher;
-  launcher.run({.workers = 2}, {"*:exit=0"});
+  launcher.run({.workers = 2}, {"*:done="});
   for (const auto& entry : std::filesystem::directory_iterator(launcher.folder())) {
     EXPECT_THAT(entry.path().filename().string(), Not(HasSubstr("ddprun-")));
   }

@@ -8,6 +8,7 @@
 #include "config/interpolation.h"
 #include "config/merge.h"
 #include "config/overrides.h"
+#include "config/secrets.h"
 
 namespace ddprun {
 namespace fs = std::filesystem;
@@ -72,6 +73,7 @@ Composition compose_parts(const ComposeInput& input, Problems& problems) {
   apply_overrides(config, input.overrides, composer, problems);
   if (!input.frozen) result.failed_places = interpolate(config, problems);
   expand_short_forms(config);
+  check_secrets(config, problems);
   make_paths_absolute(config);
   result.complete = !composer.incomplete();
   return result;

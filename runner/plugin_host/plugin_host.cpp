@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "plugin_host/plugin_host.h"
 
+#include "config/secrets.h"
+#include "log/log.h"
 #include "plugin_host/plugin_call.h"
 
 #include <ddprun/error.h>
@@ -64,7 +66,7 @@ std::shared_ptr<Kind> try_construct(const PluginInfo& info, Options& options, st
 
 template <class Kind>
 std::shared_ptr<Kind> PluginHost::make(const std::string& kind, const PluginChoice& choice) const {
-  Options options(choice.options, choice.path);
+  Options options(with_secrets(choice.options, choice.path), choice.path);
   std::string problem;
   bool refused = false;
   std::shared_ptr<Kind> object;
@@ -75,7 +77,7 @@ std::shared_ptr<Kind> PluginHost::make(const std::string& kind, const PluginChoi
   }
   auto problems = problem.empty() ? options.problems() : noted_problems(options, choice.options);
   if (!problem.empty()) problems.push_back(place(choice) + problem);
-  if (!problems.empty()) throw UserError(lines(problems));
+  if (!problems.empty()) throw UserError(log::masked(lines(problems)));
   return object;
 }
 

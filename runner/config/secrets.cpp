@@ -119,13 +119,16 @@ bool names_a_secret(std::string_view name) {
   return std::ranges::any_of(kAnywhere, holds) || std::ranges::any_of(kAtTheEnd, ends);
 }
 
-bool holds_password(std::string_view text) {
+bool holds_password(std::string_view value) {
   constexpr std::string_view kScheme = "://";
+  const auto readable = replaced(value, [](const std::string& /*name*/) { return ""; });
+  std::string_view text = readable;
   for (auto at = text.find(kScheme); at != text.npos; at = text.find(kScheme)) {
     text.remove_prefix(at + kScheme.size());
     const auto authority = text.substr(0, text.find_first_of("/?# "));
     const auto user = authority.substr(0, authority.rfind('@'));
-    if (user.size() < authority.size() && user.find(':') != user.npos) return true;
+    const auto colon = user.find(':');
+    if (user.size() < authority.size() && colon != user.npos && colon + 1 < user.size()) return true;
   }
   return false;
 }

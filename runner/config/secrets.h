@@ -16,8 +16,8 @@ namespace ddprun {
 // "DB_PASSWORD", "api_key", "GITHUB_TOKEN"; not "token_file", which says where one is.
 bool names_a_secret(std::string_view name);
 
-// "https://user:password@host".
-bool holds_password(std::string_view text);
+// "https://user:password@host"; not "https://user:${secret:NAME}@host".
+bool holds_password(std::string_view value);
 
 // "${secret:NAME}" of what stands behind the colon. Throws BadReference where that is no variable's name.
 std::string secret_reference(const std::string& name);

@@ -56,8 +56,9 @@ void require_no_secrets(const std::vector<TextPart>& parts, const std::string& p
     if (!names_a_secret(name) && !names_a_secret(key)) continue;
     throw BadReference{
         "${env:" + name +
-        "} looks like a secret, and its value would be written to config.yaml, reports and loggers; write ${secret:" +
-        name + "}, which is not"};
+        "} looks like a secret, and its value would be written to config.yaml, reports and loggers. In an option of a "
+        "plugin write ${secret:" +
+        name + "}; what is no secret needs another name"};
   }
 }
 
@@ -65,8 +66,7 @@ void require_no_password(const Value& value) {
   if (!value.is_scalar() || !holds_password(value.text())) return;
   throw BadReference{
       "the environment gives a URL with a password in it, which would be written to config.yaml, reports and loggers; "
-      "write ${secret:NAME} "
-      "in place of ${env:NAME}"};
+      "put the password into a variable of its own, and write https://user:${secret:NAME}@host"};
 }
 
 class Interpolator {

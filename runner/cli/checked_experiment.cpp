@@ -2,6 +2,7 @@
 #include "cli/checked_experiment.h"
 
 #include "config/key_path.h"
+#include "config/reference_text.h"
 #include "train/objective.h"
 
 #include <ddprun/error.h>
@@ -34,10 +35,13 @@ std::vector<const PluginChoice*> choices(const Experiment& experiment) {
   return all;
 }
 
-// Paths mean the same to whoever reads the run's experiment from another folder.
-void freeze_paths(Value& config, const PluginChoice& choice, const Value& read) {
+// Paths mean the same to whoever reads the run's experiment from another folder. A secret stays the text that names it.
+void freeze_paths(Value& config, const PluginChoice& choice, const std::vector<std::string>& names) {
   auto* section = find_at(config, *parse_key_path(choice.path));
-  for (const auto& [key, origin, value] : read.entries()) section->set(key, value, origin);
+  for (const auto& name : names) {
+    auto* path = section->find(name);
+    if (path && path->text().find(kSecretOpen) == std::string::npos) *path = absolute_paths(std::move(*path));
+  }
 }
 
 std::vector<std::filesystem::path> files_of(const Experiment& experiment, const PluginHost& host) {
@@ -63,9 +67,9 @@ CheckedExperiment check_experiment(const ComposeInput& input) {
   const auto check = [&](const PluginChoice& choice, const auto& make) {
     if (choice.plugin.empty()) return;
     collect(problems, [&] {
-      Value read;
-      make(choice, &read);
-      freeze_paths(experiment.config, choice, read);
+      std::vector<std::string> paths;
+      make(choice, &paths);
+      freeze_paths(experiment.config, choice, paths);
     });
   };
   check(experiment.model, [&](const auto&... arguments) { host.make_model(arguments...); });

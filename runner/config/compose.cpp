@@ -9,6 +9,7 @@
 #include "config/key_path.h"
 #include "config/merge.h"
 #include "config/overrides.h"
+#include "config/secrets.h"
 
 namespace ddprun {
 namespace fs = std::filesystem;
@@ -35,9 +36,7 @@ void fill_in(Value& config, const fs::path& file) {
   }
 }
 
-void make_absolute(Value& path) {
-  if (path.is_scalar()) path = Value::scalar(absolute_path(path), path.origin(), path.quoted());
-}
+void make_absolute(Value& path) { path = absolute_paths(std::move(path)); }
 
 // The name of a plugin stays; the path of a library must mean the same from anywhere.
 void make_plugin_absolute(Value* section) {
@@ -51,9 +50,7 @@ void make_paths_absolute(Value& config) {
   if (auto* loggers = config.find("loggers")) {
     for (auto& logger : loggers->items()) make_plugin_absolute(&logger);
   }
-  if (auto* folders = config.find("plugin_path")) {
-    for (auto& folder : folders->items()) make_absolute(folder);
-  }
+  if (auto* folders = config.find("plugin_path")) make_absolute(*folders);
   for (const KeyPath& key : {KeyPath{"trainer", "init_weights"}, {"launch", "token_file"}, {"checkpoint", "resume"}}) {
     auto* path = find_at(config, key);
     if (path && path->text() != "auto" && path->text() != "never") make_absolute(*path);
@@ -73,6 +70,7 @@ Composition compose_parts(const ComposeInput& input, Problems& problems) {
   apply_overrides(config, input.overrides, composer, problems);
   if (!input.frozen) result.failed_places = interpolate(config, problems);
   expand_short_forms(config);
+  check_secrets(config, problems);
   make_paths_absolute(config);
   result.complete = !composer.incomplete();
   return result;

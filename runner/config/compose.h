@@ -31,9 +31,9 @@
 // A value that begins with [, {, " or ' is YAML; any other is taken as it stands. `key=` is the empty text.
 //
 // References. ${seed}, ${trainer.max_epochs} and ${loggers[0].plugin} stand for other values, written or default;
-// ${env:HOME} and
-// ${env:HOME,default} for the environment; ${now:%Y-%m-%d} for the local time of the start. A reference that is the
-// whole value keeps the type, a list or map included. \${ is a plain ${. YAML wants them in 'quotes' inside [] and {}.
+// ${env:HOME} and ${env:HOME,default} for the environment; ${now:%Y-%m-%d} for the local time of the start. A reference
+// that is the whole value keeps the type, a list or map included. ${secret:TOKEN} stays as it is until a plugin gets it:
+// secrets.h. \${ is a plain ${. YAML wants them in 'quotes' inside [] and {}.
 #pragma once
 
 #include <ddprun/value.h>

@@ -179,6 +179,7 @@ struct ResourcesConfig {
   std::string container;           // Slurm: an image of Apptainer's
   std::string image;               // Kubernetes: of the pods
   std::string claim;               // Kubernetes: the volume claim for the outputs
+  int64_t user = 0;                // Kubernetes: whom the pods run as; 0: the image says
 };
 
 struct Experiment {

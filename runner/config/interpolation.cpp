@@ -10,6 +10,7 @@
 
 #include "config/reference_text.h"
 #include "config/schema.h"
+#include "config/secrets.h"
 
 namespace ddprun {
 namespace {
@@ -44,6 +45,30 @@ size_t bytes_of(const Value& value) {
   return bytes;
 }
 
+bool is_of_environment(const TextPart& part) { return part.is_reference && part.text.starts_with("env:"); }
+
+// Their values would be written to wherever the experiment goes.
+void require_no_secrets(const std::vector<TextPart>& parts, const std::string& path) {
+  const auto key = path.substr(path.rfind('.') + 1);
+  for (const auto& part : parts) {
+    if (!is_of_environment(part)) continue;
+    const auto name = part.text.substr(4, part.text.find(',') - 4);
+    if (!names_a_secret(name) && !names_a_secret(key)) continue;
+    throw BadReference{
+        "${env:" + name +
+        "} looks like a secret, and its value would be written to config.yaml, reports and loggers. In an option of a "
+        "plugin write ${secret:" +
+        name + "}; what is no secret needs another name"};
+  }
+}
+
+void require_no_password(const Value& value) {
+  if (!value.is_scalar() || !holds_password(value.text())) return;
+  throw BadReference{
+      "the environment gives a URL with a password in it, which would be written to config.yaml, reports and loggers; "
+      "put the password into a variable of its own, and write https://user:${secret:NAME}@host"};
+}
+
 class Interpolator {
  public:
   Interpolator(Value& root, Problems& problems) : root_(root), problems_(problems) {}
@@ -65,7 +90,9 @@ class Interpolator {
     try {
       const auto parts = split_references(value.text());
       const bool whole = parts.size() == 1 && parts[0].is_reference;
+      require_no_secrets(parts, path);
       auto result = whole ? evaluate(parts[0].text) : Value::scalar(joined(parts), {}, value.quoted());
+      if (std::ranges::any_of(parts, is_of_environment)) require_no_password(result);
       result.set_origin(value.origin());
       value = std::move(result);
       mark_done(value);
@@ -101,9 +128,11 @@ class Interpolator {
     const auto colon = reference.find(':');
     const auto argument = colon == reference.npos ? "" : reference.substr(colon + 1);
     if (reference.starts_with("env:")) return environment_value(argument);
+    if (reference.starts_with("secret:")) return Value::scalar(secret_reference(argument));
     if (reference.starts_with("now:")) return Value::scalar(time_text(argument, now_), {}, true);
     if (colon != reference.npos) {
-      throw BadReference{"${" + reference + "}: unknown function " + reference.substr(0, colon) + "; known: env, now"};
+      throw BadReference{"${" + reference + "}: unknown function " + reference.substr(0, colon) +
+                         "; known: env, now, secret"};
     }
     return copy_of(reference);
   }

@@ -23,7 +23,8 @@ std::vector<TextPart> split_references(std::string_view text) {
     }
     const bool escaped = open > 0 && text[open - 1] == '\\';
     if (escaped) {
-      add_literal(parts, text.substr(0, open - 1));
+      const bool names_secret = text.substr(open).starts_with(kSecretOpen);  // unescaped where secrets are put in
+      add_literal(parts, text.substr(0, names_secret ? open : open - 1));
       add_literal(parts, kOpen);
       text.remove_prefix(open + kOpen.size());
       continue;

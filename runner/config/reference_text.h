@@ -8,6 +8,8 @@
 
 namespace ddprun {
 
+inline constexpr std::string_view kSecretOpen = "${secret:";  // stays a text until a plugin gets it: secrets.h
+
 struct TextPart {
   std::string text;  // of a reference: what is between the braces
   bool is_reference = false;
@@ -18,7 +20,7 @@ struct BadReference {
   std::string text;  // empty where the mistake is another value's, reported there
 };
 
-// "a-${seed}-\${x}" is "a-", the reference seed, "-${x}". Throws BadReference for a brace that is not closed.
+// "a-${seed}-\${x}" is "a-", the reference seed, "-${x}"; "\${secret:x}" stays as it is. Throws BadReference for a brace that is not closed.
 std::vector<TextPart> split_references(std::string_view text);
 
 }  // namespace ddprun

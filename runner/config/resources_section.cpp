@@ -9,6 +9,7 @@ namespace ddprun {
 namespace {
 
 constexpr int64_t kMostNodes = 65536, kMostOfANode = 65536;
+constexpr int64_t kMostUser = 2147483647;
 
 std::string read_memory(Options& options) {
   auto memory = options.get<std::string>("memory", "", "of each node: 64G");
@@ -40,6 +41,9 @@ ResourcesConfig read_resources(Options& options) {
   resources.container = options.get<std::string>("container", "", "Slurm: the image that Apptainer runs ddprun in");
   resources.image = options.get<std::string>("image", "", "Kubernetes: the pods' image, with ddprun in it");
   resources.claim = options.get<std::string>("claim", "", "Kubernetes: the volume claim for the outputs of all pods");
+  resources.user = options.get<int64_t>(
+      "user", 0, "Kubernetes: the number of the user that pods run as, none of them as root; 0: the image's own",
+      {0, kMostUser});
   return resources;
 }
 

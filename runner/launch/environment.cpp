@@ -137,13 +137,15 @@ bool looks_secret(const std::string& name) {
                      [&](const char* word) { return name.find(word) != std::string::npos; });
 }
 
-Json describe_variables() {
+// Those that the experiment takes as secrets are left out, whatever they are called.
+Json describe_variables(const std::string& config_yaml) {
   Json variables = Json::object();
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
     const std::string name = text.substr(0, text.find('='));
+    const bool is_secret = looks_secret(name) || config_yaml.find("${secret:" + name + "}") != std::string::npos;
     if (changes_runs(name))
-      variables[name] = looks_secret(name) ? "(left out)" : text.substr(std::min(text.size(), name.size() + 1));
+      variables[name] = is_secret ? "(left out)" : text.substr(std::min(text.size(), name.size() + 1));
   }
   return variables;
 }
@@ -173,7 +175,7 @@ RecordedEnvironment describe_environment(const RunRecord& record, const fs::path
                {"memory", field(proc / "meminfo", "MemTotal")},
                {"gpus", describe_gpus(proc)},
                {"plugins", describe_plugins(record.plugin_files)},
-               {"variables", describe_variables()}};
+               {"variables", describe_variables(record.config_yaml)}};
   json["versions"] = Json::object();
   for (const auto& [name, version] : record.versions) json["versions"][name] = version;
   if (const auto driver = field(proc / "driver/nvidia/version", "NVRM version"); !driver.empty())

@@ -4,7 +4,9 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string_view>
 
 namespace ddprun::log {
@@ -21,13 +23,48 @@ std::shared_ptr<spdlog::logger>& logger() {
   return instance;
 }
 
+struct LongestFirst {
+  bool operator()(const std::string& a, const std::string& b) const {
+    return a.size() != b.size() ? a.size() > b.size() : a < b;
+  }
+};
+
+// Of the whole process, as the environment is that they come from.
+struct Hidden {
+  std::mutex mutex;
+  std::map<std::string, std::string, LongestFirst> shown;  // by secret
+
+  static Hidden& all() {
+    static Hidden instance;
+    return instance;
+  }
+};
+
 std::string_view trimmed(std::string_view text) { return text.substr(0, text.find_last_not_of('\n') + 1); }
 
 }  // namespace
 
 void set_prefix(const std::string& prefix) { logger() = make_logger(prefix); }
-void info(const std::string& text) { logger()->info("{}", trimmed(text)); }
-void warn(const std::string& text) { logger()->warn("{}", trimmed(text)); }
-void error(const std::string& text) { logger()->error("{}", trimmed(text)); }
+void info(const std::string& text) { logger()->info("{}", trimmed(masked(text))); }
+void warn(const std::string& text) { logger()->warn("{}", trimmed(masked(text))); }
+void error(const std::string& text) { logger()->error("{}", trimmed(masked(text))); }
+
+void hide(const std::string& secret, const std::string& shown) {
+  constexpr size_t kShortest = 4;
+  if (secret.size() < kShortest) return;
+  auto& hidden = Hidden::all();
+  const std::scoped_lock lock(hidden.mutex);
+  hidden.shown[secret] = shown;
+}
+
+std::string masked(std::string text) {
+  auto& hidden = Hidden::all();
+  const std::scoped_lock lock(hidden.mutex);
+  for (const auto& [secret, shown] : hidden.shown) {
+    for (size_t at = 0; (at = text.find(secret, at)) != std::string::npos; at += shown.size())
+      text.replace(at, secret.size(), shown);
+  }
+  return text;
+}
 
 }  // namespace ddprun::log

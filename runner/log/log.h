@@ -16,6 +16,11 @@ void info(const std::string& text);
 void warn(const std::string& text);
 void error(const std::string& text);
 
+// Secrets of this process: all messages, and what goes through masked() elsewhere, have `shown` in their place. One of less than four
+// bytes stays as it is: it is found everywhere, and hides nothing.
+void hide(const std::string& secret, const std::string& shown);
+std::string masked(std::string text);
+
 // The parts as one text: log::info(log::text("step ", step, " of ", steps)).
 template <class... Parts>
 std::string text(const Parts&... parts) {

@@ -2,6 +2,7 @@
 #include "plugin_host/plugin_call.h"
 
 #include "dist/communication_error.h"
+#include "log/log.h"
 
 #include <c10/util/Exception.h>
 
@@ -11,7 +12,7 @@ namespace ddprun {
 namespace {
 
 [[noreturn]] void fail(const Hook& hook, const std::string& what) {
-  throw PluginFailure({hook.section, std::string(hook.name) + "() threw: " + what});
+  throw PluginFailure({hook.section, log::masked(std::string(hook.name) + "() threw: " + what)});
 }
 
 }  // namespace
@@ -23,7 +24,7 @@ void rethrow_from(const Hook& hook) try { throw; } catch (const CommunicationErr
 } catch (const c10::OutOfMemoryError&) {
   throw;
 } catch (const UserError& error) {
-  throw PluginMistake({hook.section, error.what()});
+  throw PluginMistake({hook.section, log::masked(error.what())});
 } catch (const c10::Error& error) {
   fail(hook, error.what_without_backtrace());
 } catch (const std::exception& error) {

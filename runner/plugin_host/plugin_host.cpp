@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "plugin_host/plugin_host.h"
 
+#include "config/secrets.h"
+#include "log/log.h"
 #include "plugin_host/plugin_call.h"
 
 #include <ddprun/error.h>
@@ -63,8 +65,8 @@ std::shared_ptr<Kind> try_construct(const PluginInfo& info, Options& options, st
 }  // namespace
 
 template <class Kind>
-std::shared_ptr<Kind> PluginHost::make(const std::string& kind, const PluginChoice& choice, Value* read) const {
-  Options options(choice.options, choice.path);
+std::shared_ptr<Kind> PluginHost::make(const std::string& kind, const PluginChoice& choice, Names* paths) const {
+  Options options(with_secrets(choice.options, choice.path), choice.path);
   std::string problem;
   bool refused = false;
   std::shared_ptr<Kind> object;
@@ -75,27 +77,29 @@ std::shared_ptr<Kind> PluginHost::make(const std::string& kind, const PluginChoi
   }
   auto problems = problem.empty() ? options.problems() : noted_problems(options, choice.options);
   if (!problem.empty()) problems.push_back(place(choice) + problem);
-  if (!problems.empty()) throw UserError(lines(problems));
-  if (read) *read = options.values();
+  if (!problems.empty()) throw UserError(log::masked(lines(problems)));
+  for (const auto& option : options.declared()) {
+    if (paths && (option.type == "path" || option.type == "list of path")) paths->push_back(option.name);
+  }
   return object;
 }
 
 std::string plugin_place(const PluginChoice& choice) { return place(choice) + "plugin " + choice.plugin; }
 
-std::shared_ptr<Model> PluginHost::make_model(const PluginChoice& choice, Value* read) const {
-  return make<Model>("model", choice, read);
+std::shared_ptr<Model> PluginHost::make_model(const PluginChoice& choice, Names* paths) const {
+  return make<Model>("model", choice, paths);
 }
 
-std::shared_ptr<Dataset> PluginHost::make_dataset(const PluginChoice& choice, Value* read) const {
-  return make<Dataset>("dataset", choice, read);
+std::shared_ptr<Dataset> PluginHost::make_dataset(const PluginChoice& choice, Names* paths) const {
+  return make<Dataset>("dataset", choice, paths);
 }
 
-std::shared_ptr<Optimizer> PluginHost::make_optimizer(const PluginChoice& choice, Value* read) const {
-  return make<Optimizer>("optimizer", choice, read);
+std::shared_ptr<Optimizer> PluginHost::make_optimizer(const PluginChoice& choice, Names* paths) const {
+  return make<Optimizer>("optimizer", choice, paths);
 }
 
-std::shared_ptr<Logger> PluginHost::make_logger(const PluginChoice& choice, Value* read) const {
-  return make<Logger>("logger", choice, read);
+std::shared_ptr<Logger> PluginHost::make_logger(const PluginChoice& choice, Names* paths) const {
+  return make<Logger>("logger", choice, paths);
 }
 
 PluginDescription PluginHost::describe(const std::string& name_or_path, const std::string& kind) const {

@@ -33,15 +33,17 @@ struct PluginDescription {
 // from one thread.
 class PluginHost {
  public:
+  using Names = std::vector<std::string>;
+
   // The folders to search, as of plugin_search_path().
   explicit PluginHost(std::vector<std::filesystem::path> search_path) : search_(std::move(search_path)) {}
 
   // Each throws UserError: not found (with the nearest name), a flaw of the file, or what the constructor said; with
-  // all the mistakes in the options, one a line. `read`, where it is given, receives the options with absolute paths.
-  std::shared_ptr<Model> make_model(const PluginChoice& choice, Value* read = nullptr) const;
-  std::shared_ptr<Dataset> make_dataset(const PluginChoice& choice, Value* read = nullptr) const;
-  std::shared_ptr<Optimizer> make_optimizer(const PluginChoice& choice, Value* read = nullptr) const;
-  std::shared_ptr<Logger> make_logger(const PluginChoice& choice, Value* read = nullptr) const;
+  // all the mistakes in the options, one a line. `paths`, where it is given, receives the names of the options that are paths.
+  std::shared_ptr<Model> make_model(const PluginChoice& choice, Names* paths = nullptr) const;
+  std::shared_ptr<Dataset> make_dataset(const PluginChoice& choice, Names* paths = nullptr) const;
+  std::shared_ptr<Optimizer> make_optimizer(const PluginChoice& choice, Names* paths = nullptr) const;
+  std::shared_ptr<Logger> make_logger(const PluginChoice& choice, Names* paths = nullptr) const;
 
   // All plugin files on the search path, the flawed ones too, without loading any.
   std::vector<PluginInfo> list() const { return search_.list(); }
@@ -51,7 +53,7 @@ class PluginHost {
 
  private:
   template <class Kind>
-  std::shared_ptr<Kind> make(const std::string& kind, const PluginChoice& choice, Value* read) const;
+  std::shared_ptr<Kind> make(const std::string& kind, const PluginChoice& choice, Names* paths) const;
   PluginSearch search_;
 };
 

@@ -14,11 +14,24 @@
 namespace ddprun {
 namespace {
 
-constexpr int kFailures = 3;  // of each pod, on average
+constexpr int kFailures = 3;             // of each pod, on average
+constexpr int kSecondsKept = 3 * 86400;  // of a Job that has ended, with what its pods printed
 constexpr const char* kHeader =
     "# Written by ddprun submit: kubectl apply -f THIS_FILE. Pods that end with 75 (saved) or are evicted start again "
     "and go "
     "on;\n# 2 (the experiment is wrong) ends the job.\n";
+
+// Eight of them for each word. Also for a job's name: one that is there already takes no other of its name.
+std::string random_digits(int words) {
+  std::random_device random;  // the kernel's
+  std::ostringstream text;
+  for (int i = 0; i < words; ++i) text << std::hex << std::setw(8) << std::setfill('0') << random();
+  return text.str();
+}
+
+std::string metadata(const std::string& name, const std::string& job) {
+  return "metadata: {name: " + name + ", labels: {ddprun: " + job + "}}\n";
+}
 
 // A list in one line.
 std::string flow(const std::vector<std::string>& items) {
@@ -47,7 +60,8 @@ std::string command(const Experiment& experiment, const Submission& submission, 
     words.push_back(yaml_text("--rdzv-endpoint=" + name + "-0." + name + ":" + std::to_string(kDefaultRdzvPort)));
   }
   for (const auto& override : submission.overrides) words.push_back(literal(override));
-  if (experiment.run_dir.empty()) words.push_back(yaml_text("run.dir=/outputs/" + name + "/$(DDPRUN_JOB)"));
+  if (experiment.run_dir.empty())
+    words.push_back(yaml_text("run.dir=/outputs/" + kubernetes_name(experiment.name) + "/$(DDPRUN_JOB)"));
   if (experiment.checkpoint.resume == "never" && !is_overridden(submission, "checkpoint.resume"))
     words.push_back(yaml_text("checkpoint.resume=auto"));
   return flow(words);
@@ -65,17 +79,14 @@ std::string limits(const Experiment& experiment) {
 
 // What the pods prove to each other that they are of one run.
 std::string token_secret(const std::string& name) {
-  std::random_device random;  // the kernel's
-  std::ostringstream token;
-  for (int i = 0; i < 8; ++i) token << std::hex << std::setw(8) << std::setfill('0') << random();
-  return "apiVersion: v1\nkind: Secret\nmetadata: {name: " + name + "-token}\nstringData: {token: \"" + token.str() +
-         "\"}\n---\n";
+  return "apiVersion: v1\nkind: Secret\n" + metadata(name + "-token", name) + "stringData: {token: \"" +
+         random_digits(8) + "\"}\n---\n";
 }
 
 // The first pod's name is known before it is ready.
 std::string service(const std::string& name) {
-  return "apiVersion: v1\nkind: Service\nmetadata: {name: " + name +
-         "}\nspec:\n"
+  return "apiVersion: v1\nkind: Service\n" + metadata(name, name) +
+         "spec:\n"
          "  clusterIP: None\n"
          "  publishNotReadyAddresses: true\n"
          "  selector: {ddprun: " +
@@ -85,11 +96,13 @@ std::string service(const std::string& name) {
 std::string job_head(const Experiment& experiment, const std::string& name) {
   const auto nodes = nodes_of(experiment);
   std::ostringstream text;
-  text << "apiVersion: batch/v1\nkind: Job\nmetadata: {name: " << name << "}\nspec:\n"
+  text << "apiVersion: batch/v1\nkind: Job\n"
+       << metadata(name, name) << "spec:\n"
        << "  completionMode: Indexed\n"
        << "  completions: " << nodes << "\n"
        << "  parallelism: " << nodes << "\n"
-       << "  backoffLimit: " << kFailures * nodes << "\n";
+       << "  backoffLimit: " << kFailures * nodes << "\n"
+       << "  ttlSecondsAfterFinished: " << kSecondsKept << "\n";
   if (experiment.resources.seconds > 0)
     text << "  activeDeadlineSeconds: " << static_cast<int64_t>(std::ceil(experiment.resources.seconds)) << "\n";
   text << "  podFailurePolicy:\n"
@@ -109,6 +122,9 @@ std::string pod(const Experiment& experiment, const Submission& submission, cons
        << "      restartPolicy: Never\n"
        << "      terminationGracePeriodSeconds: 120\n";
   if (nodes_of(experiment) > 1) text << "      subdomain: " << name << "\n";
+  if (const auto user = experiment.resources.user; user > 0)  // the claim's files are the group's, too
+    text << "      securityContext: {runAsNonRoot: true, runAsUser: " << user << ", runAsGroup: " << user
+         << ", fsGroup: " << user << "}\n";
   text << "      containers:\n"
        << "        - name: ddprun\n"
        << "          image: " << yaml_text(experiment.resources.image) << "\n"
@@ -120,7 +136,8 @@ std::string pod(const Experiment& experiment, const Submission& submission, cons
   if (nodes_of(experiment) > 1)
     text << "            - name: DDPRUN_TOKEN\n"
          << "              valueFrom: {secretKeyRef: {name: " << name << "-token, key: token}}\n";
-  text << "          securityContext: {allowPrivilegeEscalation: false}\n"
+  text << "          securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}, seccompProfile: "
+          "{type: RuntimeDefault}}\n"
        << "          resources:\n"
        << "            limits: " << limits(experiment) << "\n"
        << "          volumeMounts: [{name: outputs, mountPath: /outputs}, {name: shm, mountPath: /dev/shm}]\n"
@@ -145,7 +162,7 @@ void require_named(const ResourcesConfig& resources) {
 
 std::string kubernetes_manifest(const Experiment& experiment, const Submission& submission) {
   require_named(experiment.resources);
-  const auto name = kubernetes_name(experiment.name);
+  const auto name = kubernetes_name(experiment.name) + "-" + random_digits(1);
   return kHeader + (nodes_of(experiment) > 1 ? service(name) + token_secret(name) : "") + job_head(experiment, name) +
          pod(experiment, submission, name);
 }

@@ -24,7 +24,8 @@ std::string slurm_script(const Experiment& experiment, const Submission& submiss
 // Where the script has Slurm write what the job prints; Slurm does not make the folder.
 std::string slurm_output_folder(const Experiment& experiment);
 
-// A Job, and for several nodes a headless Service by which the pods find the first, for kubectl apply. Throws UserError where
+// A Job, and for several nodes a headless Service by which the pods find the first, and a Secret with their token, for kubectl apply; each
+// call has another name for them. Throws UserError where
 // the experiment does not name the image and the claim.
 std::string kubernetes_manifest(const Experiment& experiment, const Submission& submission);
 

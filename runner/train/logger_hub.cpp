@@ -16,7 +16,9 @@
 namespace ddprun {
 namespace {
 
-constexpr size_t kQueueLimit = 10'000;
+// What may wait for a logger: calls, and the bytes they hold.
+constexpr size_t kMostCalls = 10'000;
+constexpr size_t kMostBytes = size_t{256} << 20;
 constexpr auto kPatience = std::chrono::seconds(5);  // for a logger that hangs, at a checkpoint and at the end
 
 // For so long a logger that has nothing to do lets rows gather before it looks again: to be woken by each of some thousand rows a second
@@ -24,6 +26,34 @@ constexpr auto kPatience = std::chrono::seconds(5);  // for a logger that hangs,
 constexpr auto kNap = std::chrono::milliseconds(20);
 
 constexpr size_t kThreadName = 15;  // characters of a thread's name that Linux keeps, for top and debuggers
+
+template <class T>
+size_t bytes_of(const std::vector<T>& values) {
+  return values.size() * sizeof(T);
+}
+
+size_t bytes_of(const MetricRow& row) { return sizeof row + bytes_of(row.values); }
+
+size_t bytes_of(const ConfusionTable& table) { return bytes_of(table.class_names) + bytes_of(table.counts); }
+
+size_t bytes_of(const PredictionTable& table) {
+  size_t bytes = bytes_of(table.class_names) + bytes_of(table.rows);
+  for (const auto& row : table.rows)
+    bytes += row.image.bytes.size() + row.output.bytes.size() + bytes_of(row.scores) + bytes_of(row.true_values);
+  return bytes;
+}
+
+size_t bytes_of(const HistogramTable& table) {
+  size_t bytes = bytes_of(table.histograms);
+  for (const auto& histogram : table.histograms) bytes += bytes_of(histogram.edges) + bytes_of(histogram.counts);
+  return bytes;
+}
+
+size_t bytes_of(const RankTable& table) {
+  size_t bytes = bytes_of(table.columns);
+  for (const auto& row : table.rows) bytes += bytes_of(row);
+  return bytes;
+}
 
 }  // namespace
 
@@ -33,6 +63,7 @@ class LoggerHub::Channel {
   struct Call {
     const char* hook;
     std::function<void(Logger&)> run;
+    size_t bytes = 0;  // of the tables and rows in it
   };
 
   explicit Channel(Entry entry) : state_(std::make_shared<State>(std::move(entry))) {
@@ -47,9 +78,11 @@ class LoggerHub::Channel {
     }
     if (drained()) {
       thread_.join();
-    } else {
-      thread_.detach();
+      return;
     }
+    thread_.detach();
+    std::scoped_lock lock(state_->mutex);
+    state_->tell_of_loss();
   }
 
   // `urgent`: somebody waits for it.
@@ -58,11 +91,8 @@ class LoggerHub::Channel {
       std::scoped_lock lock(state_->mutex);
       if (state_->broken) return;
       state_->hurry |= urgent;
-      if (state_->calls.size() >= kQueueLimit) {
-        if (!state_->overflowed) log::warn("logger " + state_->entry.name + " is too slow: it loses rows from now on");
-        state_->overflowed = true;
-        return;
-      }
+      if (!state_->has_room(call.bytes)) return state_->drop(call);
+      state_->waiting_bytes += call.bytes;
       state_->calls.push_back(std::move(call));
       if (!state_->asleep && !urgent) return;
     }
@@ -97,6 +127,7 @@ class LoggerHub::Channel {
       while (wait_for_calls(lock)) {
         const auto call = std::move(calls.front());
         calls.pop_front();
+        waiting_bytes -= call.bytes;
         busy = true;
         lock.unlock();
         const bool failed = !run(call);
@@ -105,10 +136,36 @@ class LoggerHub::Channel {
         if (failed) {
           broken = true;
           calls.clear();
+          waiting_bytes = 0;
         }
-        if (calls.empty()) drained.notify_all();
+        if (!calls.empty()) continue;
+        tell_of_loss();
+        drained.notify_all();
       }
     }
+
+    // Of what is larger than all that may wait, one is taken.
+    bool has_room(size_t bytes) const {
+      return calls.empty() || (calls.size() < kMostCalls && waiting_bytes + bytes <= kMostBytes);
+    }
+
+    void drop(const Call& call) {
+      if (lost_calls == 0)
+        log::warn(log::text("logger ", entry.name, " is too slow: ", calls.size(), " rows and tables (",
+                            megabytes(waiting_bytes), ") wait for it, and it loses what comes until it has caught up"));
+      ++lost_calls;
+      lost_bytes += call.bytes;
+    }
+
+    // When it has caught up, or at the end.
+    void tell_of_loss() {
+      if (lost_calls > 0)
+        log::warn(log::text("logger ", entry.name, " has lost ", lost_calls, " rows and tables (",
+                            megabytes(lost_bytes), ")"));
+      lost_calls = lost_bytes = 0;
+    }
+
+    static std::string megabytes(size_t bytes) { return log::text((bytes + 500'000) / 1'000'000, " MB"); }
 
     // False where no more will come.
     bool wait_for_calls(std::unique_lock<std::mutex>& lock) {
@@ -140,7 +197,9 @@ class LoggerHub::Channel {
     std::mutex mutex;
     std::condition_variable arrived, drained;
     std::deque<Call> calls;
-    bool busy = false, broken = false, closing = false, overflowed = false;
+    size_t waiting_bytes = 0;               // of the calls
+    size_t lost_calls = 0, lost_bytes = 0;  // since it was last told
+    bool busy = false, broken = false, closing = false;
     bool asleep = false;  // until it is woken; else it looks again by itself
     bool hurry = false;   // somebody waits for what is in the queue
   };
@@ -168,7 +227,9 @@ void LoggerHub::start(const RunStart& run) {
 
 void LoggerHub::metrics(MetricRow row) {
   const auto shared = std::make_shared<const MetricRow>(std::move(row));
-  for (auto& channel : channels_) channel->post({"metrics", [shared](Logger& logger) { logger.metrics(*shared); }});
+  const auto bytes = bytes_of(*shared);
+  for (auto& channel : channels_)
+    channel->post({"metrics", [shared](Logger& logger) { logger.metrics(*shared); }, bytes});
 }
 
 void LoggerHub::progress(const RunProgress& progress) {
@@ -178,25 +239,31 @@ void LoggerHub::progress(const RunProgress& progress) {
 }
 
 void LoggerHub::confusion(const ConfusionTable& table) {
-  for (auto& channel : channels_) channel->post({"confusion", [table](Logger& logger) { logger.confusion(table); }});
+  const auto shared = std::make_shared<const ConfusionTable>(table);
+  const auto bytes = bytes_of(table);
+  for (auto& channel : channels_)
+    channel->post({"confusion", [shared](Logger& logger) { logger.confusion(*shared); }, bytes});
 }
 
 // The images are many bytes: one copy for all loggers.
 void LoggerHub::predictions(const PredictionTable& table) {
   const auto shared = std::make_shared<const PredictionTable>(table);
+  const auto bytes = bytes_of(table);
   for (auto& channel : channels_)
-    channel->post({"predictions", [shared](Logger& logger) { logger.predictions(*shared); }});
+    channel->post({"predictions", [shared](Logger& logger) { logger.predictions(*shared); }, bytes});
 }
 
 void LoggerHub::histograms(const HistogramTable& table) {
   const auto shared = std::make_shared<const HistogramTable>(table);
+  const auto bytes = bytes_of(table);
   for (auto& channel : channels_)
-    channel->post({"histograms", [shared](Logger& logger) { logger.histograms(*shared); }});
+    channel->post({"histograms", [shared](Logger& logger) { logger.histograms(*shared); }, bytes});
 }
 
 void LoggerHub::ranks(const RankTable& table) {
   const auto shared = std::make_shared<const RankTable>(table);
-  for (auto& channel : channels_) channel->post({"ranks", [shared](Logger& logger) { logger.ranks(*shared); }});
+  const auto bytes = bytes_of(table);
+  for (auto& channel : channels_) channel->post({"ranks", [shared](Logger& logger) { logger.ranks(*shared); }, bytes});
 }
 
 void LoggerHub::event(const RunEvent& event) {

@@ -137,12 +137,6 @@ bool within(const T& value, const RangeOf<T>& range) {
   }
 }
 
-// Makes a path absolute, or each of a list.
-void make_absolute(Value& value) {
-  for (auto& item : value.items()) make_absolute(item);
-  if (value.is_scalar()) value = Value::scalar(absolute_path(value), value.origin(), value.quoted());
-}
-
 // Levenshtein distance with swaps of neighbours counted as one edit.
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before(b.size() + 1), previous(b.size() + 1), current(b.size() + 1);
@@ -220,7 +214,10 @@ T Options::read(std::string_view name, const T* fallback, std::string_view help,
                                .required = !fallback});
   const T otherwise = fallback ? *fallback : T{};
   if (!value) return otherwise;
-  if constexpr (std::is_same_v<typename ElementOf<T>::type, Path>) make_absolute(*values_.find(name));
+  if constexpr (std::is_same_v<typename ElementOf<T>::type, Path>) {
+    auto* path = values_.find(name);
+    *path = absolute_paths(std::move(*path));
+  }
   const auto parsed = parse<T>(*value);
   if (!parsed) {
     reject(name, "expected " + type_name<T>() + ", found " + mismatch<T>(*value));

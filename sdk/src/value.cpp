@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <utility>
 
 namespace ddprun {
@@ -67,15 +68,17 @@ std::string describe(const Value& value) {
   return "a value";
 }
 
-std::filesystem::path absolute_path(const Value& scalar) {
+Value absolute_paths(Value value) {
   namespace fs = std::filesystem;
-  const auto& text = scalar.text();
-  if (text.empty()) return {};
+  for (auto& item : value.items()) item = absolute_paths(std::move(item));
+  const auto& text = value.text();
+  if (!value.is_scalar() || text.empty()) return value;
   const char* home = std::getenv("HOME");
-  if (home && (text == "~" || text.starts_with("~/"))) return fs::path(home + text.substr(1)).lexically_normal();
-  const bool in_file = scalar.origin().line > 0;
-  const auto folder = in_file ? fs::path(scalar.origin().source).parent_path() : fs::path();
-  return fs::absolute(folder / text).lexically_normal();
+  const bool at_home = home && (text == "~" || text.starts_with("~/"));
+  const bool in_file = value.origin().line > 0;
+  const auto folder = in_file ? fs::path(value.origin().source).parent_path() : fs::path();
+  const auto path = fs::absolute(at_home ? fs::path(home + text.substr(1)) : folder / text).lexically_normal();
+  return Value::scalar(path.string(), value.origin(), value.quoted());
 }
 
 }  // namespace ddprun

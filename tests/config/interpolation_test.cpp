@@ -2,12 +2,16 @@
 #include <ctime>
 
 #include "config/config_fixture.h"
+#include "config/secrets.h"
+#include "log/log.h"
 
 namespace ddprun {
 namespace {
 
 using testing::HasSubstr;
 using testing::MatchesRegex;
+using testing::Not;
+using testing::StartsWith;
 
 class Interpolation : public ConfigFixture {
  protected:
@@ -55,6 +59,47 @@ TEST_F(Interpolation, ReadsTheEnvironment) {
             "${env:DDPRUN_TEST_UNSET,default}");
 }
 
+TEST_F(Interpolation, SecretsStayTextsUntilAPluginGetsThem) {
+  setenv("DDPRUN_TEST_SECRET", "geheim", 1);
+  setenv("DDPRUN_TEST_UNSET_FILE", "secret.txt", 1);
+  write("secret.txt", "im Beutel\r\n");
+  const std::string text =
+      "model:\n  plugin: mlp\n  url: https://u:${secret:DDPRUN_TEST_SECRET}@h\n  files:\n    - "
+      "${secret:DDPRUN_TEST_UNSET}\n  literal: \\${secret:x}\n";
+  EXPECT_EQ(composed_yaml(text + "  same: ${model.url}\n"),
+            text + "  same: https://u:${secret:DDPRUN_TEST_SECRET}@h\n");
+  const auto options = with_secrets(*composed(text).find("model"), "model");
+  EXPECT_EQ(options.find("url")->text(), "https://u:geheim@h");
+  EXPECT_EQ(options.find("files")->items()[0].text(), "im Beutel");
+  EXPECT_EQ(options.find("literal")->text(), "${secret:x}");
+  EXPECT_EQ(log::masked("cannot reach u:geheim"), "cannot reach u:${secret:DDPRUN_TEST_SECRET}");
+  unsetenv("DDPRUN_TEST_UNSET_FILE");
+  EXPECT_THAT(error_of([&] { with_secrets(*composed(text).find("model"), "model"); }),
+              StartsWith("e.yaml:5:7: model.files[0]: the environment has no DDPRUN_TEST_UNSET; export it, or"));
+}
+
+TEST_F(Interpolation, RefusesSecretsWhereTheyWouldBeWrittenOut) {
+  EXPECT_THAT(
+      compose_error("name: a-${secret:DDPRUN_TEST_SET}\n"),
+      StartsWith("e.yaml:1:7: name: a secret can be in options of the model, the dataset, the optimizer and the "
+                 "loggers alone"));
+  EXPECT_THAT(compose_error("model: ${secret:DDPRUN_TEST_SET}\n"),
+              StartsWith("e.yaml:1:8: model.plugin: a secret can"));
+  EXPECT_THAT(compose_error("model: {plugin: mlp, a: '${secret:a b}'}\n"),
+              HasSubstr("expected the name of an environment"));
+  for (const auto* text : {"model: {plugin: mlp, a: '${env:DDPRUN_TEST_TOKEN,x}'}\n",
+                           "model: {plugin: mlp, api_key: 'x${env:DDPRUN_TEST_SET}'}\n"})
+    EXPECT_THAT(compose_error(text), HasSubstr("looks like a secret, and its value would be written to config.yaml"));
+  setenv("DDPRUN_TEST_URL", "https://u:geheim@host/x", 1);
+  const auto error = compose_error("name: ${env:DDPRUN_TEST_URL}\n");
+  EXPECT_THAT(error, HasSubstr("a URL with a password in it"));
+  EXPECT_THAT(error, Not(HasSubstr("geheim")));
+  EXPECT_THAT(composed_yaml("model: {plugin: mlp, url: 'https://u:${secret:P}@${env:DDPRUN_TEST_SET}'}\n"),
+              HasSubstr("https://u:${secret:P}@42"));
+  EXPECT_EQ(composed_yaml("name: ${env:DDPRUN_TEST_TOKENIZER,x}\nlaunch: {token_file: '${env:DDPRUN_TEST_SET}'}\n"),
+            "name: x\nlaunch:\n  token_file: 42\n");
+}
+
 TEST_F(Interpolation, FormatsTheTime) {
   const auto config = composed("name: a-${now:%Y-%m-%d_%H-%M-%S}\n");
   EXPECT_THAT(config.find("name")->text(), MatchesRegex("a-20[0-9][0-9]-[0-9][0-9]-[0-9][0-9]_[0-9-]+"));
@@ -73,7 +118,8 @@ TEST_F(Interpolation, RefusesUnknownNames) {
             "e.yaml:2:7: name: ${sed}: no such key; did you mean ${seed}?\n"
             "e.yaml:3:12: run.dir: ${trainer.max_epoch}: no such key; did you mean ${trainer.max_epochs}?\n"
             "e.yaml:4:12: model.a: ${zzzzzz}: no such key");
-  EXPECT_EQ(compose_error("name: ${foo:bar}\n"), "e.yaml:1:7: name: ${foo:bar}: unknown function foo; known: env, now");
+  EXPECT_EQ(compose_error("name: ${foo:bar}\n"),
+            "e.yaml:1:7: name: ${foo:bar}: unknown function foo; known: env, now, secret");
 }
 
 TEST_F(Interpolation, RefusesBrokenReferences) {

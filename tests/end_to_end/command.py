@@ -125,12 +125,14 @@ class CommandTest(unittest.TestCase):
         return running
 
     def start_nodes(self, nodes, workers, *words, env=None):
-        """The launchers of a run on so many nodes, with so many workers each: one command where there is one node."""
+        """The launchers of a run on so many nodes, with so many workers each: one command where there is one node. `env` may be a list,
+        with one for each."""
         if nodes == 1:
             return [self.start(*words, f"launch.workers={workers}", env=env)]
+        envs = env if isinstance(env, list) else [env] * nodes
         endpoint = f"127.0.0.1:{free_port()}"
         return [self.start("run", f"--nnodes={nodes}", f"--nproc-per-node={workers}", f"--node-rank={node}",
-                           f"--rdzv-endpoint={endpoint}", *words, env=env) for node in range(nodes)]
+                           f"--rdzv-endpoint={endpoint}", *words, env=envs[node]) for node in range(nodes)]
 
     def ddprun(self, *arguments, code=0, folder=None, env=None, seconds=120):
         """Runs to the end, which must be with this exit code."""

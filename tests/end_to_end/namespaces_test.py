@@ -11,6 +11,7 @@ import subprocess
 
 from command import DDPRUN, SMALL, Gate, differences, main, summary
 from engines_test import EngineTest
+from strangers import listening
 
 WORDS = [*SMALL, "model=mlp", "model.hidden=32", "trainer.global_batch=96", "checkpoint.every=5st"]
 NODES = 3
@@ -124,8 +125,10 @@ class Namespaces(EngineTest):
         self.assertEqual((ended["world_size"], ended["samples"]), (4, 8 * 610))
         self.assert_nothing_left()
 
-    def test_a_stop_signal_reaches_all_nodes(self):
+    def test_a_stop_signal_reaches_all_nodes_which_listen_in_their_network_alone(self):
         launchers = self.launch_held()
+        addresses = {address for address, _ in listening(self.processes())}
+        self.assertEqual(addresses, {f"10.213.0.{node + 1}" for node in range(NODES)})
         launchers[1].send(signal.SIGTERM)
         self.assert_end(launchers, 75, 75, 75)
         self.assert_nothing_left()

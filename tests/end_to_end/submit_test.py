@@ -58,7 +58,8 @@ class SubmitTest(CommandTest):
         words = " ".join(line.strip("# ") for line in command).split()
         self.assertEqual(words[0], "ddprun")
         shipped = [line for line in lines if not line.startswith("#")]
-        printed = re.sub('"[0-9a-f]{64}"', '"what openssl rand -hex 32 prints"', self.ddprun(*words[1:]).out()).splitlines()
+        printed = re.sub('"[0-9a-f]{64}"', '"what openssl rand -hex 32 prints"', self.ddprun(*words[1:]).out())
+        printed = re.sub("olivia-[0-9a-f]{8}", "olivia-00000000", printed).splitlines()
         self.assertEqual([line for line in printed if not line.startswith("#")], shipped)
 
     def test_what_kubernetes_needs_is_asked_for(self):

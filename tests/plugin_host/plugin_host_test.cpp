@@ -53,6 +53,16 @@ TEST(PluginHost, AllMistakesInTheOptionsComeAtOnceEachWithItsPlace) {
                           HasSubstr("test.yaml:6:5: part.cuont: unknown key; did you mean count?")));
 }
 
+TEST(PluginHost, ASecretReachesTheConstructorAndNoErrorShowsIt) {
+  setenv("DDPRUN_TEST_SECRET", "4711", 1);
+  const auto text =
+      error_of_making("reads_all_option_types", {{"count", "${secret:DDPRUN_TEST_SECRET}"}, {"project", "p"}});
+  EXPECT_EQ(text, "test.yaml:4:20: part.count: expected int 1 .. 9, found ${secret:DDPRUN_TEST_SECRET}");
+  const auto logger = host().make_logger(
+      make_choice("reads_all_option_types", {{"file", "a${secret:DDPRUN_TEST_SECRET}"}, {"project", "p"}}));
+  EXPECT_EQ(error_of([&] { logger->start({}); }), "false 3 0.5 a4711 1 2 0.5 mean p");
+}
+
 TEST(PluginHost, AFlawComesWithThePlaceOfTheName) {
   EXPECT_THAT(
       error_of_making("bad_torch_version"),

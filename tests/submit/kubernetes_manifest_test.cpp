@@ -12,6 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 
 using Words = std::vector<std::string>;
 
@@ -20,25 +21,26 @@ constexpr const char* kLarge =
 # 2 (the experiment is wrong) ends the job.
 apiVersion: v1
 kind: Service
-metadata: {name: mnist}
+metadata: {name: mnist-RANDOM, labels: {ddprun: mnist-RANDOM}}
 spec:
   clusterIP: None
   publishNotReadyAddresses: true
-  selector: {ddprun: mnist}
+  selector: {ddprun: mnist-RANDOM}
 ---
 apiVersion: v1
 kind: Secret
-metadata: {name: mnist-token}
+metadata: {name: mnist-RANDOM-token, labels: {ddprun: mnist-RANDOM}}
 stringData: {token: "RANDOM"}
 ---
 apiVersion: batch/v1
 kind: Job
-metadata: {name: mnist}
+metadata: {name: mnist-RANDOM, labels: {ddprun: mnist-RANDOM}}
 spec:
   completionMode: Indexed
   completions: 2
   parallelism: 2
   backoffLimit: 6
+  ttlSecondsAfterFinished: 259200
   activeDeadlineSeconds: 129690
   podFailurePolicy:
     rules:
@@ -50,21 +52,21 @@ spec:
         onPodConditions: [{type: DisruptionTarget, status: "True"}]
   template:
     metadata:
-      labels: {ddprun: mnist}
+      labels: {ddprun: mnist-RANDOM}
     spec:
       restartPolicy: Never
       terminationGracePeriodSeconds: 120
-      subdomain: mnist
+      subdomain: mnist-RANDOM
       containers:
         - name: ddprun
           image: "registry/ddprun:0.1"
-          command: ["ddprun", "experiments/mnist.yaml", "--nnodes=2", "--node-rank=$(JOB_COMPLETION_INDEX)", "--rdzv-endpoint=mnist-0.mnist:29400", "trainer.max_epochs=3", "model.note=it's $$HOME", "run.dir=/outputs/mnist/$(DDPRUN_JOB)", "checkpoint.resume=auto"]
+          command: ["ddprun", "experiments/mnist.yaml", "--nnodes=2", "--node-rank=$(JOB_COMPLETION_INDEX)", "--rdzv-endpoint=mnist-RANDOM-0.mnist-RANDOM:29400", "trainer.max_epochs=3", "model.note=it's $$HOME", "run.dir=/outputs/mnist/$(DDPRUN_JOB)", "checkpoint.resume=auto"]
           env:
             - name: DDPRUN_JOB
               valueFrom: {fieldRef: {fieldPath: "metadata.labels['batch.kubernetes.io/controller-uid']"}}
             - name: DDPRUN_TOKEN
-              valueFrom: {secretKeyRef: {name: mnist-token, key: token}}
-          securityContext: {allowPrivilegeEscalation: false}
+              valueFrom: {secretKeyRef: {name: mnist-RANDOM-token, key: token}}
+          securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}, seccompProfile: {type: RuntimeDefault}}
           resources:
             limits: {nvidia.com/gpu: 4, cpu: 32, memory: 64Gi}
           volumeMounts: [{name: outputs, mountPath: /outputs}, {name: shm, mountPath: /dev/shm}]
@@ -73,15 +75,15 @@ spec:
         - {name: shm, emptyDir: {medium: Memory}}
 )yaml";
 
-std::string without_token(const std::string& manifest) {
-  return std::regex_replace(manifest, std::regex("[0-9a-f]{64}"), "RANDOM");
+std::string without_random_digits(const std::string& manifest) {
+  return std::regex_replace(manifest, std::regex("\\b([0-9a-f]{64}|[0-9a-f]{8})\\b"), "RANDOM");
 }
 
 TEST(KubernetesManifest, IsAServiceASecretAndAnIndexedJob) {
   const auto manifest = kubernetes_manifest(testing::large(), testing::submission());
-  EXPECT_EQ(without_token(manifest), kLarge);
+  EXPECT_EQ(without_random_digits(manifest), kLarge);
   EXPECT_NE(kubernetes_manifest(testing::large(), testing::submission()), manifest)
-      << "each job has a token of its own";
+      << "each job has a name and a token of its own";
 }
 
 // The Job; the last document.
@@ -110,11 +112,20 @@ TEST(KubernetesManifest, OfOnePodNeedsNoService) {
   experiment.resources = {.image = "i", .claim = "c"};
   EXPECT_EQ(YAML::LoadAll(kubernetes_manifest(experiment, {.experiment = "small.yaml"})).size(), 1U);
   const auto only = job(experiment, {.experiment = "small.yaml"});
-  EXPECT_EQ(only["metadata"]["name"].as<std::string>(), "small-one");
+  EXPECT_THAT(only["metadata"]["name"].as<std::string>(), MatchesRegex("small-one-[0-9a-f]{8}"));
   EXPECT_EQ(container(only)["resources"]["limits"].size(), 0U);
   EXPECT_THAT(
       container(only)["command"].as<Words>(),
       ElementsAre("ddprun", "small.yaml", "run.dir=/outputs/small-one/$(DDPRUN_JOB)", "checkpoint.resume=auto"));
+}
+
+TEST(KubernetesManifest, RunsAsTheUserThatIsAskedFor) {
+  auto experiment = testing::large();
+  EXPECT_FALSE(job(experiment, testing::submission())["spec"]["template"]["spec"]["securityContext"]);
+  experiment.resources.user = 1000;
+  const auto context = job(experiment, testing::submission())["spec"]["template"]["spec"]["securityContext"];
+  EXPECT_TRUE(context["runAsNonRoot"].as<bool>());
+  EXPECT_EQ(context["runAsUser"].as<int>(), 1000);
 }
 
 TEST(KubernetesManifest, LeavesTheUsersRunFolderAndCheckpointAlone) {

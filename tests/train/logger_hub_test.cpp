@@ -84,6 +84,23 @@ TEST(LoggerHub, ALoggerThatHangsDelaysNeitherTheTrainingNorTheOthers) {
   stuck->release.count_down();
 }
 
+TEST(LoggerHub, TablesThatWaitAreBoundedByTheirBytes) {
+  const auto stuck = std::make_shared<Blocker>();
+  PredictionTable table{.split = "val", .rows = std::vector<Prediction>(1)};
+  table.rows[0].image.bytes.resize(100 << 20);
+  ::testing::internal::CaptureStderr();
+  {
+    LoggerHub hub({{"stuck", stuck}});
+    hub.metrics(row(1));
+    stuck->entered.wait();
+    for (int step = 0; step < 5; ++step) hub.predictions(table);  // two fit into 256 MB
+    stuck->release.count_down();
+  }
+  const auto told = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(told.find("too slow: 2 rows and tables (210 MB) wait for it"), std::string::npos) << told;
+  EXPECT_NE(told.find("has lost 3 rows and tables (315 MB)"), std::string::npos) << told;
+}
+
 TEST(LoggerHub, ManyRowsAtOnceAllArriveInTheirOrder) {
   const auto good = std::make_shared<Recorder>();
   std::vector<std::string> expected;

@@ -59,7 +59,7 @@ class DDPRUN_API Options {
   explicit Options(Value values, std::string path);
 
   // T is bool, int64_t, double, std::string, std::filesystem::path, or a std::vector of one of the last four. The range applies
-  // to numbers, and to each element of a list of numbers. Paths come absolute, as of absolute_path(); for a list of them the
+  // to numbers, and to each element of a list of numbers. Paths come absolute, as of absolute_paths(); for a list of them the
   // user may write a lone one.
   template <class T>
   T get(std::string_view name, T fallback, std::string_view help);
@@ -77,9 +77,6 @@ class DDPRUN_API Options {
   // The raw value of an option whose reader needs the tree itself (a nested section); null where it is absent. `type` is what
   // the help and the error for a required one say of it.
   Value subtree(std::string_view name, std::string_view help, std::string_view type = "map", bool required = false);
-
-  // The values; the paths among those that were read are absolute by now.
-  const Value& values() const { return values_; }
 
   // Whether the user wrote this key.
   bool has(std::string_view name) const;

@@ -7,7 +7,6 @@
 
 #include <ddprun/api.h>
 
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -82,8 +81,8 @@ struct Value::Entry {
 // "a map", "a list", "null", or the scalar's text in quotes: how error texts name what was found.
 DDPRUN_API std::string describe(const Value& value);
 
-// The file or folder that a scalar names. ~ is $HOME; a relative path lies below the folder of the file that it was written in,
+// A path, or each of a list, made absolute. ~ is $HOME; a relative path lies below the folder of the file that it was written in,
 // and below the current folder where it was written in none (the command line). An empty text names nothing and stays empty.
-DDPRUN_API std::filesystem::path absolute_path(const Value& scalar);
+DDPRUN_API Value absolute_paths(Value value);
 
 }  // namespace ddprun

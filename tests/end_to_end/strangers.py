@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT
+"""What of a run can be reached, and those who knock there."""
+
+import ipaddress
+import pathlib
+import random
+import socket
+import sys
+
+LISTENING = "0A"
+
+
+def sockets_of(pid):
+    """The numbers of a process's sockets."""
+    links = []
+    try:
+        links = [str(entry.readlink()) for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir()]
+    except OSError:  # ended, or a descriptor that is closed by now
+        pass
+    return {link[len("socket:["):-1] for link in links if link.startswith("socket:[")}
+
+
+def decoded(address):
+    """Of /proc/net/tcp: words of 32 bits in the machine's own order."""
+    words = [bytes.fromhex(address[at:at + 8]) for at in range(0, len(address), 8)]
+    if sys.byteorder == "little":
+        words = [word[::-1] for word in words]
+    return ipaddress.ip_address(b"".join(words))
+
+
+def listening(pids):
+    """{(address, port)} of all TCP sockets at which these processes listen, in whichever network they are."""
+    found = set()
+    for pid in pids:
+        own = sockets_of(pid)
+        for table in ("tcp", "tcp6"):
+            try:
+                lines = pathlib.Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]
+            except OSError:
+                continue
+            for words in map(str.split, lines):
+                if words[3] == LISTENING and words[9] in own:
+                    address, port = words[1].split(":")
+                    found.add((str(decoded(address)), int(port, 16)))
+    return found
+
+
+class Strangers:
+    """Some of each kind: who says nothing, who leaves at once, who speaks nonsense, and who stops in the middle of a word. They stay
+    until they are closed, or sent away."""
+
+    def __init__(self, place, count, seed=0):
+        numbers = random.Random(seed)
+        self.sockets = []
+        for number in range(count):
+            stranger = socket.create_connection(place, timeout=10)
+            self.sockets.append(stranger)
+            try:
+                if number % 4 == 1:
+                    stranger.close()
+                elif number % 4 == 2:
+                    stranger.sendall(numbers.randbytes(numbers.randrange(1, 5000)))
+                elif number % 4 == 3:
+                    stranger.sendall(b"\x16")  # how a TLS connection begins
+            except OSError:  # sent away already
+                pass
+
+    def close(self):
+        for stranger in self.sockets:
+            stranger.close()

@@ -50,6 +50,9 @@ class Watch(CommandTest):
         run.wait()
         self.assertEqual(watching.wait(), 1)
         self.assertIn("interrupted: nobody runs it", watching.out())
+        self.assertRegex(watching.out(), r"(?m)^  steps +\d+ \(1 epochs, 6\d\d samples\)$")
+        self.assertRegex(watching.out(), r"(?m)^  best +val/loss [\d.]+  val/accuracy ")
+        self.assertIn("go on with: ddprun resume", watching.out())
         self.assert_nothing_left()
 
     def test_needs_what_the_logger_jsonl_writes(self):

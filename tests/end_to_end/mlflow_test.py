@@ -103,8 +103,9 @@ class ALateServer(MlflowTest):  # the first class: a start takes longer than mos
         refused = self.ddprun("upload", "run", code=1)
         self.assertIn(self.server.uri, refused.err())
         self.server.start()
-        for _ in range(2):
-            self.ddprun("upload", "run")
+        for sent in (True, False):
+            uploaded = self.ddprun("upload", "run").out()
+            self.assertRegex(uploaded, f"{'mlflow: sent [0-9]+ rows.* to ' if sent else '^'}.*\n?.*run: nothing is left to send\n$")
             self.assert_all_rows_arrived()
             self.assertEqual(self.status(), "FINISHED")
             self.assertIn("summary.json", self.server.artifacts(self.run_there()))

@@ -60,7 +60,7 @@ class Keys(CommandTest):
             "checkpoint: {monitor: val/acuracy}\n"), "schedule.name=plateau", "schedule.monitor=val/los").splitlines()
         self.assertEqual(len(lines), 3, lines)
         for place in ("e.yaml:2:27: early_stopping.monitor: " + words, "e.yaml:3:23: checkpoint.monitor: " + words,
-                      "command line: schedule.monitor: no metric is called val/los; did you mean val/loss? known: "):
+                      "command line: schedule.monitor=val/los: schedule.monitor: no metric is called val/los; did you mean val/loss? known: "):
             self.assertTrue(any(place in line for line in lines), f"{place}\n{lines}")
 
     def test_a_metric_that_the_model_does_not_measure_is_found_before_the_first_step(self):

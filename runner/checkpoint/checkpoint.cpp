@@ -3,7 +3,12 @@
 
 #include <ddprun/error.h>
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <utility>
 
@@ -24,6 +29,17 @@ void verify_file(const std::filesystem::path& file, const FileDigest& stated) {
 
 CheckpointInfo info_of(const std::filesystem::path& path, const Manifest& manifest) {
   return {.path = path, .step = manifest.step, .world_size = manifest.world_size, .torch = manifest.torch};
+}
+
+// Null where somebody has the lock; closes the folder with its last copy, which gives the lock back.
+std::shared_ptr<const void> lock(const std::filesystem::path& folder, int how) {
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const std::shared_ptr<const void> opened(&kStepPrefix, [fd](const void*) { ::close(fd); });
+  while (::flock(fd, how) != 0) {
+    if (errno == EWOULDBLOCK) return nullptr;
+    if (errno != EINTR) break;
+  }
+  return opened;
 }
 
 template <typename Map>
@@ -66,17 +82,26 @@ std::vector<int64_t> checkpoint_steps(const std::filesystem::path& run_dir) {
   return steps;
 }
 
+std::shared_ptr<const void> lock_for_reading(const std::filesystem::path& folder) { return lock(folder, LOCK_SH); }
+
+std::shared_ptr<const void> lock_for_removal(const std::filesystem::path& folder) {
+  return lock(folder, LOCK_EX | LOCK_NB);
+}
+
 CheckpointInfo verify_checkpoint(const std::filesystem::path& path) {
   std::error_code error;
   const auto folder = std::filesystem::canonical(path, error);
   if (error) throw UserError(path.string() + ": no checkpoint: " + error.message());
+  const auto in_use = lock_for_reading(folder);
   const auto manifest = read_manifest(folder);
   const auto named_step = step_of_name(folder.filename().string());
   if (named_step && *named_step != manifest.step) {
     throw UserError(folder.string() + ": its manifest says step " + std::to_string(manifest.step));
   }
   for (const auto& [name, digest] : manifest.files) verify_file(folder / name, digest);
-  return info_of(folder, manifest);
+  auto info = info_of(folder, manifest);
+  info.in_use = in_use;
+  return info;
 }
 
 CheckpointInfo read_checkpoint_info(const std::filesystem::path& path) { return info_of(path, read_manifest(path)); }

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,7 +35,8 @@ struct CheckpointInfo {
   std::filesystem::path path;
   int64_t step = 0;
   int64_t world_size = 1;
-  std::string torch;  // the LibTorch that wrote it: "2.11.0"
+  std::string torch;                        // the LibTorch that wrote it: "2.11.0"
+  std::shared_ptr<const void> in_use = {};  // lock_for_reading(), of one that was verified
 };
 
 // A found flaw in a checkpoint folder, for the report: "model.safetensors: SHA-256 is ..., the manifest says ...".
@@ -53,8 +55,14 @@ std::optional<int64_t> step_of_name(std::string_view name);
 // The steps of the folders with a checkpoint's name, whole or broken, in ascending order.
 std::vector<int64_t> checkpoint_steps(const std::filesystem::path& run_dir);
 
+// Locks of a checkpoint's folder, for as long as the result lives: who reads it shares it, and the run that goes on saving does not
+// remove what is being read. The first waits for a removal under way; the second is null where somebody reads. On a file system that
+// knows no locks, neither keeps anything from anybody.
+std::shared_ptr<const void> lock_for_reading(const std::filesystem::path& folder);
+std::shared_ptr<const void> lock_for_removal(const std::filesystem::path& folder);
+
 // Size and SHA-256 of every file against the manifest. Throws UserError naming the file and both values. `path` may be
-// a link (checkpoints/best); CheckpointInfo::path is what it leads to.
+// a link (checkpoints/best); CheckpointInfo::path is what it leads to, and it is in use while a copy of the result lives.
 CheckpointInfo verify_checkpoint(const std::filesystem::path& path);
 
 // The newest checkpoint below <run>/checkpoints, of a step up to `last_step`, that verifies. Broken ones are passed

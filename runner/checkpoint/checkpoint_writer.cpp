@@ -35,8 +35,11 @@ void mark_best(const std::filesystem::path& path) {
   if (!std::exchange(manifest.best, true)) write_manifest(path, manifest);
 }
 
-// Takes the checkpoint's name away first: what a kill leaves of it then does not look like a broken checkpoint.
+// Takes the checkpoint's name away first: what a kill leaves of it then does not look like a broken checkpoint. One that somebody
+// reads stays until a later save.
 void remove_checkpoint(const std::filesystem::path& path) {
+  const auto lock = lock_for_removal(path);
+  if (!lock) return;
   const auto doomed = with_suffix(path, kTemporary);
   std::filesystem::remove_all(doomed);
   rename_durably(path, doomed);

@@ -93,7 +93,9 @@ Manifest parse(const std::string& text) {
 std::string rank_file(int64_t rank) { return "rank_" + std::to_string(rank) + ".pt"; }
 
 std::string contradiction(const FileDigest& found, const FileDigest& stated) {
-  if (found.size == stated.size) return "its SHA-256 is " + found.sha256 + ", the manifest says " + stated.sha256;
+  const auto beginning = [](const FileDigest& digest) { return digest.sha256.substr(0, 12) + "..."; };
+  if (found.size == stated.size)
+    return "its SHA-256 is " + beginning(found) + ", the manifest says " + beginning(stated);
   return "it has " + std::to_string(found.size) + " bytes, the manifest says " + std::to_string(stated.size);
 }
 

@@ -2,12 +2,16 @@
 #include "cli/checked_experiment.h"
 
 #include "config/key_path.h"
+#include "config/monitors.h"
 #include "config/reference_text.h"
+#include "config/yaml_reader.h"
 #include "train/objective.h"
 
 #include <ddprun/error.h>
+#include <ddprun/model.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace ddprun {
 namespace {
@@ -22,11 +26,44 @@ void collect(std::vector<std::string>& problems, Check&& check) {
   }
 }
 
-void check_objective(const Experiment& experiment, std::vector<std::string>& problems) {
+// Null where something is wrong with it.
+std::unique_ptr<Objective> check_objective(const Experiment& experiment, std::vector<std::string>& problems) {
   Options options(experiment.objective_options, "objective");
-  make_objective(experiment.objective, options, Phase::kTraining);
+  auto objective = make_objective(experiment.objective, options, Phase::kTraining);
   const auto found = options.problems();
   problems.insert(problems.end(), found.begin(), found.end());
+  return found.empty() ? std::move(objective) : nullptr;
+}
+
+// Models whose step() is the SDK's measure what the objective does. What the others measure is known after their first step.
+class PlainModel final : public Model {
+  at::Tensor forward(const at::Tensor& input) override { return input; }
+};
+
+// Whether the class has a step() of its own: its virtual table then has another function in step()'s place. A pointer to a virtual
+// function begins with that place in bytes, with or without a bit that marks it, by the C++ ABI that GCC and clang share.
+bool has_own_step(const Model& model) {
+  constexpr auto kStep = &Model::step;
+  std::ptrdiff_t place = 0;
+  std::memcpy(&place, &kStep, sizeof place);
+  const auto step_of = [place](const Model& some) {
+    const char* table = nullptr;
+    std::memcpy(&table, static_cast<const void*>(&some), sizeof table);
+    void* function = nullptr;
+    std::memcpy(&function, table + (place & ~std::ptrdiff_t{1}), sizeof function);
+    return function;
+  };
+  return step_of(model) != step_of(PlainModel());
+}
+
+void check_monitors(const Experiment& experiment, const Objective& objective, std::vector<std::string>& problems) {
+  std::vector<std::string> known;
+  for (const std::string split : {"train/", "val/"}) {
+    for (const auto& name : metric_names(experiment.objective, objective)) known.push_back(split + name);
+  }
+  if (experiment.trainer.clip_norm > 0) known.push_back("train/grad_norm");
+  for (const auto& monitor : unknown_monitors(experiment, known))
+    problems.push_back(problem_line(monitor.origin, monitor.key, unknown_metric(monitor.metric, known)));
 }
 
 std::vector<const PluginChoice*> choices(const Experiment& experiment) {
@@ -72,12 +109,15 @@ CheckedExperiment check_experiment(const ComposeInput& input) {
       freeze_paths(experiment.config, choice, paths);
     });
   };
-  check(experiment.model, [&](const auto&... arguments) { host.make_model(arguments...); });
+  std::shared_ptr<Model> model;
+  check(experiment.model, [&](const auto&... arguments) { model = host.make_model(arguments...); });
   check(experiment.dataset, [&](const auto&... arguments) { checked.dataset = host.make_dataset(arguments...); });
   check(experiment.optimizer, [&](const auto&... arguments) { host.make_optimizer(arguments...); });
   for (const auto& logger : experiment.loggers)
     check(logger, [&](const auto&... arguments) { host.make_logger(arguments...); });
-  check_objective(experiment, problems);
+  const auto objective = check_objective(experiment, problems);
+  const bool is_to_train = !input.frozen;  // what a run has recorded is also evaluated and sent
+  if (is_to_train && model && objective && !has_own_step(*model)) check_monitors(experiment, *objective, problems);
   if (!problems.empty()) throw_problems(problems);
   checked.plugin_files = files_of(experiment, host);
   return checked;

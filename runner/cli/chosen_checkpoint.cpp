@@ -24,6 +24,24 @@ namespace fs = std::filesystem;
                   (known.empty() ? "it has none at all" : "it has: " + known));
 }
 
+// The folder that the word means now.
+fs::path path_of(const fs::path& run, const std::string& word) {
+  std::error_code error;
+  const auto in_run = fs::canonical(checkpoints_folder(run) / word, error);
+  if (!error) return in_run;
+  const auto steps = checkpoint_steps(run);
+  if (word == "last" && !steps.empty()) return checkpoints_folder(run) / checkpoint_name(steps.back());
+  if (word == "best" || word == "last" || !fs::exists(word)) no_such_checkpoint(run, word);
+  return word;
+}
+
+// Which checkpoint to take where the chosen one is broken.
+std::string advice(const fs::path& run) {
+  std::vector<CheckpointFlaw> flaws;
+  const auto whole = newest_checkpoint(run, flaws);
+  return whole ? "; " + whole->path.filename().string() + " is whole" : "";
+}
+
 void require_its_torch(const CheckpointInfo& checkpoint) {
   if (is_this_torch(checkpoint.torch)) return;
   const auto path = checkpoint.path.string();
@@ -44,13 +62,16 @@ fs::path existing_run(const fs::path& folder) {
 }
 
 CheckpointInfo choose_checkpoint(const fs::path& run, const std::string& word) {
-  const auto in_run = checkpoints_folder(run) / word;
-  if (fs::exists(in_run)) return verify_checkpoint(in_run);
-  const auto steps = checkpoint_steps(run);
-  if (word == "last" && !steps.empty())
-    return verify_checkpoint(checkpoints_folder(run) / checkpoint_name(steps.back()));
-  if (word == "best" || word == "last" || !fs::exists(word)) no_such_checkpoint(run, word);
-  return verify_checkpoint(word);
+  constexpr int kTries = 10;
+  for (int tried = 1;; ++tried) {
+    const auto path = path_of(run, word);
+    try {
+      return verify_checkpoint(path);
+    } catch (const UserError& error) {
+      const bool pruned = !fs::exists(path) && tried < kTries;  // meanwhile; the link leads to a newer one now
+      if (!pruned) throw UserError(error.what() + advice(run));
+    }
+  }
 }
 
 fs::path checkpoint_to_resume(const fs::path& run) {

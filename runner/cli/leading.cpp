@@ -17,6 +17,7 @@
 #include "rendezvous/node_runner.h"
 #include "rendezvous/remote_link.h"
 #include "rendezvous/server.h"
+#include "report/recorded_end.h"
 #include "submit/requeue.h"
 #include "train/summary.h"
 
@@ -39,7 +40,7 @@ using Clock = std::chrono::steady_clock;
 // The run as its leader holds it. begin() is called on the server's thread, while the other waits for orders.
 class Leader {
  public:
-  Leader(const Site& site, const Part& part) : site_(site), part_(part) {}
+  Leader(const Site& site, const Part& part) : site_(site), part_(part), since_command_(part.started_at) {}
 
   void make_run() {
     if (!site_.launch.warning.empty()) log::warn(site_.launch.warning);
@@ -146,11 +147,12 @@ class Leader {
 
   void record_failure(const LaunchResult& result) const {
     const auto& folder = run_->folder.path();
-    write_summary(folder, {.end = {.status = "failed",
-                                   .stop_reason = headline(result.report),
-                                   .total_seconds = wall_seconds() - part_.started_at,
-                                   .world_size = world_size_},
-                           .attempt = attempt_});
+    auto end = recorded_end(folder);
+    end.status = "failed";
+    end.stop_reason = headline(result.report);
+    end.total_seconds = since_command_.seconds();
+    end.world_size = world_size_;
+    write_summary(folder, {.end = end, .attempt = attempt_});
     std::vector<CheckpointFlaw> told_already;
     if (newest_checkpoint(folder, told_already))
       log::info("go on from the last checkpoint with: ddprun resume " + folder.string());
@@ -169,6 +171,7 @@ class Leader {
 
   const Site& site_;
   const Part& part_;
+  const TimeSince since_command_;
   std::mutex mutex_;
   std::optional<PreparedRun> run_;
   std::map<std::string, std::string> common_;  // for the other nodes

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 
@@ -43,7 +44,8 @@ int list(const Arguments& arguments) {
   } else if (runs.empty()) {
     std::cout << "no runs in " << (arguments.target.empty() ? kDefaultFolder : arguments.target) << "\n";
   } else {
-    std::cout << run_list_text(runs, style_of_output());
+    const auto text = run_list_text(runs, style_of_output());  // with colours, and names without control characters
+    std::fwrite(text.data(), 1, text.size(), stdout);
   }
   return kExitDone;
 }

@@ -17,6 +17,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <sstream>
 
 namespace {
 
@@ -43,14 +44,33 @@ int tell(const std::string& message, int exit_code) {
   return exit_code;
 }
 
+// What is written to a terminal is shown there and not obeyed: names in a run's folder may be anybody's.
+class ShownText final : public std::stringbuf {
+  int sync() override {
+    const auto text = ddprun::log::shown(str());
+    str("");
+    return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() ? 0 : -1;
+  }
+};
+
+// A full disk may have cut off what a script then takes for the whole answer. The lines of a run are none: they are in its files too.
+int with_whole_answer(int code) {
+  std::cout.flush();
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return code;
+  ddprun::log::error("cannot write the whole answer to standard output; is the disk full?");
+  return code == ddprun::kExitDone ? ddprun::kExitFailed : code;
+}
+
 int run(int argc, char** argv) try {
   const auto arguments = ddprun::parse_arguments(argc, argv);
   if (arguments.command == "worker") return ddprun::run_worker();
   ddprun::report_crashes("ddprun: ");
   ddprun::refuse_exit(/*anywhere=*/false);
-  return ddprun::run_command(arguments);
+  const auto code = ddprun::run_command(arguments);
+  const bool trains = arguments.command == "run" || arguments.command == "resume";
+  return trains ? code : with_whole_answer(code);
 } catch (const ddprun::Exit& exit) {
-  return exit.code;
+  return with_whole_answer(exit.code);
 } catch (const ddprun::UserError& error) {  // the experiment, a plugin or the data are wrong: the text says how
   return tell(error.what(), ddprun::kExitUsage);
 } catch (const std::exception& error) {  // we are wrong, or the machine is
@@ -59,4 +79,11 @@ int run(int argc, char** argv) try {
 
 }  // namespace
 
-int main(int argc, char** argv) { end(run(argc, argv)); }
+int main(int argc, char** argv) {
+  ShownText shown;
+  if (::isatty(STDOUT_FILENO)) {
+    std::cout.rdbuf(&shown);
+    std::cout << std::unitbuf;
+  }
+  end(run(argc, argv));
+}

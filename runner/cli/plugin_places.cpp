@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "cli/plugin_places.h"
 
+#include "config/monitors.h"
+#include "config/yaml_reader.h"
 #include "plugin_host/plugin_host.h"
 
 namespace ddprun {
@@ -10,6 +12,8 @@ std::map<std::string, std::string> plugin_places(const Experiment& experiment) {
   for (const auto* choice : {&experiment.model, &experiment.dataset, &experiment.optimizer})
     places[choice->path] = plugin_place(*choice);
   for (const auto& logger : experiment.loggers) places[logger.path] = plugin_place(logger);
+  for (const auto& monitor : monitors_of(experiment))
+    places[monitor.key] = problem_line(monitor.origin, "", monitor.key);
   return places;
 }
 

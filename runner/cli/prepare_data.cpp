@@ -2,6 +2,7 @@
 #include "cli/prepare_data.h"
 
 #include "cli/plugin_places.h"
+#include "log/log.h"
 
 #include <ddprun/dataset.h>
 
@@ -22,7 +23,7 @@ Progress display() {
     const int64_t percent = total > 0 ? done * 100 / total : 0;
     if (!fresh && percent / 10 == tenth && !live) return;
     tenth = percent / 10;
-    const auto line = "ddprun: " + text + (total > 0 ? ": " + std::to_string(percent) + " %" : "");
+    const auto line = "ddprun: " + log::shown(text) + (total > 0 ? ": " + std::to_string(percent) + " %" : "");
     const bool finished = total > 0 && done >= total;
     std::fprintf(stderr, live ? "\r\033[2K%s%s" : "%s%s", line.c_str(), live && !finished ? "" : "\n");
     std::fflush(stderr);

@@ -19,13 +19,11 @@ int upload(const Arguments& arguments) {
                                          .frozen = true});
   int code = kExitDone;
   for (const auto& upload : upload_run(run, checked.experiment)) {
-    if (upload.problem.empty()) {
-      std::cout << upload.logger << ": nothing is left to send\n";
-    } else {
-      log::error("logger " + upload.logger + ": " + upload.problem);
-      code = kExitFailed;
-    }
+    if (upload.problem.empty()) continue;
+    log::error("logger " + upload.logger + ": " + upload.problem);
+    code = kExitFailed;
   }
+  if (code == kExitDone) std::cout << run.string() << ": nothing is left to send\n";
   return code;
 }
 

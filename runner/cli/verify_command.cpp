@@ -94,7 +94,7 @@ void print(const fs::path& run, const RunReport& report) {
     std::cout << run.string() << " has no checkpoint yet\n";
   } else if (!report.good()) {
     std::cout << (newest ? "ddprun resume would go on from " + newest->name
-                         : std::string("no good checkpoint: ddprun resume would start from the beginning"))
+                         : std::string("none of its checkpoints is whole: ddprun resume would refuse to go on"))
               << "\n";
   }
 }

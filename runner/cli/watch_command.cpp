@@ -8,6 +8,7 @@
 #include "plugin_host/plugin_host.h"
 #include "report/flat_object.h"
 #include "report/line_reader.h"
+#include "report/recorded_end.h"
 #include "report/run_state.h"
 #include "train/summary.h"
 
@@ -114,12 +115,8 @@ class Watch {
       throw UserError(
           run_.string() +
           " has no run.json and metrics.jsonl: they come from the logger jsonl, which its experiment leaves out");
-    auto end = read_run_end(run_);
-    if (state.status == "interrupted") {
-      end = {.status = "interrupted", .stop_reason = "nobody runs it, and nobody has ended it", .steps = state.steps};
-      end.world_size = start_.world_size;
-      end.nodes = start_.nodes;
-    }
+    auto end = state.summary.is_null() ? recorded_end(run_) : read_run_end(run_);
+    if (state.summary.is_null()) end.stop_reason = "nobody runs it, and nobody has ended it";
     logger_->finish(end);
     return state.status;
   }

@@ -114,6 +114,12 @@ auto read_section(const Value& values, const char* path, Read read, Problems& pr
   return result;
 }
 
+// A section that is missing because its key has a slip in it, `optimiser`, which is told already.
+bool is_misspelt(const Value& config, const std::string& key) {
+  return std::ranges::any_of(config.entries(),
+                             [&](const Value::Entry& entry) { return nearest_name(entry.key, {key}) == key; });
+}
+
 PluginChoice read_choice(const Value& section, const std::string& path, const Origin& place, Problems& problems) {
   PluginChoice choice{.options = section, .path = path};
   if (!section.is_map()) {
@@ -248,10 +254,14 @@ Experiment read_experiment(Value config, std::vector<std::string>& problems) {
   const auto place = config.origin();
   experiment.name = root.name;
   experiment.seed = static_cast<uint64_t>(root.seed);
-  experiment.model = read_choice(root.model, "model", place, problems);
-  experiment.dataset = read_choice(root.dataset, "dataset", place, problems);
+  const auto choice = [&](const Value& section, const char* key) {
+    const bool is_told = section.is_null() && is_misspelt(config, key);
+    return is_told ? PluginChoice{.path = key} : read_choice(section, key, place, problems);
+  };
+  experiment.model = choice(root.model, "model");
+  experiment.dataset = choice(root.dataset, "dataset");
   experiment.resident = take_resident(experiment.dataset, problems);
-  experiment.optimizer = read_choice(root.optimizer, "optimizer", place, problems);
+  experiment.optimizer = choice(root.optimizer, "optimizer");
   experiment.loggers = read_loggers(root.loggers, config.find("loggers"), problems);
   read_objective(root.objective, experiment, problems);
   experiment.trainer = read_section(root.trainer, "trainer", read_trainer, problems);

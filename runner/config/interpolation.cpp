@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <unordered_set>
+#include <utility>
 
 #include "config/reference_text.h"
 #include "config/schema.h"
@@ -182,8 +183,14 @@ class Interpolator {
     if (failed_.size() > kMaxSuggestions) return "${" + reference + "}: no such key";
     auto known = all_paths(root_);
     std::ranges::copy(schema_.paths(), std::back_inserter(known));
+    std::erase_if(known, [&](const std::string& path) { return is_being_resolved(path); });  // it would be a cycle
     const auto near = nearest_name(reference, known);
     return "${" + reference + "}: no such key" + (near.empty() ? "" : "; did you mean ${" + near + "}?");
+  }
+
+  bool is_being_resolved(const std::string& name) const {
+    const auto path = parse_key_path(name);
+    return path && active_.contains(find_at(std::as_const(root_), *path));
   }
 
   Value& root_;

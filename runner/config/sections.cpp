@@ -21,10 +21,11 @@ int64_t read_auto(Options& options, std::string_view name, std::string_view help
   return 0;
 }
 
+// The test split is measured once, when all is over.
 bool is_metric(const std::string& name) {
   const auto slash = name.find('/');
   const auto split = name.substr(0, slash);
-  return slash != name.npos && slash + 1 < name.size() && (split == "train" || split == "val" || split == "test");
+  return slash != name.npos && slash + 1 < name.size() && (split == "train" || split == "val");
 }
 
 // A loss is better when smaller; whatever else is measured usually is better when larger.
@@ -35,8 +36,7 @@ bool is_loss(const std::string& metric) { return metric.ends_with("loss") || met
 std::string read_monitor(Options& options, std::string_view fallback, std::string_view help) {
   auto metric = options.get<std::string>("monitor", std::string(fallback), help);
   if (!is_metric(metric)) {
-    options.reject("monitor",
-                   "expected train/, val/ or test/ and a metric, such as val/accuracy, found \"" + metric + "\"");
+    options.reject("monitor", "expected train/ or val/ and a metric, such as val/accuracy, found \"" + metric + "\"");
   }
   return metric;
 }

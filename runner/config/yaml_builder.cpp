@@ -36,7 +36,7 @@ void YamlBuilder::OnDocumentStart(const YAML::Mark& mark) {
 void YamlBuilder::count(size_t nodes, size_t depth, const Origin& origin) {
   nodes_ += nodes;
   if (nodes_ > kMaxYamlNodes) {
-    stop(origin, "more than " + std::to_string(kMaxYamlNodes) + " values, aliases expanded");
+    stop(origin, "more than " + std::to_string(kMaxYamlNodes) + " values once aliases are expanded");
   }
   if (stack_.size() + depth > kMaxYamlDepth) {
     stop(origin, "nested more than " + std::to_string(kMaxYamlDepth) + " levels deep");

@@ -2,6 +2,7 @@
 // Time in seconds, as the run's options, rows and reports have it.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <string>
@@ -23,6 +24,24 @@ inline std::string local_time_stamp() {
   return text;
 }
 
+// Now, as records have it, and back: "2026-11-20T12:00:00+0100".
+inline std::string time_stamp() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::localtime_r(&now, &parts);
+  char text[64];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S%z", &parts);
+  return text;
+}
+
+// Seconds since 1970; 0 where the text is no time_stamp().
+inline double parse_time_stamp(const std::string& text) {
+  std::tm parts{};
+  if (!::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S%z", &parts)) return 0;
+  const auto offset = parts.tm_gmtoff;
+  return static_cast<double>(::timegm(&parts) - offset);
+}
+
 // For deadlines.
 inline std::chrono::steady_clock::duration seconds(double value) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(value));
@@ -37,6 +56,18 @@ class Stopwatch {
  private:
   using Clock = std::chrono::steady_clock;
   Clock::time_point start_ = Clock::now();
+};
+
+// Measures from a moment that another process, or another machine, has told. The time since this object's construction is the steady
+// clock's: a wall clock that is set meanwhile changes nothing.
+class TimeSince {
+ public:
+  explicit TimeSince(double wall_seconds_then) : before_(std::max(0.0, wall_seconds() - wall_seconds_then)) {}
+  double seconds() const { return before_ + since_.seconds(); }
+
+ private:
+  double before_;
+  Stopwatch since_;
 };
 
 }  // namespace ddprun

@@ -150,15 +150,6 @@ Json describe_variables(const std::string& config_yaml) {
   return variables;
 }
 
-std::string local_time() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts = {};
-  ::localtime_r(&now, &parts);
-  char text[64];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S%z", &parts);
-  return text;
-}
-
 }  // namespace
 
 RecordedEnvironment describe_environment(const RunRecord& record, const fs::path& proc) {
@@ -166,7 +157,7 @@ RecordedEnvironment describe_environment(const RunRecord& record, const fs::path
   utsname system = {};
   ::uname(&system);
   std::error_code ignored;
-  Json json = {{"time", local_time()},
+  Json json = {{"time", time_stamp()},
                {"host", system.nodename},
                {"system", std::string(system.sysname) + " " + system.release + " " + system.machine},
                {"arguments", record.arguments},

@@ -18,6 +18,7 @@
 #include <sstream>
 #include <system_error>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "launch/atomic_file.h"
@@ -195,21 +196,33 @@ bool has_logs(const fs::path& run) {
   return false;
 }
 
-// Newest first: by the stamp, then by the number after it. Nothing but stamped folders.
+// When the run's first attempt began, as it has recorded with its offset from UTC; the stamp in the folder's name is the local time,
+// which comes again when the clocks go back or the time zone changes, so it only tells of what has not begun.
+double start_of(const fs::path& run, const std::string& stamp) {
+  for (const char* record : {"environment.attempt_0.json", "environment.json"}) {
+    const auto json = nlohmann::json::parse(read_text(run / record), nullptr, /*allow_exceptions=*/false);
+    const auto time = json.is_object() ? json.value("time", nlohmann::json()) : nlohmann::json();
+    if (time.is_string()) return parse_time_stamp(time);
+  }
+  std::tm parts{.tm_isdst = -1};
+  return ::strptime(stamp.c_str(), "%Y-%m-%d_%H-%M-%S", &parts) ? static_cast<double>(::mktime(&parts)) : 0;
+}
+
+// Newest first; those of one second by the number after the stamp. Nothing but stamped folders.
 std::vector<fs::path> stamped_runs(const fs::path& parent) {
   constexpr size_t kStampLength = sizeof("YYYY-mm-dd_HH-MM-SS") - 1;
-  std::vector<std::pair<std::pair<std::string, int>, fs::path>> runs;
+  std::vector<std::tuple<double, int, fs::path>> runs;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(parent, error)) {
     const std::string name = entry.path().filename();
     if (entry.is_symlink(error) || !entry.is_directory(error) || name.size() < kStampLength) continue;
     int suffix = 0;
     if (name.size() > kStampLength) std::from_chars(name.data() + kStampLength + 1, name.data() + name.size(), suffix);
-    runs.push_back({{name.substr(0, kStampLength), suffix}, entry.path()});
+    runs.emplace_back(start_of(entry.path(), name.substr(0, kStampLength)), suffix, entry.path());
   }
   std::sort(runs.rbegin(), runs.rend());
   std::vector<fs::path> paths;
-  for (auto& run : runs) paths.push_back(std::move(run.second));
+  for (auto& [start, suffix, path] : runs) paths.push_back(std::move(path));
   return paths;
 }
 

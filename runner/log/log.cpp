@@ -45,9 +45,9 @@ std::string_view trimmed(std::string_view text) { return text.substr(0, text.fin
 }  // namespace
 
 void set_prefix(const std::string& prefix) { logger() = make_logger(prefix); }
-void info(const std::string& text) { logger()->info("{}", trimmed(masked(text))); }
-void warn(const std::string& text) { logger()->warn("{}", trimmed(masked(text))); }
-void error(const std::string& text) { logger()->error("{}", trimmed(masked(text))); }
+void info(const std::string& text) { logger()->info("{}", shown(trimmed(masked(text)))); }
+void warn(const std::string& text) { logger()->warn("{}", shown(trimmed(masked(text)))); }
+void error(const std::string& text) { logger()->error("{}", shown(trimmed(masked(text)))); }
 
 void hide(const std::string& secret, const std::string& shown) {
   constexpr size_t kShortest = 4;
@@ -65,6 +65,19 @@ std::string masked(std::string text) {
       text.replace(at, secret.size(), shown);
   }
   return text;
+}
+
+// Those of ASCII, and those of ISO 8859-1, which UTF-8 writes as C2 and the byte.
+std::string shown(std::string_view text) {
+  std::string result;
+  for (const char byte : text) {
+    const auto code = static_cast<unsigned char>(byte);
+    const bool is_c1 = code >= 0x80 && code < 0xA0 && !result.empty() && result.back() == '\xC2';
+    const bool is_control = (code < 0x20 && byte != '\t' && byte != '\n') || code == 0x7F || is_c1;
+    if (is_c1) result.pop_back();
+    result += is_control ? '?' : byte;
+  }
+  return result;
 }
 
 }  // namespace ddprun::log

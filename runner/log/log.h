@@ -5,6 +5,7 @@
 
 #include <sstream>
 #include <string>
+#include <string_view>
 
 namespace ddprun::log {
 
@@ -20,6 +21,10 @@ void error(const std::string& text);
 // bytes stays as it is: it is found everywhere, and hides nothing.
 void hide(const std::string& secret, const std::string& shown);
 std::string masked(std::string text);
+
+// The text as a terminal shows it: what it would obey, escape codes and other control characters but tabs and newlines, is a ?. The
+// messages above are shown so; names in an experiment or in a run's folder may be anybody's.
+std::string shown(std::string_view text);
 
 // The parts as one text: log::info(log::text("step ", step, " of ", steps)).
 template <class... Parts>

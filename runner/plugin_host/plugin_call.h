@@ -20,7 +20,7 @@ struct FromPlugin {
   std::string problem;
 };
 
-// A hook threw a UserError.
+// A hook threw a UserError; or what the plugins measure is not what a section of the experiment follows.
 class PluginMistake : public UserError, public FromPlugin {
  public:
   explicit PluginMistake(FromPlugin from)

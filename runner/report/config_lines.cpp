@@ -91,4 +91,12 @@ std::string value_at(const Value& config, const std::vector<std::string>& keys, 
   return value->is_scalar() ? value->text() : fallback;
 }
 
+Goal goal_of(const Value& config) {
+  Goal goal;
+  goal.metric = value_at(config, {"checkpoint", "monitor"}, goal.metric);
+  const bool is_loss = goal.metric.ends_with("loss") || goal.metric.ends_with("perplexity");
+  goal.maximize = value_at(config, {"checkpoint", "mode"}, is_loss ? "min" : "max") == "max";
+  return goal;
+}
+
 }  // namespace ddprun

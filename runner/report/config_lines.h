@@ -25,6 +25,14 @@ std::optional<Value> read_config(const std::filesystem::path& file, std::vector<
 // {"optimizer.lr", "0.01"}; a list of plain values is one of them: {"model.channels", "[20, 50]"}.
 std::vector<std::pair<std::string, std::string>> single_values(const Value& config);
 
+// What the experiment calls best, as its checkpoints do.
+struct Goal {
+  std::string metric = "val/accuracy";
+  bool maximize = true;
+};
+
+Goal goal_of(const Value& config);
+
 // The scalar below the keys; `fallback` where there is none.
 std::string value_at(const Value& config, const std::vector<std::string>& keys, const std::string& fallback);
 

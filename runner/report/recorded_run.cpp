@@ -131,13 +131,26 @@ Json shown_checkpoints(const fs::path& run_dir) {
   return shown;
 }
 
+int64_t parameters_of(const fs::path& run_dir) {
+  const auto start = read_json_file(run_dir / "run.json");
+  const auto found = start.is_object() ? start.find("parameters") : start.end();
+  return start.is_object() && found != start.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
+}
+
 Json shown_state(const fs::path& run_dir, const RunState& state) {
-  return {{"name", state.name},           {"folder", run_dir.filename().string()},
-          {"path", run_dir.string()},     {"status", state.status},
-          {"reason", state.reason},       {"started", state.started},
-          {"seconds", state.seconds},     {"epochs", state.epochs},
-          {"steps", state.steps},         {"workers", state.workers},
-          {"best_name", state.best_name}, {"best", state.best ? number_or_null(*state.best) : Json(nullptr)},
+  return {{"name", state.name},
+          {"folder", run_dir.filename().string()},
+          {"path", run_dir.string()},
+          {"status", state.status},
+          {"reason", state.reason},
+          {"started", state.started},
+          {"seconds", state.seconds},
+          {"epochs", state.epochs},
+          {"steps", state.steps},
+          {"workers", state.workers},
+          {"best_name", state.best_name},
+          {"best", state.best ? number_or_null(*state.best) : Json(nullptr)},
+          {"parameters", parameters_of(run_dir)},
           {"summary", state.summary}};
 }
 

@@ -48,18 +48,10 @@ nlohmann::json current_summary(const fs::path& run_dir) {
   return summary;
 }
 
-// Of "2026-11-20T12:00:00+0100"; 0 where it is none.
-double parse_time(const std::string& text) {
-  std::tm parts{};
-  if (!::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S%z", &parts)) return 0;
-  const auto offset = parts.tm_gmtoff;
-  return static_cast<double>(::timegm(&parts) - offset);
-}
-
 double time_in(const fs::path& environment) {
   const auto json = read_json_file(environment);
   const auto time = json.is_object() ? json.find("time") : json.end();
-  return json.is_object() && time != json.end() && time->is_string() ? parse_time(*time) : 0;
+  return json.is_object() && time != json.end() && time->is_string() ? parse_time_stamp(*time) : 0;
 }
 
 int64_t count_rank_logs(const fs::path& run_dir) {
@@ -79,21 +71,6 @@ Number number_in(const nlohmann::json& object, const char* name) {
 std::string text_in(const nlohmann::json& object, const char* name) {
   const auto found = object.find(name);
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-bool is_loss(const std::string& metric) { return metric.ends_with("loss") || metric.ends_with("perplexity"); }
-
-// What the experiment calls best, as its checkpoints do.
-struct Goal {
-  std::string metric = "val/accuracy";
-  bool maximize = true;
-};
-
-Goal goal_of(const Value& config) {
-  Goal goal;
-  goal.metric = value_at(config, {"checkpoint", "monitor"}, goal.metric);
-  goal.maximize = value_at(config, {"checkpoint", "mode"}, is_loss(goal.metric) ? "min" : "max") == "max";
-  return goal;
 }
 
 void take_best(const nlohmann::json& summary, const Goal& goal, RunState& state) {

@@ -224,4 +224,13 @@ std::unique_ptr<Objective> make_objective(const std::string& name, Options& opti
   return nullptr;
 }
 
+std::vector<std::string> metric_names(const std::string& name, const Objective& objective) {
+  const bool classes = name == "cross_entropy" || name == "nll";
+  const auto prediction = classes ? at::zeros({1, 1}) : at::zeros({1});
+  std::vector<std::string> names{"loss"};
+  for (const auto& metric : objective.metrics(prediction, at::zeros({1}, classes ? at::kLong : at::kFloat)))
+    names.push_back(metric.name);
+  return names;
+}
+
 }  // namespace ddprun

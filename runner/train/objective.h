@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace ddprun {
 
@@ -21,5 +22,8 @@ enum class Phase { kTraining, kEvaluation };
 // and for all of them the option `metrics`. A prediction of [B, 1] goes with a target of [B]. An unknown name and wrong options
 // are noted in `options`; the result is then unusable.
 std::unique_ptr<Objective> make_objective(const std::string& name, Options& options, Phase phase);
+
+// What an objective of this name measures: "loss", then the metrics.
+std::vector<std::string> metric_names(const std::string& name, const Objective& objective);
 
 }  // namespace ddprun

@@ -5,13 +5,24 @@
 
 #include <array>
 #include <charconv>
+#include <cstdlib>
 
 namespace ddprun {
 namespace {
 
+// Whether a spreadsheet would take it for a formula, or for one that has been made a text already.
+bool looks_like_formula(const std::string& text) {
+  const auto first = text.find_first_not_of('\'');
+  if (first == std::string::npos || std::string_view("=+-@\t\r").find(text[first]) == std::string::npos) return false;
+  char* end = nullptr;
+  std::strtod(text.c_str(), &end);
+  return end == text.c_str() || *end != '\0';
+}
+
 std::string cell(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
+  const std::string mark = looks_like_formula(text) ? "'" : "";
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return mark + text;
+  std::string quoted = "\"" + mark;
   for (const char byte : text) quoted += byte == '"' ? "\"\"" : std::string(1, byte);
   return quoted + "\"";
 }

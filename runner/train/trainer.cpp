@@ -74,6 +74,7 @@ RunEnd Trainer::run() try {
 // Before the first step of this attempt.
 void Trainer::begin() {
   const auto& config = experiment_.trainer;
+  require_monitors(state_.last_metrics);  // those of a resumed run
   if (state_.step == 0 && config.sanity_batches > 0) evaluate_a_little();
   if (config.micro_batch == TrainerConfig::kAutoMicroBatch) find_passes(*source());
   moved(Activity::kComputing);
@@ -173,7 +174,6 @@ void Trainer::train_step() try {
   ++state_.step;
   ++steps_measured_;
   if (shards_) shards_->add(item);
-  if (first_step_at_ == 0) first_step_at_ = wall_seconds();
   clock_.begin(StepPhase::kLogging);
   if (at_part_end() || state_.step % experiment_.trainer.log_every == 0) log_window();
   if (!gradients_.empty()) log_histograms();

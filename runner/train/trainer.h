@@ -72,11 +72,13 @@ class Trainer {
   int64_t max_steps() const { return max_steps_; }
   const TrainState& state() const { return state_; }
   const TrainingStep& step() const { return step_; }
-  const PhaseSeconds& phases() const { return phases_; }   // of this attempt's steps
-  double first_step_at() const { return first_step_at_; }  // seconds since 1970
+  const PhaseSeconds& phases() const { return phases_; }  // of this attempt's steps
 
   // For failure reports: "training", "evaluating" or "saving".
   const char* phase() const { return phase_; }
+
+  // Whether run() has thrown before its first step, for what the experiment says.
+  bool refused() const { return refused_; }
 
  private:
   // trainer.cpp: the loop
@@ -112,6 +114,7 @@ class Trainer {
   // trainer_evaluation.cpp
   std::optional<Evaluation> evaluate(Split split, const Limit& limit, const std::function<bool()>& interrupted);
   void evaluate_a_little();
+  void require_monitors(const NamedValues& measured);
   bool evaluate_part();
   bool evaluation_interrupted();
   void observe(const Evaluation& evaluation);
@@ -166,6 +169,7 @@ class Trainer {
     int64_t count = 0;
   } rollbacks_;            // to the checkpoint of that step
   bool stopping_ = false;  // all agreed to end here
+  bool refused_ = false;
   bool warned_of_monitor_ = false;
   int64_t saved_step_ = -1;  // of the last checkpoint
   std::string saved_path_;
@@ -180,7 +184,6 @@ class Trainer {
   std::vector<Histogram> gradients_;  // of the last step, where they are to be shown
   Stopwatch since_save_, since_progress_, since_row_, since_measured_;
   int64_t samples_at_row_ = 0;
-  double first_step_at_ = 0;
   const char* phase_ = "starting";
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Trainer's part that measures: validation, what follows from it, and the test.
+#include "config/monitors.h"
 #include "log/log.h"
+#include "plugin_host/plugin_call.h"
 #include "train/kept_state.h"
 #include "train/shown_results.h"
 #include "train/trainer.h"
@@ -18,6 +20,12 @@ Split evaluation_split(const Dataset& dataset) { return dataset.size(Split::kVal
 
 Limit evaluation_limit(const TrainerConfig& config) {
   return config.overfit_batches > 0 ? Limit{.batches = config.overfit_batches} : config.val_batches;
+}
+
+std::vector<std::string> names_of(const NamedValues& values) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : values) names.push_back(name);
+  return names;
 }
 
 // The averaged weights in the model for a scope, where there are any.
@@ -51,11 +59,19 @@ std::optional<Evaluation> Trainer::evaluate(Split split, const Limit& limit, con
   });
 }
 
-// A mistake in the evaluation shows now, not after the first epoch. Nothing of it is kept.
+// A mistake in the evaluation, or in what follows its metrics, shows now and not after the first epoch. Nothing of it is kept.
 void Trainer::evaluate_a_little() {
   const auto split = evaluation_split(*parts_.dataset);
   if (parts_.dataset->size(split) == 0) return;
-  evaluate(split, {.batches = experiment_.trainer.sanity_batches}, [] { return false; });
+  const auto result = evaluate(split, {.batches = experiment_.trainer.sanity_batches}, [] { return false; });
+  require_monitors(values_of(result->totals, "val"));
+}
+
+void Trainer::require_monitors(const NamedValues& measured) {
+  const auto known = names_of(measured);
+  const auto unknown = unknown_monitors(experiment_, known);
+  refused_ = !unknown.empty();
+  if (refused_) throw PluginMistake({unknown.front().key, unknown_metric(unknown.front().metric, known)});
 }
 
 // Where an evaluation is due. False where it was interrupted.
@@ -124,11 +140,9 @@ void Trainer::observe(const Evaluation& evaluation) {
 std::optional<double> Trainer::monitored(const std::string& key, const std::string& name, bool required) {
   const auto at = std::ranges::find(state_.last_metrics, name, &NamedValues::value_type::first);
   if (at != state_.last_metrics.end()) return at->second;
-  std::string known;
-  for (const auto& [metric, value] : state_.last_metrics) known += (known.empty() ? "" : ", ") + metric;
-  if (required) throw UserError(key + ": no metric is called " + name + "; known: " + known);
-  if (!warned_of_monitor_)
-    log::warn(key + ": no metric is called " + name + ", so no checkpoint is best; known: " + known);
+  const auto problem = key + ": " + unknown_metric(name, names_of(state_.last_metrics));
+  if (required) throw UserError(problem);
+  if (!warned_of_monitor_) log::warn(problem + ". No checkpoint is best");
   warned_of_monitor_ = true;
   return std::nullopt;
 }

@@ -51,6 +51,7 @@ class Training final : public WorkerTask {
  public:
   Training(WorkerPlace place, StopRequested stop_requested)
       : stop_requested_(std::move(stop_requested)),
+        since_command_(place.started_at),
         heartbeat_(place.heartbeat),
         fault_(fault_from_environment(
             place.rank, place.attempt, [this]() -> Model& { return *replica_.model; }, stop_requested_)),
@@ -67,7 +68,7 @@ class Training final : public WorkerTask {
       return end.status == "preempted" ? kExitPreempted : kExitDone;
     } catch (...) {
       phase_ = trainer.phase();
-      step_ = trainer.state().step;
+      if (!trainer.refused()) step_ = trainer.state().step;
       throw;
     }
   }
@@ -141,7 +142,10 @@ class Training final : public WorkerTask {
   void moved(Activity activity, int64_t step) {
     heartbeat_.beat(activity, step);
     if (fault_) fault_(name_of(activity), step);
-    if (activity == Activity::kAgreeing && !std::exchange(has_trained_, true)) tell_of_unused_objective();
+    if (activity == Activity::kAgreeing && first_step_seconds_ == 0) {
+      first_step_seconds_ = since_command_.seconds();
+      tell_of_unused_objective();
+    }
   }
 
   // After the first step.
@@ -255,22 +259,21 @@ class Training final : public WorkerTask {
 
   void finish(const Trainer& trainer, RunEnd end) {
     if (replica_.place.rank != 0) return;
-    end.total_seconds = wall_seconds() - replica_.place.started_at;
-    const double first_step = trainer.first_step_at();
+    end.total_seconds = since_command_.seconds();
     loggers_->flush();  // the summary stands for all rows
-    write_summary(replica_.place.run_dir,
-                  {.end = end,
-                   .first_step_seconds = first_step > 0 ? first_step - replica_.place.started_at : 0,
-                   .phases = trainer.phases(),
-                   .peak_rss_bytes = peak_rss_bytes(),
-                   .layout = layout_name(replica_.precision.layout()),
-                   .cuda_graph = trainer.step().graph_state(),
-                   .replayed_steps = trainer.step().replayed(),
-                   .attempt = replica_.place.attempt});
+    write_summary(replica_.place.run_dir, {.end = end,
+                                           .first_step_seconds = first_step_seconds_,
+                                           .phases = trainer.phases(),
+                                           .peak_rss_bytes = peak_rss_bytes(),
+                                           .layout = layout_name(replica_.precision.layout()),
+                                           .cuda_graph = trainer.step().graph_state(),
+                                           .replayed_steps = trainer.step().replayed(),
+                                           .attempt = replica_.place.attempt});
     loggers_->finish(end);
   }
 
   StopRequested stop_requested_;
+  TimeSince since_command_;
   std::optional<Checkpoint> resumed_;  // until it is restored
   HeartbeatWriter heartbeat_;
   ReachPoint fault_;
@@ -283,7 +286,7 @@ class Training final : public WorkerTask {
   std::optional<FlightRecordWriter> flight_record_;
   const char* phase_ = "starting";
   long step_ = -1;
-  bool has_trained_ = false;
+  double first_step_seconds_ = 0;
 };
 
 }  // namespace

@@ -102,8 +102,8 @@ TEST_F(CheckpointOnDisk, TellsBothDigestsOfADamagedFile) {
   auto bytes = read_bytes(path_ / kModelFile);
   bytes.back() ^= 1;
   write_bytes(path_ / kModelFile, bytes);
-  EXPECT_THAT(problem(), AllOf(HasSubstr(digest_of(path_ / kModelFile).sha256),
-                               HasSubstr(read_manifest(path_).files.at(kModelFile).sha256)));
+  EXPECT_THAT(problem(), AllOf(HasSubstr(digest_of(path_ / kModelFile).sha256.substr(0, 12)),
+                               HasSubstr(read_manifest(path_).files.at(kModelFile).sha256.substr(0, 12))));
 }
 
 TEST_F(CheckpointOnDisk, SaysThatItsFormatIsNewer) {

@@ -58,6 +58,16 @@ TEST_F(Writer, KeepsTheNewestAndTheBest) {
   EXPECT_EQ(link("best"), "step_00000007");
 }
 
+TEST_F(Writer, KeepsWhatIsBeingReadUntilALaterSave) {
+  auto writer = lone_writer(folder(), 1);
+  std::optional read = verify_checkpoint(writer.save(sample_checkpoint(1), false));
+  writer.save(sample_checkpoint(2), false);
+  EXPECT_THAT(names(), ElementsAre("last", "step_00000001", "step_00000002"));
+  read.reset();
+  writer.save(sample_checkpoint(3), false);
+  EXPECT_THAT(names(), ElementsAre("last", "step_00000003"));
+}
+
 TEST_F(Writer, NeverPrunesTheOneJustWritten) {
   auto writer = lone_writer(folder(), 1);
   writer.save(sample_checkpoint(9), false);

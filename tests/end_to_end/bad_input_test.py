@@ -52,10 +52,22 @@ class Keys(CommandTest):
         self.assertIn("sgd is an optimizer plugin, but a model is needed here; known: airbench, convnet, ",
                       self.assert_refused("experiments/digits.yaml", "model.plugin=sgd"))
 
-    def test_a_monitored_metric_that_does_not_exist_is_named_with_the_known_ones(self):
-        running = self.ddprun(*SMALL[:-1], "model=mlp", "early_stopping.monitor=val/acuracy", "run.dir=run", code=1)
-        self.assertIn("early_stopping.monitor: no metric is called val/acuracy; known: train/loss", running.err())
-        self.assertNotIn("internal", running.err())
+    def test_a_monitored_metric_that_does_not_exist_is_found_before_the_first_step(self):
+        words = "no metric is called val/acuracy; did you mean val/accuracy? known: train/loss, train/accuracy, val/loss, "
+        lines = self.assert_refused(self.experiment(
+            "defaults: [experiments/digits]\n"
+            "early_stopping: {monitor: val/acuracy}\n"
+            "checkpoint: {monitor: val/acuracy}\n"), "schedule.name=plateau", "schedule.monitor=val/los").splitlines()
+        self.assertEqual(len(lines), 3, lines)
+        for place in ("e.yaml:2:27: early_stopping.monitor: " + words, "e.yaml:3:23: checkpoint.monitor: " + words,
+                      "command line: schedule.monitor=val/los: schedule.monitor: no metric is called val/los; did you mean val/loss? known: "):
+            self.assertTrue(any(place in line for line in lines), f"{place}\n{lines}")
+
+    def test_a_metric_that_the_model_does_not_measure_is_found_before_the_first_step(self):
+        running = self.ddprun("experiments/text.yaml", "early_stopping.monitor=val/perplexty", "run.dir=run", code=2)
+        self.assertIn("rank 0 failed: command line: early_stopping.monitor=val/perplexty: early_stopping.monitor: no metric is called "
+                      "val/perplexty; did you mean val/perplexity? known: val/loss, ", running.err())
+        self.assertFalse(list((self.folder / "run/checkpoints").iterdir()))
 
 
 class Files(CommandTest):
@@ -156,6 +168,12 @@ class Words(CommandTest):
         self.assertIn("nowhere", self.assert_refused("resume", "nowhere"))
         self.assertIn("is no run's folder", self.assert_refused("resume", "home"))
         self.assertEqual(list((self.folder / "home").iterdir()), [])
+
+    def test_an_answer_that_a_full_disk_cuts_off_is_a_failure(self):
+        with open("/dev/full", "wb") as full:
+            running = self.start("keys", stdout=full)
+        self.assertEqual(running.wait(), 1)
+        self.assertIn("cannot write the whole answer to standard output", running.err())
 
     def test_an_unknown_plugin_to_show(self):
         self.assertIn("there is no plugin convne; did you mean convnet?", self.assert_refused("plugins", "show", "convne"))

@@ -54,6 +54,9 @@ class FailureReport(CommandTest):
                         env={"DDPRUN_FAULT": f"throw:loading_data:5:{rank}"})
             self.assertEqual(checkpoint_steps(run), [5])
             self.assertTrue(is_whole(run / "checkpoints/step_00000005"))
+            found = summary(run)  # by the rows that are on the disk with the checkpoint
+            self.assertEqual((found["steps"], found["epochs"], found["samples"]), (4, 0.4, 256))
+            self.assertGreater(found["train_seconds"], 0)
 
     def test_no_worker_outlives_a_killed_launcher(self):
         running = self.begin()

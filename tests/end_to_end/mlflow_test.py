@@ -103,8 +103,10 @@ class ALateServer(MlflowTest):  # the first class: a start takes longer than mos
         refused = self.ddprun("upload", "run", code=1)
         self.assertIn(self.server.uri, refused.err())
         self.server.start()
-        for _ in range(2):
-            self.ddprun("upload", "run")
+        for sent in (True, False):
+            told = self.ddprun("upload", "run").out()
+            self.assertEqual("mlflow: sent " in told, sent, told)
+            self.assertTrue(told.endswith("run: nothing is left to send\n"), told)
             self.assert_all_rows_arrived()
             self.assertEqual(self.status(), "FINISHED")
             self.assertIn("summary.json", self.server.artifacts(self.run_there()))

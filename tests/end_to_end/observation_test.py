@@ -46,10 +46,14 @@ class Watch(CommandTest):
 
     def test_tells_that_a_run_was_killed(self):
         run, watching = self.watch_from_the_middle()
+        self.wait_until((self.folder / "run/checkpoints/last").exists, "the first epoch's checkpoint", run)
         run.send(signal.SIGKILL)
         run.wait()
         self.assertEqual(watching.wait(), 1)
         self.assertIn("interrupted: nobody runs it", watching.out())
+        self.assertRegex(watching.out(), r"(?m)^  steps +1\d \(1[.\d]* epochs, [67]\d\d samples\)$")
+        self.assertRegex(watching.out(), r"(?m)^  best +val/loss [\d.]+  val/accuracy ")
+        self.assertIn("go on with: ddprun resume", watching.out())
         self.assert_nothing_left()
 
     def test_needs_what_the_logger_jsonl_writes(self):

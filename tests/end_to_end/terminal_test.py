@@ -52,12 +52,20 @@ class Terminal(CommandTest):
             self.assertLessEqual(len(bar), COLUMNS, repr(bar))
         self.assertIn("Training Summary", text)
 
+    def test_escape_codes_in_names_are_shown_and_not_obeyed(self):
+        run = self.folder / "a\x1b[31mb"
+        run.mkdir()
+        (run / "config.yaml").write_text("")
+        for name, words in ((run.name, f"{self.folder}/a?[31mb has no checkpoint yet"),
+                            ("\x1b[31mb", "ddprun: error: ?[31mb: No such file or directory")):
+            self.assertEqual(ESCAPE.sub("", self.type_in_terminal("verify", name)[1]), words + "\r\n")
+
     def test_ctrl_c_saves_and_tells_how_to_go_on(self):
         code, text = self.type_in_terminal(*SMALL, "model=convnet_bn", "trainer.max_epochs=100000", keys=b"\x03")
         self.assertEqual(code, 75, text)
         self.assertIn("saving a checkpoint", text)
         self.assertIn("go on with: ddprun resume ", text)
-        self.assertIn("preempted", text)
+        self.assertIn("stopped", text)
         self.assert_nothing_left()
 
 

@@ -48,7 +48,7 @@ class Verify(CommandTest):
         (self.checkpoints / "step_00000030/notes.txt").write_text("mine")
         (self.checkpoints / "step_00000040.tmp").mkdir()
         lines = self.verify(1)
-        self.assertRegex(lines["step_00000010"], "BROKEN  model.safetensors: flipped: its SHA-256 is [0-9a-f]{64}")
+        self.assertRegex(lines["step_00000010"], "BROKEN  model.safetensors: flipped: its SHA-256 is [0-9a-f]{12}[.]{3}, the manifest says [0-9a-f]{12}[.]{3}$")
         self.assertIn("  ok  ", lines["step_00000020"])
         for words in ("training.pt: torn: it has", "rank_1.pt: missing", "notes.txt: unknown"):
             self.assertIn(words, lines["step_00000030"])

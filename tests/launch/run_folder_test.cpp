@@ -190,6 +190,14 @@ TEST_F(RunFolderTest, AutoResumesTheNewestWithACheckpoint) {
   EXPECT_EQ(find_run_to_resume("mnist", folder_ / "outputs"), runs() / "2026-01-02_00-00-00-10");
 }
 
+TEST_F(RunFolderTest, TheNewestIsToldByTheTimeInAllZones) {
+  write(runs() / "2026-10-25_02-50-00/logs/rank_0.log", "in summer time");
+  write(runs() / "2026-10-25_02-50-00/environment.json", R"({"time": "2026-10-25T02:50:00+0200"})");
+  write(runs() / "2026-10-25_02-10-00/logs/rank_0.log", "20 minutes later, in winter time");
+  write(runs() / "2026-10-25_02-10-00/environment.json", R"({"time": "2026-10-25T02:10:00+0100"})");
+  EXPECT_EQ(find_run_to_resume("mnist", folder_ / "outputs"), runs() / "2026-10-25_02-10-00");
+}
+
 TEST_F(RunFolderTest, AutoResumesALoggingOneWhereNoneHasACheckpoint) {
   write(runs() / "2026-01-01_00-00-00/logs/rank_0.log", "x");
   write(runs() / "2026-01-02_00-00-00/logs/rank_0.log", "");

@@ -27,6 +27,8 @@ TEST(ConsoleText, TimesReadAsPeopleSayThem) {
   EXPECT_EQ(clock(8), "0:08");
   EXPECT_EQ(clock(3723), "1:02:03");
   EXPECT_EQ(clock(-5), "0:00");
+  EXPECT_EQ(part_time(0.44), "0.4 s");
+  EXPECT_EQ(part_time(83), "1:23");
 }
 
 TEST(ConsoleText, AccuracyAndTopKArePercentages) {
@@ -36,6 +38,13 @@ TEST(ConsoleText, AccuracyAndTopKArePercentages) {
   EXPECT_EQ(metric("accuracy", 0.98434), "accuracy 98.43 %");
   EXPECT_EQ(metric("val/accuracy", 1), "val/accuracy 100.00 %");
   EXPECT_EQ(metric("loss", 0.051234), "loss 0.05123");
+  EXPECT_EQ(metric("loss", 0.0009805), "loss 9.805e-04");
+}
+
+TEST(ConsoleText, EscapeCodesAreShownAndNotObeyed) {
+  EXPECT_EQ(shown("a\033[31mb\tc\x7F\xC2\x9B"
+                  "2J größer"),
+            "a?[31mb?c??2J größer");
 }
 
 TEST(ProgressBar, FillsWithTheShareDone) {

@@ -112,6 +112,14 @@ TEST_F(FileLoggers, CsvKeepsTheLastConfusionMatrixOfASplitAsATable) {
             (std::vector<std::string>{"truth,\"cup, mug\",owl", "\"cup, mug\",5,6", "owl,7,8"}));
 }
 
+TEST_F(FileLoggers, CsvNamesAreNoFormulasAndReadBack) {
+  const auto csv = logger("csv");
+  csv->metrics(row("train", 1, {{"=1+1", -0.5}, {"'@x", 1}, {"-5", 1}}));
+  csv->metrics(row("train", 2, {{"=1+1", -0.25}, {"'@x", 2}, {"-5", 1}, {"new", 3}}));  // which reads the head back
+  EXPECT_EQ(lines("metrics.csv"), (std::vector<std::string>{"split,epoch,step,samples,time,'=1+1,''@x,-5,new",
+                                                            "train,1,1,10,0,-0.5,1,1,", "train,1,2,20,0,-0.25,2,1,3"}));
+}
+
 TEST_F(FileLoggers, CsvWritesAFileOfPredictionsForEachStep) {
   logger("csv")->predictions(predictions());
   EXPECT_EQ(lines("predictions/step_7.csv"),

@@ -2,6 +2,7 @@
 #include "report/run_state.h"
 
 #include "launch/run_folder.h"
+#include "report/recorded_end.h"
 #include "report/run_files.h"
 
 #include <optional>
@@ -52,6 +53,32 @@ TEST_F(RunStates, OfARunThatNobodyEndedComeFromItsRows) {
   EXPECT_EQ(state.epochs, 3);
   EXPECT_EQ(state.workers, 2);
   EXPECT_EQ(state.best, 0.8);
+}
+
+TEST_F(RunStates, TellTheEndOfARunWhoseWorkersDidNot) {
+  const auto run = make_run("run", "name: toy\ncheckpoint: {monitor: val/loss}\n");
+  write("run/run.json", R"({"steps_per_epoch":10,"nodes":2})");
+  write("run/metrics.jsonl",
+        R"({"time":1,"split":"train","epoch":1,"step":10,"samples":640,"loss":0.9,"lr":0.1,"samples_per_second":320})"
+        "\n"
+        R"({"time":2,"split":"val","epoch":1,"step":10,"samples":640,"loss":0.5,"accuracy":0.8})"
+        "\n"
+        R"({"time":4,"split":"train","epoch":2,"step":15,"samples":960,"loss":0.7,"lr":0.1,"samples_per_second":160})"
+        "\n"
+        R"({"time":5,"split":"val","epoch":2,"step":15,"samples":960,"loss":0.6,"accuracy":0.9})"
+        "\n");
+  const auto end = recorded_end(run);
+  EXPECT_EQ(end.status, "interrupted");
+  EXPECT_EQ(end.steps, 15);
+  EXPECT_EQ(end.epochs, 1.5);
+  EXPECT_EQ(end.samples, 960);
+  EXPECT_EQ(end.train_seconds, 2 + 2);
+  EXPECT_EQ(end.samples_per_second, 240);
+  EXPECT_EQ(end.nodes, 2);
+  const std::vector<std::pair<std::string, double>> best{{"val/loss", 0.5}, {"val/accuracy", 0.8}};
+  EXPECT_EQ(end.best, best);
+  EXPECT_EQ(end.metrics.front(), std::pair(std::string("train/loss"), 0.7));
+  EXPECT_EQ(end.metrics.size(), 3U);
 }
 
 TEST_F(RunStates, TakeForBestWhatTheExperimentDoes) {

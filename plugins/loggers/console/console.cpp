@@ -3,6 +3,7 @@
 // line for each evaluation, the Training Summary at the end.
 #include <ddprun/logger.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <optional>
@@ -17,6 +18,7 @@
 namespace {
 
 using namespace ddprun::console;
+using ddprun::console::shown;  // beside those below
 using Values = std::vector<std::pair<std::string, double>>;
 
 constexpr size_t kMostLayers = 24;
@@ -26,12 +28,37 @@ bool is_result(const std::string& name) {
   return name != "lr" && !name.starts_with("lr_") && name != "samples_per_second";  // lr_1: of a group of parameters
 }
 
+// As wide as the widest usual one, 9.805e-04: or the table's columns would grow, and their names be printed again.
+std::string in_column(const std::string& value) {
+  return std::string(9 - std::min<size_t>(value.size(), 9), ' ') + value;
+}
+
 std::string join(const Values& values) {
   std::string text;
   for (const auto& [name, value] : values) {
     if (is_result(name)) text += (text.empty() ? "" : "  ") + metric(name, value);
   }
   return text;
+}
+
+// What a person calls it: "preempted" is the word for scripts, whoever has asked for the end.
+std::string status_text(const std::string& status) {
+  if (status == "preempted") return painted("stopped", Colour::kStrong);
+  const bool good = status == "completed" || status == "stopped_early";
+  return painted(shown(status), good ? Colour::kGood : Colour::kBad);
+}
+
+// The names in it are the experiment's and the model's, or those of another's run: nothing of them is for the terminal to obey.
+ddprun::RunStart shown(ddprun::RunStart run) {
+  for (auto* name : {&run.name, &run.model, &run.dataset, &run.optimizer, &run.device}) *name = shown(*name);
+  run.run_dir = shown(run.run_dir.string());
+  for (auto& layer : run.layers) layer = {shown(layer.name), shown(layer.kind), shown(layer.shape), layer.parameters};
+  return run;
+}
+
+Values shown(Values values) {
+  for (auto& [name, value] : values) name = shown(name);
+  return values;
 }
 
 std::optional<double> find(const Values& values, const char* wanted) {
@@ -49,22 +76,22 @@ class Console final : public ddprun::Logger {
         layers_(options.get<bool>("layers", true, "show the model's layers at the start")) {}
 
   void start(const ddprun::RunStart& run) override {
-    run_ = run;
+    run_ = shown(run);
     live_ = is_live_terminal();
     part_started_ = run.time;
     last_line_ = Clock::now();
-    print(run.name + ": " + run.model + " (" + grouped(run.parameters) + " parameters) on " + run.dataset + " with " +
-          run.optimizer + ", " + std::to_string(run.world_size) + (run.world_size == 1 ? " worker" : " workers") +
-          " on " + run.device);
-    print("global batch " + grouped(run.global_batch) + ", " + grouped(run.steps_per_epoch) + " steps an epoch, " +
-          grouped(run.max_steps) + " steps at most; run folder " + run.run_dir.string());
-    if (run.resumed_step > 0) print("resumed at step " + grouped(run.resumed_step));
-    if (layers_ && run.resumed_step == 0 && !run.layers.empty()) show_layers();
+    print(run_.name + ": " + run_.model + " (" + grouped(run_.parameters) + " parameters) on " + run_.dataset +
+          " with " + run_.optimizer + ", " + std::to_string(run_.world_size) +
+          (run_.world_size == 1 ? " worker" : " workers") + " on " + run_.device);
+    print("global batch " + grouped(run_.global_batch) + ", " + grouped(run_.steps_per_epoch) + " steps an epoch, " +
+          grouped(run_.max_steps) + " steps at most; run folder " + run_.run_dir.string());
+    if (run_.resumed_step > 0) print("resumed at step " + grouped(run_.resumed_step));
+    if (layers_ && run_.resumed_step == 0 && !run_.layers.empty()) show_layers();
   }
 
   void metrics(const ddprun::MetricRow& row) override {
     if (row.split == "train") {
-      train_ = row.values;
+      train_ = shown(row.values);
       tell_of_training(row);
     } else if (row.split == "val") {
       show_evaluation(row);
@@ -91,13 +118,15 @@ class Console final : public ddprun::Logger {
   }
 
   // The last one is shown at the end: the test's, where there is a test.
-  void confusion(const ddprun::ConfusionTable& table) override { confusion_ = table; }
+  void confusion(const ddprun::ConfusionTable& table) override {
+    confusion_ = table;
+    for (auto& name : confusion_->class_names) name = shown(name);
+  }
 
   void finish(const ddprun::RunEnd& end) override {
-    const bool good = end.status == "completed" || end.status == "stopped_early";
     print("");
     print(painted("Training Summary", Colour::kStrong));
-    row("status", painted(end.status, good ? Colour::kGood : Colour::kBad) + ": " + end.stop_reason);
+    row("status", status_text(end.status) + ": " + shown(end.stop_reason));
     row("total time", duration(end.total_seconds) + ", of it " + duration(end.train_seconds) + " in training steps");
     row("throughput", grouped(static_cast<int64_t>(end.samples_per_second)) + " samples/s");
     if (const auto phases = times_.phases(); !phases.empty()) row("a step", phases);
@@ -107,12 +136,14 @@ class Console final : public ddprun::Logger {
     char epochs[32];
     std::snprintf(epochs, sizeof epochs, "%.4g", end.epochs);
     row("steps", grouped(end.steps) + " (" + epochs + " epochs, " + grouped(end.samples) + " samples)");
-    if (!end.best.empty()) row("best", painted(join(end.best), Colour::kStrong));
+    if (!end.best.empty()) row("best", painted(join(shown(end.best)), Colour::kStrong));
     show_test(end);
     if (confusion_) show_confusion(*confusion_);
-    if (!end.checkpoint.empty()) row("checkpoint", end.checkpoint);
+    if (!end.checkpoint.empty()) row("checkpoint", shown(end.checkpoint));
     row("run folder", run_.run_dir.string());
-    if (end.status == "preempted") print("go on with: ddprun resume " + run_.run_dir.string());
+    const bool over = end.status == "completed" || end.status == "stopped_early";
+    if (end.status == "preempted" || (!over && !end.checkpoint.empty()))
+      print("go on with: ddprun resume " + run_.run_dir.string());
   }
 
  private:
@@ -134,7 +165,7 @@ class Console final : public ddprun::Logger {
     Values values;
     for (const auto& [name, value] : end.metrics) {
       const bool told = !counted.empty() && (name == "test/accuracy" || name == "test/loss");
-      if (name.starts_with("test/") && !told) values.emplace_back(name, value);
+      if (name.starts_with("test/") && !told) values.emplace_back(shown(name), value);
     }
     const auto text = counted + (counted.empty() || values.empty() ? "" : "  ") + join(values);
     if (!text.empty()) row("test", text);
@@ -150,7 +181,7 @@ class Console final : public ddprun::Logger {
   void tell_of_training(const ddprun::MetricRow& row) {
     if (live_ || seconds_since(last_line_) < every_) return;
     print("epoch " + std::to_string(row.epoch) + "/" + std::to_string(run_.max_epochs) + "  step " + grouped(row.step) +
-          "  " + join(row.values));
+          "  " + join(shown(row.values)));
     last_line_ = Clock::now();
   }
 
@@ -159,15 +190,15 @@ class Console final : public ddprun::Logger {
                                {"step", grouped(row.step)}};
     const auto add = [&](const std::string& split, const Values& values) {
       for (const auto& [name, value] : values) {
-        if (is_result(name)) cells.emplace_back(split + name, metric_value(name, value));
+        if (is_result(name)) cells.emplace_back(split + name, in_column(metric_value(name, value)));
       }
     };
     add("", train_);
-    add("val ", row.values);
-    if (const auto rate = find(train_, "lr")) cells.emplace_back("lr", metric_value("lr", *rate));
+    add("val ", shown(row.values));
+    if (const auto rate = find(train_, "lr")) cells.emplace_back("lr", in_column(metric_value("lr", *rate)));
     if (const auto speed = find(train_, "samples_per_second"))
       cells.emplace_back("samples/s", grouped(static_cast<int64_t>(*speed)));
-    cells.emplace_back("time", clock(row.time - part_started_));
+    cells.emplace_back("time", part_time(row.time - part_started_));
     const auto lines = evaluations_.add(std::move(cells), static_cast<size_t>(terminal_width()));
     if (lines.size() > 1) print(painted(lines.front(), Colour::kStrong));
     print(lines.back());

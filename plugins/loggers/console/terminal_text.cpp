@@ -4,6 +4,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -41,6 +42,8 @@ std::string duration(double seconds) {
   return format("%ld h %02ld min", whole / 3600, whole / 60 % 60);
 }
 
+std::string part_time(double seconds) { return seconds < 60 ? duration(std::max(seconds, 0.0)) : clock(seconds); }
+
 std::string clock(double seconds) {
   const auto whole = static_cast<long>(std::lround(std::max(seconds, 0.0)));
   if (whole < 3600) return format("%ld:%02ld", whole / 60, whole % 60);
@@ -50,7 +53,8 @@ std::string clock(double seconds) {
 std::string metric(const std::string& name, double value) { return name + " " + metric_value(name, value); }
 
 std::string metric_value(const std::string& name, double value) {
-  return is_share(name) ? format("%.2f %%", value * 100) : format("%.4g", value);
+  if (is_share(name)) return format("%.2f %%", value * 100);
+  return format(value != 0 && std::abs(value) < 1e-3 ? "%.3e" : "%.4g", value);
 }
 
 std::string memory(double bytes) {
@@ -60,12 +64,25 @@ std::string memory(double bytes) {
 int terminal_width() {
   winsize size{};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  return 80;
+  constexpr int kUsual = 80, kEndless = 10'000;
+  return isatty(STDOUT_FILENO) ? kUsual : kEndless;
 }
 
 bool is_live_terminal() {
   const char* term = std::getenv("TERM");
   return isatty(STDOUT_FILENO) && term && std::strcmp(term, "dumb") != 0;
+}
+
+// Those of ASCII, and those of ISO 8859-1, which UTF-8 writes as C2 and the byte.
+std::string shown(const std::string& text) {
+  std::string result;
+  for (const char byte : text) {
+    const auto code = static_cast<unsigned char>(byte);
+    const bool is_c1 = code >= 0x80 && code < 0xA0 && !result.empty() && result.back() == '\xC2';
+    if (is_c1) result.pop_back();
+    result += code < 0x20 || code == 0x7F || is_c1 ? '?' : byte;
+  }
+  return result;
 }
 
 std::string shortened(const std::string& text, size_t width) {

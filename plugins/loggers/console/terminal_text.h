@@ -10,12 +10,16 @@ namespace ddprun::console {
 std::string grouped(int64_t number);                        // "1,199,882"
 std::string duration(double seconds);                       // "8.3 s", "1 min 23 s", "2 h 05 min"
 std::string clock(double seconds);                          // "0:08", "1:02:03"
+std::string part_time(double seconds);                      // "0.4 s", "1:23"
 std::string metric(const std::string& name, double value);  // "loss 0.0512", "accuracy 98.43 %"
 std::string metric_value(const std::string& name, double value);
 std::string memory(double bytes);  // "1.4 GB"
 
-int terminal_width();     // columns of standard output; 80 where it does not tell
+int terminal_width();     // columns of standard output; where it is no terminal, as many as anybody needs
 bool is_live_terminal();  // standard output is a terminal that can redraw a line (and TERM is not "dumb")
+
+// The text without what a terminal would obey, escape codes and other control characters: a ? in their place.
+std::string shown(const std::string& text);
 
 // The beginning of a text that is too wide, with three dots.
 std::string shortened(const std::string& text, size_t width);

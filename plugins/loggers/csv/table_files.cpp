@@ -2,12 +2,22 @@
 #include "table_files.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <sstream>
 
 #include "log_file.h"
 
 namespace ddprun::csv {
 namespace {
+
+// Whether a spreadsheet would take it for a formula, or for one that has been made a text already.
+bool looks_like_formula(const std::string& text) {
+  const auto first = text.find_first_not_of('\'');
+  if (first == std::string::npos || std::string_view("=+-@\t\r").find(text[first]) == std::string::npos) return false;
+  char* end = nullptr;
+  std::strtod(text.c_str(), &end);
+  return end == text.c_str() || *end != '\0';
+}
 
 std::string name_of(int64_t index, const std::vector<std::string>& names) {
   const bool known = index >= 0 && index < static_cast<int64_t>(names.size());
@@ -34,8 +44,9 @@ std::string head(const PredictionTable& table) {
 }  // namespace
 
 std::string cell(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
+  const std::string mark = looks_like_formula(text) ? "'" : "";
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return mark + text;
+  std::string quoted = "\"" + mark;
   for (const char byte : text) quoted += byte == '"' ? "\"\"" : std::string(1, byte);
   return quoted + "\"";
 }
@@ -53,6 +64,9 @@ std::vector<std::string> cells(const std::string& line) {
       cells.back() += line[i];
       i += twice ? 1 : 0;
     }
+  }
+  for (auto& cell : cells) {
+    if (cell.starts_with('\'') && looks_like_formula(cell)) cell.erase(0, 1);
   }
   return cells;
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <future>
 
 #include "delivery.h"
@@ -121,6 +122,7 @@ void Sender::pause(milliseconds time) {
 void send_rest(const Settings& settings, const std::filesystem::path& run_dir) {
   std::atomic<bool> given_up = false;
   Delivery delivery(settings, run_dir, given_up);
+  const auto waiting = delivery.left();
   const auto send = [&] {
     block_signals();
     for (int failures = 0;;) {
@@ -134,6 +136,8 @@ void send_rest(const Settings& settings, const std::filesystem::path& run_dir) {
     }
   };
   const auto problem = std::async(std::launch::async, send).get();
+  if (problem.empty() && !waiting.empty())
+    std::printf("mlflow: sent %s to %s\n", waiting.c_str(), settings.uri.c_str());
   if (problem.empty()) return;
   throw UserError(settings.uri + ": " + problem + "; not sent: " + delivery.left() + ". `ddprun upload " +
                   run_dir.string() + "` tries again");

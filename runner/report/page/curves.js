@@ -9,7 +9,8 @@ const kShared = {  // charts of the split "system" with several metrics in each,
   memory: {title: 'Memory of a rank', lines: {rss_bytes: 'process', gpu_memory_bytes: 'GPU'}},
   load: {title: 'Load', lines: {cpu_percent: 'CPU', gpu_percent: 'GPU'}},
 };
-const kTitles = {lr: 'Learning rate', samples_per_second: 'Throughput, samples/s', grad_norm: 'Gradient norm'};
+const kTitles = {lr: 'Learning rate', samples_per_second: 'Throughput, samples/s', grad_norm: 'Gradient norm',
+  slowest_rank: 'Which rank is the slowest', slowest_rank_seconds: 'Own work of the slowest rank'};
 const kFirst = ['loss', 'accuracy'], kLast = ['lr', 'grad_norm', 'samples_per_second'];
 const kSplits = ['train', 'val', 'test'];
 const kFewPoints = 20;  // a curve this short is not smoothed: each of its points was measured with care
@@ -17,6 +18,7 @@ const kFewPoints = 20;  // a curve this short is not smoothed: each of its point
 function formatOf(name) {
   if (name.endsWith('_seconds')) return duration;
   if (name.endsWith('_bytes')) return bytes;
+  if (isShare(name)) return percent;
   if (name.endsWith('_percent')) return (value) => `${plain(value)} %`;
   return plain;
 }
@@ -34,12 +36,19 @@ function placeOfSystem(id) {
   return place >= 0 ? place : kSystem.length;
 }
 
+// Nothing to see: who is the slowest of one, and how long a CPU replays CUDA graphs.
+function isIdle(run, {split, name, points}) {
+  if (split !== 'system') return false;
+  return (name === 'slowest_rank' && run.workers === 1) || (name === 'graph_seconds' && !points.value.some(Boolean));
+}
+
 // The charts of these runs: [{id, title, format, stacked, dots, rough, lines: [{run, curve, label}]}]. Rough: smoothed.
 function chartsOf(runs) {
   const charts = new Map();
   const alone = runs.length === 1;
   runs.forEach((run, index) => {
     for (const curve of run.curves) {
+      if (isIdle(run, curve)) continue;
       const system = curve.split === 'system';
       const shared =
         system && alone ? Object.entries(kShared).find(([, chart]) => Object.hasOwn(chart.lines, curve.name)) : null;

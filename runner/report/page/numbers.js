@@ -31,6 +31,11 @@ function bytes(value) {
   return `${Number(value.toPrecision(4))} ${units[power]}`;
 }
 
+// What is told in percents.
+function isShare(name) {
+  return /(^|\/)(accuracy|top\d+)$/.test(name);
+}
+
 // Of a fraction, with as many digits as tell it from 100 %.
 function percent(fraction) {
   return Number.isFinite(fraction) ? `${(100 * fraction).toFixed(2).replace(/\.?0+$/, '')} %` : '-';

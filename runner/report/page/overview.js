@@ -21,7 +21,26 @@ function statusBadge(status) {
 
 // Loss and the like as numbers, shares as percents.
 function metricText(name, value) {
-  return /(^|\/)(accuracy|top\d+)$/.test(name) ? percent(value) : plain(value);
+  return isShare(name) ? percent(value) : plain(value);
+}
+
+// What was trained on what, when and where: what everybody asks first who is sent the page.
+function originText(run) {
+  const named = (section) => known(run.config.values, `${section}.plugin`, '');
+  const facts = run.environment || {}, git = facts.git || {};
+  const trained = named('model') && [
+    named('model'), run.parameters > 0 ? ` (${whole(run.parameters)} parameters)` : '',
+    named('dataset') && ` on ${named('dataset')}`, named('optimizer') && ` with ${named('optimizer')}`
+  ].join('');
+  const parts = [
+    trained, run.start > 0 && dateText(run.start), facts.host && `on ${textOf(facts.host)}`,
+    git.sha && `commit ${textOf(git.sha).slice(0, 12)}${git.dirty ? ', with changes' : ''}`
+  ].filter(Boolean);
+  return parts.length > 0 ? element('p', {}, parts.join(' \u00b7 ')) : null;
+}
+
+function speedText(rate) {
+  return rate < 100 ? plain(rate) : whole(rate);
 }
 
 function numberOf(run, name) {
@@ -40,10 +59,10 @@ function counted(number, one, many) {
   return `${whole(number)} ${number === 1 ? one : many}`;
 }
 
-function worldText(run) {
+function workersText(run) {
   const nodes = numberOf(run, 'nodes') || 1;
   if (!(run.workers > 0)) return null;
-  return [whole(run.workers), `${run.workers === 1 ? 'worker' : 'workers'} on ${counted(nodes, 'node', 'nodes')}`];
+  return [whole(run.workers), `on ${counted(nodes, 'node', 'nodes')}`];
 }
 
 function tile(name, [value, note]) {
@@ -58,9 +77,9 @@ function tiles(run) {
     ['Best', run.best !== null && [metricText(run.best_name, run.best), run.best_name]],
     ['Test', testText(run)],
     ['Duration', run.seconds > 0 && [duration(run.seconds), train ? `${duration(train)} in steps` : '']],
-    ['Throughput', rate && [plain(rate), 'samples/s']],
+    ['Throughput', rate && [speedText(rate), 'samples/s']],
     ['Steps', run.steps > 0 && [whole(run.steps), epochs > 0 ? `${epochs} ${epochs === 1 ? 'epoch' : 'epochs'}` : '']],
-    ['World', worldText(run)],
+    ['Workers', workersText(run)],
   ];
   return element('div', {class: 'tiles'}, facts.filter(([, value]) => value).map(([name, value]) => tile(name, value)));
 }
@@ -76,6 +95,7 @@ function runHead(run) {
     element('p', {class: 'muted'}, 'ddprun report'),
     element('h1', {}, run.name, ' ', element('small', {}, run.folder === run.name ? '' : run.folder), ' ',
       statusBadge(run.status)),
+    originText(run),
     run.reason ? element('p', {class: run.status === 'failed' ? 'bad' : ''}, run.reason) : null,
     tiles(run),
     problemList(run),
@@ -89,7 +109,7 @@ function comparisonHead(runs) {
     run.best !== null ? metricText(run.best_name, run.best) : '-',
     (testText(run) || ['-'])[0],
     run.seconds > 0 ? duration(run.seconds) : '-',
-    numberOf(run, 'samples_per_second') ? plain(numberOf(run, 'samples_per_second')) : '-',
+    numberOf(run, 'samples_per_second') ? speedText(numberOf(run, 'samples_per_second')) : '-',
     run.epochs > 0 ? shortNumber(run.epochs) : '-',
     whole(run.steps),
     run.workers || '-',

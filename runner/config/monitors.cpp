@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+#include "config/monitors.h"
+
+#include <algorithm>
+
+namespace ddprun {
+namespace {
+
+std::string split_of(const std::string& metric) { return metric.substr(0, metric.find('/')); }
+
+}  // namespace
+
+std::vector<Monitor> monitors_of(const Experiment& experiment) {
+  std::vector<Monitor> monitors;
+  const auto add = [&](const std::string& section, const std::string& metric, bool by_default) {
+    const auto* values = experiment.config.find(section);
+    const auto* written = values ? values->find("monitor") : nullptr;
+    const auto* place = written ? written : values;
+    if (written || by_default) monitors.push_back({section + ".monitor", metric, place ? place->origin() : Origin()});
+  };
+  add("checkpoint", experiment.checkpoint.monitor, false);
+  if (experiment.early_stopping) add("early_stopping", experiment.early_stopping->monitor, true);
+  if (experiment.schedule.name == "plateau") add("schedule", experiment.schedule.monitor, true);
+  return monitors;
+}
+
+std::vector<Monitor> unknown_monitors(const Experiment& experiment, const std::vector<std::string>& known) {
+  auto monitors = monitors_of(experiment);
+  std::erase_if(monitors, [&](const Monitor& monitor) {
+    const bool is_measured = std::ranges::find(known, split_of(monitor.metric), split_of) != known.end();
+    return !is_measured || std::ranges::find(known, monitor.metric) != known.end();
+  });
+  return monitors;
+}
+
+std::string unknown_metric(const std::string& name, const std::vector<std::string>& known) {
+  const auto near = nearest_name(name, known);
+  auto text = "no metric is called " + name + "; " + (near.empty() ? "" : "did you mean " + near + "? ") + "known: ";
+  for (const auto& metric : known) text += (&metric == &known.front() ? "" : ", ") + metric;
+  return text;
+}
+
+}  // namespace ddprun

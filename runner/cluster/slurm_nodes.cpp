@@ -9,7 +9,8 @@ namespace ddprun {
 namespace {
 
 constexpr size_t kMostInList = 65536;
-constexpr size_t kMostDigits = 9;  // fit an int
+constexpr size_t kLongestHost = 253;  // of a name that a DNS knows
+constexpr size_t kMostDigits = 9;     // fit an int
 
 [[noreturn]] void refuse(const Setting& list, const std::string& example) {
   throw UserError(list.text() + ": expected a list as Slurm writes it, such as " + example);
@@ -71,7 +72,11 @@ std::vector<std::string> combine(const Setting& list, const std::vector<std::str
   require_few(list, hosts.size() * endings.size());
   std::vector<std::string> combined;
   for (const auto& host : hosts) {
-    for (const auto& ending : endings) combined.push_back(host + ending);
+    for (const auto& ending : endings) {
+      combined.push_back(host + ending);
+      if (combined.back().size() > kLongestHost)
+        throw UserError(list.name + ": a host's name of more than " + std::to_string(kLongestHost) + " letters");
+    }
   }
   return combined;
 }

@@ -57,8 +57,9 @@ bool DefaultsComposer::is_right_kind(const Value& content, const std::string& gr
 
 Value DefaultsComposer::compose_file(const fs::path& file, const std::string& group, const Origin& asked_at) {
   auto tree = Value::map({.source = file.string(), .line = 1, .column = 1});
-  const auto canonical = fs::weakly_canonical(file);
-  if (std::ranges::find(open_, canonical) != open_.end()) {
+  std::error_code nameless;  // a pipe has no path: nothing can ask for it twice
+  const auto canonical = fs::weakly_canonical(file, nameless);
+  if (!nameless && std::ranges::find(open_, canonical) != open_.end()) {
     fail(asked_at, "defaults", "a cycle: " + file.string() + " is among the files that need it");
     return tree;
   }

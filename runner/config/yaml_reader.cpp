@@ -4,6 +4,7 @@
 #include <ddprun/error.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <sstream>
 
@@ -96,9 +97,12 @@ std::optional<Value> read_yaml(const std::filesystem::path& file, Problems& prob
     problems.push_back(problem_line(place, "", "cannot be read"));
     return std::nullopt;
   }
-  std::string text(kMaxYamlBytes + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(stream.gcount()));
+  std::string text;
+  std::array<char, 1 << 14> piece;
+  while (stream && text.size() <= kMaxYamlBytes) {  // no further: it may be a pipe
+    stream.read(piece.data(), piece.size());
+    text.append(piece.data(), static_cast<size_t>(stream.gcount()));
+  }
   if (text.size() > kMaxYamlBytes) {
     problems.push_back(problem_line(place, "", "larger than 1 MB; no experiment is"));
     return std::nullopt;

@@ -25,7 +25,7 @@ void KeyValues::carry_out(int asker, const Message& request, Answer reply) {
     const auto keys = request.at("keys").get<std::vector<std::string>>();
     wait({.asker = asker, .missing = keys, .answer = std::move(reply), .wants_values = op == "get", .keys = keys});
   } else if (op == "add") {
-    reply({{"sum", add(request.at("key"), request.at("amount"))}});
+    reply({{"sum", add(request.at("key"), whole<int64_t>(request.at("amount")))}});
   } else if (op == "compare_set") {
     reply({{"value", Message::binary(compare_and_set(request.at("key"), value_of(request, "expected"),
                                                      value_of(request, "desired")))}});
@@ -98,7 +98,7 @@ int64_t KeyValues::add(const std::string& key, int64_t amount) {
     const auto* begin = reinterpret_cast<const char*>(found->second.data());
     std::from_chars(begin, begin + found->second.size(), sum);
   }
-  sum += amount;
+  if (__builtin_add_overflow(sum, amount, &sum)) throw ProtocolError("it counts beyond all bounds");
   const auto digits = std::to_string(sum);
   store(key, {digits.begin(), digits.end()});
   return sum;

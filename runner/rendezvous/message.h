@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace ddprun {
@@ -32,6 +33,17 @@ auto reading(const Read& read) {
   } catch (const Message::exception& error) {
     throw ProtocolError(error.what());
   }
+}
+
+// A whole number that an Integer holds; anything else is a ProtocolError. (To nlohmann a fraction would be one, and what becomes of
+// 1e300 then is undefined.)
+template <class Integer>
+Integer whole(const Message& value) {
+  const bool fits = value.is_number_unsigned()
+                        ? std::in_range<Integer>(value.get<uint64_t>())
+                        : value.is_number_integer() && std::in_range<Integer>(value.get<int64_t>());
+  if (!fits) throw ProtocolError("it sends a number that cannot be one");
+  return value.get<Integer>();
 }
 
 std::string encode(const Message& message);

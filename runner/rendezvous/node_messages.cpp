@@ -3,6 +3,8 @@
 
 #include "log/log.h"
 
+#include <csignal>
+
 namespace ddprun {
 namespace {
 
@@ -30,7 +32,7 @@ WorkerFailure failure_of(const Message& message, int rank) {
           .kind = message.at("kind"),
           .message = text_of(message.at("message")),
           .phase = text_of(message.at("phase")),
-          .step = message.at("step")};
+          .step = whole<int64_t>(message.at("step"))};
 }
 
 Message worker_message(const WorkerEnd& end) {
@@ -51,10 +53,10 @@ Message worker_message(const WorkerEnd& end) {
 }
 
 WorkerEnd worker_of(const Message& message) {
-  WorkerEnd end{.rank = message.at("rank"),
+  WorkerEnd end{.rank = whole<int>(message.at("rank")),
                 .host = message.at("host"),
-                .exit_code = message.at("exit_code"),
-                .signal = message.at("signal"),
+                .exit_code = whole<int>(message.at("exit_code")),
+                .signal = signal_of(message.at("signal")),
                 .killed_by_launcher = message.at("killed_by_launcher"),
                 .time = message.at("time"),
                 .log = text_of(message.at("log"))};
@@ -62,8 +64,8 @@ WorkerEnd worker_of(const Message& message) {
     const auto& still = message.at("standstill");
     const auto state = still.at(3).get<std::string>();
     if (state.size() != 1) throw ProtocolError("a process's state is one letter");
-    end.standstill = Standstill{static_cast<Activity>(still.at(0).get<int>()),
-                                still.at(1),
+    end.standstill = Standstill{static_cast<Activity>(whole<int>(still.at(0))),
+                                whole<int64_t>(still.at(1)),
                                 still.at(2),
                                 state.front(),
                                 text_of(still.at(4)),
@@ -76,6 +78,12 @@ WorkerEnd worker_of(const Message& message) {
 
 }  // namespace
 
+int signal_of(const Message& message) {
+  const int signal = whole<int>(message);
+  if (signal < 0 || signal >= NSIG) throw ProtocolError(log::text("there is no signal ", signal));
+  return signal;
+}
+
 Message to_message(const NodeInfo& info) {
   return {{"host", info.host},       {"address", info.address}, {"rank", info.rank.value_or(-1)},
           {"workers", info.workers}, {"device", info.device},   {"first", info.first}};
@@ -83,8 +91,8 @@ Message to_message(const NodeInfo& info) {
 
 NodeInfo node_info(const Message& message) {
   return reading([&] {
-    const int rank = message.at("rank");
-    const int workers = message.at("workers");
+    const int rank = whole<int>(message.at("rank"));
+    const int workers = whole<int>(message.at("workers"));
     if (workers < 1 || workers > kMostWorkers) throw ProtocolError(log::text("a node of ", workers, " workers"));
     return NodeInfo{.host = message.at("host"),
                     .address = message.at("address"),
@@ -107,8 +115,8 @@ Message to_message(const AttemptEnd& end) {
 
 AttemptEnd attempt_end(const Message& message) {
   return reading([&] {
-    AttemptEnd end{.attempt = message.at("attempt"),
-                   .stop_signal = message.at("stop_signal"),
+    AttemptEnd end{.attempt = whole<int>(message.at("attempt")),
+                   .stop_signal = signal_of(message.at("stop_signal")),
                    .at_once = message.at("at_once"),
                    .hung = message.at("hung")};
     for (const auto& worker : message.at("workers")) end.workers.push_back(worker_of(worker));
@@ -135,18 +143,18 @@ Message to_message(const Order& order) {
 
 Order order(const Message& message) {
   return reading([&] {
-    Order order{.kind = static_cast<Order::Kind>(message.at("order").get<int>()),
-                .exit_code = message.at("exit_code"),
+    Order order{.kind = static_cast<Order::Kind>(whole<int>(message.at("order"))),
+                .exit_code = whole<int>(message.at("exit_code")),
                 .text = text_of(message.at("text"))};
     if (order.kind != Order::Kind::kStart) return order;
     const auto& start = message.at("start");
-    order.start = {.attempt = start.at("attempt"),
+    order.start = {.attempt = whole<int>(start.at("attempt")),
                    .run_dir = text_of(start.at("run_dir")),
                    .checkpoint = text_of(start.at("checkpoint")),
-                   .node = start.at("node"),
-                   .nodes = start.at("nodes"),
-                   .first_rank = start.at("first_rank"),
-                   .world_size = start.at("world_size"),
+                   .node = whole<int>(start.at("node")),
+                   .nodes = whole<int>(start.at("nodes")),
+                   .first_rank = whole<int>(start.at("first_rank")),
+                   .world_size = whole<int>(start.at("world_size")),
                    .started_at = start.at("started_at")};
     for (const auto& [key, value] : start.at("experiment").items()) order.start.experiment[key] = text_of(value);
     return order;

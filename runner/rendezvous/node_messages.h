@@ -57,4 +57,7 @@ NodeInfo node_info(const Message& message);
 AttemptEnd attempt_end(const Message& message);
 Order order(const Message& message);
 
+// 0 where there was none. Throws ProtocolError for a number that no signal has.
+int signal_of(const Message& message);
+
 }  // namespace ddprun

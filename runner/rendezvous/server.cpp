@@ -147,7 +147,7 @@ class RendezvousServer::Impl {
   void take(int id, const Message& message) {
     if (liveness_.knows(id)) liveness_.heard(id, now());
     if (message.contains("op")) {
-      const auto number = message.value("number", int64_t{0});
+      const auto number = whole<int64_t>(message.at("number"));
       keys_.request(id, message, [this, id, number](Message answer) { reply(id, number, std::move(answer)); });
       return;
     }
@@ -161,13 +161,13 @@ class RendezvousServer::Impl {
       liveness_.heard(id, now());
       coordinator_.joined(id, node_info(message.at("node")), now());
     } else if (message.contains("started")) {
-      coordinator_.started(id, message.at("started"));
+      coordinator_.started(id, whole<int>(message.at("started")));
     } else if (message.contains("failing")) {
-      coordinator_.failing(id, message.at("failing"), now());
+      coordinator_.failing(id, whole<int>(message.at("failing")), now());
     } else if (message.contains("ended")) {
       coordinator_.ended(id, attempt_end(message.at("ended")), now());
     } else if (message.contains("signal")) {
-      coordinator_.signalled(id, message.at("signal"), message.at("at_once"), now());
+      coordinator_.signalled(id, signal_of(message.at("signal")), message.at("at_once"), now());
     } else {
       throw ProtocolError("unknown message");
     }

@@ -10,7 +10,7 @@ namespace ddprun {
 class AttemptStarts {
  public:
   // The first of an attempt's steps that is told counts as its start.
-  void saw(int64_t attempt, int64_t step) { starts_.emplace(attempt, step); }
+  void saw(int64_t attempt, int64_t step);
 
   // The last step of an attempt that no later one has taken back.
   int64_t last_step(int64_t attempt) const;
@@ -20,6 +20,8 @@ class AttemptStarts {
 
  private:
   std::map<int64_t, int64_t> starts_;
+  std::map<int64_t, int64_t>
+      limits_;  // those that no later attempt has put further back: steps ascend with the attempts
 };
 
 }  // namespace ddprun

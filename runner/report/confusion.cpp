@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "report/confusion.h"
 
+#include "report/run_state.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <stdexcept>
@@ -14,6 +16,19 @@ using Counts = std::vector<std::vector<int64_t>>;
 
 constexpr size_t kMostDrawnClasses = 200;
 constexpr size_t kMostPairs = 20;
+
+constexpr int64_t kMostCount = 1'000'000'000'000;  // of one pair: all of a table can be added up
+
+Counts counts_of(const nlohmann::json& table) {
+  Counts counts;
+  for (const auto& row : table.at("counts")) {
+    auto& read = counts.emplace_back();
+    for (const auto& value : row) read.push_back(recorded_count(value));
+    if (!std::ranges::all_of(read, [](int64_t count) { return 0 <= count && count <= kMostCount; }))
+      throw std::runtime_error("a count is out of range");
+  }
+  return counts;
+}
 
 struct Pair {
   size_t truth = 0, guess = 0;
@@ -44,7 +59,7 @@ std::vector<Pair> confused_pairs(const Counts& counts) {
 
 Json shown_confusion(const nlohmann::json& table) {
   const auto classes = table.at("classes").get<std::vector<std::string>>();
-  const auto counts = table.at("counts").get<Counts>();
+  const auto counts = counts_of(table);
   require_square(counts, classes.size());
   auto totals = Json::array();
   int64_t correct = 0;

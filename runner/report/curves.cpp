@@ -23,13 +23,17 @@ class CurveBuilder {
   void add(const FlatObject& row) {
     const auto attempt = row.integer("attempt"), step = row.integer("step");
     if (attempt > newest_attempt_) begin(attempt, step);
-    auto& split = splits_[std::string(row.text("split"))];
-    for (const auto& [name, curve] : split) cut(curve, step - 1);  // written twice, or rolled back
+    const std::string split_name(row.text("split"));
+    const auto time = row.number("time");
+    auto& split = splits_[split_name];
+    cut(split, step - 1);  // written twice, or rolled back
+    auto& written = split.rows.emplace_back(Row{step, {}});
     for (const auto& [name, value] : row.numbers) {
       if (std::ranges::find(kPlaces, name) != kPlaces.end()) continue;
-      const auto [found, fresh] = split.try_emplace(name, result_.curves.size());
-      if (fresh) result_.curves.push_back({std::string(row.text("split")), name, {}});
-      result_.curves[found->second].points.push_back({step, row.number("time"), value});
+      const auto [found, fresh] = split.curves.try_emplace(name, result_.curves.size());
+      if (fresh) result_.curves.push_back({split_name, name, {}});
+      result_.curves[found->second].points.push_back({step, time, value});
+      written.curves.push_back(found->second);
     }
     measure(row, step);
   }
@@ -41,19 +45,30 @@ class CurveBuilder {
   }
 
  private:
+  struct Row {
+    int64_t step;
+    std::vector<size_t> curves;  // each got a point
+  };
+  struct Split {
+    std::unordered_map<std::string, size_t> curves;  // by name
+    std::vector<Row> rows;                           // that count, by ascending steps
+  };
+
   void begin(int64_t attempt, int64_t step) {
     starts_.saw(attempt, step);
     cut_all(starts_.last_step(attempt - 1));
     newest_attempt_ = attempt;
   }
 
-  void cut(size_t curve, int64_t last_step) {
-    auto& points = result_.curves[curve].points;
-    while (!points.empty() && points.back().step > last_step) points.pop_back();
+  // Touches only the points that go: a file may have as many names as rows.
+  void cut(Split& split, int64_t last_step) {
+    for (auto& rows = split.rows; !rows.empty() && rows.back().step > last_step; rows.pop_back()) {
+      for (const auto curve : rows.back().curves) result_.curves[curve].points.pop_back();
+    }
   }
 
   void cut_all(int64_t last_step) {
-    for (size_t curve = 0; curve < result_.curves.size(); ++curve) cut(curve, last_step);
+    for (auto& [name, split] : splits_) cut(split, last_step);
   }
 
   void measure(const FlatObject& row, int64_t step) {
@@ -70,7 +85,7 @@ class CurveBuilder {
 
   AttemptStarts& starts_;
   Curves result_;
-  std::map<std::string, std::unordered_map<std::string, size_t>> splits_;
+  std::map<std::string, Split> splits_;
   int64_t newest_attempt_ = -1;
 };
 

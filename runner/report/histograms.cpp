@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "report/histograms.h"
 
+#include "report/run_state.h"
 #include "report/short_number.h"
 
 #include <algorithm>
@@ -44,7 +45,8 @@ double number_or_zero(const nlohmann::json& object, const char* name) {
 }
 
 Json shown_histogram(const nlohmann::json& histogram, int64_t step) {
-  const auto counts = histogram.at("counts").get<std::vector<int64_t>>();
+  std::vector<int64_t> counts;
+  for (const auto& count : histogram.at("counts")) counts.push_back(recorded_count(count));
   const auto edges = histogram.at("edges").get<std::vector<double>>();
   if (!(counts.empty() && edges.empty()) && edges.size() != counts.size() + 1)
     throw std::runtime_error("as many edges as counts, and one, were expected");

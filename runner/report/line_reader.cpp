@@ -3,7 +3,7 @@
 
 namespace ddprun {
 
-constexpr size_t kChunkBytes = size_t{1} << 20;
+constexpr size_t kChunkBytes = size_t{1} << 16;
 
 LineReader::LineReader(const std::filesystem::path& file, uint64_t offset)
     : stream_(file, std::ios::binary), offset_(offset), next_offset_(offset) {

@@ -2,6 +2,7 @@
 #include "report/predictions.h"
 
 #include "report/base64.h"
+#include "report/run_state.h"
 
 #include <algorithm>
 #include <array>
@@ -64,13 +65,13 @@ Json cut(Json list, size_t most) {
 }
 
 Json shown_row(const nlohmann::json& row, size_t classes) {
-  Json shown{{"id", row.value("id", int64_t{-1})}};
+  Json shown{{"id", row.contains("id") ? recorded_count(row["id"]) : -1}};
   if (classes == 0) {
     shown["truth"] = cut(row.at("truth").get<std::vector<double>>(), kMostValues);
     shown["values"] = cut(numbers(row.at("scores")), kMostValues);
     return shown;
   }
-  const auto truth = row.at("truth").get<int64_t>(), guess = row.at("guess").get<int64_t>();
+  const auto truth = recorded_count(row.at("truth")), guess = recorded_count(row.at("guess"));
   const auto scores = numbers(row.at("scores"));
   const auto score_of = [&](int64_t index) {
     return index >= 0 && index < static_cast<int64_t>(scores.size()) ? scores[static_cast<size_t>(index)] : 0.0;

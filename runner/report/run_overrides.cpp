@@ -30,9 +30,9 @@ std::map<std::string, std::string> by_path(const Overrides& overrides) {
 std::set<std::string> paths_apart(const std::vector<std::map<std::string, std::string>>& runs) {
   std::set<std::string> apart;
   for (const auto& run : runs) {
-    for (const auto& [path, text] : run) {
-      const auto same = [&](const auto& other) { return other.contains(path) && other.at(path) == text; };
-      if (!std::ranges::all_of(runs, same)) apart.insert(path);
+    for (const auto& one : run) {
+      const auto same = [&](const auto& other) { return std::ranges::find(other, one) != other.end(); };
+      if (!std::ranges::all_of(runs, same)) apart.insert(one.first);
     }
   }
   return apart;

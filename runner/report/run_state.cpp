@@ -18,6 +18,7 @@
 #include <ctime>
 #include <fstream>
 #include <iterator>
+#include <stdexcept>
 
 namespace ddprun {
 namespace {
@@ -62,10 +63,14 @@ int64_t count_rank_logs(const fs::path& run_dir) {
   return std::count_if(fs::directory_iterator(run_dir / "logs", error), {}, is_log);
 }
 
-template <class Number>
-Number number_in(const nlohmann::json& object, const char* name) {
+double number_in(const nlohmann::json& object, const char* name) {
   const auto found = object.find(name);
-  return found != object.end() && found->is_number() ? found->get<Number>() : Number{};
+  return found != object.end() && found->is_number() ? found->get<double>() : 0;
+}
+
+int64_t count_in(const nlohmann::json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
 }
 
 std::string text_in(const nlohmann::json& object, const char* name) {
@@ -86,10 +91,10 @@ void take_best(const nlohmann::json& summary, const Goal& goal, RunState& state)
 void read_summary(const Goal& goal, RunState& state) {
   state.status = state.summary["status"];
   state.reason = text_in(state.summary, "stop_reason");
-  state.steps = number_in<int64_t>(state.summary, "steps");
-  state.epochs = number_in<double>(state.summary, "epochs");
-  state.seconds = number_in<double>(state.summary, "total_seconds");
-  state.workers = number_in<int64_t>(state.summary, "world_size");
+  state.steps = count_in(state.summary, "steps");
+  state.epochs = number_in(state.summary, "epochs");
+  state.seconds = number_in(state.summary, "total_seconds");
+  state.workers = count_in(state.summary, "world_size");
   take_best(state.summary, goal, state);
 }
 
@@ -131,6 +136,11 @@ nlohmann::json parse_recorded_json(std::string_view text) try {
 nlohmann::json read_json_file(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
   return parse_recorded_json(std::string{std::istreambuf_iterator<char>(stream), {}});
+}
+
+int64_t recorded_count(const nlohmann::json& value) {
+  if (!value.is_number_integer()) throw std::runtime_error("a count was expected");
+  return value.get<int64_t>();
 }
 
 RunState read_run_state(const fs::path& run_dir) {

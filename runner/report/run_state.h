@@ -35,4 +35,7 @@ nlohmann::json parse_recorded_json(std::string_view text);
 // The same for a file as a whole; null where it is missing, too.
 nlohmann::json read_json_file(const std::filesystem::path& file);
 
+// A count among what was written. Throws std::runtime_error for what is no whole number.
+int64_t recorded_count(const nlohmann::json& value);
+
 }  // namespace ddprun

@@ -6,6 +6,8 @@
 #include "report/run_state.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 namespace ddprun {
 
@@ -25,24 +27,27 @@ TableIndex::TableIndex(const std::filesystem::path& file, AttemptStarts& starts,
 }
 
 std::vector<TableLine> TableIndex::all(std::string_view kind) const {
-  std::vector<TableLine> found;
-  for (const auto& line : lines_) {
-    if (line.kind != kind) continue;
-    std::erase_if(found, [&](const TableLine& other) { return other.split == line.split && other.step >= line.step; });
-    found.push_back(line);
+  std::map<std::string_view, std::vector<size_t>> kept;  // of each split, by ascending steps
+  for (size_t i = 0; i < lines_.size(); ++i) {
+    if (lines_[i].kind != kind) continue;
+    auto& steps = kept[lines_[i].split];
+    while (!steps.empty() && lines_[steps.back()].step >= lines_[i].step) steps.pop_back();
+    steps.push_back(i);
   }
+  std::set<size_t> places;
+  for (const auto& [split, steps] : kept) places.insert(steps.begin(), steps.end());
+  std::vector<TableLine> found;
+  for (const auto place : places) found.push_back(lines_[place]);
   return found;
 }
 
 std::vector<TableLine> TableIndex::newest(std::string_view kind) const {
   std::vector<TableLine> found;
-  for (auto& line : all(kind)) {
-    const auto earlier = std::ranges::find(found, line.split, &TableLine::split);
-    if (earlier == found.end()) {
-      found.push_back(std::move(line));
-    } else {
-      *earlier = std::move(line);
-    }
+  std::map<std::string, size_t> places;
+  for (const auto& line : all(kind)) {
+    const auto [place, fresh] = places.try_emplace(line.split, found.size());
+    if (fresh) found.emplace_back();
+    found[place->second] = line;
   }
   return found;
 }

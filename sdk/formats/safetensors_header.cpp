@@ -93,8 +93,9 @@ std::vector<SafetensorsEntry> parse_safetensors_header(std::string_view text, ui
     throw std::runtime_error(std::string("its .safetensors header is damaged: ") + error.what());
   }
   std::vector<SafetensorsEntry> entries;
-  for (const auto& [name, info] : header.items()) {
-    if (name != kSafetensorsMetadata) entries.push_back(naming(name, [&] { return parse_entry(name, info); }));
+  for (const auto& item : header.items()) {
+    if (item.key() == kSafetensorsMetadata) continue;
+    entries.push_back(naming(item.key(), [&] { return parse_entry(item.key(), item.value()); }));
   }
   std::ranges::sort(entries, {}, [](const SafetensorsEntry& entry) { return std::tie(entry.begin, entry.end); });
   uint64_t filled = 0;

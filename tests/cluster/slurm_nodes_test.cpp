@@ -41,6 +41,7 @@ TEST(SlurmHosts, AListCannotFillTheMemory) {
   EXPECT_THROW(hosts("n[0-999999999]"), UserError);
   EXPECT_THROW(hosts("n[0-999][0-999][0-999]"), UserError);
   EXPECT_EQ(hosts("n[0-65535]").size(), 65536);
+  EXPECT_THROW(hosts(std::string(100'000, 'n') + "[0-65535]"), UserError);
 }
 
 TEST(SlurmTaskCounts, Expand) {

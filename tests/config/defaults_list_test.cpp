@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: MIT
+#include <unistd.h>
+
+#include <array>
+
 #include "config/config_fixture.h"
 
 namespace ddprun {
@@ -119,6 +123,16 @@ TEST_F(DefaultsList, TakesTheSameFileTwiceWithoutACycle) {
   write("experiments/a.yaml", "defaults: [model/m]\n");
   write("experiments/b.yaml", "defaults: [model/m]\n");
   EXPECT_EQ(composed_yaml("defaults: [experiments/a, experiments/b]\n"), "model:\n  plugin: m\n");
+}
+
+TEST_F(DefaultsList, AnExperimentMayComeThroughAPipe) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  const std::string text = kMinimal + "seed: 7\n";
+  ASSERT_EQ(::write(ends[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  ::close(ends[1]);
+  EXPECT_EQ(load_experiment({.experiment = "/dev/fd/" + std::to_string(ends[0])}).seed, 7);  // as <(program) names it
+  ::close(ends[0]);
 }
 
 TEST_F(DefaultsList, RefusesWhatIsNoListOfNames) {

@@ -154,7 +154,8 @@ TEST_F(MlflowSpool, ManyLinesAreReadBackEqual) {
 }
 
 TEST_F(MlflowSpool, ALineThatIsNoneIsPassedOver) {
-  write(file_, "{\"spool\":\"w\"}\nnonsense\n[1]\n{\"end\":{\"status\":\"KILLED\"}}\n");
+  write(file_,
+        "{\"spool\":\"w\"}\nnonsense\n[1]\n{\"row\":1}\n{\"end\":{}}\n{\"end\":{\"status\":\"KILLED\",\"time\":1}}\n");
   const auto history = read_history(file_, 0);
   EXPECT_EQ(history.spool, "w");
   EXPECT_EQ(history.ended, "KILLED");
@@ -172,10 +173,13 @@ TEST_F(MlflowSpool, HistoryKnowsTheRowsThatMayComeAgain) {
 }
 
 TEST_F(MlflowSpool, AnotherAttemptHasNotEnded) {
-  const Json start{{"start", {{"params", {{"lr", "0.1"}}}}}}, other{{"start", {{"params", {{"lr", "0.2"}}}}}};
-  SpoolWriter(file_).append({start, {{"end", {{"status", "KILLED"}}}}});
+  Json start{
+      {"start",
+       {{"time", 1}, {"experiment", "e"}, {"run_name", "r"}, {"params", {{"lr", "0.1"}}}, {"tags", Json::object()}}}};
+  SpoolWriter(file_).append({start, {{"end", {{"status", "KILLED"}, {"time", 2}}}}});
   EXPECT_EQ(read_history(file_, 0).ended, "KILLED");
-  SpoolWriter(file_).append({other});
+  start["start"]["params"]["lr"] = "0.2";
+  SpoolWriter(file_).append({start});
   const auto history = read_history(file_, 0);
   EXPECT_EQ(history.ended, "");
   EXPECT_EQ(history.params.at("lr"), "0.1");

@@ -97,6 +97,9 @@ TEST(KeyValues, RefusesWhatItDoesNotKnow) {
   KeyValues keys;
   EXPECT_THROW(ask(keys, {{"op", "steal"}}), ProtocolError);
   EXPECT_THROW(ask(keys, {{"op", "set"}, {"key", "a"}}), ProtocolError);
+  EXPECT_THROW(ask(keys, {{"op", "add"}, {"key", "a"}, {"amount", 1e300}}), ProtocolError);
+  ask(keys, {{"op", "add"}, {"key", "a"}, {"amount", INT64_MAX}});
+  EXPECT_THROW(ask(keys, {{"op", "add"}, {"key", "a"}, {"amount", 1}}), ProtocolError);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "rendezvous/message.h"
 
+#include "rendezvous/node_messages.h"
+
 #include <gtest/gtest.h>
 
 namespace ddprun {
@@ -41,6 +43,16 @@ TEST(MessageReader, RefusesWhatNestsTooDeepBeforeItRecurses) {
   MessageReader reader;
   reader.feed(text + body);
   EXPECT_THROW(reader.next(), ProtocolError);
+}
+
+TEST(NodeMessages, RefuseNumbersThatNobodyHas) {
+  AttemptEnd end{.workers = {{.rank = 1}}};
+  EXPECT_EQ(attempt_end(to_message(end)).workers[0].rank, 1);
+  for (const Message& number : {Message(1e300), Message(1.5), Message(int64_t{1} << 32), Message(INT32_MAX)}) {
+    auto message = to_message(end);
+    message["workers"][0]["signal"] = number;  // would be added to 128, to be an exit code
+    EXPECT_THROW(attempt_end(message), ProtocolError) << number;
+  }
 }
 
 }  // namespace

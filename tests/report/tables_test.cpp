@@ -78,6 +78,12 @@ TEST(Confusion, ThatIsNotSquareIsRefused) {
   EXPECT_THROW(shown_confusion({{"counts", "none"}}), std::exception);
 }
 
+TEST(Confusion, OfNumbersThatAreNoCountsIsRefused) {
+  for (const Json& number : {Json(1e300), Json(0.5), Json(-1), Json(INT64_MAX)})
+    EXPECT_THROW(shown_confusion({{"classes", {"a", "b"}}, {"counts", {{1, 2}, {3, number}}}}), std::exception)
+        << number;
+}
+
 class Predictions : public RunFiles {
  protected:
   Json shown(const Json& rows, std::vector<std::string> classes = {"a", "b", "c"}) {

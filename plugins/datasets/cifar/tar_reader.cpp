@@ -53,7 +53,8 @@ bool TarReader::next() {
   }
   if (code != ARCHIVE_OK) {
     refuse_if_cut_off();
-    refuse("is a damaged tar archive (" + std::string(archive_error_string(archive_.get())) + "); download it again");
+    const char* flaw = archive_error_string(archive_.get());  // libarchive has no word for some
+    refuse("is a damaged tar archive" + (flaw ? " (" + std::string(flaw) + ")" : "") + "; download it again");
   }
   return true;
 }

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: MIT
 #include "sent_note.h"
 
+#include <algorithm>
 #include <fstream>
 
 #include "log_file.h"
 
 namespace ddprun::mlflow {
 
-SentNote read_sent_note(const std::filesystem::path& file, const std::string& uri) {
+SentNote read_sent_note(const std::filesystem::path& file, const std::string& uri) try {
   std::ifstream stream(file);
   const auto json = Json::parse(stream, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || json.value("uri", "") != uri) return {};
   return {.run = {json.value("experiment_id", ""), json.value("run_id", ""), json.value("artifact_uri", "")},
-          .offset = json.value("offset", int64_t{0})};
+          .offset = std::max(json.value("offset", int64_t{0}), int64_t{0})};
+} catch (const Json::exception&) {  // parts that are not what they are called
+  return {};
 }
 
 void write_sent_note(const std::filesystem::path& file, const std::string& uri, const SentNote& note) {

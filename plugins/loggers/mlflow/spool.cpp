@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -15,6 +16,45 @@ namespace {
 
 constexpr size_t kChunk = 1 << 16;
 constexpr size_t kMostBuffered = 1 << 20;  // of lines that have been read
+
+bool is_text(const Json& value) { return value.is_string(); }
+bool is_count(const Json& value) { return value.is_number_integer(); }
+bool are_texts(const Json& map) { return map.is_object() && std::ranges::all_of(map, is_text); }
+bool are_metrics(const Json& map) {
+  return map.is_object() && std::ranges::all_of(map, [](const Json& value) { return value.is_primitive(); });
+}
+
+// What a line of a kind has, as the header tells. A kind without names is itself what is looked at.
+struct Part {
+  const char *kind, *name;
+  bool (*fits)(const Json&);
+};
+constexpr auto kParts = std::to_array<Part>({{"spool", "", is_text},
+                                             {"start", "time", is_count},
+                                             {"start", "experiment", is_text},
+                                             {"start", "run_name", is_text},
+                                             {"start", "params", are_texts},
+                                             {"start", "tags", are_texts},
+                                             {"row", "split", is_text},
+                                             {"row", "step", is_count},
+                                             {"row", "time", is_count},
+                                             {"row", "metrics", are_metrics},
+                                             {"tags", "", are_texts},
+                                             {"end", "status", is_text},
+                                             {"end", "time", is_count},
+                                             {"file", "from", is_text},
+                                             {"file", "to", is_text}});
+
+// A disk may leave JSON that no writer of ours wrote.
+bool is_ours(const Json& line) {
+  return line.is_object() && std::ranges::all_of(kParts, [&](const Part& part) {
+           const auto found = line.find(part.kind);
+           if (found == line.end()) return true;
+           if (!*part.name) return part.fits(*found);
+           const auto value = found->find(part.name);
+           return value != found->end() && part.fits(*value);
+         });
+}
 
 [[noreturn]] void cannot_write(const std::filesystem::path& path, int error) {
   throw UserError(path.string() + " cannot be written: " + std::strerror(error));
@@ -86,8 +126,9 @@ std::optional<SpoolReader::Line> SpoolReader::line_at(int64_t offset) {
     if (!read_more()) return std::nullopt;
   }
   const auto text = std::string_view(buffer_).substr(begin, newline - begin);
-  return Line{Json::parse(text, nullptr, /*allow_exceptions=*/false),
-              buffer_begin_ + static_cast<int64_t>(newline) + 1};
+  auto json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!is_ours(json)) json = Json(Json::value_t::discarded);
+  return Line{std::move(json), buffer_begin_ + static_cast<int64_t>(newline) + 1};
 }
 
 bool SpoolReader::read_more() {

@@ -44,7 +44,7 @@ class SpoolWriter {
 class SpoolReader {
  public:
   struct Line {
-    Json json;        // discarded where it is none
+    Json json;        // discarded where it is none of the kinds above
     int64_t end = 0;  // where the next line begins
   };
 

@@ -1,0 +1,71 @@
+# A program of libFuzzer for each target, build/fuzz/fuzz/<target>. The readers alone are compiled for them, with what they call, so that all of it is
+# watched and a build takes minutes. Only those that make tensors link LibTorch, whose loading costs each start a second.
+if(NOT CMAKE_CXX_COMPILER_ID STREQUAL Clang)
+  message(FATAL_ERROR "libFuzzer is a part of clang, and the compiler is ${CMAKE_CXX_COMPILER_ID}. "
+    "Install clang and its libclang-rt, and configure with: cmake --preset fuzz")
+endif()
+set(tensor_targets csv npy safetensors training)
+
+get_target_property(config_files ddprun_config SOURCES)
+list(TRANSFORM config_files PREPEND config/)
+set(runner_files ${config_files}
+  checkpoint/durable_file.cpp checkpoint/manifest.cpp checkpoint/pickle_check.cpp
+  cluster/endpoint.cpp cluster/setting.cpp cluster/slurm_nodes.cpp
+  digest/sha256.cpp
+  launch/failure_report.cpp launch/hang_report.cpp launch/heartbeat.cpp launch/line_folder.cpp launch/spawn.cpp
+  plugin_host/elf_section.cpp plugin_host/plugin_file.cpp
+  rendezvous/key_values.cpp rendezvous/message.cpp rendezvous/node_messages.cpp
+  report/attempts.cpp report/base64.cpp report/checkpoint_list.cpp report/config_lines.cpp report/confusion.cpp report/curves.cpp
+  report/downsample.cpp report/event_list.cpp report/flat_object.cpp report/histograms.cpp report/json_lines.cpp report/line_reader.cpp
+  report/predictions.cpp report/recorded_run.cpp report/run_overrides.cpp report/run_state.cpp report/table_index.cpp)
+list(TRANSFORM runner_files PREPEND ${PROJECT_SOURCE_DIR}/runner/)
+
+set(plugin_files
+  datasets/cifar/cifar_files.cpp datasets/cifar/tar_reader.cpp
+  datasets/image_folder/image_file.cpp datasets/image_folder/jpeg_image.cpp datasets/image_folder/png_image.cpp
+  datasets/mnist/idx_file.cpp
+  datasets/remote/gzip_file.cpp
+  datasets/tensors/mapped_file.cpp datasets/tensors/npy_header.cpp
+  loggers/log_file/log_file.cpp loggers/mlflow/history.cpp loggers/mlflow/sent_note.cpp loggers/mlflow/spool.cpp)
+list(TRANSFORM plugin_files PREPEND ${PROJECT_SOURCE_DIR}/plugins/)
+
+set(tensor_files
+  plugins/datasets/image_folder/csv_list.cpp
+  plugins/datasets/tensors/npy_file.cpp plugins/datasets/tensors/safetensors_file.cpp plugins/datasets/tensors/stored_array.cpp
+  runner/checkpoint/safetensors.cpp runner/checkpoint/tensor_dict.cpp runner/checkpoint/training_file.cpp
+  sdk/src/batch.cpp)
+list(TRANSFORM tensor_files PREPEND ${PROJECT_SOURCE_DIR}/)
+
+set(sdk_files formats/safetensors_header.cpp formats/strict_json.cpp src/error.cpp src/options.cpp src/value.cpp)
+list(TRANSFORM sdk_files PREPEND ${PROJECT_SOURCE_DIR}/sdk/)
+
+add_library(fuzz_readers STATIC fuzz_target.cpp ${runner_files} ${plugin_files} ${sdk_files})
+target_include_directories(fuzz_readers PUBLIC
+  ${PROJECT_SOURCE_DIR}/runner ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/sdk/formats
+  ${PROJECT_SOURCE_DIR}/sdk/include ${PROJECT_BINARY_DIR}/include)
+foreach(folder datasets datasets/cifar datasets/image_folder datasets/mnist datasets/remote datasets/tensors loggers loggers/log_file)
+  target_include_directories(fuzz_readers PUBLIC ${PROJECT_SOURCE_DIR}/plugins/${folder})
+endforeach()
+target_include_directories(fuzz_readers SYSTEM PUBLIC
+  ${DDPRUN_LIBARCHIVE_INCLUDE} $<TARGET_PROPERTY:ddprun_torch,INTERFACE_INCLUDE_DIRECTORIES>)
+target_compile_definitions(fuzz_readers PUBLIC DDPRUN_FUZZER DDPRUN_CONFIGS="${PROJECT_SOURCE_DIR}/configs")
+target_link_libraries(fuzz_readers
+  PUBLIC
+    CURL::libcurl JPEG::JPEG OpenSSL::Crypto PNG::PNG ZLIB::ZLIB nlohmann_json::nlohmann_json yaml-cpp ${DDPRUN_LIBARCHIVE}
+  PRIVATE ddprun_warnings)
+
+add_library(fuzz_tensor_readers STATIC ${tensor_files})
+target_link_libraries(fuzz_tensor_readers PUBLIC fuzz_readers ddprun::torch PRIVATE ddprun_warnings)
+
+foreach(target ${targets})
+  add_executable(fuzz_${target} ${target}.cpp)
+  set(readers fuzz_readers)
+  if(target IN_LIST tensor_targets)
+    set(readers fuzz_tensor_readers)
+  endif()
+  target_link_libraries(fuzz_${target} PRIVATE ${readers} ddprun_warnings)
+  target_link_options(fuzz_${target} PRIVATE -fsanitize=fuzzer -Wl,--as-needed)
+  set_target_properties(fuzz_${target} PROPERTIES OUTPUT_NAME ${target} RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/fuzz)
+  list(APPEND programs fuzz_${target})
+endforeach()
+add_custom_target(fuzzers DEPENDS ${programs})

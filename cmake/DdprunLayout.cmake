@@ -38,6 +38,6 @@ endif()
 add_link_options(-Wl,-z,relro,-z,now)
 
 if(DDPRUN_SANITIZE)
-  add_compile_options(-fsanitize=${DDPRUN_SANITIZE} -fno-omit-frame-pointer)
+  add_compile_options(-fsanitize=${DDPRUN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${DDPRUN_SANITIZE})
 endif()

@@ -87,8 +87,8 @@ std::filesystem::path CheckpointWriter::save(const Checkpoint& checkpoint, bool 
   if (step != saved_step_) {
     try {
       write(checkpoint, best, before_it_counts);
-    } catch (
-        const FolderGone&) {  // once more, where there is nothing any more: this may be all that is left of the run
+    } catch (const FolderGone&) {
+      // Once more, where there is nothing any more: this may be all that is left of the run.
       write(checkpoint, best, before_it_counts);
     }
     saved_step_ = step;

@@ -177,6 +177,8 @@ TEST(PredictionCsv, NamesClassesAndWritesNumbersThatReadBack) {
   const DataSpec spec{.classes = 2, .class_names = {"cup, mug", "owl"}};
   EXPECT_EQ(prediction_head(batch, spec), "index,truth,guess,\"score_cup, mug\",score_owl\n");
   EXPECT_EQ(prediction_lines(batch, spec), "4,\"cup, mug\",owl,0.1,0.9\n5,\"cup, mug\",\"cup, mug\",1,0\n");
+  const DataSpec formulas{.classes = 2, .class_names = {"-5", "=1+1"}};
+  EXPECT_EQ(prediction_lines(batch, formulas), "4,-5,'=1+1,0.1,0.9\n5,-5,-5,1,0\n") << "a number is none";
 }
 
 TEST(PredictionCsv, WithoutClassesThereAreValues) {

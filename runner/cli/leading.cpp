@@ -131,7 +131,7 @@ class Leader {
   }
 
  private:
-  // For what is told in it now. False where it is another's.
+  // For what is told in it now. False where it is another's by now, or cannot be written.
   bool keep_folder() try {
     const auto news = look_after_folder();
     if (!news.warning.empty()) log::warn(news.warning);

@@ -284,7 +284,6 @@ bool RunFolder::discard_if_unbegun() {
 }
 
 void RunFolder::record(const RunRecord& record) try {
-  record_ = record;
   std::string overrides;
   for (const auto& override_text : record.overrides) overrides += override_text + "\n";
   make_folders(path_ / kWaiting);
@@ -295,11 +294,13 @@ void RunFolder::record(const RunRecord& record) try {
   if (!environment.uncommitted.empty())
     write_file_atomically(path_ / kWaiting / kUncommitted, environment.uncommitted, 0600);
   if (!fs::exists(path_ / "config.yaml")) commit_record(path_, attempt_);
+  record_ = record;
 } catch (const std::system_error& error) {
   cannot_write(path_, error.what());
 }
 
 RunFolder::Loss RunFolder::put_back() try {
+  if (record_.config_yaml.empty()) return Loss::kNone;  // there was nothing to lose
   std::error_code error;
   const bool locked = is_there(lock_.get(), path_ / kLock);
   const bool whole = locked && (fs::exists(path_ / "logs", error) || error);

@@ -45,7 +45,7 @@ class RunFolder {
   // What others took away while the run was under way: nothing, config.yaml alone, or all (its lock, its logs).
   enum class Loss { kNone, kConfig, kFolder };
 
-  // Puts back what makes the folder a run's, so that it can be gone on with. For use once record() has been called. Throws UserError
+  // Puts back what makes the folder a run's, so that it can be gone on with. Nothing before record(). Throws UserError
   // where nothing can be written, or somebody else has begun a run there.
   Loss put_back();
 

@@ -3,6 +3,7 @@
 
 import contextlib
 import io
+import itertools
 import random
 import shutil
 import unittest
@@ -94,10 +95,25 @@ class Mistakes(FileTest):
             ("- 1\n", "s.yaml:1: the sweep: expected a map of keys"),
             ("", "s.yaml:1: experiment: missing"),
             ("a: &a [*a]\n", "s.yaml:1: an alias that holds itself"),
+            ("a: " + "[" * 40 + "]" * 40, "s.yaml:1: nests deeper than 32 levels"),
+            ("[" * 5000, "s.yaml: nests deeper than 32 levels"),
+            ("a: &a [1, 2]\n" + "".join(f"{b}: &{b} [*{a}, *{a}]\n" for a, b in itertools.pairwise("abcdefghijklmno")),
+             "more than 10,000 values"),
         ):
             with self.subTest(text), self.assertRaises(UserError) as caught:
                 self.read(text)
             self.assertIn(told, str(caught.exception))
+
+    def test_whatever_is_broken_is_refused_or_read(self):
+        whole = (HEAD + "early_terminate: {type: hyperband, min_iter: 1, max_iter: 27, eta: 3}\nparameters:\n"
+                 "  a: {min: 0.1, max: 1, distribution: log_uniform_values}\n  b: {values: [1, x], probabilities: [0.5, 0.5]}\n")
+        pieces = ("{", "]", ": ", "\n", "- ", "&a ", "*a", "!!set ", '"', "nan", "1e999", "-1", "9" * 30, "\0", "2020-01-01", "~")
+        dice = random.Random(1)
+        for _ in range(300):
+            begin = dice.randrange(len(whole))
+            text = whole[:begin] + dice.choice(pieces) + whole[begin + dice.randrange(9):]
+            with self.subTest(text), contextlib.suppress(UserError):
+                self.read(text).cap()
 
     def test_a_search_without_an_end(self):
         head = "experiment: e\nmethod: {}\nmetric: {{name: val/loss}}\nparameters:\n  a: {{min: 0.0, max: 1.0}}\n"

@@ -8,6 +8,9 @@ import yaml
 from ddprun.config import typed_value
 from ddprun.errors import UserError
 
+MOST_VALUES = 10_000  # each alias counted as what it stands for
+MOST_DEPTH = 32
+
 
 @dataclasses.dataclass
 class Node:
@@ -36,25 +39,31 @@ def read_yaml(file):
         mark = getattr(error, "problem_mark", None)
         place = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else str(file)
         raise UserError(f"{place}: this is no YAML: {getattr(error, 'problem', None) or error}") from None
-    return convert(root, file, ()) if root else Node({}, 1)
+    except RecursionError:
+        raise UserError(f"{file}: nests deeper than {MOST_DEPTH} levels") from None
+    return convert(root, file, (), iter(range(MOST_VALUES))) if root else Node({}, 1)
 
 
-def convert(node, file, parents):
+def convert(node, file, parents, places):
     line = node.start_mark.line + 1
     if node in parents:
         raise UserError(f"{file}:{line}: an alias that holds itself")
+    if len(parents) > MOST_DEPTH:
+        raise UserError(f"{file}:{line}: nests deeper than {MOST_DEPTH} levels")
+    if next(places, None) is None:
+        raise UserError(f"{file}:{line}: more than {MOST_VALUES:,} values, with what aliases stand for")
     if isinstance(node, yaml.ScalarNode):
         if node.style is not None:  # quoted: a text
             return Node(node.value, line)
         return Node(typed_value(node.value) if node.value not in ("", "~") else None, line)
     if isinstance(node, yaml.SequenceNode):
-        return Node([convert(item, file, (*parents, node)) for item in node.value], line)
+        return Node([convert(item, file, (*parents, node), places) for item in node.value], line)
     entries = {}
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode):
             raise UserError(f"{file}:{key.start_mark.line + 1}: expected a name as the key")
         if key.value in entries:
             raise UserError(f"{file}:{key.start_mark.line + 1}: {key.value} is there twice")
-        entries[key.value] = convert(value, file, (*parents, node))
+        entries[key.value] = convert(value, file, (*parents, node), places)
         entries[key.value].line = key.start_mark.line + 1
     return Node(entries, line)

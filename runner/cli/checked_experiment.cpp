@@ -11,7 +11,6 @@
 #include <ddprun/model.h>
 
 #include <algorithm>
-#include <cstring>
 
 namespace ddprun {
 namespace {
@@ -33,27 +32,6 @@ std::unique_ptr<Objective> check_objective(const Experiment& experiment, std::ve
   const auto found = options.problems();
   problems.insert(problems.end(), found.begin(), found.end());
   return found.empty() ? std::move(objective) : nullptr;
-}
-
-// Models whose step() is the SDK's measure what the objective does. What the others measure is known after their first step.
-class PlainModel final : public Model {
-  at::Tensor forward(const at::Tensor& input) override { return input; }
-};
-
-// Whether the class has a step() of its own: its virtual table then has another function in step()'s place. A pointer to a virtual
-// function begins with that place in bytes, with or without a bit that marks it, by the C++ ABI that GCC and clang share.
-bool has_own_step(const Model& model) {
-  constexpr auto kStep = &Model::step;
-  std::ptrdiff_t place = 0;
-  std::memcpy(&place, &kStep, sizeof place);
-  const auto step_of = [place](const Model& some) {
-    const char* table = nullptr;
-    std::memcpy(&table, static_cast<const void*>(&some), sizeof table);
-    void* function = nullptr;
-    std::memcpy(&function, table + (place & ~std::ptrdiff_t{1}), sizeof function);
-    return function;
-  };
-  return step_of(model) != step_of(PlainModel());
 }
 
 void check_monitors(const Experiment& experiment, const Objective& objective, std::vector<std::string>& problems) {
@@ -117,7 +95,7 @@ CheckedExperiment check_experiment(const ComposeInput& input) {
     check(logger, [&](const auto&... arguments) { host.make_logger(arguments...); });
   const auto objective = check_objective(experiment, problems);
   const bool is_to_train = !input.frozen;  // what a run has recorded is also evaluated and sent
-  if (is_to_train && model && objective && !has_own_step(*model)) check_monitors(experiment, *objective, problems);
+  if (is_to_train && model && objective && model->has_default_step()) check_monitors(experiment, *objective, problems);
   if (!problems.empty()) throw_problems(problems);
   checked.plugin_files = files_of(experiment, host);
   return checked;

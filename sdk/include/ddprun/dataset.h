@@ -70,5 +70,6 @@ class DDPRUN_API Dataset {
 }  // namespace ddprun
 
 // Makes the class a dataset plugin; help_text is shown by `ddprun plugins`. Once in a library, outside any namespace.
-#define DDPRUN_DATASET(plugin_class, plugin_name, help_text) \
-  DDPRUN_REGISTER_PLUGIN(::ddprun::Dataset, "dataset", plugin_class, plugin_name, help_text)
+#define DDPRUN_DATASET(plugin_class, plugin_name, help_text)                                                         \
+  DDPRUN_REGISTER_PLUGIN((::ddprun::detail::create_plugin<::ddprun::Dataset, plugin_class>), "dataset", plugin_name, \
+                         help_text)

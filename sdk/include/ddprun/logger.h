@@ -171,5 +171,6 @@ class DDPRUN_API Logger {
 }  // namespace ddprun
 
 // Makes the class a logger plugin; help_text is shown by `ddprun plugins`. Once in a library, outside any namespace.
-#define DDPRUN_LOGGER(plugin_class, plugin_name, help_text) \
-  DDPRUN_REGISTER_PLUGIN(::ddprun::Logger, "logger", plugin_class, plugin_name, help_text)
+#define DDPRUN_LOGGER(plugin_class, plugin_name, help_text)                                                        \
+  DDPRUN_REGISTER_PLUGIN((::ddprun::detail::create_plugin<::ddprun::Logger, plugin_class>), "logger", plugin_name, \
+                         help_text)

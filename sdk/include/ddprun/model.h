@@ -17,7 +17,9 @@
 
 #include <torch/nn/module.h>
 
+#include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace ddprun {
@@ -28,6 +30,11 @@ struct Step {
   std::vector<MetricSum> metrics;
   at::Tensor confusion;  // as Objective::confusion gives it; may be undefined
 };
+
+namespace detail {
+template <class Class>
+void create_model(void* options, void* out);
+}  // namespace detail
 
 class DDPRUN_API Model : public torch::nn::Module {
  public:
@@ -47,10 +54,34 @@ class DDPRUN_API Model : public torch::nn::Module {
   // Loss and metrics of one batch. The default applies the experiment's objective to forward(batch.input). A model with a
   // loss of its own overrides it.
   virtual Step step(const Batch& batch, const Objective& objective);
+
+  // Whether step() is the default, whose metrics are those of the objective. DDPRUN_MODEL finds out; false of other models.
+  bool has_default_step() const { return has_default_step_; }
+
+ private:
+  template <class Class>
+  friend void detail::create_model(void* options, void* out);
+
+  bool has_default_step_ = false;
 };
+
+namespace detail {
+
+template <class Class>
+concept InheritsStep = requires {
+  requires std::is_same_v<decltype(&Class::step), decltype(&Model::step)>;
+};
+
+template <class Class>
+void create_model(void* options, void* out) {
+  create_plugin<Model, Class>(options, out);
+  (*static_cast<std::shared_ptr<Model>*>(out))->has_default_step_ = InheritsStep<Class>;
+}
+
+}  // namespace detail
 
 }  // namespace ddprun
 
 // Makes the class a model plugin; help_text is shown by `ddprun plugins`. Once in a library, outside any namespace.
 #define DDPRUN_MODEL(plugin_class, plugin_name, help_text) \
-  DDPRUN_REGISTER_PLUGIN(::ddprun::Model, "model", plugin_class, plugin_name, help_text)
+  DDPRUN_REGISTER_PLUGIN(::ddprun::detail::create_model<plugin_class>, "model", plugin_name, help_text)

@@ -74,5 +74,6 @@ class DDPRUN_API Optimizer {
 }  // namespace ddprun
 
 // Makes the class an optimizer plugin; help_text is shown by `ddprun plugins`. Once in a library, outside any namespace.
-#define DDPRUN_OPTIMIZER(plugin_class, plugin_name, help_text) \
-  DDPRUN_REGISTER_PLUGIN(::ddprun::Optimizer, "optimizer", plugin_class, plugin_name, help_text)
+#define DDPRUN_OPTIMIZER(plugin_class, plugin_name, help_text)                                              \
+  DDPRUN_REGISTER_PLUGIN((::ddprun::detail::create_plugin<::ddprun::Optimizer, plugin_class>), "optimizer", \
+                         plugin_name, help_text)

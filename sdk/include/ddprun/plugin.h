@@ -26,10 +26,9 @@ void create_plugin(void* options, void* out) {
 
 }  // namespace ddprun::detail
 
-#define DDPRUN_REGISTER_PLUGIN(kind_class, kind_name, plugin_class, plugin_name, help_text)        \
+#define DDPRUN_REGISTER_PLUGIN(create_function, kind_name, plugin_name, help_text)                 \
   extern "C" {                                                                                     \
   __attribute__((visibility("default"), used,                                                      \
                  section(DDPRUN_DESCRIPTOR_SECTION))) ::ddprun::PluginDescriptor ddprun_plugin = { \
-      DDPRUN_DESCRIPTOR_STAMP, kind_name, plugin_name, help_text,                                  \
-      &::ddprun::detail::create_plugin<kind_class, plugin_class>};                                 \
+      DDPRUN_DESCRIPTOR_STAMP, kind_name, plugin_name, help_text, create_function};                \
   }

@@ -42,7 +42,8 @@ def system_headers():
     """What a compiler brings along, as it is included."""
     files = [file for package in ("libc6-dev", "linux-libc-dev") for file in pack.files_of(package)]
     found = {re.sub(r"^/usr/include/([a-z0-9_]+-linux-gnu/)?", "", str(file)) for file in files}
-    return found | {str(file.relative_to(folder)) for folder in pathlib.Path("/usr/include/c++").glob("*") for file in folder.rglob("*")}
+    folders = [*pathlib.Path("/usr/include/c++").glob("*"), *pathlib.Path("/usr/lib/gcc").glob("*/*/include")]
+    return found | {str(file.relative_to(folder)) for folder in folders for file in folder.rglob("*")}
 
 
 class PackTest(FolderTest):

@@ -54,7 +54,7 @@ std::string describe_moment(const WorkerEnd& end) {
 
 bool same_cause(const WorkerEnd& end, const WorkerEnd& other) {
   return end.signal == 0 && other.signal == 0 && end.failure && other.failure &&
-         end.failure->message == other.failure->message;
+         end.failure->kind == other.failure->kind && end.failure->message == other.failure->message;
 }
 
 std::string describe_fate(const WorkerEnd& end, const WorkerEnd& root) {
@@ -83,7 +83,8 @@ std::string report(const std::vector<WorkerEnd>& ends, const WorkerEnd& root) {
   const bool alone = ends.size() == 1;
   const bool explained = root.signal == 0 && root.failure;
   const bool of_user = explained && (root.failure->kind == "user" || root.failure->kind == "memory");
-  const bool all = !alone && std::ranges::all_of(ends, [&](const auto& end) { return same_cause(end, root); });
+  const bool all =
+      !alone && of_user && std::ranges::all_of(ends, [&](const auto& end) { return same_cause(end, root); });
   if (all) {
     text << "all ranks failed: ";
   } else {

@@ -3,6 +3,10 @@
 # round: beside a few busy programs that takes twenty times as long.
 #
 #   ddprun_discover_suites(<program> <label> <timeout>)
+
+# What GoogleTest says last where it skipped all tests: none passed, and none failed, which would come after those that were skipped.
+set(ddprun_all_skipped "\\[  PASSED  \\] 0 tests\\.\n(\\[  SKIPPED \\][^\n]*\n)+[ \n]*$")
+
 function(ddprun_discover_suites program label timeout)
   cmake_path(GET program STEM name)
   if(NOT EXISTS ${program})
@@ -14,12 +18,10 @@ function(ddprun_discover_suites program label timeout)
     message(FATAL_ERROR "${program} --gtest_list_tests failed: ${failed}")
   endif()
   string(REGEX MATCHALL "(^|\n)[^ \n]+\\." suites "${list}")
-  # None passed, and those that were skipped are the last that is said: where one has failed, that comes after them.
-  set(all_skipped "\\[  PASSED  \\] 0 tests\\.\n(\\[  SKIPPED \\][^\n]*\n)+[ \n]*$")
   foreach(suite ${suites})
     string(REGEX REPLACE "^\n|\\.$" "" suite "${suite}")
     add_test("${suite}" "${program}" "--gtest_filter=${suite}.*")
     set_tests_properties("${suite}" PROPERTIES
-      LABELS ${label} TIMEOUT ${timeout} ENVIRONMENT OMP_WAIT_POLICY=passive SKIP_REGULAR_EXPRESSION "${all_skipped}")
+      LABELS ${label} TIMEOUT ${timeout} ENVIRONMENT OMP_WAIT_POLICY=passive SKIP_REGULAR_EXPRESSION "${ddprun_all_skipped}")
   endforeach()
 endfunction()

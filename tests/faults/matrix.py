@@ -113,7 +113,7 @@ class Fault:
             return {step - EVERY for step in self.saved_steps}
         if self.kind.name == "full" and self.point == "before_rename":
             return {SAVED_STEP}  # a new name takes no space
-        if self.kind.name == "cut" and self.point in SAVE_POINTS:
+        if self.kind.name in ("cut", "frozen") and self.point in SAVE_POINTS:
             return self.saved_steps | {SAVED_STEP}  # where the ranks meet may be a file, or not be needed any more
         return self.saved_steps
 

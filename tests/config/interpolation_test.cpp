@@ -97,7 +97,7 @@ TEST_F(Interpolation, RefusesSecretsWhereTheyWouldBeWrittenOut) {
   EXPECT_THAT(composed_yaml("model: {plugin: mlp, url: 'https://u:${secret:P}@${env:DDPRUN_TEST_SET}'}\n"),
               HasSubstr("https://u:${secret:P}@42"));
   EXPECT_EQ(composed_yaml("name: ${env:DDPRUN_TEST_TOKENIZER,x}\nlaunch: {token_file: '/${env:DDPRUN_TEST_SET}'}\n"),
-            "name: x\nlaunch:\n  token_file: /42\n");
+            "name: x\nlaunch:\n  token_file: \"/42\"\n");
 }
 
 TEST_F(Interpolation, FormatsTheTime) {

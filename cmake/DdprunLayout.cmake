@@ -27,6 +27,9 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/static)
 
+# As LibTorch is compiled: without it some of its classes have more members than the library knows. Release has it anyway.
+add_compile_definitions($<$<NOT:$<CONFIG:Release>>:NDEBUG>)
+
 # Files and messages of strangers are read here. What each of these is for: docs/security.md.
 add_compile_options(-fstack-protector-strong -fstack-clash-protection)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
@@ -38,6 +41,6 @@ endif()
 add_link_options(-Wl,-z,relro,-z,now)
 
 if(DDPRUN_SANITIZE)
-  add_compile_options(-fsanitize=${DDPRUN_SANITIZE} -fno-omit-frame-pointer)
+  add_compile_options(-fsanitize=${DDPRUN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${DDPRUN_SANITIZE})
 endif()

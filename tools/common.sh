@@ -27,6 +27,15 @@ die() {
   exit "$status"
 }
 
+# How many compilers may run at once: a file that uses LibTorch takes up to 2 GB of memory to compile.
+compilers() {
+  local cores memory
+  cores=$(nproc)
+  memory=$(awk '/^MemAvailable:/ {print int($2 / 2000000)}' /proc/meminfo)
+  ((memory >= 1)) || memory=1
+  echo "${DDPRUN_JOBS:-$((cores < memory ? cores : memory))}"
+}
+
 # The lines of a log that tell why a command failed: those around errors, else its end.
 show_failure() {
   local log=$1

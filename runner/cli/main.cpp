@@ -22,6 +22,10 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/lsan_interface.h>
+#endif
+
 namespace {
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their own beginnings come first
@@ -29,8 +33,9 @@ namespace {
 [[gnu::section(".preinit_array"), gnu::used]] void (*first_of_all)() noexcept = ddprun::hold_early_signals;
 #endif
 
-// LibTorch takes a tenth of a second to tear its tables down, as the destructors of its static objects: nobody needs that at the
-// end of a process. Leaks are looked for before that, for a worker that calls exit() has failed.
+// Static objects are not destroyed, nor is NCCL's group (dist/communicator.cpp): a thread that a hanging logger has left behind, or a
+// collective that a dead rank has left open, must not hold up the end, and LibTorch takes a tenth of a second for its tables.
+// AddressSanitizer looks for leaks in exit(), which is not called.
 [[noreturn]] void end(int code) {
 #if defined(__SANITIZE_ADDRESS__)
   __lsan_do_leak_check();

@@ -14,7 +14,6 @@
 #include <ddprun/error.h>
 
 #include <malloc.h>
-#include <unistd.h>
 #include <csignal>
 #include <cstdlib>
 
@@ -108,10 +107,7 @@ int run_worker() {
   refuse_exit(/*anywhere=*/true);
   answer_launcher(place.whereabouts);
   const int code = run_reporting(place);
-  // Static objects are not destroyed, nor is NCCL's group (dist/communicator.cpp): a thread that a hanging logger has left behind, or
-  // a collective that a dead rank has left open, must not hold up the end.
-  std::fflush(nullptr);
-  _exit(code == kExitDone ? kWorkerDone : code);
+  return code == kExitDone ? kWorkerDone : code;
 }
 
 }  // namespace ddprun

@@ -22,10 +22,6 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/lsan_interface.h>
-#endif
-
 namespace {
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their own beginnings come first

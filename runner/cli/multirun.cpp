@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <fstream>
 #include <iterator>
@@ -139,7 +140,11 @@ pid_t start(const std::string& experiment, const Words& words, const fs::path& r
   return spawn(request);
 }
 
-bool was_stopped(int code) { return code == kExitPreempted || code > kExitSignalBase; }
+// By somebody, and not by a crash of its own.
+bool was_stopped(int code) {
+  constexpr std::array kStops{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGQUIT};
+  return code == kExitPreempted || std::ranges::find(kStops, code - kExitSignalBase) != kStops.end();
+}
 
 void tell_how_to_go_on(const Arguments& arguments, const fs::path& folder, size_t not_started) {
   auto words = arguments.words;

@@ -35,8 +35,8 @@ class Multirun(CommandTest):
         self.assertIn("tools/sweep", self.assert_refused("-m", "--nnodes=2", *SMALL, "optimizer.lr=0.1,0.2"))
 
     def test_one_that_fails_does_not_keep_the_others_from_running(self):
-        running = self.ddprun("-m", *SMALL, *QUICK, "optimizer.lr=1e30,0.1", "trainer.on_nonfinite=stop", "run.dir=all", code=1)
-        self.assertEqual([self.summary(f"all/{run}")["status"] for run in (0, 1)], ["failed", "completed"], running.text())
+        running = self.ddprun("-m", *SMALL, *QUICK, "optimizer.lr=0.1,0.01", "run.dir=all", code=1, env={"DDPRUN_FAULT": "kill:computing:5"})
+        self.assertEqual([self.summary(f"all/{run}")["status"] for run in (0, 1)], ["failed", "failed"], running.text())
 
     def test_what_is_told_to_stop_starts_no_more_and_the_same_command_goes_on(self):
         sweep = ("-m", *SMALL, *QUICK, "optimizer.lr=0.1,0.01", "run.dir=all")

@@ -87,8 +87,9 @@ std::filesystem::path CheckpointWriter::save(const Checkpoint& checkpoint, bool 
   if (step != saved_step_) {
     try {
       write(checkpoint, best, before_it_counts);
-    } catch (const FolderGone&) {
+    } catch (const FolderGone& gone) {
       // Once more, where there is nothing any more: this may be all that is left of the run.
+      if (leads()) warnings_.push_back(std::string(gone.what()) + "; it is written once more");
       write(checkpoint, best, before_it_counts);
     }
     saved_step_ = step;

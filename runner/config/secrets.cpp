@@ -146,8 +146,7 @@ void check_secrets(const Value& config, Problems& problems) {
       if (has_secret(value.text()) && !is_plugins_own(path))
         throw BadReference{
             "a secret can be in options of the model, the dataset, the optimizer and the loggers alone: the rest of an "
-            "experiment is written to "
-            "files and messages"};
+            "experiment is written to files and messages"};
     });
   });
 }

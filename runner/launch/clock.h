@@ -14,30 +14,28 @@ inline double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// Now, as part of a folder's name: "2026-11-20_12-00-00".
-inline std::string local_time_stamp() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  ::localtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%d_%H-%M-%S", &parts);
-  return text;
-}
-
-// Now, as records have it, and back: "2026-11-20T12:00:00+0100".
-inline std::string time_stamp() {
+// Now, in the form that strftime() knows.
+inline std::string local_time(const char* form) {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
   ::localtime_r(&now, &parts);
   char text[64];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S%z", &parts);
+  std::strftime(text, sizeof text, form, &parts);
   return text;
 }
+
+inline constexpr auto kTimeStamp = "%Y-%m-%dT%H:%M:%S%z";
+
+// Now, as part of a folder's name: "2026-11-20_12-00-00".
+inline std::string local_time_stamp() { return local_time("%Y-%m-%d_%H-%M-%S"); }
+
+// Now, as records have it, and back: "2026-11-20T12:00:00+0100".
+inline std::string time_stamp() { return local_time(kTimeStamp); }
 
 // Seconds since 1970; 0 where the text is no time_stamp().
 inline double parse_time_stamp(const std::string& text) {
   std::tm parts{};
-  if (!::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S%z", &parts)) return 0;
+  if (!::strptime(text.c_str(), kTimeStamp, &parts)) return 0;
   const auto offset = parts.tm_gmtoff;
   return static_cast<double>(::timegm(&parts) - offset);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "log/log.h"
 
+#include "shown_text.h"
+
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
@@ -67,17 +69,6 @@ std::string masked(std::string text) {
   return text;
 }
 
-// Those of ASCII, and those of ISO 8859-1, which UTF-8 writes as C2 and the byte.
-std::string shown(std::string_view text) {
-  std::string result;
-  for (const char byte : text) {
-    const auto code = static_cast<unsigned char>(byte);
-    const bool is_c1 = code >= 0x80 && code < 0xA0 && !result.empty() && result.back() == '\xC2';
-    const bool is_control = (code < 0x20 && byte != '\t' && byte != '\n') || code == 0x7F || is_c1;
-    if (is_c1) result.pop_back();
-    result += is_control ? '?' : byte;
-  }
-  return result;
-}
+std::string shown(std::string_view text) { return ddprun::shown(text, "\t\n"); }
 
 }  // namespace ddprun::log

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "report/run_list_text.h"
 
+#include "shown_text.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -104,12 +106,6 @@ std::string cut_back(const std::string& text, size_t width) {
   return text.substr(0, end) + "...";
 }
 
-// Control characters in a folder's name or a value would reach the terminal.
-std::string printable(std::string text) {
-  std::ranges::replace_if(text, [](unsigned char byte) { return byte < 0x20 || byte == 0x7F; }, '?');
-  return text;
-}
-
 std::string_view color_of(const std::string& status) {
   if (status == "running") return "\033[36m";
   if (status == "failed") return "\033[31m";
@@ -176,8 +172,8 @@ void leave_out(std::vector<Cells>& rows, std::initializer_list<size_t> columns, 
 std::vector<Cells> fitting_rows(const std::vector<ListedRun>& runs, const ListStyle& style) {
   auto rows = named_rows(runs, style);
   for (auto& row : rows) {
-    row[kRun] = printable(row[kRun]);
-    row[kOverrides] = printable(row[kOverrides]);
+    row[kRun] = shown(row[kRun]);
+    row[kOverrides] = shown(row[kOverrides]);
   }
   leave_out(rows, {kSteps, kWorkers}, style.columns);
   if (!rows[0][kOverrides].empty()) {

@@ -1,31 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "train/prediction_csv.h"
 
+#include "csv_cell.h"
+
 #include <ATen/ATen.h>
 
 #include <array>
 #include <charconv>
-#include <cstdlib>
 
 namespace ddprun {
 namespace {
-
-// Whether a spreadsheet would take it for a formula, or for one that has been made a text already.
-bool looks_like_formula(const std::string& text) {
-  const auto first = text.find_first_not_of('\'');
-  if (first == std::string::npos || std::string_view("=+-@\t\r").find(text[first]) == std::string::npos) return false;
-  char* end = nullptr;
-  std::strtod(text.c_str(), &end);
-  return end == text.c_str() || *end != '\0';
-}
-
-std::string cell(const std::string& text) {
-  const std::string mark = looks_like_formula(text) ? "'" : "";
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return mark + text;
-  std::string quoted = "\"" + mark;
-  for (const char byte : text) quoted += byte == '"' ? "\"\"" : std::string(1, byte);
-  return quoted + "\"";
-}
 
 // The shortest text that reads back as the same number.
 void append_numbers(std::string& line, const at::Tensor& values) {
@@ -51,7 +35,7 @@ std::string prediction_head(const PredictedBatch& batch, const DataSpec& spec) {
     return "index" + numbered("truth", batch.truth.size(1)) + numbered("prediction", batch.scores.size(1)) + "\n";
   }
   std::string line = "index,truth,guess";
-  for (const auto& name : class_names(spec, batch.scores.size(1))) line += "," + cell("score_" + name);
+  for (const auto& name : class_names(spec, batch.scores.size(1))) line += "," + csv_cell("score_" + name);
   return line + "\n";
 }
 
@@ -62,7 +46,7 @@ std::string prediction_lines(const PredictedBatch& batch, const DataSpec& spec) 
     const auto number = index.item<int64_t>();
     const bool known =
         number >= 0 && number < static_cast<int64_t>(names.size());  // not so where nobody knows the truth
-    return known ? cell(names[static_cast<size_t>(number)]) : std::to_string(number);
+    return known ? csv_cell(names[static_cast<size_t>(number)]) : std::to_string(number);
   };
   std::string lines;
   for (int64_t row = 0; row < batch.index.size(0); ++row) {

@@ -3,6 +3,7 @@
 #include "evaluation_table.h"
 #include "layer_table.h"
 #include "progress_bar.h"
+#include "shown_text.h"
 #include "step_times.h"
 #include "terminal_text.h"
 

@@ -12,13 +12,14 @@
 #include "evaluation_table.h"
 #include "layer_table.h"
 #include "progress_bar.h"
+#include "shown_text.h"
 #include "step_times.h"
 #include "terminal_text.h"
 
 namespace {
 
 using namespace ddprun::console;
-using ddprun::console::shown;  // beside those below
+using ddprun::shown;  // beside those below
 using Values = std::vector<std::pair<std::string, double>>;
 
 constexpr size_t kMostLayers = 24;

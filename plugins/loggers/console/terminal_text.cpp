@@ -73,18 +73,6 @@ bool is_live_terminal() {
   return isatty(STDOUT_FILENO) && term && std::strcmp(term, "dumb") != 0;
 }
 
-// Those of ASCII, and those of ISO 8859-1, which UTF-8 writes as C2 and the byte.
-std::string shown(const std::string& text) {
-  std::string result;
-  for (const char byte : text) {
-    const auto code = static_cast<unsigned char>(byte);
-    const bool is_c1 = code >= 0x80 && code < 0xA0 && !result.empty() && result.back() == '\xC2';
-    if (is_c1) result.pop_back();
-    result += code < 0x20 || code == 0x7F || is_c1 ? '?' : byte;
-  }
-  return result;
-}
-
 std::string shortened(const std::string& text, size_t width) {
   if (text.size() <= width) return text;
   auto cut = width > 3 ? width - 3 : 0;

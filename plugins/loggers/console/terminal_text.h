@@ -18,9 +18,6 @@ std::string memory(double bytes);  // "1.4 GB"
 int terminal_width();     // columns of standard output; where it is no terminal, as many as anybody needs
 bool is_live_terminal();  // standard output is a terminal that can redraw a line (and TERM is not "dumb")
 
-// The text without what a terminal would obey, escape codes and other control characters: a ? in their place.
-std::string shown(const std::string& text);
-
 // The beginning of a text that is too wide, with three dots.
 std::string shortened(const std::string& text, size_t width);
 

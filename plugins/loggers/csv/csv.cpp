@@ -10,13 +10,14 @@
 #include <limits>
 #include <map>
 
+#include "csv_cell.h"
 #include "log_file.h"
 #include "table_files.h"
 
 namespace {
 
-using ddprun::csv::cell;
-using ddprun::csv::cells;
+using ddprun::csv_cell;
+using ddprun::csv_cells;
 using ddprun::csv::number;
 using Columns = std::vector<std::string>;
 
@@ -25,7 +26,7 @@ constexpr auto kEveryStep = std::numeric_limits<int64_t>::max();
 
 std::string joined(const std::vector<std::string>& cells_of_line) {
   std::string text;
-  for (size_t i = 0; i < cells_of_line.size(); ++i) text += (i == 0 ? "" : ",") + cell(cells_of_line[i]);
+  for (size_t i = 0; i < cells_of_line.size(); ++i) text += (i == 0 ? "" : ",") + csv_cell(cells_of_line[i]);
   return text + "\n";
 }
 
@@ -85,12 +86,12 @@ class Csv final : public ddprun::Logger {
     file_.close();
     std::ifstream former(path_);
     std::string text;
-    columns_ = std::getline(former, text) ? cells(text) : kFixedColumns;
+    columns_ = std::getline(former, text) ? csv_cells(text) : kFixedColumns;
     const auto columns = columns_;
     columns_.insert(columns_.end(), more.begin(), more.end());
     auto table = joined(columns_);
     while (std::getline(former, text)) {
-      auto row = cells(text);
+      auto row = csv_cells(text);
       if (!stays(row, columns, last_step)) continue;
       row.resize(columns_.size());
       table += joined(row);

@@ -2,26 +2,17 @@
 #include "table_files.h"
 
 #include <cmath>
-#include <cstdlib>
 #include <sstream>
 
+#include "csv_cell.h"
 #include "log_file.h"
 
 namespace ddprun::csv {
 namespace {
 
-// Whether a spreadsheet would take it for a formula, or for one that has been made a text already.
-bool looks_like_formula(const std::string& text) {
-  const auto first = text.find_first_not_of('\'');
-  if (first == std::string::npos || std::string_view("=+-@\t\r").find(text[first]) == std::string::npos) return false;
-  char* end = nullptr;
-  std::strtod(text.c_str(), &end);
-  return end == text.c_str() || *end != '\0';
-}
-
 std::string name_of(int64_t index, const std::vector<std::string>& names) {
   const bool known = index >= 0 && index < static_cast<int64_t>(names.size());
-  return cell(known ? names[static_cast<size_t>(index)] : std::to_string(index));
+  return csv_cell(known ? names[static_cast<size_t>(index)] : std::to_string(index));
 }
 
 std::string numbered(const std::string& name, size_t count) {
@@ -37,39 +28,11 @@ std::string head(const PredictionTable& table) {
            numbered("prediction", row ? row->scores.size() : 0);
   }
   std::string text = "id,truth,guess";
-  for (const auto& name : table.class_names) text += "," + cell("score_" + name);
+  for (const auto& name : table.class_names) text += "," + csv_cell("score_" + name);
   return text;
 }
 
 }  // namespace
-
-std::string cell(const std::string& text) {
-  const std::string mark = looks_like_formula(text) ? "'" : "";
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return mark + text;
-  std::string quoted = "\"" + mark;
-  for (const char byte : text) quoted += byte == '"' ? "\"\"" : std::string(1, byte);
-  return quoted + "\"";
-}
-
-std::vector<std::string> cells(const std::string& line) {
-  std::vector<std::string> cells(1);
-  bool quoted = false;
-  for (size_t i = 0; i < line.size(); ++i) {
-    const bool twice = quoted && line[i] == '"' && i + 1 < line.size() && line[i + 1] == '"';
-    if (line[i] == '"' && !twice) {
-      quoted = !quoted;
-    } else if (line[i] == ',' && !quoted) {
-      cells.emplace_back();
-    } else {
-      cells.back() += line[i];
-      i += twice ? 1 : 0;
-    }
-  }
-  for (auto& cell : cells) {
-    if (cell.starts_with('\'') && looks_like_formula(cell)) cell.erase(0, 1);
-  }
-  return cells;
-}
 
 std::string number(double value) {
   if (!std::isfinite(value)) return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
@@ -81,11 +44,11 @@ std::string number(double value) {
 
 void write_confusion(const std::filesystem::path& file, const ConfusionTable& table) {
   std::string text = "truth";
-  for (const auto& name : table.class_names) text += "," + cell(name);
+  for (const auto& name : table.class_names) text += "," + csv_cell(name);
   text += "\n";
   const size_t classes = table.class_names.size();
   for (size_t truth = 0; truth < classes; ++truth) {
-    text += cell(table.class_names[truth]);
+    text += csv_cell(table.class_names[truth]);
     for (size_t guess = 0; guess < classes; ++guess)
       text += "," + std::to_string(table.counts.at(truth * classes + guess));
     text += "\n";

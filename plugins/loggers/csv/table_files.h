@@ -10,13 +10,6 @@
 
 namespace ddprun::csv {
 
-// A cell of a line: in quotes where it has to be, for a name may be "cup, mug"; and with a ' first where a spreadsheet would take it
-// for a formula and compute it. A number stays as it is.
-std::string cell(const std::string& text);
-
-// The texts of a line without its end, as cell() was given them.
-std::vector<std::string> cells(const std::string& line);
-
 std::string number(double value);  // reads back exactly; nan, inf, -inf
 
 // "truth,cat,dog" over a row for each true class, with how often it was taken for each.

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+#include "shown_text.h"
+
+namespace ddprun {
+
+// Those of ASCII, and those of ISO 8859-1, which UTF-8 writes as C2 and the byte.
+std::string shown(std::string_view text, std::string_view kept) {
+  std::string result;
+  for (const char byte : text) {
+    const auto code = static_cast<unsigned char>(byte);
+    const bool is_c1 = code >= 0x80 && code < 0xA0 && !result.empty() && result.back() == '\xC2';
+    const bool is_control = code < 0x20 || code == 0x7F || is_c1;
+    if (is_c1) result.pop_back();
+    result += is_control && kept.find(byte) == kept.npos ? '?' : byte;
+  }
+  return result;
+}
+
+}  // namespace ddprun

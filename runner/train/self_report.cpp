@@ -5,6 +5,7 @@
 #include "launch/doing.h"
 #include "launch/worker_process.h"
 
+#include <dlfcn.h>
 #include <execinfo.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -30,7 +31,7 @@ std::atomic<int> asked_event = -1;
 
 // Set before the handlers, and never again.
 std::string prefix, failure_file, failure_begin, failure_begin_internal, answer_file, answer_draft;
-bool exit_ends_nothing = false;
+bool refuses_exit = false, exit_ends_nothing = false;
 
 void write_all(int fd, std::initializer_list<const char*> parts) {
   for (const char* part : parts) [[maybe_unused]] const auto written = ::write(fd, part, std::strlen(part));
@@ -70,6 +71,7 @@ void tell_launcher(const Doing* doing, const std::string& begin, const char* wha
 }
 
 void refuse() {
+  if (!refuses_exit) return;
   const auto* doing = current_doing;
   const bool in_hook = doing != nullptr && doing->section != nullptr;
   if (!in_hook && !exit_ends_nothing) return;
@@ -151,8 +153,8 @@ void report_crashes(const std::string& who, const std::filesystem::path& failure
 }
 
 void refuse_exit(bool anywhere) {
+  refuses_exit = true;
   exit_ends_nothing = anywhere;
-  std::atexit(refuse);
   std::at_quick_exit(refuse);
 }
 
@@ -166,3 +168,11 @@ void answer_launcher(const std::filesystem::path& file) {
 void wake_when_asked(int event) { asked_event = event; }
 
 }  // namespace ddprun
+
+// For the program and all its libraries, in place of libc's. A handler (atexit) would come too late: those that libraries registered
+// after it run first, and take away what other threads still use.
+extern "C" [[gnu::visibility("default")]] void exit(int code) noexcept {
+  ddprun::refuse();
+  reinterpret_cast<decltype(&::exit)>(::dlsym(RTLD_NEXT, "exit"))(code);
+  ::_exit(code);
+}

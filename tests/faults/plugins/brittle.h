@@ -23,7 +23,10 @@ inline std::string variable(const char* name, const char* otherwise) {
   if (how == "throw") throw std::runtime_error("a hook that is broken");
   if (how == "mistake") throw ddprun::UserError("an input that is wrong");
   if (how == "odd") throw 42;
-  if (how == "exit") std::exit(0);
+  if (how == "exit") {
+    std::atexit(std::abort);  // as a library's clean-up may end, while other threads still use the library
+    std::exit(0);
+  }
   while (how == "hang") ::pause();
   std::raise(how == "abort" ? SIGABRT : SIGSEGV);
   std::abort();

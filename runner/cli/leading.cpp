@@ -127,6 +127,7 @@ class Leader {
       note("end", end.status + ": " + end.stop_reason);
     }
     close_run(folder, part_.checked.experiment, !result.report.empty());
+    if (result.exit_code == kExitPreempted) tell_how_to_go_on(folder);
     return result.exit_code;
   }
 
@@ -296,7 +297,7 @@ void tell_of_joining(const Site& site, const StartOrder& start) {
 
 void tell_of_end(const NodeResult& node, const std::string& run_dir) {
   if (node.exit_code == kExitDone) log::info("the run is done: " + run_dir);
-  if (node.exit_code == kExitPreempted) log::info("the run is saved; go on with: ddprun resume " + run_dir);
+  if (node.exit_code == kExitPreempted) tell_how_to_go_on(run_dir);
 }
 
 int follow(Site site, const Part& part) {
@@ -316,8 +317,8 @@ int follow(Site site, const Part& part) {
     return plan_of(site, part, start);
   });
   tell_engine(site, node);
-  if (!node.text.empty()) log::error(node.text);
-  if (speaks(site) && !run_dir.empty()) tell_of_end(node, run_dir);
+  if (!node.text.empty()) node.exit_code == kExitPreempted ? log::info(node.text) : log::error(node.text);
+  if (speaks(site) && !run_dir.empty() && node.text.empty()) tell_of_end(node, run_dir);
   return node.exit_code;
 }
 

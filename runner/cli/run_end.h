@@ -11,4 +11,7 @@ namespace ddprun {
 // a logger that hangs is waited for some seconds.
 void close_run(const std::filesystem::path& run_dir, const Experiment& experiment, bool failed) noexcept;
 
+// Of a run that is saved, and that nobody goes on with by itself.
+void tell_how_to_go_on(const std::filesystem::path& run_dir);
+
 }  // namespace ddprun

@@ -4,6 +4,7 @@
 #include "cli/chosen_checkpoint.h"
 #include "cli/commands.h"
 #include "cli/recorded_start.h"
+#include "cli/run_end.h"
 #include "launch/worker_process.h"
 #include "plugin_host/plugin_host.h"
 #include "report/flat_object.h"
@@ -118,6 +119,8 @@ class Watch {
     auto end = state.summary.is_null() ? recorded_end(run_) : read_run_end(run_);
     if (state.summary.is_null()) end.stop_reason = "nobody runs it, and nobody has ended it";
     logger_->finish(end);
+    const bool over = end.status == "completed" || end.status == "stopped_early";
+    if (end.status == "preempted" || (!over && !end.checkpoint.empty())) tell_how_to_go_on(run_);
     return state.status;
   }
 

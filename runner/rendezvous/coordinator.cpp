@@ -335,7 +335,8 @@ void Coordinator::restart_after_failure(const LaunchResult& result, bool by_loss
 
 void Coordinator::restart(double pause_seconds, Time now) {
   for (const auto& [id, node] : nodes_) {
-    if (node.leaving && !node.lost) tell(id, {.exit_code = kExitPreempted});
+    if (node.leaving && !node.lost)
+      tell(id, {.exit_code = kExitPreempted, .text = "this node has left; the run goes on without it"});
   }
   std::erase_if(nodes_, [](const auto& entry) { return entry.second.lost || entry.second.leaving; });
   for (auto& [id, node] : nodes_) node = {.info = node.info};

@@ -234,6 +234,18 @@ class Ends(NodesTest):
         ended = summary(self.run_dir)
         self.assertEqual((ended["world_size"], ended["samples"]), (2, 2 * 610))
 
+    def test_with_min_max_who_is_told_to_end_leaves_and_only_what_nobody_goes_on_with_is_to_be_resumed(self):
+        gate = Gate(self, 4)
+        first, second = (self.launch(node, "1:2", env=gate.env) for node in range(2))
+        gate.wait(first)
+        second.send(signal.SIGTERM)
+        self.assert_ends([first, second], 0, 75)
+        self.assertIn("the run goes on without it", second.err())
+        for launcher in (first, second):
+            self.assertNotIn("ddprun resume", launcher.text())
+        ended = summary(self.run_dir)
+        self.assertEqual((ended["world_size"], ended["samples"]), (1, 2 * 610))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -70,7 +70,7 @@ class StopAndResume(CommandTest):
         running.send(number)
         self.assertEqual(running.wait(), 75, running.text())
         self.assertIn("saving a checkpoint", running.err())
-        self.assertIn(f"go on with: ddprun resume {self.run_folder}", running.out())
+        self.assertIn(f"go on with: ddprun resume {self.run_folder}", running.err())
         self.assert_nothing_left()
         found = summary(self.run_folder)
         self.assertEqual(found["status"], "preempted")

@@ -142,9 +142,6 @@ class Console final : public ddprun::Logger {
     if (confusion_) show_confusion(*confusion_);
     if (!end.checkpoint.empty()) row("checkpoint", shown(end.checkpoint));
     row("run folder", run_.run_dir.string());
-    const bool over = end.status == "completed" || end.status == "stopped_early";
-    if (end.status == "preempted" || (!over && !end.checkpoint.empty()))
-      print("go on with: ddprun resume " + run_.run_dir.string());
   }
 
  private:

@@ -3,6 +3,7 @@
 
 #include "cli/launch_flags.h"
 #include "launch/worker_process.h"
+#include "log/log.h"
 
 #include <ddprun/version.h>
 
@@ -10,14 +11,18 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <utility>
 
 namespace ddprun {
 namespace {
 
-constexpr auto kCommands = std::to_array<std::string_view>({"run", "check", "submit", "resume", "evaluate", "predict",
-                                                            "export", "verify", "upload", "report", "list", "watch",
-                                                            "config", "keys", "plugins", "env", "worker"});
+constexpr auto kCommands = std::to_array<std::string_view>(
+    {"run", "check", "submit", "resume", "evaluate", "predict", "export", "verify", "upload", "report", "list", "watch",
+     "config", "experiments", "keys", "plugins", "env", "worker"});
+
+constexpr const char* kQuiet = "--quiet";
+constexpr const char* kVerbose = "--verbose";
 
 constexpr const char* kExamples = R"(
 Examples:
@@ -36,7 +41,8 @@ Examples:
   ddprun watch outputs/mnist/latest                   what the terminal of a run shows, in another one
   ddprun report outputs/mnist/latest                  all of a run as one HTML file; of several, beside each other
   ddprun upload outputs/mnist/latest                  send what its loggers' servers have missed
-  ddprun keys                                         every key of an experiment file
+  ddprun experiments                                  those that come with ddprun, a line each
+  ddprun keys trainer                                 every key of a section, or of an experiment file
   ddprun plugins                                      the plugins found; `plugins show convnet` their options
   ddprun -m optimizer.lr=0.1,0.01 model.hidden=64,128 experiments/digits.yaml
                                                       four runs, one after the other
@@ -167,7 +173,9 @@ void add_commands(CLI::App& app, Arguments& arguments, bool& show_config) {
   add_overrides(resume, arguments);
   add_after_training(app, arguments);
   add_views(app, arguments);
-  app.add_subcommand("keys", "list every key of an experiment file with its default");
+  app.add_subcommand("experiments", "list the experiments that come with ddprun, a line each");
+  app.add_subcommand("keys", "list every key of an experiment file with its default")
+      ->add_option("word", arguments.target, "only a section (trainer), a key (batch) or what its text says");
   auto& plugins = *app.add_subcommand("plugins", "list the plugins found");
   auto& show = *plugins.add_subcommand("show", "a plugin's options");
   show.add_option("plugin", arguments.target, "its name, or the path of its .so")->required();
@@ -180,6 +188,14 @@ void add_commands(CLI::App& app, Arguments& arguments, bool& show_config) {
   env.add_flag("--json", arguments.json, "print one JSON object");
   add_launch_flags(env, arguments.launch);
   app.add_subcommand("worker", "")->group("");  // started by the launcher
+}
+
+// How much is told, of all commands and wherever the flag stands; workers inherit the variable.
+std::vector<std::string> without_log_flags(std::vector<std::string> words) {
+  for (const auto* flag : {kQuiet, kVerbose}) {
+    if (std::erase(words, flag) > 0) ::setenv(log::kLevelVariable, flag + 2, /*overwrite=*/1);
+  }
+  return words;
 }
 
 // `ddprun experiments/mnist.yaml` and `ddprun --cfg experiments/mnist.yaml` mean `ddprun run ...`.
@@ -199,13 +215,15 @@ Arguments parse_arguments(int argc, char** argv) {
       "ddprun trains a YAML experiment with distributed data parallelism.\n\n  ddprun EXPERIMENT [key=value ...]",
       "ddprun"};
   app.set_version_flag("--version", "ddprun " DDPRUN_VERSION);
+  app.add_flag_callback(kQuiet, [] {}, "tell warnings and errors alone; also behind a command");
+  app.add_flag_callback(kVerbose, [] {}, "tell what is loaded, too");
   app.footer(kExamples);
   app.require_subcommand(1);
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
     return std::string("ddprun: error: ") + error.what() + "; `ddprun --help` tells the usage\n";
   });
   add_commands(app, arguments, show_config);
-  auto words = with_plain_launch_flags(with_command({argv + 1, argv + argc}));
+  auto words = with_plain_launch_flags(with_command(without_log_flags({argv + 1, argv + argc})));
   try {
     if (words.empty()) throw CLI::CallForHelp();
     std::ranges::reverse(words);  // as CLI11 wants them

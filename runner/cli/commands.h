@@ -27,7 +27,8 @@ int show_check(const Arguments& arguments);
 int submit(const Arguments& arguments);
 int check_gradients(const CheckedExperiment& checked);
 int show_config(const Arguments& arguments);
-int show_keys();
+int show_experiments();
+int show_keys(const Arguments& arguments);
 int show_plugins(const Arguments& arguments);
 int show_environment(const Arguments& arguments);
 

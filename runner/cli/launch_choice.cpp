@@ -115,14 +115,13 @@ LaunchChoice choose_launch(const LaunchConfig& config, const TrainerConfig& trai
   const bool on_gpu = choice.device == "cuda";
   if (on_gpu) check_driver(machine);
   check_device(config, trainer, on_gpu);
-  const auto global_batch = trainer.global_batch;
   choice.workers = config.workers > 0 ? config.workers : on_gpu && !data_parallel ? machine.gpus : 1;
   if (on_gpu) choice.gpus = data_parallel ? machine.gpus : 1;
   if (on_gpu) check_models(machine, std::max(choice.workers, choice.gpus));
   if (on_gpu && choice.workers > machine.gpus) choice.shared = shared_gpus(config, choice.workers, machine);
-  if (global_batch < choice.workers) {
+  if (trainer.global_batch_of(choice.workers) < choice.workers) {
     throw UserError(
-        log::text("trainer.global_batch: ", global_batch, " samples for ", choice.workers,
+        log::text("trainer.global_batch: ", trainer.global_batch, " samples for ", choice.workers,
                   " workers; it is the batch of all workers together, so it must be at least their number"));
   }
   choice.threads = config.threads > 0 ? config.threads : std::max<int64_t>(1, machine.cores / choice.workers);

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <map>
 
 namespace ddprun {
 namespace {
@@ -49,12 +50,19 @@ void add_launch_flags(CLI::App& command, LaunchFlags& flags) {
 }
 
 std::vector<std::string> with_plain_launch_flags(std::vector<std::string> words) {
-  for (auto& word : words) {
+  static const std::map<std::string, std::string> kOthers{
+      {"-nr", "--node-rank"}, {"--nr", "--node-rank"}, {"--nodes", "--nnodes"}, {"--gpus", "--nproc-per-node"}};
+  for (size_t i = 0; i < words.size(); ++i) {
+    auto& word = words[i];
     const auto equals = std::min(word.find('='), word.size());
     auto name = word.substr(0, equals);
-    if (name == "-nr") name = "--node-rank";
     if (name.starts_with("--")) std::ranges::replace(name, '_', '-');
+    if (const auto other = kOthers.find(name); other != kOthers.end()) name = other->second;
     if (is_launch_flag(name)) word = name + word.substr(equals);
+    if (name != "--epochs") continue;
+    const bool apart = equals == word.size() && i + 1 < words.size();
+    word = "trainer.max_epochs=" + (apart ? words[i + 1] : word.substr(std::min(equals + 1, word.size())));
+    if (apart) words.erase(words.begin() + static_cast<ptrdiff_t>(i) + 1);
   }
   return words;
 }

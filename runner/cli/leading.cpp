@@ -57,6 +57,7 @@ class Leader {
     const std::scoped_lock lock(mutex_);
     const auto& experiment = part_.checked.experiment;
     require_batch(experiment.trainer, world_size, nodes);
+    if (!begun_) warn_of_small_parts(experiment.trainer, world_size);
     world_size_ = world_size;
     auto& folder = run_->folder;
     const auto newest = checkpoint_to_resume(folder.path());  // first: nothing is written where it is refused
@@ -163,11 +164,19 @@ class Leader {
   void note_whether_it_trained() { trained_ = trained_ || (begun_ && !run_->folder.record_waits()); }
 
   static void require_batch(const TrainerConfig& trainer, int world_size, int nodes) {
-    if (trainer.global_batch >= world_size) return;
+    if (trainer.global_batch_of(world_size) >= world_size) return;
     throw UserError(log::text("trainer.global_batch: ", trainer.global_batch, " samples for the ", world_size,
                               " workers of ", nodes,
                               " nodes; it is the batch of all workers together, so it must be at "
                               "least their number"));
+  }
+
+  static void warn_of_small_parts(const TrainerConfig& trainer, int world_size) {
+    constexpr int64_t kSmall = 8;
+    const auto batch = trainer.global_batch_of(world_size), part = batch / world_size;
+    if (world_size == 1 || part >= kSmall) return;
+    log::warn(log::text("trainer.global_batch: of ", batch, " samples each of the ", world_size, " workers has ", part,
+                        ", too few to keep it busy. A guide's batch for each GPU is trainer.batch_per_worker here"));
   }
 
   const Site& site_;

@@ -18,7 +18,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <iostream>
+#include <map>
 #include <sstream>
 
 namespace ddprun {
@@ -44,7 +46,7 @@ int show_check(const Arguments& arguments) {
   std::cout << arguments.target << ": no mistakes found. " << experiment.name << " trains " << experiment.model.plugin
             << " on " << experiment.dataset.plugin << " with " << experiment.optimizer.plugin << ", " << launch.workers
             << (launch.workers == 1 ? " worker" : " workers") << " on " << launch.device << ", global batch "
-            << experiment.trainer.global_batch << ".\n";
+            << experiment.trainer.global_batch_of(launch.workers * std::max<int64_t>(1, launch.gpus)) << ".\n";
   if (!launch.warning.empty()) log::warn(launch.warning);
   return arguments.gradients ? check_gradients(checked) : kExitDone;
 }
@@ -56,18 +58,62 @@ int show_config(const Arguments& arguments) {
   return kExitDone;
 }
 
-int show_keys() {
-  for (const auto& section : experiment_keys()) {
-    std::cout << (section.name.empty() ? "at the top" : section.name + ":") << "  # " << section.help << "\n";
-    for (const auto& key : section.keys) {
-      std::cout << "  " << key.name << "  (" << key.type << (key.range.empty() ? "" : " " + key.range)
-                << (key.required           ? ", required"
-                    : key.fallback.empty() ? ""
-                                           : ", default " + key.fallback)
-                << ")\n      " << key.help << "\n";
+namespace {
+
+// Of the comment that a file begins with: its first sentence, or what stands before a colon in it.
+std::string title_of(const std::filesystem::path& file) {
+  std::ifstream lines(file);
+  std::string text;
+  for (std::string line; std::getline(lines, line) && line.size() > 2 && line.starts_with("# ");) {
+    text += (text.empty() ? "" : " ") + line.substr(2);
+    for (size_t end = 0; (end = text.find_first_of(".:", end)) != text.npos; ++end) {
+      if (end + 1 == text.size() || text[end + 1] == ' ') return text.substr(0, end);
     }
   }
+  return text;
+}
+
+bool is_in(const std::string& word, const std::string& text) { return text.find(word) != text.npos; }
+
+std::string key_text(const OptionDeclaration& key) {
+  const auto range = key.range.empty() ? "" : " " + key.range;
+  const auto fallback = key.required ? ", required" : key.fallback.empty() ? "" : ", default " + key.fallback;
+  return "  " + key.name + "  (" + key.type + range + fallback + ")\n      " + key.help + "\n";
+}
+
+}  // namespace
+
+int show_experiments() {
+  std::map<std::string, std::string> found;
+  for (const auto& folder : config_search_path()) {
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(folder / "experiments", error)) {
+      if (entry.path().extension() == ".yaml")
+        found.try_emplace(entry.path().stem().string(), title_of(entry.path()));
+    }
+  }
+  size_t width = 0;
+  for (const auto& [name, text] : found) width = std::max(width, name.size());
+  std::cout << "ddprun experiments/NAME.yaml trains:\n";
+  for (const auto& [name, text] : found)
+    std::cout << "  " << name << std::string(width - name.size() + 2, ' ') << text << "\n";
   return kExitDone;
+}
+
+int show_keys(const Arguments& arguments) {
+  const auto& word = arguments.target;
+  bool found = false;
+  for (const auto& section : experiment_keys()) {
+    std::string text;
+    for (const auto& key : section.keys) {
+      if (section.name == word || is_in(word, key.name) || is_in(word, key.help)) text += key_text(key);
+    }
+    if (text.empty()) continue;
+    found = true;
+    std::cout << (section.name.empty() ? "at the top" : section.name + ":") << "  # " << section.help << "\n" << text;
+  }
+  if (found) return kExitDone;
+  throw UserError(word + ": no section, key or text of `ddprun keys` has this word");
 }
 
 namespace {
@@ -109,7 +155,8 @@ int run_command(const Arguments& given) {
   if (arguments.command == "check") return show_check(arguments);
   if (arguments.command == "submit") return submit(arguments);
   if (arguments.command == "config") return show_config(arguments);
-  if (arguments.command == "keys") return show_keys();
+  if (arguments.command == "experiments") return show_experiments();
+  if (arguments.command == "keys") return show_keys(arguments);
   if (arguments.command == "plugins") return show_plugins(arguments);
   if (arguments.command == "env") return show_environment(arguments);
   if (arguments.command == "evaluate") return evaluate(arguments);

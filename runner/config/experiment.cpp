@@ -230,7 +230,7 @@ void cross_check(const Experiment& experiment, Problems& problems) {
                          experiment.name + "\""));
   }
   const auto workers = experiment.launch.workers, batch = experiment.trainer.global_batch;
-  if (batch >= workers) return;
+  if (batch >= workers || experiment.trainer.batch_per_worker > 0) return;
   const auto* trainer = experiment.config.find("trainer");
   const auto* written = trainer ? trainer->find("global_batch") : nullptr;
   const auto* launch = experiment.config.find("launch");

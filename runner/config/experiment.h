@@ -47,6 +47,8 @@ struct TrainerConfig {
   int64_t max_steps = 0;      // 0: no limit but max_epochs
   double max_seconds = 0;     // of training, all attempts together; 0: no limit
   int64_t global_batch = 64;  // samples per optimizer step, all ranks together
+  int64_t batch_per_worker =
+      0;                    // the same, said of each worker of the world that the run begins with; 0: said as a whole
   int64_t micro_batch = 0;  // samples of one rank in one pass, at most; 0: its whole share; kAutoMicroBatch: what fits
   int64_t eval_batch = 0;   // samples per evaluation batch on one rank; 0: the global batch, at most 256
   Interval eval_every{.epochs = 1};
@@ -80,6 +82,11 @@ struct TrainerConfig {
   std::string on_nonfinite = "stop";  // stop, skip or rollback: a loss or gradients that are NaN or infinite
   bool verify_shards = false;
 
+  // Of a run that begins with so many workers (with strategy dp: GPUs).
+  int64_t global_batch_of(int64_t workers) const {
+    return batch_per_worker > 0 ? batch_per_worker * workers : global_batch;
+  }
+
   static constexpr int64_t kAutoMicroBatch = -1;
   static constexpr int64_t kMostSkips = 10;     // in a row
   static constexpr int64_t kMostRollbacks = 3;  // to the same checkpoint
@@ -110,9 +117,10 @@ struct ScheduleConfig {
 struct EarlyStoppingConfig {
   std::string monitor = "val/accuracy";
   bool maximize = true;
-  int64_t patience = 3;  // evaluations without an improvement, or in a row at the target
+  int64_t patience = 3;  // evaluations without an improvement; 0: it does not stop for that
   double min_delta = 0;
   std::optional<double> target;
+  int64_t hold = 1;  // evaluations in a row at the target
 };
 
 struct CheckpointConfig {
@@ -172,8 +180,10 @@ struct LaunchConfig {
 struct ResourcesConfig {
   int64_t nodes = 0;               // 0: launch.nodes
   int64_t gpus = 0;                // of each node
-  int64_t cpus = 0;                // of each worker; 0: the scheduler's default, as for what follows
+  int64_t cpus_per_worker = 0;     // 0: the scheduler's default, as for what follows
+  int64_t cpus_per_node = 0;       // the same as a whole
   std::string memory;              // of each node, "64G"
+  std::string ephemeral_storage;   // Kubernetes: of each node's disk, "20G"
   double seconds = 0;              // of the job
   std::vector<std::string> slurm;  // more options of sbatch
   std::string container;           // Slurm: an image of Apptainer's

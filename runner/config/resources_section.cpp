@@ -11,12 +11,24 @@ namespace {
 constexpr int64_t kMostNodes = 65536, kMostOfANode = 65536;
 constexpr int64_t kMostUser = 2147483647;
 
-std::string read_memory(Options& options) {
-  auto memory = options.get<std::string>("memory", "", "of each node: 64G");
-  static const std::regex form("[1-9][0-9]{0,8}[MGT]");
-  if (memory.empty() || std::regex_match(memory, form)) return memory;
-  options.reject("memory", "expected a whole number with M, G or T, such as 64G, found \"" + memory + "\"");
+// In units of 1024, as Slurm writes them: Kubernetes' 64Gi is 64G.
+std::string read_bytes(Options& options, std::string_view name, std::string_view help) {
+  const auto text = options.get<std::string>(name, "", help);
+  static const std::regex form("([1-9][0-9]{0,8}[MGT])i?");
+  std::smatch parts;
+  if (text.empty()) return "";
+  if (std::regex_match(text, parts, form)) return parts[1];
+  options.reject(name, "expected a whole number with M, G or T, such as 64G, found \"" + text + "\"");
   return "";
+}
+
+void read_cpus(Options& options, ResourcesConfig& resources) {
+  resources.cpus_per_worker = options.get<int64_t>(
+      "cpus_per_worker", 0, "processors of each worker; 0: the scheduler's default", {0, kMostOfANode});
+  resources.cpus_per_node =
+      options.get<int64_t>("cpus_per_node", 0, "the same of all workers of a node together", {0, kMostOfANode});
+  if (resources.cpus_per_worker > 0 && resources.cpus_per_node > 0)
+    options.reject("cpus_per_node", "goes not together with cpus_per_worker; choose one");
 }
 
 // Each becomes one line of a script.
@@ -31,8 +43,10 @@ ResourcesConfig read_resources(Options& options) {
   ResourcesConfig resources;
   resources.nodes = options.get<int64_t>("nodes", 0, "machines; 0: as launch.nodes", {0, kMostNodes});
   resources.gpus = options.get<int64_t>("gpus", 0, "of each node", {0, kMostOfANode});
-  resources.cpus = options.get<int64_t>("cpus", 0, "of each worker; 0: the scheduler's default", {0, kMostOfANode});
-  resources.memory = read_memory(options);
+  read_cpus(options, resources);
+  resources.memory = read_bytes(options, "memory", "of each node: 64G, or 64Gi, which is the same");
+  resources.ephemeral_storage = read_bytes(options, "ephemeral_storage",
+                                           "Kubernetes: of the disk of each node, for what is not on the claim: 20G");
   resources.seconds = read_duration(options, "time", "of the job, as 90min, 2h, 01:30:00 or 1-12:00:00");
   resources.slurm = options.get<std::vector<std::string>>(
       "slurm", {}, "more options of sbatch: [--partition=accel, --account=project]");

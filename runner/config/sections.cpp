@@ -51,15 +51,21 @@ EarlyStoppingConfig read_early_stopping(Options& options) {
   EarlyStoppingConfig stopping;
   stopping.monitor = read_monitor(options, stopping.monitor, "the metric to watch");
   stopping.maximize = read_maximize(options, stopping.monitor);
+  const bool has_target = options.has("target"), has_patience = options.has("patience");
   stopping.patience = options.get<int64_t>(
-      "patience", stopping.patience, "evaluations without an improvement, or in a row at the target, before it stops",
-      {1, kMost});
+      "patience", stopping.patience,
+      "stop after so many evaluations without an improvement; 0: not for that, as where only a target is given",
+      {0, kMost});
   stopping.min_delta =
       options.get<double>("min_delta", stopping.min_delta, "a smaller change is no improvement", {0, kLargest});
-  const bool has_target = options.has("target");
-  const auto target =
-      options.get<double>("target", std::nan(""), "stop when the metric stays this good; none by default");
+  const auto target = options.get<double>("target", std::nan(""), "stop when the metric is this good; none by default");
+  stopping.hold =
+      options.get<int64_t>("hold", stopping.hold, "evaluations in a row that have to reach the target", {1, kMost});
   if (has_target) stopping.target = target;
+  if (has_target && !has_patience) stopping.patience = 0;
+  if (!has_target && stopping.patience == 0)
+    options.reject("patience",
+                   "is 0 and there is no target, so nothing would stop the run early; leave the section out");
   return stopping;
 }
 

@@ -43,6 +43,13 @@ int64_t read_micro_batch(Options& options) {
 void read_batches(Options& options, TrainerConfig& trainer) {
   trainer.global_batch = options.get<int64_t>("global_batch", trainer.global_batch,
                                               "samples per optimizer step, all workers together", {1, kMost});
+  const bool both = options.has("batch_per_worker") && options.has("global_batch");
+  trainer.batch_per_worker = options.get<int64_t>(
+      "batch_per_worker", 0, "samples of each worker, in place of global_batch; a resumed run keeps the product",
+      {0, kMost});
+  if (both && trainer.batch_per_worker > 0)
+    options.reject("batch_per_worker",
+                   "goes not together with global_batch; take one out, as by ~trainer.global_batch");
   trainer.micro_batch = read_micro_batch(options);
   trainer.eval_batch =
       options.get<int64_t>("eval_batch", trainer.eval_batch,

@@ -144,7 +144,7 @@ void Attempt::start_workers() {
     const auto whereabouts = private_folder_.path() / ("whereabouts_" + std::to_string(rank));
     environment.push_back("DDPRUN_WHEREABOUTS=" + whereabouts.string());
     workers_.back()->watch(heartbeat, whereabouts);
-    workers_.back()->start(plan_.command, environment);
+    workers_.back()->start(place_text(plan_, index), plan_.command, environment);
   }
 }
 

@@ -31,6 +31,7 @@ struct LaunchPlan {
   int local_rank = 0;             // of the first
   int local_world_size = 0;       // 0: `workers`
   std::string host;               // this node's, for reports; empty where it is the only one
+  std::string device;             // for the ranks' logs: "cpu", "cuda over nccl"
   std::string store;              // where the ranks meet; empty: a file of this machine
   int attempt = 0;
   double started_at = 0;

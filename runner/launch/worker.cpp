@@ -12,6 +12,7 @@
 
 #include "launch/clock.h"
 #include "launch/worker_process.h"
+#include "log/log.h"
 
 namespace ddprun {
 namespace {
@@ -43,7 +44,8 @@ Worker::~Worker() {
   }
 }
 
-void Worker::start(const std::vector<std::string>& command, const std::vector<std::string>& environment) {
+void Worker::start(const std::string& what, const std::vector<std::string>& command,
+                   const std::vector<std::string>& environment) {
   Pipe err = make_pipe(), out;
   if (rank() != 0) out = make_pipe();
   pid_ = spawn({.command = command,
@@ -51,6 +53,7 @@ void Worker::start(const std::vector<std::string>& command, const std::vector<st
                 .stdout_fd = out.write.get(),
                 .stderr_fd = err.write.get(),
                 .blocked = {kStopSignals.begin(), kStopSignals.end()}});
+  log_.append(log::text(time_stamp(), "  ", what, ", process ", pid_, "\n"));
   out_.fd = std::move(out.read);
   err_.fd = std::move(err.read);
 }

@@ -24,8 +24,10 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // Throws std::system_error where the program cannot be run. Rank 0 keeps the caller's standard output.
-  void start(const std::vector<std::string>& command, const std::vector<std::string>& environment);
+  // Throws std::system_error where the program cannot be run. Rank 0 keeps the caller's standard output. Its log begins with `what` it
+  // is, and its process.
+  void start(const std::string& what, const std::vector<std::string>& command,
+             const std::vector<std::string>& environment);
 
   bool running() const { return pid_ > 0; }
   void reap();            // notes how it ended, if it has; never blocks

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "launch/worker_environment.h"
 
+#include "launch/host_name.h"
+#include "log/log.h"
+
 #include <unistd.h>
 
 #include <cstdio>
@@ -16,6 +19,8 @@ std::string precise(double seconds_since_1970) {
   return text;
 }
 
+int or_all(const LaunchPlan& plan, int size) { return size > 0 ? size : plan.workers; }
+
 }  // namespace
 
 std::vector<std::string> worker_environment(const LaunchPlan& plan, int index, const std::string& store) {
@@ -27,7 +32,7 @@ std::vector<std::string> worker_environment(const LaunchPlan& plan, int index, c
     }
   }
   for (const auto& [name, value] : plan.environment) values[name] = value;
-  const auto or_workers = [&plan](int size) { return std::to_string(size > 0 ? size : plan.workers); };
+  const auto or_workers = [&plan](int size) { return std::to_string(or_all(plan, size)); };
   values["RANK"] = std::to_string(plan.first_rank + index);
   values["LOCAL_RANK"] = std::to_string(plan.local_rank + index);
   values["WORLD_SIZE"] = or_workers(plan.world_size);
@@ -39,6 +44,12 @@ std::vector<std::string> worker_environment(const LaunchPlan& plan, int index, c
   std::vector<std::string> result;
   for (const auto& [name, value] : values) result.push_back(name + "=" + value);
   return result;
+}
+
+std::string place_text(const LaunchPlan& plan, int index) {
+  return log::text("attempt ", plan.attempt, ": rank ", plan.first_rank + index, " of ", or_all(plan, plan.world_size),
+                   ", local rank ", plan.local_rank + index, " of ", or_all(plan, plan.local_world_size), " on ",
+                   host_name(), ", ", plan.device);
 }
 
 }  // namespace ddprun

@@ -12,4 +12,7 @@ namespace ddprun {
 // (worker_process.h); the later wins. `store` is where the ranks meet.
 std::vector<std::string> worker_environment(const LaunchPlan& plan, int index, const std::string& store);
 
+// That worker in words, for its log.
+std::string place_text(const LaunchPlan& plan, int index);
+
 }  // namespace ddprun

@@ -6,6 +6,7 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,9 +15,16 @@
 namespace ddprun::log {
 namespace {
 
+spdlog::level::level_enum level() {
+  const char* wanted = std::getenv(kLevelVariable);
+  const std::string_view word = wanted ? wanted : "";
+  return word == "quiet" ? spdlog::level::warn : word == "verbose" ? spdlog::level::debug : spdlog::level::info;
+}
+
 std::shared_ptr<spdlog::logger> make_logger(const std::string& prefix) {
   auto logger = std::make_shared<spdlog::logger>(prefix, std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
   logger->set_pattern("%n: %^%l%$: %v");
+  logger->set_level(level());
   return logger;
 }
 
@@ -47,6 +55,8 @@ std::string_view trimmed(std::string_view text) { return text.substr(0, text.fin
 }  // namespace
 
 void set_prefix(const std::string& prefix) { logger() = make_logger(prefix); }
+bool is_quiet() { return level() == spdlog::level::warn; }
+void debug(const std::string& text) { logger()->debug("{}", shown(trimmed(masked(text)))); }
 void info(const std::string& text) { logger()->info("{}", shown(trimmed(masked(text)))); }
 void warn(const std::string& text) { logger()->warn("{}", shown(trimmed(masked(text)))); }
 void error(const std::string& text) { logger()->error("{}", shown(trimmed(masked(text)))); }

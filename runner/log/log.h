@@ -12,7 +12,12 @@ namespace ddprun::log {
 // Before the first message: what each line begins with ("ddprun", "rank 1"). Thread-safe, as all of this.
 void set_prefix(const std::string& prefix);
 
+// The variable DDPRUN_LOG says which are shown: "quiet" warnings and errors, "verbose" all; else all but debug(). Workers inherit it.
+inline constexpr auto kLevelVariable = "DDPRUN_LOG";
+bool is_quiet();
+
 // One message each; newlines at its end do not count.
+void debug(const std::string& text);
 void info(const std::string& text);
 void warn(const std::string& text);
 void error(const std::string& text);

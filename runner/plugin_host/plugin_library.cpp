@@ -6,6 +6,7 @@
 #include <list>
 #include <mutex>
 
+#include "log/log.h"
 #include "plugin_host/plugin_file.h"
 
 namespace ddprun {
@@ -43,6 +44,7 @@ const shared_library& keep(shared_library library) {
 }  // namespace
 
 const PluginDescriptor& load_plugin_file(const std::filesystem::path& file) {
+  log::debug("loads " + file.string());
   const auto& library = keep(open(file));
   if (!library.has(DDPRUN_DESCRIPTOR_SYMBOL)) {
     throw UserError(file.string() + ": has a descriptor, but hides its symbol " DDPRUN_DESCRIPTOR_SYMBOL

@@ -113,6 +113,9 @@ void PluginSearch::not_found(const std::string& choice, const std::string& kind)
   std::string text = "there is no " + what + " " + choice;
   if (!near.empty()) text += "; did you mean " + near + "?";
   text += known.empty() ? "; no " + what + " was found" : (near.empty() ? "; known: " : " known: ") + join(known);
+  if (choice == "wandb")
+    text +=
+        "; Weights & Biases has no client in C++: tools/wandb_follow RUN sends a run there, while it trains or later";
   if (choice.ends_with(".so")) text += "; for a file of the current folder, write ./" + choice;
   throw UserError(text + "; searched in " + folders_text());
 }

@@ -24,6 +24,7 @@ class CurveBuilder {
     const auto attempt = row.integer("attempt"), step = row.integer("step");
     if (attempt > newest_attempt_) begin(attempt, step);
     const std::string split_name(row.text("split"));
+    if (split_name == "epoch") return;  // means of the rows of "train", which are shown
     const auto time = row.number("time");
     auto& split = splits_[split_name];
     cut(split, step - 1);  // written twice, or rolled back

@@ -20,9 +20,9 @@ using MetricValues = std::vector<std::pair<std::string, double>>;
 
 // What a row has beside what was measured of the model.
 bool is_metric(std::string_view name) {
-  constexpr auto kOthers =
-      std::to_array<std::string_view>({"time", "attempt", "epoch", "step", "samples", "lr", "samples_per_second",
-                                       "loss_scale", "overflows", "skipped_steps"});
+  constexpr auto kOthers = std::to_array<std::string_view>({"time", "attempt", "epoch", "step", "samples", "lr",
+                                                            "samples_per_second", "loss_scale", "overflows",
+                                                            "skipped_steps", "train_seconds", "evaluation_seconds"});
   return std::ranges::find(kOthers, name) == kOthers.end() && !name.starts_with("lr_");
 }
 
@@ -46,7 +46,7 @@ class Rows {
   Rows(Goal goal, RunEnd& end) : goal_(std::move(goal)), end_(end) {}
 
   void take(const FlatObject& row) {
-    if (row.text("split") == "system") return;
+    if (row.text("split") == "system" || row.text("split") == "epoch") return;
     const auto samples = row.integer("samples");
     const auto speed = row.number("samples_per_second");
     if (speed > 0 && samples > end_.samples) end_.train_seconds += static_cast<double>(samples - end_.samples) / speed;

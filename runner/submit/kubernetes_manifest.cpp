@@ -71,8 +71,9 @@ std::string limits(const Experiment& experiment) {
   const auto& resources = experiment.resources;
   std::vector<std::string> items;
   if (resources.gpus > 0) items.push_back("nvidia.com/gpu: " + std::to_string(resources.gpus));
-  if (resources.cpus > 0) items.push_back("cpu: " + std::to_string(cpus_of_node(experiment)));
+  if (const auto cpus = cpus_of_node(experiment); cpus > 0) items.push_back("cpu: " + std::to_string(cpus));
   if (!resources.memory.empty()) items.push_back("memory: " + resources.memory + "i");
+  if (!resources.ephemeral_storage.empty()) items.push_back("ephemeral-storage: " + resources.ephemeral_storage + "i");
   const auto list = flow(items);
   return "{" + list.substr(1, list.size() - 2) + "}";
 }

@@ -48,7 +48,7 @@ std::string directives(const Experiment& experiment) {
   lines.add("nodes", nodes_of(experiment));
   lines.add("ntasks-per-node", 1);
   if (resources.gpus > 0) lines.add("gpus-per-node", resources.gpus);
-  if (resources.cpus > 0) lines.add("cpus-per-task", cpus_of_node(experiment));
+  if (const auto cpus = cpus_of_node(experiment); cpus > 0) lines.add("cpus-per-task", cpus);
   if (!resources.memory.empty()) lines.add("mem", resources.memory);
   if (resources.seconds > 0) lines.add("time", clock_text(resources.seconds));
   lines.add("signal", "USR1@" + std::to_string(kSecondsToSave));
@@ -70,7 +70,7 @@ std::string step(const Experiment& experiment, const Submission& submission) {
   const auto& resources = experiment.resources;
   std::vector<std::string> words{"srun"};
   // srun does not take it from sbatch
-  if (resources.cpus > 0) words.push_back("--cpus-per-task=" + std::to_string(cpus_of_node(experiment)));
+  if (const auto cpus = cpus_of_node(experiment); cpus > 0) words.push_back("--cpus-per-task=" + std::to_string(cpus));
   if (resources.container.empty()) {
     words.push_back(submission.program);
   } else {

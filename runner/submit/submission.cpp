@@ -17,6 +17,9 @@ int64_t nodes_of(const Experiment& experiment) {
   return experiment.resources.nodes > 0 ? experiment.resources.nodes : experiment.launch.max_nodes;
 }
 
-int64_t cpus_of_node(const Experiment& experiment) { return experiment.resources.cpus * workers_of(experiment); }
+int64_t cpus_of_node(const Experiment& experiment) {
+  const auto& resources = experiment.resources;
+  return resources.cpus_per_node > 0 ? resources.cpus_per_node : resources.cpus_per_worker * workers_of(experiment);
+}
 
 }  // namespace ddprun

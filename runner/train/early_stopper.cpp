@@ -16,17 +16,16 @@ bool EarlyStopper::observe(double value) {
   const bool better = improves(value, state_.best, config_.maximize, config_.min_delta);
   state_.evaluations_without_improvement = better ? 0 : state_.evaluations_without_improvement + 1;
   if (better) state_.best = value;
-  if (!config_.target) return state_.evaluations_without_improvement >= config_.patience;
-  const bool reached = config_.maximize ? value >= *config_.target : value <= *config_.target;
+  const bool reached = config_.target && (config_.maximize ? value >= *config_.target : value <= *config_.target);
   state_.evaluations_at_target = reached ? state_.evaluations_at_target + 1 : 0;
-  return state_.evaluations_at_target >= config_.patience;
+  return held_target() || (config_.patience > 0 && state_.evaluations_without_improvement >= config_.patience);
 }
 
 std::string EarlyStopper::reason() const {
   std::ostringstream text;
-  if (config_.target) {
-    text << config_.monitor << " held its target of " << *config_.target << " for " << state_.evaluations_at_target
-         << " evaluations";
+  if (held_target()) {
+    text << config_.monitor << " reached its target of " << *config_.target;
+    if (config_.hold > 1) text << " in " << config_.hold << " evaluations in a row";
   } else {
     text << config_.monitor << " did not improve for " << state_.evaluations_without_improvement << " evaluations";
     if (state_.best) text << "; its best is " << *state_.best;

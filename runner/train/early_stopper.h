@@ -11,8 +11,8 @@
 
 namespace ddprun {
 
-// Without a target: stops when `patience` evaluations in a row did not improve on the best by more than min_delta.
-// With a target: stops when `patience` evaluations in a row reached it, and for no other reason.
+// Stops when `patience` evaluations in a row did not improve on the best by more than min_delta, or when `hold` in a row reached the
+// target, where there is one: whichever comes first.
 class EarlyStopper {
  public:
   // What a checkpoint keeps.
@@ -26,12 +26,14 @@ class EarlyStopper {
 
   // Takes the monitored value; returns whether to stop. NaN is no improvement and no target reached.
   bool observe(double value);
-  std::string reason() const;  // why observe() said so, one sentence
+  std::string reason() const;  // why observe() said so: the target where it is both; one sentence
 
   const State& state() const { return state_; }
   void set_state(const State& state) { state_ = state; }
 
  private:
+  bool held_target() const { return config_.target && state_.evaluations_at_target >= config_.hold; }
+
   EarlyStoppingConfig config_;
   State state_;
 };

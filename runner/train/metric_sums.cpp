@@ -189,6 +189,18 @@ void MetricSums::reset(const std::vector<MetricTotal>& names, const at::Tensor& 
   }
 }
 
+void add(std::vector<MetricTotal>& totals, const std::vector<MetricTotal>& more) {
+  for (const auto& total : more) {
+    const auto at = std::ranges::find(totals, total.name, &MetricTotal::name);
+    if (at == totals.end()) {
+      totals.push_back(total);
+    } else {
+      at->sum += total.sum;
+      at->count += total.count;
+    }
+  }
+}
+
 at::Tensor numbers_of(const std::vector<MetricTotal>& totals) {
   auto numbers = at::zeros({2, static_cast<int64_t>(totals.size())}, at::kDouble);
   auto view = numbers.accessor<double, 2>();

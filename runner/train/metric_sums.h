@@ -83,6 +83,9 @@ class MetricSums {
 
 using NamedValues = std::vector<std::pair<std::string, double>>;
 
+// Adds more of the same to each, by name.
+void add(std::vector<MetricTotal>& totals, const std::vector<MetricTotal>& more);
+
 // The totals as numbers() gives them: for the one rank that carries on what several had summed.
 at::Tensor numbers_of(const std::vector<MetricTotal>& totals);
 

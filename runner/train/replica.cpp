@@ -16,6 +16,7 @@
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 
@@ -33,10 +34,12 @@ void set_determinism(bool deterministic) {
   if (deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
 }
 
-Experiment frozen_experiment(const std::filesystem::path& config) {
+Experiment frozen_experiment(const WorkerPlace& place) {
   std::vector<std::string> problems;
-  auto experiment = read_experiment(load_yaml(config), problems);
-  if (!problems.empty()) throw UserError(config.string() + " was changed: " + problems.front());
+  auto experiment = read_experiment(load_yaml(place.config), problems);
+  if (!problems.empty()) throw UserError(place.config.string() + " was changed: " + problems.front());
+  auto& trainer = experiment.trainer;
+  trainer.global_batch = trainer.global_batch_of(place.world_size * std::max<int64_t>(1, place.gpus));
   return experiment;
 }
 
@@ -68,7 +71,7 @@ CommunicatorOptions communicator_options(const Replica& replica) {
 
 Replica::Replica(WorkerPlace worker_place, const Moved& moved, const LoadBackend& load)
     : place(std::move(worker_place)),
-      experiment(frozen_experiment(place.config)),
+      experiment(frozen_experiment(place)),
       plugins(plugin_search_path(experiment.plugin_path)),
       backend(load_backend(place, experiment.trainer, load)),
       device(backend ? backend->device() : c10::Device(c10::kCPU)),

@@ -79,6 +79,11 @@ void write_summary(const std::filesystem::path& run_dir, const Summary& summary)
     json["test_correct"] = end.test_correct;
     json["test_total"] = end.test_total;
   }
+  if (!summary.ranks.empty()) {
+    json["backend"] = summary.backend;
+    json["ranks"] = ordered_json::array();
+    for (const auto& rank : summary.ranks) json["ranks"].push_back({{"host", rank.host}, {"device", rank.device}});
+  }
   try {
     write_file_atomically(run_dir / "summary.json", json.dump(2) + "\n");
   } catch (const std::system_error& error) {

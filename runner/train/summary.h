@@ -19,6 +19,8 @@ struct Summary {
   std::string cuda_graph;         // "replayed", or why steps were not
   int64_t replayed_steps = 0;     // of this attempt
   int64_t attempt = 0;
+  std::string backend;  // as RunStart has it
+  std::vector<RankPlace> ranks;
 };
 
 // <run_dir>/summary.json, replaced whole.

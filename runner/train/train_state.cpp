@@ -33,17 +33,33 @@ NamedValues named_values(const json& list) {
   return values;
 }
 
+json to_json_list(const std::vector<MetricTotal>& totals) {
+  auto list = json::array();
+  for (const auto& total : totals) list.push_back({total.name, exact(total.sum), total.count, total.exponential});
+  return list;
+}
+
+std::vector<MetricTotal> metric_totals(const json& list) {
+  std::vector<MetricTotal> totals;
+  for (const auto& total : list) {
+    const bool exponential = total.size() > 3 && total.at(3).get<bool>();
+    totals.push_back(
+        {.name = total.at(0), .sum = exact(total.at(1)), .count = total.at(2), .exponential = exponential});
+  }
+  return totals;
+}
+
 }  // namespace
 
 std::string TrainState::to_json() const {
-  auto totals = json::array();
-  for (const auto& total : window) totals.push_back({total.name, exact(total.sum), total.count, total.exponential});
   return json{
       {"format", 1},
       {"step", step},
       {"evaluated_step", evaluated_step},
       {"samples", samples},
-      {"window", totals},
+      {"window", to_json_list(window)},
+      {"row", to_json_list(row)},
+      {"part", {{"totals", to_json_list(part)}, {"samples", part_samples}, {"train_seconds", part_seconds}}},
       {"stopper", {exact(stopper.best), stopper.evaluations_without_improvement, stopper.evaluations_at_target}},
       {"schedule", {schedule.reductions, exact(schedule.best), schedule.bad_evaluations, schedule.cooling}},
       {"scaler", {exact(scaler.scale), scaler.steps_since_change, scaler.overflows}},
@@ -71,10 +87,12 @@ TrainState TrainState::from_json(const std::string& text, const std::string& whe
     from.at("step").get_to(state.step);
     from.at("evaluated_step").get_to(state.evaluated_step);
     from.at("samples").get_to(state.samples);
-    for (const auto& total : from.at("window")) {
-      const bool exponential = total.size() > 3 && total.at(3).get<bool>();
-      state.window.push_back(
-          {.name = total.at(0), .sum = exact(total.at(1)), .count = total.at(2), .exponential = exponential});
+    state.window = metric_totals(from.at("window"));
+    if (const auto row = from.find("row"); row != from.end()) state.row = metric_totals(*row);
+    if (const auto part = from.find("part"); part != from.end()) {
+      state.part = metric_totals(part->at("totals"));
+      part->at("samples").get_to(state.part_samples);
+      part->at("train_seconds").get_to(state.part_seconds);
     }
     const auto& stopper = from.at("stopper");
     state.stopper = {exact_or_none(stopper.at(0)), stopper.at(1), stopper.at(2)};

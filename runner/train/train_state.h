@@ -18,7 +18,11 @@ struct TrainState {
   int64_t step = 0;                 // optimizer steps done
   int64_t evaluated_step = 0;       // the step of the last finished evaluation at an epoch's end
   int64_t samples = 0;              // training samples seen by all ranks
-  std::vector<MetricTotal> window;  // training metrics since the last row, all ranks together
+  std::vector<MetricTotal> window;  // training metrics that are not yet in the next two, all ranks together
+  std::vector<MetricTotal> row;     // since the last row
+  std::vector<MetricTotal> part;    // since the last part's end
+  int64_t part_samples = 0;         // `samples` and `train_seconds` there
+  double part_seconds = 0;
   EarlyStopper::State stopper;
   Schedule::State schedule;
   GradScaler::State scaler;

@@ -100,8 +100,8 @@ void Trainer::start_from_here() {
   if (config.verify_shards) {
     shards_.emplace(parts_.communicator, step_plan(config, state_.train_samples), state_.train_samples, state_.step);
   }
-  since_row_.restart();
   samples_at_row_ = state_.samples;
+  seconds_at_row_ = state_.train_seconds;
   clock_.pause();
   phases_ += clock_.take();
 }
@@ -157,7 +157,7 @@ void Trainer::train_steps() {
 void Trainer::train_step() try {
   phase_ = "training";
   moved(Activity::kLoadingData);
-  const Stopwatch step_time;
+  since_step_.restart();
   clock_.begin(StepPhase::kData);
   const auto item = source_->next();
 
@@ -179,7 +179,7 @@ void Trainer::train_step() try {
   if (!gradients_.empty()) log_histograms();
   show_progress("train");
   clock_.begin(StepPhase::kOther);
-  state_.train_seconds += step_time.seconds();
+  state_.train_seconds = train_seconds();
 } catch (const std::exception& error) {
   if (is_out_of_memory(error)) throw OutOfMemory(out_of_memory_text(error, state_.step + 1, experiment_.trainer));
   throw;
@@ -236,7 +236,6 @@ void Trainer::finish_part() {
   const bool improved = state_.best_value != before;
   if (shards_ && at_epoch_end()) shards_->check(epoch_of_step(), experiment_);
   state_.evaluated_step = state_.step;
-  since_row_.restart();
   if (due(experiment_.checkpoint.every) || improved) save(improved);
 }
 

@@ -104,6 +104,9 @@ class Trainer {
   // trainer_logging.cpp
   void show_progress(const char* phase);
   void log_window();
+  void log_training();
+  void log_part(double evaluation_seconds);
+  double train_seconds() const;  // within a step: with what it has taken
   void log_row(const std::string& split, NamedValues values);
   bool measure_is_due();
   void log_measures();
@@ -182,8 +185,9 @@ class Trainer {
   PhaseSeconds phases_;               // but for those that the clock still has
   int64_t steps_measured_ = 0;        // since the last row of the split "system"
   std::vector<Histogram> gradients_;  // of the last step, where they are to be shown
-  Stopwatch since_save_, since_progress_, since_row_, since_measured_;
+  Stopwatch since_save_, since_progress_, since_step_, since_measured_;
   int64_t samples_at_row_ = 0;
+  double seconds_at_row_ = 0;  // in training steps
   const char* phase_ = "starting";
 };
 

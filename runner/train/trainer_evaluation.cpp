@@ -78,10 +78,15 @@ void Trainer::require_monitors(const NamedValues& measured) {
 bool Trainer::evaluate_part() {
   const bool last = state_.step >= max_steps_ || !state_.finished.empty();
   const auto split = evaluation_split(*parts_.dataset);
-  if ((!last && !due(experiment_.trainer.eval_every)) || parts_.dataset->size(split) == 0) return true;
+  if ((!last && !due(experiment_.trainer.eval_every)) || parts_.dataset->size(split) == 0) {
+    log_part(0);
+    return true;
+  }
+  const Stopwatch time;
   const auto evaluation =
       evaluate(split, evaluation_limit(experiment_.trainer), [this] { return evaluation_interrupted(); });
   if (!evaluation) return false;
+  log_part(time.seconds());
   if (split == Split::kTest && evaluation_limit(experiment_.trainer).none()) tested_ = {state_.step, *evaluation};
   observe(*evaluation);
   log_predictions(split);

@@ -6,26 +6,39 @@
 #include "dist/replicate.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ddprun {
 namespace {
 
 constexpr double kProgressSeconds = 0.1;
 
+double per_second(int64_t samples, double seconds) { return static_cast<double>(samples) / std::max(seconds, 1e-9); }
+
 }  // namespace
+
+double Trainer::train_seconds() const { return state_.train_seconds + since_step_.seconds(); }
 
 void Trainer::show_progress(const char* phase) {
   if (since_progress_.seconds() < kProgressSeconds) return;
   since_progress_.restart();
-  const double speed = static_cast<double>(state_.samples - samples_at_row_) / std::max(since_row_.seconds(), 1e-9);
+  const double speed = per_second(state_.samples - samples_at_row_, state_.train_seconds - seconds_at_row_);
   const auto step_in_epoch = state_.step == 0 ? 0 : (state_.step - 1) % steps_per_epoch_ + 1;
   parts_.loggers.progress({epoch_of_step(), state_.step, step_in_epoch, phase, speed});
 }
 
+// No row at a part's end, where it would be of a few steps: its noise would pass for a change. They are in the next one.
 void Trainer::log_window() {
   if (!settle_steps()) return;
   const auto totals = window_.totals(parts_.communicator);
   window_.reset();
+  add(state_.row, totals);
+  add(state_.part, totals);
+  if (state_.step % experiment_.trainer.log_every == 0 || state_.step >= max_steps_) log_training();
+}
+
+void Trainer::log_training() {
+  const auto totals = std::exchange(state_.row, {});
   update(state_.last_metrics, values_of(totals, "train"));
   auto values = values_of(totals);
   std::ranges::move(step_.rates(), std::back_inserter(values));
@@ -36,12 +49,23 @@ void Trainer::log_window() {
   }
   if (experiment_.trainer.on_nonfinite != "stop")
     values.emplace_back("skipped_steps", static_cast<double>(state_.skipped));
-  const double seconds = since_row_.seconds();
-  values.emplace_back("samples_per_second",
-                      static_cast<double>(state_.samples - samples_at_row_) / std::max(seconds, 1e-9));
-  since_row_.restart();
-  samples_at_row_ = state_.samples;
+  const double now = train_seconds();
+  values.emplace_back("samples_per_second", per_second(state_.samples - std::exchange(samples_at_row_, state_.samples),
+                                                       now - std::exchange(seconds_at_row_, now)));
   log_row("train", std::move(values));
+}
+
+// The means over an epoch, or over what lies between two evaluations of it.
+void Trainer::log_part(double evaluation_seconds) {
+  const auto totals = std::exchange(state_.part, {});
+  const auto samples = state_.samples - std::exchange(state_.part_samples, state_.samples);
+  const auto seconds = state_.train_seconds - std::exchange(state_.part_seconds, state_.train_seconds);
+  update(state_.last_metrics, values_of(totals, "train"));
+  auto values = values_of(totals);
+  values.emplace_back("samples_per_second", per_second(samples, seconds));
+  values.emplace_back("train_seconds", seconds);
+  if (evaluation_seconds > 0) values.emplace_back("evaluation_seconds", evaluation_seconds);
+  log_row("epoch", std::move(values));
 }
 
 void Trainer::log_row(const std::string& split, NamedValues values) {

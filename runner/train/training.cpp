@@ -6,6 +6,7 @@
 #include "dist/replicate.h"
 #include "launch/clock.h"
 #include "launch/heartbeat.h"
+#include "launch/host_name.h"
 #include "launch/run_folder.h"
 #include "log/log.h"
 #include "plugin_host/plugin_call.h"
@@ -89,6 +90,7 @@ class Training final : public WorkerTask {
     objective_ = std::make_unique<WatchedObjective>(replica_.objective(Phase::kTraining));
     if (!resumed_from().empty()) {
       resumed_ = read_checkpoint(read_checkpoint_info(resumed_from()), replica_.place.rank);
+      keep_batch();
     }
     replica_.set_layout(layout());
     optimizer_ = replica_.plugins.make_optimizer(replica_.experiment.optimizer);
@@ -102,11 +104,19 @@ class Training final : public WorkerTask {
     checkpoints_ = make_saver();
   }
 
+  // What batch_per_worker came to when the run began, in whatever world it goes on.
+  void keep_batch() {
+    auto& trainer = replica_.experiment.trainer;
+    if (trainer.batch_per_worker > 0) trainer.global_batch = saved_state().global_batch;
+  }
+
+  TrainState saved_state() const { return TrainState::from_json(resumed_->progress, resumed_from()); }
+
   // A resumed run keeps what was found when it began: another order sums in another order.
   Layout layout() {
     const auto& config = replica_.experiment.trainer;
     if (config.layout != "auto") return layout_of_name(config.layout);
-    if (resumed_) return layout_of_name(TrainState::from_json(resumed_->progress, resumed_from()).layout);
+    if (resumed_) return layout_of_name(saved_state().layout);
     if (config.deterministic) return Layout::kChannelsFirst;
     return find_layout({.model = *replica_.model,
                         .objective = *objective_,
@@ -134,8 +144,10 @@ class Training final : public WorkerTask {
   std::vector<LoggerHub::Entry> make_loggers() {
     std::vector<LoggerHub::Entry> loggers;
     if (replica_.place.rank != 0) return loggers;
-    for (const auto& choice : replica_.experiment.loggers)
+    for (const auto& choice : replica_.experiment.loggers) {
+      if (choice.plugin == "console" && log::is_quiet()) continue;
       loggers.push_back({choice.plugin, replica_.plugins.make_logger(choice), choice.path});
+    }
     return loggers;
   }
 
@@ -201,6 +213,9 @@ class Training final : public WorkerTask {
       broadcast_state(*replica_.model, replica_.communicator);
     }
     if (replica_.place.rank == 0) commit_record(replica_.place.run_dir, replica_.place.attempt);
+    ranks_ = places();
+    const auto& data = *replica_.dataset;
+    const auto spec = in_plugin({"dataset", "spec"}, [&] { return data.spec(); });
     int64_t parameters = 0;
     for (const auto& parameter : trainable_parameters(*replica_.model)) parameters += parameter.value.numel();
     loggers_->start({.time = wall_seconds(),
@@ -220,6 +235,13 @@ class Training final : public WorkerTask {
                      .dataset = replica_.experiment.dataset.plugin,
                      .optimizer = replica_.experiment.optimizer.plugin,
                      .device = device_text(),
+                     .backend = backend_name(),
+                     .ranks = ranks_,
+                     .train_samples = data.size(Split::kTrain),
+                     .val_samples = data.size(Split::kVal),
+                     .test_samples = data.size(Split::kTest),
+                     .sample_shape = spec.sample_shape,
+                     .classes = spec.classes,
                      .layers = layers()});
     if (const auto& state = trainer.state(); !resume.empty())
       loggers_->event({.time = wall_seconds(),
@@ -240,6 +262,21 @@ class Training final : public WorkerTask {
   }
 
   // "NVIDIA H200, 139 GiB"; with trainer.strategy dp "4 GPUs (dp): NVIDIA H200, 139 GiB".
+  std::string backend_name() const {
+    if (replica_.communicator.alone()) return "";
+    return replica_.backend && replica_.experiment.launch.backend != "gloo" ? "nccl" : "gloo";
+  }
+
+  // Of all ranks. Collective.
+  std::vector<RankPlace> places() {
+    const auto device = replica_.backend ? replica_.device.str() + ", " + device_text() : device_text();
+    const auto hosts = replica_.communicator.gather_texts(host_name());
+    const auto devices = replica_.communicator.gather_texts(device);
+    std::vector<RankPlace> places;
+    for (size_t rank = 0; rank < hosts.size(); ++rank) places.push_back({hosts[rank], devices[rank]});
+    return places;
+  }
+
   std::string device_text() const {
     if (!replica_.backend) return "cpu";
     const auto text = replica_.backend->description();
@@ -268,7 +305,9 @@ class Training final : public WorkerTask {
                                            .layout = layout_name(replica_.precision.layout()),
                                            .cuda_graph = trainer.step().graph_state(),
                                            .replayed_steps = trainer.step().replayed(),
-                                           .attempt = replica_.place.attempt});
+                                           .attempt = replica_.place.attempt,
+                                           .backend = backend_name(),
+                                           .ranks = ranks_});
     loggers_->finish(end);
   }
 
@@ -284,6 +323,7 @@ class Training final : public WorkerTask {
   std::unique_ptr<LoggerHub> loggers_;
   std::unique_ptr<BackgroundSaver> checkpoints_;
   std::optional<FlightRecordWriter> flight_record_;
+  std::vector<RankPlace> ranks_;
   const char* phase_ = "starting";
   long step_ = -1;
   double first_step_seconds_ = 0;

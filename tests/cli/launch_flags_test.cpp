@@ -57,6 +57,12 @@ TEST(LaunchFlags, HaveShortNames) {
   EXPECT_EQ(text(flags.nproc_per_node), "--nproc-per-node=8");
   EXPECT_EQ(text(flags.node_rank), "--node-rank=3");
   EXPECT_EQ(text(parse({"e.yaml", "-nr=3"}).launch.node_rank), "--node-rank=3");
+  const auto longer = parse({"e.yaml", "--nodes", "4", "--gpus=8", "--nr", "3", "--epochs", "2", "seed=1"});
+  EXPECT_EQ(text(longer.launch.nnodes), "--nnodes=4");
+  EXPECT_EQ(text(longer.launch.nproc_per_node), "--nproc-per-node=8");
+  EXPECT_EQ(text(longer.launch.node_rank), "--node-rank=3");
+  EXPECT_EQ(longer.overrides, (std::vector<std::string>{"trainer.max_epochs=2", "seed=1"}));
+  EXPECT_EQ(parse({"e.yaml", "--epochs=2"}).overrides, std::vector<std::string>{"trainer.max_epochs=2"});
 }
 
 TEST(LaunchFlags, OverridesKeepTheirUnderscores) {

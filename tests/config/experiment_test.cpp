@@ -27,7 +27,8 @@ TEST_F(ReadExperiment, ReadsAllSections) {
       "checkpoint: {every: 200st, keep: 7, monitor: val/loss, resume: auto}\n"
       "predictions: {num_batches_to_log: 2, log_images_per_batch: 5}\n"
       "launch: {workers: 4, device: cpu, threads: 2, timeout_seconds: 60, requeue: true}\n"
-      "resources: {nodes: 2, gpus: 4, cpus: 8, memory: 64G, time: 2h, slurm: [--partition=accel], container: c.sif,\n"
+      "resources: {nodes: 2, gpus: 4, cpus_per_worker: 8, memory: 64Gi, time: 2h, slurm: [--partition=accel], "
+      "container: c.sif,\n"
       "  image: registry/ddprun, claim: outputs}\nrun: {dir: out}\n");
   EXPECT_EQ(e.name, "mnist");
   EXPECT_EQ(e.seed, 42U);
@@ -60,7 +61,7 @@ TEST_F(ReadExperiment, ReadsAllSections) {
   EXPECT_TRUE(e.launch.requeue);
   EXPECT_EQ(e.resources.nodes, 2);
   EXPECT_EQ(e.resources.gpus, 4);
-  EXPECT_EQ(e.resources.cpus, 8);
+  EXPECT_EQ(e.resources.cpus_per_worker, 8);
   EXPECT_EQ(e.resources.memory, "64G");
   EXPECT_EQ(e.resources.seconds, 7200);
   EXPECT_EQ(e.resources.slurm, std::vector<std::string>{"--partition=accel"});

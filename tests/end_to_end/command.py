@@ -34,7 +34,7 @@ SMALL = [
     "launch.device=cpu",
     "~early_stopping",
 ]
-VOLATILE = ("time", "attempt", "samples_per_second")  # what differs between two runs that are the same
+VOLATILE = ("time", "attempt", "samples_per_second", "train_seconds", "evaluation_seconds")  # what differs between two runs that are the same
 
 
 class Running:

@@ -21,7 +21,7 @@ class Experiments(CommandTest):
         self.ddprun(f"experiments/{experiment}.yaml", *SHORT, "trainer.fast_dev_run=true", *words,
                     env={"DDPRUN_DATA": str(DATA)}, seconds=240)
         rows = all_rows(self.folder / "run")
-        self.assertEqual({row["split"] for row in rows}, {"train", "val", "test"})
+        self.assertEqual({row["split"] for row in rows}, {"train", "epoch", "val", "test"})
         self.assertTrue(all(row["loss"] > 0 for row in rows))
         self.assertEqual(summary(self.folder / "run")["status"], "completed")
 
@@ -56,7 +56,7 @@ class Experiments(CommandTest):
 
     @unittest.skipUnless((DATA / "cifar100-subset").is_dir(), "DDPRUN_DATA/cifar100-subset is not there")
     def test_cifar100_olivia(self):
-        self.run_short("cifar100_olivia", *CIFAR)
+        self.run_short("cifar100_olivia", *CIFAR, "model.widen_factor=1")
 
     @unittest.skipUnless((DATA / "cifar100-subset").is_dir(), "DDPRUN_DATA/cifar100-subset is not there")
     def test_cifar10_resnet18_on_the_other_cifar(self):

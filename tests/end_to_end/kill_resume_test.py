@@ -48,6 +48,7 @@ def training_state(run):
     state = torch.load(last(run) / "training.pt", weights_only=True)
     progress = json.loads(state["progress"])
     progress.pop("train_seconds")
+    progress["part"].pop("train_seconds")
     ranks = [torch.load(last(run) / f"rank_{rank}.pt", weights_only=True)["rank"] for rank in range(WORKERS)]
     return [state["optimizer"], *ranks], progress
 

@@ -57,7 +57,7 @@ class OneRun(CommandTest):
         with open(self.run_folder / "metrics.csv", newline="") as file:
             table = list(csv.DictReader(file))
         self.assertEqual(len(table), len(rows))
-        self.assertEqual({row["split"] for row in rows}, {"train", "val", "test"})
+        self.assertEqual({row["split"] for row in rows}, {"train", "epoch", "val", "test"})
         for row, cells in zip(rows, table):
             for name, cell in cells.items():
                 expected = "" if name not in row else row[name] if name == "split" else float(row[name])
@@ -91,11 +91,11 @@ class SeveralRuns(CommandTest):
     def test_one_folder_for_two_runs_started_together_goes_to_one_of_them(self):
         together = [self.start(*QUICK, "run.dir=run") for _ in range(2)]
         self.assertEqual(sorted(running.wait() for running in together), [0, 2], [running.text() for running in together])
-        self.assertEqual(len(all_rows(self.folder / "run")), 13)
+        self.assertEqual(len(all_rows(self.folder / "run")), 15)
 
     def test_early_stopping_is_a_success_that_says_so(self):
         words = [word for word in QUICK if word != "~early_stopping"]
-        self.ddprun(*words, "run.dir=run", "trainer.max_epochs=9", "early_stopping={monitor: val/loss, target: 100, patience: 2}")
+        self.ddprun(*words, "run.dir=run", "trainer.max_epochs=9", "early_stopping={monitor: val/loss, target: 100, hold: 2}")
         found = summary(self.folder / "run")
         self.assertEqual((found["status"], found["steps"]), ("stopped_early", 20))
         self.assertIn("val/loss", found["stop_reason"])
@@ -156,6 +156,22 @@ class Telling(CommandTest):
         text = self.tell("keys")
         for key in ("trainer:", "  global_batch  (int 1 .. ", "  every  (string, default 1ep)", "early_stopping:", "run:"):
             self.assertIn(key, text)
+        few = self.tell("keys", "patience")
+        self.assertRegex(few, r"(?s)^schedule:.*\n  patience .*\nearly_stopping:.*\n  patience ")
+        self.assertNotIn("trainer:", few)
+
+    def test_experiments_are_listed_with_what_they_are(self):
+        head, *lines = self.tell("experiments").splitlines()
+        self.assertIn("experiments/NAME.yaml", head)
+        self.assertIn("digits", [line.split()[0] for line in lines])
+        for line in lines:
+            self.assertRegex(line, r"^  \w+ +[A-Z].*[^.:]$")
+            self.assertLessEqual(len(line), 80)
+
+    def test_quiet_tells_nothing_and_verbose_what_is_loaded(self):
+        quiet = self.ddprun("--quiet", *QUICK, "run.dir=quiet")
+        self.assertEqual((quiet.out(), quiet.err()), ("", ""))
+        self.assertRegex(self.ddprun(*QUICK, "run.dir=verbose", "--verbose").err(), r"(?m)^ddprun: debug: loads .*/models/mlp\.so$")
 
     def test_no_word_at_all_shows_the_help(self):
         self.assertIn("Exit codes:", self.ddprun(code=2).out())

@@ -223,7 +223,7 @@ class Submit(JobTest):
 
     def submit(self, *words):
         done = self.ddprun("submit", "--slurm", *WORDS, LONG, "launch.workers=2", f"name={self.NAME}", "resources.nodes=2",
-                           "resources.cpus=1", "resources.time=10min", "resources.memory=100M", *words, env=self.gate.env)
+                           "resources.cpus_per_worker=1", "resources.time=10min", "resources.memory=100M", *words, env=self.gate.env)
         return re.fullmatch(r"Submitted batch job (\d+)\n", done.out())[1]
 
     def setUp(self):

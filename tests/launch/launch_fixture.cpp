@@ -116,6 +116,14 @@ void FakeLauncher::wait_for_err(const std::string& text) const {
   while (read_text(folder_ / "err").find(text) == std::string::npos) ::poll(nullptr, 0, 5);
 }
 
-std::string FakeLauncher::log(int rank) const { return read_text(logs() / ("rank_" + std::to_string(rank) + ".log")); }
+std::string FakeLauncher::log(int rank) const {
+  std::istringstream lines(read_text(logs() / ("rank_" + std::to_string(rank) + ".log")));
+  std::string text;
+  for (std::string line; std::getline(lines, line);) {
+    const auto of_launcher = line.find("  attempt ") == std::string_view("2026-11-24T01:22:39+0000").size();
+    if (!of_launcher) text += line + (lines.eof() ? "" : "\n");
+  }
+  return text;
+}
 
 }  // namespace ddprun

@@ -71,7 +71,7 @@ class FakeLauncher {
   pid_t pid() const { return pid_; }
   const std::filesystem::path& folder() const { return folder_; }
   std::filesystem::path logs() const { return folder_ / "run" / "logs"; }
-  std::string log(int rank) const;
+  std::string log(int rank) const;  // what the rank printed, without the lines that tell what it is
 
  private:
   std::filesystem::path folder_;

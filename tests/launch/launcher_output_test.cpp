@@ -9,6 +9,7 @@
 namespace ddprun {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -89,6 +90,13 @@ TEST(LauncherOutput, WorkersFindTheirPlaceInTheEnvironment) {
       "RANK=1\nLOCAL_RANK=1\nWORLD_SIZE=2\nLOCAL_WORLD_SIZE=2\nDDPRUN_ATTEMPT=3\nDDPRUN_STARTED_AT=1234567890.250000\n"
       "PLAN_VARIABLE=from the plan\nINHERITED=yes\nDDPRUN_RUN_DIR=" +
           (launcher.folder() / "run").string() + "\n");
+}
+
+TEST(LauncherOutput, ALogBeginsWithWhatItsRankIs) {
+  FakeLauncher launcher;
+  launcher.run({.workers = 2}, {"*:err=hello"});
+  EXPECT_THAT(read_text(launcher.logs() / "rank_1.log"),
+              ContainsRegex("^[^ ]+  attempt 3: rank 1 of 2, local rank 1 of 2 on [^ ]+, .*process [0-9]+\nhello\n$"));
 }
 
 TEST(LauncherOutput, AnAttemptAppendsToTheLogsOfTheOneBefore) {

@@ -141,7 +141,7 @@ TEST(EvaluationTable, KeepsTheEvaluationLongest) {
                                 {"lr", "3"},
                                 {"time", "0:08"}},
                                50);
-  EXPECT_EQ(lines.front(), "  epoch     step  val loss  val top5     time");
+  EXPECT_EQ(lines.front(), "  epoch     loss  val loss  val top5     time");
 }
 
 const RankTable kTwoRanks{.columns = {"step_seconds", "data_seconds", "forward_seconds", "backward_seconds",

@@ -12,8 +12,9 @@ inline Experiment large() {
   experiment.name = "mnist";
   experiment.resources = {.nodes = 2,
                           .gpus = 4,
-                          .cpus = 8,
+                          .cpus_per_worker = 8,
                           .memory = "64G",
+                          .ephemeral_storage = "20G",
                           .seconds = 36 * 3600 + 90,
                           .slurm = {"--partition=accel", "--account=a project"},
                           .image = "registry/ddprun:0.1",

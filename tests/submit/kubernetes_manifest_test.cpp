@@ -68,7 +68,7 @@ spec:
               valueFrom: {secretKeyRef: {name: mnist-RANDOM-token, key: token}}
           securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}, seccompProfile: {type: RuntimeDefault}}
           resources:
-            limits: {nvidia.com/gpu: 4, cpu: 32, memory: 64Gi}
+            limits: {nvidia.com/gpu: 4, cpu: 32, memory: 64Gi, ephemeral-storage: 20Gi}
           volumeMounts: [{name: outputs, mountPath: /outputs}, {name: shm, mountPath: /dev/shm}]
       volumes:
         - {name: outputs, persistentVolumeClaim: {claimName: "outputs"}}

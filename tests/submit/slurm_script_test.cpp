@@ -67,6 +67,8 @@ TEST(SlurmScript, CountsTheCpusOfAllWorkersOfANode) {
   EXPECT_THAT(slurm_script(experiment, testing::submission()), HasSubstr("--cpus-per-task=16\n"));
   experiment.trainer.strategy = "dp";
   EXPECT_THAT(slurm_script(experiment, testing::submission()), HasSubstr("--cpus-per-task=8\n"));
+  experiment.resources.cpus_per_node = 72;
+  EXPECT_THAT(slurm_script(experiment, testing::submission()), HasSubstr("--cpus-per-task=72\n"));
 }
 
 TEST(SlurmScript, TakesTheNodesOfTheLaunchWhereTheResourcesSayNone) {

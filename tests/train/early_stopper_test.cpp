@@ -37,19 +37,29 @@ TEST(EarlyStopper, AnImprovementIsMoreThanMinDelta) {
   EXPECT_EQ(stops_after(stopper, {0.5, 0.61, 0.72}), 0);
 }
 
-TEST(EarlyStopper, ATargetMustHoldForPatienceEvaluationsInARow) {
-  const EarlyStopper stopper({.patience = 2, .target = 0.9});
+TEST(EarlyStopper, ATargetMustBeHeldForSoManyEvaluationsInARow) {
+  const EarlyStopper stopper({.patience = 0, .target = 0.9, .hold = 2});
   EXPECT_EQ(stops_after(stopper, {0.91, 0.89, 0.92, 0.9}), 4);
 }
 
-TEST(EarlyStopper, WithATargetItDoesNotStopForLackOfImprovement) {
-  const EarlyStopper stopper({.patience = 1, .target = 0.9});
+TEST(EarlyStopper, WithoutPatienceItDoesNotStopForLackOfImprovement) {
+  const EarlyStopper stopper({.patience = 0, .target = 0.9});
   EXPECT_EQ(stops_after(stopper, {0.5, 0.5, 0.5, 0.5}), 0);
+}
+
+TEST(EarlyStopper, OfTargetAndPatienceTheFirstStopsItAndIsSaid) {
+  EarlyStopper reached({.patience = 2, .target = 0.9});
+  EXPECT_EQ(stops_after(reached, {0.5, 0.5, 0.9}), 3);
+  for (const double value : {0.5, 0.5, 0.9}) reached.observe(value);
+  EXPECT_EQ(reached.reason(), "val/accuracy reached its target of 0.9");
+  EarlyStopper stuck({.patience = 2, .target = 0.9});
+  for (const double value : {0.5, 0.5, 0.5}) stuck.observe(value);
+  EXPECT_EQ(stuck.reason(), "val/accuracy did not improve for 2 evaluations; its best is 0.5");
 }
 
 TEST(EarlyStopper, NanIsNeverAnImprovementNorTheTarget) {
   EXPECT_EQ(stops_after(EarlyStopper({.patience = 2}), {kNan, kNan}), 2);
-  EXPECT_EQ(stops_after(EarlyStopper({.patience = 1, .target = 0.9}), {kNan}), 0);
+  EXPECT_EQ(stops_after(EarlyStopper({.patience = 0, .target = 0.9}), {kNan}), 0);
 }
 
 TEST(EarlyStopper, GoesOnFromASavedState) {

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <map>
 
 namespace ddprun {
 namespace {
@@ -62,13 +63,22 @@ TEST_P(TrainerWorlds, EvaluationCountsEverySampleOnce) {
 
 INSTANTIATE_TEST_SUITE_P(Worlds, TrainerWorlds, ::testing::Values(2, 3, 4));
 
-TEST(Trainer, RowsOfAnEpochCoverItsStepsAndAnEvaluationFollows) {
+TEST(Trainer, RowsCoverAllStepsOnceAndEachEpochHasItsMean) {
   const TempFolder folder;
   auto run = five_epochs(folder);
-  run.experiment.trainer.max_epochs = 1;
+  run.experiment.trainer.max_epochs = 2;
+  const auto result = train_toy(run);
   std::vector<std::string> rows;
-  for (const auto& row : train_toy(run).rows) rows.push_back(row.split + " " + std::to_string(row.step));
-  EXPECT_EQ(rows, (std::vector<std::string>{"train 4", "train 8", "train 9", "val 9"}));
+  std::map<std::string, double> losses, samples;
+  for (const auto& row : result.rows) {
+    rows.push_back(row.split + " " + std::to_string(row.step));
+    const auto covered = static_cast<double>(row.samples) - samples[row.split];
+    losses[row.split] += row.values.front().second * covered;
+    samples[row.split] += covered;
+  }
+  EXPECT_EQ(rows, (std::vector<std::string>{"train 4", "train 8", "epoch 9", "val 9", "train 12", "train 16",
+                                            "train 18", "epoch 18", "val 18"}));
+  EXPECT_NEAR(losses["train"], losses["epoch"], 1e-9);
 }
 
 TEST(Trainer, PredictionsOfTheFirstSamplesFollowEachEvaluationAndChangeNothing) {
@@ -161,11 +171,11 @@ TEST(Trainer, StopsEarlyOnEveryRankAtTheSameEpoch) {
   const TempFolder folder;
   auto run = five_epochs(folder, 3);
   run.experiment.trainer.max_epochs = 50;
-  run.experiment.early_stopping = EarlyStoppingConfig{.patience = 2, .target = 0.6};
+  run.experiment.early_stopping = EarlyStoppingConfig{.target = 0.6, .hold = 2};
   const auto result = train_toy(run);
   EXPECT_EQ(result.end.status, "stopped_early");
   EXPECT_LT(result.end.steps, 450);
-  EXPECT_EQ(result.end.stop_reason, "val/accuracy held its target of 0.6 for 2 evaluations");
+  EXPECT_EQ(result.end.stop_reason, "val/accuracy reached its target of 0.6 in 2 evaluations in a row");
 }
 
 TEST(Trainer, AnUnknownMonitorIsAnErrorThatListsTheKnown) {

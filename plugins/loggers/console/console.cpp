@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <optional>
+#include <utility>
 
 #include "confusion_text.h"
 #include "evaluation_table.h"
@@ -26,7 +27,8 @@ constexpr size_t kMostLayers = 24;
 
 // Of the rows, those that people compare; the others are in the table or the bar.
 bool is_result(const std::string& name) {
-  return name != "lr" && !name.starts_with("lr_") && name != "samples_per_second";  // lr_1: of a group of parameters
+  return name != "lr" && !name.starts_with("lr_") && name != "samples_per_second" &&  // lr_1: of a group of parameters
+         name != "train_seconds" && name != "evaluation_seconds";
 }
 
 // As wide as the widest usual one, 9.805e-04: or the table's columns would grow, and their names be printed again.
@@ -72,18 +74,21 @@ std::optional<double> find(const Values& values, const char* wanted) {
 class Console final : public ddprun::Logger {
  public:
   explicit Console(ddprun::Options& options)
-      : every_(options.get<double>("every", 30, "seconds between lines on training where there is no terminal",
-                                   {.min = 0})),
+      : lines_(options.has("every")),
+        every_(
+            options.get<double>("every", 30,
+                                "seconds between lines on training; 0: one each trainer.log_every steps. Where it is "
+                                "not given, a terminal has a bar and no lines",
+                                {.min = 0})),
         layers_(options.get<bool>("layers", true, "show the model's layers at the start")) {}
 
   void start(const ddprun::RunStart& run) override {
     run_ = shown(run);
     live_ = is_live_terminal();
-    part_started_ = run.time;
     last_line_ = Clock::now();
     print(run_.name + ": " + run_.model + " (" + grouped(run_.parameters) + " parameters) on " + run_.dataset +
-          " with " + run_.optimizer + ", " + std::to_string(run_.world_size) +
-          (run_.world_size == 1 ? " worker" : " workers") + " on " + run_.device);
+          " with " + run_.optimizer + ", " + workers_text());
+    if (run_.train_samples > 0) print(samples_text());
     print("global batch " + grouped(run_.global_batch) + ", " + grouped(run_.steps_per_epoch) + " steps an epoch, " +
           grouped(run_.max_steps) + " steps at most; run folder " + run_.run_dir.string());
     if (run_.resumed_step > 0) print("resumed at step " + grouped(run_.resumed_step));
@@ -92,10 +97,14 @@ class Console final : public ddprun::Logger {
 
   void metrics(const ddprun::MetricRow& row) override {
     if (row.split == "train") {
+      show_part();
       train_ = shown(row.values);
       tell_of_training(row);
+    } else if (row.split == "epoch") {
+      show_part();
+      part_ = row;
     } else if (row.split == "val") {
-      show_evaluation(row);
+      show_part(shown(row.values));
     } else if (row.split == "system") {
       gpu_memory_ = find(row.values, "gpu_memory_bytes");
     }
@@ -104,6 +113,7 @@ class Console final : public ddprun::Logger {
   void ranks(const ddprun::RankTable& table) override { times_.add(table); }
 
   void progress(const ddprun::RunProgress& progress) override {
+    if (progress.phase == "train") show_part();
     if (!live_) return;
     const auto label = "epoch " + std::to_string(progress.epoch) + "/" + std::to_string(run_.max_epochs) +
                        (progress.phase == "train" ? "" : " " + progress.phase);
@@ -125,6 +135,7 @@ class Console final : public ddprun::Logger {
   }
 
   void finish(const ddprun::RunEnd& end) override {
+    show_part();
     print("");
     print(painted("Training Summary", Colour::kStrong));
     row("status", status_text(end.status) + ": " + shown(end.stop_reason));
@@ -176,31 +187,52 @@ class Console final : public ddprun::Logger {
     print("");
   }
 
+  // "4 workers on 2 nodes, on cuda over nccl"
+  std::string workers_text() const {
+    auto text = std::to_string(run_.world_size) + (run_.world_size == 1 ? " worker" : " workers");
+    if (run_.nodes > 1) text += " on " + std::to_string(run_.nodes) + " nodes,";
+    return text + " on " + run_.device + (run_.backend.empty() ? "" : " over " + run_.backend);
+  }
+
+  // "55,000 train, 5,000 val, 10,000 test samples of 1 x 28 x 28, 10 classes"
+  std::string samples_text() const {
+    std::string text = grouped(run_.train_samples) + " train";
+    if (run_.val_samples > 0) text += ", " + grouped(run_.val_samples) + " val";
+    if (run_.test_samples > 0) text += ", " + grouped(run_.test_samples) + " test";
+    text += " samples";
+    for (size_t i = 0; i < run_.sample_shape.size(); ++i)
+      text += (i == 0 ? " of " : " x ") + std::to_string(run_.sample_shape[i]);
+    return text + (run_.classes > 0 ? ", " + grouped(run_.classes) + " classes" : "");
+  }
+
   void tell_of_training(const ddprun::MetricRow& row) {
-    if (live_ || seconds_since(last_line_) < every_) return;
+    if ((live_ && !lines_) || seconds_since(last_line_) < every_) return;
     print("epoch " + std::to_string(row.epoch) + "/" + std::to_string(run_.max_epochs) + "  step " + grouped(row.step) +
           "  " + join(shown(row.values)));
     last_line_ = Clock::now();
   }
 
-  void show_evaluation(const ddprun::MetricRow& row) {
-    EvaluationTable::Row cells{{"epoch", std::to_string(row.epoch) + "/" + std::to_string(run_.max_epochs)},
-                               {"step", grouped(row.step)}};
+  // The means of an epoch, or of what lies between two evaluations, with those of the evaluation that followed, if one did.
+  void show_part(const Values& evaluation = {}) {
+    if (!part_) return;
+    const auto part = *std::exchange(part_, std::nullopt);
+    EvaluationTable::Row cells{{"epoch", std::to_string(part.epoch) + "/" + std::to_string(run_.max_epochs)},
+                               {"step", grouped(part.step)}};
     const auto add = [&](const std::string& split, const Values& values) {
       for (const auto& [name, value] : values) {
         if (is_result(name)) cells.emplace_back(split + name, in_column(metric_value(name, value)));
       }
     };
-    add("", train_);
-    add("val ", shown(row.values));
+    add("", shown(part.values));
+    add("val ", evaluation);
     if (const auto rate = find(train_, "lr")) cells.emplace_back("lr", in_column(metric_value("lr", *rate)));
-    if (const auto speed = find(train_, "samples_per_second"))
+    if (const auto speed = find(part.values, "samples_per_second"))
       cells.emplace_back("samples/s", grouped(static_cast<int64_t>(*speed)));
-    cells.emplace_back("time", part_time(row.time - part_started_));
+    if (const auto time = find(part.values, "evaluation_seconds")) cells.emplace_back("val time", part_time(*time));
+    if (const auto time = find(part.values, "train_seconds")) cells.emplace_back("time", part_time(*time));
     const auto lines = evaluations_.add(std::move(cells), static_cast<size_t>(terminal_width()));
     if (lines.size() > 1) print(painted(lines.front(), Colour::kStrong));
     print(lines.back());
-    part_started_ = row.time;
     last_line_ = Clock::now();
   }
 
@@ -227,16 +259,17 @@ class Console final : public ddprun::Logger {
     std::fflush(stdout);
   }
 
+  bool lines_;  // beside a terminal's bar too
   double every_;
   bool layers_, live_ = false;
   ddprun::RunStart run_;
-  Values train_;  // the last row's
+  Values train_;                           // the last row's
+  std::optional<ddprun::MetricRow> part_;  // not shown yet: its evaluation may follow
   std::optional<double> gpu_memory_;
   StepTimes times_;
   EvaluationTable evaluations_;
   std::optional<ddprun::ConfusionTable> confusion_;
   ProgressBar bar_;
-  double part_started_ = 0;  // seconds since 1970
   Clock::time_point last_line_;
 };
 

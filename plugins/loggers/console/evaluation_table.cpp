@@ -14,10 +14,15 @@ std::string padded(const std::string& text, size_t width) {
   return std::string(width - std::min(width, shown_width(text)), ' ') + text;
 }
 
-// Where the rightmost column is that people miss least: not of the evaluation, not the last, and not where the training stands.
+// The place of the column that people miss least: not of the evaluation, not the last, and not the epoch.
 template <class Columns>
 size_t least_missed(const Columns& columns) {
-  for (size_t i = columns.size() - 2; i >= 2; --i) {
+  for (const auto* name : {"val time", "lr", "step"}) {
+    for (size_t i = 1; i + 1 < columns.size(); ++i) {
+      if (columns[i].first == name) return i;
+    }
+  }
+  for (size_t i = columns.size() - 2; i >= 1; --i) {
     if (!columns[i].first.starts_with("val ")) return i;
   }
   return columns.size() - 2;

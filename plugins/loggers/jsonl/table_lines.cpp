@@ -72,6 +72,8 @@ Json object_of(const RunStart& run) {
     layers.push_back(
         {{"name", layer.name}, {"kind", layer.kind}, {"shape", layer.shape}, {"parameters", layer.parameters}});
   }
+  auto ranks = Json::array();
+  for (const auto& rank : run.ranks) ranks.push_back({{"host", rank.host}, {"device", rank.device}});
   return {{"time", run.time},
           {"name", run.name},
           {"attempt", run.attempt},
@@ -87,6 +89,13 @@ Json object_of(const RunStart& run) {
           {"dataset", run.dataset},
           {"optimizer", run.optimizer},
           {"device", run.device},
+          {"backend", run.backend},
+          {"ranks", std::move(ranks)},
+          {"train_samples", run.train_samples},
+          {"val_samples", run.val_samples},
+          {"test_samples", run.test_samples},
+          {"sample_shape", run.sample_shape},
+          {"classes", run.classes},
           {"layers", std::move(layers)}};
 }
 

@@ -24,6 +24,12 @@ struct LayerSummary {
   int64_t parameters = 0;  // trainable numbers of its own
 };
 
+// Where one rank works.
+struct RankPlace {
+  std::string host;
+  std::string device;  // "cpu", or "cuda:1, NVIDIA H200, 139 GiB"
+};
+
 // The run at its start.
 struct RunStart {
   double time = 0;                // seconds since 1970
@@ -40,13 +46,19 @@ struct RunStart {
   int64_t max_steps = 0;   // where the run ends at the latest
   int64_t parameters = 0;  // trainable numbers in the model
   std::string model, dataset, optimizer, device;
-  std::vector<LayerSummary> layers;  // those with parameters, in the model's order
+  std::string backend;           // what the ranks exchange by: "nccl" or "gloo"; empty where there is one
+  std::vector<RankPlace> ranks;  // world_size of them
+  int64_t train_samples = 0, val_samples = 0, test_samples = 0;
+  std::vector<int64_t> sample_shape;  // of one input: {1, 28, 28}
+  int64_t classes = 0;                // 0 where the task has none
+  std::vector<LayerSummary> layers;   // those with parameters, in the model's order
 };
 
 // One row of numbers: means over all ranks.
 struct MetricRow {
-  double time = 0;      // seconds since 1970
-  std::string split;    // "train", "val", "test" or "system"
+  double time = 0;  // seconds since 1970
+  std::string
+      split;  // "train", "epoch" (the means of an epoch, or since an evaluation within it), "val", "test" or "system"
   int64_t epoch = 0;    // counted from 1
   int64_t step = 0;     // optimizer steps done
   int64_t samples = 0;  // training samples seen, all ranks together

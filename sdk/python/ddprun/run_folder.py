@@ -18,7 +18,7 @@ from ddprun.rows import frame, read_lines, standing_rows, table_row
 from ddprun.terminal import printable
 from ddprun.weights import read_weights
 
-SPLITS = ("train", "val", "test", "system")
+SPLITS = ("train", "epoch", "val", "test", "system")
 
 
 def run(path):
@@ -136,7 +136,8 @@ class Run:
         return standing_rows([row for row in rows if "split" in row and "step" in row])
 
     def metrics(self, split=None):
-        """What it measured so far, a row each; of one split ("train", "val", "test", "system"), or of all but "system"."""
+        """What it measured so far, a row each; of one split ("train", "epoch" for its means, "val", "test", "system"), or of
+        all but "system"."""
         rows = self.rows()
         known = sorted({*SPLITS, *(row["split"] for row in rows)})
         if split is not None and split not in known:

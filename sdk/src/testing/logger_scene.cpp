@@ -62,6 +62,12 @@ RunStart start_of(const std::string& mark, const fs::path& run_dir) {
           .dataset = mark + "dataset",
           .optimizer = mark + "optimizer",
           .device = "cpu",
+          .ranks = {{.host = mark + "host", .device = "cpu"}},
+          .train_samples = 640,
+          .val_samples = 64,
+          .test_samples = 64,
+          .sample_shape = {1, 2, 3},
+          .classes = 2,
           .layers = {{.name = mark + "layer", .kind = "Linear", .shape = "64 x 10", .parameters = 42}}};
 }
 

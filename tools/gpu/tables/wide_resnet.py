@@ -70,7 +70,7 @@ def training_images(bench):
 
 def images(bench):
     """Of the experiment cifar100_olivia."""
-    return (f"dataset.root={bench.data}", "dataset.validation=0", "~early_stopping")
+    return (f"dataset.root={bench.data}", "model.dropout=0", "~early_stopping")
 
 
 def sides_table(rounds):

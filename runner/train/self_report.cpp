@@ -123,6 +123,12 @@ void answer(int) {
   errno = error;
 }
 
+// Its first call loads a library, which a handler may not.
+void load_backtrace() {
+  std::array<void*, 1> frame{};
+  ::backtrace(frame.data(), 1);
+}
+
 void handle(int signal, void (*handler)(int), int flags) {
   struct sigaction action {};
   action.sa_handler = handler;
@@ -141,8 +147,7 @@ void report_crashes(const std::string& who, const std::filesystem::path& failure
   };
   failure_begin = begin("signal");
   failure_begin_internal = begin("internal");
-  std::array<void*, 1> frame{};
-  ::backtrace(frame.data(), 1);
+  load_backtrace();
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   static std::array<char, kStackBytes> stack;  // of the main thread's handler: its own may be what has run out
   const stack_t apart{.ss_sp = stack.data(), .ss_flags = 0, .ss_size = stack.size()};
@@ -160,6 +165,7 @@ void refuse_exit(bool anywhere) {
 
 void answer_launcher(const std::filesystem::path& file) {
   if (file.empty()) return;
+  load_backtrace();
   answer_file = file.string();
   answer_draft = answer_file + ".draft";
   handle(SIGUSR2, answer, SA_RESTART);

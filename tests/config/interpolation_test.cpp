@@ -159,8 +159,8 @@ TEST_F(Interpolation, EndsLongChains) {
 
 TEST_F(Interpolation, TakesNoLongerForManyMistakes) {
   std::string text = "model:\n  plugin: mlp\n";
-  for (int i = 0; i < 20'000; ++i) text += std::string("  a") + std::to_string(i) + ": ${nothing.of.that.name}\n";
-  EXPECT_THAT(compose_error(text), HasSubstr("... and 19900 more"));
+  for (int i = 0; i < 5'000; ++i) text += std::string("  a") + std::to_string(i) + ": ${nothing.of.that.name}\n";
+  EXPECT_THAT(compose_error(text), HasSubstr("... and 4900 more"));
 }
 
 TEST_F(Interpolation, LeavesAFrozenConfigAlone) {

@@ -10,12 +10,9 @@
 namespace ddprun {
 
 struct Arguments {
-  std::string
-      command;  // "run", "check", "resume", "config", "experiments", "keys", "plugins", "export", "evaluate", "predict",
-                // "submit", "report", "list", "watch", "verify", "upload", "env" or
-                // "worker"
-  std::string
-      target;  // the experiment, the run folder, list: a folder of runs, the plugin to show, or the key to tell of
+  std::string command;  // "run", "check", "resume", "config", "experiments", "keys", "plugins", "export", "evaluate",
+                        // "predict", "submit", "report", "list", "watch", "verify", "upload", "env" or "worker"
+  std::string target;   // the experiment, run folder, folder of runs (list), plugin (plugins show) or word (keys)
   std::vector<std::string> runs;           // report: the run folders
   std::vector<std::string> overrides;      // key=value, +key=value, ++key=value, ~key
   std::string checkpoint = "last";         // export, evaluate, predict: best, last, or a checkpoint's name or path

@@ -128,7 +128,7 @@ class Leader {
       note("end", end.status + ": " + end.stop_reason);
     }
     close_run(folder, part_.checked.experiment, !result.report.empty());
-    if (result.exit_code == kExitPreempted) tell_how_to_go_on(folder);
+    if (result.exit_code == kExitPreempted) tell_how_to_resume(folder);
     return result.exit_code;
   }
 
@@ -306,7 +306,7 @@ void tell_of_joining(const Site& site, const StartOrder& start) {
 
 void tell_of_end(const NodeResult& node, const std::string& run_dir) {
   if (node.exit_code == kExitDone) log::info("the run is done: " + run_dir);
-  if (node.exit_code == kExitPreempted) tell_how_to_go_on(run_dir);
+  if (node.exit_code == kExitPreempted) tell_how_to_resume(run_dir);
 }
 
 int follow(Site site, const Part& part) {

@@ -42,7 +42,7 @@ void close_run(const std::filesystem::path& run_dir, const Experiment& experimen
   log::warn(std::string("after the run: ") + error.what());
 }
 
-void tell_how_to_go_on(const std::filesystem::path& run_dir) {
+void tell_how_to_resume(const std::filesystem::path& run_dir) {
   log::info("the run is saved; go on with: ddprun resume " + run_dir.string());
 }
 

@@ -12,6 +12,6 @@ namespace ddprun {
 void close_run(const std::filesystem::path& run_dir, const Experiment& experiment, bool failed) noexcept;
 
 // Of a run that is saved, and that nobody goes on with by itself.
-void tell_how_to_go_on(const std::filesystem::path& run_dir);
+void tell_how_to_resume(const std::filesystem::path& run_dir);
 
 }  // namespace ddprun

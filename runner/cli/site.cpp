@@ -177,16 +177,6 @@ void find_end_of_job(Site& site, const Environment& environment) {
   if (const auto left = slurm_time_left(environment)) site.placement.ends_at = static_cast<int>(wall_seconds() + *left);
 }
 
-namespace {
-
-std::string exchange_text(const Site& site, int world_size) {
-  if (world_size == 1) return site.launch.device;
-  const bool nccl = site.launch.device == "cuda" && site.config.backend != "gloo";
-  return site.launch.device + (nccl ? " over nccl" : " over gloo");
-}
-
-}  // namespace
-
 LaunchPlan attempt_plan(const Site& site, const StartOrder& start) {
   LaunchPlan plan{.command = {boost::dll::program_location().string(), "worker"},
                   .environment = launch_variables(site.launch),
@@ -200,7 +190,8 @@ LaunchPlan attempt_plan(const Site& site, const StartOrder& start) {
                   .hang_seconds = site.config.hang_seconds,
                   .timeout_seconds = site.config.timeout_seconds,
                   .plugins = site.plugins};
-  plan.device = exchange_text(site, start.world_size);
+  plan.device = site.launch.device;
+  if (start.world_size > 1) plan.device += " over " + site.config.exchange(site.launch.device == "cuda");
   if (site.placement.ends_at > 0 && site.config.end_margin_seconds > 0)
     plan.ends_at = site.placement.ends_at - site.config.end_margin_seconds;
   auto& environment = plan.environment;

@@ -120,7 +120,7 @@ class Watch {
     if (state.summary.is_null()) end.stop_reason = "nobody runs it, and nobody has ended it";
     logger_->finish(end);
     const bool over = end.status == "completed" || end.status == "stopped_early";
-    if (end.status == "preempted" || (!over && !end.checkpoint.empty())) tell_how_to_go_on(run_);
+    if (end.status == "preempted" || (!over && !end.checkpoint.empty())) tell_how_to_resume(run_);
     return state.status;
   }
 

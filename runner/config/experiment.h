@@ -44,11 +44,10 @@ struct Limit {
 
 struct TrainerConfig {
   int64_t max_epochs = 10;
-  int64_t max_steps = 0;      // 0: no limit but max_epochs
-  double max_seconds = 0;     // of training, all attempts together; 0: no limit
-  int64_t global_batch = 64;  // samples per optimizer step, all ranks together
-  int64_t batch_per_worker =
-      0;                    // the same, said of each worker of the world that the run begins with; 0: said as a whole
+  int64_t max_steps = 0;         // 0: no limit but max_epochs
+  double max_seconds = 0;        // of training, all attempts together; 0: no limit
+  int64_t global_batch = 64;     // samples per optimizer step, all ranks together
+  int64_t batch_per_worker = 0;  // in place of it: of each worker that the run begins with; 0: not so
   int64_t micro_batch = 0;  // samples of one rank in one pass, at most; 0: its whole share; kAutoMicroBatch: what fits
   int64_t eval_batch = 0;   // samples per evaluation batch on one rank; 0: the global batch, at most 256
   Interval eval_every{.epochs = 1};
@@ -174,6 +173,9 @@ struct LaunchConfig {
   double node_timeout_seconds = 30;  // a node that is silent for so long is lost
   std::string address;               // of this node, for the others; empty: by the route to the first
   std::filesystem::path token_file;  // with the secret that all nodes know; empty: DDPRUN_TOKEN, or none
+
+  // What several workers exchange by.
+  std::string exchange(bool on_gpus) const { return on_gpus && backend != "gloo" ? "nccl" : "gloo"; }
 };
 
 // What `ddprun submit` asks a scheduler for. A run that is started in any other way takes no notice of it.

@@ -261,10 +261,8 @@ class Training final : public WorkerTask {
                       .backend = replica_.backend.get()});
   }
 
-  // "NVIDIA H200, 139 GiB"; with trainer.strategy dp "4 GPUs (dp): NVIDIA H200, 139 GiB".
   std::string backend_name() const {
-    if (replica_.communicator.alone()) return "";
-    return replica_.backend && replica_.experiment.launch.backend != "gloo" ? "nccl" : "gloo";
+    return replica_.communicator.alone() ? "" : replica_.experiment.launch.exchange(replica_.backend != nullptr);
   }
 
   // Of all ranks. Collective.
@@ -277,6 +275,7 @@ class Training final : public WorkerTask {
     return places;
   }
 
+  // "NVIDIA H200, 139 GiB"; with trainer.strategy dp "4 GPUs (dp): NVIDIA H200, 139 GiB".
   std::string device_text() const {
     if (!replica_.backend) return "cpu";
     const auto text = replica_.backend->description();

@@ -187,6 +187,18 @@ TEST_F(ReadExperiment, NeedsASampleForEachWorker) {
       "e.yaml:4:19: trainer.global_batch: 64 samples cannot be shared by 65 workers (launch.workers): each needs one");
 }
 
+TEST_F(ReadExperiment, TakesTheBatchAsAWholeOrOfEachWorker) {
+  const auto e = loaded(kMinimal + "trainer: {batch_per_worker: 2}\nlaunch: {workers: 300}\n");
+  EXPECT_EQ(e.trainer.global_batch_of(300), 600);
+  EXPECT_THAT(error("trainer: {global_batch: 64, batch_per_worker: 2}\n"),
+              HasSubstr("trainer.batch_per_worker: goes not together with global_batch"));
+}
+
+TEST_F(ReadExperiment, RefusesAnEarlyStopForNothing) {
+  EXPECT_EQ(loaded(kMinimal + "early_stopping: {target: 0.9}\n").early_stopping->patience, 0);
+  EXPECT_THAT(error("early_stopping: {patience: 0}\n"), HasSubstr("there is no target, so nothing would stop the run"));
+}
+
 TEST_F(ReadExperiment, RefusesWorkersThatAreNoCount) {
   EXPECT_EQ(error("launch: {workers: 0, threads: many}\n"),
             "e.yaml:4:19: launch.workers: expected auto or int 1 .. 1024, found \"0\"\n"

@@ -55,9 +55,10 @@ class Training(NodesTest):
         self.assert_nothing_left()
 
     def test_nodes_find_their_places_whoever_comes_first(self):
-        launchers = [self.launch(None, 2) for _ in range(2)]
+        launchers = [self.launch(None, 2, "trainer.global_batch=14") for _ in range(2)]
         self.assert_ends(launchers, 0, 0)
         self.assertEqual(summary(self.run_dir)["nodes"], 2)
+        self.assertIn("of 14 samples each of the 2 workers has 7, too few", "".join(launcher.err() for launcher in launchers))
 
     def test_a_node_may_have_more_workers_than_another(self):
         self.assert_ends([self.launch(0, 2, workers=1), self.launch(1, 2, workers=3)], 0, 0)

@@ -253,6 +253,16 @@ class StopAndResume(CommandTest):
 
     # Other worlds
 
+    def test_a_batch_for_each_worker_is_that_of_the_world_that_the_run_began_with(self):
+        self.stop(self.start_held(14, *WORDS, WORKERS, "~trainer.global_batch", "trainer.batch_per_worker=32", "run.dir=run"))
+        stopped = self.run_folder
+        self.copy(stopped, "alone")
+        self.ddprun("resume", self.run_folder, "launch.workers=1")
+        self.assertEqual(json.loads((self.run_folder / "run.json").read_text())["global_batch"], 64)
+        self.assertEqual(summary(self.run_folder)["samples"], SAMPLES)
+        self.ddprun("resume", stopped)
+        self.assert_same_end(stopped)
+
     def test_another_number_of_workers_goes_on_at_the_same_sample(self):
         step = self.stop(self.begin(14))
         stopped = self.run_folder

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cli/arguments.h"
 
+#include "cli/help.h"
 #include "cli/launch_flags.h"
 #include "launch/worker_process.h"
 #include "log/log.h"
@@ -19,40 +20,10 @@ namespace {
 
 constexpr auto kCommands = std::to_array<std::string_view>(
     {"run", "check", "submit", "resume", "evaluate", "predict", "export", "verify", "upload", "report", "list", "watch",
-     "config", "experiments", "keys", "plugins", "env", "worker"});
+     "config", "experiments", "keys", "plugins", "env", "worker"});  // the last one is the launcher's
 
 constexpr const char* kQuiet = "--quiet";
 constexpr const char* kVerbose = "--verbose";
-
-constexpr const char* kExamples = R"(
-Examples:
-  ddprun experiments/mnist.yaml                       train on all GPUs, or on the CPU
-  ddprun experiments/mnist.yaml launch.workers=2 trainer.max_epochs=3
-  ddprun experiments/mnist.yaml model=mlp model.hidden=512 optimizer=adam
-  ddprun --cfg experiments/mnist.yaml                 what it is made of, and from which files
-  ddprun check experiments/mnist.yaml                 find every mistake without training
-  ddprun submit --slurm experiments/mnist.yaml resources.gpus=4 resources.time=2h
-  ddprun resume outputs/mnist/latest                  go on after Ctrl-C, a crash or kill -9
-  ddprun evaluate outputs/mnist/latest                metrics of its last checkpoint; `evaluate RUN best` of its best
-  ddprun predict outputs/mnist/latest --out p.csv     class and scores of every test sample
-  ddprun export outputs/mnist/latest --out m.pt       weights for Python: .pt or .safetensors
-  ddprun verify outputs/mnist/latest                  are its checkpoints what they were when they were saved?
-  ddprun list                                         the runs in outputs/, and how they stand
-  ddprun watch outputs/mnist/latest                   what the terminal of a run shows, in another one
-  ddprun report outputs/mnist/latest                  all of a run as one HTML file; of several, beside each other
-  ddprun upload outputs/mnist/latest                  send what its loggers' servers have missed
-  ddprun experiments                                  those that come with ddprun, a line each
-  ddprun keys trainer                                 every key of a section, or of an experiment file
-  ddprun plugins                                      the plugins found; `plugins show convnet` their options
-  ddprun -m optimizer.lr=0.1,0.01 model.hidden=64,128 experiments/digits.yaml
-                                                      four runs, one after the other
-  ddprun --build my_net.cpp experiments/digits.yaml model=my_net
-                                                      a plugin of your own, compiled if it has changed
-  ddprun plugins check my_net.so                      what is wrong with a plugin, found in a process of its own
-  ddprun env                                          how this process was started: torchrun, Slurm, MPI, flags
-
-Overrides: key=value changes a key, +key=value adds one, ++key=value does either, ~key removes one.
-Exit codes: 0 done, 1 failed, 2 wrong usage or experiment, 75 saved and to be resumed, 128+N ended by signal N.)";
 
 void add_overrides(CLI::App& command, Arguments& arguments) {
   command.add_option("overrides", arguments.overrides, "key=value ...: change the experiment for this run");
@@ -84,7 +55,8 @@ void add_submit(CLI::App& app, Arguments& arguments) {
   auto& kubernetes = *submit.add_flag("--kubernetes", arguments.kubernetes, "as a Job, by kubectl apply");
   slurm.excludes(&kubernetes);
   submit.add_flag("--dry-run", arguments.dry_run, "print the script or manifest, and submit nothing");
-  submit.add_option("--out", arguments.out, "the file to write it to; an existing one is not touched");
+  submit.add_option("--out", arguments.out, "the file to write it to; an existing one is not touched")
+      ->type_name("FILE");
   submit.add_option("experiment", arguments.target, "an experiment's YAML file")->required();
   add_overrides(submit, arguments);
 }
@@ -93,9 +65,9 @@ void add_submit(CLI::App& app, Arguments& arguments) {
 void add_target(CLI::App& command, Arguments& arguments, bool overrides) {
   command.add_option("run", arguments.target, "the run's folder: outputs/mnist/latest")->required();
   const auto* help = overrides
-                         ? "which checkpoint (best, last: the default, a name or a path), then key=value ... to change "
-                           "the run's experiment"
-                         : "which checkpoint: best, last (the default), a name or a path";
+                         ? "best, last (the default), or a checkpoint's name or path; then key=value ... to change the "
+                           "run's experiment"
+                         : "best, last (the default), or a checkpoint's name or path";
   command.add_option("checkpoint", arguments.overrides, help)
       ->expected(0, overrides ? CLI::detail::expected_max_vector_size : 1);
 }
@@ -106,16 +78,21 @@ void add_after_training(CLI::App& app, Arguments& arguments) {
   evaluate.add_flag("--json", arguments.json, "print one JSON object");
   auto& predict = *app.add_subcommand("predict", "write what a checkpoint predicts for each sample of a split");
   add_target(predict, arguments, true);
-  predict.add_option("--split", arguments.split, "train, val or test (the default)")
+  predict.add_option("--split", arguments.split, "test by default")
+      ->type_name("SPLIT")
       ->check(CLI::IsMember({"train", "val", "test"}));
-  predict.add_option("--out", arguments.out, "the CSV file to make; an existing one is not touched")->required();
+  predict.add_option("--out", arguments.out, "the CSV file to make; an existing one is not touched")
+      ->type_name("FILE")
+      ->required();
   auto& weights = *app.add_subcommand("export", "write a checkpoint's weights as one file");
   add_target(weights, arguments, false);
   weights
       .add_option("--format", arguments.format,
                   "safetensors, or torch: for torch.load; by default as the file is called")
       ->check(CLI::IsMember({"safetensors", "torch"}));
-  weights.add_option("--out", arguments.out, "the file to make; an existing one is not touched")->required();
+  weights.add_option("--out", arguments.out, "the file to make; an existing one is not touched")
+      ->type_name("FILE")
+      ->required();
   auto& verify =
       *app.add_subcommand("verify", "check every file of a run's checkpoints; exit code 1 where one is broken");
   verify.add_option("run", arguments.target, "the run's folder, or one checkpoint's")->required();
@@ -128,13 +105,15 @@ void add_after_training(CLI::App& app, Arguments& arguments) {
 void add_views(CLI::App& app, Arguments& arguments) {
   auto& report = *app.add_subcommand("report", "write a run, or several beside each other, as one HTML file");
   report.add_option("run", arguments.runs, "run folders: outputs/mnist/latest")->required();
-  report.add_option("--out", arguments.out, "the file; by default RUN/report.html, or ./report.html for several runs");
+  report.add_option("--out", arguments.out, "the file; by default RUN/report.html, or ./report.html for several runs")
+      ->type_name("FILE");
   auto& list = *app.add_subcommand("list", "list the runs below a folder, the newest first");
   list.add_option("folder", arguments.target, "outputs by default");
   list.add_flag("--json", arguments.json, "print a JSON array");
   auto& watch = *app.add_subcommand("watch", "show a run that goes on elsewhere, until its end");
   watch.add_option("run", arguments.target, "the run's folder: outputs/mnist/latest")->required();
-  watch.add_option("--logger", arguments.logger, "the logger plugin that shows it; console by default");
+  watch.add_option("--logger", arguments.logger, "the logger plugin that shows it; console by default")
+      ->type_name("NAME");
 }
 
 // The experiment may also stand after the overrides.
@@ -208,21 +187,21 @@ std::vector<std::string> with_command(std::vector<std::string> words) {
 
 }  // namespace
 
+std::vector<std::string> command_names() { return {kCommands.begin(), std::prev(kCommands.end())}; }
+
 Arguments parse_arguments(int argc, char** argv) {
   Arguments arguments{.words = {argv, argv + argc}};
   bool show_config = false;
-  CLI::App app{
-      "ddprun trains a YAML experiment with distributed data parallelism.\n\n  ddprun EXPERIMENT [key=value ...]",
-      "ddprun"};
+  CLI::App app{"train a YAML experiment with distributed data parallelism", "ddprun"};
   app.set_version_flag("--version", "ddprun " DDPRUN_VERSION);
   app.add_flag_callback(kQuiet, [] {}, "tell warnings and errors alone; also behind a command");
   app.add_flag_callback(kVerbose, [] {}, "tell what is loaded, too");
-  app.footer(kExamples);
   app.require_subcommand(1);
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
     return std::string("ddprun: error: ") + error.what() + "; `ddprun --help` tells the usage\n";
   });
   add_commands(app, arguments, show_config);
+  use_plain_help(app);
   auto words = with_plain_launch_flags(with_command(without_log_flags({argv + 1, argv + argc})));
   try {
     if (words.empty()) throw CLI::CallForHelp();

@@ -40,4 +40,7 @@ struct Exit {
 
 Arguments parse_arguments(int argc, char** argv);
 
+// Those that a user may give.
+std::vector<std::string> command_names();
+
 }  // namespace ddprun

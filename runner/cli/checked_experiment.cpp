@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cli/checked_experiment.h"
 
+#include "cli/carried_plugins.h"
 #include "config/key_path.h"
 #include "config/monitors.h"
 #include "config/reference_text.h"
@@ -77,6 +78,7 @@ CheckedExperiment check_experiment(const ComposeInput& input) {
   std::vector<std::string> problems;
   CheckedExperiment checked{.experiment = load_experiment(input, problems)};
   auto& experiment = checked.experiment;
+  if (input.frozen) find_carried_plugins(experiment, input.experiment.parent_path());
   checked.as_written = experiment.config;
   const PluginHost host(plugin_search_path(experiment.plugin_path));
   const auto check = [&](const PluginChoice& choice, const auto& make) {

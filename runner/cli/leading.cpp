@@ -2,6 +2,7 @@
 #include "cli/leading.h"
 
 #include "checkpoint/checkpoint.h"
+#include "cli/carried_plugins.h"
 #include "cli/chosen_checkpoint.h"
 #include "cli/error_file.h"
 #include "cli/prepare_data.h"
@@ -57,13 +58,17 @@ class Leader {
     const std::scoped_lock lock(mutex_);
     const auto& experiment = part_.checked.experiment;
     require_batch(experiment.trainer, world_size, nodes);
-    if (!begun_) warn_of_small_parts(experiment.trainer, world_size);
-    world_size_ = world_size;
     auto& folder = run_->folder;
+    if (!begun_) {
+      warn_of_small_parts(experiment.trainer, world_size);
+      earlier_seconds_ = read_run_end(folder.path()).total_seconds;
+    }
+    world_size_ = world_size;
     const auto newest = checkpoint_to_resume(folder.path());  // first: nothing is written where it is refused
     note_whether_it_trained();
     attempt_ = folder.begin_attempt();
     begun_ = true;
+    if (!part_.arguments.build.empty()) carry_built_plugins(part_.checked.plugin_files, folder.path());
     folder.record({.config_yaml = to_yaml(experiment.config, /*origins=*/true),
                    .overrides = part_.arguments.overrides,
                    .arguments = part_.arguments.words,
@@ -152,7 +157,7 @@ class Leader {
     auto end = recorded_end(folder);
     end.status = "failed";
     end.stop_reason = headline(result.report);
-    end.total_seconds = since_command_.seconds();
+    end.total_seconds = earlier_seconds_ + since_command_.seconds();
     end.world_size = world_size_;
     write_summary(folder, {.end = end, .attempt = attempt_});
     std::vector<CheckpointFlaw> told_already;
@@ -182,6 +187,7 @@ class Leader {
   const Site& site_;
   const Part& part_;
   const TimeSince since_command_;
+  double earlier_seconds_ = 0;  // of the commands before, as far as they have ended
   std::mutex mutex_;
   std::optional<PreparedRun> run_;
   std::map<std::string, std::string> common_;  // for the other nodes

@@ -153,6 +153,8 @@ fs::path build_plugin(const std::string& given) {
   const auto result = workshop.path() / "result";
   fs::create_directory(result);
   compile(source, command, plugin_in(result, source), workshop.path() / "sources");
+  fs::copy_file(source, result / source.filename(),
+                error);  // for whoever reads a run: without it the plugin works as well
   const auto sources = dependencies_in(workshop.path() / "sources");
   std::string lines;
   for (const auto& file : sources) lines += file.string() + "\n";

@@ -2,11 +2,14 @@
 // The commands that only tell.
 #include "cli/checked_experiment.h"
 #include "cli/commands.h"
+#include "cli/early_signals.h"
 #include "cli/launch_choice.h"
 #include "cli/multirun.h"
 #include "cli/plugin_build.h"
+#include "config/config_files.h"
 #include "launch/worker_process.h"
 #include "log/log.h"
+#include "log/wrapped_text.h"
 #include "plugin_host/plugin_check.h"
 #include "plugin_host/plugin_search.h"
 #include "plugin_host/plugin_text.h"
@@ -78,7 +81,8 @@ bool is_in(const std::string& word, const std::string& text) { return text.find(
 std::string key_text(const OptionDeclaration& key) {
   const auto range = key.range.empty() ? "" : " " + key.range;
   const auto fallback = key.required ? ", required" : key.fallback.empty() ? "" : ", default " + key.fallback;
-  return "  " + key.name + "  (" + key.type + range + fallback + ")\n      " + key.help + "\n";
+  const auto kind = "(" + key.type + range + fallback + ")";
+  return "  " + key.name + "  " + wrapped(kind, key.name.size() + 4, 6) + "\n" + paragraph(key.help, 6);
 }
 
 }  // namespace
@@ -88,15 +92,14 @@ int show_experiments() {
   for (const auto& folder : config_search_path()) {
     std::error_code error;
     for (const auto& entry : std::filesystem::directory_iterator(folder / "experiments", error)) {
-      if (entry.path().extension() == ".yaml")
-        found.try_emplace(entry.path().stem().string(), title_of(entry.path()));
+      if (entry.path().extension() == ".yaml") found.try_emplace(entry.path().stem().string(), title_of(entry.path()));
     }
   }
   size_t width = 0;
   for (const auto& [name, text] : found) width = std::max(width, name.size());
   std::cout << "ddprun experiments/NAME.yaml trains:\n";
   for (const auto& [name, text] : found)
-    std::cout << "  " << name << std::string(width - name.size() + 2, ' ') << text << "\n";
+    std::cout << "  " << padded(name, width + 2) << wrapped(text, width + 4, width + 4) << "\n";
   return kExitDone;
 }
 
@@ -146,8 +149,24 @@ int show_plugins(const Arguments& arguments) {
   return kExitDone;
 }
 
+namespace {
+
+// `ddprun resum outputs/a`, `ddprun --build f.cpp check EXPERIMENT`: a word that is taken for an experiment, and is none.
+void refuse_mistaken_command(const Arguments& arguments) {
+  const auto& word = arguments.target;
+  const auto near = word == "train" ? "run" : nearest_name(word, command_names());
+  Problems problems;
+  if (near.empty() || ConfigFiles(config_search_path()).find_experiment(word, problems)) return;
+  throw UserError(word == near
+                      ? word + ": no such experiment; the command " + word + " stands first: ddprun " + word + " ..."
+                      : word + ": no such command or experiment; did you mean ddprun " + near + "?");
+}
+
+}  // namespace
+
 int run_command(const Arguments& given) {
   const bool trains = given.command == "run" || given.command == "resume";
+  if (given.command == "run" || given.command == "config") refuse_mistaken_command(given);
   if (!trains || !given.build.empty()) release_early_signals();
   auto arguments = given;
   for (const auto& folder : build_plugins(given.build))

@@ -35,7 +35,8 @@ std::vector<std::string> names_beside(const std::vector<fs::path>& paths) {
     std::error_code error;
     const auto folder = path.parent_path().empty() ? fs::path(".") : path.parent_path();
     for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-      if (at->path().extension() == ".yaml") names.insert(at->path().stem().string());
+      if (at->path().extension() == ".yaml" && !at->path().filename().string().starts_with("."))
+        names.insert(at->path().stem().string());
     }
   }
   return {names.begin(), names.end()};

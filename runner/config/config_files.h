@@ -16,8 +16,7 @@ class ConfigFiles {
   explicit ConfigFiles(std::vector<std::filesystem::path> search_path) : search_path_(std::move(search_path)) {}
 
   // The file of an experiment: as given, then below each folder, then below each folder's experiments/; with and
-  // without
-  // ".yaml". Where there is none: a problem with all places tried and the nearest existing name.
+  // without ".yaml". Where there is none: a problem with all places tried and the nearest existing name.
   std::optional<std::filesystem::path> find_experiment(const std::filesystem::path& given, Problems& problems) const;
 
   // The file of "model/convnet": <folder>/model/convnet.yaml in the first folder that has it.

@@ -5,6 +5,8 @@
 #include "config/override_text.h"
 #include "config/schema.h"
 
+#include <set>
+
 namespace ddprun {
 namespace {
 
@@ -43,8 +45,21 @@ class OverrideApplier {
       return false;
     }
     if (present || schema_.allows(change.path)) return true;
-    reject(change, schema_.unknown_key(change.path));
+    const auto meant = change.path.size() == 1 ? sections_with(change.path[0]) : "";
+    reject(change, meant.empty() ? schema_.unknown_key(change.path) : "unknown key; did you mean " + meant + "?");
     return false;
+  }
+
+  // "optimizer.lr or schedule.lr": where a section has a key of this name.
+  std::string sections_with(const std::string& name) const {
+    std::set<std::string> found;
+    for (const auto& path : schema_.paths())
+      if (path.ends_with("." + name)) found.insert(path);
+    for (const auto& entry : config_.entries())
+      if (entry.value.find(name)) found.insert(entry.key + "." + name);
+    std::string text;
+    for (const auto& path : found) text += (text.empty() ? "" : " or ") + path;
+    return text;
   }
 
   // `optimizer=adam`: the file of that group, or the plugin of that name. False where it is neither.

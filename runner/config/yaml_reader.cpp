@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <fstream>
 #include <sstream>
 
@@ -19,11 +20,42 @@ std::string_view line_of(std::string_view text, int line) {
   return text.substr(0, text.find('\n'));
 }
 
+// "{ in line 2": the last bracket that is open at the end of `text`; empty where none is. Knows quotes and comments as far as one line.
+std::string open_bracket(std::string_view text) {
+  std::vector<std::string> open;
+  int line = 1;
+  char quote = 0, before = '\n';
+  for (size_t i = 0; i < text.size(); before = text[i++]) {
+    const char c = text[i];
+    const bool in_text = std::isalnum(static_cast<unsigned char>(before)) != 0;
+    if (c == '\n') ++line, quote = 0;
+    if (quote != 0) {
+      if (c == quote) quote = 0;
+    } else if ((c == '"' || c == '\'') && !in_text) {
+      quote = c;
+    } else if (c == '#' && (before == ' ' || before == '\n')) {
+      i = std::min(text.find('\n', i), text.size()) - 1;
+    } else if (c == '{' || c == '[') {
+      open.push_back(std::string(1, c) + " in line " + std::to_string(line));
+    } else if ((c == '}' || c == ']') && !open.empty()) {
+      open.pop_back();
+    }
+  }
+  return open.empty() ? "" : open.back();
+}
+
 // yaml-cpp's message, and what usually is behind it.
 std::string syntax_problem(const YAML::Exception& error, std::string_view text) {
   std::string problem = "not valid YAML: " + error.msg;
   const auto line = error.mark.is_null() ? std::string_view() : line_of(text, error.mark.line);
+  const auto indent = line.substr(0, line.find_first_not_of(" \t"));
   if (error.msg == YAML::ErrorMsg::EOF_IN_SCALAR) problem += "; a quote is opened and never closed";
+  if (indent.find('\t') != indent.npos && error.msg != YAML::ErrorMsg::TAB_IN_INDENTATION)
+    problem += "; the line begins with a tab, but only spaces indent";
+  if (error.msg == YAML::ErrorMsg::END_OF_MAP_FLOW || error.msg == YAML::ErrorMsg::END_OF_SEQ_FLOW) {
+    const auto bracket = open_bracket(text.substr(0, static_cast<size_t>(std::max(error.mark.pos, 0))));
+    if (!bracket.empty()) problem += "; the " + bracket + " is not closed, or a comma is missing in it";
+  }
   if (line.find("${") != line.npos) problem += "; inside [], {} and \"\" put ${...} into 'quotes'";
   return problem;
 }

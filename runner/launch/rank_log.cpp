@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "launch/rank_log.h"
 
+#include "launch/call_lines.h"
+
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -12,7 +14,7 @@
 namespace ddprun {
 namespace {
 constexpr size_t kLongestLine = 64 << 10;
-constexpr size_t kLastLines = 10;
+constexpr size_t kLastLines = 10, kMostLines = 40;  // without the calls that led to a crash, and with them
 constexpr size_t kLastLineBytes = 500;
 }  // namespace
 
@@ -74,8 +76,10 @@ void LineCutter::end(const Take& take) {
 }
 
 void LastLines::add(std::string_view line) {
-  if (lines_.size() == kLastLines) lines_.pop_front();
   lines_.emplace_back(line.substr(0, kLastLineBytes));
+  if (!is_call_line(line)) ++others_;
+  for (; others_ > kLastLines || lines_.size() > kMostLines; lines_.pop_front())
+    if (!is_call_line(lines_.front())) --others_;
 }
 
 }  // namespace ddprun

@@ -51,6 +51,7 @@ class LastLines {
 
  private:
   std::deque<std::string> lines_;
+  size_t others_ = 0;  // that are no calls
 };
 
 }  // namespace ddprun

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <fstream>
 
+#include "launch/call_lines.h"
 #include "launch/clock.h"
 #include "launch/worker_process.h"
 #include "log/log.h"
@@ -138,11 +139,14 @@ void Worker::drain() { drain_once(); }
 
 size_t Worker::drain_once() {
   const size_t out = drain(out_, [this](std::string_view line) { last_lines_.add(line); });
-  const size_t err = drain(err_, [this](std::string_view line) {
-    last_lines_.add(line);
-    show_(rank(), line);
-  });
+  const size_t err = drain(err_, [this](std::string_view line) { take_error_line(line); });
   return out + err;
+}
+
+// What led to a crash stands in the report, with names.
+void Worker::take_error_line(std::string_view line) {
+  last_lines_.add(line);
+  if (!is_call_line(line) && !line.ends_with(kCallsFollow)) show_(rank(), line);
 }
 
 size_t Worker::drain(Stream& stream, const LineCutter::Take& take) {
@@ -172,10 +176,7 @@ void Worker::finish_output() {
     total += got;
   }
   out_.lines.end([this](std::string_view line) { last_lines_.add(line); });
-  err_.lines.end([this](std::string_view line) {
-    last_lines_.add(line);
-    show_(rank(), line);
-  });
+  err_.lines.end([this](std::string_view line) { take_error_line(line); });
   out_.fd.reset();
   err_.fd.reset();
 }
@@ -187,7 +188,7 @@ bool Worker::failed() const {
 
 WorkerEnd Worker::end() const {
   WorkerEnd end = end_;
-  end.last_lines = last_lines_.lines();
+  end.last_lines = with_named_calls(last_lines_.lines());
   return end;
 }
 

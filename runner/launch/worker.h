@@ -64,6 +64,7 @@ class Worker {
   };
   size_t drain(Stream& stream, const LineCutter::Take& take);
   size_t drain_once();
+  void take_error_line(std::string_view line);
   void note_end(int status);
   void note_end_undone();
   void note_last_beat();

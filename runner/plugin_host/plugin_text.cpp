@@ -1,42 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "plugin_host/plugin_text.h"
 
+#include "log/wrapped_text.h"
+
 #include <algorithm>
-#include <sstream>
 
 namespace ddprun {
 namespace {
 
-constexpr size_t kWidth = 80;
 constexpr size_t kIndent = 6;
 constexpr size_t kWidestDefault = 24;  // a longer one goes below its option
-
-// The words of `text` in lines of at most kWidth, each but the first indented; `column` is where the first one starts.
-std::string wrapped(const std::string& text, size_t column, size_t indent) {
-  std::istringstream words(text);
-  std::string result;
-  bool line_is_empty = true;
-  for (std::string word; words >> word;) {
-    if (!line_is_empty && column + 1 + word.size() > kWidth) {
-      result += '\n';
-      result.append(indent, ' ');
-      column = indent;
-      line_is_empty = true;
-    }
-    result += (line_is_empty ? "" : " ") + word;
-    column += word.size() + (line_is_empty ? 0 : 1);
-    line_is_empty = false;
-  }
-  return result;
-}
-
-std::string paragraph(const std::string& text, size_t indent) {
-  return std::string(indent, ' ') + wrapped(text, indent, indent) + "\n";
-}
-
-std::string padded(const std::string& text, size_t width) {
-  return text + std::string(text.size() < width ? width - text.size() : 0, ' ');
-}
 
 bool lies_in(const std::filesystem::path& file, const std::filesystem::path& folder) {
   const auto below = file.lexically_normal().lexically_relative(folder.lexically_normal());

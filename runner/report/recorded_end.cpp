@@ -55,16 +55,19 @@ class Rows {
     end_.epochs = row.number("epoch");
     const auto measured = metrics_of(row);
     update(end_.metrics, measured);
-    take_best(measured);
+    take_best(measured, end_.steps);
   }
 
  private:
-  void take_best(const MetricValues& measured) {
+  void take_best(const MetricValues& measured, int64_t step) {
     const auto at = std::ranges::find(measured, goal_.metric, &MetricValues::value_type::first);
     if (at == measured.end() || !std::isfinite(at->second)) return;
     if (!std::isnan(best_) && (goal_.maximize ? at->second <= best_ : at->second >= best_)) return;
     best_ = at->second;
     end_.best = measured;
+    std::rotate(end_.best.begin(), end_.best.begin() + (at - measured.begin()),
+                end_.best.begin() + (at - measured.begin()) + 1);
+    end_.best_step = step;
   }
 
   Goal goal_;

@@ -2,6 +2,7 @@
 // All that a handler calls is async-signal-safe, or was called once before (backtrace loads its library at the first call).
 #include "train/self_report.h"
 
+#include "launch/call_lines.h"
 #include "launch/doing.h"
 #include "launch/worker_process.h"
 
@@ -23,7 +24,7 @@
 namespace ddprun {
 namespace {
 
-constexpr int kFrames = 8;          // shown: the launcher's report has not many lines more
+constexpr int kFrames = 16;         // the launcher's report has not many lines more
 constexpr int kHandlersFrames = 2;  // the handler's own, and the kernel's way to it
 constexpr size_t kStackBytes = 64 << 10;
 
@@ -34,7 +35,8 @@ std::string prefix, failure_file, failure_begin, failure_begin_internal, answer_
 bool refuses_exit = false, exit_ends_nothing = false;
 
 void write_all(int fd, std::initializer_list<const char*> parts) {
-  for (const char* part : parts) [[maybe_unused]] const auto written = ::write(fd, part, std::strlen(part));
+  for (const char* part : parts) [[maybe_unused]]
+    const auto written = ::write(fd, part, std::strlen(part));
 }
 
 void write_file(const std::string& file, std::initializer_list<const char*> parts) {
@@ -53,12 +55,11 @@ void tell_doing() {
 
 // In line: the frames to leave out are the caller's own.
 [[gnu::always_inline]] inline void tell_calls() {
-  write_all(STDERR_FILENO, {"; the calls that led there:\n"});
+  write_all(STDERR_FILENO, {kCallsFollow.data(), "\n"});
   std::array<void*, kFrames + kHandlersFrames> frames{};
   const int count = ::backtrace(frames.data(), static_cast<int>(frames.size()));
   if (count > kHandlersFrames)
     ::backtrace_symbols_fd(frames.data() + kHandlersFrames, count - kHandlersFrames, STDERR_FILENO);
-  write_all(STDERR_FILENO, {"the functions' names, for a line FILE(+ADDRESS): addr2line -Cfpe FILE ADDRESS\n"});
 }
 
 // What write_failure does.

@@ -74,6 +74,7 @@ void write_summary(const std::filesystem::path& run_dir, const Summary& summary)
                     {"replayed_steps", summary.replayed_steps},
                     {"metrics", object(end.metrics)},
                     {"best", object(end.best)},
+                    {"best_step", end.best_step},
                     {"checkpoint", end.checkpoint}};
   if (end.test_total >= 0) {
     json["test_correct"] = end.test_correct;
@@ -107,6 +108,7 @@ RunEnd read_run_end(const std::filesystem::path& run_dir) {
           .samples_per_second = number_of(json, "samples_per_second", 0.0),
           .metrics = values_of(json, "metrics"),
           .best = values_of(json, "best"),
+          .best_step = number_of<int64_t>(json, "best_step", 0),
           .test_correct = number_of<int64_t>(json, "test_correct", -1),
           .test_total = number_of<int64_t>(json, "test_total", -1),
           .checkpoint = text_of(json, "checkpoint"),

@@ -68,10 +68,12 @@ std::string TrainState::to_json() const {
       {"nonfinite", {{"skipped", skipped}, {"in_row", skips_in_row}, {"unapplied", unapplied}, {"left_out", left_out}}},
       {"best_value", exact(best_value)},
       {"best_metrics", to_json_list(best_metrics)},
+      {"best_step", best_step},
       {"last_metrics", to_json_list(last_metrics)},
       {"finished", finished},
       {"stop_reason", stop_reason},
       {"train_seconds", train_seconds},
+      {"clock", {clock.earlier, clock.started_at, clock.seconds}},
       {"global_batch", global_batch},
       {"seed", seed},
       {"world_size", world_size},
@@ -110,10 +112,13 @@ TrainState TrainState::from_json(const std::string& text, const std::string& whe
     }
     state.best_value = exact_or_none(from.at("best_value"));
     state.best_metrics = named_values(from.at("best_metrics"));
+    state.best_step = from.value("best_step", int64_t{0});
     state.last_metrics = named_values(from.at("last_metrics"));
     from.at("finished").get_to(state.finished);
     from.at("stop_reason").get_to(state.stop_reason);
     from.at("train_seconds").get_to(state.train_seconds);
+    if (const auto clock = from.find("clock"); clock != from.end())
+      state.clock = {clock->at(0), clock->at(1), clock->at(2)};
     from.at("global_batch").get_to(state.global_batch);
     from.at("seed").get_to(state.seed);
     from.at("world_size").get_to(state.world_size);

@@ -5,6 +5,7 @@
 #include "train/early_stopper.h"
 #include "train/grad_scaler.h"
 #include "train/metric_sums.h"
+#include "train/run_clock.h"
 #include "train/schedule.h"
 
 #include <cstdint>
@@ -29,7 +30,8 @@ struct TrainState {
   int64_t micro_batch = 0;                // that trainer.micro_batch=auto found; 0: none was searched
   std::string layout = "channels_first";  // that trainer.layout=auto found, or asked for
   std::optional<double> best_value;       // of checkpoint.monitor
-  NamedValues best_metrics;               // all metrics of that evaluation
+  NamedValues best_metrics;               // all metrics of that evaluation, checkpoint.monitor's first
+  int64_t best_step = 0;                  // where it was
   NamedValues last_metrics;               // the last value of each
   int64_t skipped = 0;                    // steps left out with trainer.on_nonfinite, here and next: skip or rollback
   int64_t skips_in_row = 0;               // that ended with this step
@@ -38,6 +40,7 @@ struct TrainState {
   std::string finished;                   // "completed" or "stopped_early" once training is over
   std::string stop_reason;
   double train_seconds = 0;  // in training steps, all attempts
+  RunClock::State clock;
   int64_t global_batch = 0;  // what the run was started with: a resumed run must agree
   uint64_t seed = 0;
   int64_t world_size = 1;  // of the attempt that saved it

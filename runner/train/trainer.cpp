@@ -38,7 +38,8 @@ Trainer::Trainer(const Experiment& experiment, TrainerParts parts, std::function
              parts_.parallel, &clock_, parts_.backend.get()},
             experiment.trainer,
             Schedule(experiment.schedule, experiment.trainer.global_batch, steps_per_epoch_, max_steps_)),
-      profile_(experiment.profile, parts_.run_dir, parts_.communicator.world().rank, parts_.backend != nullptr) {
+      profile_(experiment.profile, parts_.run_dir, parts_.communicator.world().rank, parts_.backend != nullptr),
+      run_clock_(parts_.command_started_at) {
   state_.global_batch = experiment.trainer.global_batch;
   state_.seed = experiment.seed;
   state_.world_size = parts_.communicator.world().size;
@@ -246,10 +247,12 @@ RunEnd Trainer::end() const {
           .steps = state_.step,
           .epochs = static_cast<double>(state_.step) / static_cast<double>(steps_per_epoch_),
           .samples = state_.samples,
+          .total_seconds = run_clock_.seconds(),
           .train_seconds = state_.train_seconds,
           .samples_per_second = static_cast<double>(state_.samples) / std::max(state_.train_seconds, 1e-9),
           .metrics = state_.last_metrics,
           .best = state_.best_metrics,
+          .best_step = state_.best_step,
           .test_correct = test_correct_,
           .test_total = test_total_,
           .checkpoint = saved_path_,

@@ -54,6 +54,7 @@ struct TrainerParts {
   SplitImages images = {};                            // what makes the batches, where the images lie in memory
   std::function<void(Activity, int64_t step)> moved;  // told of each activity; may be null
   Agreement::Clock clock = {};                        // for how often the ranks agree; null: the machine's
+  double command_started_at = wall_seconds();         // seconds since 1970
 };
 
 class Trainer {
@@ -185,6 +186,7 @@ class Trainer {
   PhaseSeconds phases_;               // but for those that the clock still has
   int64_t steps_measured_ = 0;        // since the last row of the split "system"
   std::vector<Histogram> gradients_;  // of the last step, where they are to be shown
+  RunClock run_clock_;
   Stopwatch since_save_, since_progress_, since_step_, since_measured_;
   int64_t samples_at_row_ = 0;
   double seconds_at_row_ = 0;  // in training steps

@@ -20,6 +20,7 @@ void Trainer::save(bool best) {
   check_weights();
   state_.window = window_.totals(parts_.communicator);
   state_.unapplied = step_.unapplied();
+  state_.clock = run_clock_.state();
   state_.layout = layout_name(parts_.precision.layout());
   if (auto* scaler = step_.scaler()) state_.scaler = scaler->state();
   const auto rows_written = parts_.loggers.start_flush();
@@ -62,6 +63,7 @@ Checkpoint Trainer::checkpoint() const {
 void Trainer::restore(const Checkpoint& checkpoint, const std::string& path) {
   state_ = TrainState::from_json(checkpoint.progress, path);
   check_same_run(path);
+  run_clock_.set_state(state_.clock);
   stopper_.set_state(state_.stopper);
   step_.schedule().set_state(state_.schedule);
   step_.set_scaler_state(state_.scaler);

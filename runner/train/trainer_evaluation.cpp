@@ -128,6 +128,9 @@ void Trainer::observe(const Evaluation& evaluation) {
   if (value && improves(*value, state_.best_value, config.maximize, 0)) {
     state_.best_value = value;
     state_.best_metrics = values;
+    state_.best_step = state_.step;
+    const auto monitor = std::ranges::find(state_.best_metrics, config.monitor, &NamedValues::value_type::first);
+    if (monitor != state_.best_metrics.end()) std::rotate(state_.best_metrics.begin(), monitor, std::next(monitor));
   }
   if (experiment_.schedule.name == "plateau") {
     step_.schedule().observe(*monitored("schedule.monitor", experiment_.schedule.monitor, true));

@@ -200,7 +200,8 @@ class Training final : public WorkerTask {
                     .device = replica_.device,
                     .parallel = replica_.data_parallel(),
                     .images = replica_.images(),
-                    .moved = [this](Activity activity, int64_t step) { moved(activity, step); }},
+                    .moved = [this](Activity activity, int64_t step) { moved(activity, step); },
+                    .command_started_at = replica_.place.started_at},
                    stop_requested_);
   }
 
@@ -293,9 +294,8 @@ class Training final : public WorkerTask {
     }
   }
 
-  void finish(const Trainer& trainer, RunEnd end) {
+  void finish(const Trainer& trainer, const RunEnd& end) {
     if (replica_.place.rank != 0) return;
-    end.total_seconds = since_command_.seconds();
     loggers_->flush();  // the summary stands for all rows
     write_summary(replica_.place.run_dir, {.end = end,
                                            .first_step_seconds = first_step_seconds_,

@@ -257,6 +257,11 @@ at::Tensor TrainingStep::forward(const Pass& pass, MetricSums* window) {
     step = parts_.parallel ? parts_.parallel->step(batch, parts_.objective)
                            : in_plugin({"model", "step"}, [&] { return parts_.model->step(batch, parts_.objective); });
   }
+  if (!step.loss.requires_grad())
+    throw PluginMistake(
+        {"model",
+         "step() gives a loss that depends on no parameter: is the result of forward() detached, or is no "
+         "layer registered (register_module)?"});
   if (mark_) mark_->set(step.loss);
   if (window) window->add(step, pass.samples);
   const auto loss = pass.weight == 1 ? step.loss : step.loss * pass.weight;

@@ -13,6 +13,8 @@
 
 #include <ddprun/error.h>
 
+#include <c10/util/Exception.h>
+
 #include <malloc.h>
 #include <csignal>
 #include <cstdlib>
@@ -92,6 +94,8 @@ int run_reporting(const WorkerPlace& place) {
     return told({.kind = "internal", .message = error.problem, .section = error.section});
   } catch (const CommunicationError& error) {
     return told({.kind = "communication", .message = error.what()});
+  } catch (const c10::Error& error) {
+    return told({.kind = "internal", .message = error.what_without_backtrace()});
   } catch (const std::exception& error) {
     return told({.kind = "internal", .message = error.what()});
   }

@@ -36,6 +36,13 @@ TEST_F(Overrides, RefuseAnUnknownKeyWithTheNearestName) {
             "command line: seed.x=3: seed.x: unknown key; seed holds one value");
 }
 
+TEST_F(Overrides, RefuseAKeyWithoutItsSectionAndTellWhichHasIt) {
+  EXPECT_EQ(compose_error("optimizer: {plugin: sgd, lr: 0.1}\n", {"lr=0.2"}),
+            "command line: lr=0.2: lr: unknown key; did you mean optimizer.lr?");
+  EXPECT_EQ(compose_error("seed: 1\n", {"workers=2"}),
+            "command line: workers=2: workers: unknown key; did you mean launch.workers?");
+}
+
 TEST_F(Overrides, LeaveOptionsOfPluginsToThePlugin) {
   EXPECT_EQ(composed_yaml("model: mlp\nobjective: mse\n", {"model.dropout=0.2", "objective.a.b=1"}),
             "model:\n  plugin: mlp\n  dropout: 0.2\nobjective:\n  name: mse\n  a:\n    b: 1\n");
@@ -89,7 +96,8 @@ TEST_F(Overrides, ReportEveryMistakeAtOnce) {
             "command line: seed: expected key=value\n"
             "command line: a..b=1: expected a key such as trainer.max_epochs or loggers[0].plugin\n"
             "command line: x[y]=1: expected a key such as trainer.max_epochs or loggers[0].plugin\n"
-            "command line: model.a=[1: value:1:1: not valid YAML: end of sequence flow not found\n"
+            "command line: model.a=[1: value:1:1: not valid YAML: end of sequence flow not found; the [ in line 1 is "
+            "not closed, or a comma is missing in it\n"
             "command line: model.b='x' y: value:1:5: a second document begins here; one file holds one experiment");
 }
 

@@ -145,6 +145,11 @@ TEST_F(YamlReader, PlacesSyntaxErrors) {
   EXPECT_THAT(error("a: 1\nb: [1, 2\n"), StartsWith("a.yaml:"));
 }
 
+TEST_F(YamlReader, TellsWhichBracketIsOpenAndThatATabIndents) {
+  EXPECT_THAT(error("a: 1\nb: {c: 'it {', d: [1]\n# }\ne: 2\n"), HasSubstr("the { in line 2 is not closed"));
+  EXPECT_THAT(error("a:\n\tb: 2\n"), HasSubstr("a tab"));
+}
+
 TEST_F(YamlReader, SaysThatReferencesNeedQuotesInsideBraces) {
   EXPECT_THAT(error("run: {dir: ${env:HOME}/x}\n"), HasSubstr("put ${...} into 'quotes'"));
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Mistakes of the user: each is told in one line that says where and what to do, and nothing has happened."""
 
+import re
 import unittest
 
 from command import SMALL, CommandTest, all_rows, free_port
@@ -163,6 +164,19 @@ class Words(CommandTest):
                 message = self.assert_refused(*words)
                 self.assertTrue(message.startswith("ddprun: error: "), message)
                 self.assertIn("--help", message)
+
+    def test_help_is_of_the_command_alone_and_fits_the_terminal(self):
+        commands = re.findall(r"(?m)^  (\w+) {2,}[a-z]", self.ddprun("--help").out().split("Commands:")[1].split("Examples:")[0])
+        self.assertGreater(len(commands), 10)
+        for command in commands:
+            text = self.ddprun(command, "--help").out()
+            self.assertEqual([line for line in text.splitlines() if len(line) > 80], [])
+            self.assertLessEqual(set(re.findall(r"(?m)^  ddprun (\w+)", text)), {command})
+
+    def test_a_mistaken_command_is_told_before_anything_is_done(self):
+        self.assertIn("did you mean ddprun resume?", self.assert_refused("resum", "outputs/mnist/latest"))
+        self.assertIn("did you mean ddprun run?", self.assert_refused("train", "experiments/digits"))
+        self.assertIn("ddprun check ...", self.assert_refused("--build", "f.cpp", "check", "experiments/digits"))
 
     def test_resuming_what_is_no_run(self):
         self.assertIn("nowhere", self.assert_refused("resume", "nowhere"))

@@ -6,6 +6,7 @@ The plugin is a logger: its header is read in seconds, a model's takes LibTorch'
 
 import pathlib
 import shutil
+import signal
 import tempfile
 import unittest
 
@@ -63,6 +64,24 @@ class BuildPlugin(CommandTest):
         self.assertEqual((self.folder / "run/diary.txt").read_text(), "dear\n")
         self.ddprun("resume", "run", "trainer.max_epochs=2", "loggers[3].word=again")
         self.assertEqual((self.folder / "run/diary.txt").read_text(), "again\n")
+
+    def test_a_run_carries_it(self):
+        self.ddprun("--build", self.source, *SMALL, "+loggers=diary", "model=mlp", "trainer.max_epochs=1", "run.dir=run")
+        self.assertEqual((self.folder / "run/plugins/diary.cpp").read_text(), SOURCE)
+        (self.place / "cache").rename(self.place / "gone")
+        try:
+            self.ddprun("evaluate", "run")
+            self.ddprun("resume", "run", "trainer.max_epochs=2", "loggers[3].word=again")
+        finally:
+            (self.place / "gone").rename(self.place / "cache")
+        self.assertEqual((self.folder / "run/diary.txt").read_text(), "again\n")
+
+    def test_a_crash_in_it_is_told_once_with_its_line(self):
+        self.source.write_text(SOURCE.replace("std::ofstream(", "*static_cast<volatile int*>(nullptr) = 1; std::ofstream("))
+        line = 1 + SOURCE[: SOURCE.index("std::ofstream(")].count("\n")
+        text = self.ddprun("--build", self.source, *SMALL, "+loggers=diary", "model=mlp", code=128 + signal.SIGSEGV).err()
+        self.assertRegex(text, rf"Diary::start\(ddprun::RunStart const&\) at \S*diary.cpp:{line}\n")
+        self.assertEqual(text.count("diary.cpp:"), 1, text)
 
     def test_it_is_compiled_again_only_where_it_has_changed(self):
         self.check()

@@ -52,7 +52,7 @@ class Watch(CommandTest):
         self.assertEqual(watching.wait(), 1)
         self.assertIn("interrupted: nobody runs it", watching.out())
         self.assertRegex(watching.out(), r"(?m)^  steps +1\d \(1[.\d]* epochs, [67]\d\d samples\)$")
-        self.assertRegex(watching.out(), r"(?m)^  best +val/loss [\d.]+  val/accuracy ")
+        self.assertRegex(watching.out(), r"(?m)^  best +epoch 1: val/accuracy [\d.]+ %  val/loss ")
         self.assertIn("go on with: ddprun resume", watching.err())
         self.assert_nothing_left()
 

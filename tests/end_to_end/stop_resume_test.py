@@ -86,14 +86,17 @@ class StopAndResume(CommandTest):
     # Signals
 
     def test_each_polite_signal_saves_and_the_resumed_run_ends_the_same(self):
-        words, stopped = (*WORDS, WORKERS, "run.dir=run"), 0
+        words, stopped, seconds = (*WORDS, WORKERS, "run.dir=run"), 0, 0
         for attempt, number in enumerate((signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)):
             running = self.start_held(stopped + 2, *words, attempt=attempt)
             resumed = f"resumed at step {stopped}\n"
             stopped = self.stop(running, number)
             self.assertEqual(resumed in running.out(), attempt > 0)
+            before, seconds = seconds, summary(self.run_folder)["total_seconds"]
+            self.assertLess(before, seconds)  # of all commands together
             words = ("resume", "run")
         self.assertIn(f"resumed at step {stopped}\n", self.ddprun(*words).out())
+        self.assertLess(seconds, summary(self.run_folder)["total_seconds"])
         self.assert_same_end()
 
     def test_a_signal_while_the_data_are_made_ready_ends_it_to_be_run_again(self):

@@ -50,7 +50,9 @@ class Terminal(CommandTest):
         self.assertGreater(len(set(bars)), 2, text)
         for bar in bars:
             self.assertLessEqual(len(bar), COLUMNS, repr(bar))
-        self.assertIn("Training Summary", text)
+        end = ESCAPE.sub("", text).partition("Training Summary")[2]
+        self.assertIn("run folder", end)
+        self.assertEqual([line for line in end.splitlines() if len(line) > COLUMNS], [])
 
     def test_escape_codes_in_names_are_shown_and_not_obeyed(self):
         run = self.folder / "a\x1b[31mb"

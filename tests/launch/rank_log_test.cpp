@@ -39,6 +39,14 @@ TEST(LogFile, WarnsOnceWhereItCannotBeOpened) {
   EXPECT_THAT(warnings[0], ::testing::HasSubstr("/dev/null/rank_0.log"));
 }
 
+TEST(LastLines, KeepsTheCallsThatLedToACrashBesideTen) {
+  LastLines last;
+  for (int i = 0; i < 25; ++i) last.add(std::to_string(i));
+  for (int i = 0; i < 15; ++i) last.add("net.so(+0x10)[0x20]");
+  EXPECT_EQ(last.lines().size(), 25U);
+  EXPECT_EQ(last.lines().front(), "15");
+}
+
 TEST(LastLines, KeepsTen) {
   LastLines last;
   for (int i = 0; i < 25; ++i) last.add(std::to_string(i));

@@ -13,6 +13,9 @@
 namespace ddprun::console {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
 TEST(ConsoleText, NumbersAreGroupedByThousands) {
   EXPECT_EQ(grouped(7), "7");
   EXPECT_EQ(grouped(999), "999");
@@ -22,6 +25,7 @@ TEST(ConsoleText, NumbersAreGroupedByThousands) {
 }
 
 TEST(ConsoleText, TimesReadAsPeopleSayThem) {
+  EXPECT_EQ(duration(0.0523), "52 ms");
   EXPECT_EQ(duration(8.34), "8.3 s");
   EXPECT_EQ(duration(83), "1 min 23 s");
   EXPECT_EQ(duration(7500), "2 h 05 min");
@@ -40,6 +44,16 @@ TEST(ConsoleText, AccuracyAndTopKArePercentages) {
   EXPECT_EQ(metric("val/accuracy", 1), "val/accuracy 100.00 %");
   EXPECT_EQ(metric("loss", 0.051234), "loss 0.05123");
   EXPECT_EQ(metric("loss", 0.0009805), "loss 9.805e-04");
+}
+
+TEST(ConsoleText, LinesBreakBetweenItemsAlone) {
+  EXPECT_THAT(broken_lines("17 ms: forward 31 %, backward 65 %, optimizer 3 %", 36),
+              ElementsAre("17 ms: forward 31 %, backward 65 %,", "optimizer 3 %"));
+  EXPECT_THAT(broken_lines("val/loss 0.3  val/accuracy 89.67 %", 20),
+              ElementsAre("val/loss 0.3", "val/accuracy 89.67 %"));
+  EXPECT_THAT(broken_lines("/a/path with a name/that is too wide", 10),
+              ElementsAre("/a/path with a name/that is too wide"));
+  EXPECT_THAT(broken_lines("", 10), ElementsAre(""));
 }
 
 TEST(ConsoleText, EscapeCodesAreShownAndNotObeyed) {
@@ -61,9 +75,6 @@ TEST(ProgressBar, IsNeverWiderThanTheTerminal) {
 }
 
 TEST(ProgressBar, AnUnknownTotalIsNoDivisionByZero) { EXPECT_EQ(bar_text("x", 3, 0, "", 40).substr(0, 6), "x   0%"); }
-
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 const ConfusionTable kAnimals{.class_names = {"cat", "dog", "owl", "yak"},
                               .counts = {7, 2, 1, 0,  //

@@ -122,13 +122,15 @@ TEST_F(FileLoggers, CsvNamesAreNoFormulasAndReadBack) {
 
 TEST_F(FileLoggers, CsvWritesAFileOfPredictionsForEachStep) {
   logger("csv")->predictions(predictions());
-  EXPECT_EQ(lines("predictions/step_7.csv"),
-            (std::vector<std::string>{"id,truth,guess,\"score_cup, mug\",score_owl", "3,\"cup, mug\",owl,0.25,0.75"}));
+  EXPECT_EQ(
+      lines("predictions/step_7.csv"),
+      (std::vector<std::string>{"id,image,guess,truth,\"score_cup, mug\",score_owl", "3,,owl,\"cup, mug\",0.25,0.75"}));
 }
 
 TEST_F(FileLoggers, CsvPredictionsWithoutClassesAreTheValues) {
   logger("csv")->predictions({.split = "val", .step = 8, .rows = {{.id = 1, .scores = {0.5}, .true_values = {0.75}}}});
-  EXPECT_EQ(lines("predictions/step_8.csv"), (std::vector<std::string>{"id,truth_0,prediction_0", "1,0.75,0.5"}));
+  EXPECT_EQ(lines("predictions/step_8.csv"),
+            (std::vector<std::string>{"id,image,truth_0,prediction_0", "1,,0.75,0.5"}));
 }
 
 TEST_F(FileLoggers, JsonlAppendsTablesToAFileOfTheirOwn) {
@@ -185,7 +187,7 @@ TEST_F(FileLoggers, JsonlWritesTheImageThatAModelMakesOfASampleAtEachStep) {
 
 TEST_F(FileLoggers, CsvOfImagesThatAModelMakesHasNoValues) {
   logger("csv")->predictions(painted(8));
-  EXPECT_EQ(lines("predictions/step_8.csv")[1], "3,5");
+  EXPECT_EQ(lines("predictions/step_8.csv")[1], "3,images/val/3.png,5");
 }
 
 TEST_F(FileLoggers, JsonlHasHistogramsRanksAndEvents) {

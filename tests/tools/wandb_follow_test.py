@@ -58,9 +58,10 @@ class WholeRun(FollowTest):
         row = next(row for row in reversed(found.history) if "val/predictions.path" in row)
         shown = found.table(row["val/predictions.path"])
         self.assertEqual(
-            [(one["id"], str(one["truth"]), str(one["guess"])) for one in table["rows"]],
-            [(values[0], values[2], values[3]) for values in shown["data"]],
+            [[one["id"], str(one["guess"]), str(one["truth"]), one["guess"] == one["truth"], *one["scores"]] for one in table["rows"]],
+            [[values[0], *values[2:]] for values in shown["data"]],
         )
+        self.assertEqual(shown["columns"], ["id", "image", "guess", "truth", "right", *(f"score_{i}" for i in range(10))])
         digests = {
             base64.b64encode(hashlib.md5((self.run_dir / one["image"]).read_bytes()).digest()).decode()
             for one in table["rows"]
@@ -181,8 +182,8 @@ class EachKind(FollowTest):
         )
         found = self.sent()
         table = found.table(found.history[0]["val/predictions.path"])
-        self.assertEqual(table["columns"], ["id", "image", "truth", "scores"])
-        self.assertEqual(table["data"], [[3, None, "[1.5]", "[1.25]"], [4, None, "[2]", "[2]"]])
+        self.assertEqual(table["columns"], ["id", "image", "truth_0", "prediction_0"])
+        self.assertEqual(table["data"], [[3, None, 1.5, 1.25], [4, None, 2, 2]])
 
     def test_images_that_a_model_makes_are_beside_those_it_gets(self):
         row = {"id": 4, "truth": [], "scores": [], "image": "images/val/none.png", "output": "images/val/4_step_9.png"}
@@ -193,8 +194,8 @@ class EachKind(FollowTest):
         Image.new("L", (2, 2)).save(made)
         found = self.sent()
         table = found.table(found.history[0]["val/predictions.path"])
-        self.assertEqual(table["columns"], ["id", "image", "output", "truth", "scores"])
-        self.assertEqual(table["data"], [[4, None, "Image", "[]", "[]"]])
+        self.assertEqual(table["columns"], ["id", "image", "output"])
+        self.assertEqual(table["data"], [[4, None, "Image"]])
 
     def test_images_that_are_not_in_the_run_are_not_sent(self):
         private = self.folder / "private.png"

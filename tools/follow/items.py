@@ -62,17 +62,16 @@ class Items:
     def predictions(self, line):
         names = line.get("classes")
         images = ["image", *(["output"] if any("output" in row for row in line["rows"]) else [])]
-        columns = ["id", *images, "truth", *(["guess", "right", "score"] if names else []), "scores"]
+        heads = judged_heads(names) if names else value_heads(line["rows"])
         rows = [
             [
                 row["id"],
                 *(self.image(row.get(kind)) for kind in images),
-                *(judged(row, names) if names else [str(row["truth"])]),
-                str(row["scores"]),
+                *(judged(row, names) if names else [*row["truth"], *row["scores"]]),
             ]
             for row in line["rows"]
         ]
-        return {f"{line['split']}/predictions": self.wandb.Table(columns=columns, data=rows)}
+        return {f"{line['split']}/predictions": self.wandb.Table(columns=["id", *images, *heads], data=rows)}
 
     def image(self, name):
         """None where the sample is no image, or its file is gone, or not in the run's folder: no other is to be uploaded."""
@@ -113,9 +112,18 @@ def ranks(line):
     return values
 
 
+def judged_heads(names):
+    return ["guess", "truth", "right", *(f"score_{name}" for name in names)]
+
+
 def judged(row, names):
     truth, guess = row["truth"], row["guess"]
-    return [names[truth], names[guess], truth == guess, row["scores"][guess]]
+    return [names[guess], names[truth], truth == guess, *row["scores"]]
+
+
+def value_heads(rows):
+    first = rows[0] if rows else {"truth": [], "scores": []}
+    return [f"{head}_{i}" for head, values in (("truth", "truth"), ("prediction", "scores")) for i in range(len(first[values]))]
 
 
 def time_text(seconds):

@@ -86,11 +86,12 @@ class Console final : public ddprun::Logger {
     run_ = shown(run);
     live_ = is_live_terminal();
     last_line_ = Clock::now();
-    print(run_.name + ": " + run_.model + " (" + grouped(run_.parameters) + " parameters) on " + run_.dataset +
-          " with " + run_.optimizer + ", " + workers_text());
-    if (run_.train_samples > 0) print(samples_text());
-    print("global batch " + grouped(run_.global_batch) + ", " + grouped(run_.steps_per_epoch) + " steps an epoch, " +
-          grouped(run_.max_steps) + " steps at most; run folder " + run_.run_dir.string());
+    print_items(run_.name + ": " + run_.model + " (" + grouped(run_.parameters) + " parameters) on " + run_.dataset +
+                " with " + run_.optimizer + ", " + workers_text());
+    if (run_.train_samples > 0) print_items(samples_text());
+    print_items("global batch " + grouped(run_.global_batch) + ", " + grouped(run_.steps_per_epoch) +
+                " steps an epoch, " + grouped(run_.max_steps) + " steps at most; run folder " +
+                path_text(run_.run_dir));
     if (run_.resumed_step > 0) print("resumed at step " + grouped(run_.resumed_step));
     if (layers_ && run_.resumed_step == 0 && !run_.layers.empty()) show_layers();
   }
@@ -146,13 +147,13 @@ class Console final : public ddprun::Logger {
     row("nodes x workers",
         std::to_string(end.nodes) + " x " + std::to_string(end.world_size / std::max<int64_t>(1, end.nodes)));
     char epochs[32];
-    std::snprintf(epochs, sizeof epochs, "%.4g", end.epochs);
-    row("steps", grouped(end.steps) + " (" + epochs + " epochs, " + grouped(end.samples) + " samples)");
-    if (!end.best.empty()) row("best", painted(join(shown(end.best)), Colour::kStrong));
+    std::snprintf(epochs, sizeof epochs, end.epochs == 1 ? "%.3g epoch" : "%.3g epochs", end.epochs);
+    row("steps", grouped(end.steps) + " (" + epochs + ", " + grouped(end.samples) + " samples)");
+    if (!end.best.empty()) row("best", painted(place_text(end.best_step) + join(shown(end.best)), Colour::kStrong));
     show_test(end);
     if (confusion_) show_confusion(*confusion_);
-    if (!end.checkpoint.empty()) row("checkpoint", shown(end.checkpoint));
-    row("run folder", run_.run_dir.string());
+    if (!end.checkpoint.empty()) row("checkpoint", shown(path_text(end.checkpoint)));
+    row("run folder", path_text(run_.run_dir));
   }
 
  private:
@@ -185,6 +186,13 @@ class Console final : public ddprun::Logger {
     print("");
     for (const auto& line : lines) print(&line == &lines.front() ? painted(line, Colour::kStrong) : line);
     print("");
+  }
+
+  // "epoch 3: ", or "step 150: " within an epoch.
+  std::string place_text(int64_t step) const {
+    if (step == 0) return "";
+    const auto epoch = std::max<int64_t>(1, run_.steps_per_epoch);
+    return step % epoch == 0 ? "epoch " + std::to_string(step / epoch) + ": " : "step " + grouped(step) + ": ";
   }
 
   // "4 workers on 2 nodes, on cuda over nccl"
@@ -248,9 +256,18 @@ class Console final : public ddprun::Logger {
   }
 
   void row(const char* name, const std::string& value) {
-    char padded[32];
-    std::snprintf(padded, sizeof padded, "  %-17s", name);
-    print(padded + value);
+    char head[32];
+    const auto width = std::snprintf(head, sizeof head, "  %-17s", name);
+    print_items(value, head, static_cast<size_t>(width));
+  }
+
+  // In lines that fit the terminal, the first one behind `head`.
+  void print_items(const std::string& text, std::string head = "", size_t indent = 0) {
+    const auto width = static_cast<size_t>(terminal_width());
+    for (const auto& line : broken_lines(text, width > indent ? width - indent : 1)) {
+      print(head + line);
+      head.assign(indent, ' ');
+    }
   }
 
   void print(const std::string& line) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "terminal_text.h"
 
+#include "text_table.h"
+
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -37,6 +39,7 @@ std::string grouped(int64_t number) {
 
 std::string duration(double seconds) {
   const auto whole = static_cast<long>(std::lround(seconds));
+  if (seconds < 0.095) return format("%.0f ms", 1e3 * seconds);
   if (seconds < 60) return format("%.1f s", seconds);
   if (whole < 3600) return format("%ld min %02ld s", whole / 60, whole % 60);
   return format("%ld h %02ld min", whole / 3600, whole / 60 % 60);
@@ -78,6 +81,31 @@ std::string shortened(const std::string& text, size_t width) {
   auto cut = width > 3 ? width - 3 : 0;
   while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;  // not within a letter
   return text.substr(0, cut) + std::string("...").substr(0, width - cut);
+}
+
+std::vector<std::string> broken_lines(const std::string& text, size_t width) {
+  std::vector<std::string> lines(1);
+  for (size_t at = 0; at < text.size();) {
+    auto end = std::min(text.size(), std::min({text.find(", ", at), text.find("; ", at), text.find("  ", at)}));
+    end = std::min(text.size(), text.find_first_not_of(' ', end + (end < text.size() && text[end] != ' ' ? 1 : 0)));
+    const auto item = text.substr(at, end - at);
+    const auto shown = item.find_last_not_of(' ') + 1;
+    if (!lines.back().empty() && shown_width(lines.back()) + shown_width(item.substr(0, shown)) > width) {
+      lines.back().erase(lines.back().find_last_not_of(' ') + 1);
+      lines.emplace_back();
+    }
+    lines.back() += item;
+    at = end;
+  }
+  return lines;
+}
+
+std::string path_text(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto here = std::filesystem::current_path(error);
+  const auto near = error ? path : path.lexically_relative(here);
+  const bool below = is_live_terminal() && !near.empty() && *near.begin() != "..";
+  return (below ? near : path).string();
 }
 
 std::string painted(const std::string& text, Colour colour) {

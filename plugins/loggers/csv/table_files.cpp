@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "table_files.h"
 
+#include <array>
+#include <charconv>
 #include <cmath>
-#include <sstream>
 
 #include "csv_cell.h"
 #include "log_file.h"
+#include "picture.h"
 
 namespace ddprun::csv {
 namespace {
@@ -24,10 +26,10 @@ std::string numbered(const std::string& name, size_t count) {
 std::string head(const PredictionTable& table) {
   if (table.class_names.empty()) {
     const auto* row = table.rows.empty() ? nullptr : &table.rows.front();
-    return "id" + numbered("truth", row ? row->true_values.size() : 0) +
+    return "id,image" + numbered("truth", row ? row->true_values.size() : 0) +
            numbered("prediction", row ? row->scores.size() : 0);
   }
-  std::string text = "id,truth,guess";
+  std::string text = "id,image,guess,truth";
   for (const auto& name : table.class_names) text += "," + csv_cell("score_" + name);
   return text;
 }
@@ -36,10 +38,8 @@ std::string head(const PredictionTable& table) {
 
 std::string number(double value) {
   if (!std::isfinite(value)) return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
-  std::ostringstream text;
-  text.precision(17);
-  text << value;
-  return text.str();
+  std::array<char, 32> text;
+  return {text.data(), std::to_chars(text.begin(), text.end(), value).ptr};
 }
 
 void write_confusion(const std::filesystem::path& file, const ConfusionTable& table) {
@@ -59,9 +59,9 @@ void write_confusion(const std::filesystem::path& file, const ConfusionTable& ta
 void write_predictions(const std::filesystem::path& file, const PredictionTable& table) {
   std::string text = head(table) + "\n";
   for (const auto& row : table.rows) {
-    text += std::to_string(row.id);
+    text += std::to_string(row.id) + "," + (row.image.bytes.empty() ? "" : csv_cell(image_path(table, row)));
     if (!table.class_names.empty()) {
-      text += "," + name_of(row.truth, table.class_names) + "," + name_of(row.guess, table.class_names);
+      text += "," + name_of(row.guess, table.class_names) + "," + name_of(row.truth, table.class_names);
     }
     for (const double value : row.true_values) text += "," + number(value);
     for (const double score : row.scores) text += "," + number(score);

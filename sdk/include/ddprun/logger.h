@@ -149,11 +149,12 @@ struct RunEnd {
   int64_t steps = 0;
   double epochs = 0;
   int64_t samples = 0;
-  double total_seconds = 0;  // from the command's start
-  double train_seconds = 0;  // inside training steps
+  double total_seconds = 0;  // of all commands, each from its start
+  double train_seconds = 0;  // inside training steps, of all commands
   double samples_per_second = 0;
   std::vector<std::pair<std::string, double>> metrics;  // the last of each: "val/accuracy"
-  std::vector<std::pair<std::string, double>> best;     // the best of the monitored metric
+  std::vector<std::pair<std::string, double>> best;     // the evaluation where the monitored metric was best, it first
+  int64_t best_step = 0;                                // of that evaluation
   int64_t test_correct = -1, test_total = -1;           // counted test images; -1 where there is no such count
   std::string checkpoint;                               // path of the last, empty where there is none
   int64_t world_size = 1, nodes = 1;

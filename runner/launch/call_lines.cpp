@@ -85,7 +85,8 @@ std::deque<std::string> with_named_calls(const std::deque<std::string>& lines) {
     if (!call->symbol.empty()) names = {demangled(call->symbol)};
     if (names.empty() && can_look_up) names = looked_up(*call, crashed_here);
     if (names.empty()) names = {line};
-    for (const auto& name : names) result.push_back("  " + name);
+    for (const auto& name : names)
+      if (!name.starts_with("__libc_start")) result.push_back("  " + name);  // which calls main()
   }
   return result;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "report/recorded_run.h"
 
+#include "launch/call_lines.h"
+#include "launch/rank_log.h"
 #include "report/checkpoint_list.h"
 #include "report/config_lines.h"
 #include "report/confusion.h"
@@ -8,6 +10,7 @@
 #include "report/downsample.h"
 #include "report/event_list.h"
 #include "report/histograms.h"
+#include "report/line_reader.h"
 #include "report/predictions.h"
 #include "report/run_overrides.h"
 #include "report/run_state.h"
@@ -16,6 +19,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 namespace ddprun {
 namespace {
@@ -154,6 +158,22 @@ Json shown_state(const fs::path& run_dir, const RunState& state) {
           {"summary", state.summary}};
 }
 
+// The end of the log of the rank that failed first, which the reason names: "rank 3 on node1 failed first: ...".
+Json last_words(const fs::path& run_dir, const RunState& state) {
+  constexpr uintmax_t kReadBytes = 64 << 10;
+  auto words = Json::array();
+  if (state.status != "failed") return words;
+  const auto rank = state.reason.starts_with("rank ") ? std::atoi(state.reason.c_str() + 5) : 0;
+  const auto log = run_dir / "logs" / ("rank_" + std::to_string(rank) + ".log");
+  std::error_code error;
+  const auto size = fs::file_size(log, error);
+  if (error) return words;
+  LastLines last;
+  for (LineReader lines(log, size - std::min(size, kReadBytes)); lines.next();) last.add(lines.line());
+  for (const auto& line : with_named_calls(last.lines())) words.push_back(line);
+  return words;
+}
+
 // Of whatever was written first.
 double start_of(const RunState& state, const Curves& curves, const std::vector<RecordedEvent>& events) {
   auto start = curves.first_time;
@@ -179,6 +199,7 @@ Json recorded_run(const fs::path& run_dir, size_t most_points) {
   const auto start = start_of(state, curves, events);
   ImageShelf images(run_dir);
   auto run = shown_state(run_dir, state);
+  run["last_words"] = last_words(run_dir, state);
   run["start"] = start;
   run["steps_per_epoch"] = steps_per_epoch(state, curves);
   run["curves"] = shown_curves(curves.curves, start, most_points);

@@ -187,7 +187,7 @@ class Browser(CommandTest):
             "environment",
         ):
             self.assertIn(f'<section id="{section}">', document)
-        for text in ("Step time by phase", "2 not finite", "rank 2 was killed by SIGKILL", "slowest", "92.88 %"):
+        for text in ("Step time by phase", "2 not finite", "rank 2 was killed by SIGKILL", "Slowest of", "92.88 %"):
             self.assertIn(text, document)
         self.assertGreaterEqual(document.count("<canvas"), 10)
         self.assertEqual(without_scripts(document).count('src="data:image/png;base64,'), 24)
@@ -196,8 +196,11 @@ class Browser(CommandTest):
         run = self.folder / "run"
         (run / "logs").mkdir(parents=True)
         (run / "config.yaml").write_text("name: bare\n")
+        (run / "summary.json").write_text(json.dumps({"status": "failed", "stop_reason": "rank 1 failed first: killed"}))
+        (run / "logs/rank_1.log").write_text("the rank's last word\n")
         self.ddprun("report", "run")
         document = self.document(run / "report.html")
+        self.assertIn("<pre>the rank's last word</pre>", document)
         self.assertIn("metrics.jsonl is missing", document)
         for section in ("curves", "confusion", "ranks", "events"):
             self.assertNotIn(f'<section id="{section}">', document)
@@ -209,6 +212,7 @@ class Browser(CommandTest):
         document = self.document(self.folder / "report.html")
         self.assertIn("<h1>3 runs</h1>", document)
         self.assertIn("<code>optimizer.lr</code>", document)
+        self.assertIn('<details class="between" id="system">', document)
 
     def test_names_are_shown_and_never_read(self):
         run = MadeRun(self.folder / "run", steps=100, names=EVIL).write()

@@ -15,6 +15,7 @@ from sweep_file_case import SweepFileTest  # first: it knows where the tools lie
 
 from ddprun.errors import UserError
 from sweeps.arguments import parse_arguments
+from sweeps.charts import Axis
 from sweeps.processes import Processes
 from sweeps.program import Program
 from sweeps.proposals import Proposals
@@ -281,6 +282,7 @@ class Places(FileTest):
         for words, told in (
             (["s.yaml", "run.dir=x"], "run.dir=x: each trial has a folder of its own; --out names the sweep's"),
             (["s.yaml", "speed"], "speed: expected key=value"),
+            (["s.yaml", "run_cap=2"], "run_cap is a key of the sweep's file"),
             (["s.yaml", "--jobs", "0"], "0: must be 1 or more"),
             (["s.yaml", "--jobs", "3", "--gpus", "0,1"], "--jobs 3 cannot share 2 GPUs evenly"),
             (["s.yaml", "--gpus", "0,0"], "expected GPUs separated by commas, each once"),
@@ -294,6 +296,14 @@ class Places(FileTest):
             parse_arguments(["s.yaml", "a=1", "--jobs", "2", "~b", "++c.d=[1]"])[1].overrides,
             ["a=1", "~b", "++c.d=[1]"],
         )
+
+        self.assertEqual(parse_arguments(["--ddprun", "x", "report", "s.yaml"])[0], "report")
+
+    def test_axes_have_round_numbers_or_the_values_themselves(self):
+        self.assertEqual([text for _, text in Axis([16, 32, 48]).ticks()], ["16", "32", "48"])
+        self.assertEqual([text for _, text in Axis([0.8401, 0.9772, *(0.9 + i / 1e4 for i in range(9))]).ticks()],
+                         ["0.85", "0.9", "0.95"])  # fmt: skip
+        self.assertEqual([text for _, text in Axis([3**i / 1e4 for i in range(9)], log=True).ticks()], ["0.0001", "0.001", "0.01", "0.1"])
 
     def test_programs_and_files_that_are_not_there(self):
         with self.assertRaisesRegex(UserError, "--ddprun nothing: there is no such program"):

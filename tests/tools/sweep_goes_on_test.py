@@ -183,7 +183,7 @@ class GoesOn(MadeTest):
             "was begun with other parameters, and its trials could not be compared: begin another with --name", told
         )
         told = self.swept(self.write(GRID), "y=1", code=2).err()
-        self.assertIn("was begun with other overrides, and", told)
+        self.assertIn("was begun with other overrides (none), and", told)
 
     def test_two_calls_at_once_share_the_trials(self):
         calls = [self.sweep(*self.words, env=self.closed) for _ in range(2)]

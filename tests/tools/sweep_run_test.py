@@ -74,6 +74,7 @@ class Digits(SweepTest):
         self.ddprun(self.out / "best.yaml", f"run.dir={self.folder}/again")
         self.assertEqual(summary(self.folder / "again")["metrics"]["val/accuracy"], best)
         page = (self.out / "report.html").read_text()
+        self.assertIn('<a href="trial_0000/report.html">trial_0000</a>', page)
         for text in ("Parallel coordinates", "Importance", "History", "<svg", "trial_0011"):
             self.assertIn(text, page)
         self.assertNotIn("<script", page)

@@ -5,6 +5,7 @@ import re
 from tooling.place import command as command_of
 
 TOOL = command_of("sweep")
+OF_THE_FILE = ("method", "metric", "parameters", "run_cap", "early_terminate", "target", "sampler")
 USAGE = f"""\
 {TOOL} SWEEP.yaml [key=value ...]        run a sweep, or go on with it: the same command again
        {TOOL} report FOLDER|SWEEP.yaml          its table, best.yaml and report.html
@@ -13,14 +14,16 @@ USAGE = f"""\
 
 def parse_arguments(words):
     """What is to be done, and with which options."""
-    command = "report" if words[:1] == ["report"] else "run"
+    command = "report" if "report" in words else "run"
     parser = argparse.ArgumentParser(prog=TOOL, usage=USAGE, description="Searches hyperparameters; docs/sweeps.md.")
     if command == "report":
         parser.add_argument(
             "sweep", metavar="FOLDER|SWEEP.yaml", help="a sweep's folder, or the file it was begun with"
         )
         add_place(parser)
-        return command, parser.parse_args(words[1:])
+        parser.add_argument("--ddprun", help=argparse.SUPPRESS)  # as for the run itself: a report needs none
+        at = words.index("report")
+        return command, parser.parse_args(words[:at] + words[at + 1 :])
     add_run(parser)
     add_place(parser)
     add_slurm(parser)
@@ -71,6 +74,8 @@ def check(options, parser):
     for word in options.overrides:
         if not re.match(r"(\+{0,2}[^=+~]+=)|(~[^=]+$)", word):
             parser.error(f"{word}: expected key=value, +key=value or ~key, as ddprun takes them")
+        if word.partition("=")[0] in OF_THE_FILE:
+            parser.error(f"{word}: {word.partition('=')[0]} is a key of the sweep's file, not of the experiment: write it there")
         if re.match(r"\+{0,2}run\.dir=", word):
             parser.error(f"{word}: each trial has a folder of its own; --out names the sweep's")
     if options.gpus and options.jobs and options.jobs > len(options.gpus) and options.jobs % len(options.gpus):

@@ -8,6 +8,7 @@ from sweeps.study import State, trial_name
 from sweeps.table import number_text, value_text
 
 WIDTH, HEIGHT, MARGIN = 760, 320, 56
+FEW = 6  # ticks of an axis
 
 
 class Axis:
@@ -19,6 +20,7 @@ class Axis:
             self.names = list(dict.fromkeys(value_text(value) for value in values))
             return
         self.log = log and min(values) > 0
+        self.values = sorted(set(values))
         self.low, self.high = self.scale(min(values)), self.scale(max(values))
 
     def scale(self, value):
@@ -33,9 +35,19 @@ class Axis:
         """[(place, text)]."""
         if self.names:
             return [(self.place(name), name) for name in self.names]
-        if self.high == self.low:
-            return [(0.5, number_text(self.unscale(self.low)))]
-        return [(i / 4, f"{self.unscale(self.low + (self.high - self.low) * i / 4):.3g}") for i in range(5)]
+        return [(self.place(value), number_text(value)) for value in self.marks()]
+
+    def marks(self):
+        """The values themselves where they are few, else round numbers among them."""
+        if len(self.values) <= FEW:
+            return self.values
+        low, high = self.unscale(self.low), self.unscale(self.high)
+        if self.log and high / low > 30:
+            decades = range(math.ceil(self.low - 1e-9), math.floor(self.high + 1e-9) + 1)
+            return [10.0**power for power in decades]
+        step = 10 ** math.floor(math.log10((high - low) / 2))
+        step *= next(times for times in (1, 2, 5, 10) if (high - low) / (step * times) <= FEW)
+        return [i * step for i in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
     def unscale(self, value):
         return 10**value if self.log else value
@@ -49,9 +61,8 @@ def history(study, trials):
     metric = study.sweep.metric
     across, up = Axis([one.number for one in points]), Axis([one.value for one in points])
     shapes = grid(up) + [text(WIDTH / 2, HEIGHT - 8, "trial", "middle")]
-    first, last = points[0].number, points[-1].number
-    for number in sorted({round(first + (last - first) * i / 4) for i in range(5)}):
-        shapes.append(text(x_of(across.place(number)), HEIGHT - MARGIN / 2 - 4, str(number), "middle"))
+    for place, number in across.ticks():
+        shapes.append(text(x_of(place), HEIGHT - MARGIN / 2 - 4, number, "middle"))
     best, path = None, []
     for one in (one for one in points if one.state == State.COMPLETE):
         best = one.value if best is None else metric.better([best, one.value])

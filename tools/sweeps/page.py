@@ -14,6 +14,7 @@ STYLE = """
   :root { --text: #e6edf3; --back: #0d1117; --faint: #30363d; --done: #56b4e9; --pruned: #e69f00; } }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--text); background: var(--back); max-width: 60rem;
   margin: 2rem auto; padding: 0 1rem; }
+a { color: var(--done); }
 table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; } .wide { overflow-x: auto; }
 th, td { padding: .2rem .7rem; text-align: right; border-bottom: 1px solid var(--faint); white-space: nowrap; }
 th:first-child, td:first-child, th:nth-child(2), td:nth-child(2), td.reason { text-align: left; }
@@ -77,12 +78,22 @@ def trial_table(study, trials):
     for one in ranked(trials, study.sweep.metric.maximize):
         note = one.user_attrs.get(REASON, "")
         values = [value_text(one.params.get(path)) for path in paths]
-        rows.append(row("td", [trial_name(one.number), WORDS[one.state], number_text(one.value),
+        rows.append(row("td", [linked(study.folder, trial_name(one.number)), WORDS[one.state], number_text(one.value),
                                time_text(one.user_attrs.get("seconds")), *values, note]))  # fmt: skip
     return f"<table>{''.join(rows)}</table>"
 
 
+def linked(folder, name):
+    """To the trial's own report, where it is on this machine."""
+    there = (folder / name / "report.html").is_file()
+    return Markup(f'<a href="{name}/report.html">{name}</a>') if there else name
+
+
+class Markup(str):
+    """Text that is HTML already."""
+
+
 def row(cell, words):
     last = ' class="reason"' if cell == "td" else ""
-    cells = [f"<{cell}>{html.escape(word)}</{cell}>" for word in words[:-1]]
+    cells = [f"<{cell}>{word if isinstance(word, Markup) else html.escape(word)}</{cell}>" for word in words[:-1]]
     return f"<tr>{''.join(cells)}<{cell}{last}>{html.escape(words[-1])}</{cell}></tr>"

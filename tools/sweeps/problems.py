@@ -44,6 +44,8 @@ class Problems:
     def one_of(self, node, what, known):
         if node.value in known:
             return node.value
+        if str(node.value).lower() in ("tpe", "optuna") and "bayes" in known:
+            return self.add(node, f"{what}: {node.value} is called bayes here")
         return self.unknown(node, what, node.plain(), known)
 
     def refuse(self):

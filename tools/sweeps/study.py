@@ -50,6 +50,8 @@ class SweepStudy:
                 self.study.set_metric_names([self.sweep.metric.name])  # else a dashboard calls it Objective 0
                 return self.study.set_user_attr(SPEC, mine)
         changed = [key for key in mine if key != "digest" and known.get(key) != mine[key]] or ["parameters"]
+        if "overrides" in changed:
+            changed[changed.index("overrides")] = f"overrides ({' '.join(known.get('overrides') or ['none'])})"
         if known["digest"] != mine["digest"]:
             raise UserError(
                 f"{self.sweep.file}: the sweep {self.name} was begun with other {' and '.join(changed)}, and its trials"

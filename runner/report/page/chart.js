@@ -2,6 +2,7 @@
 // One chart: its card, its legend, and its lines by dygraphs.
 'use strict';
 
+const kAxisNames = {step: 'step', epoch: 'epoch', time: 'time since the start'};
 const kDense = 60;  // points that no longer get a dot each
 const coarse = window.matchMedia('(pointer: coarse)').matches;
 
@@ -42,7 +43,7 @@ class Chart {
   // Numbers for the axis and the smoothing that are chosen now, into a new graph or the one that is there.
   draw() {
     const {plan, view} = this;
-    const smoothing = plan.rough && !plan.stacked && !plan.dots ? view.smoothing : 0;
+    const smoothing = plan.rough && !plan.stacked ? view.smoothing : 0;
     this.lines = plan.lines.map((line) => drawn(line, view.runs, view.axis, smoothing));
     this.columns = [];
     this.lines.forEach(({raw, smooth}, line) => {
@@ -65,12 +66,13 @@ class Chart {
     const line = (column) => plan.lines[column.line];
     return {
       labels: ['x', ...names],
+      xlabel: kAxisNames[this.view.axis],
       colors: this.columns.map((column) => seriesColor(line(column).color) + (column.faint ? '40' : '')),
       visibility: this.visibility(),
       series: Object.fromEntries(this.columns.map((column, index) => [names[index], {
         strokePattern: line(column).dash,
-        strokeWidth: plan.dots ? 0 : column.faint ? 1 : 1.75,
-        drawPoints: plan.dots || (!column.faint && column.x.length <= kDense && !plan.stacked),
+        strokeWidth: column.faint ? 1 : 1.75,
+        drawPoints: !column.faint && column.x.length <= kDense && !plan.stacked,
       }])),
       gridLineColor: color('grid'),
       axisLineColor: color('border'),
@@ -80,7 +82,6 @@ class Chart {
   behaviour() {
     const {plan, view} = this;
     const ofTime = () => view.axis === 'time';
-    const numbered = (y) => !plan.dots || Math.abs(y - Math.round(y)) < 1e-6;  // there is no rank 1.5
     return {
       legend: 'never',
       labelsDiv: element('div'),
@@ -105,7 +106,7 @@ class Chart {
         y: {
           axisLabelWidth: plan.format === bytes ? 62 : 50,
           pixelsPerLabel: 26,
-          axisLabelFormatter: (y) => (numbered(y) ? plan.format(y) : '')
+          axisLabelFormatter: (y) => withoutZeros(plan.format(y))
         },
       },
       highlightCallback: (event, x) => this.tell(x, event),

@@ -15,10 +15,23 @@ class ChartGrid {
   }
 
   section() {
-    const grid = (system) => this.charts.filter((chart) => chart.plan.system === system).map((chart) => chart.card);
-    return section('curves', 'Curves', this.toolbar(), element('div', {class: 'grid'}, grid(false)),
-      grid(true).length ? element('h3', {class: 'between', id: 'system'}, 'Where the time goes') : null,
-      element('div', {class: 'grid'}, grid(true)));
+    const grid = (system) => element('div', {class: 'grid'},
+      this.charts.filter((chart) => chart.plan.system === system).map((chart) => chart.card));
+    return section('curves', 'Curves', this.toolbar(), grid(false),
+      this.charts.some((chart) => chart.plan.system) ? this.system(grid(true)) : null);
+  }
+
+  // Of several runs each measure has a chart of its own: too many to be passed by.
+  system(grid) {
+    const name = 'Where the time goes';
+    if (this.view.runs.length === 1) return [element('h3', {class: 'between', id: 'system'}, name), grid];
+    const details = element('details', {class: 'between', id: 'system'}, element('summary', {}, name), grid);
+    details.addEventListener('toggle', () => details.open && this.draw());
+    return details;
+  }
+
+  seen() {
+    return this.charts.filter((chart) => chart.card.offsetParent !== null);
   }
 
   toolbar() {
@@ -47,8 +60,14 @@ class ChartGrid {
       switchOf(axes, ([, text]) => text, ([axis]) => choose(axis)),
       element('label', {class: 'slider'}, 'Smoothing', slider, amount),
       view.runs.length > 1 ? this.runSwitches() : null,
-      element(
-        'span', {class: 'hint'}, coarse ? 'Two fingers zoom, two taps reset' : 'Drag to zoom, double click to reset'));
+      element('span', {class: 'hint'}, this.marksText(),
+        coarse ? 'Two fingers zoom, two taps reset' : 'Drag to zoom, double click to reset'));
+  }
+
+  marksText() {
+    const {runs} = this.view;
+    const marked = runs.length === 1 && runs[0].events.some((event) => event.kind === 'checkpoint');
+    return marked ? '\u25b4 a checkpoint \u00b7 ' : '';
   }
 
   runSwitches() {
@@ -68,13 +87,13 @@ class ChartGrid {
   draw() {
     this.drawing = 0;
     this.measure();
-    this.charts.forEach((chart) => chart.draw());
+    this.seen().forEach((chart) => chart.draw());
   }
 
   // The first time: those that are seen at once, then one after the other, while the page stands and answers.
   async drawInTurn() {
     this.measure();
-    for (const [index, chart] of this.charts.entries()) {
+    for (const [index, chart] of this.seen().entries()) {
       if (index >= kSeenAtOnce) await new Promise((resolve) => setTimeout(resolve));
       chart.draw();
     }

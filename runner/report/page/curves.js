@@ -7,10 +7,10 @@ const kShared = {  // charts of the split "system" with several metrics in each,
     backward_seconds: 'backward', wait_seconds: 'wait', optimizer_seconds: 'optimizer', graph_seconds: 'CUDA graph', logging_seconds: 'logging', other_seconds: 'other'}},
   step: {title: 'Step time', lines: {step_seconds: 'whole step', slowest_rank_seconds: 'own work of the slowest rank'}},
   memory: {title: 'Memory of a rank', lines: {rss_bytes: 'process', gpu_memory_bytes: 'GPU'}},
-  load: {title: 'Load', lines: {cpu_percent: 'CPU', gpu_percent: 'GPU'}},
+  load: {title: 'Load', lines: {cpu_percent: 'CPU of a worker', gpu_percent: 'GPU'}},
 };
 const kTitles = {lr: 'Learning rate', samples_per_second: 'Throughput, samples/s', grad_norm: 'Gradient norm',
-  slowest_rank: 'Which rank is the slowest', slowest_rank_seconds: 'Own work of the slowest rank'};
+  slowest_rank_seconds: 'Own work of the slowest rank'};
 const kFirst = ['loss', 'accuracy'], kLast = ['lr', 'grad_norm', 'samples_per_second'];
 const kSplits = ['train', 'val', 'test'];
 const kFewPoints = 20;  // a curve this short is not smoothed: each of its points was measured with care
@@ -29,26 +29,26 @@ function rankOf(name) {
 }
 
 const kSystem =
-  ['phases', 'step', 'step_seconds', 'slowest_rank', 'slowest_rank_seconds', 'memory', 'rss_bytes', 'load'];
+  ['phases', 'step', 'step_seconds', 'slowest_rank_seconds', 'memory', 'rss_bytes', 'load'];
 
 function placeOfSystem(id) {
   const place = kSystem.indexOf(id.slice('system:'.length));
   return place >= 0 ? place : kSystem.length;
 }
 
-// Nothing to see: who is the slowest of one, and how long a CPU replays CUDA graphs.
-function isIdle(run, {split, name, points}) {
+// No curve, but a share of each rank (record.js); and how long a CPU replays CUDA graphs.
+function isIdle({split, name, points}) {
   if (split !== 'system') return false;
-  return (name === 'slowest_rank' && run.workers === 1) || (name === 'graph_seconds' && !points.value.some(Boolean));
+  return name === 'slowest_rank' || (name === 'graph_seconds' && !points.value.some(Boolean));
 }
 
-// The charts of these runs: [{id, title, format, stacked, dots, rough, lines: [{run, curve, label}]}]. Rough: smoothed.
+// The charts of these runs: [{id, title, format, stacked, rough, lines: [{run, curve, label}]}]. Rough: smoothed.
 function chartsOf(runs) {
   const charts = new Map();
   const alone = runs.length === 1;
   runs.forEach((run, index) => {
     for (const curve of run.curves) {
-      if (isIdle(run, curve)) continue;
+      if (isIdle(curve)) continue;
       const system = curve.split === 'system';
       const shared =
         system && alone ? Object.entries(kShared).find(([, chart]) => Object.hasOwn(chart.lines, curve.name)) : null;
@@ -63,7 +63,6 @@ function chartsOf(runs) {
           title: shared ? shared[1].title : known(kTitles, curve.name, title(curve.name)),
           format: formatOf(curve.name),
           stacked: Boolean(shared && shared[1].stacked),
-          dots: curve.name === 'slowest_rank',
           rough: !curve.name.endsWith('_bytes')
         });
       }
@@ -144,7 +143,7 @@ function filled(rows) {
 // A logarithmic scale needs numbers above zero.
 function hasLog(chart) {
   const values = chart.lines.flatMap((line) => line.curve.points.value).filter((value) => value !== null);
-  return !chart.stacked && !chart.dots && values.some((value) => value > 0) && values.every((value) => value >= 0);
+  return !chart.stacked && values.some((value) => value > 0) && values.every((value) => value >= 0);
 }
 
 // Whether a plain scale would show the greatest values alone: a loss that once exploded.

@@ -58,7 +58,7 @@ function ridges(steps, label) {
     [...peaks].sort((a, b) => a - b)[Math.floor(peaks.length * 0.9)] || 1;  // a single needle flattens nobody
   const layout = {};
   const canvas = canvasOf(260, (context, width, height) => {
-    const pitch = Math.min((height - 90) / Math.max(rows.length - 1, 1), 22);
+    const pitch = Math.min((height - 104) / Math.max(rows.length - 1, 1), 22);
     Object.assign(
       layout, {left: 8, right: width - 52, bottom: height - 24, pitch, tall: rows.length > 1 ? 64 : height - 60});
     rows.forEach((row, index) => paintRidge(context, row.curve, index, rows.length, {...layout, low, high, peak}));
@@ -78,12 +78,17 @@ function ridges(steps, label) {
   return canvas.parentElement;
 }
 
+// A single needle is no higher than the canvas: above 1 it rises ever less, to 1.2 at most.
+function bounded(share) {
+  return share <= 1 ? share : 1.2 - 0.2 / share;
+}
+
 function paintRidge(context, curve, index, count, {left, right, bottom, pitch, tall, low, high, peak}) {
   const base = bottom - (count - 1 - index) * pitch;
   const place = (x) => left + (high > low ? (x - low) / (high - low) : 0.5) * (right - left);
   context.beginPath();
   context.moveTo(place(curve[0].x), base);
-  for (const {x, y} of curve) context.lineTo(place(x), base - Math.min(y / peak, 1.2) * tall);
+  for (const {x, y} of curve) context.lineTo(place(x), base - bounded(y / peak) * tall);
   context.lineTo(place(curve[curve.length - 1].x), base);
   context.closePath();
   context.fillStyle = color('surface');

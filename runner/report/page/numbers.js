@@ -36,9 +36,13 @@ function isShare(name) {
   return /(^|\/)(accuracy|top\d+)$/.test(name);
 }
 
-// Of a fraction, with as many digits as tell it from 100 %.
 function percent(fraction) {
-  return Number.isFinite(fraction) ? `${(100 * fraction).toFixed(2).replace(/\.?0+$/, '')} %` : '-';
+  return Number.isFinite(fraction) ? `${(100 * fraction).toFixed(2)} %` : '-';
+}
+
+// "90 %" for "90.00 %": on an axis.
+function withoutZeros(text) {
+  return text.replace(/\.0+ %$/, ' %').replace(/(\.\d*[1-9])0+ %$/, '$1 %');
 }
 
 // 0.8 s, 12 s, 3 min 20 s, 1 h 02 min, 2 d 3 h

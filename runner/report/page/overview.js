@@ -48,6 +48,16 @@ function numberOf(run, name) {
   return typeof value === 'number' ? value : null;
 }
 
+// "val/accuracy at epoch 3, val/loss 0.29"
+function bestText(run) {
+  if (run.best === null) return null;
+  const step = numberOf(run, 'best_step'), epoch = step / run.steps_per_epoch;
+  const place = !(step > 0) ? '' : Number.isInteger(epoch) ? ` at epoch ${epoch}` : ` at step ${whole(step)}`;
+  const loss = run.summary && run.summary.best && run.summary.best['val/loss'];
+  const beside = typeof loss === 'number' && run.best_name !== 'val/loss' ? `, val/loss ${plain(loss)}` : '';
+  return [metricText(run.best_name, run.best), `${run.best_name}${place}${beside}`];
+}
+
 function testText(run) {
   const right = numberOf(run, 'test_correct'), total = numberOf(run, 'test_total');
   if (right !== null && total > 0) return [percent(right / total), `${whole(right)} of ${whole(total)} right`];
@@ -74,7 +84,7 @@ function tiles(run) {
   const rate = numberOf(run, 'samples_per_second'), train = numberOf(run, 'train_seconds');
   const epochs = shortNumber(run.epochs);
   const facts = [
-    ['Best', run.best !== null && [metricText(run.best_name, run.best), run.best_name]],
+    ['Best', bestText(run)],
     ['Test', testText(run)],
     ['Duration', run.seconds > 0 && [duration(run.seconds), train ? `${duration(train)} in steps` : '']],
     ['Throughput', rate && [speedText(rate), 'samples/s']],
@@ -97,6 +107,7 @@ function runHead(run) {
       statusBadge(run.status)),
     originText(run),
     run.reason ? element('p', {class: run.status === 'failed' ? 'bad' : ''}, run.reason) : null,
+    run.last_words.length > 0 ? element('pre', {}, run.last_words.join('\n')) : null,
     tiles(run),
     problemList(run),
   ];
@@ -146,7 +157,7 @@ function differencesSection(runs) {
 // As short as tells them apart.
 function labelRuns(runs) {
   const tries = [
-    (run) => run.folder, (run) => `${run.name} ${run.folder}`, (run) => run.path.split('/').slice(-2).join('/'),
+    (run) => (/^\d{4}-\d\d-\d\d_/.test(run.folder) ? `${run.name} ${run.folder}` : run.folder), (run) => `${run.name} ${run.folder}`, (run) => run.path.split('/').slice(-2).join('/'),
     (run) => run.path
   ];
   const label = tries.find((one) => new Set(runs.map(one)).size === runs.length) || tries[3];

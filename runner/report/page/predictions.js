@@ -43,7 +43,7 @@ function predictionCard(row, classes) {
     element('div', {class: 'verdict'},
       element('p', {},
         element('b', {}, `${right ? '✓' : '✕'} ${name(row.guess)}`),
-        right ? null : element('span', {}, ` is ${name(row.truth)}`),
+        right ? null : element('span', {}, `, in truth ${name(row.truth)}`),
         element('small', {class: 'muted'}, ` #${row.id}`)),
       row.scores.map(([index, score]) => scoreBar(name(index), score, index === row.truth)),
       row.scores.some(([index]) => index === row.truth) ? null : scoreBar(name(row.truth), row.truth_score, true)));

@@ -37,6 +37,14 @@ function busySeconds(columns, row) {
   return known.length > 0 ? known.reduce((sum, value) => sum + value, 0) : null;
 }
 
+// In how many of the measurements each rank was the slowest.
+function timesSlowest(run, ranks) {
+  const curve = run.curves.find((one) => one.split === 'system' && one.name === 'slowest_rank');
+  const times = Array(ranks).fill(0);
+  for (const rank of curve ? curve.points.value : []) if (rank in times) ++times[rank];
+  return times;
+}
+
 function ranksSection(run) {
   const table = run.ranks[run.ranks.length - 1];
   if (!table || table.rows.length === 0) return null;
@@ -51,14 +59,18 @@ function ranksSection(run) {
     const share = most[i] > 0 ? value / most[i] : 0;
     return element('span', {class: 'bar', style: `--share: ${share}`}, formatOf(table.columns[i])(value));
   };
+  const slow = timesSlowest(run, table.rows.length), measured = slow.reduce((sum, count) => sum + count, 0);
+  const tellsSlowest = table.rows.length > 1 && measured > 0;
+  const slowCell = (rank) => element('span', {class: 'bar', style: `--share: ${slow[rank] / measured}`}, whole(slow[rank]));
   const head = (rank) => [String(rank), rank === slowest && element('span', {class: 'badge warn'}, 'slowest')];
   const rows = order.map((rank) => element('tr', {class: rank === slowest ? 'marked' : ''},
     element('th', {scope: 'row'}, head(rank)),
+    tellsSlowest ? element('td', {class: 'number'}, slowCell(rank)) : null,
     told.map((i) => element('td', {class: 'number'}, cell(table.rows[rank][i], i)))));
   return section('ranks', 'Ranks',
     element('p', {class: 'muted'}, `Step ${whole(table.step)}; seconds are those of one step.`),
     element('div', {class: 'card'},
-      longTable([{head: 'Rank'}, ...told.map((i) => ({head: title(table.columns[i]), right: true}))], rows)));
+      longTable([{head: 'Rank'}, ...(tellsSlowest ? [{head: `Slowest of ${whole(measured)}`, right: true}] : []), ...told.map((i) => ({head: title(table.columns[i]), right: true}))], rows)));
 }
 
 function checkpointsSection(run) {

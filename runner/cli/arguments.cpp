@@ -109,6 +109,7 @@ void add_views(CLI::App& app, Arguments& arguments) {
       ->type_name("FILE");
   auto& list = *app.add_subcommand("list", "list the runs below a folder, the newest first");
   list.add_option("folder", arguments.target, "outputs by default");
+  list.add_flag("--best", arguments.best_first, "the best first");
   list.add_flag("--json", arguments.json, "print a JSON array");
   auto& watch = *app.add_subcommand("watch", "show a run that goes on elsewhere, until its end");
   watch.add_option("run", arguments.target, "the run's folder: outputs/mnist/latest")->required();

@@ -20,6 +20,7 @@ struct Arguments {
   std::string format;                      // export: safetensors or torch; empty: as the file's name says
   std::string split = "test";              // predict
   bool json = false;                       // evaluate, verify, list, env
+  bool best_first = false;                 // list
   bool gradients = false;                  // check: compare backward with finite differences
   bool slurm = false, kubernetes = false;  // submit
   bool dry_run = false;                    // submit

@@ -20,6 +20,10 @@ std::string format_of(const Arguments& arguments) {
   const auto extension = std::filesystem::path(arguments.out).extension();
   if (extension == ".safetensors") return "safetensors";
   if (extension == ".pt" || extension == ".pth") return "torch";
+  if (extension == ".onnx" || extension == ".pt2")
+    throw UserError("--out " + arguments.out +
+                    ": weights alone are exported, as .safetensors or .pt; the network they "
+                    "belong to is written in Python anew (docs/python.md)");
   throw UserError("--out " + arguments.out +
                   ": the name does not tell the format; add --format safetensors or --format torch");
 }

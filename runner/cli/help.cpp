@@ -48,6 +48,7 @@ constexpr Example kExamples[] = {
     {"report", "outputs/mnist/latest", "write outputs/mnist/latest/report.html"},
     {"report", "outputs/a outputs/b --out both.html", "two runs beside each other"},
     {"list", "", "the runs in outputs/, and how they stand"},
+    {"list", "--best outputs/mnist", "the best of them on top"},
     {"watch", "outputs/mnist/latest", "what the terminal of the run shows"},
     {"keys", "trainer", "the keys of a section"},
     {"keys", "batch", "those whose name or text has the word"},

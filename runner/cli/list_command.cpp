@@ -9,9 +9,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
+#include <limits>
 
 namespace ddprun {
 namespace {
@@ -35,10 +38,19 @@ std::vector<ListedRun> runs_in(const std::string& folder) {
   return list_runs(folder.empty() ? kDefaultFolder : folder);
 }
 
+void put_best_first(std::vector<ListedRun>& runs) {
+  const auto merit = [](const ListedRun& run) {
+    const auto best = run.state.best.value_or(std::nan(""));
+    return std::isnan(best) ? -std::numeric_limits<double>::infinity() : run.state.maximize ? best : -best;
+  };
+  std::ranges::stable_sort(runs, std::greater(), merit);
+}
+
 }  // namespace
 
 int list(const Arguments& arguments) {
-  const auto runs = runs_in(arguments.target);
+  auto runs = runs_in(arguments.target);
+  if (arguments.best_first) put_best_first(runs);
   if (arguments.json) {
     std::cout << run_list_json(runs).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
   } else if (runs.empty()) {

@@ -190,7 +190,7 @@ int multirun(const Arguments& arguments) {
     if (was_stopped(code)) result = code;
     if (code != kExitDone && !was_stopped(code)) result = kExitFailed;
   }
-  list({.target = folder.string()});
+  list({.target = folder.string(), .best_first = true});
   if (was_stopped(result)) tell_how_to_go_on(arguments, folder, all.size() - i);
   return result;
 }

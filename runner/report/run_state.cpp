@@ -148,6 +148,7 @@ RunState read_run_state(const fs::path& run_dir) {
   const auto config = read_config(run_dir / "config.yaml", unheard).value_or(Value());
   RunState state{.name = value_at(config, {"name"}, run_dir.filename().string()), .summary = current_summary(run_dir)};
   const auto goal = goal_of(config);
+  state.maximize = goal.maximize;
   const auto attempt_started = time_in(run_dir / "environment.json");
   const auto first_started = time_in(run_dir / "environment.attempt_0.json");
   state.started = first_started > 0 ? first_started : attempt_started;

@@ -18,12 +18,13 @@ struct RunState {
   std::string reason;  // why it ended; empty where that is not known
   nlohmann::json summary;  // of the newest attempt; null where that has none (yet)
   double started = 0;      // of the first attempt, seconds since 1970; 0: unknown
-  double seconds = 0;      // the newest attempt took, or has taken so far; 0: unknown
+  double seconds = 0;      // all its commands took; without a summary the newest attempt so far; 0: unknown
   double epochs = 0;       // done; of a run without a summary: the one it was in
   int64_t steps = 0;
   int64_t workers = 0;    // 0: unknown
   std::string best_name;  // "val/accuracy": what the experiment calls best; empty where nothing was measured
   std::optional<double> best;
+  bool maximize = true;  // whether more of it is better
 };
 
 // Never throws for what is missing or broken in the folder.

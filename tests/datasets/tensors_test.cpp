@@ -122,6 +122,7 @@ TEST_F(Tensors, NamesFilesThatAreNone) {
   EXPECT_THAT(problem({{"train", folder_.path()}}), HasSubstr("is no file"));
   EXPECT_THAT(problem({{"train", put("empty.safetensors", "")}}), HasSubstr("empty.safetensors: the file is empty"));
   EXPECT_THAT(problem({{"train", put("a.npy", npy_file("|u1", "(1,)", "x"))}}), HasSubstr("[input.npy, target.npy]"));
+  EXPECT_THAT(problem({{"train", put("iris.csv", "1.5,2.5,setosa\n")}}), HasSubstr("is a table of text"));
 }
 
 TEST_F(Tensors, RequiresFilesOfTrain) {

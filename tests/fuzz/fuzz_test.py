@@ -23,7 +23,9 @@ def build():
         raise unittest.SkipTest("no clang++, which has libFuzzer: install clang and libclang-rt-dev")
     environment = dict(os.environ, PATH=f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}")
     for step in (["cmake", "--preset", "fuzz"], ["cmake", "--build", "--preset", "fuzz"]):
-        subprocess.run(step, cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
+        done = subprocess.run(step, cwd=ROOT, env=environment, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if done.returncode != 0:
+            raise AssertionError(f"{' '.join(step)} fails:\n{done.stdout[-6000:]}")
 
 
 def search(target):

@@ -16,6 +16,8 @@ SampleArrays read(const std::vector<std::filesystem::path>& files, const TensorN
   if (files.front().extension() == ".npy") {
     file.refuse("holds one array; name a list of two files, [input.npy, target.npy]");
   }
+  if (const auto ending = files.front().extension().string(); ending == ".csv" || ending == ".tsv" || ending == ".txt")
+    file.refuse("is a table of text, which is not read; write its columns with numpy.save or safetensors first");
   auto arrays = read_safetensors(file, {names.input, names.target});
   return {std::move(arrays[0]), std::move(arrays[1])};
 }

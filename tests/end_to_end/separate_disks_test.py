@@ -34,13 +34,12 @@ class SeparateDisks(CommandTest):
         return self.start_program("unshare", "--mount", "--propagation=private", "sh", "-c", MOUNTED, self.disks[node],
                                   self.place, DDPRUN, *words, **options)
 
-    def launch(self, *words, nodes="2", workers=1, **options):
-        """On both nodes, the command and its words."""
-        return [self.at_node(node, *words, f"--nnodes={nodes}", f"--nproc-per-node={workers}", f"--node-rank={node}",
-                             f"--rdzv-endpoint=127.0.0.1:{self.port}", **options) for node in range(2)]
+    def launch(self, node, *words, nodes="2", workers=1, **options):
+        return self.at_node(node, *words, f"--nnodes={nodes}", f"--nproc-per-node={workers}", f"--node-rank={min(node, 1)}",
+                            f"--rdzv-endpoint=127.0.0.1:{self.port}", **options)
 
     def begin(self, *words, **options):
-        return self.launch("run", *WORDS, *words, f"run.dir={self.run_dir}", **options)
+        return [self.launch(node, "run", *WORDS, *words, f"run.dir={self.run_dir}", **options) for node in range(2)]
 
     def held(self, step, launch, *words, rank=0, attempt=0):
         self.gate = Gate(self, step, rank=rank, attempt=attempt)
@@ -49,7 +48,11 @@ class SeparateDisks(CommandTest):
         return launchers
 
     def resume(self, *words, **options):
-        return self.launch("resume", self.run_dir, *words, **options)
+        return [self.launch(node, "resume", self.run_dir, *words, **options) for node in range(2)]
+
+    def add_disk(self):
+        self.disks.append(self.folder / "disk2")
+        self.disks[2].mkdir()
 
     def assert_ends(self, launchers, *codes):
         ends = [launcher.wait() for launcher in launchers]
@@ -112,16 +115,22 @@ class Training(SeparateDisks):
         self.assert_ends(self.resume(), 0, 0)  # by the experiment that each has kept
         self.assertEqual(summary(self.kept)["epochs"], 2)
 
+    def test_a_node_whose_disk_is_lost_goes_on_with_the_words_of_the_first_start(self):
+        launchers = self.held(8, self.begin)
+        launchers[0].send(signal.SIGTERM)
+        self.assert_ends(launchers, 75, 75)
+        self.add_disk()
+        self.assert_ends([self.launch(0, "resume", self.run_dir), self.launch(2, "run", *WORDS, f"run.dir={self.run_dir}")], 0, 0)
+        self.assert_same_end()
+
     def test_with_min_max_a_node_with_an_empty_disk_is_taken_in(self):
         gate = Gate(self, 4)
         first, second = self.begin(nodes="1:2", env=gate.env)
         gate.wait(first)
         second.send(signal.SIGKILL)
         self.wait_until(lambda: "going on with the nodes that are left" in first.err(), "the loss", first)
-        self.disks.append(self.folder / "disk2")
-        self.disks[2].mkdir()
-        late = self.at_node(2, "run", "--nnodes=1:2", "--nproc-per-node=1", "--node-rank=1",
-                            f"--rdzv-endpoint=127.0.0.1:{self.port}", *WORDS, f"run.dir={self.run_dir}")
+        self.add_disk()
+        late = self.launch(2, "run", *WORDS, f"run.dir={self.run_dir}", nodes="1:2")
         self.assertEqual([first.wait(), late.wait()], [0, 0], first.text() + late.text())
         self.assertEqual(summary(self.kept)["samples"], 4 * 610)
         self.assertTrue((self.disks[2] / "run/kept_elsewhere.txt").exists())
@@ -154,11 +163,9 @@ class Data(SeparateDisks):
     """The experiment's path of the data is a relative one, and each node stands in a folder of its own."""
 
     def train(self, *words):
-        launchers = [self.at_node(node, "run", "--nnodes=2", "--nproc-per-node=1", f"--node-rank={node}",
-                                  f"--rdzv-endpoint=127.0.0.1:{self.port}", "experiments/mnist.yaml", "dataset.root=data",
-                                  "dataset.validation=10", "trainer.max_epochs=1", "trainer.global_batch=8", "launch.device=cpu",
-                                  "~early_stopping", f"run.dir={self.run_dir}", *words, folder=folder)
-                     for node, folder in enumerate(self.folders)]
+        launchers = [self.launch(node, "run", "experiments/mnist.yaml", "dataset.root=data", "dataset.validation=10",
+                                 "trainer.max_epochs=1", "trainer.global_batch=8", "launch.device=cpu", "~early_stopping",
+                                 f"run.dir={self.run_dir}", *words, folder=folder) for node, folder in enumerate(self.folders)]
         self.assert_ends(launchers, 2, 2)
         return launchers[0].err()
 

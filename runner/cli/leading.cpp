@@ -305,7 +305,7 @@ void tell_of_joining(const Site& site, const StartOrder& start) {
 }
 
 void tell_of_end(const NodeResult& node, const std::string& run_dir) {
-  if (node.exit_code == kExitDone) log::info("the run is done: " + run_dir);
+  if (node.exit_code == kExitDone) log::info("the run is done: " + kept_elsewhere(run_dir).value_or(run_dir));
   if (node.exit_code == kExitPreempted) tell_how_to_resume(run_dir);
 }
 

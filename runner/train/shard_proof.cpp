@@ -16,7 +16,6 @@
 #include <utility>
 
 namespace ddprun {
-
 namespace {
 
 constexpr std::array kSplits{std::pair(Split::kTrain, "training"), std::pair(Split::kVal, "validation"),

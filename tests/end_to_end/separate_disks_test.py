@@ -104,6 +104,14 @@ class Training(SeparateDisks):
         self.assertIn("restart 1 of 1", launchers[0].err())
         self.assert_same_end()
 
+    def test_ranks_that_an_engine_starts_each_with_a_launcher(self):
+        world = {"WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self.port)}
+        ranks = [self.at_node(rank // 2, "run", *WORDS, f"run.dir={self.run_dir}",
+                              env={**world, "RANK": str(rank), "LOCAL_RANK": str(rank % 2)}) for rank in range(4)]
+        self.assert_ends(ranks, 0, 0, 0, 0)
+        self.assert_same_end(workers=4)
+        self.assertEqual({path.name for path in self.other.iterdir()}, {"config.yaml", "kept_elsewhere.txt", "logs"})
+
     def test_training_goes_back_to_a_checkpoint_that_one_node_has(self):
         self.assert_ends(self.begin("trainer.on_nonfinite=rollback", env={"DDPRUN_FAULT": "nan:computing:8:1"}), 0, 0)
         self.assertIn("Back to step 7", (self.kept / "logs/rank_0.log").read_text())

@@ -179,6 +179,7 @@ class Folder(FolderTest):
 
     def test_what_a_node_has_of_a_run_that_another_one_keeps_says_where_that_is(self):
         self.make()
+        (self.folder / "logs").mkdir(exist_ok=True)
         self.write("kept_elsewhere.txt", "node1:/scratch/run\nThere the first node keeps the run.\n")
         self.assert_refused("kept at node1:/scratch/run", ddprun.run, self.folder)
         self.assertEqual([run.status for run in ddprun.runs(self.folder)], ["elsewhere"])

@@ -104,12 +104,14 @@ ShardProof::ShardProof(Communicator& communicator, std::shared_ptr<const Dataset
       first_step_(first_step % plan.steps_per_epoch()) {}
 
 void ShardProof::add(const TrainBatch& item) {
+  ++steps_;
   if (item.weight == 0) return;  // borrowed
   const auto* begin = item.batch.index.const_data_ptr<int64_t>();
   seen_.insert(seen_.end(), begin, begin + item.batch.index.numel());
 }
 
 void ShardProof::check(int64_t epoch, const Experiment& experiment) {
+  if (steps_ == 0) return;  // a run that goes on at the epoch's end has only its evaluation to do
   const auto& config = experiment.trainer;
   const bool shuffled = config.shuffle && config.overfit_batches == 0;
   const auto order = shuffled ? epoch_order(experiment.seed, epoch - 1, samples_) : unshuffled_order(samples_);
@@ -136,6 +138,7 @@ void ShardProof::check(int64_t epoch, const Experiment& experiment) {
   }
   require_same_samples(*dataset_, Split::kTrain, "training", epoch, communicator_);
   seen_.clear();
+  steps_ = 0;
   first_step_ = 0;
 }
 

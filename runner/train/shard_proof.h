@@ -38,6 +38,7 @@ class ShardProof {
   StepPlan plan_;
   int64_t samples_, first_step_;
   std::vector<int64_t> seen_;  // this rank's, in order
+  int64_t steps_ = 0;          // of the epoch, in this attempt
 };
 
 }  // namespace ddprun

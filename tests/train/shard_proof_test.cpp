@@ -63,6 +63,14 @@ TEST(RequireSameData, NamesTheRankAndTheSampleThatDiffers) {
   });
 }
 
+// As where a run was stopped between an epoch's last step and its evaluation.
+TEST(ShardProof, HasNothingToSayOfAnEpochThatAnotherAttemptHasTrained) {
+  on_three(ToyDataset(100, 40), [](const Dataset& data, Communicator& communicator) {
+    ShardProof proof(communicator, {std::shared_ptr<const Dataset>(), &data}, {100, 20, {}}, /*first_step=*/10);
+    EXPECT_NO_THROW(proof.check(/*epoch=*/2, {}));
+  });
+}
+
 TEST(ShardProof, ComparesOtherSamplesInEachEpoch) {
   on_three(StaleDataset(Split::kTrain, 50), [](const Dataset& data, Communicator& communicator) {
     Experiment experiment;

@@ -128,7 +128,7 @@ TensorDict inference_weights(const CheckpointInfo& info) {
   return weights;
 }
 
-Checkpoint read_checkpoint(const CheckpointInfo& info, int64_t rank) {
+Checkpoint read_checkpoint(const CheckpointInfo& info) {
   Checkpoint checkpoint{.step = info.step};
   checkpoint.model = read_safetensors(info.path / kModelFile);
   if (read_manifest(info.path).files.contains(kAverageFile)) {
@@ -140,10 +140,10 @@ Checkpoint read_checkpoint(const CheckpointInfo& info, int64_t rank) {
   checkpoint.optimizer = take(training.tensors, "optimizer", training_path);
   checkpoint.progress = take(training.texts, "progress", training_path);
 
-  if (rank < info.world_size) {
+  for (int64_t rank = 0; rank < info.world_size; ++rank) {
     const auto rank_path = info.path / rank_file(rank);
     auto own = read_training_file(rank_path);
-    checkpoint.rank = take(own.tensors, "rank", rank_path);
+    checkpoint.ranks.push_back(take(own.tensors, "rank", rank_path));
   }
   return checkpoint;
 }

@@ -2,9 +2,9 @@
 // A checkpoint on disk: <run>/checkpoints/step_00001200/{model.safetensors, training.pt, rank_0.pt ..., manifest.json}, and
 // ema.safetensors where the run averages its weights.
 //
-// It is written under a temporary name by all ranks together, each file fsync'd, then the manifest with size and
-// SHA-256 of each file, then renamed, then the parent folder fsync'd; only then are old ones pruned. A folder without
-// the temporary name is therefore whole; a flipped bit in it is found by the manifest.
+// It is written and read by rank 0 alone, which has what the others know from them: they need not see the folder. Under a temporary
+// name each file is fsync'd, then the manifest with size and SHA-256 of each file, then it is renamed, then the parent folder fsync'd;
+// only then are old ones pruned. A folder without the temporary name is therefore whole; a flipped bit in it is found by the manifest.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,11 @@ namespace ddprun {
 // Everything the run needs to go on as if it had never stopped.
 struct Checkpoint {
   int64_t step = 0;
-  TensorDict model;      // parameters and buffers by their names in the state dict
-  TensorDict average;    // moving averages of the weights by the same names; empty where there are none
-  TensorDict optimizer;  // OptimizerState
-  std::string progress;  // JSON: epoch, position, metrics so far, early stopping, best: the trainer's own
-  TensorDict rank;       // what only this rank knows: its generators' states
+  TensorDict model;               // parameters and buffers by their names in the state dict
+  TensorDict average;             // moving averages of the weights by the same names; empty where there are none
+  TensorDict optimizer;           // OptimizerState
+  std::string progress;           // JSON: epoch, position, metrics so far, early stopping, best: the trainer's own
+  std::vector<TensorDict> ranks;  // what only each rank knows, by rank: its generators' states
 };
 
 // What a manifest says, without reading the tensors.
@@ -79,7 +79,7 @@ CheckpointInfo read_checkpoint_info(const std::filesystem::path& path);
 // elsewhere; and the buffers.
 TensorDict inference_weights(const CheckpointInfo& info);
 
-// Reads a verified checkpoint for one rank; `rank` beyond the world size it was saved at leaves Checkpoint::rank empty.
-Checkpoint read_checkpoint(const CheckpointInfo& info, int64_t rank);
+// Reads a verified checkpoint.
+Checkpoint read_checkpoint(const CheckpointInfo& info);
 
 }  // namespace ddprun

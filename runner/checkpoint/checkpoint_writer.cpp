@@ -46,20 +46,6 @@ void remove_checkpoint(const std::filesystem::path& path) {
   std::filesystem::remove_all(doomed);
 }
 
-// A digest as ranks tell it to each other: "6360 9f86d0...".
-std::string text_of(const FileDigest& digest) { return std::to_string(digest.size) + " " + digest.sha256; }
-
-FileDigest digest_of_text(const std::string& text) {
-  const auto space = text.find(' ');
-  return {std::stoull(text.substr(0, space)), text.substr(space + 1)};
-}
-
-// What was being written was taken away.
-class FolderGone : public UserError {
- public:
-  using UserError::UserError;
-};
-
 std::string cause_of(const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);
@@ -85,34 +71,54 @@ std::filesystem::path CheckpointWriter::save(const Checkpoint& checkpoint, bool 
   warnings_.clear();
   reached("begin");
   if (step != saved_step_) {
-    try {
-      write(checkpoint, best, before_it_counts);
-    } catch (const FolderGone& gone) {
-      // Once more, where there is nothing any more: this may be all that is left of the run.
-      if (leads()) warnings_.push_back(std::string(gone.what()) + "; it is written once more");
-      write(checkpoint, best, before_it_counts);
-    }
+    for_all(step, [&] { write(checkpoint, best, before_it_counts); });
     saved_step_ = step;
   } else if (best) {
-    together(step, [&] {
-      if (leads()) mark_best(path_of(step));
-      return "";
-    });
+    for_all(step, [&] { mark_best(path_of(step)); });
   }
   if (leads()) tidy(step);
   reached("done");
   return path_of(step);
 }
 
+// A part of the save, rank 0's to do, that succeeds for all ranks or fails for all.
+void CheckpointWriter::for_all(int64_t step, const std::function<void()>& part) {
+  std::string problem;
+  try {
+    if (leads()) part();
+  } catch (...) {
+    problem = "cannot save the checkpoint of step " + std::to_string(step) + ": " + cause_of(std::current_exception());
+    std::error_code ignored;  // that problem is the one to tell
+    std::filesystem::remove_all(temporary_of(step), ignored);
+  }
+  problem = ranks_.agree(problem);
+  if (!problem.empty()) throw UserError(problem);
+}
+
 void CheckpointWriter::write(const Checkpoint& checkpoint, bool best, const std::function<void()>& before_it_counts) {
   const int64_t step = checkpoint.step;
-  Manifest manifest{.step = step, .world_size = ranks_.world_size, .best = best};
-  together(step, [&] { return begin(step), ""; });
-  const auto digests = together(step, [&] { return text_of(write_files(checkpoint, manifest)); });
-  together(step, [&] {
-    if (leads() && before_it_counts) before_it_counts();
-    return publish(manifest, digests), "";
-  });
+  const auto once = [&] {
+    Manifest manifest{.step = step, .world_size = ranks_.world_size, .best = best};
+    begin(step);
+    write_files(checkpoint, manifest);
+    if (before_it_counts) before_it_counts();
+    publish(manifest);
+  };
+  try {
+    once();
+  } catch (const std::exception& error) {
+    if (!is_gone(step)) throw;
+    // Once more, where there is nothing any more: this may be all that is left of the run.
+    warnings_.push_back(std::string(error.what()) + "; it is written once more");
+    once();
+  }
+}
+
+// Whether what was being written was taken away.
+bool CheckpointWriter::is_gone(int64_t step) const {
+  std::error_code error;
+  const auto there = [&](const std::filesystem::path& path) { return std::filesystem::exists(path, error) || error; };
+  return !there(temporary_of(step)) && !there(path_of(step));
 }
 
 std::filesystem::path CheckpointWriter::path_of(int64_t step) const { return folder_ / checkpoint_name(step); }
@@ -125,42 +131,19 @@ void CheckpointWriter::reached(std::string_view point) const {
   if (observer_) observer_(point);
 }
 
-// A part of the save that succeeds on all ranks or fails on all. Returns the ranks' notes, what `part` returns, on rank 0.
-std::vector<std::string> CheckpointWriter::together(int64_t step, const std::function<std::string()>& part) {
-  std::string problem, note;
-  try {
-    note = part();
-  } catch (...) {
-    problem = "cannot save the checkpoint of step " + std::to_string(step) + " (rank " + std::to_string(ranks_.rank) +
-              "): " + cause_of(std::current_exception());
-  }
-  auto [first, notes] = ranks_.agree(problem, note);
-  if (first.empty()) return notes;
-  std::error_code ignored;  // the first problem is the one to tell
-  const auto there = [&](const std::filesystem::path& path) {
-    return std::filesystem::exists(path, ignored) || ignored;
-  };
-  const bool gone = leads() && !there(temporary_of(step)) && !there(path_of(step));
-  if (!ranks_.agree(gone ? "gone" : "", "").error.empty()) throw FolderGone(first);
-  if (leads()) std::filesystem::remove_all(temporary_of(step), ignored);
-  throw UserError(first);
-}
-
 void CheckpointWriter::begin(int64_t step) {
-  if (!leads()) return;
   make_folder(folder_);
   std::filesystem::remove_all(temporary_of(step));
   make_folder(temporary_of(step));
 }
 
-// Returns what this rank has to tell rank 0: the digest of its own file.
-FileDigest CheckpointWriter::write_files(const Checkpoint& checkpoint, Manifest& manifest) {
+void CheckpointWriter::write_files(const Checkpoint& checkpoint, Manifest& manifest) {
   const auto folder = temporary_of(checkpoint.step);
-  const TrainingFile own{.tensors = {{"rank", checkpoint.rank}}, .texts = {}};
-  const auto digest = write_training_file(folder / rank_file(ranks_.rank), own);
-  reached("rank_file");
-  if (!leads()) return digest;
-
+  for (int64_t rank = 0; rank < manifest.world_size; ++rank) {
+    const TrainingFile own{.tensors = {{"rank", checkpoint.ranks.at(static_cast<size_t>(rank))}}, .texts = {}};
+    manifest.files[rank_file(rank)] = write_training_file(folder / rank_file(rank), own);
+    reached("rank_file");
+  }
   manifest.files[kModelFile] = write_safetensors(folder / kModelFile, checkpoint.model);
   reached("model_file");
   if (!checkpoint.average.empty()) {
@@ -170,20 +153,15 @@ FileDigest CheckpointWriter::write_files(const Checkpoint& checkpoint, Manifest&
                               .texts = {{"progress", checkpoint.progress}}};
   manifest.files[kTrainingFile] = write_training_file(folder / kTrainingFile, training);
   reached("training_file");
-  return digest;
 }
 
-// The digests are those of what each rank has written, not of what rank 0 would read back: a page that was spoiled on its way to a
-// file server is found. A file that rank 0 does not see at all lies on another machine's own disk.
-void CheckpointWriter::publish(Manifest& manifest, const std::vector<std::string>& digests) {
-  if (!leads()) return;
+// The digests are those of what was written, not of what would be read back: a page that was spoiled on its way to a file server is
+// found. So is a file that was removed or cut meanwhile.
+void CheckpointWriter::publish(const Manifest& manifest) {
   const auto temporary = temporary_of(manifest.step);
-  for (int64_t rank = 0; rank < manifest.world_size; ++rank) {
-    const auto file = temporary / rank_file(rank);
-    const auto written = digest_of_text(digests.at(static_cast<size_t>(rank)));
-    const FileDigest seen{size_of_file(file), written.sha256};
-    if (seen != written) throw UserError(file.string() + ": " + contradiction(seen, written));
-    manifest.files[rank_file(rank)] = written;
+  for (const auto& [name, written] : manifest.files) {
+    const FileDigest seen{size_of_file(temporary / name), written.sha256};
+    if (seen != written) throw UserError((temporary / name).string() + ": " + contradiction(seen, written));
   }
   reached("before_manifest");
   write_manifest(temporary, manifest);

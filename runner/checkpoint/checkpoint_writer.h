@@ -12,7 +12,6 @@
 
 namespace ddprun {
 
-struct FileDigest;
 struct Manifest;
 
 class CheckpointWriter {
@@ -20,24 +19,20 @@ class CheckpointWriter {
   struct Ranks {
     int64_t rank = 0;
     int64_t world_size = 1;
-    struct Agreed {
-      std::string error;
-      std::vector<std::string> notes;  // by rank; on rank 0 alone
-    };
     // Called from the thread that saves. Blocks until all ranks have called it; each passes its own error text (empty: it
-    // went well), all get the same one of those that are not empty: a full disk on one rank is an error on all. Where there is none
-    // and the ranks pass notes, rank 0 gets them.
-    std::function<Agreed(const std::string& my_error, const std::string& my_note)> agree;
+    // went well), all get the same one of those that are not empty: a full disk at rank 0 is an error on all.
+    std::function<std::string(const std::string& my_error)> agree;
   };
 
-  // Keeps the `keep` newest (at least 1) and always the best. `run_dir` exists.
+  // Keeps the `keep` newest (at least 1) and always the best. `run_dir` exists; rank 0 alone reads and writes there.
   CheckpointWriter(const std::filesystem::path& run_dir, int64_t keep, Ranks ranks);
 
   // Writes checkpoints/step_<step>, points checkpoints/last to it, and checkpoints/best too where `best` is set; then
   // prunes. Returns its path. A checkpoint of the same step that is already there and whole is kept as it is (but may
-  // become the best); a broken one is replaced. Throws UserError on every rank where it fails on any (a full disk, no
-  // permission), with the rank, the file and the cause; the temporary folder is then removed and the older checkpoints
-  // are untouched. Where it is the folder that was taken away meanwhile, all is written once more. What agree() throws passes through; the temporary folder then stays until the next save.
+  // become the best); a broken one is replaced. Throws UserError on every rank where it fails (a full disk, no
+  // permission), with the file and the cause; the temporary folder is then removed and the older checkpoints
+  // are untouched. Where it is the folder that was taken away meanwhile, all is written once more. What agree() throws passes
+  // through. The other ranks need no more of the checkpoint than its step.
   //
   // `before_it_counts`, which may be null, is called on rank 0 before the checkpoint gets its name: it waits for the rows that the
   // checkpoint stands for, which no resumed run would write again.
@@ -52,20 +47,21 @@ class CheckpointWriter {
   // checkpoint itself is safe. Empty on ranks other than 0.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
-  // Called at "begin", "rank_file", "model_file", "training_file" (each written), "before_manifest",
-  // "before_rename", "after_rename", "before_prune", "done"; the middle ones only on the rank that does the work.
+  // Called at "begin", "rank_file" (one after the other), "model_file", "training_file" (each written), "before_manifest",
+  // "before_rename", "after_rename", "before_prune", "done"; the middle ones on rank 0, which does the work.
   void set_save_observer(std::function<void(std::string_view point)> observer) { observer_ = std::move(observer); }
 
  private:
   bool leads() const { return ranks_.rank == 0; }
   void reached(std::string_view point) const;
-  std::vector<std::string> together(int64_t step, const std::function<std::string()>& part);
+  void for_all(int64_t step, const std::function<void()>& part);
 
   void write(const Checkpoint& checkpoint, bool best, const std::function<void()>& before_it_counts);
   void begin(int64_t step);
-  FileDigest write_files(const Checkpoint& checkpoint, Manifest& manifest);
-  void publish(Manifest& manifest, const std::vector<std::string>& digests);
+  void write_files(const Checkpoint& checkpoint, Manifest& manifest);
+  void publish(const Manifest& manifest);
   void put_in_place(const Manifest& manifest);
+  bool is_gone(int64_t step) const;
 
   void tidy(int64_t step);
   void point_links(int64_t step, int64_t best_step);

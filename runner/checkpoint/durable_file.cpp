@@ -17,7 +17,7 @@ namespace {
 
 std::string remedy(int error_number) {
   switch (error_number) {
-    case ENOENT: return "; is the run's folder still there, and on a file system that all nodes share?";
+    case ENOENT: return "; is the run's folder still there?";
     case ENOSPC:
     case EDQUOT: return "; free some space, or put the run elsewhere with run.dir=...";
     case EACCES:

@@ -22,9 +22,7 @@ void copy_into(TensorDict& places, const TensorDict& live) {
 
 }  // namespace
 
-Checkpoint Snapshot::take(const Checkpoint& live, bool writes_all) {
-  copy_into(rank_, live.rank);
-  if (!writes_all) return {.step = live.step, .rank = rank_};
+Checkpoint Snapshot::take(const Checkpoint& live) {
   copy_into(model_, live.model);
   copy_into(average_, live.average);
   copy_into(optimizer_, live.optimizer);
@@ -33,7 +31,7 @@ Checkpoint Snapshot::take(const Checkpoint& live, bool writes_all) {
           .average = average_,
           .optimizer = optimizer_,
           .progress = live.progress,
-          .rank = rank_};
+          .ranks = live.ranks};
 }
 
 }  // namespace ddprun

@@ -8,12 +8,12 @@ namespace ddprun {
 
 class Snapshot {
  public:
-  // Copies what is saved by this rank: all of it by the one that writes the run's files, only Checkpoint::rank by the others. The
-  // result shares its memory with the one before, which nobody may be reading any more.
-  Checkpoint take(const Checkpoint& live, bool writes_all);
+  // For the rank that writes the run's files. The result shares its memory with the one before, which nobody may be reading any more,
+  // and Checkpoint::ranks with `live`.
+  Checkpoint take(const Checkpoint& live);
 
  private:
-  TensorDict model_, average_, optimizer_, rank_;
+  TensorDict model_, average_, optimizer_;
 };
 
 }  // namespace ddprun

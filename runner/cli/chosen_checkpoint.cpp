@@ -2,6 +2,7 @@
 #include "cli/chosen_checkpoint.h"
 
 #include "checkpoint/manifest.h"
+#include "launch/run_folder.h"
 #include "log/log.h"
 #include "plugin_host/plugin_file.h"
 
@@ -53,6 +54,11 @@ void require_its_torch(const CheckpointInfo& checkpoint) {
 }  // namespace
 
 fs::path existing_run(const fs::path& folder) {
+  require_kept_here(folder);
+  return existing_part(folder);
+}
+
+fs::path existing_part(const fs::path& folder) {
   std::error_code error;
   const auto path = fs::canonical(folder, error);
   if (error) throw UserError(folder.string() + ": " + error.message());

@@ -9,8 +9,11 @@
 
 namespace ddprun {
 
-// The run's folder, absolute and without links. Throws UserError where it is none.
+// The run's folder, absolute and without links. Throws UserError where it is none, or the run is kept at another node.
 std::filesystem::path existing_run(const std::filesystem::path& folder);
+
+// The same, or what this node has of a run that the first one keeps.
+std::filesystem::path existing_part(const std::filesystem::path& folder);
 
 // `word` is "best", "last", the name of one of the run's checkpoints (step_00001200), or a checkpoint's path. It is verified:
 // UserError where there is no such checkpoint or a file of it is broken.

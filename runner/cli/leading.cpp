@@ -80,7 +80,13 @@ class Leader {
     note("attempt",
          log::text(world_size, world_size == 1 ? " worker" : " workers", " on ", nodes, nodes == 1 ? " node" : " nodes",
                    checkpoint.empty() ? "" : ", from " + checkpoint.filename().string()));
-    return {attempt_, folder.path().string(), checkpoint.string(), part_.started_at, common_};
+    return {.attempt = attempt_,
+            .run_dir = folder.path().string(),
+            .mark = site_.alone() ? "" : folder.leave_mark(),
+            .keeper = site_.host,
+            .checkpoint = checkpoint.string(),
+            .started_at = part_.started_at,
+            .experiment = common_};
   }
 
   Coordinator::Begin begin() {
@@ -292,14 +298,6 @@ int lead(Site site, const Part& part, Leader& leader, RendezvousServer& server) 
   return exit_code;
 }
 
-// The run's folder lies where all nodes see it.
-void require_shared_folder(const Site& site, const StartOrder& start) {
-  std::error_code error;
-  if (fs::exists(fs::path(start.run_dir) / "config.yaml", error)) return;
-  throw UserError("the run's folder " + start.run_dir + " is not there on " + site.host +
-                  ": several nodes need one that all of them see. Choose it with run.dir=/shared/folder");
-}
-
 // Each node has one launcher that tells people how it goes; of ranks that an engine starts it is the first one's.
 bool speaks(const Site& site) { return !site.is_rank() || site.placement.local_rank == 0; }
 
@@ -307,11 +305,13 @@ void tell_of_joining(const Site& site, const StartOrder& start) {
   if (!speaks(site)) return;
   const auto place = site.is_rank() ? log::text("rank ", start.first_rank, " of ", start.world_size)
                                     : log::text("node ", start.node, " of ", start.nodes);
-  log::info("joined as " + place + " at " + site.endpoint.text() + "; the run's folder is " + start.run_dir);
+  const bool sees = sees_run(start.run_dir, start.mark);
+  log::info("joined as " + place + " at " + site.endpoint.text() + "; the run's folder is " + start.run_dir +
+            (sees ? "" : " at " + start.keeper + ", which this node does not see: its own of that name gets its logs"));
 }
 
 void tell_of_end(const NodeResult& node, const std::string& run_dir) {
-  if (node.exit_code == kExitDone) log::info("the run is done: " + run_dir);
+  if (node.exit_code == kExitDone) log::info("the run is done: " + kept_elsewhere(run_dir).value_or(run_dir));
   if (node.exit_code == kExitPreempted) tell_how_to_resume(run_dir);
 }
 
@@ -323,13 +323,14 @@ int follow(Site site, const Part& part) {
   const auto node = run_node(link, site.info(false), [&](const StartOrder& start) {
     if (run_dir.empty()) require_same_experiment(start.experiment, common_part(part.checked));
     if (site.secret.token.empty()) require_expected_places(start, part.checked.experiment, part.run_dir);
-    require_shared_folder(site, start);
     if (run_dir.empty()) {
       tell_of_joining(site, start);
       prepare_data(part.checked);
     }
+    auto plan = plan_of(site, part, start);
+    if (!sees_run(start.run_dir, start.mark)) make_own_folder(start.run_dir, start.keeper, plan.config);
     run_dir = start.run_dir;
-    return plan_of(site, part, start);
+    return plan;
   });
   tell_engine(site, node);
   if (!node.text.empty()) node.exit_code == kExitPreempted ? log::info(node.text) : log::error(node.text);

@@ -58,6 +58,9 @@ int list(const Arguments& arguments) {
   } else {
     const auto text = run_list_text(runs, style_of_output());  // with colours, and names without control characters
     std::fwrite(text.data(), 1, text.size(), stdout);
+    for (const auto& run : runs) {
+      if (run.state.status == "elsewhere") std::cout << run.label << ": " << run.state.reason << "\n";
+    }
   }
   return kExitDone;
 }

@@ -89,11 +89,11 @@ void require_expected_places(const StartOrder& start, const Experiment& experime
   const bool there = run_dir.empty() ? lies_in(start.run_dir, expected)
                                      : fs::weakly_canonical(start.run_dir) == fs::weakly_canonical(expected);
   if (!there)
-    throw UserError(
-        "the first node says that the run's folder is " + start.run_dir + ", but by this node's command it is " +
-        (run_dir.empty() ? "one in " : "") + fs::absolute(expected).lexically_normal().string() +
-        ". Give all nodes the same run.dir=/shared/folder, or a token (docs/security.md), which proves who the "
-        "first node is");
+    throw UserError("the first node says that the run's folder is " + start.run_dir +
+                    ", but by this node's command it is " + (run_dir.empty() ? "one in " : "") +
+                    fs::absolute(expected).lexically_normal().string() +
+                    ". Give all nodes the same run.dir=FOLDER, or a token (docs/security.md), which proves who the "
+                    "first node is");
   const auto& from = experiment.checkpoint.resume;
   const bool own_checkpoint = start.checkpoint.empty() || lies_in(start.checkpoint, start.run_dir) ||
                               (from != "auto" && from != "never" && lies_in(start.checkpoint, from));

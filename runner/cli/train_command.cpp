@@ -70,7 +70,7 @@ PreparedRun start_or_go_on(const CheckedExperiment& checked, const Placement& pl
 int resume(const Arguments& arguments) {
   const double started_at = wall_seconds();
   std::optional<EarlySignals> early(std::in_place);
-  const auto run = existing_run(arguments.target);
+  const auto run = existing_part(arguments.target);
   auto checked = check_experiment({.experiment = run / "config.yaml",
                                    .overrides = arguments.overrides,
                                    .search_path = config_search_path(),

@@ -4,6 +4,7 @@
 #include "checkpoint/inspection.h"
 #include "checkpoint/manifest.h"
 #include "cli/commands.h"
+#include "launch/run_folder.h"
 #include "launch/worker_process.h"
 
 #include <ddprun/error.h>
@@ -136,6 +137,7 @@ int verify(const Arguments& arguments) {
   std::error_code error;
   const auto path = fs::canonical(arguments.target, error);
   if (error) throw UserError(arguments.target + ": " + error.message());
+  require_kept_here(path);
   if (fs::exists(path / "config.yaml", error)) return verify_run(path, arguments.json);
   const bool named = step_of_name(path.filename().string()) && fs::is_directory(path, error);
   if (named || fs::exists(path / kManifestFile, error)) return verify_one(path, arguments.json);

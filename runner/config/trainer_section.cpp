@@ -144,8 +144,9 @@ TrainerConfig read_trainer(Options& options) {
                          std::to_string(TrainerConfig::kMostSkips) +
                          " in a row; rollback to the last checkpoint and pass over the batch, at most " +
                          std::to_string(TrainerConfig::kMostRollbacks) + " times to the same one");
-  trainer.verify_shards = options.get<bool>(
-      "verify_shards", false, "prove at each epoch's end that the workers' samples are the epoch, each once");
+  trainer.verify_shards = options.get<bool>("verify_shards", false,
+                                            "prove at each epoch's end that the workers' samples are the epoch, each "
+                                            "once, and that all workers load the same data");
   return trainer;
 }
 

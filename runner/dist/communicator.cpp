@@ -152,6 +152,16 @@ std::vector<std::string> Communicator::gather_texts(const std::string& mine) {
   return texts;
 }
 
+std::string Communicator::broadcast_text(const std::string& text) {
+  if (alone()) return text;
+  auto size = at::full({1}, static_cast<int64_t>(text.size()), at::kLong);
+  broadcast({size});
+  auto bytes = at::zeros({size.item<int64_t>()}, at::kByte);
+  if (world_.rank == 0) std::memcpy(bytes.data_ptr(), text.data(), text.size());
+  if (bytes.numel() > 0) broadcast({bytes});
+  return {static_cast<const char*>(bytes.const_data_ptr()), static_cast<size_t>(bytes.numel())};
+}
+
 c10::intrusive_ptr<c10d::Store> file_store(const std::string& path, int64_t world_size) {
   return c10::make_intrusive<c10d::FileStore>(path, static_cast<int>(world_size));
 }

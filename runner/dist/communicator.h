@@ -82,6 +82,8 @@ class Communicator {
   // Every rank's text, in the order of ranks, on every rank.
   std::vector<std::string> gather_texts(const std::string& mine);
 
+  std::string broadcast_text(const std::string& text);  // rank 0's, on every rank
+
   // For c10d's own classes; null with a world of one.
   const c10::intrusive_ptr<c10d::ProcessGroup>& group() const { return group_; }
 

@@ -10,7 +10,6 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 namespace ddprun {
 
@@ -20,19 +19,12 @@ class ErrorExchange {
   // `store` is for this object alone, under a prefix of its own; unused with a world of one.
   ErrorExchange(c10::intrusive_ptr<c10d::Store> store, int64_t rank, int64_t world_size, double timeout_seconds);
 
-  struct Outcome {
-    std::string error;
-    std::vector<std::string> notes;  // by rank; on rank 0 alone, and where there is no error
-  };
-
   // Blocks until all ranks have called it as often; each passes its own error text (empty: it went well), all get the same one of
-  // those that are not empty, or the empty text. With a note, which then all of them pass, for rank 0. Throws CommunicationError where
-  // the others do not come in time.
-  Outcome agree(const std::string& my_error, const std::string& my_note = "");
+  // those that are not empty, or the empty text. Throws CommunicationError where the others do not come in time.
+  std::string agree(const std::string& my_error);
 
  private:
-  Outcome meet(const std::string& my_error, const std::string& my_note);
-  std::vector<std::string> notes(const std::string& mine);
+  std::string meet(const std::string& my_error);
 
   c10::intrusive_ptr<c10d::Store> store_;
   int64_t rank_, world_size_;

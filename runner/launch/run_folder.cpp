@@ -15,6 +15,7 @@
 #include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <sstream>
 #include <system_error>
 #include <thread>
@@ -34,6 +35,8 @@ constexpr auto kLock = ".lock";
 constexpr auto kAttempts = ".attempts";  // how many have begun
 constexpr auto kJob = ".job";            // of the engine that started it
 constexpr auto kWaiting = ".attempt";    // the record of an attempt that has not yet begun to train
+constexpr auto kMark = ".mark";          // of the process that runs it, for other nodes
+constexpr auto kElsewhere = "kept_elsewhere.txt";
 
 std::string read_text(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
@@ -100,6 +103,7 @@ fs::path make_named_folder(const fs::path& path) {
   const fs::path clean = path.has_filename() ? path : path.parent_path();  // "runs/a/"
   if (clean.has_parent_path()) make_folders(clean.parent_path());
   if (make_new_folder(clean)) return clean;
+  require_kept_here(clean);
   throw UserError("run.dir=" + path.string() + " exists already, and no run is ever overwritten: `ddprun resume " +
                   path.string() + "` goes on with it, another run.dir starts anew");
 }
@@ -242,6 +246,7 @@ RunFolder RunFolder::resume(const fs::path& run_dir) {
   std::error_code error;
   const fs::path path = fs::canonical(run_dir, error);
   if (error) throw UserError(run_dir.string() + ": " + error.message());
+  require_kept_here(path);
   if (!fs::is_directory(path / "logs", error) || !fs::exists(path / "config.yaml", error)) {
     throw UserError(run_dir.string() + " is no run's folder: there is no config.yaml and logs/ in it");
   }
@@ -264,6 +269,16 @@ int RunFolder::begin_attempt() try {
   attempt_ = attempts_so_far(path_);
   write_file_atomically(path_ / kAttempts, std::to_string(attempt_ + 1) + "\n");
   return attempt_;
+} catch (const std::system_error& error) {
+  cannot_write(path_, error.what());
+}
+
+std::string RunFolder::leave_mark() try {
+  if (!mark_.empty()) return mark_;
+  std::random_device random;
+  for (int part = 0; part < 4; ++part) mark_ += std::to_string(random());
+  write_file_atomically(path_ / kMark, mark_);
+  return mark_;
 } catch (const std::system_error& error) {
   cannot_write(path_, error.what());
 }
@@ -348,10 +363,59 @@ std::optional<fs::path> find_run_to_resume(const std::string& name, const fs::pa
   std::optional<fs::path> logging;
   for (const auto& run : stamped_runs(outputs / name)) {
     if (ended_well(run)) break;
+    if (const auto place = kept_elsewhere(run)) {
+      log::info("passing over " + run.string() + ": the run is kept at " + *place);
+      continue;
+    }
     if (has_checkpoint(run)) return run;
     if (!logging && has_logs(run)) logging = run;
   }
   return logging;
+}
+
+bool sees_run(const fs::path& run_dir, const std::string& mark) {
+  return !mark.empty() && read_text(run_dir / kMark) == mark;
+}
+
+void make_own_folder(const fs::path& run_dir, const std::string& keeper, const std::string& config_yaml) try {
+  if (kept_elsewhere(run_dir)) {
+    make_folders(run_dir / kWaiting);
+    return write_file_atomically(run_dir / kWaiting / "config.yaml", config_yaml);
+  }
+  // Whole at once, for the launchers of a node's ranks may come here together.
+  const fs::path fresh = run_dir.string() + ".tmp-" + std::to_string(::getpid());
+  make_folders(fresh / "logs");
+  write_file_atomically(fresh / "config.yaml", config_yaml);
+  write_file_atomically(
+      fresh / kElsewhere,
+      keeper + ":" + run_dir.string() +
+          "\nThere the first node keeps the run, with its metrics and checkpoints. Here are the logs of "
+          "this node's workers, and its experiment for `ddprun resume`.\n");
+  std::error_code error;
+  fs::rename(fresh, run_dir, error);
+  if (!error) return force_names(run_dir.parent_path());
+  fs::remove_all(fresh);
+  if (!fs::exists(run_dir)) cannot_write(run_dir, error.message());
+  if (!kept_elsewhere(run_dir))
+    throw UserError(run_dir.string() + " exists already at this node, and is neither the folder of the run, which " +
+                    keeper +
+                    " keeps, nor what this node has of it. Nothing is overwritten: move it away, or give all "
+                    "nodes another run.dir");
+} catch (const std::system_error& error) {
+  cannot_write(run_dir, error.what());
+}
+
+std::optional<std::string> kept_elsewhere(const fs::path& run_dir) {
+  const auto text = read_text(run_dir / kElsewhere);
+  return text.empty() ? std::nullopt : std::optional(text.substr(0, text.find('\n')));
+}
+
+void require_kept_here(const fs::path& run_dir) {
+  if (const auto place = kept_elsewhere(run_dir))
+    throw UserError(
+        run_dir.string() + " has only this node's logs of a run that is kept at " + *place +
+        ". Look there; `ddprun resume` goes on with it there too, and takes part in it here, as another node "
+        "than the first");
 }
 
 }  // namespace ddprun

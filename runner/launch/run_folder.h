@@ -33,6 +33,9 @@ class RunFolder {
   // Numbers the attempts of this run from 0, over all the processes that ever ran it.
   int begin_attempt();
 
+  // Leaves a mark in the folder, another one for each object: a node that finds it at its own path sees this folder there. Returns it.
+  std::string leave_mark();
+
   // Removes a folder that this object has made and in which no attempt has begun, as if it had never been there: `latest` points to
   // the run before. Returns whether it was such a one; a folder that cannot be removed stays.
   bool discard_if_unbegun();
@@ -57,7 +60,7 @@ class RunFolder {
 
   std::filesystem::path path_;
   UniqueFd lock_;
-  std::string job_;
+  std::string job_, mark_;
   RunRecord record_;
   int attempt_ = 0;
   bool unbegun_ = false;  // made by this object, and nothing has begun in it
@@ -68,7 +71,7 @@ class RunFolder {
 void commit_record(const std::filesystem::path& run_dir, int attempt);
 
 // What `checkpoint.resume=auto` goes on with: the newest run of that name with a checkpoint, else the newest that has
-// begun to log. Runs older than the last one that ended well (completed, stopped_early) do not count: their work is
+// begun to log. Runs that another node keeps do not count, and are told. Runs older than the last one that ended well (completed, stopped_early) do not count: their work is
 // done.
 std::optional<std::filesystem::path> find_run_to_resume(const std::string& name,
                                                         const std::filesystem::path& outputs = "outputs");
@@ -77,5 +80,21 @@ std::optional<std::filesystem::path> find_run_to_resume(const std::string& name,
 std::optional<std::filesystem::path> find_run_of_job(const std::string& name, const std::filesystem::path& run_dir,
                                                      const std::string& job,
                                                      const std::filesystem::path& outputs = "outputs");
+
+// Where nodes share no file system the first one keeps the run, and each other has a folder of its own at the run's path: with its
+// workers' logs, its experiment for `ddprun resume`, and a file that says where the run is.
+
+// Whether this node sees the folder of the run, by the first node's mark.
+bool sees_run(const std::filesystem::path& run_dir, const std::string& mark);
+
+// Makes this node's own folder, or takes it again; `keeper` is the first node's name. In one that is there already the experiment
+// waits for commit_record(). Throws UserError where anything else is in its place.
+void make_own_folder(const std::filesystem::path& run_dir, const std::string& keeper, const std::string& config_yaml);
+
+// "node1:/scratch/run" for such a folder; nothing for any other, or none.
+std::optional<std::string> kept_elsewhere(const std::filesystem::path& run_dir);
+
+// Throws UserError where the run is kept elsewhere, saying where.
+void require_kept_here(const std::filesystem::path& run_dir);
 
 }  // namespace ddprun

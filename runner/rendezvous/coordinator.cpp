@@ -245,6 +245,8 @@ void Coordinator::start() try {
     tell(id, {.kind = Order::Kind::kStart,
               .start = {.attempt = start.attempt,
                         .run_dir = start.run_dir,
+                        .mark = start.mark,
+                        .keeper = start.keeper,
                         .checkpoint = start.checkpoint,
                         .node = node.place,
                         .nodes = nodes,

@@ -38,7 +38,7 @@ class Coordinator {
   using Time = std::chrono::steady_clock::time_point;
   struct Start {
     int attempt = 0;
-    std::string run_dir, checkpoint;  // as StartOrder's
+    std::string run_dir, mark, keeper, checkpoint;  // as StartOrder's
     double started_at = 0;
     std::map<std::string, std::string> experiment;
   };

@@ -128,15 +128,11 @@ Message to_message(const Order& order) {
   const auto& start = order.start;
   Message message{{"order", static_cast<int>(order.kind)}, {"exit_code", order.exit_code}, {"text", text(order.text)}};
   if (order.kind != Order::Kind::kStart) return message;
-  message["start"] = {{"attempt", start.attempt},
-                      {"run_dir", text(start.run_dir)},
-                      {"checkpoint", text(start.checkpoint)},
-                      {"node", start.node},
-                      {"nodes", start.nodes},
-                      {"first_rank", start.first_rank},
-                      {"world_size", start.world_size},
-                      {"started_at", start.started_at},
-                      {"experiment", Message::object()}};
+  message["start"] = {
+      {"attempt", start.attempt},       {"run_dir", text(start.run_dir)},       {"mark", start.mark},
+      {"keeper", text(start.keeper)},   {"checkpoint", text(start.checkpoint)}, {"node", start.node},
+      {"nodes", start.nodes},           {"first_rank", start.first_rank},       {"world_size", start.world_size},
+      {"started_at", start.started_at}, {"experiment", Message::object()}};
   for (const auto& [key, value] : start.experiment) message["start"]["experiment"][key] = text(value);
   return message;
 }
@@ -150,6 +146,8 @@ Order order(const Message& message) {
     const auto& start = message.at("start");
     order.start = {.attempt = whole<int>(start.at("attempt")),
                    .run_dir = text_of(start.at("run_dir")),
+                   .mark = start.at("mark"),
+                   .keeper = text_of(start.at("keeper")),
                    .checkpoint = text_of(start.at("checkpoint")),
                    .node = whole<int>(start.at("node")),
                    .nodes = whole<int>(start.at("nodes")),

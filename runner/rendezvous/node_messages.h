@@ -26,6 +26,8 @@ struct NodeInfo {
 struct StartOrder {
   int attempt = 0;
   std::string run_dir;
+  std::string mark;        // in it, by which a node finds whether it sees that folder (launch/run_folder.h)
+  std::string keeper;      // the name of the first node, where it is
   std::string checkpoint;  // to go on from; empty: from the start
   int node = 0;            // this node's place, 0 .. nodes - 1
   int nodes = 1;

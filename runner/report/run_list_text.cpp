@@ -109,7 +109,7 @@ std::string cut_back(const std::string& text, size_t width) {
 std::string_view color_of(const std::string& status) {
   if (status == "running") return "\033[36m";
   if (status == "failed") return "\033[31m";
-  if (status == "interrupted" || status == "preempted") return "\033[33m";
+  if (status == "interrupted" || status == "preempted" || status == "elsewhere") return "\033[33m";
   return "\033[32m";
 }
 

@@ -2,6 +2,7 @@
 #include "report/run_state.h"
 
 #include "launch/clock.h"
+#include "launch/run_folder.h"
 #include "launch/spawn.h"
 #include "report/config_lines.h"
 #include "report/flat_object.h"
@@ -147,6 +148,11 @@ RunState read_run_state(const fs::path& run_dir) {
   std::vector<std::string> unheard;
   const auto config = read_config(run_dir / "config.yaml", unheard).value_or(Value());
   RunState state{.name = value_at(config, {"name"}, run_dir.filename().string()), .summary = current_summary(run_dir)};
+  if (const auto place = kept_elsewhere(run_dir)) {
+    state.status = "elsewhere";
+    state.reason = "the run is kept at " + *place + "; here are only this node's logs";
+    return state;
+  }
   const auto goal = goal_of(config);
   state.maximize = goal.maximize;
   const auto attempt_started = time_in(run_dir / "environment.json");

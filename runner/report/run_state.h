@@ -13,9 +13,11 @@
 namespace ddprun {
 
 struct RunState {
-  std::string name;    // of the experiment
-  std::string status;  // as in summary.json; or "running", or "interrupted": nobody runs it, and nobody has ended it
-  std::string reason;  // why it ended; empty where that is not known
+  std::string name;  // of the experiment
+  // As in summary.json; or "running"; "interrupted": nobody runs it, and nobody has ended it; "elsewhere": another node keeps it, and
+  // `reason` says where.
+  std::string status;
+  std::string reason;      // why it ended; empty where that is not known
   nlohmann::json summary;  // of the newest attempt; null where that has none (yet)
   double started = 0;      // of the first attempt, seconds since 1970; 0: unknown
   double seconds = 0;      // all its commands took; without a summary the newest attempt so far; 0: unknown

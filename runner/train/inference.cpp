@@ -64,7 +64,7 @@ class Inference : public WorkerTask {
     const auto& config = replica_.experiment.trainer;
     if (config.layout != "auto") return layout_of_name(config.layout);
     const auto info = read_checkpoint_info(checkpoint);
-    return layout_of_name(TrainState::from_json(read_checkpoint(info, info.world_size).progress, checkpoint).layout);
+    return layout_of_name(TrainState::from_json(read_checkpoint(info).progress, checkpoint).layout);
   }
 
   const char* phase_ = "starting";

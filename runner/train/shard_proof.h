@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Proves at each epoch's end that the samples of all ranks together were the epoch: each once, none left out.
+// Proves that the ranks train on the same data, and at each epoch's end that the samples of all ranks together were the epoch: each
+// once, none left out.
 #pragma once
 
 #include "config/experiment.h"
@@ -9,27 +10,35 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <string>
+#include <memory>
 #include <vector>
 
 namespace ddprun {
 
+// Throws UserError on every rank where one's dataset has other sizes than rank 0's, or, with `samples`, another input or target for some
+// of each split's. The rank and the sample are named. They are compared by the SHA-256 of their tensors, as get() gives them, before
+// augment(). Collective.
+void require_same_data(const Dataset& dataset, bool samples, Communicator& communicator);
+
 class ShardProof {
  public:
   // The training begins after `first_step` steps, within an epoch perhaps.
-  ShardProof(Communicator& communicator, const StepPlan& plan, int64_t samples, int64_t first_step);
+  ShardProof(Communicator& communicator, std::shared_ptr<const Dataset> dataset, const StepPlan& plan,
+             int64_t first_step);
 
   void add(const TrainBatch& item);
 
-  // At the end of an epoch (counted from 1): prints each rank's number of samples and their SHA-256 on rank 0, and throws
-  // std::logic_error where they are not the epoch. Collective.
+  // At the end of an epoch (counted from 1): prints each rank's number of samples and the SHA-256 of their numbers on rank 0, and
+  // throws std::logic_error where they are not the epoch. Compares other samples in each epoch, as require_same_data(). Collective.
   void check(int64_t epoch, const Experiment& experiment);
 
  private:
   Communicator& communicator_;
+  std::shared_ptr<const Dataset> dataset_;
   StepPlan plan_;
   int64_t samples_, first_step_;
   std::vector<int64_t> seen_;  // this rank's, in order
+  int64_t steps_ = 0;          // of the epoch, in this attempt
 };
 
 }  // namespace ddprun

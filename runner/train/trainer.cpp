@@ -99,7 +99,7 @@ void Trainer::start_from_here() {
   handed_in_ = state_.step;
   tested_ = {};
   if (config.verify_shards) {
-    shards_.emplace(parts_.communicator, step_plan(config, state_.train_samples), state_.train_samples, state_.step);
+    shards_.emplace(parts_.communicator, parts_.dataset, step_plan(config, state_.train_samples), state_.step);
   }
   samples_at_row_ = state_.samples;
   seconds_at_row_ = state_.train_seconds;

@@ -62,7 +62,8 @@ class Trainer {
   // `stop_requested` is asked at every step: whether this process was told to end.
   Trainer(const Experiment& experiment, TrainerParts parts, std::function<bool()> stop_requested);
 
-  // Before run(): goes on from a checkpoint instead of from the start. Throws UserError where it belongs to another run.
+  // Before run(): goes on from a checkpoint, as read_on_all() gives it, instead of from the start. Collective. Throws UserError where
+  // it belongs to another run.
   void restore(const Checkpoint& checkpoint, const std::string& path);
 
   // Trains to the end, or until all agree to stop; then tests. Returns how it ended, with what rank 0's summary needs. A

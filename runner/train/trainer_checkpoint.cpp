@@ -5,6 +5,7 @@
 #include "dist/replicate.h"
 #include "log/log.h"
 #include "plugin_host/plugin_call.h"
+#include "train/checkpoint_exchange.h"
 #include "train/model_weights.h"
 #include "train/rng_state.h"
 
@@ -25,9 +26,9 @@ void Trainer::save(bool best) {
   if (auto* scaler = step_.scaler()) state_.scaler = scaler->state();
   const auto rows_written = parts_.loggers.start_flush();
   finish_saving();  // of the checkpoint before: there is one copy in memory
-  const bool leads = parts_.communicator.world().rank == 0;
+  const auto live = checkpoint();
   const bool async = experiment_.checkpoint.async;
-  parts_.checkpoints.start(async ? snapshot_.take(checkpoint(), leads) : checkpoint(), best, rows_written);
+  parts_.checkpoints.start(async ? snapshot_.take(live) : live, best, rows_written);
   if (!async) finish_saving();
   saved_step_ = state_.step;
   saved_path_ = (checkpoints_folder(parts_.run_dir) / checkpoint_name(state_.step)).string();
@@ -49,14 +50,16 @@ void Trainer::rescue_save() noexcept try {
   log::warn(error.what());
 }
 
+// On rank 0, with what the others have told it; on those no more than its step.
 Checkpoint Trainer::checkpoint() const {
-  Checkpoint checkpoint{.step = state_.step};
+  auto own = rng_state(parts_.backend.get());
+  own["window"] = window_.numbers();
+  Checkpoint checkpoint{.step = state_.step, .ranks = gather_tensors(own, parts_.communicator)};
+  if (parts_.communicator.world().rank != 0) return checkpoint;
   for (const auto& tensor : state_tensors(*parts_.model)) checkpoint.model[tensor.name] = tensor.value.detach();
   if (const auto* average = step_.average()) checkpoint.average = average->state();
   checkpoint.optimizer = in_plugin({"optimizer", "state"}, [&] { return parts_.optimizer->state(); });
   checkpoint.progress = state_.to_json();
-  checkpoint.rank = rng_state(parts_.backend.get());
-  checkpoint.rank["window"] = window_.numbers();
   return checkpoint;
 }
 
@@ -69,7 +72,9 @@ void Trainer::restore(const Checkpoint& checkpoint, const std::string& path) {
   step_.set_scaler_state(state_.scaler);
   step_.set_unapplied(state_.unapplied);
   if (auto* average = step_.average()) average->load_state(checkpoint.average);
-  restore_window(checkpoint.rank);
+  const auto rank = static_cast<size_t>(parts_.communicator.world().rank);
+  const auto own = rank < checkpoint.ranks.size() ? checkpoint.ranks[rank] : TensorDict();
+  restore_window(own);
   saved_step_ = state_.step;
   saved_path_ = path;
   const auto time = experiment_.trainer.max_seconds;
@@ -77,9 +82,10 @@ void Trainer::restore(const Checkpoint& checkpoint, const std::string& path) {
   const bool more_to_do = state_.finished == "completed" && state_.step < max_steps_ && !time_over;
   const bool stops_no_more = state_.finished == "stopped_early" && !experiment_.early_stopping;
   if (more_to_do || stops_no_more) state_.finished.clear();
-  load_weights(*parts_.model, checkpoint.model, path);
+  if (rank == 0) load_weights(*parts_.model, checkpoint.model, path);
+  broadcast_state(*parts_.model, parts_.communicator);
   in_plugin({"optimizer", "load_state"}, [&] { parts_.optimizer->load_state(checkpoint.optimizer); });
-  set_rng_state(checkpoint.rank, parts_.backend.get());
+  set_rng_state(own, parts_.backend.get());
 }
 
 // Each rank goes on with its own sums, as if it had never stopped; at another world size rank 0 goes on with everybody's.

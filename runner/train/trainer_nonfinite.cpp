@@ -128,7 +128,7 @@ void Trainer::roll_back(int64_t step, const std::string& found, const std::strin
   auto left_out = state_.left_out;
   left_out.push_back(step);
   agreement_.settle();  // its flags are of steps that are no more
-  restore(read_checkpoint(read_checkpoint_info(path), parts_.communicator.world().rank), path);
+  restore(read_on_all(path, parts_.communicator), path);
   state_.left_out = std::move(left_out);
   rollbacks_.to = state_.step;
   if (parts_.communicator.world().rank == 0) {
@@ -148,7 +148,7 @@ std::string Trainer::last_good_checkpoint() {
     for (const auto& flaw : flaws) log::warn("passed over a broken checkpoint: " + flaw.problem);
     if (newest) found = newest->path.string();
   }
-  found = parts_.communicator.gather_texts(found)[0];
+  found = parts_.communicator.broadcast_text(found);
   if (found.empty()) throw UserError("trainer.on_nonfinite: there is no good checkpoint to go back to");
   return found;
 }

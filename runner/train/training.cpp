@@ -10,6 +10,7 @@
 #include "launch/run_folder.h"
 #include "log/log.h"
 #include "plugin_host/plugin_call.h"
+#include "train/checkpoint_exchange.h"
 #include "train/fault.h"
 #include "train/flight_record_writer.h"
 #include "train/layout_trial.h"
@@ -17,6 +18,7 @@
 #include "train/model_weights.h"
 #include "train/replica.h"
 #include "train/rng_state.h"
+#include "train/shard_proof.h"
 #include "train/summary.h"
 #include "train/trainer.h"
 #include "train/watched_objective.h"
@@ -84,12 +86,16 @@ class Training final : public WorkerTask {
       if (replica_.dataset->size(Split::kTrain) == 0) throw UserError("dataset: it has no training samples");
       if (!resumed_from().empty()) return;
       const auto& initial = replica_.experiment.trainer.init_weights;
-      if (!initial.empty()) return load_initial_weights(model, initial);
+      if (!initial.empty()) {
+        if (replica_.place.rank == 0) load_initial_weights(model, initial);  // the others get its weights
+        return;
+      }
       in_plugin({"model", "initialize"}, [&] { model.initialize(*replica_.dataset); });
     });
+    require_same_data(*replica_.dataset, replica_.experiment.trainer.verify_shards, replica_.communicator);
     objective_ = std::make_unique<WatchedObjective>(replica_.objective(Phase::kTraining));
     if (!resumed_from().empty()) {
-      resumed_ = read_checkpoint(read_checkpoint_info(resumed_from()), replica_.place.rank);
+      resumed_ = read_on_all(resumed_from(), replica_.communicator);
       keep_batch();
     }
     replica_.set_layout(layout());
@@ -175,10 +181,7 @@ class Training final : public WorkerTask {
     auto writer = std::make_shared<CheckpointWriter>(
         place.run_dir, replica_.experiment.checkpoint.keep,
         CheckpointWriter::Ranks{place.rank, place.world_size,
-                                [errors](const std::string& error, const std::string& note) {
-                                  auto outcome = errors->agree(error, note);
-                                  return CheckpointWriter::Ranks::Agreed{outcome.error, std::move(outcome.notes)};
-                                }});
+                                [errors](const std::string& error) { return errors->agree(error); }});
     if (resumed_) writer->resume(resumed_->step);
     for (const auto& warning : writer->warnings()) log::warn(warning);
     return std::make_unique<BackgroundSaver>(std::move(writer), fault_);
@@ -211,9 +214,10 @@ class Training final : public WorkerTask {
     if (resumed_) {
       trainer.restore(*resumed_, resume);
       resumed_.reset();
-      broadcast_state(*replica_.model, replica_.communicator);
     }
-    if (replica_.place.rank == 0) commit_record(replica_.place.run_dir, replica_.place.attempt);
+    const auto& place = replica_.place;
+    const bool keeps_own_folder = place.local_rank == 0 && kept_elsewhere(place.run_dir);
+    if (place.rank == 0 || keeps_own_folder) commit_record(place.run_dir, place.attempt);
     ranks_ = places();
     const auto& data = *replica_.dataset;
     const auto spec = in_plugin({"dataset", "spec"}, [&] { return data.spec(); });

@@ -119,19 +119,19 @@ TEST_F(InBackground, IsWhatWasThereWhenItBegan) {
   });
   const auto live = sample_checkpoint(1);
   Snapshot snapshot;
-  saving.start(snapshot.take(live, true), false);
+  saving.start(snapshot.take(live), false);
   gate.await();
   for (const auto& [name, tensor] : live.model) tensor.zero_();  // training goes on
   for (const auto& [name, tensor] : live.optimizer) tensor.zero_();
   gate.open();
   saving.wait({});
-  EXPECT_TRUE(same(read_checkpoint(verify_checkpoint(checkpoints_folder(folder()) / "last"), 0), sample_checkpoint(1)));
+  EXPECT_TRUE(same(read_checkpoint(verify_checkpoint(checkpoints_folder(folder()) / "last")), sample_checkpoint(1)));
 }
 
 TEST(Snapshot, TakesItsMemoryOnce) {
   Snapshot snapshot;
-  const auto first = snapshot.take(sample_checkpoint(1), true);
-  const auto second = snapshot.take(sample_checkpoint(2), true);
+  const auto first = snapshot.take(sample_checkpoint(1));
+  const auto second = snapshot.take(sample_checkpoint(2));
   ASSERT_FALSE(first.model.empty());
   for (const auto& [name, tensor] : second.model)
     EXPECT_EQ(tensor.const_data_ptr(), first.model.at(name).const_data_ptr());
@@ -140,16 +140,9 @@ TEST(Snapshot, TakesItsMemoryOnce) {
 
 TEST(Snapshot, FollowsTensorsThatComeGoAndChangeTheirShape) {
   Snapshot snapshot;
-  snapshot.take({.optimizer = {{"a", at::ones({2})}, {"b", at::ones({3})}}}, true);
-  const auto now = snapshot.take({.optimizer = {{"b", at::zeros({4})}, {"c", at::ones({1}, at::kLong)}}}, true);
+  snapshot.take({.optimizer = {{"a", at::ones({2})}, {"b", at::ones({3})}}});
+  const auto now = snapshot.take({.optimizer = {{"b", at::zeros({4})}, {"c", at::ones({1}, at::kLong)}}});
   EXPECT_TRUE(same(now.optimizer, {{"b", at::zeros({4})}, {"c", at::ones({1}, at::kLong)}}));
-}
-
-TEST(Snapshot, OfARankThatWritesNoModelHoldsWhatOnlyItKnows) {
-  const auto taken = Snapshot().take(sample_checkpoint(1, 2), false);
-  EXPECT_TRUE(taken.model.empty());
-  EXPECT_TRUE(taken.optimizer.empty());
-  EXPECT_TRUE(same(taken.rank, sample_checkpoint(1, 2).rank));
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ TEST_F(Killed, LeavesTheOldOrTheNewCheckpointWhole) {
 
     const auto info = newest_without_flaws(run);
     ASSERT_TRUE(info);
-    EXPECT_TRUE(same(read_checkpoint(*info, 0), sample_checkpoint(is_in_place(point) ? 2 : 1)));
+    EXPECT_TRUE(same(read_checkpoint(*info), sample_checkpoint(is_in_place(point) ? 2 : 1)));
     EXPECT_NO_THROW(verify_checkpoint(checkpoints_folder(run) / "last"));
     EXPECT_NO_THROW(verify_checkpoint(checkpoints_folder(run) / "best"));
   });
@@ -142,7 +142,7 @@ class FullDisk : public CheckpointTest {
     const auto megabytes = at::zeros({4 << 20}, at::kByte);
     if (part == "model") checkpoint.model["large"] = megabytes;
     if (part == "optimizer") checkpoint.optimizer["large"] = megabytes;
-    if (part == "rank") checkpoint.rank["large"] = megabytes;
+    if (part == "rank") checkpoint.ranks[0]["large"] = megabytes;
     return checkpoint;
   }
 };
@@ -166,8 +166,7 @@ TEST_P(FullDiskIn, SmallTmpfsIsAnErrorThatLeavesOlderOnesAlone) {
         ::mount("tmpfs", folder().c_str(), "tmpfs", 0, "size=2m") != 0) {
       return kCannotMount;
     }
-    return save_under(
-        folder(), large(GetParam()), [] {}, "No space left on device");
+    return save_under(folder(), large(GetParam()), [] {}, "No space left on device");
   });
   if (code == kCannotMount) GTEST_SKIP() << "mounting a tmpfs needs root and a kernel that allows it";
   EXPECT_EQ(code, kAsExpected);

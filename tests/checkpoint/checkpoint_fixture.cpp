@@ -19,24 +19,22 @@
 namespace ddprun {
 namespace {
 
-// agree() for ranks that are threads: the first error text of each round goes to all, the notes to rank 0.
+// agree() for ranks that are threads: the first error text of each round goes to all.
 class Agreement {
  public:
-  explicit Agreement(int64_t world_size) : barrier_(world_size), notes_(static_cast<size_t>(world_size)) {}
+  explicit Agreement(int64_t world_size) : barrier_(world_size) {}
 
-  CheckpointWriter::Ranks::Agreed agree(int64_t rank, const std::string& my_error, const std::string& my_note) {
+  std::string agree(const std::string& my_error) {
     {
       const std::lock_guard lock(mutex_);
       if (first_.empty()) first_ = my_error;
-      notes_[static_cast<size_t>(rank)] = my_note;
     }
     barrier_.arrive_and_wait();
-    CheckpointWriter::Ranks::Agreed result{first_, {}};  // nobody writes between the two barriers
-    if (rank == 0) result.notes = notes_;
+    const auto result = first_;  // nobody writes between the two barriers
     barrier_.arrive_and_wait();
     {
       const std::lock_guard lock(mutex_);
-      if (!result.error.empty() && first_ == result.error) first_.clear();
+      if (!result.empty() && first_ == result) first_.clear();
     }
     barrier_.arrive_and_wait();
     return result;
@@ -46,7 +44,6 @@ class Agreement {
   std::barrier<> barrier_;
   std::mutex mutex_;
   std::string first_;
-  std::vector<std::string> notes_;
 };
 
 }  // namespace
@@ -62,15 +59,18 @@ CheckpointTest::~CheckpointTest() {
   std::filesystem::remove_all(folder_, ignored);
 }
 
-Checkpoint sample_checkpoint(int64_t step, int64_t rank) {
+Checkpoint sample_checkpoint(int64_t step, int64_t world_size) {
   const auto base = static_cast<double>(step);
-  return {.step = step,
-          .model = {{"conv1.weight", at::arange(24, at::kFloat).view({2, 3, 2, 2}) + base},
-                    {"conv1.bias", at::full({2}, base, at::kBFloat16)},
-                    {"bn.num_batches_tracked", at::scalar_tensor(step, at::kLong)}},
-          .optimizer = {{"conv1.weight/momentum", at::arange(24, at::kFloat).view({2, 3, 2, 2}) * 0.5 - base}},
-          .progress = "{\"epoch\": " + std::to_string(step) + "}",
-          .rank = {{"cpu_generator", at::full({64}, (step + rank) % 256, at::kByte)}}};
+  Checkpoint checkpoint{
+      .step = step,
+      .model = {{"conv1.weight", at::arange(24, at::kFloat).view({2, 3, 2, 2}) + base},
+                {"conv1.bias", at::full({2}, base, at::kBFloat16)},
+                {"bn.num_batches_tracked", at::scalar_tensor(step, at::kLong)}},
+      .optimizer = {{"conv1.weight/momentum", at::arange(24, at::kFloat).view({2, 3, 2, 2}) * 0.5 - base}},
+      .progress = "{\"epoch\": " + std::to_string(step) + "}"};
+  for (int64_t rank = 0; rank < world_size; ++rank)
+    checkpoint.ranks.push_back({{"cpu_generator", at::full({64}, (step + rank) % 256, at::kByte)}});
+  return checkpoint;
 }
 
 bool same(const at::Tensor& a, const at::Tensor& b) {
@@ -92,10 +92,15 @@ bool same(const at::Tensor& a, const at::Tensor& b) {
   if (a.progress != b.progress) return ::testing::AssertionFailure() << a.progress << " and " << b.progress;
   if (auto result = same(a.model, b.model); !result) return result << " in the model";
   if (auto result = same(a.optimizer, b.optimizer); !result) return result << " in the optimizer";
-  return same(a.rank, b.rank);
+  if (a.ranks.size() != b.ranks.size())
+    return ::testing::AssertionFailure() << a.ranks.size() << " ranks and " << b.ranks.size();
+  for (size_t rank = 0; rank < a.ranks.size(); ++rank) {
+    if (auto result = same(a.ranks[rank], b.ranks[rank]); !result) return result << " in rank " << rank;
+  }
+  return ::testing::AssertionSuccess();
 }
 
-CheckpointWriter::Ranks::Agreed alone(const std::string& error, const std::string& note) { return {error, {note}}; }
+std::string alone(const std::string& error) { return error; }
 
 CheckpointWriter lone_writer(const std::filesystem::path& run_dir, int64_t keep) {
   return {run_dir, keep, {.rank = 0, .world_size = 1, .agree = alone}};
@@ -105,9 +110,7 @@ void on_ranks(int64_t world_size, const std::function<void(CheckpointWriter::Ran
   const auto agreement = std::make_shared<Agreement>(world_size);
   std::vector<std::jthread> threads;
   for (int64_t rank = 0; rank < world_size; ++rank) {
-    const auto agree = [=](const std::string& error, const std::string& note) {
-      return agreement->agree(rank, error, note);
-    };
+    const auto agree = [=](const std::string& error) { return agreement->agree(error); };
     threads.emplace_back([&body, rank, world_size, agree] { body({rank, world_size, agree}); });
   }
 }

@@ -28,15 +28,15 @@ class CheckpointTest : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
-// A whole checkpoint of `step`; its values depend on the step and, in the last part, on the rank.
-Checkpoint sample_checkpoint(int64_t step, int64_t rank = 0);
+// A whole checkpoint of `step` in a world of that size; its values depend on the step and, in the last part, on the rank.
+Checkpoint sample_checkpoint(int64_t step, int64_t world_size = 1);
 
 bool same(const at::Tensor& a, const at::Tensor& b);
 ::testing::AssertionResult same(const TensorDict& a, const TensorDict& b);
 ::testing::AssertionResult same(const Checkpoint& a, const Checkpoint& b);
 
 // agree() of a run of one rank, and a writer for it.
-CheckpointWriter::Ranks::Agreed alone(const std::string& error, const std::string& note);
+std::string alone(const std::string& error);
 CheckpointWriter lone_writer(const std::filesystem::path& run_dir, int64_t keep = 3);
 
 // Runs `body(ranks)` on as many threads, with an agree() as collectives make it.

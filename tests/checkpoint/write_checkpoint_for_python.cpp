@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT
-// write_checkpoint_for_python <run folder>: saves what python_reads_checkpoint_test.py expects, by two ranks.
+// write_checkpoint_for_python <run folder>: saves what python_reads_checkpoint_test.py expects, of two ranks.
 #include <ATen/Functions.h>
 
-#include <barrier>
 #include <cstdio>
 #include <exception>
-#include <thread>
-#include <vector>
+#include <stdexcept>
 
 #include "checkpoint/checkpoint_writer.h"
 
@@ -32,28 +30,17 @@ ddprun::TensorDict of_every_dtype() {
 
 int main(int argc, char** argv) try {
   if (argc != 2) return 2;
-  std::barrier both(2);
-  std::vector<std::string> notes(2);
-  std::vector<std::jthread> ranks;
-  for (const int64_t rank : {0, 1}) {
-    ranks.emplace_back([&both, &notes, rank, run_dir = argv[1]] {
-      const auto agree = [&](const std::string& error, const std::string& note) {
-        if (!error.empty()) std::fprintf(stderr, "%s\n", error.c_str()), std::terminate();
-        notes[static_cast<size_t>(rank)] = note;
-        both.arrive_and_wait();
-        ddprun::CheckpointWriter::Ranks::Agreed agreed{"", notes};
-        both.arrive_and_wait();
-        return agreed;
-      };
-      ddprun::CheckpointWriter writer(run_dir, 1, {rank, 2, agree});
-      writer.save({.step = 1200,
-                   .model = of_every_dtype(),
-                   .optimizer = of_every_dtype(),
-                   .progress = "{\"epoch\": 3, \"name\": \"\u00e4\"}",
-                   .rank = {{"generator", at::full({16}, rank + 5, at::kByte)}}},
-                  true);
-    });
-  }
+  const auto agree = [](const std::string& error) {
+    if (!error.empty()) throw std::runtime_error(error);
+    return error;
+  };
+  ddprun::CheckpointWriter(argv[1], 1, {0, 2, agree})
+      .save({.step = 1200,
+             .model = of_every_dtype(),
+             .optimizer = of_every_dtype(),
+             .progress = "{\"epoch\": 3, \"name\": \"\u00e4\"}",
+             .ranks = {{{"generator", at::full({16}, 5, at::kByte)}}, {{"generator", at::full({16}, 6, at::kByte)}}}},
+            true);
   return 0;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());

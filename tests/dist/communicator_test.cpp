@@ -40,6 +40,14 @@ TEST(Communicator, GatherTextsKeepsTheOrderOfRanksAndEmptyTexts) {
   });
 }
 
+TEST(Communicator, BroadcastTextGivesTheFirstRanksToAll) {
+  on_ranks(3, [](Communicator& ranks) {
+    const auto own = [&](const std::string& text) { return ranks.world().rank == 0 ? text : "another"; };
+    EXPECT_EQ(ranks.broadcast_text(own("rank 0")), "rank 0");
+    EXPECT_EQ(ranks.broadcast_text(own("")), "");
+  });
+}
+
 TEST(Communicator, PendingSumIsThereWhenTaken) {
   on_ranks(2, [](Communicator& ranks) {
     auto pending = ranks.start_sum(torch::ones({3}));
@@ -74,6 +82,7 @@ TEST(Communicator, AloneNeedsNoStoreAndChangesNothing) {
   alone.barrier();
   EXPECT_EQ(values.sum().item<float>(), 2.0F);
   EXPECT_EQ(alone.gather_texts("me"), std::vector<std::string>{"me"});
+  EXPECT_EQ(alone.broadcast_text("me"), "me");
   EXPECT_EQ(alone.group(), nullptr);
 }
 

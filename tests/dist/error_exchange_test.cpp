@@ -40,28 +40,13 @@ TEST(ErrorExchange, AllRanksGetTheSameError) {
   on_ranks(
       4, [&] { return store; },
       [&](int64_t rank, ErrorExchange& exchange) {
-        EXPECT_EQ(exchange.agree("").error, "");
-        answers[rank] = exchange.agree(rank % 2 == 1 ? "rank " + std::to_string(rank) : "").error;
-        after[rank] = exchange.agree("").error;
+        EXPECT_EQ(exchange.agree(""), "");
+        answers[rank] = exchange.agree(rank % 2 == 1 ? "rank " + std::to_string(rank) : "");
+        after[rank] = exchange.agree("");
       });
   EXPECT_THAT(answers, Each(answers[0]));
   EXPECT_THAT(answers[0], AnyOf("rank 1", "rank 3"));
   EXPECT_THAT(after, Each(""));
-}
-
-TEST(ErrorExchange, TheFirstRankGetsTheNotesOfAllWhereNoneHasFailed) {
-  const auto store = c10::make_intrusive<c10d::HashStore>();
-  on_ranks(
-      3, [&] { return store; },
-      [&](int64_t rank, ErrorExchange& exchange) {
-        for (const std::string meeting : {"first", "second"}) {
-          exchange.agree("");
-          const auto notes = exchange.agree("", meeting + " " + std::to_string(rank)).notes;
-          const std::vector<std::string> all{meeting + " 0", meeting + " 1", meeting + " 2"};
-          EXPECT_EQ(notes, rank == 0 ? all : std::vector<std::string>());
-        }
-        EXPECT_EQ(exchange.agree(rank == 1 ? "no space" : "", "a note").notes, std::vector<std::string>());
-      });
 }
 
 TEST(ErrorExchange, LeavesNoMoreInTheStoreThanItsLastMeeting) {
@@ -80,9 +65,9 @@ TEST(ErrorExchange, WorksThroughAFile) {
   on_ranks(
       3, [&] { return c10::make_intrusive<c10d::FileStore>((folder / "store").string(), 3); },
       [&](int64_t rank, ErrorExchange& exchange) {
-        EXPECT_EQ(exchange.agree("").error, "");
-        EXPECT_EQ(exchange.agree(rank == 2 ? "no space" : "").error, "no space");
-        EXPECT_EQ(exchange.agree("").error, "");
+        EXPECT_EQ(exchange.agree(""), "");
+        EXPECT_EQ(exchange.agree(rank == 2 ? "no space" : ""), "no space");
+        EXPECT_EQ(exchange.agree(""), "");
       });
   std::filesystem::remove_all(folder);
 }
@@ -94,8 +79,8 @@ TEST(ErrorExchange, ARankThatStaysAwayIsACommunicationError) {
 
 TEST(ErrorExchange, AloneNeedsNoStore) {
   ErrorExchange exchange(nullptr, 0, 1, 60);
-  EXPECT_EQ(exchange.agree("").error, "");
-  EXPECT_EQ(exchange.agree("no space").error, "no space");
+  EXPECT_EQ(exchange.agree(""), "");
+  EXPECT_EQ(exchange.agree("no space"), "no space");
 }
 
 }  // namespace

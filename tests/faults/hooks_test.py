@@ -37,7 +37,7 @@ PLACES = {section: f"brittle.yaml:{line}:{column}: {path}: plugin brittle_{secti
 # What nobody but rank 0 calls, or the launcher; the call that fails, where it is not the fifth.
 OF_LOGGERS = ("logger.start", "logger.metrics", "logger.predictions", "logger.flush", "logger.finish")
 OF_LAUNCHER = ("dataset.prepare",)
-OF_RANK_0 = (*OF_LAUNCHER, "dataset.to_image", *OF_LOGGERS)
+OF_RANK_0 = (*OF_LAUNCHER, "dataset.to_image", "optimizer.state", *OF_LOGGERS)
 CALLS = {"model.prepare": 1, "model.initialize": 1, "dataset.prepare": 1, "dataset.start": 1, "dataset.spec": 1,
          "dataset.to_image": 2, "optimizer.start": 1, "optimizer.state": 2, "logger.start": 1, "logger.metrics": 3,
          "logger.predictions": 1, "logger.flush": 2, "logger.finish": 1}

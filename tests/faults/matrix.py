@@ -9,7 +9,7 @@ STEP_POINTS = ("starting", "loading_data", "computing", "agreeing", "evaluating"
 SAVE_POINTS = ("begin", "rank_file", "model_file", "training_file", "before_manifest", "before_rename", "after_rename",
                "before_prune", "done")
 POINTS = STEP_POINTS + SAVE_POINTS
-OF_RANK_0 = ("model_file", "training_file", "before_manifest", "before_rename", "after_rename", "before_prune")
+OF_RANK_0 = ("rank_file", "model_file", "training_file", "before_manifest", "before_rename", "after_rename", "before_prune")
 WORLDS = ((1, 1), (1, 2), (2, 1), (1, 3), (3, 1), (2, 2), (1, 4))  # nodes, workers on each
 PLACES = tuple((nodes, workers, rank) for nodes, workers in WORLDS for rank in range(nodes * workers))
 
@@ -98,6 +98,8 @@ class Fault:
         thread may come before the end of the save that was begun last; one of a save comes after the end of the save before."""
         if self.point == "starting":
             return {0}
+        if self.point == "begin" and self.rank > 0:
+            return {SAVED_STEP - EVERY, SAVED_STEP}  # rank 0 writes without it
         if self.point in SAVE_POINTS:
             whole = SAVE_POINTS.index(self.point) >= SAVE_POINTS.index("after_rename")
             return {SAVED_STEP} if whole else {SAVED_STEP - EVERY}
@@ -122,8 +124,8 @@ class Fault:
         """An error while files are written is an error of every rank, like a full disk, and no restart would cure it."""
         if self.kind.name == "flip" and self.resumed_steps == {0}:
             return Outcome.REFUSED
-        written_together = ("rank_file", *OF_RANK_0[:5])
-        return Outcome.FAILS if self.kind.name == "throw" and self.point in written_together else self.kind.outcome
+        written = OF_RANK_0[:6]
+        return Outcome.FAILS if self.kind.name == "throw" and self.point in written else self.kind.outcome
 
     @property
     def is_told_with_its_rank(self):
@@ -143,6 +145,8 @@ def is_possible(fault):
         return False  # training may not have to wait
     if fault.asynchronous and fault.kind.while_stopped and fault.point not in SAVE_POINTS:
         return False  # nobody knows what is being written meanwhile
+    if fault.kind.name in ("full", "read_only", "flip") and fault.point == "begin" and fault.rank > 0:
+        return False  # nor here
     large_enough = fault.world_size >= fault.kind.least_world and fault.nodes >= fault.kind.least_nodes
     return large_enough and (fault.rank == 0 or fault.point not in OF_RANK_0)
 

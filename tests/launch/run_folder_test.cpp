@@ -242,5 +242,57 @@ TEST_F(AtomicFileTest, FullDiskKeepsTheOldFile) {
   EXPECT_EQ(names(folder_), std::set<std::string>{"f"});
 }
 
+class OwnFolder : public RunFolderTest {
+ protected:
+  // As another node than the first, which does not see the run.
+  void make(const std::string& config = "a: 1\n") const { make_own_folder(dir_, "node1", config); }
+  std::string config() const { return read(dir_ / "config.yaml"); }
+
+  fs::path dir_ = folder_ / "deep" / "run";
+};
+
+TEST_F(OwnFolder, ARunIsSeenByItsMark) {
+  auto run = create(dir_);
+  const auto mark = run.leave_mark();
+  EXPECT_EQ(run.leave_mark(), mark);
+  EXPECT_TRUE(sees_run(dir_, mark));
+  EXPECT_FALSE(sees_run(dir_, create().leave_mark()));
+  EXPECT_FALSE(sees_run(folder_ / "nowhere", mark));
+  EXPECT_FALSE(sees_run(folder_ / "nowhere", ""));
+}
+
+TEST_F(OwnFolder, SaysWhereTheRunIs) {
+  make();
+  EXPECT_EQ(kept_elsewhere(dir_), "node1:" + dir_.string());
+  EXPECT_EQ(names(dir_), (std::set<std::string>{"config.yaml", "kept_elsewhere.txt", "logs"}));
+  EXPECT_EQ(names(dir_.parent_path()), std::set<std::string>{"run"});
+  EXPECT_EQ(kept_elsewhere(create().path()), std::nullopt);
+}
+
+TEST_F(OwnFolder, IsTakenAgainAndItsExperimentWaitsForTheTraining) {
+  make();
+  make("a: 2\n");
+  EXPECT_EQ(config(), "a: 1\n");
+  commit_record(dir_, 1);
+  EXPECT_EQ(config(), "a: 2\n");
+}
+
+TEST_F(OwnFolder, NeverTakesTheFolderOfARun) {
+  { create(dir_); }
+  EXPECT_THAT([&] { make(); }, ThrowsMessage<UserError>(AllOf(HasSubstr("exists already"), HasSubstr("node1"))));
+  EXPECT_EQ(kept_elsewhere(dir_), std::nullopt);
+  EXPECT_EQ(names(dir_.parent_path()), std::set<std::string>{"run"});
+}
+
+TEST_F(OwnFolder, IsNoRunToGoOnWith) {
+  make();
+  EXPECT_THAT([&] { RunFolder::resume(dir_); }, ThrowsMessage<UserError>(HasSubstr("kept at node1:")));
+  EXPECT_THAT([&] { create(dir_); }, ThrowsMessage<UserError>(HasSubstr("kept at node1:")));
+  const auto stamped = runs() / "2026-11-20_12-00-00";
+  make_own_folder(stamped, "node1", "a: 1\n");
+  write_file_atomically(stamped / "logs" / "rank_1.log", "something\n");
+  EXPECT_EQ(find_run_to_resume("mnist", folder_ / "outputs"), std::nullopt);
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -177,6 +177,13 @@ class Folder(FolderTest):
             fcntl.flock(file, fcntl.LOCK_EX)
             self.assert_refused("has just started", ddprun.run, self.folder)
 
+    def test_what_a_node_has_of_a_run_that_another_one_keeps_says_where_that_is(self):
+        self.make()
+        (self.folder / "logs").mkdir(exist_ok=True)
+        self.write("kept_elsewhere.txt", "node1:/scratch/run\nThere the first node keeps the run.\n")
+        self.assert_refused("kept at node1:/scratch/run", ddprun.run, self.folder)
+        self.assertEqual([run.status for run in ddprun.runs(self.folder)], ["elsewhere"])
+
     def test_what_a_run_under_way_does_not_have_yet_is_told(self):
         run = self.make()
         with open(self.write(".lock", ""), "rb") as file:

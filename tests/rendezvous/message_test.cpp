@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 namespace ddprun {
 namespace {
 
@@ -53,6 +55,26 @@ TEST(NodeMessages, RefuseNumbersThatNobodyHas) {
     message["workers"][0]["signal"] = number;  // would be added to 128, to be an exit code
     EXPECT_THROW(attempt_end(message), ProtocolError) << number;
   }
+}
+
+TEST(NodeMessages, AnOrderToStartArrivesAsItWas) {
+  const StartOrder start{.attempt = 3,
+                         .run_dir = "/scratch/\xff",
+                         .mark = "1234",
+                         .keeper = "node1",
+                         .checkpoint = "step_00000005",
+                         .node = 1,
+                         .nodes = 2,
+                         .first_rank = 4,
+                         .world_size = 8,
+                         .started_at = 1.5,
+                         .experiment = {{"seed", "42"}}};
+  const auto arrived = order(to_message({.kind = Order::Kind::kStart, .start = start})).start;
+  EXPECT_EQ(std::tie(arrived.attempt, arrived.run_dir, arrived.mark, arrived.keeper, arrived.checkpoint),
+            std::tie(start.attempt, start.run_dir, start.mark, start.keeper, start.checkpoint));
+  EXPECT_EQ(std::tie(arrived.node, arrived.nodes, arrived.first_rank, arrived.world_size, arrived.started_at),
+            std::tie(start.node, start.nodes, start.first_rank, start.world_size, start.started_at));
+  EXPECT_EQ(arrived.experiment, start.experiment);
 }
 
 }  // namespace

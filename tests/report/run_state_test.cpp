@@ -55,6 +55,14 @@ TEST_F(RunStates, OfARunThatNobodyEndedComeFromItsRows) {
   EXPECT_EQ(state.best, 0.8);
 }
 
+TEST_F(RunStates, OfARunThatAnotherNodeKeepsSayWhere) {
+  const auto run = make_run("run");
+  write("run/kept_elsewhere.txt", "node1:/scratch/run\nThere the first node keeps the run.\n");
+  const auto state = read_run_state(run);
+  EXPECT_EQ(state.status, "elsewhere");
+  EXPECT_NE(state.reason.find("kept at node1:/scratch/run;"), std::string::npos) << state.reason;
+}
+
 TEST_F(RunStates, TellTheEndOfARunWhoseWorkersDidNot) {
   const auto run = make_run("run", "name: toy\ncheckpoint: {monitor: val/loss}\n");
   write("run/run.json", R"({"steps_per_epoch":10,"nodes":2})");

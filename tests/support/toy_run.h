@@ -7,6 +7,7 @@
 #include "dist/replicate.h"
 #include "support/ranks.h"
 #include "support/toy.h"
+#include "train/checkpoint_exchange.h"
 #include "train/trainer.h"
 
 #include <filesystem>
@@ -122,10 +123,7 @@ inline ToyResult train_toy(const ToyRun& run) {
     if (rank == 0) entries.push_back({"rows", rows});
     LoggerHub loggers(entries);
     const auto errors = std::make_shared<ErrorExchange>(saving, rank, run.ranks, 60);
-    const CheckpointWriter::Ranks ranks{rank, run.ranks, [errors](const auto& error, const auto& note) {
-                                          auto outcome = errors->agree(error, note);
-                                          return CheckpointWriter::Ranks::Agreed{outcome.error, outcome.notes};
-                                        }};
+    const CheckpointWriter::Ranks ranks{rank, run.ranks, [errors](const auto& error) { return errors->agree(error); }};
     BackgroundSaver checkpoints(std::make_shared<CheckpointWriter>(run.folder, run.experiment.checkpoint.keep, ranks));
     Trainer* self = nullptr;
     double asked = 0;  // once in each step
@@ -147,7 +145,7 @@ inline ToyResult train_toy(const ToyRun& run) {
                     [&] { return ++asked, run.stop && run.stop(rank, self->state().step); });
     self = &trainer;
     if (!run.resume_from.empty()) {
-      trainer.restore(read_checkpoint(verify_checkpoint(run.resume_from), rank), run.resume_from.string());
+      trainer.restore(read_on_all(run.resume_from, communicator), run.resume_from);
     }
     const auto end = trainer.run();
     loggers.flush();

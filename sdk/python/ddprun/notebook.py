@@ -10,7 +10,7 @@ from ddprun.errors import UserError
 MOST_RUNS = 50  # in a table
 MOST_POINTS = 400  # of a line
 COLOURS = {"train": "#2f80c8", "val": "#e0761a", "test": "#2a9d6f"}  # told apart on white and on black, by the colour-blind too
-STATUS_COLOURS = {"running": "#2f80c8", "failed": "#d03b3b", "interrupted": "#b7791f", "preempted": "#b7791f"}
+STATUS_COLOURS = {"running": "#2f80c8", "failed": "#d03b3b", "interrupted": "#b7791f", "preempted": "#b7791f", "elsewhere": "#b7791f"}
 GOOD = "#2a9d6f"
 WIDTH, HEIGHT = 340, 190  # of a chart, in pixels
 LEFT, RIGHT, TOP, BOTTOM = 46, 12, 24, 34  # its margins

@@ -24,6 +24,8 @@ SPLITS = ("train", "epoch", "val", "test", "system")
 def run(path):
     """The run in a folder: ddprun.run("outputs/mnist/latest"). It may be under way, and is read anew at each question."""
     found = Run(path)
+    if place := found.kept_elsewhere():
+        raise UserError(printable(f"{path} has only this node's logs of a run that is kept at {place}"))
     found.config  # a broken one is told here, not where it is first needed
     if version_of(found.version) > version_of(ddprun.__version__):
         told = (
@@ -107,7 +109,9 @@ class Run:
 
     @property
     def status(self):
-        """As in its summary; "running", or "interrupted": nobody runs it, and nobody has ended it."""
+        """As in its summary; "running"; "interrupted": nobody runs it, and nobody has ended it; "elsewhere": another node keeps it."""
+        if self.kept_elsewhere():
+            return "elsewhere"
         held = self.is_held()  # asked first: a run that ends meanwhile has its summary by then
         return self.summary.get("status") or ("running" if held else "interrupted")
 
@@ -117,6 +121,13 @@ class Run:
         try:
             return max(int((self.path / ".attempts").read_text()) - 1, 0)
         except (OSError, ValueError):
+            return None
+
+    def kept_elsewhere(self):
+        """"node1:/scratch/run" where this is what one node of several has of a run that the first one keeps; else None."""
+        try:
+            return (self.path / "kept_elsewhere.txt").read_text(errors="replace").partition("\n")[0]
+        except OSError:
             return None
 
     def is_held(self):

@@ -98,7 +98,7 @@ nlohmann::json probe_metrics(int64_t ranks) {
   return figures;
 }
 
-// All ranks' parts of a save, one after the other: the others write where rank 0 would wait for them.
+// Rank 0's part of a save: the others wait for it.
 nlohmann::json probe_checkpoint(int64_t ranks) {
   const auto run = fs::temp_directory_path() / ("ddprun-scaling-" + std::to_string(::getpid()));
   fs::create_directories(run);
@@ -106,40 +106,24 @@ nlohmann::json probe_checkpoint(int64_t ranks) {
                               .model = {{"weight", at::zeros({1000})}},
                               .optimizer = {{"weight/momentum", at::zeros({1000})}},
                               .progress = "{}",
-                              .rank = rng_state(nullptr)};
+                              .ranks = std::vector<TensorDict>(static_cast<size_t>(ranks), rng_state(nullptr))};
   nlohmann::json figures;
-  double others = 0;
-  int agreements = 0;
-  std::vector<std::string> notes;
-  using Agreed = CheckpointWriter::Ranks::Agreed;
-  const auto keep_note = [&](const std::string& error, const std::string& note) {
-    if (!note.empty()) notes.push_back(note);
-    return Agreed{error, {}};
-  };
-  const auto agree = [&](const std::string& error, const std::string& note) {
+  const auto agree = [](const std::string& error) {
     if (!error.empty()) throw std::runtime_error(error);
-    if (++agreements != 2) return Agreed{};
-    keep_note(error, note);
-    const Stopwatch watch;
-    for (int64_t rank = 1; rank < ranks; ++rank) {
-      CheckpointWriter(run, 1, {rank, ranks, keep_note}).save(checkpoint, false);
-    }
-    others = watch.seconds();
-    return Agreed{"", notes};
+    return error;
   };
   CheckpointWriter writer(run, 1, {0, ranks, agree});
   const Stopwatch saving;
   const auto path = writer.save(checkpoint, false);
-  figures["others_seconds_each"] = others / static_cast<double>(std::max<int64_t>(ranks - 1, 1));
-  figures["leader_seconds"] = saving.seconds() - others;
+  figures["leader_seconds"] = saving.seconds();
   figures["rank_file_bytes"] = fs::file_size(path / rank_file(ranks - 1));
   figures["manifest_bytes"] = fs::file_size(path / kManifestFile);
   const Stopwatch verifying;
   const auto info = verify_checkpoint(path);
   figures["verify_seconds"] = verifying.seconds();
   const Stopwatch reading;
-  read_checkpoint(info, ranks - 1);
-  figures["read_seconds_each"] = reading.seconds();
+  read_checkpoint(info);
+  figures["read_seconds"] = reading.seconds();
   fs::remove_all(run);
   return figures;
 }

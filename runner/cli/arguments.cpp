@@ -18,8 +18,8 @@ namespace ddprun {
 namespace {
 
 constexpr auto kCommands = std::to_array<std::string_view>(
-    {"run", "check", "submit", "resume", "evaluate", "predict", "export", "verify", "upload", "report", "list", "watch",
-     "config", "experiments", "keys", "plugins", "env", "worker"});
+    {"run", "check", "data", "submit", "resume", "evaluate", "predict", "export", "verify", "upload", "report", "list",
+     "watch", "config", "experiments", "keys", "plugins", "env", "worker"});
 
 constexpr const char* kQuiet = "--quiet";
 constexpr const char* kVerbose = "--verbose";
@@ -31,6 +31,7 @@ Examples:
   ddprun experiments/mnist.yaml model=mlp model.hidden=512 optimizer=adam
   ddprun --cfg experiments/mnist.yaml                 what it is made of, and from which files
   ddprun check experiments/mnist.yaml                 find every mistake without training
+  ddprun data experiments/mnist.yaml                  look at the data before training: counts, values, pictures
   ddprun submit --slurm experiments/mnist.yaml resources.gpus=4 resources.time=2h
   ddprun resume outputs/mnist/latest                  go on after Ctrl-C, a crash or kill -9
   ddprun evaluate outputs/mnist/latest                metrics of its last checkpoint; `evaluate RUN best` of its best
@@ -162,10 +163,21 @@ void add_commands(CLI::App& app, Arguments& arguments, bool& show_config) {
   auto& check =
       *app.add_subcommand("check", "find every mistake in an experiment and its plugins' options, without training");
   check.add_option("experiment", arguments.target, "an experiment's YAML file")->required();
-  check.add_flag("--gradients", arguments.gradients,
-                 "also compare the model's gradients with finite differences, on a few samples");
+  auto& no_data = *check.add_flag("--no-data", arguments.no_data,
+                                  "look neither at the data nor at the model on them: for machines that have none");
+  check
+      .add_flag("--gradients", arguments.gradients,
+                "also compare the model's gradients with finite differences, on a few samples")
+      ->excludes(&no_data);
   add_build(check, arguments);
   add_overrides(check, arguments);
+  auto& data = *app.add_subcommand(
+      "data",
+      "look at an experiment's data: counts of each class, values, and a page of pictures as training sees them");
+  data.add_option("experiment", arguments.target, "an experiment's YAML file")->required();
+  data.add_option("--out", arguments.out, "the page, an HTML file; by default ./NAME_data.html");
+  add_build(data, arguments);
+  add_overrides(data, arguments);
   add_submit(app, arguments);
   auto& resume = *app.add_subcommand("resume", "go on with a run from its last good checkpoint");
   resume.add_option("run", arguments.target, "the run's folder: outputs/mnist/latest")->required();
@@ -232,7 +244,8 @@ Arguments parse_arguments(int argc, char** argv) {
     throw Exit{app.exit(error) == 0 && argc > 1 ? kExitDone : kExitUsage};
   }
   arguments.command = show_config ? "config" : app.get_subcommands().front()->get_name();
-  if (arguments.command == "run" || arguments.command == "check" || arguments.command == "config")
+  if (arguments.command == "run" || arguments.command == "check" || arguments.command == "data" ||
+      arguments.command == "config")
     take_experiment(arguments);
   if (arguments.command == "evaluate" || arguments.command == "predict" || arguments.command == "export")
     take_checkpoint(arguments);

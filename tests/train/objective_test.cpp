@@ -150,7 +150,7 @@ TEST(Objective, ShapesThatDoNotFitAreNamedBoth) {
   EXPECT_THAT(thrown([] {
                 objective("mse")->loss(torch::zeros({5, 2}), torch::zeros({5}));
               }),
-              HasSubstr("objective mse"));
+              HasSubstr("objective: mse expects"));
 }
 
 TEST(Objective, AnUnknownNameIsAProblemWithTheNearestOne) {

@@ -54,6 +54,7 @@ Json page_of(const CheckedExperiment& checked, const DataSurvey& survey) {
   return {{"name", survey.experiment},
           {"dataset", survey.dataset},
           {"sample", shape_text(spec.sample_shape) + " " + survey.splits.front().input_type},
+          {"shape", spec.sample_shape},
           {"classes", class_names(spec, spec.classes)},
           {"splits", std::move(splits)},
           {"augmentation", augmentation_text(survey.augmentation)},

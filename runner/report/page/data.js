@@ -3,6 +3,7 @@
 'use strict';
 
 const kFirstClasses = 30;
+const kSmallSide = 64;  // of pictures that are shown enlarged, pixel by pixel
 
 function dataHead(data) {
   const facts = [
@@ -58,7 +59,8 @@ function samplesSection(data) {
   const help = changed ? 'The first picture of each row is the sample as it is stored; the others are what the first ' +
     'epochs see in its place.' : null;
   return section('samples', 'Training samples', augmentation, help ? element('p', {class: 'muted'}, help) : null,
-    cardsOf(data.groups, kFirstClasses, (group) => groupCard(group, data), {class: 'groups'}));
+    cardsOf(data.groups, kFirstClasses, (group) => groupCard(group, data),
+      {class: Math.max(...data.shape) > kSmallSide ? 'groups large' : 'groups'}));
 }
 
 function countRow(name, index, splits) {

@@ -24,8 +24,8 @@ constexpr int64_t kLongestSide = 96;    // of a picture on the page
 constexpr int64_t kMostPictures = 600;  // of the page
 constexpr int64_t kMostGroups = 100;    // classes
 constexpr int64_t kViews = 4;           // of a sample, where training changes them
-constexpr int64_t kSearched =
-    400;  // samples in which classes are looked for, where the labels are known only with them
+// Samples in which classes are looked for, where the labels are known only with them, and the numbers of their inputs, at most.
+constexpr int64_t kMostSearched = 400, kSearchedNumbers = 20'000'000;
 constexpr int64_t kRows = 24, kValues = 16, kSymbols = 200;  // of samples that are no pictures
 
 struct Group {
@@ -38,7 +38,8 @@ std::vector<Group> groups_of(const Dataset& dataset, const DataSpec& spec, uint6
   auto order = epoch_order(seed, 0, dataset.size(Split::kTrain));
   auto labels = known_labels(dataset, Split::kTrain);
   if (!labels.defined() && spec.classes > 0) {
-    order.resize(std::min<size_t>(order.size(), kSearched));
+    const auto room = kSearchedNumbers / std::max<int64_t>(1, c10::multiply_integers(spec.sample_shape));
+    order.resize(std::min(order.size(), static_cast<size_t>(std::clamp(room, kRows, kMostSearched))));
     const auto found = checked_samples(dataset, Split::kTrain, order);
     if (found.target.dim() == 1 && found.target.scalar_type() == at::kLong) {
       labels = at::full({dataset.size(Split::kTrain)}, -1, at::kLong);

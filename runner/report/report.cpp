@@ -62,8 +62,14 @@ void write_report(const std::vector<fs::path>& run_dirs, const fs::path& out) {
   write_page(out, page, "report");
 }
 
-void write_data_page(const std::string& title, nlohmann::ordered_json data, const fs::path& out) {
+void require_data_page(const fs::path& out) {
   require_ours(out, kDataMark, "page of data");
+  const auto folder = fs::absolute(out).parent_path();
+  if (!fs::is_directory(folder)) throw UserError("--out " + out.string() + ": there is no folder " + folder.string());
+}
+
+void write_data_page(const std::string& title, nlohmann::ordered_json data, const fs::path& out) {
+  require_data_page(out);
   const auto page = render_page(
       title, {{"version", DDPRUN_VERSION}, {"written", wall_seconds()}, {"data", std::move(data)}}, kDataMark);
   write_page(out, page, "page of data");

@@ -99,6 +99,7 @@ class Data(PageTest):
         message = self.assert_refused("data", *SMALL, "--out", "notes.html")
         self.assertIn("notes.html exists, and is no page of data of ddprun", message)
         self.assertEqual((self.folder / "notes.html").read_text(), "years of work")
+        self.assertIn("there is no folder", self.assert_refused("data", *SMALL, "--out", "nowhere/page.html"))
 
     def test_mistakes_are_told_as_everywhere(self):
         self.assertIn("command line: dataset.trian_size=4: dataset.trian_size: unknown key; did you mean train_size?",

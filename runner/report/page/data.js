@@ -58,7 +58,9 @@ function samplesSection(data) {
   const changed = data.groups.some((group) => group.samples.some((sample) => sample.views.length > 0));
   const help = changed ? 'The first picture of each row is the sample as it is stored; the others are what the first ' +
     'epochs see in its place.' : null;
-  return section('samples', 'Training samples', augmentation, help ? element('p', {class: 'muted'}, help) : null,
+  const some = data.groups.length < data.classes.length ?
+    element('p', {class: 'muted'}, `Shown are ${whole(data.groups.length)} of ${whole(data.classes.length)} classes.`) : null;
+  return section('samples', 'Training samples', augmentation, help ? element('p', {class: 'muted'}, help) : null, some,
     cardsOf(data.groups, kFirstClasses, (group) => groupCard(group, data),
       {class: Math.max(...data.shape) > kSmallSide ? 'groups large' : 'groups'}));
 }

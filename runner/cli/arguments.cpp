@@ -19,8 +19,8 @@ namespace ddprun {
 namespace {
 
 constexpr auto kCommands = std::to_array<std::string_view>(
-    {"run", "check", "submit", "resume", "evaluate", "predict", "export", "verify", "upload", "report", "list", "watch",
-     "config", "experiments", "keys", "plugins", "env", "worker"});  // the last one is the launcher's
+    {"run", "check", "data", "submit", "resume", "evaluate", "predict", "export", "verify", "upload", "report", "list",
+     "watch", "config", "experiments", "keys", "plugins", "env", "worker"});  // the last one is the launcher's
 
 constexpr const char* kQuiet = "--quiet";
 constexpr const char* kVerbose = "--verbose";
@@ -142,10 +142,21 @@ void add_commands(CLI::App& app, Arguments& arguments, bool& show_config) {
   auto& check =
       *app.add_subcommand("check", "find every mistake in an experiment and its plugins' options, without training");
   check.add_option("experiment", arguments.target, "an experiment's YAML file")->required();
-  check.add_flag("--gradients", arguments.gradients,
-                 "also compare the model's gradients with finite differences, on a few samples");
+  auto& no_data = *check.add_flag("--no-data", arguments.no_data,
+                                  "look neither at the data nor at the model on them: for machines that have none");
+  check
+      .add_flag("--gradients", arguments.gradients,
+                "also compare the model's gradients with finite differences, on a few samples")
+      ->excludes(&no_data);
   add_build(check, arguments);
   add_overrides(check, arguments);
+  auto& data = *app.add_subcommand(
+      "data",
+      "look at an experiment's data: counts of each class, values, and a page of pictures as training sees them");
+  data.add_option("experiment", arguments.target, "an experiment's YAML file")->required();
+  data.add_option("--out", arguments.out, "the page, an HTML file; by default ./NAME_data.html")->type_name("FILE");
+  add_build(data, arguments);
+  add_overrides(data, arguments);
   add_submit(app, arguments);
   auto& resume = *app.add_subcommand("resume", "go on with a run from its last good checkpoint");
   resume.add_option("run", arguments.target, "the run's folder: outputs/mnist/latest")->required();
@@ -212,7 +223,8 @@ Arguments parse_arguments(int argc, char** argv) {
     throw Exit{app.exit(error) == 0 && argc > 1 ? kExitDone : kExitUsage};
   }
   arguments.command = show_config ? "config" : app.get_subcommands().front()->get_name();
-  if (arguments.command == "run" || arguments.command == "check" || arguments.command == "config")
+  if (arguments.command == "run" || arguments.command == "check" || arguments.command == "data" ||
+      arguments.command == "config")
     take_experiment(arguments);
   if (arguments.command == "evaluate" || arguments.command == "predict" || arguments.command == "export")
     take_checkpoint(arguments);

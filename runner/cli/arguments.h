@@ -10,17 +10,19 @@
 namespace ddprun {
 
 struct Arguments {
-  std::string command;  // "run", "check", "resume", "config", "experiments", "keys", "plugins", "export", "evaluate",
-                        // "predict", "submit", "report", "list", "watch", "verify", "upload", "env" or "worker"
-  std::string target;   // the experiment, run folder, folder of runs (list), plugin (plugins show) or word (keys)
+  std::string
+      command;  // "run", "check", "data", "resume", "config", "experiments", "keys", "plugins", "export", "evaluate",
+                // "predict", "submit", "report", "list", "watch", "verify", "upload", "env" or "worker"
+  std::string target;  // the experiment, run folder, folder of runs (list), plugin (plugins show) or word (keys)
   std::vector<std::string> runs;           // report: the run folders
   std::vector<std::string> overrides;      // key=value, +key=value, ++key=value, ~key
   std::string checkpoint = "last";         // export, evaluate, predict: best, last, or a checkpoint's name or path
-  std::string out;                         // export, predict, submit, report: the file to make
+  std::string out;                         // export, predict, submit, report, data: the file to make
   std::string format;                      // export: safetensors or torch; empty: as the file's name says
   std::string split = "test";              // predict
   bool json = false;                       // evaluate, verify, list, env
   bool best_first = false;                 // list
+  bool no_data = false;                    // check: do not look at them
   bool gradients = false;                  // check: compare backward with finite differences
   bool slurm = false, kubernetes = false;  // submit
   bool dry_run = false;                    // submit
@@ -29,7 +31,7 @@ struct Arguments {
   std::vector<std::string> plugins;        // plugins check: names or files; none: all that are found
   std::string logger = "console";          // watch: what shows the run
   bool multirun = false;                   // run: one for each combination of values
-  std::vector<std::string> build;          // run, check: source files of plugins
+  std::vector<std::string> build;          // run, check, data: source files of plugins
   LaunchFlags launch;                      // run, resume, env
   std::vector<std::string> words;          // the whole command line, for the record
 };

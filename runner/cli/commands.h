@@ -24,6 +24,7 @@ int list(const Arguments& arguments);
 int upload(const Arguments& arguments);
 int watch(const Arguments& arguments);
 int show_check(const Arguments& arguments);
+int show_data(const Arguments& arguments);
 int submit(const Arguments& arguments);
 int check_gradients(const CheckedExperiment& checked);
 int show_config(const Arguments& arguments);

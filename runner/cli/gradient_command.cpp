@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
-// `ddprun check --gradients EXPERIMENT`: the experiment's own model, data and loss, without training.
+// `ddprun check --gradients EXPERIMENT`: the experiment's own model, data and loss, without training. The dataset is started by then.
 #include "cli/checked_experiment.h"
 #include "cli/commands.h"
 #include "cli/plugin_places.h"
-#include "cli/prepare_data.h"
 #include "data/batch_source.h"
 #include "launch/worker_process.h"
 #include "plugin_host/plugin_host.h"
 #include "train/gradient_check.h"
-#include "train/objective.h"
+#include "train/watched_objective.h"
 
 #include <ddprun/error.h>
 
@@ -37,21 +36,18 @@ Batch first_samples(const Dataset& dataset) {
 std::vector<check::GradientFinding> findings_of(const CheckedExperiment& checked) {
   const auto& experiment = checked.experiment;
   const auto& dataset = *checked.dataset;
-  in_plugin({"dataset", "start"}, [&] { checked.dataset->start(); });
   const PluginHost host(plugin_search_path(experiment.plugin_path));
   torch::manual_seed(experiment.seed);
   const auto model = host.make_model(experiment.model);
   const auto spec = in_plugin({"dataset", "spec"}, [&] { return dataset.spec(); });
   in_plugin({"model", "prepare"}, [&] { model->prepare(spec); });
-  Options options(experiment.objective_options, "objective");
-  const auto objective = make_objective(experiment.objective, options, Phase::kTraining);
+  const auto objective = watched_objective(experiment, *model, spec, Phase::kTraining);
   return ddprun::check_gradients(*model, *objective, first_samples(dataset), kNumbers, experiment.seed);
 }
 
 }  // namespace
 
 int check_gradients(const CheckedExperiment& checked) try {
-  prepare_data(checked);
   const auto findings = findings_of(checked);
   std::cout << gradient_report(findings);
   return std::ranges::any_of(findings, &check::GradientFinding::wrong) ? kExitFailed : kExitDone;

@@ -3,12 +3,10 @@
 #include "cli/checked_experiment.h"
 #include "cli/commands.h"
 #include "cli/early_signals.h"
-#include "cli/launch_choice.h"
 #include "cli/multirun.h"
 #include "cli/plugin_build.h"
 #include "config/config_files.h"
 #include "launch/worker_process.h"
-#include "log/log.h"
 #include "log/wrapped_text.h"
 #include "plugin_host/plugin_check.h"
 #include "plugin_host/plugin_search.h"
@@ -39,19 +37,6 @@ std::vector<std::filesystem::path> config_search_path() {
   const auto prefix = boost::dll::program_location().parent_path().parent_path();
   folders.push_back(prefix / "share" / "ddprun" / "configs");
   return folders;
-}
-
-int show_check(const Arguments& arguments) {
-  const auto checked = check_experiment(
-      {.experiment = arguments.target, .overrides = arguments.overrides, .search_path = config_search_path()});
-  const auto& experiment = checked.experiment;
-  const auto launch = choose_launch(experiment.launch, experiment.trainer, this_machine());
-  std::cout << arguments.target << ": no mistakes found. " << experiment.name << " trains " << experiment.model.plugin
-            << " on " << experiment.dataset.plugin << " with " << experiment.optimizer.plugin << ", " << launch.workers
-            << (launch.workers == 1 ? " worker" : " workers") << " on " << launch.device << ", global batch "
-            << experiment.trainer.global_batch_of(launch.workers * std::max<int64_t>(1, launch.gpus)) << ".\n";
-  if (!launch.warning.empty()) log::warn(launch.warning);
-  return arguments.gradients ? check_gradients(checked) : kExitDone;
 }
 
 int show_config(const Arguments& arguments) {
@@ -172,6 +157,7 @@ int run_command(const Arguments& given) {
   for (const auto& folder : build_plugins(given.build))
     arguments.overrides.push_back("+plugin_path=" + folder.string());
   if (arguments.command == "check") return show_check(arguments);
+  if (arguments.command == "data") return show_data(arguments);
   if (arguments.command == "submit") return submit(arguments);
   if (arguments.command == "config") return show_config(arguments);
   if (arguments.command == "experiments") return show_experiments();

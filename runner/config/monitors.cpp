@@ -8,14 +8,22 @@ namespace {
 
 std::string split_of(const std::string& metric) { return metric.substr(0, metric.find('/')); }
 
+const Value* written_monitor(const Experiment& experiment, const std::string& section) {
+  const auto* values = experiment.config.find(section);
+  return values ? values->find("monitor") : nullptr;
+}
+
 }  // namespace
+
+bool is_chosen(const Experiment& experiment, const std::string& section) {
+  return written_monitor(experiment, section) != nullptr;
+}
 
 std::vector<Monitor> monitors_of(const Experiment& experiment) {
   std::vector<Monitor> monitors;
   const auto add = [&](const std::string& section, const std::string& metric, bool by_default) {
-    const auto* values = experiment.config.find(section);
-    const auto* written = values ? values->find("monitor") : nullptr;
-    const auto* place = written ? written : values;
+    const auto* written = written_monitor(experiment, section);
+    const auto* place = written ? written : experiment.config.find(section);
     if (written || by_default) monitors.push_back({section + ".monitor", metric, place ? place->origin() : Origin()});
   };
   add("checkpoint", experiment.checkpoint.monitor, false);

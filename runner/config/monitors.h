@@ -15,8 +15,11 @@ struct Monitor {
   Origin origin;       // of the metric, or of the section whose default it is
 };
 
-// Without which the experiment cannot do what it says. The default of checkpoint.monitor is none of them: where it is not measured, no
-// checkpoint is best.
+// Whether the experiment says which metric this section follows.
+bool is_chosen(const Experiment& experiment, const std::string& section);
+
+// Without which the experiment cannot do what it says. The default of checkpoint.monitor is none of them: where it is not measured,
+// the loss takes its place.
 std::vector<Monitor> monitors_of(const Experiment& experiment);
 
 // Those whose metric is none of `known`, as far as `known` has any of its split.

@@ -74,7 +74,9 @@ CheckpointConfig read_checkpoint(Options& options) {
   checkpoint.every =
       read_interval(options, "every", "1ep", "never", true, "1ep, 200st, 10min, 30s, 2h, or never: only at the end");
   checkpoint.keep = options.get<int64_t>("keep", checkpoint.keep, "the newest so many stay, and the best", {1, kMost});
-  checkpoint.monitor = read_monitor(options, checkpoint.monitor, "the metric that `best` follows");
+  checkpoint.monitor =
+      read_monitor(options, checkpoint.monitor,
+                   "the metric that `best` follows; val/loss where nobody sets it and there is no accuracy");
   checkpoint.maximize = read_maximize(options, checkpoint.monitor);
   checkpoint.async = options.get<bool>("async", checkpoint.async,
                                        "written while training goes on, from a copy in memory; false: training waits");

@@ -26,6 +26,13 @@ std::vector<int64_t> unshuffled_order(int64_t size) {
   return order;
 }
 
+std::vector<int64_t> spread_numbers(int64_t size, int64_t count) {
+  auto numbers = unshuffled_order(std::min(size, count));
+  const auto last = std::max<int64_t>(1, static_cast<int64_t>(numbers.size()) - 1);
+  for (auto& number : numbers) number = number * (size - 1) / last;
+  return numbers;
+}
+
 std::vector<int64_t> epoch_order(uint64_t seed, int64_t epoch, int64_t size) {
   auto order = unshuffled_order(size);
   RandomStream draws(seed, kOrderStream, static_cast<uint32_t>(epoch));

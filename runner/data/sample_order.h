@@ -23,6 +23,9 @@ Slice part_of(int64_t count, int64_t part, int64_t parts);
 std::vector<int64_t> epoch_order(uint64_t seed, int64_t epoch, int64_t size);
 std::vector<int64_t> unshuffled_order(int64_t size);  // 0 .. size-1
 
+// At most `count` of 0 .. size-1, spread evenly, the first and the last among them.
+std::vector<int64_t> spread_numbers(int64_t size, int64_t count);
+
 // The steps of one epoch: ceil(samples / global_batch), the last one ragged, or the first `limit` of these.
 class StepPlan {
  public:

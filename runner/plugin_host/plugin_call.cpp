@@ -23,6 +23,10 @@ void rethrow_from(const Hook& hook) try { throw; } catch (const CommunicationErr
   throw;
 } catch (const c10::OutOfMemoryError&) {
   throw;
+} catch (const PluginMistake&) {  // of a hook within this one
+  throw;
+} catch (const PluginFailure&) {
+  throw;
 } catch (const UserError& error) {
   throw PluginMistake({hook.section, log::masked(error.what())});
 } catch (const c10::Error& error) {

@@ -35,7 +35,7 @@ class PluginFailure : public std::runtime_error, public FromPlugin {
 };
 
 // Throws the exception that is being handled as one of the two above. Those of memory that is out and of collectives within the
-// hook are not the plugin's and stay as they are.
+// hook are not the plugin's and stay as they are, and so do these two themselves: the innermost hook is whose error it is.
 [[noreturn]] void rethrow_from(const Hook& hook);
 
 template <class Call>

@@ -93,6 +93,8 @@ std::string value_at(const Value& config, const std::vector<std::string>& keys, 
 
 Goal goal_of(const Value& config) {
   Goal goal;
+  const auto objective = value_at(config, {"objective", "name"}, value_at(config, {"objective"}, ""));
+  if (objective == "mse" || objective == "l1") goal.metric = "val/loss";  // there is no accuracy
   goal.metric = value_at(config, {"checkpoint", "monitor"}, goal.metric);
   const bool is_loss = goal.metric.ends_with("loss") || goal.metric.ends_with("perplexity");
   goal.maximize = value_at(config, {"checkpoint", "mode"}, is_loss ? "min" : "max") == "max";

@@ -69,10 +69,10 @@ std::string escape_html(std::string_view text) {
   return safe;
 }
 
-std::string render_page(const std::string& title, const Json& data) {
+std::string render_page(const std::string& title, const Json& data, std::string_view mark) {
   const auto library = part("dygraph.min.js"), program = joined(".js");
   const std::vector<std::pair<std::string_view, std::string>> slots = {
-      {"{{mark}}", std::string(kReportMark)},
+      {"{{mark}}", std::string(mark)},
       {"{{policy}}", "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src '" + digest_of(library) +
                          "' '" + digest_of(program) + "'; form-action 'none'; base-uri 'none'"},
       {"{{title}}", escape_html(title)},

@@ -9,13 +9,28 @@
 #include <utility>
 
 namespace ddprun {
+namespace {
+
+constexpr auto kHint =
+    ". This check computes in double precision, and what the model registers follows: is a layer or tensor of it not "
+    "given to "
+    "register_module(), register_parameter() or register_buffer()? It would be neither trained nor saved";
+
+}  // namespace
 
 std::vector<check::GradientFinding> check_gradients(Model& model, const Objective& objective, Batch batch,
                                                     int64_t numbers, uint64_t seed) {
   const auto loss_of = [&](const Batch& one) {
     return in_plugin({"model", "step"}, [&] { return model.step(one, objective).loss; });
   };
-  return check::compare_gradients(model, loss_of, std::move(batch), numbers, seed);
+  try {
+    return check::compare_gradients(model, loss_of, std::move(batch), numbers, seed);
+  } catch (const PluginFailure& error) {
+    const bool mixes_types =
+        error.problem.find("Double") != std::string::npos || error.problem.find("double") != std::string::npos;
+    if (!mixes_types) throw;
+    throw PluginFailure({error.section, error.problem + kHint});
+  }
 }
 
 std::string gradient_report(const std::vector<check::GradientFinding>& findings) {

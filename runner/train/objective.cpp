@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "train/objective.h"
 
+#include "plugin_host/plugin_call.h"
 #include "train/measures.h"
 
 #include <ddprun/error.h>
@@ -17,9 +18,9 @@ namespace {
 [[noreturn]] void shapes_do_not_fit(const char* name, const char* expected, const at::Tensor& prediction,
                                     const at::Tensor& target) {
   std::ostringstream text;
-  text << "objective " << name << ": expects " << expected << "; the model returned " << prediction.sizes() << " "
+  text << name << " expects " << expected << "; the model returned " << prediction.sizes() << " "
        << prediction.scalar_type() << ", the dataset's target is " << target.sizes() << " " << target.scalar_type();
-  throw UserError(text.str());
+  throw PluginMistake({"objective", text.str()});
 }
 
 // Losses are computed in float32 at least: under mixed precision a model returns 16 bits.
@@ -38,8 +39,9 @@ class ClassWeights {
   at::Tensor as(const at::Tensor& prediction) const {
     if (weights_.empty()) return {};
     if (static_cast<int64_t>(weights_.size()) != prediction.size(1)) {
-      throw UserError("objective.class_weights: " + std::to_string(weights_.size()) +
-                      " weights, but the model predicts " + std::to_string(prediction.size(1)) + " classes");
+      throw PluginMistake({"objective.class_weights", std::to_string(weights_.size()) +
+                                                          " weights, but the model predicts " +
+                                                          std::to_string(prediction.size(1)) + " classes"});
     }
     return on(prediction);
   }

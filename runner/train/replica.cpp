@@ -2,6 +2,7 @@
 #include "train/replica.h"
 
 #include "config/compose.h"
+#include "data/dataset_promises.h"
 #include "dist/remote_store.h"
 #include "dist/replicate.h"
 #include "plugin_host/plugin_call.h"
@@ -133,7 +134,11 @@ SplitImages Replica::images() const {
 
 std::shared_ptr<const ImageBatcher> Replica::images_of(Split split) const {
   constexpr int64_t kShareOfFree = 4;
-  const auto source = dataset->images(split);
+  const auto source = in_plugin({"dataset", "images"}, [&] {
+    const auto lent = dataset->images(split);
+    if (lent.store) DatasetPromises(*dataset, split).check(*lent.store);
+    return lent;
+  });
   if (!source.store || source.store->size() == 0 || experiment.resident == "off") return nullptr;
   const bool fits = backend && image_bytes(source) <= backend->memory().free / kShareOfFree;
   if (fits && experiment.resident == "auto") return backend->hold_images(source, precision.image_form());

@@ -19,16 +19,6 @@ std::vector<double> row_of(const at::Tensor& values, int64_t row) {
   return {first, first + wide.numel()};
 }
 
-ShownImage image_of(const at::Tensor& images, int64_t row) {
-  if (!images.defined()) return {};
-  const auto dense = images[row].contiguous();
-  const auto* first = dense.const_data_ptr<uint8_t>();
-  return {.channels = dense.size(0),
-          .height = dense.size(1),
-          .width = dense.size(2),
-          .bytes = {first, first + dense.numel()}};
-}
-
 // Whether [B, T, C] scores are those of the T symbols of sequences, [B, T] classes.
 bool are_of_sequences(const at::Tensor& prediction, const at::Tensor& target) {
   return prediction.dim() == 3 && target.dim() == 2 && target.scalar_type() == at::kLong && target.size(1) > 0 &&
@@ -55,6 +45,16 @@ at::Tensor images_of_outputs(const PredictedBatch& batch, const Dataset& dataset
 }
 
 }  // namespace
+
+ShownImage image_of(const at::Tensor& images, int64_t row) {
+  if (!images.defined()) return {};
+  const auto dense = images[row].contiguous();
+  const auto* first = dense.const_data_ptr<uint8_t>();
+  return {.channels = dense.size(0),
+          .height = dense.size(1),
+          .width = dense.size(2),
+          .bytes = {first, first + dense.numel()}};
+}
 
 std::vector<std::string> class_names(const DataSpec& spec, int64_t classes) {
   if (static_cast<int64_t>(spec.class_names.size()) == classes) return spec.class_names;

@@ -17,6 +17,9 @@ namespace ddprun {
 // The dataset's own names, or "0", "1", ... where it has not one for each of `classes`.
 std::vector<std::string> class_names(const DataSpec& spec, int64_t classes);
 
+// One of the images that Dataset::to_image has made; nothing where it has made none.
+ShownImage image_of(const at::Tensor& images, int64_t row);
+
 // `counts` as Evaluation::confusion.
 ConfusionTable confusion_table(const at::Tensor& counts, const DataSpec& spec, const std::string& split, int64_t epoch,
                                int64_t step);

@@ -125,6 +125,7 @@ class Trainer {
   void observe(const Evaluation& evaluation);
   void log_evaluation(const std::string& split, const Evaluation& evaluation);
   void log_predictions(Split split);
+  CheckpointConfig followed_by_best() const;
   std::optional<double> monitored(const std::string& key, const std::string& name, bool required);
   void test();
 

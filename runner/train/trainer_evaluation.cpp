@@ -123,7 +123,7 @@ void Trainer::observe(const Evaluation& evaluation) {
   log_evaluation("val", evaluation);
   const auto values = values_of(evaluation.totals, "val");
   update(state_.last_metrics, values);
-  const auto& config = experiment_.checkpoint;
+  const auto config = followed_by_best();
   const auto value = monitored("checkpoint.monitor", config.monitor, false);
   if (value && improves(*value, state_.best_value, config.maximize, 0)) {
     state_.best_value = value;
@@ -143,6 +143,16 @@ void Trainer::observe(const Evaluation& evaluation) {
     state_.finished = "stopped_early";
     state_.stop_reason = stopper_.reason();
   }
+}
+
+// The loss where nobody has chosen a metric and the default one is not measured: a regression has no accuracy.
+CheckpointConfig Trainer::followed_by_best() const {
+  auto config = experiment_.checkpoint;
+  const auto names = names_of(state_.last_metrics);
+  if (is_chosen(experiment_, "checkpoint") || std::ranges::find(names, config.monitor) != names.end()) return config;
+  config.monitor = "val/loss";
+  config.maximize = false;
+  return config;
 }
 
 std::optional<double> Trainer::monitored(const std::string& key, const std::string& name, bool required) {

@@ -93,7 +93,7 @@ class Training final : public WorkerTask {
       in_plugin({"model", "initialize"}, [&] { model.initialize(*replica_.dataset); });
     });
     require_same_data(*replica_.dataset, replica_.experiment.trainer.verify_shards, replica_.communicator);
-    objective_ = std::make_unique<WatchedObjective>(replica_.objective(Phase::kTraining));
+    objective_ = objective(Phase::kTraining);
     if (!resumed_from().empty()) {
       resumed_ = read_on_all(resumed_from(), replica_.communicator);
       keep_batch();
@@ -104,10 +104,15 @@ class Training final : public WorkerTask {
     if (parameters.empty()) throw UserError("model: it registers no trainable parameters");
     in_plugin({"optimizer", "start"}, [&] { optimizer_->start(parameters); });
     seed_generators(replica_.experiment.seed, replica_.place.rank, replica_.backend.get());
-    evaluation_objective_ = replica_.objective(Phase::kEvaluation);
+    evaluation_objective_ = objective(Phase::kEvaluation);
     loggers_ = std::make_unique<LoggerHub>(make_loggers());
     if (replica_.place.world_size > 1) flight_record_.emplace(logs(), replica_.place.rank, recorder());
     checkpoints_ = make_saver();
+  }
+
+  std::unique_ptr<WatchedObjective> objective(Phase phase) const {
+    const auto data = in_plugin({"dataset", "spec"}, [&] { return replica_.dataset->spec(); });
+    return watched_objective(replica_.experiment, *replica_.model, data, phase);
   }
 
   // What batch_per_worker came to when the run began, in whatever world it goes on.
@@ -321,8 +326,7 @@ class Training final : public WorkerTask {
   ReachPoint fault_;
   Replica replica_;
   std::shared_ptr<Optimizer> optimizer_;
-  std::unique_ptr<WatchedObjective> objective_;
-  std::unique_ptr<Objective> evaluation_objective_;
+  std::unique_ptr<WatchedObjective> objective_, evaluation_objective_;
   std::unique_ptr<LoggerHub> loggers_;
   std::unique_ptr<BackgroundSaver> checkpoints_;
   std::optional<FlightRecordWriter> flight_record_;

@@ -3,6 +3,7 @@
 
 #include "data/sample_order.h"
 #include "dist/replicate.h"
+#include "log/log.h"
 #include "plugin_host/plugin_call.h"
 #include "train/gradient_clip.h"
 #include "train/kept_state.h"
@@ -53,6 +54,34 @@ class ScopeEnd {
 };
 
 }  // namespace
+
+void require_loss(const at::Tensor& loss) {
+  if (!loss.defined() || !loss.requires_grad())
+    throw PluginMistake(
+        {"model",
+         "the loss of step() depends on no parameter: is there a detach(), an item() or a NoGradGuard on "
+         "its way?"});
+  if (loss.numel() != 1)
+    throw PluginMistake({"model", log::text("the loss of step() is ", loss.sizes(),
+                                            ": expected one number, the mean over the samples")});
+}
+
+std::vector<std::string> without_gradient(const std::vector<NamedParameter>& parameters) {
+  std::vector<std::string> names;
+  for (const auto& parameter : parameters) {
+    if (!parameter.value.grad().defined()) names.push_back(parameter.name);
+  }
+  return names;
+}
+
+std::string unused_text(const std::vector<std::string>& names) {
+  std::string list;
+  for (const auto& name : names) list += (list.empty() ? "" : ", ") + name;
+  return "the loss does not depend on these parameters, so they are not trained, and several workers would end "
+         "here: " +
+         list +
+         ". Use them in forward, or do not register them; trainer.find_unused_parameters=true says that it is meant";
+}
 
 // After the exchange: scaled, checked, clipped.
 struct TrainingStep::Gradients {
@@ -168,6 +197,7 @@ StepResults TrainingStep::compute(const TrainBatch& item, const StepMode& mode, 
   const auto kept = skips() ? copies(buffers_) : std::vector<at::Tensor>();
   StepResults results;
   accumulate(all, &results.sums, mode.alone);
+  if (!reducer_ && !std::exchange(looked_for_unused_, true)) tell_of_unused();
   phase(StepPhase::kOptimizer);
   const torch::NoGradGuard no_gradients;
   const auto gradients = finished_gradients(results.sums);
@@ -176,6 +206,12 @@ StepResults TrainingStep::compute(const TrainBatch& item, const StepMode& mode, 
     buffers_[i].copy_(at::where(gradients.skipped, kept[i], buffers_[i]));
   results.checked = gradients.checked;
   return results;
+}
+
+// What ends a run of several workers would pass without a word in one of a single one.
+void TrainingStep::tell_of_unused() const {
+  const auto unused = without_gradient(parameters_);
+  if (!unused.empty() && !config_.find_unused_parameters) log::warn("model: " + unused_text(unused));
 }
 
 int64_t TrainingStep::unapplied() {
@@ -257,11 +293,7 @@ at::Tensor TrainingStep::forward(const Pass& pass, MetricSums* window) {
     step = parts_.parallel ? parts_.parallel->step(batch, parts_.objective)
                            : in_plugin({"model", "step"}, [&] { return parts_.model->step(batch, parts_.objective); });
   }
-  if (!step.loss.requires_grad())
-    throw PluginMistake(
-        {"model",
-         "step() gives a loss that depends on no parameter: is the result of forward() detached, or is no "
-         "layer registered (register_module)?"});
+  require_loss(step.loss);
   if (mark_) mark_->set(step.loss);
   if (window) window->add(step, pass.samples);
   const auto loss = pass.weight == 1 ? step.loss : step.loss * pass.weight;

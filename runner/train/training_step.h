@@ -28,6 +28,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace ddprun {
@@ -41,6 +42,13 @@ struct StepOutcome {
   // trainer.on_nonfinite skip and no scaler it is equal on all ranks. Waits for the step.
   bool nonfinite() const { return !checked->all_finite(); }
 };
+
+// Throws PluginMistake unless it is a number to go back from.
+void require_loss(const at::Tensor& loss);
+
+// After a backward pass: the parameters that it has not reached, and what to tell of them.
+std::vector<std::string> without_gradient(const std::vector<NamedParameter>& parameters);
+std::string unused_text(const std::vector<std::string>& names);
 
 class TrainingStep {
  public:
@@ -102,6 +110,7 @@ class TrainingStep {
   };
 
   std::vector<Pass> passes(const TrainBatch& item) const;
+  void tell_of_unused() const;
   void make_graphs();
   std::string unrecordable();
   StepResults results(const TrainBatch& item, int64_t step, bool watched);
@@ -135,6 +144,7 @@ class TrainingStep {
   std::optional<WeightAverage> average_;
   std::optional<GradientMark> mark_;  // where all ranks must see in the gradients that one's loss is nonfinite
   std::optional<StepGraphs> graphs_;  // on a GPU, with trainer.cuda_graph
+  bool looked_for_unused_ = false;
   bool recording_ = false,
        applied_ = false;  // the step under way: nothing of it counts for the clock; has the optimizer begun?
   std::function<void(const std::vector<NamedParameter>&)> shown_to_;  // null: nobody

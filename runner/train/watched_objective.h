@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: MIT
-// The experiment's objective, which knows whether a model asks it for a loss: one with a step() of its own need not.
+// The experiment's objective as models get it: it knows whether a model asks it for a loss, which one with a step() of its own need
+// not, and its errors name the objective, or the model where that has not a number for each class.
 #pragma once
 
-#include <ddprun/objective.h>
+#include "config/experiment.h"
+#include "train/objective.h"
+
+#include <ddprun/model.h>
 
 #include <atomic>
 #include <memory>
-#include <utility>
 
 namespace ddprun {
 
 class WatchedObjective final : public Objective {
  public:
-  explicit WatchedObjective(std::unique_ptr<Objective> objective) : objective_(std::move(objective)) {}
+  // `classes`: that many numbers for each sample are the model's promise; 0: it promises nothing.
+  explicit WatchedObjective(std::unique_ptr<Objective> objective, int64_t classes = 0)
+      : objective_(std::move(objective)), classes_(classes) {}
 
   bool was_asked() const { return was_asked_.load(std::memory_order_relaxed); }
 
-  at::Tensor loss(const at::Tensor& prediction, const at::Tensor& target) const override {
-    was_asked_.store(true, std::memory_order_relaxed);
-    return objective_->loss(prediction, target);
-  }
-
-  std::vector<MetricSum> metrics(const at::Tensor& prediction, const at::Tensor& target) const override {
-    return objective_->metrics(prediction, target);
-  }
+  // Both throw PluginMistake: of the model, or of the section `objective`.
+  at::Tensor loss(const at::Tensor& prediction, const at::Tensor& target) const override;
+  std::vector<MetricSum> metrics(const at::Tensor& prediction, const at::Tensor& target) const override;
 
   at::Tensor confusion(const at::Tensor& prediction, const at::Tensor& target) const override {
     return objective_->confusion(prediction, target);
@@ -33,7 +33,12 @@ class WatchedObjective final : public Objective {
 
  private:
   std::unique_ptr<Objective> objective_;
+  int64_t classes_;
   mutable std::atomic<bool> was_asked_ = false;
 };
+
+// The experiment's objective for this model and these data.
+std::unique_ptr<WatchedObjective> watched_objective(const Experiment& experiment, const Model& model,
+                                                    const DataSpec& data, Phase phase);
 
 }  // namespace ddprun

@@ -7,6 +7,8 @@ namespace ddprun {
 Dataset::~Dataset() = default;
 void Dataset::prepare(const Progress&) {}
 void Dataset::augment(Batch&, const AugmentKey&) const {}
+bool Dataset::is_prepared() const { return has_default_prepare_; }
+at::Tensor Dataset::labels(Split) const { return {}; }
 ImageSource Dataset::images(Split) const { return {}; }
 
 at::Tensor Dataset::to_image(const at::Tensor& input) const {

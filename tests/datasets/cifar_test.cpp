@@ -34,6 +34,55 @@ std::string names(const std::string& word, int count) {
   return text;
 }
 
+std::string little(size_t number, int bytes) {
+  std::string text;
+  for (int i = 0; i < bytes; ++i) text += static_cast<char>(number >> (8 * i));
+  return text;
+}
+
+// As Python 2's cPickle writes them with protocol 2, with every text remembered.
+std::string pickled_text(const std::string& text) {
+  return (text.size() < 256 ? "U" + little(text.size(), 1) : "T" + little(text.size(), 4)) + text + "r" + little(7, 4);
+}
+
+std::string pickled(const std::vector<std::pair<std::string, std::string>>& entries) {
+  std::string pickle("\x80\x02}q\x01(");
+  for (const auto& [key, value] : entries) pickle += pickled_text(key) + value;
+  return pickle + "u.";
+}
+
+std::string pickled_texts(const std::string& word, int count) {
+  std::string list = "]q\x03(";
+  for (int i = 0; i < count; ++i) list += pickled_text(word + std::to_string(i));
+  return list + "e";
+}
+
+std::string pickled_numbers(int count, int first, int classes) {
+  std::string list = "](";
+  for (int n = first; n < first + count; ++n) list += "K" + little(static_cast<size_t>(n % classes), 1);
+  return list + "e";
+}
+
+// The images of records(), by numpy.
+std::string pickled_images(int count, int first = 0) {
+  using namespace std::string_literals;
+  std::string pixels;
+  for (const auto all = records(count, first); pixels.size() < static_cast<size_t>(count) * 3072;)
+    pixels += all.substr(pixels.size() / 3072 * 3074 + 2, 3072);
+  const auto array =
+      "cnumpy.core.multiarray\n_reconstruct\nq\x07"
+      "cnumpy\nndarray\nq\x08K\x00\x85U\x01"
+      "b\x87Rq\x09(K\x01M"s +
+      little(static_cast<size_t>(count), 2) +
+      "M\x00\x0c\x86"
+      "cnumpy\ndtype\nq\x0aU\x02u1K\x00K\x01\x87Rq\x0b"s +
+      "(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89"s + pickled_text(pixels) + "tb";
+  return pickled({{"filenames", pickled_texts("f", count)},
+                  {"fine_labels", pickled_numbers(count, first, 100)},
+                  {"coarse_labels", pickled_numbers(count, first, 20)},
+                  {"data", array}});
+}
+
 class Cifar : public ::testing::Test {
  protected:
   Cifar() {
@@ -110,6 +159,35 @@ TEST_F(Cifar, ReadsFoldersAlike) {
   std::filesystem::remove_all(folder_ / "cifar-100-binary");
   unpack(folder_.path());
   EXPECT_TRUE(start()->get(Split::kTest, all).target.equal(expected.target));
+}
+
+TEST_F(Cifar, ReadsTorchvisionsPicklesAlike) {
+  pack();
+  const std::vector<int64_t> all{0, 1, 2, 3, 4, 5, 6, 7};
+  const auto binary = start();
+  const auto expected = binary->get(Split::kTest, all);
+  std::filesystem::remove(folder_ / "cifar-100-binary.tar.gz");
+  const auto folder = folder_ / "cifar-100-python";
+  std::filesystem::create_directories(folder);
+  write_file(folder / "train", pickled_images(30));
+  write_file(folder / "test", pickled_images(8, 100));
+  const auto meta =
+      pickled({{"fine_label_names", pickled_texts("fine", 100)}, {"coarse_label_names", pickled_texts("coarse", 20)}});
+  write_file(folder / "meta", meta);
+  const auto data = start();
+  EXPECT_TRUE(data->get(Split::kTest, all).input.equal(expected.input));
+  EXPECT_TRUE(data->get(Split::kTest, all).target.equal(expected.target));
+  EXPECT_EQ(data->spec().class_names, binary->spec().class_names);
+  EXPECT_EQ(start({{"labels", "coarse"}})->get(Split::kTest, all).target[3].item<int64_t>(), 103 % 20);
+
+  write_file(folder / "train", pickled_images(30).substr(0, 5000));
+  EXPECT_THAT(problem(), AllOf(HasSubstr("cifar-100-python/train"), HasSubstr("truncated")));
+  write_file(folder / "train", meta);
+  EXPECT_THAT(problem(), HasSubstr("is a pickle without what is expected under \"data\""));
+  write_file(folder / "train", pickled({{"data", "cos\nsystem\nU\x04true\x85R"}}));
+  EXPECT_THAT(problem(), HasSubstr("has no array uint8 [images, 3072]")) << "and nothing was called";
+  write_file(folder / "train", "\x80\x04\x95");
+  EXPECT_THAT(problem(), HasSubstr("is no pickle of Python 2's protocol 2"));
 }
 
 TEST_F(Cifar, LearnsCoarseLabelsWhereAsked) {

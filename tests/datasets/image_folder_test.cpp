@@ -82,6 +82,14 @@ class ImageFolder : public ::testing::Test {
   TestFolder folder_;
 };
 
+TEST_F(ImageFolder, KnowsItsLabelsWithoutThePictures) {
+  three_splits();
+  const auto data = start();
+  EXPECT_TRUE(data->is_prepared());
+  EXPECT_TRUE(data->labels(Split::kTrain).equal(data->get(Split::kTrain, std::vector<int64_t>{0, 1, 2}).target));
+  EXPECT_EQ(data->labels(Split::kVal).numel(), data->size(Split::kVal));
+}
+
 TEST_F(ImageFolder, ReadsTheSplitsInTheOrderOfTheNames) {
   three_splits();
   const auto data = start();

@@ -57,6 +57,32 @@ TEST_F(Mnist, HoldsOutTheLastTrainingImages) {
   EXPECT_NEAR(first.input[0][0][0][0].item<float>(), (43 / 255.0 - 0.1307) / 0.3081, 1e-6);
 }
 
+TEST_F(Mnist, IsFoundWhereTorchvisionKeepsIt) {
+  const std::vector<std::filesystem::path> names{"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                                                 "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
+  for (const auto& [plugin, kept] : {std::pair{MNIST_PLUGIN, "MNIST"}, {FASHION_MNIST_PLUGIN, "FashionMNIST"}}) {
+    const auto raw = folder_ / kept / "raw";
+    std::filesystem::create_directories(raw);
+    for (const auto& name : names) std::filesystem::copy_file(folder_ / name, raw / name);
+  }
+  for (const auto& name : names) std::filesystem::remove(folder_ / name);
+  for (const auto& [plugin, kept] : {std::pair{MNIST_PLUGIN, "MNIST"}, {FASHION_MNIST_PLUGIN, "FashionMNIST"}}) {
+    for (const auto& root : {folder_.path(), folder_ / kept, folder_ / kept / "raw"}) {
+      const auto data = load_dataset(plugin, {{"root", root}, {"validation", "10"}});
+      EXPECT_TRUE(data->is_prepared());
+      data->start();
+      EXPECT_EQ(data->size(Split::kTrain), 40) << root;
+    }
+  }
+}
+
+TEST_F(Mnist, IsNotPreparedWhereItWouldBeDownloaded) {
+  EXPECT_TRUE(load()->is_prepared());
+  std::filesystem::remove(folder_ / "train-labels-idx1-ubyte");
+  EXPECT_FALSE(load()->is_prepared());
+  EXPECT_TRUE(load({{"download", "false"}})->is_prepared()) << "start() says what is missing";
+}
+
 TEST_F(Mnist, TellsTheShapeAndTheClasses) {
   const auto data = load();
   data->start();

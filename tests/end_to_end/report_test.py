@@ -5,12 +5,11 @@ import html
 import json
 import pathlib
 import re
-import shutil
 import signal
-import subprocess
 import sys
 import unittest
 
+from browser import CHROMIUM, PageTest, data_of
 from command import SMALL, CommandTest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "report"))
@@ -30,12 +29,6 @@ EVIL = [
     "größer 猫",
     "a/b",
 ]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-
-
-def data_of(page):
-    """What the page's script is given."""
-    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page.read_text(), re.S)[1])
 
 
 def without_scripts(page):
@@ -148,29 +141,7 @@ class List(CommandTest):
 
 
 @unittest.skipUnless(CHROMIUM, "there is no Chromium here: the page is not drawn")
-class Browser(CommandTest):
-    def document(self, page):
-        """The page as its scripts have left it."""
-        command = [
-            CHROMIUM,
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            f"--user-data-dir={self.folder}/home/browser",
-            "--window-size=1280,900",
-            "--run-all-compositor-stages-before-draw",  # virtual time does not run ahead of the frames that the page waits for
-            "--virtual-time-budget=20000",
-            "--dump-dom",
-            f"file://{page}",
-        ]
-        document = subprocess.run(
-            command, capture_output=True, text=True, timeout=120, check=True, env=self.environment()
-        ).stdout
-        head = re.search(r"<html[^>]*>", document)[0]
-        self.assertIn('data-state="ready"', head)
-        self.assertIn('data-errors=""', head, "the scripts found no error")
-        return document
-
+class Browser(PageTest):
     def test_a_page_with_everything_draws_itself(self):
         MadeRun(self.folder / "run", steps=1000).write()
         self.ddprun("report", "run")

@@ -22,7 +22,7 @@ set(runner_files ${config_files}
 list(TRANSFORM runner_files PREPEND ${PROJECT_SOURCE_DIR}/runner/)
 
 set(plugin_files
-  datasets/cifar/cifar_files.cpp datasets/cifar/tar_reader.cpp
+  datasets/cifar/cifar_files.cpp datasets/cifar/python_pickle.cpp datasets/cifar/tar_reader.cpp
   datasets/image_folder/image_file.cpp datasets/image_folder/jpeg_image.cpp datasets/image_folder/png_image.cpp
   datasets/mnist/idx_file.cpp
   datasets/remote/gzip_file.cpp

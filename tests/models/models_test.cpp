@@ -80,6 +80,8 @@ TEST(Models, NameTheirParametersAsTheirModelsInPython) {
 TEST(Models, RefuseImagesThatTheirLayersCannotTake) {
   EXPECT_THAT(error_of_preparing("convnet", {.sample_shape = {1, 5, 28}, .classes = 2}), HasSubstr("at least 6 x 6"));
   EXPECT_THAT(error_of_preparing("convnet", {.sample_shape = {784}, .classes = 2}), HasSubstr("[784]"));
+  EXPECT_THAT(error_of_preparing("convnet", {.sample_shape = {28, 28}, .classes = 2}),
+              HasSubstr("save pictures of one channel as [N, 1, 28, 28]"));
   EXPECT_THAT(error_of_preparing("convnet_bn", {.sample_shape = {1, 28, 3}, .classes = 2}),
               HasSubstr("at least 4 x 4"));
   EXPECT_THAT(error_of_preparing("lenet", {.sample_shape = {1, 15, 28}, .classes = 2}), HasSubstr("at least 16 x 16"));

@@ -80,6 +80,23 @@ TEST(PluginCall, EachThreadKnowsItsOwnHook) {
   EXPECT_EQ(current_doing, nullptr);
 }
 
+TEST(PluginCall, AnErrorIsThatOfTheInnermostHook) {
+  for (const bool of_user : {true, false}) {
+    const auto inner = [of_user] {
+      if (of_user) throw UserError("no such class");
+      throw std::runtime_error("no such class");
+    };
+    const auto outer = [&] { in_plugin({"objective", "loss"}, inner); };
+    try {
+      in_plugin({"model", "step"}, outer);
+      FAIL();
+    } catch (const FromPlugin& error) {
+      EXPECT_EQ(error.section, "objective");
+      EXPECT_EQ(error.problem, of_user ? "no such class" : "loss() threw: no such class");
+    }
+  }
+}
+
 TEST(PluginCall, AHookThatThrewIsLeft) {
   EXPECT_THROW(call_that_throws(std::runtime_error("x")), PluginFailure);
   EXPECT_EQ(current_doing, nullptr);

@@ -105,7 +105,7 @@ def main(words):
     if words[0] == "--version":
         print("ddprun 0")
     elif words[0] == "check":
-        check(words[2:])
+        check([word for word in words[2:] if word != "--no-data"])
     elif words[0] == "--cfg":
         print("name: made\nlaunch:\n  workers: 1")
     elif words[0] == "resume":

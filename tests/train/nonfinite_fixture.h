@@ -51,7 +51,9 @@ class Gapped : public ToyDataset {
     for (auto& index : shifted) {
       for (const auto gap : gaps_) index += split == Split::kTrain && index / kBatch >= gap ? kBatch : 0;
     }
-    return ToyDataset::get(split, shifted);
+    auto batch = ToyDataset::get(split, shifted);
+    batch.index = at::tensor(at::ArrayRef<int64_t>(indices.data(), indices.size()), at::kLong);
+    return batch;
   }
 
  private:

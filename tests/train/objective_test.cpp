@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "train/objective.h"
 
+#include "plugin_host/plugin_call.h"
 #include "train/operator_log.h"
+#include "train/watched_objective.h"
 
 #include <ddprun/error.h>
 
@@ -150,7 +152,32 @@ TEST(Objective, ShapesThatDoNotFitAreNamedBoth) {
   EXPECT_THAT(thrown([] {
                 objective("mse")->loss(torch::zeros({5, 2}), torch::zeros({5}));
               }),
-              HasSubstr("objective mse"));
+              HasSubstr("objective: mse expects"));
+}
+
+TEST(WatchedObjective, AsksAClassifierForANumberForEachClass) {
+  const WatchedObjective watched(objective("cross_entropy"), 4);
+  EXPECT_FALSE(watched.was_asked());
+  EXPECT_EQ(thrown([&] { watched.loss(torch::zeros({5, 7}), torch::zeros({5}, at::kLong)); }),
+            "model: forward() gives [5, 7]: expected [5, 4], a number for each of the dataset's classes");
+  EXPECT_TRUE(watched.was_asked());
+  EXPECT_EQ(thrown([&] { watched.loss(torch::zeros({5, 4}), torch::zeros({5}, at::kLong)); }), "nothing");
+  const WatchedObjective of_anything(objective("cross_entropy"));
+  EXPECT_EQ(thrown([&] { of_anything.loss(torch::zeros({5, 7}), torch::zeros({5}, at::kLong)); }), "nothing");
+}
+
+TEST(WatchedObjective, NamesTheObjectiveInItsErrors) {
+  const auto section_of = [](const WatchedObjective& watched) -> std::string {
+    try {
+      watched.loss(torch::zeros({5, 4}), torch::zeros({5}, at::kLong));
+    } catch (const FromPlugin& error) {
+      return error.section;
+    }
+    return "";
+  };
+  EXPECT_EQ(section_of(WatchedObjective(objective("mse"))), "objective");
+  EXPECT_EQ(section_of(WatchedObjective(objective("nll", with("class_weights", list({"1", "2"}))))),
+            "objective.class_weights");
 }
 
 TEST(Objective, AnUnknownNameIsAProblemWithTheNearestOne) {

@@ -156,11 +156,8 @@ TEST(StepGraphsRefusal, SettingsThatNeedTheHost) {
 class Widening : public testing::ToyDataset {
  public:
   using ToyDataset::ToyDataset;
-  Batch get(Split split, std::span<const int64_t> indices) const override {
-    auto batch = ToyDataset::get(split, indices);
-    const bool wide = split == Split::kTrain && std::ranges::find(indices, 0) != indices.end();
-    if (wide) batch.input = at::constant_pad_nd(batch.input, {0, 1});
-    return batch;
+  void augment(Batch& batch, const AugmentKey& /*key*/) const override {
+    if (batch.index.eq(0).any().item<bool>()) batch.input = at::constant_pad_nd(batch.input, {0, 1});
   }
 };
 

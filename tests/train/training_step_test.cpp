@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Whatever a step is cut into, it is the same step.
+#include "support/error_of.h"
 #include "support/toy_run.h"
 
 #include <ddprun/error.h>
@@ -256,6 +257,31 @@ TEST(TrainingStep, GradientsAreGoneBeforeTheNextAndAParameterWithoutOneStays) {
                                         << " ranks: momentum alone must move nothing";
       }
     }
+  }
+}
+
+// Takes the mean of nothing, or detaches it.
+class BadLoss : public ToyModel {
+ public:
+  explicit BadLoss(bool detached) : detached_(detached) {}
+  Step step(const Batch& batch, const Objective& objective) override {
+    auto step = ToyModel::step(batch, objective);
+    step.loss = detached_ ? step.loss.detach() : step.loss.expand({batch.size()});
+    return step;
+  }
+
+ private:
+  bool detached_;
+};
+
+TEST(TrainingStep, ALossThatIsNoneNamesTheModel) {
+  for (const auto& [detached, words] : {std::pair{true, "model: the loss of step() depends on no parameter"},
+                                        {false, "model: the loss of step() is [12]: expected one number"}}) {
+    const TempFolder folder;
+    auto run = each_step_logged(folder);
+    run.experiment.trainer.sanity_batches = 0;
+    run.make_model = [detached = detached] { return std::make_shared<BadLoss>(detached); };
+    EXPECT_THAT(error_of([&] { train_toy(run); }), ::testing::HasSubstr(words));
   }
 }
 

@@ -20,8 +20,8 @@ class Program:
         )
 
     def problems(self, experiment, overrides):
-        """What `ddprun check` finds wrong, a line each."""
-        done = self.run("check", experiment, *overrides)
+        """What `ddprun check` finds wrong, a line each; without the data, which only the trials' machines need to have."""
+        done = self.run("check", experiment, *overrides, "--no-data")
         if done.returncode == 0:
             return []
         lines = [line.removeprefix("ddprun: error: ") for line in done.stderr.splitlines() if line.strip()]

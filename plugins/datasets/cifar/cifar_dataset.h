@@ -21,6 +21,7 @@ class CifarDataset : public Dataset {
   CifarDataset(const CifarTable& table, size_t kind, Options& options);
 
   void prepare(const Progress& progress) override;
+  bool is_prepared() const override { return folder_.needs_no_download(); }
   void start() override;
   DataSpec spec() const override;
   int64_t size(Split split) const override { return store(split).size(); }

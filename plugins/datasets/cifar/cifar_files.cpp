@@ -9,6 +9,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "python_pickle.h"
 #include "tar_reader.h"
 
 namespace ddprun::cifar {
@@ -104,9 +105,63 @@ CifarFiles read_archive(const Path& path, const CifarTable& table) {
   return files;
 }
 
+PythonPickle read_pickle(const Path& path, const CifarTable& table) {
+  std::error_code error;
+  const auto bytes = std::filesystem::file_size(path, error);
+  if (error) refuse(path.string(), "cannot be read: " + error.message() + "; unpack the whole archive");
+  const auto most = static_cast<uintmax_t>(2 * table.most_records * table.record_bytes() + kMostTextBytes);
+  if (bytes > most) refuse(path.string(), "holds " + std::to_string(bytes) + " bytes, too many for this data set");
+  std::string content(bytes, '\0');
+  std::ifstream stream(path, std::ios::binary);
+  stream.read(content.data(), static_cast<std::streamsize>(bytes));
+  if (!stream) refuse(path.string(), "cannot be read");
+  return {path.string(), std::move(content)};
+}
+
+// The images of a pickle as records of the binary form.
+CifarFile records_of(const Path& path, const CifarTable& table) {
+  const auto pickle = read_pickle(path, table);
+  const auto pixels = pickle.bytes("data", kPixels);
+  const auto images = pixels.size() / kPixels;
+  const auto record = static_cast<size_t>(table.record_bytes());
+  CifarFile file{path.string(), std::vector<uint8_t>(images * record)};
+  for (size_t kind = 0; kind < table.labels.size(); ++kind) {
+    const auto labels = pickle.numbers(table.labels[kind].python_key);
+    if (labels.size() != images)
+      pickle.refuse("holds " + std::to_string(images) + " images and " + std::to_string(labels.size()) + " of " +
+                    table.labels[kind].python_key + "; download it again");
+    for (size_t i = 0; i < images; ++i)
+      file.bytes[i * record + kind] = static_cast<uint8_t>(std::clamp<int64_t>(labels[i], 0, 255));
+  }
+  for (size_t i = 0; i < images; ++i)
+    std::memcpy(&file.bytes[i * record + table.labels.size()], &pixels[i * kPixels], kPixels);
+  check_size(file.place, "", static_cast<int64_t>(file.bytes.size()), table);
+  return file;
+}
+
+CifarFiles read_python_folder(const Path& folder, const CifarTable& table) {
+  CifarFiles files;
+  const auto& python = table.python;
+  for (size_t i = 0; i < python.train_files.size(); ++i)
+    files[table.train_files[i]] = records_of(folder / python.train_files[i], table);
+  files[table.test_file] = records_of(folder / python.test_file, table);
+  const auto names = read_pickle(folder / python.names_file, table);
+  for (const auto& kind : table.labels) {
+    auto& file = files[kind.names_file];
+    file.place = (folder / python.names_file).string();
+    for (const auto& name : names.texts(kind.python_names_key)) {
+      file.bytes.insert(file.bytes.end(), name.begin(), name.end());
+      file.bytes.push_back('\n');
+    }
+  }
+  return files;
+}
+
 }  // namespace
 
 CifarFiles read_files(const Path& path, const CifarTable& table) {
+  if (std::ranges::find(table.python.train_files, path.filename().string()) != table.python.train_files.end())
+    return read_python_folder(path.parent_path(), table);
   return path.extension() == ".gz" ? read_archive(path, table) : read_folder(path.parent_path(), table);
 }
 

@@ -19,7 +19,8 @@ struct CifarFile {
 };
 using CifarFiles = std::map<std::string, CifarFile>;  // by name
 
-// The files that the table names. `path` is the archive, or the first training file of an unpacked one. Sizes are checked
+// The files that the table names. `path` is the archive, or the first training file of an unpacked one, of its binary form or of that
+// for Python, whose content is then the same records. Sizes are checked
 // before anything is allocated. Throws UserError for a file that is missing, of a size that cannot be, or damaged; and for
 // an archive with a member outside its folder, or a link.
 CifarFiles read_files(const std::filesystem::path& path, const CifarTable& table);

@@ -50,6 +50,9 @@ class ImageFolder final : public ddprun::Dataset {
     progress("left out: " + text_of(found), 0, 0);
   }
 
+  // The look at each picture's header can wait for a run.
+  bool is_prepared() const override { return true; }
+
   void start() override {
     list_ = list();
     if (skip_unreadable_) remove(list_, find_unreadable(list_, [](int64_t, int64_t) {}));
@@ -90,6 +93,13 @@ class ImageFolder final : public ddprun::Dataset {
 
   at::Tensor to_image(const at::Tensor& input) const override {
     return ddprun::ImageStore(format_, nullptr, {}).to_image(input);
+  }
+
+  at::Tensor labels(Split split) const override {
+    const auto& samples = list_.of(split);
+    auto labels = at::empty({size(split)}, at::kLong);
+    std::ranges::transform(samples, labels.mutable_data_ptr<int64_t>(), &images::Sample::label);
+    return labels;
   }
 
   void augment(ddprun::Batch& batch, const ddprun::AugmentKey& key) const override {

@@ -30,6 +30,7 @@ class IdxDataset : public Dataset {
   IdxDataset(const IdxTable& table, Options& options);
 
   void prepare(const Progress& progress) override;
+  bool is_prepared() const override { return folder_.needs_no_download(); }
   void start() override;
   DataSpec spec() const override;
   int64_t size(Split split) const override { return store(split).size(); }

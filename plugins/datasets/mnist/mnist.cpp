@@ -22,7 +22,8 @@ const ddprun::idx::IdxTable kMnist = {
                                    "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
                                    "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2")},
              .mirrors = {"https://ossci-datasets.s3.amazonaws.com/mnist/",
-                         "https://storage.googleapis.com/cvdf-datasets/mnist/", "http://yann.lecun.com/exdb/mnist/"}},
+                         "https://storage.googleapis.com/cvdf-datasets/mnist/", "http://yann.lecun.com/exdb/mnist/"},
+             .subfolders = {"MNIST/raw", "raw"}},
     .mean = 0.1307,
     .std = 0.3081,
     .class_names = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}};

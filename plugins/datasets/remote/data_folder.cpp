@@ -55,6 +55,7 @@ DataFolder::DataFolder(const FileTable& table, const Path& root, std::vector<std
   if (root.empty()) {
     folders_ = usual_folders(table.name);
   } else {
+    for (const auto& below : table.subfolders) folders_.push_back(root / below);
     folders_.push_back(root);
   }
 }

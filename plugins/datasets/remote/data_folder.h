@@ -17,7 +17,7 @@ using FilePaths = std::vector<std::filesystem::path>;  // in the order of FileTa
 
 class DataFolder {
  public:
-  // `table` must outlive it. `root` is the only folder looked at; where it is empty, $DDPRUN_DATA/<name> and the user's
+  // `table` must outlive it. `root` is the only folder looked at, with table.subfolders below it; where it is empty, $DDPRUN_DATA/<name> and the user's
   // cache are. Reads nothing.
   DataFolder(const FileTable& table, const std::filesystem::path& root, std::vector<std::string> mirrors,
              bool may_download);
@@ -25,7 +25,10 @@ class DataFolder {
   // The files in the first folder that has all of them, unpacked ones preferred.
   std::optional<FilePaths> find() const;
 
-  // The same, or a UserError that says what to put where.
+  // Whether fetch() would download nothing: the files are there, or it is not allowed to.
+  bool needs_no_download() const { return !may_download_ || find().has_value(); }
+
+  // What find() gives, or a UserError that says what to put where.
   FilePaths require() const;
 
   // Downloads what is missing. One process does it, others of the same folder wait and then find the files. Throws

@@ -18,6 +18,7 @@ struct FileTable {
   std::string name;  // of the data set and of its folder
   std::vector<FileEntry> files;
   std::vector<std::string> mirrors;
+  std::vector<std::string> subfolders = {};  // of dataset.root that are looked at too: torchvision's
 };
 
 }  // namespace ddprun::remote

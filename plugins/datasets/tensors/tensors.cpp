@@ -66,6 +66,7 @@ class Tensors final : public ddprun::Dataset {
   }
 
   void prepare(const ddprun::Progress&) override { start(); }  // mistakes in the files are found before workers start
+  bool is_prepared() const override { return true; }
 
   void start() override {
     for (const auto split : kSplits) open(split);
@@ -80,6 +81,15 @@ class Tensors final : public ddprun::Dataset {
   }
 
   int64_t size(Split split) const override { return part(split).size(); }
+
+  at::Tensor labels(Split split) const override {
+    const auto& from = part(split);
+    if (from.labels.empty()) return {};
+    auto labels = at::empty({from.size()}, at::kLong);
+    auto* out = labels.mutable_data_ptr<int64_t>();
+    for (const int64_t row : from.rows) *out++ = from.labels[static_cast<size_t>(row)];
+    return labels;
+  }
 
   ddprun::Batch get(Split split, std::span<const int64_t> indices) const override {
     const auto& from = part(split);

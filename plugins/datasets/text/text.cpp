@@ -79,6 +79,7 @@ class Text final : public ddprun::Dataset {
   }
 
   void prepare(const ddprun::Progress&) override { start(); }  // mistakes in the files are found before workers start
+  bool is_prepared() const override { return true; }
 
   void start() override {
     const auto text = files_.empty() ? draw() : read();

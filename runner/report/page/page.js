@@ -73,6 +73,7 @@ function followColors(grid) {
 
 // Resolves when all is drawn.
 async function render(report) {
+  if (report.data) return renderData(report);
   const {runs} = report;
   labelRuns(runs);
   const main = document.getElementById('main');

@@ -13,7 +13,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
+#include <type_traits>
 
 namespace ddprun {
 
@@ -38,12 +40,21 @@ struct ImageSource {
   const ImageAugmentation* augmentation = nullptr;  // what augment() applies to training batches; null: nothing
 };
 
+namespace detail {
+template <class Class>
+void create_dataset(void* options, void* out);
+}  // namespace detail
+
 class DDPRUN_API Dataset {
  public:
   virtual ~Dataset();
 
   // Downloads, verifies, decodes to a cache. May be called when all is there. The default does nothing.
   virtual void prepare(const Progress& progress);
+
+  // Whether start() would do without prepare(), as things are: `ddprun check` looks at the data then, and at no others, for it
+  // downloads nothing. The default is false where prepare() is not the default. Asked before prepare(), on one thread.
+  virtual bool is_prepared() const;
 
   // Opens files, maps memory.
   virtual void start() = 0;
@@ -65,11 +76,33 @@ class DDPRUN_API Dataset {
   // Inputs as people see them, [B, C, H, W] uint8 on the CPU; undefined where they are no images. `input` is a batch's, on the
   // CPU. The default takes [B, C, H, W] and [B, H, W] for images and spreads each from its least value to its greatest.
   virtual at::Tensor to_image(const at::Tensor& input) const;
+
+  // The class of each sample, [size(split)] int64 on the CPU, where that is known without the samples themselves: `ddprun data` counts
+  // them then without decoding a picture. Undefined, as by default, where it is not. Valid after start().
+  virtual at::Tensor labels(Split split) const;
+
+ private:
+  template <class Class>
+  friend void detail::create_dataset(void* options, void* out);
+
+  bool has_default_prepare_ = false;
 };
+
+namespace detail {
+
+template <class Class>
+concept InheritsPrepare = requires { requires std::is_same_v<decltype(&Class::prepare), decltype(&Dataset::prepare)>; };
+
+template <class Class>
+void create_dataset(void* options, void* out) {
+  create_plugin<Dataset, Class>(options, out);
+  (*static_cast<std::shared_ptr<Dataset>*>(out))->has_default_prepare_ = InheritsPrepare<Class>;
+}
+
+}  // namespace detail
 
 }  // namespace ddprun
 
 // Makes the class a dataset plugin; help_text is shown by `ddprun plugins`. Once in a library, outside any namespace.
-#define DDPRUN_DATASET(plugin_class, plugin_name, help_text)                                                         \
-  DDPRUN_REGISTER_PLUGIN((::ddprun::detail::create_plugin<::ddprun::Dataset, plugin_class>), "dataset", plugin_name, \
-                         help_text)
+#define DDPRUN_DATASET(plugin_class, plugin_name, help_text) \
+  DDPRUN_REGISTER_PLUGIN(::ddprun::detail::create_dataset<plugin_class>, "dataset", plugin_name, help_text)

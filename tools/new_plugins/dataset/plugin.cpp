@@ -19,6 +19,7 @@ class @class@ final : public ddprun::Dataset {
 
   // Runs in one process of each node before the workers start. Here one would download and decode:
   //   void prepare(const ddprun::Progress& progress) override;
+  //   bool is_prepared() const override;  // whether that has been done: then `ddprun check` looks at the samples
 
   // Runs in every worker: open files here. From now on everything is const, and called from several threads at once.
   void start() override {}

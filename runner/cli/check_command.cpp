@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+// `ddprun check EXPERIMENT`: every mistake that shows without training; where the data are there, on a few samples of them too.
+#include "cli/checked_experiment.h"
+#include "cli/commands.h"
+#include "cli/launch_choice.h"
+#include "cli/plugin_places.h"
+#include "cli/prepare_data.h"
+#include "launch/worker_process.h"
+#include "log/log.h"
+#include "train/rehearsal.h"
+#include "train/training_step.h"
+
+#include <ddprun/error.h>
+
+#include <algorithm>
+#include <iostream>
+
+namespace ddprun {
+namespace {
+
+// Whoever has not put the data there yet still has an experiment to check.
+void start_data(const CheckedExperiment& checked) try {
+  in_plugin({"dataset", "start"}, [&] { checked.dataset->start(); });
+} catch (const FromPlugin& error) {
+  throw UserError(std::string(located(error, checked.experiment).what()) +
+                  "\n`ddprun check --no-data` leaves the data out");
+}
+
+void tell_of_unused(const Rehearsal& rehearsal, const Experiment& experiment, int64_t workers) {
+  if (rehearsal.unused.empty() || experiment.trainer.find_unused_parameters) return;
+  const auto text = plugin_places(experiment).at("model") + ": " + unused_text(rehearsal.unused);
+  if (workers > 1) throw UserError(text);
+  log::warn(text);
+}
+
+std::string listed(const std::vector<std::string>& words) {
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i) text += (i == 0 ? "" : i + 1 < words.size() ? ", " : " and ") + words[i];
+  return text;
+}
+
+// What was looked at, for the last line.
+std::string look_at_data(const CheckedExperiment& checked, bool may_prepare, int64_t workers) try {
+  if (may_prepare) {
+    prepare_data(checked);
+  } else if (!in_plugin({"dataset", "is_prepared"}, [&] { return checked.dataset->is_prepared(); })) {
+    return "Not looked at: the data, which have to be downloaded or prepared first, and the model on them; a run and "
+           "`ddprun data` do that.\n";
+  }
+  start_data(checked);
+  const PluginHost host(plugin_search_path(checked.experiment.plugin_path));
+  const auto rehearsal = rehearse(checked.experiment, host, *checked.dataset);
+  tell_of_unused(rehearsal, checked.experiment, workers);
+  return log::text("Looked at: some samples of ", listed(rehearsal.splits), ", and one step with ",
+                   rehearsal.step_samples, " of them; `ddprun data` shows more of the data.\n");
+} catch (const FromPlugin& error) {
+  throw located(error, checked.experiment);
+}
+
+}  // namespace
+
+int show_check(const Arguments& arguments) {
+  const auto checked = check_experiment(
+      {.experiment = arguments.target, .overrides = arguments.overrides, .search_path = config_search_path()});
+  const auto& experiment = checked.experiment;
+  const auto launch = choose_launch(experiment.launch, experiment.trainer, this_machine());
+  const auto looked_at = arguments.no_data ? "Not looked at: the data, and the model on them.\n"
+                                           : look_at_data(checked, arguments.gradients, launch.workers);
+  std::cout << arguments.target << ": no mistakes found. " << experiment.name << " trains " << experiment.model.plugin
+            << " on " << experiment.dataset.plugin << " with " << experiment.optimizer.plugin << ", " << launch.workers
+            << (launch.workers == 1 ? " worker" : " workers") << " on " << launch.device << ", global batch "
+            << experiment.trainer.global_batch_of(launch.workers * std::max<int64_t>(1, launch.gpus)) << ".\n"
+            << looked_at;
+  if (!launch.warning.empty()) log::warn(launch.warning);
+  return arguments.gradients ? check_gradients(checked) : kExitDone;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+// `ddprun data EXPERIMENT`: what the samples are like before anybody trains on them, as lines and as a page.
+#include "cli/checked_experiment.h"
+#include "cli/commands.h"
+#include "cli/data_pictures.h"
+#include "cli/data_text.h"
+#include "cli/plugin_places.h"
+#include "cli/prepare_data.h"
+#include "launch/worker_process.h"
+#include "report/report.h"
+#include "train/shown_results.h"
+
+#include <ddprun/error.h>
+
+#include <cmath>
+#include <iostream>
+
+namespace ddprun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t kMostNumbers = 50'000'000;  // of a split's inputs that are looked at: a second or so
+
+DataSurvey survey_of(const CheckedExperiment& checked) {
+  const auto& dataset = *checked.dataset;
+  in_plugin({"dataset", "start"}, [&] { checked.dataset->start(); });
+  DataSurvey survey{.experiment = checked.experiment.name,
+                    .dataset = checked.experiment.dataset.plugin,
+                    .spec = in_plugin({"dataset", "spec"}, [&] { return dataset.spec(); }),
+                    .splits = survey_splits(dataset, kMostNumbers),
+                    .augmentation = survey_augmentation(dataset, checked.experiment.seed)};
+  if (survey.augmentation.samples == 0) throw PluginMistake({"dataset", "it has no training samples"});
+  return survey;
+}
+
+Json range_json(const NumberRange& range) {
+  if (range.count == 0) return nullptr;
+  return {{"least", range.least}, {"greatest", range.greatest}, {"mean", range.mean}, {"std", range.std}};
+}
+
+Json page_of(const CheckedExperiment& checked, const DataSurvey& survey) {
+  const auto& spec = survey.spec;
+  auto splits = Json::array();
+  for (const auto& split : survey.splits) {
+    splits.push_back({{"name", split_name(split.split)},
+                      {"samples", split.samples},
+                      {"looked_at", split.looked_at},
+                      {"input", range_json(split.input)},
+                      {"target", range_json(split.target)},
+                      {"counted", split.counted},
+                      {"per_class", split.per_class}});
+  }
+  return {{"name", survey.experiment},
+          {"dataset", survey.dataset},
+          {"sample", shape_text(spec.sample_shape) + " " + survey.splits.front().input_type},
+          {"shape", spec.sample_shape},
+          {"classes", class_names(spec, spec.classes)},
+          {"splits", std::move(splits)},
+          {"augmentation", augmentation_text(survey.augmentation)},
+          {"doubts", doubts(survey)},
+          {"groups", shown_samples(*checked.dataset, survey, checked.experiment.seed)}};
+}
+
+}  // namespace
+
+int show_data(const Arguments& arguments) {
+  const auto checked = check_experiment(
+      {.experiment = arguments.target, .overrides = arguments.overrides, .search_path = config_search_path()});
+  const auto out = arguments.out.empty() ? checked.experiment.name + "_data.html" : arguments.out;
+  require_data_page(out);
+  prepare_data(checked);
+  try {
+    const auto survey = survey_of(checked);
+    auto page = page_of(checked, survey);
+    write_data_page(survey.experiment + " data", std::move(page), out);
+    std::cout << data_text(survey) << "The page with samples and all counts: " << out << "\n";
+  } catch (const FromPlugin& error) {
+    throw located(error, checked.experiment);
+  }
+  return kExitDone;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT
+#include "cli/data_text.h"
+
+#include "log/log.h"
+#include "train/shown_results.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <numeric>
+
+namespace ddprun {
+namespace {
+
+using Row = std::vector<std::string>;
+
+constexpr size_t kMostClasses = 20;   // that a table has in full
+constexpr size_t kFewestAndMost = 5;  // of more than these, so many from each end
+constexpr size_t kWidestName = 30, kNamesTold = 5;
+
+// 60,000
+std::string grouped(int64_t count) {
+  auto text = std::to_string(count);
+  for (auto at = static_cast<int64_t>(text.size()) - 3; at > 0; at -= 3) text.insert(static_cast<size_t>(at), ",");
+  return text;
+}
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", value);
+  return text;
+}
+
+size_t columns_of(const std::string& text) {
+  return static_cast<size_t>(std::ranges::count_if(text, [](char byte) { return (byte & 0xC0) != 0x80; }));
+}
+
+// At most so many characters of a text, in UTF-8.
+std::string cut(const std::string& text, size_t most) {
+  if (columns_of(text) <= most) return text;
+  size_t end = 0;
+  for (size_t seen = 0; end < text.size(); ++end) {
+    if ((text[end] & 0xC0) != 0x80 && ++seen == most - 2) break;
+  }
+  return text.substr(0, end) + "...";
+}
+
+// The first column to the left, the others to the right.
+std::string table(const std::vector<Row>& rows) {
+  std::vector<size_t> widths(rows.front().size());
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns_of(row[i]));
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string space(widths[i] - columns_of(row[i]), ' ');
+      text += i == 0 ? row[i] + (row.size() > 1 ? space : "") : "  " + space + row[i];
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+Row range_row(const std::string& what, const std::string& samples, const NumberRange& range) {
+  return {what, samples, number(range.least), number(range.greatest), number(range.mean), number(range.std)};
+}
+
+std::string splits_text(const DataSurvey& survey) {
+  std::vector<Row> rows{{"split", "samples", "least", "greatest", "mean", "std"}};
+  std::string parts;
+  for (const auto& split : survey.splits) {
+    const std::string name = split_name(split.split);
+    rows.push_back(range_row(name, grouped(split.samples), split.input));
+    if (split.target.count > 0) rows.push_back(range_row("  target", "", split.target));
+    if (split.looked_at == split.samples) continue;
+    parts +=
+        log::text(parts.empty() ? "" : ", ", grouped(split.looked_at), " of ", grouped(split.samples), " of ", name);
+  }
+  return table(rows) + (parts.empty() ? "" : "The values are those of " + parts + ", spread evenly.\n");
+}
+
+// The splits whose classes are counted.
+std::vector<const SplitSurvey*> counted(const DataSurvey& survey) {
+  std::vector<const SplitSurvey*> splits;
+  for (const auto& split : survey.splits) {
+    if (!split.per_class.empty()) splits.push_back(&split);
+  }
+  return splits;
+}
+
+Row class_row(const std::string& name, size_t index, const std::vector<const SplitSurvey*>& splits) {
+  Row row{cut(name, kWidestName)};
+  for (const auto* split : splits) row.push_back(grouped(split->per_class[index]));
+  return row;
+}
+
+bool is_even(const SplitSurvey* split) {
+  return std::ranges::all_of(split->per_class, [&](int64_t count) { return count == split->per_class.front(); });
+}
+
+std::string even_text(const DataSurvey& survey, const std::vector<const SplitSurvey*>& splits) {
+  std::string text;
+  for (const auto* split : splits)
+    text += log::text(text.empty() ? "" : ", ", grouped(split->per_class.front()), " in ", split_name(split->split));
+  return log::text("Each of the ", grouped(survey.spec.classes), " classes has ", text, ".\n");
+}
+
+// All classes, or of many the rarest and the most frequent ones.
+std::string classes_text(const DataSurvey& survey) {
+  const auto splits = counted(survey);
+  if (splits.empty()) return "";
+  const auto names = class_names(survey.spec, survey.spec.classes);
+  std::vector<size_t> order(names.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const bool folded = order.size() > kMostClasses;
+  if (folded) std::ranges::stable_sort(order, {}, [&](size_t index) { return splits.front()->per_class[index]; });
+  Row head{"class"};
+  std::string parts;
+  for (const auto* split : splits) {
+    const std::string name = split_name(split->split);
+    head.push_back(name);
+    if (split->counted < split->samples)
+      parts +=
+          log::text(parts.empty() ? "" : ", ", grouped(split->counted), " of ", grouped(split->samples), " of ", name);
+  }
+  if (folded && std::ranges::all_of(splits, is_even)) return "\n" + even_text(survey, splits);
+  std::vector<Row> rows{head};
+  for (size_t i = 0; i < order.size(); ++i) {
+    const bool shown = !folded || i < kFewestAndMost || i >= order.size() - kFewestAndMost;
+    if (shown) rows.push_back(class_row(names[order[i]], order[i], splits));
+    if (folded && i == kFewestAndMost)
+      rows.push_back({log::text("... ", order.size() - 2 * kFewestAndMost, " more, on the page")});
+  }
+  return "\n" + table(rows) + (parts.empty() ? "" : "Counted are " + parts + ", spread evenly.\n");
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kNamesTold); ++i)
+    text += (i == 0 ? "" : ", ") + cut(names[i], kWidestName);
+  return names.size() > kNamesTold ? text + log::text(" and ", names.size() - kNamesTold, " more") : text;
+}
+
+// Words in lines of 80 columns, those behind the first indented.
+std::string wrapped(const std::string& text) {
+  constexpr size_t kColumns = 80;
+  std::string lines;
+  size_t column = 0;
+  for (size_t begin = 0; begin < text.size();) {
+    const auto end = std::min(text.find(' ', begin), text.size());
+    const auto word = text.substr(begin, end - begin);
+    const auto width = columns_of(word);
+    if (column > 0 && column + 1 + width > kColumns) {
+      lines += "\n  ";
+      column = 2;
+    } else if (column > 0) {
+      lines += " ";
+      ++column;
+    }
+    lines += word;
+    column += width;
+    begin = end + 1;
+  }
+  return lines + "\n";
+}
+
+std::string head_text(const DataSurvey& survey) {
+  const auto& first = survey.splits.front();
+  auto text = log::text(survey.experiment, " has the dataset ", survey.dataset, ": samples of ",
+                        shape_text(survey.spec.sample_shape), " ", first.input_type);
+  if (survey.spec.classes > 0) return text + log::text(", ", grouped(survey.spec.classes), " classes");
+  return text + ", targets of " + (first.target_shape.empty() ? "one " : shape_text(first.target_shape) + " ") +
+         first.target_type;
+}
+
+}  // namespace
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  std::string text;
+  for (const auto size : shape) text += (text.empty() ? "" : " x ") + std::to_string(size);
+  return text;
+}
+
+std::string augmentation_text(const AugmentationSurvey& found) {
+  if (found.changed == 0) return "none; training has the samples as they are stored";
+  const auto text = log::text(found.changed, " of ", found.samples, " training samples are changed, ");
+  return text + (found.otherwise == 0 ? "in the same way in each epoch" : "differently in each epoch");
+}
+
+std::vector<std::string> doubts(const DataSurvey& survey) {
+  std::vector<std::string> found;
+  for (const auto& split : survey.splits) {
+    const std::string name = split_name(split.split);
+    for (const auto& [what, range] : {std::pair{"inputs", &split.input}, {"targets", &split.target}}) {
+      if (range->not_finite > 0)
+        found.push_back(
+            log::text(name, ": ", grouped(range->not_finite), " numbers of the ", what, " are NaN or infinite"));
+      if (range->count > 1 && range->least == range->greatest)
+        found.push_back(log::text(name, ": all numbers of the ", what, " are ", number(range->least)));
+    }
+  }
+  const auto splits = counted(survey);
+  if (splits.empty() || splits.front()->split != Split::kTrain || splits.front()->counted < splits.front()->samples)
+    return found;
+  const auto names = class_names(survey.spec, survey.spec.classes);
+  std::vector<std::string> empty;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (splits.front()->per_class[i] == 0) empty.push_back(names[i]);
+  }
+  if (!empty.empty())
+    found.push_back(log::text(empty.size(), empty.size() == 1 ? " class has" : " classes have",
+                              " no training sample: ", listed(empty)));
+  return found;
+}
+
+std::string data_text(const DataSurvey& survey) {
+  auto text = wrapped(head_text(survey)) + "\n" + splits_text(survey) + classes_text(survey) + "\n";
+  text += wrapped("Augmentation: " + augmentation_text(survey.augmentation) + ".");
+  for (const auto& doubt : doubts(survey)) text += wrapped("Look at this: " + doubt + ".");
+  return text;
+}
+
+}  // namespace ddprun

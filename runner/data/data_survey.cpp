@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT
+#include "data/data_survey.h"
+
+#include "data/batch_source.h"
+#include "data/dataset_promises.h"
+#include "data/sample_order.h"
+#include "plugin_host/plugin_call.h"
+
+#include <ddprun/image_store.h>
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace ddprun {
+namespace {
+
+constexpr int64_t kFewSamples = 64;  // looked at whatever they cost
+constexpr int64_t kBatch = 64;
+constexpr int64_t kAugmented = 16;
+
+// "float32", as numpy and PyTorch call them.
+std::string type_name(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat: return "float32";
+    case at::kDouble: return "float64";
+    case at::kLong: return "int64";
+    case at::kInt: return "int32";
+    case at::kByte: return "uint8";
+    case at::kBool: return "bool";
+    default: return c10::toString(type);
+  }
+}
+
+// Sums of numbers, and of the squares of their distances from one of them: with their own those of a small spread would be lost.
+class RangeSums {
+ public:
+  void add(const at::Tensor& numbers) {
+    auto wide = numbers.to(at::kDouble).flatten();
+    const auto finite = wide.isfinite();
+    if (!finite.all().item<bool>()) wide = wide.masked_select(finite);
+    range_.not_finite += numbers.numel() - wide.numel();
+    if (wide.numel() == 0) return;
+    const auto least = wide.min().item<double>(), greatest = wide.max().item<double>();
+    if (range_.count == 0) {
+      origin_ = range_.least = least;
+      range_.greatest = greatest;
+    }
+    range_.least = std::min(range_.least, least);
+    range_.greatest = std::max(range_.greatest, greatest);
+    range_.count += wide.numel();
+    wide.sub_(origin_);
+    sum_ += wide.sum().item<double>();
+    squares_ += wide.dot(wide).item<double>();
+  }
+
+  NumberRange range() const {
+    auto range = range_;
+    if (range.count == 0) return range;
+    const auto count = static_cast<double>(range.count), shift = sum_ / count;
+    range.mean = origin_ + shift;
+    range.std = std::sqrt(std::max(0.0, squares_ / count - shift * shift));
+    return range;
+  }
+
+ private:
+  NumberRange range_;
+  double origin_ = 0, sum_ = 0, squares_ = 0;
+};
+
+// Labels that are no classes, of a target that an objective or a model of its own reads, count for nothing.
+void count_classes(const at::Tensor& labels, std::vector<int64_t>& per_class) {
+  const auto flat = labels.flatten().contiguous();
+  const auto* first = flat.const_data_ptr<int64_t>();
+  for (int64_t i = 0; i < flat.numel(); ++i) {
+    if (first[i] >= 0 && first[i] < static_cast<int64_t>(per_class.size())) ++per_class[static_cast<size_t>(first[i])];
+  }
+}
+
+int64_t numbers_of_sample(const DataSpec& spec) {
+  int64_t numbers = 1;
+  for (const auto size : spec.sample_shape) numbers *= std::max<int64_t>(size, 1);
+  return numbers;
+}
+
+class SplitCount {
+ public:
+  SplitCount(const Dataset& dataset, const DataSpec& spec, Split split, int64_t size)
+      : dataset_(dataset), spec_(spec), labels_(known_labels(dataset, split)) {
+    found_ = {.split = split, .samples = size};
+  }
+
+  SplitSurvey look(int64_t most_numbers) {
+    const auto most = std::max(kFewSamples, most_numbers / numbers_of_sample(spec_));
+    const auto numbers = spread_numbers(found_.samples, most);
+    found_.looked_at = static_cast<int64_t>(numbers.size());
+    for (size_t begin = 0; begin < numbers.size(); begin += kBatch) {
+      const auto end = std::min(begin + kBatch, numbers.size());
+      take(checked_samples(
+          dataset_, found_.split,
+          {numbers.begin() + static_cast<std::ptrdiff_t>(begin), numbers.begin() + static_cast<std::ptrdiff_t>(end)}));
+    }
+    if (labels_.defined()) {
+      found_.per_class.resize(static_cast<size_t>(spec_.classes));
+      count_classes(labels_, found_.per_class);
+    }
+    if (!found_.per_class.empty()) found_.counted = labels_.defined() ? found_.samples : found_.looked_at;
+    found_.input = input_.range();
+    found_.target = target_.range();
+    return found_;
+  }
+
+ private:
+  void take(const Batch& batch) {
+    found_.input_type = type_name(batch.input.scalar_type());
+    found_.target_type = type_name(batch.target.scalar_type());
+    found_.target_shape = batch.target.sizes().slice(1).vec();
+    input_.add(batch.input);
+    const bool classes = spec_.classes > 0 && batch.target.scalar_type() == at::kLong;
+    if (!classes) return target_.add(batch.target);
+    if (labels_.defined()) return;
+    found_.per_class.resize(static_cast<size_t>(spec_.classes));
+    count_classes(batch.target, found_.per_class);
+  }
+
+  const Dataset& dataset_;
+  const DataSpec& spec_;
+  at::Tensor labels_;
+  SplitSurvey found_;
+  RangeSums input_, target_;
+};
+
+}  // namespace
+
+Batch checked_samples(const Dataset& dataset, Split split, const std::vector<int64_t>& numbers) {
+  const DatasetPromises promises(dataset, split);
+  return in_plugin({"dataset", "get"}, [&] {
+    auto batch = dataset.get(split, numbers);
+    promises.check(batch, numbers);
+    return batch;
+  });
+}
+
+Batch augmented_samples(const Dataset& dataset, const Batch& batch, const AugmentKey& key) {
+  const DatasetPromises promises(dataset, Split::kTrain);
+  return in_plugin({"dataset", "augment"}, [&] {
+    Batch changed{.input = batch.input.clone(), .target = batch.target.clone(), .index = batch.index};
+    dataset.augment(changed, key);
+    promises.check_augmented(changed, batch.size());
+    return changed;
+  });
+}
+
+at::Tensor known_labels(const Dataset& dataset, Split split) {
+  const auto known = in_plugin({"dataset", "labels"}, [&] {
+    auto labels = dataset.labels(split);
+    if (labels.defined()) DatasetPromises(dataset, split).check(labels);
+    return labels;
+  });
+  if (known.defined()) return known;
+  const auto lent = in_plugin({"dataset", "images"}, [&] {
+    const auto images = dataset.images(split);
+    if (images.store) DatasetPromises(dataset, split).check(*images.store);
+    return images;
+  });
+  return lent.store ? at::tensor(lent.store->labels(), at::kLong) : at::Tensor();
+}
+
+std::vector<SplitSurvey> survey_splits(const Dataset& dataset, int64_t most_numbers) {
+  const auto spec = in_plugin({"dataset", "spec"}, [&] { return dataset.spec(); });
+  std::vector<SplitSurvey> splits;
+  for (const auto split : {Split::kTrain, Split::kVal, Split::kTest}) {
+    const auto size = in_plugin({"dataset", "size"}, [&] { return dataset.size(split); });
+    if (size > 0) splits.push_back(SplitCount(dataset, spec, split, size).look(most_numbers));
+  }
+  return splits;
+}
+
+AugmentationSurvey survey_augmentation(const Dataset& dataset, uint64_t seed) {
+  const auto size = in_plugin({"dataset", "size"}, [&] { return dataset.size(Split::kTrain); });
+  if (size == 0) return {};
+  const auto stored = checked_samples(dataset, Split::kTrain, spread_numbers(size, kAugmented));
+  const auto first = augmented_samples(dataset, stored, {.seed = seed, .epoch = 0});
+  const auto second = augmented_samples(dataset, stored, {.seed = seed, .epoch = 1});
+  AugmentationSurvey found{.samples = stored.size()};
+  const auto same = [](const Batch& one, const Batch& other, int64_t row) {
+    return at::equal(one.input[row], other.input[row]) && at::equal(one.target[row], other.target[row]);
+  };
+  for (int64_t row = 0; row < found.samples; ++row) {
+    found.changed += same(stored, first, row) ? 0 : 1;
+    found.otherwise += same(first, second, row) ? 0 : 1;
+  }
+  return found;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+#include "data/dataset_promises.h"
+
+#include "plugin_host/plugin_call.h"
+
+#include <ddprun/error.h>
+#include <ddprun/image_store.h>
+
+#include <ATen/core/Formatting.h>
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+#include <string>
+
+namespace ddprun {
+namespace {
+
+constexpr int64_t kIgnored = -100;  // a symbol that cross-entropy leaves out
+
+template <class... Parts>
+[[noreturn]] void broken(Split split, const Parts&... parts) {
+  throw UserError(c10::str("split ", split_name(split), ": ", parts...));
+}
+
+std::span<const int64_t> numbers_of(const at::Tensor& tensor) {
+  return {tensor.const_data_ptr<int64_t>(), static_cast<size_t>(tensor.numel())};
+}
+
+bool are_numbers(const at::Tensor& tensor) { return tensor.scalar_type() == at::kLong && tensor.is_contiguous(); }
+
+}  // namespace
+
+DatasetPromises::DatasetPromises(const Dataset& dataset, Split split)
+    : split_(split),
+      size_(dataset.size(split)),
+      spec_(in_plugin({"dataset", "spec"}, [&] { return dataset.spec(); })) {}
+
+void DatasetPromises::check(const Batch& batch, std::span<const int64_t> asked) const {
+  const auto count = static_cast<int64_t>(asked.size());
+  for (const auto& [name, tensor] :
+       {std::pair{"input", &batch.input}, {"target", &batch.target}, {"index", &batch.index}}) {
+    if (!tensor->defined()) broken(split_, "get() leaves Batch::", name, " undefined");
+    if (!tensor->is_cpu()) broken(split_, "get() gives ", name, " on ", tensor->device(), ", expected the CPU");
+    const auto rows = tensor->dim() > 0 ? tensor->size(0) : 0;
+    if (rows != count) broken(split_, "get() was asked for ", count, " samples, and gives ", name, " of ", rows);
+  }
+  check_input(batch.input);
+  check_target(batch, asked);
+  const bool same =
+      batch.index.dim() == 1 && are_numbers(batch.index) && std::ranges::equal(numbers_of(batch.index), asked);
+  if (!same)
+    broken(split_, "get() gives an index that is not the numbers that it was asked for, in their order, as int64");
+}
+
+void DatasetPromises::check_augmented(const Batch& batch, int64_t samples) const {
+  for (const auto& [name, tensor] : {std::pair{"input", &batch.input}, {"target", &batch.target}}) {
+    const auto rows = tensor->defined() && tensor->dim() > 0 ? tensor->size(0) : 0;
+    if (rows != samples) broken(split_, "augment() makes ", name, " of ", rows, " samples out of ", samples);
+  }
+}
+
+void DatasetPromises::check(const ImageStore& images) const {
+  if (images.size() != size_)
+    broken(split_, "images() lends ", images.size(), " images, but size() tells of ", size_, " samples");
+  if (images.size() > 0 && images.shape() != spec_.sample_shape)
+    broken(split_, "images() lends images of ", at::IntArrayRef(images.shape()), ", but spec() tells of samples of ",
+           at::IntArrayRef(spec_.sample_shape));
+  if (spec_.classes > 0) check_labels(images.labels(), {}, /*may_ignore=*/false);
+}
+
+void DatasetPromises::check(const at::Tensor& labels) const {
+  if (!labels.is_cpu() || labels.dim() != 1 || labels.size(0) != size_ || !are_numbers(labels))
+    broken(split_, "labels() gives ", labels.scalar_type(), " ", labels.sizes(), ", expected Long [", size_,
+           "], on the CPU");
+  check_labels(numbers_of(labels), {}, /*may_ignore=*/false);
+}
+
+void DatasetPromises::check_input(const at::Tensor& input) const {
+  const auto found = input.sizes().slice(1);
+  if (found != at::IntArrayRef(spec_.sample_shape))
+    broken(split_, "get() gives samples of ", found, ", but spec() tells of samples of ",
+           at::IntArrayRef(spec_.sample_shape));
+  if (input.scalar_type() != at::kFloat && input.scalar_type() != at::kLong)
+    broken(split_, "get() gives inputs of type ", input.scalar_type(),
+           ", expected Float, or Long where samples are made of symbols; use .to(at::kFloat)");
+}
+
+// A target of other shapes and types is for the objective, or the model's own step(), to judge.
+void DatasetPromises::check_target(const Batch& batch, std::span<const int64_t> asked) const {
+  const auto& target = batch.target;
+  const bool for_symbols = batch.input.scalar_type() == at::kLong && target.sizes() == batch.input.sizes();
+  if (spec_.classes < 1 || (target.dim() != 1 && !for_symbols)) return;
+  if (at::isIntegralType(target.scalar_type(), /*includeBool=*/false) && target.scalar_type() != at::kLong)
+    broken(split_, "get() gives a target of type ", target.scalar_type(),
+           ", expected Long: classes; use .to(at::kLong)");
+  if (are_numbers(target)) check_labels(numbers_of(target), asked, for_symbols);
+}
+
+void DatasetPromises::check_labels(std::span<const int64_t> labels, std::span<const int64_t> numbers,
+                                   bool may_ignore) const {
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const auto label = labels[i];
+    const bool known = label >= 0 && label < spec_.classes;
+    if (known || (may_ignore && label == kIgnored)) continue;
+    const auto number = numbers.empty() ? static_cast<int64_t>(i) : numbers[i * numbers.size() / labels.size()];
+    broken(split_, "sample ", number, " has the class ", label, ", but spec() tells of ", spec_.classes,
+           " classes, 0 to ", spec_.classes - 1);
+  }
+}
+
+}  // namespace ddprun

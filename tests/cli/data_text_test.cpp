@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+#include "cli/data_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace ddprun {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+SplitSurvey split_of(Split split, std::vector<int64_t> per_class) {
+  int64_t samples = 0;
+  for (const auto count : per_class) samples += count;
+  return {.split = split,
+          .samples = samples,
+          .looked_at = samples,
+          .input_type = "float32",
+          .input = {.count = 10, .least = -1, .greatest = 1, .mean = 0, .std = 0.5},
+          .counted = samples,
+          .per_class = std::move(per_class)};
+}
+
+DataSurvey survey_of(std::vector<int64_t> train, std::vector<int64_t> val) {
+  return {.experiment = "pets",
+          .dataset = "image_folder",
+          .spec = {.sample_shape = {3, 8, 8}, .classes = static_cast<int64_t>(train.size())},
+          .splits = {split_of(Split::kTrain, std::move(train)), split_of(Split::kVal, std::move(val))},
+          .augmentation = {.samples = 16}};
+}
+
+std::vector<int64_t> rising(int64_t classes) {
+  std::vector<int64_t> counts;
+  for (int64_t i = 0; i < classes; ++i) counts.push_back(1000 + i);
+  return counts;
+}
+
+TEST(DataText, HasARowForEachOfFewClasses) {
+  const auto text = data_text(survey_of({1200, 3}, {7, 0}));
+  EXPECT_THAT(text, HasSubstr("pets has the dataset image_folder: samples of 3 x 8 x 8 float32, 2 classes\n"));
+  EXPECT_THAT(text, HasSubstr("class  train  val\n0      1,200    7\n1          3    0\n"));
+  EXPECT_THAT(text, HasSubstr("Augmentation: none"));
+}
+
+TEST(DataText, FoldsManyClassesToTheRarestAndTheMostFrequent) {
+  const auto text = data_text(survey_of(rising(100), rising(100)));
+  EXPECT_THAT(text, HasSubstr("\n4 "));
+  EXPECT_THAT(text, HasSubstr("\n... 90 more, on the page\n95 "));
+  EXPECT_THAT(text, Not(HasSubstr("\n5 ")));
+  const auto even = data_text(survey_of(std::vector<int64_t>(100, 500), std::vector<int64_t>(100, 20)));
+  EXPECT_THAT(even, HasSubstr("Each of the 100 classes has 500 in train, 20 in val.\n"));
+}
+
+TEST(DataText, FitsATerminalWhateverTheNames) {
+  auto survey = survey_of({5, 0}, {1, 1});
+  survey.spec.class_names = {std::string(200, 'x'), "größer, 猫 und so weiter und so weiter und so weiter"};
+  survey.experiment = std::string(60, 'e');
+  std::istringstream lines(data_text(survey));
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 90U) << line;
+}
+
+TEST(DataText, SaysOfHowManySamplesItTells) {
+  auto survey = survey_of({500, 500}, {1, 1});
+  survey.splits[0].looked_at = survey.splits[0].counted = 64;
+  EXPECT_THAT(data_text(survey), HasSubstr("The values are those of 64 of 1,000 of train, spread evenly.\n"));
+  EXPECT_THAT(data_text(survey), HasSubstr("Counted are 64 of 1,000 of train, spread evenly.\n"));
+}
+
+TEST(Doubts, NameWhatLooksLikeAMistake) {
+  EXPECT_THAT(doubts(survey_of({5, 6}, {0, 1})), IsEmpty());
+  auto survey = survey_of({5, 0, 0}, {1, 1, 1});
+  survey.spec.class_names = {"cat", "dog", "cow"};
+  survey.splits[1].input.not_finite = 3;
+  survey.splits[0].input.least = survey.splits[0].input.greatest;
+  EXPECT_THAT(doubts(survey),
+              ElementsAre("train: all numbers of the inputs are 1", "val: 3 numbers of the inputs are NaN or infinite",
+                          "2 classes have no training sample: dog, cow"));
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+#include "data/data_survey.h"
+
+#include "data/sample_order.h"
+#include "support/error_of.h"
+#include "support/toy.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace ddprun {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::ToyDataset;
+
+// Sample n is the number n twice, of class n % 3 in training and of class 2 else.
+class Counting : public ToyDataset {
+ public:
+  using ToyDataset::ToyDataset;
+  DataSpec spec() const override { return {.sample_shape = {2}, .classes = 4}; }
+  Batch get(Split split, std::span<const int64_t> indices) const override {
+    const auto index = at::tensor(at::ArrayRef<int64_t>(indices.data(), indices.size()), at::kLong);
+    const auto target = split == Split::kTrain ? index.remainder(3) : at::full_like(index, 2);
+    return {.input = index.to(at::kFloat).unsqueeze(1).expand({-1, 2}).contiguous(), .target = target, .index = index};
+  }
+};
+
+TEST(SpreadNumbers, HaveTheFirstAndTheLast) {
+  EXPECT_THAT(spread_numbers(10, 4), ElementsAre(0, 3, 6, 9));
+  EXPECT_THAT(spread_numbers(3, 16), ElementsAre(0, 1, 2));
+  EXPECT_THAT(spread_numbers(5, 1), ElementsAre(0));
+  EXPECT_THAT(spread_numbers(0, 4), ElementsAre());
+}
+
+TEST(DataSurvey, CountsClassesAndValues) {
+  const auto splits = survey_splits(Counting(100, 7), 1'000'000);
+  ASSERT_EQ(splits.size(), 2U) << "there is no test split";
+  const auto& train = splits[0];
+  EXPECT_EQ(train.samples, 100);
+  EXPECT_EQ(train.looked_at, 100);
+  EXPECT_EQ(train.counted, 100);
+  EXPECT_THAT(train.per_class, ElementsAre(34, 33, 33, 0));
+  EXPECT_EQ(train.input_type, "float32");
+  EXPECT_EQ(train.input.least, 0);
+  EXPECT_EQ(train.input.greatest, 99);
+  EXPECT_DOUBLE_EQ(train.input.mean, 49.5);
+  EXPECT_NEAR(train.input.std, 28.866, 1e-3);
+  EXPECT_THAT(splits[1].per_class, ElementsAre(0, 0, 7, 0));
+}
+
+TEST(DataSurvey, LooksAtSomeOfManyAndSaysHowMany) {
+  const auto train = survey_splits(Counting(10'000, 0), 1000).front();
+  EXPECT_EQ(train.samples, 10'000);
+  EXPECT_EQ(train.looked_at, 500);
+  EXPECT_EQ(train.counted, 500);
+  EXPECT_EQ(train.input.greatest, 9999);
+}
+
+class Knowing : public Counting {
+ public:
+  using Counting::Counting;
+  at::Tensor labels(Split split) const override { return at::arange(size(split), at::kLong).remainder(classes); }
+  int64_t classes = 2;
+};
+
+TEST(DataSurvey, CountsAllWhereTheLabelsAreKnownWithoutTheSamples) {
+  Knowing dataset(10'000, 0);
+  const auto train = survey_splits(dataset, 1000).front();
+  EXPECT_EQ(train.looked_at, 500);
+  EXPECT_EQ(train.counted, 10'000);
+  EXPECT_THAT(train.per_class, ElementsAre(5000, 5000, 0, 0));
+  dataset.classes = 5;
+  EXPECT_THAT(error_of([&] { survey_splits(dataset, 1000); }), HasSubstr("sample 4 has the class 4"));
+}
+
+// A regression with a hole in its data.
+class Values : public ToyDataset {
+ public:
+  using ToyDataset::ToyDataset;
+  DataSpec spec() const override { return {.sample_shape = {8}}; }
+  Batch get(Split split, std::span<const int64_t> indices) const override {
+    auto batch = ToyDataset::get(split, indices);
+    batch.input[0][0] = std::numeric_limits<float>::quiet_NaN();
+    batch.target = batch.index.to(at::kFloat) + 1e6;
+    return batch;
+  }
+};
+
+TEST(DataSurvey, TellsTheRangeOfTargetsThatAreNoClasses) {
+  const auto train = survey_splits(Values(50, 0), 1'000'000).front();
+  EXPECT_THAT(train.per_class, ElementsAre());
+  EXPECT_EQ(train.input.not_finite, 1);
+  EXPECT_EQ(train.target.count, 50);
+  EXPECT_NEAR(train.target.mean, 1e6 + 24.5, 0.1);
+  EXPECT_NEAR(train.target.std, 14.43, 0.1) << "of a spread that is small beside the mean";
+}
+
+class Shaken : public Counting {
+ public:
+  Shaken(int64_t train, bool each_time) : Counting(train, 0), each_time_(each_time) {}
+  void augment(Batch& batch, const AugmentKey& key) const override {
+    const auto odd = batch.index.remainder(2).to(at::kFloat).unsqueeze(1);
+    batch.input = batch.input + odd * (each_time_ ? static_cast<double>(key.epoch + 1) : 1.0);
+  }
+
+ private:
+  bool each_time_;
+};
+
+TEST(DataSurvey, TellsWhatAugmentationChanges) {
+  const auto differently = survey_augmentation(Shaken(8, true), 1), alike = survey_augmentation(Shaken(8, false), 1),
+             none = survey_augmentation(Counting(8, 0), 1);
+  EXPECT_EQ(differently.samples, 8);
+  EXPECT_EQ(differently.changed, 4);
+  EXPECT_EQ(differently.otherwise, 4);
+  EXPECT_EQ(alike.changed, 4);
+  EXPECT_EQ(alike.otherwise, 0);
+  EXPECT_EQ(none.changed, 0);
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+#include "data/dataset_promises.h"
+
+#include "data/batch_source.h"
+#include "support/error_of.h"
+#include "support/toy.h"
+
+#include <ddprun/image_store.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ddprun {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::ToyDataset;
+
+// What a good dataset's batch of the samples 3, 5 and 9 is found to be after `change`.
+template <class Change>
+std::string found(Change change) {
+  const ToyDataset dataset(20, 0);
+  const std::vector<int64_t> asked{3, 5, 9};
+  auto batch = dataset.get(Split::kTrain, asked);
+  change(batch);
+  return error_of([&] { DatasetPromises(dataset, Split::kTrain).check(batch, asked); });
+}
+
+TEST(DatasetPromises, OfAGoodDatasetAreKept) {
+  EXPECT_EQ(found([](Batch&) {}), "");
+}
+
+TEST(DatasetPromises, NameWhatIsOtherwise) {
+  EXPECT_EQ(found([](Batch& batch) { batch = part_of_batch(batch, {0, 2}); }),
+            "split train: get() was asked for 3 samples, and gives input of 2");
+  EXPECT_THAT(found([](Batch& batch) { batch.target = batch.target.slice(0, 1); }), HasSubstr("gives target of 2"));
+  EXPECT_THAT(found([](Batch& batch) { batch.index.reset(); }), HasSubstr("leaves Batch::index undefined"));
+  EXPECT_THAT(found([](Batch& batch) { batch.index = batch.index.flip(0); }),
+              HasSubstr("an index that is not the numbers"));
+  EXPECT_THAT(found([](Batch& batch) { batch.index = batch.index.to(at::kInt); }), HasSubstr("as int64"));
+  EXPECT_THAT(found([](Batch& batch) { batch.input = batch.input.to(at::kDouble); }),
+              HasSubstr("of type Double, expected Float"));
+  EXPECT_THAT(found([](Batch& batch) { batch.input = batch.input.unsqueeze(1); }),
+              AllOf(HasSubstr("samples of [1, 8]"), HasSubstr("samples of [8]")));
+  EXPECT_THAT(found([](Batch& batch) { batch.target = batch.target.to(at::kInt); }),
+              HasSubstr("target of type Int, expected Long"));
+  EXPECT_THAT(found([](Batch& batch) { batch.target[1] = 3; }),
+              HasSubstr("sample 5 has the class 3, but spec() tells of 3 classes, 0 to 2"));
+  EXPECT_THAT(found([](Batch& batch) { batch.target[2] = -1; }), HasSubstr("sample 9 has the class -1"));
+}
+
+TEST(DatasetPromises, LeaveOtherTargetsToTheObjective) {
+  EXPECT_EQ(found([](Batch& batch) { batch.target = at::zeros({3}); }), "") << "0 or 1, for bce";
+  EXPECT_EQ(found([](Batch& batch) { batch.target = at::full({3, 4, 4}, 255, at::kLong); }), "")
+      << "a class for each pixel";
+}
+
+class Symbols : public ToyDataset {
+ public:
+  using ToyDataset::ToyDataset;
+  DataSpec spec() const override { return {.sample_shape = {4}, .classes = 3}; }
+};
+
+TEST(DatasetPromises, LetSymbolsBeLeftOut) {
+  const Symbols dataset(20, 0);
+  const std::vector<int64_t> asked{7, 8};
+  Batch batch{
+      .input = at::ones({2, 4}, at::kLong), .target = at::full({2, 4}, -100, at::kLong), .index = at::tensor(asked)};
+  const DatasetPromises promises(dataset, Split::kTrain);
+  EXPECT_EQ(error_of([&] { promises.check(batch, asked); }), "");
+  batch.target[1][0] = 3;
+  EXPECT_THAT(error_of([&] { promises.check(batch, asked); }), HasSubstr("sample 8 has the class 3"));
+}
+
+TEST(DatasetPromises, HoldForLentImages) {
+  const auto bytes = std::make_shared<std::vector<uint8_t>>(20 * 8);
+  const auto lent = [&](std::vector<int64_t> labels, int64_t side = 8) {
+    return ImageStore({.shape = {1, 1, side}, .mean = {0}, .std = {1}}, {bytes, bytes->data()}, std::move(labels));
+  };
+  struct Pictures : ToyDataset {
+    using ToyDataset::ToyDataset;
+    DataSpec spec() const override { return {.sample_shape = {1, 1, 8}, .classes = 3}; }
+  };
+  const Pictures dataset(3, 0);
+  const auto problem = [&](const ImageStore& store) {
+    return error_of([&] { DatasetPromises(dataset, Split::kTrain).check(store); });
+  };
+  EXPECT_EQ(problem(lent({0, 1, 2})), "");
+  EXPECT_THAT(problem(lent({0, 1, 3})), HasSubstr("sample 2 has the class 3"));
+  EXPECT_THAT(problem(lent({0, 1})), HasSubstr("lends 2 images, but size() tells of 3"));
+  EXPECT_THAT(problem(lent({0, 1, 2}, 4)), HasSubstr("lends images of [1, 1, 4]"));
+}
+
+// Forgets a sample in training.
+class Forgetful : public ToyDataset {
+ public:
+  using ToyDataset::ToyDataset;
+  Batch get(Split split, std::span<const int64_t> indices) const override {
+    return ToyDataset::get(split, split == Split::kTrain ? indices.subspan(1) : indices);
+  }
+};
+
+TEST(DatasetPromises, AreLookedAtInEachBatch) {
+  TrainSource source(std::make_shared<Forgetful>(40, 0), {.global_batch = 8}, 1, {0, 1}, at::kCPU, 0);
+  EXPECT_THAT(error_of([&] { source.next(); }), HasSubstr("dataset: split train: get() was asked for 8 samples"));
+}
+
+}  // namespace
+}  // namespace ddprun

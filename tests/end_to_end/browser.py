@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: MIT
+"""Pages that ddprun writes: their data, and what a browser makes of them."""
+
+import json
+import re
+import shutil
+import subprocess
+
+from command import CommandTest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def data_of(page):
+    """What the page's script is given."""
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page.read_text(), re.S)[1])
+
+
+class PageTest(CommandTest):
+    def document(self, page):
+        """The page as its scripts have left it."""
+        command = [
+            CHROMIUM,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            f"--user-data-dir={self.folder}/home/browser",
+            "--window-size=1280,900",
+            "--run-all-compositor-stages-before-draw",  # virtual time does not run ahead of the frames that the page waits for
+            "--virtual-time-budget=20000",
+            "--dump-dom",
+            f"file://{page}",
+        ]
+        document = subprocess.run(
+            command, capture_output=True, text=True, timeout=120, check=True, env=self.environment()
+        ).stdout
+        head = re.search(r"<html[^>]*>", document)[0]
+        self.assertIn('data-state="ready"', head)
+        self.assertIn('data-errors=""', head, "the scripts found no error")
+        return document

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// A linear classifier with one mistake of those that are easily made.
+#include <ddprun/model.h>
+#include <torch/nn/modules/linear.h>
+
+namespace {
+
+class FlawedModel final : public ddprun::Model {
+ public:
+  explicit FlawedModel(ddprun::Options& options)
+      : flaw_(options.get<std::string>("flaw", "", "what is wrong with the model")) {}
+
+  void prepare(const ddprun::DataSpec& data) override {
+    const auto inputs = data.sample_shape.at(0), outputs = data.classes + (flaw_ == "outputs" ? 3 : 0);
+    hidden_ = torch::nn::Linear(inputs, 8);
+    if (flaw_ != "unregistered") register_module("hidden", hidden_);
+    output_ = register_module("output", torch::nn::Linear(8, outputs));
+    if (flaw_ == "unused") register_module("spare", torch::nn::Linear(8, outputs));
+  }
+
+  at::Tensor forward(const at::Tensor& input) override {
+    const auto output = output_(hidden_(input));
+    return flaw_ == "detached" ? output.detach() : output;
+  }
+
+ private:
+  std::string flaw_;
+  torch::nn::Linear hidden_{nullptr}, output_{nullptr};
+};
+
+}  // namespace
+
+DDPRUN_MODEL(FlawedModel, "flawed_model", "a linear classifier with a flaw on demand")

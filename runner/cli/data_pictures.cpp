@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cli/data_pictures.h"
 
+#include "data/checked_split.h"
 #include "data/sample_order.h"
 #include "picture.h"
 #include "plugin_host/plugin_call.h"
@@ -40,7 +41,7 @@ std::vector<Group> groups_of(const Dataset& dataset, const DataSpec& spec, uint6
   if (!labels.defined() && spec.classes > 0) {
     const auto room = kSearchedNumbers / std::max<int64_t>(1, c10::multiply_integers(spec.sample_shape));
     order.resize(std::min(order.size(), static_cast<size_t>(std::clamp(room, kRows, kMostSearched))));
-    const auto found = checked_samples(dataset, Split::kTrain, order);
+    const auto found = CheckedSplit(dataset, Split::kTrain).get(order);
     if (found.target.dim() == 1 && found.target.scalar_type() == at::kLong) {
       labels = at::full({dataset.size(Split::kTrain)}, -1, at::kLong);
       labels.index_copy_(0, found.index, found.target);
@@ -80,11 +81,11 @@ std::string uri_of(const at::Tensor& pictures, int64_t row) {
 }
 
 Json shown_group(const Dataset& dataset, const Group& group, uint64_t seed, int64_t views) {
-  const auto batch = checked_samples(dataset, Split::kTrain, group.numbers);
+  const auto batch = CheckedSplit(dataset, Split::kTrain).get(group.numbers);
   const auto stored = pictures_of(dataset, batch.input);
   std::vector<at::Tensor> seen;
   for (int64_t epoch = 0; epoch < views; ++epoch)
-    seen.push_back(pictures_of(dataset, augmented_samples(dataset, batch, {.seed = seed, .epoch = epoch}).input));
+    seen.push_back(pictures_of(dataset, augmented(dataset, batch, {.seed = seed, .epoch = epoch}).input));
   Json samples = Json::array();
   for (size_t row = 0; row < group.numbers.size(); ++row) {
     const auto at = static_cast<int64_t>(row);
@@ -123,7 +124,7 @@ std::string symbols_text(const at::Tensor& symbols, const std::vector<std::strin
 }
 
 Json shown_rows(const Dataset& dataset, const DataSpec& spec, const std::vector<int64_t>& numbers) {
-  const auto batch = checked_samples(dataset, Split::kTrain, numbers);
+  const auto batch = CheckedSplit(dataset, Split::kTrain).get(numbers);
   const bool symbols = batch.input.scalar_type() == at::kLong;
   const auto text = [&](const at::Tensor& values) {
     return symbols ? symbols_text(values, spec.class_names) : values_text(values);
@@ -147,7 +148,7 @@ Json shown_samples(const Dataset& dataset, const DataSurvey& survey, uint64_t se
   const auto& spec = survey.spec;
   auto order = epoch_order(seed, 0, dataset.size(Split::kTrain));
   order.resize(std::min<size_t>(order.size(), kRows));
-  const auto one = checked_samples(dataset, Split::kTrain, {order.front()});
+  const auto one = CheckedSplit(dataset, Split::kTrain).get(std::span(order).first(1));
   if (one.input.scalar_type() == at::kLong || !pictures_of(dataset, one.input).defined())
     return Json::array({shown_rows(dataset, spec, order)});
   const auto views = survey.augmentation.changed > 0 ? kViews : 0;

@@ -2,6 +2,7 @@
 #include "cli/data_text.h"
 
 #include "log/log.h"
+#include "log/wrapped_text.h"
 #include "train/shown_results.h"
 
 #include <algorithm>
@@ -30,30 +31,16 @@ std::string number(double value) {
   return text;
 }
 
-size_t columns_of(const std::string& text) {
-  return static_cast<size_t>(std::ranges::count_if(text, [](char byte) { return (byte & 0xC0) != 0x80; }));
-}
-
-// At most so many characters of a text, in UTF-8.
-std::string cut(const std::string& text, size_t most) {
-  if (columns_of(text) <= most) return text;
-  size_t end = 0;
-  for (size_t seen = 0; end < text.size(); ++end) {
-    if ((text[end] & 0xC0) != 0x80 && ++seen == most - 2) break;
-  }
-  return text.substr(0, end) + "...";
-}
-
 // The first column to the left, the others to the right.
 std::string table(const std::vector<Row>& rows) {
   std::vector<size_t> widths(rows.front().size());
   for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns_of(row[i]));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
   }
   std::string text;
   for (const auto& row : rows) {
     for (size_t i = 0; i < row.size(); ++i) {
-      const std::string space(widths[i] - columns_of(row[i]), ' ');
+      const std::string space(widths[i] - width_of(row[i]), ' ');
       text += i == 0 ? row[i] + (row.size() > 1 ? space : "") : "  " + space + row[i];
     }
     text += "\n";
@@ -89,7 +76,7 @@ std::vector<const SplitSurvey*> counted(const DataSurvey& survey) {
 }
 
 Row class_row(const std::string& name, size_t index, const std::vector<const SplitSurvey*>& splits) {
-  Row row{cut(name, kWidestName)};
+  Row row{cut_back(name, kWidestName)};
   for (const auto* split : splits) row.push_back(grouped(split->per_class[index]));
   return row;
 }
@@ -134,35 +121,15 @@ std::string classes_text(const DataSurvey& survey) {
   return "\n" + table(rows) + (parts.empty() ? "" : "Counted are " + parts + ", spread evenly.\n");
 }
 
-std::string listed(const std::vector<std::string>& names) {
+std::string first_names(const std::vector<std::string>& names) {
   std::string text;
   for (size_t i = 0; i < std::min(names.size(), kNamesTold); ++i)
-    text += (i == 0 ? "" : ", ") + cut(names[i], kWidestName);
+    text += (i == 0 ? "" : ", ") + cut_back(names[i], kWidestName);
   return names.size() > kNamesTold ? text + log::text(" and ", names.size() - kNamesTold, " more") : text;
 }
 
-// Words in lines of 80 columns, those behind the first indented.
-std::string wrapped(const std::string& text) {
-  constexpr size_t kColumns = 80;
-  std::string lines;
-  size_t column = 0;
-  for (size_t begin = 0; begin < text.size();) {
-    const auto end = std::min(text.find(' ', begin), text.size());
-    const auto word = text.substr(begin, end - begin);
-    const auto width = columns_of(word);
-    if (column > 0 && column + 1 + width > kColumns) {
-      lines += "\n  ";
-      column = 2;
-    } else if (column > 0) {
-      lines += " ";
-      ++column;
-    }
-    lines += word;
-    column += width;
-    begin = end + 1;
-  }
-  return lines + "\n";
-}
+// In lines of 80 columns, those behind the first indented.
+std::string told(const std::string& text) { return wrapped(text, 0, 2) + "\n"; }
 
 std::string head_text(const DataSurvey& survey) {
   const auto& first = survey.splits.front();
@@ -209,14 +176,14 @@ std::vector<std::string> doubts(const DataSurvey& survey) {
   }
   if (!empty.empty())
     found.push_back(log::text(empty.size(), empty.size() == 1 ? " class has" : " classes have",
-                              " no training sample: ", listed(empty)));
+                              " no training sample: ", first_names(empty)));
   return found;
 }
 
 std::string data_text(const DataSurvey& survey) {
-  auto text = wrapped(head_text(survey)) + "\n" + splits_text(survey) + classes_text(survey) + "\n";
-  text += wrapped("Augmentation: " + augmentation_text(survey.augmentation) + ".");
-  for (const auto& doubt : doubts(survey)) text += wrapped("Look at this: " + doubt + ".");
+  auto text = told(head_text(survey)) + "\n" + splits_text(survey) + classes_text(survey) + "\n";
+  text += told("Augmentation: " + augmentation_text(survey.augmentation) + ".");
+  for (const auto& doubt : doubts(survey)) text += told("Look at this: " + doubt + ".");
   return text;
 }
 

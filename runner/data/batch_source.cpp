@@ -13,14 +13,6 @@
 namespace ddprun {
 namespace {
 
-Batch gather(const Dataset& dataset, const DatasetPromises& promises, Split split, std::span<const int64_t> indices) {
-  return in_plugin({"dataset", "get"}, [&] {
-    auto batch = dataset.get(split, indices);
-    promises.check(batch, indices);
-    return batch;
-  });
-}
-
 at::Tensor tensor_of(std::span<const int64_t> numbers) {
   return at::tensor(at::ArrayRef<int64_t>(numbers.data(), numbers.size()), at::kLong);
 }
@@ -43,14 +35,14 @@ Batch pinned(Batch batch, c10::Device device) {
   return batch;
 }
 
+}  // namespace
+
 Batch on_device(Batch batch, c10::Device device) {
   if (!device.is_cuda()) return batch;
   batch.input = batch.input.to(device, /*non_blocking=*/true);
   batch.target = batch.target.to(device, /*non_blocking=*/true);
   return batch;
 }
-
-}  // namespace
 
 Batch part_of_batch(const Batch& batch, Slice slice) {
   return {.input = batch.input.narrow(0, slice.begin, slice.size()),
@@ -73,7 +65,7 @@ TrainSource::TrainSource(std::shared_ptr<const Dataset> dataset, const TrainerCo
       world_(world),
       device_(device),
       images_(std::move(images)),
-      promises_(*dataset_, Split::kTrain),
+      split_(*dataset_, Split::kTrain),
       prefetcher_(std::make_unique<Prefetcher<TrainBatch>>(first_step, std::numeric_limits<int64_t>::max(),
                                                            config.prefetch_threads, config.prefetch_batches,
                                                            [this](int64_t step) { return load(step); })) {}
@@ -86,16 +78,8 @@ TrainBatch TrainSource::next() {
     return item;
   }
   item.batch = on_device(std::move(item.batch), device_);
-  if (!images_) augment(item.batch, key);
+  if (!images_) split_.augment(item.batch, key);
   return item;
-}
-
-void TrainSource::augment(Batch& batch, const AugmentKey& key) const {
-  in_plugin({"dataset", "augment"}, [&] {
-    const auto samples = batch.size();
-    dataset_->augment(batch, key);
-    promises_.check_augmented(batch, samples);
-  });
 }
 
 TrainBatch TrainSource::load(int64_t step) {
@@ -113,7 +97,7 @@ TrainBatch TrainSource::load(int64_t step) {
 }
 
 Batch TrainSource::load_batch(std::span<const int64_t> numbers, int64_t epoch) const {
-  if (!images_) return gather(*dataset_, promises_, Split::kTrain, numbers);
+  if (!images_) return split_.get(numbers);
   const AugmentKey key{.seed = seed_, .epoch = epoch};
   return made_ahead(*images_, numbers, &key);
 }
@@ -137,11 +121,11 @@ EvalSource::EvalSource(std::shared_ptr<const Dataset> dataset, Split split, int6
   const int64_t batches = limit.of((samples + batch - 1) / batch);
   rounds_ = (batches + world.size - 1) / world.size;
   const int64_t mine = std::max<int64_t>(0, (batches - world.rank + world.size - 1) / world.size);
-  const auto load = [=, images = images_, promises = DatasetPromises(*dataset, split)](int64_t round) {
+  const auto load = [=, images = images_, checked = CheckedSplit(*dataset, split)](int64_t round) {
     const int64_t begin = (round * world.size + world.rank) * batch;
     std::vector<int64_t> indices(std::min(batch, samples - begin));
     std::iota(indices.begin(), indices.end(), begin);
-    return pinned(images ? made_ahead(*images, indices, nullptr) : gather(*dataset, promises, split, indices), device);
+    return pinned(images ? made_ahead(*images, indices, nullptr) : checked.get(indices), device);
   };
   prefetcher_ = std::make_unique<Prefetcher<Batch>>(0, mine, config.prefetch_threads, config.prefetch_batches, load);
 }

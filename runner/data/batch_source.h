@@ -3,7 +3,7 @@
 #pragma once
 
 #include "config/experiment.h"
-#include "data/dataset_promises.h"
+#include "data/checked_split.h"
 #include "data/prefetcher.h"
 #include "data/sample_order.h"
 #include "dist/world.h"
@@ -22,6 +22,9 @@
 namespace ddprun {
 
 Batch part_of_batch(const Batch& batch, Slice slice);
+
+// Its input and target; the index stays on the CPU.
+Batch on_device(Batch batch, c10::Device device);
 
 // A rank's part of one global batch, on its device.
 struct TrainBatch {
@@ -49,7 +52,6 @@ class TrainSource {
 
  private:
   TrainBatch load(int64_t step);
-  void augment(Batch& batch, const AugmentKey& key) const;
   Batch load_batch(std::span<const int64_t> numbers, int64_t epoch) const;
   std::shared_ptr<const std::vector<int64_t>> order_of(int64_t epoch);
 
@@ -60,7 +62,7 @@ class TrainSource {
   World world_;
   c10::Device device_;
   std::shared_ptr<const ImageBatcher> images_;  // null: none
-  DatasetPromises promises_;
+  CheckedSplit split_;
   std::mutex order_mutex_;
   int64_t cached_epoch_ = -1;
   std::shared_ptr<const std::vector<int64_t>> cached_order_;

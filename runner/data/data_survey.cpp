@@ -2,7 +2,7 @@
 #include "data/data_survey.h"
 
 #include "data/batch_source.h"
-#include "data/dataset_promises.h"
+#include "data/checked_split.h"
 #include "data/sample_order.h"
 #include "plugin_host/plugin_call.h"
 
@@ -94,12 +94,11 @@ class SplitCount {
   SplitSurvey look(int64_t most_numbers) {
     const auto most = std::max(kFewSamples, most_numbers / numbers_of_sample(spec_));
     const auto numbers = spread_numbers(found_.samples, most);
+    const CheckedSplit split(dataset_, found_.split);
     found_.looked_at = static_cast<int64_t>(numbers.size());
     for (size_t begin = 0; begin < numbers.size(); begin += kBatch) {
       const auto end = std::min(begin + kBatch, numbers.size());
-      take(checked_samples(
-          dataset_, found_.split,
-          {numbers.begin() + static_cast<std::ptrdiff_t>(begin), numbers.begin() + static_cast<std::ptrdiff_t>(end)}));
+      take(split.get(std::span(numbers).subspan(begin, end - begin)));
     }
     if (labels_.defined()) {
       found_.per_class.resize(static_cast<size_t>(spec_.classes));
@@ -133,35 +132,22 @@ class SplitCount {
 
 }  // namespace
 
-Batch checked_samples(const Dataset& dataset, Split split, const std::vector<int64_t>& numbers) {
-  const DatasetPromises promises(dataset, split);
-  return in_plugin({"dataset", "get"}, [&] {
-    auto batch = dataset.get(split, numbers);
-    promises.check(batch, numbers);
-    return batch;
-  });
-}
-
-Batch augmented_samples(const Dataset& dataset, const Batch& batch, const AugmentKey& key) {
-  const DatasetPromises promises(dataset, Split::kTrain);
-  return in_plugin({"dataset", "augment"}, [&] {
-    Batch changed{.input = batch.input.clone(), .target = batch.target.clone(), .index = batch.index};
-    dataset.augment(changed, key);
-    promises.check_augmented(changed, batch.size());
-    return changed;
-  });
+Batch augmented(const Dataset& dataset, const Batch& batch, const AugmentKey& key) {
+  Batch changed{.input = batch.input.clone(), .target = batch.target.clone(), .index = batch.index};
+  CheckedSplit(dataset, Split::kTrain).augment(changed, key);
+  return changed;
 }
 
 at::Tensor known_labels(const Dataset& dataset, Split split) {
   const auto known = in_plugin({"dataset", "labels"}, [&] {
     auto labels = dataset.labels(split);
-    if (labels.defined()) DatasetPromises(dataset, split).check(labels);
+    if (labels.defined()) CheckedSplit(dataset, split).check(labels);
     return labels;
   });
   if (known.defined()) return known;
   const auto lent = in_plugin({"dataset", "images"}, [&] {
     const auto images = dataset.images(split);
-    if (images.store) DatasetPromises(dataset, split).check(*images.store);
+    if (images.store) CheckedSplit(dataset, split).check(*images.store);
     return images;
   });
   return lent.store ? at::tensor(lent.store->labels(), at::kLong) : at::Tensor();
@@ -180,9 +166,9 @@ std::vector<SplitSurvey> survey_splits(const Dataset& dataset, int64_t most_numb
 AugmentationSurvey survey_augmentation(const Dataset& dataset, uint64_t seed) {
   const auto size = in_plugin({"dataset", "size"}, [&] { return dataset.size(Split::kTrain); });
   if (size == 0) return {};
-  const auto stored = checked_samples(dataset, Split::kTrain, spread_numbers(size, kAugmented));
-  const auto first = augmented_samples(dataset, stored, {.seed = seed, .epoch = 0});
-  const auto second = augmented_samples(dataset, stored, {.seed = seed, .epoch = 1});
+  const auto stored = CheckedSplit(dataset, Split::kTrain).get(spread_numbers(size, kAugmented));
+  const auto first = augmented(dataset, stored, {.seed = seed, .epoch = 0});
+  const auto second = augmented(dataset, stored, {.seed = seed, .epoch = 1});
   AugmentationSurvey found{.samples = stored.size()};
   const auto same = [](const Batch& one, const Batch& other, int64_t row) {
     return at::equal(one.input[row], other.input[row]) && at::equal(one.target[row], other.target[row]);

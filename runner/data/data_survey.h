@@ -42,10 +42,7 @@ struct AugmentationSurvey {
 };
 AugmentationSurvey survey_augmentation(const Dataset& dataset, uint64_t seed);
 
-// Samples as the dataset hands them out, checked.
-Batch checked_samples(const Dataset& dataset, Split split, const std::vector<int64_t>& numbers);
-
-// The same samples as training has them in this epoch.
-Batch augmented_samples(const Dataset& dataset, const Batch& batch, const AugmentKey& key);
+// A copy of the samples as training has them in this epoch.
+Batch augmented(const Dataset& dataset, const Batch& batch, const AugmentKey& key);
 
 }  // namespace ddprun

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "report/run_list_text.h"
 
+#include "log/wrapped_text.h"
+
 #include "shown_text.h"
 
 #include <algorithm>
@@ -55,11 +57,6 @@ Cells cells_of(const ListedRun& run, Naming naming, double now) {
           run.apart};
 }
 
-// As many as a terminal shows columns, for most scripts of the world.
-size_t width_of(std::string_view text) {
-  return static_cast<size_t>(std::ranges::count_if(text, [](char byte) { return (byte & 0xC0) != 0x80; }));
-}
-
 // The head is the first row.
 Widths widths_of(const std::vector<Cells>& rows) {
   Widths widths{};
@@ -92,18 +89,6 @@ std::string cut_front(const std::string& text, size_t width) {
     } while (begin > 0 && (text[begin] & 0xC0) == 0x80);
   }
   return "..." + text.substr(begin);
-}
-
-// Its beginning is what was told first.
-std::string cut_back(const std::string& text, size_t width) {
-  if (width_of(text) <= width) return text;
-  size_t end = 0;
-  for (size_t kept = 0; kept < width - 3; ++kept) {
-    do {
-      ++end;
-    } while (end < text.size() && (text[end] & 0xC0) == 0x80);
-  }
-  return text.substr(0, end) + "...";
 }
 
 std::string_view color_of(const std::string& status) {

@@ -2,6 +2,7 @@
 #include "train/evaluator.h"
 
 #include "data/batch_source.h"
+#include "data/checked_split.h"
 #include "plugin_host/plugin_call.h"
 #include "train/eval_mode.h"
 #include "train/shown_results.h"
@@ -11,6 +12,7 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <span>
 #include <string>
 
 namespace ddprun {
@@ -63,14 +65,18 @@ std::optional<Evaluation> Evaluator::run(Split split, const Limit& limit, const 
 PredictionTable Evaluator::sample(Split split, const PredictionsConfig& predictions) {
   const EvalMode mode(*parts_.model);
   const torch::NoGradGuard no_gradients;
-  const Limit first{.batches = predictions.batches};
-  EvalSource source(parts_.dataset, split, eval_batch(config_), first, config_, World{}, parts_.device);
   const auto autocast = parts_.precision.autocast();
+  const CheckedSplit checked(*parts_.dataset, split);
+  const auto batch_size = eval_batch(config_);
+  const auto wanted = predictions.batches * std::min(predictions.images_per_batch, batch_size);
+  const auto numbers = spread_numbers(parts_.dataset->size(split), wanted);
   PredictionTable table;
-  while (source.has_next()) {
-    const auto batch = source.next();
+  for (std::span<const int64_t> left = numbers; !left.empty();) {
+    const auto count = std::min(left.size(), static_cast<size_t>(batch_size));
+    const auto batch = on_device(checked.get(left.first(count)), parts_.device);
     append_rows(table, predict(*parts_.model, parts_.precision.converted(batch), parts_.objective), batch.input,
-                *parts_.dataset, predictions.images_per_batch);
+                *parts_.dataset);
+    left = left.subspan(count);
   }
   return table;
 }

@@ -45,8 +45,9 @@ class Evaluator {
   // stop. The model is in evaluation mode meanwhile and in its former mode afterwards.
   std::optional<Evaluation> run(Split split, const Limit& limit, const std::function<bool()>& agree);
 
-  // Samples of the batches that run() sees, with what the model makes of them: split, epoch and step are the caller's to add.
-  // No collective: for one rank alone. The model's mode is kept as by run().
+  // As many samples as `predictions` takes of its batches, spread evenly over the split, for one sorted by class has one class alone in
+  // its first batch; and what the model makes of them: split, epoch and step are the caller's to add. No collective: for one rank
+  // alone. The model's mode is kept as by run().
   PredictionTable sample(Split split, const PredictionsConfig& predictions);
 
  private:

@@ -3,7 +3,7 @@
 
 #include "config/monitors.h"
 #include "data/batch_source.h"
-#include "data/dataset_promises.h"
+#include "data/checked_split.h"
 #include "data/sample_order.h"
 #include "plugin_host/plugin_call.h"
 #include "train/eval_mode.h"
@@ -44,24 +44,16 @@ class Scene {
   void look_at(Split split) {
     const auto size = in_plugin({"dataset", "size"}, [&] { return dataset_.size(split); });
     if (size == 0) return;
-    const DatasetPromises promises(dataset_, split);
-    const auto numbers = spread_numbers(size, kSamples);
-    const auto batch = in_plugin({"dataset", "get"}, [&] {
-      auto some = dataset_.get(split, numbers);
-      promises.check(some, numbers);
-      return some;
-    });
+    const CheckedSplit checked(dataset_, split);
+    const auto batch = checked.get(spread_numbers(size, kSamples));
     in_plugin({"dataset", "images"}, [&] {
-      if (const auto lent = dataset_.images(split); lent.store) promises.check(*lent.store);
+      if (const auto lent = dataset_.images(split); lent.store) checked.check(*lent.store);
     });
     const auto few = part_of_batch(batch, {0, std::min(kStepSamples, batch.size())});
     done_.splits.emplace_back(split_name(split));
     if (split == Split::kTrain) {
       training_ = few;
-      in_plugin({"dataset", "augment"}, [&] {
-        dataset_.augment(*training_, {.seed = experiment_.seed});
-        promises.check_augmented(*training_, few.size());
-      });
+      checked.augment(*training_, {.seed = experiment_.seed});
     } else if (!evaluation_) {
       evaluation_ = few;
     }

@@ -2,7 +2,7 @@
 #include "train/replica.h"
 
 #include "config/compose.h"
-#include "data/dataset_promises.h"
+#include "data/checked_split.h"
 #include "dist/remote_store.h"
 #include "dist/replicate.h"
 #include "plugin_host/plugin_call.h"
@@ -136,7 +136,7 @@ std::shared_ptr<const ImageBatcher> Replica::images_of(Split split) const {
   constexpr int64_t kShareOfFree = 4;
   const auto source = in_plugin({"dataset", "images"}, [&] {
     const auto lent = dataset->images(split);
-    if (lent.store) DatasetPromises(*dataset, split).check(*lent.store);
+    if (lent.store) CheckedSplit(*dataset, split).check(*lent.store);
     return lent;
   });
   if (!source.store || source.store->size() == 0 || experiment.resident == "off") return nullptr;

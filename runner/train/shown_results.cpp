@@ -39,9 +39,9 @@ at::Tensor readable_output(const at::Tensor& prediction, const Batch& batch, con
 
 at::Tensor as_rows(const at::Tensor& values) { return values.dim() == 1 ? values.unsqueeze(1) : values.flatten(1); }
 
-at::Tensor images_of_outputs(const PredictedBatch& batch, const Dataset& dataset, int64_t count) {
+at::Tensor images_of_outputs(const PredictedBatch& batch, const Dataset& dataset) {
   if (!batch.output.defined()) return {};
-  return in_plugin({"dataset", "to_image"}, [&] { return dataset.to_image(batch.output.slice(0, 0, count)); });
+  return in_plugin({"dataset", "to_image"}, [&] { return dataset.to_image(batch.output); });
 }
 
 }  // namespace
@@ -98,14 +98,11 @@ PredictedBatch predict(Model& model, const Batch& batch, const Objective& object
   return {.index = batch.index, .scores = as_rows(scores), .guess = {}, .truth = as_rows(truth)};
 }
 
-void append_rows(PredictionTable& table, const PredictedBatch& batch, const at::Tensor& input, const Dataset& dataset,
-                 int64_t count) {
-  count = std::min(count, batch.index.size(0));
-  const auto shown = input.slice(0, 0, count).to(at::kCPU);
-  const auto images = in_plugin({"dataset", "to_image"}, [&] { return dataset.to_image(shown); });
-  const auto outputs = images.defined() ? images_of_outputs(batch, dataset, count) : at::Tensor();
+void append_rows(PredictionTable& table, const PredictedBatch& batch, const at::Tensor& input, const Dataset& dataset) {
+  const auto images = in_plugin({"dataset", "to_image"}, [&] { return dataset.to_image(input.to(at::kCPU)); });
+  const auto outputs = images.defined() ? images_of_outputs(batch, dataset) : at::Tensor();
   if (batch.guess.defined()) table.class_names = class_names(dataset.spec(), batch.scores.size(1));
-  for (int64_t row = 0; row < count; ++row) {
+  for (int64_t row = 0; row < batch.index.size(0); ++row) {
     Prediction prediction{
         .id = batch.index[row].item<int64_t>(), .image = image_of(images, row), .output = image_of(outputs, row)};
     if (!outputs.defined()) prediction.scores = row_of(batch.scores, row);

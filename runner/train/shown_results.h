@@ -38,8 +38,7 @@ struct PredictedBatch {
 // has not a row for each sample.
 PredictedBatch predict(Model& model, const Batch& batch, const Objective& objective);
 
-// Appends the first `count` samples of a batch. `input` is the batch's, where the model has not changed it.
-void append_rows(PredictionTable& table, const PredictedBatch& batch, const at::Tensor& input, const Dataset& dataset,
-                 int64_t count);
+// Appends the samples of a batch. `input` is the batch's, where the model has not changed it.
+void append_rows(PredictionTable& table, const PredictedBatch& batch, const at::Tensor& input, const Dataset& dataset);
 
 }  // namespace ddprun

@@ -90,6 +90,19 @@ TEST(Evaluator, ASampleHasWhatTheModelSaysOfEachInput) {
   });
 }
 
+TEST(Evaluator, SamplesAreSpreadOverTheSplit) {
+  testing::on_ranks(1, [&](Communicator& communicator) {
+    const auto objective = counting_objective();
+    Evaluator evaluator(
+        {toy_model(), std::make_shared<testing::ToyDataset>(9, 21), *objective, communicator, {}, c10::kCPU},
+        {.eval_batch = 8});
+    std::vector<int64_t> ids;
+    for (const auto& row : evaluator.sample(Split::kVal, {.batches = 2, .images_per_batch = 3}).rows)
+      ids.push_back(row.id);
+    EXPECT_EQ(ids, (std::vector<int64_t>{0, 4, 8, 12, 16, 20}));
+  });
+}
+
 // A prediction of one value for each sample.
 class FirstFeature : public Model {
  public:
@@ -103,7 +116,7 @@ TEST(ShownResults, WithoutClassesThereAreValues) {
   const Batch batch{
       .input = at::tensor({1.5, 2.5}).view({2, 1}), .target = at::tensor({3.0, 4.0}), .index = at::arange(2)};
   PredictionTable table;
-  append_rows(table, predict(model, batch, *objective), batch.input, testing::ToyDataset(1, 1), 5);
+  append_rows(table, predict(model, batch, *objective), batch.input, testing::ToyDataset(1, 1));
   ASSERT_EQ(table.rows.size(), 2U);
   EXPECT_TRUE(table.class_names.empty());
   EXPECT_EQ(table.rows[1].guess, -1);
@@ -123,7 +136,7 @@ PredictionTable doubled(const std::string& objective_name, const at::Tensor& tar
   const auto objective = make_objective(objective_name, options, Phase::kEvaluation);
   const Batch batch{.input = at::arange(8).to(at::kFloat).view({2, 1, 2, 2}), .target = target, .index = at::arange(2)};
   PredictionTable table;
-  append_rows(table, predict(model, batch, *objective), batch.input, testing::ToyDataset(1, 1), 5);
+  append_rows(table, predict(model, batch, *objective), batch.input, testing::ToyDataset(1, 1));
   return table;
 }
 
@@ -164,7 +177,7 @@ TEST(ShownResults, OfASequenceTheLastSymbolIsShown) {
   EXPECT_TRUE(shown.truth.equal(at::tensor({0, 1}, at::kLong)));
   EXPECT_TRUE(at::allclose(shown.scores, at::softmax(at::tensor({2.0F, 7.0F, 2.0F, 4.0F}).view({2, 2}), 1)));
   PredictionTable table;
-  append_rows(table, shown, batch.input, testing::ToyDataset(1, 1), 5);
+  append_rows(table, shown, batch.input, testing::ToyDataset(1, 1));
   EXPECT_EQ(table.rows.at(1).truth, 1);
   EXPECT_EQ(table.rows.at(1).scores.size(), 2U);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "data/dataset_promises.h"
+#include "data/checked_split.h"
 
 #include "plugin_host/plugin_call.h"
 
@@ -30,12 +30,33 @@ bool are_numbers(const at::Tensor& tensor) { return tensor.scalar_type() == at::
 
 }  // namespace
 
-DatasetPromises::DatasetPromises(const Dataset& dataset, Split split)
-    : split_(split),
+CheckedSplit::CheckedSplit(const Dataset& dataset, Split split)
+    : dataset_(dataset),
+      split_(split),
       size_(dataset.size(split)),
       spec_(in_plugin({"dataset", "spec"}, [&] { return dataset.spec(); })) {}
 
-void DatasetPromises::check(const Batch& batch, std::span<const int64_t> asked) const {
+Batch CheckedSplit::get(std::span<const int64_t> numbers) const {
+  return in_plugin({"dataset", "get"}, [&] {
+    auto batch = dataset_.get(split_, numbers);
+    check(batch, numbers);
+    return batch;
+  });
+}
+
+// It may change shapes and values; there are as many samples as before.
+void CheckedSplit::augment(Batch& batch, const AugmentKey& key) const {
+  in_plugin({"dataset", "augment"}, [&] {
+    const auto samples = batch.size();
+    dataset_.augment(batch, key);
+    for (const auto& [name, tensor] : {std::pair{"input", &batch.input}, {"target", &batch.target}}) {
+      const auto rows = tensor->defined() && tensor->dim() > 0 ? tensor->size(0) : 0;
+      if (rows != samples) broken(split_, "augment() makes ", name, " of ", rows, " samples out of ", samples);
+    }
+  });
+}
+
+void CheckedSplit::check(const Batch& batch, std::span<const int64_t> asked) const {
   const auto count = static_cast<int64_t>(asked.size());
   for (const auto& [name, tensor] :
        {std::pair{"input", &batch.input}, {"target", &batch.target}, {"index", &batch.index}}) {
@@ -52,14 +73,7 @@ void DatasetPromises::check(const Batch& batch, std::span<const int64_t> asked) 
     broken(split_, "get() gives an index that is not the numbers that it was asked for, in their order, as int64");
 }
 
-void DatasetPromises::check_augmented(const Batch& batch, int64_t samples) const {
-  for (const auto& [name, tensor] : {std::pair{"input", &batch.input}, {"target", &batch.target}}) {
-    const auto rows = tensor->defined() && tensor->dim() > 0 ? tensor->size(0) : 0;
-    if (rows != samples) broken(split_, "augment() makes ", name, " of ", rows, " samples out of ", samples);
-  }
-}
-
-void DatasetPromises::check(const ImageStore& images) const {
+void CheckedSplit::check(const ImageStore& images) const {
   if (images.size() != size_)
     broken(split_, "images() lends ", images.size(), " images, but size() tells of ", size_, " samples");
   if (images.size() > 0 && images.shape() != spec_.sample_shape)
@@ -68,14 +82,14 @@ void DatasetPromises::check(const ImageStore& images) const {
   if (spec_.classes > 0) check_labels(images.labels(), {}, /*may_ignore=*/false);
 }
 
-void DatasetPromises::check(const at::Tensor& labels) const {
+void CheckedSplit::check(const at::Tensor& labels) const {
   if (!labels.is_cpu() || labels.dim() != 1 || labels.size(0) != size_ || !are_numbers(labels))
     broken(split_, "labels() gives ", labels.scalar_type(), " ", labels.sizes(), ", expected Long [", size_,
            "], on the CPU");
   check_labels(numbers_of(labels), {}, /*may_ignore=*/false);
 }
 
-void DatasetPromises::check_input(const at::Tensor& input) const {
+void CheckedSplit::check_input(const at::Tensor& input) const {
   const auto found = input.sizes().slice(1);
   if (found != at::IntArrayRef(spec_.sample_shape))
     broken(split_, "get() gives samples of ", found, ", but spec() tells of samples of ",
@@ -86,7 +100,7 @@ void DatasetPromises::check_input(const at::Tensor& input) const {
 }
 
 // A target of other shapes and types is for the objective, or the model's own step(), to judge.
-void DatasetPromises::check_target(const Batch& batch, std::span<const int64_t> asked) const {
+void CheckedSplit::check_target(const Batch& batch, std::span<const int64_t> asked) const {
   const auto& target = batch.target;
   const bool for_symbols = batch.input.scalar_type() == at::kLong && target.sizes() == batch.input.sizes();
   if (spec_.classes < 1 || (target.dim() != 1 && !for_symbols)) return;
@@ -96,8 +110,8 @@ void DatasetPromises::check_target(const Batch& batch, std::span<const int64_t> 
   if (are_numbers(target)) check_labels(numbers_of(target), asked, for_symbols);
 }
 
-void DatasetPromises::check_labels(std::span<const int64_t> labels, std::span<const int64_t> numbers,
-                                   bool may_ignore) const {
+void CheckedSplit::check_labels(std::span<const int64_t> labels, std::span<const int64_t> numbers,
+                                bool may_ignore) const {
   for (size_t i = 0; i < labels.size(); ++i) {
     const auto label = labels[i];
     const bool known = label >= 0 && label < spec_.classes;

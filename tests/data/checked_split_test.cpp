@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "data/dataset_promises.h"
+#include "data/checked_split.h"
 
 #include "data/batch_source.h"
 #include "support/error_of.h"
@@ -24,14 +24,14 @@ std::string found(Change change) {
   const std::vector<int64_t> asked{3, 5, 9};
   auto batch = dataset.get(Split::kTrain, asked);
   change(batch);
-  return error_of([&] { DatasetPromises(dataset, Split::kTrain).check(batch, asked); });
+  return error_of([&] { CheckedSplit(dataset, Split::kTrain).check(batch, asked); });
 }
 
-TEST(DatasetPromises, OfAGoodDatasetAreKept) {
+TEST(CheckedSplit, TakesWhatAGoodDatasetGives) {
   EXPECT_EQ(found([](Batch&) {}), "");
 }
 
-TEST(DatasetPromises, NameWhatIsOtherwise) {
+TEST(CheckedSplit, NamesWhatIsOtherwise) {
   EXPECT_EQ(found([](Batch& batch) { batch = part_of_batch(batch, {0, 2}); }),
             "split train: get() was asked for 3 samples, and gives input of 2");
   EXPECT_THAT(found([](Batch& batch) { batch.target = batch.target.slice(0, 1); }), HasSubstr("gives target of 2"));
@@ -50,7 +50,7 @@ TEST(DatasetPromises, NameWhatIsOtherwise) {
   EXPECT_THAT(found([](Batch& batch) { batch.target[2] = -1; }), HasSubstr("sample 9 has the class -1"));
 }
 
-TEST(DatasetPromises, LeaveOtherTargetsToTheObjective) {
+TEST(CheckedSplit, LeavesOtherTargetsToTheObjective) {
   EXPECT_EQ(found([](Batch& batch) { batch.target = at::zeros({3}); }), "") << "0 or 1, for bce";
   EXPECT_EQ(found([](Batch& batch) { batch.target = at::full({3, 4, 4}, 255, at::kLong); }), "")
       << "a class for each pixel";
@@ -62,18 +62,18 @@ class Symbols : public ToyDataset {
   DataSpec spec() const override { return {.sample_shape = {4}, .classes = 3}; }
 };
 
-TEST(DatasetPromises, LetSymbolsBeLeftOut) {
+TEST(CheckedSplit, LetsSymbolsBeLeftOut) {
   const Symbols dataset(20, 0);
   const std::vector<int64_t> asked{7, 8};
   Batch batch{
       .input = at::ones({2, 4}, at::kLong), .target = at::full({2, 4}, -100, at::kLong), .index = at::tensor(asked)};
-  const DatasetPromises promises(dataset, Split::kTrain);
+  const CheckedSplit promises(dataset, Split::kTrain);
   EXPECT_EQ(error_of([&] { promises.check(batch, asked); }), "");
   batch.target[1][0] = 3;
   EXPECT_THAT(error_of([&] { promises.check(batch, asked); }), HasSubstr("sample 8 has the class 3"));
 }
 
-TEST(DatasetPromises, HoldForLentImages) {
+TEST(CheckedSplit, HoldsLentImages) {
   const auto bytes = std::make_shared<std::vector<uint8_t>>(20 * 8);
   const auto lent = [&](std::vector<int64_t> labels, int64_t side = 8) {
     return ImageStore({.shape = {1, 1, side}, .mean = {0}, .std = {1}}, {bytes, bytes->data()}, std::move(labels));
@@ -84,7 +84,7 @@ TEST(DatasetPromises, HoldForLentImages) {
   };
   const Pictures dataset(3, 0);
   const auto problem = [&](const ImageStore& store) {
-    return error_of([&] { DatasetPromises(dataset, Split::kTrain).check(store); });
+    return error_of([&] { CheckedSplit(dataset, Split::kTrain).check(store); });
   };
   EXPECT_EQ(problem(lent({0, 1, 2})), "");
   EXPECT_THAT(problem(lent({0, 1, 3})), HasSubstr("sample 2 has the class 3"));
@@ -101,7 +101,7 @@ class Forgetful : public ToyDataset {
   }
 };
 
-TEST(DatasetPromises, AreLookedAtInEachBatch) {
+TEST(CheckedSplit, IsLookedAtInEachBatch) {
   TrainSource source(std::make_shared<Forgetful>(40, 0), {.global_batch = 8}, 1, {0, 1}, at::kCPU, 0);
   EXPECT_THAT(error_of([&] { source.next(); }), HasSubstr("dataset: split train: get() was asked for 8 samples"));
 }

@@ -8,21 +8,22 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <string>
 
 namespace ddprun {
 namespace {
 
+// A line that moves; in a file one every few seconds, so that what is quick leaves none.
 Progress display() {
-  return [live = isatty(STDERR_FILENO) == 1, shown = std::string(), tenth = int64_t{-1}](
-             const std::string& text, int64_t done, int64_t total) mutable {
-    const bool fresh = text != shown;
-    if (fresh) tenth = -1;
-    shown = text;
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::seconds kPause{5};
+  return [live = isatty(STDERR_FILENO) == 1, told = Clock::now()](const std::string& text, int64_t done,
+                                                                  int64_t total) mutable {
+    if (!live && total > 0 && Clock::now() - told < kPause) return;
+    told = Clock::now();
     const int64_t percent = total > 0 ? done * 100 / total : 0;
-    if (!fresh && percent / 10 == tenth && !live) return;
-    tenth = percent / 10;
     const auto line = "ddprun: " + log::shown(text) + (total > 0 ? ": " + std::to_string(percent) + " %" : "");
     const bool finished = total > 0 && done >= total;
     std::fprintf(stderr, live ? "\r\033[2K%s%s" : "%s%s", line.c_str(), live && !finished ? "" : "\n");

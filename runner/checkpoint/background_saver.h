@@ -2,6 +2,8 @@
 // Saves checkpoints on a thread of its own, one at a time, while training goes on.
 #pragma once
 
+#include "checkpoint/checkpoint_writer.h"
+
 #include <functional>
 #include <memory>
 #include <string>
@@ -9,12 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/checkpoint_writer.h"
-
 namespace ddprun {
 
-// Used from the training thread. Every rank starts and awaits the same saves in the same order. Its destructor does not wait: a
-// worker that ends by an error must not wait for ranks that are no more; the thread keeps what it needs alive.
+// Used from the training thread. Every rank starts and awaits the same saves in the same order. Its destructor does not
+// wait: a worker that ends by an error must not wait for ranks that are no more; the thread keeps what it needs alive.
 class BackgroundSaver {
  public:
   // Called with the writer's points and the step that is saved, on the saving thread; may be null.
@@ -23,12 +23,12 @@ class BackgroundSaver {
   explicit BackgroundSaver(std::shared_ptr<CheckpointWriter> writer, Observer observer = {})
       : writer_(std::move(writer)), observer_(std::move(observer)) {}
 
-  // CheckpointWriter::save() of this checkpoint, whose tensors stay as they are until wait() returns. No save may be under way.
-  // `before_it_counts` is called on the saving thread.
+  // CheckpointWriter::save() of this checkpoint, whose tensors stay as they are until wait() returns. No save may be
+  // under way. `before_it_counts` is called on the saving thread.
   void start(Checkpoint checkpoint, bool best, std::function<void()> before_it_counts = {});
 
-  // Until the save under way, if any, has ended; rethrows once what it threw. `alive`, which may be null, is called when
-  // waiting begins and each time the save comes to another of the writer's points: a slow disk is not a hang.
+  // Until the save under way, if any, has ended; rethrows once what it threw. `alive`, which may be null, is called
+  // when waiting begins and each time the save comes to another of the writer's points: a slow disk is not a hang.
   void wait(const std::function<void()>& alive);
 
   // Whether the save under way has ended by an exception, which wait() will throw.

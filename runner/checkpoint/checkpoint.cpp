@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "checkpoint/checkpoint.h"
 
+#include "checkpoint/manifest.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/training_file.h"
+
 #include <ddprun/error.h>
 
 #include <fcntl.h>
@@ -11,10 +15,6 @@
 #include <cerrno>
 #include <charconv>
 #include <utility>
-
-#include "checkpoint/manifest.h"
-#include "checkpoint/safetensors.h"
-#include "checkpoint/training_file.h"
 
 namespace ddprun {
 namespace {

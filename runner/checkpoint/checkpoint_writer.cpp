@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "checkpoint/checkpoint_writer.h"
 
+#include "checkpoint/manifest.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/training_file.h"
+
 #include <ddprun/error.h>
 
 #include <exception>
 #include <stdexcept>
 #include <utility>
-
-#include "checkpoint/manifest.h"
-#include "checkpoint/safetensors.h"
-#include "checkpoint/training_file.h"
 
 namespace ddprun {
 namespace {
@@ -35,8 +35,8 @@ void mark_best(const std::filesystem::path& path) {
   if (!std::exchange(manifest.best, true)) write_manifest(path, manifest);
 }
 
-// Takes the checkpoint's name away first: what a kill leaves of it then does not look like a broken checkpoint. One that somebody
-// reads stays until a later save.
+// Takes the checkpoint's name away first: what a kill leaves of it then does not look like a broken checkpoint. One
+// that somebody reads stays until a later save.
 void remove_checkpoint(const std::filesystem::path& path) {
   const auto lock = lock_for_removal(path);
   if (!lock) return;
@@ -155,8 +155,8 @@ void CheckpointWriter::write_files(const Checkpoint& checkpoint, Manifest& manif
   reached("training_file");
 }
 
-// The digests are those of what was written, not of what would be read back: a page that was spoiled on its way to a file server is
-// found. So is a file that was removed or cut meanwhile.
+// The digests are those of what was written, not of what would be read back: a page that was spoiled on its way to a
+// file server is found. So is a file that was removed or cut meanwhile.
 void CheckpointWriter::publish(const Manifest& manifest) {
   const auto temporary = temporary_of(manifest.step);
   for (const auto& [name, written] : manifest.files) {

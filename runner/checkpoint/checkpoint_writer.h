@@ -2,13 +2,13 @@
 // Saves checkpoints of one run and keeps its folder tidy. Called by every rank, from one thread at a time.
 #pragma once
 
+#include "checkpoint/checkpoint.h"
+
 #include <filesystem>
 #include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "checkpoint/checkpoint.h"
 
 namespace ddprun {
 
@@ -19,8 +19,8 @@ class CheckpointWriter {
   struct Ranks {
     int64_t rank = 0;
     int64_t world_size = 1;
-    // Called from the thread that saves. Blocks until all ranks have called it; each passes its own error text (empty: it
-    // went well), all get the same one of those that are not empty: a full disk at rank 0 is an error on all.
+    // Called from the thread that saves. Blocks until all ranks have called it; each passes its own error text (empty:
+    // it went well), all get the same one of those that are not empty: a full disk at rank 0 is an error on all.
     std::function<std::string(const std::string& my_error)> agree;
   };
 
@@ -31,24 +31,25 @@ class CheckpointWriter {
   // prunes. Returns its path. A checkpoint of the same step that is already there and whole is kept as it is (but may
   // become the best); a broken one is replaced. Throws UserError on every rank where it fails (a full disk, no
   // permission), with the file and the cause; the temporary folder is then removed and the older checkpoints
-  // are untouched. Where it is the folder that was taken away meanwhile, all is written once more. What agree() throws passes
-  // through. The other ranks need no more of the checkpoint than its step.
+  // are untouched. Where it is the folder that was taken away meanwhile, all is written once more. What agree() throws
+  // passes through. The other ranks need no more of the checkpoint than its step.
   //
-  // `before_it_counts`, which may be null, is called on rank 0 before the checkpoint gets its name: it waits for the rows that the
-  // checkpoint stands for, which no resumed run would write again.
+  // `before_it_counts`, which may be null, is called on rank 0 before the checkpoint gets its name: it waits for the
+  // rows that the checkpoint stands for, which no resumed run would write again.
   std::filesystem::path save(const Checkpoint& checkpoint, bool best,
                              const std::function<void()>& before_it_counts = {});
 
-  // The run goes on from this checkpoint: `last` leads to it, and `best` to the best so far, whatever a save that was cut off between
-  // its names and its links has left. What cannot be done is in warnings().
+  // The run goes on from this checkpoint: `last` leads to it, and `best` to the best so far, whatever a save that was
+  // cut off between its names and its links has left. What cannot be done is in warnings().
   void resume(int64_t step);
 
   // What the last save() could not tidy up: an old checkpoint that cannot be removed, a file system without links. The
   // checkpoint itself is safe. Empty on ranks other than 0.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
-  // Called at "begin", "rank_file" (one after the other), "model_file", "training_file" (each written), "before_manifest",
-  // "before_rename", "after_rename", "before_prune", "done"; the middle ones on rank 0, which does the work.
+  // Called at "begin", "rank_file" (one after the other), "model_file", "training_file" (each written),
+  // "before_manifest", "before_rename", "after_rename", "before_prune", "done"; the middle ones on rank 0, which does
+  // the work.
   void set_save_observer(std::function<void(std::string_view point)> observer) { observer_ = std::move(observer); }
 
  private:

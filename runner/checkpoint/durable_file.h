@@ -3,13 +3,13 @@
 // out.
 #pragma once
 
+#include "digest/sha256.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
-
-#include "digest/sha256.h"
 
 namespace ddprun {
 

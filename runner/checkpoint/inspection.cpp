@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "checkpoint/inspection.h"
 
-#include <ddprun/error.h>
-#include <sys/stat.h>
-
-#include <algorithm>
-#include <functional>
-
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/training_file.h"
+
+#include <ddprun/error.h>
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <functional>
 
 namespace ddprun {
 namespace {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Every flaw of a run's checkpoints, where verify_checkpoint() stops at the first. Reads only; a run may be under way meanwhile.
+// Every flaw of a run's checkpoints, where verify_checkpoint() stops at the first. Reads only; a run may be under way
+// meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +41,8 @@ struct RunReport {
   bool good() const;
 };
 
-// One checkpoint's folder: its manifest, size and SHA-256 of each file, unknown and missing ones, and whether what is in them
-// can be read. Throws UserError only where the folder itself cannot be listed.
+// One checkpoint's folder: its manifest, size and SHA-256 of each file, unknown and missing ones, and whether what is
+// in them can be read. Throws UserError only where the folder itself cannot be listed.
 CheckpointReport inspect_checkpoint(const std::filesystem::path& folder);
 
 // All of <run>/checkpoints.

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "checkpoint/manifest.h"
 
+#include "strict_json.h"
+
 #include <ddprun/error.h>
 #include <ddprun/version.h>
+
 #include <torch/version.h>
 
 #include <fstream>
 #include <iterator>
 #include <set>
 #include <stdexcept>
-
-#include "strict_json.h"
 
 namespace ddprun {
 namespace {

@@ -2,12 +2,12 @@
 // manifest.json: what a checkpoint consists of. Written last; a folder without it is no checkpoint.
 #pragma once
 
+#include "checkpoint/durable_file.h"
+
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
-
-#include "checkpoint/durable_file.h"
 
 namespace ddprun {
 

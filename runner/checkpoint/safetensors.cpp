@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT
 #include "checkpoint/safetensors.h"
 
-#include <ATen/Functions.h>
+#include "safetensors_header.h"
+
 #include <ddprun/error.h>
+
+#include <ATen/Functions.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <bit>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <vector>
-
-#include "safetensors_header.h"
 
 namespace ddprun {
 namespace {

@@ -6,10 +6,10 @@
 //   with spaces the rest   the elements of each tensor, row-major, one after the other without a gap
 #pragma once
 
-#include <filesystem>
-
 #include "checkpoint/durable_file.h"
 #include "checkpoint/tensor_dict.h"
+
+#include <filesystem>
 
 namespace ddprun {
 

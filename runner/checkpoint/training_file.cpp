@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "checkpoint/training_file.h"
 
+#include "checkpoint/pickle_check.h"
+
+#include <ddprun/error.h>
+
 #include <ATen/core/Dict.h>
 #include <ATen/core/ivalue.h>
 #include <caffe2/serialize/inline_container.h>
-#include <ddprun/error.h>
 #include <torch/csrc/jit/serialization/pickler.h>
 #include <torch/csrc/jit/serialization/unpickler.h>
 
@@ -14,8 +17,6 @@
 #include <stdexcept>
 #include <unordered_map>
 #include <vector>
-
-#include "checkpoint/pickle_check.h"
 
 namespace ddprun {
 namespace {

@@ -3,12 +3,12 @@
 // {"optimizer": {"conv1.weight/momentum": tensor, ...}, "progress": "{...}"}.
 #pragma once
 
+#include "checkpoint/durable_file.h"
+#include "checkpoint/tensor_dict.h"
+
 #include <filesystem>
 #include <map>
 #include <string>
-
-#include "checkpoint/durable_file.h"
-#include "checkpoint/tensor_dict.h"
 
 namespace ddprun {
 

@@ -9,7 +9,8 @@
 
 namespace ddprun {
 
-// Copies those of the files that were built into RUN/plugins, each with its source. Throws UserError where they cannot be written.
+// Copies those of the files that were built into RUN/plugins, each with its source. Throws UserError where they cannot
+// be written.
 void carry_built_plugins(const std::vector<std::filesystem::path>& plugin_files, const std::filesystem::path& run_dir);
 
 // In the experiment that a run has recorded, what the run carries takes the place of the cache.

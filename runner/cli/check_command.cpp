@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// `ddprun check EXPERIMENT`: every mistake that shows without training; where the data are there, on a few samples of them too.
+// `ddprun check EXPERIMENT`: every mistake that shows without training; where the data are there, on a few samples of
+// them too.
 #include "cli/checked_experiment.h"
 #include "cli/commands.h"
 #include "cli/launch_choice.h"

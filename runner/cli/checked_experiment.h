@@ -19,8 +19,8 @@ struct CheckedExperiment {
   std::vector<std::filesystem::path> plugin_files;  // of all plugins that the experiment names
 };
 
-// Composes, reads, and constructs every plugin. Throws UserError with all mistakes, those of the keys and those of the plugins'
-// options together, one a line.
+// Composes, reads, and constructs every plugin. Throws UserError with all mistakes, those of the keys and those of the
+// plugins' options together, one a line.
 CheckedExperiment check_experiment(const ComposeInput& input);
 
 }  // namespace ddprun

@@ -33,7 +33,8 @@ int show_keys(const Arguments& arguments);
 int show_plugins(const Arguments& arguments);
 int show_environment(const Arguments& arguments);
 
-// Where experiments and groups lie: $DDPRUN_CONFIG_PATH (separated by colons), then the program's own folder of configs.
+// Where experiments and groups lie: $DDPRUN_CONFIG_PATH (separated by colons), then the program's own folder of
+// configs.
 std::vector<std::filesystem::path> config_search_path();
 
 }  // namespace ddprun

@@ -25,7 +25,8 @@ constexpr int64_t kLongestSide = 96;    // of a picture on the page
 constexpr int64_t kMostPictures = 600;  // of the page
 constexpr int64_t kMostGroups = 100;    // classes
 constexpr int64_t kViews = 4;           // of a sample, where training changes them
-// Samples in which classes are looked for, where the labels are known only with them, and the numbers of their inputs, at most.
+// Samples in which classes are looked for, where the labels are known only with them, and the numbers of their inputs,
+// at most.
 constexpr int64_t kMostSearched = 400, kSearchedNumbers = 20'000'000;
 constexpr int64_t kRows = 24, kValues = 16, kSymbols = 200;  // of samples that are no pictures
 
@@ -64,7 +65,8 @@ std::vector<Group> groups_of(const Dataset& dataset, const DataSpec& spec, uint6
   return groups;
 }
 
-// [B, C, H, W] bytes of at most kLongestSide, each the mean of those that it stands for; undefined where there are no images.
+// [B, C, H, W] bytes of at most kLongestSide, each the mean of those that it stands for; undefined where there are no
+// images.
 at::Tensor pictures_of(const Dataset& dataset, const at::Tensor& input) {
   const auto images = in_plugin({"dataset", "to_image"}, [&] { return dataset.to_image(input); });
   if (!images.defined()) return images;

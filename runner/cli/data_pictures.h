@@ -10,8 +10,9 @@
 
 namespace ddprun {
 
-// [{"label": 3, "samples": [{"id": 17, "stored": "data:image/png...", "views": ["data:..."]}]}]: a group for each class, with the
-// samples that the training comes to first; one group without a label where there are no classes. Of samples that are no images
+// [{"label": 3, "samples": [{"id": 17, "stored": "data:image/png...", "views": ["data:..."]}]}]: a group for each
+// class, with the samples that the training comes to first; one group without a label where there are no classes. Of
+// samples that are no images
 // {"id", "values": "0.1, 0.5", "target": "0.3"}. `seed` is the experiment's.
 nlohmann::ordered_json shown_samples(const Dataset& dataset, const DataSurvey& survey, uint64_t seed);
 

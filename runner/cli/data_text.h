@@ -21,7 +21,8 @@ std::string data_text(const DataSurvey& survey);
 // "some of them are changed, differently in each epoch": what training does to the samples, as a sentence.
 std::string augmentation_text(const AugmentationSurvey& found);
 
-// What looks like a mistake, a sentence each: classes without a training sample, numbers that are not finite, constant inputs.
+// What looks like a mistake, a sentence each: classes without a training sample, numbers that are not finite, constant
+// inputs.
 std::vector<std::string> doubts(const DataSurvey& survey);
 
 // "1 x 28 x 28"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// SIGTERM and SIGUSR1 before anybody takes them. They wait from the program's first moment on, for the kernel throws away what the
-// first process of a container does not handle; while a run is made ready they end it, as nothing has begun: it can be run again.
+// SIGTERM and SIGUSR1 before anybody takes them. They wait from the program's first moment on, for the kernel throws
+// away what the first process of a container does not handle; while a run is made ready they end it, as nothing has
+// begun: it can be run again.
 #pragma once
 
 namespace ddprun {

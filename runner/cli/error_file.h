@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The file from which torchrun takes why a worker failed (TORCHELASTIC_ERROR_FILE); without it, torchrun tells "error_file: <N/A>".
+// The file from which torchrun takes why a worker failed (TORCHELASTIC_ERROR_FILE); without it, torchrun tells
+// "error_file: <N/A>".
 #pragma once
 
 #include "launch/failure_report.h"
@@ -9,11 +10,12 @@
 
 namespace ddprun {
 
-// Of the attempt's first failure here, or what the run's leader says of the others' where no worker of this node failed by itself.
-// Nothing for a run that did not fail. Never throws.
+// Of the attempt's first failure here, or what the run's leader says of the others' where no worker of this node failed
+// by itself. Nothing for a run that did not fail. Never throws.
 void write_error_file(const std::filesystem::path& file, const AttemptEnd& end, const std::string& others) noexcept;
 
-// Of what kept this process from taking part, or ended it. Whether torchrun waits for it and it is written. Never throws.
+// Of what kept this process from taking part, or ended it. Whether torchrun waits for it and it is written. Never
+// throws.
 bool tell_torchrun(const std::string& problem) noexcept;
 
 // Of the ranks that torchrun has started here.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// `ddprun check --gradients EXPERIMENT`: the experiment's own model, data and loss, without training. The dataset is started by then.
+// `ddprun check --gradients EXPERIMENT`: the experiment's own model, data and loss, without training. The dataset is
+// started by then.
 #include "cli/checked_experiment.h"
 #include "cli/commands.h"
 #include "cli/plugin_places.h"

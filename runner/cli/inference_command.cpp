@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// `ddprun evaluate RUN` and `ddprun predict RUN`: workers as for training, in a temporary folder. The run's own is only read.
+// `ddprun evaluate RUN` and `ddprun predict RUN`: workers as for training, in a temporary folder. The run's own is only
+// read.
 #include "cli/checked_experiment.h"
 #include "cli/chosen_checkpoint.h"
 #include "cli/commands.h"

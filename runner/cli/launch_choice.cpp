@@ -129,8 +129,8 @@ LaunchChoice choose_launch(const LaunchConfig& config, const TrainerConfig& trai
   return choice;
 }
 
-// OpenMP's threads spin for milliseconds at the end of each loop where nobody tells them otherwise: on a machine that does
-// anything else besides, a step then takes up to ten times as long. A short spin costs an idle machine nothing.
+// OpenMP's threads spin for milliseconds at the end of each loop where nobody tells them otherwise: on a machine that
+// does anything else besides, a step then takes up to ten times as long. A short spin costs an idle machine nothing.
 std::vector<std::pair<std::string, std::string>> launch_variables(const LaunchChoice& launch) {
   std::vector<std::pair<std::string, std::string>> variables{{"DDPRUN_DEVICE", launch.device},
                                                              {"DDPRUN_GPUS", std::to_string(launch.gpus)},

@@ -33,8 +33,8 @@ struct Machine {
 
 Machine this_machine();
 
-// Throws UserError for more workers than GPUs, for a GPU where there is none or where it or its driver is too old, for fewer
-// samples in a batch than workers, and for what the trainer is told to do and the device cannot.
+// Throws UserError for more workers than GPUs, for a GPU where there is none or where it or its driver is too old, for
+// fewer samples in a batch than workers, and for what the trainer is told to do and the device cannot.
 LaunchChoice choose_launch(const LaunchConfig& config, const TrainerConfig& trainer, const Machine& machine);
 
 // The environment variables that tell workers of it.

@@ -101,8 +101,8 @@ class Leader {
     };
   }
 
-  // The run goes on where its config.yaml was removed. Where all of it was, what the loggers still write goes to files that nobody
-  // finds: the next attempt opens them anew.
+  // The run goes on where its config.yaml was removed. Where all of it was, what the loggers still write goes to files
+  // that nobody finds: the next attempt opens them anew.
   FolderNews look_after_folder() {
     const std::scoped_lock lock(mutex_);
     const auto& path = run_->folder.path();

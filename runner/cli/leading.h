@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// This launcher's part in a run: it leads (keeps the run's folder, decides with the coordinator, tells the end), or it follows the
-// launcher that does.
+// This launcher's part in a run: it leads (keeps the run's folder, decides with the coordinator, tells the end), or it
+// follows the launcher that does.
 #pragma once
 
 #include "cli/arguments.h"

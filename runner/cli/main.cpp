@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// ddprun: the whole program. The launcher (any command but the last) composes the experiment and starts the workers; each worker
-// is this program again, with the command `worker`.
+// ddprun: the whole program. The launcher (any command but the last) composes the experiment and starts the workers;
+// each worker is this program again, with the command `worker`.
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/early_signals.h"
@@ -29,9 +29,9 @@ namespace {
 [[gnu::section(".preinit_array"), gnu::used]] void (*first_of_all)() noexcept = ddprun::hold_early_signals;
 #endif
 
-// Static objects are not destroyed, nor is NCCL's group (dist/communicator.cpp): a thread that a hanging logger has left behind, or a
-// collective that a dead rank has left open, must not hold up the end, and LibTorch takes a tenth of a second for its tables.
-// AddressSanitizer looks for leaks in exit(), which is not called.
+// Static objects are not destroyed, nor is NCCL's group (dist/communicator.cpp): a thread that a hanging logger has
+// left behind, or a collective that a dead rank has left open, must not hold up the end, and LibTorch takes a tenth of
+// a second for its tables. AddressSanitizer looks for leaks in exit(), which is not called.
 [[noreturn]] void end(int code) {
 #if defined(__SANITIZE_ADDRESS__)
   __lsan_do_leak_check();
@@ -41,7 +41,8 @@ namespace {
   ::_exit(code);
 }
 
-// torchrun shows the message of the rank that failed first, from a file: on the terminal one rank of each node has it too.
+// torchrun shows the message of the rank that failed first, from a file: on the terminal one rank of each node has it
+// too.
 int tell(const std::string& message, int exit_code) {
   const bool told = ddprun::tell_torchrun(message);
   if (!told || ddprun::is_first_of_its_node()) ddprun::log::error(message);
@@ -57,7 +58,8 @@ class ShownText final : public std::stringbuf {
   }
 };
 
-// A full disk may have cut off what a script then takes for the whole answer. The lines of a run are none: they are in its files too.
+// A full disk may have cut off what a script then takes for the whole answer. The lines of a run are none: they are in
+// its files too.
 int with_whole_answer(int code) {
   std::cout.flush();
   if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return code;

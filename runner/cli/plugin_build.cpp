@@ -41,8 +41,8 @@ fs::path built_folder() {
   throw UserError("--build: neither HOME nor XDG_CACHE_HOME tells where to keep what is built");
 }
 
-// share/ddprun/plugin_command, which CMake writes: a word a line, {prefix} for where this program is installed, {source} for the
-// source file. The first word is the compiler.
+// share/ddprun/plugin_command, which CMake writes: a word a line, {prefix} for where this program is installed,
+// {source} for the source file. The first word is the compiler.
 std::vector<std::string> compile_command(const fs::path& source) {
   const auto prefix = fs::read_symlink("/proc/self/exe").parent_path().parent_path();
   std::ifstream file(prefix / "share/ddprun/plugin_command");

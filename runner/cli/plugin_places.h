@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Where an experiment names its plugins, for errors that come out of their hooks, its objective, and the metrics that it follows.
+// Where an experiment names its plugins, for errors that come out of their hooks, its objective, and the metrics that
+// it follows.
 #pragma once
 
 #include "config/experiment.h"

@@ -6,8 +6,8 @@
 
 namespace ddprun {
 
-// Shows how far it is on standard error: a line that redraws itself on a terminal, a line for each tenth where there is none.
-// Throws UserError with the dataset's place in the experiment, whatever the plugin threw.
+// Shows how far it is on standard error: a line that redraws itself on a terminal, a line for each tenth where there is
+// none. Throws UserError with the dataset's place in the experiment, whatever the plugin threw.
 void prepare_data(const CheckedExperiment& checked);
 
 }  // namespace ddprun

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 // `ddprun report RUN...`: a run, or several beside each other, as one HTML file.
-#include "report/report.h"
-
 #include "cli/chosen_checkpoint.h"
 #include "cli/commands.h"
 #include "launch/worker_process.h"
+#include "report/report.h"
 
 #include <algorithm>
 #include <iostream>

@@ -136,7 +136,8 @@ int show_plugins(const Arguments& arguments) {
 
 namespace {
 
-// `ddprun resum outputs/a`, `ddprun --build f.cpp check EXPERIMENT`: a word that is taken for an experiment, and is none.
+// `ddprun resum outputs/a`, `ddprun --build f.cpp check EXPERIMENT`: a word that is taken for an experiment, and is
+// none.
 void refuse_mistaken_command(const Arguments& arguments) {
   const auto& word = arguments.target;
   const auto near = word == "train" ? "run" : nearest_name(word, command_names());

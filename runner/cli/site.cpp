@@ -18,8 +18,8 @@
 namespace ddprun {
 namespace {
 
-// A launcher's for what is left once it has asked its workers to end: the grace after a failure, SIGKILL, a process that does not even
-// then end (launcher.cpp), and the way here.
+// A launcher's for what is left once it has asked its workers to end: the grace after a failure, SIGKILL, a process
+// that does not even then end (launcher.cpp), and the way here.
 constexpr double kTimeToSay = 30;
 
 std::string nodes_text(const LaunchConfig& config) {
@@ -85,8 +85,8 @@ bool sees_one_of_several(const Placement& placement, const Machine& machine, con
          environment.has("CUDA_VISIBLE_DEVICES");
 }
 
-// NCCL's, of a collective that failed or ran out of time. It writes to this machine's disk, for which 2 s are plenty: four times as long
-// its watchdog waits before it ends the process, a minute by default.
+// NCCL's, of a collective that failed or ran out of time. It writes to this machine's disk, for which 2 s are plenty:
+// four times as long its watchdog waits before it ends the process, a minute by default.
 void add_flight_recorder(std::vector<std::pair<std::string, std::string>>& environment, const std::string& run_dir) {
   const auto own = process_environment();
   if (!own.has("TORCH_FR_DUMP_TEMP_FILE")) {
@@ -97,7 +97,8 @@ void add_flight_recorder(std::vector<std::pair<std::string, std::string>>& envir
   if (!own.has(kWait)) environment.emplace_back(kWait, "2000");
 }
 
-// Whether Slurm has bound each of a node's ranks to cores of its own: srun --cpus-per-task=8. Those of all would be as many times more.
+// Whether Slurm has bound each of a node's ranks to cores of its own: srun --cpus-per-task=8. Those of all would be as
+// many times more.
 bool has_cores_of_its_own(const Placement& placement, const Machine& machine, const Environment& environment) {
   const auto setting = environment.find("SLURM_CPUS_PER_TASK");
   if (placement.role != Role::kRank || !setting) return false;

@@ -36,8 +36,8 @@ struct Site {
   CoordinatorPlan coordination() const;
 };
 
-// From the flags, the environment and `launch:` of the experiment. Throws UserError for contradictions, a token file that cannot be
-// read, trainer.strategy dp with more than one process, and what choose_launch refuses.
+// From the flags, the environment and `launch:` of the experiment. Throws UserError for contradictions, a token file
+// that cannot be read, trainer.strategy dp with more than one process, and what choose_launch refuses.
 Site find_site(const LaunchFlags& flags, const Experiment& experiment,
                const Environment& environment = process_environment(), const Machine& machine = this_machine());
 

@@ -26,16 +26,16 @@ PreparedRun go_on(RunFolder folder, const CheckedExperiment& checked) {
   return {.folder = std::move(folder), .checkpoint = {}};
 }
 
-// What an engine calls the job that this process belongs to, over restarts and requeues; empty where there is none. A torchrun that
-// was given no name is told by its process, the parent of this one.
+// What an engine calls the job that this process belongs to, over restarts and requeues; empty where there is none. A
+// torchrun that was given no name is told by its process, the parent of this one.
 std::string job_of(const Placement& placement) {
   if (!placement.job_id.empty()) return placement.engine + ":" + placement.job_id;
   if (!placement.engine_restarts) return "";
   return log::text(placement.engine, ":", placement.host, ":", placement.port, ":", ::getppid());
 }
 
-// The run to go on with: that of the same job where its engine has started it again; with checkpoint.resume=auto the run in run.dir
-// where that exists, else the newest unfinished one of the name.
+// The run to go on with: that of the same job where its engine has started it again; with checkpoint.resume=auto the
+// run in run.dir where that exists, else the newest unfinished one of the name.
 std::optional<fs::path> unfinished_run(const Experiment& experiment, const Placement& placement) {
   const auto& run_dir = experiment.run_dir;
   if (placement.restart_count > 0) {

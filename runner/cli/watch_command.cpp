@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// `ddprun watch RUN`: a logger, the console by default, is told what the run's files tell, as they grow: what the run's own terminal
-// shows, in another one.
+// `ddprun watch RUN`: a logger, the console by default, is told what the run's files tell, as they grow: what the run's
+// own terminal shows, in another one.
 #include "cli/chosen_checkpoint.h"
 #include "cli/commands.h"
 #include "cli/recorded_start.h"

@@ -25,7 +25,8 @@ Claim mpich_claim(const Environment& environment);    // PMI_*: MPICH, Intel MPI
 // Throws UserError for the first two numbers that both say and that differ.
 void require_agreement(const Claim& claim, const Claim& other);
 
-// This process as the rank that a claim of several says. Throws UserError where something is missing or not below its limit.
+// This process as the rank that a claim of several says. Throws UserError where something is missing or not below its
+// limit.
 Placement place_rank(const Claim& claim);
 
 }  // namespace ddprun

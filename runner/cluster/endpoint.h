@@ -29,8 +29,8 @@ int parse_port(const Setting& setting);
 // "localhost", 127.x.x.x, ::1: a host that is another one on every node.
 bool is_loopback(const std::string& host);
 
-// A port that all processes of one job find alone and those of another job most likely do not: 20000 + FNV-1a of the job's name
-// (32 bits) mod 10000, below the ports that Linux gives to outgoing connections.
+// A port that all processes of one job find alone and those of another job most likely do not: 20000 + FNV-1a of the
+// job's name (32 bits) mod 10000, below the ports that Linux gives to outgoing connections.
 int port_of_job(const std::string& name);
 
 }  // namespace ddprun

@@ -13,8 +13,8 @@
 
 namespace ddprun {
 
-// Who set RANK, WORLD_SIZE and LOCAL_RANK: "torchrun" or "ray", which make ranks of their own, so that a step or a job around
-// them counts something else; or "env", anything else.
+// Who set RANK, WORLD_SIZE and LOCAL_RANK: "torchrun" or "ray", which make ranks of their own, so that a step or a job
+// around them counts something else; or "env", anything else.
 std::string torch_engine(const Environment& environment);
 
 // A rank of those. One rank alone is nobody's, with one worker.
@@ -42,12 +42,12 @@ Placement place_slurm_task(const SlurmStep& step, const LaunchFlags& flags, cons
 // What torchrun would read from PET_*.
 LaunchFlags pet_flags(const Environment& environment);
 
-// A pod of Kubeflow's PyTorchJob: RANK and WORLD_SIZE are the pod's, MASTER_ADDR and MASTER_PORT the first one's, PET_* the
-// rest. Throws UserError where they contradict each other.
+// A pod of Kubeflow's PyTorchJob: RANK and WORLD_SIZE are the pod's, MASTER_ADDR and MASTER_PORT the first one's, PET_*
+// the rest. Throws UserError where they contradict each other.
 LaunchFlags kubeflow_flags(const Claim& pod, const Environment& environment);
 
-// This process as the starter of one node's workers. `known`: where several nodes meet if the flags do not say it. One node
-// with nothing said about its workers is nobody's.
+// This process as the starter of one node's workers. `known`: where several nodes meet if the flags do not say it. One
+// node with nothing said about its workers is nobody's.
 Placement place_node(const std::string& engine, const LaunchFlags& flags,
                      const std::optional<Endpoint>& known = std::nullopt);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How this process was started, and where it stands in a job of several nodes: from the command line's flags and from what
-// torchrun, Slurm, MPI, Kubeflow and Ray leave in the environment. Free of LibTorch.
+// How this process was started, and where it stands in a job of several nodes: from the command line's flags and from
+// what torchrun, Slurm, MPI, Kubeflow and Ray leave in the environment. Free of LibTorch.
 #pragma once
 
 #include "cluster/environment.h"
@@ -26,8 +26,8 @@ struct Evidence {
 };
 
 struct Placement {
-  // "" (nobody: this command alone), "flags", "torchrun", "slurm", "openmpi", "mpich", "kubeflow", "pet", "ray", or "env":
-  // RANK, WORLD_SIZE and LOCAL_RANK from something else.
+  // "" (nobody: this command alone), "flags", "torchrun", "slurm", "openmpi", "mpich", "kubeflow", "pet", "ray", or
+  // "env": RANK, WORLD_SIZE and LOCAL_RANK from something else.
   std::string engine;
   Role role = Role::kNode;
 
@@ -56,9 +56,9 @@ struct Placement {
   void ignore(const Setting& setting, const std::string& reason);
 };
 
-// The flags, where given, else the innermost engine: torchrun or whatever else set RANK, WORLD_SIZE and LOCAL_RANK, Open MPI,
-// a step of Slurm, MPICH, Kubeflow, PET_*, nobody. Throws UserError for a contradiction, naming both sides with their values,
-// for a malformed number, and where something needed is missing.
+// The flags, where given, else the innermost engine: torchrun or whatever else set RANK, WORLD_SIZE and LOCAL_RANK,
+// Open MPI, a step of Slurm, MPICH, Kubeflow, PET_*, nobody. Throws UserError for a contradiction, naming both sides
+// with their values, for a malformed number, and where something needed is missing.
 Placement find_placement(const LaunchFlags& flags, const Environment& environment);
 
 }  // namespace ddprun

@@ -3,8 +3,9 @@
 
 #include "cluster/endpoint.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
+
+#include <algorithm>
 
 namespace ddprun {
 namespace {

@@ -12,7 +12,8 @@
 namespace ddprun {
 namespace {
 
-// Slurm's own steps have the last numbers of 32 bits: the batch script, salloc's shell, what ssh adopts. They are one process.
+// Slurm's own steps have the last numbers of 32 bits: the batch script, salloc's shell, what ssh adopts. They are one
+// process.
 bool is_own_step(const Setting& id) {
   constexpr uint32_t kFirstOwn = 0xFFFFFFF0U;
   uint32_t number = 0;
@@ -48,8 +49,8 @@ std::string find_host(Placement& placement, const SlurmStep& step, const Environ
   return hosts.front();
 }
 
-// MASTER_PORT, or 20000 + (37 * job + step) mod 10000: another one for each step of a job, and for the first 37 steps of jobs
-// with neighbouring numbers.
+// MASTER_PORT, or 20000 + (37 * job + step) mod 10000: another one for each step of a job, and for the first 37 steps
+// of jobs with neighbouring numbers.
 int find_port(Placement& placement, const SlurmStep& step, const Environment& environment) {
   if (const auto port = environment.find("MASTER_PORT")) {
     placement.count(*port, "the port there");

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "config/compose.h"
 
-#include <algorithm>
-
 #include "config/defaults_list.h"
 #include "config/experiment.h"
 #include "config/interpolation.h"
@@ -10,6 +8,8 @@
 #include "config/merge.h"
 #include "config/overrides.h"
 #include "config/secrets.h"
+
+#include <algorithm>
 
 namespace ddprun {
 namespace fs = std::filesystem;

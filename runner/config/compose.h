@@ -5,21 +5,22 @@
 //
 //   defaults: [model/convnet, optimizer/sgd, experiments/base]
 //
-//   - "model/convnet" is <folder>/model/convnet.yaml in the first folder that has it: the experiment's own folder (or the one above,
-//     where its own is called experiments), then the search path. Its content goes below the key `model`; that of "logger/..." below
-//     `loggers`, where it may be a list; that of "experiments/..." at the root.
-//   - Later entries win over earlier ones, and a file's own keys over its defaults. A file of a group may have defaults too: its
-//     neighbours by their name alone, other groups in full. A cycle is an error.
-//   - Maps merge key by key. A list replaces the whole list, null the whole value. A section that names another `plugin` (objective:
-//     another `name`) replaces the whole section, so that no option of the other plugin lingers.
-//   - `model: mlp` is short for {plugin: mlp}, as for dataset, optimizer and entries of loggers; `objective: mse` for {name: mse}.
+//   - "model/convnet" is <folder>/model/convnet.yaml in the first folder that has it: the experiment's own folder (or
+//     the one above, where its own is called experiments), then the search path. Its content goes below the key
+//     `model`; that of "logger/..." below `loggers`, where it may be a list; that of "experiments/..." at the root.
+//   - Later entries win over earlier ones, and a file's own keys over its defaults. A file of a group may have defaults
+//     too: its neighbours by their name alone, other groups in full. A cycle is an error.
+//   - Maps merge key by key. A list replaces the whole list, null the whole value. A section that names another
+//     `plugin` (objective: another `name`) replaces the whole section, so that no option of the other plugin lingers.
+//   - `model: mlp` is short for {plugin: mlp}, as for dataset, optimizer and entries of loggers; `objective: mse` is
+//     short for {name: mse}.
 //
 // Overrides, applied in order, though choices of plugins and files go before the rest:
 //
 //   trainer.max_epochs=3    change a key; it need not be written in a file, but must be known
 //   model.dropout=0.2       an option of a plugin: the plugin itself checks it
-//   optimizer=adam          the file optimizer/adam.yaml where there is one, else {plugin: adam}; replaces a plugin's section
-//   trainer=short           and merges into others
+//   optimizer=adam          the file optimizer/adam.yaml where there is one, else {plugin: adam}; it replaces a
+//                           plugin's section and merges into others, as trainer=short does
 //   loggers[0]=csv          an entry of a list, counted from 0; loggers.0 is the same
 //   +loggers=tensorboard    append to a list; +a.b=1 adds a key that is not there yet
 //   ++a.b=1                 add or change
@@ -29,8 +30,8 @@
 //
 // References. ${seed}, ${trainer.max_epochs} and ${loggers[0].plugin} stand for other values, written or default;
 // ${env:HOME} and ${env:HOME,default} for the environment; ${now:%Y-%m-%d} for the local time of the start. A reference
-// that is the whole value keeps the type, a list or map included. ${secret:TOKEN} stays as it is until a plugin gets it:
-// secrets.h. \${ is a plain ${. YAML wants them in 'quotes' inside [] and {}.
+// that is the whole value keeps the type, a list or map included. ${secret:TOKEN} stays as it is until a plugin gets
+// it: secrets.h. \${ is a plain ${. YAML wants them in 'quotes' inside [] and {}.
 #pragma once
 
 #include <ddprun/value.h>

@@ -2,12 +2,12 @@
 // Finds experiments and the files of groups below the folders of the search path.
 #pragma once
 
+#include "config/yaml_reader.h"
+
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "config/yaml_reader.h"
 
 namespace ddprun {
 

@@ -2,13 +2,13 @@
 // Composes an experiment from the files that its `defaults:` lists; compose.h tells the rules.
 #pragma once
 
+#include "config/config_files.h"
+
 #include <ddprun/value.h>
 
 #include <filesystem>
 #include <string>
 #include <vector>
-
-#include "config/config_files.h"
 
 namespace ddprun {
 

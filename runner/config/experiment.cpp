@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "config/experiment.h"
 
-#include <algorithm>
-
 #include "config/sections.h"
 #include "config/yaml_reader.h"
+
+#include <algorithm>
 
 namespace ddprun {
 namespace {

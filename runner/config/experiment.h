@@ -3,6 +3,8 @@
 // LibTorch and yaml-cpp, so that the launcher and the tests of the configuration stay cheap to build.
 #pragma once
 
+#include "config/compose.h"
+
 #include <ddprun/options.h>
 #include <ddprun/value.h>
 
@@ -11,8 +13,6 @@
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "config/compose.h"
 
 namespace ddprun {
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "config/interpolation.h"
 
+#include "config/reference_text.h"
+#include "config/schema.h"
+#include "config/secrets.h"
+
 #include <ddprun/options.h>
 
 #include <algorithm>
@@ -8,10 +12,6 @@
 #include <ctime>
 #include <unordered_set>
 #include <utility>
-
-#include "config/reference_text.h"
-#include "config/schema.h"
-#include "config/secrets.h"
 
 namespace ddprun {
 namespace {

@@ -2,12 +2,12 @@
 // Replaces ${...} in the values of a composed tree; compose.h tells the syntax.
 #pragma once
 
+#include "config/yaml_reader.h"
+
 #include <ddprun/value.h>
 
 #include <string>
 #include <vector>
-
-#include "config/yaml_reader.h"
 
 namespace ddprun {
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "config/interval.h"
 
+#include "config/limits.h"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
-
-#include "config/limits.h"
 
 namespace ddprun {
 namespace {

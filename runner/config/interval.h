@@ -2,9 +2,9 @@
 // The texts that stand for a length of training.
 #pragma once
 
-#include <ddprun/options.h>
-
 #include "config/experiment.h"
+
+#include <ddprun/options.h>
 
 #include <optional>
 #include <string_view>
@@ -20,8 +20,8 @@ std::optional<double> parse_duration(std::string_view text);
 // "5" as a count, "0.1" as a share, "all" as neither; nothing for another text.
 std::optional<Limit> parse_limit(std::string_view text);
 
-// An option that holds an interval, or `nothing` ("never", "none") for none. Another text is noted in `options`. With `clock` the
-// interval may be a time.
+// An option that holds an interval, or `nothing` ("never", "none") for none. Another text is noted in `options`. With
+// `clock` the interval may be a time.
 Interval read_interval(Options& options, std::string_view name, const std::string& fallback, const std::string& nothing,
                        bool clock, std::string_view help);
 

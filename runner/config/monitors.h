@@ -2,10 +2,10 @@
 // The metrics that an experiment follows: what stops it early, which checkpoint is best, what lowers the rate.
 #pragma once
 
+#include "config/experiment.h"
+
 #include <string>
 #include <vector>
-
-#include "config/experiment.h"
 
 namespace ddprun {
 
@@ -18,8 +18,8 @@ struct Monitor {
 // Whether the experiment says which metric this section follows.
 bool is_chosen(const Experiment& experiment, const std::string& section);
 
-// Without which the experiment cannot do what it says. The default of checkpoint.monitor is none of them: where it is not measured,
-// the loss takes its place.
+// Without which the experiment cannot do what it says. The default of checkpoint.monitor is none of them: where it is
+// not measured, the loss takes its place.
 std::vector<Monitor> monitors_of(const Experiment& experiment);
 
 // Those whose metric is none of `known`, as far as `known` has any of its split.

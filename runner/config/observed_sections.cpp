@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // What of a run is shown besides its rows of metrics.
-#include <regex>
-
 #include "config/interval.h"
 #include "config/sections.h"
+
+#include <regex>
 
 namespace ddprun {
 namespace {

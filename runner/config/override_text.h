@@ -2,11 +2,11 @@
 // One override as written: "+trainer.max_steps=3" is the action kAdd, a path and a value.
 #pragma once
 
-#include <optional>
-#include <string>
-
 #include "config/key_path.h"
 #include "config/yaml_reader.h"
+
+#include <optional>
+#include <string>
 
 namespace ddprun {
 

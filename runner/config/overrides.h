@@ -2,12 +2,12 @@
 // Changes to the composed tree from the command line; compose.h tells their syntax.
 #pragma once
 
+#include "config/defaults_list.h"
+
 #include <ddprun/value.h>
 
 #include <string>
 #include <vector>
-
-#include "config/defaults_list.h"
 
 namespace ddprun {
 

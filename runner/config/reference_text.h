@@ -20,7 +20,8 @@ struct BadReference {
   std::string text;  // empty where the mistake is another value's, reported there
 };
 
-// "a-${seed}-\${x}" is "a-", the reference seed, "-${x}"; "\${secret:x}" stays as it is. Throws BadReference for a brace that is not closed.
+// "a-${seed}-\${x}" is "a-", the reference seed, "-${x}"; "\${secret:x}" stays as it is. Throws BadReference for a
+// brace that is not closed.
 std::vector<TextPart> split_references(std::string_view text);
 
 }  // namespace ddprun

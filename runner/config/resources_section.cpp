@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include <algorithm>
-#include <regex>
-
 #include "config/interval.h"
 #include "config/sections.h"
+
+#include <algorithm>
+#include <regex>
 
 namespace ddprun {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "config/schema.h"
 
-#include <algorithm>
-
 #include "config/merge.h"
+
+#include <algorithm>
 
 namespace ddprun {
 

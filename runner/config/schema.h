@@ -2,12 +2,12 @@
 // Which keys an experiment may have, from the declarations that also read them (experiment_keys).
 #pragma once
 
+#include "config/experiment.h"
+#include "config/key_path.h"
+
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "config/experiment.h"
-#include "config/key_path.h"
 
 namespace ddprun {
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "config/secrets.h"
 
+#include "config/compose.h"
+#include "config/reference_text.h"
+#include "log/log.h"
+
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
-
-#include "config/compose.h"
-#include "config/reference_text.h"
-#include "log/log.h"
 
 namespace ddprun {
 namespace {

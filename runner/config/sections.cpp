@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "config/sections.h"
 
+#include "config/interval.h"
+#include "config/limits.h"
+
 #include <cmath>
 #include <optional>
 #include <regex>
-
-#include "config/interval.h"
-#include "config/limits.h"
 
 namespace ddprun {
 namespace {

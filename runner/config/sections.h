@@ -2,9 +2,9 @@
 // The sections of an experiment with keys of their own. Each function is the one declaration of its section's keys.
 #pragma once
 
-#include <ddprun/options.h>
-
 #include "config/experiment.h"
+
+#include <ddprun/options.h>
 
 namespace ddprun {
 

@@ -3,12 +3,12 @@
 // keys, take the same key twice, and share nodes between aliases, so that a cycle is only met by falling into it.
 #pragma once
 
+#include "config/yaml_reader.h"
+
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <unordered_map>
-
-#include "config/yaml_reader.h"
 
 namespace ddprun {
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "config/yaml_reader.h"
 
+#include "config/compose.h"
+#include "config/yaml_builder.h"
+
 #include <ddprun/error.h>
 
 #include <algorithm>
@@ -8,9 +11,6 @@
 #include <cctype>
 #include <fstream>
 #include <sstream>
-
-#include "config/compose.h"
-#include "config/yaml_builder.h"
 
 namespace ddprun {
 namespace {
@@ -20,7 +20,8 @@ std::string_view line_of(std::string_view text, int line) {
   return text.substr(0, text.find('\n'));
 }
 
-// "{ in line 2": the last bracket that is open at the end of `text`; empty where none is. Knows quotes and comments as far as one line.
+// "{ in line 2": the last bracket that is open at the end of `text`; empty where none is. Knows quotes and comments as
+// far as one line.
 std::string open_bracket(std::string_view text) {
   std::vector<std::string> open;
   int line = 1;
@@ -89,8 +90,8 @@ bool is_text(std::string_view text, const std::string& source, Problems& problem
   return true;
 }
 
-// yaml-cpp takes the end of the last line for the end of a quoted text that is still open, and for the colon of a key that
-// lacks it: here a comment follows.
+// yaml-cpp takes the end of the last line for the end of a quoted text that is still open, and for the colon of a key
+// that lacks it: here a comment follows.
 void parse(std::string_view text, YamlBuilder& builder) {
   std::istringstream stream(std::string(text) + (text.ends_with('\n') ? "#" : ""));
   YAML::Parser parser(stream);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
+#include "config/compose.h"
+
 #include <algorithm>
 #include <utility>
-
-#include "config/compose.h"
 
 namespace ddprun {
 namespace {
@@ -92,8 +92,7 @@ void write(const Value& value, const std::string& indent, std::string first, std
 
 // A comment ends with its line, and so must what is in it.
 std::string one_line(std::string text) {
-  std::ranges::replace_if(
-      text, [](unsigned char byte) { return byte < 0x20; }, ' ');
+  std::ranges::replace_if(text, [](unsigned char byte) { return byte < 0x20; }, ' ');
   return text;
 }
 

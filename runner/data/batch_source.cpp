@@ -25,8 +25,8 @@ Batch made_ahead(const ImageBatcher& images, std::span<const int64_t> numbers, c
 
 bool is_resident(const std::shared_ptr<const ImageBatcher>& images) { return images && images->device().is_cuda(); }
 
-// From page-locked memory the copy to a GPU needs no host that waits for it. The GPU makes it between two steps: it is on their
-// stream.
+// From page-locked memory the copy to a GPU needs no host that waits for it. The GPU makes it between two steps: it is
+// on their stream.
 Batch pinned(Batch batch, c10::Device device) {
   if (!device.is_cuda()) return batch;
   if (!batch.input.defined()) return {.index = batch.index.pin_memory()};

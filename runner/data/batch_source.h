@@ -31,17 +31,17 @@ struct TrainBatch {
   Batch batch;
   int64_t epoch = 0;           // counted from 0
   int64_t global_samples = 0;  // in the whole global batch
-  // What this rank's mean loss counts for in the mean over ranks that the gradient reducer takes: local * world / global, so
-  // that the gradient is the mean over the global batch. 0 for a rank without a sample in a ragged last batch: it computes
-  // on a sample of another rank and adds nothing.
+  // What this rank's mean loss counts for in the mean over ranks that the gradient reducer takes: local * world /
+  // global, so that the gradient is the mean over the global batch. 0 for a rank without a sample in a ragged last
+  // batch: it computes on a sample of another rank and adds nothing.
   double weight = 1;
 };
 
 // How the experiment cuts an epoch of so many samples into steps.
 StepPlan step_plan(const TrainerConfig& config, int64_t samples);
 
-// Endless training batches from `first_step` on, steps counted over all epochs. One consumer. With `images`, those of the training
-// split, they make the batches; else the dataset's get() and augment() do.
+// Endless training batches from `first_step` on, steps counted over all epochs. One consumer. With `images`, those of
+// the training split, they make the batches; else the dataset's get() and augment() do.
 class TrainSource {
  public:
   TrainSource(std::shared_ptr<const Dataset> dataset, const TrainerConfig& config, uint64_t seed, World world,
@@ -69,8 +69,8 @@ class TrainSource {
   std::unique_ptr<Prefetcher<TrainBatch>> prefetcher_;
 };
 
-// One pass over a split, or its first batches: every sample once, in batches that are the same at any world size, dealt out to the ranks in turn, so
-// that a sample's prediction does not depend on how many ranks there are.
+// One pass over a split, or its first batches: every sample once, in batches that are the same at any world size, dealt
+// out to the ranks in turn, so that a sample's prediction does not depend on how many ranks there are.
 class EvalSource {
  public:
   EvalSource(std::shared_ptr<const Dataset> dataset, Split split, int64_t batch, const Limit& limit,

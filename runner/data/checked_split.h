@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A split whose dataset is held to what it has promised: a batch that is not as spec() says would end as an error of a model that is
-// right, or train on fewer samples than it counts.
+// A split whose dataset is held to what it has promised: a batch that is not as spec() says would end as an error of a
+// model that is right, or train on fewer samples than it counts.
 #pragma once
 
 #include <ddprun/dataset.h>
@@ -10,7 +10,8 @@
 
 namespace ddprun {
 
-// The checks look at each label and number of a batch, and at no input. Any number of threads; the dataset is the caller's.
+// The checks look at each label and number of a batch, and at no input. Any number of threads; the dataset is the
+// caller's.
 class CheckedSplit {
  public:
   CheckedSplit(const Dataset& dataset, Split split);
@@ -19,8 +20,8 @@ class CheckedSplit {
   Batch get(std::span<const int64_t> numbers) const;
   void augment(Batch& batch, const AugmentKey& key) const;
 
-  // Throws UserError unless the batch has a row for each of `asked` in each tensor, the inputs are of the promised shape and type,
-  // the labels are classes that there are, and index is what was asked for.
+  // Throws UserError unless the batch has a row for each of `asked` in each tensor, the inputs are of the promised
+  // shape and type, the labels are classes that there are, and index is what was asked for.
   void check(const Batch& batch, std::span<const int64_t> asked) const;
 
   // Of the classes that the dataset knows without its samples.

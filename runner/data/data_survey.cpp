@@ -33,7 +33,8 @@ std::string type_name(at::ScalarType type) {
   }
 }
 
-// Sums of numbers, and of the squares of their distances from one of them: with their own those of a small spread would be lost.
+// Sums of numbers, and of the squares of their distances from one of them: with their own those of a small spread would
+// be lost.
 class RangeSums {
  public:
   void add(const at::Tensor& numbers) {

@@ -29,8 +29,8 @@ struct SplitSurvey {
   std::vector<int64_t> per_class;  // of samples, or of symbols of a text; empty where the task has no classes
 };
 
-// Of a started dataset. At most so many numbers of inputs of each split are looked at. Splits without samples are left out. Throws
-// PluginMistake or PluginFailure for samples that are not as the dataset promises.
+// Of a started dataset. At most so many numbers of inputs of each split are looked at. Splits without samples are left
+// out. Throws PluginMistake or PluginFailure for samples that are not as the dataset promises.
 std::vector<SplitSurvey> survey_splits(const Dataset& dataset, int64_t most_numbers);
 
 // The class of each sample of a split, by its number, where that is known without the samples; else undefined.

@@ -15,9 +15,9 @@
 
 namespace ddprun {
 
-// `produce(n)` is called once for each n in [first, end), from several threads at once and in no fixed order; next() returns
-// the items in order, to one consumer. At most `depth` items are ready or in the making. What produce throws, next() throws
-// when that item's turn comes. With no threads produce is called by next() itself.
+// `produce(n)` is called once for each n in [first, end), from several threads at once and in no fixed order; next()
+// returns the items in order, to one consumer. At most `depth` items are ready or in the making. What produce throws,
+// next() throws when that item's turn comes. With no threads produce is called by next() itself.
 template <class Item>
 class Prefetcher {
  public:

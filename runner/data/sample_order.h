@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which samples each rank trains on, as a pure function of (seed, epoch, step, rank): nothing to save, nothing to replay.
+// Which samples each rank trains on, as a pure function of (seed, epoch, step, rank): nothing to save, nothing to
+// replay.
 #pragma once
 
 #include "config/experiment.h"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "digest/sha256.h"
 
-#include <fcntl.h>
 #include <openssl/evp.h>
+
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <array>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// torchrun's own store, which its agent keeps for the ranks it starts: there rank 0 tells the others where the run's server is.
+// torchrun's own store, which its agent keeps for the ranks it starts: there rank 0 tells the others where the run's
+// server is.
 #pragma once
 
 #include "cluster/endpoint.h"

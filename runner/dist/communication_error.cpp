@@ -37,8 +37,8 @@ std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
-// "NCCL error in: <place>, <general words>, NCCL version 2.28.9\n<kind>: <general words>\nLast error:\n<reason>", and behind it the
-// calls that led there; or one line of c10d's own in place of kind and reason.
+// "NCCL error in: <place>, <general words>, NCCL version 2.28.9\n<kind>: <general words>\nLast error:\n<reason>", and
+// behind it the calls that led there; or one line of c10d's own in place of kind and reason.
 std::string cause_in_nccl(std::string_view text) {
   const auto lines = lines_of(text.substr(0, text.find("\nException raised from")));
   std::string_view kind, reason;

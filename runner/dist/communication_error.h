@@ -13,8 +13,8 @@ class CommunicationError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// What an exception of c10d, Gloo or NCCL says, in one line: without the calls that led there, and for NCCL the reason that stands
-// behind its general words, with what to do about those that are known.
+// What an exception of c10d, Gloo or NCCL says, in one line: without the calls that led there, and for NCCL the reason
+// that stands behind its general words, with what to do about those that are known.
 std::string cause_of(const std::exception& error);
 
 }  // namespace ddprun

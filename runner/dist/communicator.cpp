@@ -26,8 +26,8 @@ std::chrono::milliseconds in_milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
 }
 
-// Ranks are connected when they first talk to each other: sums go around a ring, so that a rank has two connections, not one to
-// each of the others (docs/scaling.md).
+// Ranks are connected when they first talk to each other: sums go around a ring, so that a rank has two connections,
+// not one to each of the others (docs/scaling.md).
 c10::intrusive_ptr<c10d::Backend> gloo_backend(const CommunicatorOptions& options) {
   auto gloo = c10d::ProcessGroupGloo::Options::create(in_milliseconds(options.timeout_seconds));
   gloo->group_name = kGroupName;
@@ -49,8 +49,8 @@ auto guarded(const char* what, Collective&& collective) {
   }
 }
 
-// ProcessGroupNCCL's destructor warns that nobody has shut it down, and aborts communicators for which other ranks may still wait.
-// The process's end does without both.
+// ProcessGroupNCCL's destructor warns that nobody has shut it down, and aborts communicators for which other ranks may
+// still wait. The process's end does without both.
 void never_destroy(const c10::intrusive_ptr<c10d::Backend>& group) {
   static std::mutex mutex;
   static auto& kept = *new std::vector<c10::intrusive_ptr<c10d::Backend>>;

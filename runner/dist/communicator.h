@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The ranks of a run as one object: collectives that every rank must call in the same order, from its training thread.
 //
-// CPU tensors go through Gloo, CUDA tensors through NCCL, or where it is asked for through Gloo. With a world of one every call is a no-op and nothing is opened.
-// A failed collective throws CommunicationError.
+// CPU tensors go through Gloo, CUDA tensors through NCCL, or where it is asked for through Gloo. With a world of one
+// every call is a no-op and nothing is opened. A failed collective throws CommunicationError.
 #pragma once
 
 #include "dist/communication_error.h"
@@ -10,7 +10,6 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/util/intrusive_ptr.h>
-
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <functional>
@@ -36,9 +35,9 @@ struct CommunicatorOptions {
   std::string address = "127.0.0.1";       // this machine's, where the other ranks reach Gloo
 };
 
-// NCCL's timeout where the launcher ends the attempt when a rank stands still for `hang_seconds` (0: it does not). NCCL's clock goes on
-// while the process is stopped (Ctrl-Z), so that a long pause would end the run on waking: where the launcher notices hangs first,
-// NCCL has a day.
+// NCCL's timeout where the launcher ends the attempt when a rank stands still for `hang_seconds` (0: it does not).
+// NCCL's clock goes on while the process is stopped (Ctrl-Z), so that a long pause would end the run on waking: where
+// the launcher notices hangs first, NCCL has a day.
 double gpu_timeout_seconds(double timeout_seconds, double hang_seconds);
 
 // A running sum over all ranks; take() waits for it.
@@ -64,8 +63,8 @@ class Communicator {
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  // Connects the ranks' GPUs, before their first collective; without GPUs, or with Gloo, it does nothing. Throws UserError where two
-  // ranks have the same GPU, CommunicationError where they are not connected in time.
+  // Connects the ranks' GPUs, before their first collective; without GPUs, or with Gloo, it does nothing. Throws
+  // UserError where two ranks have the same GPU, CommunicationError where they are not connected in time.
   void connect_gpus(double warn_seconds = 60);
 
   // From now on the launcher looks for hangs.

@@ -122,8 +122,8 @@ class CudaBackend final : public DeviceBackend {
  private:
   static constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
 
-  // The default stream cannot be recorded. The model, its gradients' hooks and all copies are this thread's, so they all come to
-  // be on this one; several GPUs are used by several threads, which meet on the default streams.
+  // The default stream cannot be recorded. The model, its gradients' hooks and all copies are this thread's, so they
+  // all come to be on this one; several GPUs are used by several threads, which meet on the default streams.
   void leave_default_stream() const {
     c10::cuda::setCurrentCUDAStream(c10::cuda::getStreamFromPool(false, device().index()));
   }

@@ -4,10 +4,10 @@
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAGeneratorImpl.h>
+#include <ATen/cuda/CUDAGraphsUtils.cuh>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <torch/headeronly/version.h>
-#include <ATen/cuda/CUDAGraphsUtils.cuh>
 
 #include <stdexcept>
 #include <utility>
@@ -15,8 +15,8 @@
 namespace ddprun {
 namespace {
 
-// LibTorch's, which can also be given up: after a failure between capture_begin() and the end of capture_end() the allocators and
-// the generators are in the state of a recording, and the next random number throws.
+// LibTorch's, which can also be given up: after a failure between capture_begin() and the end of capture_end() the
+// allocators and the generators are in the state of a recording, and the next random number throws.
 class Recording final : public at::cuda::CUDAGraph {
  public:
 #if TORCH_VERSION_MINOR >= 14
@@ -59,8 +59,8 @@ class CudaGraph final : public DeviceGraph {
   CudaGraph(const std::function<std::vector<at::Tensor>()>& work, std::shared_ptr<const c10::MempoolId_t> pool)
       : pool_(std::move(pool)) {
     c10::cuda::device_synchronize();
-    c10::cuda::CUDACachingAllocator::
-        emptyCache();  // the pool's memory is its own: what steps outside it kept is free now
+    c10::cuda::CUDACachingAllocator::emptyCache();  // the pool's memory is its own: what steps outside it kept is free
+                                                    // now
     try {
       // Other threads load batches meanwhile, which may allocate page-locked memory: that is theirs.
       graph_.capture_begin(*pool_, cudaStreamCaptureModeThreadLocal);

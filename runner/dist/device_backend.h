@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a GPU adds to the runner. Its code lies in a library of its own (lib/ddprun/backends/cuda.so), loaded only where a GPU
-// is used: libtorch_cuda costs 0.1 s and 235 MB in a process that never sees a GPU.
+// What a GPU adds to the runner. Its code lies in a library of its own (lib/ddprun/backends/cuda.so), loaded only where
+// a GPU is used: libtorch_cuda costs 0.1 s and 235 MB in a process that never sees a GPU.
 #pragma once
 
 #include "dist/flight_record.h"
@@ -85,8 +85,8 @@ class DeviceBackend {
   // Tells this process's GPU apart from the machine's others, as NCCL does; empty: it cannot be told.
   virtual std::string identity() const { return ""; }
 
-  // Connects this GPU with those of all ranks of `group`, which make_group_backend has made; each rank calls it. Blocks, for ever where
-  // one cannot be reached. Threads: any.
+  // Connects this GPU with those of all ranks of `group`, which make_group_backend has made; each rank calls it.
+  // Blocks, for ever where one cannot be reached. Threads: any.
   virtual void connect(c10d::Backend& /*group*/) {}
 
   virtual at::Generator generator(c10::Device device) const = 0;
@@ -94,8 +94,9 @@ class DeviceBackend {
   virtual void synchronize() = 0;
   virtual std::unique_ptr<DeviceTimer> make_timer() const = 0;  // of the current stream
 
-  // Records what `work` gives to the GPU, which does nothing of it yet. All tensors that it reads or writes must stay where they
-  // are. Throws where it cannot be recorded, because it waits for the GPU or throws itself; the GPU has done nothing then either.
+  // Records what `work` gives to the GPU, which does nothing of it yet. All tensors that it reads or writes must stay
+  // where they are. Throws where it cannot be recorded, because it waits for the GPU or throws itself; the GPU has done
+  // nothing then either.
   virtual std::unique_ptr<DeviceGraph> record(const std::function<std::vector<at::Tensor>()>& work) = 0;
 
   virtual DeviceUsage usage() = 0;
@@ -106,8 +107,8 @@ class DeviceBackend {
   virtual std::unique_ptr<ImageBatcher> hold_images(const ImageSource& source, const ImageForm& form) = 0;
 };
 
-// Loads the backend and binds this process to GPU number `local_rank`, and to those after it that make up `gpus`. Throws
-// UserError where the library or a GPU is missing.
+// Loads the backend and binds this process to GPU number `local_rank`, and to those after it that make up `gpus`.
+// Throws UserError where the library or a GPU is missing.
 std::shared_ptr<DeviceBackend> load_cuda_backend(int64_t local_rank, int64_t gpus = 1);
 
 }  // namespace ddprun

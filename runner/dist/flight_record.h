@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What c10d remembers of this process's latest collectives (TORCH_FR_BUFFER_SIZE of them, by default 2000): which were begun, which
-// are done, with which shapes.
+// What c10d remembers of this process's latest collectives (TORCH_FR_BUFFER_SIZE of them, by default 2000): which were
+// begun, which are done, with which shapes.
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What comes before the first collective of the ranks' GPUs: that no two ranks have the same one, and that all are connected.
+// What comes before the first collective of the ranks' GPUs: that no two ranks have the same one, and that all are
+// connected.
 #pragma once
 
 #include <functional>
@@ -32,9 +33,9 @@ struct ConnectPatience {
   double timeout_seconds = 1800;
 };
 
-// Calls `connect` and waits for it, with a warning after some time. NCCL can neither be interrupted nor has it a timeout of its own
-// here: so it runs in a thread, which is left behind where this throws CommunicationError because the time is over. What `connect`
-// throws passes through.
+// Calls `connect` and waits for it, with a warning after some time. NCCL can neither be interrupted nor has it a
+// timeout of its own here: so it runs in a thread, which is left behind where this throws CommunicationError because
+// the time is over. What `connect` throws passes through.
 void connect_within(const ConnectPatience& patience, const std::function<void()>& connect);
 
 }  // namespace ddprun

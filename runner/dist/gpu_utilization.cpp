@@ -2,6 +2,7 @@
 #include "dist/gpu_utilization.h"
 
 #include <cuda_runtime_api.h>
+
 #include <dlfcn.h>
 
 #include <array>

@@ -6,12 +6,12 @@
 #include <ddprun/error.h>
 
 #include <torch/csrc/autograd/engine.h>
-#include <torch/headeronly/version.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/csrc/distributed/c10d/default_comm_hooks.hpp>
 #include <torch/csrc/distributed/c10d/logger.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
+#include <torch/headeronly/version.h>
 
 #include <algorithm>
 #include <limits>
@@ -29,8 +29,9 @@ namespace {
 constexpr int64_t kFirstBucketBytes = int64_t{1} << 20;
 constexpr int64_t kBucketBytes = int64_t{25} << 20;
 
-// The exchange fails inside backward, where the model's own code may fail too. Gloo's exceptions are of types that LibTorch
-// does not export; their texts begin with the place in Gloo's sources, but for that of a wait which another's timeout ended.
+// The exchange fails inside backward, where the model's own code may fail too. Gloo's exceptions are of types that
+// LibTorch does not export; their texts begin with the place in Gloo's sources, but for that of a wait which another's
+// timeout ended.
 bool is_lost_rank(const std::exception& error) {
   const std::string_view text = error.what();
   return dynamic_cast<const c10::DistError*>(&error) != nullptr || text.find("gloo") < 64 ||
@@ -56,8 +57,8 @@ std::shared_ptr<c10d::Reducer> make_reducer(const std::vector<NamedParameter>& p
     names[values.size()] = parameter.name;
     values.push_back(parameter.value);
   }
-  // One bucket for the first step; rebuild_buckets() makes the real ones in the order in which gradients became ready. With
-  // unused parameters there is no such order, and no rebuilding.
+  // One bucket for the first step; rebuild_buckets() makes the real ones in the order in which gradients became ready.
+  // With unused parameters there is no such order, and no rebuilding.
   std::vector<size_t> limits{static_cast<size_t>(std::numeric_limits<int64_t>::max())};
   if (options.find_unused_parameters) limits = {kFirstBucketBytes, kBucketBytes};
   auto [buckets, sizes] =
@@ -73,7 +74,8 @@ std::shared_ptr<c10d::Reducer> make_reducer(const std::vector<NamedParameter>& p
 
 }  // namespace
 
-// Sends each bucket as bfloat16: the mean's range is float32's, its fraction 7 bits. c10d brings this for float16 alone.
+// Sends each bucket as bfloat16: the mean's range is float32's, its fraction 7 bits. c10d brings this for float16
+// alone.
 class Bf16Compression final : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::ProcessGroup>> {
  public:
   explicit Bf16Compression(const c10::intrusive_ptr<c10d::ProcessGroup>& group) : CppCommHookInterface(group) {}
@@ -179,8 +181,8 @@ void GradientReducer::before_forward() {
   impl_->reducer_->prepare_for_forward();
 }
 
-// The engine calls back in the order of the queue, at backward's end: this comes before the reducer's own, which waits for the
-// exchange.
+// The engine calls back in the order of the queue, at backward's end: this comes before the reducer's own, which waits
+// for the exchange.
 void GradientReducer::backward(const at::Tensor& loss, const std::function<void()>& computed) {
   impl_->reducer_->prepare_for_backward(impl_->roots(loss));
   if (computed) {

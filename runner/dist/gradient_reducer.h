@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Averages gradients over the ranks while backward still runs: c10d::Reducer, driven as Python's DistributedDataParallel
-// drives it (torch/nn/parallel/distributed.py). The one file that knows c10d::Reducer, whose constructor changes with every
-// LibTorch release.
+// Averages gradients over the ranks while backward still runs: c10d::Reducer, driven as Python's
+// DistributedDataParallel drives it (torch/nn/parallel/distributed.py). The one file that knows c10d::Reducer, whose
+// constructor changes with every LibTorch release.
 //
 // Around each training step on every rank, from the thread that calls backward:
 //
 //   reducer.before_forward(); ... loss ...; reducer.backward(loss);
 //
-// (or, to accumulate, loss.backward() for all passes of a step but the last, without the reducer.) Afterwards each parameter's
-// gradient is the mean over the ranks, a view of the reducer's buckets. Drop it after the step: the next backward's own is written
-// there, divided on its way.
+// (or, to accumulate, loss.backward() for all passes of a step but the last, without the reducer.) Afterwards each
+// parameter's gradient is the mean over the ranks, a view of the reducer's buckets. Drop it after the step: the next
+// backward's own is written there, divided on its way.
 #pragma once
 
 #include "dist/communicator.h"
@@ -40,10 +40,11 @@ class GradientReducer {
 
   bool through_host() const;  // Gloo, with gradients on a GPU: what it does is in no queue of the GPU's
 
-  // Both throw CommunicationError where another rank is lost; backward() also UserError naming the parameters that got no gradient.
+  // Both throw CommunicationError where another rank is lost; backward() also UserError naming the parameters that got
+  // no gradient.
   void before_forward();
-  // `computed` is called when this rank's own gradients are there, before it waits for the others; on a GPU perhaps from another
-  // thread.
+  // `computed` is called when this rank's own gradients are there, before it waits for the others; on a GPU perhaps
+  // from another thread.
   void backward(const at::Tensor& loss, const std::function<void()>& computed = nullptr);
 
  private:

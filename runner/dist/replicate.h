@@ -17,7 +17,8 @@ std::vector<NamedParameter> state_tensors(const Model& model);
 
 std::vector<at::Tensor> buffers(const Model& model);
 
-// Throws on every rank a UserError naming the first parameter in which a rank differs from rank 0 in name, shape or type.
+// Throws on every rank a UserError naming the first parameter in which a rank differs from rank 0 in name, shape or
+// type.
 void verify_same_model(const Model& model, Communicator& communicator);
 
 // The same within one process, of a model and one that was made after it from the same options.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The buffers that training steps read, which are rank 0's on every rank. Running statistics of a BatchNorm that trains are read
-// by no step: they are exchanged where somebody reads them, before an evaluation, or once the layer is no longer in training mode.
-// Rank 0's own, which count, are the same in either way.
+// The buffers that training steps read, which are rank 0's on every rank. Running statistics of a BatchNorm that trains
+// are read by no step: they are exchanged where somebody reads them, before an evaluation, or once the layer is no
+// longer in training mode. Rank 0's own, which count, are the same in either way.
 #pragma once
 
 #include <ddprun/model.h>

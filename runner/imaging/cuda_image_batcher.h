@@ -12,8 +12,8 @@ namespace ddprun {
 class ImageKernels;
 std::shared_ptr<const ImageKernels> compile_image_kernels(c10::Device device);  // throws UserError where it fails
 
-// Copies the split's images, labels and tables to the device. With bf16 the input is bfloat16, rounded as LibTorch rounds.
-// Throws c10::OutOfMemoryError where the images do not fit.
+// Copies the split's images, labels and tables to the device. With bf16 the input is bfloat16, rounded as LibTorch
+// rounds. Throws c10::OutOfMemoryError where the images do not fit.
 std::unique_ptr<ImageBatcher> make_cuda_image_batcher(const ImageSource& source, const ImageForm& form,
                                                       c10::Device device, std::shared_ptr<const ImageKernels> kernels);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Batches of a split whose images lie in memory as bytes, made in one pass: gathered, cropped, mirrored, cut out, normalised. The
-// same bits as the dataset's get() and augment().
+// Batches of a split whose images lie in memory as bytes, made in one pass: gathered, cropped, mirrored, cut out,
+// normalised. The same bits as the dataset's get() and augment().
 #pragma once
 
 #include "imaging/image_place.h"
@@ -25,13 +25,15 @@ class ImageBatcher {
 
   virtual c10::Device device() const = 0;
 
-  // The images with these numbers ([B] int64 on the CPU) on the device: input [B, C, H, W], target [B]; index as given. With a key they are augmented, as in training. Threads: any on the CPU, the training thread on a GPU.
+  // The images with these numbers ([B] int64 on the CPU) on the device: input [B, C, H, W], target [B]; index as given.
+  // With a key they are augmented, as in training. Threads: any on the CPU, the training thread on a GPU.
   virtual Batch make(const at::Tensor& numbers, const AugmentKey* key) const = 0;
 };
 
 using SplitImages = std::array<std::shared_ptr<const ImageBatcher>, 3>;  // by Split; null where a split has no bytes
 
-// Rules for the images of one epoch; none without a key. Throws UserError where the augmentation does not fit the images.
+// Rules for the images of one epoch; none without a key. Throws UserError where the augmentation does not fit the
+// images.
 ImageRules image_rules(const ImageSource& source, const AugmentKey* key);
 
 // On the CPU. What the source names outlives it.

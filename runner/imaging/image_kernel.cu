@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Makes a batch of images on a GPU: a block of threads for each image, a thread for some of its pixels. Compiled at run time for
-// the GPU that is there (cuda_image_batcher.cpp), as image_place.h is.
+// Makes a batch of images on a GPU: a block of threads for each image, a thread for some of its pixels. Compiled at run
+// time for the GPU that is there (cuda_image_batcher.cpp), as image_place.h is.
 #include "imaging/image_place.h"
 
 using ddprun::ImagePlace;

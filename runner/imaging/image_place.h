@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Where each pixel of a training image comes from, after crop, flip and cutout: what ImageAugmentation::apply says, pixel by pixel,
-// with the same draws. Plain code that includes nothing but its like: the CPU's compiler takes it, and the GPU's at run time.
+// Where each pixel of a training image comes from, after crop, flip and cutout: what ImageAugmentation::apply says,
+// pixel by pixel, with the same draws. Plain code that includes nothing but its like: the CPU's compiler takes it, and
+// the GPU's at run time.
 #pragma once
 
 #include <ddprun/philox.h>

@@ -5,8 +5,10 @@
 
 #include <ddprun/error.h>
 
-#include <dlfcn.h>
 #include <nvrtc.h>
+
+#include <dlfcn.h>
+
 #include <array>
 
 namespace ddprun {
@@ -35,8 +37,8 @@ class Nvrtc {
   }
 
  private:
-  // NVRTC's other half, which it looks for by its name alone: that is found beside it once it is there. Where it is missing, NVRTC
-  // says so when it compiles.
+  // NVRTC's other half, which it looks for by its name alone: that is found beside it once it is there. Where it is
+  // missing, NVRTC says so when it compiles.
   void load_builtins() const {
     int major = 0, minor = 0;
     check(call<decltype(nvrtcVersion)>("nvrtcVersion")(&major, &minor), "");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "launch/call_lines.h"
 
+#include "launch/program.h"
+
 #include <cxxabi.h>
 
 #include <cstdlib>
@@ -10,8 +12,6 @@
 #include <sstream>
 #include <utility>
 #include <vector>
-
-#include "launch/program.h"
 
 namespace ddprun {
 namespace {

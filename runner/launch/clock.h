@@ -56,8 +56,8 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
-// Measures from a moment that another process, or another machine, has told. The time since this object's construction is the steady
-// clock's: a wall clock that is set meanwhile changes nothing.
+// Measures from a moment that another process, or another machine, has told. The time since this object's construction
+// is the steady clock's: a wall clock that is set meanwhile changes nothing.
 class TimeSince {
  public:
   explicit TimeSince(double wall_seconds_then) : before_(std::max(0.0, wall_seconds() - wall_seconds_then)) {}

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "launch/environment.h"
 
+#include "digest/sha256.h"
+#include "launch/clock.h"
+#include "launch/program.h"
+
+#include <nlohmann/json.hpp>
+
 #include <sched.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -9,14 +15,9 @@
 #include <cstdio>
 #include <ctime>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 #include <system_error>
-
-#include "digest/sha256.h"
-#include "launch/clock.h"
-#include "launch/program.h"
 
 namespace ddprun {
 namespace fs = std::filesystem;
@@ -28,8 +29,8 @@ constexpr size_t kMostDiffBytes = 1 << 20;
 constexpr size_t kMostStatusBytes = 64 << 10;
 constexpr const char* kSecretWords[] = {"KEY", "TOKEN", "SECRET", "PASSWORD"};
 
-// What git prints in the current folder; nothing where it fails, is missing or takes longer than five seconds in all. It takes no locks,
-// and runs no program that the repository's settings name.
+// What git prints in the current folder; nothing where it fails, is missing or takes longer than five seconds in all.
+// It takes no locks, and runs no program that the repository's settings name.
 class Git {
  public:
   std::optional<ProgramEnd> run(std::vector<std::string> words, size_t most_bytes = kMostStatusBytes) const try {

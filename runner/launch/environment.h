@@ -26,9 +26,9 @@ struct RecordedEnvironment {
   std::string uncommitted;  // changes of the current folder's git repository, at most 1 MB of them; may be empty
 };
 
-// A JSON object: time, host, command, the current folder's git commit, versions, CPU, memory, GPUs and driver, plugin files, the
-// environment variables that change a run. Values of variables that look like secrets are left out. Never throws for what cannot be
-// found out: that key is missing then.
+// A JSON object: time, host, command, the current folder's git commit, versions, CPU, memory, GPUs and driver, plugin
+// files, the environment variables that change a run. Values of variables that look like secrets are left out. Never
+// throws for what cannot be found out: that key is missing then.
 RecordedEnvironment describe_environment(const RunRecord& record, const std::filesystem::path& proc = "/proc");
 
 }  // namespace ddprun

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
 #include "launch/event_log.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <nlohmann/json.hpp>
-
-#include <cerrno>
-#include <cstring>
-
 #include "launch/atomic_file.h"
 #include "launch/clock.h"
 #include "launch/spawn.h"
 #include "log/log.h"
+
+#include <nlohmann/json.hpp>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 
 namespace ddprun {
 namespace {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "launch/failure_report.h"
 
+#include "launch/hang_report.h"
+#include "launch/line_folder.h"
+#include "launch/signal_set.h"
+
 #include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <map>
 #include <sstream>
 #include <tuple>
-
-#include "launch/hang_report.h"
-#include "launch/line_folder.h"
-#include "launch/signal_set.h"
 
 namespace ddprun {
 namespace {

@@ -2,14 +2,14 @@
 // What the ends of all workers mean together: the exit code, and for people which rank failed first and why.
 #pragma once
 
+#include "launch/heartbeat.h"
+#include "launch/worker_process.h"
+
 #include <deque>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "launch/heartbeat.h"
-#include "launch/worker_process.h"
 
 namespace ddprun {
 

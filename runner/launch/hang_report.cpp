@@ -12,7 +12,8 @@
 namespace ddprun {
 namespace {
 
-// The least is the one that keeps the others waiting: at one place one that does not wait itself, and one that somebody has stopped.
+// The least is the one that keeps the others waiting: at one place one that does not wait itself, and one that somebody
+// has stopped.
 auto place(const Standstill& still) {
   const bool stopped = still.state == 'T' || still.state == 't';
   return std::tuple(still.step, still.activity, still.waits, !stopped);

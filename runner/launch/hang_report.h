@@ -8,8 +8,8 @@
 
 namespace ddprun {
 
-// Of an attempt that was ended for it, all nodes together, or in which a collective ran out of time: `lost` is then who told it, else
-// null. Nothing where all have moved, or have failed themselves.
+// Of an attempt that was ended for it, all nodes together, or in which a collective ran out of time: `lost` is then who
+// told it, else null. Nothing where all have moved, or have failed themselves.
 std::optional<LaunchResult> judge_hang(const AttemptEnd& end, const WorkerEnd* lost);
 
 }  // namespace ddprun

@@ -12,7 +12,8 @@
 
 namespace ddprun {
 
-// What both sides map. Steady clock's times are the machine's, not the process's. The sequence is odd while a beat is written.
+// What both sides map. Steady clock's times are the machine's, not the process's. The sequence is odd while a beat is
+// written.
 struct Pulse {
   std::atomic<uint32_t> sequence;
   std::atomic<int32_t> activity;

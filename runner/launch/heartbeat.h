@@ -9,8 +9,9 @@
 
 namespace ddprun {
 
-// In the order in which a worker goes through them with one and the same number of steps done: the step's end comes first, then the
-// beginning of the next. Starting may take as long as it likes; connecting the GPUs comes in the middle of it.
+// In the order in which a worker goes through them with one and the same number of steps done: the step's end comes
+// first, then the beginning of the next. Starting may take as long as it likes; connecting the GPUs comes in the middle
+// of it.
 enum class Activity : int32_t { kStarting, kConnecting, kAgreeing, kEvaluating, kSaving, kLoadingData, kComputing };
 
 const char* name_of(Activity activity);  // "loading data"

@@ -1,16 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "launch/launcher.h"
 
-#include <ddprun/error.h>
-#include <poll.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <chrono>
-#include <csignal>
-#include <memory>
-
 #include "launch/atomic_file.h"
 #include "launch/clock.h"
 #include "launch/line_folder.h"
@@ -20,6 +10,17 @@
 #include "launch/terminal_writer.h"
 #include "launch/worker.h"
 #include "launch/worker_environment.h"
+
+#include <ddprun/error.h>
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <memory>
 
 namespace ddprun {
 namespace fs = std::filesystem;

@@ -2,6 +2,8 @@
 // Starts the workers of one node, watches them, and reports how they ended. Free of LibTorch.
 #pragma once
 
+#include "launch/failure_report.h"
+
 #include <chrono>
 #include <filesystem>
 #include <functional>
@@ -9,8 +11,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "launch/failure_report.h"
 
 namespace ddprun {
 
@@ -43,14 +43,16 @@ struct LaunchPlan {
   double hang_seconds = 0;           // a worker that stands still for so long has failed; 0: no matter
   double timeout_seconds = 0;        // of the workers' collectives; 0: no matter
   double failure_grace_seconds = 3;  // the same where a worker failed: the others cannot finish a collective without it
-  // Called every second or so. A UserError that it throws ends the workers at once: the folder must not be written to any more.
+  // Called every second or so. A UserError that it throws ends the workers at once: the folder must not be written to
+  // any more.
   std::function<FolderNews()> look_after_folder;
   std::map<std::string, std::string> plugins;  // by their sections in the experiment: their places, for reports
 
   std::string place_of(const std::string& section) const;  // the section's name where the place is not known
 };
 
-// What one node of several tells the others while its workers run, and hears from them. Called from launch_workers' thread.
+// What one node of several tells the others while its workers run, and hears from them. Called from launch_workers'
+// thread.
 class LaunchObserver {
  public:
   enum class News { kNone, kStop, kAbort, kKill };  // the later count for more
@@ -63,8 +65,8 @@ class LaunchObserver {
   virtual void signalled(int signal, bool at_once) = 0;  // to this launcher
 };
 
-// Runs this node's workers to their end. None outlives this call, nor the launcher itself: the kernel kills them where the
-// calling thread dies. Only the processes started here are ever signalled. Call it from the program's only thread.
+// Runs this node's workers to their end. None outlives this call, nor the launcher itself: the kernel kills them where
+// the calling thread dies. Only the processes started here are ever signalled. Call it from the program's only thread.
 //
 // Meanwhile SIGINT, SIGTERM, SIGUSR1 and SIGHUP ask the workers to save and stop (SIGTERM to each); a SIGINT after that
 // ends them at once. SIGTSTP (Ctrl-Z) pauses them too. SIGINT, SIGHUP and SIGTSTP that the caller ignores stay ignored

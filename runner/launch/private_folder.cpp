@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "launch/private_folder.h"
 
+#include "launch/atomic_file.h"
+
 #include <ddprun/error.h>
+
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -12,8 +15,6 @@
 #include <cstring>
 #include <fstream>
 #include <string>
-
-#include "launch/atomic_file.h"
 
 namespace ddprun {
 namespace fs = std::filesystem;
@@ -45,7 +46,8 @@ std::string first_line(const fs::path& file) {
 // What stands in a lock: the kernel that knows it. Another machine that sees the folder does not, and leaves it alone.
 std::string this_kernel() { return first_line("/proc/sys/kernel/random/boot_id"); }
 
-// It gets its name once it is held: nobody finds it free before. Not open where the disk is full: such a folder may stay.
+// It gets its name once it is held: nobody finds it free before. Not open where the disk is full: such a folder may
+// stay.
 UniqueFd hold_lock(const fs::path& folder) {
   const auto draft = folder / "lock.new";
   UniqueFd fd(::open(draft.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));

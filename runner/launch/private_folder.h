@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <filesystem>
-
 #include "launch/spawn.h"
+
+#include <filesystem>
 
 namespace ddprun {
 
-// A temporary folder that only this user may enter (0700), gone with its owner. Throws UserError where none can be made. One below
-// TMPDIR holds a lock while its process lives: those of processes that were killed are removed when the next is made.
+// A temporary folder that only this user may enter (0700), gone with its owner. Throws UserError where none can be
+// made. One below TMPDIR holds a lock while its process lives: those of processes that were killed are removed when the
+// next is made.
 class PrivateFolder {
  public:
   PrivateFolder();                                             // where TMPDIR says

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "launch/program.h"
 
+#include "launch/atomic_file.h"
+#include "launch/clock.h"
+#include "launch/spawn.h"
+
 #include <ddprun/error.h>
 
 #include <fcntl.h>
@@ -16,10 +20,6 @@
 #include <cstdlib>
 #include <sstream>
 #include <system_error>
-
-#include "launch/atomic_file.h"
-#include "launch/clock.h"
-#include "launch/spawn.h"
 
 namespace ddprun {
 namespace {

@@ -21,8 +21,8 @@ struct ProgramEnd {
   bool cut = false;    // by one of the limits
 };
 
-// Runs command[0], found on PATH. One with a limit of time leads a process group of its own, and has no signals blocked. Throws
-// UserError where there is no such program, and std::system_error where it cannot be started.
+// Runs command[0], found on PATH. One with a limit of time leads a process group of its own, and has no signals
+// blocked. Throws UserError where there is no such program, and std::system_error where it cannot be started.
 ProgramEnd run_program(const std::vector<std::string>& command, const ProgramOptions& options = {});
 
 // Whether a program of this name is on PATH.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "launch/rank_log.h"
 
+#include "launch/atomic_file.h"
 #include "launch/call_lines.h"
 
 #include <fcntl.h>
@@ -8,8 +9,6 @@
 
 #include <cerrno>
 #include <cstring>
-
-#include "launch/atomic_file.h"
 
 namespace ddprun {
 namespace {

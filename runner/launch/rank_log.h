@@ -2,13 +2,13 @@
 // What one rank printed: appended to its log file, cut into lines for the terminal, the last ones kept for the report.
 #pragma once
 
+#include "launch/spawn.h"
+
 #include <deque>
 #include <filesystem>
 #include <functional>
 #include <string>
 #include <string_view>
-
-#include "launch/spawn.h"
 
 namespace ddprun {
 

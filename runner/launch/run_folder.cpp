@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "launch/run_folder.h"
 
+#include "launch/atomic_file.h"
+#include "launch/clock.h"
+#include "launch/host_name.h"
+#include "log/log.h"
+
 #include <ddprun/error.h>
+
+#include <nlohmann/json.hpp>
+
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -14,18 +22,12 @@
 #include <cstring>
 #include <ctime>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
 #include <system_error>
 #include <thread>
 #include <tuple>
 #include <vector>
-
-#include "launch/atomic_file.h"
-#include "launch/clock.h"
-#include "launch/host_name.h"
-#include "log/log.h"
 
 namespace ddprun {
 namespace fs = std::filesystem;
@@ -140,8 +142,8 @@ UniqueFd lock_folder(const fs::path& folder) {
   return fd;
 }
 
-// Whether the file that this process has locked is still the one of that name. Errors other than that there is none tell nothing: a
-// network file system may be away for a moment.
+// Whether the file that this process has locked is still the one of that name. Errors other than that there is none
+// tell nothing: a network file system may be away for a moment.
 bool is_there(int locked_fd, const fs::path& file) {
   struct stat locked = {}, named = {};
   if (::stat(file.c_str(), &named) != 0) return errno != ENOENT && errno != ENOTDIR;
@@ -200,8 +202,9 @@ bool has_logs(const fs::path& run) {
   return false;
 }
 
-// When the run's first attempt began, as it has recorded with its offset from UTC; the stamp in the folder's name is the local time,
-// which comes again when the clocks go back or the time zone changes, so it only tells of what has not begun.
+// When the run's first attempt began, as it has recorded with its offset from UTC; the stamp in the folder's name is
+// the local time, which comes again when the clocks go back or the time zone changes, so it only tells of what has not
+// begun.
 double start_of(const fs::path& run, const std::string& stamp) {
   for (const char* record : {"environment.attempt_0.json", "environment.json"}) {
     const auto json = nlohmann::json::parse(read_text(run / record), nullptr, /*allow_exceptions=*/false);

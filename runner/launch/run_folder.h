@@ -2,12 +2,12 @@
 // The folder of one run: made once, locked while somebody runs in it, kept over restarts and resumptions.
 #pragma once
 
+#include "launch/environment.h"
+#include "launch/spawn.h"
+
 #include <filesystem>
 #include <optional>
 #include <string>
-
-#include "launch/environment.h"
-#include "launch/spawn.h"
 
 namespace ddprun {
 
@@ -33,16 +33,17 @@ class RunFolder {
   // Numbers the attempts of this run from 0, over all the processes that ever ran it.
   int begin_attempt();
 
-  // Leaves a mark in the folder, another one for each object: a node that finds it at its own path sees this folder there. Returns it.
+  // Leaves a mark in the folder, another one for each object: a node that finds it at its own path sees this folder
+  // there. Returns it.
   std::string leave_mark();
 
-  // Removes a folder that this object has made and in which no attempt has begun, as if it had never been there: `latest` points to
-  // the run before. Returns whether it was such a one; a folder that cannot be removed stays.
+  // Removes a folder that this object has made and in which no attempt has begun, as if it had never been there:
+  // `latest` points to the run before. Returns whether it was such a one; a folder that cannot be removed stays.
   bool discard_if_unbegun();
 
-  // Writes down what the attempt that began last is made of: config.yaml, overrides.txt and environment.json. In a run that has them
-  // already they wait for commit_record(), for an attempt that cannot go on with the run must not change it. Throws UserError where
-  // the disk is full.
+  // Writes down what the attempt that began last is made of: config.yaml, overrides.txt and environment.json. In a run
+  // that has them already they wait for commit_record(), for an attempt that cannot go on with the run must not change
+  // it. Throws UserError where the disk is full.
   void record(const RunRecord& record);
 
   // What others took away while the run was under way: nothing, config.yaml alone, or all (its lock, its logs).
@@ -66,29 +67,31 @@ class RunFolder {
   bool unbegun_ = false;  // made by this object, and nothing has begun in it
 };
 
-// Puts the record of the attempt in place, where it waits still. For rank 0's worker, once the checkpoint that it goes on from is
-// loaded. Files of an earlier attempt that differ are kept as config.attempt_<number>.yaml and so on. Throws UserError.
+// Puts the record of the attempt in place, where it waits still. For rank 0's worker, once the checkpoint that it goes
+// on from is loaded. Files of an earlier attempt that differ are kept as config.attempt_<number>.yaml and so on. Throws
+// UserError.
 void commit_record(const std::filesystem::path& run_dir, int attempt);
 
 // What `checkpoint.resume=auto` goes on with: the newest run of that name with a checkpoint, else the newest that has
-// begun to log. Runs that another node keeps do not count, and are told. Runs older than the last one that ended well (completed, stopped_early) do not count: their work is
-// done.
+// begun to log. Runs that another node keeps do not count, and are told. Runs older than the last one that ended well
+// (completed, stopped_early) do not count: their work is done.
 std::optional<std::filesystem::path> find_run_to_resume(const std::string& name,
                                                         const std::filesystem::path& outputs = "outputs");
 
-// The newest run of that name that belongs to the job, or the one in `run_dir` where that is not empty and belongs to it.
+// The newest run of that name that belongs to the job, or the one in `run_dir` where that is not empty and belongs to
+// it.
 std::optional<std::filesystem::path> find_run_of_job(const std::string& name, const std::filesystem::path& run_dir,
                                                      const std::string& job,
                                                      const std::filesystem::path& outputs = "outputs");
 
-// Where nodes share no file system the first one keeps the run, and each other has a folder of its own at the run's path: with its
-// workers' logs, its experiment for `ddprun resume`, and a file that says where the run is.
+// Where nodes share no file system the first one keeps the run, and each other has a folder of its own at the run's
+// path: with its workers' logs, its experiment for `ddprun resume`, and a file that says where the run is.
 
 // Whether this node sees the folder of the run, by the first node's mark.
 bool sees_run(const std::filesystem::path& run_dir, const std::string& mark);
 
-// Makes this node's own folder, or takes it again; `keeper` is the first node's name. In one that is there already the experiment
-// waits for commit_record(). Throws UserError where anything else is in its place.
+// Makes this node's own folder, or takes it again; `keeper` is the first node's name. In one that is there already the
+// experiment waits for commit_record(). Throws UserError where anything else is in its place.
 void make_own_folder(const std::filesystem::path& run_dir, const std::string& keeper, const std::string& config_yaml);
 
 // "node1:/scratch/run" for such a folder; nothing for any other, or none.

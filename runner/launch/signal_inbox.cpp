@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "launch/signal_inbox.h"
 
+#include "launch/signal_set.h"
+
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <system_error>
-
-#include "launch/signal_set.h"
 
 namespace ddprun {
 namespace {

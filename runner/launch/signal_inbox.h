@@ -2,10 +2,10 @@
 // The signals that a launcher acts on, as a file descriptor to poll.
 #pragma once
 
+#include "launch/spawn.h"
+
 #include <csignal>
 #include <vector>
-
-#include "launch/spawn.h"
 
 namespace ddprun {
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "launch/spawn.h"
 
+#include "launch/signal_set.h"
+
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -9,8 +11,6 @@
 #include <cerrno>
 #include <csignal>
 #include <system_error>
-
-#include "launch/signal_set.h"
 
 namespace ddprun {
 namespace {

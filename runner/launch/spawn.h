@@ -49,7 +49,8 @@ struct SpawnRequest {
 // Returns the child's id once exec has succeeded; the caller reaps it. The child reads /dev/null, leads a process group
 // of its own (a terminal's Ctrl-C does not reach it), starts with no other signal blocked and all at their defaults (an
 // ignored SIGHUP stays ignored: nohup), and is killed by the kernel when the calling THREAD ends, however that happens.
-// Its own children would not be: whoever reaps it ends its group. Throws std::system_error with the program's path where exec fails.
+// Its own children would not be: whoever reaps it ends its group. Throws std::system_error with the program's path
+// where exec fails.
 pid_t spawn(const SpawnRequest& request);
 
 }  // namespace ddprun

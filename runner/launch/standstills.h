@@ -16,8 +16,8 @@ using Workers = std::vector<std::unique_ptr<Worker>>;
 // Whether one of them has not moved for so long.
 bool any_stands_still(const Workers& workers, std::chrono::steady_clock::time_point awake_since, double seconds);
 
-// Notes it with each worker that runs. Those that look as if they hang are asked what they are doing; the answers are waited for, but
-// not long.
+// Notes it with each worker that runs. Those that look as if they hang are asked what they are doing; the answers are
+// waited for, but not long.
 void note_standstills(const Workers& workers, const LaunchPlan& plan,
                       std::chrono::steady_clock::time_point awake_since);
 

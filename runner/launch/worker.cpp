@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "launch/worker.h"
 
+#include "launch/call_lines.h"
+#include "launch/clock.h"
+#include "launch/worker_process.h"
+#include "log/log.h"
+
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,11 +14,6 @@
 #include <cerrno>
 #include <csignal>
 #include <fstream>
-
-#include "launch/call_lines.h"
-#include "launch/clock.h"
-#include "launch/worker_process.h"
-#include "log/log.h"
 
 namespace ddprun {
 namespace {

@@ -2,16 +2,16 @@
 // One worker as its launcher holds it: the process, the pipes it prints to, its log.
 #pragma once
 
+#include "launch/failure_report.h"
+#include "launch/rank_log.h"
+#include "launch/spawn.h"
+#include "launch/whereabouts.h"
+
 #include <chrono>
 #include <functional>
 #include <optional>
 #include <string_view>
 #include <vector>
-
-#include "launch/failure_report.h"
-#include "launch/rank_log.h"
-#include "launch/spawn.h"
-#include "launch/whereabouts.h"
 
 namespace ddprun {
 
@@ -24,8 +24,8 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // Throws std::system_error where the program cannot be run. Rank 0 keeps the caller's standard output. Its log begins with `what` it
-  // is, and its process.
+  // Throws std::system_error where the program cannot be run. Rank 0 keeps the caller's standard output. Its log begins
+  // with `what` it is, and its process.
   void start(const std::string& what, const std::vector<std::string>& command,
              const std::vector<std::string>& environment);
 
@@ -40,8 +40,8 @@ class Worker {
     heartbeat_ = std::move(heartbeat);
     whereabouts_ = std::move(whereabouts);
   }
-  // For how long it has not moved, of a running one that has left its start behind; `awake_since` is when the launcher itself last
-  // was not able to look.
+  // For how long it has not moved, of a running one that has left its start behind; `awake_since` is when the launcher
+  // itself last was not able to look.
   std::optional<Standstill> standstill(std::chrono::steady_clock::time_point awake_since) const;
   void note_standstill(Standstill still) { end_.standstill = std::move(still); }
   bool ask_whereabouts() const { return running() && ddprun::ask_whereabouts(pid_); }

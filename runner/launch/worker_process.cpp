@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "launch/worker_process.h"
 
+#include "launch/atomic_file.h"
+#include "launch/signal_set.h"
+
 #include <ddprun/error.h>
+
+#include <nlohmann/json.hpp>
 
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
-
-#include "launch/atomic_file.h"
-#include "launch/signal_set.h"
 
 namespace ddprun {
 namespace fs = std::filesystem;

@@ -20,7 +20,8 @@ enum ExitCode : int {
   kExitSignalBase = 128,
 };
 
-// A worker whose work is done ends with this one, not with 0: a plugin or a library that calls _exit(0) must not pass for that.
+// A worker whose work is done ends with this one, not with 0: a plugin or a library that calls _exit(0) must not pass
+// for that.
 inline constexpr int kWorkerDone = 90;
 
 // A worker's place, from RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE and ddprun's own variables.
@@ -50,9 +51,9 @@ WorkerPlace read_worker_place();
 inline constexpr std::array<int, 2> kStopSignals{SIGTERM, SIGUSR1};
 void unblock_stop_signals();
 
-// Why a worker failed, for the launcher's report. `kind` is "user" (a mistake in the experiment or the data), "memory" (there was too
-// little), "internal", "hang" (the launcher's word for it), "signal" (the message says where it came), or "communication" (a
-// collective failed: most often because another rank had failed before).
+// Why a worker failed, for the launcher's report. `kind` is "user" (a mistake in the experiment or the data), "memory"
+// (there was too little), "internal", "hang" (the launcher's word for it), "signal" (the message says where it came),
+// or "communication" (a collective failed: most often because another rank had failed before).
 struct WorkerFailure {
   int rank = 0;
   double time = 0;  // seconds since 1970
@@ -63,7 +64,8 @@ struct WorkerFailure {
   std::string section;  // of the experiment, whose plugin it came out of: "model"; may be empty
 };
 
-// As JSON, written whole or not at all, and not where the run is: its disk may be full. Writing never throws, and tells whether it did.
+// As JSON, written whole or not at all, and not where the run is: its disk may be full. Writing never throws, and tells
+// whether it did.
 bool write_failure(const std::filesystem::path& file, const WorkerFailure& failure) noexcept;
 // Nothing where there is no such file or it is not one of ours.
 std::optional<WorkerFailure> read_failure(const std::filesystem::path& file);

@@ -12,7 +12,8 @@ namespace ddprun::log {
 // Before the first message: what each line begins with ("ddprun", "rank 1"). Thread-safe, as all of this.
 void set_prefix(const std::string& prefix);
 
-// The variable DDPRUN_LOG says which are shown: "quiet" warnings and errors, "verbose" all; else all but debug(). Workers inherit it.
+// The variable DDPRUN_LOG says which are shown: "quiet" warnings and errors, "verbose" all; else all but debug().
+// Workers inherit it.
 inline constexpr auto kLevelVariable = "DDPRUN_LOG";
 bool is_quiet();
 
@@ -22,13 +23,13 @@ void info(const std::string& text);
 void warn(const std::string& text);
 void error(const std::string& text);
 
-// Secrets of this process: all messages, and what goes through masked() elsewhere, have `shown` in their place. One of less than four
-// bytes stays as it is: it is found everywhere, and hides nothing.
+// Secrets of this process: all messages, and what goes through masked() elsewhere, have `shown` in their place. One of
+// less than four bytes stays as it is: it is found everywhere, and hides nothing.
 void hide(const std::string& secret, const std::string& shown);
 std::string masked(std::string text);
 
-// The text as a terminal shows it: what it would obey, escape codes and other control characters but tabs and newlines, is a ?. The
-// messages above are shown so; names in an experiment or in a run's folder may be anybody's.
+// The text as a terminal shows it: what it would obey, escape codes and other control characters but tabs and newlines,
+// is a ?. The messages above are shown so; names in an experiment or in a run's folder may be anybody's.
 std::string shown(std::string_view text);
 
 // The parts as one text: log::info(log::text("step ", step, " of ", steps)).

@@ -16,8 +16,8 @@ size_t width_of(std::string_view text);
 // At most so wide, with "..." at the end where something is left out.
 std::string cut_back(const std::string& text, size_t width);
 
-// The words of `text` in lines of at most kTextWidth where no single word is wider, each line but the first indented; `column` is where
-// the first one starts.
+// The words of `text` in lines of at most kTextWidth where no single word is wider, each line but the first indented;
+// `column` is where the first one starts.
 std::string wrapped(const std::string& text, size_t column, size_t indent);
 
 // The text as lines of its own, all of them indented.

@@ -2,6 +2,7 @@
 #include "plugin_host/elf_section.h"
 
 #include <ddprun/error.h>
+
 #include <elf.h>
 
 #include <algorithm>

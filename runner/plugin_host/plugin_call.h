@@ -34,8 +34,9 @@ class PluginFailure : public std::runtime_error, public FromPlugin {
       : std::runtime_error(from.section + ": " + from.problem), FromPlugin(std::move(from)) {}
 };
 
-// Throws the exception that is being handled as one of the two above. Those of memory that is out and of collectives within the
-// hook are not the plugin's and stay as they are, and so do these two themselves: the innermost hook is whose error it is.
+// Throws the exception that is being handled as one of the two above. Those of memory that is out and of collectives
+// within the hook are not the plugin's and stay as they are, and so do these two themselves: the innermost hook is
+// whose error it is.
 [[noreturn]] void rethrow_from(const Hook& hook);
 
 template <class Call>

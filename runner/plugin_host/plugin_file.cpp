@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "plugin_host/plugin_file.h"
 
+#include "plugin_host/elf_section.h"
+
 #include <ddprun/error.h>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstring>
-
-#include "plugin_host/elf_section.h"
 
 namespace ddprun {
 namespace {
@@ -19,8 +19,7 @@ constexpr std::array<std::string_view, 4> kKinds = {"model", "dataset", "optimiz
 template <size_t Size>
 std::string text_of(const char (&array)[Size]) {
   std::string text(array, strnlen(array, Size));
-  std::ranges::replace_if(
-      text, [](unsigned char c) { return c < ' ' || c == 127; }, '?');
+  std::ranges::replace_if(text, [](unsigned char c) { return c < ' ' || c == 127; }, '?');
   return text;
 }
 

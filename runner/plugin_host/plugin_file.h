@@ -19,7 +19,8 @@ struct PluginInfo {
   std::string problem;  // why it cannot be loaded, without the file's name; empty where it can
 };
 
-// Whether what was made with that version of LibTorch fits the program's: a minor version has one C++ ABI, and one set of kernels.
+// Whether what was made with that version of LibTorch fits the program's: a minor version has one C++ ABI, and one set
+// of kernels.
 bool is_this_torch(std::string_view version);
 
 // Never throws for a flaw of the file: that is `problem`.

@@ -44,7 +44,8 @@ std::shared_ptr<Kind> construct(const PluginDescriptor& descriptor, Options& opt
   return object;
 }
 
-// Constructs and turns whatever the constructor threw into the text `problem`, and `refused` where that was a UserError.
+// Constructs and turns whatever the constructor threw into the text `problem`, and `refused` where that was a
+// UserError.
 template <class Kind>
 std::shared_ptr<Kind> try_construct(const PluginInfo& info, Options& options, std::string& problem, bool& refused) {
   const auto who = "plugin " + info.name + " (" + info.file.string() + ")";

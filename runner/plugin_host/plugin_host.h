@@ -39,7 +39,8 @@ class PluginHost {
   explicit PluginHost(std::vector<std::filesystem::path> search_path) : search_(std::move(search_path)) {}
 
   // Each throws UserError: not found (with the nearest name), a flaw of the file, or what the constructor said; with
-  // all the mistakes in the options, one a line. `paths`, where it is given, receives the names of the options that are paths.
+  // all the mistakes in the options, one a line. `paths`, where it is given, receives the names of the options that are
+  // paths.
   std::shared_ptr<Model> make_model(const PluginChoice& choice, Names* paths = nullptr) const;
   std::shared_ptr<Dataset> make_dataset(const PluginChoice& choice, Names* paths = nullptr) const;
   std::shared_ptr<Optimizer> make_optimizer(const PluginChoice& choice, Names* paths = nullptr) const;

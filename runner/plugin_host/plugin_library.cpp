@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 #define BOOST_DLL_USE_STD_FS  // Boost.DLL as headers alone: no Boost library to link
+#include "log/log.h"
+#include "plugin_host/plugin_file.h"
+
 #include <ddprun/error.h>
 
 #include <boost/dll/shared_library.hpp>
+
 #include <list>
 #include <mutex>
-
-#include "log/log.h"
-#include "plugin_host/plugin_file.h"
 
 namespace ddprun {
 namespace {

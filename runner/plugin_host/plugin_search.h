@@ -2,11 +2,11 @@
 // Finds the file of a plugin.
 #pragma once
 
+#include "plugin_host/plugin_file.h"
+
 #include <filesystem>
 #include <string>
 #include <vector>
-
-#include "plugin_host/plugin_file.h"
 
 namespace ddprun {
 
@@ -23,8 +23,8 @@ class PluginSearch {
   // a slash; relative to the current folder), or the bare name of a .so file on the search path. Throws UserError.
   PluginInfo find(const std::string& choice, const std::string& kind) const;
 
-  // The files that this may mean, flawed ones too: a path of a file, or a name that several kinds may have. Throws UserError where
-  // there is none.
+  // The files that this may mean, flawed ones too: a path of a file, or a name that several kinds may have. Throws
+  // UserError where there is none.
   std::vector<std::filesystem::path> files(const std::string& choice) const;
 
  private:

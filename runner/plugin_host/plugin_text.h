@@ -2,12 +2,12 @@
 // What `ddprun plugins` and `ddprun plugins show NAME` print, at most 80 columns wide where no single word is wider.
 #pragma once
 
+#include "plugin_host/plugin_check.h"
+#include "plugin_host/plugin_host.h"
+
 #include <filesystem>
 #include <string>
 #include <vector>
-
-#include "plugin_host/plugin_check.h"
-#include "plugin_host/plugin_host.h"
 
 namespace ddprun {
 

@@ -8,8 +8,8 @@
 
 namespace ddprun {
 
-// This machine's numeric address on the way to the endpoint, as the kernel's routes say; loopback for an endpoint of this
-// machine that is loopback. Nothing is sent. Throws UserError where the host is unknown or no route leads there.
+// This machine's numeric address on the way to the endpoint, as the kernel's routes say; loopback for an endpoint of
+// this machine that is loopback. Nothing is sent. Throws UserError where the host is unknown or no route leads there.
 std::string local_address_towards(const Endpoint& endpoint);
 
 // Whether the endpoint's host is one of this machine's addresses: then it can listen there.

@@ -23,8 +23,8 @@ class Connection {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Tries until somebody listens there, or until the deadline; `interrupted` is asked now and then. Throws UserError where nobody
-  // does, where it is another run's, or where the tokens differ; ConnectionLost where it was interrupted.
+  // Tries until somebody listens there, or until the deadline; `interrupted` is asked now and then. Throws UserError
+  // where nobody does, where it is another run's, or where the tokens differ; ConnectionLost where it was interrupted.
   static Connection open(const Endpoint& endpoint, const Secret& secret, Clock::time_point deadline,
                          const std::function<bool()>& interrupted = nullptr);
 

@@ -19,8 +19,9 @@ class ControlLink {
   virtual void ended(const AttemptEnd& end) = 0;
   virtual void signalled(int signal, bool at_once) = 0;
 
-  // The orders that have come; never blocks. To be called where fd() is readable, and every ask_within() at the latest: it tells the
-  // coordinator too that this launcher is alive. Throws ConnectionLost where the coordinator is gone or silent.
+  // The orders that have come; never blocks. To be called where fd() is readable, and every ask_within() at the latest:
+  // it tells the coordinator too that this launcher is alive. Throws ConnectionLost where the coordinator is gone or
+  // silent.
   virtual std::vector<Order> take_orders() = 0;
   virtual std::chrono::milliseconds ask_within() const = 0;
   virtual int fd() const = 0;  // to poll for orders; -1: there is none

@@ -186,7 +186,8 @@ void Coordinator::tick(Time now) {
   if (!finished()) gather(now);
 }
 
-// A launcher that lives kills what does not end in time, and says so. One that is still busy with its data starts no workers any more.
+// A launcher that lives kills what does not end in time, and says so. One that is still busy with its data starts no
+// workers any more.
 void Coordinator::lose_late_nodes(Time now) {
   std::vector<int> late;
   for (const auto& [id, node] : nodes_) {

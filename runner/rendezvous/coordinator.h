@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Decides for all nodes of a run together: when an attempt starts and with whom, that one node's failure ends it everywhere,
-// whether it is tried again, and how the run ends.
+// Decides for all nodes of a run together: when an attempt starts and with whom, that one node's failure ends it
+// everywhere, whether it is tried again, and how the run ends.
 //
 //   gathering --(enough nodes)--> running --(a failure, a loss, a signal)--> ending --(all have ended)--+--> finished
 //       ^                                                                                               |
 //       +------------------------------------(a restart, after a pause)--------------------------------+
 //
-// Knows no sockets, processes or clock: its owner hands in what happened and when, and carries out the orders. One thread.
+// Knows no sockets, processes or clock: its owner hands in what happened and when, and carries out the orders. One
+// thread.
 #pragma once
 
 #include "rendezvous/node_messages.h"
@@ -27,7 +28,8 @@ struct CoordinatorPlan {
   double join_seconds = 600;  // how long to wait for the nodes of an attempt
   double last_call_seconds = 10;   // with fewer than max_nodes, how long to wait for one more
   double first_pause_seconds = 1;  // before a restart; doubles with each, to a minute at most
-  // How long a node may take to end its workers and say so: where they are to save first, and where somebody has failed.
+  // How long a node may take to end its workers and say so: where they are to save first, and where somebody has
+  // failed.
   double stop_seconds = 60, abort_seconds = 30;
 
   bool elastic() const { return min_nodes < max_nodes; }

@@ -104,7 +104,8 @@ int64_t KeyValues::add(const std::string& key, int64_t amount) {
   return sum;
 }
 
-// As TCPStore: an absent key takes `desired` where nothing is expected; the answer is what is there then, or what was expected.
+// As TCPStore: an absent key takes `desired` where nothing is expected; the answer is what is there then, or what was
+// expected.
 Bytes KeyValues::compare_and_set(const std::string& key, const Bytes& expected, Bytes desired) {
   const auto found = values_.find(key);
   if (found == values_.end() && !expected.empty()) return expected;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The keys and values in which the workers of an attempt find each other, with requests that wait for keys to appear. Knows no
-// sockets and no clock. The operations are those of c10d's stores.
+// The keys and values in which the workers of an attempt find each other, with requests that wait for keys to appear.
+// Knows no sockets and no clock. The operations are those of c10d's stores.
 #pragma once
 
 #include "rendezvous/message.h"
@@ -17,8 +17,8 @@ class KeyValues {
  public:
   using Answer = std::function<void(Message)>;
 
-  // Carries out {op, key, ...} and answers at once, or when the keys that it waits for are there. `asker` is whoever asks, to
-  // be forgotten. Throws ProtocolError for an unknown operation or missing parts.
+  // Carries out {op, key, ...} and answers at once, or when the keys that it waits for are there. `asker` is whoever
+  // asks, to be forgotten. Throws ProtocolError for an unknown operation or missing parts.
   void request(int asker, const Message& request, Answer answer);
 
   void forget(int asker);                // its waiting requests

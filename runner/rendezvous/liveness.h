@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Who has been heard of lately. The kernel answers for a process that is stopped or hangs, so only its own words count as life.
+// Who has been heard of lately. The kernel answers for a process that is stopped or hangs, so only its own words count
+// as life.
 #pragma once
 
 #include "launch/clock.h"
@@ -28,8 +29,8 @@ class Liveness {
   void forget(int id) { last_.erase(id); }
   bool knows(int id) const { return last_.contains(id); }
 
-  // Those of whom nothing was heard within the timeout. Where the question itself comes late, this process stood still (Ctrl-Z, a
-  // frozen machine), and what others have said meanwhile may not have been read: they get their time again.
+  // Those of whom nothing was heard within the timeout. Where the question itself comes late, this process stood still
+  // (Ctrl-Z, a frozen machine), and what others have said meanwhile may not have been read: they get their time again.
   std::vector<int> silent(Time now) {
     const bool stood_still = now - asked_ > timeout_ / 2;
     asked_ = now;

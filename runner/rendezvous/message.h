@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What goes over the wire between the launchers of several nodes, and between workers and the first of them: JSON objects as
-// MessagePack, each behind its length (4 bytes, big-endian).
+// What goes over the wire between the launchers of several nodes, and between workers and the first of them: JSON
+// objects as MessagePack, each behind its length (4 bytes, big-endian).
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -35,8 +35,8 @@ auto reading(const Read& read) {
   }
 }
 
-// A whole number that an Integer holds; anything else is a ProtocolError. (To nlohmann a fraction would be one, and what becomes of
-// 1e300 then is undefined.)
+// A whole number that an Integer holds; anything else is a ProtocolError. (To nlohmann a fraction would be one, and
+// what becomes of 1e300 then is undefined.)
 template <class Integer>
 Integer whole(const Message& value) {
   const bool fits = value.is_number_unsigned()
@@ -48,7 +48,8 @@ Integer whole(const Message& value) {
 
 std::string encode(const Message& message);
 
-// Puts messages together from pieces of a stream. Throws ProtocolError for what is none of ours: no object, too long, too deep.
+// Puts messages together from pieces of a stream. Throws ProtocolError for what is none of ours: no object, too long,
+// too deep.
 class MessageReader {
  public:
   static constexpr size_t kMost = 64 << 20;  // bytes of a message

@@ -107,7 +107,8 @@ AttemptEnd failed_to_prepare(const StartOrder& start, const NodeInfo& info, cons
   return {.workers = {end}};
 }
 
-// Tells the coordinator that this launcher is alive while its own thread is at work elsewhere, and does not use the link.
+// Tells the coordinator that this launcher is alive while its own thread is at work elsewhere, and does not use the
+// link.
 class Pulse {
  public:
   Pulse(ControlLink& link, Inbox& inbox)

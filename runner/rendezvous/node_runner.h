@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One node's part in a run: it joins, starts its workers when it is told to, tells how they ended, until the run is over.
+// One node's part in a run: it joins, starts its workers when it is told to, tells how they ended, until the run is
+// over.
 #pragma once
 
 #include "launch/launcher.h"
@@ -16,7 +17,8 @@ struct NodeResult {
   AttemptEnd last;   // how this node's workers ended in the last attempt
 };
 
-// Prepares this node for an attempt (the data of the first) and tells how to start its workers. What it throws ends the run.
+// Prepares this node for an attempt (the data of the first) and tells how to start its workers. What it throws ends the
+// run.
 using PlanAttempt = std::function<LaunchPlan(const StartOrder&)>;
 
 // From the program's only thread. A coordinator that is lost ends the workers, with a text about it.

@@ -44,7 +44,8 @@ std::thread start_without_signals(const std::function<void()>& run) {
   return thread;
 }
 
-// Each node and each worker takes a descriptor here. The usual soft limit of 1,024 is there for programs that call select().
+// Each node and each worker takes a descriptor here. The usual soft limit of 1,024 is there for programs that call
+// select().
 void raise_file_limit() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;

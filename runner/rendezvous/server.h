@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The first node's server: the launchers of all nodes are linked here to the coordinator, and all workers to the keys and values
-// in which they find each other. It runs on a thread of its own.
+// The first node's server: the launchers of all nodes are linked here to the coordinator, and all workers to the keys
+// and values in which they find each other. It runs on a thread of its own.
 #pragma once
 
 #include "rendezvous/address.h"
@@ -27,8 +27,8 @@ class PortTaken : public std::runtime_error {
 
 class RendezvousServer {
  public:
-  // Listens from here on. `begin` and `say` are called on the server's thread. Throws PortTaken; std::runtime_error where it cannot
-  // listen for another reason.
+  // Listens from here on. `begin` and `say` are called on the server's thread. Throws PortTaken; std::runtime_error
+  // where it cannot listen for another reason.
   RendezvousServer(const ServerPlan& plan, Coordinator::Begin begin, Coordinator::Say say);
   ~RendezvousServer();  // ends all connections
   RendezvousServer(const RendezvousServer&) = delete;

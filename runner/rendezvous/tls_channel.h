@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Both ends of a connection know the run's secret: TLS 1.3 with it as external pre-shared key and Diffie-Hellman (RFC 8446, section
-// 2.2; OpenSSL). Who does not know it gets no byte in, and understands none. Knows no sockets: its owner carries the bytes.
+// Both ends of a connection know the run's secret: TLS 1.3 with it as external pre-shared key and Diffie-Hellman (RFC
+// 8446, section 2.2; OpenSSL). Who does not know it gets no byte in, and understands none. Knows no sockets: its owner
+// carries the bytes.
 #pragma once
 
 #include "rendezvous/message.h"
@@ -25,8 +26,8 @@ class TlsChannel {
 
   TlsChannel(Side side, const Secret& secret);
 
-  // Takes what came over the wire; returns what it means, once the handshake is done. Throws ProtocolError where the other side is of
-  // another run, has another token, or is no ddprun; the alert for it may wait in take_outgoing().
+  // Takes what came over the wire; returns what it means, once the handshake is done. Throws ProtocolError where the
+  // other side is of another run, has another token, or is no ddprun; the alert for it may wait in take_outgoing().
   std::string receive(std::string_view wire);
 
   // Hands over plain bytes to be sent. To be called once established.

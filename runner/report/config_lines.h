@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A run's config.yaml: as it stands, each line with where it came from, and as single values to compare with another run's.
+// A run's config.yaml: as it stands, each line with where it came from, and as single values to compare with another
+// run's.
 #pragma once
 
 #include <ddprun/value.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A confusion matrix for the page: the counts where they can be drawn, and the classes that are most often taken for another.
+// A confusion matrix for the page: the counts where they can be drawn, and the classes that are most often taken for
+// another.
 #pragma once
 
 #include <nlohmann/json.hpp>

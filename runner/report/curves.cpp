@@ -15,7 +15,8 @@ namespace {
 
 constexpr auto kPlaces = std::to_array<std::string_view>({"time", "attempt", "epoch", "step", "samples"});
 
-// Takes rows in the order of the file. All curves are sorted at any time: a row takes the place of those that it makes void.
+// Takes rows in the order of the file. All curves are sorted at any time: a row takes the place of those that it makes
+// void.
 class CurveBuilder {
  public:
   explicit CurveBuilder(AttemptStarts& starts) : starts_(starts) {}

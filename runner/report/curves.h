@@ -30,8 +30,8 @@ struct Curves {
   double steps_per_epoch = 0;            // as far as the rows tell it; 0: they do not
 };
 
-// What the file holds of rows that count, whatever is broken in it; that is told in `problems`, a line each. `starts` knows where
-// attempts were resumed, and learns of those that the file shows.
+// What the file holds of rows that count, whatever is broken in it; that is told in `problems`, a line each. `starts`
+// knows where attempts were resumed, and learns of those that the file shows.
 Curves read_curves(const std::filesystem::path& file, AttemptStarts& starts, std::vector<std::string>& problems);
 
 }  // namespace ddprun

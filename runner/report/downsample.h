@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Fewer points that show the same: of each stretch of a curve its least and its greatest value, and whether one was not finite.
+// Fewer points that show the same: of each stretch of a curve its least and its greatest value, and whether one was not
+// finite.
 #pragma once
 
 #include "report/curves.h"

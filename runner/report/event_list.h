@@ -17,7 +17,8 @@ struct RecordedEvent {
   std::string kind, text;
 };
 
-// In the order of the file; `starts` learns where attempts were resumed. Of very many, checkpoints are thinned out first.
+// In the order of the file; `starts` learns where attempts were resumed. Of very many, checkpoints are thinned out
+// first.
 std::vector<RecordedEvent> read_events(const std::filesystem::path& file, AttemptStarts& starts,
                                        std::vector<std::string>& problems);
 

@@ -15,8 +15,8 @@ inline constexpr std::string_view kReportMark = "<meta name=\"generator\" conten
 // The same of a page of data.
 inline constexpr std::string_view kDataMark = "<meta name=\"generator\" content=\"ddprun data\">";
 
-// One HTML file that needs nothing else. No text of the data can end the element it stands in, and no script runs but our own:
-// the page allows those by their digests, and forbids every request.
+// One HTML file that needs nothing else. No text of the data can end the element it stands in, and no script runs but
+// our own: the page allows those by their digests, and forbids every request.
 std::string render_page(const std::string& title, const nlohmann::ordered_json& data,
                         std::string_view mark = kReportMark);
 

@@ -8,7 +8,8 @@
 
 namespace ddprun {
 
-// All but the reason: the status is "running" or "interrupted" where nobody has ended the run. What is not recorded is 0.
+// All but the reason: the status is "running" or "interrupted" where nobody has ended the run. What is not recorded is
+// 0.
 RunEnd recorded_end(const std::filesystem::path& run_dir);
 
 }  // namespace ddprun

@@ -20,8 +20,8 @@ struct ListedRun {
   std::string apart;                   // those by which it differs from the runs beside it: "lr=0.1 layers=2"
 };
 
-// The newest first. Links such as `latest` are not followed, and no run is looked for within another. Throws UserError where the
-// folder cannot be listed.
+// The newest first. Links such as `latest` are not followed, and no run is looked for within another. Throws UserError
+// where the folder cannot be listed.
 std::vector<ListedRun> list_runs(const std::filesystem::path& folder);
 
 nlohmann::ordered_json run_list_json(const std::vector<ListedRun>& runs);

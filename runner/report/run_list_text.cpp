@@ -2,7 +2,6 @@
 #include "report/run_list_text.h"
 
 #include "log/wrapped_text.h"
-
 #include "shown_text.h"
 
 #include <algorithm>

@@ -7,7 +7,6 @@
 #include "report/config_lines.h"
 #include "report/flat_object.h"
 #include "report/line_reader.h"
-
 #include "strict_json.h"
 
 #include <fcntl.h>
@@ -26,8 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Whether somebody holds the folder's lock. A lock that may be shared is asked for, and given back at once: two who ask do not
-// disturb each other.
+// Whether somebody holds the folder's lock. A lock that may be shared is asked for, and given back at once: two who ask
+// do not disturb each other.
 bool is_locked(const fs::path& run_dir) {
   const UniqueFd fd(::open((run_dir / ".lock").c_str(), O_RDONLY | O_CLOEXEC));
   return fd.open() && ::flock(fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
@@ -99,8 +98,8 @@ void read_summary(const Goal& goal, RunState& state) {
   take_best(state.summary, goal, state);
 }
 
-// Of a run without a summary, from its rows. Only rows of the split that is asked for are read, and the last one. Returns that
-// one's time.
+// Of a run without a summary, from its rows. Only rows of the split that is asked for are read, and the last one.
+// Returns that one's time.
 double read_progress(const fs::path& file, const Goal& goal, RunState& state) {
   const auto slash = goal.metric.find('/');
   const auto split = "\"" + goal.metric.substr(0, slash) + "\"";

@@ -14,8 +14,8 @@ namespace ddprun {
 
 struct RunState {
   std::string name;  // of the experiment
-  // As in summary.json; or "running"; "interrupted": nobody runs it, and nobody has ended it; "elsewhere": another node keeps it, and
-  // `reason` says where.
+  // As in summary.json; or "running"; "interrupted": nobody runs it, and nobody has ended it; "elsewhere": another node
+  // keeps it, and `reason` says where.
   std::string status;
   std::string reason;      // why it ended; empty where that is not known
   nlohmann::json summary;  // of the newest attempt; null where that has none (yet)

@@ -8,12 +8,12 @@
 
 namespace ddprun {
 
-// This process's job, as scontrol names it: "12", or "12_3" for a task of an array. Throws UserError where there is none, or no
-// scontrol to requeue it with.
+// This process's job, as scontrol names it: "12", or "12_3" for a task of an array. Throws UserError where there is
+// none, or no scontrol to requeue it with.
 std::string job_to_requeue(const Environment& environment);
 
-// Has Slurm start the job again. Not where it ends anyway: somebody has cancelled it, its time is up, or Slurm itself requeues
-// it. Tells what it did; a refusal of Slurm's is an error in the log, for the run has ended well.
+// Has Slurm start the job again. Not where it ends anyway: somebody has cancelled it, its time is up, or Slurm itself
+// requeues it. Tells what it did; a refusal of Slurm's is an error in the log, for the run has ended well.
 void requeue(const std::string& job);
 
 }  // namespace ddprun

@@ -88,7 +88,8 @@ std::string step(const Experiment& experiment, const Submission& submission) {
 constexpr const char* kToken =
     "export DDPRUN_TOKEN=${DDPRUN_TOKEN:-$(od -An -vtx1 -N32 /dev/urandom | tr -d ' \\n')}\n";
 
-// launch.requeue, by the script: there is no scontrol in the container. A job that somebody cancels does not come so far.
+// launch.requeue, by the script: there is no scontrol in the container. A job that somebody cancels does not come so
+// far.
 constexpr const char* kRequeue = R"(code=$?
 if [ "$code" -eq 75 ]; then scontrol requeue "$SLURM_JOB_ID"; fi
 exit "$code"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// An experiment as a job of a scheduler: the text that is handed to it. One ddprun for each node starts the node's workers.
+// An experiment as a job of a scheduler: the text that is handed to it. One ddprun for each node starts the node's
+// workers.
 #pragma once
 
 #include "config/experiment.h"
@@ -24,9 +25,9 @@ std::string slurm_script(const Experiment& experiment, const Submission& submiss
 // Where the script has Slurm write what the job prints; Slurm does not make the folder.
 std::string slurm_output_folder(const Experiment& experiment);
 
-// A Job, and for several nodes a headless Service by which the pods find the first, and a Secret with their token, for kubectl apply; each
-// call has another name for them. Throws UserError where
-// the experiment does not name the image and the claim.
+// A Job, and for several nodes a headless Service by which the pods find the first, and a Secret with their token, for
+// kubectl apply; each call has another name for them. Throws UserError where the experiment does not name the image and
+// the claim.
 std::string kubernetes_manifest(const Experiment& experiment, const Submission& submission);
 
 }  // namespace ddprun

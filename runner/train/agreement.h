@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Flags that any rank may raise, and that all ranks see at the same step: every rank takes the same branches, or the next
-// collective would hang.
+// Flags that any rank may raise, and that all ranks see at the same step: every rank takes the same branches, or the
+// next collective would hang.
 #pragma once
 
 #include "dist/communicator.h"
@@ -21,11 +21,12 @@ struct Flags {
   int64_t checked_step = -1;  // the same on all ranks; -1: none
 };
 
-// Exchanges of the ranks' flags. The sum runs beside what comes next, so what goes into one exchange is seen by all in the next.
+// Exchanges of the ranks' flags. The sum runs beside what comes next, so what goes into one exchange is seen by all in
+// the next.
 //
-// A sum takes as many messages in a row as there are ranks, twice. So where steps are short there is an exchange after every so many
-// of them only, as many as fit into kBetweenSeconds. How long they take goes with the flags: all ranks come to the same number. It is
-// 1 at first and at most doubles, for one short step says little.
+// A sum takes as many messages in a row as there are ranks, twice. So where steps are short there is an exchange after
+// every so many of them only, as many as fit into kBetweenSeconds. How long they take goes with the flags: all ranks
+// come to the same number. It is 1 at first and at most doubles, for one short step says little.
 class Agreement {
  public:
   using Clock = std::function<double()>;  // seconds

@@ -2,7 +2,6 @@
 #include "train/checkpoint_exchange.h"
 
 #include <ATen/ATen.h>
-
 #include <nlohmann/json.hpp>
 
 #include <algorithm>

@@ -67,8 +67,8 @@ Step merged(std::vector<Step> steps, const std::vector<Batch>& parts, int64_t sa
 
 }  // namespace
 
-// A thread that lasts until it is destroyed: cuDNN remembers what it found fastest for a convolution by thread. Used from one
-// other thread, for one piece of work at a time.
+// A thread that lasts until it is destroyed: cuDNN remembers what it found fastest for a convolution by thread. Used
+// from one other thread, for one piece of work at a time.
 class DataParallel::Thread {
  public:
   // What the work throws comes out of the future.
@@ -135,8 +135,8 @@ Step DataParallel::step(const Batch& batch, const Objective& objective) {
   return merged(run(parts, objective), parts, samples);
 }
 
-// The first part in this thread. The others' see its autocast and gradient mode, and go on where it has begun: on the streams
-// that it works on.
+// The first part in this thread. The others' see its autocast and gradient mode, and go on where it has begun: on the
+// streams that it works on.
 std::vector<Step> DataParallel::run(const std::vector<Batch>& parts, const Objective& objective) {
   std::vector<Step> steps(parts.size());
   const at::ThreadLocalState state;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Decides after each evaluation whether the run has reached its end. It sees numbers that are all-reduced, so every rank
-// decides the same.
+// Decides after each evaluation whether the run has reached its end. It sees numbers that are all-reduced, so every
+// rank decides the same.
 #pragma once
 
 #include "config/experiment.h"
@@ -11,8 +11,8 @@
 
 namespace ddprun {
 
-// Stops when `patience` evaluations in a row did not improve on the best by more than min_delta, or when `hold` in a row reached the
-// target, where there is one: whichever comes first.
+// Stops when `patience` evaluations in a row did not improve on the best by more than min_delta, or when `hold` in a
+// row reached the target, where there is one: whichever comes first.
 class EarlyStopper {
  public:
   // What a checkpoint keeps.
@@ -38,7 +38,8 @@ class EarlyStopper {
   State state_;
 };
 
-// Whether `value` is better than `best` by more than min_delta; anything is better than nothing, NaN than nothing at all.
+// Whether `value` is better than `best` by more than min_delta; anything is better than nothing, NaN than nothing at
+// all.
 bool improves(double value, const std::optional<double>& best, bool maximize, double min_delta);
 
 }  // namespace ddprun

@@ -24,7 +24,8 @@ struct Evaluation {
   at::Tensor confusion;  // [C, C] int64 on the CPU, row = truth; undefined where nobody asked for it
 };
 
-// Samples of one rank's evaluation batch. As many as a rank trains on would depend on the number of ranks: one size for all.
+// Samples of one rank's evaluation batch. As many as a rank trains on would depend on the number of ranks: one size for
+// all.
 int64_t eval_batch(const TrainerConfig& config);
 
 class Evaluator {
@@ -41,13 +42,13 @@ class Evaluator {
 
   Evaluator(Parts parts, const TrainerConfig& config) : parts_(std::move(parts)), config_(config) {}
 
-  // Over the split, or its first batches. The same on every rank; nothing where `agree`, called once a round on every rank, said to
-  // stop. The model is in evaluation mode meanwhile and in its former mode afterwards.
+  // Over the split, or its first batches. The same on every rank; nothing where `agree`, called once a round on every
+  // rank, said to stop. The model is in evaluation mode meanwhile and in its former mode afterwards.
   std::optional<Evaluation> run(Split split, const Limit& limit, const std::function<bool()>& agree);
 
-  // As many samples as `predictions` takes of its batches, spread evenly over the split, for one sorted by class has one class alone in
-  // its first batch; and what the model makes of them: split, epoch and step are the caller's to add. No collective: for one rank
-  // alone. The model's mode is kept as by run().
+  // As many samples as `predictions` takes of its batches, spread evenly over the split, for one sorted by class has
+  // one class alone in its first batch; and what the model makes of them: split, epoch and step are the caller's to
+  // add. No collective: for one rank alone. The model's mode is kept as by run().
   PredictionTable sample(Split split, const PredictionsConfig& predictions);
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Writes the record of this rank's collectives into the run's folder when the launcher asks where the rank stands: no other thread of
-// a process that hangs could.
+// Writes the record of this rank's collectives into the run's folder when the launcher asks where the rank stands: no
+// other thread of a process that hangs could.
 #pragma once
 
 #include "dist/flight_record.h"
@@ -13,8 +13,9 @@ namespace ddprun {
 
 class FlightRecordWriter {
  public:
-  // To <logs>/collectives_rank_<rank>, and of those under way to <logs>/under_way_rank_<rank>.json; whole or not at all. `record` is
-  // called on a thread of this object's own. After answer_launcher (train/self_report.h); one at a time.
+  // To <logs>/collectives_rank_<rank>, and of those under way to <logs>/under_way_rank_<rank>.json; whole or not at
+  // all. `record` is called on a thread of this object's own. After answer_launcher (train/self_report.h); one at a
+  // time.
   FlightRecordWriter(const std::filesystem::path& logs, int rank, std::function<FlightRecord()> record);
   ~FlightRecordWriter();
   FlightRecordWriter(const FlightRecordWriter&) = delete;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Keeps float16 gradients within range: the loss is multiplied by a scale, the gradients are divided by it, and a step whose
-// gradients are not all finite is left out (Micikevicius et al.: "Mixed precision training", 2017; the rules are those of
-// torch.amp.GradScaler).
+// Keeps float16 gradients within range: the loss is multiplied by a scale, the gradients are divided by it, and a step
+// whose gradients are not all finite is left out (Micikevicius et al.: "Mixed precision training", 2017; the rules are
+// those of torch.amp.GradScaler).
 //
-// Gradients come in averaged over the ranks, so that an overflow on one is seen by all: every rank decides alike. Nothing here
-// waits for a GPU but overflows(), and that for work of the step before.
+// Gradients come in averaged over the ranks, so that an overflow on one is seen by all: every rank decides alike.
+// Nothing here waits for a GPU but overflows(), and that for work of the step before.
 #pragma once
 
 #include "train/late_numbers.h"

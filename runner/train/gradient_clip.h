@@ -14,7 +14,8 @@ std::vector<at::Tensor> norms_of(const std::vector<at::Tensor>& tensors);
 // The norm of all tensors together, from norms_of() them: float32 scalar on their device; 0 where there are none.
 at::Tensor total_norm(const std::vector<at::Tensor>& norms);
 
-// Scales all gradients so that their norm, over all of them together, is at most `limit`; `norm` is total_norm() of theirs.
+// Scales all gradients so that their norm, over all of them together, is at most `limit`; `norm` is total_norm() of
+// theirs.
 void clip_norm(const std::vector<at::Tensor>& gradients, const at::Tensor& norm, double limit);
 
 // Cuts each gradient to [-limit, limit].

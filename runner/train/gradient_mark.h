@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Takes a loss that is NaN or infinite to all ranks without an exchange of its own: it puts NaN into one gradient before the
-// gradients are averaged. A finite loss adds 0 there.
+// Takes a loss that is NaN or infinite to all ranks without an exchange of its own: it puts NaN into one gradient
+// before the gradients are averaged. A finite loss adds 0 there.
 //
 // Such a loss does not always have such gradients: those of clamp are 0 where its input is NaN.
 #pragma once

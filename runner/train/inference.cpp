@@ -14,8 +14,8 @@
 
 #include <ddprun/error.h>
 
-#include <torch/types.h>
 #include <nlohmann/json.hpp>
+#include <torch/types.h>
 
 #include <cmath>
 #include <cstdlib>

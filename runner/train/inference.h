@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// A worker that uses a trained model: measures it on the validation and test splits, or writes its predictions of one split.
+// A worker that uses a trained model: measures it on the validation and test splits, or writes its predictions of one
+// split.
 //
-// The launcher says so by environment variables: DDPRUN_TASK (evaluate or predict), DDPRUN_CHECKPOINT (a verified one), and to
-// predict DDPRUN_SPLIT and DDPRUN_OUT (the CSV file that rank 0 writes, replacing one of that name).
+// The launcher says so by environment variables: DDPRUN_TASK (evaluate or predict), DDPRUN_CHECKPOINT (a verified one),
+// and to predict DDPRUN_SPLIT and DDPRUN_OUT (the CSV file that rank 0 writes, replacing one of that name).
 #pragma once
 
 #include "launch/worker_process.h"

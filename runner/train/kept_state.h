@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a trial run of the model changes besides gradients, put back at the end of the scope unless it is let go: buffers (running
-// statistics) and the random generators.
+// What a trial run of the model changes besides gradients, put back at the end of the scope unless it is let go:
+// buffers (running statistics) and the random generators.
 #pragma once
 
 #include "checkpoint/tensor_dict.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Numbers that a device computes, on their way to the host. Nothing waits for a GPU until somebody asks, and then only for the
-// work up to them.
+// Numbers that a device computes, on their way to the host. Nothing waits for a GPU until somebody asks, and then only
+// for the work up to them.
 #pragma once
 
 #include <ATen/core/Tensor.h>

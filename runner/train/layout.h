@@ -13,8 +13,8 @@ enum class Layout { kChannelsFirst, kChannelsLast };
 const char* layout_name(Layout layout);          // "channels_first" or "channels_last"
 Layout layout_of_name(const std::string& name);  // anything but "channels_last" is channels first
 
-// A tensor of four dimensions with its numbers in this order; the tensor itself where they lie so. One channel lies the same in
-// both, but kernels take the order from the strides: those are set in any case.
+// A tensor of four dimensions with its numbers in this order; the tensor itself where they lie so. One channel lies the
+// same in both, but kernels take the order from the strides: those are set in any case.
 at::Tensor in_layout(const at::Tensor& tensor, Layout layout);
 
 }  // namespace ddprun

@@ -70,7 +70,8 @@ class Passes {
   Batch batch_;
 };
 
-// Seconds with channels first and with channels last. The first pass of each makes what the kernels keep for these sizes.
+// Seconds with channels first and with channels last. The first pass of each makes what the kernels keep for these
+// sizes.
 std::array<double, 2> tried(const LayoutTrial& trial) {
   const KeptState kept(buffers(trial.model), trial.backend);
   trial.model.train();

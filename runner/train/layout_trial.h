@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which order of numbers suits this network on this machine, for `trainer.layout: auto`: forward and backward are tried in both.
+// Which order of numbers suits this network on this machine, for `trainer.layout: auto`: forward and backward are tried
+// in both.
 #pragma once
 
 #include "dist/communicator.h"
@@ -23,10 +24,10 @@ struct LayoutTrial {
   int64_t samples;  // at most, in a pass
 };
 
-// The same answer on all ranks: channels last unless it takes a tenth longer. On the CPU processor time counts, which other
-// programs disturb less than the clock on the wall; a few samples are enough there. A network without filters of two dimensions
-// is not tried, and one that fails in the trial stays as it is: its first step tells why. The filters are left in either order;
-// gradients, buffers and random generators as they were. Collective.
+// The same answer on all ranks: channels last unless it takes a tenth longer. On the CPU processor time counts, which
+// other programs disturb less than the clock on the wall; a few samples are enough there. A network without filters of
+// two dimensions is not tried, and one that fails in the trial stays as it is: its first step tells why. The filters
+// are left in either order; gradients, buffers and random generators as they were. Collective.
 Layout find_layout(const LayoutTrial& trial);
 
 }  // namespace ddprun

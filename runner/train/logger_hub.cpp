@@ -21,8 +21,8 @@ constexpr size_t kMostCalls = 10'000;
 constexpr size_t kMostBytes = size_t{256} << 20;
 constexpr auto kPatience = std::chrono::seconds(5);  // for a logger that hangs, at a checkpoint and at the end
 
-// For so long a logger that has nothing to do lets rows gather before it looks again: to be woken by each of some thousand rows a second
-// would cost the training several microseconds of each step.
+// For so long a logger that has nothing to do lets rows gather before it looks again: to be woken by each of some
+// thousand rows a second would cost the training several microseconds of each step.
 constexpr auto kNap = std::chrono::milliseconds(20);
 
 constexpr size_t kThreadName = 15;  // characters of a thread's name that Linux keeps, for top and debuggers

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Stands between the training and its loggers: each logger has a thread and a bounded queue of its own, so that a slow, hanging
-// or throwing one neither stops nor slows the training nor the other loggers.
+// Stands between the training and its loggers: each logger has a thread and a bounded queue of its own, so that a slow,
+// hanging or throwing one neither stops nor slows the training nor the other loggers.
 #pragma once
 
 #include <ddprun/logger.h>
@@ -34,9 +34,9 @@ class LoggerHub {
   void ranks(const RankTable& table);
   void event(const RunEvent& event);
 
-  // Asks the loggers to write out all that came before, forced to the disk where they write files. What it returns waits for them,
-  // on any thread, but no longer than some seconds for a logger that hangs: that one is warned of, and not
-  // waited for again until it has moved.
+  // Asks the loggers to write out all that came before, forced to the disk where they write files. What it returns
+  // waits for them, on any thread, but no longer than some seconds for a logger that hangs: that one is warned of, and
+  // not waited for again until it has moved.
   std::function<void()> start_flush();
   void flush() { start_flush()(); }
   void finish(const RunEnd& end);

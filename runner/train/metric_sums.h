@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Metrics as sums and counts over samples, added over batches and then over ranks: a mean that does not depend on how the
-// samples were dealt out.
+// Metrics as sums and counts over samples, added over batches and then over ranks: a mean that does not depend on how
+// the samples were dealt out.
 #pragma once
 
 #include "dist/communicator.h"
@@ -26,8 +26,8 @@ struct MetricTotal {
 
 class MetricSums {
  public:
-  // Adds one batch of `samples`; none for a batch that only keeps the ranks in step. Does not wait for a GPU. Throws UserError where a
-  // metric has a name that cannot be logged.
+  // Adds one batch of `samples`; none for a batch that only keeps the ranks in step. Does not wait for a GPU. Throws
+  // UserError where a metric has a name that cannot be logged.
   void add(const Step& step, int64_t samples);
 
   // Adds a number of the step as a whole, a scalar equal on all ranks: a norm of gradients.
@@ -38,7 +38,8 @@ class MetricSums {
   // Adds what others have summed on this rank: those of one step.
   void add(const MetricSums& others);
 
-  // A scalar on the model's device that is not finite where one of the losses is not; undefined where no sample has counted.
+  // A scalar on the model's device that is not finite where one of the losses is not; undefined where no sample has
+  // counted.
   at::Tensor loss() const;
 
   // What the metrics on this device are computed from, in one tensor, [n] float64; undefined where there are none.
@@ -53,8 +54,8 @@ class MetricSums {
   // A metric with a count whose sum lies elsewhere; empty: none.
   std::string made_beside(c10::Device device) const;
 
-  // The totals over all ranks, on every rank: "loss" first, then the model's metrics. Throws UserError where ranks report
-  // other metrics than rank 0. Collective; leaves the sums as they are.
+  // The totals over all ranks, on every rank: "loss" first, then the model's metrics. Throws UserError where ranks
+  // report other metrics than rank 0. Collective; leaves the sums as they are.
   std::vector<MetricTotal> totals(Communicator& communicator) const;
 
   // This rank's own sums and counts, [2, metrics] float64 on the CPU, in the order of totals().

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How many samples fit into memory in one pass, for `trainer.micro_batch: auto`, and what to say where too many were asked for.
+// How many samples fit into memory in one pass, for `trainer.micro_batch: auto`, and what to say where too many were
+// asked for.
 #pragma once
 
 #include "config/experiment.h"
@@ -15,10 +16,10 @@
 
 namespace ddprun {
 
-// Tries the forward and backward pass of `item` with its whole part on every rank, then with half of it, and so on until no rank
-// runs out of memory, beside what the optimizer and averages keep from the first step on. Returns the same number on all ranks;
-// tells it where it is less than the whole. Throws UserError where not even one sample fits. Collective; random generators and
-// buffers change.
+// Tries the forward and backward pass of `item` with its whole part on every rank, then with half of it, and so on
+// until no rank runs out of memory, beside what the optimizer and averages keep from the first step on. Returns the
+// same number on all ranks; tells it where it is less than the whole. Throws UserError where not even one sample fits.
+// Collective; random generators and buffers change.
 int64_t find_micro_batch(TrainingStep& step, const TrainBatch& item, Communicator& communicator,
                          DeviceBackend* backend);
 

@@ -16,9 +16,10 @@
 
 namespace ddprun {
 
-// The modules with parameters of their own, each parameter counted once. Where `output` is what the model made of `batch` samples with
-// gradients enabled, with the shapes of the layers' outputs but for the samples: autograd's graph tells which operation took a
-// layer's parameters, for C++ modules have no hooks. A layer whose operation is not found there has none.
+// The modules with parameters of their own, each parameter counted once. Where `output` is what the model made of
+// `batch` samples with gradients enabled, with the shapes of the layers' outputs but for the samples: autograd's graph
+// tells which operation took a layer's parameters, for C++ modules have no hooks. A layer whose operation is not found
+// there has none.
 std::vector<LayerSummary> layers_of(const Model& model, const at::Tensor& output = {}, int64_t batch = 0);
 
 // What a forward takes.
@@ -30,8 +31,8 @@ struct SummaryParts {
   DeviceBackend* backend;  // null on the CPU
 };
 
-// The same with the shapes that a forward of two samples of zeros has, which changes nothing that training sees. A model that takes
-// no such samples is shown without shapes: its own errors come with its first step.
+// The same with the shapes that a forward of two samples of zeros has, which changes nothing that training sees. A
+// model that takes no such samples is shown without shapes: its own errors come with its first step.
 std::vector<LayerSummary> layers_of(const SummaryParts& parts);
 
 }  // namespace ddprun

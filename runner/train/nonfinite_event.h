@@ -36,7 +36,8 @@ NonfiniteEvent gather_event(const OpenStep& step, Communicator& communicator);
 
 std::filesystem::path event_file(const std::filesystem::path& run_dir, int64_t step);
 
-// Unless the file is there from an earlier attempt. `action` is trainer.on_nonfinite. Throws where it cannot be written.
+// Unless the file is there from an earlier attempt. `action` is trainer.on_nonfinite. Throws where it cannot be
+// written.
 void write_event(const NonfiniteEvent& event, const std::string& action, const std::filesystem::path& file);
 
 }  // namespace ddprun

@@ -28,8 +28,8 @@ at::Tensor widened(const at::Tensor& values) {
   return values.scalar_type() == at::kDouble ? values : values.to(at::kFloat);
 }
 
-// One weight for each class. The loss is the mean over the samples of weight[class] * loss, not divided by the batch's weights
-// as torch's is: then it would depend on how the samples are dealt out to ranks (docs/decisions/0006).
+// One weight for each class. The loss is the mean over the samples of weight[class] * loss, not divided by the batch's
+// weights as torch's is: then it would depend on how the samples are dealt out to ranks (docs/decisions/0006).
 class ClassWeights {
  public:
   explicit ClassWeights(Options& options)
@@ -47,8 +47,8 @@ class ClassWeights {
   }
 
  private:
-  // Made once for a device and a type: to bring them there waits for a GPU, which no recorded step may do. With trainer.strategy dp
-  // several threads ask.
+  // Made once for a device and a type: to bring them there waits for a GPU, which no recorded step may do. With
+  // trainer.strategy dp several threads ask.
   at::Tensor on(const at::Tensor& prediction) const {
     const std::scoped_lock lock(mutex_);
     const auto fits = [&](const at::Tensor& made) {

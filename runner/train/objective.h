@@ -19,8 +19,8 @@ enum class Phase { kTraining, kEvaluation };
 //   nll            [B, C] log-probabilities, [B] int64 classes; option class_weights
 //   bce            logits and 0 or 1 in equal shapes, [B] or [B, labels]
 //   mse, l1        values in equal shapes, [B] or [B, values]
-// and for all of them the option `metrics`. A prediction of [B, 1] goes with a target of [B]. An unknown name and wrong options
-// are noted in `options`; the result is then unusable.
+// and for all of them the option `metrics`. A prediction of [B, 1] goes with a target of [B]. An unknown name and wrong
+// options are noted in `options`; the result is then unusable.
 std::unique_ptr<Objective> make_objective(const std::string& name, Options& options, Phase phase);
 
 // What an objective of this name measures: "loss", then the metrics.

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "train/operator_log.h"
 
+#include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
+#include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/record_function.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
-
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/_local_scalar_dense.h>
 
 #include <algorithm>
 #include <memory>

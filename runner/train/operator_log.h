@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What a piece of work asks of LibTorch: its operators in their order, with the shapes of their tensors and all their numbers. Work
-// that was recorded once and is replayed does the same again and again, so what it asks must not change from time to time: a
-// number of the host that does, as a rate or a count of steps, would stay what it was.
+// What a piece of work asks of LibTorch: its operators in their order, with the shapes of their tensors and all their
+// numbers. Work that was recorded once and is replayed does the same again and again, so what it asks must not change
+// from time to time: a number of the host that does, as a rate or a count of steps, would stay what it was.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -36,7 +36,8 @@ class OperatorLog {
   // The operator for which the host waited for the device; empty: none.
   const std::string& wait() const { return wait_; }
 
-  // Where `later` asks for something else, as "aten::mul(float[8], 0.2), which was aten::mul(float[8], 0.1)"; empty: nowhere.
+  // Where `later` asks for something else, as "aten::mul(float[8], 0.2), which was aten::mul(float[8], 0.1)"; empty:
+  // nowhere.
   std::string difference(const OperatorLog& later) const;
 
  private:

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Where the time of one rank's training steps goes. On a GPU the times are the GPU's own, from one mark in its queue to the next: the
-// training thread does not wait for it. For profilers each phase is a range of its name.
+// Where the time of one rank's training steps goes. On a GPU the times are the GPU's own, from one mark in its queue to
+// the next: the training thread does not wait for it. For profilers each phase is a range of its name.
 //
-// Marks cost the host time and memory until they are taken. So on a GPU the first 64 steps are timed, then every second of 128, every
-// fourth of 256 and so on, each of which counts for as many: short steps by the million leave a few thousand marks.
+// Marks cost the host time and memory until they are taken. So on a GPU the first 64 steps are timed, then every second
+// of 128, every fourth of 256 and so on, each of which counts for as many: short steps by the million leave a few
+// thousand marks.
 //
 // Used from the training thread; begin() also from a thread that it waits for.
 #pragma once

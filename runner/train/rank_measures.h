@@ -16,7 +16,8 @@ class RankMeasures {
  public:
   explicit RankMeasures(DeviceBackend* backend);  // null on the CPU
 
-  // Since the last call, in which this rank made `steps` steps with these times. The rows of all ranks, on every rank. Collective.
+  // Since the last call, in which this rank made `steps` steps with these times. The rows of all ranks, on every rank.
+  // Collective.
   RankTable gather(const PhaseSeconds& seconds, int64_t steps, Communicator& communicator);
 
  private:
@@ -24,8 +25,8 @@ class RankMeasures {
   double wall_, cpu_;  // seconds, at the last call
 };
 
-// The row of the split "system": means over the ranks; but the largest memory, and the slowest rank with its seconds: the time of a step
-// in which it was not waiting.
+// The row of the split "system": means over the ranks; but the largest memory, and the slowest rank with its seconds:
+// the time of a step in which it was not waiting.
 NamedValues system_values(const RankTable& table);
 
 }  // namespace ddprun

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What `ddprun check` does of a training: a few samples of each split, and one step with some of them on the CPU. Nothing is changed
-// by it but what the process has in memory.
+// What `ddprun check` does of a training: a few samples of each split, and one step with some of them on the CPU.
+// Nothing is changed by it but what the process has in memory.
 #pragma once
 
 #include "config/experiment.h"
@@ -19,8 +19,8 @@ struct Rehearsal {
   std::vector<std::string> unused;  // parameters that the loss does not depend on
 };
 
-// `dataset` is started. Throws PluginMistake or PluginFailure for samples that are not as the dataset promises, shapes that do not fit,
-// a group of parameters without any, and a metric that is followed and not measured.
+// `dataset` is started. Throws PluginMistake or PluginFailure for samples that are not as the dataset promises, shapes
+// that do not fit, a group of parameters without any, and a metric that is followed and not measured.
 Rehearsal rehearse(const Experiment& experiment, const PluginHost& plugins, const Dataset& dataset);
 
 }  // namespace ddprun

@@ -14,7 +14,6 @@
 #include <ddprun/image_store.h>
 
 #include <ATen/Context.h>
-
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <algorithm>
@@ -24,8 +23,8 @@
 namespace ddprun {
 namespace {
 
-// Deterministic kernels only, or an error from those that have none; otherwise cuDNN picks the fastest by trying. New tensors are not
-// filled: nothing here reads what nobody has written.
+// Deterministic kernels only, or an error from those that have none; otherwise cuDNN picks the fastest by trying. New
+// tensors are not filled: nothing here reads what nobody has written.
 void set_determinism(bool deterministic) {
   auto& context = at::globalContext();
   context.setDeterministicAlgorithms(deterministic, /*warn_only=*/false);
@@ -49,7 +48,8 @@ bool uses_gpu() {
   return device && std::string(device) == "cuda";
 }
 
-// After set_determinism: NCCL's process group asks for it when it is made, and leaves out algorithms then; cuBLAS at its first use.
+// After set_determinism: NCCL's process group asks for it when it is made, and leaves out algorithms then; cuBLAS at
+// its first use.
 std::shared_ptr<DeviceBackend> load_backend(const WorkerPlace& place, const TrainerConfig& config,
                                             const Replica::LoadBackend& load) {
   set_determinism(config.deterministic);

@@ -23,11 +23,12 @@ struct Replica {
   using Moved = std::function<void(Activity)>;
   using LoadBackend = std::function<std::shared_ptr<DeviceBackend>(int64_t local_rank, int64_t gpus)>;
 
-  // Reads the frozen experiment of the run's folder and joins the others. `moved` is told where it connects the GPUs, for a
-  // launcher that looks for hangs; may be null.
+  // Reads the frozen experiment of the run's folder and joins the others. `moved` is told where it connects the GPUs,
+  // for a launcher that looks for hangs; may be null.
   explicit Replica(WorkerPlace worker_place, const Moved& moved = {}, const LoadBackend& load = load_cuda_backend);
 
-  // Opens the data and builds the model, equal on all ranks: its weights are drawn from the seed, then changed by `fill`.
+  // Opens the data and builds the model, equal on all ranks: its weights are drawn from the seed, then changed by
+  // `fill`.
   void build(const std::function<void(Model&)>& fill);
 
   // Of the model and of the batches from here on; before an optimizer or a reducer has seen the weights.
@@ -35,15 +36,16 @@ struct Replica {
 
   std::unique_ptr<Objective> objective(Phase phase) const;
 
-  // What makes the batches of splits whose images lie in memory, where dataset.resident says so: on the GPU where they take no
-  // more than a quarter of its free memory. After set_layout().
+  // What makes the batches of splits whose images lie in memory, where dataset.resident says so: on the GPU where they
+  // take no more than a quarter of its free memory. After set_layout().
   SplitImages images() const;
 
-  // The ranks' store once more, by a connection of its own: for a thread beside the training's. Null with a world of one.
+  // The ranks' store once more, by a connection of its own: for a thread beside the training's. Null with a world of
+  // one.
   c10::intrusive_ptr<c10d::Store> open_store(const std::string& prefix) const;
 
-  // With trainer.strategy dp: the model, and a copy of it on every further GPU of this process; else null. Leaves the random
-  // generators as they are.
+  // With trainer.strategy dp: the model, and a copy of it on every further GPU of this process; else null. Leaves the
+  // random generators as they are.
   std::shared_ptr<DataParallel> data_parallel() const;
 
   WorkerPlace place;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How long a run has taken: each of its commands from its start to its end or, where that was none, to its last checkpoint.
+// How long a run has taken: each of its commands from its start to its end or, where that was none, to its last
+// checkpoint.
 #pragma once
 
 #include "launch/clock.h"

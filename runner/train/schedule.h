@@ -10,8 +10,9 @@
 //   one_cycle    up to the rate and down again (Smith, Topin: "Super-convergence", 2018), as torch's OneCycleLR
 //   plateau      rate * factor^(times the metric stood still), as torch's ReduceLROnPlateau
 //
-// Steps are counted from the run's beginning, without those left out for an overflow or a loss that is no number. During a
-// warm-up the rate rises along a line from warmup_from * rate; cosine and linear begin after it, the others count on beneath it.
+// Steps are counted from the run's beginning, without those left out for an overflow or a loss that is no number.
+// During a warm-up the rate rises along a line from warmup_from * rate; cosine and linear begin after it, the others
+// count on beneath it.
 #pragma once
 
 #include "config/experiment.h"

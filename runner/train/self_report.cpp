@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// All that a handler calls is async-signal-safe, or was called once before (backtrace loads its library at the first call).
+// All that a handler calls is async-signal-safe, or was called once before (backtrace loads its library at the first
+// call).
 #include "train/self_report.h"
 
 #include "launch/call_lines.h"
@@ -176,8 +177,8 @@ void wake_when_asked(int event) { asked_event = event; }
 
 }  // namespace ddprun
 
-// For the program and all its libraries, in place of libc's. A handler (atexit) would come too late: those that libraries registered
-// after it run first, and take away what other threads still use.
+// For the program and all its libraries, in place of libc's. A handler (atexit) would come too late: those that
+// libraries registered after it run first, and take away what other threads still use.
 extern "C" [[gnu::visibility("default")]] void exit(int code) noexcept {
   ddprun::refuse();
   reinterpret_cast<decltype(&::exit)>(::dlsym(RTLD_NEXT, "exit"))(code);

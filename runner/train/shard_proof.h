@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Proves that the ranks train on the same data, and at each epoch's end that the samples of all ranks together were the epoch: each
-// once, none left out.
+// Proves that the ranks train on the same data, and at each epoch's end that the samples of all ranks together were the
+// epoch: each once, none left out.
 #pragma once
 
 #include "config/experiment.h"
@@ -15,9 +15,9 @@
 
 namespace ddprun {
 
-// Throws UserError on every rank where one's dataset has other sizes than rank 0's, or, with `samples`, another input or target for some
-// of each split's. The rank and the sample are named. They are compared by the SHA-256 of their tensors, as get() gives them, before
-// augment(). Collective.
+// Throws UserError on every rank where one's dataset has other sizes than rank 0's, or, with `samples`, another input
+// or target for some of each split's. The rank and the sample are named. They are compared by the SHA-256 of their
+// tensors, as get() gives them, before augment(). Collective.
 void require_same_data(const Dataset& dataset, bool samples, Communicator& communicator);
 
 class ShardProof {
@@ -28,8 +28,9 @@ class ShardProof {
 
   void add(const TrainBatch& item);
 
-  // At the end of an epoch (counted from 1): prints each rank's number of samples and the SHA-256 of their numbers on rank 0, and
-  // throws std::logic_error where they are not the epoch. Compares other samples in each epoch, as require_same_data(). Collective.
+  // At the end of an epoch (counted from 1): prints each rank's number of samples and the SHA-256 of their numbers on
+  // rank 0, and throws std::logic_error where they are not the epoch. Compares other samples in each epoch, as
+  // require_same_data(). Collective.
   void check(int64_t epoch, const Experiment& experiment);
 
  private:

@@ -60,8 +60,8 @@ StepGraphs::Form StepGraphs::form_of(const at::Tensor& tensor) {
   return {.sizes = tensor.sizes().vec(), .strides = tensor.strides().vec(), .type = tensor.scalar_type()};
 }
 
-// Null: one of too many. Several ranks must mean the same kind, which the number of samples of them all tells them; that their own
-// parts then have one form each is up to the dataset.
+// Null: one of too many. Several ranks must mean the same kind, which the number of samples of them all tells them;
+// that their own parts then have one form each is up to the dataset.
 StepGraphs::Kind* StepGraphs::kind_of(const TrainBatch& item) {
   const auto input = form_of(item.batch.input), target = form_of(item.batch.target);
   for (auto& kind : kinds_) {
@@ -120,8 +120,8 @@ void StepGraphs::record(Kind& kind, const TrainBatch& item, const Compute& compu
   if (graphs == 0) tell("steps are replayed from CUDA graphs from here on");
 }
 
-// All ranks, or none. Where one fails while it records the exchange, c10d's reducer is left in the middle of it: so each tries all
-// but that first.
+// All ranks, or none. Where one fails while it records the exchange, c10d's reducer is left in the middle of it: so
+// each tries all but that first.
 std::string StepGraphs::record_alike(Kind& kind, const Compute& compute) {
   auto reason = agreed(kind.problem);
   parts_.backend.release_memory();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The steps of one rank as graphs of its GPU (trainer.cuda_graph): what a step gives to the GPU is recorded once for each kind of
-// batch and from then on replayed as a whole, without the host's work for each operator.
+// The steps of one rank as graphs of its GPU (trainer.cuda_graph): what a step gives to the GPU is recorded once for
+// each kind of batch and from then on replayed as a whole, without the host's work for each operator.
 //
-// A kind of batch is recorded once it was seen in kWarmUp ordinary steps: then LibTorch has chosen its kernels, memory that lasts
-// is there, and c10d's reducer is done with looking on. A step that cannot be recorded, or asks for something else each time, is
-// never recorded; why, is told once. All ranks record and replay the same steps, since NCCL wants it so: what one of them says
-// against it counts for all. Used from the training thread.
+// A kind of batch is recorded once it was seen in kWarmUp ordinary steps: then LibTorch has chosen its kernels, memory
+// that lasts is there, and c10d's reducer is done with looking on. A step that cannot be recorded, or asks for
+// something else each time, is never recorded; why, is told once. All ranks record and replay the same steps, since
+// NCCL wants it so: what one of them says against it counts for all. Used from the training thread.
 #pragma once
 
 #include "data/batch_source.h"
@@ -58,8 +58,8 @@ class StepGraphs {
   // One step.
   StepResults run(const TrainBatch& item, const Compute& compute);
 
-  // Steps are not recorded from here on, and graphs give their memory back; the same on all ranks. Throws UserError where graphs
-  // are required.
+  // Steps are not recorded from here on, and graphs give their memory back; the same on all ranks. Throws UserError
+  // where graphs are required.
   void refuse(const std::string& reason);
   bool refused() const { return !reason_.empty(); }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A trace of some training steps, as chrome://tracing and Perfetto read it: LibTorch's profiler, with the GPU's kernels where there
-// is one. Used from the training thread.
+// A trace of some training steps, as chrome://tracing and Perfetto read it: LibTorch's profiler, with the GPU's kernels
+// where there is one. Used from the training thread.
 #pragma once
 
 #include "config/experiment.h"

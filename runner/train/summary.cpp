@@ -5,6 +5,7 @@
 #include "log/log.h"
 
 #include <ddprun/error.h>
+
 #include <nlohmann/json.hpp>
 
 #include <cmath>

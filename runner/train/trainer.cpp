@@ -117,9 +117,10 @@ void Trainer::find_passes(TrainSource& trial) {
   step_.set_micro_batch(state_.micro_batch);
 }
 
-// The reducer finds the order of its buckets in its first step and exchanges gradients in other portions from the second on,
-// which changes the rounding of sums over three or more ranks. One step whose result is thrown away puts every start of a run,
-// fresh or resumed, behind that: or a resumed run would differ in its first step from one that was never stopped.
+// The reducer finds the order of its buckets in its first step and exchanges gradients in other portions from the
+// second on, which changes the rounding of sums over three or more ranks. One step whose result is thrown away puts
+// every start of a run, fresh or resumed, behind that: or a resumed run would differ in its first step from one that
+// was never stopped.
 void Trainer::settle_buckets(TrainSource& rehearsal) {
   const KeptState kept(buffers_, parts_.backend.get());
   parts_.model->train();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The training loop of one worker.
 //
-// Every rank takes the same branches: whatever decides one (the step, a limit, an all-reduced metric, an agreed flag) is equal
-// on all of them, or the next collective would hang.
+// Every rank takes the same branches: whatever decides one (the step, a limit, an all-reduced metric, an agreed flag)
+// is equal on all of them, or the next collective would hang.
 #pragma once
 
 #include "checkpoint/background_saver.h"
@@ -62,12 +62,12 @@ class Trainer {
   // `stop_requested` is asked at every step: whether this process was told to end.
   Trainer(const Experiment& experiment, TrainerParts parts, std::function<bool()> stop_requested);
 
-  // Before run(): goes on from a checkpoint, as read_on_all() gives it, instead of from the start. Collective. Throws UserError where
-  // it belongs to another run.
+  // Before run(): goes on from a checkpoint, as read_on_all() gives it, instead of from the start. Collective. Throws
+  // UserError where it belongs to another run.
   void restore(const Checkpoint& checkpoint, const std::string& path);
 
-  // Trains to the end, or until all agree to stop; then tests. Returns how it ended, with what rank 0's summary needs. A
-  // checkpoint under way is written before an error passes through, but for a CommunicationError.
+  // Trains to the end, or until all agree to stop; then tests. Returns how it ended, with what rank 0's summary needs.
+  // A checkpoint under way is written before an error passes through, but for a CommunicationError.
   RunEnd run();
 
   int64_t steps_per_epoch() const { return steps_per_epoch_; }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Trainer's part that goes to disk and comes back.
-#include "train/trainer.h"
-
 #include "dist/replicate.h"
 #include "log/log.h"
 #include "plugin_host/plugin_call.h"
 #include "train/checkpoint_exchange.h"
 #include "train/model_weights.h"
 #include "train/rng_state.h"
+#include "train/trainer.h"
 
 #include <ddprun/error.h>
 
@@ -88,7 +87,8 @@ void Trainer::restore(const Checkpoint& checkpoint, const std::string& path) {
   set_rng_state(own, parts_.backend.get());
 }
 
-// Each rank goes on with its own sums, as if it had never stopped; at another world size rank 0 goes on with everybody's.
+// Each rank goes on with its own sums, as if it had never stopped; at another world size rank 0 goes on with
+// everybody's.
 void Trainer::restore_window(const TensorDict& rank) {
   const auto& world = parts_.communicator.world();
   if (state_.world_size == world.size) {

@@ -46,8 +46,8 @@ class AveragedWeights {
 
 }  // namespace
 
-// With rank 0's buffers, which are the checkpoint's: after a training step each rank has BatchNorm statistics of its own, and a
-// result that mixes them could not be had again from any checkpoint.
+// With rank 0's buffers, which are the checkpoint's: after a training step each rank has BatchNorm statistics of its
+// own, and a result that mixes them could not be had again from any checkpoint.
 std::optional<Evaluation> Trainer::evaluate(Split split, const Limit& limit, const std::function<bool()>& interrupted) {
   phase_ = "evaluating";
   moved(Activity::kEvaluating);
@@ -59,7 +59,8 @@ std::optional<Evaluation> Trainer::evaluate(Split split, const Limit& limit, con
   });
 }
 
-// A mistake in the evaluation, or in what follows its metrics, shows now and not after the first epoch. Nothing of it is kept.
+// A mistake in the evaluation, or in what follows its metrics, shows now and not after the first epoch. Nothing of it
+// is kept.
 void Trainer::evaluate_a_little() {
   const auto split = evaluation_split(*parts_.dataset);
   if (parts_.dataset->size(split) == 0) return;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Trainer's part that tells the loggers how training goes.
+#include "dist/replicate.h"
 #include "train/histograms.h"
 #include "train/trainer.h"
-
-#include "dist/replicate.h"
 
 #include <algorithm>
 #include <utility>
@@ -27,7 +26,8 @@ void Trainer::show_progress(const char* phase) {
   parts_.loggers.progress({epoch_of_step(), state_.step, step_in_epoch, phase, speed});
 }
 
-// No row at a part's end, where it would be of a few steps: its noise would pass for a change. They are in the next one.
+// No row at a part's end, where it would be of a few steps: its noise would pass for a change. They are in the next
+// one.
 void Trainer::log_window() {
   if (!settle_steps()) return;
   const auto totals = window_.totals(parts_.communicator);
@@ -97,8 +97,8 @@ void Trainer::log_measures() {
   parts_.loggers.ranks(table);
 }
 
-// All ranks have the same weights and gradients: rank 0 alone, without a word to the others. Returns, on all ranks, whether the
-// next step is watched.
+// All ranks have the same weights and gradients: rank 0 alone, without a word to the others. Returns, on all ranks,
+// whether the next step is watched.
 bool Trainer::watch_gradients() {
   const auto& config = experiment_.histograms;
   if (!due(config.every, state_.step + 1)) return false;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Trainer's part that meets a loss or gradients that are NaN or infinite, as trainer.on_nonfinite says.
 //
-// A step stays open until all ranks know whether it was nonfinite: its flag goes with Agreement's exchange, and before anything
-// that would keep or show what it did (a row, an evaluation, a checkpoint) all open ones are settled. Its metrics come into the
-// window's sums only then.
+// A step stays open until all ranks know whether it was nonfinite: its flag goes with Agreement's exchange, and before
+// anything that would keep or show what it did (a row, an evaluation, a checkpoint) all open ones are settled. Its
+// metrics come into the window's sums only then.
 #include "checkpoint/checkpoint.h"
 #include "dist/replicate.h"
 #include "log/log.h"
@@ -115,8 +115,8 @@ bool Trainer::meet_nonfinite(const OpenStep& step) {
   return true;
 }
 
-// All ranks together, as if this attempt began anew: nothing of what came after the checkpoint is left but the rows in the logs,
-// which are written again.
+// All ranks together, as if this attempt began anew: nothing of what came after the checkpoint is left but the rows in
+// the logs, which are written again.
 void Trainer::roll_back(int64_t step, const std::string& found, const std::string& advice) {
   if (rollbacks_.to != saved_step_) rollbacks_ = {.to = saved_step_};
   if (++rollbacks_.count > TrainerConfig::kMostRollbacks) {
@@ -162,8 +162,8 @@ void Trainer::save_a_way_back() {
   save(false);
 }
 
-// Gradients may be finite and the step too long all the same (a learning rate without bounds): weights that are no numbers must
-// not take the place of good ones.
+// Gradients may be finite and the step too long all the same (a learning rate without bounds): weights that are no
+// numbers must not take the place of good ones.
 void Trainer::check_weights() const {
   std::vector<at::Tensor> weights;
   for (const auto& parameter : trainable_parameters(*parts_.model)) weights.push_back(parameter.value.detach());

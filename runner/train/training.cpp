@@ -28,6 +28,7 @@
 #include <ATen/ATen.h>
 
 #include <sys/resource.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>

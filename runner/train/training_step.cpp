@@ -156,8 +156,8 @@ StepOutcome TrainingStep::run(const TrainBatch& item, int64_t step, bool watched
   return outcome;
 }
 
-// The rates may depend on whether the step before counted, for which the host waits then: with graphs before the step, else as late
-// as it can, when the GPU has more to do.
+// The rates may depend on whether the step before counted, for which the host waits then: with graphs before the step,
+// else as late as it can, when the GPU has more to do.
 StepResults TrainingStep::results(const TrainBatch& item, int64_t step, bool watched) {
   const bool graphs = graphs_ && !graphs_->refused() && !watched;
   if (!graphs) return ordinary(item, {}, [&] { set_rates(step); });
@@ -167,8 +167,8 @@ StepResults TrainingStep::results(const TrainBatch& item, int64_t step, bool wat
   });
 }
 
-// Graphs keep the memory of their step for themselves. Where too little is left beside it, they go, and the step is done again: on
-// one rank alone, for others would be in the middle of theirs.
+// Graphs keep the memory of their step for themselves. Where too little is left beside it, they go, and the step is
+// done again: on one rank alone, for others would be in the middle of theirs.
 StepResults TrainingStep::ordinary(const TrainBatch& item, const StepMode& mode, const std::function<void()>& rates) {
   if (!graphs_ || !graphs_->any() || !parts_.communicator.alone()) return compute(item, mode, rates);
   try {
@@ -183,7 +183,8 @@ StepResults TrainingStep::ordinary(const TrainBatch& item, const StepMode& mode,
   return compute(item, mode, rates);
 }
 
-// What a graph holds: nothing in it may wait for the device, or depend on numbers of the host that are others in the next step.
+// What a graph holds: nothing in it may wait for the device, or depend on numbers of the host that are others in the
+// next step.
 StepResults TrainingStep::compute(const TrainBatch& item, const StepMode& mode, const std::function<void()>& rates) {
   const auto all = passes(item);
   recording_ = mode.recorded;
@@ -244,8 +245,8 @@ void TrainingStep::try_pass(const TrainBatch& item, int64_t samples) {
   if (parts_.parallel) parts_.parallel->collect_gradients();
 }
 
-// As many passes on every rank, decided by the largest part: the exchange belongs to each rank's last pass. A pass without a
-// sample of its own borrows one and adds nothing.
+// As many passes on every rank, decided by the largest part: the exchange belongs to each rank's last pass. A pass
+// without a sample of its own borrows one and adds nothing.
 std::vector<TrainingStep::Pass> TrainingStep::passes(const TrainBatch& item) const {
   const int64_t world = parts_.communicator.world().size;
   const int64_t largest = (item.global_samples + world - 1) / world;
@@ -300,8 +301,8 @@ at::Tensor TrainingStep::forward(const Pass& pass, MetricSums* window) {
   return scaler_ ? scaler_->scaled(loss) : loss;
 }
 
-// Nothing but one norm of each gradient tells that they are finite, which the host looks at: the device needs an answer of its own
-// only where it is to leave the step out.
+// Nothing but one norm of each gradient tells that they are finite, which the host looks at: the device needs an answer
+// of its own only where it is to leave the step out.
 TrainingStep::Gradients TrainingStep::finished_gradients(MetricSums& sums) {
   const auto all = gradients();
   Gradients result;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// One optimizer step of one rank: forward and backward over its part of a global batch, in several passes where it does not fit
-// into memory at once, the exchange of gradients, their scaling and clipping, the optimizer, the average of weights.
+// One optimizer step of one rank: forward and backward over its part of a global batch, in several passes where it does
+// not fit into memory at once, the exchange of gradients, their scaling and clipping, the optimizer, the average of
+// weights.
 //
-// Whatever is cut how often: the gradient is the mean over the samples of the global batch. Used from the training thread, and by
-// all ranks alike.
+// Whatever is cut how often: the gradient is the mean over the samples of the global batch. Used from the training
+// thread, and by all ranks alike.
 #pragma once
 
 #include "config/experiment.h"
@@ -38,8 +39,8 @@ struct StepOutcome {
   MetricSums sums;
   std::shared_ptr<LateNumbers> checked;
 
-  // Whether the loss of this rank is NaN or infinite or, without a scaler, the gradients are; a scaler sees to those itself. With
-  // trainer.on_nonfinite skip and no scaler it is equal on all ranks. Waits for the step.
+  // Whether the loss of this rank is NaN or infinite or, without a scaler, the gradients are; a scaler sees to those
+  // itself. With trainer.on_nonfinite skip and no scaler it is equal on all ranks. Waits for the step.
   bool nonfinite() const { return !checked->all_finite(); }
 };
 
@@ -66,8 +67,9 @@ class TrainingStep {
 
   TrainingStep(Parts parts, const TrainerConfig& config, Schedule schedule);
 
-  // The step after `step` steps. With trainer.on_nonfinite skip, a nonfinite one changes neither weights, optimizer, averages
-  // and buffers nor the schedule's place. `watched`, on all ranks alike: operator by operator, not from a graph.
+  // The step after `step` steps. With trainer.on_nonfinite skip, a nonfinite one changes neither weights, optimizer,
+  // averages and buffers nor the schedule's place. `watched`, on all ranks alike: operator by operator, not from a
+  // graph.
   StepOutcome run(const TrainBatch& item, int64_t step, bool watched = false);
 
   // Shows the gradients of the next run(), a watched one, averaged over the ranks, before they are clipped.
@@ -82,8 +84,8 @@ class TrainingStep {
   // Forward and backward of the first `samples` samples on this rank alone; the gradients are thrown away.
   void try_pass(const TrainBatch& item, int64_t samples);
 
-  // Calls `trial` while what later steps keep takes its memory: the optimizer's own, averages. Weights, optimizer and averages,
-  // which have made no step yet, are as before then.
+  // Calls `trial` while what later steps keep takes its memory: the optimizer's own, averages. Weights, optimizer and
+  // averages, which have made no step yet, are as before then.
   void with_memory_of_a_step(const std::function<void()>& trial);
 
   // Samples of one rank in one pass, at most; 0: all of its part.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The experiment's objective as models get it: it knows whether a model asks it for a loss, which one with a step() of its own need
-// not, and its errors name the objective, or the model where that has not a number for each class.
+// The experiment's objective as models get it: it knows whether a model asks it for a loss, which one with a step() of
+// its own need not, and its errors name the objective, or the model where that has not a number for each class.
 #pragma once
 
 #include "config/experiment.h"

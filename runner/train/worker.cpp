@@ -16,6 +16,7 @@
 #include <c10/util/Exception.h>
 
 #include <malloc.h>
+
 #include <csignal>
 #include <cstdlib>
 
@@ -26,8 +27,8 @@ volatile std::sig_atomic_t stop_signal = 0;
 
 void note_stop(int signal) { stop_signal = signal; }
 
-// SIGTERM asks for an orderly end; the launcher sends it for Ctrl-C too, so the terminal's own SIGINT is left to it. A reader of
-// our output that goes away (`| head`) does not end the training.
+// SIGTERM asks for an orderly end; the launcher sends it for Ctrl-C too, so the terminal's own SIGINT is left to it. A
+// reader of our output that goes away (`| head`) does not end the training.
 void install_signal_handlers() {
   struct sigaction action {};
   action.sa_handler = note_stop;
@@ -38,9 +39,10 @@ void install_signal_handlers() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-// glibc gives blocks of more than 32 MB back to the kernel at every free, and a training step frees all its activations: the
-// page faults of taking them anew cost up to half of the step. The process keeps what it has once used instead.
-// DDPRUN_ALLOCATOR=default leaves glibc's settings as they are, to see what this is worth (docs/benchmarks.md).
+// glibc gives blocks of more than 32 MB back to the kernel at every free, and a training step frees all its
+// activations: the page faults of taking them anew cost up to half of the step. The process keeps what it has once used
+// instead. DDPRUN_ALLOCATOR=default leaves glibc's settings as they are, to see what this is worth
+// (docs/benchmarks.md).
 void keep_freed_memory() {
   const char* allocator = std::getenv("DDPRUN_ALLOCATOR");
   if (allocator && std::string(allocator) == "default") return;

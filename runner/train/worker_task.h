@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a worker process is there for: to train, to evaluate, to predict. Made and run once, on the process's main thread.
+// What a worker process is there for: to train, to evaluate, to predict. Made and run once, on the process's main
+// thread.
 #pragma once
 
 namespace ddprun {

@@ -7,8 +7,8 @@
 
 namespace ddprun {
 
-// A cell of a line: in quotes where it has to be, for a name may be "cup, mug"; and with a ' first where a spreadsheet would take it
-// for a formula and compute it. A number stays as it is.
+// A cell of a line: in quotes where it has to be, for a name may be "cup, mug"; and with a ' first where a spreadsheet
+// would take it for a formula and compute it. A number stays as it is.
 std::string csv_cell(const std::string& text);
 
 // The texts of a line without its end, as csv_cell() was given them.

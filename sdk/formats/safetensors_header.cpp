@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "safetensors_header.h"
 
+#include "strict_json.h"
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
 #include <stdexcept>
 #include <tuple>
-
-#include "strict_json.h"
 
 namespace ddprun {
 namespace {

@@ -7,7 +7,8 @@
 
 namespace ddprun {
 
-// The text without what a terminal would obey, escape codes and other control characters but those `kept`: a ? in their place.
+// The text without what a terminal would obey, escape codes and other control characters but those `kept`: a ? in their
+// place.
 std::string shown(std::string_view text, std::string_view kept = {});
 
 }  // namespace ddprun

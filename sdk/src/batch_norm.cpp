@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
+#include "pooled_batch_norm.h"
+
 #include <ddprun/batch_norm.h>
 #include <ddprun/error.h>
 #include <ddprun/pooling.h>
-
-#include "pooled_batch_norm.h"
 
 #include <ATen/Context.h>
 #include <ATen/OpMathType.h>
@@ -20,8 +20,8 @@
 namespace ddprun {
 namespace {
 
-// Of the global batch, per channel in the type of the statistics; the count is a float64 scalar. All on the input's device:
-// nothing here waits for a GPU.
+// Of the global batch, per channel in the type of the statistics; the count is a float64 scalar. All on the input's
+// device: nothing here waits for a GPU.
 struct Statistics {
   at::Tensor mean, variance, unbiased_variance, count;
 };
@@ -38,7 +38,8 @@ at::Tensor local_sums(const at::Tensor& input, const at::TensorOptions& type, bo
 }
 
 // One exchange of 2C + 1 numbers: the count, the sums and the sums of squares. The difference of squares that gives the
-// variance loses (mean / deviation)^2 of float64's precision, far less than float32's statistics of each rank have lost.
+// variance loses (mean / deviation)^2 of float64's precision, far less than float32's statistics of each rank have
+// lost.
 Statistics global_statistics(const at::Tensor& input, BatchStatistics& others) {
   const auto channels = input.size(1);
   const auto type = input.options().dtype(at::toOpMathType(input.scalar_type()));
@@ -51,8 +52,9 @@ Statistics global_statistics(const at::Tensor& input, BatchStatistics& others) {
   return {mean.to(type), variance.to(type), unbiased.to(type), count};
 }
 
-// LibTorch's kernels for the passes over one layer's data: on a GPU those of SyncBatchNorm, which the CPU lacks; there those for fixed
-// statistics, with the global ones in their place. All but the input is per channel, in the type of the statistics.
+// LibTorch's kernels for the passes over one layer's data: on a GPU those of SyncBatchNorm, which the CPU lacks; there
+// those for fixed statistics, with the global ones in their place. All but the input is per channel, in the type of the
+// statistics.
 struct Passes {
   at::Tensor input, weight, mean, variance, inverse_deviation;
   double eps;
@@ -75,7 +77,8 @@ struct Passes {
     return {at::Tensor(), std::get<2>(sums), std::get<3>(sums)};
   }
 
-  // Gives the whole gradient of the input, from the first of gradients() and the means over all samples of dy and of dy * x^.
+  // Gives the whole gradient of the input, from the first of gradients() and the means over all samples of dy and of dy
+  // * x^.
   at::Tensor input_gradient(const at::Tensor& gradient, const at::Tensor& by_constants, const at::Tensor& mean_dy,
                             const at::Tensor& mean_dy_x) const {
     if (input.is_cuda()) {
@@ -99,12 +102,13 @@ struct Others : torch::CustomClassHolder {
   const std::shared_ptr<BatchStatistics> statistics;
 };
 
-// y = x^ * weight + bias with x^ = (x - mean) / deviation, where mean and variance are functions of the inputs of all ranks:
+// y = x^ * weight + bias with x^ = (x - mean) / deviation, where mean and variance are functions of the inputs of all
+// ranks:
 //
 //   dx = weight / deviation * (dy - sum(dy) / n - x^ * sum(dy * x^) / n)
 //
-// The sums are the gradients of bias and weight. They run over the outputs of all ranks, so the shares may be ragged and each
-// rank's loss have a weight of its own. A rank whose samples do not count has the first term alone.
+// The sums are the gradients of bias and weight. They run over the outputs of all ranks, so the shares may be ragged
+// and each rank's loss have a weight of its own. A rank whose samples do not count has the first term alone.
 class GlobalBatchNorm : public torch::autograd::Function<GlobalBatchNorm> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,
@@ -180,7 +184,8 @@ at::Tensor BatchNormImpl::forward(const at::Tensor& input) {
                         options_.eps, at::globalContext().userEnabledCuDNN());
 }
 
-// A constant stands for a weight that is not learned: CUDA's kernels give the gradient of the bias the shape of the weight.
+// A constant stands for a weight that is not learned: CUDA's kernels give the gradient of the bias the shape of the
+// weight.
 const at::Tensor& BatchNormImpl::scale() {
   if (options_.scale) return weight_;
   const auto like = running_mean_.options();

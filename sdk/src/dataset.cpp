@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include <ATen/ATen.h>
 #include <ddprun/dataset.h>
+
+#include <ATen/ATen.h>
 
 namespace ddprun {
 

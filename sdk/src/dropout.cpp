@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
+#include "loops/lanes.h"
+
 #include <ddprun/dropout.h>
 #include <ddprun/fused_layers.h>
 #include <ddprun/philox.h>
-
-#include "loops/lanes.h"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>

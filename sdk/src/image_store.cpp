@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include <ATen/ATen.h>
 #include <ddprun/image_store.h>
+
+#include <ATen/ATen.h>
 
 #include <algorithm>
 #include <stdexcept>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // BatchNorm, pooling and ReLU in two passes over the images forward and two backward (pooling_loops.h).
 //
-// Scaling by a positive number keeps the order of values and by a negative one turns it round: what is pooled is found before
-// it is normalised, in the pass that the statistics need, and a quarter of the values is normalised.
+// Scaling by a positive number keeps the order of values and by a negative one turns it round: what is pooled is found
+// before it is normalised, in the pass that the statistics need, and a quarter of the values is normalised.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,8 +17,8 @@ struct NormState {
 
 bool can_norm_in_one_pass(const at::Tensor& input, const NormState& state);
 
-// In training the batch's statistics normalise, and the running ones take them in; else the running ones do, and gradients are
-// those of fixed statistics.
+// In training the batch's statistics normalise, and the running ones take them in; else the running ones do, and
+// gradients are those of fixed statistics.
 at::Tensor pooled_batch_norm(const at::Tensor& input, const NormState& state, bool training);
 
 }  // namespace ddprun

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include <ddprun/pooling.h>
-
 #include "once_differentiable.h"
 #include "pooling_loops.h"
+
+#include <ddprun/pooling.h>
 
 #include <ATen/ops/max_pool2d.h>
 #include <ATen/record_function.h>

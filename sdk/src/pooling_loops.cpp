@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "pooling_loops.h"
 
-#include <ddprun/fused_layers.h>
-
 #include "loops/image_shape.h"
+
+#include <ddprun/fused_layers.h>
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -46,7 +46,8 @@ using ImageRange = std::function<void(int64_t begin, int64_t end)>;
 
 void for_images(const at::Tensor& images, const ImageRange& work) { at::parallel_for(0, images.size(0), 1, work); }
 
-// Two sums for each channel of each image, which are then added in the order of images: the same at any number of threads.
+// Two sums for each channel of each image, which are then added in the order of images: the same at any number of
+// threads.
 class SumsOfImages {
  public:
   explicit SumsOfImages(const at::Tensor& images)

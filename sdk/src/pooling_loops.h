@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Pooling of 2 x 2 values, alone and with the BatchNorm before it, over images that lie in channels_last on the CPU.
 //
-// Shapes: images [B, C, H, W], pooled ones and their gradients [B, C, H / 2, W / 2], all in channels_last; a row or column that is
-// left over is not pooled, but counts in sums. A place says which of the 2 x 2, row by row, was taken: uint8, 0 to 3, and 4 more
-// where the ReLU cut it off. Threads: LibTorch's.
+// Shapes: images [B, C, H, W], pooled ones and their gradients [B, C, H / 2, W / 2], all in channels_last; a row or
+// column that is left over is not pooled, but counts in sums. A place says which of the 2 x 2, row by row, was taken:
+// uint8, 0 to 3, and 4 more where the ReLU cut it off. Threads: LibTorch's.
 #pragma once
 
 #include <ATen/core/Tensor.h>

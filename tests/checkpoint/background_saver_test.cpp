@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "checkpoint/background_saver.h"
 
+#include "checkpoint/checkpoint_fixture.h"
+#include "checkpoint/snapshot.h"
+
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
 #include <future>
 #include <stdexcept>
-
-#include "checkpoint/checkpoint_fixture.h"
-#include "checkpoint/snapshot.h"
 
 namespace ddprun {
 namespace {

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT
 // What a kill, a full disk or a read-only folder in the middle of a save leaves behind. The saves run in forked
 // children.
-#include <ATen/Functions.h>
+#include "checkpoint/checkpoint_fixture.h"
+#include "checkpoint/checkpoint_writer.h"
+
 #include <ddprun/error.h>
+
+#include <ATen/Functions.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -14,9 +19,6 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
-
-#include "checkpoint/checkpoint_fixture.h"
-#include "checkpoint/checkpoint_writer.h"
 
 namespace ddprun {
 namespace {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "checkpoint/checkpoint_fixture.h"
 
-#include <ATen/Functions.h>
 #include <ddprun/error.h>
+
+#include <ATen/Functions.h>
+
 #include <sys/wait.h>
 #include <unistd.h>
 

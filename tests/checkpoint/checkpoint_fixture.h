@@ -2,15 +2,15 @@
 // What the tests of checkpoints share: a folder of their own, a small checkpoint, ranks as threads, children that die.
 #pragma once
 
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/checkpoint_writer.h"
+
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
-
-#include "checkpoint/checkpoint.h"
-#include "checkpoint/checkpoint_writer.h"
 
 namespace ddprun {
 
@@ -28,7 +28,8 @@ class CheckpointTest : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
-// A whole checkpoint of `step` in a world of that size; its values depend on the step and, in the last part, on the rank.
+// A whole checkpoint of `step` in a world of that size; its values depend on the step and, in the last part, on the
+// rank.
 Checkpoint sample_checkpoint(int64_t step, int64_t world_size = 1);
 
 bool same(const at::Tensor& a, const at::Tensor& b);

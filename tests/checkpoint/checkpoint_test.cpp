@@ -2,12 +2,13 @@
 // What makes a folder a checkpoint, and every damage that makes it none.
 #include "checkpoint/checkpoint.h"
 
-#include <ddprun/error.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "checkpoint/checkpoint_fixture.h"
 #include "checkpoint/manifest.h"
+
+#include <ddprun/error.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 namespace ddprun {
 namespace {

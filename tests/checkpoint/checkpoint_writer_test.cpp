@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "checkpoint/checkpoint_writer.h"
 
+#include "checkpoint/checkpoint_fixture.h"
+#include "checkpoint/manifest.h"
+
 #include <ddprun/error.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <stdexcept>
-
-#include "checkpoint/checkpoint_fixture.h"
-#include "checkpoint/manifest.h"
 
 namespace ddprun {
 namespace {

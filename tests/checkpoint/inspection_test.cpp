@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "checkpoint/inspection.h"
 
+#include "checkpoint/checkpoint_fixture.h"
+#include "checkpoint/manifest.h"
+
 #include <ddprun/error.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <thread>
-
-#include "checkpoint/checkpoint_fixture.h"
-#include "checkpoint/manifest.h"
 
 namespace ddprun {
 namespace {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "checkpoint/safetensors.h"
 
+#include "checkpoint/checkpoint_fixture.h"
+
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
-
-#include "checkpoint/checkpoint_fixture.h"
 
 namespace ddprun {
 namespace {

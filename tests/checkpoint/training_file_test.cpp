@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "checkpoint/training_file.h"
 
+#include "checkpoint/checkpoint_fixture.h"
+#include "checkpoint/pickle_check.h"
+
+#include <ddprun/error.h>
+
 #include <ATen/Functions.h>
 #include <caffe2/serialize/inline_container.h>
-#include <ddprun/error.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/jit/serialization/pickle.h>
-
-#include "checkpoint/checkpoint_fixture.h"
-#include "checkpoint/pickle_check.h"
 
 namespace ddprun {
 namespace {

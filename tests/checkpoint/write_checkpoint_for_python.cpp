@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // write_checkpoint_for_python <run folder>: saves what python_reads_checkpoint_test.py expects, of two ranks.
+#include "checkpoint/checkpoint_writer.h"
+
 #include <ATen/Functions.h>
 
 #include <cstdio>
 #include <exception>
 #include <stdexcept>
-
-#include "checkpoint/checkpoint_writer.h"
 
 namespace {
 

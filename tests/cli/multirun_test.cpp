@@ -2,6 +2,7 @@
 #include "cli/multirun.h"
 
 #include <ddprun/error.h>
+
 #include <gmock/gmock.h>
 
 namespace ddprun {

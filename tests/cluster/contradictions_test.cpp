@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 // What stops with an error instead of a hang or a run of the wrong size.
+#include "cluster/environments.h"
 #include "cluster/placement.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include "cluster/environments.h"
 
 namespace ddprun {
 namespace {

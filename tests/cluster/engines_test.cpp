@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 // One engine after the other, each with the environment that it makes.
 #include "cluster/endpoint.h"
+#include "cluster/environments.h"
 #include "cluster/placement.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include "cluster/environments.h"
 
 namespace ddprun {
 namespace {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The flags alone, and beside an engine that leaves room for them.
+#include "cluster/environments.h"
 #include "cluster/placement.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include "cluster/environments.h"
 
 namespace ddprun {
 namespace {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "cluster/placement_text.h"
 
+#include "cluster/environments.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "cluster/environments.h"
+#include <sstream>
 
 namespace ddprun {
 namespace {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Kubernetes: pods of Kubeflow, with torchrun's variables and without.
+#include "cluster/environments.h"
 #include "cluster/placement.h"
 
 #include <gtest/gtest.h>
-
-#include "cluster/environments.h"
 
 namespace ddprun {
 namespace {

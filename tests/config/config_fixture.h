@@ -3,7 +3,11 @@
 // short.
 #pragma once
 
+#include "config/compose.h"
+#include "config/experiment.h"
+
 #include <ddprun/error.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,9 +17,6 @@
 #include <functional>
 #include <string>
 #include <vector>
-
-#include "config/compose.h"
-#include "config/experiment.h"
 
 namespace ddprun {
 

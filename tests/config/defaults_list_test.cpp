@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
+#include "config/config_fixture.h"
+
 #include <unistd.h>
 
 #include <array>
-
-#include "config/config_fixture.h"
 
 namespace ddprun {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include <algorithm>
-
 #include "config/config_fixture.h"
 #include "config/sections.h"
+
+#include <algorithm>
 
 namespace ddprun {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include <ctime>
-
 #include "config/config_fixture.h"
 #include "config/secrets.h"
 #include "log/log.h"
+
+#include <ctime>
 
 namespace ddprun {
 namespace {

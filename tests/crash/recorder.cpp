@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
-// LD_PRELOAD: writes down what a program and all that it starts do to the files below one folder, in the order in which the kernel
-// saw it, and lets one of these calls fail. disk.py makes disks after a power cut out of the record.
+// LD_PRELOAD: writes down what a program and all that it starts do to the files below one folder, in the order in which
+// the kernel saw it, and lets one of these calls fail. disk.py makes disks after a power cut out of the record.
 //
 //   CRASH_FOLDER  the folder, an absolute path without links
-//   CRASH_LOG     the record, elsewhere. For each call that succeeded a line "<call>\t<offset>\t<size>\t<path>\t<other path>\n", then
-//                 `size` bytes and "\n". The calls: create, write, truncate, sync, rename, link, symlink, unlink, mkdir, rmdir, mmap.
-//   CRASH_FAIL    "<call>:<number>:<what>": the call of that number, from 1, of all processes together, fails by EIO, ENOSPC or
-//                 EINTR, or writes the half (short); ENOSPC stays, as on a disk that is full.
+//   CRASH_LOG     the record, elsewhere. For each call that succeeded a line
+//                 "<call>\t<offset>\t<size>\t<path>\t<other path>\n", then `size` bytes and "\n".
+//                 The calls: create, write, truncate, sync, rename, link, symlink, unlink, mkdir, rmdir, mmap.
+//   CRASH_FAIL    "<call>:<number>:<what>": the call of that number, from 1, of all processes together, fails by EIO,
+//                 ENOSPC or EINTR, or writes the half (short); ENOSPC stays, as on a disk that is full.
 //
-// A call and its line are one turn, under a lock that all processes share. Files are told by their paths, which the kernel knows
-// for each descriptor: nothing has to be kept from open() to close(). What a C library writes by itself (fwrite) is not seen: the
-// tests compare the record's end with the real folder.
+// A call and its line are one turn, under a lock that all processes share. Files are told by their paths, which the
+// kernel knows for each descriptor: nothing has to be kept from open() to close(). What a C library writes by itself
+// (fwrite) is not seen: the tests compare the record's end with the real folder.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/file.h>

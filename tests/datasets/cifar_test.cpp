@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
-#include <ATen/ATen.h>
+#include "idx_writer.h"
+#include "plugin_under_test.h"
+#include "tar_writer.h"
+
 #include <ddprun/error.h>
+
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <map>
-
-#include "idx_writer.h"
-#include "plugin_under_test.h"
-#include "tar_writer.h"
 
 namespace ddprun::test {
 namespace {

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT
 #include "data_folder.h"
 
-#include <ddprun/error.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-
-#include <cstdlib>
-
 #include "http_server.h"
 #include "idx_writer.h"
 #include "sha256.h"
+
+#include <ddprun/error.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+
+#include <cstdlib>
 
 namespace ddprun::test {
 namespace {

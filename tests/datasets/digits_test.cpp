@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
+#include "first_samples.h"
+#include "plugin_under_test.h"
+
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <thread>
-
-#include "first_samples.h"
-#include "plugin_under_test.h"
 
 namespace ddprun::test {
 namespace {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "download.h"
 
-#include <ddprun/error.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "http_server.h"
 #include "idx_writer.h"
 #include "sha256.h"
+
+#include <ddprun/error.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 namespace ddprun::test {
 namespace {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-#include <ATen/ATen.h>
+#include "first_samples.h"
+
 #include <ddprun/testing.h>
+
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
 #include <cmath>
 #include <numbers>
-
-#include "first_samples.h"
 
 namespace ddprun {
 namespace {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "idx_file.h"
 
+#include "idx_writer.h"
+
 #include <ddprun/error.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include "idx_writer.h"
 
 namespace ddprun::test {
 namespace {

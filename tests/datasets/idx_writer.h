@@ -2,8 +2,9 @@
 // Files for the tests: idx files, right and wrong, and a folder that goes away with the test.
 #pragma once
 
-#include <unistd.h>
 #include <zlib.h>
+
+#include <unistd.h>
 
 #include <cstdint>
 #include <filesystem>

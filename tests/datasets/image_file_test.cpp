@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "image_file.h"
 
-#include <ATen/ATen.h>
-#include <ddprun/error.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "idx_writer.h"
 #include "image_writer.h"
 #include "resize.h"
+
+#include <ddprun/error.h>
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 namespace ddprun::test {
 namespace {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
-#include <ATen/ATen.h>
+#include "idx_writer.h"
+#include "image_writer.h"
+#include "plugin_under_test.h"
+
 #include <ddprun/error.h>
+
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <set>
-
-#include "idx_writer.h"
-#include "image_writer.h"
-#include "plugin_under_test.h"
 
 namespace ddprun::test {
 namespace {
@@ -178,10 +179,9 @@ TEST_F(ImageFolder, NamesFoldersWithoutPictures) {
   EXPECT_THAT(problem(), HasSubstr("has no folders of classes"));
   text("cat/readme.txt", "");
   EXPECT_THAT(problem(), HasSubstr("/cat: has no picture"));
-  EXPECT_THAT(message_of<UserError>([&] {
-                load_dataset(IMAGE_FOLDER_PLUGIN, {{"root", folder_ / "absent"}})->start();
-              }),
-              HasSubstr("absent: is no folder"));
+  EXPECT_THAT(
+      message_of<UserError>([&] { load_dataset(IMAGE_FOLDER_PLUGIN, {{"root", folder_ / "absent"}})->start(); }),
+      HasSubstr("absent: is no folder"));
 }
 
 TEST_F(ImageFolder, ListsUnreadableImagesBeforeAnyWorkerStarts) {

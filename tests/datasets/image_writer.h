@@ -2,6 +2,7 @@
 // PNG and JPEG files of every kind for the tests.
 #pragma once
 
+#include <jpeglib.h>
 #include <png.h>
 
 #include <cstdio>
@@ -10,8 +11,6 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
-
-#include <jpeglib.h>
 
 namespace ddprun::test {
 

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
-#include <ATen/ATen.h>
+#include "idx_writer.h"
+#include "plugin_under_test.h"
+
 #include <ddprun/error.h>
+
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <numeric>
 #include <thread>
-
-#include "idx_writer.h"
-#include "plugin_under_test.h"
 
 namespace ddprun::test {
 namespace {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "npy_file.h"
 
-#include <ddprun/error.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "array_files.h"
 #include "idx_writer.h"
+
+#include <ddprun/error.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 namespace ddprun::test {
 namespace {

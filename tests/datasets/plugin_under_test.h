@@ -4,6 +4,7 @@
 
 #include <ddprun/dataset.h>
 #include <ddprun/plugin.h>
+
 #include <dlfcn.h>
 
 #include <memory>

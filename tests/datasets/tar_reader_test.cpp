@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "tar_reader.h"
 
-#include <ddprun/error.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "idx_writer.h"
 #include "tar_writer.h"
+
+#include <ddprun/error.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 namespace ddprun::test {
 namespace {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
-#include <ATen/ATen.h>
+#include "array_files.h"
+#include "idx_writer.h"
+#include "plugin_under_test.h"
+
 #include <ddprun/error.h>
+
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
-
-#include "array_files.h"
-#include "idx_writer.h"
-#include "plugin_under_test.h"
 
 namespace ddprun::test {
 namespace {
@@ -128,9 +129,7 @@ TEST_F(Tensors, NamesFilesThatAreNone) {
 TEST_F(Tensors, RequiresFilesOfTrain) {
   EXPECT_THAT(message_of<std::runtime_error>([] { load_dataset(TENSORS_PLUGIN, Settings{}); }),
               HasSubstr("dataset.train: missing; it has no default"));
-  EXPECT_THAT(message_of<std::runtime_error>([] {
-                load_dataset(TENSORS_PLUGIN, {{"train", ""}});
-              }),
+  EXPECT_THAT(message_of<std::runtime_error>([] { load_dataset(TENSORS_PLUGIN, {{"train", ""}}); }),
               HasSubstr("expected a .safetensors file or [input.npy, target.npy]"));
 }
 

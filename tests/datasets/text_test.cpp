@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
-#include <ATen/ATen.h>
-#include <ddprun/testing.h>
-#include <gmock/gmock.h>
-
-#include <cmath>
-#include <regex>
-
 #include "alphabet.h"
 #include "grammar.h"
 #include "idx_writer.h"
 #include "utf8.h"
+
+#include <ddprun/testing.h>
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <regex>
 
 namespace ddprun::test {
 namespace {

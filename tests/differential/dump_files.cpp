@@ -1,20 +1,9 @@
 // SPDX-License-Identifier: MIT
-// dump_files: what our readers of foreign files make of a file, for a test that reads the same file with another library.
+// dump_files: what our readers of foreign files make of a file, for a test that reads the same file with another
+// library.
 //
-// Each line of standard input names a reader, a file, and names of tensors where the reader takes them, between tabs. It
-// is answered by one line of JSON: {"value": what was read}, or {"error": what the reader tells the user}.
-#include <ATen/ATen.h>
-#include <ddprun/error.h>
-#include <ddprun/options.h>
-
-#include <cstdio>
-#include <functional>
-#include <iostream>
-#include <map>
-#include <nlohmann/json.hpp>
-#include <sstream>
-#include <vector>
-
+// Each line of standard input names a reader, a file, and names of tensors where the reader takes them, between tabs.
+// It is answered by one line of JSON: {"value": what was read}, or {"error": what the reader tells the user}.
 #include "checkpoint/safetensors.h"
 #include "checkpoint/training_file.h"
 #include "config/compose.h"
@@ -22,6 +11,19 @@
 #include "image_file.h"
 #include "npy_file.h"
 #include "safetensors_file.h"
+
+#include <ddprun/error.h>
+#include <ddprun/options.h>
+
+#include <ATen/ATen.h>
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <sstream>
+#include <vector>
 
 namespace ddprun {
 namespace {

@@ -2,7 +2,6 @@
 #include "dist/communication_error.h"
 
 #include <gmock/gmock.h>
-
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
 namespace ddprun {

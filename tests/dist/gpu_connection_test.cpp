@@ -34,9 +34,8 @@ GpuUse use(const std::string& machine, const std::string& gpu, const std::string
 }
 
 TEST(GpuConnection, TwoRanksWithOneGpuAreRefusedWithTheVariableThatShowsIt) {
-  const auto text = what_of<UserError>([] {
-    require_own_gpus({use("m", "PCI 1", "7"), use("m", "PCI 2"), use("m", "PCI 1", "7")});
-  });
+  const auto text =
+      what_of<UserError>([] { require_own_gpus({use("m", "PCI 1", "7"), use("m", "PCI 2"), use("m", "PCI 1", "7")}); });
   EXPECT_THAT(text, AllOf(HasSubstr("ranks 0,2 on node1"), HasSubstr("NVIDIA H200, 139 GiB, PCI 1"),
                           HasSubstr("CUDA_VISIBLE_DEVICES=7"), HasSubstr("launch.backend=gloo")));
 }

@@ -6,7 +6,6 @@
 #include "rendezvous/store_place.h"
 
 #include <gtest/gtest.h>
-
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <cstdlib>

@@ -2,6 +2,7 @@
 #include "dist/shared_buffers.h"
 
 #include <ddprun/batch_norm.h>
+
 #include <gmock/gmock.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/types.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A GPU driver as far as a launcher asks it, libcuda.so.1: FAKE_DRIVER_CUDA=12040 (the CUDA that it runs), FAKE_DRIVER_GPUS=2,
-// FAKE_DRIVER_CAPABILITY=70, FAKE_DRIVER_INIT=802 (cuInit's error).
+// A GPU driver as far as a launcher asks it, libcuda.so.1: FAKE_DRIVER_CUDA=12040 (the CUDA that it runs),
+// FAKE_DRIVER_GPUS=2, FAKE_DRIVER_CAPABILITY=70, FAKE_DRIVER_INIT=802 (cuInit's error).
 #include <cstdio>
 #include <cstdlib>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A preloaded library whose wall clock leaps between yesterday and tomorrow, twenty times a second: what a machine's does when
-// somebody sets it, and much worse. Steady clocks and the time stamps of files stay the kernel's.
+// A preloaded library whose wall clock leaps between yesterday and tomorrow, twenty times a second: what a machine's
+// does when somebody sets it, and much worse. Steady clocks and the time stamps of files stay the kernel's.
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>

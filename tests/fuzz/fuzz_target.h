@@ -4,8 +4,8 @@
 //   void feed_hosts(std::string_view bytes) { expand_hosts({"LIST", std::string(bytes)}); }
 //   DDPRUN_FUZZ_TARGET(hosts, feed_hosts)
 //
-// The reader may take the bytes, or refuse them with a UserError. All else is a bug: another exception, a crash, an overflow, more than
-// 10 s or 2 GB for one input.
+// The reader may take the bytes, or refuse them with a UserError. All else is a bug: another exception, a crash, an
+// overflow, more than 10 s or 2 GB for one input.
 #pragma once
 
 #include <ddprun/error.h>

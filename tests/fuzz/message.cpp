@@ -20,7 +20,8 @@ void take(const Message& message, KeyValues& keys) {
 
 }  // namespace
 
-// A stream that comes in pieces. Lengths are short here, and their upper bytes 0: a byte that is flipped still leaves messages.
+// A stream that comes in pieces. Lengths are short here, and their upper bytes 0: a byte that is flipped still leaves
+// messages.
 void feed_message(std::string_view bytes) {
   MessageReader reader;
   KeyValues keys;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A checkpoint's state: the file as it stands, or the pickle in it, which the checksums of a zip would guard from most changes.
+// A checkpoint's state: the file as it stands, or the pickle in it, which the checksums of a zip would guard from most
+// changes.
 #include "checkpoint/training_file.h"
 #include "fuzz/fuzz_target.h"
 

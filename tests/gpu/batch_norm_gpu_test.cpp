@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Batch normalisation on a GPU beside the CPU's float32, in all its forms: LibTorch has other kernels there for each of them.
+// Batch normalisation on a GPU beside the CPU's float32, in all its forms: LibTorch has other kernels there for each of
+// them.
 #include "gpu/gpu_test.h"
 
 #include <ddprun/batch_norm.h>

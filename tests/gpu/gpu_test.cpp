@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: MIT
 // The GPU backend on a GPU, with one rank, which NCCL sends nothing for; tools/gpu_check's checks nccl_* have two.
+#include "gpu/gpu_test.h"
+
+#include "data/batch_source.h"
+#include "dist/device_backend.h"
+#include "imaging/image_batcher.h"
+#include "imaging/pictures.h"
+#include "support/toy.h"
+#include "train/data_parallel.h"
+#include "train/step_profile.h"
+
 #include <ATen/Context.h>
 #include <gtest/gtest.h>
-#include <torch/nn/modules/conv.h>
-#include <torch/types.h>
-
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/nn/modules/conv.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
-
-#include "data/batch_source.h"
-#include "dist/device_backend.h"
-#include "gpu/gpu_test.h"
-#include "imaging/image_batcher.h"
-#include "imaging/pictures.h"
-#include "support/toy.h"
-#include "train/data_parallel.h"
-#include "train/step_profile.h"
 
 namespace ddprun {
 namespace {

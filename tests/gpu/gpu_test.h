@@ -4,8 +4,9 @@
 
 #include "dist/device_backend.h"
 
-#include <dlfcn.h>
 #include <gtest/gtest.h>
+
+#include <dlfcn.h>
 
 #include <cstdint>
 #include <memory>
@@ -22,8 +23,8 @@ inline int64_t count_gpus() {
   return init && count && init(0) == 0 && count(&gpus) == 0 ? gpus : 0;
 }
 
-// LibTorch's sync-warning mode: while it forbids, every operation of any thread in which the host waits for a GPU throws. Lifted at
-// the end. It does not see waits for an event.
+// LibTorch's sync-warning mode: while it forbids, every operation of any thread in which the host waits for a GPU
+// throws. Lifted at the end. It does not see waits for an event.
 class HostWaits {
  public:
   HostWaits() {

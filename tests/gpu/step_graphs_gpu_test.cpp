@@ -51,7 +51,8 @@ class StepGraphsGpu : public testing::Gpu {
     return replayed;
   }
 
-  // `run` with the host forbidden to wait for the GPU from the third epoch's second step on, but in its last, whose metrics are read.
+  // `run` with the host forbidden to wait for the GPU from the third epoch's second step on, but in its last, whose
+  // metrics are read.
   static ToyResult without_waits(ToyRun run, const char* cuda_graph) {
     HostWaits waits;
     run.experiment.trainer.log_every = 9;

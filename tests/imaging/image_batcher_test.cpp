@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "imaging/image_batcher.h"
 
-#include <ddprun/error.h>
-#include <gtest/gtest.h>
-
 #include "pictures.h"
+
+#include <ddprun/error.h>
+
+#include <gtest/gtest.h>
 
 namespace ddprun {
 namespace {

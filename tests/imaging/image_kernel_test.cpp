@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The GPU's kernel, compiled for the CPU: one thread in each block, block after block. What a GPU adds is checked by tools/gpu_check.
+// The GPU's kernel, compiled for the CPU: one thread in each block, block after block. What a GPU adds is checked by
+// tools/gpu_check.
 #include "imaging/image_batcher.h"
+#include "pictures.h"
 
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <cstdint>
-
-#include "pictures.h"
 
 namespace {
 

@@ -2,6 +2,7 @@
 #include "imaging/kernel_compiler.h"
 
 #include <ddprun/error.h>
+
 #include <gmock/gmock.h>
 
 #include <algorithm>

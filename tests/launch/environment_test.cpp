@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "launch/environment.h"
 
-#include <gmock/gmock.h>
-
-#include <nlohmann/json.hpp>
-
 #include "launch/temporary_folder.h"
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
 
 namespace ddprun {
 namespace {

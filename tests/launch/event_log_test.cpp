@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "launch/event_log.h"
 
-#include <gtest/gtest.h>
+#include "temporary_folder.h"
 
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include <fstream>
-
-#include "temporary_folder.h"
 
 namespace ddprun {
 namespace {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 // A worker without training. Each argument is "<rank or *>:<verb>=<value>" and is done, in order, by the ranks that it
 // names.
+#include "launch/heartbeat.h"
+#include "launch/worker_process.h"
+
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -12,9 +15,6 @@
 #include <map>
 #include <string>
 #include <vector>
-
-#include "launch/heartbeat.h"
-#include "launch/worker_process.h"
 
 namespace {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "launch/heartbeat.h"
 
+#include "launch/temporary_folder.h"
+
 #include <gtest/gtest.h>
 
 #include <fstream>
-
-#include "launch/temporary_folder.h"
 
 namespace ddprun {
 namespace {

@@ -3,16 +3,17 @@
 // write.
 #pragma once
 
+#include "launch/spawn.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
 #include <sys/types.h>
 
 #include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
-
-#include "launch/spawn.h"
 
 namespace ddprun {
 

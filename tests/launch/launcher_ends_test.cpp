@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // How runs end: exit codes and reports.
-#include <csignal>
-
 #include "launch/launch_fixture.h"
+
+#include <csignal>
 
 namespace ddprun {
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // What workers print: to the files, to the person.
+#include "launch/launch_fixture.h"
+
 #include <algorithm>
 #include <filesystem>
 #include <sstream>
-
-#include "launch/launch_fixture.h"
 
 namespace ddprun {
 namespace {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Signals and deaths: who gets them, and that nobody is left.
+#include "launch/launch_fixture.h"
+
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -7,8 +9,6 @@
 
 #include <csignal>
 #include <set>
-
-#include "launch/launch_fixture.h"
 
 namespace ddprun {
 namespace {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "launch/private_folder.h"
 
+#include "launch/temporary_folder.h"
+
 #include <gtest/gtest.h>
+
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <set>
-
-#include "launch/temporary_folder.h"
 
 namespace ddprun {
 namespace {

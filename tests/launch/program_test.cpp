@@ -2,6 +2,7 @@
 #include "launch/program.h"
 
 #include <ddprun/error.h>
+
 #include <gtest/gtest.h>
 
 #include <csignal>

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "launch/run_folder.h"
 
+#include "launch/atomic_file.h"
+#include "launch/temporary_folder.h"
+
 #include <ddprun/error.h>
+
 #include <gmock/gmock.h>
+
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,9 +15,6 @@
 #include <csignal>
 #include <set>
 #include <system_error>
-
-#include "launch/atomic_file.h"
-#include "launch/temporary_folder.h"
 
 namespace ddprun {
 namespace {

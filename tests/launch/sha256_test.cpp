@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "digest/sha256.h"
 
-#include <system_error>
-
 #include "launch/temporary_folder.h"
+
+#include <system_error>
 
 namespace ddprun {
 namespace {

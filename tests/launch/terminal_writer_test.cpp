@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "launch/terminal_writer.h"
 
+#include "launch/spawn.h"
+
 #include <gtest/gtest.h>
+
 #include <unistd.h>
 
 #include <csignal>
-
-#include "launch/spawn.h"
 
 namespace ddprun {
 namespace {

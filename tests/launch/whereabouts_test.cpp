@@ -4,6 +4,7 @@
 #include "launch/temporary_folder.h"
 
 #include <gtest/gtest.h>
+
 #include <poll.h>
 #include <unistd.h>
 

@@ -2,6 +2,7 @@
 #include "launch/worker_process.h"
 
 #include <ddprun/error.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -2,10 +2,13 @@
 // The logger mlflow as the runner loads it, before a server that does as the test tells it.
 #pragma once
 
+#include "fake_mlflow.h"
+#include "launch/temporary_folder.h"
 #include "plugin_host/plugin_host.h"
 
 #include <ddprun/error.h>
 #include <ddprun/logger.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,9 +17,6 @@
 #include <regex>
 #include <string>
 #include <vector>
-
-#include "fake_mlflow.h"
-#include "launch/temporary_folder.h"
 
 namespace ddprun::test {
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "launch/temporary_folder.h"
 #include "mlflow/batch.h"
 #include "mlflow/history.h"
 #include "mlflow/names.h"
@@ -10,8 +11,6 @@
 #include <gtest/gtest.h>
 
 #include <limits>
-
-#include "launch/temporary_folder.h"
 
 namespace ddprun::mlflow {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What of a run arrives at MLflow, and how.
-#include <cmath>
-
 #include "mlflow_fixture.h"
+
+#include <cmath>
 
 namespace ddprun::test {
 namespace {

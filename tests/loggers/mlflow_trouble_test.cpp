@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // A server that is away, in trouble, slow or unwilling.
-#include <set>
-
 #include "mlflow_fixture.h"
+
+#include <set>
 
 namespace ddprun::test {
 namespace {

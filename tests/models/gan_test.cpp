@@ -3,11 +3,11 @@
 // cannot agree: what one player's loss would say of the other's weights is detached. check::shapes cannot either:
 // forward() paints the first draws of noise that are kept, so that a sample's image depends on its place in the
 // batch.
+#include "../../plugins/models/gan/players.h"
 #include "models/model_under_test.h"
 
-#include "../../plugins/models/gan/players.h"
-
 #include <ddprun/testing.h>
+
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 

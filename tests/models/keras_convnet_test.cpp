@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
+#include "models/model_under_test.h"
+
 #include <gmock/gmock.h>
 #include <torch/torch.h>
-
-#include "models/model_under_test.h"
 
 namespace ddprun {
 namespace {
@@ -39,8 +39,8 @@ TEST(KerasConvNet, StartsAsKerasDoes) {
   }
 }
 
-// The network written down again, with the zeros of "same" padding laid by hand: `rows` and `columns` are those above, below,
-// left and right of large_k's input.
+// The network written down again, with the zeros of "same" padding laid by hand: `rows` and `columns` are those above,
+// below, left and right of large_k's input.
 at::Tensor textbook(Model& model, at::Tensor x, std::pair<int, int> rows, std::pair<int, int> columns) {
   const auto p = model.named_parameters();
   const auto normalized = [&](const at::Tensor& input, const std::string& name) {

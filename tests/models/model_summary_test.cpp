@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "train/model_summary.h"
 
+#include "models/model_under_test.h"
+#include "support/toy.h"
+
 #include <ATen/Context.h>
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
 #include <map>
 #include <optional>
-
-#include "models/model_under_test.h"
-#include "support/toy.h"
 
 namespace ddprun {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
+#include "models/model_under_test.h"
+
 #include <gmock/gmock.h>
 #include <torch/torch.h>
-
-#include "models/model_under_test.h"
 
 namespace ddprun {
 namespace {

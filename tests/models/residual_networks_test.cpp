@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include <gmock/gmock.h>
-#include <torch/torch.h>
-
 #include "dist/batch_statistics.h"
 #include "models/model_under_test.h"
 #include "support/ranks.h"
+
+#include <gmock/gmock.h>
+#include <torch/torch.h>
 
 namespace ddprun {
 namespace {

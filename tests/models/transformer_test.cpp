@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
+#include "models/model_under_test.h"
+
 #include <ddprun/testing.h>
+
 #include <gmock/gmock.h>
 #include <torch/torch.h>
-
-#include "models/model_under_test.h"
 
 namespace ddprun {
 namespace {

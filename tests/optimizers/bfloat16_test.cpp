@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Weights of bfloat16 (trainer.precision bf16_pure) go where weights of float32 do.
-#include <gtest/gtest.h>
-
 #include "optimizers/training.h"
+
+#include <gtest/gtest.h>
 
 namespace ddprun {
 namespace {

@@ -2,13 +2,13 @@
 // An optimizer whose options stand in a file, as errors tell it: "mine.yaml:2:9: optimizer.groups: ...".
 #pragma once
 
+#include "config/yaml_reader.h"
+#include "plugin_host/plugin_host.h"
+
 #include <ddprun/optimizer.h>
 
 #include <memory>
 #include <string>
-
-#include "config/yaml_reader.h"
-#include "plugin_host/plugin_host.h"
 
 namespace ddprun {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Which parameters are Muon's and which get SGD, and the numbers of both.
-#include <gmock/gmock.h>
-
 #include "optimizers/from_yaml.h"
 #include "optimizers/training.h"
 #include "support/error_of.h"
+
+#include <gmock/gmock.h>
 
 namespace ddprun {
 namespace {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 // Muon against its formula in float64, and under the checks that all optimizers are given.
+#include "optimizers/calls.h"
+#include "optimizers/training.h"
+#include "support/error_of.h"
+
 #include <ddprun/testing/optimizer.h>
+
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <limits>
-
-#include "optimizers/calls.h"
-#include "optimizers/training.h"
-#include "support/error_of.h"
 
 namespace ddprun {
 namespace {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
+#include "optimizers/training.h"
+#include "support/error_of.h"
+
 #include <ddprun/error.h>
+
 #include <gmock/gmock.h>
 
 #include <limits>
-
-#include "optimizers/training.h"
-#include "support/error_of.h"
 
 namespace ddprun {
 namespace {
@@ -133,9 +134,7 @@ TEST(OptimizerStateErrors, NameTheEntryThatDoesNotFit) {
   EXPECT_THAT(error_with([](auto& state) { state.erase("conv.bias/step"); }), HasSubstr("conv.bias/step is missing"));
   EXPECT_THAT(error_with([](auto& state) { state["fc.bias/step"] = torch::zeros({}); }),
               HasSubstr("holds fc.bias/step, which this optimizer with these options does not keep"));
-  EXPECT_THAT(error_of([&] {
-                stepped("sgd", {})->load_state(stepped("sgd", {{"momentum", "0.9"}})->state());
-              }),
+  EXPECT_THAT(error_of([&] { stepped("sgd", {})->load_state(stepped("sgd", {{"momentum", "0.9"}})->state()); }),
               HasSubstr("/momentum, which this optimizer with these options does not keep"));
 }
 

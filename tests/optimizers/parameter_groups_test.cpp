@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The option `groups` against parameter groups of LibTorch's optimizers.
-#include <gmock/gmock.h>
-
-#include <functional>
-
 #include "optimizers/from_yaml.h"
 #include "optimizers/training.h"
 #include "support/error_of.h"
+
+#include <gmock/gmock.h>
+
+#include <functional>
 
 namespace ddprun {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Learning rates that lie in tensors of the device, as steps that are recorded and replayed need them.
-#include <gtest/gtest.h>
-
 #include "optimizers/training.h"
+
+#include <gtest/gtest.h>
 
 namespace ddprun {
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The optimizers against those of LibTorch, which compute the same in another way, tensor by tensor.
+#include "optimizers/training.h"
+
 #include <gtest/gtest.h>
 
 #include <functional>
-
-#include "optimizers/training.h"
 
 namespace ddprun {
 namespace {

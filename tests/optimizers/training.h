@@ -2,16 +2,17 @@
 // Parameters and gradients for optimizers to work on: no model, no loss, the gradients are given.
 #pragma once
 
+#include "plugin_host/make_choice.h"
+#include "plugin_host/plugin_host.h"
+
 #include <ddprun/optimizer.h>
+
 #include <torch/torch.h>
 
 #include <memory>
 #include <ostream>
 #include <string>
 #include <vector>
-
-#include "plugin_host/make_choice.h"
-#include "plugin_host/plugin_host.h"
 
 namespace ddprun {
 

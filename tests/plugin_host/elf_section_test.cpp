@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "plugin_host/elf_section.h"
 
-#include <ddprun/error.h>
-#include <elf.h>
-#include <gmock/gmock.h>
-
-#include <random>
-
 #include "plugin_host/fixture_files.h"
 #include "plugin_host/plugin_file.h"
+
+#include <ddprun/error.h>
+
+#include <gmock/gmock.h>
+
+#include <elf.h>
+
+#include <random>
 
 namespace ddprun {
 namespace {

@@ -3,12 +3,12 @@
 // 0.99]"}}).
 #pragma once
 
+#include "config/experiment.h"
+
 #include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "config/experiment.h"
 
 namespace ddprun {
 

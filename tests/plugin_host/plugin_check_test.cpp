@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "plugin_host/plugin_check.h"
 
-#include <gmock/gmock.h>
-
-#include <cstdlib>
-
 #include "plugin_host/fixture_files.h"
 #include "plugin_host/plugin_search.h"
 #include "plugin_host/plugin_text.h"
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
 
 namespace ddprun {
 namespace {

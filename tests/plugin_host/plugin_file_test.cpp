@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "plugin_host/plugin_file.h"
 
-#include <ddprun/error.h>
-#include <gmock/gmock.h>
-
 #include "plugin_host/fixture_files.h"
+
+#include <ddprun/error.h>
+
+#include <gmock/gmock.h>
 
 namespace ddprun {
 namespace {

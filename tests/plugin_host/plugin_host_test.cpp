@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "plugin_host/plugin_host.h"
 
-#include <ddprun/error.h>
-#include <ddprun/logger.h>
-#include <ddprun/model.h>
-#include <gmock/gmock.h>
-#include <torch/nn/modules/linear.h>
-
 #include "plugin_host/fixture_files.h"
 #include "plugin_host/make_choice.h"
 #include "support/error_of.h"
+
+#include <ddprun/error.h>
+#include <ddprun/logger.h>
+#include <ddprun/model.h>
+
+#include <gmock/gmock.h>
+#include <torch/nn/modules/linear.h>
 
 namespace ddprun {
 namespace {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "plugin_host/plugin_search.h"
 
+#include "plugin_host/fixture_files.h"
+
 #include <ddprun/error.h>
+
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <cstdlib>
-
-#include "plugin_host/fixture_files.h"
 
 namespace ddprun {
 namespace {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "plugin_host/plugin_text.h"
 
+#include "plugin_host/fixture_files.h"
+
 #include <gmock/gmock.h>
 
 #include <sstream>
-
-#include "plugin_host/fixture_files.h"
 
 namespace ddprun {
 namespace {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Nodes that leave and come in a run of MIN:MAX.
 #include "rendezvous/coordinator.h"
-
 #include "rendezvous/scene.h"
 
 #include <gmock/gmock.h>

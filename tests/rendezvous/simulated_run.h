@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A run of several nodes without sockets, processes or time to wait for: the coordinator is the real one, its launchers, their workers
-// and the network between them are played, in virtual time, with faults drawn from a seed. As FoundationDB tests itself.
+// A run of several nodes without sockets, processes or time to wait for: the coordinator is the real one, its
+// launchers, their workers and the network between them are played, in virtual time, with faults drawn from a seed. As
+// FoundationDB tests itself.
 #pragma once
 
 #include "rendezvous/coordinator.h"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include <ATen/ATen.h>
 #include <ddprun/error.h>
 #include <ddprun/image_augment.h>
 #include <ddprun/random.h>
+
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The loops are compiled for several kinds of processors, of which a program runs one: here all that this processor can run.
+// The loops are compiled for several kinds of processors, of which a program runs one: here all that this processor can
+// run.
+#include "loops/image_shape.h"
+
 #include <gtest/gtest.h>
 #include <torch/types.h>
-
-#include "loops/image_shape.h"
 
 #define DDPRUN_LOOPS "pooled_cells.inc"
 #include "loops/vector_loops.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <ddprun/options.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

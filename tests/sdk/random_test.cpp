@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include <ATen/ATen.h>
 #include <ddprun/random.h>
+
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -5,6 +5,7 @@
 #include <ddprun/image_store.h>
 #include <ddprun/random.h>
 #include <ddprun/testing/dataset.h>
+
 #include <gmock/gmock.h>
 #include <torch/types.h>
 

@@ -2,6 +2,7 @@
 // The checks of <ddprun/testing.h> with a good logger, which all of them pass, and one logger for each thing that they
 // find.
 #include <ddprun/testing/logger.h>
+
 #include <gmock/gmock.h>
 
 #include <cmath>

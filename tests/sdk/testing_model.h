@@ -4,6 +4,7 @@
 
 #include <ddprun/model.h>
 #include <ddprun/testing/model.h>
+
 #include <torch/nn/modules/linear.h>
 #include <torch/types.h>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The checks of <ddprun/testing.h> with a good model, which all of them pass, and one model for each thing that they
 // find.
+#include "sdk/testing_model.h"
+
 #include <gmock/gmock.h>
 #include <torch/torch.h>
-
-#include "sdk/testing_model.h"
 
 namespace ddprun::check {
 namespace {

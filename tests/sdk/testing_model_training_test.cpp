@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The checks of <ddprun/testing.h> that train a model, with one model for each thing that they find.
+#include "sdk/testing_model.h"
+
 #include <gmock/gmock.h>
 #include <torch/torch.h>
-
-#include "sdk/testing_model.h"
 
 namespace ddprun::check {
 namespace {

@@ -3,6 +3,7 @@
 // they find.
 #include <ddprun/error.h>
 #include <ddprun/testing/optimizer.h>
+
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 

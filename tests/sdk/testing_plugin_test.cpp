@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 // How tests of plugins get at them; and ddprun's own plugins under the checks that others' plugins are given.
+#include "support/error_of.h"
+
 #include <ddprun/testing.h>
+
 #include <gmock/gmock.h>
 #include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
-
-#include "support/error_of.h"
 
 namespace ddprun::check {
 namespace {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <ddprun/value.h>
+
 #include <gtest/gtest.h>
 
 namespace ddprun {

@@ -2,6 +2,7 @@
 #include "experiments.h"
 
 #include <ddprun/error.h>
+
 #include <gmock/gmock.h>
 #include <yaml-cpp/yaml.h>
 

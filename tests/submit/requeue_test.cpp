@@ -4,6 +4,7 @@
 #include "programs.h"
 
 #include <ddprun/error.h>
+
 #include <gtest/gtest.h>
 
 namespace ddprun {

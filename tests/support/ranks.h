@@ -15,13 +15,13 @@
 
 namespace ddprun::testing {
 
-// c10d's flight recorder is one for the whole process and notes the first collective of each group without a lock: with a group
-// in each thread that is a data race, and now and then a crash. Off, before anybody asks for it.
+// c10d's flight recorder is one for the whole process and notes the first collective of each group without a lock: with
+// a group in each thread that is a data race, and now and then a crash. Off, before anybody asks for it.
 inline const bool kFlightRecorderOff = setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/1) == 0 &&
                                        setenv("TORCH_NCCL_TRACE_BUFFER_SIZE", "0", /*overwrite=*/1) == 0;
 
-// Runs `body` once for each rank, in a thread of its own, with a GPU of its own where `make_backend` is given; rethrows the first
-// rank's exception after all have ended.
+// Runs `body` once for each rank, in a thread of its own, with a GPU of its own where `make_backend` is given; rethrows
+// the first rank's exception after all have ended.
 using MakeBackend = std::function<std::shared_ptr<DeviceBackend>(int64_t rank)>;
 
 inline void on_ranks(int64_t ranks, const std::function<void(Communicator&)>& body, double timeout_seconds = 60,

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
-// A device that records and replays, made of the CPU: what a GPU would do again, it does again. Nothing is done while it records;
-// results go to the same memory each time, as a graph's do.
+// A device that records and replays, made of the CPU: what a GPU would do again, it does again. Nothing is done while
+// it records; results go to the same memory each time, as a graph's do.
 #pragma once
 
 #include "dist/device_backend.h"
 #include "imaging/image_batcher.h"
 
 #include <ATen/ATen.h>
-
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include <functional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The smallest experiment: points in a plane of classes, a two-layer network without dropout and batch statistics, plain SGD
-// with momentum. Made in the test, so that a test needs no plugin.
+// The smallest experiment: points in a plane of classes, a two-layer network without dropout and batch statistics,
+// plain SGD with momentum. Made in the test, so that a test needs no plugin.
 #pragma once
 
 #include <ddprun/dataset.h>

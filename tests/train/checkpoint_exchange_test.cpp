@@ -5,7 +5,6 @@
 #include "support/toy_run.h"
 
 #include <ATen/ATen.h>
-
 #include <gtest/gtest.h>
 
 namespace ddprun {

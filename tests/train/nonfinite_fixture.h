@@ -8,8 +8,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/nn/modules/batchnorm.h>
 #include <nlohmann/json.hpp>
+#include <torch/nn/modules/batchnorm.h>
 
 #include <fstream>
 #include <limits>

@@ -88,9 +88,7 @@ TEST(Objective, ClassWeightsWeighSamplesAndTheMeanStaysOverSamples) {
   const auto each = F::cross_entropy(kLogits(), kLabels(), F::CrossEntropyFuncOptions().reduction(torch::kNone));
   const auto expected = (each * torch::tensor({1., 3., 3.})).sum() / 3;
   EXPECT_TRUE(torch::allclose(made->loss(kLogits(), kLabels()), expected));
-  EXPECT_THAT(thrown([&] {
-                made->loss(torch::zeros({3, 5}), kLabels());
-              }),
+  EXPECT_THAT(thrown([&] { made->loss(torch::zeros({3, 5}), kLabels()); }),
               HasSubstr("objective.class_weights: 4 weights, but the model predicts 5 classes"));
 }
 
@@ -144,14 +142,11 @@ TEST(Objective, HalfPrecisionPredictionsGiveASingleLoss) {
 }
 
 TEST(Objective, ShapesThatDoNotFitAreNamedBoth) {
-  const auto text = thrown([] {
-    objective("cross_entropy")->loss(torch::zeros({5, 4}), torch::zeros({6}, at::kLong));
-  });
+  const auto text =
+      thrown([] { objective("cross_entropy")->loss(torch::zeros({5, 4}), torch::zeros({6}, at::kLong)); });
   EXPECT_THAT(text, HasSubstr("the model returned [5, 4]"));
   EXPECT_THAT(text, HasSubstr("target is [6]"));
-  EXPECT_THAT(thrown([] {
-                objective("mse")->loss(torch::zeros({5, 2}), torch::zeros({5}));
-              }),
+  EXPECT_THAT(thrown([] { objective("mse")->loss(torch::zeros({5, 2}), torch::zeros({5})); }),
               HasSubstr("objective: mse expects"));
 }
 

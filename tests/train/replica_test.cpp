@@ -4,9 +4,8 @@
 #include "support/idle_backend.h"
 #include "support/toy_run.h"
 
-#include <gtest/gtest.h>
-
 #include <ATen/Context.h>
+#include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <fstream>

@@ -5,11 +5,9 @@
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
-
-#include <torch/csrc/distributed/c10d/Backend.hpp>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include <set>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Steps that are recorded once and replayed are the steps that they were. The device is the CPU, which does the recorded work once
-// more, in the place of a GPU; that it asks for the same in each replay the work itself makes sure of.
+// Steps that are recorded once and replayed are the steps that they were. The device is the CPU, which does the
+// recorded work once more, in the place of a GPU; that it asks for the same in each replay the work itself makes sure
+// of.
 #include "optimizers/from_yaml.h"
 #include "train/nonfinite_fixture.h"
 #include "train/replayed_toy.h"
@@ -153,7 +154,8 @@ TEST(StepGraphs, LeaveANonfiniteStepOutAsOrdinaryStepsDo) {
   }
 }
 
-// The bad batch is step 20 of 30, when there is a graph; its work on weights and momentum from before the rollback is over.
+// The bad batch is step 20 of 30, when there is a graph; its work on weights and momentum from before the rollback is
+// over.
 TEST(StepGraphs, AreRecordedAnewAfterARollback) {
   const TempFolder folder;
   auto run = testing::poisoned_toy(folder, "rollback", 2);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "cifar_dataset.h"
 
-#include <ddprun/error.h>
-
 #include "cifar_files.h"
+
+#include <ddprun/error.h>
 
 namespace ddprun::cifar {
 namespace {

@@ -2,6 +2,9 @@
 // A data set in CIFAR's binary format: the loader that the plugins of this folder share.
 #pragma once
 
+#include "cifar_table.h"
+#include "data_folder.h"
+
 #include <ddprun/dataset.h>
 #include <ddprun/image_augment.h>
 #include <ddprun/image_store.h>
@@ -9,9 +12,6 @@
 #include <array>
 #include <string>
 #include <vector>
-
-#include "cifar_table.h"
-#include "data_folder.h"
 
 namespace ddprun::cifar {
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "cifar_files.h"
 
+#include "python_pickle.h"
+#include "tar_reader.h"
+
 #include <ddprun/error.h>
 
 #include <algorithm>
@@ -8,9 +11,6 @@
 #include <fstream>
 #include <sstream>
 #include <system_error>
-
-#include "python_pickle.h"
-#include "tar_reader.h"
 
 namespace ddprun::cifar {
 namespace {

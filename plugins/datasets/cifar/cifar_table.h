@@ -3,11 +3,11 @@
 // green and blue of 32 x 32.
 #pragma once
 
+#include "file_table.h"
+
 #include <cstdint>
 #include <string>
 #include <vector>
-
-#include "file_table.h"
 
 namespace ddprun::cifar {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A dictionary that Python 2 has pickled, as CIFAR's files for Python are: its lists of numbers and of texts, and its arrays of bytes.
-// Nothing in a pickle is ever called: names of functions are read as words.
+// A dictionary that Python 2 has pickled, as CIFAR's files for Python are: its lists of numbers and of texts, and its
+// arrays of bytes. Nothing in a pickle is ever called: names of functions are read as words.
 #pragma once
 
 #include <cstdint>

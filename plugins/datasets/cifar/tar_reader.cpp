@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "tar_reader.h"
 
+#include <ddprun/error.h>
+
 #include <archive.h>
 #include <archive_entry.h>
-#include <ddprun/error.h>
 
 #include <cerrno>
 #include <stdexcept>

@@ -2,6 +2,8 @@
 // Reads a .tar.gz from its begin to its end, without writing anything. Used from one thread.
 #pragma once
 
+#include "gzip_file.h"
+
 #include <cstdint>
 #include <exception>
 #include <filesystem>
@@ -9,8 +11,6 @@
 #include <span>
 #include <string>
 #include <vector>
-
-#include "gzip_file.h"
 
 struct archive;
 struct archive_entry;
@@ -22,8 +22,8 @@ class TarReader {
  public:
   explicit TarReader(const std::filesystem::path& path);
 
-  // Goes to the next member; false at the end. The end has been reached only if the whole file was there and its checksum
-  // is right.
+  // Goes to the next member; false at the end. The end has been reached only if the whole file was there and its
+  // checksum is right.
   bool next();
 
   // Of the present member.

@@ -2,15 +2,15 @@
 // Handwriting-like digits drawn by the program itself: a data set for a machine without files and without a network.
 //
 // Picture n of a split depends on (seed, split, n) alone, and on no thread or rank; its class is n % 10.
+#include "glyphs.h"
+#include "painter.h"
+
 #include <ddprun/dataset.h>
 #include <ddprun/image_store.h>
 
 #include <algorithm>
 #include <array>
 #include <thread>
-
-#include "glyphs.h"
-#include "painter.h"
 
 namespace {
 

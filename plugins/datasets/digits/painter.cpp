@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "painter.h"
 
+#include "glyphs.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <numbers>
-
-#include "glyphs.h"
 
 namespace ddprun::digits {
 namespace {

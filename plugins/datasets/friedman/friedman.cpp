@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
-// A regression drawn by the program itself, Friedman's first problem ("Multivariate adaptive regression splines", 1991):
+// A regression drawn by the program itself, Friedman's first problem ("Multivariate adaptive regression splines",
+// 1991):
 //
 //   y = 10 sin(pi x1 x2) + 20 (x3 - 0.5)^2 + 10 x4 + 5 x5 + noise * e
 //
-// with every x uniform in [0, 1) and e normal. All features beyond the fifth say nothing about y. Sample n of a split depends on
-// (seed, split, n) alone, and its y not on how many features there are.
-#include <ATen/ops/empty.h>
-#include <ATen/ops/tensor.h>
+// with every x uniform in [0, 1) and e normal. All features beyond the fifth say nothing about y. Sample n of a split
+// depends on (seed, split, n) alone, and its y not on how many features there are.
 #include <ddprun/dataset.h>
 #include <ddprun/random.h>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
 
 #include <array>
 #include <cmath>

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "image_file.h"
 
+#include "jpeg_image.h"
+#include "png_image.h"
+
 #include <ddprun/error.h>
 
 #include <array>
@@ -11,9 +14,6 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-
-#include "jpeg_image.h"
-#include "png_image.h"
 
 namespace ddprun::images {
 namespace {

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT
 // The user's own pictures, PNG or JPEG, in a folder for each class or named by a CSV; decoded when they are needed.
-#include <ATen/ATen.h>
+#include "csv_list.h"
+#include "folder_list.h"
+#include "image_file.h"
+#include "resize.h"
+
 #include <ddprun/dataset.h>
 #include <ddprun/error.h>
 #include <ddprun/image_augment.h>
 #include <ddprun/image_store.h>
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
-
-#include "csv_list.h"
-#include "folder_list.h"
-#include "image_file.h"
-#include "resize.h"
 
 namespace {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <cstdio>
-
 #include "pixels.h"
+
+#include <cstdio>
 
 namespace ddprun::images {
 

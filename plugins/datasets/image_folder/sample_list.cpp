@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "sample_list.h"
 
+#include "image_file.h"
+
 #include <ddprun/error.h>
 #include <ddprun/random.h>
 
@@ -10,8 +12,6 @@
 #include <mutex>
 #include <numeric>
 #include <thread>
-
-#include "image_file.h"
 
 namespace ddprun::images {
 namespace {

@@ -28,8 +28,8 @@ struct SampleList {
   const Samples& of(Split split) const { return splits[static_cast<size_t>(split)]; }
 };
 
-// Moves this many random training samples to a split that has none; the order stays. The same seed moves the same samples.
-// Throws UserError where the count is 0, the split has samples, or train would have none.
+// Moves this many random training samples to a split that has none; the order stays. The same seed moves the same
+// samples. Throws UserError where the count is 0, the split has samples, or train would have none.
 void hold_out(SampleList& list, Split split, int64_t count, uint64_t seed);
 
 struct Unreadable {
@@ -37,7 +37,8 @@ struct Unreadable {
   std::array<std::vector<bool>, 3> marks;
 };
 
-// Reads the headers of all files, on several threads. `progress` gets the number of files done and in all, on this thread.
+// Reads the headers of all files, on several threads. `progress` gets the number of files done and in all, on this
+// thread.
 Unreadable find_unreadable(const SampleList& list, const std::function<void(int64_t, int64_t)>& progress);
 
 // The first problems, and how many there are.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "idx_dataset.h"
 
-#include <ddprun/error.h>
-
 #include "idx_file.h"
+
+#include <ddprun/error.h>
 
 namespace ddprun::idx {
 namespace {

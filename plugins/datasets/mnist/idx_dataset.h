@@ -2,15 +2,15 @@
 // A data set in MNIST's format: the loader that the plugins of this folder share.
 #pragma once
 
+#include "data_folder.h"
+#include "file_table.h"
+
 #include <ddprun/dataset.h>
 #include <ddprun/image_store.h>
 
 #include <array>
 #include <string>
 #include <vector>
-
-#include "data_folder.h"
-#include "file_table.h"
 
 namespace ddprun::idx {
 

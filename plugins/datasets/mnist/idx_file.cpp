@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "idx_file.h"
 
+#include "gzip_file.h"
+
 #include <ddprun/error.h>
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -13,8 +16,6 @@
 #include <cstring>
 #include <span>
 #include <string>
-
-#include "gzip_file.h"
 
 namespace ddprun::idx {
 namespace {

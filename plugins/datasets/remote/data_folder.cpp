@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "data_folder.h"
 
+#include "download.h"
+#include "folder_lock.h"
+
 #include <ddprun/error.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <system_error>
-
-#include "download.h"
-#include "folder_lock.h"
 
 namespace ddprun::remote {
 namespace {

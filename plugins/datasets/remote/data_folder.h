@@ -2,6 +2,8 @@
 // Where the files of a data set lie, and how they get there.
 #pragma once
 
+#include "file_table.h"
+
 #include <ddprun/dataset.h>
 
 #include <filesystem>
@@ -9,16 +11,14 @@
 #include <string>
 #include <vector>
 
-#include "file_table.h"
-
 namespace ddprun::remote {
 
 using FilePaths = std::vector<std::filesystem::path>;  // in the order of FileTable::files
 
 class DataFolder {
  public:
-  // `table` must outlive it. `root` is the only folder looked at, with table.subfolders below it; where it is empty, $DDPRUN_DATA/<name> and the user's
-  // cache are. Reads nothing.
+  // `table` must outlive it. `root` is the only folder looked at, with table.subfolders below it; where it is empty,
+  // $DDPRUN_DATA/<name> and the user's cache are. Reads nothing.
   DataFolder(const FileTable& table, const std::filesystem::path& root, std::vector<std::string> mirrors,
              bool may_download);
 

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "download.h"
 
+#include "gzip_file.h"
+#include "sha256.h"
+#include "transfer.h"
+
 #include <ddprun/error.h>
+
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -11,10 +16,6 @@
 #include <fstream>
 #include <system_error>
 #include <thread>
-
-#include "gzip_file.h"
-#include "sha256.h"
-#include "transfer.h"
 
 namespace ddprun::remote {
 namespace {

@@ -2,10 +2,10 @@
 // What a data set consists of, and where it can be had.
 #pragma once
 
+#include "download.h"
+
 #include <string>
 #include <vector>
-
-#include "download.h"
 
 namespace ddprun::remote {
 

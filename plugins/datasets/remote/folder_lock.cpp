@@ -2,6 +2,7 @@
 #include "folder_lock.h"
 
 #include <ddprun/error.h>
+
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>

@@ -2,6 +2,7 @@
 #include "gzip_file.h"
 
 #include <ddprun/error.h>
+
 #include <zlib.h>
 
 #include <algorithm>

@@ -22,7 +22,8 @@ class GzipFile {
   // where the file was cut off. Throws UserError where the packed data are damaged.
   size_t read(std::span<uint8_t> out);
 
-  // After a read() that met the end: whether the file ends before its packing does, so that nothing vouches for its content.
+  // After a read() that met the end: whether the file ends before its packing does, so that nothing vouches for its
+  // content.
   bool cut_off() const;
 
  private:

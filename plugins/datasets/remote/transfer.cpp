@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "transfer.h"
 
-#include <curl/curl.h>
 #include <ddprun/error.h>
 #include <ddprun/version.h>
+
+#include <curl/curl.h>
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -2,9 +2,9 @@
 // One HTTP request that appends to a file.
 #pragma once
 
-#include <functional>
-
 #include "download.h"
+
+#include <functional>
 
 namespace ddprun::remote {
 

@@ -2,6 +2,7 @@
 #include "mapped_file.h"
 
 #include <ddprun/error.h>
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>

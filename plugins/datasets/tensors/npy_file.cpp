@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "npy_file.h"
 
+#include "npy_header.h"
+
 #include <algorithm>
 #include <stdexcept>
 #include <string_view>
-
-#include "npy_header.h"
 
 namespace ddprun::arrays {
 namespace {

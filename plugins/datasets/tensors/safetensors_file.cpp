@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "safetensors_file.h"
 
+#include "safetensors_header.h"
+
 #include <algorithm>
 #include <stdexcept>
 #include <string_view>
-
-#include "safetensors_header.h"
 
 namespace ddprun::arrays {
 namespace {

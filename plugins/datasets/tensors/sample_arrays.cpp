@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "sample_arrays.h"
 
-#include <algorithm>
-
 #include "mapped_file.h"
 #include "npy_file.h"
 #include "safetensors_file.h"
+
+#include <algorithm>
 
 namespace ddprun::arrays {
 namespace {

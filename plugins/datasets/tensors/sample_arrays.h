@@ -2,10 +2,10 @@
 // The inputs and targets of one split.
 #pragma once
 
+#include "stored_array.h"
+
 #include <string>
 #include <vector>
-
-#include "stored_array.h"
 
 namespace ddprun::arrays {
 
@@ -20,8 +20,8 @@ struct SampleArrays {
   bool has_classes() const { return target.holds_integers(); }
 };
 
-// From one .safetensors file, or from two .npy files: inputs, targets. Both have a row for each sample. Throws UserError
-// with the file, what was found, what was expected and what to do.
+// From one .safetensors file, or from two .npy files: inputs, targets. Both have a row for each sample. Throws
+// UserError with the file, what was found, what was expected and what to do.
 SampleArrays open_samples(const std::vector<std::filesystem::path>& files, const TensorNames& names);
 
 // Throws UserError where the samples of another split have another shape, or targets of another kind, than train's.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "stored_array.h"
 
+#include <ddprun/error.h>
+
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
-#include <ddprun/error.h>
 
 #include <algorithm>
 #include <array>

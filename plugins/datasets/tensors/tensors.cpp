@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT
 // The user's own arrays, from .safetensors or .npy files: mapped into memory, so that the workers of a node share them.
-#include <ATen/ATen.h>
+#include "sample_arrays.h"
+
 #include <ddprun/dataset.h>
 #include <ddprun/error.h>
 #include <ddprun/random.h>
+
+#include <ATen/ATen.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <numeric>
 #include <stdexcept>
-
-#include "sample_arrays.h"
 
 namespace {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "alphabet.h"
 
+#include "utf8.h"
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
-
-#include "utf8.h"
 
 namespace ddprun::text {
 namespace {

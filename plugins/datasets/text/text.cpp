@@ -5,10 +5,15 @@
 // A sample is a window of `context` characters, its target the same moved on by one. Windows lie one after the other in
 // their split, and the splits one after the other in the text. Symbols are code points and not bytes: an accuracy then
 // is one of characters in any script, and no prediction is half of a letter.
-#include <ATen/ops/empty.h>
-#include <ATen/ops/tensor.h>
+#include "alphabet.h"
+#include "grammar.h"
+#include "utf8.h"
+
 #include <ddprun/dataset.h>
 #include <ddprun/error.h>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <array>
@@ -19,10 +24,6 @@
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
-
-#include "alphabet.h"
-#include "grammar.h"
-#include "utf8.h"
 
 namespace {
 

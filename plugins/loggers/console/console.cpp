@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a person sees of a run: the model's layers, a progress bar where standard output is a terminal, plain lines where it is not, a
-// line for each evaluation, the Training Summary at the end.
-#include <ddprun/logger.h>
-
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <optional>
-#include <utility>
-
+// What a person sees of a run: the model's layers, a progress bar where standard output is a terminal, plain lines
+// where it is not, a line for each evaluation, the Training Summary at the end.
 #include "confusion_text.h"
 #include "evaluation_table.h"
 #include "layer_table.h"
@@ -16,6 +8,14 @@
 #include "shown_text.h"
 #include "step_times.h"
 #include "terminal_text.h"
+
+#include <ddprun/logger.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <optional>
+#include <utility>
 
 namespace {
 
@@ -51,7 +51,8 @@ std::string status_text(const std::string& status) {
   return painted(shown(status), good ? Colour::kGood : Colour::kBad);
 }
 
-// The names in it are the experiment's and the model's, or those of another's run: nothing of them is for the terminal to obey.
+// The names in it are the experiment's and the model's, or those of another's run: nothing of them is for the terminal
+// to obey.
 ddprun::RunStart shown(ddprun::RunStart run) {
   for (auto* name : {&run.name, &run.model, &run.dataset, &run.optimizer, &run.device}) *name = shown(*name);
   run.run_dir = shown(run.run_dir.string());
@@ -220,7 +221,8 @@ class Console final : public ddprun::Logger {
     last_line_ = Clock::now();
   }
 
-  // The means of an epoch, or of what lies between two evaluations, with those of the evaluation that followed, if one did.
+  // The means of an epoch, or of what lies between two evaluations, with those of the evaluation that followed, if one
+  // did.
   void show_part(const Values& evaluation = {}) {
     if (!part_) return;
     const auto part = *std::exchange(part_, std::nullopt);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "evaluation_table.h"
 
-#include <algorithm>
-
 #include "text_table.h"
+
+#include <algorithm>
 
 namespace ddprun::console {
 namespace {

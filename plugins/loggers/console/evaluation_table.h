@@ -12,8 +12,9 @@ class EvaluationTable {
  public:
   using Row = std::vector<std::pair<std::string, std::string>>;  // column, cell
 
-  // The lines to print: the row, with the columns' names before it where they are not those of the row before. For `width` columns; what
-  // does not fit is left out: "val time", "lr" and "step" first, then from the right, but for the last column; of the evaluation
+  // The lines to print: the row, with the columns' names before it where they are not those of the row before. For
+  // `width` columns; what does not fit is left out: "val time", "lr" and "step" first, then from the right, but for the
+  // last column; of the evaluation
   // ("val loss") after all else.
   std::vector<std::string> add(Row row, size_t width);
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "layer_table.h"
 
-#include <algorithm>
-
 #include "terminal_text.h"
 #include "text_table.h"
+
+#include <algorithm>
 
 namespace ddprun::console {
 namespace {

@@ -19,7 +19,8 @@ class ProgressBar {
   bool shown_ = false;
 };
 
-// The bar's text for a terminal of `width` columns: what does not fit is left out from the end, the bar itself first shrinks.
+// The bar's text for a terminal of `width` columns: what does not fit is left out from the end, the bar itself first
+// shrinks.
 std::string bar_text(const std::string& label, int64_t done, int64_t total, const std::string& detail, int width);
 
 }  // namespace ddprun::console

@@ -26,7 +26,8 @@ std::string shortened(const std::string& text, size_t width);
 // The text in lines that are no wider where no single item is: items end with ", ", "; " or two spaces.
 std::vector<std::string> broken_lines(const std::string& text, size_t width);
 
-// How a person at this terminal names the path: from the current folder on where it lies below it, elsewhere and in a file absolute.
+// How a person at this terminal names the path: from the current folder on where it lies below it, elsewhere and in a
+// file absolute.
 std::string path_text(const std::filesystem::path& path);
 
 // The text in a colour where standard output is a terminal that shows some, and NO_COLOR is not set (no-color.org).

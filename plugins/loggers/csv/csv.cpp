@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: MIT
-// metrics.csv: the rows of the run as one table, a column for each metric and an empty cell where a row has none. A resumed run
-// goes on where its checkpoint stands: rows of later steps, which will come again, are taken out. Beside it
-// confusion_<split>.csv of the last evaluation, and predictions/step_<step>.csv. Rows of the split "system" are not in it.
+// metrics.csv: the rows of the run as one table, a column for each metric and an empty cell where a row has none. A
+// resumed run goes on where its checkpoint stands: rows of later steps, which will come again, are taken out. Beside it
+// confusion_<split>.csv of the last evaluation, and predictions/step_<step>.csv. Rows of the split "system" are not in
+// it.
+#include "csv_cell.h"
+#include "log_file.h"
+#include "table_files.h"
+
 #include <ddprun/logger.h>
 
 #include <algorithm>
@@ -9,10 +14,6 @@
 #include <fstream>
 #include <limits>
 #include <map>
-
-#include "csv_cell.h"
-#include "log_file.h"
-#include "table_files.h"
 
 namespace {
 

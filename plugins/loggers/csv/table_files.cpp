@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "table_files.h"
 
-#include <array>
-#include <charconv>
-#include <cmath>
-
 #include "csv_cell.h"
 #include "log_file.h"
 #include "picture.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
 
 namespace ddprun::csv {
 namespace {

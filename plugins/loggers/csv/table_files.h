@@ -15,8 +15,9 @@ std::string number(double value);  // as short as reads back exactly; nan, inf, 
 // "truth,cat,dog" over a row for each true class, with how often it was taken for each.
 void write_confusion(const std::filesystem::path& file, const ConfusionTable& table);
 
-// "id,image,guess,truth,score_cat,score_dog" over a row for each sample; without classes "id,image,truth_0,...,prediction_0,...". Of a
-// sample that is a picture `image` names the file that the jsonl logger writes.
+// "id,image,guess,truth,score_cat,score_dog" over a row for each sample; without classes
+// "id,image,truth_0,...,prediction_0,...". Of a sample that is a picture `image` names the file that the jsonl logger
+// writes.
 void write_predictions(const std::filesystem::path& file, const PredictionTable& table);
 
 }  // namespace ddprun::csv

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-// The record that scripts follow, one JSON object a line. metrics.jsonl has the rows; tables.jsonl the confusion matrices,
-// predictions, histograms and ranks' measurements, each with its "kind"; events.jsonl what happened; run.json the run at its start;
-// images/ the samples of the predictions, and the images that a model makes of them. Resumed runs append; rows of an attempt that
-// was cut off come again with a higher "attempt", and the last one of a step counts.
-#include <ddprun/logger.h>
-
-#include <cmath>
-
+// The record that scripts follow, one JSON object a line. metrics.jsonl has the rows; tables.jsonl the confusion
+// matrices, predictions, histograms and ranks' measurements, each with its "kind"; events.jsonl what happened; run.json
+// the run at its start; images/ the samples of the predictions, and the images that a model makes of them. Resumed runs
+// append; rows of an attempt that was cut off come again with a higher "attempt", and the last one of a step counts.
 #include "line_file.h"
 #include "log_file.h"
 #include "picture.h"
 #include "table_lines.h"
+
+#include <ddprun/logger.h>
+
+#include <cmath>
 
 namespace {
 

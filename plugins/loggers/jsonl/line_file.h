@@ -2,12 +2,12 @@
 // A file of JSON objects, one a line, that somebody may follow while it grows.
 #pragma once
 
+#include "log_file.h"
+
 #include <nlohmann/json.hpp>
 
 #include <filesystem>
 #include <string>
-
-#include "log_file.h"
 
 namespace ddprun::jsonl {
 
@@ -15,8 +15,8 @@ using Json = nlohmann::ordered_json;
 
 class LineFile {
  public:
-  // Goes on at the end of the file, or makes it; half a line of a process that was killed is ended first, so that the next does not
-  // join it. Throws UserError where it cannot be written.
+  // Goes on at the end of the file, or makes it; half a line of a process that was killed is ended first, so that the
+  // next does not join it. Throws UserError where it cannot be written.
   void open(const std::filesystem::path& path);
   bool is_open() const { return file_.is_open(); }
 

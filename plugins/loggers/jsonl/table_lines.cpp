@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "table_lines.h"
 
-#include <cmath>
-
 #include "picture.h"
+
+#include <cmath>
 
 namespace ddprun::jsonl {
 namespace {

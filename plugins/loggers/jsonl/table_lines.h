@@ -2,9 +2,9 @@
 // Tables as objects of tables.jsonl, without what all of them begin with.
 #pragma once
 
-#include <ddprun/logger.h>
-
 #include "line_file.h"
+
+#include <ddprun/logger.h>
 
 namespace ddprun::jsonl {
 

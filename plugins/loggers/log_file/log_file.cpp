@@ -2,6 +2,7 @@
 #include "log_file.h"
 
 #include <ddprun/error.h>
+
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Files of loggers that outlive a power cut. A logger appends rows as they come and calls sync() in its flush(), before the checkpoint
-// counts that stands for them. All that fails is a UserError with the file and the cause.
+// Files of loggers that outlive a power cut. A logger appends rows as they come and calls sync() in its flush(), before
+// the checkpoint counts that stands for them. All that fails is a UserError with the file and the cause.
 #pragma once
 
 #include <filesystem>
@@ -39,7 +39,8 @@ class RecordFile {
 // Writes all of it, over signals and short writes.
 void write_all(int fd, const std::filesystem::path& path, std::string_view content);
 
-// Puts a file in place, over an earlier one: on the disk when it returns, and never torn. A folder that is missing is made.
+// Puts a file in place, over an earlier one: on the disk when it returns, and never torn. A folder that is missing is
+// made.
 void replace_file(const std::filesystem::path& file, std::string_view content);
 
 // Makes a folder that is missing, and those above it, for good.

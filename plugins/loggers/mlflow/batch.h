@@ -2,12 +2,12 @@
 // What one request to MLflow may hold: 1000 metrics, 100 params, 100 tags, 1000 of all, a megabyte.
 #pragma once
 
+#include "json.h"
+
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
-
-#include "json.h"
 
 namespace ddprun::mlflow {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "delivery.h"
 
+#include "warning.h"
+
 #include <unistd.h>
 
 #include <utility>
-
-#include "warning.h"
 
 namespace ddprun::mlflow {
 namespace {

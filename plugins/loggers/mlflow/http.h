@@ -2,6 +2,8 @@
 // Requests to one server, one after the other over one connection.
 #pragma once
 
+#include "settings.h"
+
 #include <curl/curl.h>
 
 #include <array>
@@ -9,8 +11,6 @@
 #include <filesystem>
 #include <memory>
 #include <string>
-
-#include "settings.h"
 
 namespace ddprun::mlflow {
 

@@ -2,16 +2,6 @@
 // A run on a server of MLflow. The hooks only append to a spool in the run's folder, from which a thread sends: the
 // server may be slow, away or unwilling, and nothing waits for it nor is lost. An attempt that goes on after another
 // one goes on in the same run.
-#include <ddprun/error.h>
-#include <ddprun/logger.h>
-#include <picture.h>
-
-#include <algorithm>
-#include <chrono>
-#include <limits>
-#include <memory>
-#include <random>
-
 #include "batch.h"
 #include "folder_lock.h"
 #include "history.h"
@@ -24,6 +14,17 @@
 #include "tables.h"
 #include "tags.h"
 #include "warning.h"
+
+#include <ddprun/error.h>
+#include <ddprun/logger.h>
+
+#include <picture.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <memory>
+#include <random>
 
 namespace {
 

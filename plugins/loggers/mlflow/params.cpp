@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "params.h"
 
-#include <parameters.h>
-
 #include "names.h"
+
+#include <parameters.h>
 
 namespace ddprun::mlflow {
 namespace {

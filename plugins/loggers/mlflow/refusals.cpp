@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "refusals.h"
 
-#include <fstream>
-
 #include "warning.h"
+
+#include <fstream>
 
 namespace ddprun::mlflow {
 namespace {

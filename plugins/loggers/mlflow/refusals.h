@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include "json.h"
+
 #include <filesystem>
 #include <map>
 #include <string>
-
-#include "json.h"
 
 namespace ddprun::mlflow {
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "sender.h"
 
+#include "delivery.h"
+#include "folder_lock.h"
+#include "warning.h"
+
 #include <ddprun/error.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <future>
-
-#include "delivery.h"
-#include "folder_lock.h"
-#include "warning.h"
 
 namespace ddprun::mlflow {
 namespace {

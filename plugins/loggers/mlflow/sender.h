@@ -3,6 +3,8 @@
 // away it warns once and tries again after growing pauses.
 #pragma once
 
+#include "settings.h"
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -10,8 +12,6 @@
 #include <mutex>
 #include <string>
 #include <thread>
-
-#include "settings.h"
 
 namespace ddprun::mlflow {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "sent_note.h"
 
+#include "log_file.h"
+
 #include <algorithm>
 #include <fstream>
-
-#include "log_file.h"
 
 namespace ddprun::mlflow {
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <filesystem>
-
 #include "server.h"
+
+#include <filesystem>
 
 namespace ddprun::mlflow {
 

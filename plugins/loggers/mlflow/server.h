@@ -2,12 +2,12 @@
 // MLflow's REST interface, as far as a run needs it.
 #pragma once
 
+#include "batch.h"
+#include "http.h"
+
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
-
-#include "batch.h"
-#include "http.h"
 
 namespace ddprun::mlflow {
 

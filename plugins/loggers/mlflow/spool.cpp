@@ -2,6 +2,7 @@
 #include "spool.h"
 
 #include <ddprun/error.h>
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

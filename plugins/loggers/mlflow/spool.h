@@ -12,13 +12,13 @@
 // Times are milliseconds since 1970.
 #pragma once
 
+#include "json.h"
+#include "log_file.h"
+
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "json.h"
-#include "log_file.h"
 
 namespace ddprun::mlflow {
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "tags.h"
 
+#include "names.h"
+
 #include <pwd.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstdlib>
 #include <fstream>
-
-#include "names.h"
 
 namespace ddprun::mlflow {
 namespace {

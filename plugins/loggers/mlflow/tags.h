@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-#include <ddprun/logger.h>
-
 #include "json.h"
+
+#include <ddprun/logger.h>
 
 namespace ddprun::mlflow {
 

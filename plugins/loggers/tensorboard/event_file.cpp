@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "event_file.h"
 
-#include <unistd.h>
 #include <boost/crc.hpp>
+
+#include <unistd.h>
 
 #include <array>
 #include <cstdio>

@@ -2,18 +2,18 @@
 // One file of events as TensorBoard reads it: records, each framed by its length and two checksums.
 #pragma once
 
-#include <filesystem>
-#include <string>
-
 #include "log_file.h"
 #include "message.h"
+
+#include <filesystem>
+#include <string>
 
 namespace ddprun::tensorboard {
 
 class EventFile {
  public:
-  // A new file in `folder`, which is made; TensorBoard reads those of one folder in the order of their names, `time` (seconds since 1970)
-  // first. Throws UserError where it cannot be written.
+  // A new file in `folder`, which is made; TensorBoard reads those of one folder in the order of their names, `time`
+  // (seconds since 1970) first. Throws UserError where it cannot be written.
   EventFile(const std::filesystem::path& folder, double time);
 
   // An event with this Summary at optimizer step `step`. In one write: whatever is killed leaves whole records.

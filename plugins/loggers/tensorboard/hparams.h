@@ -2,19 +2,19 @@
 // What TensorBoard's page of hyperparameters compares runs by (tensorboard/plugins/hparams/plugin_data.proto).
 #pragma once
 
+#include "message.h"
+
 #include <ddprun/logger.h>
 
 #include <string>
-
-#include "message.h"
 
 namespace ddprun::tensorboard {
 
 inline constexpr auto kSessionStart = "_hparams_/session_start_info";
 inline constexpr auto kSessionEnd = "_hparams_/session_end_info";
 
-// Every single value of the experiment (`optimizer.lr`), but for those that say where and when it ran: `run`, `launch`, `resources`,
-// `loggers`, `plugin_path`; and world_size.
+// Every single value of the experiment (`optimizer.lr`), but for those that say where and when it ran: `run`, `launch`,
+// `resources`, `loggers`, `plugin_path`; and world_size.
 Message session_start(const RunStart& run, double time);
 
 Message session_end(const RunEnd& end, double time);

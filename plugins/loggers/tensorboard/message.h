@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Writes one protobuf message in the wire format (protobuf.dev/programming-guides/encoding): the few kinds of fields that TensorBoard's
-// messages have. By hand, because LibTorch's headers hold another protobuf than the system's (docs/decisions/0014).
+// Writes one protobuf message in the wire format (protobuf.dev/programming-guides/encoding): the few kinds of fields
+// that TensorBoard's messages have. By hand, because LibTorch's headers hold another protobuf than the system's
+// (docs/decisions/0014).
 #pragma once
 
 #include <bit>

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-// What TensorBoard shows, as its Summary message: values, each with a tag. The forms are those that both of its readers show.
+// What TensorBoard shows, as its Summary message: values, each with a tag. The forms are those that both of its readers
+// show.
 #pragma once
+
+#include "message.h"
+#include "picture.h"
 
 #include <ddprun/logger.h>
 
 #include <string>
-
-#include "message.h"
-#include "picture.h"
 
 namespace ddprun::tensorboard {
 

@@ -8,8 +8,8 @@
 
 namespace ddprun::tensorboard {
 
-// Sample, truth, guess and the guess's score, mistakes first; where there are no classes the true and the predicted values. At most 100
-// rows, and how many there are.
+// Sample, truth, guess and the guess's score, mistakes first; where there are no classes the true and the predicted
+// values. At most 100 rows, and how many there are.
 std::string prediction_table(const PredictionTable& table);
 
 // `text` in a block of its own, as it is.

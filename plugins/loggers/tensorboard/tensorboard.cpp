@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Event files in <run>/tensorboard, for `tensorboard --logdir outputs`. Each attempt has a file of its own: what a killed one left half
-// written is never appended to, and TensorBoard lets the rows of a later file take the place of those that come again.
-#include <ddprun/logger.h>
-
-#include <chrono>
-#include <cmath>
-#include <memory>
-
+// Event files in <run>/tensorboard, for `tensorboard --logdir outputs`. Each attempt has a file of its own: what a
+// killed one left half written is never appended to, and TensorBoard lets the rows of a later file take the place of
+// those that come again.
 #include "event_file.h"
 #include "hparams.h"
 #include "layout.h"
@@ -14,6 +9,12 @@
 #include "pictures.h"
 #include "summary.h"
 #include "tables.h"
+
+#include <ddprun/logger.h>
+
+#include <chrono>
+#include <cmath>
+#include <memory>
 
 namespace {
 

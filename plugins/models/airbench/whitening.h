@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Filters that whiten the small patches of images: what they give of a data set's patches is uncorrelated, each with variance 1.
+// Filters that whiten the small patches of images: what they give of a data set's patches is uncorrelated, each with
+// variance 1.
 #pragma once
 
 #include <ddprun/dataset.h>
@@ -15,8 +16,8 @@ struct Whitening {
   double eps = 5e-4;      // added to each variance: keeps what is hardly there from being blown up
 };
 
-// [C * side * side, C, side, side] float32: the eigenvectors of the patches' covariance, each divided by its standard deviation,
-// the smallest first. The training samples are images [C, H, W].
+// [C * side * side, C, side, side] float32: the eigenvectors of the patches' covariance, each divided by its standard
+// deviation, the smallest first. The training samples are images [C, H, W].
 at::Tensor whitening_filters(const Dataset& data, const Whitening& how);
 
 }  // namespace ddprun::airbench

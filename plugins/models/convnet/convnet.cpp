@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 // The network of the classic MNIST example: two convolutions, one pooling, two linear layers, dropout before each of
 // these. Modules are named as there, so that its weights fit.
+#include "../images/image_network.h"
+
 #include <ddprun/dropout.h>
 #include <ddprun/model.h>
 #include <ddprun/pooling.h>
+
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
-
-#include "../images/image_network.h"
 
 namespace {
 

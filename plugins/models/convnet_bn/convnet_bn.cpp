@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Two blocks of convolution, BatchNorm, ReLU and pooling, and one linear layer: the network of the well-known MNIST
 // tutorial for distributed training. Modules are named as there, so that its weights fit.
+#include "../images/image_network.h"
+
 #include <ddprun/batch_norm.h>
 #include <ddprun/model.h>
+
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
-
-#include "../images/image_network.h"
 
 namespace {
 

@@ -16,15 +16,16 @@
 //
 // The loss of the generator is the one that does not saturate: -log D(G(z)), not log(1 - D(G(z))). Finite differences
 // of the sum see what the detaching hides, so `ddprun check --gradients` cannot agree with backward here.
-#include <ATen/ops/arange.h>
-#include <ATen/ops/rand.h>
-#include <ATen/ops/sigmoid.h>
-#include <ATen/ops/softplus.h>
+#include "players.h"
+
 #include <ddprun/error.h>
 #include <ddprun/model.h>
 #include <ddprun/random.h>
 
-#include "players.h"
+#include <ATen/ops/arange.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/softplus.h>
 
 namespace {
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "players.h"
 
+#include <ddprun/dropout.h>
+
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/tanh.h>
-#include <ddprun/dropout.h>
 
 #include <numeric>
 

@@ -2,6 +2,7 @@
 #include "image_network.h"
 
 #include <ddprun/error.h>
+
 #include <torch/nn/init.h>
 #include <torch/types.h>
 

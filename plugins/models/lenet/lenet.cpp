@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Two 5x5 convolutions, each with pooling, and two linear layers: the shape of LeCun et al., "Gradient-based learning applied to
-// document recognition" (1998), with ReLUs, in the widths of the common MNIST guides for distributed training. Modules are named
-// as there, so that its weights fit.
+// Two 5x5 convolutions, each with pooling, and two linear layers: the shape of LeCun et al., "Gradient-based learning
+// applied to document recognition" (1998), with ReLUs, in the widths of the common MNIST guides for distributed
+// training. Modules are named as there, so that its weights fit.
+#include "../images/image_network.h"
+
 #include <ddprun/model.h>
 #include <ddprun/pooling.h>
+
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
-
-#include "../images/image_network.h"
 
 namespace {
 

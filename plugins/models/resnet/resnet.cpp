@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
-// Residual networks of basic blocks (He, Zhang, Ren, Sun: "Deep Residual Learning for Image Recognition", CVPR 2016): ResNet-18
-// and ResNet-34. Modules are named as in torchvision, so that its weights fit.
-#include <ATen/ops/max_pool2d.h>
+// Residual networks of basic blocks (He, Zhang, Ren, Sun: "Deep Residual Learning for Image Recognition", CVPR 2016):
+// ResNet-18 and ResNet-34. Modules are named as in torchvision, so that its weights fit.
+#include "../images/image_network.h"
+
 #include <ddprun/batch_norm.h>
 #include <ddprun/model.h>
+
+#include <ATen/ops/max_pool2d.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
 
 #include <algorithm>
 #include <array>
-
-#include "../images/image_network.h"
 
 namespace {
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Trains a module written in Python and exported with torch.jit.script(module).save("network.pt"). Its parameters and buffers
-// are registered under their Python names, the tensors themselves: optimizer, gradient exchange and checkpoints see them, and
-// a checkpoint's weights fit module.load_state_dict().
+// Trains a module written in Python and exported with torch.jit.script(module).save("network.pt"). Its parameters and
+// buffers are registered under their Python names, the tensors themselves: optimizer, gradient exchange and checkpoints
+// see them, and a checkpoint's weights fit module.load_state_dict().
 #include <ddprun/error.h>
 #include <ddprun/model.h>
+
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/serialization/import.h>
 #include <torch/types.h>
@@ -72,7 +73,8 @@ class TorchScript final : public ddprun::Model {
   }
 
   at::Tensor forward(const at::Tensor& input) override {
-    // The optimizing executor rewrites the graph after its first calls and with that the rounding: a resumed run would differ.
+    // The optimizing executor rewrites the graph after its first calls and with that the rounding: a resumed run would
+    // differ.
     const torch::jit::GraphOptimizerEnabledGuard as_written(false);
     auto output = script_->forward({input}).toTensor();
     keep_buffers();
@@ -104,8 +106,8 @@ class TorchScript final : public ddprun::Model {
     }
   }
 
-  // A forward that assigns a buffer anew (self.count = self.count + 1) has put another tensor in the place of the registered
-  // one, which gets the value and the place back.
+  // A forward that assigns a buffer anew (self.count = self.count + 1) has put another tensor in the place of the
+  // registered one, which gets the value and the place back.
   void keep_buffers() {
     const torch::NoGradGuard no_gradients;
     for (auto& buffer : buffers_) {

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT
-// A small decoder-only transformer that predicts the next symbol of a text: an example of a model with a loss and metrics
-// of its own, in the place of the experiment's `objective:`.
+// A small decoder-only transformer that predicts the next symbol of a text: an example of a model with a loss and
+// metrics of its own, in the place of the experiment's `objective:`.
 //
 // Causal attention is that of Vaswani et al., "Attention Is All You Need" (2017). Learned positions, GELU, norms before
 // each part and after the last, and weights drawn with a deviation of 0.02, smaller where a part adds to the residual
-// stream, are those of Radford et al., "Language Models are Unsupervised Multitask Learners" (2019). One matrix both reads
-// and predicts symbols: Press, Wolf, "Using the Output Embedding to Improve Language Models" (2017).
+// stream, are those of Radford et al., "Language Models are Unsupervised Multitask Learners" (2019). One matrix both
+// reads and predicts symbols: Press, Wolf, "Using the Output Embedding to Improve Language Models" (2017).
 //
 // Shapes: B = samples, T = symbols of each, V = different symbols.
-#include <ATen/ATen.h>
 #include <ddprun/dropout.h>
 #include <ddprun/error.h>
 #include <ddprun/model.h>
+
+#include <ATen/ATen.h>
 #include <torch/nn/init.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/embedding.h>

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Wide residual networks (Zagoruyko, Komodakis: "Wide Residual Networks", BMVC 2016) for small images: WRN-depth-widen_factor.
-// Modules are named as in the PyTorch version that most others follow (block1.layer.0.conv1, convShortcut), so that its
-// weights fit; dropout sits where it does there, right after a block's first convolution.
+// Wide residual networks (Zagoruyko, Komodakis: "Wide Residual Networks", BMVC 2016) for small images:
+// WRN-depth-widen_factor. Modules are named as in the PyTorch version that most others follow (block1.layer.0.conv1,
+// convShortcut), so that its weights fit; dropout sits where it does there, right after a block's first convolution.
+#include "../images/image_network.h"
+
 #include <ddprun/batch_norm.h>
 #include <ddprun/dropout.h>
 #include <ddprun/model.h>
+
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
-
-#include "../images/image_network.h"
 
 namespace {
 

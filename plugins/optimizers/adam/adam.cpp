@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Adam (Kingma, Ba: "Adam: a method for stochastic optimization", 2014).
-#include <ATen/ops/_fused_adam.h>
-
 #include "adam_family.h"
+
+#include <ATen/ops/_fused_adam.h>
 
 namespace {
 

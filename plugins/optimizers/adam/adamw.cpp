@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Adam with decoupled weight decay (Loshchilov, Hutter: "Decoupled weight decay regularization", 2017).
-#include <ATen/ops/_fused_adamw.h>
-
 #include "adam_family.h"
+
+#include <ATen/ops/_fused_adamw.h>
 
 namespace {
 

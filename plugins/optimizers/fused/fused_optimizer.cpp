@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "fused_optimizer.h"
 
-#include <ATen/ATen.h>
 #include <ddprun/error.h>
+
+#include <ATen/ATen.h>
 
 #include <algorithm>
 #include <set>
@@ -53,7 +54,8 @@ void FusedOptimizer::step_unless(const at::Tensor& overflow) {
   }
 }
 
-// CUDA's kernels read a float32. Those of the CPU take the number out of the tensor again: a float64, so that it is the same.
+// CUDA's kernels read a float32. Those of the CPU take the number out of the tensor again: a float64, so that it is the
+// same.
 bool FusedOptimizer::send_rates() {
   if (!on_one_device_) return false;
   rates_.resize(groups().size());

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 // What optimizers on LibTorch's fused kernels have in common: one kernel call for all parameters of a device and
 // type, tensors remembered for each parameter from its first step on, and groups of parameters with a rate and a
-// decay of their own. An optimizer with two rules of stepping has two parts, each with its groups. Compiled into each of
-// these plugins; no plugin itself.
+// decay of their own. An optimizer with two rules of stepping has two parts, each with its groups. Compiled into each
+// of these plugins; no plugin itself.
 #pragma once
+
+#include "group_rule.h"
 
 #include <ddprun/optimizer.h>
 
 #include <optional>
-
-#include "group_rule.h"
 
 namespace ddprun {
 

@@ -2,6 +2,7 @@
 #include "group_rule.h"
 
 #include <ddprun/error.h>
+
 #include <fnmatch.h>
 
 #include <algorithm>

@@ -18,8 +18,9 @@ struct Directions {
 // weights.
 bool is_matrix_in_memory(const at::Tensor& parameter);
 
-// Zeroes for parameters of one device and type that are matrices in memory, with at least two dimensions. Columns are in
-// the order of the memory, and a matrix that is stored by columns is there transposed: orthogonalised() gives the same.
+// Zeroes for parameters of one device and type that are matrices in memory, with at least two dimensions. Columns are
+// in the order of the memory, and a matrix that is stored by columns is there transposed: orthogonalised() gives the
+// same.
 Directions zero_directions(const std::vector<at::Tensor>& parameters);
 
 }  // namespace ddprun

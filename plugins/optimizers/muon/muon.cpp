@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT
-// Muon (Keller Jordan et al.: "Muon: an optimizer for hidden layers in neural networks", 2024): the momentum of each matrix
-// is orthogonalised, so that a step moves all its directions alike. Convolution filters are matrices [out, in * height *
-// width]. What is no matrix, and what the option `others` names, gets stochastic gradient descent with Nesterov momentum.
-#include <ATen/ATen.h>
-#include <ddprun/error.h>
-
-#include <cmath>
-
+// Muon (Keller Jordan et al.: "Muon: an optimizer for hidden layers in neural networks", 2024): the momentum of each
+// matrix is orthogonalised, so that a step moves all its directions alike. Convolution filters are matrices [out, in *
+// height * width]. What is no matrix, and what the option `others` names, gets stochastic gradient descent with
+// Nesterov momentum.
 #include "../fused/fused_sgd.h"
 #include "directions.h"
 #include "newton_schulz.h"
+
+#include <ddprun/error.h>
+
+#include <ATen/ATen.h>
+
+#include <cmath>
 
 namespace {
 
@@ -77,8 +79,8 @@ class Muon final : public ddprun::FusedOptimizer {
     }
   }
 
-  // Two calls of SGD's kernel, which also sees to a step that overflowed: from zero along the gradients at a rate of -1,
-  // which makes the directions, and from the weights along the directions.
+  // Two calls of SGD's kernel, which also sees to a step that overflowed: from zero along the gradients at a rate of
+  // -1, which makes the directions, and from the weights along the directions.
   void orthogonal_step(const FusedCall& call) const {
     const auto directions = ddprun::zero_directions(call.parameters);
     auto gather = call;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Keller Jordan et al.: "Muon: an optimizer for hidden layers in neural networks", 2024. A step takes each singular value s
-// to a s + b s^3 + c s^5; the coefficients are chosen for the steepest rise from 0, not to converge: s ends up around 1.
+// Keller Jordan et al.: "Muon: an optimizer for hidden layers in neural networks", 2024. A step takes each singular
+// value s to a s + b s^3 + c s^5; the coefficients are chosen for the steepest rise from 0, not to converge: s ends up
+// around 1.
 #include "newton_schulz.h"
 
 #include <ATen/ops/baddbmm.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The plugin's stamp, in plain C types: the one exported symbol of a plugin, `ddprun_plugin`. It lies in an ELF section of its
-// own and its texts are arrays, not pointers, so that a host reads all of it from the file, without loading the library
-// or running a line of it, and checks it before any C++ of the plugin is called.
+// The plugin's stamp, in plain C types: the one exported symbol of a plugin, `ddprun_plugin`. It lies in an ELF section
+// of its own and its texts are arrays, not pointers, so that a host reads all of it from the file, without loading the
+// library or running a line of it, and checks it before any C++ of the plugin is called.
 #pragma once
 
 #include <ddprun/version.h>

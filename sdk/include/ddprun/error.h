@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The one exception for mistakes of the user: in the experiment file, in a plugin's options, in the data.
 //
-// Its text says where ("mnist.yaml:12:5: model.hiden"), what was found, what was expected and what to do. The program prints
-// the text alone, without a stack trace, and ends with exit code 2 (1 where it happens while running). A failure of our own
-// is any other exception.
+// Its text says where ("mnist.yaml:12:5: model.hiden"), what was found, what was expected and what to do. The program
+// prints the text alone, without a stack trace, and ends with exit code 2 (1 where it happens while running). A failure
+// of our own is any other exception.
 #pragma once
 
 #include <ddprun/api.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // A sink for what a run tells about itself: console, files, tracking servers.
 //
-// Only rank 0 has loggers. The runner calls each from one thread of its own, through a bounded queue: a slow logger delays
-// nobody, one that throws gets a warning with its name and is left out from then on. Constructors only read options. All methods
-// but start() do nothing by default.
+// Only rank 0 has loggers. The runner calls each from one thread of its own, through a bounded queue: a slow logger
+// delays nobody, one that throws gets a warning with its name and is left out from then on. Constructors only read
+// options. All methods but start() do nothing by default.
 #pragma once
 
 #include <ddprun/plugin.h>
@@ -175,9 +175,9 @@ class DDPRUN_API Logger {
   virtual void flush();                                    // before a checkpoint counts: force all to the disk
   virtual void finish(const RunEnd& end);                  // last; not where the process is killed
 
-  // Sends what the run could not send, and how it ended, to a server that was not there. No other method is called before it; it may
-  // be called for a run that has sent everything. By `ddprun upload`, and by the launcher where rank 0 was killed. Throws where
-  // something is left.
+  // Sends what the run could not send, and how it ended, to a server that was not there. No other method is called
+  // before it; it may be called for a run that has sent everything. By `ddprun upload`, and by the launcher where rank
+  // 0 was killed. Throws where something is left.
   virtual void upload(const std::filesystem::path& run_dir, const RunEnd& end);
 };
 

@@ -9,8 +9,9 @@
 
 namespace ddprun {
 
-// A metric as its sum and count over samples: the runner adds both over batches and ranks and divides once, so that a mean
-// does not depend on how the samples were spread. It adds them later: the next step gives a new tensor, and leaves this one as it is.
+// A metric as its sum and count over samples: the runner adds both over batches and ranks and divides once, so that a
+// mean does not depend on how the samples were spread. It adds them later: the next step gives a new tensor, and leaves
+// this one as it is.
 struct MetricSum {
   std::string name;  // "accuracy"; the same names in the same order from every call
   at::Tensor sum;    // scalar, any dtype, detached, on the model's device: reading it here would stall a GPU

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The network under training: a torch::nn::Module with a constructor that reads options, and a forward.
 //
-// The runner constructs it (in `ddprun check` too, so the constructor only reads options), calls prepare() once, and initialize()
-// where a training begins, moves it to its device, gives every rank the weights of rank 0, and then calls step() from one thread.
-// With trainer.strategy dp a worker has one for each GPU, and their steps run at once. The runner averages the gradients itself: a
-// model never calls a collective.
+// The runner constructs it (in `ddprun check` too, so the constructor only reads options), calls prepare() once, and
+// initialize() where a training begins, moves it to its device, gives every rank the weights of rank 0, and then calls
+// step() from one thread. With trainer.strategy dp a worker has one for each GPU, and their steps run at once. The
+// runner averages the gradients itself: a model never calls a collective.
 //
 // Shapes: B = samples in this rank's batch, C = number of classes.
 #pragma once
@@ -44,18 +44,19 @@ class DDPRUN_API Model : public torch::nn::Module {
   // Builds the layers, now that the data's shape is known. The weights drawn here come from the experiment's seed.
   virtual void prepare(const DataSpec& data);
 
-  // Changes first weights by what the training samples are like: whitening, scales. Called after prepare(), on the CPU, once in
-  // a run: a resumed one has its weights from the checkpoint. The default changes nothing.
+  // Changes first weights by what the training samples are like: whitening, scales. Called after prepare(), on the CPU,
+  // once in a run: a resumed one has its weights from the checkpoint. The default changes nothing.
   virtual void initialize(const Dataset& data);
 
   // Predictions: [B, C] logits for a classifier. `input` is the batch's.
   virtual at::Tensor forward(const at::Tensor& input) = 0;
 
-  // Loss and metrics of one batch. The default applies the experiment's objective to forward(batch.input). A model with a
-  // loss of its own overrides it.
+  // Loss and metrics of one batch. The default applies the experiment's objective to forward(batch.input). A model with
+  // a loss of its own overrides it.
   virtual Step step(const Batch& batch, const Objective& objective);
 
-  // Whether step() is the default, whose metrics are those of the objective. DDPRUN_MODEL finds out; false of other models.
+  // Whether step() is the default, whose metrics are those of the objective. DDPRUN_MODEL finds out; false of other
+  // models.
   bool has_default_step() const { return has_default_step_; }
 
  private:
@@ -68,9 +69,7 @@ class DDPRUN_API Model : public torch::nn::Module {
 namespace detail {
 
 template <class Class>
-concept InheritsStep = requires {
-  requires std::is_same_v<decltype(&Class::step), decltype(&Model::step)>;
-};
+concept InheritsStep = requires { requires std::is_same_v<decltype(&Class::step), decltype(&Model::step)>; };
 
 template <class Class>
 void create_model(void* options, void* out) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The rule that changes the weights.
 //
-// The constructor reads options; start() receives the parameters, already on the device. step() is called from one thread
-// without autograd recording, when the gradients are equal on all ranks. A parameter on which the loss of this step does not depend
-// has an undefined gradient and is left alone. The runner drops all gradients after the step.
+// The constructor reads options; start() receives the parameters, already on the device. step() is called from one
+// thread without autograd recording, when the gradients are equal on all ranks. A parameter on which the loss of this
+// step does not depend has an undefined gradient and is left alone. The runner drops all gradients after the step.
 #pragma once
 
 #include <ddprun/plugin.h>
@@ -41,24 +41,24 @@ class DDPRUN_API Optimizer {
   // Changes the weights by their gradients.
   virtual void step() = 0;
 
-  // step(), or nothing where `overflow` is not 0: float32 scalar on the parameters' device, which says whether the gradients are
-  // not finite: called with mixed precision, and with trainer.on_nonfinite skip. The default reads it, which waits for a GPU;
-  // optimizers whose kernels take it override this.
+  // step(), or nothing where `overflow` is not 0: float32 scalar on the parameters' device, which says whether the
+  // gradients are not finite: called with mixed precision, and with trainer.on_nonfinite skip. The default reads it,
+  // which waits for a GPU; optimizers whose kernels take it override this.
   virtual void step_unless(const at::Tensor& overflow);
 
-  // Where there is a GPU, called before each step: brings the rates of groups() to the parameters' device. True: step() and
-  // step_unless() take them from there and, from their second call on, give the GPU the same work every time without waiting
-  // for it, so that it can be recorded once and replayed (trainer.cuda_graph). The default says false: such an optimizer's
-  // steps are not recorded.
+  // Where there is a GPU, called before each step: brings the rates of groups() to the parameters' device. True: step()
+  // and step_unless() take them from there and, from their second call on, give the GPU the same work every time
+  // without waiting for it, so that it can be recorded once and replayed (trainer.cuda_graph). The default says false:
+  // such an optimizer's steps are not recorded.
   virtual bool send_rates();
 
   // The groups, for schedules: a changed lr counts from the next step() on.
   std::vector<ParameterGroup>& groups() { return groups_; }
   const std::vector<ParameterGroup>& groups() const { return groups_; }
 
-  // Everything beyond the weights that the next step depends on. load_state() gets what state() returned, after start(), also
-  // between steps (trainer.on_nonfinite rollback), where it takes the place of all that is there; throws UserError naming the
-  // entry where it does not fit the parameters.
+  // Everything beyond the weights that the next step depends on. load_state() gets what state() returned, after
+  // start(), also between steps (trainer.on_nonfinite rollback), where it takes the place of all that is there; throws
+  // UserError naming the entry where it does not fit the parameters.
   virtual OptimizerState state() const = 0;
   virtual void load_state(const OptimizerState& state) = 0;
 
@@ -73,7 +73,8 @@ class DDPRUN_API Optimizer {
 
 }  // namespace ddprun
 
-// Makes the class an optimizer plugin; help_text is shown by `ddprun plugins`. Once in a library, outside any namespace.
+// Makes the class an optimizer plugin; help_text is shown by `ddprun plugins`. Once in a library, outside any
+// namespace.
 #define DDPRUN_OPTIMIZER(plugin_class, plugin_name, help_text)                                              \
   DDPRUN_REGISTER_PLUGIN((::ddprun::detail::create_plugin<::ddprun::Optimizer, plugin_class>), "optimizer", \
                          plugin_name, help_text)

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The options of a plugin, or of a section of the experiment file. They are declared where they are read: that one call
-// gives parsing, the range check, errors for unknown keys with the nearest known name, and the help of `ddprun plugins show`.
+// gives parsing, the range check, errors for unknown keys with the nearest known name, and the help of `ddprun plugins
+// show`.
 //
 //   const auto hidden = options.get<int64_t>("hidden", 128, "units in the hidden layer", {.min = 1});
 //
-// A wrong value does not throw: it is noted and the default returned, so that one run reports all mistakes. Whoever made the
-// Options asks for problems() when the reader has finished. Used from one thread.
+// A wrong value does not throw: it is noted and the default returned, so that one run reports all mistakes. Whoever
+// made the Options asks for problems() when the reader has finished. Used from one thread.
 #pragma once
 
 #include <ddprun/api.h>
@@ -58,9 +59,9 @@ class DDPRUN_API Options {
   // `values` is a map or null; `path` is what error texts put before a key, such as "model" or "trainer".
   explicit Options(Value values, std::string path);
 
-  // T is bool, int64_t, double, std::string, std::filesystem::path, or a std::vector of one of the last four. The range applies
-  // to numbers, and to each element of a list of numbers. Paths come absolute, as of absolute_paths(); for a list of them the
-  // user may write a lone one.
+  // T is bool, int64_t, double, std::string, std::filesystem::path, or a std::vector of one of the last four. The range
+  // applies to numbers, and to each element of a list of numbers. Paths come absolute, as of absolute_paths(); for a
+  // list of them the user may write a lone one.
   template <class T>
   T get(std::string_view name, T fallback, std::string_view help);
   template <class T>
@@ -74,14 +75,15 @@ class DDPRUN_API Options {
   std::string choose(std::string_view name, std::string_view fallback, std::initializer_list<std::string_view> choices,
                      std::string_view help);
 
-  // The raw value of an option whose reader needs the tree itself (a nested section); null where it is absent. `type` is what
-  // the help and the error for a required one say of it.
+  // The raw value of an option whose reader needs the tree itself (a nested section); null where it is absent. `type`
+  // is what the help and the error for a required one say of it.
   Value subtree(std::string_view name, std::string_view help, std::string_view type = "map", bool required = false);
 
   // Whether the user wrote this key.
   bool has(std::string_view name) const;
 
-  // Notes a mistake that only the reader can see ("must divide inputs, 784"); the text gets the key's place and path before it.
+  // Notes a mistake that only the reader can see ("must divide inputs, 784"); the text gets the key's place and path
+  // before it.
   void reject(std::string_view name, std::string_view problem);
 
   // All mistakes so far in the order found, and an error for every key that nobody declared. Each is one full line:

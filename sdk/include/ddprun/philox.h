@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011) in plain words, for code that
-// is compiled for a GPU too: it includes nothing. On the CPU, random.h has what one draws with.
+// Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011) in plain words,
+// for code that is compiled for a GPU too: it includes nothing. On the CPU, random.h has what one draws with.
 #pragma once
 
 namespace ddprun {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Random numbers as a pure function of where they are used, for augmentation and generated data: the same on every machine,
-// in any order, at any number of workers. Threads: any.
+// Random numbers as a pure function of where they are used, for augmentation and generated data: the same on every
+// machine, in any order, at any number of workers. Threads: any.
 //
 // The generator is Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
 #pragma once

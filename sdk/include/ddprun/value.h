@@ -13,7 +13,8 @@
 
 namespace ddprun {
 
-// Where a value was written: a file with a 1-based line and column, or a source without lines ("command line", "default").
+// Where a value was written: a file with a 1-based line and column, or a source without lines ("command line",
+// "default").
 struct DDPRUN_API Origin {
   std::string source;
   int line = 0;
@@ -81,8 +82,9 @@ struct Value::Entry {
 // "a map", "a list", "null", or the scalar's text in quotes: how error texts name what was found.
 DDPRUN_API std::string describe(const Value& value);
 
-// A path, or each of a list, made absolute. ~ is $HOME; a relative path lies below the folder of the file that it was written in,
-// and below the current folder where it was written in none (the command line). An empty text names nothing and stays empty.
+// A path, or each of a list, made absolute. ~ is $HOME; a relative path lies below the folder of the file that it was
+// written in, and below the current folder where it was written in none (the command line). An empty text names nothing
+// and stays empty.
 DDPRUN_API Value absolute_paths(Value value);
 
 }  // namespace ddprun

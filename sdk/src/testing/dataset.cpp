@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include <ddprun/testing/dataset.h>
-
 #include "dataset_scene.h"
 #include "problem.h"
+
+#include <ddprun/testing/dataset.h>
 
 #include <ATen/ATen.h>
 

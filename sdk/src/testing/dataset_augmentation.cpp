@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Whether augmentation depends on nothing but the sample, the seed and the epoch.
-#include <ddprun/testing/dataset.h>
-
 #include "dataset_scene.h"
 #include "problem.h"
+
+#include <ddprun/testing/dataset.h>
 
 #include <ATen/ATen.h>
 

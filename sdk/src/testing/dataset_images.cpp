@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Whether the images that a dataset lends are those that it hands out.
+#include "dataset_scene.h"
+#include "problem.h"
+
 #include <ddprun/image_augment.h>
 #include <ddprun/image_store.h>
 #include <ddprun/testing/dataset.h>
-
-#include "dataset_scene.h"
-#include "problem.h"
 
 #include <ATen/ATen.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Whether several threads can call get() at once.
-#include <ddprun/testing/dataset.h>
-
 #include "dataset_scene.h"
 #include "problem.h"
+
+#include <ddprun/testing/dataset.h>
 
 #include <ATen/ATen.h>
 

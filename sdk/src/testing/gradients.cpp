@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include <ddprun/testing/gradients.h>
+#include "model_scene.h"
 
 #include <ddprun/model.h>
 #include <ddprun/parameters.h>
 #include <ddprun/random.h>
+#include <ddprun/testing/gradients.h>
 
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -11,8 +12,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-
-#include "model_scene.h"
 
 namespace ddprun::check {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include <ddprun/testing/logger.h>
-
 #include "logger_scene.h"
 #include "problem.h"
+
+#include <ddprun/testing/logger.h>
 
 #include <fstream>
 #include <iterator>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Whether a logger takes whatever numbers and names a run may have.
-#include <ddprun/testing/logger.h>
-
 #include "logger_scene.h"
 #include "problem.h"
+
+#include <ddprun/testing/logger.h>
 
 #include <limits>
 

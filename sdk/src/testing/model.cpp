@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The checks that look at a model once, without training it.
-#include <ddprun/testing/gradients.h>
-#include <ddprun/testing/model.h>
-
 #include "model_scene.h"
 #include "problem.h"
+
+#include <ddprun/testing/gradients.h>
+#include <ddprun/testing/model.h>
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>

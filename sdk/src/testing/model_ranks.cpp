@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Whether a model trains the same on one rank and on two: their parts of a batch are computed one after the other.
-#include <ddprun/testing/model.h>
-
 #include "model_scene.h"
 #include "problem.h"
+
+#include <ddprun/testing/model.h>
 
 #include <ATen/ATen.h>
 

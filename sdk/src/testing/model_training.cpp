@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The checks that train a model.
-#include <ddprun/testing/model.h>
-
 #include "model_scene.h"
 #include "problem.h"
+
+#include <ddprun/testing/model.h>
 
 #include <ATen/ATen.h>
 

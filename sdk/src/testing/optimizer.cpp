@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include <ddprun/testing/optimizer.h>
-
 #include "optimizer_scene.h"
 #include "problem.h"
+
+#include <ddprun/testing/optimizer.h>
 
 #include <ATen/ATen.h>
 

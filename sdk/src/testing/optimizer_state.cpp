@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Whether an optimizer goes on from a checkpoint as if it had never stopped.
-#include <ddprun/error.h>
-#include <ddprun/testing/optimizer.h>
-
 #include "optimizer_scene.h"
 #include "problem.h"
+
+#include <ddprun/error.h>
+#include <ddprun/testing/optimizer.h>
 
 #include <ATen/ATen.h>
 

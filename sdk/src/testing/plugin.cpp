@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include <ddprun/testing/plugin.h>
-
 #include <ddprun/dataset.h>
 #include <ddprun/logger.h>
 #include <ddprun/model.h>
 #include <ddprun/optimizer.h>
+#include <ddprun/testing/plugin.h>
 
 #include <dlfcn.h>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Four classes, each told by one number, and one promise that is not kept.
 #include <ddprun/dataset.h>
+
 #include <torch/types.h>
 
 namespace {

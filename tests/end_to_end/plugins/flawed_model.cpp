@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A linear classifier with one mistake of those that are easily made.
 #include <ddprun/model.h>
+
 #include <torch/nn/modules/linear.h>
 
 namespace {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// What the hooks of these plugins do: nothing, but for the one that $BRITTLE names, as <hook>:<call>:<rank>:<attempt>:<how>.
-// Calls are counted from 1, and are those of one process.
+// What the hooks of these plugins do: nothing, but for the one that $BRITTLE names, as
+// <hook>:<call>:<rank>:<attempt>:<how>. Calls are counted from 1, and are those of one process.
 #pragma once
 
 #include <ddprun/error.h>
+
 #include <unistd.h>
 
 #include <atomic>

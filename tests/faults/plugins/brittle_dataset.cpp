@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include <ddprun/dataset.h>
-#include <torch/types.h>
-
 #include "brittle.h"
+
+#include <ddprun/dataset.h>
+
+#include <torch/types.h>
 
 namespace {
 

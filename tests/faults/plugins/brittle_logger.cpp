@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include <ddprun/logger.h>
-
 #include "brittle.h"
+
+#include <ddprun/logger.h>
 
 namespace {
 

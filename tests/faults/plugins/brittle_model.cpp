@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include <ddprun/model.h>
-#include <torch/nn/modules/linear.h>
-
 #include "brittle.h"
+
+#include <ddprun/model.h>
+
+#include <torch/nn/modules/linear.h>
 
 namespace {
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include <ddprun/optimizer.h>
-#include <torch/types.h>
-
 #include "brittle.h"
+
+#include <ddprun/optimizer.h>
+
+#include <torch/types.h>
 
 namespace {
 

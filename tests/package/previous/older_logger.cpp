@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A logger as somebody wrote it for an older SDK. It tells when its code begins to run, which may be while it is loaded.
+// A logger as somebody wrote it for an older SDK. It tells when its code begins to run, which may be while it is
+// loaded.
 #include <ddprun/logger.h>
 
 #include <cstdlib>

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
-// loader_probe CONFIGS BATCHES EXPERIMENT [OVERRIDE...]: pulls the experiment's training batches as fast as they come, without a
-// model. CONFIGS is where experiments lie. Prints its figures as one line of JSON.
+// loader_probe CONFIGS BATCHES EXPERIMENT [OVERRIDE...]: pulls the experiment's training batches as fast as they come,
+// without a model. CONFIGS is where experiments lie. Prints its figures as one line of JSON.
 #include "config/compose.h"
 #include "config/experiment.h"
 #include "data/batch_source.h"
 #include "plugin_host/plugin_host.h"
 
 #include <ATen/Parallel.h>
-
 #include <nlohmann/json.hpp>
 
 #include <chrono>

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT
+#include "dist/communicator.h"
 #include "probes.h"
 #include "process_cost.h"
 
-#include "dist/communicator.h"
-
 #include <ATen/ATen.h>
-
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include <atomic>

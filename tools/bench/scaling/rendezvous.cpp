@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include "launch/spawn.h"
 #include "probes.h"
 #include "process_cost.h"
-
-#include "launch/spawn.h"
 #include "rendezvous/remote_link.h"
 #include "rendezvous/server.h"
 #include "rendezvous/store_client.h"

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: MIT
-#include "probes.h"
-#include "process_cost.h"
-
 #include "checkpoint/checkpoint_writer.h"
 #include "checkpoint/manifest.h"
 #include "data/sample_order.h"
+#include "probes.h"
+#include "process_cost.h"
 #include "train/agreement.h"
 #include "train/metric_sums.h"
 #include "train/rng_state.h"
 
 #include <ATen/ATen.h>
-
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
@@ -30,7 +28,8 @@ class Done final : public c10d::Work {
   bool wait(std::chrono::milliseconds) override { return true; }
 };
 
-// Counts what this rank hands into sums; nobody else is there. (c10d's own FakeProcessGroup.hpp wants Python's headers.)
+// Counts what this rank hands into sums; nobody else is there. (c10d's own FakeProcessGroup.hpp wants Python's
+// headers.)
 class CountingBackend final : public c10d::Backend {
  public:
   using Backend::Backend;

@@ -2,7 +2,7 @@
 #include <ddprun/dataset.h>
 #include <ddprun/random.h>
 
-#include <ATen/ops/empty.h>  // operators such as a * b: <ATen/TensorOperators.h>; all of <ATen/ATen.h> takes ten seconds
+#include <ATen/ops/empty.h>  // a * b is in <ATen/TensorOperators.h>; all of <ATen/ATen.h> takes ten seconds
 
 #include <cmath>
 

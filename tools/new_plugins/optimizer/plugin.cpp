@@ -3,7 +3,7 @@
 #include <ddprun/error.h>
 #include <ddprun/optimizer.h>
 
-#include <ATen/ops/zeros_like.h>  // operators such as a * b: <ATen/TensorOperators.h>; all of <ATen/ATen.h> takes ten seconds
+#include <ATen/ops/zeros_like.h>  // a * b is in <ATen/TensorOperators.h>; all of <ATen/ATen.h> takes ten seconds
 
 #include <map>
 #include <string>

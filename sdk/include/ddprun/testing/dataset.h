@@ -17,8 +17,8 @@ struct DatasetTest {
   int64_t samples = 256;  // so many of each split are looked at, spread over all of it
 };
 
-// Shapes and types of what get() hands out fit spec(): inputs float32 and finite, or int64 symbols; classes int64 and in
-// range; Batch::index the numbers that were asked for; to_image() gives images or nothing.
+// Shapes and types of what get() hands out fit spec(): inputs float32 and finite, or int64 symbols; classes int64 and
+// in range; Batch::index the numbers that were asked for; to_image() gives images or nothing.
 std::string samples(const DatasetTest& test);
 
 // A number gives the same sample in any batch: alone, twice, in any order; and get() hands out memory of its own.
@@ -34,8 +34,8 @@ std::string same_when_made_again(const DatasetTest& test);
 // are dealt out to ranks and batches.
 std::string augmentation(const DatasetTest& test);
 
-// Where images() lends a split, get() and augment() give what it and its augmentation make, bit for bit: the runner makes batches
-// of it in their place.
+// Where images() lends a split, get() and augment() give what it and its augmentation make, bit for bit: the runner
+// makes batches of it in their place.
 std::string images(const DatasetTest& test);
 
 // All of the above, each problem with the name of the function that found it.

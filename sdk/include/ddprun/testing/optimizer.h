@@ -38,7 +38,8 @@ Reference torch_optimizer(TorchOptions options) {
 // The parameters agree with the reference's after each step: within `tolerance` in float32, within 1e-12 in float64.
 std::string same_as(const OptimizerTest& test, const Reference& reference, double tolerance = 2e-6);
 
-// Steps make a bowl's value less, are nothing at a learning rate of 0 in groups(), and leave parameters without a gradient alone.
+// Steps make a bowl's value less, are nothing at a learning rate of 0 in groups(), and leave parameters without a
+// gradient alone.
 std::string steps(const OptimizerTest& test);
 
 // step_unless(1) is as if it had not been, step_unless(0) is step().

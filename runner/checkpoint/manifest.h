@@ -2,7 +2,7 @@
 // manifest.json: what a checkpoint consists of. Written last; a folder without it is no checkpoint.
 #pragma once
 
-#include "checkpoint/durable_file.h"
+#include "base/durable_file.h"
 
 #include <cstdint>
 #include <filesystem>

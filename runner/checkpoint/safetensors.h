@@ -6,7 +6,7 @@
 //   with spaces the rest   the elements of each tensor, row-major, one after the other without a gap
 #pragma once
 
-#include "checkpoint/durable_file.h"
+#include "base/durable_file.h"
 #include "checkpoint/tensor_dict.h"
 
 #include <filesystem>

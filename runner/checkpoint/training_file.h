@@ -3,7 +3,7 @@
 // {"optimizer": {"conv1.weight/momentum": tensor, ...}, "progress": "{...}"}.
 #pragma once
 
-#include "checkpoint/durable_file.h"
+#include "base/durable_file.h"
 #include "checkpoint/tensor_dict.h"
 
 #include <filesystem>

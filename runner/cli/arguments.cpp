@@ -4,7 +4,7 @@
 #include "cli/help.h"
 #include "cli/launch_flags.h"
 #include "launch/worker_process.h"
-#include "log/log.h"
+#include "base/log.h"
 
 #include <ddprun/version.h>
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 // `ddprun check EXPERIMENT`: every mistake that shows without training; where the data are there, on a few samples of
 // them too.
-#include "cli/checked_experiment.h"
+#include "agent/checked_experiment.h"
 #include "cli/commands.h"
-#include "cli/launch_choice.h"
-#include "cli/plugin_places.h"
-#include "cli/prepare_data.h"
+#include "agent/launch_choice.h"
+#include "agent/plugin_places.h"
+#include "agent/prepare_data.h"
 #include "launch/worker_process.h"
-#include "log/log.h"
-#include "train/rehearsal.h"
+#include "base/log.h"
+#include "worker/rehearsal.h"
 #include "train/training_step.h"
 
 #include <ddprun/error.h>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cli/arguments.h"
-#include "cli/checked_experiment.h"
+#include "agent/checked_experiment.h"
 #include "config/experiment.h"
 
 #include <filesystem>

@@ -6,7 +6,7 @@
 #include "picture.h"
 #include "plugin_host/plugin_call.h"
 #include "report/base64.h"
-#include "train/shown_results.h"
+#include "metrics/shown_results.h"
 
 #include <ATen/ATen.h>
 

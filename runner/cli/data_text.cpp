@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "cli/data_text.h"
 
-#include "log/log.h"
-#include "log/wrapped_text.h"
-#include "train/shown_results.h"
+#include "base/log.h"
+#include "base/wrapped_text.h"
+#include "metrics/shown_results.h"
 
 #include <algorithm>
 #include <cstdio>

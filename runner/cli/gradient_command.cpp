@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 // `ddprun check --gradients EXPERIMENT`: the experiment's own model, data and loss, without training. The dataset is
 // started by then.
-#include "cli/checked_experiment.h"
+#include "agent/checked_experiment.h"
 #include "cli/commands.h"
-#include "cli/plugin_places.h"
+#include "agent/plugin_places.h"
 #include "data/batch_source.h"
 #include "launch/worker_process.h"
 #include "plugin_host/plugin_host.h"
-#include "train/gradient_check.h"
-#include "train/watched_objective.h"
+#include "worker/gradient_check.h"
+#include "metrics/watched_objective.h"
 
 #include <ddprun/error.h>
 

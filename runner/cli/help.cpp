@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cli/help.h"
 
-#include "log/wrapped_text.h"
+#include "base/wrapped_text.h"
 
 #include <CLI/CLI.hpp>
 

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
 // `ddprun evaluate RUN` and `ddprun predict RUN`: workers as for training, in a temporary folder. The run's own is only
 // read.
-#include "cli/checked_experiment.h"
-#include "cli/chosen_checkpoint.h"
+#include "agent/checked_experiment.h"
+#include "agent/chosen_checkpoint.h"
 #include "cli/commands.h"
-#include "cli/launch_choice.h"
+#include "agent/launch_choice.h"
 #include "cli/new_file.h"
-#include "cli/plugin_places.h"
-#include "cli/prepare_data.h"
-#include "launch/atomic_file.h"
-#include "launch/clock.h"
+#include "agent/plugin_places.h"
+#include "agent/prepare_data.h"
+#include "base/atomic_file.h"
+#include "base/clock.h"
 #include "launch/launcher.h"
-#include "launch/private_folder.h"
-#include "log/log.h"
-#include "train/inference.h"
+#include "base/private_folder.h"
+#include "base/log.h"
+#include "worker/inference.h"
 
 #include <ddprun/error.h>
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "cli/multirun.h"
 
-#include "cli/checked_experiment.h"
+#include "agent/checked_experiment.h"
 #include "cli/commands.h"
-#include "launch/atomic_file.h"
-#include "launch/clock.h"
+#include "base/atomic_file.h"
+#include "base/clock.h"
 #include "launch/signal_inbox.h"
-#include "launch/spawn.h"
+#include "base/spawn.h"
 #include "launch/worker_process.h"
-#include "log/log.h"
+#include "base/log.h"
 #include "submit/quote.h"
-#include "train/summary.h"
+#include "metrics/summary.h"
 
 #include <ddprun/error.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cli/new_file.h"
 
-#include "checkpoint/durable_file.h"
+#include "base/durable_file.h"
 
 #include <ddprun/error.h>
 

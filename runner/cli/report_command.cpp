@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // `ddprun report RUN...`: a run, or several beside each other, as one HTML file.
-#include "cli/chosen_checkpoint.h"
+#include "agent/chosen_checkpoint.h"
 #include "cli/commands.h"
 #include "launch/worker_process.h"
 #include "report/report.h"

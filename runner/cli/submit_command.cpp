@@ -2,9 +2,9 @@
 // `ddprun submit`: an experiment as a job of Slurm or Kubernetes.
 #include "cli/commands.h"
 #include "cli/new_file.h"
-#include "launch/program.h"
+#include "base/program.h"
 #include "launch/worker_process.h"
-#include "log/log.h"
+#include "base/log.h"
 #include "submit/submission.h"
 
 #include <ddprun/error.h>

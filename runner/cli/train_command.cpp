@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 // `ddprun EXPERIMENT` and `ddprun resume RUN`: which run it is, and what it begins with.
-#include "cli/checked_experiment.h"
-#include "cli/chosen_checkpoint.h"
+#include "agent/checked_experiment.h"
+#include "agent/chosen_checkpoint.h"
 #include "cli/commands.h"
-#include "cli/early_signals.h"
-#include "cli/leading.h"
-#include "cli/prepare_data.h"
-#include "launch/clock.h"
+#include "agent/early_signals.h"
+#include "agent/leading.h"
+#include "agent/prepare_data.h"
+#include "base/clock.h"
 #include "launch/run_folder.h"
-#include "log/log.h"
+#include "base/log.h"
 
 #include <ddprun/error.h>
 
@@ -77,7 +77,7 @@ int resume(const Arguments& arguments) {
                                    .frozen = true});
   const auto site = find_site(arguments.launch, checked.experiment);
   return take_part(site,
-                   {.arguments = arguments, .checked = checked, .started_at = started_at, .run_dir = run, .make = [&] {
+                   {.words = arguments.words, .overrides = arguments.overrides, .checked = checked, .started_at = started_at, .run_dir = run, .make = [&] {
                       auto ready = go_on(RunFolder::resume(run), checked);
                       early.reset();
                       return ready;
@@ -90,7 +90,9 @@ int train(const Arguments& arguments) {
   auto checked = check_experiment(
       {.experiment = arguments.target, .overrides = arguments.overrides, .search_path = config_search_path()});
   const auto site = find_site(arguments.launch, checked.experiment);
-  return take_part(site, {.arguments = arguments,
+  return take_part(site, {.words = arguments.words,
+                          .overrides = arguments.overrides,
+                          .carries_plugins = !arguments.build.empty(),
                           .checked = checked,
                           .started_at = started_at,
                           .run_dir = checked.experiment.run_dir,

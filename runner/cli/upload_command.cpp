@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // `ddprun upload RUN`: sends what a run's loggers could not send while it ran.
-#include "cli/checked_experiment.h"
-#include "cli/chosen_checkpoint.h"
+#include "agent/checked_experiment.h"
+#include "agent/chosen_checkpoint.h"
 #include "cli/commands.h"
-#include "cli/upload.h"
+#include "agent/upload.h"
 #include "launch/worker_process.h"
-#include "log/log.h"
+#include "base/log.h"
 
 #include <iostream>
 

@@ -3,7 +3,7 @@
 
 #include "config/compose.h"
 #include "config/reference_text.h"
-#include "log/log.h"
+#include "base/log.h"
 
 #include <algorithm>
 #include <array>

@@ -6,7 +6,7 @@
 #include "data/checked_split.h"
 #include "data/prefetcher.h"
 #include "data/sample_order.h"
-#include "dist/world.h"
+#include "base/world.h"
 #include "imaging/image_batcher.h"
 
 #include <ddprun/dataset.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "launch/event_log.h"
 
-#include "launch/atomic_file.h"
-#include "launch/clock.h"
-#include "launch/spawn.h"
-#include "log/log.h"
+#include "base/atomic_file.h"
+#include "base/clock.h"
+#include "base/spawn.h"
+#include "base/log.h"
 
 #include <nlohmann/json.hpp>
 

@@ -2,8 +2,8 @@
 #include "launch/failure_report.h"
 
 #include "launch/hang_report.h"
-#include "launch/line_folder.h"
-#include "launch/signal_set.h"
+#include "base/line_folder.h"
+#include "base/signal_set.h"
 
 #include <algorithm>
 #include <csignal>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "launch/hang_report.h"
 
-#include "launch/line_folder.h"
+#include "base/line_folder.h"
 
 #include <algorithm>
 #include <cstdio>

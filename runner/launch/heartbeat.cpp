@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "launch/heartbeat.h"
 
-#include "launch/spawn.h"
+#include "base/spawn.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "launch/launcher.h"
 
-#include "launch/atomic_file.h"
-#include "launch/clock.h"
-#include "launch/line_folder.h"
-#include "launch/private_folder.h"
+#include "base/atomic_file.h"
+#include "base/clock.h"
+#include "base/line_folder.h"
+#include "base/private_folder.h"
 #include "launch/signal_inbox.h"
 #include "launch/standstills.h"
-#include "launch/terminal_writer.h"
+#include "base/terminal_writer.h"
 #include "launch/worker.h"
 #include "launch/worker_environment.h"
 

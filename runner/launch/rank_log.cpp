@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "launch/rank_log.h"
 
-#include "launch/atomic_file.h"
-#include "launch/call_lines.h"
+#include "base/atomic_file.h"
+#include "base/call_lines.h"
 
 #include <fcntl.h>
 #include <unistd.h>

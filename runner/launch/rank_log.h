@@ -2,7 +2,7 @@
 // What one rank printed: appended to its log file, cut into lines for the terminal, the last ones kept for the report.
 #pragma once
 
-#include "launch/spawn.h"
+#include "base/spawn.h"
 
 #include <deque>
 #include <filesystem>

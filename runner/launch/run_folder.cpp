@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "launch/run_folder.h"
 
-#include "launch/atomic_file.h"
-#include "launch/clock.h"
-#include "launch/host_name.h"
-#include "log/log.h"
+#include "base/atomic_file.h"
+#include "base/clock.h"
+#include "base/host_name.h"
+#include "base/log.h"
 
 #include <ddprun/error.h>
 

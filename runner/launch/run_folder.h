@@ -3,7 +3,7 @@
 #pragma once
 
 #include "launch/environment.h"
-#include "launch/spawn.h"
+#include "base/spawn.h"
 
 #include <filesystem>
 #include <optional>

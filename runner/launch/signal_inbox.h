@@ -2,7 +2,7 @@
 // The signals that a launcher acts on, as a file descriptor to poll.
 #pragma once
 
-#include "launch/spawn.h"
+#include "base/spawn.h"
 
 #include <csignal>
 #include <vector>

@@ -2,7 +2,7 @@
 // The launcher's question to a worker that stands still, and its answer: what its training thread is in the middle of.
 //
 // The question is SIGUSR2 to the worker's main thread. The answer is a file of two lines, written whole or not at all
-// by the handler there (train/self_report.h): section and name of launch/doing.h, each empty where there is none.
+// by the handler there (worker/self_report.h): section and name of base/doing.h, each empty where there is none.
 #pragma once
 
 #include <sys/types.h>

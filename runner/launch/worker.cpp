@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "launch/worker.h"
 
-#include "launch/call_lines.h"
-#include "launch/clock.h"
+#include "base/call_lines.h"
+#include "base/clock.h"
 #include "launch/worker_process.h"
-#include "log/log.h"
+#include "base/log.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -4,7 +4,7 @@
 
 #include "launch/failure_report.h"
 #include "launch/rank_log.h"
-#include "launch/spawn.h"
+#include "base/spawn.h"
 #include "launch/whereabouts.h"
 
 #include <chrono>

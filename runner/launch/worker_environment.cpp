@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "launch/worker_environment.h"
 
-#include "launch/host_name.h"
-#include "log/log.h"
+#include "base/host_name.h"
+#include "base/log.h"
 
 #include <unistd.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "launch/worker_process.h"
 
-#include "launch/atomic_file.h"
-#include "launch/signal_set.h"
+#include "base/atomic_file.h"
+#include "base/signal_set.h"
 
 #include <ddprun/error.h>
 

@@ -36,7 +36,7 @@ struct WorkerPlace {
   int attempt = 0;                // DDPRUN_ATTEMPT
   std::filesystem::path run_dir;  // DDPRUN_RUN_DIR
   std::filesystem::path config;   // DDPRUN_CONFIG: the experiment; by default the run folder's config.yaml
-  std::string store;              // DDPRUN_STORE: where the ranks meet (dist/remote_store.h)
+  std::string store;              // DDPRUN_STORE: where the ranks meet (comm/remote_store.h)
   std::string address;  // DDPRUN_ADDRESS: this machine's, as the other ranks reach it; loopback where they are here
   std::filesystem::path heartbeat;    // DDPRUN_HEARTBEAT: the file to beat in; may be empty
   std::filesystem::path whereabouts;  // DDPRUN_WHEREABOUTS: the file to answer in (launch/whereabouts.h); may be empty

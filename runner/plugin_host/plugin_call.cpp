@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "plugin_host/plugin_call.h"
 
-#include "dist/communication_error.h"
-#include "log/log.h"
+#include "base/communication_error.h"
+#include "base/log.h"
 
 #include <c10/util/Exception.h>
 

@@ -2,7 +2,7 @@
 // Calls of plugins' hooks: an error that comes out of one says whose it is, and a crash in one can be told from others.
 #pragma once
 
-#include "launch/doing.h"
+#include "base/doing.h"
 
 #include <ddprun/error.h>
 

@@ -2,7 +2,7 @@
 #include "plugin_host/plugin_host.h"
 
 #include "config/secrets.h"
-#include "log/log.h"
+#include "base/log.h"
 #include "plugin_host/plugin_call.h"
 
 #include <ddprun/error.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 #define BOOST_DLL_USE_STD_FS  // Boost.DLL as headers alone: no Boost library to link
-#include "log/log.h"
+#include "base/log.h"
 #include "plugin_host/plugin_file.h"
 
 #include <ddprun/error.h>

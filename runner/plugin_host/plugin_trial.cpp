@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "plugin_host/plugin_trial.h"
 
-#include "launch/signal_set.h"
-#include "launch/spawn.h"
+#include "base/signal_set.h"
+#include "base/spawn.h"
 
 #include <poll.h>
 #include <sys/wait.h>

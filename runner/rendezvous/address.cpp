@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "rendezvous/address.h"
 
-#include "launch/spawn.h"
+#include "base/spawn.h"
 #include "rendezvous/resolve.h"
 
 #include <ddprun/error.h>

@@ -2,7 +2,7 @@
 // A client's connection to the first node: handshake done, messages in both directions. Used by one thread at a time.
 #pragma once
 
-#include "launch/spawn.h"
+#include "base/spawn.h"
 #include "rendezvous/address.h"
 #include "rendezvous/tls_channel.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "rendezvous/coordinator.h"
 
-#include "launch/clock.h"
-#include "log/log.h"
+#include "base/clock.h"
+#include "base/log.h"
 
 #include <ddprun/error.h>
 

@@ -3,7 +3,7 @@
 // as life.
 #pragma once
 
-#include "launch/clock.h"
+#include "base/clock.h"
 
 #include <chrono>
 #include <map>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "rendezvous/node_messages.h"
 
-#include "log/log.h"
+#include "base/log.h"
 
 #include <csignal>
 

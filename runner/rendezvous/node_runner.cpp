@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "rendezvous/node_runner.h"
 
-#include "launch/clock.h"
+#include "base/clock.h"
 #include "launch/signal_inbox.h"
 #include "rendezvous/connection.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "rendezvous/remote_link.h"
 
-#include "log/log.h"
+#include "base/log.h"
 
 namespace ddprun {
 namespace {

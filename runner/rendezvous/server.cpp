@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "rendezvous/server.h"
 
-#include "log/log.h"
+#include "base/log.h"
 #include "rendezvous/key_values.h"
 #include "rendezvous/liveness.h"
 #include "rendezvous/session.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "report/page.h"
 
-#include "digest/sha256.h"
+#include "base/sha256.h"
 #include "report/base64.h"
 #include "report/page_parts.h"
 

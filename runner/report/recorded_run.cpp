@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "report/recorded_run.h"
 
-#include "launch/call_lines.h"
+#include "base/call_lines.h"
 #include "launch/rank_log.h"
 #include "report/checkpoint_list.h"
 #include "report/config_lines.h"

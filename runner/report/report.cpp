@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "report/report.h"
 
-#include "launch/atomic_file.h"
-#include "launch/clock.h"
+#include "base/atomic_file.h"
+#include "base/clock.h"
 #include "report/page.h"
 #include "report/recorded_run.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "report/run_list_text.h"
 
-#include "log/wrapped_text.h"
+#include "base/wrapped_text.h"
 #include "shown_text.h"
 
 #include <algorithm>

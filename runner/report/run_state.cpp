@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "report/run_state.h"
 
-#include "launch/clock.h"
+#include "base/clock.h"
 #include "launch/run_folder.h"
-#include "launch/spawn.h"
+#include "base/spawn.h"
 #include "report/config_lines.h"
 #include "report/flat_object.h"
 #include "report/line_reader.h"

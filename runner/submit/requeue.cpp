@@ -2,8 +2,8 @@
 #include "submit/requeue.h"
 
 #include "cluster/slurm_job.h"
-#include "launch/program.h"
-#include "log/log.h"
+#include "base/program.h"
+#include "base/log.h"
 
 #include <ddprun/error.h>
 

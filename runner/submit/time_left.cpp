@@ -2,8 +2,8 @@
 #include "submit/time_left.h"
 
 #include "cluster/slurm_job.h"
-#include "launch/program.h"
-#include "log/log.h"
+#include "base/program.h"
+#include "base/log.h"
 
 #include <regex>
 #include <string>

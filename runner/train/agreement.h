@@ -3,7 +3,7 @@
 // next collective would hang.
 #pragma once
 
-#include "dist/communicator.h"
+#include "comm/communicator.h"
 
 #include <cstdint>
 #include <functional>

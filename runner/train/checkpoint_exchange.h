@@ -3,7 +3,7 @@
 #pragma once
 
 #include "checkpoint/checkpoint.h"
-#include "dist/communicator.h"
+#include "comm/communicator.h"
 
 #include <string>
 #include <vector>

@@ -2,7 +2,7 @@
 #include "train/data_parallel.h"
 
 #include "data/batch_source.h"
-#include "dist/replicate.h"
+#include "comm/replicate.h"
 #include "plugin_host/plugin_call.h"
 
 #include <ddprun/error.h>

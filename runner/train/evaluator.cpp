@@ -5,7 +5,7 @@
 #include "data/checked_split.h"
 #include "plugin_host/plugin_call.h"
 #include "train/eval_mode.h"
-#include "train/shown_results.h"
+#include "metrics/shown_results.h"
 
 #include <ddprun/error.h>
 

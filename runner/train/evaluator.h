@@ -3,9 +3,9 @@
 #pragma once
 
 #include "config/experiment.h"
-#include "dist/communicator.h"
+#include "comm/communicator.h"
 #include "train/agreement.h"
-#include "train/metric_sums.h"
+#include "metrics/metric_sums.h"
 #include "train/precision.h"
 
 #include <ddprun/dataset.h>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "checkpoint/tensor_dict.h"
-#include "dist/device_backend.h"
+#include "comm/device_backend.h"
 
 #include <ATen/core/Tensor.h>
 

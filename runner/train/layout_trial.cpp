@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "train/layout_trial.h"
 
-#include "dist/replicate.h"
+#include "comm/replicate.h"
 #include "train/kept_state.h"
 
 #include <ATen/ATen.h>

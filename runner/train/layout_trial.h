@@ -3,8 +3,8 @@
 // in both.
 #pragma once
 
-#include "dist/communicator.h"
-#include "dist/device_backend.h"
+#include "comm/communicator.h"
+#include "comm/device_backend.h"
 #include "train/layout.h"
 #include "train/precision.h"
 

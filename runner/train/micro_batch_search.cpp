@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "train/micro_batch_search.h"
 
-#include "log/log.h"
+#include "base/log.h"
 
 #include <ddprun/error.h>
 

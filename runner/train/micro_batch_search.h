@@ -4,8 +4,8 @@
 #pragma once
 
 #include "config/experiment.h"
-#include "dist/communicator.h"
-#include "dist/device_backend.h"
+#include "comm/communicator.h"
+#include "comm/device_backend.h"
 #include "train/training_step.h"
 
 #include <ddprun/error.h>

@@ -3,8 +3,8 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors.h"
-#include "dist/replicate.h"
-#include "log/log.h"
+#include "comm/replicate.h"
+#include "base/log.h"
 
 #include <ddprun/error.h>
 

@@ -2,8 +2,8 @@
 #include "train/nonfinite_event.h"
 
 #include "checkpoint/checkpoint.h"
-#include "launch/atomic_file.h"
-#include "log/log.h"
+#include "base/atomic_file.h"
+#include "base/log.h"
 
 #include <nlohmann/json.hpp>
 

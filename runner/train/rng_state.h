@@ -3,7 +3,7 @@
 #pragma once
 
 #include "checkpoint/checkpoint.h"
-#include "dist/device_backend.h"
+#include "comm/device_backend.h"
 
 namespace ddprun {
 

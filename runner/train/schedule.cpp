@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "train/schedule.h"
 
-#include "log/log.h"
+#include "base/log.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "train/shard_proof.h"
 
-#include "digest/sha256.h"
-#include "launch/host_name.h"
-#include "log/log.h"
+#include "base/sha256.h"
+#include "base/host_name.h"
+#include "base/log.h"
 #include "plugin_host/plugin_call.h"
 
 #include <ddprun/error.h>

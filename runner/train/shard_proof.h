@@ -5,7 +5,7 @@
 
 #include "config/experiment.h"
 #include "data/batch_source.h"
-#include "dist/communicator.h"
+#include "comm/communicator.h"
 
 #include <ATen/core/Tensor.h>
 

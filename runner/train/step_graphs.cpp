@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "train/step_graphs.h"
 
-#include "dist/communication_error.h"
-#include "log/log.h"
+#include "base/communication_error.h"
+#include "base/log.h"
 
 #include <ddprun/error.h>
 

@@ -9,11 +9,11 @@
 #pragma once
 
 #include "data/batch_source.h"
-#include "dist/communicator.h"
-#include "dist/device_backend.h"
-#include "train/metric_sums.h"
+#include "comm/communicator.h"
+#include "comm/device_backend.h"
+#include "metrics/metric_sums.h"
 #include "train/operator_log.h"
-#include "train/phase_clock.h"
+#include "metrics/phase_clock.h"
 
 #include <cstdint>
 #include <deque>

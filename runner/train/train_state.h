@@ -4,8 +4,8 @@
 
 #include "train/early_stopper.h"
 #include "train/grad_scaler.h"
-#include "train/metric_sums.h"
-#include "train/run_clock.h"
+#include "metrics/metric_sums.h"
+#include "metrics/run_clock.h"
 #include "train/schedule.h"
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "train/trainer.h"
 
-#include "dist/replicate.h"
-#include "log/log.h"
+#include "comm/replicate.h"
+#include "base/log.h"
 #include "train/kept_state.h"
 #include "train/micro_batch_search.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Trainer's part that goes to disk and comes back.
-#include "dist/replicate.h"
-#include "log/log.h"
+#include "comm/replicate.h"
+#include "base/log.h"
 #include "plugin_host/plugin_call.h"
 #include "train/checkpoint_exchange.h"
 #include "train/model_weights.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Trainer's part that measures: validation, what follows from it, and the test.
 #include "config/monitors.h"
-#include "log/log.h"
+#include "base/log.h"
 #include "plugin_host/plugin_call.h"
 #include "train/kept_state.h"
-#include "train/shown_results.h"
+#include "metrics/shown_results.h"
 #include "train/trainer.h"
 
 #include <ddprun/error.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Trainer's part that tells the loggers how training goes.
-#include "dist/replicate.h"
-#include "train/histograms.h"
+#include "comm/replicate.h"
+#include "metrics/histograms.h"
 #include "train/trainer.h"
 
 #include <algorithm>

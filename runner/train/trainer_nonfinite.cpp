@@ -5,8 +5,8 @@
 // anything that would keep or show what it did (a row, an evaluation, a checkpoint) all open ones are settled. Its
 // metrics come into the window's sums only then.
 #include "checkpoint/checkpoint.h"
-#include "dist/replicate.h"
-#include "log/log.h"
+#include "comm/replicate.h"
+#include "base/log.h"
 #include "train/gradient_clip.h"
 #include "train/trainer.h"
 

@@ -2,8 +2,8 @@
 #include "train/training_step.h"
 
 #include "data/sample_order.h"
-#include "dist/replicate.h"
-#include "log/log.h"
+#include "comm/replicate.h"
+#include "base/log.h"
 #include "plugin_host/plugin_call.h"
 #include "train/gradient_clip.h"
 #include "train/kept_state.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "config/config_fixture.h"
 #include "config/secrets.h"
-#include "log/log.h"
+#include "base/log.h"
 
 #include <ctime>
 

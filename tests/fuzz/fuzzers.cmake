@@ -8,12 +8,12 @@ set(tensor_targets csv npy safetensors training)
 
 get_target_property(config_files ddprun_config SOURCES)
 list(TRANSFORM config_files PREPEND config/)
-set(runner_files ${config_files}
-  checkpoint/durable_file.cpp checkpoint/manifest.cpp checkpoint/pickle_check.cpp
+get_target_property(base_files ddprun_base SOURCES)
+list(TRANSFORM base_files PREPEND base/)
+set(runner_files ${base_files} ${config_files}
+  checkpoint/manifest.cpp checkpoint/pickle_check.cpp
   cluster/endpoint.cpp cluster/setting.cpp cluster/slurm_nodes.cpp
-  digest/sha256.cpp
-  launch/atomic_file.cpp launch/call_lines.cpp launch/failure_report.cpp launch/hang_report.cpp launch/heartbeat.cpp
-  launch/line_folder.cpp launch/program.cpp launch/rank_log.cpp launch/spawn.cpp
+  launch/failure_report.cpp launch/hang_report.cpp launch/heartbeat.cpp launch/rank_log.cpp
   plugin_host/elf_section.cpp plugin_host/plugin_file.cpp
   rendezvous/key_values.cpp rendezvous/message.cpp rendezvous/node_messages.cpp
   report/attempts.cpp report/base64.cpp report/checkpoint_list.cpp report/config_lines.cpp report/confusion.cpp report/curves.cpp
@@ -53,7 +53,7 @@ target_compile_definitions(fuzz_readers PUBLIC DDPRUN_FUZZER DDPRUN_CONFIGS="${P
 target_link_libraries(fuzz_readers
   PUBLIC
     CURL::libcurl JPEG::JPEG OpenSSL::Crypto PNG::PNG ZLIB::ZLIB nlohmann_json::nlohmann_json yaml-cpp ${DDPRUN_LIBARCHIVE}
-  PRIVATE ddprun_log ddprun_warnings)
+  PRIVATE spdlog::spdlog ddprun_warnings)
 
 add_library(fuzz_tensor_readers STATIC ${tensor_files})
 target_link_libraries(fuzz_tensor_readers PUBLIC fuzz_readers ddprun::torch PRIVATE ddprun_warnings)

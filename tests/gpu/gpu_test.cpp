@@ -3,12 +3,12 @@
 #include "gpu/gpu_test.h"
 
 #include "data/batch_source.h"
-#include "dist/device_backend.h"
+#include "comm/device_backend.h"
 #include "imaging/image_batcher.h"
 #include "imaging/pictures.h"
 #include "support/toy.h"
 #include "train/data_parallel.h"
-#include "train/step_profile.h"
+#include "metrics/step_profile.h"
 
 #include <ATen/Context.h>
 #include <gtest/gtest.h>

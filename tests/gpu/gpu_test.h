@@ -2,7 +2,7 @@
 // For tests that need a GPU: skipped where there is none.
 #pragma once
 
-#include "dist/device_backend.h"
+#include "comm/device_backend.h"
 
 #include <gtest/gtest.h>
 

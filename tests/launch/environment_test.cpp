@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "launch/environment.h"
 
-#include "launch/temporary_folder.h"
+#include "support/temporary_folder.h"
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>

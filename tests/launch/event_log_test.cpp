@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "launch/event_log.h"
 
-#include "temporary_folder.h"
+#include "support/temporary_folder.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // fake_launcher RUN_DIR WORKERS GRACE_SECONDS PROGRAM [ARGUMENT...]: launch_workers() as a process of its own. Ends as
 // ddprun does: the report on standard error, the exit code.
-#include "launch/clock.h"
+#include "base/clock.h"
 #include "launch/launcher.h"
 
 #include <ddprun/error.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "launch/heartbeat.h"
 
-#include "launch/temporary_folder.h"
+#include "support/temporary_folder.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 // write.
 #pragma once
 
-#include "launch/spawn.h"
+#include "base/spawn.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "launch/run_folder.h"
 
-#include "launch/atomic_file.h"
-#include "launch/temporary_folder.h"
+#include "base/atomic_file.h"
+#include "support/temporary_folder.h"
 
 #include <ddprun/error.h>
 

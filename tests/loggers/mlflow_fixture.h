@@ -3,7 +3,7 @@
 #pragma once
 
 #include "fake_mlflow.h"
-#include "launch/temporary_folder.h"
+#include "support/temporary_folder.h"
 #include "plugin_host/plugin_host.h"
 
 #include <ddprun/error.h>

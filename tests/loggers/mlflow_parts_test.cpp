@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "launch/temporary_folder.h"
+#include "support/temporary_folder.h"
 #include "mlflow/batch.h"
 #include "mlflow/history.h"
 #include "mlflow/names.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What TensorBoard's own readers make of the files is tests/end_to_end/tensorboard_test.py's to say.
-#include "launch/temporary_folder.h"
+#include "support/temporary_folder.h"
 #include "tensorboard/event_file.h"
 #include "tensorboard/hparams.h"
 #include "tensorboard/message.h"

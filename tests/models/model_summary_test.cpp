@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "train/model_summary.h"
+#include "worker/model_summary.h"
 
 #include "models/model_under_test.h"
 #include "support/toy.h"

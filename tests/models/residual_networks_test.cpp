@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "dist/batch_statistics.h"
+#include "comm/batch_statistics.h"
 #include "models/model_under_test.h"
 #include "support/ranks.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "plugin_host/plugin_call.h"
 
-#include "dist/communication_error.h"
+#include "base/communication_error.h"
 
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "rendezvous/simulated_run.h"
 
-#include "log/log.h"
+#include "base/log.h"
 
 #include <algorithm>
 #include <csignal>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "submit/quote.h"
 
-#include "launch/program.h"
+#include "base/program.h"
 
 #include <gtest/gtest.h>
 #include <yaml-cpp/yaml.h>

@@ -2,7 +2,7 @@
 // Ranks as threads of the test, joined through a store in memory.
 #pragma once
 
-#include "dist/communicator.h"
+#include "comm/communicator.h"
 
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 

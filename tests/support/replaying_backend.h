@@ -3,7 +3,7 @@
 // it records; results go to the same memory each time, as a graph's do.
 #pragma once
 
-#include "dist/device_backend.h"
+#include "comm/device_backend.h"
 #include "imaging/image_batcher.h"
 
 #include <ATen/ATen.h>

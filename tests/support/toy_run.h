@@ -3,8 +3,8 @@
 #pragma once
 
 #include "checkpoint/checkpoint.h"
-#include "dist/error_exchange.h"
-#include "dist/replicate.h"
+#include "comm/error_exchange.h"
+#include "comm/replicate.h"
 #include "support/ranks.h"
 #include "support/toy.h"
 #include "train/checkpoint_exchange.h"

@@ -25,7 +25,7 @@ stub() {
 # shellcheck disable=SC2016  # the stubs expand these
 make_clone() {
   mkdir -p -- "$clone"/{cmake,sdk,runner/cli,plugins,configs}
-  touch -- "$clone"/{CMakeLists.txt,CMakePresets.json,configs/CMakeLists.txt,sdk/sdk.cpp,runner/cli/main.cpp,runner/cli/old.cpp}
+  touch -- "$clone"/{CMakeLists.txt,CMakePresets.json,configs/CMakeLists.txt,sdk/sdk.cpp,runner/main.cpp,runner/cli/old.cpp}
   cp -R -- "$source_root/tools" "$clone/tools"
   stub "$clone/.venv/bin/python" 'echo 2.11.0'
   stub "$clone/.venv/bin/cmake" 'echo cmake "$@" >>"$calls"; mkdir -p build/release

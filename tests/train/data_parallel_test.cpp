@@ -2,7 +2,7 @@
 // Several devices that are all the CPU: what they compute together is what one computes alone.
 #include "train/data_parallel.h"
 
-#include "dist/replicate.h"
+#include "comm/replicate.h"
 #include "support/toy.h"
 #include "train/precision.h"
 

@@ -3,9 +3,9 @@
 
 #include "support/ranks.h"
 #include "support/toy.h"
-#include "train/objective.h"
-#include "train/prediction_csv.h"
-#include "train/shown_results.h"
+#include "metrics/objective.h"
+#include "metrics/prediction_csv.h"
+#include "metrics/shown_results.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 
 #include "support/ranks.h"
 #include "train/layout_trial.h"
-#include "train/objective.h"
+#include "metrics/objective.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

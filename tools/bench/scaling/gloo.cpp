@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "dist/communicator.h"
+#include "comm/communicator.h"
 #include "probes.h"
 #include "process_cost.h"
 

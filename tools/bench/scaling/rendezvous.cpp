@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "launch/spawn.h"
+#include "base/spawn.h"
 #include "probes.h"
 #include "process_cost.h"
 #include "rendezvous/remote_link.h"

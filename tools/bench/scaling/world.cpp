@@ -5,7 +5,7 @@
 #include "probes.h"
 #include "process_cost.h"
 #include "train/agreement.h"
-#include "train/metric_sums.h"
+#include "metrics/metric_sums.h"
 #include "train/rng_state.h"
 
 #include <ATen/ATen.h>

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+#include "agent/checked_experiment.h"
+
+#include "agent/carried_plugins.h"
+#include "config/key_path.h"
+#include "config/monitors.h"
+#include "config/reference_text.h"
+#include "config/yaml_reader.h"
+#include "metrics/objective.h"
+
+#include <ddprun/error.h>
+#include <ddprun/model.h>
+
+#include <algorithm>
+
+namespace ddprun {
+namespace {
+
+// Runs one check; what it finds is added to the others' findings.
+template <class Check>
+void collect(std::vector<std::string>& problems, Check&& check) {
+  try {
+    check();
+  } catch (const UserError& error) {
+    problems.emplace_back(error.what());
+  }
+}
+
+// Null where something is wrong with it.
+std::unique_ptr<Objective> check_objective(const Experiment& experiment, std::vector<std::string>& problems) {
+  Options options(experiment.objective_options, "objective");
+  auto objective = make_objective(experiment.objective, options, Phase::kTraining);
+  const auto found = options.problems();
+  problems.insert(problems.end(), found.begin(), found.end());
+  return found.empty() ? std::move(objective) : nullptr;
+}
+
+void check_monitors(const Experiment& experiment, const Objective& objective, std::vector<std::string>& problems) {
+  std::vector<std::string> known;
+  for (const std::string split : {"train/", "val/"}) {
+    for (const auto& name : metric_names(experiment.objective, objective)) known.push_back(split + name);
+  }
+  if (experiment.trainer.clip_norm > 0) known.push_back("train/grad_norm");
+  for (const auto& monitor : unknown_monitors(experiment, known))
+    problems.push_back(problem_line(monitor.origin, monitor.key, unknown_metric(monitor.metric, known)));
+}
+
+std::vector<const PluginChoice*> choices(const Experiment& experiment) {
+  std::vector<const PluginChoice*> all{&experiment.model, &experiment.dataset, &experiment.optimizer};
+  for (const auto& logger : experiment.loggers) all.push_back(&logger);
+  return all;
+}
+
+// Paths mean the same to whoever reads the run's experiment from another folder. A secret stays the text that names it.
+void freeze_paths(Value& config, const PluginChoice& choice, const std::vector<std::string>& names) {
+  auto* section = find_at(config, *parse_key_path(choice.path));
+  for (const auto& name : names) {
+    auto* path = section->find(name);
+    if (path && path->text().find(kSecretOpen) == std::string::npos) *path = absolute_paths(std::move(*path));
+  }
+}
+
+std::vector<std::filesystem::path> files_of(const Experiment& experiment, const PluginHost& host) {
+  const auto plugins = host.list();
+  std::vector<std::filesystem::path> files;
+  for (const auto* choice : choices(experiment)) {
+    const auto kind = choice->path.starts_with("loggers") ? "logger" : choice->path;
+    const auto info = std::ranges::find_if(
+        plugins, [&](const PluginInfo& plugin) { return plugin.kind == kind && plugin.name == choice->plugin; });
+    files.push_back(info == plugins.end() ? std::filesystem::path(choice->plugin) : info->file);
+  }
+  return files;
+}
+
+}  // namespace
+
+CheckedExperiment check_experiment(const ComposeInput& input) {
+  std::vector<std::string> problems;
+  CheckedExperiment checked{.experiment = load_experiment(input, problems)};
+  auto& experiment = checked.experiment;
+  if (input.frozen) find_carried_plugins(experiment, input.experiment.parent_path());
+  checked.as_written = experiment.config;
+  const PluginHost host(plugin_search_path(experiment.plugin_path));
+  const auto check = [&](const PluginChoice& choice, const auto& make) {
+    if (choice.plugin.empty()) return;
+    collect(problems, [&] {
+      std::vector<std::string> paths;
+      make(choice, &paths);
+      freeze_paths(experiment.config, choice, paths);
+    });
+  };
+  std::shared_ptr<Model> model;
+  check(experiment.model, [&](const auto&... arguments) { model = host.make_model(arguments...); });
+  check(experiment.dataset, [&](const auto&... arguments) { checked.dataset = host.make_dataset(arguments...); });
+  check(experiment.optimizer, [&](const auto&... arguments) { host.make_optimizer(arguments...); });
+  for (const auto& logger : experiment.loggers)
+    check(logger, [&](const auto&... arguments) { host.make_logger(arguments...); });
+  const auto objective = check_objective(experiment, problems);
+  const bool is_to_train = !input.frozen;  // what a run has recorded is also evaluated and sent
+  if (is_to_train && model && objective && model->has_default_step()) check_monitors(experiment, *objective, problems);
+  if (!problems.empty()) throw_problems(problems);
+  checked.plugin_files = files_of(experiment, host);
+  return checked;
+}
+
+}  // namespace ddprun

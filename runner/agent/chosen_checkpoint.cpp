@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+#include "agent/chosen_checkpoint.h"
+
+#include "checkpoint/manifest.h"
+#include "launch/run_folder.h"
+#include "base/log.h"
+#include "plugin_host/plugin_file.h"
+
+#include <ddprun/error.h>
+
+#include <torch/headeronly/version.h>
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void no_such_checkpoint(const fs::path& run, const std::string& word) {
+  std::string known;
+  for (const char* link : {"best", "last"}) {
+    if (fs::exists(checkpoints_folder(run) / link)) known += (known.empty() ? "" : ", ") + std::string(link);
+  }
+  for (const auto step : checkpoint_steps(run)) known += (known.empty() ? "" : ", ") + checkpoint_name(step);
+  throw UserError(run.string() + " has no checkpoint " + word + "; " +
+                  (known.empty() ? "it has none at all" : "it has: " + known));
+}
+
+// The folder that the word means now.
+fs::path path_of(const fs::path& run, const std::string& word) {
+  std::error_code error;
+  const auto in_run = fs::canonical(checkpoints_folder(run) / word, error);
+  if (!error) return in_run;
+  const auto steps = checkpoint_steps(run);
+  if (word == "last" && !steps.empty()) return checkpoints_folder(run) / checkpoint_name(steps.back());
+  if (word == "best" || word == "last" || !fs::exists(word)) no_such_checkpoint(run, word);
+  return word;
+}
+
+// Which checkpoint to take where the chosen one is broken.
+std::string advice(const fs::path& run) {
+  std::vector<CheckpointFlaw> flaws;
+  const auto whole = newest_checkpoint(run, flaws);
+  return whole ? "; " + whole->path.filename().string() + " is whole" : "";
+}
+
+void require_its_torch(const CheckpointInfo& checkpoint) {
+  if (is_this_torch(checkpoint.torch)) return;
+  const auto path = checkpoint.path.string();
+  throw UserError(path + " was saved with LibTorch " + checkpoint.torch +
+                  ", and this ddprun has LibTorch " TORCH_VERSION + ": go on with a ddprun for LibTorch " +
+                  checkpoint.torch + ", or begin a new run from its weights with trainer.init_weights=" + path);
+}
+
+}  // namespace
+
+fs::path existing_run(const fs::path& folder) {
+  require_kept_here(folder);
+  return existing_part(folder);
+}
+
+fs::path existing_part(const fs::path& folder) {
+  std::error_code error;
+  const auto path = fs::canonical(folder, error);
+  if (error) throw UserError(folder.string() + ": " + error.message());
+  if (!fs::exists(path / "config.yaml", error))
+    throw UserError(folder.string() + " is no run's folder: there is no config.yaml in it");
+  return path;
+}
+
+CheckpointInfo choose_checkpoint(const fs::path& run, const std::string& word) {
+  constexpr int kTries = 10;
+  for (int tried = 1;; ++tried) {
+    const auto path = path_of(run, word);
+    try {
+      return verify_checkpoint(path);
+    } catch (const UserError& error) {
+      const bool pruned = !fs::exists(path) && tried < kTries;  // meanwhile; the link leads to a newer one now
+      if (!pruned) throw UserError(error.what() + advice(run));
+    }
+  }
+}
+
+fs::path checkpoint_to_resume(const fs::path& run) {
+  std::vector<CheckpointFlaw> flaws;
+  const auto newest = newest_checkpoint(run, flaws);
+  for (const auto& flaw : flaws)
+    log::warn("passed over a broken checkpoint: " + flaw.path.string() + ": " + flaw.problem +
+              (newest ? ". The run replaces it when it gets to this step again; move it away to keep it" : ""));
+  if (!newest && !flaws.empty())
+    throw UserError(
+        log::text(run.string(), ": none of its ", flaws.size(),
+                  " checkpoints is whole, and none is ever written over. Put back what is missing; or begin the run "
+                  "again from its first step, by moving ",
+                  checkpoints_folder(run).string(), " away"));
+  if (!newest) return {};
+  require_its_torch(*newest);
+  return newest->path;
+}
+
+fs::path named_checkpoint(const std::string& from) {
+  if (!fs::exists(fs::path(from) / kManifestFile)) {
+    const auto newest = checkpoint_to_resume(from);
+    if (newest.empty()) throw UserError("checkpoint.resume: " + from + " is no checkpoint, and no run with a good one");
+    return fs::absolute(newest);
+  }
+  const auto checkpoint = verify_checkpoint(from);
+  require_its_torch(checkpoint);
+  return checkpoint.path;
+}
+
+}  // namespace ddprun

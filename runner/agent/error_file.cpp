@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+#include "agent/error_file.h"
+
+#include "cluster/environment.h"
+#include "base/atomic_file.h"
+#include "base/clock.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+
+namespace ddprun {
+
+namespace {
+
+// The layout is torch.distributed.elastic's: of all ranks' files, torchrun shows the one with the earliest time.
+void write(const std::filesystem::path& file, const std::string& report, double time) {
+  const nlohmann::json json{
+      {"message",
+       {{"message", headline(report)},
+        {"extraInfo",
+         {{"py_callstack", report}, {"timestamp", std::to_string(static_cast<int64_t>(std::floor(time)))}}}}}};
+  write_file_atomically(file, json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+}  // namespace
+
+void write_error_file(const std::filesystem::path& file, const AttemptEnd& end, const std::string& others) noexcept
+    try {
+  const auto result = judge_ends(end);
+  const bool own = !result.report.empty() && !(result.cause && result.cause->kind == "communication");
+  const auto& report = own ? result.report : others;
+  if (report.empty()) return;
+  double time = wall_seconds();
+  if (own) time = result.cause && result.cause->time > 0 ? result.cause->time : end.workers.front().time;
+  write(file, report, time);
+} catch (...) {
+  // The exit code still tells torchrun that this rank failed.
+}
+
+bool tell_torchrun(const std::string& problem) noexcept try {
+  const auto file = process_environment().find("TORCHELASTIC_ERROR_FILE");
+  if (!file) return false;
+  write(file->value, problem, wall_seconds());
+  return true;
+} catch (...) {
+  return false;
+}
+
+bool is_first_of_its_node() noexcept try {
+  const auto local_rank = process_environment().find("LOCAL_RANK");
+  return !local_rank || local_rank->value == "0";
+} catch (...) {
+  return true;
+}
+
+}  // namespace ddprun

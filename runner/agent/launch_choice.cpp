@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+#include "agent/launch_choice.h"
+
+#include "agent/usable_cores.h"
+#include "base/log.h"
+
+#include <ddprun/error.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+std::string cuda_text(int version) { return log::text(version / 1000, ".", version % 1000 / 10); }
+
+std::string capability_text(int capability) { return log::text(capability / 10, ".", capability % 10); }
+
+void check_driver(const Machine& machine) {
+  if (machine.gpus == 0) {
+    const auto why = machine.driver_problem.empty() ? "" : "; their driver does not start: " + machine.driver_problem;
+    throw UserError("launch.device: cuda, but no GPU is found here" + why + "; launch.device=cpu trains without");
+  }
+  if (machine.driver_cuda / 1000 < kCuda.version / 1000) {
+    throw UserError(log::text("launch.device: the GPUs' driver runs CUDA ", cuda_text(machine.driver_cuda),
+                              " at most, and this LibTorch is made for CUDA ", cuda_text(kCuda.version),
+                              ": install driver ", kCuda.driver, " or newer, or train with launch.device=cpu"));
+  }
+}
+
+// The GPUs that are used: those after them may be as old as they like.
+void check_models(const Machine& machine, int64_t used) {
+  for (size_t gpu = 0; gpu < machine.models.size() && gpu < static_cast<size_t>(used); ++gpu) {
+    const auto& [name, capability] = machine.models[gpu];
+    if (capability == 0 || capability >= kCuda.capability) continue;
+    throw UserError(log::text("launch.device: GPU ", gpu, " (", name, ") has compute capability ",
+                              capability_text(capability), ", and this LibTorch is compiled for ",
+                              capability_text(kCuda.capability),
+                              " and newer. Choose others with CUDA_VISIBLE_DEVICES, or train with launch.device=cpu"));
+  }
+}
+
+void check_device(const LaunchConfig& config, const TrainerConfig& trainer, bool on_gpu) {
+  if (on_gpu) return;
+  if (config.backend == "nccl")
+    throw UserError("launch.backend: nccl connects GPUs, and this run is on the CPU; leave it at auto");
+  if (trainer.cuda_graph == "on")
+    throw UserError("trainer.cuda_graph: on needs a GPU, and this run is on the CPU; set it to auto");
+  if (trainer.precision == "fp16")
+    throw UserError(
+        "trainer.precision: fp16 needs a GPU, and this run is on the CPU; bf16 works here, and needs no scaler");
+  if (trainer.precision == "tf32")
+    throw UserError("trainer.precision: tf32 is a mode of GPUs, and this run is on the CPU; use fp32 or bf16");
+}
+
+// trainer.strategy dp: one process that uses all GPUs it sees.
+void check_data_parallel(const LaunchConfig& config, const Machine& machine) {
+  const bool on_cpu = config.device == "cpu";
+  if (on_cpu || machine.gpus == 0) {
+    throw UserError(log::text("trainer.strategy: dp spreads each batch over the GPUs of one process, and ",
+                              on_cpu ? "this run is on the CPU (launch.device=cpu)" : "no GPU is found here",
+                              ". Use trainer.strategy=ddp, with as many launch.workers as you like"));
+  }
+  if (config.workers > 1) {
+    throw UserError(log::text("launch.workers: ", config.workers,
+                              " workers, but trainer.strategy dp is one process for ",
+                              "all GPUs. Use launch.workers=auto (CUDA_VISIBLE_DEVICES chooses the GPUs), or "
+                              "trainer.strategy=ddp"));
+  }
+}
+
+// NCCL refuses two ranks on one GPU.
+int64_t shared_gpus(const LaunchConfig& config, int64_t workers, const Machine& machine) {
+  if (config.backend == "gloo") return machine.gpus;
+  throw UserError(log::text("launch.workers: ", workers, " workers for ", machine.gpus,
+                            " GPUs; each worker takes one. Use launch.workers=", machine.gpus,
+                            " or fewer, launch.device=cpu, or launch.backend=gloo, with which workers share GPUs"));
+}
+
+bool computes_bf16() {
+#ifdef __x86_64__
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#else
+  return true;
+#endif
+}
+
+std::string slowness(const LaunchConfig& config, const TrainerConfig& trainer, const Machine& machine, bool on_gpu) {
+  if (!on_gpu && config.device == "auto" && !machine.driver_problem.empty())
+    return "launch.device: the GPUs' driver does not start, so this run is on the CPU: " + machine.driver_problem;
+  if (on_gpu || machine.bf16 || !trainer.precision.starts_with("bf16")) return "";
+  return "trainer.precision: " + trainer.precision +
+         " can take ten times as long as fp32 on this processor, which has no AVX-512; use fp32 where speed matters";
+}
+
+}  // namespace
+
+Machine this_machine() {
+  auto driver = find_gpu_driver();
+  return {.gpus = static_cast<int64_t>(driver.gpus.size()),
+          .cores = usable_cores(),
+          .bf16 = computes_bf16(),
+          .driver_cuda = driver.cuda,
+          .driver_problem = std::move(driver.problem),
+          .models = std::move(driver.gpus)};
+}
+
+LaunchChoice choose_launch(const LaunchConfig& config, const TrainerConfig& trainer, const Machine& machine) {
+  const bool data_parallel = trainer.strategy == "dp";
+  if (data_parallel) check_data_parallel(config, machine);
+  LaunchChoice choice{.device = config.device};
+  if (choice.device == "auto") choice.device = machine.gpus > 0 ? "cuda" : "cpu";
+  const bool on_gpu = choice.device == "cuda";
+  if (on_gpu) check_driver(machine);
+  check_device(config, trainer, on_gpu);
+  choice.workers = config.workers > 0 ? config.workers : on_gpu && !data_parallel ? machine.gpus : 1;
+  if (on_gpu) choice.gpus = data_parallel ? machine.gpus : 1;
+  if (on_gpu) check_models(machine, std::max(choice.workers, choice.gpus));
+  if (on_gpu && choice.workers > machine.gpus) choice.shared = shared_gpus(config, choice.workers, machine);
+  if (trainer.global_batch_of(choice.workers) < choice.workers) {
+    throw UserError(
+        log::text("trainer.global_batch: ", trainer.global_batch, " samples for ", choice.workers,
+                  " workers; it is the batch of all workers together, so it must be at least their number"));
+  }
+  choice.threads = config.threads > 0 ? config.threads : std::max<int64_t>(1, machine.cores / choice.workers);
+  choice.warning = slowness(config, trainer, machine, on_gpu);
+  return choice;
+}
+
+// OpenMP's threads spin for milliseconds at the end of each loop where nobody tells them otherwise: on a machine that
+// does anything else besides, a step then takes up to ten times as long. A short spin costs an idle machine nothing.
+std::vector<std::pair<std::string, std::string>> launch_variables(const LaunchChoice& launch) {
+  std::vector<std::pair<std::string, std::string>> variables{{"DDPRUN_DEVICE", launch.device},
+                                                             {"DDPRUN_GPUS", std::to_string(launch.gpus)},
+                                                             {"OMP_NUM_THREADS", std::to_string(launch.threads)}};
+  if (launch.shared > 0) variables.emplace_back("DDPRUN_SHARED_GPUS", std::to_string(launch.shared));
+  const bool users_choice = std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT");
+  if (!users_choice) variables.emplace_back("GOMP_SPINCOUNT", "1000");
+  return variables;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// How many workers on which device, from the experiment's `launch:` and what the machine has.
+#pragma once
+
+#include "agent/gpu_driver.h"
+#include "config/experiment.h"
+#include "comm/device_backend.h"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ddprun {
+
+struct LaunchChoice {
+  int64_t workers = 1;
+  std::string device;   // "cpu" or "cuda"
+  int64_t gpus = 0;     // of each worker: all with trainer.strategy dp, else one; none on the CPU
+  int64_t shared = 0;   // GPUs that more workers share; 0: each worker has its own
+  int64_t threads = 1;  // of each worker's kernels
+  std::string warning;  // where what was chosen is slow here; else empty
+};
+
+struct Machine {
+  int64_t gpus = 0;                   // that this process may use
+  int64_t cores = 1;                  // the same
+  bool bf16 = true;                   // LibTorch's kernels for it run here: on x86-64, those of oneDNN, from AVX-512 on
+  int driver_cuda = kCuda.version;    // the newest CUDA that the GPUs' driver runs
+  std::string driver_problem = {};    // why that does not start; empty: it does, or there is none
+  std::vector<GpuModel> models = {};  // of the GPUs, as far as they are known
+};
+
+Machine this_machine();
+
+// Throws UserError for more workers than GPUs, for a GPU where there is none or where it or its driver is too old, for
+// fewer samples in a batch than workers, and for what the trainer is told to do and the device cannot.
+LaunchChoice choose_launch(const LaunchConfig& config, const TrainerConfig& trainer, const Machine& machine);
+
+// The environment variables that tell workers of it.
+std::vector<std::pair<std::string, std::string>> launch_variables(const LaunchChoice& launch);
+
+}  // namespace ddprun

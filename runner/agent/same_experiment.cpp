@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+#include "agent/same_experiment.h"
+
+#include "base/sha256.h"
+#include "base/log.h"
+#include "report/config_lines.h"
+
+#include <ddprun/error.h>
+#include <ddprun/version.h>
+
+#include <torch/headeronly/version.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+using Parts = std::map<std::string, std::string>;
+
+constexpr std::array<std::string_view, 10> kOwn{
+    "name",           "run",           "resources",        "loggers", "plugin_path", "launch.workers", "launch.threads",
+    "launch.address", "launch.device", "launch.token_file"};
+constexpr size_t kKeysTold = 3;
+
+// The key itself, or one below it: "loggers[0].plugin".
+bool is_own(std::string_view path) {
+  return std::ranges::any_of(kOwn, [path](std::string_view key) {
+    return path.starts_with(key) && (path.size() == key.size() || path[key.size()] == '.' || path[key.size()] == '[');
+  });
+}
+
+std::string digest_of(const fs::path& file) try {
+  return sha256_file(file).substr(0, 16);
+} catch (const std::system_error& error) {
+  throw UserError(file.string() + ": " + error.what());
+}
+
+// A path is as good as any other with the same file at its end.
+void add_plugin(const PluginChoice& choice, const fs::path& file, Parts& parts) {
+  parts[choice.path + ".plugin"] = fs::path(choice.plugin).filename();
+  parts["the file of " + choice.path + "'s plugin"] = file.filename().string() + ", SHA-256 " + digest_of(file);
+}
+
+std::string or_nothing(const Parts& parts, const std::string& key) {
+  const auto found = parts.find(key);
+  return found == parts.end() ? "not set" : found->second;
+}
+
+bool lies_in(const fs::path& path, const fs::path& folder) {
+  const auto relative = fs::weakly_canonical(path).lexically_relative(fs::weakly_canonical(folder));
+  return !relative.empty() && *relative.begin() != "..";
+}
+
+}  // namespace
+
+Parts common_part(const CheckedExperiment& checked) {
+  const auto& experiment = checked.experiment;
+  Parts parts{{"ddprun", DDPRUN_VERSION}, {"LibTorch", TORCH_VERSION}};
+  for (const auto& [path, text] : single_values(checked.as_written)) {
+    if (!is_own(path)) parts[path] = text;
+  }
+  const std::array choices{&experiment.model, &experiment.dataset, &experiment.optimizer};
+  for (size_t i = 0; i < choices.size(); ++i) add_plugin(*choices[i], checked.plugin_files.at(i), parts);
+  return parts;
+}
+
+void require_same_experiment(const Parts& first_nodes, const Parts& own) {
+  Parts all = own;
+  all.insert(first_nodes.begin(), first_nodes.end());
+  std::string text;
+  size_t count = 0;
+  for (const auto& [key, value] : all) {
+    const auto there = or_nothing(first_nodes, key), here = or_nothing(own, key);
+    if (there == here || ++count > kKeysTold) continue;
+    text += log::text(text.empty() ? "" : "; ", key, ": ", there, " there, ", here, " here");
+  }
+  if (count == 0) return;
+  if (count > kKeysTold) text += log::text("; and ", count - kKeysTold, " more");
+  throw UserError("the first node trains another experiment: " + text + ". Start all nodes with the same command");
+}
+
+void require_expected_places(const StartOrder& start, const Experiment& experiment, const fs::path& run_dir) {
+  const auto expected = run_dir.empty() ? fs::path("outputs") / experiment.name : run_dir;
+  const bool there = run_dir.empty() ? lies_in(start.run_dir, expected)
+                                     : fs::weakly_canonical(start.run_dir) == fs::weakly_canonical(expected);
+  if (!there)
+    throw UserError("the first node says that the run's folder is " + start.run_dir +
+                    ", but by this node's command it is " + (run_dir.empty() ? "one in " : "") +
+                    fs::absolute(expected).lexically_normal().string() +
+                    ". Give all nodes the same run.dir=FOLDER, or a token (docs/security.md), which proves who the "
+                    "first node is");
+  const auto& from = experiment.checkpoint.resume;
+  const bool own_checkpoint = start.checkpoint.empty() || lies_in(start.checkpoint, start.run_dir) ||
+                              (from != "auto" && from != "never" && lies_in(start.checkpoint, from));
+  if (!own_checkpoint)
+    throw UserError("the first node says that the run goes on from " + start.checkpoint +
+                    ", which is neither in the run's folder nor what checkpoint.resume names here");
+}
+
+}  // namespace ddprun

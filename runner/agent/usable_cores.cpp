@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+#include "agent/usable_cores.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <thread>
+
+namespace ddprun {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+
+struct Hierarchy {  // of cgroups
+  bool v2 = false;
+  std::string path;  // this process's group in it
+};
+
+struct Mount {
+  std::string group;  // what of the hierarchy is mounted
+  fs::path folder;    // where
+};
+
+bool lists(const std::string& words, const std::string& word) {
+  return ("," + words + ",").find("," + word + ",") != std::string::npos;
+}
+
+// From a line of /proc/self/cgroup, "4:cpu,cpuacct:/job" or "0::/job"; nothing where it does not rule CPU time.
+std::optional<Hierarchy> read_hierarchy(const std::string& line) {
+  const auto first = line.find(':'), second = line.find(':', first + 1);
+  if (first == line.npos || second == line.npos) return std::nullopt;
+  const auto controllers = line.substr(first + 1, second - first - 1);
+  const bool v2 = controllers.empty();
+  if (!v2 && !lists(controllers, "cpu")) return std::nullopt;
+  return Hierarchy{.v2 = v2, .path = line.substr(second + 1)};
+}
+
+// From /proc/self/mountinfo: "35 24 0:30 /docker/1f /sys/fs/cgroup/cpu ro,nosuid - cgroup cgroup rw,cpu,cpuacct".
+std::optional<Mount> find_mount(const fs::path& root, bool v2) {
+  std::ifstream mounts(root / "proc/self/mountinfo");
+  for (std::string line; std::getline(mounts, line);) {
+    const auto dash = line.find(" - ");
+    if (dash == line.npos) continue;
+    std::istringstream before(line), behind(line.substr(dash + 3));
+    std::string skipped, group, folder, type, options;
+    before >> skipped >> skipped >> skipped >> group >> folder;
+    behind >> type >> skipped >> options;
+    if (v2 ? type == "cgroup2" : type == "cgroup" && lists(options, "cpu"))
+      return Mount{.group = group, .folder = root / fs::path(folder).relative_path()};
+  }
+  return std::nullopt;
+}
+
+std::string first_word(std::istream& stream) {
+  std::string word;
+  stream >> word;
+  return word;
+}
+
+// What one group grants.
+double quota(const fs::path& group, bool v2) {
+  std::ifstream file(group / (v2 ? "cpu.max" : "cpu.cfs_quota_us")), v1_period(group / "cpu.cfs_period_us");
+  const auto most = first_word(file);
+  const auto period = first_word(v2 ? file : v1_period);
+  if (most.empty() || most == "max" || most.starts_with('-') || period.empty()) return kUnlimited;
+  return std::strtod(most.c_str(), nullptr) / std::max(1.0, std::strtod(period.c_str(), nullptr));
+}
+
+// In a container the mounted part may be the process's own group, or one above it.
+fs::path below(const Mount& mount, const std::string& path) {
+  if (mount.group == "/") return fs::path(path).relative_path();
+  return path.starts_with(mount.group + "/") ? fs::path(path.substr(mount.group.size() + 1)) : fs::path();
+}
+
+int64_t cores_in_mask() {
+  std::array<cpu_set_t, 16> mask{};  // 16,384 cores
+  if (::sched_getaffinity(0, sizeof mask, mask.data()) != 0) return std::thread::hardware_concurrency();
+  return CPU_COUNT_S(sizeof mask, mask.data());
+}
+
+}  // namespace
+
+double granted_cores(const fs::path& root) {
+  double granted = kUnlimited;
+  std::ifstream groups(root / "proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    const auto hierarchy = read_hierarchy(line);
+    const auto mount = hierarchy ? find_mount(root, hierarchy->v2) : std::nullopt;
+    if (!mount) continue;
+    for (auto path = below(*mount, hierarchy->path);; path = path.parent_path()) {
+      granted = std::min(granted, quota(mount->folder / path, hierarchy->v2));
+      if (path.empty()) break;
+    }
+  }
+  return granted;
+}
+
+int64_t usable_cores() {
+  const auto cores = std::min(static_cast<double>(cores_in_mask()), granted_cores());
+  return std::max<int64_t>(1, static_cast<int64_t>(cores));
+}
+
+}  // namespace ddprun

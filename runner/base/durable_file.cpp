@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+#include "base/durable_file.h"
+
+#include <ddprun/error.h>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+std::string remedy(int error_number) {
+  switch (error_number) {
+    case ENOENT: return "; is the run's folder still there?";
+    case ENOSPC:
+    case EDQUOT: return "; free some space, or put the run elsewhere with run.dir=...";
+    case EACCES:
+    case EPERM:
+    case EROFS: return "; make the folder writable, or put the run elsewhere with run.dir=...";
+    case EFBIG: return "; raise the limit on the size of files (ulimit -f), or put the run elsewhere with run.dir=...";
+    default: return "";
+  }
+}
+
+std::string cause_of(int error_number) { return std::error_code(error_number, std::generic_category()).message(); }
+
+[[noreturn]] void fail_to(const std::string& deed, const std::filesystem::path& path, int error_number) {
+  throw UserError(path.string() + ": cannot " + deed + ": " + cause_of(error_number) + remedy(error_number));
+}
+
+[[noreturn]] void fail_to_read(const std::filesystem::path& path, int error_number) {
+  throw UserError(path.string() + ": cannot read: " + cause_of(error_number));
+}
+
+// 0, or the error.
+int force(int fd) {
+  while (::fsync(fd) != 0) {
+    if (errno != EINTR) return errno;
+  }
+  return 0;
+}
+
+constexpr size_t kLargestWrite = size_t{1} << 30;  // Linux takes at most 2 GiB in one call
+
+}  // namespace
+
+DurableFile::DurableFile(std::filesystem::path path)
+    : path_(std::move(path)), fd_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+  if (fd_ < 0) fail(errno);
+}
+
+DurableFile::~DurableFile() {
+  if (fd_ < 0) return;
+  ::close(fd_);
+  ::unlink(path_.c_str());
+}
+
+void DurableFile::fail(int error_number) const { fail_to("write", path_, error_number); }
+
+void DurableFile::write(const void* data, size_t size) {
+  const auto* next = static_cast<const char*>(data);
+  for (size_t left = size; left > 0;) {
+    const ssize_t written = ::write(fd_, next, std::min(left, kLargestWrite));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail(errno);
+    next += written;
+    left -= static_cast<size_t>(written);
+  }
+  sha256_.update(data, size);
+  size_ += size;
+}
+
+FileDigest DurableFile::finish() {
+  if (const int error_number = force(fd_); error_number != 0) fail(error_number);
+  if (::close(std::exchange(fd_, -1)) != 0) {
+    const int error_number = errno;
+    ::unlink(path_.c_str());
+    fail(error_number);
+  }
+  return {size_, sha256_.hex()};
+}
+
+uint64_t size_of_file(const std::filesystem::path& file) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(file, error);
+  if (error) fail_to_read(file, error.value());
+  return size;
+}
+
+FileDigest digest_of(const std::filesystem::path& file) try {
+  return {size_of_file(file), sha256_file(file)};
+} catch (const std::system_error& error) {
+  fail_to_read(file, error.code().value());
+}
+
+void make_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) fail_to("make the folder", folder, error.value());
+  sync_folder(folder.parent_path());
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  const auto* name = folder.empty() ? "." : folder.c_str();
+  const int fd = ::open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) fail_to("open the folder", folder, errno);
+  const int failed = force(fd);
+  ::close(fd);
+  // Some network file systems have no fsync for folders, and need none.
+  if (failed != 0 && failed != EINVAL && failed != ENOTSUP) fail_to("force the folder to the disk", folder, failed);
+}
+
+void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to) {
+  if (std::rename(from.c_str(), to.c_str()) != 0) fail_to("rename to " + to.filename().string(), from, errno);
+  sync_folder(to.parent_path());
+}
+
+void rename_to_new(const std::filesystem::path& from, const std::filesystem::path& to) {
+  int error = ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0 ? 0 : errno;
+  if (error == EINVAL || error == ENOSYS) {  // some file systems know no such rename
+    error = std::filesystem::exists(std::filesystem::symlink_status(to)) ? EEXIST : 0;
+    if (error == 0 && std::rename(from.c_str(), to.c_str()) != 0) error = errno;
+  }
+  if (error == EEXIST) throw UserError(to.string() + " exists already, and is not overwritten; choose another name");
+  if (error != 0) fail_to("rename to " + to.filename().string(), from, error);
+  sync_folder(to.parent_path());
+}
+
+void point_link_at(const std::filesystem::path& link, const std::filesystem::path& target) {
+  const std::filesystem::path fresh = link.string() + ".tmp";
+  ::unlink(fresh.c_str());
+  if (::symlink(target.c_str(), fresh.c_str()) != 0) fail_to("make the link", fresh, errno);
+  rename_durably(fresh, link);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+// Files and folders that outlive a power cut. Every failure is a UserError that names the file, the cause and the way
+// out.
+#pragma once
+
+#include "base/sha256.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace ddprun {
+
+struct FileDigest {
+  uint64_t size = 0;
+  std::string sha256;  // lower-case hexadecimal
+
+  bool operator==(const FileDigest&) const = default;
+};
+
+// A new file (an old one of the name is emptied), its digest computed on the way. One that is not finished is removed
+// again.
+class DurableFile {
+ public:
+  explicit DurableFile(std::filesystem::path path);
+  ~DurableFile();
+  DurableFile(const DurableFile&) = delete;
+  DurableFile& operator=(const DurableFile&) = delete;
+
+  void write(const void* data, size_t size);
+
+  // Forces the data to the disk and closes the file.
+  FileDigest finish();
+
+ private:
+  [[noreturn]] void fail(int error_number) const;
+
+  std::filesystem::path path_;
+  int fd_;
+  uint64_t size_ = 0;
+  Sha256 sha256_;
+};
+
+// Of a regular file: a folder or a pipe is a UserError, as is a file that cannot be looked at.
+uint64_t size_of_file(const std::filesystem::path& file);
+
+// Reads a whole file for its size and SHA-256.
+FileDigest digest_of(const std::filesystem::path& file);
+
+// Makes the folder, where it is missing, and those above it; the new entry is forced to the disk.
+void make_folder(const std::filesystem::path& folder);
+
+// Forces a folder's entries to the disk: names that were created, renamed or removed in it.
+void sync_folder(const std::filesystem::path& folder);
+
+// Replaces what `to` names, atomically, and forces the change to the disk. Both lie in one folder.
+void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to);
+
+// The same where `to` must not exist yet: UserError where it does, and `from` stays.
+void rename_to_new(const std::filesystem::path& from, const std::filesystem::path& to);
+
+// Makes `link` a symbolic link to `target`, in place of an earlier one: a reader sees the old or the new.
+void point_link_at(const std::filesystem::path& link, const std::filesystem::path& target);
+
+}  // namespace ddprun

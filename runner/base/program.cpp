@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+#include "base/program.h"
+
+#include "base/atomic_file.h"
+#include "base/clock.h"
+#include "base/spawn.h"
+
+#include <ddprun/error.h>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <sstream>
+#include <system_error>
+
+namespace ddprun {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+[[noreturn]] void throw_errno(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
+
+// A file in memory: nobody waits for who reads at its other end.
+UniqueFd input_file(const std::string& text) {
+  UniqueFd file(::memfd_create("ddprun", MFD_CLOEXEC));
+  if (!file.open()) throw_errno("memfd_create");
+  std::string_view left = text;
+  if (!write_all(file.get(), left)) throw_errno("write");
+  ::lseek(file.get(), 0, SEEK_SET);
+  return file;
+}
+
+class Actions {
+ public:
+  Actions(int input, int output, int errors) {
+    ::posix_spawn_file_actions_init(&actions_);
+    ::posix_spawn_file_actions_adddup2(&actions_, input, STDIN_FILENO);
+    ::posix_spawn_file_actions_adddup2(&actions_, output, STDOUT_FILENO);
+    ::posix_spawn_file_actions_adddup2(&actions_, errors, STDERR_FILENO);
+  }
+  ~Actions() { ::posix_spawn_file_actions_destroy(&actions_); }
+  Actions(const Actions&) = delete;
+  Actions& operator=(const Actions&) = delete;
+
+  const posix_spawn_file_actions_t* get() const { return &actions_; }
+
+ private:
+  posix_spawn_file_actions_t actions_;
+};
+
+class Attributes {
+ public:
+  explicit Attributes(bool apart) {
+    ::posix_spawnattr_init(&attributes_);
+    if (!apart) return;
+    sigset_t none;
+    ::sigemptyset(&none);
+    ::posix_spawnattr_setsigmask(&attributes_, &none);
+    ::posix_spawnattr_setpgroup(&attributes_, 0);
+    ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+  }
+  ~Attributes() { ::posix_spawnattr_destroy(&attributes_); }
+  Attributes(const Attributes&) = delete;
+  Attributes& operator=(const Attributes&) = delete;
+
+  const posix_spawnattr_t* get() const { return &attributes_; }
+
+ private:
+  posix_spawnattr_t attributes_;
+};
+
+// Reads to the end, or to one of the limits: then false.
+bool read_all(int fd, const ProgramOptions& options, std::string& text) {
+  const auto deadline = Clock::now() + seconds(options.seconds);
+  char buffer[4096];
+  while (text.size() <= options.most_bytes) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    if (options.seconds > 0 && left <= 0) return false;
+    pollfd polled{fd, POLLIN, 0};
+    ::poll(&polled, 1, options.seconds > 0 ? static_cast<int>(left) : -1);
+    const auto got = ::read(fd, buffer, sizeof buffer);
+    if (got == 0) return true;
+    if (got > 0) text.append(buffer, static_cast<size_t>(got));
+    if (got < 0 && errno != EAGAIN && errno != EINTR) return true;
+  }
+  text.resize(options.most_bytes);
+  return false;
+}
+
+int wait_for(pid_t child) {
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) throw_errno("waitpid");
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+}  // namespace
+
+ProgramEnd run_program(const std::vector<std::string>& command, const ProgramOptions& options) {
+  const bool apart = options.seconds > 0;
+  const auto input = input_file(options.input);
+  const UniqueFd nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  auto output = make_pipe();
+  const Actions actions(input.get(), output.write.get(), options.errors ? output.write.get() : nowhere.get());
+  const Attributes attributes(apart);
+  std::vector<char*> words;
+  for (const auto& word : command) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  pid_t child = 0;
+  const int error = ::posix_spawnp(&child, words[0], actions.get(), attributes.get(), words.data(), environ);
+  if (error == ENOENT) throw UserError("there is no program " + command[0] + " on PATH");
+  if (error != 0) throw std::system_error(error, std::generic_category(), command[0]);
+  output.write.reset();
+  ProgramEnd end;
+  end.cut = !read_all(output.read.get(), options, end.output);
+  if (end.cut) ::kill(apart ? -child : child, SIGKILL);
+  end.exit_code = wait_for(child);
+  return end;
+}
+
+bool has_program(const std::string& name) {
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path ? path : "");
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (::access(((folder.empty() ? "." : folder) + "/" + name).c_str(), X_OK) == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace ddprun

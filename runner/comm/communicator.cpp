@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+#include "comm/communicator.h"
+
+#include "comm/device_backend.h"
+#include "comm/gpu_connection.h"
+#include "base/doing.h"
+
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/comm.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+namespace ddprun {
+namespace {
+
+constexpr size_t kBroadcastBucketBytes = size_t{250} << 20;  // as Python's DDP
+
+std::chrono::milliseconds in_milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
+}
+
+// Ranks are connected when they first talk to each other: sums go around a ring, so that a rank has two connections,
+// not one to each of the others (docs/scaling.md).
+c10::intrusive_ptr<c10d::Backend> gloo_backend(const CommunicatorOptions& options) {
+  auto gloo = c10d::ProcessGroupGloo::Options::create(in_milliseconds(options.timeout_seconds));
+  gloo->group_name = kGroupName;
+  gloo->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(options.address, /*lazyInit=*/true));
+  auto store = c10::make_intrusive<c10d::PrefixStore>("gloo", options.store);
+  return c10::make_intrusive<c10d::ProcessGroupGloo>(store, static_cast<int>(options.world.rank),
+                                                     static_cast<int>(options.world.size), gloo);
+}
+
+// Runs a collective; Gloo's and NCCL's exceptions have no common type, so whatever it throws is a lost rank.
+template <class Collective>
+auto guarded(const char* what, Collective&& collective) {
+  const Doing doing{.section = nullptr, .name = what};
+  const DoingScope scope(doing);
+  try {
+    return collective();
+  } catch (const std::exception& error) {
+    throw CommunicationError(std::string(what) + " failed: " + cause_of(error));
+  }
+}
+
+// ProcessGroupNCCL's destructor warns that nobody has shut it down, and aborts communicators for which other ranks may
+// still wait. The process's end does without both.
+void never_destroy(const c10::intrusive_ptr<c10d::Backend>& group) {
+  static std::mutex mutex;
+  static auto& kept = *new std::vector<c10::intrusive_ptr<c10d::Backend>>;
+  const std::scoped_lock lock(mutex);
+  kept.push_back(group);
+}
+
+}  // namespace
+
+double gpu_timeout_seconds(double timeout_seconds, double hang_seconds) {
+  constexpr double kDay = 24 * 60 * 60;
+  const bool noticed_first = hang_seconds > 0 && hang_seconds <= timeout_seconds;
+  return noticed_first ? std::max(kDay, timeout_seconds) : timeout_seconds;
+}
+
+Communicator::Communicator(const CommunicatorOptions& options) : world_(options.world), options_(options) {
+  if (alone()) return;
+  group_ = guarded("joining the process group", [&] {
+    auto group = c10::make_intrusive<c10d::ProcessGroup>(options.store, static_cast<int>(world_.rank),
+                                                         static_cast<int>(world_.size));
+    if (options.backend) group->setBoundDeviceId(options.backend->device());  // before setBackend, which copies it
+    const auto gloo = gloo_backend(options);
+    group->setBackend(at::kCPU, c10d::ProcessGroup::BackendType::GLOO, gloo);
+    group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
+    if (options.backend && options.gloo) {
+      group->setBackend(at::kCUDA, c10d::ProcessGroup::BackendType::GLOO, gloo);
+    } else if (options.backend) {
+      auto store = c10::make_intrusive<c10d::PrefixStore>("nccl", options.store);
+      nccl_ = options.backend->make_group_backend(store, world_.rank, world_.size, options.timeout_seconds);
+      never_destroy(nccl_);
+      group->setBackend(at::kCUDA, c10d::ProcessGroup::BackendType::NCCL, nccl_);
+      group->setDefaultBackend(c10d::ProcessGroup::BackendType::NCCL);
+    }
+    group->setGroupName(kGroupName);
+    return group;
+  });
+  guarded("joining the process group", [&] { barrier(); });  // a rank out of reach is told here, not in the first step
+}
+
+Communicator::Communicator(const World& world, c10::intrusive_ptr<c10d::ProcessGroup> group)
+    : world_(world), group_(std::move(group)) {}
+
+Communicator::~Communicator() = default;
+
+void Communicator::connect_gpus(double warn_seconds) {
+  if (!nccl_) return;
+  auto& backend = *options_.backend;
+  std::vector<GpuUse> ranks;
+  for (const auto& text : gather_texts(to_text(gpu_use(backend.identity(), backend.description())))) {
+    ranks.push_back(gpu_use_of(text));
+  }
+  require_own_gpus(ranks);
+  const ConnectPatience patience{
+      .address = options_.address, .warn_seconds = warn_seconds, .timeout_seconds = options_.timeout_seconds};
+  guarded("connecting the GPUs (NCCL)",
+          [&] { connect_within(patience, [backend = options_.backend, nccl = nccl_] { backend->connect(*nccl); }); });
+}
+
+void Communicator::leave_hangs_to_launcher(double hang_seconds) {
+  if (nccl_) nccl_->setTimeout(in_milliseconds(gpu_timeout_seconds(options_.timeout_seconds, hang_seconds)));
+}
+
+void Communicator::sum(at::Tensor& values) {
+  if (alone()) return;
+  start_sum(values).take();
+}
+
+PendingSum Communicator::start_sum(at::Tensor values) {
+  if (alone()) return {std::move(values), {}};
+  std::vector<at::Tensor> tensors{values};
+  auto work = guarded("all-reduce", [&] { return group_->allreduce(tensors); });
+  return {std::move(values), [work] { guarded("all-reduce", [&] { return work->wait(); }); }};
+}
+
+void Communicator::broadcast(std::vector<at::Tensor> tensors) {
+  if (alone() || tensors.empty()) return;
+  for (auto& tensor : tensors) tensor = tensor.detach();
+  guarded("broadcast", [&] { c10d::broadcast_coalesced(group_, tensors, kBroadcastBucketBytes, 0); });
+}
+
+void Communicator::barrier() {
+  auto nothing = at::zeros({1}, at::kInt);
+  sum(nothing);
+}
+
+std::vector<std::string> Communicator::gather_texts(const std::string& mine) {
+  if (alone()) return {mine};
+  auto sizes = at::zeros({world_.size}, at::kLong);
+  sizes[world_.rank] = static_cast<int64_t>(mine.size());
+  sum(sizes);
+  const auto width = sizes.max().item<int64_t>();
+  auto bytes = at::zeros({world_.size, std::max<int64_t>(width, 1)}, at::kByte);
+  std::memcpy(bytes[world_.rank].data_ptr(), mine.data(), mine.size());
+  sum(bytes);
+  std::vector<std::string> texts;
+  for (int64_t rank = 0; rank < world_.size; ++rank) {
+    texts.emplace_back(static_cast<const char*>(bytes[rank].const_data_ptr()), sizes[rank].item<int64_t>());
+  }
+  return texts;
+}
+
+std::string Communicator::broadcast_text(const std::string& text) {
+  if (alone()) return text;
+  auto size = at::full({1}, static_cast<int64_t>(text.size()), at::kLong);
+  broadcast({size});
+  auto bytes = at::zeros({size.item<int64_t>()}, at::kByte);
+  if (world_.rank == 0) std::memcpy(bytes.data_ptr(), text.data(), text.size());
+  if (bytes.numel() > 0) broadcast({bytes});
+  return {static_cast<const char*>(bytes.const_data_ptr()), static_cast<size_t>(bytes.numel())};
+}
+
+c10::intrusive_ptr<c10d::Store> file_store(const std::string& path, int64_t world_size) {
+  return c10::make_intrusive<c10d::FileStore>(path, static_cast<int>(world_size));
+}
+
+}  // namespace ddprun

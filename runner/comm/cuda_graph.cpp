@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+#include "comm/cuda_graph.h"
+
+#include <ATen/core/CachingHostAllocator.h>
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/CUDAGeneratorImpl.h>
+#include <ATen/cuda/CUDAGraphsUtils.cuh>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <torch/headeronly/version.h>
+
+#include <stdexcept>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+// LibTorch's, which can also be given up: after a failure between capture_begin() and the end of capture_end() the
+// allocators and the generators are in the state of a recording, and the next random number throws.
+class Recording final : public at::cuda::CUDAGraph {
+ public:
+#if TORCH_VERSION_MINOR >= 14
+  // capture_end() puts back what a recording has changed where it fails, too, and the destructor does the rest.
+  void abandon() {
+    if (!capturing_to_pool_) return;
+    try {
+      capture_end();
+    } catch (const c10::Error&) {  // follows from the failure, which is known
+      static_cast<void>(cudaGetLastError());
+    }
+  }
+#else
+  void abandon() {
+    if (capture_ended_) return;  // nothing is open: the destructor does the rest
+    for (auto& [generator, increment] : captured_generator_states_) generator->capturing_ = false;
+    const bool allocates = mempool_id_ != c10::MempoolId_t{0, 0};  // has got as far as that
+    if (!allocates) return;
+    end_capture();
+    auto& host = *at::getHostAllocator(at::kCUDA);
+    c10::cuda::CUDACachingAllocator::endAllocateToPool(capture_dev_, mempool_id_);
+    host.end_allocate_to_pool(mempool_id_);
+    c10::cuda::CUDACachingAllocator::releasePool(capture_dev_, mempool_id_);
+    host.release_pool(mempool_id_);
+  }
+
+ private:
+  // An error here says that the capture has ended already, by the failure, which is known.
+  void end_capture() {
+    cudaGraph_t unfinished = nullptr;
+    static_cast<void>(cudaStreamEndCapture(capture_stream_, &unfinished));
+    if (unfinished) static_cast<void>(cudaGraphDestroy(unfinished));
+    static_cast<void>(cudaGetLastError());  // or the next call would find it
+  }
+#endif
+};
+
+class CudaGraph final : public DeviceGraph {
+ public:
+  CudaGraph(const std::function<std::vector<at::Tensor>()>& work, std::shared_ptr<const c10::MempoolId_t> pool)
+      : pool_(std::move(pool)) {
+    c10::cuda::device_synchronize();
+    c10::cuda::CUDACachingAllocator::emptyCache();  // the pool's memory is its own: what steps outside it kept is free
+                                                    // now
+    try {
+      // Other threads load batches meanwhile, which may allocate page-locked memory: that is theirs.
+      graph_.capture_begin(*pool_, cudaStreamCaptureModeThreadLocal);
+      results_ = work();
+      const bool intact = at::cuda::currentStreamCaptureStatus() == at::cuda::CaptureStatus::Active;
+      if (!intact) throw std::runtime_error("something in it cannot be part of a CUDA graph");
+      graph_.capture_end();  // fails too, where work on another stream has not come back to this one
+    } catch (...) {
+      results_.clear();
+      graph_.abandon();
+      throw;
+    }
+  }
+
+  void replay() override { graph_.replay(); }
+  const std::vector<at::Tensor>& results() const override { return results_; }
+
+ private:
+  std::shared_ptr<const c10::MempoolId_t> pool_;  // outlives the graph
+  Recording graph_;
+  std::vector<at::Tensor> results_;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceGraph> record_cuda_graph(const std::function<std::vector<at::Tensor>()>& work,
+                                               std::shared_ptr<const c10::MempoolId_t> pool) {
+  return std::make_unique<CudaGraph>(work, std::move(pool));
+}
+
+}  // namespace ddprun

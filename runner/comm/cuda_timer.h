@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include "comm/device_backend.h"
+
+#include <ATen/cuda/CUDAEvent.h>
+
+#include <vector>
+
+namespace ddprun {
+
+// Events of the current stream, used again.
+class CudaTimer final : public DeviceTimer {
+ public:
+  void mark() override;
+  std::vector<double> take() override;
+
+ private:
+  std::vector<at::cuda::CUDAEvent> events_;
+  size_t used_ = 0;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT
+#include "metrics/metric_sums.h"
+
+#include "metrics/metric_name.h"
+
+#include <ddprun/error.h>
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    lines.push_back(text.substr(begin, end - begin));
+  }
+  return lines;
+}
+
+// Of a scalar; without the microsecond of the dispatcher where it is a float64 on the CPU.
+double value_of(const at::Tensor& number) {
+  const bool at_hand = number.is_cpu() && number.scalar_type() == at::kDouble;
+  return at_hand ? *number.const_data_ptr<double>() : number.item<double>();
+}
+
+// The names that all ranks have; a rank without a batch has none of its own.
+std::vector<std::string> agreed_names(const std::string& mine, Communicator& communicator) {
+  std::string names;
+  for (const auto& theirs : communicator.gather_texts(mine)) {
+    if (names.empty()) names = theirs;
+    if (!theirs.empty() && theirs != names) {
+      throw UserError(
+          "model: the ranks report different metrics from step(): it must return the same names in the same "
+          "order for every batch");
+    }
+  }
+  return lines_of(names);
+}
+
+// Before a name that is agreed on: no name of a metric has control characters.
+const std::string kExponential = "\t";
+
+MetricTotal without_numbers(const std::string& agreed) {
+  const bool exponential = agreed.starts_with(kExponential);
+  return {.name = exponential ? agreed.substr(kExponential.size()) : agreed, .exponential = exponential};
+}
+
+}  // namespace
+
+double MetricTotal::value() const {
+  if (count == 0) return 0;
+  const double mean = sum / static_cast<double>(count);
+  return exponential ? std::exp(mean) : mean;
+}
+
+// Out of place, since a step's value may lie where the next one is written.
+void MetricSums::add(const Entry& entry) {
+  const auto sum = std::ranges::find(entries_, entry.name, &Entry::name);
+  if (sum == entries_.end()) {
+    entries_.push_back(entry);
+    if (entry.count == 0) entries_.back().value = at::zeros({}, at::kDouble);
+  } else if (entry.count > 0) {
+    auto value = sum->value.to(entry.value.device(), at::kDouble);
+    if (sum->factor != 1) value = value * std::exchange(sum->factor, 1);
+    sum->value = value.add(entry.value, entry.factor);
+    sum->count += entry.count;
+  }
+}
+
+bool MetricSums::knows(const std::string& name) const {
+  return name != "loss" && std::ranges::find(entries_, name, &Entry::name) != entries_.end();
+}
+
+void MetricSums::add(const Step& step, int64_t samples) {
+  add({.name = "loss", .value = step.loss.detach(), .factor = static_cast<double>(samples), .count = samples});
+  for (const auto& metric : step.metrics) {
+    if (!knows(metric.name)) require_metric_name(metric.name);
+    add({.name = metric.name,
+         .value = metric.sum.detach(),
+         .count = samples > 0 ? metric.count : 0,
+         .exponential = metric.exponential});
+  }
+}
+
+void MetricSums::add(const MetricSums& others) {
+  for (const auto& entry : others.entries_) add(entry);
+}
+
+at::Tensor MetricSums::loss() const {
+  return entries_.empty() || entries_.front().count == 0 ? at::Tensor() : entries_.front().value;
+}
+
+// One operator for each, which converts it on its way: a stack would want them of one type first.
+at::Tensor MetricSums::packed(c10::Device device) const {
+  std::vector<at::Tensor> values;
+  for (const auto& entry : entries_) {
+    if (entry.value.device() == device) values.push_back(entry.value);
+  }
+  if (values.empty()) return {};
+  auto packed = at::empty({static_cast<int64_t>(values.size())}, at::TensorOptions(device).dtype(at::kDouble));
+  for (size_t i = 0; i < values.size(); ++i) packed[static_cast<int64_t>(i)].copy_(values[i]);
+  return packed;
+}
+
+MetricSums MetricSums::with(const at::Tensor& packed, c10::Device device) const {
+  auto result = *this;
+  if (!packed.defined()) return result;
+  const auto copies = packed.clone().unbind();
+  auto next = copies.begin();
+  for (auto& entry : result.entries_) {
+    if (entry.value.device() == device) entry.value = *next++;
+  }
+  return result;
+}
+
+bool MetricSums::alike(const MetricSums& others) const {
+  return std::ranges::equal(entries_, others.entries_, [](const Entry& a, const Entry& b) {
+    return a.name == b.name && a.count == b.count && a.factor == b.factor && a.exponential == b.exponential;
+  });
+}
+
+std::string MetricSums::made_beside(c10::Device device) const {
+  const auto found = std::ranges::find_if(
+      entries_, [&](const Entry& entry) { return entry.count > 0 && entry.value.device() != device; });
+  return found == entries_.end() ? "" : found->name;
+}
+
+std::vector<MetricTotal> MetricSums::totals(Communicator& communicator) const {
+  std::vector<MetricTotal> totals;
+  if (communicator.alone()) {  // nothing to agree on or to add up: a row of every step is cheap
+    const auto values = this->values();
+    for (size_t i = 0; i < values.size(); ++i)
+      totals.push_back({entries_[i].name, values[i], entries_[i].count, entries_[i].exponential});
+    return totals;
+  }
+  std::string names;
+  for (const auto& entry : entries_) names += (entry.exponential ? kExponential + entry.name : entry.name) + "\n";
+  for (const auto& name : agreed_names(names, communicator)) totals.push_back(without_numbers(name));
+
+  auto sums = entries_.empty() ? numbers_of(totals) : numbers();
+  communicator.sum(sums);
+  const auto view = sums.accessor<double, 2>();
+  for (size_t i = 0; i < totals.size(); ++i) {
+    totals[i].sum = view[0][static_cast<int64_t>(i)];
+    totals[i].count = static_cast<int64_t>(view[1][static_cast<int64_t>(i)]);  // exact below 2^53
+  }
+  return totals;
+}
+
+// With one wait for the GPU that has some of them.
+std::vector<double> MetricSums::values() const {
+  const auto elsewhere = std::ranges::find_if(entries_, [](const Entry& entry) { return !entry.value.is_cpu(); });
+  const auto copied = elsewhere == entries_.end() ? at::Tensor() : packed(elsewhere->value.device()).cpu();
+  const double* next = copied.defined() ? copied.const_data_ptr<double>() : nullptr;
+  std::vector<double> values;
+  values.reserve(entries_.size());
+  for (const auto& entry : entries_) {
+    values.push_back(entry.factor * (entry.value.is_cpu() ? value_of(entry.value) : *next++));
+  }
+  return values;
+}
+
+at::Tensor MetricSums::numbers() const {
+  auto numbers = at::zeros({2, static_cast<int64_t>(entries_.size())}, at::kDouble);
+  auto view = numbers.accessor<double, 2>();
+  const auto values = this->values();
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    view[0][static_cast<int64_t>(i)] = values[i];
+    view[1][static_cast<int64_t>(i)] = static_cast<double>(entries_[i].count);
+  }
+  return numbers;
+}
+
+void MetricSums::reset() { entries_.clear(); }
+
+void MetricSums::reset(const std::vector<MetricTotal>& names, const at::Tensor& numbers) {
+  entries_.clear();
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto column = static_cast<int64_t>(i);
+    entries_.push_back({.name = names[i].name,
+                        .value = numbers[0][column].clone(),
+                        .count = static_cast<int64_t>(numbers[1][column].item<double>()),
+                        .exponential = names[i].exponential});
+  }
+}
+
+void add(std::vector<MetricTotal>& totals, const std::vector<MetricTotal>& more) {
+  for (const auto& total : more) {
+    const auto at = std::ranges::find(totals, total.name, &MetricTotal::name);
+    if (at == totals.end()) {
+      totals.push_back(total);
+    } else {
+      at->sum += total.sum;
+      at->count += total.count;
+    }
+  }
+}
+
+at::Tensor numbers_of(const std::vector<MetricTotal>& totals) {
+  auto numbers = at::zeros({2, static_cast<int64_t>(totals.size())}, at::kDouble);
+  auto view = numbers.accessor<double, 2>();
+  for (size_t i = 0; i < totals.size(); ++i) {
+    view[0][static_cast<int64_t>(i)] = totals[i].sum;
+    view[1][static_cast<int64_t>(i)] = static_cast<double>(totals[i].count);
+  }
+  return numbers;
+}
+
+NamedValues values_of(const std::vector<MetricTotal>& totals, const std::string& split) {
+  NamedValues values;
+  values.reserve(totals.size() + 8);  // what else a row has
+  for (const auto& total : totals)
+    values.emplace_back(split.empty() ? total.name : split + "/" + total.name, total.value());
+  return values;
+}
+
+}  // namespace ddprun

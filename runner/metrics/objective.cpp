@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT
+#include "metrics/objective.h"
+
+#include "plugin_host/plugin_call.h"
+#include "metrics/measures.h"
+
+#include <ddprun/error.h>
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <mutex>
+#include <sstream>
+
+namespace ddprun {
+namespace {
+
+[[noreturn]] void shapes_do_not_fit(const char* name, const char* expected, const at::Tensor& prediction,
+                                    const at::Tensor& target) {
+  std::ostringstream text;
+  text << name << " expects " << expected << "; the model returned " << prediction.sizes() << " "
+       << prediction.scalar_type() << ", the dataset's target is " << target.sizes() << " " << target.scalar_type();
+  throw PluginMistake({"objective", text.str()});
+}
+
+// Losses are computed in float32 at least: under mixed precision a model returns 16 bits.
+at::Tensor widened(const at::Tensor& values) {
+  return values.scalar_type() == at::kDouble ? values : values.to(at::kFloat);
+}
+
+// One weight for each class. The loss is the mean over the samples of weight[class] * loss, not divided by the batch's
+// weights as torch's is: then it would depend on how the samples are dealt out to ranks (docs/decisions/0006).
+class ClassWeights {
+ public:
+  explicit ClassWeights(Options& options)
+      : weights_(options.get<std::vector<double>>(
+            "class_weights", {}, "what a sample of each class counts; all 1 by default", {.min = 0})) {}
+
+  at::Tensor as(const at::Tensor& prediction) const {
+    if (weights_.empty()) return {};
+    if (static_cast<int64_t>(weights_.size()) != prediction.size(1)) {
+      throw PluginMistake({"objective.class_weights", std::to_string(weights_.size()) +
+                                                          " weights, but the model predicts " +
+                                                          std::to_string(prediction.size(1)) + " classes"});
+    }
+    return on(prediction);
+  }
+
+ private:
+  // Made once for a device and a type: to bring them there waits for a GPU, which no recorded step may do. With
+  // trainer.strategy dp several threads ask.
+  at::Tensor on(const at::Tensor& prediction) const {
+    const std::scoped_lock lock(mutex_);
+    const auto fits = [&](const at::Tensor& made) {
+      return made.device() == prediction.device() && made.scalar_type() == prediction.scalar_type();
+    };
+    const auto made = std::ranges::find_if(made_, fits);
+    return made != made_.end() ? *made
+                               : made_.emplace_back(at::tensor(weights_, prediction.options().requires_grad(false)));
+  }
+
+  std::vector<double> weights_;
+  mutable std::mutex mutex_;
+  mutable std::vector<at::Tensor> made_;
+};
+
+// Predictions of C classes against one class index each.
+class ClassObjective : public Objective {
+ public:
+  ClassObjective(const char* name, Options& options, Phase phase)
+      : name_(name), weights_(options), measures_(options), phase_(phase) {}
+
+  at::Tensor loss(const at::Tensor& prediction, const at::Tensor& target) const final {
+    const bool fits = prediction.dim() == 2 && target.dim() == 1 && prediction.size(0) == target.size(0) &&
+                      target.scalar_type() == at::kLong;
+    if (!fits) shapes_do_not_fit(name_, "[B, C] predictions and [B] int64 classes", prediction, target);
+    const auto wide = widened(prediction);
+    return loss_sum(wide, target, weights_.as(wide)) / static_cast<double>(target.size(0));
+  }
+
+  std::vector<MetricSum> metrics(const at::Tensor& prediction, const at::Tensor& target) const final {
+    return measures_.sums(prediction.detach(), target);
+  }
+
+  at::Tensor confusion(const at::Tensor& prediction, const at::Tensor& target) const final {
+    if (phase_ != Phase::kEvaluation || !measures_.wants_confusion()) return {};
+    return confusion_counts(prediction.detach().argmax(1), target, prediction.size(1));
+  }
+
+ protected:
+  // Over the samples; `weights` may be undefined.
+  virtual at::Tensor loss_sum(const at::Tensor& prediction, const at::Tensor& target,
+                              const at::Tensor& weights) const = 0;
+
+ private:
+  const char* name_;
+  ClassWeights weights_;
+  ClassMeasures measures_;
+  Phase phase_;
+};
+
+class CrossEntropy final : public ClassObjective {
+ public:
+  CrossEntropy(Options& options, Phase phase)
+      : ClassObjective("cross_entropy", options, phase),
+        label_smoothing_(options.get<double>("label_smoothing", 0, "share of the target spread over all classes",
+                                             {.min = 0, .max = 1})) {}
+
+  at::Tensor scores(const at::Tensor& prediction) const override { return at::softmax(widened(prediction), 1); }
+
+ private:
+  at::Tensor loss_sum(const at::Tensor& prediction, const at::Tensor& target,
+                      const at::Tensor& weights) const override {
+    return at::cross_entropy_loss(prediction, target, weights, at::Reduction::Sum, -100, label_smoothing_);
+  }
+
+  double label_smoothing_;
+};
+
+class NegativeLogLikelihood final : public ClassObjective {
+ public:
+  NegativeLogLikelihood(Options& options, Phase phase) : ClassObjective("nll", options, phase) {}
+
+  at::Tensor scores(const at::Tensor& prediction) const override { return at::exp(widened(prediction)); }
+
+ private:
+  at::Tensor loss_sum(const at::Tensor& prediction, const at::Tensor& target,
+                      const at::Tensor& weights) const override {
+    return at::nll_loss(prediction, target, weights, at::Reduction::Sum);
+  }
+};
+
+// A prediction for each value of the target. Returns it in the target's shape.
+at::Tensor fitted(const char* name, const at::Tensor& prediction, const at::Tensor& target) {
+  const bool column = prediction.dim() == 2 && prediction.size(1) == 1 && target.dim() == 1;
+  const auto values = widened(column ? prediction.squeeze(1) : prediction);
+  if (values.sizes() != target.sizes() || target.dim() < 1) {
+    shapes_do_not_fit(name, "a prediction of the target's shape", prediction, target);
+  }
+  return values;
+}
+
+// 0 or 1 for each sample, or for each of several labels of a sample; the logit's sign is the guess.
+class BinaryCrossEntropy final : public Objective {
+ public:
+  BinaryCrossEntropy(Options& options, Phase phase) : measures_(options), phase_(phase) {}
+
+  at::Tensor loss(const at::Tensor& prediction, const at::Tensor& target) const override {
+    const auto logits = fitted("bce", prediction, target);
+    return at::binary_cross_entropy_with_logits(logits, target.to(logits.scalar_type()));
+  }
+
+  std::vector<MetricSum> metrics(const at::Tensor& prediction, const at::Tensor& target) const override {
+    return measures_.sums(as_two_classes(prediction, target), target.flatten().to(at::kLong));
+  }
+
+  at::Tensor confusion(const at::Tensor& prediction, const at::Tensor& target) const override {
+    if (phase_ != Phase::kEvaluation || !measures_.wants_confusion()) return {};
+    return confusion_counts(as_two_classes(prediction, target).argmax(1), target.flatten().to(at::kLong), 2);
+  }
+
+  at::Tensor scores(const at::Tensor& prediction) const override { return at::sigmoid(widened(prediction)); }
+
+ private:
+  static at::Tensor as_two_classes(const at::Tensor& prediction, const at::Tensor& target) {
+    const auto logits = fitted("bce", prediction.detach(), target).flatten();
+    return at::stack({at::zeros_like(logits), logits}, 1);
+  }
+
+  ClassMeasures measures_;
+  Phase phase_;
+};
+
+class ValueObjective : public Objective {
+ public:
+  ValueObjective(const char* name, Options& options) : name_(name), measures_(options) {}
+
+  at::Tensor loss(const at::Tensor& prediction, const at::Tensor& target) const final {
+    const auto values = fitted(name_, prediction, target);
+    return value_loss(values, target.to(values.scalar_type()));
+  }
+
+  std::vector<MetricSum> metrics(const at::Tensor& prediction, const at::Tensor& target) const final {
+    return measures_.sums(fitted(name_, prediction.detach(), target), target);
+  }
+
+ protected:
+  virtual at::Tensor value_loss(const at::Tensor& prediction, const at::Tensor& target) const = 0;
+
+ private:
+  const char* name_;
+  ValueMeasures measures_;
+};
+
+class MeanSquaredError final : public ValueObjective {
+ public:
+  explicit MeanSquaredError(Options& options) : ValueObjective("mse", options) {}
+
+ private:
+  at::Tensor value_loss(const at::Tensor& prediction, const at::Tensor& target) const override {
+    return at::mse_loss(prediction, target);
+  }
+};
+
+class MeanAbsoluteError final : public ValueObjective {
+ public:
+  explicit MeanAbsoluteError(Options& options) : ValueObjective("l1", options) {}
+
+ private:
+  at::Tensor value_loss(const at::Tensor& prediction, const at::Tensor& target) const override {
+    return at::l1_loss(prediction, target);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Objective> make_objective(const std::string& name, Options& options, Phase phase) {
+  if (name == "cross_entropy") return std::make_unique<CrossEntropy>(options, phase);
+  if (name == "nll") return std::make_unique<NegativeLogLikelihood>(options, phase);
+  if (name == "bce") return std::make_unique<BinaryCrossEntropy>(options, phase);
+  if (name == "mse") return std::make_unique<MeanSquaredError>(options);
+  if (name == "l1") return std::make_unique<MeanAbsoluteError>(options);
+  const auto near = nearest_name(name, {"cross_entropy", "nll", "bce", "mse", "l1"});
+  options.reject("name", "expected cross_entropy | nll | bce | mse | l1, found \"" + name + "\"" +
+                             (near.empty() ? "" : "; did you mean " + near + "?"));
+  return nullptr;
+}
+
+std::vector<std::string> metric_names(const std::string& name, const Objective& objective) {
+  const bool classes = name == "cross_entropy" || name == "nll";
+  const auto prediction = classes ? at::zeros({1, 1}) : at::zeros({1});
+  std::vector<std::string> names{"loss"};
+  for (const auto& metric : objective.metrics(prediction, at::zeros({1}, classes ? at::kLong : at::kFloat)))
+    names.push_back(metric.name);
+  return names;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT
+#include "plugin_host/plugin_build.h"
+
+#include "plugin_host/compiler_message.h"
+#include "base/sha256.h"
+#include "base/atomic_file.h"
+#include "base/private_folder.h"
+#include "base/program.h"
+#include "base/log.h"
+#include "plugin_host/plugin_file.h"
+
+#include <ddprun/error.h>
+#include <ddprun/version.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string read_text(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+fs::path built_folder() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  if (cache && *cache) return fs::path(cache) / "ddprun" / "built";
+  if (home && *home) return fs::path(home) / ".cache" / "ddprun" / "built";
+  throw UserError("--build: neither HOME nor XDG_CACHE_HOME tells where to keep what is built");
+}
+
+// share/ddprun/plugin_command, which CMake writes: a word a line, {prefix} for where this program is installed,
+// {source} for the source file. The first word is the compiler.
+std::vector<std::string> compile_command(const fs::path& source) {
+  const auto prefix = fs::read_symlink("/proc/self/exe").parent_path().parent_path();
+  std::ifstream file(prefix / "share/ddprun/plugin_command");
+  std::vector<std::string> words;
+  for (std::string word; std::getline(file, word);) {
+    for (size_t at; (at = word.find("{prefix}")) != std::string::npos;) word.replace(at, 8, prefix.string());
+    words.push_back(word == "{source}" ? source.string() : word);
+  }
+  if (words.empty())
+    throw UserError("--build: " + (prefix / "share/ddprun/plugin_command").string() +
+                    " is missing: install the package ddprun-dev, or ddprun again");
+  if (const char* compiler = std::getenv("CXX"); compiler && *compiler) words[0] = compiler;
+  if (!fs::exists(words[0]) && !has_program(words[0]))
+    throw UserError("--build: there is no compiler " + words[0] +
+                    "; install g++ 12 or newer, or name another one in $CXX");
+  return words;
+}
+
+// The files that a compilation has read, of the "target: file file \" that -MMD writes; a space in a name is "\ ".
+std::vector<fs::path> dependencies_in(const fs::path& file) {
+  const auto text = read_text(file);
+  std::vector<fs::path> files;
+  std::string word;
+  for (size_t i = text.find(": ") + 1; i < text.size(); ++i) {
+    const bool escaped = text[i] == '\\' && i + 1 < text.size();
+    if (escaped && text[i + 1] == ' ') {
+      word += text[++i];
+    } else if (std::isspace(static_cast<unsigned char>(text[i])) || (escaped && text[i + 1] == '\n')) {
+      if (!word.empty()) files.emplace_back(std::exchange(word, ""));
+    } else {
+      word += text[i];
+    }
+  }
+  return files;
+}
+
+// What names a build: everything it is made of but the system's headers, which ddprun's version stands for.
+std::string key_of(const std::vector<std::string>& command, const std::vector<fs::path>& sources) {
+  Sha256 digest;
+  const auto add = [&digest](const std::string& text) {
+    const auto size = std::to_string(text.size()) + ":";
+    digest.update(size.data(), size.size());
+    digest.update(text.data(), text.size());
+  };
+  add(DDPRUN_VERSION);
+  for (const auto& word : command) add(word);
+  for (const auto& source : sources) {
+    add(source.string());
+    add(read_text(source));
+  }
+  return digest.hex().substr(0, 32);
+}
+
+// Of the last build of the source of this name: which files it was made of.
+std::vector<fs::path> known_sources(const fs::path& list, const fs::path& source) {
+  std::istringstream lines(read_text(list));
+  std::vector<fs::path> files;
+  for (std::string line; std::getline(lines, line);) files.emplace_back(line);
+  return files.empty() ? std::vector{source} : files;
+}
+
+void compile(const fs::path& source, std::vector<std::string> command, const fs::path& plugin, const fs::path& list) {
+  for (const auto& word : {std::string("-MMD"), std::string("-MF"), list.string(), std::string("-o"), plugin.string()})
+    command.push_back(word);
+  log::info("building " + source.filename().string());
+  const auto end = run_program(command);
+  if (end.exit_code != 0 && end.output.empty())
+    throw UserError(source.string() + " does not compile: " + command[0] + " says nothing, and ends with exit code " +
+                    std::to_string(end.exit_code));
+  if (end.exit_code != 0) throw UserError(source.string() + " does not compile:\n" + errors_of_compiler(end.output));
+  const auto info = read_plugin_file(plugin);
+  if (!info.problem.empty()) throw UserError(source.string() + " compiles, but cannot be used: " + info.problem);
+}
+
+// Moves what was built to its place, unless another process has been faster.
+void keep(const fs::path& built, const fs::path& place) {
+  std::error_code error;
+  fs::rename(built, place, error);
+  if (error && !fs::exists(place))
+    throw UserError("--build: " + place.string() + " cannot be written: " + error.message());
+}
+
+// The compiler would take a file of another name for one of the linker's.
+void check_source(const fs::path& source, const std::string& given) {
+  const auto ending = source.extension();
+  if (!fs::exists(source)) throw UserError("--build " + given + ": there is no such file");
+  if (!fs::is_regular_file(source)) throw UserError("--build " + given + ": that is no file");
+  if (ending != ".cpp" && ending != ".cc" && ending != ".cxx")
+    throw UserError("--build " + given + ": expected a C++ source, a file whose name ends in .cpp, .cc or .cxx");
+}
+
+fs::path plugin_in(const fs::path& folder, const fs::path& source) {
+  return folder / source.filename().replace_extension(".so");
+}
+
+fs::path build_plugin(const std::string& given) {
+  const auto source = fs::absolute(given).lexically_normal();
+  check_source(source, given);
+  const auto folder = built_folder();
+  const auto command = compile_command(source);
+  const auto list = folder / (key_of(command, {}) + ".sources");
+  const auto place = folder / key_of(command, known_sources(list, source));
+  if (fs::exists(place)) return place;
+
+  std::error_code error;
+  fs::create_directories(folder, error);
+  const PrivateFolder workshop(folder);
+  const auto result = workshop.path() / "result";
+  fs::create_directory(result);
+  compile(source, command, plugin_in(result, source), workshop.path() / "sources");
+  fs::copy_file(source, result / source.filename(),
+                error);  // for whoever reads a run: without it the plugin works as well
+  const auto sources = dependencies_in(workshop.path() / "sources");
+  std::string lines;
+  for (const auto& file : sources) lines += file.string() + "\n";
+  write_file_atomically(list, lines);
+  const auto new_place = folder / key_of(command, sources);
+  keep(result, new_place);
+  return new_place;
+}
+
+}  // namespace
+
+std::vector<fs::path> build_plugins(const std::vector<std::string>& sources) {
+  std::vector<fs::path> folders;
+  std::map<std::string, std::string> makers;  // of each plugin, by its kind and name
+  for (const auto& source : sources) {
+    const auto folder = build_plugin(source);
+    if (std::ranges::find(folders, folder) != folders.end()) continue;
+    folders.push_back(folder);
+    const auto info = read_plugin_file(plugin_in(folder, source));
+    const auto [maker, is_new] = makers.emplace(info.kind + " " + info.name, source);
+    if (!is_new)
+      throw UserError("--build " + maker->second + " and --build " + source + " both make the " + maker->first +
+                      ": register one of them under another name");
+  }
+  return folders;
+}
+
+}  // namespace ddprun

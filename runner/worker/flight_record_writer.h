@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// Writes the record of this rank's collectives into the run's folder when the launcher asks where the rank stands: no
+// other thread of a process that hangs could.
+#pragma once
+
+#include "comm/flight_record.h"
+
+#include <filesystem>
+#include <functional>
+#include <thread>
+
+namespace ddprun {
+
+class FlightRecordWriter {
+ public:
+  // To <logs>/collectives_rank_<rank>, and of those under way to <logs>/under_way_rank_<rank>.json; whole or not at
+  // all. `record` is called on a thread of this object's own. After answer_launcher (worker/self_report.h); one at a
+  // time.
+  FlightRecordWriter(const std::filesystem::path& logs, int rank, std::function<FlightRecord()> record);
+  ~FlightRecordWriter();
+  FlightRecordWriter(const FlightRecordWriter&) = delete;
+  FlightRecordWriter& operator=(const FlightRecordWriter&) = delete;
+
+ private:
+  void work();
+
+  std::filesystem::path pickled_, under_way_;
+  std::function<FlightRecord()> record_;
+  int event_;  // a number for each question; closes with the object
+  std::jthread thread_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+#include "worker/inference.h"
+
+#include "checkpoint/checkpoint.h"
+#include "base/durable_file.h"
+#include "data/batch_source.h"
+#include "base/atomic_file.h"
+#include "train/eval_mode.h"
+#include "train/evaluator.h"
+#include "train/model_weights.h"
+#include "metrics/prediction_csv.h"
+#include "worker/replica.h"
+#include "train/train_state.h"
+
+#include <ddprun/error.h>
+
+#include <nlohmann/json.hpp>
+#include <torch/types.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <optional>
+
+namespace ddprun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+class Inference : public WorkerTask {
+ public:
+  explicit Inference(const WorkerPlace& place) : replica_(place), objective_(replica_.objective(Phase::kEvaluation)) {}
+
+  int run() final {
+    const auto checkpoint = variable("DDPRUN_CHECKPOINT");
+    replica_.build(
+        [&](Model& model) { load_weights(model, inference_weights(read_checkpoint_info(checkpoint)), checkpoint); });
+    replica_.set_layout(layout(checkpoint));
+    images_ = replica_.images();
+    phase_ = "evaluating";
+    const auto result = infer();
+    if (replica_.place.rank != 0) return kExitDone;
+    const auto text = result.dump(2, ' ', false, Json::error_handler_t::replace);
+    write_file_atomically(replica_.place.run_dir / kInferenceResult, text + "\n");
+    return kExitDone;
+  }
+
+  const char* phase() const final { return phase_; }
+
+ protected:
+  virtual Json infer() = 0;
+
+  Replica replica_;
+  std::unique_ptr<Objective> objective_;
+  SplitImages images_ = {};
+
+ private:
+  // That of the training, for the same numbers.
+  Layout layout(const std::string& checkpoint) const {
+    const auto& config = replica_.experiment.trainer;
+    if (config.layout != "auto") return layout_of_name(config.layout);
+    const auto info = read_checkpoint_info(checkpoint);
+    return layout_of_name(TrainState::from_json(read_checkpoint(info).progress, checkpoint).layout);
+  }
+
+  const char* phase_ = "starting";
+};
+
+class EvaluationTask final : public Inference {
+ public:
+  using Inference::Inference;
+
+ private:
+  Json infer() override {
+    const auto& trainer = replica_.experiment.trainer;
+    Json result{{"metrics", Json::object()}};
+    add(result, Split::kVal, trainer.val_batches);
+    add(result, Split::kTest, trainer.fast_dev_run ? Limit{.batches = 1} : Limit{});
+    if (result["metrics"].empty())
+      throw UserError("dataset: it has neither a validation nor a test split, so there is nothing to evaluate on");
+    return result;
+  }
+
+  void add(Json& result, Split split, const Limit& limit) {
+    if (replica_.dataset->size(split) == 0) return;
+    Evaluator evaluator({replica_.model, replica_.dataset, *objective_, replica_.communicator, replica_.precision,
+                         replica_.device, images_},
+                        replica_.experiment.trainer);
+    const auto evaluation = *evaluator.run(split, limit, [] { return false; });
+    const std::string name = split_name(split);
+    for (const auto& total : evaluation.totals) {
+      const auto value = total.value();
+      result["metrics"][name + "/" + total.name] = std::isfinite(value) ? Json(value) : Json(nullptr);
+      if (total.name != "accuracy") continue;
+      result[name + "_correct"] = std::llround(total.sum);
+      result[name + "_total"] = total.count;
+    }
+    if (evaluation.confusion.defined()) add_confusion(result, name, evaluation.confusion);
+  }
+
+  void add_confusion(Json& result, const std::string& split, const at::Tensor& counts) const {
+    const auto table = confusion_table(counts, replica_.dataset->spec(), split, 0, 0);
+    const auto classes = static_cast<std::ptrdiff_t>(table.class_names.size());
+    auto rows = Json::array();
+    for (auto row = table.counts.begin(); row != table.counts.end(); row += classes) {
+      rows.push_back(std::vector<int64_t>(row, row + classes));
+    }
+    result["confusion"][split] = {{"classes", table.class_names}, {"counts", std::move(rows)}};
+  }
+};
+
+class PredictionTask final : public Inference {
+ public:
+  using Inference::Inference;
+
+ private:
+  Json infer() override {
+    const auto split = chosen_split();
+    const EvalMode mode(*replica_.model);
+    const torch::NoGradGuard no_gradients;
+    const auto& trainer = replica_.experiment.trainer;
+    EvalSource source(replica_.dataset, split, eval_batch(trainer), {}, trainer, replica_.communicator.world(),
+                      replica_.device, images_[static_cast<size_t>(split)]);
+    const auto autocast = replica_.precision.autocast();
+    if (replica_.place.rank == 0) file_.emplace(variable("DDPRUN_OUT"));
+    for (int64_t round = 0; round < source.rounds(); ++round) write(source.has_next() ? lines(source.next()) : "");
+    if (file_) file_->finish();
+    auto counts = at::tensor({correct_, classified_}, at::kLong);
+    replica_.communicator.sum(counts);
+    Json result{{"samples", replica_.dataset->size(split)}};
+    if (const auto classified = counts[1].item<int64_t>(); classified > 0)
+      result["correct"] = counts[0].item<int64_t>();
+    return result;
+  }
+
+  Split chosen_split() const {
+    const auto word = variable("DDPRUN_SPLIT");
+    for (const auto split : {Split::kTrain, Split::kVal, Split::kTest}) {
+      if (word == split_name(split) && replica_.dataset->size(split) > 0) return split;
+    }
+    throw UserError("--split " + word + ": the dataset has no such split, or no samples in it");
+  }
+
+  std::string lines(const Batch& batch) {
+    const auto predicted = predict(*replica_.model, replica_.precision.converted(batch), *objective_);
+    if (predicted.guess.defined()) {
+      correct_ += predicted.guess.eq(predicted.truth).sum().item<int64_t>();
+      classified_ += batch.size();
+    }
+    const auto spec = replica_.dataset->spec();
+    const bool first = file_ && !std::exchange(begun_, true);
+    return (first ? prediction_head(predicted, spec) : "") + prediction_lines(predicted, spec);
+  }
+
+  // The ranks' batches follow each other in the split's order: so do their lines.
+  void write(const std::string& mine) {
+    for (const auto& text : replica_.communicator.gather_texts(mine)) {
+      if (file_) file_->write(text.data(), text.size());
+    }
+  }
+
+  std::optional<DurableFile> file_;  // on rank 0
+  bool begun_ = false;
+  int64_t correct_ = 0, classified_ = 0;
+};
+
+}  // namespace
+
+bool inference_is_asked() { return !variable("DDPRUN_TASK").empty(); }
+
+std::unique_ptr<WorkerTask> make_inference(const WorkerPlace& place) {
+  const auto task = variable("DDPRUN_TASK");
+  if (task == "evaluate") return std::make_unique<EvaluationTask>(place);
+  if (task == "predict") return std::make_unique<PredictionTask>(place);
+  throw UserError("DDPRUN_TASK=" + task + ": expected evaluate or predict");
+}
+
+}  // namespace ddprun

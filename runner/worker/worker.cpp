@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+#include "worker/worker.h"
+
+#include "base/communication_error.h"
+#include "base/clock.h"
+#include "launch/worker_process.h"
+#include "base/log.h"
+#include "plugin_host/plugin_call.h"
+#include "worker/inference.h"
+#include "train/micro_batch_search.h"
+#include "worker/self_report.h"
+#include "worker/training.h"
+
+#include <ddprun/error.h>
+
+#include <c10/util/Exception.h>
+
+#include <malloc.h>
+
+#include <csignal>
+#include <cstdlib>
+
+namespace ddprun {
+namespace {
+
+volatile std::sig_atomic_t stop_signal = 0;
+
+void note_stop(int signal) { stop_signal = signal; }
+
+// SIGTERM asks for an orderly end; the launcher sends it for Ctrl-C too, so the terminal's own SIGINT is left to it. A
+// reader of our output that goes away (`| head`) does not end the training.
+void install_signal_handlers() {
+  struct sigaction action {};
+  action.sa_handler = note_stop;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGUSR1, &action, nullptr);
+  std::signal(SIGINT, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+// glibc gives blocks of more than 32 MB back to the kernel at every free, and a training step frees all its
+// activations: the page faults of taking them anew cost up to half of the step. The process keeps what it has once used
+// instead. DDPRUN_ALLOCATOR=default leaves glibc's settings as they are, to see what this is worth
+// (docs/benchmarks.md).
+void keep_freed_memory() {
+  const char* allocator = std::getenv("DDPRUN_ALLOCATOR");
+  if (allocator && std::string(allocator) == "default") return;
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_TOP_PAD, 64 << 20);
+}
+
+// What ended a task. The launcher tells it, in its report and in the rank's log.
+struct Problem {
+  const char* kind;
+  std::string message;
+  int exit_code = kExitFailed;
+  std::string section = {};  // of the experiment, where a plugin threw it
+};
+
+int report(const WorkerPlace& place, const WorkerTask* task, const Problem& problem) {
+  const WorkerFailure failure{.rank = place.rank,
+                              .time = wall_seconds(),
+                              .kind = problem.kind,
+                              .message = problem.message,
+                              .phase = task ? task->phase() : "starting",
+                              .step = task ? task->step() : -1,
+                              .section = problem.section};
+  if (!write_failure(place.failure, failure))
+    log::error((problem.section.empty() ? "" : problem.section + ": ") + problem.message);
+  return problem.exit_code;
+}
+
+std::unique_ptr<WorkerTask> make_task(const WorkerPlace& place) {
+  const bool trains = !inference_is_asked();
+  if (trains) install_signal_handlers();  // else they end it at once
+  unblock_stop_signals();
+  return trains ? make_training(place, [] { return stop_signal != 0; }) : make_inference(place);
+}
+
+int run_reporting(const WorkerPlace& place) {
+  std::unique_ptr<WorkerTask> task;
+  const auto told = [&](const Problem& problem) { return report(place, task.get(), problem); };
+  const auto of_user = [&] { return task && task->step() >= 0 ? kExitFailed : kExitUsage; };
+  try {
+    task = make_task(place);
+    return task->run();
+  } catch (const OutOfMemory& error) {
+    return told({.kind = "memory", .message = error.what()});
+  } catch (const PluginMistake& error) {
+    return told({.kind = "user", .message = error.problem, .exit_code = of_user(), .section = error.section});
+  } catch (const UserError& error) {
+    return told({.kind = "user", .message = error.what(), .exit_code = of_user()});
+  } catch (const PluginFailure& error) {
+    return told({.kind = "internal", .message = error.problem, .section = error.section});
+  } catch (const CommunicationError& error) {
+    return told({.kind = "communication", .message = error.what()});
+  } catch (const c10::Error& error) {
+    return told({.kind = "internal", .message = error.what_without_backtrace()});
+  } catch (const std::exception& error) {
+    return told({.kind = "internal", .message = error.what()});
+  }
+}
+
+}  // namespace
+
+int run_worker() {
+  keep_freed_memory();
+  const auto place = read_worker_place();
+  log::set_prefix("rank " + std::to_string(place.rank));
+  report_crashes("ddprun: rank " + std::to_string(place.rank) + ": ", place.failure, place.rank);
+  refuse_exit(/*anywhere=*/true);
+  answer_launcher(place.whereabouts);
+  const int code = run_reporting(place);
+  return code == kExitDone ? kWorkerDone : code;
+}
+
+}  // namespace ddprun

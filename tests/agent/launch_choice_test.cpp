@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT
+#include "agent/launch_choice.h"
+
+#include <ddprun/error.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ddprun {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+std::string refusal(const LaunchConfig& config, const TrainerConfig& trainer, const Machine& machine) {
+  try {
+    choose_launch(config, trainer, machine);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(LaunchChoice, AutoIsAWorkerForEachGpu) {
+  const auto choice = choose_launch({}, {.global_batch = 64}, {.gpus = 4, .cores = 16});
+  EXPECT_EQ(choice.device, "cuda");
+  EXPECT_EQ(choice.workers, 4);
+  EXPECT_EQ(choice.threads, 4);
+}
+
+TEST(LaunchChoice, AutoIsOneWorkerWithAllCoresWhereThereIsNoGpu) {
+  const auto choice = choose_launch({}, {.global_batch = 64}, {.gpus = 0, .cores = 6});
+  EXPECT_EQ(choice.device, "cpu");
+  EXPECT_EQ(choice.workers, 1);
+  EXPECT_EQ(choice.threads, 6);
+}
+
+TEST(LaunchChoice, WorkersOnTheCpuShareTheCores) {
+  EXPECT_EQ(choose_launch({.workers = 3, .device = "cpu"}, {.global_batch = 64}, {.gpus = 1, .cores = 8}).threads, 2);
+  EXPECT_EQ(choose_launch({.workers = 8}, {.global_batch = 64}, {.gpus = 0, .cores = 2}).threads, 1);
+  EXPECT_EQ(choose_launch({.workers = 2, .threads = 5}, {.global_batch = 64}, {.gpus = 0, .cores = 2}).threads, 5);
+}
+
+TEST(LaunchChoice, MoreWorkersThanGpusIsRefusedWithBothNumbers) {
+  EXPECT_THAT(refusal({.workers = 3}, {.global_batch = 64}, {.gpus = 2, .cores = 8}),
+              HasSubstr("launch.workers: 3 workers for 2 GPUs"));
+  EXPECT_EQ(refusal({.workers = 3, .device = "cpu"}, {.global_batch = 64}, {.gpus = 2, .cores = 8}), "");
+}
+
+TEST(LaunchChoice, WorkersShareGpusWithGlooOnly) {
+  const LaunchConfig several{.workers = 3, .backend = "gloo"};
+  const auto choice = choose_launch(several, {.global_batch = 64}, {.gpus = 2, .cores = 8});
+  EXPECT_EQ(choice.shared, 2);
+  EXPECT_THAT(launch_variables(choice),
+              ::testing::Contains(std::pair<std::string, std::string>("DDPRUN_SHARED_GPUS", "2")));
+  EXPECT_EQ(choose_launch(several, {.global_batch = 64}, {.gpus = 4, .cores = 8}).shared, 0);
+  EXPECT_THAT(refusal({.workers = 3, .backend = "nccl"}, {.global_batch = 64}, {.gpus = 2, .cores = 8}),
+              HasSubstr("launch.backend=gloo"));
+}
+
+TEST(LaunchChoice, NcclWithoutGpusIsRefused) {
+  EXPECT_THAT(refusal({.backend = "nccl"}, {.global_batch = 64}, {.gpus = 0, .cores = 8}),
+              HasSubstr("launch.backend: nccl connects GPUs"));
+}
+
+TEST(LaunchChoice, AGpuThatIsNotThereIsRefused) {
+  EXPECT_THAT(refusal({.device = "cuda"}, {.global_batch = 64}, {.gpus = 0, .cores = 8}), HasSubstr("no GPU is found"));
+}
+
+TEST(LaunchChoice, ADriverThatIsTooOldIsRefusedWithBothVersions) {
+  const Machine old{.gpus = 2, .cores = 8, .driver_cuda = 12040};
+  EXPECT_THAT(refusal({}, {.global_batch = 64}, old),
+              AllOf(HasSubstr("CUDA 12.4"), HasSubstr("CUDA 13.0"), HasSubstr("driver 580")));
+  EXPECT_EQ(refusal({.device = "cpu"}, {.global_batch = 64}, old), "");
+  EXPECT_EQ(refusal({}, {.global_batch = 64}, {.gpus = 2, .cores = 8, .driver_cuda = 13020}), "");
+}
+
+TEST(LaunchChoice, AGpuThatIsTooOldIsRefusedByNameWhereItIsUsed) {
+  const Machine mixed{.gpus = 2, .cores = 8, .models = {{"NVIDIA RTX 4090", 89}, {"Tesla V100", 70}}};
+  EXPECT_THAT(refusal({}, {.global_batch = 64}, mixed),
+              AllOf(HasSubstr("GPU 1 (Tesla V100) has compute capability 7.0"), HasSubstr("7.5 and newer")));
+  EXPECT_THAT(refusal({}, {.global_batch = 64, .strategy = "dp"}, mixed), HasSubstr("Tesla V100"));
+  EXPECT_EQ(refusal({.workers = 1}, {.global_batch = 64}, mixed), "");
+}
+
+TEST(LaunchChoice, ADriverThatDoesNotStartIsToldWithItsReason) {
+  const Machine broken{.gpus = 0, .cores = 8, .driver_problem = "system not yet initialized"};
+  EXPECT_THAT(refusal({.device = "cuda"}, {.global_batch = 64}, broken), HasSubstr("system not yet initialized"));
+  EXPECT_THAT(choose_launch({}, {.global_batch = 64}, broken).warning, HasSubstr("system not yet initialized"));
+  EXPECT_EQ(choose_launch({.device = "cpu"}, {.global_batch = 64}, broken).warning, "");
+}
+
+TEST(LaunchChoice, ABatchSmallerThanTheWorkersIsRefused) {
+  EXPECT_THAT(refusal({.workers = 4}, {.global_batch = 3}, {.gpus = 0, .cores = 8}),
+              HasSubstr("trainer.global_batch: 3 samples for 4"));
+  EXPECT_EQ(refusal({.workers = 4}, {.global_batch = 4}, {.gpus = 0, .cores = 8}), "");
+}
+
+TEST(LaunchChoice, DpIsOneProcessWithAllGpus) {
+  const TrainerConfig dp{.strategy = "dp"};
+  for (const int64_t workers : {0, 1}) {
+    const auto choice = choose_launch({.workers = workers}, dp, {.gpus = 4, .cores = 16});
+    EXPECT_EQ(choice.device, "cuda");
+    EXPECT_EQ(choice.workers, 1);
+    EXPECT_EQ(choice.gpus, 4);
+    EXPECT_EQ(choice.threads, 16);
+  }
+  EXPECT_EQ(choose_launch({}, {}, {.gpus = 4, .cores = 16}).gpus, 1);
+  EXPECT_EQ(choose_launch({.device = "cpu"}, {}, {.gpus = 4, .cores = 16}).gpus, 0);
+}
+
+TEST(LaunchChoice, WorkersTellHowManyGpusAreTheirs) {
+  const auto variables = launch_variables({.workers = 1, .device = "cuda", .gpus = 4});
+  EXPECT_THAT(variables, ::testing::Contains(std::pair<std::string, std::string>("DDPRUN_GPUS", "4")));
+}
+
+TEST(LaunchChoice, DpWithoutAGpuOrWithSeveralWorkersIsRefusedWithWhatToDo) {
+  const TrainerConfig dp{.strategy = "dp"};
+  const auto none = refusal({}, dp, {.gpus = 0, .cores = 8});
+  EXPECT_THAT(none, HasSubstr("trainer.strategy: dp"));
+  EXPECT_THAT(none, HasSubstr("no GPU is found here. Use trainer.strategy=ddp"));
+  EXPECT_EQ(refusal({.device = "cuda"}, dp, {.gpus = 0, .cores = 8}), none);
+  EXPECT_THAT(refusal({.device = "cpu"}, dp, {.gpus = 2, .cores = 8}), HasSubstr("on the CPU (launch.device=cpu)"));
+  const auto several = refusal({.workers = 2}, dp, {.gpus = 2, .cores = 8});
+  EXPECT_THAT(several, HasSubstr("launch.workers: 2 workers, but trainer.strategy dp is one process"));
+  EXPECT_THAT(several, HasSubstr("CUDA_VISIBLE_DEVICES"));
+}
+
+TEST(LaunchChoice, WhatOnlyAGpuCanIsRefusedOnTheCpuWithWhatWorksThere) {
+  EXPECT_THAT(refusal({}, {.precision = "fp16"}, {.gpus = 0, .cores = 8}), HasSubstr("bf16 works here"));
+  EXPECT_THAT(refusal({.device = "cpu"}, {.precision = "tf32"}, {.gpus = 1, .cores = 8}),
+              HasSubstr("use fp32 or bf16"));
+  EXPECT_THAT(refusal({}, {.cuda_graph = "on"}, {.gpus = 0, .cores = 8}), HasSubstr("cuda_graph: on needs a GPU"));
+  EXPECT_EQ(refusal({}, {.precision = "bf16"}, {.gpus = 0, .cores = 8}), "");
+  EXPECT_EQ(refusal({}, {.precision = "fp16"}, {.gpus = 1, .cores = 8}), "");
+}
+
+TEST(LaunchChoice, WarnsOfBf16WhereTheProcessorHasNoKernelsForIt) {
+  const Machine old{.gpus = 0, .cores = 8, .bf16 = false};
+  for (const std::string precision : {"bf16", "bf16_pure"}) {
+    const TrainerConfig trainer{.precision = precision};
+    EXPECT_THAT(choose_launch({}, trainer, old).warning, HasSubstr("trainer.precision: " + precision + " can take"));
+    EXPECT_EQ(choose_launch({}, trainer, {.gpus = 1, .cores = 8, .bf16 = false}).warning, "");
+    EXPECT_EQ(choose_launch({}, trainer, {.gpus = 0, .cores = 8, .bf16 = true}).warning, "");
+  }
+  EXPECT_EQ(choose_launch({}, {.precision = "fp32"}, old).warning, "");
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+#include "metrics/logger_hub.h"
+
+#include <gtest/gtest.h>
+
+#include <latch>
+#include <stdexcept>
+
+namespace ddprun {
+namespace {
+
+class Recorder : public Logger {
+ public:
+  void start(const RunStart& run) override { seen.push_back("start " + run.name); }
+  void metrics(const MetricRow& row) override { seen.push_back("step " + std::to_string(row.step)); }
+  void confusion(const ConfusionTable& table) override { seen.push_back("confusion " + table.split); }
+  void predictions(const PredictionTable& table) override { seen.push_back("predictions " + table.split); }
+  void finish(const RunEnd& end) override { seen.push_back("finish " + end.status); }
+  std::vector<std::string> seen;
+};
+
+class Thrower : public Logger {
+ public:
+  void start(const RunStart&) override {}
+  void metrics(const MetricRow&) override {
+    ++calls;
+    throw std::runtime_error("server is gone");
+  }
+  int calls = 0;
+};
+
+// Blocks in its first row until the test lets it go.
+class Blocker : public Logger {
+ public:
+  void start(const RunStart&) override {}
+  void metrics(const MetricRow&) override {
+    entered.count_down();
+    release.wait();
+  }
+  std::latch entered{1}, release{1};
+};
+
+MetricRow row(int64_t step) { return {.step = step}; }
+
+TEST(LoggerHub, EveryLoggerGetsEverythingInOrder) {
+  const auto a = std::make_shared<Recorder>(), b = std::make_shared<Recorder>();
+  LoggerHub hub({{"a", a}, {"b", b}});
+  hub.start({.name = "toy"});
+  for (int step = 1; step <= 3; ++step) hub.metrics(row(step));
+  hub.confusion({.split = "val"});
+  hub.predictions({.split = "test"});
+  hub.finish({.status = "completed"});
+  const std::vector<std::string> all{"start toy",     "step 1",           "step 2",          "step 3",
+                                     "confusion val", "predictions test", "finish completed"};
+  EXPECT_EQ(a->seen, all);
+  EXPECT_EQ(b->seen, all);
+}
+
+TEST(LoggerHub, ALoggerThatThrowsIsLeftOutAndTheOthersGoOn) {
+  const auto broken = std::make_shared<Thrower>();
+  const auto good = std::make_shared<Recorder>();
+  LoggerHub hub({{"broken", broken}, {"good", good}});
+  for (int step = 1; step <= 3; ++step) {
+    hub.metrics(row(step));
+    hub.flush();
+  }
+  EXPECT_EQ(broken->calls, 1);
+  EXPECT_EQ(good->seen.size(), 3U);
+}
+
+TEST(LoggerHub, ALoggerThatHangsDelaysNeitherTheTrainingNorTheOthers) {
+  const auto stuck = std::make_shared<Blocker>();
+  const auto good = std::make_shared<Recorder>();
+  LoggerHub hub({{"stuck", stuck}, {"good", good}});
+  hub.metrics(row(1));
+  stuck->entered.wait();
+  for (int step = 2; step <= 100; ++step) hub.metrics(row(step));  // returns while the other is stuck
+  ::testing::internal::CaptureStderr();
+  for (int save = 0; save < 3; ++save) hub.flush();  // the first gives the stuck one up after its patience
+  const auto told = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(told.find("logger stuck hangs"), std::string::npos);
+  EXPECT_EQ(told.find("logger stuck hangs"), told.rfind("logger stuck hangs"));
+  EXPECT_EQ(good->seen.size(), 100U);
+  stuck->release.count_down();
+}
+
+TEST(LoggerHub, TablesThatWaitAreBoundedByTheirBytes) {
+  const auto stuck = std::make_shared<Blocker>();
+  PredictionTable table{.split = "val", .rows = std::vector<Prediction>(1)};
+  table.rows[0].image.bytes.resize(100 << 20);
+  ::testing::internal::CaptureStderr();
+  {
+    LoggerHub hub({{"stuck", stuck}});
+    hub.metrics(row(1));
+    stuck->entered.wait();
+    for (int step = 0; step < 5; ++step) hub.predictions(table);  // two fit into 256 MB
+    stuck->release.count_down();
+  }
+  const auto told = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(told.find("too slow: 2 rows and tables (210 MB) wait for it"), std::string::npos) << told;
+  EXPECT_NE(told.find("has lost 3 rows and tables (315 MB)"), std::string::npos) << told;
+}
+
+TEST(LoggerHub, ManyRowsAtOnceAllArriveInTheirOrder) {
+  const auto good = std::make_shared<Recorder>();
+  std::vector<std::string> expected;
+  {
+    LoggerHub hub({{"good", good}});
+    for (int burst = 0; burst < 3; ++burst) {  // the second and third meet a logger that sleeps, or lets rows gather
+      for (int step = 1; step <= 3000; ++step) {
+        hub.metrics(row(step));
+        expected.push_back("step " + std::to_string(step));
+      }
+      hub.flush();
+      EXPECT_EQ(good->seen.size(), expected.size());
+    }
+    hub.metrics(row(1));
+    expected.push_back("step 1");
+  }  // what is in the queue at the end is not lost
+  EXPECT_EQ(good->seen, expected);
+}
+
+}  // namespace
+}  // namespace ddprun

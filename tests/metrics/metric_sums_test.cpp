@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT
+#include "metrics/metric_sums.h"
+
+#include "support/ranks.h"
+
+#include <ddprun/error.h>
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <cmath>
+
+namespace ddprun {
+namespace {
+
+using testing::on_ranks;
+
+Step step_of(double loss, double correct, int64_t count) {
+  return {.loss = torch::scalar_tensor(loss), .metrics = {{"accuracy", torch::scalar_tensor(correct), count}}};
+}
+
+TEST(MetricSums, MeansAreOverSamplesNotOverBatches) {
+  Communicator alone({});
+  MetricSums sums;
+  sums.add(step_of(1.0, 3, 3), 3);
+  sums.add(step_of(5.0, 0, 1), 1);
+  const auto totals = sums.totals(alone);
+  EXPECT_EQ(totals[0].name, "loss");
+  EXPECT_DOUBLE_EQ(totals[0].value(), 2.0);
+  EXPECT_EQ(totals[1].sum, 3);
+  EXPECT_EQ(totals[1].count, 4);
+}
+
+TEST(MetricSums, RanksWithManyFewAndNoBatchesAddUp) {
+  on_ranks(3, [](Communicator& ranks) {
+    MetricSums sums;
+    if (ranks.world().rank == 0) sums.add(step_of(1, 2, 4), 4);
+    if (ranks.world().rank < 2) sums.add(step_of(3, 1, 2), 2);
+    const auto totals = sums.totals(ranks);
+    ASSERT_EQ(totals.size(), 2U);
+    EXPECT_DOUBLE_EQ(totals[0].value(), (4.0 * 1 + 2 * 3 + 2 * 3) / 8);
+    EXPECT_EQ(totals[1].sum, 4);
+    EXPECT_EQ(totals[1].count, 8);
+  });
+}
+
+TEST(MetricSums, ABatchOfWeightZeroCountsForNothing) {
+  Communicator alone({});
+  MetricSums sums;
+  sums.add(step_of(100, 1, 1), 0);
+  sums.add(step_of(2, 1, 1), 1);
+  const auto totals = sums.totals(alone);
+  EXPECT_DOUBLE_EQ(totals[0].value(), 2.0);
+  EXPECT_EQ(totals[1].count, 1);
+}
+
+TEST(MetricSums, RanksThatReportOtherMetricsAreAnError) {
+  EXPECT_THROW(on_ranks(2,
+                        [](Communicator& ranks) {
+                          MetricSums sums;
+                          auto step = step_of(1, 1, 1);
+                          step.metrics[0].name += std::to_string(ranks.world().rank);
+                          sums.add(step, 1);
+                          sums.totals(ranks);
+                        }),
+               UserError);
+}
+
+TEST(MetricSums, SumsOfASingleStepJoinTheOthers) {
+  Communicator alone({});
+  MetricSums window, step;
+  window.add(step_of(1, 2, 4), 4);
+  step.add(step_of(4, 1, 2), 2);
+  step.add_number("grad_norm", torch::scalar_tensor(3.0));
+  window.add(step);
+  const auto totals = window.totals(alone);
+  ASSERT_EQ(totals.size(), 3U);
+  EXPECT_DOUBLE_EQ(totals[0].value(), 2.0);
+  EXPECT_EQ(totals[1].count, 6);
+  EXPECT_EQ(totals[2].value(), 3.0);
+}
+
+TEST(MetricSums, APerplexityIsTheExponentialOfTheMeanOverAllRanks) {
+  on_ranks(3, [](Communicator& ranks) {
+    const auto rank = ranks.world().rank;
+    MetricSums sums;
+    const MetricSum entropy{
+        .name = "perplexity", .sum = torch::scalar_tensor(6.0 * (rank + 1)), .count = 3, .exponential = true};
+    if (rank < 2) sums.add({.loss = torch::scalar_tensor(1.0), .metrics = {entropy}}, 1);
+    const auto totals = sums.totals(ranks);
+    ASSERT_EQ(totals.size(), 2U);
+    EXPECT_EQ(totals[1].name, "perplexity");
+    EXPECT_DOUBLE_EQ(totals[1].value(), std::exp(18.0 / 6));
+    MetricSums restored;
+    restored.reset(totals, numbers_of(totals));
+    EXPECT_DOUBLE_EQ(values_of(restored.totals(ranks))[1].second, std::exp(18.0 / 6));
+  });
+}
+
+TEST(MetricSums, NumbersRestoreTheSumsExactly) {
+  Communicator alone({});
+  MetricSums sums;
+  sums.add(step_of(1.0 / 3, 1, 3), 3);
+  MetricSums restored;
+  restored.reset(sums.totals(alone), sums.numbers());
+  sums.add(step_of(0.1, 1, 3), 3);
+  restored.add(step_of(0.1, 1, 3), 3);
+  EXPECT_TRUE(at::equal(restored.numbers(), sums.numbers()));
+}
+
+TEST(MetricSums, AnyReadableNameIsAMetrics) {
+  Communicator alone({});
+  MetricSums sums;
+  for (const auto* name : {"a/b", "\"quoted\"", "größe, 精度", "x y", "<b>"}) {
+    sums.add({.loss = torch::scalar_tensor(1.0), .metrics = {{name, torch::scalar_tensor(1.0), 1}}}, 1);
+    EXPECT_EQ(sums.totals(alone).back().name, name);
+  }
+}
+
+TEST(MetricSums, NamesThatRowsCannotHaveAreRefusedWithTheReason) {
+  const std::vector<std::pair<std::string, std::string>> refused{
+      {"", "empty name"},
+      {"loss", "called loss, which rows have for something else"},
+      {"step", "called step, which rows have for something else"},
+      {"two\nlines", "control character, such as a newline: \"two\\nlines\""},
+      {"\xff", "not UTF-8"},
+      {std::string(1000, 'x'), "1000 bytes"}};
+  for (const auto& [name, reason] : refused) {
+    MetricSums sums;
+    try {
+      sums.add({.loss = torch::scalar_tensor(1.0), .metrics = {{name, torch::scalar_tensor(1.0), 1}}}, 1);
+      ADD_FAILURE() << name << " was taken";
+    } catch (const UserError& error) {
+      EXPECT_NE(std::string(error.what()).find(reason), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(MetricSums, ArePackedIntoOneTensorAndTakenOutOfAnother) {
+  MetricSums sums;
+  sums.add({.loss = torch::tensor(2.0F), .metrics = {{.name = "hits", .sum = torch::tensor(3), .count = 4}}}, 4);
+  auto packed = sums.packed(at::kCPU);
+  packed.mul_(2);
+  const auto others = sums.with(packed, at::kCPU);
+  packed.zero_();  // they have copies of their own
+  EXPECT_TRUE(at::equal(sums.numbers(), torch::tensor({{8.0, 3.0}, {4.0, 4.0}}, at::kDouble)));
+  EXPECT_TRUE(at::equal(others.numbers(), torch::tensor({{16.0, 6.0}, {4.0, 4.0}}, at::kDouble)));
+  EXPECT_TRUE(sums.alike(others));
+}
+
+TEST(MetricSums, AreAlikeWithTheSameNamesAndCounts) {
+  const auto of = [](const char* name, int64_t count) {
+    MetricSums sums;
+    sums.add({.loss = torch::tensor(2.0F), .metrics = {{.name = name, .sum = torch::tensor(3), .count = count}}}, 4);
+    return sums;
+  };
+  EXPECT_TRUE(of("hits", 4).alike(of("hits", 4)));
+  EXPECT_FALSE(of("hits", 4).alike(of("hits", 3)));
+  EXPECT_FALSE(of("hits", 4).alike(of("misses", 4)));
+}
+
+TEST(MetricSums, NameOneThatIsMadeBesideTheDevice) {
+  MetricSums sums;
+  sums.add({.loss = torch::tensor(2.0F)}, 4);
+  EXPECT_EQ(sums.made_beside(at::kCPU), "");
+  EXPECT_EQ(sums.made_beside(at::kMeta), "loss");
+}
+
+}  // namespace
+}  // namespace ddprun

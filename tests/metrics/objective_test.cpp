@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT
+#include "metrics/objective.h"
+
+#include "plugin_host/plugin_call.h"
+#include "train/operator_log.h"
+#include "metrics/watched_objective.h"
+
+#include <ddprun/error.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+namespace ddprun {
+namespace {
+
+namespace F = torch::nn::functional;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Value list(const std::vector<std::string>& words) {
+  auto value = Value::list();
+  for (const auto& word : words) value.items().push_back(Value::scalar(word));
+  return value;
+}
+
+Value with(const std::string& key, Value value) {
+  auto values = Value::map();
+  values.set(key, std::move(value));
+  return values;
+}
+
+std::unique_ptr<Objective> objective(const std::string& name, Value values = {}, Phase phase = Phase::kTraining) {
+  Options options(std::move(values), "objective");
+  auto made = make_objective(name, options, phase);
+  EXPECT_THAT(options.problems(), ElementsAre());
+  return made;
+}
+
+std::string problem(const std::string& name, Value values = {}) {
+  Options options(std::move(values), "objective");
+  make_objective(name, options, Phase::kTraining);
+  return options.problems().empty() ? "" : options.problems().front();
+}
+
+std::string thrown(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "nothing";
+}
+
+const auto kLogits = [] { return torch::tensor({{2., 1., 0., -1.}, {0., 3., 1., 0.}, {1., 0., 2., 3.}}); };
+const auto kLabels = [] { return torch::tensor({0, 2, 2}, at::kLong); };
+
+double value(const std::vector<MetricSum>& sums, const std::string& name) {
+  for (const auto& sum : sums) {
+    if (sum.name == name) return sum.sum.item<double>() / static_cast<double>(sum.count);
+  }
+  ADD_FAILURE() << "no metric " << name;
+  return -1;
+}
+
+TEST(Objective, CrossEntropyIsTorchsWithLabelSmoothing) {
+  const auto expected = F::cross_entropy(kLogits(), kLabels(), F::CrossEntropyFuncOptions().label_smoothing(0.1));
+  const auto made = objective("cross_entropy", with("label_smoothing", Value::scalar("0.1")));
+  EXPECT_TRUE(torch::allclose(made->loss(kLogits(), kLabels()), expected));
+}
+
+// To bring them to a GPU again in each step would wait for it.
+TEST(Objective, ClassWeightsAreMadeOnce) {
+  const auto weighted = objective("cross_entropy", with("class_weights", list({"1", "1", "3", "1"})));
+  const auto plain = objective("cross_entropy");
+  const auto operators = [](const Objective& objective) {
+    OperatorLog log(at::kCPU);
+    const OperatorLog::Listening listening(log);
+    objective.loss(kLogits(), kLabels());
+    return log.entries().size();
+  };
+  EXPECT_GT(operators(*weighted), operators(*plain));
+  EXPECT_EQ(operators(*weighted), operators(*plain));
+}
+
+TEST(Objective, ClassWeightsWeighSamplesAndTheMeanStaysOverSamples) {
+  const auto made = objective("cross_entropy", with("class_weights", list({"1", "1", "3", "1"})));
+  const auto each = F::cross_entropy(kLogits(), kLabels(), F::CrossEntropyFuncOptions().reduction(torch::kNone));
+  const auto expected = (each * torch::tensor({1., 3., 3.})).sum() / 3;
+  EXPECT_TRUE(torch::allclose(made->loss(kLogits(), kLabels()), expected));
+  EXPECT_THAT(thrown([&] { made->loss(torch::zeros({3, 5}), kLabels()); }),
+              HasSubstr("objective.class_weights: 4 weights, but the model predicts 5 classes"));
+}
+
+TEST(Objective, NllTakesLogProbabilities) {
+  const auto made = objective("nll");
+  EXPECT_TRUE(torch::allclose(made->loss(torch::log_softmax(kLogits(), 1), kLabels()),
+                              objective("cross_entropy")->loss(kLogits(), kLabels())));
+  EXPECT_TRUE(torch::allclose(made->scores(torch::log_softmax(kLogits(), 1)), torch::softmax(kLogits(), 1)));
+}
+
+TEST(Objective, BinaryCrossEntropyTakesOneLogitOrSeveral) {
+  const auto logits = torch::tensor({{1.}, {-2.}, {0.5}}), target = torch::tensor({1., 0., 0.});
+  const auto made = objective("bce", with("metrics", list({"accuracy", "confusion"})), Phase::kEvaluation);
+  EXPECT_TRUE(
+      torch::allclose(made->loss(logits, target), torch::binary_cross_entropy_with_logits(logits.squeeze(1), target)));
+  EXPECT_DOUBLE_EQ(value(made->metrics(logits, target), "accuracy"), 2.0 / 3);
+  EXPECT_TRUE(torch::equal(made->confusion(logits, target), torch::tensor({{1, 1}, {0, 1}}, at::kLong)));
+  const auto several = torch::tensor({{1., -1.}, {2., 3.}}), labels = torch::tensor({{1., 1.}, {1., 1.}});
+  EXPECT_DOUBLE_EQ(value(made->metrics(several, labels), "accuracy"), 0.75);
+}
+
+TEST(Objective, RegressionLossesAreTorchsAndTheirMetricIsTheMeanAbsoluteError) {
+  const auto prediction = torch::tensor({1., 2., 5.}), target = torch::tensor({1., 4., 4.});
+  EXPECT_TRUE(torch::allclose(objective("mse")->loss(prediction, target), torch::mse_loss(prediction, target)));
+  EXPECT_TRUE(torch::allclose(objective("l1")->loss(prediction, target), torch::l1_loss(prediction, target)));
+  EXPECT_DOUBLE_EQ(value(objective("mse")->metrics(prediction, target), "mae"), 1.0);
+  const auto column = prediction.unsqueeze(1);  // a linear layer of one output
+  EXPECT_TRUE(torch::allclose(objective("mse")->loss(column, target), torch::mse_loss(prediction, target)));
+}
+
+TEST(Objective, TopKCountsTheTruthAmongTheBestK) {
+  const auto made = objective("cross_entropy", with("metrics", list({"accuracy", "top2", "top9"})));
+  const auto sums = made->metrics(kLogits(), kLabels());
+  EXPECT_DOUBLE_EQ(value(sums, "accuracy"), 1.0 / 3);
+  EXPECT_DOUBLE_EQ(value(sums, "top2"), 1.0);
+  EXPECT_DOUBLE_EQ(value(sums, "top9"), 1.0);  // more than there are classes
+}
+
+TEST(Objective, TheConfusionMatrixIsCountedInEvaluationAlone) {
+  const auto asked = with("metrics", list({"confusion"}));
+  EXPECT_FALSE(objective("cross_entropy", asked)->confusion(kLogits(), kLabels()).defined());
+  const auto counts = objective("cross_entropy", asked, Phase::kEvaluation)->confusion(kLogits(), kLabels());
+  EXPECT_EQ(counts.sum().item<int64_t>(), 3);
+  EXPECT_EQ(counts[0][0].item<int64_t>(), 1);
+  EXPECT_EQ(counts[2][1].item<int64_t>(), 1);
+  EXPECT_EQ(counts[2][3].item<int64_t>(), 1);
+}
+
+TEST(Objective, HalfPrecisionPredictionsGiveASingleLoss) {
+  EXPECT_EQ(objective("cross_entropy")->loss(kLogits().to(at::kBFloat16), kLabels()).scalar_type(), at::kFloat);
+}
+
+TEST(Objective, ShapesThatDoNotFitAreNamedBoth) {
+  const auto text =
+      thrown([] { objective("cross_entropy")->loss(torch::zeros({5, 4}), torch::zeros({6}, at::kLong)); });
+  EXPECT_THAT(text, HasSubstr("the model returned [5, 4]"));
+  EXPECT_THAT(text, HasSubstr("target is [6]"));
+  EXPECT_THAT(thrown([] { objective("mse")->loss(torch::zeros({5, 2}), torch::zeros({5})); }),
+              HasSubstr("objective: mse expects"));
+}
+
+TEST(WatchedObjective, AsksAClassifierForANumberForEachClass) {
+  const WatchedObjective watched(objective("cross_entropy"), 4);
+  EXPECT_FALSE(watched.was_asked());
+  EXPECT_EQ(thrown([&] { watched.loss(torch::zeros({5, 7}), torch::zeros({5}, at::kLong)); }),
+            "model: forward() gives [5, 7]: expected [5, 4], a number for each of the dataset's classes");
+  EXPECT_TRUE(watched.was_asked());
+  EXPECT_EQ(thrown([&] { watched.loss(torch::zeros({5, 4}), torch::zeros({5}, at::kLong)); }), "nothing");
+  const WatchedObjective of_anything(objective("cross_entropy"));
+  EXPECT_EQ(thrown([&] { of_anything.loss(torch::zeros({5, 7}), torch::zeros({5}, at::kLong)); }), "nothing");
+}
+
+TEST(WatchedObjective, NamesTheObjectiveInItsErrors) {
+  const auto section_of = [](const WatchedObjective& watched) -> std::string {
+    try {
+      watched.loss(torch::zeros({5, 4}), torch::zeros({5}, at::kLong));
+    } catch (const FromPlugin& error) {
+      return error.section;
+    }
+    return "";
+  };
+  EXPECT_EQ(section_of(WatchedObjective(objective("mse"))), "objective");
+  EXPECT_EQ(section_of(WatchedObjective(objective("nll", with("class_weights", list({"1", "2"}))))),
+            "objective.class_weights");
+}
+
+TEST(Objective, AnUnknownNameIsAProblemWithTheNearestOne) {
+  EXPECT_THAT(problem("cross_entrpy"), HasSubstr("did you mean cross_entropy?"));
+}
+
+TEST(Objective, AMetricOfAnotherKindOfTaskIsRefusedWithTheKnownOnes) {
+  EXPECT_THAT(problem("mse", with("metrics", list({"accuracy"}))),
+              HasSubstr("objective.metrics: this objective has no metric \"accuracy\"; known: mae, mse"));
+  EXPECT_THAT(problem("nll", with("metrics", list({"top"}))), HasSubstr("no metric \"top\""));
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // ddprun: the whole program. The launcher (any command but the last) composes the experiment and starts the workers;
 // each worker is this program again, with the command `worker`.
-#include "cli/arguments.h"
-#include "cli/commands.h"
 #include "agent/early_signals.h"
 #include "agent/error_file.h"
-#include "launch/worker_process.h"
 #include "base/log.h"
-#include "worker/self_report.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "launch/worker_process.h"
+#include "worker/crash_handler.h"
 #include "worker/worker.h"
 
 #include <ddprun/error.h>
@@ -70,7 +70,7 @@ int with_whole_answer(int code) {
 int run(int argc, char** argv) try {
   const auto arguments = ddprun::parse_arguments(argc, argv);
   if (arguments.command == "worker") return ddprun::run_worker();
-  ddprun::report_crashes("ddprun: ");
+  ddprun::install_crash_handler("ddprun: ");
   ddprun::refuse_exit(/*anywhere=*/false);
   const auto code = ddprun::run_command(arguments);
   const bool trains = arguments.command == "run" || arguments.command == "resume";

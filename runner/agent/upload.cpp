@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "agent/upload.h"
 
+#include "metrics/run_summary.h"
 #include "plugin_host/plugin_call.h"
 #include "plugin_host/plugin_host.h"
-#include "metrics/summary.h"
 
 #include <exception>
 

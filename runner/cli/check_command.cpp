@@ -2,14 +2,14 @@
 // `ddprun check EXPERIMENT`: every mistake that shows without training; where the data are there, on a few samples of
 // them too.
 #include "agent/checked_experiment.h"
-#include "cli/commands.h"
 #include "agent/launch_choice.h"
 #include "agent/plugin_places.h"
 #include "agent/prepare_data.h"
-#include "launch/worker_process.h"
 #include "base/log.h"
-#include "worker/rehearsal.h"
-#include "train/training_step.h"
+#include "cli/commands.h"
+#include "launch/worker_process.h"
+#include "train/train_step.h"
+#include "worker/sanity_check.h"
 
 #include <ddprun/error.h>
 
@@ -27,7 +27,7 @@ void start_data(const CheckedExperiment& checked) try {
                   "\n`ddprun check --no-data` leaves the data out");
 }
 
-void tell_of_unused(const Rehearsal& rehearsal, const Experiment& experiment, int64_t workers) {
+void tell_of_unused(const SanityCheck& rehearsal, const Experiment& experiment, int64_t workers) {
   if (rehearsal.unused.empty() || experiment.trainer.find_unused_parameters) return;
   const auto text = plugin_places(experiment).at("model") + ": " + unused_text(rehearsal.unused);
   if (workers > 1) throw UserError(text);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 // `ddprun data EXPERIMENT`: what the samples are like before anybody trains on them, as lines and as a page.
 #include "agent/checked_experiment.h"
+#include "agent/plugin_places.h"
+#include "agent/prepare_data.h"
 #include "cli/commands.h"
 #include "cli/data_pictures.h"
 #include "cli/data_text.h"
-#include "agent/plugin_places.h"
-#include "agent/prepare_data.h"
 #include "launch/worker_process.h"
+#include "metrics/predictions.h"
 #include "report/report.h"
-#include "metrics/shown_results.h"
 
 #include <ddprun/error.h>
 

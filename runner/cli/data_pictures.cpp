@@ -3,10 +3,10 @@
 
 #include "data/checked_split.h"
 #include "data/sample_order.h"
+#include "metrics/predictions.h"
 #include "picture.h"
 #include "plugin_host/plugin_call.h"
 #include "report/base64.h"
-#include "metrics/shown_results.h"
 
 #include <ATen/ATen.h>
 

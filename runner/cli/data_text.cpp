@@ -3,7 +3,7 @@
 
 #include "base/log.h"
 #include "base/wrapped_text.h"
-#include "metrics/shown_results.h"
+#include "metrics/predictions.h"
 
 #include <algorithm>
 #include <cstdio>

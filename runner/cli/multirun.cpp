@@ -2,15 +2,15 @@
 #include "cli/multirun.h"
 
 #include "agent/checked_experiment.h"
-#include "cli/commands.h"
 #include "base/atomic_file.h"
 #include "base/clock.h"
-#include "launch/signal_inbox.h"
-#include "base/spawn.h"
-#include "launch/worker_process.h"
 #include "base/log.h"
+#include "base/spawn.h"
+#include "cli/commands.h"
+#include "launch/signal_inbox.h"
+#include "launch/worker_process.h"
+#include "metrics/run_summary.h"
 #include "submit/quote.h"
-#include "metrics/summary.h"
 
 #include <ddprun/error.h>
 

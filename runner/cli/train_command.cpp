@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 // `ddprun EXPERIMENT` and `ddprun resume RUN`: which run it is, and what it begins with.
+#include "agent/agent.h"
 #include "agent/checked_experiment.h"
 #include "agent/chosen_checkpoint.h"
-#include "cli/commands.h"
 #include "agent/early_signals.h"
-#include "agent/leading.h"
 #include "agent/prepare_data.h"
 #include "base/clock.h"
-#include "launch/run_folder.h"
 #include "base/log.h"
+#include "cli/commands.h"
+#include "launch/run_folder.h"
 
 #include <ddprun/error.h>
 
@@ -75,13 +75,17 @@ int resume(const Arguments& arguments) {
                                    .overrides = arguments.overrides,
                                    .search_path = config_search_path(),
                                    .frozen = true});
-  const auto site = find_site(arguments.launch, checked.experiment);
-  return take_part(site,
-                   {.words = arguments.words, .overrides = arguments.overrides, .checked = checked, .started_at = started_at, .run_dir = run, .make = [&] {
-                      auto ready = go_on(RunFolder::resume(run), checked);
-                      early.reset();
-                      return ready;
-                    }});
+  const auto setup = find_node_setup(arguments.launch, checked.experiment);
+  return run_agent(setup, {.words = arguments.words,
+                           .overrides = arguments.overrides,
+                           .checked = checked,
+                           .started_at = started_at,
+                           .run_dir = run,
+                           .make = [&] {
+                             auto ready = go_on(RunFolder::resume(run), checked);
+                             early.reset();
+                             return ready;
+                           }});
 }
 
 int train(const Arguments& arguments) {
@@ -89,18 +93,18 @@ int train(const Arguments& arguments) {
   std::optional<EarlySignals> early(std::in_place);
   auto checked = check_experiment(
       {.experiment = arguments.target, .overrides = arguments.overrides, .search_path = config_search_path()});
-  const auto site = find_site(arguments.launch, checked.experiment);
-  return take_part(site, {.words = arguments.words,
-                          .overrides = arguments.overrides,
-                          .carries_plugins = !arguments.build.empty(),
-                          .checked = checked,
-                          .started_at = started_at,
-                          .run_dir = checked.experiment.run_dir,
-                          .make = [&] {
-                            auto ready = start_or_go_on(checked, site.placement);
-                            early.reset();
-                            return ready;
-                          }});
+  const auto setup = find_node_setup(arguments.launch, checked.experiment);
+  return run_agent(setup, {.words = arguments.words,
+                           .overrides = arguments.overrides,
+                           .carries_plugins = !arguments.build.empty(),
+                           .checked = checked,
+                           .started_at = started_at,
+                           .run_dir = checked.experiment.run_dir,
+                           .make = [&] {
+                             auto ready = start_or_go_on(checked, setup.placement);
+                             early.reset();
+                             return ready;
+                           }});
 }
 
 }  // namespace ddprun

@@ -2,16 +2,16 @@
 // `ddprun watch RUN`: a logger, the console by default, is told what the run's files tell, as they grow: what the run's
 // own terminal shows, in another one.
 #include "agent/chosen_checkpoint.h"
-#include "cli/commands.h"
 #include "agent/recorded_start.h"
 #include "agent/run_end.h"
+#include "cli/commands.h"
 #include "launch/worker_process.h"
+#include "metrics/run_summary.h"
 #include "plugin_host/plugin_host.h"
 #include "report/flat_object.h"
 #include "report/line_reader.h"
 #include "report/recorded_end.h"
 #include "report/run_state.h"
-#include "metrics/summary.h"
 
 #include <ddprun/error.h>
 

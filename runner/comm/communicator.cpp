@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "comm/communicator.h"
 
+#include "base/current_op.h"
 #include "comm/device_backend.h"
 #include "comm/gpu_connection.h"
-#include "base/doing.h"
 
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -40,8 +40,8 @@ c10::intrusive_ptr<c10d::Backend> gloo_backend(const CommunicatorOptions& option
 // Runs a collective; Gloo's and NCCL's exceptions have no common type, so whatever it throws is a lost rank.
 template <class Collective>
 auto guarded(const char* what, Collective&& collective) {
-  const Doing doing{.section = nullptr, .name = what};
-  const DoingScope scope(doing);
+  const CurrentOp doing{.section = nullptr, .name = what};
+  const CurrentOpScope scope(doing);
   try {
     return collective();
   } catch (const std::exception& error) {

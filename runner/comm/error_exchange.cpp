@@ -2,7 +2,7 @@
 #include "comm/error_exchange.h"
 
 #include "base/communication_error.h"
-#include "base/doing.h"
+#include "base/current_op.h"
 
 #include <utility>
 
@@ -24,8 +24,8 @@ std::string ErrorExchange::agree(const std::string& my_error) try {
 // An error is there before its rank has arrived, so the last to arrive sees it, and tells it to all. It also removes
 // what the meeting before has left: nobody reads that any more.
 std::string ErrorExchange::meet(const std::string& my_error) {
-  constexpr Doing kMeeting{.section = nullptr, .name = "meeting the other ranks in the store"};
-  const DoingScope scope(kMeeting);
+  constexpr CurrentOp kMeeting{.section = nullptr, .name = "meeting the other ranks in the store"};
+  const CurrentOpScope scope(kMeeting);
   const auto key = [](int64_t meeting, const char* name) { return std::to_string(meeting) + "/" + name; };
   const auto error = key(meetings_, "error"), outcome = key(meetings_, "outcome");
   if (!my_error.empty()) store_->compareSet(error, "", my_error);

@@ -30,7 +30,7 @@ std::string variable(const char* name) {
 }
 
 // Where NCCL would hang, and what tells more.
-std::string whereabouts(const std::string& address) {
+std::string probe_answer(const std::string& address) {
   const auto interface = interface_of(address), wanted = variable("NCCL_SOCKET_IFNAME");
   return log::text("This machine is ", address, interface.empty() ? "" : " (" + interface + ")",
                    " for the others. NCCL goes by ",
@@ -100,11 +100,11 @@ void connect_within(const ConnectPatience& patience, const std::function<void()>
   const auto warn_seconds = std::min(patience.warn_seconds, patience.timeout_seconds);
   if (!comes_within(warn_seconds)) {
     log::warn(
-        log::text("connecting the GPUs (NCCL) takes more than ", warn_seconds, " s. ", whereabouts(patience.address)));
+        log::text("connecting the GPUs (NCCL) takes more than ", warn_seconds, " s. ", probe_answer(patience.address)));
     if (!comes_within(patience.timeout_seconds - warn_seconds)) {
       thread.detach();
       throw CommunicationError(log::text("NCCL is not done after ", patience.timeout_seconds,
-                                         " s (launch.timeout_seconds). ", whereabouts(patience.address)));
+                                         " s (launch.timeout_seconds). ", probe_answer(patience.address)));
     }
   }
   thread.join();

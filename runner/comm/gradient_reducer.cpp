@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "comm/gradient_reducer.h"
 
-#include "base/doing.h"
+#include "base/current_op.h"
 
 #include <ddprun/error.h>
 
@@ -192,8 +192,8 @@ void GradientReducer::backward(const at::Tensor& loss, const std::function<void(
     });
   }
   impl_->delay_first_exchange(loss);
-  constexpr Doing kExchange{.section = nullptr, .name = "backward and the exchange of gradients"};
-  const DoingScope scope(kExchange);
+  constexpr CurrentOp kExchange{.section = nullptr, .name = "backward and the exchange of gradients"};
+  const CurrentOpScope scope(kExchange);
   exchanging([&] { loss.backward(); });
   impl_->check_complete();
 }

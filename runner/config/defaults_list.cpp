@@ -2,6 +2,7 @@
 #include "config/defaults_list.h"
 
 #include "config/merge.h"
+#include "config/renamed_keys.h"
 
 #include <algorithm>
 
@@ -80,6 +81,7 @@ Value DefaultsComposer::compose_file(const fs::path& file, const std::string& gr
   auto own = key.empty() ? std::move(*content) : Value::map(tree.origin());
   if (!key.empty()) own.set(key, std::move(*content), asked_at);
   expand_short_forms(own);
+  use_current_names(own);
   merge(tree, std::move(own));
   return tree;
 }

@@ -51,9 +51,9 @@ struct TrainerConfig {
   int64_t micro_batch = 0;  // samples of one rank in one pass, at most; 0: its whole share; kAutoMicroBatch: what fits
   int64_t eval_batch = 0;   // samples per evaluation batch on one rank; 0: the global batch, at most 256
   Interval eval_every{.epochs = 1};
-  int64_t sanity_batches = 1;  // evaluation batches before training, to find mistakes early
-  int64_t log_every = 50;      // steps between training rows
-  double measure_seconds = 5;  // between rows of the split "system"; 0: none
+  int64_t sanity_batches = 1;         // evaluation batches before training, to find mistakes early
+  int64_t log_every = 50;             // steps between training rows
+  double system_metrics_seconds = 5;  // between rows of the split "system"; 0: none
   Limit train_batches, val_batches;
   int64_t overfit_batches = 0;  // the same first batches in every epoch; 0: off
   bool fast_dev_run = false;
@@ -61,9 +61,10 @@ struct TrainerConfig {
   int64_t prefetch_threads = 1;
   int64_t prefetch_batches = 2;  // batches held ready, at most
 
-  std::string precision = "fp32";   // fp32, fp32_exact, tf32, bf16, fp16 or bf16_pure
-  double loss_scale = 65536;        // the gradient scaler's first scale
-  std::string layout = "auto";      // auto, channels_first or channels_last: memory order of images and their filters
+  std::string precision = "fp32";  // fp32, fp32_exact, tf32, bf16, fp16 or bf16_pure
+  double loss_scale = 65536;       // the gradient scaler's first scale
+  std::string memory_format =
+      "auto";                       // auto, channels_first or channels_last: memory order of images and their filters
   bool fused_layers = true;         // the SDK's layers in one pass on CPUs
   std::string cuda_graph = "auto";  // auto, on or off: steps are recorded once and replayed by the GPU
   double clip_norm = 0;             // largest norm of all gradients together; 0: no limit

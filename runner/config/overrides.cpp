@@ -3,6 +3,7 @@
 
 #include "config/merge.h"
 #include "config/override_text.h"
+#include "config/renamed_keys.h"
 #include "config/schema.h"
 
 #include <set>
@@ -172,7 +173,10 @@ void apply_overrides(Value& config, const std::vector<std::string>& overrides, D
                      Problems& problems) {
   std::vector<Override> changes;
   for (const auto& text : overrides) {
-    if (auto change = parse_override(text, problems)) changes.push_back(std::move(*change));
+    auto change = parse_override(text, problems);
+    if (!change) continue;
+    change->path = current_name(std::move(change->path), change->origin);
+    changes.push_back(std::move(*change));
   }
   OverrideApplier applier(config, composer, problems);
   for (const bool choices : {true, false}) {

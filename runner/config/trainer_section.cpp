@@ -61,8 +61,8 @@ void read_batches(Options& options, TrainerConfig& trainer) {
                            "evaluation batches before training, to find mistakes early", {0, kMost});
   trainer.log_every =
       options.get<int64_t>("log_every", trainer.log_every, "steps between rows of training metrics", {1, kMost});
-  trainer.measure_seconds = options.get<double>(
-      "measure_seconds", trainer.measure_seconds,
+  trainer.system_metrics_seconds = options.get<double>(
+      "system_metrics_seconds", trainer.system_metrics_seconds,
       "between rows of the split system: times of the steps' phases, memory, load; 0: none", {0, kLargest});
   trainer.prefetch_threads = options.get<int64_t>("prefetch_threads", trainer.prefetch_threads,
                                                   "threads that read data ahead, per worker; 0: none", {0, 256});
@@ -76,8 +76,9 @@ void read_numbers(Options& options, TrainerConfig& trainer) {
                      "of the forward and backward pass; bf16 and fp16 by autocast");
   trainer.loss_scale = options.get<double>("loss_scale", trainer.loss_scale,
                                            "first factor of the loss with fp16; it adapts itself", {1, 1e30});
-  trainer.layout = options.choose("layout", trainer.layout, {"auto", "channels_first", "channels_last"},
-                                  "memory order of images and their filters; auto tries both when a run starts");
+  trainer.memory_format =
+      options.choose("memory_format", trainer.memory_format, {"auto", "channels_first", "channels_last"},
+                     "memory order of images and their filters; auto tries both when a run starts");
   trainer.fused_layers = options.get<bool>(
       "fused_layers", trainer.fused_layers,
       "pooling with BatchNorm and ReLU, and dropout, in one pass on CPUs; false: by LibTorch's operations");

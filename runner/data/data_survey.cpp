@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "data/data_survey.h"
 
-#include "data/batch_source.h"
 #include "data/checked_split.h"
+#include "data/loader.h"
 #include "data/sample_order.h"
 #include "plugin_host/plugin_call.h"
 

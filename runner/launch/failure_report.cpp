@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "launch/failure_report.h"
 
-#include "launch/hang_report.h"
 #include "base/line_folder.h"
 #include "base/signal_set.h"
+#include "launch/hang_report.h"
 
 #include <algorithm>
 #include <csignal>
@@ -49,7 +49,7 @@ std::string describe_moment(const std::string& phase, int64_t step) {
 
 std::string describe_moment(const WorkerEnd& end) {
   if (end.signal == 0) return end.failure ? describe_moment(end.failure->phase, end.failure->step) : "";
-  return end.standstill ? describe_moment(name_of(end.standstill->activity), end.standstill->step) : "";
+  return end.stall ? describe_moment(name_of(end.stall->activity), end.stall->step) : "";
 }
 
 bool same_cause(const WorkerEnd& end, const WorkerEnd& other) {

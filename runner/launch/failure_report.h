@@ -14,7 +14,7 @@
 namespace ddprun {
 
 // Where a worker stood when its launcher found that nothing moved, or when a signal killed it.
-struct Standstill {
+struct Stall {
   Activity activity = Activity::kStarting;
   int64_t step = 0;
   double seconds = 0;  // since it last moved, of one that runs
@@ -32,7 +32,7 @@ struct WorkerEnd {
   bool killed_by_launcher = false;  // by a signal that the launcher had sent it
   double time = 0;                  // seconds since 1970 when it was seen
   std::optional<WorkerFailure> failure;
-  std::optional<Standstill> standstill;  // of an attempt that ended for want of a beat, and of one that a signal killed
+  std::optional<Stall> stall;  // of an attempt that ended for want of a beat, and of one that a signal killed
   std::filesystem::path log;
   std::deque<std::string> last_lines;
 };

@@ -14,12 +14,12 @@ namespace {
 
 // The least is the one that keeps the others waiting: at one place one that does not wait itself, and one that somebody
 // has stopped.
-auto place(const Standstill& still) {
+auto place(const Stall& still) {
   const bool stopped = still.state == 'T' || still.state == 't';
   return std::tuple(still.step, still.activity, still.waits, !stopped);
 }
 
-std::string describe_place(const Standstill& still) {
+std::string describe_place(const Stall& still) {
   return "step " + std::to_string(still.step) + ", " + name_of(still.activity) +
          (still.doing.empty() ? "" : ", " + still.doing);
 }
@@ -41,33 +41,31 @@ const char* describe_state(char state) {
 std::optional<LaunchResult> judge_hang(const AttemptEnd& end, const WorkerEnd* lost) {
   std::vector<const WorkerEnd*> still;
   for (const auto& worker : end.workers) {
-    if (worker.standstill && !worker.failure) still.push_back(&worker);
+    if (worker.stall && !worker.failure) still.push_back(&worker);
   }
   if (still.empty()) return std::nullopt;
-  const auto by_place = [](const WorkerEnd* a, const WorkerEnd* b) {
-    return place(*a->standstill) < place(*b->standstill);
-  };
+  const auto by_place = [](const WorkerEnd* a, const WorkerEnd* b) { return place(*a->stall) < place(*b->stall); };
   const auto* last = *std::ranges::min_element(still, by_place);
   const auto* first = *std::ranges::max_element(still, by_place);
   std::ostringstream text;
   char seconds[32];
-  std::snprintf(seconds, sizeof seconds, "%.0f s", last->standstill->seconds);
-  const bool all_equal = place(*last->standstill) == place(*first->standstill);
+  std::snprintf(seconds, sizeof seconds, "%.0f s", last->stall->seconds);
+  const bool all_equal = place(*last->stall) == place(*first->stall);
   if (all_equal && still.size() > 1) {
-    text << "all ranks stand still for " << seconds << " at " << describe_place(*last->standstill)
+    text << "all ranks stand still for " << seconds << " at " << describe_place(*last->stall)
          << ": the network between them, or a device";
   } else {
     text << "rank " << last->rank << (last->host.empty() ? "" : " on " + last->host) << " hangs for " << seconds
-         << " at " << describe_place(*last->standstill) << describe_state(last->standstill->state);
+         << " at " << describe_place(*last->stall) << describe_state(last->stall->state);
   }
   const auto message = text.str();
   text << "\n";
   std::map<std::string, std::set<int>> places;
   for (const auto* worker : still) {
-    if (worker != last) places[describe_place(*worker->standstill)].insert(worker->rank);
+    if (worker != last) places[describe_place(*worker->stall)].insert(worker->rank);
   }
   for (const auto& [where, ranks] : places) text << "  " << name_ranks(ranks) << " at " << where << "\n";
-  const bool some_wait = std::ranges::any_of(still, [](const WorkerEnd* worker) { return worker->standstill->waits; });
+  const bool some_wait = std::ranges::any_of(still, [](const WorkerEnd* worker) { return worker->stall->waits; });
   if (some_wait) text << "  collectives: " << (last->log.parent_path() / "under_way_rank_*.json").string() << "\n";
   if (lost) {
     text << "  rank " << lost->rank << " gave up: " << lost->failure->message << "\n";
@@ -82,8 +80,8 @@ std::optional<LaunchResult> judge_hang(const AttemptEnd& end, const WorkerEnd* l
                                              .time = last->time,
                                              .kind = "hang",
                                              .message = message,
-                                             .phase = name_of(last->standstill->activity),
-                                             .step = static_cast<long>(last->standstill->step)}};
+                                             .phase = name_of(last->stall->activity),
+                                             .step = static_cast<long>(last->stall->step)}};
 }
 
 }  // namespace ddprun

@@ -5,9 +5,9 @@
 #include "base/clock.h"
 #include "base/line_folder.h"
 #include "base/private_folder.h"
-#include "launch/signal_inbox.h"
-#include "launch/standstills.h"
 #include "base/terminal_writer.h"
+#include "launch/signal_inbox.h"
+#include "launch/stalls.h"
 #include "launch/worker.h"
 #include "launch/worker_environment.h"
 
@@ -142,9 +142,9 @@ void Attempt::start_workers() {
     environment.push_back("DDPRUN_HEARTBEAT=" + heartbeat.string());
     environment.push_back("DDPRUN_FAILURE=" + failure_file(rank).string());
     if (!plan_.config.empty()) environment.push_back("DDPRUN_CONFIG=" + config.string());
-    const auto whereabouts = private_folder_.path() / ("whereabouts_" + std::to_string(rank));
-    environment.push_back("DDPRUN_WHEREABOUTS=" + whereabouts.string());
-    workers_.back()->watch(heartbeat, whereabouts);
+    const auto probe_answer = private_folder_.path() / ("whereabouts_" + std::to_string(rank));
+    environment.push_back("DDPRUN_PROBE=" + probe_answer.string());
+    workers_.back()->watch(heartbeat, probe_answer);
     workers_.back()->start(place_text(plan_, index), plan_.command, environment);
   }
 }
@@ -269,9 +269,9 @@ void Attempt::look_after_folder() try {
 
 // A worker moves at every step; one that does not keeps all others waiting in their collectives, for ever if need be.
 void Attempt::watch_for_hangs() {
-  hung_ = any_stands_still(workers_, awake_since_, plan_.hang_seconds);
+  hung_ = any_stalled(workers_, awake_since_, plan_.hang_seconds);
   if (!hung_) return;
-  note_standstills(workers_, plan_, awake_since_);
+  note_stalls(workers_, plan_, awake_since_);
   failing_ = true;
   if (observer_) observer_->failing();
   ask_to_stop(plan_.failure_grace_seconds);
@@ -279,8 +279,8 @@ void Attempt::watch_for_hangs() {
 
 // Of a failure, here or at another node: where a collective ran out of time, a worker that it waited for stands still.
 void Attempt::look_for_the_cause() {
-  hung_ = plan_.timeout_seconds > 0 && any_stands_still(workers_, awake_since_, plan_.timeout_seconds / 2);
-  note_standstills(workers_, plan_, awake_since_);
+  hung_ = plan_.timeout_seconds > 0 && any_stalled(workers_, awake_since_, plan_.timeout_seconds / 2);
+  note_stalls(workers_, plan_, awake_since_);
 }
 
 bool Attempt::any_running() const {

@@ -3,8 +3,8 @@
 
 #include "base/call_lines.h"
 #include "base/clock.h"
-#include "launch/worker_process.h"
 #include "base/log.h"
+#include "launch/worker_process.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -94,7 +94,7 @@ void Worker::note_end_undone() {
 }
 
 void Worker::note_last_beat() {
-  if (const auto beat = read_beat(heartbeat_)) end_.standstill = {.activity = beat->activity, .step = beat->step};
+  if (const auto beat = read_beat(heartbeat_)) end_.stall = {.activity = beat->activity, .step = beat->step};
 }
 
 void Worker::send(int signal) {
@@ -117,14 +117,14 @@ std::string Worker::abandon() {
          ") does not die of SIGKILL: it hangs in the kernel (a file system or a driver) and ends when that returns";
 }
 
-std::optional<Standstill> Worker::standstill(std::chrono::steady_clock::time_point awake_since) const {
+std::optional<Stall> Worker::stall(std::chrono::steady_clock::time_point awake_since) const {
   const auto beat = running() ? read_beat(heartbeat_) : std::nullopt;
   if (!beat || beat->activity == Activity::kStarting) return std::nullopt;
   const auto idle = std::chrono::steady_clock::now() - std::max(beat->at, awake_since);
-  return Standstill{.activity = beat->activity,
-                    .step = beat->step,
-                    .seconds = std::chrono::duration<double>(idle).count(),
-                    .state = process_state(pid_)};
+  return Stall{.activity = beat->activity,
+               .step = beat->step,
+               .seconds = std::chrono::duration<double>(idle).count(),
+               .state = process_state(pid_)};
 }
 
 std::vector<int> Worker::fds() const {

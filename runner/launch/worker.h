@@ -2,10 +2,10 @@
 // One worker as its launcher holds it: the process, the pipes it prints to, its log.
 #pragma once
 
+#include "base/spawn.h"
 #include "launch/failure_report.h"
 #include "launch/rank_log.h"
-#include "base/spawn.h"
-#include "launch/whereabouts.h"
+#include "launch/worker_probe.h"
 
 #include <chrono>
 #include <functional>
@@ -36,16 +36,16 @@ class Worker {
   void go_on();
   std::string abandon();  // of one that SIGKILL does not end (it hangs in the kernel): forgets it, and says so
 
-  void watch(std::filesystem::path heartbeat, std::filesystem::path whereabouts) {
+  void watch(std::filesystem::path heartbeat, std::filesystem::path probe_answer) {
     heartbeat_ = std::move(heartbeat);
-    whereabouts_ = std::move(whereabouts);
+    whereabouts_ = std::move(probe_answer);
   }
   // For how long it has not moved, of a running one that has left its start behind; `awake_since` is when the launcher
   // itself last was not able to look.
-  std::optional<Standstill> standstill(std::chrono::steady_clock::time_point awake_since) const;
-  void note_standstill(Standstill still) { end_.standstill = std::move(still); }
-  bool ask_whereabouts() const { return running() && ddprun::ask_whereabouts(pid_); }
-  std::optional<Whereabouts> whereabouts() const { return read_whereabouts(whereabouts_); }
+  std::optional<Stall> stall(std::chrono::steady_clock::time_point awake_since) const;
+  void note_stall(Stall still) { end_.stall = std::move(still); }
+  bool probe_worker() const { return running() && ddprun::probe_worker(pid_); }
+  std::optional<ProbeAnswer> probe_answer() const { return read_probe_answer(whereabouts_); }
 
   std::vector<int> fds() const;  // to poll; at most two
   void drain();                  // takes what its pipes hold, a bounded amount of it

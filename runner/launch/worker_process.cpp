@@ -65,7 +65,7 @@ WorkerPlace read_worker_place() {
       is_set("DDPRUN_CONFIG") ? std::filesystem::path(variable("DDPRUN_CONFIG")) : place.run_dir / "config.yaml";
   place.store = variable("DDPRUN_STORE");
   if (is_set("DDPRUN_HEARTBEAT")) place.heartbeat = variable("DDPRUN_HEARTBEAT");
-  if (is_set("DDPRUN_WHEREABOUTS")) place.whereabouts = variable("DDPRUN_WHEREABOUTS");
+  if (is_set("DDPRUN_PROBE")) place.probe_answer = variable("DDPRUN_PROBE");
   if (is_set("DDPRUN_FAILURE")) place.failure = variable("DDPRUN_FAILURE");
   place.nodes = is_set("DDPRUN_NODES") ? number("DDPRUN_NODES", 1) : 1;
   place.gpu = is_set("DDPRUN_GPU") ? number("DDPRUN_GPU", 0) : place.local_rank;

@@ -38,10 +38,10 @@ struct WorkerPlace {
   std::filesystem::path config;   // DDPRUN_CONFIG: the experiment; by default the run folder's config.yaml
   std::string store;              // DDPRUN_STORE: where the ranks meet (comm/remote_store.h)
   std::string address;  // DDPRUN_ADDRESS: this machine's, as the other ranks reach it; loopback where they are here
-  std::filesystem::path heartbeat;    // DDPRUN_HEARTBEAT: the file to beat in; may be empty
-  std::filesystem::path whereabouts;  // DDPRUN_WHEREABOUTS: the file to answer in (launch/whereabouts.h); may be empty
-  std::filesystem::path failure;      // DDPRUN_FAILURE: the file to tell a failure in; may be empty
-  double started_at = 0;              // DDPRUN_STARTED_AT: seconds since 1970 when the command began
+  std::filesystem::path heartbeat;     // DDPRUN_HEARTBEAT: the file to beat in; may be empty
+  std::filesystem::path probe_answer;  // DDPRUN_PROBE: the file to answer in (launch/worker_probe.h); may be empty
+  std::filesystem::path failure;       // DDPRUN_FAILURE: the file to tell a failure in; may be empty
+  double started_at = 0;               // DDPRUN_STARTED_AT: seconds since 1970 when the command began
 };
 
 // Throws UserError naming the variable that is missing or malformed.

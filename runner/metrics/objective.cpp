@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "metrics/objective.h"
 
+#include "metrics/task_metrics.h"
 #include "plugin_host/plugin_call.h"
-#include "metrics/measures.h"
 
 #include <ddprun/error.h>
 
@@ -95,7 +95,7 @@ class ClassObjective : public Objective {
  private:
   const char* name_;
   ClassWeights weights_;
-  ClassMeasures measures_;
+  ClassMetrics measures_;
   Phase phase_;
 };
 
@@ -167,7 +167,7 @@ class BinaryCrossEntropy final : public Objective {
     return at::stack({at::zeros_like(logits), logits}, 1);
   }
 
-  ClassMeasures measures_;
+  ClassMetrics measures_;
   Phase phase_;
 };
 
@@ -189,7 +189,7 @@ class ValueObjective : public Objective {
 
  private:
   const char* name_;
-  ValueMeasures measures_;
+  ValueMetrics measures_;
 };
 
 class MeanSquaredError final : public ValueObjective {

@@ -2,7 +2,7 @@
 // Predictions as lines of CSV: index,truth,guess,score_<class> ...; without classes index,truth_0 ...,prediction_0 ...
 #pragma once
 
-#include "metrics/shown_results.h"
+#include "metrics/predictions.h"
 
 #include <ddprun/batch.h>
 

@@ -2,7 +2,7 @@
 // Calls of plugins' hooks: an error that comes out of one says whose it is, and a crash in one can be told from others.
 #pragma once
 
-#include "base/doing.h"
+#include "base/current_op.h"
 
 #include <ddprun/error.h>
 
@@ -12,7 +12,7 @@
 
 namespace ddprun {
 
-using Hook = Doing;  // of a plugin that an experiment names, by its section there: {"loggers[0]", "metrics"}
+using Hook = CurrentOp;  // of a plugin that an experiment names, by its section there: {"loggers[0]", "metrics"}
 
 // What errors of hooks have beside their text, which is "<section>: <problem>".
 struct FromPlugin {
@@ -41,7 +41,7 @@ class PluginFailure : public std::runtime_error, public FromPlugin {
 
 template <class Call>
 decltype(auto) in_plugin(const Hook& hook, Call&& call) {
-  const DoingScope scope(hook);
+  const CurrentOpScope scope(hook);
   try {
     return std::forward<Call>(call)();
   } catch (...) {

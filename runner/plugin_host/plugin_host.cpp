@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "plugin_host/plugin_host.h"
 
-#include "config/secrets.h"
 #include "base/log.h"
+#include "config/secrets.h"
 #include "plugin_host/plugin_call.h"
 
 #include <ddprun/error.h>
@@ -38,7 +38,7 @@ template <class Kind>
 std::shared_ptr<Kind> construct(const PluginDescriptor& descriptor, Options& options) {
   std::shared_ptr<Kind> object;
   const Hook constructor{descriptor.kind, "constructor"};
-  const DoingScope scope(constructor);
+  const CurrentOpScope scope(constructor);
   descriptor.create(&options, &object);
   if (!object) throw std::logic_error("its create function returned no object");
   return object;

@@ -45,9 +45,9 @@ Message worker_message(const WorkerEnd& end) {
                   {"log", text(end.log.string())},
                   {"last_lines", Message::array()}};
   if (end.failure) message["failure"] = failure_message(*end.failure);
-  if (const auto& still = end.standstill)
-    message["standstill"] = {static_cast<int>(still->activity), still->step,        still->seconds,
-                             std::string(1, still->state),      text(still->doing), still->waits};
+  if (const auto& still = end.stall)
+    message["stall"] = {static_cast<int>(still->activity), still->step,        still->seconds,
+                        std::string(1, still->state),      text(still->doing), still->waits};
   for (const auto& line : end.last_lines) message["last_lines"].push_back(text(line));
   return message;
 }
@@ -60,16 +60,16 @@ WorkerEnd worker_of(const Message& message) {
                 .killed_by_launcher = message.at("killed_by_launcher"),
                 .time = message.at("time"),
                 .log = text_of(message.at("log"))};
-  if (message.contains("standstill")) {
-    const auto& still = message.at("standstill");
+  if (message.contains("stall")) {
+    const auto& still = message.at("stall");
     const auto state = still.at(3).get<std::string>();
     if (state.size() != 1) throw ProtocolError("a process's state is one letter");
-    end.standstill = Standstill{static_cast<Activity>(whole<int>(still.at(0))),
-                                whole<int64_t>(still.at(1)),
-                                still.at(2),
-                                state.front(),
-                                text_of(still.at(4)),
-                                still.at(5)};
+    end.stall = Stall{static_cast<Activity>(whole<int>(still.at(0))),
+                      whole<int64_t>(still.at(1)),
+                      still.at(2),
+                      state.front(),
+                      text_of(still.at(4)),
+                      still.at(5)};
   }
   if (message.contains("failure")) end.failure = failure_of(message.at("failure"), end.rank);
   for (const auto& line : message.at("last_lines")) end.last_lines.push_back(text_of(line));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "train/data_parallel.h"
 
-#include "data/batch_source.h"
 #include "comm/replicate.h"
+#include "data/loader.h"
 #include "plugin_host/plugin_call.h"
 
 #include <ddprun/error.h>

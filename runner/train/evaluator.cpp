@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "train/evaluator.h"
 
-#include "data/batch_source.h"
 #include "data/checked_split.h"
+#include "data/loader.h"
+#include "metrics/predictions.h"
 #include "plugin_host/plugin_call.h"
 #include "train/eval_mode.h"
-#include "metrics/shown_results.h"
 
 #include <ddprun/error.h>
 
@@ -44,7 +44,7 @@ int64_t eval_batch(const TrainerConfig& config) {
 std::optional<Evaluation> Evaluator::run(Split split, const Limit& limit, const std::function<bool()>& agree) {
   const EvalMode mode(*parts_.model);
   const torch::NoGradGuard no_gradients;
-  EvalSource source(parts_.dataset, split, eval_batch(config_), limit, config_, parts_.communicator.world(),
+  EvalLoader source(parts_.dataset, split, eval_batch(config_), limit, config_, parts_.communicator.world(),
                     parts_.device, parts_.images[static_cast<size_t>(split)]);
   const auto autocast = parts_.precision.autocast();
   MetricSums sums;

@@ -7,7 +7,7 @@
 // Nothing here waits for a GPU but overflows(), and that for work of the step before.
 #pragma once
 
-#include "train/late_numbers.h"
+#include "train/device_numbers.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
@@ -49,7 +49,7 @@ class GradScaler {
   void settle();
 
   at::Tensor scale_, since_change_, overflow_;  // float32, int32, float32 scalars on the device
-  std::optional<LateNumbers> last_overflow_;    // on its way; none where it was read
+  std::optional<DeviceNumbers> last_overflow_;  // on its way; none where it was read
   int64_t overflows_ = 0;
 };
 

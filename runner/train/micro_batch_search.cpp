@@ -16,9 +16,9 @@ namespace ddprun {
 namespace {
 
 // Whether this rank can do it. Another error than memory is the user's or ours, and is thrown.
-bool fits(TrainingStep& step, const TrainBatch& item, int64_t samples) {
+bool fits(TrainStep& step, const TrainBatch& item, int64_t samples) {
   try {
-    step.try_pass(item, std::min(samples, item.batch.size()));
+    step.try_micro_batch(item, std::min(samples, item.batch.size()));
     return true;
   } catch (const std::exception& error) {
     if (!is_out_of_memory(error)) throw;
@@ -29,7 +29,7 @@ bool fits(TrainingStep& step, const TrainBatch& item, int64_t samples) {
 std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
 
 // The samples of one pass; 0 where not even one fits.
-int64_t try_passes(TrainingStep& step, const TrainBatch& item, Communicator& communicator, DeviceBackend* backend) {
+int64_t try_passes(TrainStep& step, const TrainBatch& item, Communicator& communicator, DeviceBackend* backend) {
   const int64_t world = communicator.world().size;
   const int64_t whole = (item.global_samples + world - 1) / world;
   for (int64_t samples = whole; samples >= 1; samples = samples == 1 ? 0 : (samples + 1) / 2) {
@@ -51,8 +51,7 @@ int64_t try_passes(TrainingStep& step, const TrainBatch& item, Communicator& com
 
 }  // namespace
 
-int64_t find_micro_batch(TrainingStep& step, const TrainBatch& item, Communicator& communicator,
-                         DeviceBackend* backend) {
+int64_t find_micro_batch(TrainStep& step, const TrainBatch& item, Communicator& communicator, DeviceBackend* backend) {
   int64_t found = 0;
   step.with_memory_of_a_step([&] { found = try_passes(step, item, communicator, backend); });
   if (found > 0) return found;

@@ -3,10 +3,10 @@
 // asked for.
 #pragma once
 
-#include "config/experiment.h"
 #include "comm/communicator.h"
 #include "comm/device_backend.h"
-#include "train/training_step.h"
+#include "config/experiment.h"
+#include "train/train_step.h"
 
 #include <ddprun/error.h>
 
@@ -20,8 +20,7 @@ namespace ddprun {
 // until no rank runs out of memory, beside what the optimizer and averages keep from the first step on. Returns the
 // same number on all ranks; tells it where it is less than the whole. Throws UserError where not even one sample fits.
 // Collective; random generators and buffers change.
-int64_t find_micro_batch(TrainingStep& step, const TrainBatch& item, Communicator& communicator,
-                         DeviceBackend* backend);
+int64_t find_micro_batch(TrainStep& step, const TrainBatch& item, Communicator& communicator, DeviceBackend* backend);
 
 // What a training step throws, with out_of_memory_text().
 class OutOfMemory : public UserError {

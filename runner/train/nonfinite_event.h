@@ -3,7 +3,7 @@
 // <run>/nonfinite/step_00000037.json.
 #pragma once
 
-#include "train/training_step.h"
+#include "train/train_step.h"
 
 #include <cstdint>
 #include <filesystem>

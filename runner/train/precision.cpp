@@ -42,13 +42,13 @@ void Precision::convert(Model& model) const {
   if (pure_bf16_) cast_floating_point(model, at::kBFloat16);
   const torch::NoGradGuard no_gradients;
   for (auto& parameter : model.parameters()) {
-    if (parameter.dim() == 4) parameter.set_data(in_layout(parameter, layout_));
+    if (parameter.dim() == 4) parameter.set_data(in_memory_format(parameter, memory_format_));
   }
 }
 
 Batch Precision::converted(Batch batch) const {
   if (pure_bf16_ && batch.input.is_floating_point()) batch.input = batch.input.to(at::kBFloat16);
-  if (batch.input.dim() == 4) batch.input = in_layout(batch.input, layout_);
+  if (batch.input.dim() == 4) batch.input = in_memory_format(batch.input, memory_format_);
   return batch;
 }
 

@@ -10,7 +10,7 @@
 
 #include "config/experiment.h"
 #include "imaging/image_batcher.h"
-#include "train/layout.h"
+#include "train/memory_format.h"
 
 #include <ddprun/batch.h>
 #include <ddprun/model.h>
@@ -42,13 +42,15 @@ class Precision {
   Precision(const TrainerConfig& config, c10::DeviceType device);
 
   // Of images and their filters; channels first until then.
-  void set_layout(Layout layout) { layout_ = layout; }
-  Layout layout() const { return layout_; }
+  void set_memory_format(MemoryFormat memory_format) { memory_format_ = memory_format; }
+  MemoryFormat memory_format() const { return memory_format_; }
 
   // Types and memory order of the weights; before the optimizer and the reducer see them.
   void convert(Model& model) const;
   // The same of a batch's input, and of what makes them so.
-  ImageForm image_form() const { return {.channels_last = layout_ == Layout::kChannelsLast, .bf16 = pure_bf16_}; }
+  ImageForm image_form() const {
+    return {.channels_last = memory_format_ == MemoryFormat::kChannelsLast, .bf16 = pure_bf16_};
+  }
   Batch converted(Batch batch) const;
 
   AutocastScope autocast() const { return {device_, autocast_}; }
@@ -58,7 +60,7 @@ class Precision {
   c10::DeviceType device_ = c10::kCPU;
   std::optional<c10::ScalarType> autocast_;
   bool pure_bf16_ = false;
-  Layout layout_ = Layout::kChannelsFirst;
+  MemoryFormat memory_format_ = MemoryFormat::kChannelsFirst;
 };
 
 // Sets what the whole process computes float32 products with. Call before the first one.

@@ -64,7 +64,7 @@ std::string TrainState::to_json() const {
       {"schedule", {schedule.reductions, exact(schedule.best), schedule.bad_evaluations, schedule.cooling}},
       {"scaler", {exact(scaler.scale), scaler.steps_since_change, scaler.overflows}},
       {"micro_batch", micro_batch},
-      {"layout", layout},
+      {"memory_format", memory_format},
       {"nonfinite", {{"skipped", skipped}, {"in_row", skips_in_row}, {"unapplied", unapplied}, {"left_out", left_out}}},
       {"best_value", exact(best_value)},
       {"best_metrics", to_json_list(best_metrics)},
@@ -103,7 +103,7 @@ TrainState TrainState::from_json(const std::string& text, const std::string& whe
     const auto& scaler = from.at("scaler");
     state.scaler = {exact(scaler.at(0)), scaler.at(1), scaler.at(2)};
     from.at("micro_batch").get_to(state.micro_batch);
-    state.layout = from.value("layout", state.layout);
+    state.memory_format = from.value("memory_format", from.value("layout", state.memory_format));  // 0.1 called it so
     if (const auto nonfinite = from.find("nonfinite"); nonfinite != from.end()) {
       nonfinite->at("skipped").get_to(state.skipped);
       nonfinite->at("in_row").get_to(state.skips_in_row);

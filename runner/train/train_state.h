@@ -2,10 +2,10 @@
 // Where a run stands: all that a checkpoint keeps besides tensors. Equal on all ranks.
 #pragma once
 
-#include "train/early_stopper.h"
-#include "train/grad_scaler.h"
 #include "metrics/metric_sums.h"
 #include "metrics/run_clock.h"
+#include "train/early_stopper.h"
+#include "train/grad_scaler.h"
 #include "train/schedule.h"
 
 #include <cstdint>
@@ -27,17 +27,17 @@ struct TrainState {
   EarlyStopper::State stopper;
   Schedule::State schedule;
   GradScaler::State scaler;
-  int64_t micro_batch = 0;                // that trainer.micro_batch=auto found; 0: none was searched
-  std::string layout = "channels_first";  // that trainer.layout=auto found, or asked for
-  std::optional<double> best_value;       // of checkpoint.monitor
-  NamedValues best_metrics;               // all metrics of that evaluation, checkpoint.monitor's first
-  int64_t best_step = 0;                  // where it was
-  NamedValues last_metrics;               // the last value of each
-  int64_t skipped = 0;                    // steps left out with trainer.on_nonfinite, here and next: skip or rollback
-  int64_t skips_in_row = 0;               // that ended with this step
-  int64_t unapplied = 0;                  // of the skipped, those that the scaler did not count as overflows
-  std::vector<int64_t> left_out;          // by rollback: the steps whose batch is passed over
-  std::string finished;                   // "completed" or "stopped_early" once training is over
+  int64_t micro_batch = 0;                       // that trainer.micro_batch=auto found; 0: none was searched
+  std::string memory_format = "channels_first";  // that trainer.memory_format=auto found, or asked for
+  std::optional<double> best_value;              // of checkpoint.monitor
+  NamedValues best_metrics;                      // all metrics of that evaluation, checkpoint.monitor's first
+  int64_t best_step = 0;                         // where it was
+  NamedValues last_metrics;                      // the last value of each
+  int64_t skipped = 0;            // steps left out with trainer.on_nonfinite, here and next: skip or rollback
+  int64_t skips_in_row = 0;       // that ended with this step
+  int64_t unapplied = 0;          // of the skipped, those that the scaler did not count as overflows
+  std::vector<int64_t> left_out;  // by rollback: the steps whose batch is passed over
+  std::string finished;           // "completed" or "stopped_early" once training is over
   std::string stop_reason;
   double train_seconds = 0;  // in training steps, all attempts
   RunClock::State clock;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "train/trainer.h"
 
-#include "comm/replicate.h"
 #include "base/log.h"
-#include "train/kept_state.h"
+#include "comm/replicate.h"
 #include "train/micro_batch_search.h"
+#include "train/state_guard.h"
 
 #include <ddprun/error.h>
 
@@ -77,15 +77,15 @@ void Trainer::begin() {
   const auto& config = experiment_.trainer;
   require_monitors(state_.last_metrics);  // those of a resumed run
   if (state_.step == 0 && config.sanity_batches > 0) evaluate_a_little();
-  if (config.micro_batch == TrainerConfig::kAutoMicroBatch) find_passes(*source());
+  if (config.micro_batch == TrainerConfig::kAutoMicroBatch) find_micro_batch(*source());
   moved(Activity::kComputing);
-  if (!parts_.communicator.alone()) settle_buckets(*source());
+  if (!parts_.communicator.alone()) warm_up_reducer(*source());
   save_a_way_back();
   start_from_here();
 }
 
-std::unique_ptr<TrainSource> Trainer::source() const {
-  return std::make_unique<TrainSource>(parts_.dataset, experiment_.trainer, experiment_.seed,
+std::unique_ptr<TrainLoader> Trainer::source() const {
+  return std::make_unique<TrainLoader>(parts_.dataset, experiment_.trainer, experiment_.seed,
                                        parts_.communicator.world(), parts_.device, state_.step,
                                        parts_.images[static_cast<size_t>(Split::kTrain)]);
 }
@@ -108,9 +108,9 @@ void Trainer::start_from_here() {
 }
 
 // Once in a run: a resumed one takes the number that was found, or it would sum its gradients in another order.
-void Trainer::find_passes(TrainSource& trial) {
+void Trainer::find_micro_batch(TrainLoader& trial) {
   if (state_.micro_batch == 0) {
-    const KeptState kept(buffers_, parts_.backend.get());
+    const StateGuard kept(buffers_, parts_.backend.get());
     parts_.model->train();
     state_.micro_batch = find_micro_batch(step_, trial.next(), parts_.communicator, parts_.backend.get());
   }
@@ -121,8 +121,8 @@ void Trainer::find_passes(TrainSource& trial) {
 // second on, which changes the rounding of sums over three or more ranks. One step whose result is thrown away puts
 // every start of a run, fresh or resumed, behind that: or a resumed run would differ in its first step from one that
 // was never stopped.
-void Trainer::settle_buckets(TrainSource& rehearsal) {
-  const KeptState kept(buffers_, parts_.backend.get());
+void Trainer::warm_up_reducer(TrainLoader& rehearsal) {
+  const StateGuard kept(buffers_, parts_.backend.get());
   parts_.model->train();
   step_.rehearse(rehearsal.next());
 }

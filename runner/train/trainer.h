@@ -5,25 +5,25 @@
 // is equal on all of them, or the next collective would hang.
 #pragma once
 
+#include "base/clock.h"
 #include "checkpoint/background_saver.h"
 #include "checkpoint/snapshot.h"
-#include "config/experiment.h"
-#include "data/batch_source.h"
 #include "comm/communicator.h"
 #include "comm/device_backend.h"
-#include "base/clock.h"
+#include "config/experiment.h"
+#include "data/loader.h"
 #include "launch/heartbeat.h"
+#include "metrics/logger_hub.h"
+#include "metrics/profiler.h"
+#include "metrics/step_timer.h"
+#include "metrics/system_metrics.h"
 #include "train/agreement.h"
 #include "train/evaluator.h"
-#include "metrics/logger_hub.h"
 #include "train/nonfinite_event.h"
-#include "metrics/phase_clock.h"
 #include "train/precision.h"
-#include "metrics/rank_measures.h"
-#include "train/shard_proof.h"
-#include "metrics/step_profile.h"
+#include "train/shard_check.h"
 #include "train/train_state.h"
-#include "train/training_step.h"
+#include "train/train_step.h"
 
 #include <ddprun/optimizer.h>
 
@@ -73,7 +73,7 @@ class Trainer {
   int64_t steps_per_epoch() const { return steps_per_epoch_; }
   int64_t max_steps() const { return max_steps_; }
   const TrainState& state() const { return state_; }
-  const TrainingStep& step() const { return step_; }
+  const TrainStep& step() const { return step_; }
   const PhaseSeconds& phases() const { return phases_; }  // of this attempt's steps
 
   // For failure reports: "training", "evaluating" or "saving".
@@ -85,10 +85,10 @@ class Trainer {
  private:
   // trainer.cpp: the loop
   void begin();
-  std::unique_ptr<TrainSource> source() const;
+  std::unique_ptr<TrainLoader> source() const;
   void start_from_here();
-  void find_passes(TrainSource& trial);
-  void settle_buckets(TrainSource& rehearsal);
+  void find_micro_batch(TrainLoader& trial);
+  void warm_up_reducer(TrainLoader& rehearsal);
   void train_steps();
   void train_step();
   void agree_after_step();
@@ -158,13 +158,13 @@ class Trainer {
   Evaluator evaluator_;
   EarlyStopper stopper_;
   std::vector<at::Tensor> buffers_;
-  PhaseClock clock_;
-  RankMeasures measures_;
-  std::unique_ptr<TrainSource> source_;
+  StepTimer clock_;
+  SystemMetrics measures_;
+  std::unique_ptr<TrainLoader> source_;
   int64_t steps_per_epoch_, max_steps_;
-  TrainingStep step_;
-  StepProfile profile_;
-  std::optional<ShardProof> shards_;
+  TrainStep step_;
+  Profiler profile_;
+  std::optional<ShardCheck> shards_;
 
   TrainState state_;
   MetricSums window_;

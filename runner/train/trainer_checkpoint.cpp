@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Trainer's part that goes to disk and comes back.
-#include "comm/replicate.h"
 #include "base/log.h"
+#include "comm/replicate.h"
 #include "plugin_host/plugin_call.h"
 #include "train/checkpoint_exchange.h"
 #include "train/model_weights.h"
@@ -21,7 +21,7 @@ void Trainer::save(bool best) {
   state_.window = window_.totals(parts_.communicator);
   state_.unapplied = step_.unapplied();
   state_.clock = run_clock_.state();
-  state_.layout = layout_name(parts_.precision.layout());
+  state_.memory_format = memory_format_name(parts_.precision.memory_format());
   if (auto* scaler = step_.scaler()) state_.scaler = scaler->state();
   const auto rows_written = parts_.loggers.start_flush();
   finish_saving();  // of the checkpoint before: there is one copy in memory

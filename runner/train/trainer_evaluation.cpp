@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Trainer's part that measures: validation, what follows from it, and the test.
-#include "config/monitors.h"
 #include "base/log.h"
+#include "config/monitors.h"
+#include "metrics/predictions.h"
 #include "plugin_host/plugin_call.h"
-#include "train/kept_state.h"
-#include "metrics/shown_results.h"
+#include "train/state_guard.h"
 #include "train/trainer.h"
 
 #include <ddprun/error.h>
@@ -31,7 +31,7 @@ std::vector<std::string> names_of(const NamedValues& values) {
 // The averaged weights in the model for a scope, where there are any.
 class AveragedWeights {
  public:
-  explicit AveragedWeights(WeightAverage* average) : average_(average) {
+  explicit AveragedWeights(Ema* average) : average_(average) {
     if (average_) average_->exchange();
   }
   ~AveragedWeights() {
@@ -41,7 +41,7 @@ class AveragedWeights {
   AveragedWeights& operator=(const AveragedWeights&) = delete;
 
  private:
-  WeightAverage* average_;
+  Ema* average_;
 };
 
 }  // namespace
@@ -111,7 +111,7 @@ void Trainer::log_evaluation(const std::string& split, const Evaluation& evaluat
 void Trainer::log_predictions(Split split) {
   const auto& config = experiment_.predictions;
   if (parts_.communicator.world().rank != 0 || config.batches == 0 || config.images_per_batch == 0) return;
-  const KeptState kept(buffers_, parts_.backend.get());
+  const StateGuard kept(buffers_, parts_.backend.get());
   const AveragedWeights weights(step_.average());
   auto table = evaluator_.sample(split, config);
   table.split = "val";

@@ -79,14 +79,14 @@ void Trainer::log_row(const std::string& split, NamedValues values) {
 
 // Asked of rank 0's clock: all ranks measure together.
 bool Trainer::measure_is_due() {
-  const auto every = experiment_.trainer.measure_seconds;
+  const auto every = experiment_.trainer.system_metrics_seconds;
   if (parts_.communicator.world().rank != 0 || every == 0 || since_measured_.seconds() < every) return false;
   since_measured_.restart();
   return true;
 }
 
 void Trainer::log_measures() {
-  if (experiment_.trainer.measure_seconds == 0 || steps_measured_ == 0) return;
+  if (experiment_.trainer.system_metrics_seconds == 0 || steps_measured_ == 0) return;
   const auto seconds = clock_.take();
   phases_ += seconds;
   auto table = measures_.gather(seconds, std::exchange(steps_measured_, 0), parts_.communicator);

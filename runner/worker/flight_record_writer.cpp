@@ -3,7 +3,7 @@
 
 #include "base/atomic_file.h"
 #include "base/log.h"
-#include "worker/self_report.h"
+#include "worker/crash_handler.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>

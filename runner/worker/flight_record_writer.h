@@ -14,7 +14,7 @@ namespace ddprun {
 class FlightRecordWriter {
  public:
   // To <logs>/collectives_rank_<rank>, and of those under way to <logs>/under_way_rank_<rank>.json; whole or not at
-  // all. `record` is called on a thread of this object's own. After answer_launcher (worker/self_report.h); one at a
+  // all. `record` is called on a thread of this object's own. After answer_launcher (worker/crash_handler.h); one at a
   // time.
   FlightRecordWriter(const std::filesystem::path& logs, int rank, std::function<FlightRecord()> record);
   ~FlightRecordWriter();

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "worker/inference.h"
 
-#include "checkpoint/checkpoint.h"
-#include "base/durable_file.h"
-#include "data/batch_source.h"
 #include "base/atomic_file.h"
+#include "base/durable_file.h"
+#include "checkpoint/checkpoint.h"
+#include "data/loader.h"
+#include "metrics/prediction_csv.h"
 #include "train/eval_mode.h"
 #include "train/evaluator.h"
 #include "train/model_weights.h"
-#include "metrics/prediction_csv.h"
-#include "worker/replica.h"
 #include "train/train_state.h"
+#include "worker/runtime.h"
 
 #include <ddprun/error.h>
 
@@ -33,19 +33,19 @@ std::string variable(const char* name) {
 
 class Inference : public WorkerTask {
  public:
-  explicit Inference(const WorkerPlace& place) : replica_(place), objective_(replica_.objective(Phase::kEvaluation)) {}
+  explicit Inference(const WorkerPlace& place) : runtime_(place), objective_(runtime_.objective(Phase::kEvaluation)) {}
 
   int run() final {
     const auto checkpoint = variable("DDPRUN_CHECKPOINT");
-    replica_.build(
+    runtime_.build(
         [&](Model& model) { load_weights(model, inference_weights(read_checkpoint_info(checkpoint)), checkpoint); });
-    replica_.set_layout(layout(checkpoint));
-    images_ = replica_.images();
+    runtime_.set_memory_format(memory_format(checkpoint));
+    images_ = runtime_.images();
     phase_ = "evaluating";
     const auto result = infer();
-    if (replica_.place.rank != 0) return kExitDone;
+    if (runtime_.place.rank != 0) return kExitDone;
     const auto text = result.dump(2, ' ', false, Json::error_handler_t::replace);
-    write_file_atomically(replica_.place.run_dir / kInferenceResult, text + "\n");
+    write_file_atomically(runtime_.place.run_dir / kInferenceResult, text + "\n");
     return kExitDone;
   }
 
@@ -54,17 +54,17 @@ class Inference : public WorkerTask {
  protected:
   virtual Json infer() = 0;
 
-  Replica replica_;
+  Runtime runtime_;
   std::unique_ptr<Objective> objective_;
   SplitImages images_ = {};
 
  private:
   // That of the training, for the same numbers.
-  Layout layout(const std::string& checkpoint) const {
-    const auto& config = replica_.experiment.trainer;
-    if (config.layout != "auto") return layout_of_name(config.layout);
+  MemoryFormat memory_format(const std::string& checkpoint) const {
+    const auto& config = runtime_.experiment.trainer;
+    if (config.memory_format != "auto") return memory_format_of_name(config.memory_format);
     const auto info = read_checkpoint_info(checkpoint);
-    return layout_of_name(TrainState::from_json(read_checkpoint(info).progress, checkpoint).layout);
+    return memory_format_of_name(TrainState::from_json(read_checkpoint(info).progress, checkpoint).memory_format);
   }
 
   const char* phase_ = "starting";
@@ -76,7 +76,7 @@ class EvaluationTask final : public Inference {
 
  private:
   Json infer() override {
-    const auto& trainer = replica_.experiment.trainer;
+    const auto& trainer = runtime_.experiment.trainer;
     Json result{{"metrics", Json::object()}};
     add(result, Split::kVal, trainer.val_batches);
     add(result, Split::kTest, trainer.fast_dev_run ? Limit{.batches = 1} : Limit{});
@@ -86,10 +86,10 @@ class EvaluationTask final : public Inference {
   }
 
   void add(Json& result, Split split, const Limit& limit) {
-    if (replica_.dataset->size(split) == 0) return;
-    Evaluator evaluator({replica_.model, replica_.dataset, *objective_, replica_.communicator, replica_.precision,
-                         replica_.device, images_},
-                        replica_.experiment.trainer);
+    if (runtime_.dataset->size(split) == 0) return;
+    Evaluator evaluator({runtime_.model, runtime_.dataset, *objective_, runtime_.communicator, runtime_.precision,
+                         runtime_.device, images_},
+                        runtime_.experiment.trainer);
     const auto evaluation = *evaluator.run(split, limit, [] { return false; });
     const std::string name = split_name(split);
     for (const auto& total : evaluation.totals) {
@@ -103,7 +103,7 @@ class EvaluationTask final : public Inference {
   }
 
   void add_confusion(Json& result, const std::string& split, const at::Tensor& counts) const {
-    const auto table = confusion_table(counts, replica_.dataset->spec(), split, 0, 0);
+    const auto table = confusion_table(counts, runtime_.dataset->spec(), split, 0, 0);
     const auto classes = static_cast<std::ptrdiff_t>(table.class_names.size());
     auto rows = Json::array();
     for (auto row = table.counts.begin(); row != table.counts.end(); row += classes) {
@@ -120,18 +120,18 @@ class PredictionTask final : public Inference {
  private:
   Json infer() override {
     const auto split = chosen_split();
-    const EvalMode mode(*replica_.model);
+    const EvalMode mode(*runtime_.model);
     const torch::NoGradGuard no_gradients;
-    const auto& trainer = replica_.experiment.trainer;
-    EvalSource source(replica_.dataset, split, eval_batch(trainer), {}, trainer, replica_.communicator.world(),
-                      replica_.device, images_[static_cast<size_t>(split)]);
-    const auto autocast = replica_.precision.autocast();
-    if (replica_.place.rank == 0) file_.emplace(variable("DDPRUN_OUT"));
+    const auto& trainer = runtime_.experiment.trainer;
+    EvalLoader source(runtime_.dataset, split, eval_batch(trainer), {}, trainer, runtime_.communicator.world(),
+                      runtime_.device, images_[static_cast<size_t>(split)]);
+    const auto autocast = runtime_.precision.autocast();
+    if (runtime_.place.rank == 0) file_.emplace(variable("DDPRUN_OUT"));
     for (int64_t round = 0; round < source.rounds(); ++round) write(source.has_next() ? lines(source.next()) : "");
     if (file_) file_->finish();
     auto counts = at::tensor({correct_, classified_}, at::kLong);
-    replica_.communicator.sum(counts);
-    Json result{{"samples", replica_.dataset->size(split)}};
+    runtime_.communicator.sum(counts);
+    Json result{{"samples", runtime_.dataset->size(split)}};
     if (const auto classified = counts[1].item<int64_t>(); classified > 0)
       result["correct"] = counts[0].item<int64_t>();
     return result;
@@ -140,25 +140,25 @@ class PredictionTask final : public Inference {
   Split chosen_split() const {
     const auto word = variable("DDPRUN_SPLIT");
     for (const auto split : {Split::kTrain, Split::kVal, Split::kTest}) {
-      if (word == split_name(split) && replica_.dataset->size(split) > 0) return split;
+      if (word == split_name(split) && runtime_.dataset->size(split) > 0) return split;
     }
     throw UserError("--split " + word + ": the dataset has no such split, or no samples in it");
   }
 
   std::string lines(const Batch& batch) {
-    const auto predicted = predict(*replica_.model, replica_.precision.converted(batch), *objective_);
+    const auto predicted = predict(*runtime_.model, runtime_.precision.converted(batch), *objective_);
     if (predicted.guess.defined()) {
       correct_ += predicted.guess.eq(predicted.truth).sum().item<int64_t>();
       classified_ += batch.size();
     }
-    const auto spec = replica_.dataset->spec();
+    const auto spec = runtime_.dataset->spec();
     const bool first = file_ && !std::exchange(begun_, true);
     return (first ? prediction_head(predicted, spec) : "") + prediction_lines(predicted, spec);
   }
 
   // The ranks' batches follow each other in the split's order: so do their lines.
   void write(const std::string& mine) {
-    for (const auto& text : replica_.communicator.gather_texts(mine)) {
+    for (const auto& text : runtime_.communicator.gather_texts(mine)) {
       if (file_) file_->write(text.data(), text.size());
     }
   }

@@ -4,7 +4,7 @@
 #include "comm/replicate.h"
 #include "plugin_host/plugin_call.h"
 #include "train/eval_mode.h"
-#include "train/kept_state.h"
+#include "train/state_guard.h"
 
 #include <ATen/Context.h>
 #include <ATen/ops/zeros_like.h>
@@ -127,7 +127,7 @@ std::vector<LayerSummary> layers_of(const Model& model, const at::Tensor& output
 std::vector<LayerSummary> layers_of(const SummaryParts& parts) {
   constexpr int64_t kSamples = 2;
   try {
-    const KeptState kept(buffers(parts.model), parts.backend);
+    const StateGuard kept(buffers(parts.model), parts.backend);
     const EvalMode mode(parts.model);
     const WithoutBenchmark untried;
     const std::vector<int64_t> indices(kSamples, 0);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "worker/worker.h"
 
-#include "base/communication_error.h"
 #include "base/clock.h"
-#include "launch/worker_process.h"
+#include "base/communication_error.h"
 #include "base/log.h"
+#include "launch/worker_process.h"
 #include "plugin_host/plugin_call.h"
-#include "worker/inference.h"
 #include "train/micro_batch_search.h"
-#include "worker/self_report.h"
-#include "worker/training.h"
+#include "worker/crash_handler.h"
+#include "worker/inference.h"
+#include "worker/train_task.h"
 
 #include <ddprun/error.h>
 
@@ -76,7 +76,7 @@ std::unique_ptr<WorkerTask> make_task(const WorkerPlace& place) {
   const bool trains = !inference_is_asked();
   if (trains) install_signal_handlers();  // else they end it at once
   unblock_stop_signals();
-  return trains ? make_training(place, [] { return stop_signal != 0; }) : make_inference(place);
+  return trains ? make_train_task(place, [] { return stop_signal != 0; }) : make_inference(place);
 }
 
 int run_reporting(const WorkerPlace& place) {
@@ -109,9 +109,9 @@ int run_worker() {
   keep_freed_memory();
   const auto place = read_worker_place();
   log::set_prefix("rank " + std::to_string(place.rank));
-  report_crashes("ddprun: rank " + std::to_string(place.rank) + ": ", place.failure, place.rank);
+  install_crash_handler("ddprun: rank " + std::to_string(place.rank) + ": ", place.failure, place.rank);
   refuse_exit(/*anywhere=*/true);
-  answer_launcher(place.whereabouts);
+  answer_launcher(place.probe_answer);
   const int code = run_reporting(place);
   return code == kExitDone ? kWorkerDone : code;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "data/checked_split.h"
 
-#include "data/batch_source.h"
+#include "data/loader.h"
 #include "support/error_of.h"
 #include "support/toy.h"
 
@@ -102,7 +102,7 @@ class Forgetful : public ToyDataset {
 };
 
 TEST(CheckedSplit, IsLookedAtInEachBatch) {
-  TrainSource source(std::make_shared<Forgetful>(40, 0), {.global_batch = 8}, 1, {0, 1}, at::kCPU, 0);
+  TrainLoader source(std::make_shared<Forgetful>(40, 0), {.global_batch = 8}, 1, {0, 1}, at::kCPU, 0);
   EXPECT_THAT(error_of([&] { source.next(); }), HasSubstr("dataset: split train: get() was asked for 8 samples"));
 }
 

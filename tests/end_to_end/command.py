@@ -76,7 +76,7 @@ def nightly(test):
 
 
 class Gate:
-    """Holds one rank of a run when it first gets to a point with so many steps done (runner/worker/fault.h), until it is opened, or the
+    """Holds one rank of a run when it first gets to a point with so many steps done (runner/worker/fault_injection.h), until it is opened, or the
     run is asked to stop. A run that must be under way is held, for no number of steps is long on every machine."""
 
     def __init__(self, test, step, point="computing", rank=0, attempt=0):

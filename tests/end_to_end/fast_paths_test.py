@@ -19,7 +19,7 @@ class FastPaths(CommandTest):
         return (self.folder / name / "checkpoints/last/model.safetensors").read_bytes()
 
     def test_batches_in_one_pass_and_statistics_before_evaluations_change_no_bit(self):
-        layout = "trainer.layout=channels_last"
+        layout = "trainer.memory_format=channels_last"
         fast = self.losses("fast", layout)
         self.assertGreater(len(fast), 20)
         for key in ("dataset.resident=host", "dataset.resident=off", "trainer.broadcast_buffers=every_step"):
@@ -28,12 +28,12 @@ class FastPaths(CommandTest):
                 self.assertEqual(self.weights(key), self.weights("fast"))
 
     def test_the_order_of_images_in_memory_changes_the_rounding_alone(self):
-        first = torch.tensor(self.losses("first", "trainer.layout=channels_first"))
-        last = torch.tensor(self.losses("last", "trainer.layout=channels_last"))
+        first = torch.tensor(self.losses("first", "trainer.memory_format=channels_first"))
+        last = torch.tensor(self.losses("last", "trainer.memory_format=channels_last"))
         torch.testing.assert_close(last, first, rtol=2e-3, atol=2e-3)
 
     def test_layers_in_one_pass_change_the_rounding_alone(self):
-        layout = "trainer.layout=channels_last"
+        layout = "trainer.memory_format=channels_last"
         fused = torch.tensor(self.losses("fused", layout))
         apart = torch.tensor(self.losses("apart", layout, "trainer.fused_layers=false"))
         self.assertFalse(fused.equal(apart), "the key changes nothing")

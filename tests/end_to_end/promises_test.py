@@ -16,7 +16,7 @@ model: flawed_model
 dataset:
   plugin: flawed_dataset
 optimizer: {{plugin: sgd, lr: 0.1}}
-trainer: {{max_epochs: 1, global_batch: 16, layout: channels_first}}
+trainer: {{max_epochs: 1, global_batch: 16, memory_format: channels_first}}
 launch: {{workers: 1, device: cpu}}
 loggers: [jsonl]
 """

@@ -2,13 +2,13 @@
 // The GPU backend on a GPU, with one rank, which NCCL sends nothing for; tools/gpu_check's checks nccl_* have two.
 #include "gpu/gpu_test.h"
 
-#include "data/batch_source.h"
 #include "comm/device_backend.h"
+#include "data/loader.h"
 #include "imaging/image_batcher.h"
 #include "imaging/pictures.h"
+#include "metrics/profiler.h"
 #include "support/toy.h"
 #include "train/data_parallel.h"
-#include "metrics/step_profile.h"
 
 #include <ATen/Context.h>
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ TEST_F(Gpu, NcclWithOneRankSumsAndBroadcasts) {
 TEST_F(Gpu, BatchesArriveOnTheGpuAsTheCpuSeesThem) {
   const auto data = std::make_shared<ToyDataset>(200, 0);
   const TrainerConfig config{.global_batch = 32};
-  TrainSource on_gpu(data, config, 42, {}, backend_->device(), 0), on_cpu(data, config, 42, {}, at::kCPU, 0);
+  TrainLoader on_gpu(data, config, 42, {}, backend_->device(), 0), on_cpu(data, config, 42, {}, at::kCPU, 0);
   for (int step = 0; step < 20; ++step) {  // more than are held ready: page-locked memory is used again
     const auto moved = on_gpu.next().batch, plain = on_cpu.next().batch;
     ASSERT_TRUE(moved.input.is_cuda() && moved.target.is_cuda());
@@ -132,7 +132,7 @@ TEST_F(Gpu, AProfileHasTheGpusKernels) {
   std::string folder = (std::filesystem::temp_directory_path() / "ddprun_profile_XXXXXX").string();
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   {
-    StepProfile profile({.steps = {1, 1}, .ranks = 1}, folder, 0, /*gpu=*/true);
+    Profiler profile({.steps = {1, 1}, .ranks = 1}, folder, 0, /*gpu=*/true);
     profile.before(1);
     at::rand({64, 64}, at::TensorOptions(backend_->device())).mm(at::ones({64, 64}, backend_->device()));
     profile.after(1);
@@ -152,7 +152,7 @@ TEST_F(Gpu, CopiesInOneProcessGiveTheGradientsOfOneModel) {
     copies.back().model->prepare({.sample_shape = {8}, .classes = 3});
     copies.back().model->to(copies.back().device);
   }
-  TrainSource source(std::make_shared<ToyDataset>(203, 0), {.global_batch = 101}, 42, {}, devices.front(), 0);
+  TrainLoader source(std::make_shared<ToyDataset>(203, 0), {.global_batch = 101}, 42, {}, devices.front(), 0);
   const auto batch = source.next().batch;
   const testing::MeanCrossEntropy objective;
   auto& model = *copies.front().model;
@@ -198,7 +198,7 @@ TEST_F(Gpu, ACopyIsComputedByTheSameThreadInEachStep) {
     copies.back().model->prepare({.sample_shape = {8}, .classes = 3});
     copies.back().model->to(backend_->device());
   }
-  TrainSource source(std::make_shared<ToyDataset>(200, 0), {.global_batch = 20}, 42, {}, backend_->device(), 0);
+  TrainLoader source(std::make_shared<ToyDataset>(200, 0), {.global_batch = 20}, 42, {}, backend_->device(), 0);
   DataParallel parallel(copies);
   for (int step = 0; step < 5; ++step) {
     parallel.refresh();

@@ -76,7 +76,7 @@ TEST(FailureReport, FailureWhileStoppingIsAFailureThatIsNotRestarted) {
 
 TEST(FailureReport, ACrashIsToldWithItsPlaceAndItsMoment) {
   auto crashed = killed(1, 2, SIGSEGV);
-  crashed.standstill = {.activity = Activity::kComputing, .step = 12};
+  crashed.stall = {.activity = Activity::kComputing, .step = 12};
   EXPECT_THAT(
       judge({with_failure(0, 3, "communication"), crashed}).report,
       StartsWith("rank 1 failed first: killed by SIGSEGV (11): an invalid memory access, in a plugin or a library\n"

@@ -14,7 +14,7 @@ using ::testing::Not;
 
 WorkerEnd standing(int rank, Activity activity, int64_t step, char state = 'S') {
   WorkerEnd end{.rank = rank, .host = rank < 2 ? "a" : "b", .signal = SIGKILL, .killed_by_launcher = true};
-  end.standstill = Standstill{.activity = activity, .step = step, .seconds = 61.2, .state = state};
+  end.stall = Stall{.activity = activity, .step = step, .seconds = 61.2, .state = state};
   return end;
 }
 
@@ -53,9 +53,9 @@ TEST(HangReport, OfThoseAtOnePlaceAStoppedProcessIsTheCause) {
 
 TEST(HangReport, OfThoseAtOnePlaceWhoDoesNotWaitForOthersIsTheCause) {
   auto waiting = standing(0, Activity::kComputing, 7), working = standing(1, Activity::kComputing, 7, 'R');
-  waiting.standstill->doing = "waits for the others: all-reduce";
-  waiting.standstill->waits = true;
-  working.standstill->doing = "in step() of a.yaml:3:10: model: plugin lenet";
+  waiting.stall->doing = "waits for the others: all-reduce";
+  waiting.stall->waits = true;
+  working.stall->doing = "in step() of a.yaml:3:10: model: plugin lenet";
   const auto report = judge_ends({.workers = {waiting, working}, .hung = true}).report;
   EXPECT_THAT(
       report,

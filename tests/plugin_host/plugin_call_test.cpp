@@ -70,14 +70,14 @@ TEST(PluginCall, WhatIsNotThePluginsPassesThrough) {
 }
 
 TEST(PluginCall, EachThreadKnowsItsOwnHook) {
-  EXPECT_EQ(current_doing, nullptr);
+  EXPECT_EQ(current_op, nullptr);
   in_plugin({"model", "step"}, [] {
-    EXPECT_STREQ(current_doing->name, "step");
-    std::thread([] { EXPECT_EQ(current_doing, nullptr); }).join();
-    in_plugin({"dataset", "get"}, [] { EXPECT_STREQ(current_doing->section, "dataset"); });
-    EXPECT_STREQ(current_doing->section, "model");
+    EXPECT_STREQ(current_op->name, "step");
+    std::thread([] { EXPECT_EQ(current_op, nullptr); }).join();
+    in_plugin({"dataset", "get"}, [] { EXPECT_STREQ(current_op->section, "dataset"); });
+    EXPECT_STREQ(current_op->section, "model");
   });
-  EXPECT_EQ(current_doing, nullptr);
+  EXPECT_EQ(current_op, nullptr);
 }
 
 TEST(PluginCall, AnErrorIsThatOfTheInnermostHook) {
@@ -99,7 +99,7 @@ TEST(PluginCall, AnErrorIsThatOfTheInnermostHook) {
 
 TEST(PluginCall, AHookThatThrewIsLeft) {
   EXPECT_THROW(call_that_throws(std::runtime_error("x")), PluginFailure);
-  EXPECT_EQ(current_doing, nullptr);
+  EXPECT_EQ(current_op, nullptr);
 }
 
 }  // namespace

@@ -237,8 +237,8 @@ TEST(RendezvousServer, NonsenseOfOnePeerEndsNobodyElse) {
   expect_refused(server, {{"nested", std::move(deep)}});
   auto node = to_message(NodeInfo{.host = "a", .workers = -5});
   expect_refused(server, {{"node", node}});
-  auto end = to_message(AttemptEnd{.workers = {{.rank = 0, .standstill = Standstill{}}}});
-  end["workers"][0]["standstill"][3] = "";
+  auto end = to_message(AttemptEnd{.workers = {{.rank = 0, .stall = Stall{}}}});
+  end["workers"][0]["stall"][3] = "";
   expect_refused(server, {{"ended", end}});
   StoreClient client({"127.0.0.1", server.port()}, {"run", "token"}, kLong);
   EXPECT_EQ(client.count("", kLong), 0);

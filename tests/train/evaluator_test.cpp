@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "train/evaluator.h"
 
-#include "support/ranks.h"
-#include "support/toy.h"
 #include "metrics/objective.h"
 #include "metrics/prediction_csv.h"
-#include "metrics/shown_results.h"
+#include "metrics/predictions.h"
+#include "support/ranks.h"
+#include "support/toy.h"
 
 #include <gtest/gtest.h>
 

@@ -94,7 +94,7 @@ TEST(Precision, ChannelsLastReachesFiltersAndImages) {
     torch::nn::Conv2d conv{nullptr};
   } model;
   Precision precision({}, at::kCPU);
-  precision.set_layout(Layout::kChannelsLast);
+  precision.set_memory_format(MemoryFormat::kChannelsLast);
   const auto before = model.conv->weight;
   precision.convert(model);
   EXPECT_TRUE(model.conv->weight.is_contiguous(at::MemoryFormat::ChannelsLast));

@@ -119,7 +119,7 @@ TEST(Trainer, MeasuresItsStepsAtTheEndOfEachPart) {
     EXPECT_GT(forward[i], 0);
     EXPECT_LT(forward[i], seconds[i]);
   }
-  run.experiment.trainer.measure_seconds = 0;
+  run.experiment.trainer.system_metrics_seconds = 0;
   EXPECT_TRUE(train_toy(run).measured.empty());
 }
 

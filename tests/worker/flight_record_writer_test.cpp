@@ -2,7 +2,7 @@
 #include "worker/flight_record_writer.h"
 
 #include "support/temporary_folder.h"
-#include "worker/self_report.h"
+#include "worker/crash_handler.h"
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ class FlightRecordWriterTest : public FolderTest {
   // Asks as launchers do, and waits until the record is made.
   void ask(const FlightRecord& record) const {
     std::promise<void> made;
-    answer_launcher(folder_ / "whereabouts");
+    answer_launcher(folder_ / "probe_answer");
     const FlightRecordWriter writer(folder_, 3, [&] {
       made.set_value();
       return record;

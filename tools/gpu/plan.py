@@ -56,7 +56,7 @@ PARTS = {
         Check(ranks.nccl_mistakes, 60, NCCL),
     ],
     2: [
-        Check(machine.layouts, 60),
+        Check(machine.memory_formats, 60),
         Check(machine.measures, 60),
         Check(models.gan_paints, 60),
         Check(models.digits_accuracy, 120),

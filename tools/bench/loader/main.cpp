@@ -3,7 +3,7 @@
 // without a model. CONFIGS is where experiments lie. Prints its figures as one line of JSON.
 #include "config/compose.h"
 #include "config/experiment.h"
-#include "data/batch_source.h"
+#include "data/loader.h"
 #include "plugin_host/plugin_host.h"
 
 #include <ATen/Parallel.h>

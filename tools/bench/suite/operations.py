@@ -12,9 +12,9 @@ SHOWN = 16
 STEPS = 20  # that are traced
 # The keys that switch each fast path off: the first side has none.
 SIDES = {
-    "off": ["trainer.fused_layers=false", "trainer.layout=channels_first", "dataset.resident=off"],
-    "batches": ["trainer.fused_layers=false", "trainer.layout=channels_first"],
-    "channels_last": ["trainer.fused_layers=false", "trainer.layout=channels_last"],
+    "off": ["trainer.fused_layers=false", "trainer.memory_format=channels_first", "dataset.resident=off"],
+    "batches": ["trainer.fused_layers=false", "trainer.memory_format=channels_first"],
+    "channels_last": ["trainer.fused_layers=false", "trainer.memory_format=channels_last"],
     "as it is": [],
 }
 

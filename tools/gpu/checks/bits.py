@@ -17,7 +17,7 @@ def cuda_graphs(context):
     context.require_gpu()
     cases = {"mlp": ["model=mlp"], "convnet": ["model=convnet"], "norms": ["model=convnet_bn", "trainer.precision=bf16"],
              "adam": ["model=mlp", "optimizer=adam", "trainer.precision=fp16", "trainer.clip_norm=1", "trainer.ema_decay=0.99"]}
-    common = [*SAME, *SMALL, "trainer.max_epochs=9", "trainer.max_steps=150", "trainer.layout=channels_first",
+    common = [*SAME, *SMALL, "trainer.max_epochs=9", "trainer.max_steps=150", "trainer.memory_format=channels_first",
               "schedule={name: cosine, warmup: 20st}"]
     runs = context.train_at_once({f"{name}_{mode}": [*words, *common, f"trainer.cuda_graph={mode}"]
                                   for name, words in cases.items() for mode in ("off", "on")})

@@ -1,4 +1,4 @@
-"""Checks of what the machine gives: the tests for a GPU, memory, layouts, what is measured."""
+"""Checks of what the machine gives: the tests for a GPU, memory, memory formats, what is measured."""
 
 import json
 import re
@@ -67,11 +67,11 @@ def outcomes(context, name):
             for test in tests}  # fmt: skip
 
 
-def layouts(context):
-    """what trainer.layout=auto takes, in fp32 and bf16"""
+def memory_formats(context):
+    """what trainer.memory_format=auto takes, in fp32 and bf16"""
     short = ["model=convnet_bn", *SMALL, "trainer.max_steps=5"]
-    runs = context.train_at_once({f"layout_{precision}": [*short, f"trainer.precision={precision}"] for precision in ("fp32", "bf16")})
-    return ", ".join(f"{name}: {run.summary()['layout']}" for name, run in runs.items())
+    runs = context.train_at_once({f"format_{precision}": [*short, f"trainer.precision={precision}"] for precision in ("fp32", "bf16")})
+    return ", ".join(f"{name}: {run.summary()['memory_format']}" for name, run in runs.items())
 
 
 def out_of_memory(context):
@@ -91,7 +91,7 @@ def out_of_memory(context):
 def measures(context):
     """the phases of a step have their times, the GPU its memory and load, and a trace its kernels"""
     steps = 200 if context.rehearse else 4000  # some seconds
-    words = [f"trainer.max_steps={steps}", "trainer.max_epochs=1000", "trainer.measure_seconds=0.5", "+profile={steps: 20..30}",
+    words = [f"trainer.max_steps={steps}", "trainer.max_epochs=1000", "trainer.system_metrics_seconds=0.5", "+profile={steps: 20..30}",
              "trainer.cuda_graph=off", "~early_stopping", *SMALL]  # fmt: skip
     run = context.train("measures", words)
     rows = run.rows("system")

@@ -96,7 +96,7 @@ def little_memory(context):
     batch, steps = (32, 3) if context.rehearse else (2048, 14)
     words = ["model=wide_resnet", "model.depth=16", "model.widen_factor=1" if context.rehearse else "model.widen_factor=4", *SAME,
              f"trainer.global_batch={batch}", f"dataset.train_size={steps * batch + batch // 2}", "dataset.val_size=32",
-             "dataset.test_size=32", "trainer.eval_batch=32", "trainer.measure_seconds=0.1", "trainer.max_epochs=2"]  # fmt: skip
+             "dataset.test_size=32", "trainer.eval_batch=32", "trainer.system_metrics_seconds=0.1", "trainer.max_epochs=2"]  # fmt: skip
     if context.rehearse:
         return f"{len(context.train('two_epochs', words).losses())} steps"
     first = context.train("whole_memory", [*words, "trainer.cuda_graph=off", "trainer.max_steps=10"])
@@ -162,7 +162,7 @@ class Matrix:
         runs = {}
         for mode in ("",) if self.context.rehearse else ("on", "off"):
             graph = [f"trainer.cuda_graph={mode}"] if mode else []
-            settings = [*words, f"trainer.precision={self.precision}", f"trainer.layout={layout}", *graph]
+            settings = [*words, f"trainer.precision={self.precision}", f"trainer.memory_format={layout}", *graph]
             runs[mode] = self.context.train(f"{name}_{layout}_{mode}".rstrip("_"), settings, network.experiment)
         first = next(iter(runs.values()))
         finite = [loss is not None and math.isfinite(loss) for loss in first.losses().values()]

@@ -108,7 +108,7 @@ def nccl_sync_batchnorm(context):
     words = ["model=convnet_bn", *SHORT, EXACT_FP32, "trainer.sync_batchnorm=true"]
     if context.rehearse:
         words += ["trainer.max_steps=5"]
-    return differences(context, {layout: [*words, f"trainer.layout={layout}"] for layout in ("channels_first", "channels_last")}, 2e-2)
+    return differences(context, {layout: [*words, f"trainer.memory_format={layout}"] for layout in ("channels_first", "channels_last")}, 2e-2)
 
 
 def nccl_compression(context):

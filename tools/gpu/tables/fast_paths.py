@@ -29,7 +29,7 @@ class FastPaths:
     def cases(self, bench):
         """The words that switch each path off."""
         cases = {AS_IT_IS: ()}
-        for key in ("trainer.cuda_graph=off", "dataset.resident=host", "dataset.resident=off", "trainer.layout=channels_first"):
+        for key in ("trainer.cuda_graph=off", "dataset.resident=host", "dataset.resident=off", "trainer.memory_format=channels_first"):
             cases[key] = (key,)
         for precision in bench.sizes.precisions:
             cases[f"trainer.precision={precision}"] = (f"trainer.precision={precision}",)

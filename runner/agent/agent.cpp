@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: MIT
+#include "agent/agent.h"
+
+#include "agent/carried_plugins.h"
+#include "agent/chosen_checkpoint.h"
+#include "agent/error_file.h"
+#include "agent/prepare_data.h"
+#include "agent/run_end.h"
+#include "agent/same_experiment.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "checkpoint/checkpoint.h"
+#include "comm/agent_store.h"
+#include "launch/event_log.h"
+#include "launch/signal_inbox.h"
+#include "metrics/run_summary.h"
+#include "rendezvous/connection.h"
+#include "rendezvous/local_link.h"
+#include "rendezvous/node_runner.h"
+#include "rendezvous/remote_link.h"
+#include "rendezvous/server.h"
+#include "report/recorded_end.h"
+#include "submit/requeue.h"
+
+#include <ddprun/error.h>
+#include <ddprun/version.h>
+
+#include <torch/headeronly/version.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+// The run as its agent holds it. begin() is called on the server's thread, while the other waits for orders.
+class Agent {
+ public:
+  Agent(const NodeSetup& setup, const RunRequest& request)
+      : setup_(setup), request_(request), since_command_(request.started_at) {}
+
+  void make_run() {
+    if (!setup_.launch.warning.empty()) log::warn(setup_.launch.warning);
+    if (setup_.placement.engine_restarts && setup_.config.max_restarts > 0)
+      log::info("launch.max_restarts: " + setup_.placement.engine +
+                " restarts this job itself (--max-restarts); ddprun does not");
+    auto run = request_.make();
+    const std::scoped_lock lock(mutex_);
+    if (!setup_.alone()) common_ = common_part(request_.checked);
+    run_.emplace(std::move(run));
+  }
+
+  Coordinator::Start begin(int world_size, int nodes) {
+    const std::scoped_lock lock(mutex_);
+    const auto& experiment = request_.checked.experiment;
+    require_batch(experiment.trainer, world_size, nodes);
+    auto& folder = run_->folder;
+    if (!begun_) {
+      warn_of_small_parts(experiment.trainer, world_size);
+      earlier_seconds_ = read_run_end(folder.path()).total_seconds;
+    }
+    world_size_ = world_size;
+    const auto newest = checkpoint_to_resume(folder.path());  // first: nothing is written where it is refused
+    note_whether_it_trained();
+    attempt_ = folder.begin_attempt();
+    begun_ = true;
+    if (request_.carries_plugins) carry_built_plugins(request_.checked.plugin_files, folder.path());
+    folder.record({.config_yaml = to_yaml(experiment.config, /*origins=*/true),
+                   .overrides = request_.overrides,
+                   .arguments = request_.words,
+                   .versions = {{"ddprun", DDPRUN_VERSION}, {"libtorch", TORCH_VERSION}},
+                   .plugin_files = request_.checked.plugin_files});
+    const auto& checkpoint = newest.empty() ? run_->checkpoint : newest;
+    if (attempt_ > 0 && checkpoint.empty())
+      log::info("no checkpoint yet in " + folder.path().string() + ": starting it from the beginning");
+    note("attempt",
+         log::text(world_size, world_size == 1 ? " worker" : " workers", " on ", nodes, nodes == 1 ? " node" : " nodes",
+                   checkpoint.empty() ? "" : ", from " + checkpoint.filename().string()));
+    return {.attempt = attempt_,
+            .run_dir = folder.path().string(),
+            .mark = setup_.alone() ? "" : folder.leave_mark(),
+            .keeper = setup_.host,
+            .checkpoint = checkpoint.string(),
+            .started_at = request_.started_at,
+            .experiment = common_};
+  }
+
+  Coordinator::Begin begin() {
+    return [this](int world_size, int nodes) { return begin(world_size, nodes); };
+  }
+
+  Coordinator::Say say() {
+    return [this](bool warning, const std::string& text) {
+      warning ? log::warn(text) : log::info(text);
+      const std::scoped_lock lock(mutex_);
+      if (warning) note("failure", headline(text));
+    };
+  }
+
+  // The run goes on where its config.yaml was removed. Where all of it was, what the loggers still write goes to files
+  // that nobody finds: the next attempt opens them anew.
+  FolderNews look_after_folder() {
+    const std::scoped_lock lock(mutex_);
+    const auto& path = run_->folder.path();
+    const auto loss = run_->folder.put_back();
+    if (loss == RunFolder::Loss::kNone) return {};
+    const bool all = loss == RunFolder::Loss::kFolder;
+    FolderNews news{
+        .warning = path.string() + (all ? " was removed, or moved away, while its run was under way: it is made "
+                                          "again, with the run's config, to save what is trained"
+                                        : "/config.yaml was removed: it is written again"),
+        .stop = all};
+    note("failure", news.warning);
+    return news;
+  }
+
+  // Tells how the run ended, to people and to scripts.
+  int conclude(const LaunchResult& result) {
+    run_->folder.discard_if_unbegun();
+    if (!result.report.empty()) log::error(result.report);
+    if (!begun_) return result.exit_code;  // what an earlier attempt has left stays as it is
+    if (!keep_folder()) return result.exit_code;
+    note_whether_it_trained();
+    run_->folder.drop_waiting_record();
+    const auto& folder = run_->folder.path();
+    if (!result.report.empty()) note("failure", headline(result.report));
+    if (!trained_) {
+      log::info(folder.string() + " is as it was before");
+      return result.exit_code;
+    }
+    if (!result.report.empty()) {
+      record_failure(result);
+    } else {
+      const auto end = read_run_end(folder);
+      note("end", end.status + ": " + end.stop_reason);
+    }
+    close_run(folder, request_.checked.experiment, !result.report.empty());
+    if (result.exit_code == kExitPreempted) tell_how_to_resume(folder);
+    return result.exit_code;
+  }
+
+ private:
+  // For what is told in it now. False where it is another's by now, or cannot be written.
+  bool keep_folder() try {
+    const auto news = look_after_folder();
+    if (!news.warning.empty()) log::warn(news.warning);
+    return true;
+  } catch (const UserError& error) {
+    log::warn(error.what());
+    return false;
+  }
+
+  void note(const char* kind, const std::string& text) const {
+    if (run_ && begun_) append_event(run_->folder.path(), {.attempt = attempt_, .kind = kind, .text = text});
+  }
+
+  void record_failure(const LaunchResult& result) const {
+    const auto& folder = run_->folder.path();
+    auto end = recorded_end(folder);
+    end.status = "failed";
+    end.stop_reason = headline(result.report);
+    end.total_seconds = earlier_seconds_ + since_command_.seconds();
+    end.world_size = world_size_;
+    write_summary(folder, {.end = end, .attempt = attempt_});
+    std::vector<CheckpointFlaw> told_already;
+    if (newest_checkpoint(folder, told_already))
+      log::info("go on from the last checkpoint with: ddprun resume " + folder.string());
+  }
+
+  // The attempt that began last: else the run's config and summary stay those of the one before.
+  void note_whether_it_trained() { trained_ = trained_ || (begun_ && !run_->folder.record_waits()); }
+
+  static void require_batch(const TrainerConfig& trainer, int world_size, int nodes) {
+    if (trainer.global_batch_of(world_size) >= world_size) return;
+    throw UserError(log::text("trainer.global_batch: ", trainer.global_batch, " samples for the ", world_size,
+                              " workers of ", nodes,
+                              " nodes; it is the batch of all workers together, so it must be at "
+                              "least their number"));
+  }
+
+  static void warn_of_small_parts(const TrainerConfig& trainer, int world_size) {
+    constexpr int64_t kSmall = 8;
+    const auto batch = trainer.global_batch_of(world_size), part = batch / world_size;
+    if (world_size == 1 || part >= kSmall) return;
+    log::warn(log::text("trainer.global_batch: of ", batch, " samples each of the ", world_size, " workers has ", part,
+                        ", too few to keep it busy. A guide's batch for each GPU is trainer.batch_per_worker here"));
+  }
+
+  const NodeSetup& setup_;
+  const RunRequest& request_;
+  const TimeSince since_command_;
+  double earlier_seconds_ = 0;  // of the commands before, as far as they have ended
+  std::mutex mutex_;
+  std::optional<PreparedRun> run_;
+  std::map<std::string, std::string> common_;  // for the other nodes
+  int world_size_ = 1, attempt_ = 0;
+  bool begun_ = false;    // an attempt
+  bool trained_ = false;  // one of them, or it is the run's first
+};
+
+// Where torchrun looks for a worker's failure.
+void tell_engine(const NodeSetup& setup, const NodeResult& node) {
+  if (!setup.placement.error_file.empty()) write_error_file(setup.placement.error_file, node.last, node.text);
+}
+
+LaunchPlan plan_of(const NodeSetup& setup, const RunRequest& request, const StartOrder& start) {
+  auto plan = attempt_plan(setup, start);
+  plan.config = to_yaml(request.checked.experiment.config, /*origins=*/true);
+  return plan;
+}
+
+NodeResult run_own_node(ControlLink& link, const NodeSetup& setup, const RunRequest& request, Agent& agent) {
+  const auto node = run_node(link, setup.info(true), [&](const StartOrder& start) {
+    auto plan = plan_of(setup, request, start);
+    plan.look_after_folder = [&agent] { return agent.look_after_folder(); };
+    return plan;
+  });
+  tell_engine(setup, node);
+  return node;
+}
+
+int run_single_node(const NodeSetup& setup, const RunRequest& request) {
+  Agent agent(setup, request);
+  agent.make_run();
+  Coordinator coordinator(setup.coordination(), agent.begin(), agent.say(), Clock::now());
+  LocalLink link(coordinator);
+  const auto node = run_own_node(link, setup, request, agent);
+  return agent.conclude(coordinator.result());
+}
+
+ServerPlan server_plan(const NodeSetup& setup) {
+  ServerPlan plan{.listen = {setup.address, setup.placement.agent_store ? 0 : setup.endpoint.port},
+                  .secret = setup.secret,
+                  .node_timeout_seconds = setup.config.node_timeout_seconds,
+                  .coordinator = setup.coordination()};
+  const bool known = setup.placement.agent_store || is_this_machine(setup.endpoint);
+  if (!known) plan.listen.host.clear();  // a name that others have for this machine: a service of Kubernetes
+  return plan;
+}
+
+// Null where another launcher has come first to the endpoint, and this one may join it.
+std::unique_ptr<RendezvousServer> listen(const NodeSetup& setup, Agent& agent) {
+  const auto plan = server_plan(setup);
+  try {
+    return std::make_unique<RendezvousServer>(plan, agent.begin(), agent.say());
+  } catch (const PortTaken& taken) {
+    if (setup.hosts() == NodeSetup::Hosts::kFirstCome) return nullptr;
+    throw UserError("cannot listen at " + std::string(taken.what()) +
+                    ". Another run has this port: give each its own with --rdzv-endpoint=HOST:PORT (or MASTER_PORT)");
+  }
+}
+
+// Warns where others than this machine's processes may knock.
+void tell_of_openness(const NodeSetup& setup) {
+  constexpr size_t kWeak = 16;
+  const auto& token = setup.secret.token;
+  if (!setup.placement.agent_store && !is_this_machine(setup.endpoint))
+    log::warn(setup.endpoint.host + " is none of this machine's addresses (" + own_addresses() +
+              "): listening on all of them; launch.address chooses one");
+  if (is_loopback(setup.address)) return;
+  if (token.empty())
+    log::warn("no DDPRUN_TOKEN and no launch.token_file: whoever reaches " + setup.endpoint.text() +
+              " can join this run, or pass for its first node. On all nodes the same: export DDPRUN_TOKEN=$(openssl "
+              "rand -hex 32)");
+  if (!token.empty() && token.size() < kWeak)
+    log::warn(log::text("a token of ", token.size(), " characters can be guessed: take that of openssl rand -hex 32"));
+}
+
+int host_rendezvous(NodeSetup setup, const RunRequest& request, Agent& agent, RendezvousServer& server) {
+  setup.endpoint.port = server.port();
+  if (setup.placement.agent_store) {
+    setup.endpoint.host = setup.address;
+    publish_endpoint(setup.placement, setup.endpoint);
+  }
+  const auto plan = setup.coordination();
+  const auto fewest = plan.min_nodes == plan.max_nodes ? "" : log::text(plan.min_nodes, " to ");
+  log::info(log::text("first of ", fewest, plan.max_nodes, setup.is_rank() ? " ranks" : " nodes", "; listens at ",
+                      setup.endpoint.text()));
+  tell_of_openness(setup);
+  agent.make_run();
+  SignalInbox signals;  // torchrun signals whoever has not ended yet: not before all is told
+  RemoteLink link(Connection::open(setup.endpoint, setup.secret, Clock::now() + seconds(setup.config.join_seconds)),
+                  setup.config.node_timeout_seconds);
+  const auto node = run_own_node(link, setup, request, agent);
+  auto result = server.result();
+  if (!result) {  // this launcher does not wait for the others, or the coordinator has given it up
+    const bool asked = node.exit_code > kExitSignalBase;
+    if (asked) log::warn(node.text);
+    result = LaunchResult{.exit_code = node.exit_code, .report = asked ? "" : node.text + "\n"};
+  }
+  const int exit_code = agent.conclude(*result);
+  server.say_farewell();
+  signals.take();
+  return exit_code;
+}
+
+// Each node has one launcher that tells people how it goes; of ranks that an engine starts it is the first one's.
+bool speaks(const NodeSetup& setup) { return !setup.is_rank() || setup.placement.local_rank == 0; }
+
+void tell_of_joining(const NodeSetup& setup, const StartOrder& start) {
+  if (!speaks(setup)) return;
+  const auto place = setup.is_rank() ? log::text("rank ", start.first_rank, " of ", start.world_size)
+                                     : log::text("node ", start.node, " of ", start.nodes);
+  const bool sees = sees_run(start.run_dir, start.mark);
+  log::info("joined as " + place + " at " + setup.endpoint.text() + "; the run's folder is " + start.run_dir +
+            (sees ? "" : " at " + start.keeper + ", which this node does not see: its own of that name gets its logs"));
+}
+
+void tell_of_end(const NodeResult& node, const std::string& run_dir) {
+  if (node.exit_code == kExitDone) log::info("the run is done: " + kept_elsewhere(run_dir).value_or(run_dir));
+  if (node.exit_code == kExitPreempted) tell_how_to_resume(run_dir);
+}
+
+int join_rendezvous(NodeSetup setup, const RunRequest& request) {
+  if (setup.placement.agent_store) setup.endpoint = find_endpoint(setup.placement, setup.config.join_seconds);
+  RemoteLink link(Connection::open(setup.endpoint, setup.secret, Clock::now() + seconds(setup.config.join_seconds)),
+                  setup.config.node_timeout_seconds);
+  std::string run_dir;
+  const auto node = run_node(link, setup.info(false), [&](const StartOrder& start) {
+    if (run_dir.empty()) require_same_experiment(start.experiment, common_part(request.checked));
+    if (setup.secret.token.empty()) require_expected_places(start, request.checked.experiment, request.run_dir);
+    if (run_dir.empty()) {
+      tell_of_joining(setup, start);
+      prepare_data(request.checked);
+    }
+    auto plan = plan_of(setup, request, start);
+    if (!sees_run(start.run_dir, start.mark)) make_own_folder(start.run_dir, start.keeper, plan.config);
+    run_dir = start.run_dir;
+    return plan;
+  });
+  tell_engine(setup, node);
+  if (!node.text.empty()) node.exit_code == kExitPreempted ? log::info(node.text) : log::error(node.text);
+  if (speaks(setup) && !run_dir.empty() && node.text.empty()) tell_of_end(node, run_dir);
+  return node.exit_code;
+}
+
+}  // namespace
+
+int run_agent(NodeSetup setup, const RunRequest& request) {
+  const auto job = setup.config.requeue ? job_to_requeue(process_environment()) : "";
+  const auto with_requeue = [&](int exit_code) {
+    if (exit_code != kExitPreempted || job.empty()) return exit_code;
+    SignalInbox signals;  // Slurm ends a job that it requeues: not before scontrol has its answer
+    requeue(job);
+    signals.take();
+    return exit_code;
+  };
+  if (!setup.alone() && setup.hosts() == NodeSetup::Hosts::kNo) return join_rendezvous(setup, request);
+  find_end_of_job(setup);
+  if (setup.alone()) return with_requeue(run_single_node(setup, request));
+  Agent agent(setup, request);
+  const auto server = listen(setup, agent);
+  return server ? with_requeue(host_rendezvous(setup, request, agent, *server)) : join_rendezvous(setup, request);
+}
+
+}  // namespace ddprun

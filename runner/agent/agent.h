@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// The agent of a node: it starts the node's workers for each attempt of a run. The first node's agent also keeps the
+// run's folder, decides with the coordinator, and tells how the run has ended; the others join it.
+#pragma once
+
+#include "agent/checked_experiment.h"
+#include "agent/node_setup.h"
+#include "launch/run_folder.h"
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+// A run that is ready for its first attempt of today.
+struct PreparedRun {
+  RunFolder folder;
+  std::filesystem::path checkpoint;  // to begin with where the folder has none; may be empty
+};
+
+// What the command line asks for.
+struct RunRequest {
+  const std::vector<std::string>& words;      // the whole command line, for the record
+  const std::vector<std::string>& overrides;  // key=value and the like
+  bool carries_plugins = false;               // those that --build has made go into the run's folder
+  CheckedExperiment& checked;                 // `make` prepares its data on the first node, run_agent() on the others
+  double started_at = 0;                      // seconds since 1970
+  std::filesystem::path run_dir;              // as the command names it; empty: a new one below outputs/<name>
+  // The first node's agent calls it once it listens: what can fail has its say before the others are kept busy.
+  std::function<PreparedRun()> make;
+};
+
+// Returns the program's exit code at the run's end. Throws UserError for what keeps the run from starting.
+int run_agent(NodeSetup setup, const RunRequest& request);
+
+}  // namespace ddprun

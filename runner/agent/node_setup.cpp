@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT
+#include "agent/node_setup.h"
+
+#include "agent/plugin_places.h"
+#include "base/clock.h"
+#include "base/host_name.h"
+#include "base/log.h"
+#include "rendezvous/store_place.h"
+#include "submit/time_left.h"
+
+#include <ddprun/error.h>
+
+#define BOOST_DLL_USE_STD_FS
+#include <boost/dll/runtime_symbol_info.hpp>
+
+#include <fstream>
+
+namespace ddprun {
+namespace {
+
+// A launcher's for what is left once it has asked its workers to end: the grace after a failure, SIGKILL, a process
+// that does not even then end (launcher.cpp), and the way here.
+constexpr double kTimeToSay = 30;
+
+std::string nodes_text(const LaunchConfig& config) {
+  const auto least = std::to_string(config.min_nodes);
+  return config.min_nodes == config.max_nodes ? least : least + ":" + std::to_string(config.max_nodes);
+}
+
+// What the experiment says of nodes counts as a flag that was not given.
+LaunchFlags with_experiment(LaunchFlags flags, const LaunchConfig& config) {
+  if (!flags.nnodes && config.max_nodes > 1) flags.nnodes = Setting{"launch.nodes", nodes_text(config)};
+  return flags;
+}
+
+Placement place(const LaunchFlags& flags, const LaunchConfig& config, const Environment& environment) {
+  const auto placement = find_placement(flags, environment);
+  return placement.engine.empty() ? find_placement(with_experiment(flags, config), environment) : placement;
+}
+
+// This node's workers, where the flags say them or an engine has started each rank itself.
+LaunchConfig with_placement(LaunchConfig config, const Placement& placement, const Machine& machine) {
+  const auto& workers = placement.workers;
+  if (placement.role == Role::kRank) {
+    config.workers = placement.local_world_size;
+  } else if (workers == "auto" || workers == "gpu") {
+    config.workers = 0;
+    if (workers == "gpu") config.device = "cuda";
+  } else if (workers == "cpu") {
+    config.workers = machine.cores;
+    config.device = "cpu";
+  } else if (!workers.empty()) {
+    config.workers = std::stol(workers);
+  }
+  return config;
+}
+
+// Leaves out the blanks that editors and shells put at its ends.
+std::string trimmed(const std::string& text) {
+  constexpr auto kBlanks = " \t\r\n";
+  const auto begin = text.find_first_not_of(kBlanks);
+  return begin == text.npos ? "" : text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
+}
+
+std::string read_token(const LaunchConfig& config) {
+  if (config.token_file.empty()) return trimmed(secret_from_environment().token);
+  const auto& path = config.token_file;
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  const auto token = trimmed(line);
+  if (token.empty())
+    throw UserError("launch.token_file: " + path.string() + " cannot be read, or its first line is empty");
+  std::error_code error;
+  const auto others = std::filesystem::perms::group_all | std::filesystem::perms::others_all;
+  if ((std::filesystem::status(path, error).permissions() & others) != std::filesystem::perms::none)
+    throw UserError("launch.token_file: others than its owner may use " + path.string() +
+                    "; take that from them: chmod 600 " + path.string());
+  return token;
+}
+
+// Whether an engine shows each of a node's ranks one GPU, and each another one: srun --gpus-per-task=1.
+bool sees_one_of_several(const Placement& placement, const Machine& machine, const Environment& environment) {
+  return placement.role == Role::kRank && placement.local_world_size > 1 && machine.gpus == 1 &&
+         environment.has("CUDA_VISIBLE_DEVICES");
+}
+
+// NCCL's, of a collective that failed or ran out of time. It writes to this machine's disk, for which 2 s are plenty:
+// four times as long its watchdog waits before it ends the process, a minute by default.
+void add_flight_recorder(std::vector<std::pair<std::string, std::string>>& environment, const std::string& run_dir) {
+  const auto own = process_environment();
+  if (!own.has("TORCH_FR_DUMP_TEMP_FILE")) {
+    environment.emplace_back("TORCH_FR_DUMP_TEMP_FILE", run_dir + "/logs/collectives_rank_");
+    environment.emplace_back("TORCH_NCCL_DUMP_ON_TIMEOUT", "1");
+  }
+  constexpr auto kWait = "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC";
+  if (!own.has(kWait)) environment.emplace_back(kWait, "2000");
+}
+
+// Whether Slurm has bound each of a node's ranks to cores of its own: srun --cpus-per-task=8. Those of all would be as
+// many times more.
+bool has_cores_of_its_own(const Placement& placement, const Machine& machine, const Environment& environment) {
+  const auto setting = environment.find("SLURM_CPUS_PER_TASK");
+  if (placement.role != Role::kRank || !setting) return false;
+  const auto cores = std::strtol(setting->value.c_str(), nullptr, 10);
+  return machine.cores < cores * placement.local_world_size;
+}
+
+// This machine's for the others: as the experiment says, or on the way to the endpoint.
+std::string own_address(const std::string& wanted, const Endpoint& endpoint) {
+  if (wanted.empty()) return local_address_towards(endpoint);
+  if (is_this_machine({wanted, 0})) return wanted;
+  throw UserError("launch.address: " + wanted + " is not an address of this machine, which has " + own_addresses() +
+                  ". Give each node one of its own, or leave it out for the one on the way to " + endpoint.text());
+}
+
+void require_one_process(const NodeSetup& setup) {
+  if (setup.alone()) return;
+  throw UserError(
+      "trainer.strategy: dp is one process with the GPUs of one machine, and this one is one of several. Use "
+      "trainer.strategy=ddp");
+}
+
+}  // namespace
+
+NodeSetup find_node_setup(const LaunchFlags& flags, const Experiment& experiment, const Environment& environment,
+                          const Machine& machine) {
+  NodeSetup setup{.placement = place(flags, experiment.launch, environment),
+                  .config = experiment.launch,
+                  .host = host_name(),
+                  .plugins = plugin_places(experiment)};
+  const auto& placement = setup.placement;
+  setup.endpoint = {placement.host, placement.port};
+  if (experiment.trainer.strategy == "dp") require_one_process(setup);
+  auto node = machine;
+  if (sees_one_of_several(placement, machine, environment)) {
+    node.gpus = placement.local_world_size;
+    setup.gpu = 0;
+  }
+  if (has_cores_of_its_own(placement, machine, environment)) node.cores *= placement.local_world_size;
+  setup.launch = choose_launch(with_placement(experiment.launch, placement, node), experiment.trainer, node);
+  if (setup.is_rank()) setup.launch.workers = 1;
+  if (setup.alone()) return setup;
+  setup.secret = {.id = placement.job_id, .token = read_token(experiment.launch)};
+  setup.address = own_address(experiment.launch.address, setup.endpoint);
+  return setup;
+}
+
+NodeSetup::Hosts NodeSetup::hosts() const {
+  if (placement.role == Role::kRank) return placement.rank == 0 ? Hosts::kYes : Hosts::kNo;
+  if (placement.node_rank) return *placement.node_rank == 0 ? Hosts::kYes : Hosts::kNo;
+  return is_this_machine(endpoint) ? Hosts::kFirstCome : Hosts::kNo;
+}
+
+NodeInfo NodeSetup::info(bool first) const {
+  return {.host = host,
+          .address = address,
+          .rank = is_rank() ? placement.rank : placement.node_rank,
+          .workers = static_cast<int>(launch.workers),
+          .device = launch.device,
+          .first = first};
+}
+
+CoordinatorPlan NodeSetup::coordination() const {
+  CoordinatorPlan plan{.min_nodes = is_rank() ? placement.world_size : placement.min_nodes,
+                       .max_nodes = is_rank() ? placement.world_size : placement.max_nodes,
+                       .max_restarts = placement.max_restarts.value_or(static_cast<int>(config.max_restarts)),
+                       .join_seconds = config.join_seconds,
+                       .first_pause_seconds = config.restart_seconds,
+                       .stop_seconds = config.grace_seconds + kTimeToSay,
+                       .abort_seconds = kTimeToSay};
+  if (placement.engine_restarts) plan.max_restarts = 0;
+  return plan;
+}
+
+void find_end_of_job(NodeSetup& setup, const Environment& environment) {
+  if (setup.placement.ends_at > 0 || setup.config.end_margin_seconds <= 0) return;
+  if (const auto left = slurm_time_left(environment))
+    setup.placement.ends_at = static_cast<int>(wall_seconds() + *left);
+}
+
+LaunchPlan attempt_plan(const NodeSetup& setup, const StartOrder& start) {
+  LaunchPlan plan{.command = {boost::dll::program_location().string(), "worker"},
+                  .environment = launch_variables(setup.launch),
+                  .run_dir = start.run_dir,
+                  .workers = static_cast<int>(setup.launch.workers),
+                  .first_rank = start.first_rank,
+                  .world_size = start.world_size,
+                  .attempt = start.attempt,
+                  .started_at = start.started_at,
+                  .grace_seconds = setup.config.grace_seconds,
+                  .hang_seconds = setup.config.hang_seconds,
+                  .timeout_seconds = setup.config.timeout_seconds,
+                  .plugins = setup.plugins};
+  plan.device = setup.launch.device;
+  if (start.world_size > 1) plan.device += " over " + setup.config.exchange(setup.launch.device == "cuda");
+  if (setup.placement.ends_at > 0 && setup.config.end_margin_seconds > 0)
+    plan.ends_at = setup.placement.ends_at - setup.config.end_margin_seconds;
+  auto& environment = plan.environment;
+  environment.emplace_back("DDPRUN_RESUME", start.checkpoint);
+  if (setup.is_rank()) {
+    plan.local_rank = setup.placement.local_rank;
+    plan.local_world_size = setup.placement.local_world_size;
+    environment.emplace_back(
+        "TERM", "dumb");  // what an engine gives its ranks, a terminal or not, ends in its log: no bar, no colours
+    if (start.node > 0) plan.stopping.clear();  // rank 0's launcher tells it
+    if (setup.gpu) environment.emplace_back("DDPRUN_GPU", std::to_string(*setup.gpu));
+  }
+  if (setup.launch.device == "cuda") add_flight_recorder(environment, start.run_dir);
+  if (setup.alone()) return plan;
+  plan.host = site.host;
+  plan.store = StorePlace{setup.endpoint, attempt_prefix(start.attempt)}.text();
+  environment.emplace_back("DDPRUN_ADDRESS", setup.address);
+  const auto nodes = setup.is_rank() ? start.world_size / setup.placement.local_world_size : start.nodes;
+  environment.emplace_back("DDPRUN_NODES", std::to_string(nodes));
+  for (auto& variable : secret_variables(setup.secret)) environment.push_back(std::move(variable));
+  return plan;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// What a thread is in the middle of, for reports of crashes and hangs.
+#pragma once
+
+#include <utility>
+
+namespace ddprun {
+
+// A plugin's hook, or a collective. The texts must outlive the scope.
+struct CurrentOp {
+  const char* section;  // of the experiment, whose plugin's hook it is: "model"; null for a collective
+  const char* name;     // "step"; "all-reduce"
+};
+
+// The calling thread's innermost, or null. May be read in a signal's handler.
+inline constinit thread_local const CurrentOp* current_op = nullptr;
+
+class CurrentOpScope {
+ public:
+  explicit CurrentOpScope(const CurrentOp& doing) noexcept : before_(std::exchange(current_op, &doing)) {}
+  ~CurrentOpScope() { current_op = before_; }
+  CurrentOpScope(const CurrentOpScope&) = delete;
+  CurrentOpScope& operator=(const CurrentOpScope&) = delete;
+
+ private:
+  const CurrentOp* before_;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+#include "data/loader.h"
+
+#include "plugin_host/plugin_call.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <span>
+
+namespace ddprun {
+namespace {
+
+at::Tensor tensor_of(std::span<const int64_t> numbers) {
+  return at::tensor(at::ArrayRef<int64_t>(numbers.data(), numbers.size()), at::kLong);
+}
+
+// A batch as far as it is made beside the training: on the CPU, or its numbers alone where the images lie on a GPU.
+Batch made_ahead(const ImageBatcher& images, std::span<const int64_t> numbers, const AugmentKey* key) {
+  const auto wanted = tensor_of(numbers);
+  return images.device().is_cuda() ? Batch{.index = wanted} : images.make(wanted, key);
+}
+
+bool is_resident(const std::shared_ptr<const ImageBatcher>& images) { return images && images->device().is_cuda(); }
+
+// From page-locked memory the copy to a GPU needs no host that waits for it. The GPU makes it between two steps: it is
+// on their stream.
+Batch pinned(Batch batch, c10::Device device) {
+  if (!device.is_cuda()) return batch;
+  if (!batch.input.defined()) return {.index = batch.index.pin_memory()};
+  batch.input = batch.input.pin_memory();
+  batch.target = batch.target.pin_memory();
+  return batch;
+}
+
+}  // namespace
+
+Batch on_device(Batch batch, c10::Device device) {
+  if (!device.is_cuda()) return batch;
+  batch.input = batch.input.to(device, /*non_blocking=*/true);
+  batch.target = batch.target.to(device, /*non_blocking=*/true);
+  return batch;
+}
+
+Batch part_of_batch(const Batch& batch, Slice slice) {
+  return {.input = batch.input.narrow(0, slice.begin, slice.size()),
+          .target = batch.target.narrow(0, slice.begin, slice.size()),
+          .index = batch.index.defined() ? batch.index.narrow(0, slice.begin, slice.size()) : batch.index};
+}
+
+StepPlan step_plan(const TrainerConfig& config, int64_t samples) {
+  const auto limit = config.overfit_batches > 0 ? Limit{.batches = config.overfit_batches} : config.train_batches;
+  return {samples, config.global_batch, limit};
+}
+
+TrainLoader::TrainLoader(std::shared_ptr<const Dataset> dataset, const TrainerConfig& config, uint64_t seed,
+                         World world, c10::Device device, int64_t first_step,
+                         std::shared_ptr<const ImageBatcher> images)
+    : dataset_(std::move(dataset)),
+      plan_(step_plan(config, dataset_->size(Split::kTrain))),
+      seed_(seed),
+      shuffle_(config.shuffle && config.overfit_batches == 0),
+      world_(world),
+      device_(device),
+      images_(std::move(images)),
+      split_(*dataset_, Split::kTrain),
+      prefetcher_(std::make_unique<Prefetcher<TrainBatch>>(first_step, std::numeric_limits<int64_t>::max(),
+                                                           config.prefetch_threads, config.prefetch_batches,
+                                                           [this](int64_t step) { return load(step); })) {}
+
+TrainBatch TrainLoader::next() {
+  auto item = prefetcher_->next();
+  const AugmentKey key{.seed = seed_, .epoch = item.epoch};
+  if (is_resident(images_)) {
+    item.batch = images_->make(item.batch.index, &key);
+    return item;
+  }
+  item.batch = on_device(std::move(item.batch), device_);
+  if (!images_) split_.augment(item.batch, key);
+  return item;
+}
+
+TrainBatch TrainLoader::load(int64_t step) {
+  const int64_t epoch = step / plan_.steps_per_epoch(), step_in_epoch = step % plan_.steps_per_epoch();
+  const auto whole = plan_.global_slice(step_in_epoch);
+  auto mine = plan_.rank_slice(step_in_epoch, world_.rank, world_.size);
+  const auto share = static_cast<double>(mine.size() * world_.size) / static_cast<double>(whole.size());
+  if (mine.size() == 0) mine = {whole.begin, whole.begin + 1};
+  const auto order = order_of(epoch);
+  const std::span indices(order->data() + mine.begin, static_cast<size_t>(mine.size()));
+  return {.batch = pinned(load_batch(indices, epoch), device_),
+          .epoch = epoch,
+          .global_samples = whole.size(),
+          .weight = share};
+}
+
+Batch TrainLoader::load_batch(std::span<const int64_t> numbers, int64_t epoch) const {
+  if (!images_) return split_.get(numbers);
+  const AugmentKey key{.seed = seed_, .epoch = epoch};
+  return made_ahead(*images_, numbers, &key);
+}
+
+std::shared_ptr<const std::vector<int64_t>> TrainLoader::order_of(int64_t epoch) {
+  std::scoped_lock lock(order_mutex_);
+  if (cached_epoch_ != epoch) {
+    const auto samples = dataset_->size(Split::kTrain);
+    cached_order_ = std::make_shared<const std::vector<int64_t>>(shuffle_ ? epoch_order(seed_, epoch, samples)
+                                                                          : unshuffled_order(samples));
+    cached_epoch_ = epoch;
+  }
+  return cached_order_;
+}
+
+EvalLoader::EvalLoader(std::shared_ptr<const Dataset> dataset, Split split, int64_t batch, const Limit& limit,
+                       const TrainerConfig& config, World world, c10::Device device,
+                       std::shared_ptr<const ImageBatcher> images)
+    : device_(device), images_(std::move(images)) {
+  const int64_t samples = dataset->size(split);
+  const int64_t batches = limit.of((samples + batch - 1) / batch);
+  rounds_ = (batches + world.size - 1) / world.size;
+  const int64_t mine = std::max<int64_t>(0, (batches - world.rank + world.size - 1) / world.size);
+  const auto load = [=, images = images_, checked = CheckedSplit(*dataset, split)](int64_t round) {
+    const int64_t begin = (round * world.size + world.rank) * batch;
+    std::vector<int64_t> indices(std::min(batch, samples - begin));
+    std::iota(indices.begin(), indices.end(), begin);
+    return pinned(images ? made_ahead(*images, indices, nullptr) : checked.get(indices), device);
+  };
+  prefetcher_ = std::make_unique<Prefetcher<Batch>>(0, mine, config.prefetch_threads, config.prefetch_batches, load);
+}
+
+Batch EvalLoader::next() {
+  auto batch = prefetcher_->next();
+  return is_resident(images_) ? images_->make(batch.index, nullptr) : on_device(std::move(batch), device_);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+#include "metrics/predictions.h"
+
+#include "base/log.h"
+#include "plugin_host/plugin_call.h"
+
+#include <ddprun/error.h>
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+namespace ddprun {
+namespace {
+
+std::vector<double> row_of(const at::Tensor& values, int64_t row) {
+  const auto wide = values[row].to(at::kDouble).contiguous();
+  const auto* first = wide.const_data_ptr<double>();
+  return {first, first + wide.numel()};
+}
+
+// Whether [B, T, C] scores are those of the T symbols of sequences, [B, T] classes.
+bool are_of_sequences(const at::Tensor& prediction, const at::Tensor& target) {
+  return prediction.dim() == 3 && target.dim() == 2 && target.scalar_type() == at::kLong && target.size(1) > 0 &&
+         prediction.sizes().slice(0, 2) == target.sizes();
+}
+
+// Whether the model gives an image, or the like, for each that it gets.
+bool is_like_input(const at::Tensor& prediction, const Batch& batch) {
+  return prediction.dim() > 2 && prediction.sizes() == batch.input.sizes();
+}
+
+// Such a prediction is the objective's to read where its target is of that shape too, a reconstruction; else the
+// model has a loss of its own, and what it gives is what people see.
+at::Tensor readable_output(const at::Tensor& prediction, const Batch& batch, const Objective& objective) {
+  const auto values = prediction.sizes() == batch.target.sizes() ? objective.scores(prediction) : prediction;
+  return values.to(at::kCPU).to(at::kFloat);
+}
+
+at::Tensor as_rows(const at::Tensor& values) { return values.dim() == 1 ? values.unsqueeze(1) : values.flatten(1); }
+
+at::Tensor images_of_outputs(const PredictedBatch& batch, const Dataset& dataset) {
+  if (!batch.output.defined()) return {};
+  return in_plugin({"dataset", "to_image"}, [&] { return dataset.to_image(batch.output); });
+}
+
+}  // namespace
+
+ShownImage image_of(const at::Tensor& images, int64_t row) {
+  if (!images.defined()) return {};
+  const auto dense = images[row].contiguous();
+  const auto* first = dense.const_data_ptr<uint8_t>();
+  return {.channels = dense.size(0),
+          .height = dense.size(1),
+          .width = dense.size(2),
+          .bytes = {first, first + dense.numel()}};
+}
+
+std::vector<std::string> class_names(const DataSpec& spec, int64_t classes) {
+  if (static_cast<int64_t>(spec.class_names.size()) == classes) return spec.class_names;
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < classes; ++i) names.push_back(std::to_string(i));
+  return names;
+}
+
+ConfusionTable confusion_table(const at::Tensor& counts, const DataSpec& spec, const std::string& split, int64_t epoch,
+                               int64_t step) {
+  const auto dense = counts.cpu().contiguous();
+  const auto* first = dense.const_data_ptr<int64_t>();
+  return {.split = split,
+          .epoch = epoch,
+          .step = step,
+          .class_names = class_names(spec, counts.size(0)),
+          .counts = {first, first + dense.numel()}};
+}
+
+PredictedBatch predict(Model& model, const Batch& batch, const Objective& objective) {
+  auto prediction = in_plugin({"model", "forward"}, [&] { return model.forward(batch.input); });
+  auto truth = batch.target.to(at::kCPU);
+  if (are_of_sequences(prediction, truth)) {
+    prediction = prediction.select(1, -1);
+    truth = truth.select(1, -1);
+  }
+  if (is_like_input(prediction, batch)) {
+    const auto output = readable_output(prediction, batch, objective);
+    return {.index = batch.index, .scores = as_rows(output), .guess = {}, .truth = as_rows(truth), .output = output};
+  }
+  const auto scores = objective.scores(prediction).to(at::kCPU).to(at::kFloat);
+  if (scores.dim() < 1 || scores.size(0) != batch.size()) {
+    throw UserError(log::text("model: its forward gives ", scores.sizes(), " for ", batch.size(),
+                              " samples; predictions need a row for each"));
+  }
+  const bool classes = scores.dim() == 2 && scores.size(1) > 1 && truth.dim() == 1 && truth.scalar_type() == at::kLong;
+  // As accuracy does: of the prediction itself, for probabilities may round to equals.
+  if (classes) {
+    return {.index = batch.index, .scores = scores, .guess = prediction.argmax(1).to(at::kCPU), .truth = truth};
+  }
+  return {.index = batch.index, .scores = as_rows(scores), .guess = {}, .truth = as_rows(truth)};
+}
+
+void append_rows(PredictionTable& table, const PredictedBatch& batch, const at::Tensor& input, const Dataset& dataset) {
+  const auto images = in_plugin({"dataset", "to_image"}, [&] { return dataset.to_image(input.to(at::kCPU)); });
+  const auto outputs = images.defined() ? images_of_outputs(batch, dataset) : at::Tensor();
+  if (batch.guess.defined()) table.class_names = class_names(dataset.spec(), batch.scores.size(1));
+  for (int64_t row = 0; row < batch.index.size(0); ++row) {
+    Prediction prediction{
+        .id = batch.index[row].item<int64_t>(), .image = image_of(images, row), .output = image_of(outputs, row)};
+    if (!outputs.defined()) prediction.scores = row_of(batch.scores, row);
+    if (batch.guess.defined()) {
+      prediction.guess = batch.guess[row].item<int64_t>();
+      prediction.truth = batch.truth[row].item<int64_t>();
+    } else if (!outputs.defined() ||
+               batch.truth.sizes() != batch.scores.sizes()) {  // the pixels of an image tell nobody anything
+      prediction.true_values = row_of(batch.truth, row);
+    }
+    table.rows.push_back(std::move(prediction));
+  }
+}
+
+}  // namespace ddprun

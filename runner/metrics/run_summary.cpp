@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+#include "metrics/run_summary.h"
+
+#include "base/atomic_file.h"
+#include "base/log.h"
+
+#include <ddprun/error.h>
+
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <fstream>
+#include <system_error>
+
+namespace ddprun {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json object(const std::vector<std::pair<std::string, double>>& values) {
+  auto result = ordered_json::object();
+  for (const auto& [name, value] : values)
+    result[name] = std::isfinite(value) ? ordered_json(value) : ordered_json(nullptr);
+  return result;
+}
+
+template <class Number>
+Number number_of(const ordered_json& json, const char* key, Number fallback) {
+  const auto at = json.find(key);
+  return at != json.end() && at->is_number() ? at->get<Number>() : fallback;
+}
+
+std::string text_of(const ordered_json& json, const char* key) {
+  const auto at = json.find(key);
+  return at != json.end() && at->is_string() ? at->get<std::string>() : "";
+}
+
+std::vector<std::pair<std::string, double>> values_of(const ordered_json& json, const char* key) {
+  std::vector<std::pair<std::string, double>> values;
+  const auto at = json.find(key);
+  if (at == json.end() || !at->is_object()) return values;
+  for (const auto& [name, value] : at->items())
+    values.emplace_back(name, value.is_number() ? value.get<double>() : std::nan(""));
+  return values;
+}
+
+}  // namespace
+
+void write_summary(const std::filesystem::path& run_dir, const RunSummary& summary) {
+  const auto& end = summary.end;
+  ordered_json json{{"status", end.status},
+                    {"stop_reason", end.stop_reason},
+                    {"steps", end.steps},
+                    {"epochs", end.epochs},
+                    {"samples", end.samples},
+                    {"world_size", end.world_size},
+                    {"nodes", end.nodes},
+                    {"attempt", summary.attempt},
+                    {"total_seconds", end.total_seconds},
+                    {"train_seconds", end.train_seconds},
+                    {"first_step_seconds", summary.first_step_seconds},
+                    {"samples_per_second", end.samples_per_second},
+                    {"step_seconds", summary.phases.total()},
+                    {"compute_seconds", summary.phases.computing()},
+                    {"data_seconds", summary.phases[StepPhase::kData]},
+                    {"forward_seconds", summary.phases[StepPhase::kForward]},
+                    {"backward_seconds", summary.phases[StepPhase::kBackward]},
+                    {"wait_seconds", summary.phases[StepPhase::kWait]},
+                    {"optimizer_seconds", summary.phases[StepPhase::kOptimizer]},
+                    {"graph_seconds", summary.phases[StepPhase::kGraph]},
+                    {"logging_seconds", summary.phases[StepPhase::kLogging]},
+                    {"peak_rss_bytes", summary.peak_rss_bytes},
+                    {"memory_format", summary.memory_format},
+                    {"cuda_graph", summary.cuda_graph},
+                    {"replayed_steps", summary.replayed_steps},
+                    {"metrics", object(end.metrics)},
+                    {"best", object(end.best)},
+                    {"best_step", end.best_step},
+                    {"checkpoint", end.checkpoint}};
+  if (end.test_total >= 0) {
+    json["test_correct"] = end.test_correct;
+    json["test_total"] = end.test_total;
+  }
+  if (!summary.ranks.empty()) {
+    json["backend"] = summary.backend;
+    json["ranks"] = ordered_json::array();
+    for (const auto& rank : summary.ranks) json["ranks"].push_back({{"host", rank.host}, {"device", rank.device}});
+  }
+  try {
+    write_file_atomically(run_dir / "summary.json", json.dump(2) + "\n");
+  } catch (const std::system_error& error) {
+    const auto problem = std::string("cannot write the summary: ") + error.what();
+    if (end.status != "failed") throw UserError(problem + "; the run itself is saved, and `ddprun resume` ends it");
+    log::warn(problem);  // what the run has failed of is the one to tell
+  }
+}
+
+RunEnd read_run_end(const std::filesystem::path& run_dir) {
+  std::ifstream file(run_dir / "summary.json");
+  const auto json = ordered_json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return {};
+  return {.status = text_of(json, "status"),
+          .stop_reason = text_of(json, "stop_reason"),
+          .steps = number_of<int64_t>(json, "steps", 0),
+          .epochs = number_of(json, "epochs", 0.0),
+          .samples = number_of<int64_t>(json, "samples", 0),
+          .total_seconds = number_of(json, "total_seconds", 0.0),
+          .train_seconds = number_of(json, "train_seconds", 0.0),
+          .samples_per_second = number_of(json, "samples_per_second", 0.0),
+          .metrics = values_of(json, "metrics"),
+          .best = values_of(json, "best"),
+          .best_step = number_of<int64_t>(json, "best_step", 0),
+          .test_correct = number_of<int64_t>(json, "test_correct", -1),
+          .test_total = number_of<int64_t>(json, "test_total", -1),
+          .checkpoint = text_of(json, "checkpoint"),
+          .world_size = number_of<int64_t>(json, "world_size", 1),
+          .nodes = number_of<int64_t>(json, "nodes", 1)};
+}
+
+}  // namespace ddprun

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+// The steps of one rank as graphs of its GPU (trainer.cuda_graph): what a step gives to the GPU is recorded once for
+// each kind of batch and from then on replayed as a whole, without the host's work for each operator.
+//
+// A kind of batch is recorded once it was seen in kWarmUp ordinary steps: then LibTorch has chosen its kernels, memory
+// that lasts is there, and c10d's reducer is done with looking on. A step that cannot be recorded, or asks for
+// something else each time, is never recorded; why, is told once. All ranks record and replay the same steps, since
+// NCCL wants it so: what one of them says against it counts for all. Used from the training thread.
+#pragma once
+
+#include "comm/communicator.h"
+#include "comm/device_backend.h"
+#include "data/loader.h"
+#include "metrics/metric_sums.h"
+#include "metrics/step_timer.h"
+#include "train/operator_log.h"
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+// What the device computes in a step that the host asks for later.
+struct StepResults {
+  MetricSums sums;
+  at::Tensor checked;  // [n] float32 on the device, not all finite where the step is. The next step may write there
+};
+
+// How a step is computed.
+struct StepMode {
+  bool recorded = false;       // not now: nothing of it counts for the clock
+  bool alone = false;          // without the other ranks
+  OperatorLog* log = nullptr;  // told what it asks for; may be null
+};
+
+class CudaGraphs {
+ public:
+  static constexpr int64_t kWarmUp = 12;  // c10d takes times in its first 10 steps
+  static constexpr int64_t kMostGraphs = 4;
+
+  // The whole step but what the host does before it, and after it with its results.
+  using Compute = std::function<StepResults(const TrainBatch& item, const StepMode& mode)>;
+
+  struct Parts {
+    DeviceBackend& backend;
+    Communicator& communicator;
+    c10::Device device;
+    StepTimer* clock = nullptr;  // may be null
+    bool required = false;       // trainer.cuda_graph on: it is an error where steps cannot be recorded
+  };
+
+  explicit CudaGraphs(Parts parts) : parts_(std::move(parts)) {}
+
+  // One step.
+  StepResults run(const TrainBatch& item, const Compute& compute);
+
+  // Steps are not recorded from here on, and graphs give their memory back; the same on all ranks. Throws UserError
+  // where graphs are required.
+  void refuse(const std::string& reason);
+  bool refused() const { return !reason_.empty(); }
+
+  bool any() const;  // graph is there
+
+  // Tensors that steps work on have gone to another place. Graphs are recorded anew.
+  void forget() {
+    kinds_.clear();
+    pool_bytes_ = 0;
+  }
+
+  // "replayed", "not yet", or why not: for the run's summary.
+  std::string state() const;
+  int64_t replayed() const { return replayed_; }  // steps
+
+ private:
+  struct Form {  // of a tensor
+    std::vector<int64_t> sizes, strides;
+    at::ScalarType type = at::kFloat;
+    bool operator==(const Form&) const = default;
+  };
+  struct Kind {
+    int64_t global_samples = 0;
+    Form input, target;
+    int64_t seen = 0;     // ordinary steps
+    std::string problem;  // on this rank; empty: none
+    OperatorLog log;      // of the last ordinary step
+    StepResults pattern;  // what the host knows of the results: metrics' names and counts
+    TrainBatch item;      // in the place where the graph reads it
+    std::unique_ptr<DeviceGraph> graph;
+  };
+
+  static Form form_of(const at::Tensor& tensor);
+  Kind* kind_of(const TrainBatch& item);
+  StepResults warm_up(Kind& kind, const TrainBatch& item, const Compute& compute) const;
+  std::string problem_of(const Kind& kind, const OperatorLog& log, const StepResults& results) const;
+  void record(Kind& kind, const TrainBatch& item, const Compute& compute);
+  std::string record_alike(Kind& kind, const Compute& compute);
+  std::string memory_problem(int64_t reserved_before);
+  std::function<std::vector<at::Tensor>()> work(Kind& kind, const Compute& compute, bool alone) const;
+  StepResults replay(Kind& kind, const TrainBatch& item);
+  std::string agreed(const std::string& mine);
+  void tell(const std::string& text) const;
+
+  Parts parts_;
+  std::deque<Kind> kinds_;  // which stay where they are
+  std::string reason_;      // why there are no graphs; empty: there are, or will be
+  int64_t pool_bytes_ = 0;  // what the graphs keep, one after the other working in it
+  int64_t replayed_ = 0;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+#include "train/ema.h"
+
+#include <ddprun/error.h>
+
+#include <ATen/ATen.h>
+#include <ATen/OpMathType.h>
+
+namespace ddprun {
+
+Ema::Ema(std::vector<NamedParameter> parameters, double decay) : parameters_(std::move(parameters)), decay_(decay) {}
+
+std::vector<at::Tensor> Ema::weights() const {
+  std::vector<at::Tensor> weights;
+  for (const auto& parameter : parameters_) weights.push_back(parameter.value.detach());
+  return weights;
+}
+
+// In the averages' types: the weights themselves where they have them.
+std::vector<at::Tensor> Ema::wide_weights() const {
+  auto weights = this->weights();
+  std::vector<at::Tensor> narrow, wide;
+  for (auto& weight : weights) {
+    const auto type = at::toOpMathType(weight.scalar_type());
+    if (type == weight.scalar_type()) continue;
+    narrow.push_back(weight);
+    weight = wide.emplace_back(at::empty_like(weight, weight.options().dtype(type)));
+  }
+  if (!wide.empty()) at::_foreach_copy_(wide, narrow);
+  return weights;
+}
+
+// A step that overflowed averages the averages with themselves, which leaves their bits.
+void Ema::update(const at::Tensor& overflow) {
+  if (averages_.empty()) {
+    if (overflow.defined() && overflow.item<float>() != 0) return;
+    for (const auto& weight : wide_weights()) averages_.push_back(weight.clone());
+    return;
+  }
+  auto now = wide_weights();
+  if (overflow.defined()) {
+    now = at::_foreach_mul(now, 1 - overflow);
+    at::_foreach_add_(now, at::_foreach_mul(averages_, overflow));
+  }
+  at::_foreach_lerp_(averages_, now, 1 - decay_);
+}
+
+void Ema::exchange() {
+  const auto now = weights();
+  if (!kept_.empty()) {
+    for (size_t i = 0; i < now.size(); ++i) now[i].copy_(kept_[i]);
+    kept_.clear();
+    return;
+  }
+  for (size_t i = 0; i < averages_.size(); ++i) {
+    kept_.push_back(now[i].clone());
+    now[i].copy_(averages_[i]);
+  }
+}
+
+TensorDict Ema::state() const {
+  TensorDict state;
+  for (size_t i = 0; i < averages_.size(); ++i) state[parameters_[i].name] = averages_[i];
+  return state;
+}
+
+void Ema::load_state(const TensorDict& state) {
+  averages_.clear();
+  if (state.empty()) return;
+  for (const auto& parameter : parameters_) {
+    const auto saved = state.find(parameter.name);
+    if (saved == state.end() || saved->second.sizes() != parameter.value.sizes()) {
+      throw UserError("trainer.ema_decay: the checkpoint's averages do not fit the model: " + parameter.name + " is " +
+                      (saved == state.end() ? "missing" : "of another shape"));
+    }
+    const auto value = parameter.value.detach();
+    const auto type = at::toOpMathType(value.scalar_type());
+    averages_.push_back(at::empty_like(value, value.options().dtype(type)).copy_(saved->second));
+  }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+// What a trial run of the model changes besides gradients, put back at the end of the scope unless it is let go:
+// buffers (running statistics) and the random generators.
+#pragma once
+
+#include "checkpoint/tensor_dict.h"
+#include "comm/device_backend.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+namespace ddprun {
+
+class StateGuard {
+ public:
+  // `backend` is null on the CPU.
+  StateGuard(std::vector<at::Tensor> buffers, DeviceBackend* backend);
+  ~StateGuard();
+  StateGuard(const StateGuard&) = delete;
+  StateGuard& operator=(const StateGuard&) = delete;
+
+  void let_go() { kept_ = false; }  // what was changed stays
+
+ private:
+  std::vector<at::Tensor> buffers_, values_;
+  DeviceBackend* backend_;
+  TensorDict generators_;
+  bool kept_ = true;
+};
+
+}  // namespace ddprun

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT
+// All that a handler calls is async-signal-safe, or was called once before (backtrace loads its library at the first
+// call).
+#include "worker/crash_handler.h"
+
+#include "base/call_lines.h"
+#include "base/current_op.h"
+#include "launch/worker_process.h"
+
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <initializer_list>
+
+namespace ddprun {
+namespace {
+
+constexpr int kFrames = 16;         // the launcher's report has not many lines more
+constexpr int kHandlersFrames = 2;  // the handler's own, and the kernel's way to it
+constexpr size_t kStackBytes = 64 << 10;
+
+std::atomic<int> asked_event = -1;
+
+// Set before the handlers, and never again.
+std::string prefix, failure_file, failure_begin, failure_begin_internal, answer_file, answer_draft;
+bool refuses_exit = false, exit_ends_nothing = false;
+
+void write_all(int fd, std::initializer_list<const char*> parts) {
+  for (const char* part : parts) [[maybe_unused]]
+    const auto written = ::write(fd, part, std::strlen(part));
+}
+
+void write_file(const std::string& file, std::initializer_list<const char*> parts) {
+  const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (fd < 0) return;
+  write_all(fd, parts);
+  ::close(fd);
+}
+
+// "in step() of model".
+void tell_doing() {
+  const auto* doing = current_op;
+  if (doing == nullptr) return;
+  write_all(STDERR_FILENO, {" in ", doing->name, doing->section ? "() of " : "", doing->section ? doing->section : ""});
+}
+
+// In line: the frames to leave out are the caller's own.
+[[gnu::always_inline]] inline void tell_calls() {
+  write_all(STDERR_FILENO, {kCallsFollow.data(), "\n"});
+  std::array<void*, kFrames + kHandlersFrames> frames{};
+  const int count = ::backtrace(frames.data(), static_cast<int>(frames.size()));
+  if (count > kHandlersFrames)
+    ::backtrace_symbols_fd(frames.data() + kHandlersFrames, count - kHandlersFrames, STDERR_FILENO);
+}
+
+// What write_failure does.
+void tell_launcher(const CurrentOp* doing, const std::string& begin, const char* what) {
+  if (failure_file.empty()) return;
+  const bool of_plugin = doing != nullptr && doing->section != nullptr;
+  write_file(failure_file,
+             {begin.c_str(), of_plugin ? doing->section : "", R"(", "message": ")", of_plugin ? "in " : "",
+              of_plugin ? doing->name : "", of_plugin ? "():" : "", what, "\"}\n"});
+}
+
+void refuse() {
+  if (!refuses_exit) return;
+  const auto* doing = current_op;
+  const bool in_hook = doing != nullptr && doing->section != nullptr;
+  if (!in_hook && !exit_ends_nothing) return;
+  tell_launcher(doing, failure_begin_internal, " exit() was called, before the work was done");
+  write_all(STDERR_FILENO, {prefix.c_str(), "exit() was called"});
+  tell_doing();
+  write_all(STDERR_FILENO, {"\n"});
+  std::fflush(nullptr);
+  ::_exit(kExitFailed);
+}
+
+void report_crash(int signal) {
+  static std::atomic_flag told;
+  if (told.test_and_set()) {
+    for (;;) ::pause();  // another thread tells of its own, and ends the process
+  }
+  const auto* doing = current_op;
+  if (doing != nullptr && doing->section != nullptr) tell_launcher(doing, failure_begin, "");
+  const char* word = ::sigabbrev_np(signal);
+  write_all(STDERR_FILENO, {prefix.c_str(), "SIG", word ? word : "?"});
+  tell_doing();
+  tell_calls();
+  std::signal(signal, SIG_DFL);
+  ::raise(signal);  // takes effect when the handler returns
+}
+
+// A terminal's Ctrl-\ is for programs that no longer listen to anything else.
+void report_quit(int signal) {
+  write_all(STDERR_FILENO, {prefix.c_str(), "SIGQUIT: ends at once, and saves nothing\n"});
+  std::signal(signal, SIG_DFL);
+  ::raise(signal);
+}
+
+void answer(int) {
+  const int error = errno;
+  const auto* doing = current_op;
+  const char* section = doing && doing->section ? doing->section : "";
+  write_file(answer_draft, {section, "\n", doing ? doing->name : "", "\n"});
+  ::rename(answer_draft.c_str(), answer_file.c_str());
+  if (doing == nullptr || doing->section != nullptr) {
+    write_all(STDERR_FILENO, {prefix.c_str(), "stands still"});
+    tell_doing();
+    tell_calls();
+  }
+  if (const int event = asked_event.load(); event >= 0) {
+    const uint64_t one = 1;
+    [[maybe_unused]] const auto written = ::write(event, &one, sizeof one);
+  }
+  errno = error;
+}
+
+// Its first call loads a library, which a handler may not.
+void load_backtrace() {
+  std::array<void*, 1> frame{};
+  ::backtrace(frame.data(), 1);
+}
+
+void handle(int signal, void (*handler)(int), int flags) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = flags;
+  ::sigaction(signal, &action, nullptr);
+}
+
+}  // namespace
+
+void install_crash_handler(const std::string& who, const std::filesystem::path& failure, int rank) {
+  prefix = who;
+  failure_file = failure.string();
+  const auto begin = [rank](const std::string& kind) {
+    return R"({"rank": )" + std::to_string(rank) + R"(, "time": 0, "kind": ")" + kind +
+           R"(", "phase": "", "step": -1, "section": ")";
+  };
+  failure_begin = begin("signal");
+  failure_begin_internal = begin("internal");
+  load_backtrace();
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  static std::array<char, kStackBytes> stack;  // of the main thread's handler: its own may be what has run out
+  const stack_t apart{.ss_sp = stack.data(), .ss_flags = 0, .ss_size = stack.size()};
+  ::sigaltstack(&apart, nullptr);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) handle(signal, report_crash, SA_ONSTACK);
+  handle(SIGQUIT, report_quit, 0);
+#endif
+}
+
+void refuse_exit(bool anywhere) {
+  refuses_exit = true;
+  exit_ends_nothing = anywhere;
+  std::at_quick_exit(refuse);
+}
+
+void answer_launcher(const std::filesystem::path& file) {
+  if (file.empty()) return;
+  load_backtrace();
+  answer_file = file.string();
+  answer_draft = answer_file + ".draft";
+  handle(SIGUSR2, answer, SA_RESTART);
+}
+
+void wake_when_asked(int event) { asked_event = event; }
+
+}  // namespace ddprun
+
+// For the program and all its libraries, in place of libc's. A handler (atexit) would come too late: those that
+// libraries registered after it run first, and take away what other threads still use.
+extern "C" [[gnu::visibility("default")]] void exit(int code) noexcept {
+  ddprun::refuse();
+  reinterpret_cast<decltype(&::exit)>(::dlsym(RTLD_NEXT, "exit"))(code);
+  ::_exit(code);
+}

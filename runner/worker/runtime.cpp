@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+#include "worker/runtime.h"
+
+#include "comm/remote_store.h"
+#include "comm/replicate.h"
+#include "config/compose.h"
+#include "data/checked_split.h"
+#include "plugin_host/plugin_call.h"
+#include "train/rng_state.h"
+#include "train/state_guard.h"
+
+#include <ddprun/error.h>
+#include <ddprun/fused_layers.h>
+#include <ddprun/image_store.h>
+
+#include <ATen/Context.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+
+namespace ddprun {
+namespace {
+
+// Deterministic kernels only, or an error from those that have none; otherwise cuDNN picks the fastest by trying. New
+// tensors are not filled: nothing here reads what nobody has written.
+void set_determinism(bool deterministic) {
+  auto& context = at::globalContext();
+  context.setDeterministicAlgorithms(deterministic, /*warn_only=*/false);
+  context.setDeterministicFillUninitializedMemory(false);
+  context.setDeterministicCuDNN(deterministic);
+  context.setBenchmarkCuDNN(!deterministic);
+  if (deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+}
+
+Experiment frozen_experiment(const WorkerPlace& place) {
+  std::vector<std::string> problems;
+  auto experiment = read_experiment(load_yaml(place.config), problems);
+  if (!problems.empty()) throw UserError(place.config.string() + " was changed: " + problems.front());
+  auto& trainer = experiment.trainer;
+  trainer.global_batch = trainer.global_batch_of(place.world_size * std::max<int64_t>(1, place.gpus));
+  return experiment;
+}
+
+bool uses_gpu() {
+  const char* device = std::getenv("DDPRUN_DEVICE");
+  return device && std::string(device) == "cuda";
+}
+
+// After set_determinism: NCCL's process group asks for it when it is made, and leaves out algorithms then; cuBLAS at
+// its first use.
+std::shared_ptr<DeviceBackend> load_backend(const WorkerPlace& place, const TrainerConfig& config,
+                                            const Runtime::LoadBackend& load) {
+  set_determinism(config.deterministic);
+  return uses_gpu() ? load(place.gpu, place.gpus) : nullptr;
+}
+
+CommunicatorOptions communicator_options(const Runtime& runtime) {
+  const auto& place = runtime.place;
+  CommunicatorOptions options{
+      .world = {place.rank, place.world_size, place.local_rank, place.local_world_size, place.nodes},
+      .backend = runtime.backend,
+      .gloo = runtime.experiment.launch.backend == "gloo",
+      .timeout_seconds = runtime.experiment.launch.timeout_seconds,
+      .address = place.address};
+  if (place.world_size > 1) options.store = ddprun::open_store(place.store, place.world_size, options.timeout_seconds);
+  return options;
+}
+
+}  // namespace
+
+Runtime::Runtime(WorkerPlace worker_place, const Moved& moved, const LoadBackend& load)
+    : place(std::move(worker_place)),
+      experiment(frozen_experiment(place)),
+      plugins(plugin_search_path(experiment.plugin_path)),
+      backend(load_backend(place, experiment.trainer, load)),
+      device(backend ? backend->device() : c10::Device(c10::kCPU)),
+      communicator(communicator_options(*this)) {
+  if (moved) moved(Activity::kConnecting);
+  communicator.connect_gpus();
+  if (moved) moved(Activity::kStarting);
+}
+
+void Runtime::build(const std::function<void(Model&)>& fill) {
+  set_product_precision(experiment.trainer);
+  set_fused_layers(experiment.trainer.fused_layers);
+  dataset = plugins.make_dataset(experiment.dataset);
+  in_plugin({"dataset", "start"}, [&] { dataset->start(); });
+  model = prepared_model();
+  fill(*model);
+  model->to(device);
+  precision = Precision(experiment.trainer, device.type());
+  precision.convert(*model);
+  verify_same_model(*model, communicator);
+  broadcast_state(*model, communicator);
+}
+
+void Runtime::set_memory_format(MemoryFormat memory_format) {
+  precision.set_memory_format(memory_format);
+  precision.convert(*model);
+}
+
+std::shared_ptr<Model> Runtime::prepared_model() const {
+  seed_generators(experiment.seed, 0, backend.get());
+  auto prepared = plugins.make_model(experiment.model);
+  const auto data = in_plugin({"dataset", "spec"}, [&] { return dataset->spec(); });
+  in_plugin({"model", "prepare"}, [&] { prepared->prepare(data); });
+  return prepared;
+}
+
+std::shared_ptr<DataParallel> Runtime::data_parallel() const {
+  if (experiment.trainer.strategy != "dp") return nullptr;
+  const StateGuard kept({}, backend.get());
+  std::vector<DataParallel::Copy> copies{{model, device}};
+  const auto devices = backend ? backend->devices() : std::vector{device};
+  for (size_t i = 1; i < devices.size(); ++i) {
+    copies.push_back({prepared_model(), devices[i]});
+    copies.back().model->to(devices[i]);
+    precision.convert(*copies.back().model);
+  }
+  return std::make_shared<DataParallel>(std::move(copies));
+}
+
+c10::intrusive_ptr<c10d::Store> Runtime::open_store(const std::string& prefix) const {
+  if (place.world_size == 1) return nullptr;
+  auto store = ddprun::open_store(place.store, place.world_size, experiment.launch.timeout_seconds);
+  return c10::make_intrusive<c10d::PrefixStore>(prefix, std::move(store));
+}
+
+SplitImages Runtime::images() const {
+  return {images_of(Split::kTrain), images_of(Split::kVal), images_of(Split::kTest)};
+}
+
+std::shared_ptr<const ImageBatcher> Runtime::images_of(Split split) const {
+  constexpr int64_t kShareOfFree = 4;
+  const auto source = in_plugin({"dataset", "images"}, [&] {
+    const auto lent = dataset->images(split);
+    if (lent.store) CheckedSplit(*dataset, split).check(*lent.store);
+    return lent;
+  });
+  if (!source.store || source.store->size() == 0 || experiment.resident == "off") return nullptr;
+  const bool fits = backend && image_bytes(source) <= backend->memory().free / kShareOfFree;
+  if (fits && experiment.resident == "auto") return backend->hold_images(source, precision.image_form());
+  return make_image_batcher(source, precision.image_form());
+}
+
+std::unique_ptr<Objective> Runtime::objective(Phase phase) const {
+  Options options(experiment.objective_options, "objective");
+  return make_objective(experiment.objective, options, phase);
+}
+
+}  // namespace ddprun

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+#include "worker/sanity_check.h"
+
+#include "config/monitors.h"
+#include "data/checked_split.h"
+#include "data/loader.h"
+#include "data/sample_order.h"
+#include "metrics/metric_sums.h"
+#include "metrics/watched_objective.h"
+#include "plugin_host/plugin_call.h"
+#include "train/eval_mode.h"
+#include "train/train_step.h"
+
+#include <ddprun/error.h>
+#include <ddprun/parameters.h>
+
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace ddprun {
+namespace {
+
+constexpr int64_t kSamples = 16;     // of each split
+constexpr int64_t kStepSamples = 4;  // of a step: enough for BatchNorm, few enough for a large network on a CPU
+
+class Scene {
+ public:
+  Scene(const Experiment& experiment, const PluginHost& plugins, const Dataset& dataset)
+      : experiment_(experiment), plugins_(plugins), dataset_(dataset) {}
+
+  SanityCheck play() {
+    for (const auto split : {Split::kTrain, Split::kVal, Split::kTest}) look_at(split);
+    if (!training_) throw PluginMistake({"dataset", "it has no training samples"});
+    make_model();
+    train();
+    if (evaluation_) evaluate(*evaluation_);
+    return std::move(done_);
+  }
+
+ private:
+  void look_at(Split split) {
+    const auto size = in_plugin({"dataset", "size"}, [&] { return dataset_.size(split); });
+    if (size == 0) return;
+    const CheckedSplit checked(dataset_, split);
+    const auto batch = checked.get(spread_numbers(size, kSamples));
+    in_plugin({"dataset", "images"}, [&] {
+      if (const auto lent = dataset_.images(split); lent.store) checked.check(*lent.store);
+    });
+    const auto few = part_of_batch(batch, {0, std::min(kStepSamples, batch.size())});
+    done_.splits.emplace_back(split_name(split));
+    if (split == Split::kTrain) {
+      training_ = few;
+      checked.augment(*training_, {.seed = experiment_.seed});
+    } else if (!evaluation_) {
+      evaluation_ = few;
+    }
+  }
+
+  void make_model() {
+    torch::manual_seed(experiment_.seed);
+    model_ = plugins_.make_model(experiment_.model);
+    data_ = in_plugin({"dataset", "spec"}, [&] { return dataset_.spec(); });
+    in_plugin({"model", "prepare"}, [&] { model_->prepare(data_); });
+    const auto parameters = trainable_parameters(*model_);
+    if (parameters.empty()) throw PluginMistake({"model", "it registers no trainable parameters"});
+    const auto optimizer = plugins_.make_optimizer(experiment_.optimizer);
+    in_plugin({"optimizer", "start"}, [&] { optimizer->start(parameters); });
+  }
+
+  Step step(const Batch& batch, Phase phase) const {
+    const auto objective = watched_objective(experiment_, *model_, data_, phase);
+    return in_plugin({"model", "step"}, [&] { return model_->step(batch, *objective); });
+  }
+
+  void train() {
+    model_->train();
+    const auto loss = step(*training_, Phase::kTraining).loss;
+    require_loss(loss);
+    in_plugin({"model", "backward"}, [&] { loss.backward(); });
+    done_.step_samples = training_->size();
+    done_.unused = without_gradient(trainable_parameters(*model_));
+  }
+
+  void evaluate(const Batch& batch) const {
+    const EvalMode mode(*model_);
+    const torch::NoGradGuard no_gradients;
+    MetricSums sums;
+    sums.add(step(batch, Phase::kEvaluation), batch.size());
+    Communicator alone{CommunicatorOptions{}};
+    std::vector<std::string> known;
+    for (const auto& [name, value] : values_of(sums.totals(alone), "val")) known.push_back(name);
+    const auto unknown = unknown_monitors(experiment_, known);
+    if (!unknown.empty()) throw PluginMistake({unknown.front().key, unknown_metric(unknown.front().metric, known)});
+  }
+
+  const Experiment& experiment_;
+  const PluginHost& plugins_;
+  const Dataset& dataset_;
+  DataSpec data_;
+  std::shared_ptr<Model> model_;
+  std::optional<Batch> training_, evaluation_;
+  SanityCheck done_;
+};
+
+}  // namespace
+
+SanityCheck rehearse(const Experiment& experiment, const PluginHost& plugins, const Dataset& dataset) {
+  return Scene(experiment, plugins, dataset).play();
+}
+
+}  // namespace ddprun

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// What `ddprun check` does of a training: a few samples of each split, and one step with some of them on the CPU.
+// Nothing is changed by it but what the process has in memory.
+#pragma once
+
+#include "config/experiment.h"
+#include "plugin_host/plugin_host.h"
+
+#include <ddprun/dataset.h>
+
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+struct SanityCheck {
+  std::vector<std::string> splits;  // whose samples were looked at
+  int64_t step_samples = 0;
+  std::vector<std::string> unused;  // parameters that the loss does not depend on
+};
+
+// `dataset` is started. Throws PluginMistake or PluginFailure for samples that are not as the dataset promises, shapes
+// that do not fit, a group of parameters without any, and a metric that is followed and not measured.
+SanityCheck rehearse(const Experiment& experiment, const PluginHost& plugins, const Dataset& dataset);
+
+}  // namespace ddprun

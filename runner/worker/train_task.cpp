@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: MIT
+#include "worker/train_task.h"
+
+#include "base/clock.h"
+#include "base/host_name.h"
+#include "base/log.h"
+#include "checkpoint/background_saver.h"
+#include "comm/error_exchange.h"
+#include "comm/replicate.h"
+#include "launch/heartbeat.h"
+#include "launch/run_folder.h"
+#include "metrics/run_summary.h"
+#include "metrics/watched_objective.h"
+#include "plugin_host/plugin_call.h"
+#include "train/checkpoint_exchange.h"
+#include "train/memory_format_trial.h"
+#include "train/model_weights.h"
+#include "train/rng_state.h"
+#include "train/shard_check.h"
+#include "train/trainer.h"
+#include "worker/fault_injection.h"
+#include "worker/flight_record_writer.h"
+#include "worker/model_summary.h"
+#include "worker/runtime.h"
+
+#include <ddprun/error.h>
+
+#include <ATen/ATen.h>
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+// The checkpoint to go on from, which the launcher has verified; empty at the start of a run.
+std::string resumed_from() {
+  const char* checkpoint = std::getenv("DDPRUN_RESUME");
+  return checkpoint ? checkpoint : "";
+}
+
+int64_t peak_rss_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
+}
+
+// Trains. Its parts are made in this order and destroyed in the reverse.
+class TrainTask final : public WorkerTask {
+ public:
+  TrainTask(WorkerPlace place, StopRequested stop_requested)
+      : stop_requested_(std::move(stop_requested)),
+        since_command_(place.started_at),
+        heartbeat_(place.heartbeat),
+        fault_(fault_from_environment(
+            place.rank, place.attempt, [this]() -> Model& { return *runtime_.model; }, stop_requested_)),
+        runtime_(std::move(place), [this](Activity activity) { moved(activity, 0); }) {}
+
+  int run() override {
+    prepare();
+    auto trainer = make_trainer();
+    announce(trainer);
+    runtime_.communicator.leave_hangs_to_launcher(runtime_.experiment.launch.hang_seconds);
+    try {
+      const auto end = trainer.run();
+      finish(trainer, end);
+      return end.status == "preempted" ? kExitPreempted : kExitDone;
+    } catch (...) {
+      phase_ = trainer.phase();
+      if (!trainer.refused()) step_ = trainer.state().step;
+      throw;
+    }
+  }
+
+  const char* phase() const override { return phase_; }
+  long step() const override { return step_; }
+
+ private:
+  // Model, data, optimizer, equal on all ranks.
+  void prepare() {
+    runtime_.build([this](Model& model) {
+      if (runtime_.dataset->size(Split::kTrain) == 0) throw UserError("dataset: it has no training samples");
+      if (!resumed_from().empty()) return;
+      const auto& initial = runtime_.experiment.trainer.init_weights;
+      if (!initial.empty()) {
+        if (runtime_.place.rank == 0) load_initial_weights(model, initial);  // the others get its weights
+        return;
+      }
+      in_plugin({"model", "initialize"}, [&] { model.initialize(*runtime_.dataset); });
+    });
+    require_same_data(*runtime_.dataset, runtime_.experiment.trainer.verify_shards, runtime_.communicator);
+    objective_ = objective(Phase::kTraining);
+    if (!resumed_from().empty()) {
+      resumed_ = read_on_all(resumed_from(), runtime_.communicator);
+      keep_batch();
+    }
+    runtime_.set_memory_format(memory_format());
+    optimizer_ = runtime_.plugins.make_optimizer(runtime_.experiment.optimizer);
+    const auto parameters = trainable_parameters(*runtime_.model);
+    if (parameters.empty()) throw UserError("model: it registers no trainable parameters");
+    in_plugin({"optimizer", "start"}, [&] { optimizer_->start(parameters); });
+    seed_generators(runtime_.experiment.seed, runtime_.place.rank, runtime_.backend.get());
+    evaluation_objective_ = objective(Phase::kEvaluation);
+    loggers_ = std::make_unique<LoggerHub>(make_loggers());
+    if (runtime_.place.world_size > 1) flight_record_.emplace(logs(), runtime_.place.rank, recorder());
+    checkpoints_ = make_saver();
+  }
+
+  std::unique_ptr<WatchedObjective> objective(Phase phase) const {
+    const auto data = in_plugin({"dataset", "spec"}, [&] { return runtime_.dataset->spec(); });
+    return watched_objective(runtime_.experiment, *runtime_.model, data, phase);
+  }
+
+  // What batch_per_worker came to when the run began, in whatever world it goes on.
+  void keep_batch() {
+    auto& trainer = runtime_.experiment.trainer;
+    if (trainer.batch_per_worker > 0) trainer.global_batch = saved_state().global_batch;
+  }
+
+  TrainState saved_state() const { return TrainState::from_json(resumed_->progress, resumed_from()); }
+
+  // A resumed run keeps what was found when it began: another order sums in another order.
+  MemoryFormat memory_format() {
+    const auto& config = runtime_.experiment.trainer;
+    if (config.memory_format != "auto") return memory_format_of_name(config.memory_format);
+    if (resumed_) return memory_format_of_name(saved_state().memory_format);
+    if (config.deterministic) return MemoryFormat::kChannelsFirst;
+    return find_memory_format({.model = *runtime_.model,
+                               .objective = *objective_,
+                               .dataset = *runtime_.dataset,
+                               .precision = runtime_.precision,
+                               .device = runtime_.device,
+                               .backend = runtime_.backend.get(),
+                               .communicator = runtime_.communicator,
+                               .samples = trial_samples()});
+  }
+
+  // On the CPU as many at any number of workers, so that they find the same; on a GPU what a step has there.
+  int64_t trial_samples() const {
+    const auto batch = runtime_.experiment.trainer.global_batch;
+    return runtime_.backend ? std::max<int64_t>(1, batch / runtime_.place.world_size) : batch;
+  }
+
+  std::filesystem::path logs() const { return runtime_.place.run_dir / "logs"; }
+
+  std::function<FlightRecord()> recorder() const {
+    if (!runtime_.backend) return gloo_flight_record;
+    return [backend = runtime_.backend] { return backend->flight_record(); };
+  }
+
+  std::vector<LoggerHub::Entry> make_loggers() {
+    std::vector<LoggerHub::Entry> loggers;
+    if (runtime_.place.rank != 0) return loggers;
+    for (const auto& choice : runtime_.experiment.loggers) {
+      if (choice.plugin == "console" && log::is_quiet()) continue;
+      loggers.push_back({choice.plugin, runtime_.plugins.make_logger(choice), choice.path});
+    }
+    return loggers;
+  }
+
+  void moved(Activity activity, int64_t step) {
+    heartbeat_.beat(activity, step);
+    if (fault_) fault_(name_of(activity), step);
+    if (activity == Activity::kAgreeing && first_step_seconds_ == 0) {
+      first_step_seconds_ = since_command_.seconds();
+      tell_of_unused_objective();
+    }
+  }
+
+  // After the first step.
+  void tell_of_unused_objective() const {
+    const auto& experiment = runtime_.experiment;
+    if (runtime_.place.rank != 0 || objective_->was_asked() || !experiment.config.find("objective")) return;
+    log::warn(log::text("objective: the model ", experiment.model.plugin,
+                        " has a loss of its own: what the experiment says of its objective is not used in training"));
+  }
+
+  std::unique_ptr<BackgroundSaver> make_saver() const {
+    const auto& place = runtime_.place;
+    const auto errors = std::make_shared<ErrorExchange>(runtime_.open_store("saving"), place.rank, place.world_size,
+                                                        runtime_.experiment.launch.timeout_seconds);
+    auto writer = std::make_shared<CheckpointWriter>(
+        place.run_dir, runtime_.experiment.checkpoint.keep,
+        CheckpointWriter::Ranks{place.rank, place.world_size,
+                                [errors](const std::string& error) { return errors->agree(error); }});
+    if (resumed_) writer->resume(resumed_->step);
+    for (const auto& warning : writer->warnings()) log::warn(warning);
+    return std::make_unique<BackgroundSaver>(std::move(writer), fault_);
+  }
+
+  Trainer make_trainer() {
+    return Trainer(runtime_.experiment,
+                   {.communicator = runtime_.communicator,
+                    .model = runtime_.model,
+                    .dataset = runtime_.dataset,
+                    .optimizer = optimizer_,
+                    .objective = *objective_,
+                    .evaluation_objective = *evaluation_objective_,
+                    .loggers = *loggers_,
+                    .checkpoints = *checkpoints_,
+                    .run_dir = runtime_.place.run_dir,
+                    .precision = runtime_.precision,
+                    .backend = runtime_.backend,
+                    .device = runtime_.device,
+                    .parallel = runtime_.data_parallel(),
+                    .images = runtime_.images(),
+                    .moved = [this](Activity activity, int64_t step) { moved(activity, step); },
+                    .command_started_at = runtime_.place.started_at},
+                   stop_requested_);
+  }
+
+  // Goes on from the checkpoint where there is one, and tells the loggers that the run begins.
+  void announce(Trainer& trainer) {
+    const auto resume = resumed_from();
+    if (resumed_) {
+      trainer.restore(*resumed_, resume);
+      resumed_.reset();
+    }
+    const auto& place = runtime_.place;
+    const bool keeps_own_folder = place.local_rank == 0 && kept_elsewhere(place.run_dir);
+    if (place.rank == 0 || keeps_own_folder) commit_record(place.run_dir, place.attempt);
+    ranks_ = places();
+    const auto& data = *runtime_.dataset;
+    const auto spec = in_plugin({"dataset", "spec"}, [&] { return data.spec(); });
+    int64_t parameters = 0;
+    for (const auto& parameter : trainable_parameters(*runtime_.model)) parameters += parameter.value.numel();
+    loggers_->start({.time = wall_seconds(),
+                     .name = runtime_.experiment.name,
+                     .run_dir = runtime_.place.run_dir,
+                     .config_yaml = to_yaml(runtime_.experiment.config, false),
+                     .attempt = runtime_.place.attempt,
+                     .resumed_step = trainer.state().step,
+                     .world_size = runtime_.place.world_size,
+                     .nodes = runtime_.place.nodes,
+                     .global_batch = runtime_.experiment.trainer.global_batch,
+                     .steps_per_epoch = trainer.steps_per_epoch(),
+                     .max_epochs = runtime_.experiment.trainer.max_epochs,
+                     .max_steps = trainer.max_steps(),
+                     .parameters = parameters,
+                     .model = runtime_.experiment.model.plugin,
+                     .dataset = runtime_.experiment.dataset.plugin,
+                     .optimizer = runtime_.experiment.optimizer.plugin,
+                     .device = device_text(),
+                     .backend = backend_name(),
+                     .ranks = ranks_,
+                     .train_samples = data.size(Split::kTrain),
+                     .val_samples = data.size(Split::kVal),
+                     .test_samples = data.size(Split::kTest),
+                     .sample_shape = spec.sample_shape,
+                     .classes = spec.classes,
+                     .layers = layers()});
+    if (const auto& state = trainer.state(); !resume.empty())
+      loggers_->event({.time = wall_seconds(),
+                       .epoch = state.step / trainer.steps_per_epoch() + 1,
+                       .step = state.step,
+                       .kind = "resumed",
+                       .text = "from " + resume});
+    if (runtime_.place.rank == 0 && runtime_.dataset->size(Split::kVal) == 0) tell_of_missing_validation();
+  }
+
+  std::vector<LayerSummary> layers() {
+    if (runtime_.place.rank != 0) return {};
+    return layers_of({.model = *runtime_.model,
+                      .dataset = *runtime_.dataset,
+                      .precision = runtime_.precision,
+                      .device = runtime_.device,
+                      .backend = runtime_.backend.get()});
+  }
+
+  std::string backend_name() const {
+    return runtime_.communicator.alone() ? "" : runtime_.experiment.launch.exchange(runtime_.backend != nullptr);
+  }
+
+  // Of all ranks. Collective.
+  std::vector<RankPlace> places() {
+    const auto device = runtime_.backend ? runtime_.device.str() + ", " + device_text() : device_text();
+    const auto hosts = runtime_.communicator.gather_texts(host_name());
+    const auto devices = runtime_.communicator.gather_texts(device);
+    std::vector<RankPlace> places;
+    for (size_t rank = 0; rank < hosts.size(); ++rank) places.push_back({hosts[rank], devices[rank]});
+    return places;
+  }
+
+  // "NVIDIA H200, 139 GiB"; with trainer.strategy dp "4 GPUs (dp): NVIDIA H200, 139 GiB".
+  std::string device_text() const {
+    if (!runtime_.backend) return "cpu";
+    const auto text = runtime_.backend->description();
+    if (runtime_.experiment.trainer.strategy != "dp") return text;
+    const auto gpus = runtime_.backend->devices().size();
+    return log::text(gpus, gpus == 1 ? " GPU" : " GPUs", " (dp): ", text);
+  }
+
+  void tell_of_missing_validation() const {
+    if (runtime_.dataset->size(Split::kTest) > 0) {
+      log::info("the dataset has no validation split: val/ metrics are computed on its test split");
+    } else if (runtime_.experiment.early_stopping) {
+      log::warn(
+          "early_stopping: the dataset has neither a validation nor a test split, so nothing can stop the run early");
+    }
+  }
+
+  void finish(const Trainer& trainer, const RunEnd& end) {
+    if (runtime_.place.rank != 0) return;
+    loggers_->flush();  // the summary stands for all rows
+    write_summary(runtime_.place.run_dir, {.end = end,
+                                           .first_step_seconds = first_step_seconds_,
+                                           .phases = trainer.phases(),
+                                           .peak_rss_bytes = peak_rss_bytes(),
+                                           .memory_format = memory_format_name(runtime_.precision.memory_format()),
+                                           .cuda_graph = trainer.step().graph_state(),
+                                           .replayed_steps = trainer.step().replayed(),
+                                           .attempt = runtime_.place.attempt,
+                                           .backend = backend_name(),
+                                           .ranks = ranks_});
+    loggers_->finish(end);
+  }
+
+  StopRequested stop_requested_;
+  TimeSince since_command_;
+  std::optional<Checkpoint> resumed_;  // until it is restored
+  HeartbeatWriter heartbeat_;
+  ReachPoint fault_;
+  Runtime runtime_;
+  std::shared_ptr<Optimizer> optimizer_;
+  std::unique_ptr<WatchedObjective> objective_, evaluation_objective_;
+  std::unique_ptr<LoggerHub> loggers_;
+  std::unique_ptr<BackgroundSaver> checkpoints_;
+  std::optional<FlightRecordWriter> flight_record_;
+  std::vector<RankPlace> ranks_;
+  const char* phase_ = "starting";
+  long step_ = -1;
+  double first_step_seconds_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<WorkerTask> make_train_task(const WorkerPlace& place, StopRequested stop_requested) {
+  return std::make_unique<TrainTask>(place, std::move(stop_requested));
+}
+
+}  // namespace ddprun

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+#include "train/shard_check.h"
+
+#include "support/error_of.h"
+#include "support/ranks.h"
+#include "support/toy.h"
+
+#include <gmock/gmock.h>
+
+namespace ddprun {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::on_ranks;
+using testing::ToyDataset;
+
+// One file of it is another than the other nodes'.
+class StaleDataset : public ToyDataset {
+ public:
+  StaleDataset(Split split, int64_t sample) : ToyDataset(100, 40), split_(split), sample_(sample) {}
+
+  Batch get(Split split, std::span<const int64_t> indices) const override {
+    auto batch = ToyDataset::get(split, indices);
+    for (size_t i = 0; i < indices.size(); ++i) {
+      if (split == split_ && indices[i] == sample_) batch.target[static_cast<int64_t>(i)] += 1;
+    }
+    return batch;
+  }
+
+ private:
+  Split split_;
+  int64_t sample_;
+};
+
+// Runs `check` on three ranks, the last of which has the other data.
+void on_three(const Dataset& others, const std::function<void(const Dataset&, Communicator&)>& check) {
+  const ToyDataset data(100, 40);
+  on_ranks(3, [&](Communicator& communicator) {
+    check(communicator.world().rank == 2 ? others : static_cast<const Dataset&>(data), communicator);
+  });
+}
+
+std::string told(const Dataset& data, bool samples, Communicator& communicator) {
+  return error_of([&] { require_same_data(data, samples, communicator); });
+}
+
+TEST(RequireSameData, NamesTheRankWithOtherSizes) {
+  on_three(ToyDataset(100, 40),
+           [](const Dataset& data, Communicator& communicator) { EXPECT_EQ(told(data, true, communicator), ""); });
+  on_three(ToyDataset(90, 40), [](const Dataset& data, Communicator& communicator) {
+    EXPECT_THAT(told(data, false, communicator),
+                AllOf(HasSubstr("rank 2 on "), HasSubstr("has 90 training samples, 40 validation samples"),
+                      HasSubstr("has 100 training samples")));
+  });
+}
+
+TEST(RequireSameData, NamesTheRankAndTheSampleThatDiffers) {
+  on_three(StaleDataset(Split::kVal, 0), [](const Dataset& data, Communicator& communicator) {
+    EXPECT_EQ(told(data, false, communicator), "");
+    EXPECT_THAT(told(data, true, communicator),
+                AllOf(HasSubstr("rank 2 on "), HasSubstr("has validation sample 0 with SHA-256 ")));
+  });
+}
+
+// As where a run was stopped between an epoch's last step and its evaluation.
+TEST(ShardCheck, HasNothingToSayOfAnEpochThatAnotherAttemptHasTrained) {
+  on_three(ToyDataset(100, 40), [](const Dataset& data, Communicator& communicator) {
+    ShardCheck proof(communicator, {std::shared_ptr<const Dataset>(), &data}, {100, 20, {}}, /*first_step=*/10);
+    EXPECT_NO_THROW(proof.check(/*epoch=*/2, {}));
+  });
+}
+
+TEST(ShardCheck, ComparesOtherSamplesInEachEpoch) {
+  on_three(StaleDataset(Split::kTrain, 50), [](const Dataset& data, Communicator& communicator) {
+    Experiment experiment;
+    experiment.trainer.shuffle = false;
+    const StepPlan plan{100, 100, {}};
+    const auto slice = plan.rank_slice(0, communicator.world().rank, communicator.world().size);
+    ShardCheck proof(communicator, {std::shared_ptr<const Dataset>(), &data}, plan, 0);
+    int found = 0;
+    for (int64_t epoch = 1; epoch <= 4; ++epoch) {
+      proof.add({.batch = {.index = at::arange(slice.begin, slice.end)}});
+      found += error_of([&] { proof.check(epoch, experiment); }).empty() ? 0 : 1;
+    }
+    EXPECT_GE(found, 1);
+  });
+}
+
+}  // namespace
+}  // namespace ddprun

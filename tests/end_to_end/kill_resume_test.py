@@ -47,7 +47,8 @@ def last(run):
 def training_state(run):
     state = torch.load(last(run) / "training.pt", weights_only=True)
     progress = json.loads(state["progress"])
-    progress.pop("train_seconds")
+    for times in ("train_seconds", "clock"):
+        progress.pop(times)
     progress["part"].pop("train_seconds")
     ranks = [torch.load(last(run) / f"rank_{rank}.pt", weights_only=True)["rank"] for rank in range(WORKERS)]
     return [state["optimizer"], *ranks], progress

@@ -81,7 +81,7 @@ TEST(Trainer, RowsCoverAllStepsOnceAndEachEpochHasItsMean) {
   EXPECT_NEAR(losses["train"], losses["epoch"], 1e-9);
 }
 
-TEST(Trainer, PredictionsOfTheFirstSamplesFollowEachEvaluationAndChangeNothing) {
+TEST(Trainer, PredictionsOfSomeSamplesFollowEachEvaluationAndChangeNothing) {
   const TempFolder folder, plain_folder;
   auto run = five_epochs(folder, 3);
   run.experiment.trainer.max_epochs = 2;
@@ -96,7 +96,7 @@ TEST(Trainer, PredictionsOfTheFirstSamplesFollowEachEvaluationAndChangeNothing) 
   EXPECT_EQ(table.class_names.size(), 3U);
   std::vector<int64_t> ids;
   for (const auto& row : table.rows) ids.push_back(row.id);
-  EXPECT_EQ(ids, (std::vector<int64_t>{0, 1, 2, 8, 9, 10}));
+  EXPECT_EQ(ids, (std::vector<int64_t>{0, 7, 15, 23, 31, 39}));
 
   run.folder = plain_folder.path();
   run.experiment.predictions = {};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "agent/chosen_checkpoint.h"
 
+#include "base/log.h"
 #include "checkpoint/manifest.h"
 #include "launch/run_folder.h"
-#include "base/log.h"
 #include "plugin_host/plugin_file.h"
 
 #include <ddprun/error.h>

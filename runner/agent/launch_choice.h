@@ -3,8 +3,8 @@
 #pragma once
 
 #include "agent/gpu_driver.h"
-#include "config/experiment.h"
 #include "comm/device_backend.h"
+#include "config/experiment.h"
 
 #include <cstdint>
 #include <string>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "agent/same_experiment.h"
 
-#include "base/sha256.h"
 #include "base/log.h"
+#include "base/sha256.h"
 #include "report/config_lines.h"
 
 #include <ddprun/error.h>

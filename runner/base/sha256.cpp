@@ -21,7 +21,7 @@ void require(int ok) {
   if (ok != 1) throw std::runtime_error("SHA-256: OpenSSL refuses (a FIPS policy, or no memory)");
 }
 
-[[noreturn]] void fail(const std::filesystem::path& file) {
+[[noreturn]] void refuse(const std::filesystem::path& file) {
   throw std::system_error(errno, std::generic_category(), file.string());
 }
 
@@ -55,7 +55,7 @@ std::string Sha256::hex() {
 
 std::string sha256_file(const std::filesystem::path& file) {
   const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) fail(file);
+  if (fd < 0) refuse(file);
   const struct Closer {
     int fd;
     ~Closer() { ::close(fd); }
@@ -67,7 +67,7 @@ std::string sha256_file(const std::filesystem::path& file) {
     const ssize_t got = ::read(fd, block.data(), block.size());
     if (got == 0) return sha.hex();
     if (got > 0) sha.update(block.data(), static_cast<size_t>(got));
-    if (got < 0 && errno != EINTR) fail(file);
+    if (got < 0 && errno != EINTR) refuse(file);
   }
 }
 

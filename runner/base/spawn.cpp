@@ -17,12 +17,12 @@ namespace {
 
 constexpr int kExecFailed = 127;
 
-[[noreturn]] void fail(const std::string& what) { throw std::system_error(errno, std::generic_category(), what); }
+[[noreturn]] void fail_call(const std::string& what) { throw std::system_error(errno, std::generic_category(), what); }
 
 UniqueFd above_stdio(UniqueFd fd) {
   if (fd.get() > STDERR_FILENO) return fd;
   UniqueFd moved(::fcntl(fd.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
-  if (!moved.open()) fail("cannot duplicate a pipe");
+  if (!moved.open()) fail_call("cannot duplicate a pipe");
   return moved;
 }
 
@@ -90,10 +90,10 @@ void UniqueFd::reset() {
 
 Pipe make_pipe() {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) fail("cannot make a pipe");
+  if (::pipe2(ends, O_CLOEXEC) != 0) fail_call("cannot make a pipe");
   UniqueFd read(ends[0]), write(ends[1]);
   Pipe pipe{above_stdio(std::move(read)), above_stdio(std::move(write))};
-  if (::fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK) != 0) fail("cannot set up a pipe");
+  if (::fcntl(pipe.read.get(), F_SETFL, O_NONBLOCK) != 0) fail_call("cannot set up a pipe");
   return pipe;
 }
 
@@ -101,7 +101,7 @@ pid_t spawn(const SpawnRequest& request) {
   const auto argv = pointers(request.command);
   const auto environment = pointers(request.environment);
   const UniqueFd null = above_stdio(UniqueFd(::open("/dev/null", O_RDWR | O_CLOEXEC)));
-  if (!null.open()) fail("/dev/null");
+  if (!null.open()) fail_call("/dev/null");
   Pipe error_pipe = make_pipe();
   ::fcntl(error_pipe.read.get(), F_SETFL, 0);  // blocking
 
@@ -114,7 +114,7 @@ pid_t spawn(const SpawnRequest& request) {
                        .parent = ::getpid(),
                        .blocked = signal_set(request.blocked)};
   const pid_t pid = ::fork();
-  if (pid < 0) fail("cannot start a process");
+  if (pid < 0) fail_call("cannot start a process");
   if (pid == 0) become_worker(plan);
 
   error_pipe.write.reset();

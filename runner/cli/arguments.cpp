@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "cli/arguments.h"
 
+#include "base/log.h"
 #include "cli/help.h"
 #include "cli/launch_flags.h"
 #include "launch/worker_process.h"
-#include "base/log.h"
 
 #include <ddprun/version.h>
 

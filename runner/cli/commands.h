@@ -2,8 +2,8 @@
 // What the commands do, each returning the program's exit code. All throw UserError for mistakes of the user.
 #pragma once
 
-#include "cli/arguments.h"
 #include "agent/checked_experiment.h"
+#include "cli/arguments.h"
 #include "config/experiment.h"
 
 #include <filesystem>

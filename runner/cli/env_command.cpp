@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // `ddprun env`: how this process was started, and where it stands.
-#include "cli/commands.h"
 #include "agent/launch_choice.h"
+#include "cli/commands.h"
 #include "cluster/placement_text.h"
 #include "launch/worker_process.h"
 

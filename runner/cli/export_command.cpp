@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // `ddprun export RUN`: a checkpoint's weights as one file for others.
+#include "agent/chosen_checkpoint.h"
 #include "base/durable_file.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/training_file.h"
-#include "agent/chosen_checkpoint.h"
 #include "cli/commands.h"
 #include "cli/new_file.h"
 #include "launch/worker_process.h"

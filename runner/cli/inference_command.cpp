@@ -3,16 +3,16 @@
 // read.
 #include "agent/checked_experiment.h"
 #include "agent/chosen_checkpoint.h"
-#include "cli/commands.h"
 #include "agent/launch_choice.h"
-#include "cli/new_file.h"
 #include "agent/plugin_places.h"
 #include "agent/prepare_data.h"
 #include "base/atomic_file.h"
 #include "base/clock.h"
-#include "launch/launcher.h"
-#include "base/private_folder.h"
 #include "base/log.h"
+#include "base/private_folder.h"
+#include "cli/commands.h"
+#include "cli/new_file.h"
+#include "launch/launcher.h"
 #include "worker/inference.h"
 
 #include <ddprun/error.h>

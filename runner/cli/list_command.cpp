@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // `ddprun list [FOLDER]`: which runs there are, and how they stand.
-#include "cli/commands.h"
 #include "base/clock.h"
+#include "cli/commands.h"
 #include "launch/worker_process.h"
 #include "report/run_list_text.h"
 

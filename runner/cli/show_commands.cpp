@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The commands that only tell.
 #include "agent/checked_experiment.h"
-#include "cli/commands.h"
 #include "agent/early_signals.h"
+#include "base/wrapped_text.h"
+#include "cli/commands.h"
 #include "cli/multirun.h"
-#include "plugin_host/plugin_build.h"
 #include "config/config_files.h"
 #include "launch/worker_process.h"
-#include "base/wrapped_text.h"
+#include "plugin_host/plugin_build.h"
 #include "plugin_host/plugin_check.h"
 #include "plugin_host/plugin_search.h"
 #include "plugin_host/plugin_text.h"

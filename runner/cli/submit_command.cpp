@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // `ddprun submit`: an experiment as a job of Slurm or Kubernetes.
+#include "base/log.h"
+#include "base/program.h"
 #include "cli/commands.h"
 #include "cli/new_file.h"
-#include "base/program.h"
 #include "launch/worker_process.h"
-#include "base/log.h"
 #include "submit/submission.h"
 
 #include <ddprun/error.h>

@@ -2,10 +2,10 @@
 // `ddprun upload RUN`: sends what a run's loggers could not send while it ran.
 #include "agent/checked_experiment.h"
 #include "agent/chosen_checkpoint.h"
-#include "cli/commands.h"
 #include "agent/upload.h"
-#include "launch/worker_process.h"
 #include "base/log.h"
+#include "cli/commands.h"
+#include "launch/worker_process.h"
 
 #include <iostream>
 

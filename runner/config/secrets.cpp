@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "config/secrets.h"
 
+#include "base/log.h"
 #include "config/compose.h"
 #include "config/reference_text.h"
-#include "base/log.h"
 
 #include <algorithm>
 #include <array>

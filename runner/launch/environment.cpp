@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "launch/environment.h"
 
-#include "base/sha256.h"
 #include "base/clock.h"
 #include "base/program.h"
+#include "base/sha256.h"
 
 #include <nlohmann/json.hpp>
 

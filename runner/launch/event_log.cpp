@@ -3,8 +3,8 @@
 
 #include "base/atomic_file.h"
 #include "base/clock.h"
-#include "base/spawn.h"
 #include "base/log.h"
+#include "base/spawn.h"
 
 #include <nlohmann/json.hpp>
 

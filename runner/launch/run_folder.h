@@ -2,8 +2,8 @@
 // The folder of one run: made once, locked while somebody runs in it, kept over restarts and resumptions.
 #pragma once
 
-#include "launch/environment.h"
 #include "base/spawn.h"
+#include "launch/environment.h"
 
 #include <filesystem>
 #include <optional>

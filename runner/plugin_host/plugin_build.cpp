@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "plugin_host/plugin_build.h"
 
-#include "plugin_host/compiler_message.h"
-#include "base/sha256.h"
 #include "base/atomic_file.h"
+#include "base/log.h"
 #include "base/private_folder.h"
 #include "base/program.h"
-#include "base/log.h"
+#include "base/sha256.h"
+#include "plugin_host/compiler_message.h"
 #include "plugin_host/plugin_file.h"
 
 #include <ddprun/error.h>

@@ -2,8 +2,8 @@
 #include "report/run_state.h"
 
 #include "base/clock.h"
-#include "launch/run_folder.h"
 #include "base/spawn.h"
+#include "launch/run_folder.h"
 #include "report/config_lines.h"
 #include "report/flat_object.h"
 #include "report/line_reader.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "submit/requeue.h"
 
-#include "cluster/slurm_job.h"
-#include "base/program.h"
 #include "base/log.h"
+#include "base/program.h"
+#include "cluster/slurm_job.h"
 
 #include <ddprun/error.h>
 

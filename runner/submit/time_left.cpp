@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "submit/time_left.h"
 
-#include "cluster/slurm_job.h"
-#include "base/program.h"
 #include "base/log.h"
+#include "base/program.h"
+#include "cluster/slurm_job.h"
 
 #include <regex>
 #include <string>

@@ -2,10 +2,10 @@
 // One exact pass over a split: every sample once, sums and counts all-reduced.
 #pragma once
 
-#include "config/experiment.h"
 #include "comm/communicator.h"
-#include "train/agreement.h"
+#include "config/experiment.h"
 #include "metrics/metric_sums.h"
+#include "train/agreement.h"
 #include "train/precision.h"
 
 #include <ddprun/dataset.h>

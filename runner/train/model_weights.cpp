@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "train/model_weights.h"
 
+#include "base/log.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors.h"
 #include "comm/replicate.h"
-#include "base/log.h"
 
 #include <ddprun/error.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "train/nonfinite_event.h"
 
-#include "checkpoint/checkpoint.h"
 #include "base/atomic_file.h"
 #include "base/log.h"
+#include "checkpoint/checkpoint.h"
 
 #include <nlohmann/json.hpp>
 

@@ -77,7 +77,7 @@ void Trainer::begin() {
   const auto& config = experiment_.trainer;
   require_monitors(state_.last_metrics);  // those of a resumed run
   if (state_.step == 0 && config.sanity_batches > 0) evaluate_a_little();
-  if (config.micro_batch == TrainerConfig::kAutoMicroBatch) find_micro_batch(*source());
+  if (config.micro_batch == TrainerConfig::kAutoMicroBatch) choose_micro_batch(*source());
   moved(Activity::kComputing);
   if (!parts_.communicator.alone()) warm_up_reducer(*source());
   save_a_way_back();
@@ -108,7 +108,7 @@ void Trainer::start_from_here() {
 }
 
 // Once in a run: a resumed one takes the number that was found, or it would sum its gradients in another order.
-void Trainer::find_micro_batch(TrainLoader& trial) {
+void Trainer::choose_micro_batch(TrainLoader& trial) {
   if (state_.micro_batch == 0) {
     const StateGuard kept(buffers_, parts_.backend.get());
     parts_.model->train();

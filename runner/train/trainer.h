@@ -87,7 +87,7 @@ class Trainer {
   void begin();
   std::unique_ptr<TrainLoader> source() const;
   void start_from_here();
-  void find_micro_batch(TrainLoader& trial);
+  void choose_micro_batch(TrainLoader& trial);
   void warm_up_reducer(TrainLoader& rehearsal);
   void train_steps();
   void train_step();

@@ -4,9 +4,10 @@
 // A step stays open until all ranks know whether it was nonfinite: its flag goes with Agreement's exchange, and before
 // anything that would keep or show what it did (a row, an evaluation, a checkpoint) all open ones are settled. Its
 // metrics come into the window's sums only then.
+#include "base/log.h"
 #include "checkpoint/checkpoint.h"
 #include "comm/replicate.h"
-#include "base/log.h"
+#include "train/checkpoint_exchange.h"
 #include "train/gradient_clip.h"
 #include "train/trainer.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
+#include "base/log.h"
 #include "config/config_fixture.h"
 #include "config/secrets.h"
-#include "base/log.h"
 
 #include <ctime>
 

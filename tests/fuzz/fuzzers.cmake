@@ -9,6 +9,7 @@ set(tensor_targets csv npy safetensors training)
 get_target_property(config_files ddprun_config SOURCES)
 list(TRANSFORM config_files PREPEND config/)
 get_target_property(base_files ddprun_base SOURCES)
+list(FILTER base_files INCLUDE REGEX "^[a-z_]+\\.cpp$")
 list(TRANSFORM base_files PREPEND base/)
 set(runner_files ${base_files} ${config_files}
   checkpoint/manifest.cpp checkpoint/pickle_check.cpp
@@ -40,7 +41,7 @@ list(TRANSFORM tensor_files PREPEND ${PROJECT_SOURCE_DIR}/)
 set(sdk_files formats/safetensors_header.cpp formats/strict_json.cpp src/error.cpp src/options.cpp src/value.cpp)
 list(TRANSFORM sdk_files PREPEND ${PROJECT_SOURCE_DIR}/sdk/)
 
-add_library(fuzz_readers STATIC fuzz_target.cpp ${runner_files} ${plugin_files} ${sdk_files})
+add_library(fuzz_readers STATIC fuzz_target.cpp $<TARGET_OBJECTS:ddprun_log> ${runner_files} ${plugin_files} ${sdk_files})
 target_include_directories(fuzz_readers PUBLIC
   ${PROJECT_SOURCE_DIR}/runner ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/sdk/formats
   ${PROJECT_SOURCE_DIR}/sdk/include ${PROJECT_BINARY_DIR}/include)

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "fake_mlflow.h"
-#include "support/temporary_folder.h"
 #include "plugin_host/plugin_host.h"
+#include "support/temporary_folder.h"
 
 #include <ddprun/error.h>
 #include <ddprun/logger.h>

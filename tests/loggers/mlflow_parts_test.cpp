@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "support/temporary_folder.h"
 #include "mlflow/batch.h"
 #include "mlflow/history.h"
 #include "mlflow/names.h"
 #include "mlflow/params.h"
 #include "mlflow/spool.h"
 #include "mlflow/tables.h"
+#include "support/temporary_folder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

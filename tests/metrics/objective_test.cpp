@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "metrics/objective.h"
 
+#include "metrics/watched_objective.h"
 #include "plugin_host/plugin_call.h"
 #include "train/operator_log.h"
-#include "metrics/watched_objective.h"
 
 #include <ddprun/error.h>
 

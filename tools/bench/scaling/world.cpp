@@ -2,10 +2,10 @@
 #include "checkpoint/checkpoint_writer.h"
 #include "checkpoint/manifest.h"
 #include "data/sample_order.h"
+#include "metrics/metric_sums.h"
 #include "probes.h"
 #include "process_cost.h"
 #include "train/agreement.h"
-#include "metrics/metric_sums.h"
 #include "train/rng_state.h"
 
 #include <ATen/ATen.h>

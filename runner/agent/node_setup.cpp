@@ -208,7 +208,7 @@ LaunchPlan attempt_plan(const NodeSetup& setup, const StartOrder& start) {
   }
   if (setup.launch.device == "cuda") add_flight_recorder(environment, start.run_dir);
   if (setup.alone()) return plan;
-  plan.host = site.host;
+  plan.host = setup.host;
   plan.store = StorePlace{setup.endpoint, attempt_prefix(start.attempt)}.text();
   environment.emplace_back("DDPRUN_ADDRESS", setup.address);
   const auto nodes = setup.is_rank() ? start.world_size / setup.placement.local_world_size : start.nodes;

@@ -15,14 +15,14 @@
 namespace ddprun {
 namespace {
 
+constexpr std::chrono::seconds kPause{5};
+
 // A line that moves; in a file one every few seconds, so that what is quick leaves none.
 Progress display() {
-  using Clock = std::chrono::steady_clock;
-  constexpr std::chrono::seconds kPause{5};
-  return [live = isatty(STDERR_FILENO) == 1, told = Clock::now()](const std::string& text, int64_t done,
-                                                                  int64_t total) mutable {
-    if (!live && total > 0 && Clock::now() - told < kPause) return;
-    told = Clock::now();
+  return [live = isatty(STDERR_FILENO) == 1, told = std::chrono::steady_clock::now()](
+             const std::string& text, int64_t done, int64_t total) mutable {
+    if (!live && total > 0 && std::chrono::steady_clock::now() - told < kPause) return;
+    told = std::chrono::steady_clock::now();
     const int64_t percent = total > 0 ? done * 100 / total : 0;
     const auto line = "ddprun: " + log::shown(text) + (total > 0 ? ": " + std::to_string(percent) + " %" : "");
     const bool finished = total > 0 && done >= total;

@@ -94,10 +94,10 @@ class CudaBackend final : public DeviceBackend {
   void synchronize() override { c10::cuda::device_synchronize(); }
   std::unique_ptr<DeviceTimer> make_timer() const override { return std::make_unique<CudaTimer>(); }
 
-  std::unique_ptr<DeviceGraph> record(const std::function<std::vector<at::Tensor>()>& work) override {
+  std::unique_ptr<DeviceGraph> capture(const std::function<std::vector<at::Tensor>()>& work) override {
     auto pool = graph_pool_.lock();
     if (!pool) graph_pool_ = pool = std::make_shared<c10::MempoolId_t>(at::cuda::graph_pool_handle());
-    return record_cuda_graph(work, std::move(pool));
+    return capture_cuda_graph(work, std::move(pool));
   }
 
   DeviceUsage usage() override {
@@ -122,7 +122,7 @@ class CudaBackend final : public DeviceBackend {
  private:
   static constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
 
-  // The default stream cannot be recorded. The model, its gradients' hooks and all copies are this thread's, so they
+  // The default stream cannot be captured. The model, its gradients' hooks and all copies are this thread's, so they
   // all come to be on this one; several GPUs are used by several threads, which meet on the default streams.
   void leave_default_stream() const {
     c10::cuda::setCurrentCUDAStream(c10::cuda::getStreamFromPool(false, device().index()));

@@ -16,11 +16,11 @@ namespace ddprun {
 namespace {
 
 // LibTorch's, which can also be given up: after a failure between capture_begin() and the end of capture_end() the
-// allocators and the generators are in the state of a recording, and the next random number throws.
+// allocators and the generators are in the state of a capture, and the next random number throws.
 class Recording final : public at::cuda::CUDAGraph {
  public:
 #if TORCH_VERSION_MINOR >= 14
-  // capture_end() puts back what a recording has changed where it fails, too, and the destructor does the rest.
+  // capture_end() puts back what a capture has changed where it fails, too, and the destructor does the rest.
   void abandon() {
     if (!capturing_to_pool_) return;
     try {
@@ -86,8 +86,8 @@ class CudaGraph final : public DeviceGraph {
 
 }  // namespace
 
-std::unique_ptr<DeviceGraph> record_cuda_graph(const std::function<std::vector<at::Tensor>()>& work,
-                                               std::shared_ptr<const c10::MempoolId_t> pool) {
+std::unique_ptr<DeviceGraph> capture_cuda_graph(const std::function<std::vector<at::Tensor>()>& work,
+                                                std::shared_ptr<const c10::MempoolId_t> pool) {
   return std::make_unique<CudaGraph>(work, std::move(pool));
 }
 

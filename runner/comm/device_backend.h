@@ -48,7 +48,7 @@ class DeviceTimer {
   virtual std::vector<double> take() = 0;
 };
 
-// Work of a GPU, recorded once.
+// Work of a GPU, captured once.
 class DeviceGraph {
  public:
   virtual ~DeviceGraph() = default;
@@ -95,9 +95,9 @@ class DeviceBackend {
   virtual std::unique_ptr<DeviceTimer> make_timer() const = 0;  // of the current stream
 
   // Records what `work` gives to the GPU, which does nothing of it yet. All tensors that it reads or writes must stay
-  // where they are. Throws where it cannot be recorded, because it waits for the GPU or throws itself; the GPU has done
+  // where they are. Throws where it cannot be captured, because it waits for the GPU or throws itself; the GPU has done
   // nothing then either.
-  virtual std::unique_ptr<DeviceGraph> record(const std::function<std::vector<at::Tensor>()>& work) = 0;
+  virtual std::unique_ptr<DeviceGraph> capture(const std::function<std::vector<at::Tensor>()>& work) = 0;
 
   virtual DeviceUsage usage() = 0;
   virtual void release_memory() = 0;  // what the allocator keeps without need, back to the device

@@ -167,16 +167,18 @@ class GradientReducer::Impl {
 
 GradientReducer::GradientReducer(const std::vector<NamedParameter>& parameters, const Communicator& communicator,
                                  const ReducerOptions& options)
-    : impl_(std::make_unique<Impl>(parameters, communicator, options)) {}
+    : impl_(communicator.alone() ? nullptr : std::make_unique<Impl>(parameters, communicator, options)) {}
 
 GradientReducer::~GradientReducer() = default;
 
 bool GradientReducer::through_host() const {
+  if (!impl_) return false;
   const auto device = impl_->parameters_.front().value.device().type();
   return device == at::kCUDA && impl_->group_->getBackend(device)->getBackendName() == "gloo";
 }
 
 void GradientReducer::before_forward() {
+  if (!impl_) return;
   exchanging([&] { impl_->reducer_->rebuild_buckets(); });  // in rank 0's order, which it sends
   impl_->reducer_->prepare_for_forward();
 }
@@ -184,6 +186,7 @@ void GradientReducer::before_forward() {
 // The engine calls back in the order of the queue, at backward's end: this comes before the reducer's own, which waits
 // for the exchange.
 void GradientReducer::backward(const at::Tensor& loss, const std::function<void()>& computed) {
+  if (!impl_) return loss.backward();
   impl_->reducer_->prepare_for_backward(impl_->roots(loss));
   if (computed) {
     loss.register_hook([computed](const at::Tensor& gradient) {

@@ -3,6 +3,8 @@
 // DistributedDataParallel drives it (torch/nn/parallel/distributed.py). The one file that knows c10d::Reducer, whose
 // constructor changes with every LibTorch release.
 //
+// With one rank alone it does nothing but call loss.backward().
+//
 // Around each training step on every rank, from the thread that calls backward:
 //
 //   reducer.before_forward(); ... loss ...; reducer.backward(loss);
@@ -31,7 +33,7 @@ struct ReducerOptions {
 
 class GradientReducer {
  public:
-  // Parameters on their device, without duplicates, equal on all ranks; at least one. The world is larger than one.
+  // Parameters on their device, without duplicates, equal on all ranks; at least one.
   GradientReducer(const std::vector<NamedParameter>& parameters, const Communicator& communicator,
                   const ReducerOptions& options = {});
   ~GradientReducer();
@@ -49,7 +51,7 @@ class GradientReducer {
 
  private:
   class Impl;
-  std::unique_ptr<Impl> impl_;
+  std::unique_ptr<Impl> impl_;  // null: one rank alone
 };
 
 }  // namespace ddprun

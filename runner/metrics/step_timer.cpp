@@ -28,6 +28,7 @@ PhaseSeconds& PhaseSeconds::operator+=(const PhaseSeconds& other) {
 }
 
 void StepTimer::begin(StepPhase phase) {
+  if (muted_) return;
   if (timer_ && phase == StepPhase::kData) begin_step();
   mark(static_cast<int>(phase));
 }

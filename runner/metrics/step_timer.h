@@ -52,6 +52,18 @@ class StepTimer {
   void begin(StepPhase phase);  // and ends the one before; a step begins with kData
   void pause();                 // ends it; until the next begin() no time counts
 
+  // For a scope in which begin() does nothing: a step that is captured, and not made.
+  class Muted {
+   public:
+    explicit Muted(StepTimer& timer) : timer_(timer) { timer_.muted_ = true; }
+    ~Muted() { timer_.muted_ = false; }
+    Muted(const Muted&) = delete;
+    Muted& operator=(const Muted&) = delete;
+
+   private:
+    StepTimer& timer_;
+  };
+
   // What counted since the last call. On a GPU it waits until the last phase that has ended is done there.
   PhaseSeconds take();
 
@@ -74,6 +86,7 @@ class StepTimer {
   int64_t timed_ = 0, stood_for_ = 0;   // of these: that have marks; that those stand for
   int64_t stride_ = 1;                  // the step under way is one of so many
   bool times_ = true;                   // this one
+  bool muted_ = false;
   Clock::time_point since_;
   int phase_ = -1;  // under way; -1: none
   PhaseSeconds counted_;

@@ -3,12 +3,15 @@
 
 #include "base/communication_error.h"
 #include "base/log.h"
+#include "train/micro_batch_search.h"
+#include "train/state_guard.h"
 
 #include <ddprun/error.h>
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -47,12 +50,39 @@ std::vector<at::Tensor> tensors_of(const StepResults& results, c10::Device devic
 
 }  // namespace
 
-StepResults CudaGraphs::run(const TrainBatch& item, const Compute& compute) {
-  auto* kind = kind_of(item);
-  if (!kind) return compute(item, {});
-  if (!kind->graph && kind->seen == kWarmUp) record(*kind, item, compute);
-  if (refused() || (!kind->graph && kind->seen >= kWarmUp)) return compute(item, {});
-  return kind->graph ? replay(*kind, item) : warm_up(*kind, item, compute);
+CudaGraphs::CudaGraphs(Parts parts) : parts_(std::move(parts)) {
+  if (parts_.wanted == "on" && !parts_.backend)
+    throw UserError("trainer.cuda_graph: on needs a GPU, and this run has none; set it to auto");
+}
+
+StepResults CudaGraphs::run(const TrainBatch& batch, bool watched, const Compute& compute) {
+  auto* kind = watched ? nullptr : kind_of(batch);
+  if (!kind) return ordinary(batch, compute);
+  if (!kind->graph && kind->seen == kWarmUp) capture(*kind, batch, compute);
+  if (!in_use() || (!kind->graph && kind->seen >= kWarmUp)) return ordinary(batch, compute);
+  return kind->graph ? replay(*kind, batch) : warm_up(*kind, batch, compute);
+}
+
+// Graphs keep the memory of their step for themselves. Where too little is left beside it, they go, and the step is
+// done again: on one rank alone, for others would be in the middle of theirs.
+StepResults CudaGraphs::ordinary(const TrainBatch& batch, const Compute& compute, OperatorLog* log) {
+  bool applied = false;
+  const auto once = [&] {
+    std::optional<OperatorLog::Listening> listening;
+    if (log) listening.emplace(*log);
+    return compute(batch, {.applied = &applied});
+  };
+  if (!any() || !parts_.communicator.alone()) return once();
+  try {
+    StateGuard before(parts_.buffers, parts_.backend);
+    auto results = once();
+    before.let_go();
+    return results;
+  } catch (const std::exception& error) {
+    if (!is_out_of_memory(error) || applied) throw;
+  }
+  refuse("an ordinary step finds too little memory beside the captured ones");
+  return once();
 }
 
 CudaGraphs::Form CudaGraphs::form_of(const at::Tensor& tensor) {
@@ -62,14 +92,14 @@ CudaGraphs::Form CudaGraphs::form_of(const at::Tensor& tensor) {
 
 // Null: one of too many. Several ranks must mean the same kind, which the number of samples of them all tells them;
 // that their own parts then have one form each is up to the dataset.
-CudaGraphs::Kind* CudaGraphs::kind_of(const TrainBatch& item) {
-  const auto input = form_of(item.batch.input), target = form_of(item.batch.target);
+CudaGraphs::Kind* CudaGraphs::kind_of(const TrainBatch& batch) {
+  const auto input = form_of(batch.batch.input), target = form_of(batch.batch.target);
   for (auto& kind : kinds_) {
-    if (kind.global_samples != item.global_samples) continue;
+    if (kind.global_samples != batch.global_samples) continue;
     if (kind.input == input && kind.target == target) return &kind;
     if (parts_.communicator.alone()) continue;
     const auto shapes =
-        log::text(c10::str(item.batch.input.sizes()), " after ", c10::str(at::IntArrayRef(kind.input.sizes)));
+        log::text(c10::str(batch.batch.input.sizes()), " after ", c10::str(at::IntArrayRef(kind.input.sizes)));
     if (kind.graph) {
       throw UserError("trainer.cuda_graph: batches of one size have different shapes, " + shapes +
                       ", which several workers cannot replay; set trainer.cuda_graph=off");
@@ -79,17 +109,17 @@ CudaGraphs::Kind* CudaGraphs::kind_of(const TrainBatch& item) {
   }
   if (kinds_.size() == kMostKinds) return nullptr;
   kinds_.push_back(
-      {.global_samples = item.global_samples, .input = input, .target = target, .log = OperatorLog(parts_.device)});
+      {.global_samples = batch.global_samples, .input = input, .target = target, .log = OperatorLog(parts_.device)});
   return &kinds_.back();
 }
 
 // An ordinary step. The last two are compared.
-StepResults CudaGraphs::warm_up(Kind& kind, const TrainBatch& item, const Compute& compute) const {
+StepResults CudaGraphs::warm_up(Kind& kind, const TrainBatch& batch, const Compute& compute) {
   constexpr int64_t kCompared = 2;
-  if (++kind.seen <= kWarmUp - kCompared) return compute(item, {});
+  if (++kind.seen <= kWarmUp - kCompared) return ordinary(batch, compute);
   OperatorLog log(parts_.device);
   const HostDraws draws(parts_.device);
-  auto results = compute(item, {.log = &log});
+  auto results = ordinary(batch, compute, &log);
   if (draws.seen()) kind.problem = "a step draws random numbers on the host; give the model's draws the device";
   if (kind.problem.empty()) kind.problem = problem_of(kind, log, results);
   kind.log = std::move(log);
@@ -108,32 +138,32 @@ std::string CudaGraphs::problem_of(const Kind& kind, const OperatorLog& log, con
   return "";
 }
 
-void CudaGraphs::record(Kind& kind, const TrainBatch& item, const Compute& compute) {
+void CudaGraphs::capture(Kind& kind, const TrainBatch& batch, const Compute& compute) {
   const auto graphs = std::ranges::count_if(kinds_, [](const Kind& other) { return other.graph != nullptr; });
   if (graphs == kMostGraphs) return;
-  if (parts_.clock) parts_.clock->begin(StepPhase::kOther);
+  parts_.timer.begin(StepPhase::kOther);
   const auto own_place = [](const at::Tensor& tensor) { return tensor.defined() ? at::empty_like(tensor) : tensor; };
-  kind.item = item;
-  kind.item.batch = {.input = own_place(item.batch.input), .target = own_place(item.batch.target)};
-  const auto reason = record_alike(kind, compute);
+  kind.batch = batch;
+  kind.batch.batch = {.input = own_place(batch.batch.input), .target = own_place(batch.batch.target)};
+  const auto reason = capture_alike(kind, compute);
   if (!reason.empty()) return refuse(reason);
   if (graphs == 0) tell("steps are replayed from CUDA graphs from here on");
 }
 
-// All ranks, or none. Where one fails while it records the exchange, c10d's reducer is left in the middle of it: so
+// All ranks, or none. Where one fails while it captures the exchange, c10d's reducer is left in the middle of it: so
 // each tries all but that first.
-std::string CudaGraphs::record_alike(Kind& kind, const Compute& compute) {
+std::string CudaGraphs::capture_alike(Kind& kind, const Compute& compute) {
   auto reason = agreed(kind.problem);
-  parts_.backend.release_memory();
-  const auto reserved = parts_.backend.memory().reserved;
+  parts_.backend->release_memory();
+  const auto reserved = parts_.backend->memory().reserved;
   std::unique_ptr<DeviceGraph> trial;
   if (reason.empty() && !parts_.communicator.alone()) {
-    reason = agreed(failure_of([&] { trial = parts_.backend.record(work(kind, compute, /*alone=*/true)); }));
+    reason = agreed(failure_of([&] { trial = parts_.backend->capture(work(kind, compute, /*alone=*/true)); }));
   }
   if (!reason.empty()) return reason;
-  reason = agreed(failure_of([&] { kind.graph = parts_.backend.record(work(kind, compute, /*alone=*/false)); }));
+  reason = agreed(failure_of([&] { kind.graph = parts_.backend->capture(work(kind, compute, /*alone=*/false)); }));
   if (!reason.empty() && !parts_.communicator.alone()) {
-    throw UserError("trainer.cuda_graph: the exchange of gradients cannot be recorded: " + reason +
+    throw UserError("trainer.cuda_graph: the exchange of gradients cannot be captured: " + reason +
                     ". Set trainer.cuda_graph=off");
   }
   trial.reset();
@@ -142,12 +172,12 @@ std::string CudaGraphs::record_alike(Kind& kind, const Compute& compute) {
 
 // Graphs keep what one of their steps needs. A ragged batch, or a step that is watched, takes as much again.
 std::string CudaGraphs::memory_problem(int64_t reserved_before) {
-  parts_.backend.release_memory();
-  const auto memory = parts_.backend.memory();
+  parts_.backend->release_memory();
+  const auto memory = parts_.backend->memory();
   pool_bytes_ += std::max<int64_t>(0, memory.reserved - reserved_before);
   if (memory.free >= pool_bytes_) return "";
   constexpr int64_t kMiB = 1 << 20;
-  return log::text("a recorded step keeps ", pool_bytes_ / kMiB, " MiB, and the ", memory.free / kMiB,
+  return log::text("a captured step keeps ", pool_bytes_ / kMiB, " MiB, and the ", memory.free / kMiB,
                    " MiB beside it are too few for an ordinary one; a smaller trainer.micro_batch has room for both");
 }
 
@@ -156,20 +186,24 @@ bool CudaGraphs::any() const {
 }
 
 std::function<std::vector<at::Tensor>()> CudaGraphs::work(Kind& kind, const Compute& compute, bool alone) const {
-  return [&kind, compute, alone, device = parts_.device] {
+  return [&kind, compute, alone, &timer = parts_.timer, device = parts_.device] {
+    const StepTimer::Muted muted(timer);
     OperatorLog log(device);
-    const auto results = compute(kind.item, {.recorded = true, .alone = alone, .log = &log});
+    const auto results = [&] {
+      const OperatorLog::Listening listening(log);
+      return compute(kind.batch, {.alone = alone});
+    }();
     const auto change = alone ? "" : kind.log.difference(log);
     if (!change.empty()) throw std::runtime_error("a step asks for something else each time: " + change);
     return tensors_of(results, device);
   };
 }
 
-StepResults CudaGraphs::replay(Kind& kind, const TrainBatch& item) {
-  if (parts_.clock) parts_.clock->begin(StepPhase::kGraph);
-  auto& place = kind.item.batch;
-  place.input.copy_(item.batch.input, /*non_blocking=*/true);
-  if (place.target.defined()) place.target.copy_(item.batch.target, /*non_blocking=*/true);
+StepResults CudaGraphs::replay(Kind& kind, const TrainBatch& batch) {
+  parts_.timer.begin(StepPhase::kGraph);
+  auto& place = kind.batch.batch;
+  place.input.copy_(batch.batch.input, /*non_blocking=*/true);
+  if (place.target.defined()) place.target.copy_(batch.batch.target, /*non_blocking=*/true);
   kind.graph->replay();
   ++replayed_;
   const auto& results = kind.graph->results();
@@ -184,21 +218,23 @@ std::string CudaGraphs::agreed(const std::string& mine) {
 }
 
 void CudaGraphs::refuse(const std::string& reason) {
-  if (parts_.required) {
-    throw UserError("trainer.cuda_graph: on, but a step cannot be recorded: " + reason +
+  if (parts_.wanted == "on") {
+    throw UserError("trainer.cuda_graph: on, but a step cannot be captured: " + reason +
                     ". Set it to auto or off to train without");
   }
   reason_ = reason;
   for (auto& kind : kinds_) {  // one of them may be under way
     kind.graph.reset();
-    kind.item = {};
+    kind.batch = {};
   }
-  parts_.backend.release_memory();
+  parts_.backend->release_memory();
   tell("steps are not replayed from CUDA graphs: " + reason);
 }
 
 std::string CudaGraphs::state() const {
-  if (refused()) return reason_;
+  if (!parts_.backend) return "no GPU";
+  if (parts_.wanted == "off") return "off";
+  if (!reason_.empty()) return reason_;
   return replayed_ > 0 ? "replayed" : "not yet";
 }
 

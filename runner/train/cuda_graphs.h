@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The steps of one rank as graphs of its GPU (trainer.cuda_graph): what a step gives to the GPU is recorded once for
+// The steps of one rank as graphs of its GPU (trainer.cuda_graph): what a step gives to the GPU is captured once for
 // each kind of batch and from then on replayed as a whole, without the host's work for each operator.
 //
-// A kind of batch is recorded once it was seen in kWarmUp ordinary steps: then LibTorch has chosen its kernels, memory
-// that lasts is there, and c10d's reducer is done with looking on. A step that cannot be recorded, or asks for
-// something else each time, is never recorded; why, is told once. All ranks record and replay the same steps, since
-// NCCL wants it so: what one of them says against it counts for all. Used from the training thread.
+// A kind of batch is captured once it was seen in kWarmUp ordinary steps: then LibTorch has chosen its kernels, memory
+// that lasts is there, and c10d's reducer is done with looking on. A step that cannot be captured, or asks for
+// something else each time, never is; why, is told once. All ranks capture and replay the same steps, since NCCL wants
+// it so: what one of them says against it counts for all. Used from the training thread.
 #pragma once
 
 #include "comm/communicator.h"
@@ -32,9 +32,9 @@ struct StepResults {
 
 // How a step is computed.
 struct StepMode {
-  bool recorded = false;       // not now: nothing of it counts for the clock
   bool alone = false;          // without the other ranks
-  OperatorLog* log = nullptr;  // told what it asks for; may be null
+  bool backward_only = false;  // up to the gradients, which are thrown away
+  bool* applied = nullptr;     // set before the weights change; may be null
 };
 
 class CudaGraphs {
@@ -43,29 +43,31 @@ class CudaGraphs {
   static constexpr int64_t kMostGraphs = 4;
 
   // The whole step but what the host does before it, and after it with its results.
-  using Compute = std::function<StepResults(const TrainBatch& item, const StepMode& mode)>;
+  using Compute = std::function<StepResults(const TrainBatch& batch, const StepMode& mode)>;
 
   struct Parts {
-    DeviceBackend& backend;
+    std::string wanted;      // trainer.cuda_graph
+    DeviceBackend* backend;  // null on the CPU
     Communicator& communicator;
     c10::Device device;
-    StepTimer* clock = nullptr;  // may be null
-    bool required = false;       // trainer.cuda_graph on: it is an error where steps cannot be recorded
+    StepTimer& timer;
+    std::vector<at::Tensor> buffers;  // the model's
   };
 
-  explicit CudaGraphs(Parts parts) : parts_(std::move(parts)) {}
+  // Throws UserError where graphs are wanted and there is no GPU.
+  explicit CudaGraphs(Parts parts);
 
-  // One step.
-  StepResults run(const TrainBatch& item, const Compute& compute);
+  // Whether steps are captured or replayed, now or later.
+  bool in_use() const { return parts_.backend && parts_.wanted != "off" && reason_.empty(); }
 
-  // Steps are not recorded from here on, and graphs give their memory back; the same on all ranks. Throws UserError
+  // One step. A watched one is computed operator by operator; the same on all ranks.
+  StepResults run(const TrainBatch& batch, bool watched, const Compute& compute);
+
+  // Steps are not captured from here on, and graphs give their memory back; the same on all ranks. Throws UserError
   // where graphs are required.
   void refuse(const std::string& reason);
-  bool refused() const { return !reason_.empty(); }
 
-  bool any() const;  // graph is there
-
-  // Tensors that steps work on have gone to another place. Graphs are recorded anew.
+  // Tensors that steps work on have gone to another place. Graphs are captured anew.
   void forget() {
     kinds_.clear();
     pool_bytes_ = 0;
@@ -88,19 +90,21 @@ class CudaGraphs {
     std::string problem;  // on this rank; empty: none
     OperatorLog log;      // of the last ordinary step
     StepResults pattern;  // what the host knows of the results: metrics' names and counts
-    TrainBatch item;      // in the place where the graph reads it
+    TrainBatch batch;     // in the place where the graph reads it
     std::unique_ptr<DeviceGraph> graph;
   };
 
   static Form form_of(const at::Tensor& tensor);
-  Kind* kind_of(const TrainBatch& item);
-  StepResults warm_up(Kind& kind, const TrainBatch& item, const Compute& compute) const;
+  Kind* kind_of(const TrainBatch& batch);
+  bool any() const;  // graph is there
+  StepResults ordinary(const TrainBatch& batch, const Compute& compute, OperatorLog* log = nullptr);
+  StepResults warm_up(Kind& kind, const TrainBatch& batch, const Compute& compute);
   std::string problem_of(const Kind& kind, const OperatorLog& log, const StepResults& results) const;
-  void record(Kind& kind, const TrainBatch& item, const Compute& compute);
-  std::string record_alike(Kind& kind, const Compute& compute);
+  void capture(Kind& kind, const TrainBatch& batch, const Compute& compute);
+  std::string capture_alike(Kind& kind, const Compute& compute);
   std::string memory_problem(int64_t reserved_before);
   std::function<std::vector<at::Tensor>()> work(Kind& kind, const Compute& compute, bool alone) const;
-  StepResults replay(Kind& kind, const TrainBatch& item);
+  StepResults replay(Kind& kind, const TrainBatch& batch);
   std::string agreed(const std::string& mine);
   void tell(const std::string& text) const;
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // trainer.strategy dp: one process computes each pass on several devices at once, as torch.nn.DataParallel does. Every
 // device has a copy of the model and a part of the batch; losses, metrics and gradients come together on the first one,
-// which has the model itself: what is optimized, evaluated and saved (docs/decisions/0008).
+// which has the model itself: what is optimized, evaluated and saved (docs/decisions/0008). Of one device it is the
+// model.
 //
 // Used from the training thread. The copies' steps run in threads of their own, each in the same one every time.
 #pragma once

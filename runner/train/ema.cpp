@@ -31,16 +31,17 @@ std::vector<at::Tensor> Ema::wide_weights() const {
 }
 
 // A step that overflowed averages the averages with themselves, which leaves their bits.
-void Ema::update(const at::Tensor& overflow) {
+void Ema::update(const at::Tensor& found_inf) {
+  if (decay_ == 0) return;
   if (averages_.empty()) {
-    if (overflow.defined() && overflow.item<float>() != 0) return;
+    if (found_inf.defined() && found_inf.item<float>() != 0) return;
     for (const auto& weight : wide_weights()) averages_.push_back(weight.clone());
     return;
   }
   auto now = wide_weights();
-  if (overflow.defined()) {
-    now = at::_foreach_mul(now, 1 - overflow);
-    at::_foreach_add_(now, at::_foreach_mul(averages_, overflow));
+  if (found_inf.defined()) {
+    now = at::_foreach_mul(now, 1 - found_inf);
+    at::_foreach_add_(now, at::_foreach_mul(averages_, found_inf));
   }
   at::_foreach_lerp_(averages_, now, 1 - decay_);
 }
@@ -66,7 +67,7 @@ TensorDict Ema::state() const {
 
 void Ema::load_state(const TensorDict& state) {
   averages_.clear();
-  if (state.empty()) return;
+  if (state.empty() || decay_ == 0) return;
   for (const auto& parameter : parameters_) {
     const auto saved = state.find(parameter.name);
     if (saved == state.end() || saved->second.sizes() != parameter.value.sizes()) {

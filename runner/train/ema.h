@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // An exponential moving average of the weights: average = decay * average + (1 - decay) * weight after each step, begun
 // with the weights after the first (as torch.optim.swa_utils.AveragedModel). Buffers are not averaged. The averages of
-// 16-bit weights are float32: a step moves them by less than 16 bits can tell.
+// 16-bit weights are float32: a step moves them by less than 16 bits can tell. With a decay of 0 there is no average.
 #pragma once
 
 #include "checkpoint/tensor_dict.h"
@@ -17,9 +17,9 @@ class Ema {
  public:
   Ema(std::vector<NamedParameter> parameters, double decay);
 
-  // After a step. `overflow` (float32 scalar, may be undefined) is 1 where there was no step, else 0. Until the first
+  // After a step. `found_inf` (float32 scalar, may be undefined) is 1 where there was no step, else 0. Until the first
   // that counted, it is read, which waits for a GPU.
-  void update(const at::Tensor& overflow);
+  void update(const at::Tensor& found_inf);
 
   // Puts the averages in the place of the weights; the second call puts these back, to the bit. Does nothing before the
   // first update. No update in between.

@@ -4,7 +4,8 @@
 // those of torch.amp.GradScaler).
 //
 // Gradients come in averaged over the ranks, so that an overflow on one is seen by all: every rank decides alike.
-// Nothing here waits for a GPU but overflows(), and that for work of the step before.
+// Nothing here waits for a GPU but overflows(), and that for work of the step before. One that is not enabled does
+// nothing: gradients of other types than float16 need no scale.
 #pragma once
 
 #include "train/device_numbers.h"
@@ -27,11 +28,14 @@ class GradScaler {
     int64_t overflows = 0;  // steps left out so far
   };
 
-  GradScaler(const State& state, c10::Device device);
+  GradScaler(const State& state, c10::Device device, bool enabled);
 
-  at::Tensor scaled(const at::Tensor& loss) const { return loss * scale_; }
+  bool enabled() const { return scale_.defined(); }
 
-  // Divides the gradients in place. Returns whether one was not finite: 0 or 1, float32 scalar on the device.
+  at::Tensor scaled(const at::Tensor& loss) const { return enabled() ? loss * scale_ : loss; }
+
+  // Divides the gradients in place. Returns whether one was not finite: 0 or 1, float32 scalar on the device; undefined
+  // where there is no scale.
   at::Tensor unscale(const std::vector<at::Tensor>& gradients);
 
   // After the step: half the scale after an overflow, twice after 2,000 steps without.
@@ -48,8 +52,10 @@ class GradScaler {
  private:
   void settle();
 
-  at::Tensor scale_, since_change_, overflow_;  // float32, int32, float32 scalars on the device
-  std::optional<DeviceNumbers> last_overflow_;  // on its way; none where it was read
+  State initial_;  // the state, where it is not enabled
+
+  at::Tensor scale_, since_change_, found_inf_;  // float32, int32, float32 scalars on the device
+  std::optional<DeviceNumbers> last_found_inf_;  // on its way; none where it was read
   int64_t overflows_ = 0;
 };
 

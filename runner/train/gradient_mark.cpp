@@ -12,7 +12,9 @@ struct GradientMark::Mark {
   std::atomic<bool> waiting = false;
 };
 
-GradientMark::GradientMark(const std::vector<NamedParameter>& parameters) : mark_(std::make_shared<Mark>()) {
+GradientMark::GradientMark(const std::vector<NamedParameter>& parameters, bool enabled) {
+  if (!enabled) return;
+  mark_ = std::make_shared<Mark>();
   for (const auto& parameter : parameters) {
     parameter.value.register_hook([mark = mark_](const at::Tensor& gradient) {
       if (gradient.layout() != at::kStrided || !mark->waiting.exchange(false)) return at::Tensor();  // as it is
@@ -22,6 +24,7 @@ GradientMark::GradientMark(const std::vector<NamedParameter>& parameters) : mark
 }
 
 void GradientMark::set(const at::Tensor& loss) {
+  if (!mark_) return;
   mark_->value = loss.detach() * 0;
   mark_->waiting = true;
 }

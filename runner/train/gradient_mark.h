@@ -14,7 +14,8 @@ namespace ddprun {
 
 class GradientMark {
  public:
-  explicit GradientMark(const std::vector<NamedParameter>& parameters);
+  // One that is not enabled does nothing.
+  GradientMark(const std::vector<NamedParameter>& parameters, bool enabled);
 
   // Before the backward pass of this loss. Whichever gradient comes first in it carries the mark.
   void set(const at::Tensor& loss);

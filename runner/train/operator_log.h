@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What a piece of work asks of LibTorch: its operators in their order, with the shapes of their tensors and all their
-// numbers. Work that was recorded once and is replayed does the same again and again, so what it asks must not change
+// numbers. Work that was captured once and is replayed does the same again and again, so what it asks must not change
 // from time to time: a number of the host that does, as a rate or a count of steps, would stay what it was.
 #pragma once
 

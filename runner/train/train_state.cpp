@@ -65,7 +65,11 @@ std::string TrainState::to_json() const {
       {"scaler", {exact(scaler.scale), scaler.steps_since_change, scaler.overflows}},
       {"micro_batch", micro_batch},
       {"memory_format", memory_format},
-      {"nonfinite", {{"skipped", skipped}, {"in_row", skips_in_row}, {"unapplied", unapplied}, {"left_out", left_out}}},
+      {"nonfinite",
+       {{"skipped", skipped},
+        {"in_row", skips_in_row},
+        {"unapplied", skipped_without_overflow},
+        {"left_out", skipped_steps}}},
       {"best_value", exact(best_value)},
       {"best_metrics", to_json_list(best_metrics)},
       {"best_step", best_step},
@@ -107,8 +111,8 @@ TrainState TrainState::from_json(const std::string& text, const std::string& whe
     if (const auto nonfinite = from.find("nonfinite"); nonfinite != from.end()) {
       nonfinite->at("skipped").get_to(state.skipped);
       nonfinite->at("in_row").get_to(state.skips_in_row);
-      nonfinite->at("unapplied").get_to(state.unapplied);
-      nonfinite->at("left_out").get_to(state.left_out);
+      nonfinite->at("unapplied").get_to(state.skipped_without_overflow);
+      nonfinite->at("left_out").get_to(state.skipped_steps);
     }
     state.best_value = exact_or_none(from.at("best_value"));
     state.best_metrics = named_values(from.at("best_metrics"));

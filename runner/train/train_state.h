@@ -33,11 +33,11 @@ struct TrainState {
   NamedValues best_metrics;                      // all metrics of that evaluation, checkpoint.monitor's first
   int64_t best_step = 0;                         // where it was
   NamedValues last_metrics;                      // the last value of each
-  int64_t skipped = 0;            // steps left out with trainer.on_nonfinite, here and next: skip or rollback
-  int64_t skips_in_row = 0;       // that ended with this step
-  int64_t unapplied = 0;          // of the skipped, those that the scaler did not count as overflows
-  std::vector<int64_t> left_out;  // by rollback: the steps whose batch is passed over
-  std::string finished;           // "completed" or "stopped_early" once training is over
+  int64_t skipped = 0;                   // steps skipped with trainer.on_nonfinite, here and next: skip or rollback
+  int64_t skips_in_row = 0;              // that ended with this step
+  int64_t skipped_without_overflow = 0;  // of the skipped, those that the scaler did not count as overflows
+  std::vector<int64_t> skipped_steps;    // by rollback: the steps whose batch is passed over
+  std::string finished;                  // "completed" or "stopped_early" once training is over
   std::string stop_reason;
   double train_seconds = 0;  // in training steps, all attempts
   RunClock::State clock;

@@ -30,12 +30,6 @@ ReducerOptions reducer_options(const TrainerConfig& config) {
 // A bool of the device: x - x is 0 for every number that is finite, NaN for the others.
 at::Tensor not_finite(const at::Tensor& number) { return (number - number).ne(0); }
 
-std::vector<at::Tensor> copies(const std::vector<at::Tensor>& tensors) {
-  std::vector<at::Tensor> copies;
-  for (const auto& tensor : tensors) copies.push_back(tensor.clone());
-  return copies;
-}
-
 at::Tensor on_host(const at::Tensor& tensor) {
   return tensor.detach().to(at::kCPU, tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
 }
@@ -51,6 +45,24 @@ class ScopeEnd {
 
  private:
   Call call_;
+};
+
+// Puts running statistics back where the device finds that the step is to be skipped.
+class BufferGuard {
+ public:
+  BufferGuard(const std::vector<at::Tensor>& buffers, bool enabled) : buffers_(buffers) {
+    for (size_t i = 0; enabled && i < buffers.size(); ++i) kept_.push_back(buffers[i].clone());
+  }
+
+  // `skipped` is a bool on the device, or undefined.
+  void restore_where(const at::Tensor& skipped) const {
+    for (size_t i = 0; skipped.defined() && i < kept_.size(); ++i)
+      buffers_[i].copy_(at::where(skipped, kept_[i], buffers_[i]));
+  }
+
+ private:
+  const std::vector<at::Tensor>& buffers_;
+  std::vector<at::Tensor> kept_;
 };
 
 }  // namespace
@@ -83,13 +95,6 @@ std::string unused_text(const std::vector<std::string>& names) {
          ". Use them in forward, or do not register them; trainer.find_unused_parameters=true says that it is meant";
 }
 
-// After the exchange: scaled, checked, clipped.
-struct TrainStep::Gradients {
-  at::Tensor checked;   // [n] float32, not all finite where the step is nonfinite
-  at::Tensor overflow;  // float32: not 0 where there shall be no step; undefined: there is one
-  at::Tensor skipped;   // bool, with trainer.on_nonfinite skip: the step leaves buffers as they were
-};
-
 TrainStep::TrainStep(Parts parts, const TrainerConfig& config, Schedule schedule)
     : parts_(std::move(parts)),
       config_(config),
@@ -97,142 +102,190 @@ TrainStep::TrainStep(Parts parts, const TrainerConfig& config, Schedule schedule
       parameters_(trainable_parameters(*parts_.model)),
       buffers_(buffers(*parts_.model)),
       shared_(*parts_.model, config.broadcast_buffers == "every_step"),
+      reducer_(parameters_, parts_.communicator, reducer_options(config)),
+      scaler_({.scale = config.loss_scale}, parts_.device, parts_.precision.scales_gradients()),
+      ema_(parameters_, config.ema_decay),
+      mark_(parameters_, skips_by_norm()),
+      graphs_({config.cuda_graph, parts_.backend, parts_.communicator, parts_.device, parts_.timer, buffers_}),
       micro_batch_(std::max<int64_t>(config.micro_batch, 0)) {
-  for (const auto& group : parts_.optimizer->groups()) base_rates_.push_back(group.lr);
+  for (const auto& group : parts_.optimizer->groups()) base_lrs_.push_back(group.lr);
   if (config.sync_batchnorm) statistics_ = synchronize_batch_norm(*parts_.model, parts_.communicator);
-  if (!parts_.communicator.alone()) {
-    reducer_ = std::make_unique<GradientReducer>(parameters_, parts_.communicator, reducer_options(config));
+  if (!parts_.parallel) {
+    const DataParallel::Copy whole{.model = parts_.model, .device = parts_.device};
+    parts_.parallel = std::make_shared<DataParallel>(std::vector{whole});
   }
-  if (parts_.precision.scales_gradients()) set_scaler_state({.scale = config.loss_scale});
-  if (skips_by_norm()) mark_.emplace(parameters_);
-  if (config.ema_decay > 0) average_.emplace(parameters_, config.ema_decay);
-  make_graphs();
+  if (!graphs_.in_use()) return;
+  if (const auto reason = why_not_capturable(); !reason.empty()) graphs_.refuse(reason);
 }
 
 void TrainStep::set_scaler_state(const GradScaler::State& state) {
-  if (parts_.precision.scales_gradients()) scaler_.emplace(state, parts_.device);
+  scaler_ = GradScaler(state, parts_.device, parts_.precision.scales_gradients());
 }
 
-void TrainStep::make_graphs() {
-  const auto& wanted = config_.cuda_graph;
-  if (wanted == "on" && !parts_.backend)
-    throw UserError("trainer.cuda_graph: on needs a GPU, and this run has none; set it to auto");
-  if (wanted == "off" || !parts_.backend) return;
-  graphs_.emplace(CudaGraphs::Parts{.backend = *parts_.backend,
-                                    .communicator = parts_.communicator,
-                                    .device = parts_.device,
-                                    .clock = parts_.clock,
-                                    .required = wanted == "on"});
-  if (const auto reason = unrecordable(); !reason.empty()) graphs_->refuse(reason);
-}
-
-// Why steps cannot be recorded, as far as the settings tell.
-std::string TrainStep::unrecordable() {
+// Why steps cannot be captured, as far as the settings tell.
+std::string TrainStep::why_not_capturable() {
   const bool several = !parts_.communicator.alone();
-  if (parts_.parallel) return "trainer.strategy dp has several GPUs in one process";
+  if (parts_.parallel->devices() > 1) return "trainer.strategy dp has several GPUs in one process";
   if (config_.sync_batchnorm) return "trainer.sync_batchnorm exchanges counts on the host";
   if (several && config_.find_unused_parameters) return "trainer.find_unused_parameters looks for them on the host";
-  if (reducer_ && reducer_->through_host()) return "launch.backend gloo exchanges gradients through host memory";
+  if (reducer_.through_host()) return "launch.backend gloo exchanges gradients through host memory";
   if (several && config_.gradient_compression != "none")
     return "trainer.gradient_compression works on streams of its own";
-  if (!send_rates()) return "this optimizer, with these options, needs the host in its step";
+  if (!send_lrs()) return "this optimizer, with these options, needs the host in its step";
   return "";
 }
 
-void TrainStep::forget_graphs() {
-  if (graphs_) graphs_->forget();
+void TrainStep::restart() {
+  graphs_.forget();
+  lrs_of_ = -1;
 }
 
-std::string TrainStep::graph_state() const {
-  if (graphs_) return graphs_->state();
-  return parts_.backend ? "off" : "no GPU";
-}
-
-StepOutcome TrainStep::run(const TrainBatch& item, int64_t step, bool watched) {
-  auto computed = results(item, step, watched);
-  if (scaler_) scaler_->count();
-  StepOutcome outcome{.sums = std::move(computed.sums), .checked = std::make_shared<DeviceNumbers>(computed.checked)};
+// The learning rates may depend on whether the step before counted, for which the host waits then: with graphs before
+// the step, else as late as it can, in compute(), when the GPU has more to do.
+StepOutcome TrainStep::run(const TrainBatch& batch, int64_t step, bool watched) {
+  if (graphs_.in_use() && !watched) set_lrs(step);
+  const auto computed = [&](const TrainBatch& some, const StepMode& mode) { return compute(some, step, mode); };
+  auto results = graphs_.in_use() ? graphs_.run(batch, watched, computed) : compute(batch, step, {});
+  lrs_of_ = -1;
+  scaler_.count();
+  StepOutcome outcome{.sums = std::move(results.sums), .checked = std::make_shared<DeviceNumbers>(results.checked)};
   if (skips_by_norm()) last_ = outcome.checked;
   return outcome;
 }
 
-// The rates may depend on whether the step before counted, for which the host waits then: with graphs before the step,
-// else as late as it can, when the GPU has more to do.
-StepResults TrainStep::results(const TrainBatch& item, int64_t step, bool watched) {
-  const bool graphs = graphs_ && !graphs_->refused() && !watched;
-  if (!graphs) return ordinary(item, {}, [&] { set_rates(step); });
-  set_rates(step);
-  return graphs_->run(item, [this](const TrainBatch& batch, const StepMode& mode) {
-    return mode.recorded ? compute(batch, mode, {}) : ordinary(batch, mode, {});
-  });
-}
-
-// Graphs keep the memory of their step for themselves. Where too little is left beside it, they go, and the step is
-// done again: on one rank alone, for others would be in the middle of theirs.
-StepResults TrainStep::ordinary(const TrainBatch& item, const StepMode& mode, const std::function<void()>& rates) {
-  if (!graphs_ || !graphs_->any() || !parts_.communicator.alone()) return compute(item, mode, rates);
-  try {
-    StateGuard before(buffers_, parts_.backend);
-    auto results = compute(item, mode, rates);
-    before.let_go();
-    return results;
-  } catch (const std::exception& error) {
-    if (!is_out_of_memory(error) || applied_) throw;
-  }
-  graphs_->refuse("an ordinary step finds too little memory beside the recorded ones");
-  return compute(item, mode, rates);
-}
-
-// What a graph holds: nothing in it may wait for the device, or depend on numbers of the host that are others in the
-// next step.
-StepResults TrainStep::compute(const TrainBatch& item, const StepMode& mode, const std::function<void()>& rates) {
-  const auto all = passes(item);
-  recording_ = mode.recorded;
-  applied_ = false;
-  const ScopeEnd done([this] {
-    recording_ = false;
-    drop_gradients();
-  });
-  std::optional<OperatorLog::Listening> listening;
-  if (mode.log) listening.emplace(*mode.log);
-  const auto kept = skips() ? copies(buffers_) : std::vector<at::Tensor>();
+// Micro-batches, loss, backward with all-reduce, unscaling and clipping, optimizer, EMA. Nothing in it may wait for the
+// device, or depend on numbers of the host that are others in the next step: cuda_graphs.h captures it.
+StepResults TrainStep::compute(const TrainBatch& batch, int64_t step, const StepMode& mode) {
+  auto& timer = parts_.timer;
+  const ScopeEnd without_gradients([this] { drop_gradients(); });
+  const BufferGuard buffers(buffers_, skips());
   StepResults results;
-  accumulate(all, &results.sums, mode.alone);
-  if (!reducer_ && !std::exchange(looked_for_unused_, true)) tell_of_unused();
-  phase(StepPhase::kOptimizer);
+  timer.begin(StepPhase::kWait);
+  if (!mode.alone) {
+    reducer_.before_forward();
+    parts_.communicator.broadcast(shared_.read_by_step());
+  }
+  parts_.parallel->refresh();
+  for (const auto& micro : split(batch)) {
+    timer.begin(StepPhase::kForward);
+    const auto loss = forward(micro, results.sums);  // in autocast; weighted by its share, scaled
+    timer.begin(StepPhase::kBackward);
+    if (micro.last && !mode.alone) {
+      reducer_.backward(loss, [&timer] { timer.begin(StepPhase::kWait); });
+    } else {
+      loss.backward();
+    }
+  }
+  parts_.parallel->collect_gradients();
+  if (mode.backward_only) return results;
+  tell_of_unused();
+  timer.begin(StepPhase::kOptimizer);
   const torch::NoGradGuard no_gradients;
-  const auto gradients = finished_gradients(results.sums);
-  apply(gradients, rates);
-  for (size_t i = 0; gradients.skipped.defined() && i < kept.size(); ++i)
-    buffers_[i].copy_(at::where(gradients.skipped, kept[i], buffers_[i]));
+  const auto gradients = finish_gradients(results.sums);  // unscaled, checked, clipped
+  set_lrs(step);
+  if (mode.applied) *mode.applied = true;
+  step_optimizer(gradients);
+  scaler_.update();
+  ema_.update(gradients.found_inf);
+  buffers.restore_where(gradients.skipped);
   results.checked = gradients.checked;
   return results;
 }
 
+// As many micro-batches on every rank, decided by the largest part: the exchange belongs to each rank's last one. A
+// micro-batch without a sample of its own borrows one and adds nothing.
+std::vector<TrainStep::MicroBatch> TrainStep::split(const TrainBatch& batch) const {
+  const int64_t world = parts_.communicator.world().size;
+  const int64_t largest = (batch.global_samples + world - 1) / world;
+  const int64_t count = micro_batch_ == 0 ? 1 : (largest + micro_batch_ - 1) / micro_batch_;
+  const int64_t own = batch.weight > 0 ? batch.batch.size() : 0;
+  std::vector<MicroBatch> parts;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto slice = part_of(own, i, count);
+    const double share = own == 0 ? 0 : static_cast<double>(slice.size()) / static_cast<double>(own);
+    parts.push_back({.batch = part_of_batch(batch.batch, slice.size() > 0 ? slice : Slice{0, 1}),
+                     .weight = batch.weight * share,
+                     .samples = slice.size(),
+                     .last = i + 1 == count});
+  }
+  return parts;
+}
+
+// The loss to go back from: weighted and scaled.
+at::Tensor TrainStep::forward(const MicroBatch& micro, MetricSums& sums) {
+  const auto batch = parts_.precision.converted(micro.batch);
+  if (statistics_) statistics_->counts = micro.samples > 0;
+  Step step;
+  {
+    const auto autocast = parts_.precision.autocast();
+    step = parts_.parallel->step(batch, parts_.objective);
+  }
+  require_loss(step.loss);
+  mark_.set(step.loss);
+  sums.add(step, micro.samples);
+  return scaler_.scaled(micro.weight == 1 ? step.loss : step.loss * micro.weight);
+}
+
 // What ends a run of several workers would pass without a word in one of a single one.
-void TrainStep::tell_of_unused() const {
+void TrainStep::tell_of_unused() {
+  if (!parts_.communicator.alone() || std::exchange(looked_for_unused_, true)) return;
   const auto unused = without_gradient(parameters_);
   if (!unused.empty() && !config_.find_unused_parameters) log::warn("model: " + unused_text(unused));
 }
 
-int64_t TrainStep::unapplied() {
-  if (last_) unapplied_ += last_->all_finite() ? 0 : 1;
-  last_.reset();
-  return unapplied_;
+// Nothing but one norm of each gradient tells that they are finite, which the host looks at: the device needs an answer
+// of its own only where it is to skip the step.
+TrainStep::Gradients TrainStep::finish_gradients(MetricSums& sums) {
+  const auto all = gradients();
+  const bool scales = scaler_.enabled();
+  Gradients result{.found_inf = scaler_.unscale(all)};
+  if (shown_to_) std::exchange(shown_to_, nullptr)(parameters_);
+  auto norms = scales && config_.clip_norm == 0 ? std::vector<at::Tensor>() : norms_of(all);
+  if (config_.clip_norm > 0 || skips_by_norm()) norms = {total_norm(norms)};
+  if (config_.clip_norm > 0) {
+    clip_norm(all, norms.front(), config_.clip_norm);
+    sums.add_number("grad_norm", scales ? norms.front().nan_to_num(0, 0, 0) : norms.front());  // overflows have a count
+  }
+  if (config_.clip_value > 0) clip_value(all, config_.clip_value);
+  if (skips_by_norm()) {
+    result.skipped = not_finite(norms.front());
+    result.found_inf = result.skipped.to(at::kFloat);
+  }
+  if (scales) norms.clear();
+  if (const auto loss = sums.loss(); loss.defined()) {
+    norms.push_back(loss.to(at::kFloat));
+    if (skips() && scales) result.skipped = not_finite(loss);
+  }
+  result.checked = norms.empty() ? at::zeros({0}, at::kFloat) : at::stack(norms);
+  return result;
 }
 
-void TrainStep::set_unapplied(int64_t steps) {
-  last_.reset();
-  unapplied_ = steps;
+void TrainStep::step_optimizer(const Gradients& gradients) {
+  if (gradients.found_inf.defined()) {
+    in_plugin({"optimizer", "step_unless"}, [&] { parts_.optimizer->step_unless(gradients.found_inf); });
+  } else {
+    in_plugin({"optimizer", "step"}, [&] { parts_.optimizer->step(); });
+  }
 }
 
-void TrainStep::rehearse(const TrainBatch& item) {
-  const ScopeEnd done([this] { drop_gradients(); });
-  accumulate(passes(item), nullptr);
+// Undefined gradients cost the next backward nothing: it leaves its own in their place, where zeros would be added to.
+void TrainStep::drop_gradients() {
+  for (const auto& parameter : parameters_) parameter.value.mutable_grad().reset();
+}
+
+int64_t TrainStep::skipped() {
+  if (last_) skipped_ += last_->all_finite() ? 0 : 1;
+  last_.reset();
+  return skipped_;
+}
+
+void TrainStep::set_skipped(int64_t steps) {
+  last_.reset();
+  skipped_ = steps;
 }
 
 // Without the other ranks: one that runs out of memory would leave them waiting.
-void TrainStep::try_micro_batch(const TrainBatch& item, int64_t samples) {
+void TrainStep::try_micro_batch(const TrainBatch& batch, int64_t samples) {
   const auto attach = [this](const auto& statistics) { attach_statistics(*parts_.model, statistics); };
   const bool synchronized = statistics_ && !parts_.communicator.alone();
   if (synchronized) attach(std::shared_ptr<BatchStatistics>());
@@ -240,111 +293,10 @@ void TrainStep::try_micro_batch(const TrainBatch& item, int64_t samples) {
     if (synchronized) attach(statistics_);
     drop_gradients();
   });
-  if (parts_.parallel) parts_.parallel->refresh();
-  forward({.batch = part_of_batch(item.batch, {0, samples}), .samples = samples}, nullptr).backward();
-  if (parts_.parallel) parts_.parallel->collect_gradients();
-}
-
-// As many passes on every rank, decided by the largest part: the exchange belongs to each rank's last pass. A pass
-// without a sample of its own borrows one and adds nothing.
-std::vector<TrainStep::Pass> TrainStep::passes(const TrainBatch& item) const {
-  const int64_t world = parts_.communicator.world().size;
-  const int64_t largest = (item.global_samples + world - 1) / world;
-  const int64_t count = micro_batch_ == 0 ? 1 : (largest + micro_batch_ - 1) / micro_batch_;
-  const int64_t own = item.weight > 0 ? item.batch.size() : 0;
-  std::vector<Pass> passes;
-  for (int64_t i = 0; i < count; ++i) {
-    const auto slice = part_of(own, i, count);
-    const double share = own == 0 ? 0 : static_cast<double>(slice.size()) / static_cast<double>(own);
-    passes.push_back({.batch = part_of_batch(item.batch, slice.size() > 0 ? slice : Slice{0, 1}),
-                      .weight = item.weight * share,
-                      .samples = slice.size()});
-  }
-  return passes;
-}
-
-void TrainStep::accumulate(const std::vector<Pass>& passes, MetricSums* window, bool alone) {
-  const bool exchanges = reducer_ && !alone;
-  phase(StepPhase::kWait);
-  if (exchanges) {
-    reducer_->before_forward();
-    parts_.communicator.broadcast(shared_.read_by_step());
-  }
-  if (parts_.parallel) parts_.parallel->refresh();
-  for (size_t i = 0; i < passes.size(); ++i) {
-    phase(StepPhase::kForward);
-    const auto loss = forward(passes[i], window);
-    phase(StepPhase::kBackward);
-    if (exchanges && i + 1 == passes.size()) {
-      reducer_->backward(loss, [this] { phase(StepPhase::kWait); });
-    } else {
-      loss.backward();
-    }
-  }
-  if (parts_.parallel) parts_.parallel->collect_gradients();
-}
-
-// The loss to go back from: weighted and scaled.
-at::Tensor TrainStep::forward(const Pass& pass, MetricSums* window) {
-  const auto batch = parts_.precision.converted(pass.batch);
-  if (statistics_) statistics_->counts = pass.samples > 0;
-  Step step;
-  {
-    const auto autocast = parts_.precision.autocast();
-    step = parts_.parallel ? parts_.parallel->step(batch, parts_.objective)
-                           : in_plugin({"model", "step"}, [&] { return parts_.model->step(batch, parts_.objective); });
-  }
-  require_loss(step.loss);
-  if (mark_) mark_->set(step.loss);
-  if (window) window->add(step, pass.samples);
-  const auto loss = pass.weight == 1 ? step.loss : step.loss * pass.weight;
-  return scaler_ ? scaler_->scaled(loss) : loss;
-}
-
-// Nothing but one norm of each gradient tells that they are finite, which the host looks at: the device needs an answer
-// of its own only where it is to leave the step out.
-TrainStep::Gradients TrainStep::finished_gradients(MetricSums& sums) {
-  const auto all = gradients();
-  Gradients result;
-  if (scaler_) result.overflow = scaler_->unscale(all);
-  if (shown_to_) std::exchange(shown_to_, nullptr)(parameters_);
-  auto norms = scaler_ && config_.clip_norm == 0 ? std::vector<at::Tensor>() : norms_of(all);
-  if (config_.clip_norm > 0 || skips_by_norm()) norms = {total_norm(norms)};
-  if (config_.clip_norm > 0) {
-    clip_norm(all, norms.front(), config_.clip_norm);
-    sums.add_number("grad_norm",
-                    scaler_ ? norms.front().nan_to_num(0, 0, 0) : norms.front());  // overflows have a count
-  }
-  if (config_.clip_value > 0) clip_value(all, config_.clip_value);
-  if (skips_by_norm()) {
-    result.skipped = not_finite(norms.front());
-    result.overflow = result.skipped.to(at::kFloat);
-  }
-  if (scaler_) norms.clear();
-  if (const auto loss = sums.loss(); loss.defined()) {
-    norms.push_back(loss.to(at::kFloat));
-    if (skips() && scaler_) result.skipped = not_finite(loss);
-  }
-  result.checked = norms.empty() ? at::zeros({0}, at::kFloat) : at::stack(norms);
-  return result;
-}
-
-// `rates` sets the learning rates; null where they are set.
-void TrainStep::apply(const Gradients& gradients, const std::function<void()>& rates) {
-  if (rates) rates();
-  applied_ = true;
-  if (gradients.overflow.defined()) {
-    in_plugin({"optimizer", "step_unless"}, [&] { parts_.optimizer->step_unless(gradients.overflow); });
-  } else {
-    in_plugin({"optimizer", "step"}, [&] { parts_.optimizer->step(); });
-  }
-  if (scaler_) scaler_->update();
-  if (average_) average_->update(gradients.overflow);
-}
-
-// Undefined gradients cost the next backward nothing: it leaves its own in their place, where zeros would be added to.
-void TrainStep::drop_gradients() {
-  for (const auto& parameter : parameters_) parameter.value.mutable_grad().reset();
+  MetricSums unused;
+  parts_.parallel->refresh();
+  forward({.batch = part_of_batch(batch.batch, {0, samples}), .samples = samples}, unused).backward();
+  parts_.parallel->collect_gradients();
 }
 
 void TrainStep::with_memory_of_a_step(const std::function<void()>& trial) {
@@ -357,35 +309,37 @@ void TrainStep::with_memory_of_a_step(const std::function<void()>& trial) {
   auto before = parts_.optimizer->state();
   for (auto& [name, tensor] : before) tensor = on_host(tensor);
   in_plugin({"optimizer", "step"}, [&] { parts_.optimizer->step(); });
-  if (average_) average_->update({});
+  ema_.update({});
   drop_gradients();
   {
     const torch::AutoGradMode with_gradients(true);
     trial();
   }
   in_plugin({"optimizer", "load_state"}, [&] { parts_.optimizer->load_state(before); });
-  if (average_) average_->load_state({});
+  ema_.load_state({});
   for (size_t i = 0; i < weights.size(); ++i) parameters_[i].value.copy_(weights[i]);
 }
 
-void TrainStep::set_rates(int64_t step) {
-  const int64_t applied = step - unapplied() - (scaler_ ? scaler_->overflows() : 0);
+void TrainStep::set_lrs(int64_t step) {
+  if (lrs_of_ == step) return;
+  const int64_t applied = step - skipped() - scaler_.overflows();
   auto& groups = parts_.optimizer->groups();
-  for (size_t i = 0; i < groups.size(); ++i) groups[i].lr = schedule_.rate(base_rates_[i], applied);
-  if (parts_.backend) send_rates();
+  for (size_t i = 0; i < groups.size(); ++i) groups[i].lr = schedule_.rate(base_lrs_[i], applied);
+  if (parts_.backend) send_lrs();
+  lrs_of_ = step;
 }
 
-bool TrainStep::send_rates() {
+bool TrainStep::send_lrs() {
   return in_plugin({"optimizer", "send_rates"}, [&] { return parts_.optimizer->send_rates(); });
 }
 
-NamedValues TrainStep::rates() const {
+NamedValues TrainStep::lrs() const {
   const auto& groups = parts_.optimizer->groups();
-  NamedValues rates{{"lr", groups.front().lr}};
+  NamedValues lrs{{"lr", groups.front().lr}};
   for (size_t i = 1; i < groups.size(); ++i) {
-    if (base_rates_[i] != base_rates_[0]) rates.emplace_back("lr_" + std::to_string(i), groups[i].lr);
+    if (base_lrs_[i] != base_lrs_[0]) lrs.emplace_back("lr_" + std::to_string(i), groups[i].lr);
   }
-  return rates;
+  return lrs;
 }
 
 std::vector<at::Tensor> TrainStep::gradients() const {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// One optimizer step of one rank: forward and backward over its part of a global batch, in several passes where it does
-// not fit into memory at once, the exchange of gradients, their scaling and clipping, the optimizer, the average of
+// One optimizer step of one rank: forward and backward over its part of a global batch, in micro-batches where it does
+// not fit into memory at once, the exchange of gradients, their scaling and clipping, the optimizer, the average of the
 // weights.
 //
-// Whatever is cut how often: the gradient is the mean over the samples of the global batch. Used from the training
-// thread, and by all ranks alike.
+// The gradient is the mean over the samples of the global batch, however that is cut. Used from the training thread,
+// and by all ranks alike.
 #pragma once
 
 #include "comm/batch_statistics.h"
@@ -28,7 +28,6 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,29 +59,29 @@ class TrainStep {
     const Objective& objective;
     Precision precision;
     c10::Device device;
-    std::shared_ptr<DataParallel> parallel;  // with trainer.strategy dp: the model and its copies
-    StepTimer* clock = nullptr;              // told of each phase; may be null
-    DeviceBackend* backend = nullptr;        // null on the CPU
+    std::shared_ptr<DataParallel> parallel;  // with trainer.strategy dp: the model and its copies; else null
+    StepTimer& timer;
+    DeviceBackend* backend = nullptr;  // null on the CPU
   };
 
   TrainStep(Parts parts, const TrainerConfig& config, Schedule schedule);
 
   // The step after `step` steps. With trainer.on_nonfinite skip, a nonfinite one changes neither weights, optimizer,
-  // averages and buffers nor the schedule's place. `watched`, on all ranks alike: operator by operator, not from a
-  // graph.
-  StepOutcome run(const TrainBatch& item, int64_t step, bool watched = false);
+  // averages and buffers nor the schedule's place. A watched one is computed operator by operator, not from a graph;
+  // all ranks say the same.
+  StepOutcome run(const TrainBatch& batch, int64_t step, bool watched = false);
 
   // Shows the gradients of the next run(), a watched one, averaged over the ranks, before they are clipped.
   void show_gradients(std::function<void(const std::vector<NamedParameter>&)> to) { shown_to_ = std::move(to); }
 
-  // In place of run(): a step that is passed over.
-  void leave_out() { ++unapplied_; }
+  // In place of run(): a step that is skipped.
+  void skip() { ++skipped_; }
 
   // Forward, backward and exchange alone; the gradients are thrown away. Random generators and buffers change.
-  void rehearse(const TrainBatch& item);
+  void warm_up(const TrainBatch& batch) { compute(batch, 0, {.backward_only = true}); }
 
   // Forward and backward of the first `samples` samples on this rank alone; the gradients are thrown away.
-  void try_micro_batch(const TrainBatch& item, int64_t samples);
+  void try_micro_batch(const TrainBatch& batch, int64_t samples);
 
   // Calls `trial` while what later steps keep takes its memory: the optimizer's own, averages. Weights, optimizer and
   // averages, which have made no step yet, are as before then.
@@ -92,46 +91,44 @@ class TrainStep {
   void set_micro_batch(int64_t samples) { micro_batch_ = samples; }
 
   // Of the last step: "lr", and "lr_1", "lr_2" ... of the groups behind the first whose own rates are others.
-  NamedValues rates() const;
+  NamedValues lrs() const;
   Schedule& schedule() { return schedule_; }
-  GradScaler* scaler() { return scaler_ ? &*scaler_ : nullptr; }
-  Ema* average() { return average_ ? &*average_ : nullptr; }
-  const Ema* average() const { return average_ ? &*average_ : nullptr; }
+  GradScaler& scaler() { return scaler_; }
+  Ema& ema() { return ema_; }
+  const Ema& ema() const { return ema_; }
+  const CudaGraphs& graphs() const { return graphs_; }
   void set_scaler_state(const GradScaler::State& state);
-  void forget_graphs();             // weights, averages or what the optimizer remembers have been loaded
-  std::string graph_state() const;  // "replayed", or why steps are not, for the summary
-  int64_t replayed() const { return graphs_ ? graphs_->replayed() : 0; }
-  int64_t unapplied();  // steps so far that were left out, besides the scaler's overflows
-  void set_unapplied(int64_t steps);
+  void restart();     // weights, averages or what the optimizer remembers have been loaded
+  int64_t skipped();  // steps so far, besides the scaler's overflows
+  void set_skipped(int64_t steps);
 
  private:
-  struct Pass {
+  struct MicroBatch {
     Batch batch;
     double weight = 1;    // of its mean loss in the mean over ranks
     int64_t samples = 0;  // that count; none where the batch is borrowed
+    bool last = true;
+  };
+  // After the exchange: unscaled, checked, clipped.
+  struct Gradients {
+    at::Tensor checked;    // [n] float32, not all finite where the step is nonfinite
+    at::Tensor found_inf;  // float32: not 0 where there shall be no step; undefined: there is one
+    at::Tensor skipped;    // bool, with trainer.on_nonfinite skip: the step leaves buffers as they were
   };
 
-  std::vector<Pass> passes(const TrainBatch& item) const;
-  void tell_of_unused() const;
-  void make_graphs();
-  std::string unrecordable();
-  StepResults results(const TrainBatch& item, int64_t step, bool watched);
-  StepResults ordinary(const TrainBatch& item, const StepMode& mode, const std::function<void()>& rates);
-  StepResults compute(const TrainBatch& item, const StepMode& mode, const std::function<void()>& rates);
-  void accumulate(const std::vector<Pass>& passes, MetricSums* window, bool alone = false);
-  at::Tensor forward(const Pass& pass, MetricSums* window);
-  struct Gradients;
-  Gradients finished_gradients(MetricSums& sums);
-  void apply(const Gradients& gradients, const std::function<void()>& rates);
+  std::string why_not_capturable();
+  StepResults compute(const TrainBatch& batch, int64_t step, const StepMode& mode);
+  std::vector<MicroBatch> split(const TrainBatch& batch) const;
+  at::Tensor forward(const MicroBatch& micro, MetricSums& sums);
+  void tell_of_unused();
+  Gradients finish_gradients(MetricSums& sums);
+  void step_optimizer(const Gradients& gradients);
   void drop_gradients();
   bool skips() const { return config_.on_nonfinite == "skip"; }
-  bool skips_by_norm() const { return skips() && !parts_.precision.scales_gradients(); }
-  void set_rates(int64_t step);
-  bool send_rates();
+  bool skips_by_norm() const { return skips() && !scaler_.enabled(); }
+  void set_lrs(int64_t step);
+  bool send_lrs();
   std::vector<at::Tensor> gradients() const;
-  void phase(StepPhase phase) {
-    if (parts_.clock && !recording_) parts_.clock->begin(phase);
-  }
 
   Parts parts_;
   TrainerConfig config_;
@@ -139,19 +136,18 @@ class TrainStep {
   std::vector<NamedParameter> parameters_;
   std::vector<at::Tensor> buffers_;
   SharedBuffers shared_;
-  std::vector<double> base_rates_;               // the optimizer's own, one for each group
-  std::unique_ptr<GradientReducer> reducer_;     // none for a world of one
+  std::vector<double> base_lrs_;  // the optimizer's own, one for each group
+  GradientReducer reducer_;
   std::shared_ptr<BatchStatistics> statistics_;  // with sync_batchnorm
-  std::optional<GradScaler> scaler_;             // with fp16
-  std::optional<Ema> average_;
-  std::optional<GradientMark> mark_;  // where all ranks must see in the gradients that one's loss is nonfinite
-  std::optional<CudaGraphs> graphs_;  // on a GPU, with trainer.cuda_graph
+  GradScaler scaler_;                            // enabled with fp16
+  Ema ema_;                                      // with trainer.ema_decay
+  GradientMark mark_;  // enabled where all ranks must see in the gradients that one's loss is nonfinite
+  CudaGraphs graphs_;
   bool looked_for_unused_ = false;
-  bool recording_ = false,
-       applied_ = false;  // the step under way: nothing of it counts for the clock; has the optimizer begun?
+  int64_t lrs_of_ = -1;                                               // the step under way whose learning rates are set
   std::function<void(const std::vector<NamedParameter>&)> shown_to_;  // null: nobody
   std::shared_ptr<DeviceNumbers> last_;  // of the step before, where it may have been skipped and is not counted yet
-  int64_t unapplied_ = 0;
+  int64_t skipped_ = 0;
   int64_t micro_batch_ = 0;
 };
 

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "comm/replicate.h"
+#include "train/checkpoint_exchange.h"
 #include "train/micro_batch_search.h"
 #include "train/state_guard.h"
 
@@ -11,34 +12,31 @@
 #include <algorithm>
 
 namespace ddprun {
-namespace {
-
-int64_t step_limit(const TrainerConfig& config, int64_t steps_per_epoch) {
-  const int64_t by_epochs = config.max_epochs * steps_per_epoch;
-  return config.max_steps > 0 ? std::min(config.max_steps, by_epochs) : by_epochs;
-}
-
-}  // namespace
 
 Trainer::Trainer(const Experiment& experiment, TrainerParts parts, std::function<bool()> stop_requested)
     : experiment_(experiment),
       parts_(std::move(parts)),
       stop_requested_(std::move(stop_requested)),
-      agreement_(parts_.communicator, parts_.clock),
-      evaluator_({parts_.model, parts_.dataset, parts_.evaluation_objective, parts_.communicator, parts_.precision,
-                  parts_.device, parts_.images},
-                 experiment.trainer),
-      stopper_(experiment.early_stopping.value_or(EarlyStoppingConfig{})),
       buffers_(buffers(*parts_.model)),
-      clock_(parts_.backend ? parts_.backend->make_timer() : nullptr),
-      measures_(parts_.backend.get()),
-      steps_per_epoch_(step_plan(experiment.trainer, parts_.dataset->size(Split::kTrain)).steps_per_epoch()),
-      max_steps_(step_limit(experiment.trainer, steps_per_epoch_)),
+      plan_(experiment.trainer, parts_.dataset->size(Split::kTrain)),
+      timer_(parts_.backend ? parts_.backend->make_timer() : nullptr),
       step_({parts_.communicator, parts_.model, parts_.optimizer, parts_.objective, parts_.precision, parts_.device,
-             parts_.parallel, &clock_, parts_.backend.get()},
+             parts_.parallel, timer_, parts_.backend.get()},
             experiment.trainer,
-            Schedule(experiment.schedule, experiment.trainer.global_batch, steps_per_epoch_, max_steps_)),
-      profile_(experiment.profile, parts_.run_dir, parts_.communicator.world().rank, parts_.backend != nullptr),
+            Schedule(experiment.schedule, experiment.trainer.global_batch, plan_.steps_per_epoch(), plan_.max_steps())),
+      log_({experiment_, plan_, state_, step_, timer_, parts_.communicator, parts_.loggers, *parts_.model,
+            parts_.backend.get()}),
+      agreement_(parts_.communicator, parts_.clock),
+      nonfinite_({experiment_.trainer, parts_.run_dir, parts_.communicator, parts_.device, state_, log_}),
+      checkpoints_({experiment_.checkpoint, parts_.run_dir, parts_.communicator, parts_.model, parts_.optimizer, step_,
+                    parts_.backend.get(), parts_.loggers, parts_.checkpoints,
+                    [this] { enter("saving", Activity::kSaving); }}),
+      validator_({experiment_, plan_, state_, parts_.communicator, parts_.dataset, step_, log_, parts_.loggers,
+                  buffers_, parts_.backend.get(), [this] { enter("evaluating", Activity::kEvaluating); }},
+                 Evaluator({parts_.model, parts_.dataset, parts_.evaluation_objective, parts_.communicator,
+                            parts_.precision, parts_.device, parts_.images},
+                           experiment.trainer)),
+      profiler_(experiment.profile, parts_.run_dir, parts_.communicator.world().rank, parts_.backend != nullptr),
       run_clock_(parts_.command_started_at) {
   state_.global_batch = experiment.trainer.global_batch;
   state_.seed = experiment.seed;
@@ -52,7 +50,9 @@ Trainer::Trainer(const Experiment& experiment, TrainerParts parts, std::function
 RunEnd Trainer::run() try {
   if (!over()) begin();
   while (!over()) {
-    train_steps();
+    parts_.model->train();
+    while (!at_part_end() && !stopping_) train_step();
+    timer_.pause();
     if (!stopping_ && at_part_end()) finish_part();
   }
   if (!stopping_ && state_.finished.empty()) {
@@ -60,31 +60,32 @@ RunEnd Trainer::run() try {
     state_.stop_reason = "all steps are done";
   }
   save(false);
-  if (!stopping_) test();
+  if (!stopping_) test_ = validator_.test();
   finish_saving();
   agreement_.settle();
-  phases_ += clock_.take();
+  log_.take_phases();
   return end();
 } catch (const CommunicationError&) {
   throw;
 } catch (...) {
-  rescue_save();
+  checkpoints_.rescue();
   throw;
 }
 
 // Before the first step of this attempt.
 void Trainer::begin() {
   const auto& config = experiment_.trainer;
-  require_monitors(state_.last_metrics);  // those of a resumed run
-  if (state_.step == 0 && config.sanity_batches > 0) evaluate_a_little();
-  if (config.micro_batch == TrainerConfig::kAutoMicroBatch) choose_micro_batch(*source());
+  validator_.require_monitors(state_.last_metrics);  // those of a resumed run
+  if (state_.step == 0 && config.sanity_batches > 0) validator_.sanity_check();
+  if (config.micro_batch == TrainerConfig::kAutoMicroBatch) choose_micro_batch(*loader());
   moved(Activity::kComputing);
-  if (!parts_.communicator.alone()) warm_up_reducer(*source());
-  save_a_way_back();
+  if (!parts_.communicator.alone()) warm_up_reducer(*loader());
+  const bool needs_a_way_back = config.on_nonfinite == "rollback" && !checkpoints_.is_own();
+  if (needs_a_way_back) save_now(false);
   start_from_here();
 }
 
-std::unique_ptr<TrainLoader> Trainer::source() const {
+std::unique_ptr<TrainLoader> Trainer::loader() const {
   return std::make_unique<TrainLoader>(parts_.dataset, experiment_.trainer, experiment_.seed,
                                        parts_.communicator.world(), parts_.device, state_.step,
                                        parts_.images[static_cast<size_t>(Split::kTrain)]);
@@ -93,18 +94,14 @@ std::unique_ptr<TrainLoader> Trainer::source() const {
 // What goes on from the present step, at the start of an attempt or after a rollback.
 void Trainer::start_from_here() {
   const auto& config = experiment_.trainer;
-  source_ = source();
-  step_.forget_graphs();
-  open_.clear();
-  handed_in_ = state_.step;
-  tested_ = {};
+  loader_ = loader();
+  step_.restart();
+  nonfinite_.restart();
+  validator_.restart();
   if (config.verify_shards) {
     shards_.emplace(parts_.communicator, parts_.dataset, step_plan(config, state_.train_samples), state_.step);
   }
-  samples_at_row_ = state_.samples;
-  seconds_at_row_ = state_.train_seconds;
-  clock_.pause();
-  phases_ += clock_.take();
+  log_.restart();
 }
 
 // Once in a run: a resumed one takes the number that was found, or it would sum its gradients in another order.
@@ -121,67 +118,40 @@ void Trainer::choose_micro_batch(TrainLoader& trial) {
 // second on, which changes the rounding of sums over three or more ranks. One step whose result is thrown away puts
 // every start of a run, fresh or resumed, behind that: or a resumed run would differ in its first step from one that
 // was never stopped.
-void Trainer::warm_up_reducer(TrainLoader& rehearsal) {
+void Trainer::warm_up_reducer(TrainLoader& trial) {
   const StateGuard kept(buffers_, parts_.backend.get());
   parts_.model->train();
-  step_.rehearse(rehearsal.next());
-}
-
-bool Trainer::at_epoch_end() const { return state_.step % steps_per_epoch_ == 0; }
-
-bool Trainer::at_part_end() const {
-  const bool ended = state_.step >= max_steps_ || !state_.finished.empty();
-  const bool boundary = ended || at_epoch_end() || due(experiment_.trainer.eval_every);
-  return boundary && state_.step > state_.evaluated_step;
-}
-
-bool Trainer::due(const Interval& every, int64_t step) const {
-  if (every.steps > 0) return step % every.steps == 0;
-  return every.epochs > 0 && step % (steps_per_epoch_ * every.epochs) == 0;
-}
-
-bool Trainer::over() const {
-  const bool all_done = state_.step >= max_steps_ || !state_.finished.empty();
-  return stopping_ || (all_done && !at_part_end());
-}
-
-void Trainer::train_steps() {
-  parts_.model->train();
-  while (!at_part_end() && !stopping_) {
-    profile_.before(state_.step + 1);
-    train_step();
-    agree_after_step();
-    profile_.after(state_.step);
-  }
-  clock_.pause();
+  step_.warm_up(trial.next());
 }
 
 void Trainer::train_step() try {
-  phase_ = "training";
-  moved(Activity::kLoadingData);
-  since_step_.restart();
-  clock_.begin(StepPhase::kData);
-  const auto item = source_->next();
+  profiler_.before(state_.step + 1);
+  enter("training", Activity::kLoadingData);
+  log_.begin_step();
+  timer_.begin(StepPhase::kData);
+  const auto batch = loader_->next();
 
   moved(Activity::kComputing);
-  if (is_left_out(state_.step + 1)) {
-    pass_over();
+  if (nonfinite_.skips(state_.step + 1)) {
+    step_.skip();
+    ++state_.skipped;
   } else {
-    const bool watched = watch_gradients() || profile_.covers(state_.step + 1);
-    open_.push_back({state_.step + 1, item.epoch + 1, item.batch.index, step_.run(item, state_.step, watched)});
-    state_.samples += item.global_samples;
+    const bool watched = log_.watch_gradients() || profiler_.covers(state_.step + 1);
+    nonfinite_.open({state_.step + 1, batch.epoch + 1, batch.batch.index, step_.run(batch, state_.step, watched)});
+    state_.samples += batch.global_samples;
   }
-  clock_.begin(StepPhase::kOther);
+  timer_.begin(StepPhase::kOther);
 
   ++state_.step;
-  ++steps_measured_;
-  if (shards_) shards_->add(item);
-  clock_.begin(StepPhase::kLogging);
-  if (at_part_end() || state_.step % experiment_.trainer.log_every == 0) log_window();
-  if (!gradients_.empty()) log_histograms();
-  show_progress("train");
-  clock_.begin(StepPhase::kOther);
-  state_.train_seconds = train_seconds();
+  if (shards_) shards_->add(batch);
+  timer_.begin(StepPhase::kLogging);
+  const bool row_is_due = at_part_end() || state_.step % experiment_.trainer.log_every == 0;
+  if (row_is_due && go_on(nonfinite_.settle())) log_.log_window();
+  log_.end_step();
+  timer_.begin(StepPhase::kOther);
+  state_.train_seconds = log_.train_seconds();
+  agree_after_step();
+  profiler_.after(state_.step);
 } catch (const std::exception& error) {
   if (is_out_of_memory(error)) throw OutOfMemory(out_of_memory_text(error, state_.step + 1, experiment_.trainer));
   throw;
@@ -191,19 +161,16 @@ void Trainer::train_step() try {
 void Trainer::agree_after_step() {
   moved(Activity::kAgreeing);
   const auto& every = experiment_.checkpoint.every;
-  const bool by_clock = every.seconds > 0 && since_save_.seconds() >= every.seconds;
   const auto limit = experiment_.trainer.max_seconds;
-  const bool time_over = limit > 0 && state_.train_seconds >= limit;
-  Flags mine{.stop = stop_requested_(),
-             .save = by_clock,
-             .time_over = time_over,
-             .save_failed = parts_.checkpoints.failed(),
-             .measure = measure_is_due()};
-  const auto flags = agree(mine);
+  const auto flags = agree({.stop = stop_requested_(),
+                            .save = every.seconds > 0 && checkpoints_.seconds_since() >= every.seconds,
+                            .time_over = limit > 0 && state_.train_seconds >= limit,
+                            .save_failed = checkpoints_.failed(),
+                            .measure = log_.system_row_is_due()});
   if (flags.save_failed) finish_saving();
-  if (flags.measure) log_measures();
+  if (flags.measure) log_.log_system();
   stopping_ = flags.stop;
-  if (!close_agreed(flags)) return;
+  if (!go_on(nonfinite_.close_agreed(flags))) return;
   if (flags.time_over && !stopping_) {
     state_.finished = "completed";
     state_.stop_reason = "trainer.max_time is over";
@@ -216,29 +183,130 @@ void Trainer::agree_after_step() {
 // With what was raised since the last exchange where there is one after this step, else nothing.
 Flags Trainer::agree(Flags mine) {
   if (agreement_.due()) {
-    hand_in(mine);
+    nonfinite_.hand_in(mine);
     return agreement_.exchange(mine);
   }
   agreement_.keep(mine);
   return {};
 }
 
-void Trainer::moved(Activity activity) const {
-  if (parts_.moved) parts_.moved(activity, state_.step);
-}
-
-int64_t Trainer::epoch_of_step() const { return state_.step == 0 ? 1 : (state_.step - 1) / steps_per_epoch_ + 1; }
-
 // Evaluates, decides on stopping, counts the part, saves. Interrupted, it leaves the evaluation to the resumed run.
 void Trainer::finish_part() {
-  if (!settle_steps()) return;
-  log_measures();
+  if (!go_on(nonfinite_.settle())) return;
+  log_.log_system();
   const auto before = state_.best_value;
-  if (!evaluate_part()) return;
+  const auto interrupted = [this] {
+    log_.show_progress("val");
+    if (agreement_.exchange({.stop = stop_requested_()}).stop) stopping_ = true;
+    return stopping_;
+  };
+  if (!validator_.validate(interrupted)) return;
   const bool improved = state_.best_value != before;
-  if (shards_ && at_epoch_end()) shards_->check(epoch_of_step(), experiment_);
+  if (shards_ && plan_.is_epoch_end(state_.step)) shards_->check(plan_.epoch_of(state_.step), experiment_);
   state_.evaluated_step = state_.step;
   if (due(experiment_.checkpoint.every) || improved) save(improved);
+}
+
+void Trainer::save(bool best) {
+  if (checkpoints_.step() != state_.step || best) save_now(best);
+}
+
+void Trainer::save_now(bool best) {
+  enter("saving", Activity::kSaving);
+  if (!go_on(nonfinite_.settle())) return;
+  nonfinite_.check_weights(*parts_.model);
+  log_.save_window();
+  state_.skipped_without_overflow = step_.skipped();
+  state_.clock = run_clock_.state();
+  state_.memory_format = memory_format_name(parts_.precision.memory_format());
+  state_.scaler = step_.scaler().state();
+  checkpoints_.save(state_, log_.window(), best);
+  log_.event("checkpoint", checkpoint_name(state_.step) + (best ? ", the best so far" : ""));
+}
+
+void Trainer::finish_saving() {
+  phase_ = "saving";
+  checkpoints_.finish();
+}
+
+void Trainer::restore(const Checkpoint& checkpoint, const std::string& path) {
+  state_ = TrainState::from_json(checkpoint.progress, path);
+  check_same_run(path);
+  run_clock_.set_state(state_.clock);
+  validator_.restore();
+  step_.schedule().set_state(state_.schedule);
+  step_.set_scaler_state(state_.scaler);
+  step_.set_skipped(state_.skipped_without_overflow);
+  restore_window(checkpoints_.restore(checkpoint, state_, path));
+  const auto time = experiment_.trainer.max_seconds;
+  const bool time_over = time > 0 && state_.train_seconds >= time;
+  const bool more_to_do = state_.finished == "completed" && state_.step < plan_.max_steps() && !time_over;
+  const bool stops_no_more = state_.finished == "stopped_early" && !experiment_.early_stopping;
+  if (more_to_do || stops_no_more) state_.finished.clear();
+}
+
+// Each rank goes on with its own sums, as if it had never stopped; at another world size rank 0 goes on with
+// everybody's.
+void Trainer::restore_window(const TensorDict& own) {
+  const auto& world = parts_.communicator.world();
+  if (state_.world_size == world.size) {
+    log_.restore_window(own.at("window"));
+  } else if (world.rank == 0) {
+    log_.restore_window(numbers_of(state_.window));
+  }
+  const int64_t devices = parts_.parallel ? parts_.parallel->devices() : 1;
+  const bool same_parts = state_.world_size == world.size && state_.devices == devices;
+  if (!same_parts) state_.micro_batch = 0;  // what fits into memory is another number now
+  state_.world_size = world.size;
+  state_.devices = devices;
+}
+
+void Trainer::check_same_run(const std::string& path) const {
+  const auto& config = experiment_.trainer;
+  const auto refuse = [&](const char* what, auto saved, auto now) {
+    throw UserError(log::text(what, " is ", now, ", but ", path, " was saved with ", saved,
+                              ": a resumed run sees the same samples in the same order only with the same value"));
+  };
+  if (state_.global_batch != config.global_batch)
+    refuse("trainer.global_batch", state_.global_batch, config.global_batch);
+  if (state_.seed != experiment_.seed) refuse("seed", state_.seed, experiment_.seed);
+  const int64_t samples = parts_.dataset->size(Split::kTrain);
+  if (state_.train_samples != samples) refuse("the size of the training set", state_.train_samples, samples);
+}
+
+// Whether training goes on from where it is: false after a rollback.
+bool Trainer::go_on(const NonfinitePolicy::Verdict& verdict) {
+  if (verdict) roll_back(*verdict);
+  return !verdict;
+}
+
+// All ranks together, as if this attempt began anew: nothing of what came after the checkpoint is left but the rows in
+// the logs, which are written again.
+void Trainer::roll_back(const NonfinitePolicy::Rollback& rollback) {
+  nonfinite_.count_rollback(rollback, checkpoints_.step());
+  finish_saving();
+  const auto path = checkpoints_.last_good();
+  auto skipped = state_.skipped_steps;
+  skipped.push_back(rollback.step);
+  agreement_.settle();  // its flags are of steps that are no more
+  restore(read_on_all(path, parts_.communicator), path);
+  state_.skipped_steps = std::move(skipped);
+  nonfinite_.rolled_back(state_.step);
+  if (parts_.communicator.world().rank == 0) {
+    log::warn(log::text(rollback.found, ". Back to step ", state_.step, ", and past that batch; it is in ",
+                        event_file(parts_.run_dir, rollback.step).string()));
+  }
+  log_.event("rollback", log::text(rollback.found, "; back to step ", state_.step));
+  start_from_here();
+}
+
+void Trainer::enter(const char* phase, Activity activity) {
+  phase_ = phase;
+  moved(activity);
+}
+
+void Trainer::moved(Activity activity) const {
+  if (parts_.moved) parts_.moved(activity, state_.step);
 }
 
 RunEnd Trainer::end() const {
@@ -246,7 +314,7 @@ RunEnd Trainer::end() const {
   return {.status = stopping_ ? "preempted" : state_.finished,
           .stop_reason = stopping_ ? "asked to stop; saved, to be resumed" : state_.stop_reason,
           .steps = state_.step,
-          .epochs = static_cast<double>(state_.step) / static_cast<double>(steps_per_epoch_),
+          .epochs = static_cast<double>(state_.step) / static_cast<double>(plan_.steps_per_epoch()),
           .samples = state_.samples,
           .total_seconds = run_clock_.seconds(),
           .train_seconds = state_.train_seconds,
@@ -254,9 +322,9 @@ RunEnd Trainer::end() const {
           .metrics = state_.last_metrics,
           .best = state_.best_metrics,
           .best_step = state_.best_step,
-          .test_correct = test_correct_,
-          .test_total = test_total_,
-          .checkpoint = saved_path_,
+          .test_correct = test_.correct,
+          .test_total = test_.total,
+          .checkpoint = checkpoints_.path(),
           .world_size = world.size,
           .nodes = world.nodes};
 }

@@ -238,9 +238,9 @@ class TrainTask final : public WorkerTask {
                      .world_size = runtime_.place.world_size,
                      .nodes = runtime_.place.nodes,
                      .global_batch = runtime_.experiment.trainer.global_batch,
-                     .steps_per_epoch = trainer.steps_per_epoch(),
+                     .steps_per_epoch = trainer.plan().steps_per_epoch(),
                      .max_epochs = runtime_.experiment.trainer.max_epochs,
-                     .max_steps = trainer.max_steps(),
+                     .max_steps = trainer.plan().max_steps(),
                      .parameters = parameters,
                      .model = runtime_.experiment.model.plugin,
                      .dataset = runtime_.experiment.dataset.plugin,
@@ -256,7 +256,7 @@ class TrainTask final : public WorkerTask {
                      .layers = layers()});
     if (const auto& state = trainer.state(); !resume.empty())
       loggers_->event({.time = wall_seconds(),
-                       .epoch = state.step / trainer.steps_per_epoch() + 1,
+                       .epoch = state.step / trainer.plan().steps_per_epoch() + 1,
                        .step = state.step,
                        .kind = "resumed",
                        .text = "from " + resume});
@@ -312,8 +312,8 @@ class TrainTask final : public WorkerTask {
                                            .phases = trainer.phases(),
                                            .peak_rss_bytes = peak_rss_bytes(),
                                            .memory_format = memory_format_name(runtime_.precision.memory_format()),
-                                           .cuda_graph = trainer.step().graph_state(),
-                                           .replayed_steps = trainer.step().replayed(),
+                                           .cuda_graph = trainer.step().graphs().state(),
+                                           .replayed_steps = trainer.step().graphs().replayed(),
                                            .attempt = runtime_.place.attempt,
                                            .backend = backend_name(),
                                            .ranks = ranks_});

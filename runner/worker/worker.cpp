@@ -79,27 +79,25 @@ std::unique_ptr<WorkerTask> make_task(const WorkerPlace& place) {
   return trains ? make_train_task(place, [] { return stop_signal != 0; }) : make_inference(place);
 }
 
-int run_reporting(const WorkerPlace& place) {
-  std::unique_ptr<WorkerTask> task;
-  const auto told = [&](const Problem& problem) { return report(place, task.get(), problem); };
-  const auto of_user = [&] { return task && task->step() >= 0 ? kExitFailed : kExitUsage; };
+// Of the exception that is being handled.
+Problem problem_of(const WorkerTask* task) {
+  const int of_user = task && task->step() >= 0 ? kExitFailed : kExitUsage;
   try {
-    task = make_task(place);
-    return task->run();
+    throw;
   } catch (const OutOfMemory& error) {
-    return told({.kind = "memory", .message = error.what()});
+    return {.kind = "memory", .message = error.what()};
   } catch (const PluginMistake& error) {
-    return told({.kind = "user", .message = error.problem, .exit_code = of_user(), .section = error.section});
+    return {.kind = "user", .message = error.problem, .exit_code = of_user, .section = error.section};
   } catch (const UserError& error) {
-    return told({.kind = "user", .message = error.what(), .exit_code = of_user()});
+    return {.kind = "user", .message = error.what(), .exit_code = of_user};
   } catch (const PluginFailure& error) {
-    return told({.kind = "internal", .message = error.problem, .section = error.section});
+    return {.kind = "internal", .message = error.problem, .section = error.section};
   } catch (const CommunicationError& error) {
-    return told({.kind = "communication", .message = error.what()});
+    return {.kind = "communication", .message = error.what()};
   } catch (const c10::Error& error) {
-    return told({.kind = "internal", .message = error.what_without_backtrace()});
+    return {.kind = "internal", .message = error.what_without_backtrace()};
   } catch (const std::exception& error) {
-    return told({.kind = "internal", .message = error.what()});
+    return {.kind = "internal", .message = error.what()};
   }
 }
 
@@ -112,8 +110,14 @@ int run_worker() {
   install_crash_handler("ddprun: rank " + std::to_string(place.rank) + ": ", place.failure, place.rank);
   refuse_exit(/*anywhere=*/true);
   answer_launcher(place.probe_answer);
-  const int code = run_reporting(place);
-  return code == kExitDone ? kWorkerDone : code;
+  std::unique_ptr<WorkerTask> task;
+  try {
+    task = make_task(place);
+    const int code = task->run();
+    return code == kExitDone ? kWorkerDone : code;
+  } catch (const std::exception&) {
+    return report(place, task.get(), problem_of(task.get()));
+  }
 }
 
 }  // namespace ddprun

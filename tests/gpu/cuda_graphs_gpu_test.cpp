@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Training steps recorded and replayed on a GPU, beside the same steps done one by one there.
+// Training steps captured and replayed on a GPU, beside the same steps done one by one there.
 #include "gpu/gpu_test.h"
 #include "train/replayed_toy.h"
 
@@ -168,7 +168,7 @@ TEST_F(StepGraphsGpu, AStepThatWaitsIsNoticed) {
   EXPECT_ANY_THROW(without_waits(run, "off"));
 }
 
-// A failed recording leaves nothing behind: dropout draws on, and allocations are ordinary ones.
+// A failed capture leaves nothing behind: dropout draws on, and allocations are ordinary ones.
 TEST_F(StepGraphsGpu, AModelThatWaitsTrainsWithoutAndTheReasonIsTold) {
   const std::vector<std::pair<std::function<void(const Batch&)>, const char*>> waits{
       {[](const Batch& batch) { static_cast<void>(batch.input.sum().item<float>()); }, "_local_scalar_dense"},
@@ -187,7 +187,7 @@ TEST_F(StepGraphsGpu, AModelThatWaitsTrainsWithoutAndTheReasonIsTold) {
   }
 }
 
-// A recording ends with an error where another stream's work is not waited for.
+// A capture ends with an error where another stream's work is not waited for.
 class Straying : public testing::ToyModel {
  public:
   at::Tensor forward(const at::Tensor& input) override {
@@ -218,7 +218,7 @@ TEST_F(StepGraphsGpu, ExchangeOfOneRankIsRecordedToo) {
   const auto group = backend_->make_group_backend(store, 0, 1, 60);
   std::vector<at::Tensor> values{at::ones({1000}, at::TensorOptions(backend_->device()))};
   group->allreduce(values)->wait();
-  const auto graph = backend_->record([&] {
+  const auto graph = backend_->capture([&] {
     values[0].mul_(2);
     group->allreduce(values)->wait();
     return std::vector<at::Tensor>{values[0] + 1};

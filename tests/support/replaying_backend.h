@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A device that records and replays, made of the CPU: what a GPU would do again, it does again. Nothing is done while
-// it records; results go to the same memory each time, as a graph's do.
+// A device that captures and replays, made of the CPU: what a GPU would do again, it does again. Nothing is done while
+// it captures; results go to the same memory each time, as a graph's do.
 #pragma once
 
 #include "comm/device_backend.h"
@@ -20,7 +20,7 @@ class ReplayingBackend final : public DeviceBackend {
  public:
   static constexpr int64_t kMemory = 100;  // bytes
 
-  // Its `first_failing`-th recording fails with this text; each takes so much of the memory.
+  // Its `first_failing`-th capture fails with this text; each takes so much of the memory.
   explicit ReplayingBackend(int64_t first_failing = -1, int64_t bytes_of_a_graph = 0)
       : left_(first_failing), bytes_of_a_graph_(bytes_of_a_graph) {}
 
@@ -39,8 +39,8 @@ class ReplayingBackend final : public DeviceBackend {
   DeviceMemory memory() const override { return {.free = kMemory - taken_, .reserved = taken_}; }
   std::unique_ptr<ImageBatcher> hold_images(const ImageSource&, const ImageForm&) override { return nullptr; }
 
-  std::unique_ptr<DeviceGraph> record(const std::function<std::vector<at::Tensor>()>& work) override {
-    if (left_-- == 0) throw std::runtime_error("this device cannot record\nand tells more");
+  std::unique_ptr<DeviceGraph> capture(const std::function<std::vector<at::Tensor>()>& work) override {
+    if (left_-- == 0) throw std::runtime_error("this device cannot capture\nand tells more");
     return std::make_unique<Graph>(work, taken_, bytes_of_a_graph_);
   }
 

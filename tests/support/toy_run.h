@@ -152,8 +152,8 @@ inline ToyResult train_toy(const ToyRun& run) {
     for (const auto& tensor : state_tensors(*model)) result.weights[rank][tensor.name] = tensor.value.detach().clone();
     if (rank != 0) return;
     result.end = end;
-    result.graph_state = trainer.step().graph_state();
-    result.replayed = trainer.step().replayed();
+    result.graph_state = trainer.step().graphs().state();
+    result.replayed = trainer.step().graphs().replayed();
   });
   result.rows = rows->rows;
   result.measured = rows->measured;

@@ -106,7 +106,7 @@ TEST(StepGraphsRefusal, ABackendThatCannotRecordOnAnyRank) {
     run.make_backend = [ranks](int64_t rank) {
       return std::make_shared<testing::ReplayingBackend>(rank == ranks - 1 ? 0 : -1);
     };
-    EXPECT_EQ(reason_of(run), "this device cannot record");
+    EXPECT_EQ(reason_of(run), "this device cannot capture");
   }
 }
 
@@ -119,7 +119,7 @@ TEST(StepGraphsRefusal, TooLittleMemoryBesideTheRecordedStep) {
           [=](int64_t rank) { return std::make_shared<testing::ReplayingBackend>(-1, rank == ranks - 1 ? bytes : 0); };
     };
     run.make_backend = of_last_rank(testing::ReplayingBackend::kMemory / 2 + 1);
-    EXPECT_THAT(reason_of(run), HasSubstr("a recorded step keeps"));
+    EXPECT_THAT(reason_of(run), HasSubstr("a captured step keeps"));
     const TempFolder enough;
     run.folder = enough.path();
     run.make_backend = of_last_rank(testing::ReplayingBackend::kMemory / 2);
@@ -132,7 +132,7 @@ TEST(StepGraphsRefusal, AnExchangeThatCannotBeRecordedEndsTheRunWithAdvice) {
   auto run = replayed_toy(folder, 2);
   run.make_backend = [](int64_t rank) { return std::make_shared<testing::ReplayingBackend>(rank == 1 ? 1 : -1); };
   EXPECT_THAT(testing::error_of(run),
-              AllOf(HasSubstr("this device cannot record"), HasSubstr("trainer.cuda_graph=off")));
+              AllOf(HasSubstr("this device cannot capture"), HasSubstr("trainer.cuda_graph=off")));
 }
 
 TEST(StepGraphsRefusal, SettingsThatNeedTheHost) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Steps that are recorded once and replayed are the steps that they were. The device is the CPU, which does the
-// recorded work once more, in the place of a GPU; that it asks for the same in each replay the work itself makes sure
+// Steps that are captured once and replayed are the steps that they were. The device is the CPU, which does the
+// captured work once more, in the place of a GPU; that it asks for the same in each replay the work itself makes sure
 // of.
 #include "optimizers/from_yaml.h"
 #include "train/nonfinite_fixture.h"

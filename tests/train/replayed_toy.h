@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The toy run whose steps are recorded and replayed: nine in an epoch, the last of them ragged.
+// The toy run whose steps are captured and replayed: nine in an epoch, the last of them ragged.
 #pragma once
 
 #include "optimizers/training.h"

@@ -19,8 +19,8 @@ TEST(TrainState, SurvivesItsTextBitForBit) {
   state.scaler = {.scale = 1024, .steps_since_change = 7, .overflows = 6};
   state.skipped = 5;
   state.skips_in_row = 2;
-  state.unapplied = 4;
-  state.left_out = {17, 90};
+  state.skipped_without_overflow = 4;
+  state.skipped_steps = {17, 90};
   state.best_value = std::nextafter(0.99, 1);
   state.best_metrics = {{"val/loss", std::numeric_limits<double>::infinity()}};
   state.last_metrics = {{"val/loss", 0.25}};
@@ -33,7 +33,7 @@ TEST(TrainState, SurvivesItsTextBitForBit) {
   EXPECT_EQ(back.seed, UINT64_MAX);
   EXPECT_EQ(back.schedule.best, 0.1);
   EXPECT_EQ(back.scaler.overflows, 6);
-  EXPECT_EQ(back.left_out, (std::vector<int64_t>{17, 90}));
+  EXPECT_EQ(back.skipped_steps, (std::vector<int64_t>{17, 90}));
 }
 
 TEST(TrainState, ForeignTextIsAnErrorThatNamesTheFile) {

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+// What training does about a step whose loss or gradients are NaN or infinite (trainer.on_nonfinite): it ends, skips
+// the step, or goes back to the last checkpoint and past the batch.
+//
+// A step stays open until all ranks know whether it was nonfinite: its flag goes with Agreement's exchange, and before
+// anything that would keep or show what it did (a row, an evaluation, a checkpoint) all open ones are settled. Its
+// metrics come into the log's sums only then. Used from the training thread, by all ranks alike.
+#pragma once
+
+#include "train/agreement.h"
+#include "train/nonfinite_event.h"
+#include "train/progress_log.h"
+#include "train/train_state.h"
+
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace ddprun {
+
+class NonfinitePolicy {
+ public:
+  // The verdict on a step for which training is to go back; the trainer does so.
+  struct Rollback {
+    int64_t step = 0;
+    std::string found, advice;  // "step 37: the training loss is not finite: ...", ". Lower the learning rate ..."
+  };
+  using Verdict = std::optional<Rollback>;  // nothing: training goes on
+
+  // All outlive it.
+  struct Parts {
+    const TrainerConfig& config;
+    std::filesystem::path run_dir;
+    Communicator& communicator;
+    c10::Device device;
+    TrainState& state;
+    ProgressLog& log;
+  };
+
+  explicit NonfinitePolicy(Parts parts) : parts_(std::move(parts)) {}
+
+  // At the start of an attempt, and after a rollback.
+  void restart();
+
+  // Whether the batch of this step is passed over, since training has gone back because of it.
+  bool skips(int64_t step) const;
+
+  void open(OpenStep step) { open_.push_back(std::move(step)); }
+
+  // Raises the flags of the steps that the device is done with, for Agreement's next exchange.
+  void hand_in(Flags& mine);
+
+  // All throw UserError where the run is to end: with "stop", and after too many skips in a row. close_agreed() closes
+  // the steps that an exchange was about, settle() all that are open, with an exchange of its own. Collective.
+  Verdict close_agreed(const Flags& agreed);
+  Verdict settle() { return settle(open_.size()); }
+
+  // Counts a rollback to the checkpoint of `from`, which came to `to`. Throws UserError after too many to the same one.
+  void count_rollback(const Rollback& rollback, int64_t from);
+  void rolled_back(int64_t to) { rollbacks_.to = to; }
+
+  // Weights that are no numbers must not take the place of good ones in a checkpoint: gradients may be finite and the
+  // step too long all the same. Throws UserError.
+  void check_weights(const Model& model) const;
+
+ private:
+  Verdict settle(size_t count);
+  Verdict close(bool nonfinite);
+  Verdict judge(const OpenStep& step);
+
+  Parts parts_;
+  std::deque<OpenStep> open_;  // by step
+  int64_t handed_in_ = -1;     // the last step whose flag went into an exchange
+  struct {
+    int64_t to = -1;
+    int64_t count = 0;
+  } rollbacks_;  // to the checkpoint of that step
+};
+
+}  // namespace ddprun

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+#include "train/progress_log.h"
+
+#include "comm/replicate.h"
+#include "metrics/histograms.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+constexpr double kProgressSeconds = 0.1;
+
+double per_second(int64_t samples, double seconds) { return static_cast<double>(samples) / std::max(seconds, 1e-9); }
+
+}  // namespace
+
+void ProgressLog::restart() {
+  samples_at_row_ = parts_.state.samples;
+  seconds_at_row_ = parts_.state.train_seconds;
+  parts_.timer.pause();
+  take_phases();
+}
+
+const PhaseSeconds& ProgressLog::take_phases() { return phases_ += parts_.timer.take(); }
+
+double ProgressLog::train_seconds() const { return parts_.state.train_seconds + since_step_.seconds(); }
+
+void ProgressLog::end_step() {
+  ++steps_measured_;
+  if (!gradients_.empty()) log_histograms();
+  show_progress("train");
+}
+
+void ProgressLog::show_progress(const char* phase) {
+  if (since_progress_.seconds() < kProgressSeconds) return;
+  since_progress_.restart();
+  const auto& state = parts_.state;
+  const double speed = per_second(state.samples - samples_at_row_, state.train_seconds - seconds_at_row_);
+  const auto step_in_epoch = state.step == 0 ? 0 : (state.step - 1) % parts_.plan.steps_per_epoch() + 1;
+  parts_.loggers.progress({epoch(), state.step, step_in_epoch, phase, speed});
+}
+
+// No row at a part's end, where it would be of a few steps: its noise would pass for a change. They are in the next
+// one.
+void ProgressLog::log_window() {
+  auto& state = parts_.state;
+  const auto totals = window_.totals(parts_.communicator);
+  window_.reset();
+  ddprun::add(state.row, totals);
+  ddprun::add(state.part, totals);
+  const bool due = state.step % parts_.experiment.trainer.log_every == 0;
+  if (due || state.step >= parts_.plan.max_steps()) log_training();
+}
+
+void ProgressLog::log_training() {
+  auto& state = parts_.state;
+  const auto totals = std::exchange(state.row, {});
+  update(state.last_metrics, values_of(totals, "train"));
+  auto values = values_of(totals);
+  std::ranges::move(parts_.step.lrs(), std::back_inserter(values));
+  if (auto& scaler = parts_.step.scaler(); scaler.enabled()) {
+    const auto scale = scaler.state();
+    values.emplace_back("loss_scale", scale.scale);
+    values.emplace_back("overflows", static_cast<double>(scale.overflows));
+  }
+  if (parts_.experiment.trainer.on_nonfinite != "stop")
+    values.emplace_back("skipped_steps", static_cast<double>(state.skipped));
+  const double now = train_seconds();
+  values.emplace_back("samples_per_second", per_second(state.samples - std::exchange(samples_at_row_, state.samples),
+                                                       now - std::exchange(seconds_at_row_, now)));
+  log_row("train", std::move(values));
+}
+
+void ProgressLog::log_part(double evaluation_seconds) {
+  auto& state = parts_.state;
+  const auto totals = std::exchange(state.part, {});
+  const auto samples = state.samples - std::exchange(state.part_samples, state.samples);
+  const auto seconds = state.train_seconds - std::exchange(state.part_seconds, state.train_seconds);
+  update(state.last_metrics, values_of(totals, "train"));
+  auto values = values_of(totals);
+  values.emplace_back("samples_per_second", per_second(samples, seconds));
+  values.emplace_back("train_seconds", seconds);
+  if (evaluation_seconds > 0) values.emplace_back("evaluation_seconds", evaluation_seconds);
+  log_row("epoch", std::move(values));
+}
+
+void ProgressLog::log_row(const std::string& split, NamedValues values) {
+  parts_.loggers.metrics({.time = wall_seconds(),
+                          .split = split,
+                          .epoch = epoch(),
+                          .step = parts_.state.step,
+                          .samples = parts_.state.samples,
+                          .values = std::move(values)});
+}
+
+bool ProgressLog::system_row_is_due() {
+  const auto every = parts_.experiment.trainer.system_metrics_seconds;
+  if (parts_.communicator.world().rank != 0 || every == 0 || since_measured_.seconds() < every) return false;
+  since_measured_.restart();
+  return true;
+}
+
+void ProgressLog::log_system() {
+  if (parts_.experiment.trainer.system_metrics_seconds == 0 || steps_measured_ == 0) return;
+  const auto seconds = parts_.timer.take();
+  phases_ += seconds;
+  auto table = system_metrics_.gather(seconds, std::exchange(steps_measured_, 0), parts_.communicator);
+  since_measured_.restart();
+  table.epoch = epoch();
+  table.step = parts_.state.step;
+  log_row("system", system_values(table));
+  parts_.loggers.ranks(table);
+}
+
+// All ranks have the same weights and gradients: rank 0 alone shows them, without a word to the others.
+bool ProgressLog::watch_gradients() {
+  const auto& config = parts_.experiment.histograms;
+  if (!parts_.plan.due(config.every, parts_.state.step + 1)) return false;
+  if (parts_.communicator.world().rank != 0) return true;
+  parts_.step.show_gradients([this, bins = config.bins](const std::vector<NamedParameter>& parameters) {
+    gradients_ = histograms_of_gradients(parameters, bins);
+  });
+  return true;
+}
+
+void ProgressLog::log_histograms() {
+  HistogramTable table{.epoch = epoch(), .step = parts_.state.step};
+  table.histograms = histograms_of_weights(trainable_parameters(parts_.model), parts_.experiment.histograms.bins);
+  std::ranges::move(gradients_, std::back_inserter(table.histograms));
+  gradients_.clear();
+  parts_.loggers.histograms(table);
+}
+
+void ProgressLog::event(const std::string& kind, const std::string& text) {
+  parts_.loggers.event(
+      {.time = wall_seconds(), .epoch = epoch(), .step = parts_.state.step, .kind = kind, .text = text});
+}
+
+void update(NamedValues& values, const NamedValues& changes) {
+  for (const auto& [name, value] : changes) {
+    const auto at = std::ranges::find(values, name, &NamedValues::value_type::first);
+    if (at == values.end()) {
+      values.emplace_back(name, value);
+    } else {
+      at->second = value;
+    }
+  }
+}
+
+}  // namespace ddprun

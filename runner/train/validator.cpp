@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+#include "train/validator.h"
+
+#include "base/log.h"
+#include "config/monitors.h"
+#include "metrics/predictions.h"
+#include "plugin_host/plugin_call.h"
+#include "train/state_guard.h"
+
+#include <ddprun/error.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace ddprun {
+namespace {
+
+// The validation split, or where there is none the test split, as most guides do.
+Split evaluation_split(const Dataset& dataset) { return dataset.size(Split::kVal) > 0 ? Split::kVal : Split::kTest; }
+
+Limit evaluation_limit(const TrainerConfig& config) {
+  return config.overfit_batches > 0 ? Limit{.batches = config.overfit_batches} : config.val_batches;
+}
+
+std::vector<std::string> names_of(const NamedValues& values) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : values) names.push_back(name);
+  return names;
+}
+
+// The averaged weights in the model for a scope, where there are any.
+class AveragedWeights {
+ public:
+  explicit AveragedWeights(Ema& ema) : ema_(ema) { ema_.exchange(); }
+  ~AveragedWeights() { ema_.exchange(); }
+  AveragedWeights(const AveragedWeights&) = delete;
+  AveragedWeights& operator=(const AveragedWeights&) = delete;
+
+ private:
+  Ema& ema_;
+};
+
+}  // namespace
+
+Validator::Validator(Parts parts, Evaluator evaluator)
+    : parts_(std::move(parts)),
+      evaluator_(std::move(evaluator)),
+      stopper_(parts_.experiment.early_stopping.value_or(EarlyStoppingConfig{})) {}
+
+void Validator::restore() { stopper_.set_state(parts_.state.stopper); }
+
+// With rank 0's buffers, which are the checkpoint's: after a training step each rank has BatchNorm statistics of its
+// own, and a result that mixes them could not be had again from any checkpoint.
+std::optional<Evaluation> Validator::evaluate(Split split, const Limit& limit,
+                                              const std::function<bool()>& interrupted) {
+  parts_.alive();
+  parts_.communicator.broadcast(parts_.buffers);
+  const AveragedWeights weights(parts_.step.ema());
+  return evaluator_.run(split, limit, [&] {
+    parts_.alive();
+    return interrupted();
+  });
+}
+
+void Validator::sanity_check() {
+  const auto split = evaluation_split(*parts_.dataset);
+  if (parts_.dataset->size(split) == 0) return;
+  const auto result = evaluate(split, {.batches = parts_.experiment.trainer.sanity_batches}, [] { return false; });
+  require_monitors(values_of(result->totals, "val"));
+}
+
+void Validator::require_monitors(const NamedValues& measured) {
+  const auto known = names_of(measured);
+  const auto unknown = unknown_monitors(parts_.experiment, known);
+  refused_ = !unknown.empty();
+  if (refused_) throw PluginMistake({unknown.front().key, unknown_metric(unknown.front().metric, known)});
+}
+
+bool Validator::validate(const std::function<bool()>& interrupted) {
+  const auto& config = parts_.experiment.trainer;
+  const auto split = evaluation_split(*parts_.dataset);
+  const bool due = parts_.plan.all_done(parts_.state) || parts_.plan.due(config.eval_every, parts_.state.step);
+  if (!due || parts_.dataset->size(split) == 0) {
+    parts_.log.log_part(0);
+    return true;
+  }
+  const Stopwatch time;
+  const auto limit = evaluation_limit(config);
+  const auto evaluation = evaluate(split, limit, interrupted);
+  if (!evaluation) return false;
+  parts_.log.log_part(time.seconds());
+  if (split == Split::kTest && limit.none()) tested_ = {parts_.state.step, *evaluation};
+  observe(*evaluation);
+  log_predictions(split);
+  return true;
+}
+
+void Validator::log_evaluation(const std::string& split, const Evaluation& evaluation) {
+  parts_.log.log_row(split, values_of(evaluation.totals));
+  if (!evaluation.confusion.defined()) return;
+  const auto step = parts_.state.step;
+  parts_.loggers.confusion(
+      confusion_table(evaluation.confusion, parts_.dataset->spec(), split, parts_.plan.epoch_of(step), step));
+}
+
+// Rank 0 alone, without a word to the others; what it changes is put back, so that the training is the same without.
+void Validator::log_predictions(Split split) {
+  const auto& config = parts_.experiment.predictions;
+  if (parts_.communicator.world().rank != 0 || config.batches == 0 || config.images_per_batch == 0) return;
+  const StateGuard kept(parts_.buffers, parts_.backend);
+  const AveragedWeights weights(parts_.step.ema());
+  auto table = evaluator_.sample(split, config);
+  table.split = "val";
+  table.epoch = parts_.plan.epoch_of(parts_.state.step);
+  table.step = parts_.state.step;
+  parts_.loggers.predictions(table);
+}
+
+void Validator::observe(const Evaluation& evaluation) {
+  log_evaluation("val", evaluation);
+  const auto values = values_of(evaluation.totals, "val");
+  update(parts_.state.last_metrics, values);
+  const auto config = followed_by_best();
+  const auto value = monitored("checkpoint.monitor", config.monitor, false);
+  if (value && improves(*value, parts_.state.best_value, config.maximize, 0)) {
+    parts_.state.best_value = value;
+    parts_.state.best_metrics = values;
+    parts_.state.best_step = parts_.state.step;
+    const auto monitor = std::ranges::find(parts_.state.best_metrics, config.monitor, &NamedValues::value_type::first);
+    if (monitor != parts_.state.best_metrics.end())
+      std::rotate(parts_.state.best_metrics.begin(), monitor, std::next(monitor));
+  }
+  if (parts_.experiment.schedule.name == "plateau") {
+    parts_.step.schedule().observe(*monitored("schedule.monitor", parts_.experiment.schedule.monitor, true));
+    parts_.state.schedule = parts_.step.schedule().state();
+  }
+  if (!parts_.experiment.early_stopping) return;
+  const bool stop =
+      stopper_.observe(*monitored("early_stopping.monitor", parts_.experiment.early_stopping->monitor, true));
+  parts_.state.stopper = stopper_.state();
+  if (stop) {
+    parts_.state.finished = "stopped_early";
+    parts_.state.stop_reason = stopper_.reason();
+  }
+}
+
+// The loss where nobody has chosen a metric and the default one is not measured: a regression has no accuracy.
+CheckpointConfig Validator::followed_by_best() const {
+  auto config = parts_.experiment.checkpoint;
+  const auto names = names_of(parts_.state.last_metrics);
+  if (is_chosen(parts_.experiment, "checkpoint") || std::ranges::find(names, config.monitor) != names.end())
+    return config;
+  config.monitor = "val/loss";
+  config.maximize = false;
+  return config;
+}
+
+std::optional<double> Validator::monitored(const std::string& key, const std::string& name, bool required) {
+  const auto at = std::ranges::find(parts_.state.last_metrics, name, &NamedValues::value_type::first);
+  if (at != parts_.state.last_metrics.end()) return at->second;
+  const auto problem = key + ": " + unknown_metric(name, names_of(parts_.state.last_metrics));
+  if (required) throw UserError(problem);
+  if (!warned_of_monitor_) log::warn(problem + ". No checkpoint is best");
+  warned_of_monitor_ = true;
+  return std::nullopt;
+}
+
+Validator::TestResult Validator::test() {
+  if (parts_.dataset->size(Split::kTest) == 0) return {};
+  const Limit limit = parts_.experiment.trainer.fast_dev_run ? Limit{.batches = 1} : Limit{};
+  if (tested_.step != parts_.state.step)
+    tested_ = {parts_.state.step, *evaluate(Split::kTest, limit, [] { return false; })};
+  const auto& totals = tested_.result.totals;
+  log_evaluation("test", tested_.result);
+  update(parts_.state.last_metrics, values_of(totals, "test"));
+  const auto accuracy = std::ranges::find(totals, "accuracy", &MetricTotal::name);
+  if (accuracy == totals.end()) return {};
+  return {.correct = static_cast<int64_t>(std::llround(accuracy->sum)), .total = accuracy->count};
+}
+
+}  // namespace ddprun

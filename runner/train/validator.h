@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+// Evaluations while training goes on, and what follows from them: the best checkpoint, the plateau schedule, early
+// stopping; the test at the end. Used from the training thread, by all ranks alike.
+#pragma once
+
+#include "train/early_stopper.h"
+#include "train/evaluator.h"
+#include "train/progress_log.h"
+#include "train/train_plan.h"
+#include "train/train_step.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+class Validator {
+ public:
+  // All outlive it.
+  struct Parts {
+    const Experiment& experiment;
+    const TrainPlan& plan;
+    TrainState& state;
+    Communicator& communicator;
+    std::shared_ptr<const Dataset> dataset;
+    TrainStep& step;
+    ProgressLog& log;
+    LoggerHub& loggers;
+    std::vector<at::Tensor> buffers;  // the model's
+    DeviceBackend* backend;           // null on the CPU
+    std::function<void()> alive;      // called while an evaluation goes on
+  };
+  struct TestResult {
+    int64_t correct = -1, total = -1;  // -1: the task has no classes
+  };
+
+  Validator(Parts parts, Evaluator evaluator);
+
+  // Before the first step of an attempt, and after a rollback: results of later steps are forgotten.
+  void restart() { tested_ = {}; }
+  void restore();  // from the state
+
+  // Evaluates a few batches and keeps nothing: a mistake in the evaluation, or in what follows its metrics, shows
+  // before training.
+  void sanity_check();
+
+  // Throws PluginMistake where a metric is followed and is none of the last ones measured.
+  void require_monitors(const NamedValues& measured);
+  bool refused() const { return refused_; }  // whether it has thrown
+
+  // At a part's end: evaluates where that is due, writes the rows, and notes what follows in the state. False where
+  // `interrupted`, called on all ranks alike, has said so.
+  bool validate(const std::function<bool()>& interrupted);
+
+  TestResult test();
+
+ private:
+  std::optional<Evaluation> evaluate(Split split, const Limit& limit, const std::function<bool()>& interrupted);
+  void observe(const Evaluation& evaluation);
+  void log_evaluation(const std::string& split, const Evaluation& evaluation);
+  void log_predictions(Split split);
+  CheckpointConfig followed_by_best() const;
+  std::optional<double> monitored(const std::string& key, const std::string& name, bool required);
+
+  Parts parts_;
+  Evaluator evaluator_;
+  EarlyStopper stopper_;
+  bool refused_ = false, warned_of_monitor_ = false;
+  struct {
+    int64_t step = -1;
+    Evaluation result;
+  } tested_;  // the test split's result, where the validation has computed it: a dataset without a validation split
+};
+
+}  // namespace ddprun

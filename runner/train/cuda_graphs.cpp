@@ -11,7 +11,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -68,9 +67,7 @@ StepResults CudaGraphs::run(const TrainBatch& batch, bool watched, const Compute
 StepResults CudaGraphs::ordinary(const TrainBatch& batch, const Compute& compute, OperatorLog* log) {
   bool applied = false;
   const auto once = [&] {
-    std::optional<OperatorLog::Listening> listening;
-    if (log) listening.emplace(*log);
-    return compute(batch, {.applied = &applied});
+    return compute(batch, {.log = log, .applied = &applied});
   };
   if (!any() || !parts_.communicator.alone()) return once();
   try {
@@ -189,10 +186,7 @@ std::function<std::vector<at::Tensor>()> CudaGraphs::work(Kind& kind, const Comp
   return [&kind, compute, alone, &timer = parts_.timer, device = parts_.device] {
     const StepTimer::Muted muted(timer);
     OperatorLog log(device);
-    const auto results = [&] {
-      const OperatorLog::Listening listening(log);
-      return compute(kind.batch, {.alone = alone});
-    }();
+    const auto results = compute(kind.batch, {.alone = alone, .log = &log});
     const auto change = alone ? "" : kind.log.difference(log);
     if (!change.empty()) throw std::runtime_error("a step asks for something else each time: " + change);
     return tensors_of(results, device);

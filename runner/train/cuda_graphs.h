@@ -34,6 +34,7 @@ struct StepResults {
 struct StepMode {
   bool alone = false;          // without the other ranks
   bool backward_only = false;  // up to the gradients, which are thrown away
+  OperatorLog* log = nullptr;  // told what the step asks of the device; may be null
   bool* applied = nullptr;     // set before the weights change; may be null
 };
 

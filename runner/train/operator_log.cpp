@@ -117,7 +117,7 @@ class OperatorLog::Listening::Guard {
   at::CallbackHandle callback_;
 };
 
-OperatorLog::Listening::Listening(OperatorLog& log) : guard_(std::make_unique<Guard>(log)) {}
+OperatorLog::Listening::Listening(OperatorLog* log) : guard_(log ? std::make_unique<Guard>(*log) : nullptr) {}
 OperatorLog::Listening::~Listening() = default;
 
 std::string OperatorLog::difference(const OperatorLog& later) const {

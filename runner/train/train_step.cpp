@@ -158,6 +158,8 @@ StepOutcome TrainStep::run(const TrainBatch& batch, int64_t step, bool watched) 
 StepResults TrainStep::compute(const TrainBatch& batch, int64_t step, const StepMode& mode) {
   auto& timer = parts_.timer;
   const ScopeEnd without_gradients([this] { drop_gradients(); });
+  const auto micro_batches = split(batch);
+  const OperatorLog::Listening listening(mode.log);
   const BufferGuard buffers(buffers_, skips());
   StepResults results;
   timer.begin(StepPhase::kWait);
@@ -166,7 +168,7 @@ StepResults TrainStep::compute(const TrainBatch& batch, int64_t step, const Step
     parts_.communicator.broadcast(shared_.read_by_step());
   }
   parts_.parallel->refresh();
-  for (const auto& micro : split(batch)) {
+  for (const auto& micro : micro_batches) {
     timer.begin(StepPhase::kForward);
     const auto loss = forward(micro, results.sums);  // in autocast; weighted by its share, scaled
     timer.begin(StepPhase::kBackward);

@@ -9,7 +9,7 @@ set(tensor_targets csv npy safetensors training)
 get_target_property(config_files ddprun_config SOURCES)
 list(TRANSFORM config_files PREPEND config/)
 get_target_property(base_files ddprun_base SOURCES)
-list(FILTER base_files INCLUDE REGEX "^[a-z_]+\\.cpp$")
+list(FILTER base_files INCLUDE REGEX "^[a-z0-9_]+\\.cpp$")
 list(TRANSFORM base_files PREPEND base/)
 set(runner_files ${base_files} ${config_files}
   checkpoint/manifest.cpp checkpoint/pickle_check.cpp

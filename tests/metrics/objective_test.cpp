@@ -75,7 +75,7 @@ TEST(Objective, ClassWeightsAreMadeOnce) {
   const auto plain = objective("cross_entropy");
   const auto operators = [](const Objective& objective) {
     OperatorLog log(at::kCPU);
-    const OperatorLog::Listening listening(log);
+    const OperatorLog::Listening listening(&log);
     objective.loss(kLogits(), kLabels());
     return log.entries().size();
   };

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 template <class Work>
 OperatorLog log_of(const Work& work) {
   OperatorLog log(at::kCPU);
-  const OperatorLog::Listening listening(log);
+  const OperatorLog::Listening listening(&log);
   work();
   return log;
 }

@@ -28,9 +28,9 @@ TEST(Nobody, StrayVariablesOfAShellAreNamedAndIgnored) {
   const auto placement = place({{"NODE_RANK", "3"}, {"MASTER_ADDR", "node9"}, {"WORLD_SIZE", "many"}, {"RANK", ""}});
   EXPECT_EQ(placement.engine, "");
   EXPECT_EQ(placement.host, "");
-  EXPECT_EQ(meaning(placement, "NODE_RANK", false), "alone it says nothing");
-  EXPECT_EQ(meaning(placement, "WORLD_SIZE", false), "alone it says nothing");
-  EXPECT_EQ(meaning(placement, "MASTER_ADDR", false), "one node alone meets nobody");
+  EXPECT_EQ(meaning(placement, "NODE_RANK", false), "it says nothing by itself");
+  EXPECT_EQ(meaning(placement, "WORLD_SIZE", false), "it says nothing by itself");
+  EXPECT_EQ(meaning(placement, "MASTER_ADDR", false), "a single node meets nobody");
   EXPECT_EQ(placement.evidence.size(), 3);
 }
 
@@ -63,7 +63,7 @@ TEST(Torchrun, WinsInsideASlurmStepOfOneTaskPerNode) {
   EXPECT_EQ(placement.rank, 2);
   EXPECT_EQ(placement.job_id, "mnist-7");
   EXPECT_EQ(place(with(slurm_nodes(), with(torchrun(), {{"SLURM_RESTART_COUNT", "5"}}))).restart_count, 1);
-  EXPECT_THAT(meaning(placement, "SLURM_PROCID", false), HasSubstr("torchrun comes first"));
+  EXPECT_THAT(meaning(placement, "SLURM_PROCID", false), HasSubstr("torchrun takes precedence"));
   // One worker per node: as many ranks as tasks, numbered otherwise.
   const auto single =
       with(slurm_nodes(), with(torchrun(), {{"WORLD_SIZE", "2"}, {"RANK", "0"}, {"LOCAL_WORLD_SIZE", "1"}}));

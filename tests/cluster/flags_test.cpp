@@ -85,7 +85,7 @@ TEST(Flags, OneNodeMeetsNobody) {
 
 TEST(Flags, OtherBackendsAreRefusedWithAWord) {
   EXPECT_EQ(refusal({}, {.rdzv_backend = Setting{"--rdzv-backend", "static"}}), "");
-  EXPECT_THAT(refusal({}, {.rdzv_backend = Setting{"--rdzv-backend", "etcd"}}), HasSubstr("etcd is not there"));
+  EXPECT_THAT(refusal({}, {.rdzv_backend = Setting{"--rdzv-backend", "etcd"}}), HasSubstr("etcd is not supported"));
   EXPECT_EQ(refusal({{"PET_RDZV_BACKEND", "etcd"}}), "") << "of no effect on one node";
   EXPECT_THAT(refusal({{"PET_RDZV_BACKEND", "etcd"}, {"PET_NNODES", "2"}, {"PET_RDZV_ENDPOINT", "w0"}}),
               HasSubstr("PET_RDZV_BACKEND=etcd"));
@@ -99,7 +99,7 @@ TEST(Flags, ComeBeforePetVariables) {
   EXPECT_EQ(placement.workers, "2");
   EXPECT_EQ(placement.host, "node1");
   EXPECT_EQ(placement.port, 29500);
-  EXPECT_EQ(meaning(placement, "PET_NPROC_PER_NODE", false), "the flags come first");
+  EXPECT_EQ(meaning(placement, "PET_NPROC_PER_NODE", false), "the flags take precedence");
 }
 
 TEST(Flags, SayTheWorkersOfASlurmNode) {

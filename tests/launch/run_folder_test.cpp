@@ -55,8 +55,8 @@ TEST_F(RunFolderTest, ExistingOneIsNeverOverwritten) {
   const auto first = create(dir).path();
   EXPECT_EQ(first, fs::canonical(dir));
   EXPECT_THAT([&] { create(dir); },
-              ThrowsMessage<UserError>(AllOf(HasSubstr("exists already"), HasSubstr("ddprun resume"))));
-  EXPECT_THAT([&] { create(dir / ""); }, ThrowsMessage<UserError>(HasSubstr("exists already")));
+              ThrowsMessage<UserError>(AllOf(HasSubstr("already exists"), HasSubstr("ddprun resume"))));
+  EXPECT_THAT([&] { create(dir / ""); }, ThrowsMessage<UserError>(HasSubstr("already exists")));
 }
 
 TEST_F(RunFolderTest, NameThatLeavesTheOutputsIsRefused) {
@@ -179,7 +179,7 @@ TEST_F(RunFolderTest, ConfigOfAnEarlierAttemptIsKeptWhereItDiffers) {
 
 TEST_F(RunFolderTest, WhatIsNoRunIsNotResumed) {
   EXPECT_THAT([&] { RunFolder::resume(folder_ / "none"); }, ThrowsMessage<UserError>(HasSubstr("No such file")));
-  EXPECT_THAT([&] { RunFolder::resume(folder_); }, ThrowsMessage<UserError>(HasSubstr("is no run's folder")));
+  EXPECT_THAT([&] { RunFolder::resume(folder_); }, ThrowsMessage<UserError>(HasSubstr("is not a run folder")));
 }
 
 TEST_F(RunFolderTest, AutoResumesTheNewestWithACheckpoint) {
@@ -281,7 +281,7 @@ TEST_F(OwnFolder, IsTakenAgainAndItsExperimentWaitsForTheTraining) {
 
 TEST_F(OwnFolder, NeverTakesTheFolderOfARun) {
   { create(dir_); }
-  EXPECT_THAT([&] { make(); }, ThrowsMessage<UserError>(AllOf(HasSubstr("exists already"), HasSubstr("node1"))));
+  EXPECT_THAT([&] { make(); }, ThrowsMessage<UserError>(AllOf(HasSubstr("already exists"), HasSubstr("node1"))));
   EXPECT_EQ(kept_elsewhere(dir_), std::nullopt);
   EXPECT_EQ(names(dir_.parent_path()), std::set<std::string>{"run"});
 }

@@ -85,7 +85,7 @@ TEST(PluginHost, WhateverTheConstructorThrowsBecomesAnErrorWithThePluginsName) {
   EXPECT_THAT(error_of_making("bad_throws_in_constructor", {{"throw", "exception"}}),
               AllOf(prefix, HasSubstr("threw while it was constructed: index 7")));
   EXPECT_THAT(error_of_making("bad_throws_in_constructor", {{"throw", "number"}}),
-              AllOf(prefix, HasSubstr("no std::exception")));
+              AllOf(prefix, HasSubstr("not a std::exception")));
 }
 
 TEST(PluginHost, AThrowingConstructorDoesNotMakeUnreadOptionsUnknown) {

@@ -131,7 +131,7 @@ NodeSetup find_node_setup(const LaunchFlags& flags, const Experiment& experiment
                   .plugins = plugin_places(experiment)};
   const auto& placement = setup.placement;
   setup.endpoint = {placement.host, placement.port};
-  if (experiment.trainer.strategy == "dp") require_one_process(setup);
+  if (experiment.trainer.strategy == Strategy::kDp) require_one_process(setup);
   auto node = machine;
   if (sees_one_of_several(placement, machine, environment)) {
     node.gpus = placement.local_world_size;

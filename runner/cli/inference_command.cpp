@@ -48,7 +48,8 @@ Inference make_inference(const Arguments& arguments) {
                                         .frozen = true});
   const auto& experiment = inference.checked.experiment;
   auto trainer = experiment.trainer;
-  trainer.strategy = "ddp";  // how it was trained has no meaning here: each worker has a model and batches of its own
+  trainer.strategy =
+      Strategy::kDdp;  // how it was trained has no meaning here: each worker has a model and batches of its own
   inference.launch = choose_launch(experiment.launch, trainer, this_machine());
   if (!inference.launch.warning.empty()) log::warn(inference.launch.warning);
   prepare_data(inference.checked);

@@ -94,8 +94,8 @@ ScheduleConfig read_schedule(Options& options) {
   if (schedule.name == "one_cycle" && !schedule.warmup.none()) options.reject("warmup", "one_cycle rises by itself");
   schedule.warmup_from = options.get<double>("warmup_from", schedule.warmup_from,
                                              "share of the rate at the beginning of the warm-up", {0, 1});
-  schedule.lr_scaling = options.choose("lr_scaling", schedule.lr_scaling, {"none", "linear", "sqrt"},
-                                       "multiply optimizer.lr by global_batch / reference_batch, or its root");
+  schedule.lr_scaling = choose(options, "lr_scaling", schedule.lr_scaling,
+                               "multiply optimizer.lr by global_batch / reference_batch, or its root");
   schedule.reference_batch = options.get<int64_t>("reference_batch", schedule.reference_batch,
                                                   "the global batch that optimizer.lr was chosen for", {1, kMost});
   return schedule;

@@ -19,8 +19,8 @@ double on_cosine(double from, double to, double at) {
 
 double batch_scaling(const ScheduleConfig& config, int64_t global_batch) {
   const double ratio = static_cast<double>(global_batch) / static_cast<double>(config.reference_batch);
-  if (config.lr_scaling == "linear") return ratio;
-  return config.lr_scaling == "sqrt" ? std::sqrt(ratio) : 1;
+  if (config.lr_scaling == LrScaling::kLinear) return ratio;
+  return config.lr_scaling == LrScaling::kSqrt ? std::sqrt(ratio) : 1;
 }
 
 }  // namespace

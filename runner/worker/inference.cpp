@@ -62,9 +62,9 @@ class Inference : public WorkerTask {
   // That of the training, for the same numbers.
   MemoryFormat memory_format(const std::string& checkpoint) const {
     const auto& config = runtime_.experiment.trainer;
-    if (config.memory_format != "auto") return memory_format_of_name(config.memory_format);
+    if (config.memory_format != MemoryFormat::kAuto) return config.memory_format;
     const auto info = read_checkpoint_info(checkpoint);
-    return memory_format_of_name(TrainState::from_json(read_checkpoint(info).progress, checkpoint).memory_format);
+    return memory_format_of(TrainState::from_json(read_checkpoint(info).progress, checkpoint).memory_format);
   }
 
   const char* phase_ = "starting";

@@ -61,7 +61,7 @@ CommunicatorOptions communicator_options(const Runtime& runtime) {
   CommunicatorOptions options{
       .world = {place.rank, place.world_size, place.local_rank, place.local_world_size, place.nodes},
       .backend = runtime.backend,
-      .gloo = runtime.experiment.launch.backend == "gloo",
+      .gloo = runtime.experiment.launch.backend == Backend::kGloo,
       .timeout_seconds = runtime.experiment.launch.timeout_seconds,
       .address = place.address};
   if (place.world_size > 1) options.store = ddprun::open_store(place.store, place.world_size, options.timeout_seconds);
@@ -110,7 +110,7 @@ std::shared_ptr<Model> Runtime::prepared_model() const {
 }
 
 std::shared_ptr<DataParallel> Runtime::data_parallel() const {
-  if (experiment.trainer.strategy != "dp") return nullptr;
+  if (experiment.trainer.strategy != Strategy::kDp) return nullptr;
   const StateGuard kept({}, backend.get());
   std::vector<DataParallel::Copy> copies{{model, device}};
   const auto devices = backend ? backend->devices() : std::vector{device};

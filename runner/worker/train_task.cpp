@@ -127,8 +127,8 @@ class TrainTask final : public WorkerTask {
   // A resumed run keeps what was found when it began: another order sums in another order.
   MemoryFormat memory_format() {
     const auto& config = runtime_.experiment.trainer;
-    if (config.memory_format != "auto") return memory_format_of_name(config.memory_format);
-    if (resumed_) return memory_format_of_name(saved_state().memory_format);
+    if (config.memory_format != MemoryFormat::kAuto) return config.memory_format;
+    if (resumed_) return memory_format_of(saved_state().memory_format);
     if (config.deterministic) return MemoryFormat::kChannelsFirst;
     return find_memory_format({.model = *runtime_.model,
                                .objective = *objective_,
@@ -290,7 +290,7 @@ class TrainTask final : public WorkerTask {
   std::string device_text() const {
     if (!runtime_.backend) return "cpu";
     const auto text = runtime_.backend->description();
-    if (runtime_.experiment.trainer.strategy != "dp") return text;
+    if (runtime_.experiment.trainer.strategy != Strategy::kDp) return text;
     const auto gpus = runtime_.backend->devices().size();
     return log::text(gpus, gpus == 1 ? " GPU" : " GPUs", " (dp): ", text);
   }
@@ -311,7 +311,7 @@ class TrainTask final : public WorkerTask {
                                            .first_step_seconds = first_step_seconds_,
                                            .phases = trainer.phases(),
                                            .peak_rss_bytes = peak_rss_bytes(),
-                                           .memory_format = memory_format_name(runtime_.precision.memory_format()),
+                                           .memory_format = std::string(word_of(runtime_.precision.memory_format())),
                                            .cuda_graph = trainer.step().graphs().state(),
                                            .replayed_steps = trainer.step().graphs().replayed(),
                                            .attempt = runtime_.place.attempt,

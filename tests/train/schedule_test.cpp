@@ -71,8 +71,8 @@ TEST(Schedule, OneCycleRisesToTheRateAndEndsFarBelowItsBeginning) {
 }
 
 TEST(Schedule, RateScalesWithTheGlobalBatch) {
-  EXPECT_DOUBLE_EQ(schedule({.lr_scaling = "linear", .reference_batch = 128}, 512).rate(0.1, 0), 0.4);
-  EXPECT_DOUBLE_EQ(schedule({.lr_scaling = "sqrt", .reference_batch = 128}, 512).rate(0.1, 0), 0.2);
+  EXPECT_DOUBLE_EQ(schedule({.lr_scaling = LrScaling::kLinear, .reference_batch = 128}, 512).rate(0.1, 0), 0.4);
+  EXPECT_DOUBLE_EQ(schedule({.lr_scaling = LrScaling::kSqrt, .reference_batch = 128}, 512).rate(0.1, 0), 0.2);
 }
 
 TEST(Schedule, PlateauFallsAfterPatienceEvaluationsWithoutProgress) {

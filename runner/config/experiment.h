@@ -51,6 +51,8 @@ enum class OnNonfinite { kStop, kSkip, kRollback };
 enum class MemoryFormat { kAuto, kChannelsFirst, kChannelsLast };
 enum class BroadcastBuffers { kNeeded, kEveryStep };
 enum class GradientCompression { kNone, kFp16, kBf16 };
+// To add a schedule: a value and its word here, its options in schedule_section.cpp, its formula in train/schedule.cpp.
+enum class ScheduleKind { kConstant, kStep, kMultistep, kExponential, kCosine, kLinear, kOneCycle, kPlateau };
 enum class LrScaling { kNone, kLinear, kSqrt };
 enum class Backend { kAuto, kNccl, kGloo };
 
@@ -82,6 +84,11 @@ struct Words<BroadcastBuffers> {
 template <>
 struct Words<GradientCompression> {
   static constexpr auto kAll = std::to_array<std::string_view>({"none", "fp16", "bf16"});
+};
+template <>
+struct Words<ScheduleKind> {
+  static constexpr auto kAll = std::to_array<std::string_view>(
+      {"constant", "step", "multistep", "exponential", "cosine", "linear", "one_cycle", "plateau"});
 };
 template <>
 struct Words<LrScaling> {
@@ -143,7 +150,7 @@ struct TrainerConfig {
 
 // How the learning rate goes; runner/train/schedule.h says what each name computes.
 struct ScheduleConfig {
-  std::string name = "constant";
+  ScheduleKind kind = ScheduleKind::kConstant;
   bool per_epoch = false;                   // moves at epochs' ends, not at every step
   Interval warmup;                          // none: no warm-up
   double warmup_from = 0.01;                // share of the rate at its beginning

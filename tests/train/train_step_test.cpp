@@ -107,7 +107,7 @@ TEST(TrainStep, ReportsTheNormBeforeClipping) {
 TEST(TrainStep, RateFollowsTheSchedule) {
   const TempFolder folder;
   auto run = each_step_logged(folder, 2);
-  run.experiment.schedule = {.name = "linear", .warmup = {.steps = 4}, .warmup_from = 0};
+  run.experiment.schedule = {.kind = ScheduleKind::kLinear, .warmup = {.steps = 4}, .warmup_from = 0};
   const auto rates = values_of(train_toy(run).rows, "train", "lr");
   EXPECT_EQ(rates[0], 0);
   EXPECT_DOUBLE_EQ(rates[2], 0.05);
@@ -131,7 +131,7 @@ TEST(TrainStep, EachGroupsOwnRateFollowsTheSchedule) {
   const TempFolder folder;
   auto run = each_step_logged(folder, 1);
   run.make_optimizer = [](double lr) { return std::make_shared<Grouped>(lr); };
-  run.experiment.schedule = {.name = "cosine", .warmup = {.steps = 4}, .warmup_from = 0};
+  run.experiment.schedule = {.kind = ScheduleKind::kCosine, .warmup = {.steps = 4}, .warmup_from = 0};
   const auto rows = train_toy(run).rows;
   const auto rates = values_of(rows, "train", "lr"), of_group = values_of(rows, "train", "lr_1");
   ASSERT_EQ(rates.size(), of_group.size());
@@ -193,7 +193,7 @@ TEST(TrainStep, AnOverflowLeavesTheStepOutOnEveryRankAlikeAndTheScheduleWaits) {
   auto run = each_step_logged(folder, 2);
   run.experiment.trainer.precision = PrecisionMode::kFp16;
   run.experiment.trainer.loss_scale = 1024;
-  run.experiment.schedule = {.name = "linear"};
+  run.experiment.schedule = {.kind = ScheduleKind::kLinear};
   std::atomic<int64_t> made = 0;
   // One rank alone overflows, in its sixth call: the fifth step, after the rehearsal.
   run.make_model = [&] { return std::make_shared<Overflowing>(made++ == 0 ? 5 : -1); };

@@ -85,7 +85,7 @@ ToyRun with_everything(const TempFolder& folder) {
   trainer.gradient_compression = GradientCompression::kBf16;
   trainer.eval_every = {.steps = 5};
   trainer.verify_shards = true;
-  run.experiment.schedule = {.name = "plateau", .warmup = {.steps = 6}, .threshold = 0.2, .patience = 0};
+  run.experiment.schedule = {.kind = ScheduleKind::kPlateau, .warmup = {.steps = 6}, .threshold = 0.2, .patience = 0};
   return run;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The commands that only tell.
 #include "agent/checked_experiment.h"
+#include "base/program.h"
 #include "base/wrapped_text.h"
 #include "cli/commands.h"
 #include "launch/worker_process.h"
@@ -9,9 +10,6 @@
 #include "plugin_host/plugin_text.h"
 
 #include <ddprun/error.h>
-
-#define BOOST_DLL_USE_STD_FS
-#include <boost/dll/runtime_symbol_info.hpp>
 
 #include <algorithm>
 #include <cstdlib>
@@ -30,7 +28,7 @@ std::vector<std::filesystem::path> config_search_path() {
       if (!folder.empty()) folders.emplace_back(folder);
     }
   }
-  const auto prefix = boost::dll::program_location().parent_path().parent_path();
+  const auto prefix = own_program().parent_path().parent_path();
   folders.push_back(prefix / "share" / "ddprun" / "configs");
   return folders;
 }

@@ -155,7 +155,7 @@ std::string take_resident(PluginChoice& dataset, Problems& problems) {
 std::vector<PluginChoice> read_loggers(const Value& loggers, bool written, Problems& problems) {
   std::vector<PluginChoice> choices;
   if (!written) {
-    for (const auto* name : {"console", "csv", "jsonl"}) {
+    for (const auto* name : kDefaultLoggers) {
       choices.push_back(
           {.plugin = name, .options = Value::map(), .path = "loggers[" + std::to_string(choices.size()) + "]"});
     }

@@ -251,6 +251,8 @@ struct ResourcesConfig {
   int64_t user = 0;                // Kubernetes: whom the pods run as; 0: the image says
 };
 
+inline constexpr std::array kDefaultLoggers{"console", "csv", "jsonl"};
+
 struct Experiment {
   std::string name;
   uint64_t seed = 0;

@@ -43,17 +43,12 @@ Experiment frozen_experiment(const WorkerPlace& place) {
   return experiment;
 }
 
-bool uses_gpu() {
-  const char* device = std::getenv("DDPRUN_DEVICE");
-  return device && std::string(device) == "cuda";
-}
-
 // After set_determinism: NCCL's process group asks for it when it is made, and leaves out algorithms then; cuBLAS at
 // its first use.
 std::shared_ptr<DeviceBackend> load_backend(const WorkerPlace& place, const TrainerConfig& config,
                                             const Runtime::LoadBackend& load) {
   set_determinism(config.deterministic);
-  return uses_gpu() ? load(place.gpu, place.gpus) : nullptr;
+  return place.device == "cuda" ? load(place.gpu, place.gpus) : nullptr;
 }
 
 CommunicatorOptions communicator_options(const Runtime& runtime) {

@@ -38,12 +38,6 @@
 namespace ddprun {
 namespace {
 
-// The checkpoint to go on from, which the launcher has verified; empty at the start of a run.
-std::string resumed_from() {
-  const char* checkpoint = std::getenv("DDPRUN_RESUME");
-  return checkpoint ? checkpoint : "";
-}
-
 int64_t peak_rss_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -85,7 +79,7 @@ class TrainTask final : public WorkerTask {
   void prepare() {
     runtime_.build([this](Model& model) {
       if (runtime_.dataset->size(Split::kTrain) == 0) throw UserError("dataset: it has no training samples");
-      if (!resumed_from().empty()) return;
+      if (!runtime_.place.checkpoint.empty()) return;
       const auto& initial = runtime_.experiment.trainer.init_weights;
       if (!initial.empty()) {
         if (runtime_.place.rank == 0) load_initial_weights(model, initial);  // the others get its weights
@@ -95,8 +89,8 @@ class TrainTask final : public WorkerTask {
     });
     require_same_data(*runtime_.dataset, runtime_.experiment.trainer.verify_shards, runtime_.communicator);
     objective_ = objective(Phase::kTraining);
-    if (!resumed_from().empty()) {
-      resumed_ = read_on_all(resumed_from(), runtime_.communicator);
+    if (!runtime_.place.checkpoint.empty()) {
+      resumed_ = read_on_all(runtime_.place.checkpoint, runtime_.communicator);
       keep_batch();
     }
     runtime_.set_memory_format(memory_format());
@@ -122,7 +116,7 @@ class TrainTask final : public WorkerTask {
     if (trainer.batch_per_worker > 0) trainer.global_batch = saved_state().global_batch;
   }
 
-  TrainState saved_state() const { return TrainState::from_json(resumed_->progress, resumed_from()); }
+  TrainState saved_state() const { return TrainState::from_json(resumed_->progress, runtime_.place.checkpoint); }
 
   // A resumed run keeps what was found when it began: another order sums in another order.
   MemoryFormat memory_format() {
@@ -216,7 +210,7 @@ class TrainTask final : public WorkerTask {
 
   // Goes on from the checkpoint where there is one, and tells the loggers that the run begins.
   void announce(Trainer& trainer) {
-    const auto resume = resumed_from();
+    const auto resume = runtime_.place.checkpoint;
     if (resumed_) {
       trainer.restore(*resumed_, resume);
       resumed_.reset();

@@ -47,8 +47,8 @@ TEST(Schedule, PerEpochMovesAtEpochsEndsAlone) {
 }
 
 TEST(Schedule, CosineAndLineEndAtTheirLastRateAndStayThere) {
-  for (const auto* name : {"cosine", "linear"}) {
-    const ScheduleConfig config{.name = name, .end_lr = 0.02};
+  for (const auto kind : {ScheduleKind::kCosine, ScheduleKind::kLinear}) {
+    const ScheduleConfig config{.kind = kind, .end_lr = 0.02};
     EXPECT_DOUBLE_EQ(rate(config, 0), 0.1);
     EXPECT_NEAR(rate(config, 50), 0.06, 1e-12);
     EXPECT_DOUBLE_EQ(rate(config, 100), 0.02);

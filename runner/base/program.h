@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Another program, run to its end: a scheduler's, git, a compiler.
+// Other programs, run to their end: a scheduler's, git, a compiler; and where this one lies.
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -27,5 +28,7 @@ ProgramEnd run_program(const std::vector<std::string>& command, const ProgramOpt
 
 // Whether a program of this name is on PATH.
 bool has_program(const std::string& name);
+
+std::filesystem::path own_program();  // this one's file
 
 }  // namespace ddprun

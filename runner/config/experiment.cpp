@@ -29,7 +29,7 @@ Root read_root(Options& options) {
   root.loggers = options.subtree("loggers", "plugins that get the metrics; [console, csv, jsonl] by default");
   root.trainer = options.subtree("trainer", "how long and how to train");
   root.schedule =
-      options.subtree("schedule", "how the learning rate goes, {name: cosine, warmup: 5ep}; constant by default");
+      options.subtree("schedule", "the learning rate over time, {name: cosine, warmup: 5ep}; constant by default");
   root.early_stopping = options.subtree("early_stopping", "when to stop before the end; never where it is absent");
   root.checkpoint = options.subtree("checkpoint", "what is saved when, and resumed");
   root.predictions = options.subtree("predictions", "which predictions the loggers get; none where it is absent");
@@ -58,9 +58,9 @@ std::vector<OptionDeclaration> declared_by() {
 std::vector<OptionDeclaration> schedule_keys() {
   auto keys = declared_by<read_schedule>();
   const auto common = keys.size();
-  for (const auto* name : {"step", "multistep", "exponential", "cosine", "linear", "one_cycle", "plateau"}) {
+  for (const auto name : Words<ScheduleKind>::kAll) {
     auto values = Value::map();
-    values.set("name", Value::scalar(name));
+    values.set("name", Value::scalar(std::string(name)));
     Options options(values, "");
     read_schedule(options);
     for (const auto& key : options.declared()) {
@@ -95,7 +95,7 @@ constexpr Section kSections[] = {
     {"", "the experiment", declared_by<read_root>},
     {"dataset", "what is not the plugin's own", declared_by<read_resident>},
     {"trainer", "how long and how to train", declared_by<read_trainer>},
-    {"schedule", "how the learning rate goes", schedule_keys},
+    {"schedule", "the learning rate over time", schedule_keys},
     {"early_stopping", "when to stop before the end", declared_by<read_early_stopping>},
     {"checkpoint", "what is saved when, and resumed", declared_by<read_checkpoint>},
     {"predictions", "which predictions of each evaluation the loggers get", declared_by<read_predictions>},
@@ -155,7 +155,7 @@ std::string take_resident(PluginChoice& dataset, Problems& problems) {
 std::vector<PluginChoice> read_loggers(const Value& loggers, bool written, Problems& problems) {
   std::vector<PluginChoice> choices;
   if (!written) {
-    for (const auto* name : {"console", "csv", "jsonl"}) {
+    for (const auto* name : kDefaultLoggers) {
       choices.push_back(
           {.plugin = name, .options = Value::map(), .path = "loggers[" + std::to_string(choices.size()) + "]"});
     }

@@ -122,8 +122,8 @@ LaunchConfig read_launch(Options& options) {
       read_auto(options, "workers", "processes on each machine; auto: one per GPU, or one on the CPU", 1024);
   launch.device = options.choose("device", launch.device, {"auto", "cpu", "cuda"},
                                  "where to train; auto: on GPUs where there are any");
-  launch.backend = options.choose(
-      "backend", launch.backend, {"auto", "nccl", "gloo"},
+  launch.backend = choose(
+      options, "backend", launch.backend,
       "what workers on GPUs exchange by; auto: nccl; gloo goes through host memory, and workers may share a GPU");
   launch.threads = read_auto(options, "threads", "threads of each worker's kernels; auto: cores / workers", 1024);
   launch.timeout_seconds = options.get<double>("timeout_seconds", launch.timeout_seconds,

@@ -72,18 +72,16 @@ void read_batches(Options& options, TrainerConfig& trainer) {
 
 void read_numbers(Options& options, TrainerConfig& trainer) {
   trainer.precision =
-      options.choose("precision", trainer.precision, {"fp32", "fp32_exact", "tf32", "bf16", "fp16", "bf16_pure"},
-                     "of the forward and backward pass; bf16 and fp16 by autocast");
+      choose(options, "precision", trainer.precision, "of the forward and backward pass; bf16 and fp16 by autocast");
   trainer.loss_scale = options.get<double>("loss_scale", trainer.loss_scale,
                                            "first factor of the loss with fp16; it adapts itself", {1, 1e30});
-  trainer.memory_format =
-      options.choose("memory_format", trainer.memory_format, {"auto", "channels_first", "channels_last"},
-                     "memory order of images and their filters; auto tries both when a run starts");
+  trainer.memory_format = choose(options, "memory_format", trainer.memory_format,
+                                 "memory order of images and their filters; auto tries both when a run starts");
   trainer.fused_layers = options.get<bool>(
       "fused_layers", trainer.fused_layers,
       "pooling with BatchNorm and ReLU, and dropout, in one pass on CPUs; false: by LibTorch's operations");
-  trainer.cuda_graph = options.choose("cuda_graph", trainer.cuda_graph, {"auto", "on", "off"},
-                                      "record a GPU's steps once and replay them; auto: where they can be recorded");
+  trainer.cuda_graph = choose(options, "cuda_graph", trainer.cuda_graph,
+                              "record a GPU's steps once and replay them; auto: where they can be recorded");
   trainer.clip_norm =
       options.get<double>("clip_norm", 0, "largest norm of all gradients together; 0: no limit", {0, kLargest});
   trainer.clip_value =
@@ -105,25 +103,24 @@ void refuse_with_dp(Options& options, const TrainerConfig& trainer) {
   refuse("sync_batchnorm", trainer.sync_batchnorm);
   refuse("find_unused_parameters", trainer.find_unused_parameters);
   refuse("static_graph", trainer.static_graph);
-  refuse("gradient_compression", trainer.gradient_compression != "none");
+  refuse("gradient_compression", trainer.gradient_compression != GradientCompression::kNone);
 }
 
 void read_distribution(Options& options, TrainerConfig& trainer) {
-  trainer.strategy =
-      options.choose("strategy", trainer.strategy, {"ddp", "dp"},
-                     "ddp: a process for each GPU; dp: one process over all its GPUs, as Python's DataParallel");
+  trainer.strategy = choose(options, "strategy", trainer.strategy,
+                            "ddp: a process for each GPU; dp: one process over all its GPUs, as Python's DataParallel");
   trainer.find_unused_parameters =
       options.get<bool>("find_unused_parameters", false, "the loss may leave out parameters, others at every step");
   trainer.static_graph =
       options.get<bool>("static_graph", false, "every step uses the same parameters in the same order");
   if (trainer.find_unused_parameters && trainer.static_graph)
     options.reject("static_graph", "goes not together with find_unused_parameters; choose one");
-  trainer.broadcast_buffers = options.choose(
-      "broadcast_buffers", trainer.broadcast_buffers, {"needed", "every_step"},
+  trainer.broadcast_buffers = choose(
+      options, "broadcast_buffers", trainer.broadcast_buffers,
       "rank 0's buffers to all; needed: BatchNorm's running statistics before evaluations, which alone read them");
-  trainer.gradient_compression = options.choose("gradient_compression", trainer.gradient_compression,
-                                                {"none", "fp16", "bf16"}, "numbers in which gradients are exchanged");
-  if (trainer.strategy == "dp") refuse_with_dp(options, trainer);
+  trainer.gradient_compression =
+      choose(options, "gradient_compression", trainer.gradient_compression, "numbers in which gradients are exchanged");
+  if (trainer.strategy == Strategy::kDp) refuse_with_dp(options, trainer);
 }
 
 }  // namespace
@@ -139,12 +136,11 @@ TrainerConfig read_trainer(Options& options) {
       "weights to start from: a .safetensors file, a checkpoint or a run; drawn from the seed by default");
   trainer.deterministic = options.get<bool>("deterministic", trainer.deterministic,
                                             "the same bits in every run of the same seed and world size");
-  trainer.on_nonfinite =
-      options.choose("on_nonfinite", trainer.on_nonfinite, {"stop", "skip", "rollback"},
-                     "loss or gradients NaN or infinite: stop with an error; skip the step, at most " +
-                         std::to_string(TrainerConfig::kMostSkips) +
-                         " in a row; rollback to the last checkpoint and pass over the batch, at most " +
-                         std::to_string(TrainerConfig::kMostRollbacks) + " times to the same one");
+  trainer.on_nonfinite = choose(options, "on_nonfinite", trainer.on_nonfinite,
+                                "loss or gradients NaN or infinite: stop with an error; skip the step, at most " +
+                                    std::to_string(TrainerConfig::kMostSkips) +
+                                    " in a row; rollback to the last checkpoint and pass over the batch, at most " +
+                                    std::to_string(TrainerConfig::kMostRollbacks) + " times to the same one");
   trainer.verify_shards = options.get<bool>("verify_shards", false,
                                             "prove at each epoch's end that the workers' samples are the epoch, each "
                                             "once, and that all workers load the same data");

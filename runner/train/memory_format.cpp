@@ -15,12 +15,8 @@ std::vector<int64_t> strides_of(at::IntArrayRef sizes, MemoryFormat memory_forma
 
 }  // namespace
 
-const char* memory_format_name(MemoryFormat memory_format) {
-  return memory_format == MemoryFormat::kChannelsLast ? "channels_last" : "channels_first";
-}
-
-MemoryFormat memory_format_of_name(const std::string& name) {
-  return name == "channels_last" ? MemoryFormat::kChannelsLast : MemoryFormat::kChannelsFirst;
+MemoryFormat memory_format_of(const std::string& word) {
+  return word == word_of(MemoryFormat::kChannelsLast) ? MemoryFormat::kChannelsLast : MemoryFormat::kChannelsFirst;
 }
 
 at::Tensor in_memory_format(const at::Tensor& tensor, MemoryFormat memory_format) {

@@ -2,16 +2,16 @@
 // The order in which the numbers of images and of their filters lie in memory: trainer.memory_format.
 #pragma once
 
+#include "config/experiment.h"
+
 #include <ATen/core/Tensor.h>
 
 #include <string>
 
 namespace ddprun {
 
-enum class MemoryFormat { kChannelsFirst, kChannelsLast };
-
-const char* memory_format_name(MemoryFormat memory_format);   // "channels_first" or "channels_last"
-MemoryFormat memory_format_of_name(const std::string& name);  // anything but "channels_last" is channels first
+// What word_of() has said; any other word means channels first.
+MemoryFormat memory_format_of(const std::string& word);
 
 // A tensor of four dimensions with its numbers in this order; the tensor itself where they lie so. One channel lies the
 // same in both, but kernels take the order from the strides: those are set in any case.

@@ -10,9 +10,9 @@
 namespace ddprun {
 namespace {
 
-std::optional<c10::ScalarType> autocast_type(const std::string& precision) {
-  if (precision == "bf16") return c10::kBFloat16;
-  if (precision == "fp16") return c10::kHalf;
+std::optional<c10::ScalarType> autocast_type(PrecisionMode precision) {
+  if (precision == PrecisionMode::kBf16) return c10::kBFloat16;
+  if (precision == PrecisionMode::kFp16) return c10::kHalf;
   return std::nullopt;
 }
 
@@ -36,7 +36,9 @@ AutocastScope::~AutocastScope() {
 }
 
 Precision::Precision(const TrainerConfig& config, c10::DeviceType device)
-    : device_(device), autocast_(autocast_type(config.precision)), pure_bf16_(config.precision == "bf16_pure") {}
+    : device_(device),
+      autocast_(autocast_type(config.precision)),
+      pure_bf16_(config.precision == PrecisionMode::kBf16Pure) {}
 
 void Precision::convert(Model& model) const {
   if (pure_bf16_) cast_floating_point(model, at::kBFloat16);
@@ -54,8 +56,8 @@ Batch Precision::converted(Batch batch) const {
 
 void set_product_precision(const TrainerConfig& config) {
   auto& context = at::globalContext();
-  context.setAllowTF32CuDNN(config.precision != "fp32_exact");
-  context.setFloat32MatmulPrecision(config.precision == "tf32" ? "high" : "highest");
+  context.setAllowTF32CuDNN(config.precision != PrecisionMode::kFp32Exact);
+  context.setFloat32MatmulPrecision(config.precision == PrecisionMode::kTf32 ? "high" : "highest");
 }
 
 }  // namespace ddprun

@@ -14,7 +14,7 @@ class ReadSchedule : public ConfigFixture {
   }
 };
 
-TEST_F(ReadSchedule, IsConstantByDefault) { EXPECT_EQ(loaded(kMinimal).schedule.name, "constant"); }
+TEST_F(ReadSchedule, IsConstantByDefault) { EXPECT_EQ(loaded(kMinimal).schedule.kind, ScheduleKind::kConstant); }
 
 TEST_F(ReadSchedule, HasAShortForm) { EXPECT_EQ(read("cosine").name, "cosine"); }
 
@@ -42,7 +42,7 @@ TEST_F(ReadSchedule, RefusesWhatItsNameDoesNotKnow) {
 
 TEST_F(ReadSchedule, AnotherNameReplacesTheWholeSection) {
   const auto e = loaded(kMinimal + "schedule: {name: step, every: 3ep}\n", {"schedule=cosine"});
-  EXPECT_EQ(e.schedule.name, "cosine");
+  EXPECT_EQ(e.schedule.kind, ScheduleKind::kCosine);
 }
 
 }  // namespace

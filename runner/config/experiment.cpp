@@ -58,7 +58,7 @@ std::vector<OptionDeclaration> declared_by() {
 std::vector<OptionDeclaration> schedule_keys() {
   auto keys = declared_by<read_schedule>();
   const auto common = keys.size();
-  for (const auto name : Words<ScheduleKind>::kAll) {
+  for (const auto name : WordsOf<ScheduleKind>::kAll) {
     auto values = Value::map();
     values.set("name", Value::scalar(std::string(name)));
     Options options(values, "");

@@ -57,45 +57,45 @@ enum class LrScaling { kNone, kLinear, kSqrt };
 enum class Backend { kAuto, kNccl, kGloo };
 
 template <>
-struct Words<PrecisionMode> {
+struct WordsOf<PrecisionMode> {
   static constexpr auto kAll =
       std::to_array<std::string_view>({"fp32", "fp32_exact", "tf32", "bf16", "fp16", "bf16_pure"});
 };
 template <>
-struct Words<Strategy> {
+struct WordsOf<Strategy> {
   static constexpr auto kAll = std::to_array<std::string_view>({"ddp", "dp"});
 };
 template <>
-struct Words<CudaGraphMode> {
+struct WordsOf<CudaGraphMode> {
   static constexpr auto kAll = std::to_array<std::string_view>({"auto", "on", "off"});
 };
 template <>
-struct Words<OnNonfinite> {
+struct WordsOf<OnNonfinite> {
   static constexpr auto kAll = std::to_array<std::string_view>({"stop", "skip", "rollback"});
 };
 template <>
-struct Words<MemoryFormat> {
+struct WordsOf<MemoryFormat> {
   static constexpr auto kAll = std::to_array<std::string_view>({"auto", "channels_first", "channels_last"});
 };
 template <>
-struct Words<BroadcastBuffers> {
+struct WordsOf<BroadcastBuffers> {
   static constexpr auto kAll = std::to_array<std::string_view>({"needed", "every_step"});
 };
 template <>
-struct Words<GradientCompression> {
+struct WordsOf<GradientCompression> {
   static constexpr auto kAll = std::to_array<std::string_view>({"none", "fp16", "bf16"});
 };
 template <>
-struct Words<ScheduleKind> {
+struct WordsOf<ScheduleKind> {
   static constexpr auto kAll = std::to_array<std::string_view>(
       {"constant", "step", "multistep", "exponential", "cosine", "linear", "one_cycle", "plateau"});
 };
 template <>
-struct Words<LrScaling> {
+struct WordsOf<LrScaling> {
   static constexpr auto kAll = std::to_array<std::string_view>({"none", "linear", "sqrt"});
 };
 template <>
-struct Words<Backend> {
+struct WordsOf<Backend> {
   static constexpr auto kAll = std::to_array<std::string_view>({"auto", "nccl", "gloo"});
 };
 

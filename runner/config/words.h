@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Options that are one of a few words. Each is an enum; Words<Enum>::kAll has its words in the order of its values.
+// Options that are one of a few words. Each is an enum; WordsOf<Enum>::kAll has its words in the order of its values.
 #pragma once
 
 #include <ddprun/options.h>
@@ -14,17 +14,17 @@
 namespace ddprun {
 
 template <class Enum>
-struct Words;  // static constexpr auto kAll = std::to_array<std::string_view>({"stop", "skip"});
+struct WordsOf;  // static constexpr auto kAll = std::to_array<std::string_view>({"stop", "skip"});
 
 template <class Enum>
 constexpr std::string_view word_of(Enum value) {
-  return Words<Enum>::kAll[static_cast<size_t>(value)];
+  return WordsOf<Enum>::kAll[static_cast<size_t>(value)];
 }
 
 // Returns nothing where it is none of the words.
 template <class Enum>
 std::optional<Enum> value_of(std::string_view word) {
-  const auto& all = Words<Enum>::kAll;
+  const auto& all = WordsOf<Enum>::kAll;
   const auto at = std::ranges::find(all, word);
   if (at == all.end()) return std::nullopt;
   return static_cast<Enum>(at - all.begin());
@@ -33,9 +33,9 @@ std::optional<Enum> value_of(std::string_view word) {
 // Options::choose() for an enum.
 template <class Enum>
 Enum choose(Options& options, std::string_view name, Enum fallback, std::string_view help) {
-  constexpr auto kCount = Words<Enum>::kAll.size();
+  constexpr auto kCount = WordsOf<Enum>::kAll.size();
   const auto word = [&]<size_t... I>(std::index_sequence<I...>) {
-    return options.choose(name, word_of(fallback), {Words<Enum>::kAll[I]...}, help);
+    return options.choose(name, word_of(fallback), {WordsOf<Enum>::kAll[I]...}, help);
   }(std::make_index_sequence<kCount>());
   return value_of<Enum>(word).value_or(fallback);
 }

@@ -16,7 +16,7 @@ class ReadSchedule : public ConfigFixture {
 
 TEST_F(ReadSchedule, IsConstantByDefault) { EXPECT_EQ(loaded(kMinimal).schedule.kind, ScheduleKind::kConstant); }
 
-TEST_F(ReadSchedule, HasAShortForm) { EXPECT_EQ(read("cosine").name, "cosine"); }
+TEST_F(ReadSchedule, HasAShortForm) { EXPECT_EQ(read("cosine").kind, ScheduleKind::kCosine); }
 
 TEST_F(ReadSchedule, ReadsTheOptionsOfItsName) {
   const auto cosine =

@@ -39,18 +39,20 @@ TEST(Precision, ProductsOfFloat32AreTorchsUnlessTheExactOnesAreAskedFor) {
   const auto& context = at::globalContext();
   const bool convolutions = context.allowTF32CuDNN();
   const auto products = context.float32MatmulPrecision();
-  const auto is = [&](const char* precision) {
+  const auto is = [&](PrecisionMode precision) {
     set_product_precision({.precision = precision});
     return std::pair(context.allowTF32CuDNN(), context.float32MatmulPrecision());
   };
-  EXPECT_EQ(is("fp32_exact"), std::pair(false, at::Float32MatmulPrecision::HIGHEST));
-  EXPECT_EQ(is("tf32"), std::pair(true, at::Float32MatmulPrecision::HIGH));
-  EXPECT_EQ(is("fp32"), std::pair(convolutions, products));
+  EXPECT_EQ(is(PrecisionMode::kFp32Exact), std::pair(false, at::Float32MatmulPrecision::HIGHEST));
+  EXPECT_EQ(is(PrecisionMode::kTf32), std::pair(true, at::Float32MatmulPrecision::HIGH));
+  EXPECT_EQ(is(PrecisionMode::kFp32), std::pair(convolutions, products));
 }
 
 TEST(Precision, OnlyFp16NeedsAScaler) {
   EXPECT_TRUE(Precision({.precision = PrecisionMode::kFp16}, at::kCPU).scales_gradients());
-  for (const auto* other : {"fp32", "fp32_exact", "tf32", "bf16", "bf16_pure"}) {
+  for (const auto word : WordsOf<PrecisionMode>::kAll) {
+    const auto other = value_of<PrecisionMode>(word).value();
+    if (other == PrecisionMode::kFp16) continue;
     EXPECT_FALSE(Precision({.precision = other}, at::kCPU).scales_gradients());
   }
 }

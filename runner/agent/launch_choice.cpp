@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "agent/launch_choice.h"
 
-#include "agent/usable_cores.h"
+#include "agent/machine.h"
 #include "base/log.h"
 
 #include <ddprun/error.h>

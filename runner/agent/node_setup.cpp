@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "agent/node_setup.h"
 
-#include "agent/plugin_places.h"
+#include "agent/checked_experiment.h"
 #include "base/clock.h"
 #include "base/host_name.h"
 #include "base/log.h"

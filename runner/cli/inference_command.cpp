@@ -4,8 +4,6 @@
 #include "agent/checked_experiment.h"
 #include "agent/chosen_checkpoint.h"
 #include "agent/launch_choice.h"
-#include "agent/plugin_places.h"
-#include "agent/prepare_data.h"
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -14,7 +12,7 @@
 #include "cli/commands.h"
 #include "cli/new_file.h"
 #include "launch/launcher.h"
-#include "worker/inference.h"
+#include "worker/worker_task.h"
 
 #include <ddprun/error.h>
 

@@ -4,7 +4,6 @@
 #include "agent/checked_experiment.h"
 #include "agent/chosen_checkpoint.h"
 #include "agent/early_signals.h"
-#include "agent/prepare_data.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/commands.h"

@@ -1,9 +1,20 @@
 // SPDX-License-Identifier: MIT
 #include "train/memory_format.h"
 
+#include "comm/replicate.h"
+#include "train/state_guard.h"
+
 #include <ATen/ATen.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <limits>
+#include <numeric>
 
 namespace ddprun {
+
 namespace {
 
 std::vector<int64_t> strides_of(at::IntArrayRef sizes, MemoryFormat memory_format) {
@@ -24,6 +35,106 @@ at::Tensor in_memory_format(const at::Tensor& tensor, MemoryFormat memory_format
   if (tensor.strides() == at::IntArrayRef(strides)) return tensor;
   if (tensor.size(1) == 1 && tensor.is_contiguous()) return tensor.as_strided(tensor.sizes(), strides);
   return at::empty_strided(tensor.sizes(), strides, tensor.options()).copy_(tensor);
+}
+
+namespace {
+
+constexpr double kPrice = 1.1;  // that channels last may take, times channels first
+constexpr int kTries = 3;
+constexpr int64_t kFewSamples = 2, kMostSamples = 32;  // on the CPU
+constexpr double kSecondsOfTry = 0.04;                 // that many samples on the CPU as take no longer
+
+bool has_filters(const Model& model) {
+  return std::ranges::any_of(model.parameters(), [](const at::Tensor& parameter) { return parameter.dim() == 4; });
+}
+
+void drop_gradients(const Model& model) {
+  for (auto& parameter : model.parameters()) parameter.mutable_grad().reset();
+}
+
+double now(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+class Passes {
+ public:
+  explicit Passes(const MemoryFormatTrial& trial) : trial_(trial), precision_(trial.precision) {}
+
+  void load(int64_t samples) {
+    std::vector<int64_t> indices(static_cast<size_t>(samples));
+    std::iota(indices.begin(), indices.end(), 0);
+    batch_ = trial_.dataset.get(Split::kTrain, indices);
+    batch_.input = batch_.input.to(trial_.device);
+    batch_.target = batch_.target.to(trial_.device);
+  }
+
+  // Seconds of one forward and backward.
+  double run(MemoryFormat memory_format) {
+    precision_.set_memory_format(memory_format);
+    precision_.convert(trial_.model);
+    const auto batch = precision_.converted(batch_);
+    const auto clock = trial_.backend ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID;
+    const double begin = now(clock);
+    {
+      const auto autocast = precision_.autocast();
+      trial_.model.step(batch, trial_.objective).loss.backward();
+    }
+    if (trial_.backend) trial_.backend->synchronize();
+    const double seconds = now(clock) - begin;
+    drop_gradients(trial_.model);
+    return seconds;
+  }
+
+ private:
+  const MemoryFormatTrial& trial_;
+  Precision precision_;
+  Batch batch_;
+};
+
+// Seconds with channels first and with channels last. The first pass of each makes what the kernels keep for these
+// sizes.
+std::array<double, 2> tried(const MemoryFormatTrial& trial) {
+  const StateGuard kept(buffers(trial.model), trial.backend);
+  trial.model.train();
+  const auto most = std::min(trial.samples, trial.dataset.size(Split::kTrain));
+  Passes passes(trial);
+  passes.load(trial.backend ? most : std::min(most, kFewSamples));
+  if (!trial.backend) {
+    passes.run(MemoryFormat::kChannelsFirst);
+    const double few = passes.run(MemoryFormat::kChannelsFirst) / kFewSamples;
+    passes.load(std::min(most, std::clamp(static_cast<int64_t>(kSecondsOfTry / few), kFewSamples, kMostSamples)));
+  }
+  constexpr auto kNever = std::numeric_limits<double>::infinity();
+  std::array<double, 2> seconds{kNever, kNever};
+  for (int i = 0; i <= kTries; ++i) {
+    for (const auto memory_format : {MemoryFormat::kChannelsFirst, MemoryFormat::kChannelsLast}) {
+      const double one = passes.run(memory_format);
+      auto& best = seconds[static_cast<size_t>(memory_format)];
+      if (i > 0) best = std::min(best, one);
+    }
+  }
+  return seconds;
+}
+
+}  // namespace
+
+MemoryFormat find_memory_format(const MemoryFormatTrial& trial) {
+  const auto shape = trial.dataset.spec().sample_shape;
+  if (shape.size() != 3 || !has_filters(trial.model)) return MemoryFormat::kChannelsFirst;
+  constexpr auto kNever = std::numeric_limits<double>::infinity();
+  std::array<double, 2> seconds{0, kNever};
+  try {
+    seconds = tried(trial);
+  } catch (const std::exception&) {  // memory too: it is tried with a whole batch on a GPU
+    drop_gradients(trial.model);
+    if (trial.backend) trial.backend->release_memory();
+  }
+  auto sums = at::tensor({seconds[0], seconds[1]}, at::kDouble);
+  trial.communicator.sum(sums);
+  const bool last = sums[1].item<double>() <= kPrice * sums[0].item<double>();
+  return last ? MemoryFormat::kChannelsLast : MemoryFormat::kChannelsFirst;
 }
 
 }  // namespace ddprun

@@ -3,7 +3,7 @@
 
 #include "base/log.h"
 #include "comm/replicate.h"
-#include "train/gradient_clip.h"
+#include "train/gradients.h"
 
 #include <ddprun/error.h>
 

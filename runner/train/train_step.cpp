@@ -5,7 +5,7 @@
 #include "comm/replicate.h"
 #include "data/sample_order.h"
 #include "plugin_host/plugin_call.h"
-#include "train/gradient_clip.h"
+#include "train/gradients.h"
 #include "train/micro_batch_search.h"
 #include "train/state_guard.h"
 

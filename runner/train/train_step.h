@@ -20,7 +20,7 @@
 #include "train/device_numbers.h"
 #include "train/ema.h"
 #include "train/grad_scaler.h"
-#include "train/gradient_mark.h"
+#include "train/gradients.h"
 #include "train/precision.h"
 #include "train/schedule.h"
 

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT
-#include "worker/inference.h"
-
 #include "base/atomic_file.h"
 #include "base/durable_file.h"
 #include "checkpoint/checkpoint.h"
 #include "data/loader.h"
-#include "metrics/prediction_csv.h"
-#include "train/eval_mode.h"
+#include "metrics/predictions.h"
 #include "train/evaluator.h"
 #include "train/model_weights.h"
+#include "train/state_guard.h"
 #include "train/train_state.h"
 #include "worker/runtime.h"
+#include "worker/worker_task.h"
 
 #include <ddprun/error.h>
 

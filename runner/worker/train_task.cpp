@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "worker/train_task.h"
-
 #include "base/clock.h"
 #include "base/host_name.h"
 #include "base/log.h"
@@ -9,11 +7,11 @@
 #include "comm/replicate.h"
 #include "launch/heartbeat.h"
 #include "launch/run_folder.h"
+#include "metrics/objective.h"
 #include "metrics/run_summary.h"
-#include "metrics/watched_objective.h"
 #include "plugin_host/plugin_call.h"
 #include "train/checkpoint_exchange.h"
-#include "train/memory_format_trial.h"
+#include "train/memory_format.h"
 #include "train/model_weights.h"
 #include "train/rng_state.h"
 #include "train/shard_check.h"
@@ -22,6 +20,7 @@
 #include "worker/flight_record_writer.h"
 #include "worker/model_summary.h"
 #include "worker/runtime.h"
+#include "worker/worker_task.h"
 
 #include <ddprun/error.h>
 

@@ -8,8 +8,7 @@
 #include "plugin_host/plugin_call.h"
 #include "train/micro_batch_search.h"
 #include "worker/crash_handler.h"
-#include "worker/inference.h"
-#include "worker/train_task.h"
+#include "worker/worker_task.h"
 
 #include <ddprun/error.h>
 

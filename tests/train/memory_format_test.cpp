@@ -3,7 +3,6 @@
 
 #include "metrics/objective.h"
 #include "support/ranks.h"
-#include "train/memory_format_trial.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -32,7 +32,6 @@ std::vector<std::string> metric_names(const std::string& name, const Objective& 
 
 // The experiment's objective as models get it: it knows whether a model asks it for a loss, which one with a step() of
 // its own need not, and its errors name the objective, or the model where that has not a number for each class.
-
 class WatchedObjective final : public Objective {
  public:
   // `classes`: that many numbers for each sample are the model's promise; 0: it promises nothing.

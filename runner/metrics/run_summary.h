@@ -32,7 +32,6 @@ RunEnd read_run_end(const std::filesystem::path& run_dir);
 
 // How long a run has taken: each of its commands from its start to its end or, where that was none, to its last
 // checkpoint.
-
 class RunClock {
  public:
   struct State {

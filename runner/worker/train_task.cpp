@@ -11,7 +11,7 @@
 #include "metrics/run_summary.h"
 #include "plugin_host/plugin_call.h"
 #include "train/checkpoint_exchange.h"
-#include "train/memory_format.h"
+#include "train/memory_format_trial.h"
 #include "train/model_weights.h"
 #include "train/rng_state.h"
 #include "train/shard_check.h"

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "train/memory_format.h"
-
 #include "metrics/objective.h"
 #include "support/ranks.h"
+#include "train/memory_format_trial.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

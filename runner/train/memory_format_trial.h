@@ -1,30 +1,16 @@
 // SPDX-License-Identifier: MIT
-// The order in which the numbers of images and of their filters lie in memory: trainer.memory_format.
+// Which order of numbers suits this network on this machine, for `trainer.memory_format: auto`: forward and backward
+// are tried in both.
 #pragma once
 
 #include "comm/communicator.h"
 #include "comm/device_backend.h"
-#include "config/experiment.h"
 #include "train/precision.h"
 
 #include <ddprun/dataset.h>
 #include <ddprun/model.h>
 
-#include <ATen/core/Tensor.h>
-
-#include <string>
-
 namespace ddprun {
-
-// What word_of() has said; any other word means channels first.
-MemoryFormat memory_format_of(const std::string& word);
-
-// A tensor of four dimensions with its numbers in this order; the tensor itself where they lie so. One channel lies the
-// same in both, but kernels take the order from the strides: those are set in any case.
-at::Tensor in_memory_format(const at::Tensor& tensor, MemoryFormat memory_format);
-
-// Which order of numbers suits this network on this machine, for `trainer.memory_format: auto`: forward and backward
-// are tried in both.
 
 struct MemoryFormatTrial {
   Model& model;  // on its device, in its precision; no reducer holds its gradients yet

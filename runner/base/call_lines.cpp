@@ -20,7 +20,7 @@ constexpr double kLongestLookup = 10;  // seconds
 
 struct Call {
   std::string file, symbol;
-  size_t offset = 0;  // in the symbol; in the file where there is none
+  size_t offset = 0;  // in the symbol, or in the file if there is none
 };
 
 std::optional<Call> parsed(std::string_view line) {
@@ -48,9 +48,9 @@ std::string hexadecimal(size_t number) {
   return text.str();
 }
 
-// "Net::forward(at::Tensor const&) at net.cpp:16", and those that were compiled into it; empty where nothing is known.
+// Returns "Net::forward(at::Tensor const&) at net.cpp:16" and the calls inlined there; empty if nothing is known.
 std::vector<std::string> looked_up(const Call& call, bool crashed_here) {
-  const auto address = call.offset - (crashed_here ? 0 : 1);  // others are where they go on afterwards
+  const auto address = call.offset - (crashed_here ? 0 : 1);  // other frames hold the return address
   const auto found = run_program({"addr2line", "-Cfpie", call.file, hexadecimal(address)}, {.seconds = kLongestLookup});
   std::vector<std::string> names;
   std::istringstream lines(found.output);
@@ -86,7 +86,7 @@ std::deque<std::string> with_named_calls(const std::deque<std::string>& lines) {
     if (names.empty() && can_look_up) names = looked_up(*call, crashed_here);
     if (names.empty()) names = {line};
     for (const auto& name : names)
-      if (!name.starts_with("__libc_start")) result.push_back("  " + name);  // which calls main()
+      if (!name.starts_with("__libc_start")) result.push_back("  " + name);  // it calls main()
   }
   return result;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The calls that led to a crash, as glibc's backtrace_symbols_fd writes them, FILE(SYMBOL+OFFSET)[ADDRESS] or
-// FILE(+ADDRESS)[ADDRESS], and as people read them. A process that has crashed cannot do that for itself.
+// Turns glibc's backtrace_symbols_fd lines of a crash, FILE(SYMBOL+OFFSET)[ADDRESS] or FILE(+ADDRESS)[ADDRESS], into
+// readable ones. A process that has crashed cannot do that for itself.
 #pragma once
 
 #include <deque>
@@ -9,14 +9,14 @@
 
 namespace ddprun {
 
-// What stands at the end of the line before the first call.
+// The end of the line before the first call.
 inline constexpr std::string_view kCallsFollow = "; the calls that led there:";
 
 bool is_call_line(std::string_view line);
 
-// The same lines, but with the calls named: functions demangled, of a plugin with file and line as far as its debug
-// information has them (addr2line, of binutils; where that is missing the line stays as it is). Those of this program
-// itself are left out.
+// Returns the same lines with the calls named: functions are demangled, and those of plugins get file and line if their
+// debug information has them (needs addr2line, of binutils; without it the line stays as it is). Leaves out this
+// program's own calls.
 std::deque<std::string> with_named_calls(const std::deque<std::string>& lines);
 
 }  // namespace ddprun

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Time in seconds, as the run's options, rows and reports have it.
+// Time in seconds, as in the run's options, rows and reports.
 #pragma once
 
 #include <algorithm>
@@ -9,12 +9,12 @@
 
 namespace ddprun {
 
-// Seconds since 1970, for rows and reports.
+// Returns seconds since 1970, for rows and reports.
 inline double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// Now, in the form that strftime() knows.
+// Returns the local time in a format of strftime().
 inline std::string local_time(const char* form) {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
@@ -26,13 +26,13 @@ inline std::string local_time(const char* form) {
 
 inline constexpr auto kTimeStamp = "%Y-%m-%dT%H:%M:%S%z";
 
-// Now, as part of a folder's name: "2026-11-20_12-00-00".
+// Returns the local time for a folder's name: "2026-11-20_12-00-00".
 inline std::string local_time_stamp() { return local_time("%Y-%m-%d_%H-%M-%S"); }
 
-// Now, as records have it, and back: "2026-11-20T12:00:00+0100".
+// Returns the local time for records: "2026-11-20T12:00:00+0100".
 inline std::string time_stamp() { return local_time(kTimeStamp); }
 
-// Seconds since 1970; 0 where the text is no time_stamp().
+// Returns seconds since 1970, or 0 if the text is not a time_stamp().
 inline double parse_time_stamp(const std::string& text) {
   std::tm parts{};
   if (!::strptime(text.c_str(), kTimeStamp, &parts)) return 0;
@@ -40,12 +40,12 @@ inline double parse_time_stamp(const std::string& text) {
   return static_cast<double>(::timegm(&parts) - offset);
 }
 
-// For deadlines.
+// Converts seconds for deadlines.
 inline std::chrono::steady_clock::duration seconds(double value) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(value));
 }
 
-// Measures from its construction or the last restart.
+// Measures from construction or the last restart.
 class Stopwatch {
  public:
   double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
@@ -56,8 +56,8 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
-// Measures from a moment that another process, or another machine, has told. The time since this object's construction
-// is the steady clock's: a wall clock that is set meanwhile changes nothing.
+// Measures from a moment that another process, or another machine, reported. The time since construction is the steady
+// clock's: setting the wall clock meanwhile changes nothing.
 class TimeSince {
  public:
   explicit TimeSince(double wall_seconds_then) : before_(std::max(0.0, wall_seconds() - wall_seconds_then)) {}

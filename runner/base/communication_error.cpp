@@ -9,7 +9,7 @@ namespace ddprun {
 namespace {
 
 struct Advice {
-  std::string_view reason;  // a part of NCCL's
+  std::string_view reason;  // part of NCCL's
   const char* text;
 };
 
@@ -37,8 +37,10 @@ std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
-// "NCCL error in: <place>, <general words>, NCCL version 2.28.9\n<kind>: <general words>\nLast error:\n<reason>", and
-// behind it the calls that led there; or one line of c10d's own in place of kind and reason.
+// Parses "NCCL error in: <place>, <general words>, NCCL version 2.28.9
+// <kind>: <general words>
+// Last error:
+// <reason>", followed by a backtrace; or one line of c10d's own in place of kind and reason.
 std::string cause_in_nccl(std::string_view text) {
   const auto lines = lines_of(text.substr(0, text.find("\nException raised from")));
   std::string_view kind, reason;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A collective that failed: a rank has died or hangs, and the group is of no further use.
+// A failed collective: a rank has died or hangs, and the process group is unusable.
 #pragma once
 
 #include <exception>
@@ -13,8 +13,8 @@ class CommunicationError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// What an exception of c10d, Gloo or NCCL says, in one line: without the calls that led there, and for NCCL the reason
-// that stands behind its general words, with what to do about those that are known.
+// Returns the message of a c10d, Gloo or NCCL exception in one line: without its backtrace, with the reason that NCCL
+// puts after its general words, and for known reasons with what to do.
 std::string cause_of(const std::exception& error);
 
 }  // namespace ddprun

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a thread is in the middle of, for reports of crashes and hangs.
+// The operation that a thread is in, for reports of crashes and hangs.
 #pragma once
 
 #include <utility>
@@ -12,7 +12,7 @@ struct CurrentOp {
   const char* name;     // "step"; "all-reduce"
 };
 
-// The calling thread's innermost, or null. May be read in a signal's handler.
+// The calling thread's innermost operation, or null. A signal handler may read it.
 inline constinit thread_local const CurrentOp* current_op = nullptr;
 
 class CurrentOpScope {

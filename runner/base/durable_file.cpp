@@ -39,7 +39,7 @@ std::string cause_of(int error_number) { return std::error_code(error_number, st
   throw UserError(path.string() + ": cannot read: " + cause_of(error_number));
 }
 
-// 0, or the error.
+// Returns 0, or the error.
 int force(int fd) {
   while (::fsync(fd) != 0) {
     if (errno != EINTR) return errno;
@@ -113,7 +113,7 @@ void sync_folder(const std::filesystem::path& folder) {
   if (fd < 0) fail_to("open the folder", folder, errno);
   const int failed = force(fd);
   ::close(fd);
-  // Some network file systems have no fsync for folders, and need none.
+  // Some network file systems have no fsync for folders and do not need it.
   if (failed != 0 && failed != EINVAL && failed != ENOTSUP) fail_to("force the folder to the disk", folder, failed);
 }
 
@@ -124,7 +124,7 @@ void rename_durably(const std::filesystem::path& from, const std::filesystem::pa
 
 void rename_to_new(const std::filesystem::path& from, const std::filesystem::path& to) {
   int error = ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0 ? 0 : errno;
-  if (error == EINVAL || error == ENOSYS) {  // some file systems know no such rename
+  if (error == EINVAL || error == ENOSYS) {  // some file systems lack such a rename
     error = std::filesystem::exists(std::filesystem::symlink_status(to)) ? EEXIST : 0;
     if (error == 0 && std::rename(from.c_str(), to.c_str()) != 0) error = errno;
   }

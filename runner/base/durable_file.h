@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Files and folders that outlive a power cut. Every failure is a UserError that names the file, the cause and the way
-// out.
+// Files and folders that survive a power cut. Every failure is a UserError that names the file, the cause and the
+// remedy.
 #pragma once
 
 #include "base/sha256.h"
@@ -20,8 +20,8 @@ struct FileDigest {
   bool operator==(const FileDigest&) const = default;
 };
 
-// A new file (an old one of the name is emptied), its digest computed on the way. One that is not finished is removed
-// again.
+// A new file (an existing one is emptied), whose digest is computed while it is written. It is removed again unless it
+// is finished.
 class DurableFile {
  public:
   explicit DurableFile(std::filesystem::path path);
@@ -43,25 +43,25 @@ class DurableFile {
   Sha256 sha256_;
 };
 
-// Of a regular file: a folder or a pipe is a UserError, as is a file that cannot be looked at.
+// Returns the size of a regular file. Throws UserError for a folder, a pipe, or a file that cannot be examined.
 uint64_t size_of_file(const std::filesystem::path& file);
 
-// Reads a whole file for its size and SHA-256.
+// Reads a whole file to compute its size and SHA-256.
 FileDigest digest_of(const std::filesystem::path& file);
 
-// Makes the folder, where it is missing, and those above it; the new entry is forced to the disk.
+// Creates the folder and its parents if missing, and forces the new entries to the disk.
 void make_folder(const std::filesystem::path& folder);
 
 // Forces a folder's entries to the disk: names that were created, renamed or removed in it.
 void sync_folder(const std::filesystem::path& folder);
 
-// Replaces what `to` names, atomically, and forces the change to the disk. Both lie in one folder.
+// Replaces what `to` names, atomically, and forces the change to the disk. Both must be in one folder.
 void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to);
 
-// The same where `to` must not exist yet: UserError where it does, and `from` stays.
+// Does the same, but throws UserError if `to` exists; `from` then stays.
 void rename_to_new(const std::filesystem::path& from, const std::filesystem::path& to);
 
-// Makes `link` a symbolic link to `target`, in place of an earlier one: a reader sees the old or the new.
+// Makes `link` a symbolic link to `target`, replacing an earlier one: a reader sees the old or the new.
 void point_link_at(const std::filesystem::path& link, const std::filesystem::path& target);
 
 }  // namespace ddprun

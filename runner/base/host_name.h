@@ -7,7 +7,7 @@
 
 namespace ddprun {
 
-// This machine's, as it calls itself.
+// Returns this machine's name.
 inline std::string host_name() {
   char name[256] = "";
   ::gethostname(name, sizeof name - 1);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Decides which lines of which ranks a person sees. Rank 0 speaks at once. Lines of the others wait for a moment, so
-// that the same line from several is shown once, with their numbers; what rank 0 says too is shown once, as its own. A
-// babbling rank is cut short, with a count of what was left out. Everything is in the log files whatever is shown here.
+// Decides which lines of which ranks are shown. Rank 0's are shown at once. Lines of the others wait for a moment, so
+// that the same line from several ranks is shown once, with their numbers; if rank 0 prints it too, only rank 0's is
+// shown. A rank that prints too much is cut short, with a count of what was left out. The log files have everything.
 //
-// Knows no clock and no terminal: the launcher passes the time in and takes the lines out.
+// Has no clock and no terminal: the launcher passes the time in and takes the lines out.
 #pragma once
 
 #include <chrono>
@@ -23,17 +23,17 @@ class LineFolder {
   using Show = std::function<void(const std::string& line)>;
 
   static constexpr std::chrono::milliseconds kWindow{300};  // how long a line waits for the same from other ranks
-  static constexpr std::chrono::seconds kMemory{5};         // how long rank 0's lines silence the same from others
-  static constexpr double kLinesPerSecond = 20;             // shown of rank 0, and of all others together
+  static constexpr std::chrono::seconds kMemory{5};         // how long rank 0's lines suppress the same from others
+  static constexpr double kLinesPerSecond = 20;             // shown from rank 0, and from all others together
   static constexpr double kBurst = 100;
 
   explicit LineFolder(Show show);
 
-  // A leading "rank <its own number>: " does not make a line different from another rank's.
+  // A leading "rank <its own number>: " is ignored when lines are compared.
   void add(int rank, std::string_view line, Clock::time_point now);
   void flush(Clock::time_point now);             // shows what has waited long enough
   void finish();                                 // shows what is still waiting, and what was left out
-  std::optional<Clock::time_point> due() const;  // when flush() has something to do
+  std::optional<Clock::time_point> due() const;  // when flush() will have something to do
 
  private:
   struct Waiting {
@@ -45,7 +45,7 @@ class LineFolder {
     std::string text;
     Clock::time_point at;
   };
-  // Tokens for lines: refilled at kLinesPerSecond up to kBurst.
+  // A token bucket for lines: refilled at kLinesPerSecond up to kBurst.
   struct Budget {
     double tokens = kBurst;
     std::optional<Clock::time_point> filled;

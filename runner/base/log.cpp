@@ -39,7 +39,7 @@ struct LongestFirst {
   }
 };
 
-// Of the whole process, as the environment is that they come from.
+// Process-wide, like the environment that the secrets come from.
 struct Hidden {
   std::mutex mutex;
   std::map<std::string, std::string, LongestFirst> shown;  // by secret

@@ -43,11 +43,11 @@ std::string first_line(const fs::path& file) {
   return line;
 }
 
-// What stands in a lock: the kernel that knows it. Another machine that sees the folder does not, and leaves it alone.
+// A lock holds the id of its kernel. Another machine that sees the folder has another one and leaves it alone.
 std::string this_kernel() { return first_line("/proc/sys/kernel/random/boot_id"); }
 
-// It gets its name once it is held: nobody finds it free before. Not open where the disk is full: such a folder may
-// stay.
+// The lock gets its name only once it is held, so that nobody finds it free before. It is not open if the disk is full:
+// such a folder may stay.
 UniqueFd hold_lock(const fs::path& folder) {
   const auto draft = folder / "lock.new";
   UniqueFd fd(::open(draft.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
@@ -68,7 +68,7 @@ void remove_if_abandoned(const fs::path& folder) {
   fs::remove_all(folder, ignored);
 }
 
-// What launchers that were killed have left behind.
+// Removes what launchers that were killed have left behind.
 const fs::path& tidy(const fs::path& below) {
   const auto prefix = kPattern.substr(0, kPattern.find('X'));
   std::error_code error;

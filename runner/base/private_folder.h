@@ -7,13 +7,13 @@
 
 namespace ddprun {
 
-// A temporary folder that only this user may enter (0700), gone with its owner. Throws UserError where none can be
-// made. One below TMPDIR holds a lock while its process lives: those of processes that were killed are removed when the
-// next is made.
+// A temporary folder that only this user may enter (0700), removed with its owner. Throws UserError if none can be
+// created. One below TMPDIR holds a lock while its process lives; creating the next one removes those of processes that
+// were killed.
 class PrivateFolder {
  public:
-  PrivateFolder();                                             // where TMPDIR says
-  explicit PrivateFolder(const std::filesystem::path& below);  // on the same file system as what is moved out of it
+  PrivateFolder();                                             // below TMPDIR
+  explicit PrivateFolder(const std::filesystem::path& below);  // on the same file system as the later destination
   ~PrivateFolder();
   PrivateFolder(const PrivateFolder&) = delete;
   PrivateFolder& operator=(const PrivateFolder&) = delete;

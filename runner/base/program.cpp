@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 
 [[noreturn]] void throw_errno(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
 
-// A file in memory: nobody waits for who reads at its other end.
+// Returns a file in memory, so that nobody waits for the program to read it.
 UniqueFd input_file(const std::string& text) {
   UniqueFd file(::memfd_create("ddprun", MFD_CLOEXEC));
   if (!file.open()) throw_errno("memfd_create");
@@ -77,7 +77,7 @@ class Attributes {
   posix_spawnattr_t attributes_;
 };
 
-// Reads to the end, or to one of the limits: then false.
+// Reads to the end and returns true, or returns false at one of the limits.
 bool read_all(int fd, const ProgramOptions& options, std::string& text) {
   const auto deadline = Clock::now() + seconds(options.seconds);
   char buffer[4096];

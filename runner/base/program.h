@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Other programs, run to their end: a scheduler's, git, a compiler; and where this one lies.
+// Runs other programs to their end (a scheduler's, git, a compiler), and tells where this one lies.
 #pragma once
 
 #include <cstddef>
@@ -11,22 +11,22 @@ namespace ddprun {
 
 struct ProgramOptions {
   std::string input = {};       // on its standard input
-  double seconds = 0;           // then it is killed with all that it has started; 0: it has all the time it wants
-  size_t most_bytes = 1 << 30;  // of its output: one that writes more is killed
-  bool errors = true;           // its standard error is output too
+  double seconds = 0;           // after that it is killed with everything it started; 0: no limit
+  size_t most_bytes = 1 << 30;  // of its output; a program that writes more is killed
+  bool errors = true;           // capture its standard error too
 };
 
 struct ProgramEnd {
-  int exit_code = 0;   // 128 + the signal where one killed it
-  std::string output;  // of both its streams
-  bool cut = false;    // by one of the limits
+  int exit_code = 0;   // 128 + the signal if one killed it
+  std::string output;  // of both streams
+  bool cut = false;    // it hit one of the limits
 };
 
-// Runs command[0], found on PATH. One with a limit of time leads a process group of its own, and has no signals
-// blocked. Throws UserError where there is no such program, and std::system_error where it cannot be started.
+// Runs command[0], found on PATH. With a time limit, it leads a process group of its own and has no signals blocked.
+// Throws UserError if there is no such program, and std::system_error if it cannot be started.
 ProgramEnd run_program(const std::vector<std::string>& command, const ProgramOptions& options = {});
 
-// Whether a program of this name is on PATH.
+// Returns true if a program of this name is on PATH.
 bool has_program(const std::string& name);
 
 std::filesystem::path own_program();  // this one's file

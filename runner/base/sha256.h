@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// SHA-256 as lower-case hexadecimal digits, as sha256sum prints it.
+// SHA-256 as lower-case hexadecimal digits, as printed by sha256sum.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 
 namespace ddprun {
 
-// The digest of bytes that come in pieces. Throws std::runtime_error where OpenSSL refuses (a FIPS policy, no memory).
+// Digests bytes that come in pieces. Throws std::runtime_error if OpenSSL refuses (a FIPS policy, no memory).
 class Sha256 {
  public:
   Sha256();
   ~Sha256();
   void update(const void* data, size_t size);
 
-  // Of all bytes so far; more may follow.
+  // Returns the digest of all bytes so far; more may follow.
   std::string hex();
 
  private:
@@ -24,7 +24,7 @@ class Sha256 {
   std::unique_ptr<Context> context_;
 };
 
-// Throws std::system_error with the path where the file cannot be read to its end.
+// Throws std::system_error with the path if the file cannot be read to its end.
 std::string sha256_file(const std::filesystem::path& file);
 
 }  // namespace ddprun

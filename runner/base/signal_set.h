@@ -7,7 +7,7 @@
 
 namespace ddprun {
 
-// Of signals' numbers, in any container.
+// Makes a set from signal numbers in any container.
 template <class Signals>
 sigset_t signal_set(const Signals& signals) {
   sigset_t set;
@@ -16,7 +16,7 @@ sigset_t signal_set(const Signals& signals) {
   return set;
 }
 
-// "SIGSEGV"; "signal 77" where that has no name.
+// Returns "SIGSEGV", or "signal 77" if it has no name.
 inline std::string signal_name(int signal) {
   const char* name = ::sigabbrev_np(signal);
   return name ? "SIG" + std::string(name) : "signal " + std::to_string(signal);

@@ -33,7 +33,7 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return result;
 }
 
-// What the child needs, prepared before the fork: it may not allocate.
+// Everything that the child needs, prepared before the fork because it must not allocate.
 struct ChildPlan {
   char* const* argv;
   char* const* environment;
@@ -50,20 +50,20 @@ void reset_signals(const sigset_t& blocked) {
   for (int signal = 1; signal < NSIG; ++signal) {
     if (signal != SIGHUP || hangup.sa_handler != SIG_IGN) ::sigaction(signal, &action, nullptr);
   }
-  action.sa_handler = SIG_IGN;  // a background group may then write to the terminal under `stty tostop`
+  action.sa_handler = SIG_IGN;  // a background group can then write to the terminal under `stty tostop`
   ::sigaction(SIGTTOU, &action, nullptr);
   ::sigprocmask(SIG_SETMASK, &blocked, nullptr);
 }
 
-// Async-signal-safe calls only: the caller may have had threads that held locks.
+// Makes only async-signal-safe calls: other threads of the caller may have held locks.
 [[noreturn]] void become_worker(const ChildPlan& plan) {
   bool ready = ::setpgid(0, 0) == 0 && ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0;
-  if (::getppid() != plan.parent) ::_exit(kExecFailed);  // it died before the line above: no signal will come
+  if (::getppid() != plan.parent) ::_exit(kExecFailed);  // it died before the line above, so no signal will come
   ready = ready && ::dup2(plan.null_fd, STDIN_FILENO) >= 0;
   if (plan.stdout_fd >= 0) ready = ready && ::dup2(plan.stdout_fd, STDOUT_FILENO) >= 0;
   if (plan.stderr_fd >= 0) ready = ready && ::dup2(plan.stderr_fd, STDERR_FILENO) >= 0;
   if (ready) {
-    ::close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);  // whatever libraries of the launcher have opened
+    ::close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);  // covers what the launcher's libraries have opened
     reset_signals(plan.blocked);
     ::execve(plan.argv[0], plan.argv, plan.environment);
   }
@@ -72,7 +72,7 @@ void reset_signals(const sigset_t& blocked) {
   ::_exit(kExecFailed);
 }
 
-// The child's errno, or 0 once exec has closed the pipe.
+// Returns the child's errno, or 0 once exec has closed the pipe.
 int wait_for_exec(int error_fd) {
   int error = 0;
   for (;;) {

@@ -10,7 +10,7 @@
 
 namespace ddprun {
 
-// A file descriptor that is closed with its owner. Close-on-exec is up to whoever opened it; all of ours are.
+// Owns a file descriptor and closes it. Whoever opens it decides about close-on-exec, which all of ours have.
 class UniqueFd {
  public:
   explicit UniqueFd(int fd = -1) : fd_(fd) {}
@@ -31,11 +31,11 @@ class UniqueFd {
 
 struct Pipe {
   UniqueFd read;   // non-blocking
-  UniqueFd write;  // blocking, as a program expects of its standard output
+  UniqueFd write;  // blocking, as programs expect of their standard output
 };
 
-// Close-on-exec, both ends above 2, so that they survive the shuffling of a child's standard streams. Throws
-// std::system_error.
+// Makes a close-on-exec pipe with both ends above 2, so that they survive the shuffling of a child's standard streams.
+// Throws std::system_error.
 Pipe make_pipe();
 
 struct SpawnRequest {
@@ -49,8 +49,8 @@ struct SpawnRequest {
 // Returns the child's id once exec has succeeded; the caller reaps it. The child reads /dev/null, leads a process group
 // of its own (a terminal's Ctrl-C does not reach it), starts with no other signal blocked and all at their defaults (an
 // ignored SIGHUP stays ignored: nohup), and is killed by the kernel when the calling THREAD ends, however that happens.
-// Its own children would not be: whoever reaps it ends its group. Throws std::system_error with the program's path
-// where exec fails.
+// Its own children are not killed: whoever reaps it must end its group. Throws std::system_error with the program's
+// path if exec fails.
 pid_t spawn(const SpawnRequest& request);
 
 }  // namespace ddprun

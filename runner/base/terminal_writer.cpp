@@ -34,8 +34,8 @@ void TerminalWriter::line(const std::string& text) {
   flush();
 }
 
-// A descriptor that is ready takes at least PIPE_BUF bytes without blocking. What cannot be written at all (the
-// terminal is gone) is lost: it is in the logs.
+// A descriptor that is ready takes at least PIPE_BUF bytes without blocking. What cannot be written because the
+// terminal is gone is dropped; the logs have it.
 void TerminalWriter::flush() {
   while (!waiting_.empty() && ready(0)) {
     std::string& text = waiting_.front();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Lines for the launcher's standard error, which must not make the launcher wait: a pager that nobody scrolls or a
-// terminal stopped with Ctrl-S would otherwise stop the training.
+// Writes lines to the launcher's standard error without blocking: a pager that nobody scrolls, or a terminal stopped
+// with Ctrl-S, would otherwise stop the training.
 #pragma once
 
 #include <deque>
@@ -11,22 +11,21 @@ namespace ddprun {
 class TerminalWriter {
  public:
   explicit TerminalWriter(int fd);
-  ~TerminalWriter();  // tries for a second to write what waits
+  ~TerminalWriter();  // tries for a second to write what is waiting
   TerminalWriter(const TerminalWriter&) = delete;
   TerminalWriter& operator=(const TerminalWriter&) = delete;
 
-  // Writes now, or keeps the line until flush() finds the descriptor ready. Of more than a thousand the oldest are
-  // dropped.
+  // Writes now, or keeps the line until flush() finds the descriptor ready. Drops the oldest of more than a thousand.
   void line(const std::string& text);
   void flush();
-  bool waiting() const { return !waiting_.empty(); }  // then poll fd() for POLLOUT
+  bool waiting() const { return !waiting_.empty(); }  // if so, poll fd() for POLLOUT
   int fd() const { return fd_; }
 
  private:
   bool ready(int timeout_ms) const;
 
   int fd_;
-  std::string begin_;  // clears a progress bar that stands on the terminal's line
+  std::string begin_;  // clears a progress bar on the terminal's line
   std::deque<std::string> waiting_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where a worker stands among all. `rank` is global, `local_rank` within the node.
+// A worker's place among all workers. `rank` is global, `local_rank` is within the node.
 #pragma once
 
 #include <cstdint>

@@ -24,7 +24,7 @@ struct BackgroundSaver::Progress {
     changed.notify_all();
   }
 
-  // Until the save has come further than at the last call; returns whether it has ended.
+  // Waits until the save has progressed since the last call; returns whether it has ended.
   bool await_another_point() {
     std::unique_lock lock(mutex);
     changed.wait(lock, [this] { return ended || points != seen; });

@@ -31,7 +31,7 @@ CheckpointInfo info_of(const std::filesystem::path& path, const Manifest& manife
   return {.path = path, .step = manifest.step, .world_size = manifest.world_size, .torch = manifest.torch};
 }
 
-// Null where somebody has the lock; closes the folder with its last copy, which gives the lock back.
+// Returns null if somebody else holds the lock. The last copy of the result releases it.
 std::shared_ptr<const void> lock(const std::filesystem::path& folder, int how) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const std::shared_ptr<const void> opened(&kStepPrefix, [fd](const void*) { ::close(fd); });

@@ -15,7 +15,7 @@ namespace ddprun {
 namespace {
 
 constexpr auto kTemporary = ".tmp";  // a save or a removal that was cut off
-constexpr auto kBroken = ".broken";  // a broken checkpoint while another takes its place
+constexpr auto kBroken = ".broken";  // a broken checkpoint while it is being replaced
 
 std::filesystem::path with_suffix(const std::filesystem::path& path, const char* suffix) {
   return path.string() + suffix;
@@ -35,8 +35,8 @@ void mark_best(const std::filesystem::path& path) {
   if (!std::exchange(manifest.best, true)) write_manifest(path, manifest);
 }
 
-// Takes the checkpoint's name away first: what a kill leaves of it then does not look like a broken checkpoint. One
-// that somebody reads stays until a later save.
+// Renames the checkpoint first, so that a kill does not leave what looks like a broken one. One that is being read
+// stays until a later save.
 void remove_checkpoint(const std::filesystem::path& path) {
   const auto lock = lock_for_removal(path);
   if (!lock) return;
@@ -81,14 +81,14 @@ std::filesystem::path CheckpointWriter::save(const Checkpoint& checkpoint, bool 
   return path_of(step);
 }
 
-// A part of the save, rank 0's to do, that succeeds for all ranks or fails for all.
+// Runs one part of the save on rank 0; it succeeds for all ranks or fails for all.
 void CheckpointWriter::for_all(int64_t step, const std::function<void()>& part) {
   std::string problem;
   try {
     if (leads()) part();
   } catch (...) {
     problem = "cannot save the checkpoint of step " + std::to_string(step) + ": " + cause_of(std::current_exception());
-    std::error_code ignored;  // that problem is the one to tell
+    std::error_code ignored;  // the problem being handled is the one to report
     std::filesystem::remove_all(temporary_of(step), ignored);
   }
   problem = ranks_.agree(problem);
@@ -108,13 +108,13 @@ void CheckpointWriter::write(const Checkpoint& checkpoint, bool best, const std:
     once();
   } catch (const std::exception& error) {
     if (!is_gone(step)) throw;
-    // Once more, where there is nothing any more: this may be all that is left of the run.
+    // Retries in a new folder: this may be all that is left of the run.
     warnings_.push_back(std::string(error.what()) + "; it is written once more");
     once();
   }
 }
 
-// Whether what was being written was taken away.
+// Returns true if the folder being written was removed meanwhile.
 bool CheckpointWriter::is_gone(int64_t step) const {
   std::error_code error;
   const auto there = [&](const std::filesystem::path& path) { return std::filesystem::exists(path, error) || error; };
@@ -155,8 +155,8 @@ void CheckpointWriter::write_files(const Checkpoint& checkpoint, Manifest& manif
   reached("training_file");
 }
 
-// The digests are those of what was written, not of what would be read back: a page that was spoiled on its way to a
-// file server is found. So is a file that was removed or cut meanwhile.
+// The digests are those of what was written, not of what would be read back, so that a page damaged on its way to a
+// file server is found. So is a file that was removed or truncated meanwhile.
 void CheckpointWriter::publish(const Manifest& manifest) {
   const auto temporary = temporary_of(manifest.step);
   for (const auto& [name, written] : manifest.files) {
@@ -204,7 +204,7 @@ void CheckpointWriter::point_links(int64_t step, int64_t best_step) {
   if (best_step >= 0) warn_on_failure([&] { point_link_at(folder_ / "best", checkpoint_name(best_step)); });
 }
 
-// Later steps than this one's (the run was resumed from an earlier checkpoint) neither count nor are removed.
+// Steps later than this one (the run was resumed from an earlier checkpoint) neither count nor are removed.
 void CheckpointWriter::prune(int64_t step, int64_t best_step) {
   auto steps = checkpoint_steps(folder_.parent_path());
   std::erase_if(steps, [&](int64_t other) { return other > step; });
@@ -235,7 +235,7 @@ void CheckpointWriter::warn_on_failure(const std::function<void()>& part) {
   }
 }
 
-// From the manifests, not from the link: a kill between the rename and the link's change loses nothing. -1: none is
+// Reads the manifests, not the link, so that a kill between renaming and relinking loses nothing. Returns -1 if none is
 // best.
 int64_t CheckpointWriter::best_step_up_to(int64_t step) const {
   int64_t best = -1;
@@ -243,7 +243,7 @@ int64_t CheckpointWriter::best_step_up_to(int64_t step) const {
     try {
       if (candidate <= step && read_manifest(path_of(candidate)).best) best = candidate;
     } catch (const UserError&) {
-      continue;  // broken: newest_checkpoint() tells it to the user
+      continue;  // broken: newest_checkpoint() reports it to the user
     }
   }
   return best;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Saves checkpoints of one run and keeps its folder tidy. Called by every rank, from one thread at a time.
+// Saves the checkpoints of one run and prunes old ones. Every rank calls it, from one thread at a time.
 #pragma once
 
 #include "checkpoint/checkpoint.h"
@@ -19,37 +19,37 @@ class CheckpointWriter {
   struct Ranks {
     int64_t rank = 0;
     int64_t world_size = 1;
-    // Called from the thread that saves. Blocks until all ranks have called it; each passes its own error text (empty:
-    // it went well), all get the same one of those that are not empty: a full disk at rank 0 is an error on all.
+    // Called on the saving thread. Blocks until all ranks have called it. Each passes its own error text (empty if all
+    // went well); all get the same non-empty one, if any: a full disk at rank 0 is an error on all.
     std::function<std::string(const std::string& my_error)> agree;
   };
 
-  // Keeps the `keep` newest (at least 1) and always the best. `run_dir` exists; rank 0 alone reads and writes there.
+  // Keeps the `keep` newest (at least 1) and always the best. `run_dir` exists; only rank 0 reads and writes there.
   CheckpointWriter(const std::filesystem::path& run_dir, int64_t keep, Ranks ranks);
 
-  // Writes checkpoints/step_<step>, points checkpoints/last to it, and checkpoints/best too where `best` is set; then
-  // prunes. Returns its path. A checkpoint of the same step that is already there and whole is kept as it is (but may
-  // become the best); a broken one is replaced. Throws UserError on every rank where it fails (a full disk, no
-  // permission), with the file and the cause; the temporary folder is then removed and the older checkpoints
-  // are untouched. Where it is the folder that was taken away meanwhile, all is written once more. What agree() throws
-  // passes through. The other ranks need no more of the checkpoint than its step.
+  // Writes checkpoints/step_<step>, points checkpoints/last to it, and checkpoints/best too if `best` is set; then
+  // prunes. Returns its path. An existing whole checkpoint of the same step is kept as it is (but may become the best);
+  // a broken one is replaced. Throws UserError on every rank if it fails (a full disk, no permission), with the file
+  // and the cause; the temporary folder is then removed and the older checkpoints are untouched. If the folder itself
+  // was removed meanwhile, everything is written once more. What agree() throws passes through. Ranks other than 0 only
+  // need to set the checkpoint's step.
   //
-  // `before_it_counts`, which may be null, is called on rank 0 before the checkpoint gets its name: it waits for the
+  // `before_it_counts`, which may be null, is called on rank 0 before the checkpoint gets its name. It waits for the
   // rows that the checkpoint stands for, which no resumed run would write again.
   std::filesystem::path save(const Checkpoint& checkpoint, bool best,
                              const std::function<void()>& before_it_counts = {});
 
-  // The run goes on from this checkpoint: `last` leads to it, and `best` to the best so far, whatever a save that was
-  // cut off between its names and its links has left. What cannot be done is in warnings().
+  // Call when the run resumes from this checkpoint: points `last` to it and `best` to the best so far, whatever a save
+  // that was cut off between renaming and relinking has left. Failures are in warnings().
   void resume(int64_t step);
 
-  // What the last save() could not tidy up: an old checkpoint that cannot be removed, a file system without links. The
-  // checkpoint itself is safe. Empty on ranks other than 0.
+  // Returns what the last save() or resume() could not tidy up: an old checkpoint that cannot be removed, a file system
+  // without links. The checkpoint itself is safe. Empty on ranks other than 0.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
   // Called at "begin", "rank_file" (one after the other), "model_file", "training_file" (each written),
-  // "before_manifest", "before_rename", "after_rename", "before_prune", "done"; the middle ones on rank 0, which does
-  // the work.
+  // "before_manifest", "before_rename", "after_rename", "before_prune", "done"; those between the first and the last
+  // only on rank 0.
   void set_save_observer(std::function<void(std::string_view point)> observer) { observer_ = std::move(observer); }
 
  private:

@@ -18,9 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto kFreshManifest = "manifest.json.tmp";  // for a moment, where a checkpoint becomes the best
+constexpr auto kFreshManifest = "manifest.json.tmp";  // exists for a moment when a checkpoint becomes the best
 
-// The names in a folder, sorted; none where it is gone.
+// Returns the names in a folder, sorted; none if it is gone.
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
@@ -32,7 +32,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-// The text of an error without the file's name at its front: that stands beside it.
+// Returns an error's text without the leading file name, which is shown beside it.
 std::string without_name(std::string text, const fs::path& file) {
   const auto front = file.string() + ": ";
   return text.starts_with(front) ? text.substr(front.size()) : text;
@@ -73,7 +73,7 @@ void measure(CheckpointReport& report) {
     struct stat status {};
     if (::stat((report.path / name).c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
     report.bytes += static_cast<uint64_t>(status.st_size);
-    if (name == kTrainingFile) report.saved = status.st_mtime;  // a manifest is written again where it becomes the best
+    if (name == kTrainingFile) report.saved = status.st_mtime;  // the manifest is rewritten when it becomes the best
   }
 }
 
@@ -91,10 +91,10 @@ void look_at_link(const fs::path& folder, const std::string& name, std::string& 
   const auto link = folder / name;
   std::error_code error;
   if (!fs::exists(fs::symlink_status(link, error))) return;
-  // Twice: between the reading and the looking, a run under way points it elsewhere and removes what it pointed to.
+  // Tries twice: between reading and looking, a running job may have repointed it and removed its target.
   for (int attempt = 0; attempt < 2; ++attempt) {
     target = fs::read_symlink(link, error).filename().string();
-    if (error) target = name;  // no link: somebody's copy
+    if (error) target = name;  // not a link, but somebody's copy
     if (fs::exists(link, error)) return;
   }
   report.dangling.push_back(name);

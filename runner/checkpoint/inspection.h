@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Every flaw of a run's checkpoints, where verify_checkpoint() stops at the first. Reads only; a run may be under way
-// meanwhile.
+// Finds every flaw of a run's checkpoints; verify_checkpoint() stops at the first. Only reads, and works while the run
+// goes on.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,12 @@ struct FileFlaw {
 };
 
 struct CheckpointReport {
-  std::string name;  // of its folder: step_00001200
+  std::string name;  // name of its folder: step_00001200
   std::filesystem::path path;
-  int64_t step = -1;       // of its name or manifest; -1 where neither tells it
-  int64_t world_size = 0;  // 0 where the manifest is damaged
+  int64_t step = -1;       // from its name or manifest; -1 if neither has it
+  int64_t world_size = 0;  // 0 if the manifest is damaged
   uint64_t bytes = 0;      // of all its files
-  std::time_t saved = 0;   // 0 where it cannot be told
+  std::time_t saved = 0;   // 0 if unknown
   bool removed = false;    // while it was read: the run goes on and keeps only its newest
   std::vector<FileFlaw> flaws;
 
@@ -34,18 +34,18 @@ struct CheckpointReport {
 
 struct RunReport {
   std::vector<CheckpointReport> checkpoints;  // by step
-  std::vector<std::string> leftovers;         // folders of a save or a removal that was cut off, or is under way
-  std::string last, best;                     // the names that the links hold; empty where there is none
-  std::vector<std::string> dangling;          // of the links, those that lead nowhere
+  std::vector<std::string> leftovers;         // folders of a save or removal that was cut off or is in progress
+  std::string last, best;                     // the targets of the links; empty if there is none
+  std::vector<std::string> dangling;          // links that lead nowhere
 
   bool good() const;
 };
 
-// One checkpoint's folder: its manifest, size and SHA-256 of each file, unknown and missing ones, and whether what is
-// in them can be read. Throws UserError only where the folder itself cannot be listed.
+// Inspects one checkpoint's folder: its manifest, size and SHA-256 of each file, unknown and missing files, and whether
+// their content can be read. Throws UserError only if the folder itself cannot be listed.
 CheckpointReport inspect_checkpoint(const std::filesystem::path& folder);
 
-// All of <run>/checkpoints.
+// Inspects all of <run>/checkpoints.
 RunReport inspect_run(const std::filesystem::path& run_dir);
 
 }  // namespace ddprun

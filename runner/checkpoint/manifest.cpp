@@ -20,7 +20,7 @@ using nlohmann::json;
 
 constexpr int64_t kFormat = 1;
 constexpr auto kOwnDigest = "manifest_sha256";
-constexpr uint64_t kLargestManifest = 64 << 20;  // a rank takes 0.1 kB
+constexpr uint64_t kLargestManifest = 64 << 20;  // a rank needs 0.1 kB
 
 std::string sha256_of(const std::string& text) {
   Sha256 sha;
@@ -60,7 +60,7 @@ void check_format(json& content) {
   if (sha256_of(content.dump()) != stated) throw std::runtime_error("its content does not match its own SHA-256");
 }
 
-// The names are known beforehand: a manifest can name no file elsewhere, and leave none out.
+// The names are known beforehand, so a manifest can neither name a file elsewhere nor leave one out.
 void check_files(const Manifest& manifest) {
   std::set<std::string> expected = {kModelFile, kTrainingFile};
   if (manifest.files.contains(kAverageFile)) expected.insert(kAverageFile);

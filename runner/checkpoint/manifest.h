@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// manifest.json: what a checkpoint consists of. Written last; a folder without it is no checkpoint.
+// manifest.json lists the contents of a checkpoint. It is written last; a folder without it is not a checkpoint.
 #pragma once
 
 #include "base/durable_file.h"
@@ -21,17 +21,17 @@ struct Manifest {
   int64_t step = 0;
   int64_t world_size = 1;
   std::string torch;  // the LibTorch that wrote it: "2.11.0"
-  bool best = false;  // the best of all up to this step; the link `best` can be restored from it
+  bool best = false;  // the best up to this step; used to restore the link `best`
   std::map<std::string, FileDigest> files;
 };
 
-// "it has 12 bytes, the manifest says 13", or the same of the SHA-256 where the sizes agree.
+// Returns "it has 12 bytes, the manifest says 13", or the same for the SHA-256 if the sizes agree.
 std::string contradiction(const FileDigest& found, const FileDigest& stated);
 
-// Puts it in place whole, over an earlier one. It carries its own SHA-256.
+// Writes it atomically over an earlier one. It carries its own SHA-256.
 void write_manifest(const std::filesystem::path& folder, const Manifest& manifest);
 
-// Throws UserError where it is missing, damaged, of a later format, or does not list just the files of its world size.
+// Throws UserError if it is missing, damaged, of a later format, or does not list exactly the files of its world size.
 Manifest read_manifest(const std::filesystem::path& folder);
 
 }  // namespace ddprun

@@ -10,20 +10,20 @@
 namespace ddprun {
 namespace {
 
-// What follows an opcode.
+// The argument that follows an opcode.
 enum class Argument { kNone, kByte, kTwoBytes, kFourBytes, kEightBytes, kShortText, kText, kTwoLines };
 
-// What it does to the stack of values.
+// An opcode's effect on the stack of values.
 enum class Effect {
   kNothing,
-  kValue,      // pushes one that holds no other
+  kValue,      // pushes one that contains no other
   kContainer,  // pushes an empty list or dictionary
   kMark,       // begins a group of values
-  kTuple,      // makes one of the last `count` values
+  kTuple,      // makes a tuple of the last `count` values
   kMarkedTuple,
   kFill,  // puts the last `count` values into the container before them
   kMarkedFill,
-  kCall,  // gives the last `count` values to a function, and pushes what it returns
+  kCall,  // calls a function with the last `count` values and pushes its result
   kRemember,
   kRecall,
   kStop
@@ -69,7 +69,7 @@ constexpr std::array kOpcodes = {
     Opcode{'.', Argument::kNone, Effect::kStop},           // STOP
 };
 
-// Goes through the opcodes as a reader would, with depths instead of values.
+// Walks the opcodes as a reader would, tracking depths instead of values.
 class Walk {
  public:
   explicit Walk(std::string_view pickle) : rest_(pickle) {}
@@ -88,8 +88,8 @@ class Walk {
   }
 
  private:
-  // A value holds `depth` levels of others. A container may be filled only where it was made, and never be looked up
-  // again: so what it holds is known, and none holds itself.
+  // A value contains `depth` levels of others. A container may only be filled where it was made, and never be looked up
+  // again: so its contents are known, and none contains itself.
   struct Value {
     int depth = 0;
     bool container = false;
@@ -109,7 +109,7 @@ class Walk {
     return value;
   }
 
-  // The number that the argument is, where it is a short one; the text that it is was skipped.
+  // Returns a short argument's number; a text is skipped.
   uint64_t read(Argument argument) {
     switch (argument) {
       case Argument::kNone: return 0;
@@ -148,7 +148,7 @@ class Walk {
     values_.push_back(value);
   }
 
-  // Takes the last values, which must belong to the group that is open, and tells the depth of the deepest.
+  // Pops the last values, which must belong to the open group, and returns the depth of the deepest.
   int pop(size_t count) {
     if (count > values_.size() - (marks_.empty() ? 0 : marks_.back())) damaged();
     int depth = 0;
@@ -179,7 +179,7 @@ class Walk {
     push(container);
   }
 
-  // Numbers are given in turn. LibTorch would make room for one that is not.
+  // Memo numbers must be consecutive. LibTorch would allocate room for one that is not.
   void remember(uint64_t place) {
     if (place > memory_.size()) damaged();
     if (place == memory_.size()) memory_.emplace_back();
@@ -195,7 +195,7 @@ class Walk {
 
   std::string_view rest_;
   std::vector<Value> values_;
-  std::vector<size_t> marks_;  // where the groups begin that are open
+  std::vector<size_t> marks_;  // where the open groups begin
   std::vector<Value> memory_;
 };
 

@@ -23,7 +23,7 @@ using nlohmann::json;
 
 // ---- writing
 
-// The largest elements first: each tensor then begins at a multiple of its element's size.
+// Orders the largest elements first, so that each tensor begins at a multiple of its element size.
 std::vector<TensorDict::const_iterator> in_file_order(const TensorDict& tensors) {
   std::vector<TensorDict::const_iterator> order;
   for (auto it = tensors.begin(); it != tensors.end(); ++it) {
@@ -56,7 +56,7 @@ std::string header_of(const std::vector<TensorDict::const_iterator>& order) {
 
 // ---- reading
 
-// One file, read once from its begin to its end.
+// Reads one file once, from beginning to end.
 class Reader {
  public:
   explicit Reader(const std::filesystem::path& path)

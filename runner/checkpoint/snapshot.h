@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A checkpoint that stays as it is while training goes on: copies in host memory, made again in the same place each
-// time.
+// A checkpoint that does not change while training goes on: copies in host memory that is reused each time.
 #pragma once
 
 #include "checkpoint/checkpoint.h"
@@ -9,8 +8,8 @@ namespace ddprun {
 
 class Snapshot {
  public:
-  // For the rank that writes the run's files. The result shares its memory with the one before, which nobody may be
-  // reading any more, and Checkpoint::ranks with `live`.
+  // Call on the rank that writes the run's files. The result shares its memory with the previous one, which nobody may
+  // still be reading, and Checkpoint::ranks with `live`.
   Checkpoint take(const Checkpoint& live);
 
  private:

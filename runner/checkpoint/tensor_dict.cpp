@@ -40,7 +40,7 @@ std::optional<int64_t> byte_count(at::IntArrayRef shape, at::ScalarType dtype) {
   for (const int64_t extent : shape) {
     if (extent < 0) return std::nullopt;
     if (extent == 0) {
-      empty = true;  // the others must be countable all the same: LibTorch multiplies them for the strides
+      empty = true;  // the other extents must still be countable: LibTorch multiplies them for the strides
     } else if (__builtin_mul_overflow(bytes, extent, &bytes)) {
       return std::nullopt;
     }

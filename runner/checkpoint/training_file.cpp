@@ -46,8 +46,8 @@ at::IValue to_ivalue(const TrainingFile& content) {
   return root;
 }
 
-// A DurableFile behind LibTorch's zip writer, which must not see a failure: its destructor would try to write on. So
-// everything "succeeds" and the first failure comes to light in finish().
+// A DurableFile behind LibTorch's zip writer, which must not see a failure because its destructor would try to write
+// on. So everything "succeeds", and finish() reports the first failure.
 class QuietFile {
  public:
   explicit QuietFile(const std::filesystem::path& path) : file_(path) {}
@@ -73,7 +73,7 @@ class QuietFile {
 
 FileDigest write_pickled(const std::filesystem::path& file, const at::IValue& content) {
   std::string pickle;
-  // Type tags are what torch.load(weights_only=True) refuses.
+  // Type tags are omitted because torch.load(weights_only=True) refuses them.
   torch::jit::Pickler pickler([&](const char* data, size_t size) { pickle.append(data, size); }, nullptr, nullptr,
                               nullptr, nullptr, /*tag_aggregates=*/false);
   pickler.protocol();
@@ -96,7 +96,7 @@ FileDigest write_pickled(const std::filesystem::path& file, const at::IValue& co
 
 // ---- reading
 
-// What Python's pickle would look up and call. The tensors of our files need none of it.
+// Refuses what Python's pickle would look up and call. The tensors of our files need none of it.
 c10::StrongTypePtr no_classes(const c10::QualifiedName& name) {
   throw std::runtime_error("it names the type " + name.qualifiedName());
 }
@@ -107,7 +107,7 @@ c10::intrusive_ptr<c10::ivalue::Object> no_objects(const at::StrongTypePtr& /*ty
   throw std::runtime_error("it holds an object");
 }
 
-// LibTorch believes the sizes and strides that the pickle states: here they are held against the records' true sizes.
+// Checks the pickle's sizes and strides, which LibTorch trusts, against the true sizes of the records.
 class RecordSizes {
  public:
   at::DataPtr read(PyTorchStreamReader& archive, const std::string& name) {
@@ -176,7 +176,7 @@ TrainingFile to_content(const at::IValue& root, const RecordSizes& records) {
   return content;
 }
 
-// LibTorch's texts go on with the place in its source and a backtrace.
+// Drops the source location and backtrace from LibTorch's messages.
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 }  // namespace
@@ -190,7 +190,7 @@ FileDigest write_state_dict(const std::filesystem::path& file, const TensorDict&
 }
 
 TrainingFile read_training_file(const std::filesystem::path& file) {
-  size_of_file(file);  // throws where there is none
+  size_of_file(file);  // throws if there is none
   try {
     PyTorchStreamReader archive(file.string());
     RecordSizes records;

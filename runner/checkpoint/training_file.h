@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What torch.load(path, weights_only=True) opens in Python: dictionaries of tensors, and texts, by name:
+// Files that torch.load(path, weights_only=True) opens in Python: dictionaries of tensors, and texts, by name:
 // {"optimizer": {"conv1.weight/momentum": tensor, ...}, "progress": "{...}"}.
 #pragma once
 
@@ -17,16 +17,16 @@ struct TrainingFile {
   std::map<std::string, std::string> texts;  // UTF-8
 };
 
-// No name may stand in both maps. Tensors on a GPU are copied to the CPU, all at once.
-// Throws UserError where the file cannot be written, std::invalid_argument for a tensor that it cannot hold.
+// No name may be in both maps. Tensors on a GPU are copied to the CPU, all at once. Throws UserError if the file cannot
+// be written, std::invalid_argument for a tensor that it cannot hold.
 FileDigest write_training_file(const std::filesystem::path& file, const TrainingFile& content);
 
-// One dictionary of tensors, as Python's torch.save(model.state_dict(), file) writes it; otherwise the same.
+// Writes one dictionary of tensors like Python's torch.save(model.state_dict(), file); otherwise the same.
 FileDigest write_state_dict(const std::filesystem::path& file, const TensorDict& tensors);
 
 // Reads what write_training_file() wrote; tensors arrive on the CPU. Throws UserError naming the file for anything
-// else: no class is looked up and no function of the file is called but the one that makes a tensor. Flipped bits among
-// the elements are not seen here: a checkpoint's manifest finds those.
+// else: it looks up no class, and calls no function of the file but the one that makes a tensor. It does not detect
+// flipped bits in the elements; a checkpoint's manifest does.
 TrainingFile read_training_file(const std::filesystem::path& file);
 
 }  // namespace ddprun

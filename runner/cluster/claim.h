@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What one engine says of this process: which rank of how many it is.
+// What one engine says about this process: which rank of how many it is.
 #pragma once
 
 #include "cluster/environment.h"
@@ -13,20 +13,19 @@ namespace ddprun {
 struct Claim {
   std::string engine;
   std::optional<Setting> rank, size, local_rank, local_size;
-  std::string local_rank_name, local_size_name;  // what the last two are called there, for where they are missing
+  std::string local_rank_name, local_size_name;  // their names there, for errors
 
   bool several() const { return rank && size && size->number(1) > 1; }
 };
 
 Claim torch_claim(const Environment& environment);  // RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, in part or whole
 Claim openmpi_claim(const Environment& environment);  // OMPI_COMM_WORLD_*
-Claim mpich_claim(const Environment& environment);    // PMI_*: MPICH, Intel MPI, and Slurm where it serves them
+Claim mpich_claim(const Environment& environment);    // PMI_*: MPICH, Intel MPI, and Slurm if it serves them
 
-// Throws UserError for the first two numbers that both say and that differ.
+// Throws UserError for the first number on which both differ.
 void require_agreement(const Claim& claim, const Claim& other);
 
-// This process as the rank that a claim of several says. Throws UserError where something is missing or not below its
-// limit.
+// Places this process as the claimed rank of several. Throws UserError if something is missing or not below its limit.
 Placement place_rank(const Claim& claim);
 
 }  // namespace ddprun

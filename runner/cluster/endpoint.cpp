@@ -39,7 +39,7 @@ Endpoint parse_endpoint(const Setting& setting, int default_port) {
     if (!rest.empty()) port = rest.substr(1);
   } else {
     const auto colon = text.find(':');
-    if (colon != text.rfind(':')) refuse(setting);  // an IPv6 address: where does the port begin?
+    if (colon != text.rfind(':')) refuse(setting);  // an IPv6 address without brackets is ambiguous
     endpoint.host = text.substr(0, colon);
     if (colon != std::string::npos) port = text.substr(colon + 1);
   }

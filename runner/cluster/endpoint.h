@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where the ranks of a job meet.
+// The host and port where the ranks of a job meet.
 #pragma once
 
 #include "cluster/setting.h"
@@ -16,21 +16,21 @@ struct Endpoint {
   bool operator==(const Endpoint&) const = default;
 };
 
-constexpr int kDefaultRdzvPort = 29400;    // torchrun's, of --rdzv-endpoint
-constexpr int kDefaultMasterPort = 29500;  // torchrun's, of --master-addr
+constexpr int kDefaultRdzvPort = 29400;    // torchrun's default for --rdzv-endpoint
+constexpr int kDefaultMasterPort = 29500;  // torchrun's default for --master-addr
 
-// host, host:port, [IPv6] or [IPv6]:port. Throws UserError for anything else.
+// Parses host, host:port, [IPv6] or [IPv6]:port. Throws UserError for anything else.
 Endpoint parse_endpoint(const Setting& setting, int default_port);
 
-// MASTER_ADDR and MASTER_PORT, or their like: a host alone, and 1 to 65535.
+// Parse MASTER_ADDR and MASTER_PORT, or their like: a host alone, and 1 to 65535.
 std::string parse_host(const Setting& setting);
 int parse_port(const Setting& setting);
 
-// "localhost", 127.x.x.x, ::1: a host that is another one on every node.
+// True for "localhost", 127.x.x.x and ::1, which mean another host on every node.
 bool is_loopback(const std::string& host);
 
-// A port that all processes of one job find alone and those of another job most likely do not: 20000 + FNV-1a of the
-// job's name (32 bits) mod 10000, below the ports that Linux gives to outgoing connections.
+// Returns a port that all processes of one job compute alike and those of another job most likely do not: 20000 +
+// FNV-1a of the job's name (32 bits) mod 10000, below the ports that Linux gives to outgoing connections.
 int port_of_job(const std::string& name);
 
 }  // namespace ddprun

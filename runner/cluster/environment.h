@@ -17,7 +17,7 @@ class Environment {
   Environment() = default;
   explicit Environment(std::map<std::string, std::string> variables) : variables_(std::move(variables)) {}
 
-  // The first of these that is set; an empty value counts as not set.
+  // Returns the first of these that is set; an empty value counts as not set.
   std::optional<Setting> find(std::initializer_list<const char*> names) const;
   std::optional<Setting> find(const char* name) const { return find({name}); }
   bool has(const char* name) const { return find(name).has_value(); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The variables that would say something elsewhere.
+// Variables that mean something only elsewhere.
 #include "cluster/engines.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// torchrun's options, as given: on the command line, or by the PET_* variables that torchrun would read.
+// torchrun's options, from the command line or from the PET_* variables that torchrun would read.
 #pragma once
 
 #include "cluster/setting.h"
@@ -8,7 +8,7 @@
 
 namespace ddprun {
 
-// Each with the name under which it was given, for error texts. Nothing is checked yet.
+// Each has the name under which it was given, for error messages. Nothing is checked yet.
 struct LaunchFlags {
   std::optional<Setting> nnodes;          // N or MIN:MAX
   std::optional<Setting> nproc_per_node;  // N, auto, gpu or cpu
@@ -19,12 +19,12 @@ struct LaunchFlags {
   std::optional<Setting> rdzv_id;
   std::optional<Setting> rdzv_backend;
   std::optional<Setting> max_restarts;
-  std::optional<Setting> standalone;  // whatever its value
+  std::optional<Setting> standalone;  // set by the flag alone, whatever its value
 
-  // Any of them; nothing where none was given.
+  // Returns any flag that was given, or nothing.
   std::optional<Setting> first() const;
 
-  // These, and what they leave open from `others`. The endpoint is one thing, in whatever parts it comes.
+  // Returns these flags, completed from `others`. The endpoint is taken as a whole, however many flags it comes in.
   LaunchFlags over(const LaunchFlags& others) const;
 };
 

@@ -28,7 +28,7 @@ void place_host(Placement& placement, const Claim& claim, const Environment& env
   placement.count(*address, "the host where the ranks meet");
 }
 
-// What mpirun gives to all processes of one job and to those of no other.
+// Derives the port from what mpirun gives to all processes of one job and to no others.
 void place_port(Placement& placement, const Claim& claim, const Environment& environment) {
   if (const auto port = environment.find("MASTER_PORT")) {
     placement.port = parse_port(*port);

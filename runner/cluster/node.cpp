@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One node of several, as torchrun's options say it.
+// Places one node of several by torchrun's options.
 #include "cluster/engines.h"
 
 #include <ddprun/error.h>
@@ -32,7 +32,7 @@ std::string parse_workers(const Setting& workers) {
   }
 }
 
-// A flag is always answered; a variable only where it would count.
+// A flag always gets an answer; a variable only if it would matter.
 void check_backend(const Setting& backend, int nodes) {
   const bool counts = nodes > 1 || backend.name.starts_with("--");
   if (!counts || backend.value == "c10d" || backend.value == "static") return;

@@ -9,7 +9,7 @@
 namespace ddprun {
 namespace {
 
-// All that says which rank this process is, and what decided.
+// Everything that says which rank this process is, and what decided.
 struct Claims {
   Claim torch, openmpi, mpich;
   std::optional<SlurmStep> step;
@@ -22,7 +22,7 @@ Claims find_claims(const Environment& environment) {
           .step = find_slurm_step(environment)};
 }
 
-// Whether mpirun put its ranks into a step of one task for each node: the step's tasks are mpirun's own then.
+// Returns true if mpirun put its ranks into a step of one task per node: the step's tasks are then mpirun's own.
 bool is_inside(const Claim& mpi, const SlurmStep& step) {
   return step.one_task_per_node() && mpi.size->number(1) != step.claim.size->number(1);
 }
@@ -44,7 +44,7 @@ void refuse_flags(const LaunchFlags& flags, const Claim& claim, const std::strin
   contradict(*flag, *claim.size, who + " has started every rank already, this process too; leave the flag out");
 }
 
-// One of several ranks or nodes, as an engine says it. Nothing where none does.
+// Returns one of several ranks or nodes, as an engine says it, or nothing if none does.
 std::optional<Placement> place_by_engine(const Claims& claims, const LaunchFlags& flags,
                                          const Environment& environment) {
   const auto& [torch, openmpi, mpich, step] = claims;
@@ -69,7 +69,7 @@ std::optional<Placement> place_by_engine(const Claims& claims, const LaunchFlags
   return std::nullopt;
 }
 
-// One node, as Kubernetes or the flags say it; else nobody's.
+// Returns one node, as Kubernetes or the flags say it, or else nobody's.
 Placement place_by_options(const Claims& claims, const LaunchFlags& flags, const Environment& environment) {
   const auto& torch = claims.torch;
   if (torch.rank && !torch.size)
@@ -87,7 +87,7 @@ Placement place_by_options(const Claims& claims, const LaunchFlags& flags, const
   return place_node(engine, flags.over(pet_flags(environment)).over(address));
 }
 
-// The job's name, end and restarts as Slurm has them, whoever starts processes within it.
+// Reads the job's name, end and restarts from Slurm, whoever starts processes within it.
 void read_slurm_job(Placement& placement, const Environment& environment) {
   const auto job = find_slurm_job(environment);
   if (!job) return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How this process was started, and where it stands in a job of several nodes: from the command line's flags and from
-// what torchrun, Slurm, MPI, Kubeflow and Ray leave in the environment. Free of LibTorch.
+// How this process was started and its place in a job of several nodes, from the command line's flags and from what
+// torchrun, Slurm, MPI, Kubeflow and Ray leave in the environment. Does not need LibTorch.
 #pragma once
 
 #include "cluster/environment.h"
@@ -13,52 +13,52 @@
 namespace ddprun {
 
 enum class Role {
-  kNode,  // this process starts the workers of one node
-  kRank,  // an engine started one process for every rank: this process is one
+  kNode,  // the agent of a node: this process starts its workers
+  kRank,  // an engine started one process per rank, and this is one
 };
 
-// What one variable or flag said, and what was made of it.
+// What one variable or flag said, and what was concluded.
 struct Evidence {
   std::string variable;
   std::string value;
   std::string meaning;
-  bool counted = true;  // else it was seen and ignored, and the meaning says why
+  bool counted = true;  // false: it was seen and ignored, and the meaning says why
 };
 
 struct Placement {
-  // "" (nobody: this command alone), "flags", "torchrun", "slurm", "openmpi", "mpich", "kubeflow", "pet", "ray", or
-  // "env": RANK, WORLD_SIZE and LOCAL_RANK from something else.
+  // One of "" (nobody: this command alone), "flags", "torchrun", "slurm", "openmpi", "mpich", "kubeflow", "pet", "ray",
+  // or "env": RANK, WORLD_SIZE and LOCAL_RANK from something else.
   std::string engine;
   Role role = Role::kNode;
 
-  // Of a node
+  // These are for a node.
   int min_nodes = 1, max_nodes = 1;
-  std::optional<int> node_rank;  // nothing: the rendezvous deals it out
+  std::optional<int> node_rank;  // nothing: the rendezvous assigns it
   std::string workers;           // "auto", "gpu", "cpu" or a number; "": as the experiment's launch.workers says
 
-  // Of a rank
+  // These are for a rank.
   int rank = 0, world_size = 1, local_rank = 0, local_world_size = 1;
 
-  // Of both
-  std::string host;  // of the first node's rendezvous; empty: one node, which needs none
+  // These are for both.
+  std::string host;  // of the first node's rendezvous; empty for one node, which needs none
   int port = 0;
   bool agent_store = false;      // torchrun's own store listens there: connect, do not serve
   std::string job_id;            // the same over restarts and requeues; empty: unknown
-  int restart_count = 0;         // how often the engine started this job anew
+  int restart_count = 0;         // how often the engine has restarted this job
   int ends_at = 0;               // seconds since 1970 when the engine ends the job; 0: unknown
-  bool engine_restarts = false;  // torchrun starts failed workers again: ddprun must not
+  bool engine_restarts = false;  // torchrun restarts failed workers, so ddprun must not
   std::string error_file;        // where torchrun reads why a worker failed; empty: nowhere
   std::optional<int> max_restarts;
 
-  std::vector<Evidence> evidence;  // in the order in which it was looked at
+  std::vector<Evidence> evidence;  // in the order in which it was examined
 
   void count(const Setting& setting, const std::string& meaning);
   void ignore(const Setting& setting, const std::string& reason);
 };
 
-// The flags, where given, else the innermost engine: torchrun or whatever else set RANK, WORLD_SIZE and LOCAL_RANK,
-// Open MPI, a step of Slurm, MPICH, Kubeflow, PET_*, nobody. Throws UserError for a contradiction, naming both sides
-// with their values, for a malformed number, and where something needed is missing.
+// Uses the flags, if given, otherwise the innermost engine: torchrun or whatever else set RANK, WORLD_SIZE and
+// LOCAL_RANK, Open MPI, a step of Slurm, MPICH, Kubeflow, PET_*, nobody. Throws UserError for a contradiction, naming
+// both sides with their values, for a malformed number, and if something needed is missing.
 Placement find_placement(const LaunchFlags& flags, const Environment& environment);
 
 }  // namespace ddprun

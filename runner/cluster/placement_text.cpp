@@ -18,7 +18,7 @@ std::string plural(int64_t count, const std::string& noun) {
 
 bool continues_letter(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U; }
 
-// One line of at most so many bytes, "/tmp/torch...error.json", and nothing in it that moves a terminal's cursor.
+// Returns one line of at most `most` bytes, "/tmp/torch...error.json", without anything that moves a terminal's cursor.
 std::string fit(std::string text, size_t most) {
   std::ranges::replace_if(text, [](unsigned char byte) { return byte < ' ' || byte == 0x7F; }, '?');
   if (text.size() <= most) return text;

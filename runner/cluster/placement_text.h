@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A placement for people, and for scripts: what `ddprun env` prints.
+// Prints a placement for people and for scripts, as `ddprun env` does.
 #pragma once
 
 #include "cluster/placement.h"
@@ -9,16 +9,16 @@
 
 namespace ddprun {
 
-// What the page says beside the placement.
+// What the page shows in addition to the placement.
 struct Installation {
   std::string ddprun, libtorch;  // versions
-  int64_t gpus = 0, cores = 0;   // of this node, that this process may use
+  int64_t gpus = 0, cores = 0;   // of this node, usable by this process
 };
 
-// Lines of at most 80 columns; values that are longer are cut in their middle.
+// Returns lines of at most 80 columns; longer values are cut in the middle.
 std::string placement_text(const Placement& placement, const Installation& installation);
 
-// One JSON object with all of it, uncut.
+// Returns one JSON object with everything, uncut.
 std::string placement_json(const Placement& placement, const Installation& installation);
 
 }  // namespace ddprun

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Kubernetes: Kubeflow's PyTorchJob (RANK and WORLD_SIZE of pods) and its TrainJob (PET_*).
+// Reads Kubernetes: Kubeflow's PyTorchJob (RANK and WORLD_SIZE of pods) and its TrainJob (PET_*).
 #include "cluster/engines.h"
 
 #include <ddprun/error.h>
@@ -13,7 +13,7 @@ std::optional<Setting> find_true(const Environment& environment, const char* nam
   return setting;
 }
 
-// The operator counts either the pods or, where it knows the workers of each, the workers of all.
+// The operator counts the pods or, if it knows the workers of each, all workers.
 void require_world(const LaunchFlags& pet, const Setting& world_size) {
   if (!pet.nnodes || pet.nnodes->value.find(':') != std::string::npos) return;
   const auto nodes = pet.nnodes->number(1), world = world_size.number(1);

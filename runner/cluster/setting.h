@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One thing that somebody said about the launch: an environment variable or a flag, by the name that he knows it under.
+// One setting of the launch: an environment variable or a flag, under the name that the user knows.
 #pragma once
 
 #include <limits>
@@ -9,18 +9,19 @@ namespace ddprun {
 
 struct Setting {
   std::string name;   // "SLURM_PROCID", "--nnodes"
-  std::string value;  // as it was given; of a flag without one: empty
+  std::string value;  // as given; empty for a flag without a value
 
   std::string text() const { return value.empty() ? name : name + "=" + value; }
 
-  // The value as a whole number. Throws UserError, naming the setting, for anything else and outside the limits.
+  // Returns the value as a whole number. Throws UserError, naming the setting, for anything else or a number out of
+  // range.
   int number(int lowest, int highest = std::numeric_limits<int>::max()) const;
 };
 
 // Throws UserError: "RANK=1 and SLURM_PROCID=0 contradict each other: <why>".
 [[noreturn]] void contradict(const Setting& one, const Setting& other, const std::string& why);
 
-// Throws UserError where the one number is not below the other.
+// Throws UserError unless the first number is below the other.
 void require_below(const Setting& one, const Setting& limit);
 
 }  // namespace ddprun

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The job of Slurm that this process belongs to.
+// The Slurm job that this process belongs to.
 #pragma once
 
 #include "cluster/environment.h"
@@ -12,10 +12,10 @@ namespace ddprun {
 
 struct SlurmJob {
   std::string name;           // as scontrol takes it: "12", or "12_3" for a task of an array
-  std::vector<Setting> from;  // the job's, or the array's and the task's
+  std::vector<Setting> from;  // the job's variable, or the array's and the task's
 };
 
-// Nothing outside of a job.
+// Returns nothing outside of a job.
 std::optional<SlurmJob> find_slurm_job(const Environment& environment);
 
 }  // namespace ddprun

@@ -9,7 +9,7 @@ namespace ddprun {
 namespace {
 
 constexpr size_t kMostInList = 65536;
-constexpr size_t kLongestHost = 253;  // of a name that a DNS knows
+constexpr size_t kLongestHost = 253;  // of a DNS name
 constexpr size_t kMostDigits = 9;     // fit an int
 
 [[noreturn]] void refuse(const Setting& list, const std::string& example) {
@@ -28,7 +28,7 @@ bool is_number(const std::string& text) {
   return !text.empty() && text.size() <= kMostDigits && std::ranges::all_of(text, is_digit);
 }
 
-// At the commas that stand outside of brackets. Commas at the ends and doubled ones give empty parts.
+// Splits at commas outside of brackets. Leading, trailing and doubled commas give empty parts.
 std::vector<std::string> split(const Setting& list, const std::string& text) {
   std::vector<std::string> parts(1);
   bool inside = false;
@@ -47,7 +47,7 @@ std::vector<std::string> split(const Setting& list, const std::string& text) {
   return parts;
 }
 
-// "007" or "001-003", each as wide as its first number is written.
+// Expands "007" or "001-003", with the width of the first number.
 void append_range(const Setting& list, const std::string& range, std::vector<std::string>& numbers) {
   const auto dash = range.find('-');
   const auto low = range.substr(0, dash), high = dash == std::string::npos ? low : range.substr(dash + 1);
@@ -59,14 +59,14 @@ void append_range(const Setting& list, const std::string& range, std::vector<std
   }
 }
 
-// What a bracket stands for.
+// Expands the inside of a bracket.
 std::vector<std::string> expand_bracket(const Setting& list, const std::string& inside) {
   std::vector<std::string> numbers;
   for (const auto& range : split(list, inside)) append_range(list, range, numbers);
   return numbers;
 }
 
-// Every host so far with every ending behind it.
+// Appends every ending to every host so far.
 std::vector<std::string> combine(const Setting& list, const std::vector<std::string>& hosts,
                                  const std::vector<std::string>& endings) {
   require_few(list, hosts.size() * endings.size());
@@ -81,7 +81,7 @@ std::vector<std::string> combine(const Setting& list, const std::vector<std::str
   return combined;
 }
 
-// One part between commas: "gpu-a[1-2]-[1-2]".
+// Expands one part between commas: "gpu-a[1-2]-[1-2]".
 std::vector<std::string> expand_part(const Setting& list, const std::string& part) {
   if (part.empty()) refuse_hosts(list);
   std::vector<std::string> hosts{""};

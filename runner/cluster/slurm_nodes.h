@@ -9,11 +9,11 @@
 
 namespace ddprun {
 
-// "n[001-003,7],gpu-a[1-2]-[1-2]" as its hosts, in Slurm's order: the last bracket runs fastest. Throws UserError for a
-// malformed list and one of more than 65536 hosts.
+// Expands "n[001-003,7],gpu-a[1-2]-[1-2]" to its hosts in Slurm's order: the last bracket varies fastest. Throws
+// UserError for a malformed list and one of more than 65536 hosts.
 std::vector<std::string> expand_hosts(const Setting& list);
 
-// "2(x3),1" as 2, 2, 2, 1: the tasks of each node.
+// Expands "2(x3),1" to 2, 2, 2, 1: the tasks of each node.
 std::vector<int> expand_task_counts(const Setting& list);
 
 }  // namespace ddprun

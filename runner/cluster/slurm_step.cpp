@@ -12,8 +12,8 @@
 namespace ddprun {
 namespace {
 
-// Slurm's own steps have the last numbers of 32 bits: the batch script, salloc's shell, what ssh adopts. They are one
-// process.
+// Slurm's own steps have the last of the 32-bit numbers: the batch script, salloc's shell, what ssh adopts. They are
+// one process.
 bool is_own_step(const Setting& id) {
   constexpr uint32_t kFirstOwn = 0xFFFFFFF0U;
   uint32_t number = 0;
@@ -30,7 +30,7 @@ Setting need(const std::optional<Setting>& setting, const Setting& beside, const
   return *setting;
 }
 
-// Where several nodes meet: at the first, unless MASTER_ADDR says where.
+// Returns where several nodes meet: MASTER_ADDR, or else the first node.
 std::string find_host(Placement& placement, const SlurmStep& step, const Environment& environment) {
   const auto list = need(node_list(environment), step.nodes, "SLURM_STEP_NODELIST");
   const auto hosts = expand_hosts(list);
@@ -49,8 +49,8 @@ std::string find_host(Placement& placement, const SlurmStep& step, const Environ
   return hosts.front();
 }
 
-// MASTER_PORT, or 20000 + (37 * job + step) mod 10000: another one for each step of a job, and for the first 37 steps
-// of jobs with neighbouring numbers.
+// Returns MASTER_PORT, or 20000 + (37 * job + step) mod 10000: different for each step of a job, and for the first 37
+// steps of jobs with neighbouring numbers.
 int find_port(Placement& placement, const SlurmStep& step, const Environment& environment) {
   if (const auto port = environment.find("MASTER_PORT")) {
     placement.count(*port, "the port there");
@@ -63,7 +63,7 @@ int find_port(Placement& placement, const SlurmStep& step, const Environment& en
   return port;
 }
 
-// How many of the tasks are on this node.
+// Returns how many of the tasks are on this node.
 Setting local_size(const SlurmStep& step, const Environment& environment) {
   const auto list = environment.find({"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"});
   if (!list && step.nodes.number(1) == 1) return *step.claim.size;

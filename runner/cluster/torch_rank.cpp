@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Ranks with the variables of torch programs: torchrun's, Ray's, and those that a script sets.
+// Places ranks that have torch's variables: torchrun's, Ray's, and those that a script sets.
 #include "cluster/engines.h"
 
 #include <ddprun/error.h>
@@ -24,7 +24,7 @@ void place_rendezvous(Placement& placement, const Claim& claim, const Environmen
   placement.count(*store, placement.agent_store ? "torchrun's store listens there" : "rank 0 serves the store there");
 }
 
-// What torchrun says of the job beside the ranks.
+// Reads what torchrun says about the job, other than the ranks.
 void read_torchrun(Placement& placement, const Environment& environment) {
   const auto run = *environment.find("TORCHELASTIC_RUN_ID");
   placement.engine_restarts = true;

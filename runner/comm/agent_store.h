@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// torchrun's own store, which its agent keeps for the ranks it starts: there rank 0 tells the others where the run's
-// server is.
+// torchrun's own store, which its agent keeps for the ranks it starts: rank 0 publishes there where the run's server
+// is.
 #pragma once
 
 #include "cluster/endpoint.h"
@@ -8,10 +8,10 @@
 
 namespace ddprun {
 
-// Rank 0. Throws UserError where the store cannot be reached.
+// Called by rank 0. Throws UserError if the store cannot be reached.
 void publish_endpoint(const Placement& placement, const Endpoint& endpoint);
 
-// The others: waits for it.
+// Called by the other ranks; waits for it.
 Endpoint find_endpoint(const Placement& placement, double timeout_seconds);
 
 }  // namespace ddprun

@@ -23,8 +23,8 @@ bool is_one_of(const torch::nn::Module& module) {
   return (... || (dynamic_cast<const Kinds*>(&module) != nullptr));
 }
 
-// Known by its buffers, for modules without a C++ class of their own too. The statistics of instance normalisation are
-// of one sample each and need no other rank.
+// Recognizes a BatchNorm by its buffers, so that modules without a C++ class of their own count too. The statistics of
+// instance normalization are per sample and need no other rank.
 bool is_foreign_batch_norm(const torch::nn::Module& module) {
   return module.named_buffers(/*recurse=*/false).contains("running_var") &&
          !is_one_of<BatchNormImpl, torch::nn::InstanceNorm1dImpl, torch::nn::InstanceNorm2dImpl,

@@ -20,14 +20,14 @@
 namespace ddprun {
 namespace {
 
-constexpr size_t kBroadcastBucketBytes = size_t{250} << 20;  // as Python's DDP
+constexpr size_t kBroadcastBucketBytes = size_t{250} << 20;  // as in Python's DDP
 
 std::chrono::milliseconds in_milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
 }
 
-// Ranks are connected when they first talk to each other: sums go around a ring, so that a rank has two connections,
-// not one to each of the others (docs/scaling.md).
+// Ranks connect when they first talk to each other. Sums go around a ring, so each rank has two connections, not one to
+// every other (docs/scaling.md).
 c10::intrusive_ptr<c10d::Backend> gloo_backend(const CommunicatorOptions& options) {
   auto gloo = c10d::ProcessGroupGloo::Options::create(in_milliseconds(options.timeout_seconds));
   gloo->group_name = kGroupName;
@@ -37,7 +37,7 @@ c10::intrusive_ptr<c10d::Backend> gloo_backend(const CommunicatorOptions& option
                                                      static_cast<int>(options.world.size), gloo);
 }
 
-// Runs a collective; Gloo's and NCCL's exceptions have no common type, so whatever it throws is a lost rank.
+// Runs a collective. Gloo's and NCCL's exceptions have no common type, so any exception means a lost rank.
 template <class Collective>
 auto guarded(const char* what, Collective&& collective) {
   const CurrentOp doing{.section = nullptr, .name = what};
@@ -49,8 +49,8 @@ auto guarded(const char* what, Collective&& collective) {
   }
 }
 
-// ProcessGroupNCCL's destructor warns that nobody has shut it down, and aborts communicators for which other ranks may
-// still wait. The process's end does without both.
+// ProcessGroupNCCL's destructor warns that nobody has shut it down, and aborts communicators that other ranks may still
+// wait for. Leaving it to the end of the process avoids both.
 void never_destroy(const c10::intrusive_ptr<c10d::Backend>& group) {
   static std::mutex mutex;
   static auto& kept = *new std::vector<c10::intrusive_ptr<c10d::Backend>>;
@@ -87,7 +87,7 @@ Communicator::Communicator(const CommunicatorOptions& options) : world_(options.
     group->setGroupName(kGroupName);
     return group;
   });
-  guarded("joining the process group", [&] { barrier(); });  // a rank out of reach is told here, not in the first step
+  guarded("joining the process group", [&] { barrier(); });  // reports an unreachable rank here, not in the first step
 }
 
 Communicator::Communicator(const World& world, c10::intrusive_ptr<c10d::ProcessGroup> group)

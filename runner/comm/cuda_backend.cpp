@@ -23,10 +23,10 @@ namespace {
 
 static_assert(CUDART_VERSION / 1000 == kCuda.version / 1000, "device_backend.h says which driver this CUDA needs");
 
-// The launcher has found GPUs: CUDA says why it does not.
+// The launcher has found GPUs; if CUDA has not, its error says why.
 int64_t gpus_found() try { return c10::cuda::device_count_ensure_non_zero(); } catch (const c10::Error& error) {
   const std::string text = error.what_without_backtrace();
-  const auto cause = text.find("Error ");  // behind a guess of what the program did wrong
+  const auto cause = text.find("Error ");  // follows a guess about the program's mistake
   throw UserError("launch.device: CUDA cannot use the GPUs: " + text.substr(cause == text.npos ? 0 : cause) +
                   ". launch.device=cpu trains without them");
 }
@@ -64,16 +64,16 @@ class CudaBackend final : public DeviceBackend {
     return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, static_cast<int>(rank), static_cast<int>(size), options);
   }
 
-  // "PCI 0000:3B:00.0": of all parts of a card that is divided (MIG) the same.
+  // Returns "PCI 0000:3B:00.0", the same for all parts of a card that is divided (MIG).
   std::string identity() const override {
     char place[32] = "";
     C10_CUDA_CHECK(cudaDeviceGetPCIBusId(place, sizeof place, device().index()));
     return std::string("PCI ") + place;
   }
 
-  // NCCL opens the ways that collectives take in the first of their kind.
+  // NCCL opens the channels of collectives in the first of their kind.
   void connect(c10d::Backend& group) override {
-    const c10::cuda::CUDAGuard guard(device());  // of the thread that connects
+    const c10::cuda::CUDAGuard guard(device());  // for the connecting thread
     group.eagerConnectSingleDevice(device());
     std::vector<at::Tensor> value{at::zeros({1}, at::TensorOptions(device()).dtype(at::kFloat))};
     group.allreduce(value)->wait();
@@ -122,16 +122,16 @@ class CudaBackend final : public DeviceBackend {
  private:
   static constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
 
-  // The default stream cannot be captured. The model, its gradients' hooks and all copies are this thread's, so they
-  // all come to be on this one; several GPUs are used by several threads, which meet on the default streams.
+  // The default stream cannot be captured. The model, its gradients' hooks and all copies belong to this thread, so all
+  // of them move to this stream; several GPUs are used by several threads, which meet on the default streams.
   void leave_default_stream() const {
     c10::cuda::setCurrentCUDAStream(c10::cuda::getStreamFromPool(false, device().index()));
   }
 
   std::vector<c10::Device> devices_;
   std::unique_ptr<GpuUtilization> utilization_;
-  std::shared_ptr<const ImageKernels> kernels_;       // from the first images on
-  std::weak_ptr<const c10::MempoolId_t> graph_pool_;  // of all graphs there are: one runs after the other
+  std::shared_ptr<const ImageKernels> kernels_;       // set with the first images
+  std::weak_ptr<const c10::MempoolId_t> graph_pool_;  // shared by all graphs: they run one after the other
 };
 
 }  // namespace

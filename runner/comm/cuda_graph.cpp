@@ -15,17 +15,17 @@
 namespace ddprun {
 namespace {
 
-// LibTorch's, which can also be given up: after a failure between capture_begin() and the end of capture_end() the
-// allocators and the generators are in the state of a capture, and the next random number throws.
+// LibTorch's graph that can also be abandoned: after a failure between capture_begin() and the end of capture_end(),
+// allocators and generators are still in capture mode, and the next random number throws.
 class Recording final : public at::cuda::CUDAGraph {
  public:
 #if TORCH_VERSION_MINOR >= 14
-  // capture_end() puts back what a capture has changed where it fails, too, and the destructor does the rest.
+  // capture_end() restores what a capture has changed even if it fails; the destructor does the rest.
   void abandon() {
     if (!capturing_to_pool_) return;
     try {
       capture_end();
-    } catch (const c10::Error&) {  // follows from the failure, which is known
+    } catch (const c10::Error&) {  // a consequence of the failure being handled
       static_cast<void>(cudaGetLastError());
     }
   }
@@ -33,7 +33,7 @@ class Recording final : public at::cuda::CUDAGraph {
   void abandon() {
     if (capture_ended_) return;  // nothing is open: the destructor does the rest
     for (auto& [generator, increment] : captured_generator_states_) generator->capturing_ = false;
-    const bool allocates = mempool_id_ != c10::MempoolId_t{0, 0};  // has got as far as that
+    const bool allocates = mempool_id_ != c10::MempoolId_t{0, 0};  // the capture got as far as allocating
     if (!allocates) return;
     end_capture();
     auto& host = *at::getHostAllocator(at::kCUDA);
@@ -44,12 +44,12 @@ class Recording final : public at::cuda::CUDAGraph {
   }
 
  private:
-  // An error here says that the capture has ended already, by the failure, which is known.
+  // An error here means that the failure being handled has already ended the capture.
   void end_capture() {
     cudaGraph_t unfinished = nullptr;
     static_cast<void>(cudaStreamEndCapture(capture_stream_, &unfinished));
     if (unfinished) static_cast<void>(cudaGraphDestroy(unfinished));
-    static_cast<void>(cudaGetLastError());  // or the next call would find it
+    static_cast<void>(cudaGetLastError());  // clear it, or the next call would report it
   }
 #endif
 };
@@ -62,12 +62,12 @@ class CudaGraph final : public DeviceGraph {
     c10::cuda::CUDACachingAllocator::emptyCache();  // the pool's memory is its own: what steps outside it kept is free
                                                     // now
     try {
-      // Other threads load batches meanwhile, which may allocate page-locked memory: that is theirs.
+      // Other threads load batches meanwhile, and are free to allocate page-locked memory.
       graph_.capture_begin(*pool_, cudaStreamCaptureModeThreadLocal);
       results_ = work();
       const bool intact = at::cuda::currentStreamCaptureStatus() == at::cuda::CaptureStatus::Active;
       if (!intact) throw std::runtime_error("something in it cannot be part of a CUDA graph");
-      graph_.capture_end();  // fails too, where work on another stream has not come back to this one
+      graph_.capture_end();  // also fails if work on another stream has not rejoined this one
     } catch (...) {
       results_.clear();
       graph_.abandon();
@@ -79,7 +79,7 @@ class CudaGraph final : public DeviceGraph {
   const std::vector<at::Tensor>& results() const override { return results_; }
 
  private:
-  std::shared_ptr<const c10::MempoolId_t> pool_;  // outlives the graph
+  std::shared_ptr<const c10::MempoolId_t> pool_;  // must outlive the graph
   Recording graph_;
   std::vector<at::Tensor> results_;
 };

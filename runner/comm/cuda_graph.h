@@ -7,9 +7,9 @@
 
 namespace ddprun {
 
-// What `work` gives to the current stream, which is not the default one, as a CUDA graph. Its memory is of `pool`,
-// which belongs to the graphs that hold it: none of them may expect another to leave its memory alone. Random numbers
-// of the current GPU's default generator go on with each replay as if the work were done.
+// Captures what `work` submits to the current stream, which must not be the default one. The graph's memory comes from
+// `pool`, which belongs to all graphs that hold it: none may rely on another leaving its memory alone. Each replay
+// advances the random numbers of the current GPU's default generator as if the work were done.
 std::unique_ptr<DeviceGraph> capture_cuda_graph(const std::function<std::vector<at::Tensor>()>& work,
                                                 std::shared_ptr<const c10::MempoolId_t> pool);
 

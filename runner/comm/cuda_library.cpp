@@ -14,7 +14,7 @@ namespace ddprun {
 
 namespace {
 
-// "libnccl.so.2: cannot open shared object file: No such file or directory", out of what Boost puts around it.
+// Extracts "libnccl.so.2: cannot open shared object file: No such file or directory" from Boost's message around it.
 std::string loaders_text(const std::string& text) {
   constexpr std::string_view kBefore = "dlerror system message: ";
   const auto found = text.find(kBefore);

@@ -6,7 +6,7 @@
 namespace ddprun {
 
 void CudaTimer::mark() {
-  if (used_ == events_.size()) events_.emplace_back(cudaEventDefault);  // with its time
+  if (used_ == events_.size()) events_.emplace_back(cudaEventDefault);  // with timing
   events_[used_++].record();
 }
 

@@ -9,7 +9,7 @@
 
 namespace ddprun {
 
-// Events of the current stream, used again.
+// Reuses events on the current stream.
 class CudaTimer final : public DeviceTimer {
  public:
   void mark() override;

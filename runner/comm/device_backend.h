@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a GPU adds to the runner. Its code lies in a library of its own (lib/ddprun/backends/cuda.so), loaded only where
-// a GPU is used: libtorch_cuda costs 0.1 s and 235 MB in a process that never sees a GPU.
+// What a GPU adds to the runner. The code is in a library of its own (lib/ddprun/backends/cuda.so), loaded only if a
+// GPU is used: libtorch_cuda costs 0.1 s and 235 MB in a process that never sees a GPU.
 #pragma once
 
 #include "comm/flight_record.h"
@@ -27,88 +27,88 @@ class ImageBatcher;
 struct ImageForm;
 struct ImageSource;
 
-inline constexpr auto kGroupName = "ddprun";  // of the process group and of its backends: torchfrtrace wants them equal
+inline constexpr auto kGroupName = "ddprun";  // for the process group and its backends: torchfrtrace needs them equal
 
-// What LibTorch's wheels are made for.
+// The requirements of LibTorch's wheels.
 struct CudaNeeds {
-  int version = 13000;         // of CUDA, as cuDriverGetVersion counts: 13.0
+  int version = 13000;         // CUDA version, counted as by cuDriverGetVersion: 13.0
   const char* driver = "580";  // the first that runs it
-  int capability = 75;         // the least compute capability that their kernels are compiled for: 7.5
+  int capability = 75;         // the least compute capability that the kernels are compiled for: 7.5
 };
 inline constexpr CudaNeeds kCuda;
 
-// Marks in the queue of work of a GPU.
+// Time marks in a GPU's queue.
 class DeviceTimer {
  public:
   virtual ~DeviceTimer() = default;
 
   virtual void mark() = 0;  // does not wait
 
-  // Seconds from each mark to the next, once the GPU has passed the last, which is the first of the next time.
+  // Returns the seconds from each mark to the next, once the GPU has passed the last one, which then becomes the first.
   virtual std::vector<double> take() = 0;
 };
 
-// Work of a GPU, captured once.
+// GPU work that was captured once.
 class DeviceGraph {
  public:
   virtual ~DeviceGraph() = default;
 
-  virtual void replay() = 0;  // puts it into the GPU's queue once more; does not wait
+  virtual void replay() = 0;  // enqueues it once more; does not wait
 
-  // What the work returned, after a replay: the same memory each time.
+  // Returns what the work returned, after a replay: the same memory each time.
   virtual const std::vector<at::Tensor>& results() const = 0;
 };
 
-// What a process makes of its GPU; the first of several.
+// How a process uses its GPU, or the first of several.
 struct DeviceUsage {
   int64_t memory_bytes = 0;  // the most that its tensors held since the last time
-  double percent = -1;       // of the last moments in which the GPU computed, for whomever; -1: it cannot be told
+  double percent = -1;       // of recent time in which the GPU computed, for whatever process; -1: unknown
 };
 
-// The first GPU's.
+// The memory of the first GPU.
 struct DeviceMemory {
-  int64_t free = 0;      // that nobody has taken
-  int64_t reserved = 0;  // that this process has taken: for its tensors, for later ones, and for its graphs alone
+  int64_t free = 0;      // not taken by anybody
+  int64_t reserved = 0;  // taken by this process: for its tensors, for later ones, and for its graphs alone
 };
 
 class DeviceBackend {
  public:
   virtual ~DeviceBackend() = default;
 
-  // What this process uses: one GPU, or several with trainer.strategy dp. The first is where the model is.
+  // Returns what this process uses: one GPU, or several with trainer.strategy dp. The model is on the first.
   virtual std::vector<c10::Device> devices() const = 0;
   c10::Device device() const { return devices().front(); }
   virtual std::string description() const = 0;  // of the first: "NVIDIA H200, 139 GiB"
   virtual c10::intrusive_ptr<c10d::Backend> make_group_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                                int64_t rank, int64_t size, double timeout_seconds) = 0;
 
-  // Tells this process's GPU apart from the machine's others, as NCCL does; empty: it cannot be told.
+  // Identifies this process's GPU on the machine, as NCCL does; empty: unknown.
   virtual std::string identity() const { return ""; }
 
-  // Connects this GPU with those of all ranks of `group`, which make_group_backend has made; each rank calls it.
-  // Blocks, for ever where one cannot be reached. Threads: any.
+  // Connects this GPU with those of all ranks of `group`, from make_group_backend; every rank must call it. Blocks,
+  // forever if one cannot be reached. Safe to call from any thread.
   virtual void connect(c10d::Backend& /*group*/) {}
 
   virtual at::Generator generator(c10::Device device) const = 0;
-  virtual FlightRecord flight_record() const = 0;  // of the collectives on GPUs. Threads: any
+  virtual FlightRecord flight_record() const = 0;  // of the collectives on GPUs; safe to call from any thread
   virtual void synchronize() = 0;
-  virtual std::unique_ptr<DeviceTimer> make_timer() const = 0;  // of the current stream
+  virtual std::unique_ptr<DeviceTimer> make_timer() const = 0;  // for the current stream
 
-  // Records what `work` gives to the GPU, which does nothing of it yet. All tensors that it reads or writes must stay
-  // where they are. Throws where it cannot be captured, because it waits for the GPU or throws itself; the GPU has done
-  // nothing then either.
+  // Captures what `work` gives to the GPU, without running it. All tensors that it reads or writes must stay where they
+  // are. Throws if it cannot be captured, because it waits for the GPU or throws itself; then, too, the GPU has done
+  // nothing.
   virtual std::unique_ptr<DeviceGraph> capture(const std::function<std::vector<at::Tensor>()>& work) = 0;
 
   virtual DeviceUsage usage() = 0;
-  virtual void release_memory() = 0;  // what the allocator keeps without need, back to the device
+  virtual void release_memory() = 0;  // returns what the allocator caches to the device
   virtual DeviceMemory memory() const = 0;
 
-  // Copies the images to the first GPU, where batches are made of them from here on (imaging/image_batcher.h).
+  // Copies the images to the first GPU, which makes batches of them from now on (imaging/image_batcher.h).
   virtual std::unique_ptr<ImageBatcher> hold_images(const ImageSource& source, const ImageForm& form) = 0;
 };
 
-// Loads the backend and binds this process to GPU number `local_rank`, and to those after it that make up `gpus`.
-// Throws UserError where the library or a GPU is missing.
+// Loads the backend and binds this process to GPU number `local_rank`, and to the next ones if `gpus` > 1. Throws
+// UserError if the library or a GPU is missing.
 std::shared_ptr<DeviceBackend> load_cuda_backend(int64_t local_rank, int64_t gpus = 1);
 
 }  // namespace ddprun

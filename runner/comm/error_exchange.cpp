@@ -21,8 +21,8 @@ std::string ErrorExchange::agree(const std::string& my_error) try {
   throw CommunicationError("meeting the other ranks in the store failed: " + cause_of(error));
 }
 
-// An error is there before its rank has arrived, so the last to arrive sees it, and tells it to all. It also removes
-// what the meeting before has left: nobody reads that any more.
+// An error is stored before its rank arrives, so the last to arrive sees it and reports it to all. It also removes what
+// the previous meeting left, which nobody reads any more.
 std::string ErrorExchange::meet(const std::string& my_error) {
   constexpr CurrentOp kMeeting{.section = nullptr, .name = "meeting the other ranks in the store"};
   const CurrentOpScope scope(kMeeting);

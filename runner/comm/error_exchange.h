@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Ranks that succeed or fail together, through the store alone: a thread beside the training's, whose collectives are
-// not its own, may use it.
+// Makes ranks succeed or fail together, through the store alone, so that a thread other than the training thread may
+// use it without touching that thread's collectives.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -12,16 +12,14 @@
 
 namespace ddprun {
 
-// Used from one thread at a time. A meeting costs each rank three or four requests to the store, however many there
-// are.
+// Used from one thread at a time. A meeting costs each rank three or four store requests, however many ranks there are.
 class ErrorExchange {
  public:
-  // `store` is for this object alone, under a prefix of its own; unused with a world of one.
+  // `store` is for this object alone, under a prefix of its own; unused with one rank.
   ErrorExchange(c10::intrusive_ptr<c10d::Store> store, int64_t rank, int64_t world_size, double timeout_seconds);
 
-  // Blocks until all ranks have called it as often; each passes its own error text (empty: it went well), all get the
-  // same one of those that are not empty, or the empty text. Throws CommunicationError where the others do not come in
-  // time.
+  // Blocks until all ranks have called it equally often. Each passes its own error text (empty if all went well); all
+  // get the same non-empty one, if any, or the empty text. Throws CommunicationError if the others do not come in time.
   std::string agree(const std::string& my_error);
 
  private:

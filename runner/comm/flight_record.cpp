@@ -7,7 +7,7 @@
 namespace ddprun {
 namespace {
 
-// Gloo's have no state but for this mark.
+// Gloo's entries have no state except this mark.
 std::string without_done(const std::string& text) {
   auto json = nlohmann::ordered_json::parse(text);
   auto left = nlohmann::ordered_json::array();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What c10d remembers of this process's latest collectives (TORCH_FR_BUFFER_SIZE of them, by default 2000): which were
-// begun, which are done, with which shapes.
+// c10d's record of this process's latest collectives (TORCH_FR_BUFFER_SIZE of them, by default 2000): which were begun
+// and which are done, with their shapes.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 namespace ddprun {
 
 struct FlightRecord {
-  std::string pickled;    // all, as torchfrtrace of PyTorch's wheel reads it: of NCCL, empty for Gloo
-  std::string under_way;  // those that are not done, and the number of the last one that was begun, as JSON
+  std::string pickled;    // all of NCCL's, in the format of PyTorch's torchfrtrace; empty for Gloo
+  std::string under_way;  // those that are not done, and the number of the last one begun, as JSON
 };
 
-// Of the collectives on the CPU. Threads: any.
+// Returns the record of the collectives on the CPU. Safe to call from any thread.
 FlightRecord gloo_flight_record();
 
 }  // namespace ddprun

@@ -29,7 +29,7 @@ std::string variable(const char* name) {
   return value ? value : "";
 }
 
-// Where NCCL would hang, and what tells more.
+// Says where NCCL would hang, and how to find out more.
 std::string probe_answer(const std::string& address) {
   const auto interface = interface_of(address), wanted = variable("NCCL_SOCKET_IFNAME");
   return log::text("This machine is ", address, interface.empty() ? "" : " (" + interface + ")",
@@ -41,7 +41,7 @@ std::string probe_answer(const std::string& address) {
 
 }  // namespace
 
-// As NCCL does: by NCCL_HOSTID, or by name and boot.
+// Identifies the machine as NCCL does: by NCCL_HOSTID, or by name and boot id.
 GpuUse gpu_use(const std::string& identity, const std::string& description) {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);

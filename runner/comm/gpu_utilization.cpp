@@ -15,7 +15,7 @@ constexpr int kSuccess = 0;
 }  // namespace
 
 struct GpuUtilization::Library {
-  // Of nvml.h, which CUDA's toolkits do not always bring.
+  // From nvml.h, which not every CUDA toolkit includes.
   struct Utilization {
     unsigned gpu = 0, memory = 0;  // percent
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How busy a GPU is, from the driver's management library (NVML), which is loaded where it is there.
+// Measures how busy a GPU is through the driver's management library (NVML), if it can be loaded.
 #pragma once
 
 #include <memory>
@@ -8,17 +8,17 @@ namespace ddprun {
 
 class GpuUtilization {
  public:
-  explicit GpuUtilization(int device);  // of this process: CUDA_VISIBLE_DEVICES has been taken into account
+  explicit GpuUtilization(int device);  // numbered within this process: CUDA_VISIBLE_DEVICES has been applied
   ~GpuUtilization();
   GpuUtilization(const GpuUtilization&) = delete;
   GpuUtilization& operator=(const GpuUtilization&) = delete;
 
-  // Percent of the driver's last sample, up to a second, in which some kernel ran; -1 where it cannot be told.
+  // Returns the percentage of the driver's last sample, up to a second, in which some kernel ran; -1 if unknown.
   double percent() const;
 
  private:
   struct Library;
-  std::unique_ptr<Library> library_;  // null where there is none
+  std::unique_ptr<Library> library_;  // null if there is none
   void* handle_ = nullptr;
 };
 

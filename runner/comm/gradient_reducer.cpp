@@ -30,8 +30,8 @@ constexpr int64_t kFirstBucketBytes = int64_t{1} << 20;
 constexpr int64_t kBucketBytes = int64_t{25} << 20;
 
 // The exchange fails inside backward, where the model's own code may fail too. Gloo's exceptions are of types that
-// LibTorch does not export; their texts begin with the place in Gloo's sources, but for that of a wait which another's
-// timeout ended.
+// LibTorch does not export. Their texts begin with a place in Gloo's sources, except for a wait that another's timeout
+// ended.
 bool is_lost_rank(const std::exception& error) {
   const std::string_view text = error.what();
   return dynamic_cast<const c10::DistError*>(&error) != nullptr || text.find("gloo") < 64 ||
@@ -57,8 +57,8 @@ std::shared_ptr<c10d::Reducer> make_reducer(const std::vector<NamedParameter>& p
     names[values.size()] = parameter.name;
     values.push_back(parameter.value);
   }
-  // One bucket for the first step; rebuild_buckets() makes the real ones in the order in which gradients became ready.
-  // With unused parameters there is no such order, and no rebuilding.
+  // The first step uses one bucket; rebuild_buckets() then makes the real ones in the order in which gradients became
+  // ready. With unused parameters there is no such order, and no rebuilding.
   std::vector<size_t> limits{static_cast<size_t>(std::numeric_limits<int64_t>::max())};
   if (options.find_unused_parameters) limits = {kFirstBucketBytes, kBucketBytes};
   auto [buckets, sizes] =
@@ -74,8 +74,7 @@ std::shared_ptr<c10d::Reducer> make_reducer(const std::vector<NamedParameter>& p
 
 }  // namespace
 
-// Sends each bucket as bfloat16: the mean's range is float32's, its fraction 7 bits. c10d brings this for float16
-// alone.
+// Sends each bucket as bfloat16: the mean has float32's range and a 7-bit fraction. c10d has this only for float16.
 class Bf16Compression final : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::ProcessGroup>> {
  public:
   explicit Bf16Compression(const c10::intrusive_ptr<c10d::ProcessGroup>& group) : CppCommHookInterface(group) {}
@@ -83,7 +82,7 @@ class Bf16Compression final : public c10d::CppCommHookInterface<c10::intrusive_p
   c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
     const auto whole = bucket.getBuffer();
     auto sent = whole.to(at::kBFloat16);
-    sent.div_(state_->getSize());  // with a hook the reducer does not divide
+    sent.div_(state_->getSize());  // with a hook, the reducer does not divide
     std::vector<at::Tensor> tensors{sent};
     return state_->allreduce(tensors)->getFuture()->then(
         [whole](c10::ivalue::Future& done) {
@@ -95,7 +94,7 @@ class Bf16Compression final : public c10d::CppCommHookInterface<c10::intrusive_p
   }
 };
 
-// The Logger must live as long as the Reducer, which calls it without looking; it holds the Reducer in turn.
+// The Logger must live as long as the Reducer, which calls it without checking, and it in turn holds the Reducer.
 class GradientReducer::Impl {
  public:
   Impl(const std::vector<NamedParameter>& parameters, const Communicator& communicator, const ReducerOptions& options)
@@ -124,7 +123,7 @@ class GradientReducer::Impl {
     }
   }
 
-  // A static graph's first step learns which parameters there are and exchanges everything at its end.
+  // A static graph's first step finds out which parameters there are and exchanges everything at its end.
   void delay_first_exchange(const at::Tensor& loss) {
     if (!options_.static_graph || delayed_) return;
     delayed_ = true;
@@ -179,12 +178,12 @@ bool GradientReducer::through_host() const {
 
 void GradientReducer::before_forward() {
   if (!impl_) return;
-  exchanging([&] { impl_->reducer_->rebuild_buckets(); });  // in rank 0's order, which it sends
+  exchanging([&] { impl_->reducer_->rebuild_buckets(); });  // in the order of rank 0, which sends it
   impl_->reducer_->prepare_for_forward();
 }
 
-// The engine calls back in the order of the queue, at backward's end: this comes before the reducer's own, which waits
-// for the exchange.
+// The engine runs callbacks in queue order at the end of backward: this one precedes the reducer's own, which waits for
+// the exchange.
 void GradientReducer::backward(const at::Tensor& loss, const std::function<void()>& computed) {
   if (!impl_) return loss.backward();
   impl_->reducer_->prepare_for_backward(impl_->roots(loss));

@@ -12,8 +12,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// It puts the attempt's prefix before each key itself, in place of a c10d::PrefixStore around it: ProcessGroupNCCL
-// takes all of those off to reach the store beneath, where a key of a failed attempt would be seen by the next ones.
+// Prefixes each key with the attempt itself, instead of being wrapped in a c10d::PrefixStore: ProcessGroupNCCL unwraps
+// those to reach the store beneath, where the next attempts would see a failed attempt's keys.
 class RemoteStore final : public c10d::Store {
  public:
   RemoteStore(StorePlace place, Secret secret, milliseconds timeout)

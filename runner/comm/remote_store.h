@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// c10d's store over the keys and values at the run's first node (rendezvous/store_client.h): where the ranks of several
-// machines find each other.
+// c10d's store over the keys and values at the run's first node (rendezvous/store_client.h), in which the ranks of
+// several machines find each other.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -10,9 +10,8 @@
 
 namespace ddprun {
 
-// How a worker is told of the rendezvous, and reads it again: "tcp://host:port/prefix", or the path of a file that all
-// ranks of one machine see. With DDPRUN_RENDEZVOUS_ID and DDPRUN_TOKEN as the run's secret. Throws UserError where it
-// cannot be reached.
+// Opens the store that a worker was given: "tcp://host:port/prefix", with DDPRUN_RENDEZVOUS_ID and DDPRUN_TOKEN as the
+// run's secret, or the path of a file that all ranks of one machine see. Throws UserError if it cannot be reached.
 c10::intrusive_ptr<c10d::Store> open_store(const std::string& place, int64_t world_size, double timeout_seconds);
 
 }  // namespace ddprun

@@ -8,7 +8,7 @@
 namespace ddprun {
 namespace {
 
-// One line for each tensor: "conv1.weight [32, 1, 3, 3] float".
+// Describes each tensor in one line: "conv1.weight [32, 1, 3, 3] float".
 std::string description(const std::vector<NamedParameter>& tensors) {
   std::ostringstream text;
   for (const auto& tensor : tensors) {

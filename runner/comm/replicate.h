@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Making every rank hold the same network.
+// Makes every rank hold the same network.
 #pragma once
 
 #include "comm/communicator.h"
@@ -12,19 +12,19 @@
 
 namespace ddprun {
 
-// Parameters and buffers by name, each name: what a checkpoint holds.
+// Returns parameters and buffers under each of their names, as a checkpoint stores them.
 std::vector<NamedParameter> state_tensors(const Model& model);
 
 std::vector<at::Tensor> buffers(const Model& model);
 
-// Throws on every rank a UserError naming the first parameter in which a rank differs from rank 0 in name, shape or
+// Throws UserError on every rank, naming the first parameter in which a rank differs from rank 0 in name, shape or
 // type.
 void verify_same_model(const Model& model, Communicator& communicator);
 
-// The same within one process, of a model and one that was made after it from the same options.
+// Does the same within one process, for a model and another that was made later from the same options.
 void verify_same_model(const Model& model, const Model& copy);
 
-// Rank 0's parameters and buffers become everybody's.
+// Copies rank 0's parameters and buffers to all ranks.
 void broadcast_state(const Model& model, Communicator& communicator);
 
 }  // namespace ddprun

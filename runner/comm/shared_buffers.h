@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The buffers that training steps read, which are rank 0's on every rank. Running statistics of a BatchNorm that trains
-// are read by no step: they are exchanged where somebody reads them, before an evaluation, or once the layer is no
-// longer in training mode. Rank 0's own, which count, are the same in either way.
+// The buffers that training steps read, which are rank 0's on every rank. No step reads the running statistics of a
+// BatchNorm that is training: they are exchanged only before somebody reads them, in an evaluation, or once the layer
+// is no longer in training mode. Rank 0's own, which count, are the same either way.
 #pragma once
 
 #include <ddprun/model.h>
@@ -13,10 +13,10 @@ namespace ddprun {
 
 class SharedBuffers {
  public:
-  // With `all` every buffer is one that steps read.
+  // With `all`, every buffer counts as one that steps read.
   SharedBuffers(const Model& model, bool all);
 
-  // Before a step; the modules' modes decide, which are those of all ranks.
+  // Call before a step. The result depends on the modules' training modes, which are the same on all ranks.
   std::vector<at::Tensor> read_by_step() const;
 
  private:

@@ -15,7 +15,7 @@
 namespace ddprun {
 namespace {
 
-constexpr int64_t kIgnored = -100;  // a symbol that cross-entropy leaves out
+constexpr int64_t kIgnored = -100;  // a symbol that cross-entropy ignores
 
 template <class... Parts>
 [[noreturn]] void broken(Split split, const Parts&... parts) {
@@ -44,7 +44,7 @@ Batch CheckedSplit::get(std::span<const int64_t> numbers) const {
   });
 }
 
-// It may change shapes and values; there are as many samples as before.
+// augment() may change shapes and values, but not the number of samples.
 void CheckedSplit::augment(Batch& batch, const AugmentKey& key) const {
   in_plugin({"dataset", "augment"}, [&] {
     const auto samples = batch.size();
@@ -99,7 +99,7 @@ void CheckedSplit::check_input(const at::Tensor& input) const {
            ", expected Float, or Long where samples are made of symbols; use .to(at::kFloat)");
 }
 
-// A target of other shapes and types is for the objective, or the model's own step(), to judge.
+// Targets of other shapes and types are left to the objective, or to the model's own step().
 void CheckedSplit::check_target(const Batch& batch, std::span<const int64_t> asked) const {
   const auto& target = batch.target;
   const bool for_symbols = batch.input.scalar_type() == at::kLong && target.sizes() == batch.input.sizes();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A split whose dataset is held to what it has promised: a batch that is not as spec() says would end as an error of a
-// model that is right, or train on fewer samples than it counts.
+// Checks that a dataset keeps its promises: a batch that does not match spec() would end as an error of a correct
+// model, or train on fewer samples than it counts.
 #pragma once
 
 #include <ddprun/dataset.h>
@@ -10,30 +10,30 @@
 
 namespace ddprun {
 
-// The checks look at each label and number of a batch, and at no input. Any number of threads; the dataset is the
-// caller's.
+// Checks every label and number of a batch, but no input values. Thread-safe; does not own the dataset.
 class CheckedSplit {
  public:
   CheckedSplit(const Dataset& dataset, Split split);
 
-  // The samples of these numbers, and what training makes of such in an epoch. Throws PluginFailure or PluginMistake.
+  // Return the samples with these numbers, and what training makes of them in an epoch. Throw PluginFailure or
+  // PluginMistake.
   Batch get(std::span<const int64_t> numbers) const;
   void augment(Batch& batch, const AugmentKey& key) const;
 
-  // Throws UserError unless the batch has a row for each of `asked` in each tensor, the inputs are of the promised
-  // shape and type, the labels are classes that there are, and index is what was asked for.
+  // Throws UserError unless each tensor has a row for each of `asked`, the inputs have the promised shape and type, the
+  // labels are existing classes, and index is what was asked for.
   void check(const Batch& batch, std::span<const int64_t> asked) const;
 
-  // Of the classes that the dataset knows without its samples.
+  // Checks the classes that the dataset knows without reading samples.
   void check(const at::Tensor& labels) const;
 
-  // Of the images that the dataset lends, once for all batches that are made of them.
+  // Checks the images that the dataset lends, once for all batches made from them.
   void check(const ImageStore& images) const;
 
  private:
   void check_input(const at::Tensor& input) const;
   void check_target(const Batch& batch, std::span<const int64_t> asked) const;
-  // `numbers`: of the samples whose labels these are, as many of each; none: 0, 1, 2, ...
+  // `numbers` are those of the samples that the labels belong to, equally many labels each; if empty: 0, 1, 2, ...
   void check_labels(std::span<const int64_t> labels, std::span<const int64_t> numbers, bool may_ignore) const;
 
   const Dataset& dataset_;

@@ -16,11 +16,11 @@
 namespace ddprun {
 namespace {
 
-constexpr int64_t kFewSamples = 64;  // looked at whatever they cost
+constexpr int64_t kFewSamples = 64;  // examined whatever they cost
 constexpr int64_t kBatch = 64;
 constexpr int64_t kAugmented = 16;
 
-// "float32", as numpy and PyTorch call them.
+// Returns "float32", the name in numpy and PyTorch.
 std::string type_name(at::ScalarType type) {
   switch (type) {
     case at::kFloat: return "float32";
@@ -33,8 +33,8 @@ std::string type_name(at::ScalarType type) {
   }
 }
 
-// Sums of numbers, and of the squares of their distances from one of them: with their own those of a small spread would
-// be lost.
+// Sums numbers and the squares of their distances from one of them: squares of the numbers themselves would lose a
+// small spread.
 class RangeSums {
  public:
   void add(const at::Tensor& numbers) {
@@ -70,7 +70,7 @@ class RangeSums {
   double origin_ = 0, sum_ = 0, squares_ = 0;
 };
 
-// Labels that are no classes, of a target that an objective or a model of its own reads, count for nothing.
+// Skips labels that are not classes, in a target that an objective or a model reads in its own way.
 void count_classes(const at::Tensor& labels, std::vector<int64_t>& per_class) {
   const auto flat = labels.flatten().contiguous();
   const auto* first = flat.const_data_ptr<int64_t>();

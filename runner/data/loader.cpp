@@ -17,7 +17,7 @@ at::Tensor tensor_of(std::span<const int64_t> numbers) {
   return at::tensor(at::ArrayRef<int64_t>(numbers.data(), numbers.size()), at::kLong);
 }
 
-// A batch as far as it is made beside the training: on the CPU, or its numbers alone where the images lie on a GPU.
+// Makes the part of a batch that needs no device: all of it, or only its numbers if the images are on a GPU.
 Batch made_ahead(const ImageBatcher& images, std::span<const int64_t> numbers, const AugmentKey* key) {
   const auto wanted = tensor_of(numbers);
   return images.device().is_cuda() ? Batch{.index = wanted} : images.make(wanted, key);
@@ -25,7 +25,7 @@ Batch made_ahead(const ImageBatcher& images, std::span<const int64_t> numbers, c
 
 bool is_resident(const std::shared_ptr<const ImageBatcher>& images) { return images && images->device().is_cuda(); }
 
-// From page-locked memory the copy to a GPU needs no host that waits for it. The GPU makes it between two steps: it is
+// From page-locked memory, the copy to a GPU does not block the host. The GPU makes it between two steps, since it is
 // on their stream.
 Batch pinned(Batch batch, c10::Device device) {
   if (!device.is_cuda()) return batch;

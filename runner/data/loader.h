@@ -23,7 +23,7 @@ namespace ddprun {
 
 Batch part_of_batch(const Batch& batch, Slice slice);
 
-// Its input and target; the index stays on the CPU.
+// Moves input and target; the index stays on the CPU.
 Batch on_device(Batch batch, c10::Device device);
 
 // A rank's part of one global batch, on its device.
@@ -31,17 +31,17 @@ struct TrainBatch {
   Batch batch;
   int64_t epoch = 0;           // counted from 0
   int64_t global_samples = 0;  // in the whole global batch
-  // What this rank's mean loss counts for in the mean over ranks that the gradient reducer takes: local * world /
-  // global, so that the gradient is the mean over the global batch. 0 for a rank without a sample in a ragged last
-  // batch: it computes on a sample of another rank and adds nothing.
+  // The weight of this rank's mean loss in the mean over ranks that the gradient reducer takes: local * world / global,
+  // so that the gradient is the mean over the global batch. It is 0 for a rank without a sample in a ragged last batch,
+  // which computes on a sample of another rank and adds nothing.
   double weight = 1;
 };
 
-// How the experiment cuts an epoch of so many samples into steps.
+// Returns how the experiment cuts an epoch of `samples` samples into steps.
 StepPlan step_plan(const TrainerConfig& config, int64_t samples);
 
-// Endless training batches from `first_step` on, steps counted over all epochs. One consumer. With `images`, those of
-// the training split, they make the batches; else the dataset's get() and augment() do.
+// Endless training batches from `first_step` on, with steps counted over all epochs, for one consumer. `images`, those
+// of the training split, make the batches if given; otherwise the dataset's get() and augment() do.
 class TrainLoader {
  public:
   TrainLoader(std::shared_ptr<const Dataset> dataset, const TrainerConfig& config, uint64_t seed, World world,
@@ -61,7 +61,7 @@ class TrainLoader {
   bool shuffle_;
   World world_;
   c10::Device device_;
-  std::shared_ptr<const ImageBatcher> images_;  // null: none
+  std::shared_ptr<const ImageBatcher> images_;  // null if there are none
   CheckedSplit split_;
   std::mutex order_mutex_;
   int64_t cached_epoch_ = -1;
@@ -69,22 +69,22 @@ class TrainLoader {
   std::unique_ptr<Prefetcher<TrainBatch>> prefetcher_;
 };
 
-// One pass over a split, or its first batches: every sample once, in batches that are the same at any world size, dealt
-// out to the ranks in turn, so that a sample's prediction does not depend on how many ranks there are.
+// One pass over a split, or over its first batches: every sample once, in batches that are the same for any world size.
+// Ranks take turns, so a sample's prediction does not depend on the number of ranks.
 class EvalLoader {
  public:
   EvalLoader(std::shared_ptr<const Dataset> dataset, Split split, int64_t batch, const Limit& limit,
              const TrainerConfig& config, World world, c10::Device device,
              std::shared_ptr<const ImageBatcher> images = nullptr);
 
-  int64_t rounds() const { return rounds_; }  // the same on all ranks: what the busiest rank has
+  int64_t rounds() const { return rounds_; }  // the number on the busiest rank; the same on all ranks
   bool has_next() const { return !prefetcher_->done(); }
   Batch next();
 
  private:
   int64_t rounds_;
   c10::Device device_;
-  std::shared_ptr<const ImageBatcher> images_;  // of the split; null: none
+  std::shared_ptr<const ImageBatcher> images_;  // of the split; null if there are none
   std::unique_ptr<Prefetcher<Batch>> prefetcher_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Produces numbered items ahead of their use, on threads of its own, and hands them out in order.
+// Produces numbered items ahead of their use on its own threads, and returns them in order.
 #pragma once
 
 #include <condition_variable>
@@ -15,9 +15,9 @@
 
 namespace ddprun {
 
-// `produce(n)` is called once for each n in [first, end), from several threads at once and in no fixed order; next()
-// returns the items in order, to one consumer. At most `depth` items are ready or in the making. What produce throws,
-// next() throws when that item's turn comes. With no threads produce is called by next() itself.
+// Calls `produce(n)` once for each n in [first, end), from several threads at once and in no fixed order; next()
+// returns the items in order, to one consumer. At most `depth` items are ready or in production. What produce throws,
+// next() throws when that item's turn comes. Without threads, next() itself calls produce.
 template <class Item>
 class Prefetcher {
  public:
@@ -62,7 +62,7 @@ class Prefetcher {
     }
   }
 
-  // The next number to produce, once there is room for it; nothing when all are claimed or the end has come.
+  // Returns the next number to produce, once there is room for it, or nothing when all are claimed or it is to stop.
   std::optional<int64_t> claim(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
     const auto has_room = [&] { return static_cast<int64_t>(ready_.size()) + in_the_making_ < depth_; };

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which samples each rank trains on, as a pure function of (seed, epoch, step, rank): nothing to save, nothing to
-// replay.
+// Which samples each rank trains on, as a pure function of (seed, epoch, step, rank): nothing to save or replay.
 #pragma once
 
 #include "config/experiment.h"
@@ -17,14 +16,14 @@ struct Slice {
   int64_t size() const { return end - begin; }
 };
 
-// The contiguous part of [0, count) that belongs to one of `parts`; the first count % parts get one more.
+// Returns the contiguous part of [0, count) that belongs to one of `parts`; the first count % parts get one more.
 Slice part_of(int64_t count, int64_t part, int64_t parts);
 
-// 0 .. size-1 shuffled by (seed, epoch): Fisher and Yates over Philox draws, the same on every machine.
+// Returns 0 .. size-1 shuffled by (seed, epoch): Fisher-Yates over Philox draws, the same on every machine.
 std::vector<int64_t> epoch_order(uint64_t seed, int64_t epoch, int64_t size);
 std::vector<int64_t> unshuffled_order(int64_t size);  // 0 .. size-1
 
-// At most `count` of 0 .. size-1, spread evenly, the first and the last among them.
+// Returns at most `count` of 0 .. size-1, spread evenly, including the first and the last.
 std::vector<int64_t> spread_numbers(int64_t size, int64_t count);
 
 // The steps of one epoch: ceil(samples / global_batch), the last one ragged, or the first `limit` of these.
@@ -33,8 +32,8 @@ class StepPlan {
   StepPlan(int64_t samples, int64_t global_batch, const Limit& limit = {});
 
   int64_t steps_per_epoch() const { return steps_; }
-  Slice global_slice(int64_t step_in_epoch) const;                             // of the epoch's order
-  Slice rank_slice(int64_t step_in_epoch, int64_t rank, int64_t world) const;  // its part of that; may be empty
+  Slice global_slice(int64_t step_in_epoch) const;                             // part of the epoch's order
+  Slice rank_slice(int64_t step_in_epoch, int64_t rank, int64_t world) const;  // this rank's part of that; may be empty
 
  private:
   int64_t samples_, global_batch_, steps_;

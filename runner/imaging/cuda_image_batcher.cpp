@@ -15,7 +15,7 @@
 
 namespace ddprun {
 
-// Never unloaded: the process ends with them.
+// Never unloaded: they end with the process.
 class ImageKernels {
  public:
   explicit ImageKernels(c10::Device device) {
@@ -39,7 +39,7 @@ class ImageKernels {
 
 namespace {
 
-// As in image_kernel.cu.
+// Matches image_kernel.cu.
 struct Steps {
   long long image, channel, row, column;
 };

@@ -12,12 +12,12 @@
 namespace ddprun {
 namespace {
 
-// Distances in the result between neighbours.
+// Distances between neighbours in the result.
 struct Steps {
   int64_t channel, row, column;
 };
 
-// Which column of the stored image each of the result's is; black ones lie at the ends alone.
+// Maps each of the result's columns to one of the stored image; black ones are only at the ends.
 class Columns {
  public:
   Columns(const ImageRules& rules, const ImagePlace& place) : sources_(static_cast<size_t>(rules.width)) {
@@ -27,7 +27,7 @@ class Columns {
     end_ = std::find_if(sources_.rbegin(), sources_.rend(), is_image).base() - sources_.begin();
   }
 
-  // One row; black where there is none to take from: the byte 0 of the table.
+  // Writes one row, or black (the byte 0 of the table) if there is none to take from.
   void write(const uint8_t* from, const float* table, float* to, int64_t step) const {
     const auto width = static_cast<int64_t>(sources_.size());
     const int64_t begin = from ? std::min(begin_, end_) : width, end = from ? end_ : width;

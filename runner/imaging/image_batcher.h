@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Batches of a split whose images lie in memory as bytes, made in one pass: gathered, cropped, mirrored, cut out,
-// normalised. The same bits as the dataset's get() and augment().
+// Makes batches from images in memory as bytes in one pass: gather, crop, flip, cutout, normalize. The result is bit
+// for bit that of the dataset's get() and augment().
 #pragma once
 
 #include "imaging/image_place.h"
@@ -13,10 +13,10 @@
 
 namespace ddprun {
 
-// How the numbers of an input lie, and what they are.
+// Memory format and type of the inputs.
 struct ImageForm {
   bool channels_last = false;
-  bool bf16 = false;  // else float32
+  bool bf16 = false;  // otherwise float32
 };
 
 class ImageBatcher {
@@ -25,21 +25,22 @@ class ImageBatcher {
 
   virtual c10::Device device() const = 0;
 
-  // The images with these numbers ([B] int64 on the CPU) on the device: input [B, C, H, W], target [B]; index as given.
-  // With a key they are augmented, as in training. Threads: any on the CPU, the training thread on a GPU.
+  // Returns the images with these numbers ([B] int64 on the CPU) on the device: input [B, C, H, W], target [B], index
+  // as given. With a key they are augmented, as in training. Call from any thread for the CPU, from the training thread
+  // for a GPU.
   virtual Batch make(const at::Tensor& numbers, const AugmentKey* key) const = 0;
 };
 
-using SplitImages = std::array<std::shared_ptr<const ImageBatcher>, 3>;  // by Split; null where a split has no bytes
+using SplitImages = std::array<std::shared_ptr<const ImageBatcher>, 3>;  // by Split; null if a split has no bytes
 
-// Rules for the images of one epoch; none without a key. Throws UserError where the augmentation does not fit the
-// images.
+// Returns the rules for the images of one epoch, or none without a key. Throws UserError if the augmentation does not
+// fit the images.
 ImageRules image_rules(const ImageSource& source, const AugmentKey* key);
 
-// On the CPU. What the source names outlives it.
+// Makes one for the CPU. What the source points to must outlive it.
 std::unique_ptr<ImageBatcher> make_image_batcher(const ImageSource& source, const ImageForm& form);
 
-// What the images, their labels and tables take on a device.
+// Returns the bytes that images, labels and tables need on a device.
 int64_t image_bytes(const ImageSource& source);
 
 }  // namespace ddprun

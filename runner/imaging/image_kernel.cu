@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Makes a batch of images on a GPU: a block of threads for each image, a thread for some of its pixels. Compiled at run
-// time for the GPU that is there (cuda_image_batcher.cpp), as image_place.h is.
+// Makes a batch of images on a GPU, with a block of threads per image and some pixels per thread. Compiled at run time
+// for the present GPU (cuda_image_batcher.cpp), together with image_place.h.
 #include "imaging/image_place.h"
 
 using ddprun::ImagePlace;
@@ -12,7 +12,7 @@ struct Steps {
   long long image, channel, row, column;
 };
 
-// The nearest bfloat16, to even in the middle, as LibTorch rounds.
+// Rounds to the nearest bfloat16, ties to even, as LibTorch does.
 __device__ unsigned short bfloat16_of(float value) {
   const unsigned int bits = __float_as_uint(value);
   return static_cast<unsigned short>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);

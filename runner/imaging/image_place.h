@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Where each pixel of a training image comes from, after crop, flip and cutout: what ImageAugmentation::apply says,
-// pixel by pixel, with the same draws. Plain code that includes nothing but its like: the CPU's compiler takes it, and
-// the GPU's at run time.
+// Where each pixel of a training image comes from after crop, flip and cutout: ImageAugmentation::apply pixel by pixel,
+// with the same draws. The code includes nothing but its like, because it is compiled for the CPU and, at run time, for
+// the GPU.
 #pragma once
 
 #include <ddprun/philox.h>
@@ -12,29 +12,29 @@ namespace ddprun {
 struct ImageRules {
   int channels, height, width;
   int crop_padding;      // 0: no crop
-  int crop_reflect;      // else black
+  int crop_reflect;      // otherwise black
   int flip;              // 0: no, 1: drawn in each epoch, 2: alternating
   int cutout;            // side of the square; 0: none
   unsigned int seed[2];  // low word first
   unsigned int epoch;
 };
 
-// What is done to one of them.
+// What is done to a single image.
 struct ImagePlace {
-  int row, column;  // where the crop begins, from the upper left corner of the image: negative in the padding
+  int row, column;  // where the crop begins, from the image's upper left corner: negative in the padding
   bool mirrored;
   int cut_row, cut_column;  // where the square begins
 };
 
 constexpr int kBlackPixel = -1, kMeanPixel = -2;
 
-// An integer in [0, bound).
+// Returns an integer in [0, bound).
 constexpr int below(unsigned int word, int bound) {
   const int value = static_cast<int>(philox_unit(word) * static_cast<float>(bound));
   return value < bound ? value : bound - 1;
 }
 
-// Block number `block` of a sample's draws in an epoch.
+// Returns block number `block` of a sample's draws in an epoch.
 constexpr PhiloxBlock draws_of(const ImageRules& rules, long long sample, unsigned int epoch, unsigned int block) {
   const auto bits = static_cast<unsigned long long>(sample);
   return philox_block({{block, epoch, static_cast<unsigned int>(bits), static_cast<unsigned int>(bits >> 32)}},
@@ -58,14 +58,14 @@ constexpr ImagePlace place_of(const ImageRules& rules, long long sample) {
   return place;
 }
 
-// Positions beyond an edge mirrored at the edge's pixel: -1 becomes 1.
+// Mirrors positions beyond an edge at the edge's pixel: -1 becomes 1.
 constexpr int reflected(int position, int size) {
   const int from_left = position < 0 ? -position : position;
   const int from_right = size - 1 - from_left;
   return size - 1 - (from_right < 0 ? -from_right : from_right);
 }
 
-// Which row of the stored image the row y of the result is, or kBlackPixel.
+// Returns the row of the stored image that is row y of the result, or kBlackPixel.
 constexpr int source_row(const ImageRules& rules, const ImagePlace& place, int y) {
   const int row = y + place.row;
   if (row >= 0 && row < rules.height) return row;

@@ -14,7 +14,7 @@
 namespace ddprun {
 namespace {
 
-// The calls are looked up when they are needed: the library is large, and a process without a GPU never loads it.
+// Loads the functions on demand: the library is large, and a process without a GPU never needs it.
 class Nvrtc {
  public:
   Nvrtc() : library_(::dlopen("libnvrtc.so.13", RTLD_NOW | RTLD_LOCAL)) {
@@ -37,8 +37,8 @@ class Nvrtc {
   }
 
  private:
-  // NVRTC's other half, which it looks for by its name alone: that is found beside it once it is there. Where it is
-  // missing, NVRTC says so when it compiles.
+  // NVRTC looks for its other half by name alone, and finds it if it is already loaded. If it is missing, NVRTC says so
+  // when it compiles.
   void load_builtins() const {
     int major = 0, minor = 0;
     check(call<decltype(nvrtcVersion)>("nvrtcVersion")(&major, &minor), "");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sources of this program that it compiles itself, as they were when it was built (embed_sources.cmake).
+// Sources that this program compiles itself, as they were when it was built (embed_sources.cmake).
 #pragma once
 
 namespace ddprun {

@@ -29,8 +29,8 @@ constexpr size_t kMostDiffBytes = 1 << 20;
 constexpr size_t kMostStatusBytes = 64 << 10;
 constexpr const char* kSecretWords[] = {"KEY", "TOKEN", "SECRET", "PASSWORD"};
 
-// What git prints in the current folder; nothing where it fails, is missing or takes longer than five seconds in all.
-// It takes no locks, and runs no program that the repository's settings name.
+// Runs git in the current folder and returns its output, or nothing if it fails, is missing or takes longer than five
+// seconds in all. It takes no locks and runs no program that the repository's settings name.
 class Git {
  public:
   std::optional<ProgramEnd> run(std::vector<std::string> words, size_t most_bytes = kMostStatusBytes) const try {
@@ -46,7 +46,7 @@ class Git {
     return std::nullopt;
   }
 
-  // Git sends files through these programs before it compares them.
+  // Removes the filter programs that git would run files through before comparing them.
   void leave_out_filters() {
     const auto filters = run({"config", "--name-only", "--get-regexp", "^filter\\..*\\.(clean|process|required)$"});
     std::istringstream names(filters ? filters->output : "");
@@ -81,7 +81,7 @@ Json describe_git(std::string& changes) {
   return json;
 }
 
-// The value after "key   : " of the first line that begins with the key.
+// Returns the value after "key   : " of the first line that begins with the key.
 std::string field(const fs::path& file, const std::string& key) {
   std::ifstream stream(file);
   for (std::string line; std::getline(stream, line);) {
@@ -138,7 +138,7 @@ bool looks_secret(const std::string& name) {
                      [&](const char* word) { return name.find(word) != std::string::npos; });
 }
 
-// Those that the experiment takes as secrets are left out, whatever they are called.
+// Leaves out what the experiment uses as secrets, whatever its name.
 Json describe_variables(const std::string& config_yaml) {
   Json variables = Json::object();
   for (char** entry = environ; *entry != nullptr; ++entry) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a run ran on: enough to run it again, or to tell why it came out otherwise.
+// The environment of a run: enough to run it again, or to explain why it came out differently.
 #pragma once
 
 #include <filesystem>
@@ -18,17 +18,17 @@ struct RunRecord {
   std::vector<std::filesystem::path> plugin_files;            // recorded with their SHA-256
 };
 
-// The file of a run's folder that keeps the uncommitted changes, for its owner alone: nobody knows what is in them.
+// The file in the run folder with the uncommitted changes, readable by its owner only: nobody knows what is in them.
 inline constexpr auto kUncommitted = "uncommitted.diff";
 
 struct RecordedEnvironment {
   std::string json;
-  std::string uncommitted;  // changes of the current folder's git repository, at most 1 MB of them; may be empty
+  std::string uncommitted;  // at most 1 MB of changes in the current folder's git repository; may be empty
 };
 
-// A JSON object: time, host, command, the current folder's git commit, versions, CPU, memory, GPUs and driver, plugin
-// files, the environment variables that change a run. Values of variables that look like secrets are left out. Never
-// throws for what cannot be found out: that key is missing then.
+// Returns a JSON object: time, host, command, the current folder's git commit, versions, CPU, memory, GPUs and driver,
+// plugin files, and the environment variables that affect a run. Leaves out values of variables that look like secrets.
+// Never throws: a key that cannot be determined is missing.
 RecordedEnvironment describe_environment(const RunRecord& record, const std::filesystem::path& proc = "/proc");
 
 }  // namespace ddprun

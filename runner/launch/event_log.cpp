@@ -17,7 +17,7 @@
 namespace ddprun {
 namespace {
 
-// Whether a process that was killed has left half a line.
+// True if a killed process has left half a line.
 bool is_torn(int fd) {
   char last = '\n';
   const auto size = ::lseek(fd, 0, SEEK_END);
@@ -26,7 +26,7 @@ bool is_torn(int fd) {
 
 }  // namespace
 
-// In one write, where the disk takes it: a worker may append at the same time.
+// Writes in one call if the disk takes it: a worker may append at the same time.
 void append_event(const std::filesystem::path& run_dir, const LaunchEvent& event) {
   using Json = nlohmann::ordered_json;
   const Json json{{"time", wall_seconds()}, {"attempt", event.attempt}, {"kind", event.kind}, {"text", event.text}};

@@ -20,7 +20,7 @@ bool failed(const WorkerEnd& end) {
   return end.exit_code != kExitDone && end.exit_code != kExitPreempted;
 }
 
-// A rank whose collective failed tells of another's death more often than of its own fault.
+// A rank whose collective failed more often reports another's death than a fault of its own.
 bool secondary(const WorkerEnd& end) { return end.signal == 0 && end.failure && end.failure->kind == "communication"; }
 
 double failing_time(const WorkerEnd& end) {
@@ -67,7 +67,7 @@ std::string describe_fate(const WorkerEnd& end, const WorkerEnd& root) {
   return "failed too";
 }
 
-// "other ranks: 0-1 lost contact, 3 ended by the launcher".
+// Returns "other ranks: 0-1 lost contact, 3 ended by the launcher".
 std::string describe_others(const std::vector<WorkerEnd>& ends, const WorkerEnd& root) {
   std::map<std::string, std::set<int>> fates;
   for (const auto& end : ends) {
@@ -96,7 +96,7 @@ std::string report(const std::vector<WorkerEnd>& ends, const WorkerEnd& root) {
   if (!moment.empty() && !of_user) text << "  while: " << moment << "\n";
   if (!alone && !all) text << "  other ranks: " << describe_others(ends, root) << "\n";
   if (!root.log.empty()) text << "  log: " << root.log.string() << "\n";
-  if (of_user) return text.str();  // the message says all: where, what was found, what to do
+  if (of_user) return text.str();  // the message has it all: where, what was found, what to do
   for (const auto& line : root.last_lines) text << "    | " << line << "\n";
   return text.str();
 }
@@ -106,7 +106,8 @@ int exit_code_of(const WorkerEnd& root) {
   return root.exit_code == kExitUsage ? kExitUsage : kExitFailed;
 }
 
-// Nobody failed: all are done or saved, or the user's signal ended some before they could save.
+// Judges an attempt in which nobody failed: all are done or saved, or the user's signal ended some before they could
+// save.
 LaunchResult judge_without_failure(const std::vector<WorkerEnd>& ends, int stop_signal) {
   LaunchResult result{.exit_code = kExitDone, .stop_requested = stop_signal != 0};
   for (const auto& end : ends) {
@@ -151,7 +152,7 @@ LaunchResult judge_ends(const AttemptEnd& end) {
   if (end.at_once) return {.exit_code = kExitSignalBase + SIGINT, .report = {}, .stop_requested = true};
   const auto& workers = end.workers;
   const WorkerEnd* root = root_cause(workers);
-  // Workers that the user's signal ended take others' collectives with them.
+  // Workers that the user's signal ended also break the others' collectives.
   const bool ended_some =
       std::any_of(workers.begin(), workers.end(), [](auto& worker) { return worker.killed_by_launcher; });
   const bool only_lost_contact = root != nullptr && secondary(*root);

@@ -12,8 +12,8 @@
 namespace ddprun {
 namespace {
 
-// The least is the one that keeps the others waiting: at one place one that does not wait itself, and one that somebody
-// has stopped.
+// The smallest place is the rank that keeps the others waiting: at the same place, one that does not wait itself or
+// that somebody has stopped.
 auto place(const Stall& still) {
   const bool stopped = still.state == 'T' || still.state == 't';
   return std::tuple(still.step, still.activity, still.waits, !stopped);
@@ -24,7 +24,7 @@ std::string describe_place(const Stall& still) {
          (still.doing.empty() ? "" : ", " + still.doing);
 }
 
-// As /proc/PID/stat's letters mean them.
+// Explains the letters of /proc/PID/stat.
 const char* describe_state(char state) {
   switch (state) {
     case 'T': return "; the process is stopped (SIGSTOP)";
@@ -37,7 +37,7 @@ const char* describe_state(char state) {
 
 }  // namespace
 
-// All ranks meet in every step: whoever has come less far than another keeps that one waiting.
+// All ranks meet in every step, so a rank that is behind another keeps it waiting.
 std::optional<LaunchResult> judge_hang(const AttemptEnd& end, const WorkerEnd* lost) {
   std::vector<const WorkerEnd*> still;
   for (const auto& worker : end.workers) {

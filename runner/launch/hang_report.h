@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which rank keeps all others waiting, told from where they stood when nothing moved any more.
+// Finds the rank that keeps all others waiting, from their positions when nothing moved any more.
 #pragma once
 
 #include "launch/failure_report.h"
@@ -8,8 +8,9 @@
 
 namespace ddprun {
 
-// Of an attempt that was ended for it, all nodes together, or in which a collective ran out of time: `lost` is then who
-// told it, else null. Nothing where all have moved, or have failed themselves.
+// Judges an attempt, all nodes together, that ended because a worker stalled, or in which a collective timed out:
+// `lost` is then the worker that reported the timeout, otherwise null. Returns nothing if all were moving or failed by
+// themselves.
 std::optional<LaunchResult> judge_hang(const AttemptEnd& end, const WorkerEnd* lost);
 
 }  // namespace ddprun

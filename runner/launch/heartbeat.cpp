@@ -12,8 +12,8 @@
 
 namespace ddprun {
 
-// What both sides map. Steady clock's times are the machine's, not the process's. The sequence is odd while a beat is
-// written.
+// Shared memory of both sides. The steady clock's times are the machine's, not the process's. The sequence is odd while
+// a beat is being written.
 struct Pulse {
   std::atomic<uint32_t> sequence;
   std::atomic<int32_t> activity;
@@ -38,7 +38,7 @@ const char* name_of(Activity activity) {
 
 HeartbeatWriter::HeartbeatWriter(const std::filesystem::path& file) {
   const UniqueFd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  // With its room on the disk: writing to a mapped file whose disk is full is SIGBUS.
+  // Reserves the disk space: writing to a mapped file on a full disk is SIGBUS.
   if (!fd.open() || ::posix_fallocate(fd.get(), 0, sizeof(Pulse)) != 0) return;
   void* mapped = ::mmap(nullptr, sizeof(Pulse), PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (mapped != MAP_FAILED) pulse_ = static_cast<Pulse*>(mapped);

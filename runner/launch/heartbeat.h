@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How far a worker is, told to its launcher through a small mapped file: a worker that hangs cannot say so itself.
+// Reports a worker's progress to its launcher through a small mapped file: a worker that hangs cannot report it itself.
 #pragma once
 
 #include <chrono>
@@ -9,9 +9,8 @@
 
 namespace ddprun {
 
-// In the order in which a worker goes through them with one and the same number of steps done: the step's end comes
-// first, then the beginning of the next. Starting may take as long as it likes; connecting the GPUs comes in the middle
-// of it.
+// Listed in the order in which a worker passes them with the same number of steps done: the step's end comes first,
+// then the beginning of the next. Starting may take any time; connecting the GPUs happens in the middle of it.
 enum class Activity : int32_t { kStarting, kConnecting, kAgreeing, kEvaluating, kSaving, kLoadingData, kComputing };
 
 const char* name_of(Activity activity);  // "loading data"
@@ -22,7 +21,7 @@ struct Beat {
   std::chrono::steady_clock::time_point at;
 };
 
-// The worker's side; one thread. Where the file cannot be made, beats go nowhere.
+// The worker's side, for one thread. If the file cannot be created, beats are dropped.
 class HeartbeatWriter {
  public:
   explicit HeartbeatWriter(const std::filesystem::path& file);
@@ -30,13 +29,13 @@ class HeartbeatWriter {
   HeartbeatWriter(const HeartbeatWriter&) = delete;
   HeartbeatWriter& operator=(const HeartbeatWriter&) = delete;
 
-  void beat(Activity activity, int64_t step) noexcept;  // some tens of nanoseconds
+  void beat(Activity activity, int64_t step) noexcept;  // takes some tens of nanoseconds
 
  private:
   struct Pulse* pulse_ = nullptr;
 };
 
-// The last beat; nothing before the first, and where nobody beats.
+// Returns the last beat, or nothing if there was none.
 std::optional<Beat> read_beat(const std::filesystem::path& file);
 
 }  // namespace ddprun

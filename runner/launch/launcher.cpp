@@ -29,8 +29,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Time = Clock::time_point;
 
-constexpr std::chrono::seconds kStuckAfterKill{10};      // then a worker is left to the kernel
-constexpr std::chrono::seconds kBetweenLooks{1};         // at the heartbeats and the run's folder
+constexpr std::chrono::seconds kStuckAfterKill{10};      // after that, a worker is left to the kernel
+constexpr std::chrono::seconds kBetweenLooks{1};         // between checks of the heartbeats and the run's folder
 constexpr std::chrono::milliseconds kSameKeyPress{100};  // `timeout -s INT` signals the program, then its group
 
 fs::path make_logs_folder(const LaunchPlan& plan) {
@@ -41,7 +41,7 @@ fs::path make_logs_folder(const LaunchPlan& plan) {
   return folder;
 }
 
-// One attempt: from the first fork to the last reaped worker.
+// One attempt, from the first fork to the last reaped worker.
 class Attempt {
  public:
   Attempt(const LaunchPlan& plan, LaunchObserver* observer)
@@ -81,17 +81,17 @@ class Attempt {
   LineFolder folder_{[this](const std::string& line) { terminal_.line(line); }};
   std::vector<std::unique_ptr<Worker>> workers_;
 
-  int stop_signal_ = 0;  // the first by which the user asked for the end
+  int stop_signal_ = 0;  // the first signal by which the user asked for the end
   Time stopped_at_;
   bool at_once_ = false;
   bool failing_ = false;
   bool hung_ = false;
-  std::string folder_problem_;                                // for which all had to end at once
+  std::string folder_problem_;                                // why all had to end at once
   Time looked_at_ = Clock::now(), awake_since_ = looked_at_;  // for hangs
-  bool ending_ = false;                                       // the first 75 came: all should follow
-  Time stop_at_ = Time::max();                                // by itself
-  Time kill_at_ = Time::max();                                // SIGKILL to who still runs then
-  Time give_up_at_ = Time::max();                             // after SIGKILL
+  bool ending_ = false;                                       // the first worker exited with 75, and all should follow
+  Time stop_at_ = Time::max();                                // when to stop the run by itself
+  Time kill_at_ = Time::max();                                // when to send SIGKILL to those still running
+  Time give_up_at_ = Time::max();                             // when to stop waiting after SIGKILL
 };
 
 AttemptEnd Attempt::run() {
@@ -121,7 +121,7 @@ AttemptEnd Attempt::run() {
     if (worker->running()) terminal_.line("ddprun: warning: " + worker->abandon());
   }
   folder_.finish();
-  for (const int signal : inbox_.take()) {  // too late to stop anything, in time to stop a restart
+  for (const int signal : inbox_.take()) {  // too late to stop anything, in time to prevent a restart
     if (signal != SIGCHLD && signal != SIGTSTP && stop_signal_ == 0) stop_signal_ = signal;
   }
   return folder_problem_.empty() ? end() : end("user", folder_problem_);
@@ -168,8 +168,7 @@ void Attempt::wait_for_something() {
   ::poll(polled.data(), polled.size(), timeout_ms);
 }
 
-// All that have ended are reaped before any is signalled: a death of its own is not taken for one by the launcher's
-// hand.
+// Reaps all that have ended before signalling any, so that a worker's own death is not taken for the launcher's doing.
 void Attempt::reap() {
   bool failed = false, preempted = false;
   for (const auto& worker : workers_) {
@@ -204,7 +203,7 @@ void Attempt::on_signal(int signal) {
   if (observer_) observer_->signalled(signal, at_once_);
 }
 
-// What other nodes want of this one.
+// Handles what other nodes want of this one.
 void Attempt::hear() {
   if (!observer_) return;
   switch (observer_->take_news()) {
@@ -218,10 +217,10 @@ void Attempt::hear() {
   }
 }
 
-// Ctrl-Z: a terminal stops its own process group only, and the workers lead theirs.
+// Ctrl-Z: a terminal stops only its own process group, and the workers have groups of their own.
 void Attempt::pause() {
   for (const auto& worker : workers_) worker->pause();
-  ::raise(SIGSTOP);  // returns when the shell says fg or bg
+  ::raise(SIGSTOP);  // returns after the shell's fg or bg
   for (const auto& worker : workers_) worker->go_on();
 }
 
@@ -246,7 +245,7 @@ void Attempt::keep_deadlines() {
   if (now >= kill_at_) kill_all();
 }
 
-// Where this process itself stood still (Ctrl-Z, a suspended machine), hangs are counted anew.
+// If this process itself was stopped (Ctrl-Z, a suspended machine), the time of hangs starts anew.
 void Attempt::look() {
   const Time now = Clock::now();
   if (!looks_ || now < looked_at_ + kBetweenLooks) return;
@@ -267,7 +266,7 @@ void Attempt::look_after_folder() try {
   kill_all();
 }
 
-// A worker moves at every step; one that does not keeps all others waiting in their collectives, for ever if need be.
+// A worker moves at every step. One that does not keeps all others waiting in their collectives, possibly forever.
 void Attempt::watch_for_hangs() {
   hung_ = any_stalled(workers_, awake_since_, plan_.hang_seconds);
   if (!hung_) return;
@@ -277,7 +276,8 @@ void Attempt::watch_for_hangs() {
   ask_to_stop(plan_.failure_grace_seconds);
 }
 
-// Of a failure, here or at another node: where a collective ran out of time, a worker that it waited for stands still.
+// Looks for the cause of a failure here or at another node: if a collective timed out, a worker that it waited for is
+// stalled.
 void Attempt::look_for_the_cause() {
   hung_ = plan_.timeout_seconds > 0 && any_stalled(workers_, awake_since_, plan_.timeout_seconds / 2);
   note_stalls(workers_, plan_, awake_since_);
@@ -291,7 +291,7 @@ fs::path Attempt::failure_file(int rank) const {
   return private_folder_.path() / ("failure_" + std::to_string(rank) + ".json");
 }
 
-// With the plugin's place in the experiment, where it came out of one.
+// Returns the failure, with the plugin's place in the experiment if it came from one.
 std::optional<WorkerFailure> Attempt::failure_of(int rank) const {
   auto failure = read_failure(failure_file(rank));
   if (failure && !failure->section.empty())
@@ -312,7 +312,7 @@ AttemptEnd Attempt::end() {
   return end;
 }
 
-// Of an attempt that this launcher ended for a problem of its own: told as that of the last worker that there is.
+// Ends the attempt for a problem of the launcher's own, which is reported as that of the last worker.
 AttemptEnd Attempt::end(const char* kind, const std::string& problem) {
   auto end = this->end();
   auto& culprit = end.workers.back();

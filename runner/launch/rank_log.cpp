@@ -13,7 +13,7 @@
 namespace ddprun {
 namespace {
 constexpr size_t kLongestLine = 64 << 10;
-constexpr size_t kLastLines = 10, kMostLines = 40;  // without the calls that led to a crash, and with them
+constexpr size_t kLastLines = 10, kMostLines = 40;  // without a crash's backtrace, and with it
 constexpr size_t kLastLineBytes = 500;
 }  // namespace
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What one rank printed: appended to its log file, cut into lines for the terminal, the last ones kept for the report.
+// Handles what one rank prints: appends it to its log file, cuts it into lines for the terminal, and keeps the last
+// ones for the report.
 #pragma once
 
 #include "base/spawn.h"
@@ -12,8 +13,8 @@
 
 namespace ddprun {
 
-// One open log file. Writing never throws: where it fails (a full disk), the text is lost, the first failure is told to
-// `warn`, and once writing works again the gap is marked in the file.
+// One open log file. Writing never throws: if it fails (a full disk), the text is lost, `warn` gets the first failure,
+// and the gap is marked in the file once writing works again.
 class LogFile {
  public:
   using Warn = std::function<void(const std::string&)>;
@@ -23,7 +24,7 @@ class LogFile {
 
  private:
   bool write(std::string_view text);
-  void tell_failure();  // by errno
+  void tell_failure();  // from errno
 
   std::filesystem::path path_;
   Warn warn_;
@@ -37,7 +38,7 @@ class LineCutter {
  public:
   using Take = std::function<void(std::string_view line)>;  // without the newline
   void feed(std::string_view text, const Take& take);
-  void end(const Take& take);  // hands over what stands without a newline
+  void end(const Take& take);  // hands over a last line without a newline
 
  private:
   std::string partial_;
@@ -51,7 +52,7 @@ class LastLines {
 
  private:
   std::deque<std::string> lines_;
-  size_t others_ = 0;  // that are no calls
+  size_t others_ = 0;  // lines that are not calls
 };
 
 }  // namespace ddprun

@@ -34,10 +34,10 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr auto kLock = ".lock";
-constexpr auto kAttempts = ".attempts";  // how many have begun
-constexpr auto kJob = ".job";            // of the engine that started it
+constexpr auto kAttempts = ".attempts";  // how many attempts have begun
+constexpr auto kJob = ".job";            // the engine's job that started the run
 constexpr auto kWaiting = ".attempt";    // the record of an attempt that has not yet begun to train
-constexpr auto kMark = ".mark";          // of the process that runs it, for other nodes
+constexpr auto kMark = ".mark";          // the mark of the process that runs it, for other nodes
 constexpr auto kElsewhere = "kept_elsewhere.txt";
 
 std::string read_text(const fs::path& file) {
@@ -55,7 +55,7 @@ void force_names(const fs::path& folder) try { sync_names(folder); } catch (cons
   cannot_write(folder, error.code().message());
 }
 
-// For good: a power cut does not take a run's folder, with all that was forced to the disk in it.
+// Makes folders durably: a power cut must not take a run's folder with all that was forced to the disk in it.
 void make_folders(const fs::path& path) {
   std::vector<fs::path> grown;
   std::error_code error;
@@ -67,7 +67,7 @@ void make_folders(const fs::path& path) {
   for (const auto& folder : grown) force_names(folder);
 }
 
-// False where something of that name exists: of all who try, one makes it.
+// Returns false if something of that name exists: of all who try, one creates it.
 bool make_new_folder(const fs::path& path) {
   if (::mkdir(path.c_str(), 0777) == 0) {
     force_names(path.parent_path());
@@ -110,7 +110,7 @@ fs::path make_named_folder(const fs::path& path) {
                   path.string() + "` goes on with it, another run.dir starts anew");
 }
 
-// Several times, for `ddprun list` and its like hold the lock for a moment, to see whether somebody has it.
+// Tries several times, because `ddprun list` and its like hold the lock for a moment to see whether somebody has it.
 bool take_lock(int fd) {
   constexpr int kTries = 10;
   constexpr auto kPause = std::chrono::milliseconds(10);
@@ -142,8 +142,8 @@ UniqueFd lock_folder(const fs::path& folder) {
   return fd;
 }
 
-// Whether the file that this process has locked is still the one of that name. Errors other than that there is none
-// tell nothing: a network file system may be away for a moment.
+// Returns true if the file that this process has locked still has that name. Errors other than a missing file are
+// ignored: a network file system may be away for a moment.
 bool is_there(int locked_fd, const fs::path& file) {
   struct stat locked = {}, named = {};
   if (::stat(file.c_str(), &named) != 0) return errno != ENOENT && errno != ENOTDIR;
@@ -178,7 +178,7 @@ struct RecordFile {
 };
 constexpr RecordFile kRecord[] = {{"environment.json"}, {kUncommitted, 0600}, {"overrides.txt"}, {"config.yaml"}};
 
-// Keeps the old file beside it where the two differ.
+// Keeps the old file beside the new one if they differ.
 void replace(const RecordFile& what, const fs::path& waiting, const fs::path& run_dir, int attempt) {
   const fs::path file = run_dir / what.name;
   const auto content = read_text(waiting / what.name), old = read_text(file);
@@ -202,9 +202,8 @@ bool has_logs(const fs::path& run) {
   return false;
 }
 
-// When the run's first attempt began, as it has recorded with its offset from UTC; the stamp in the folder's name is
-// the local time, which comes again when the clocks go back or the time zone changes, so it only tells of what has not
-// begun.
+// Returns when the run's first attempt began, as recorded with its offset from UTC. The stamp in the folder's name is
+// local time, which repeats when clocks go back or the time zone changes, so it only serves runs that have not begun.
 double start_of(const fs::path& run, const std::string& stamp) {
   for (const char* record : {"environment.attempt_0.json", "environment.json"}) {
     const auto json = nlohmann::json::parse(read_text(run / record), nullptr, /*allow_exceptions=*/false);
@@ -215,7 +214,7 @@ double start_of(const fs::path& run, const std::string& stamp) {
   return ::strptime(stamp.c_str(), "%Y-%m-%d_%H-%M-%S", &parts) ? static_cast<double>(::mktime(&parts)) : 0;
 }
 
-// Newest first; those of one second by the number after the stamp. Nothing but stamped folders.
+// Lists only stamped folders, the newest first; those of the same second are ordered by the number after the stamp.
 std::vector<fs::path> stamped_runs(const fs::path& parent) {
   constexpr size_t kStampLength = sizeof("YYYY-mm-dd_HH-MM-SS") - 1;
   std::vector<std::tuple<double, int, fs::path>> runs;
@@ -385,7 +384,7 @@ void make_own_folder(const fs::path& run_dir, const std::string& keeper, const s
     make_folders(run_dir / kWaiting);
     return write_file_atomically(run_dir / kWaiting / "config.yaml", config_yaml);
   }
-  // Whole at once, for the launchers of a node's ranks may come here together.
+  // Writes it atomically, because the launchers of a node's ranks may come here together.
   const fs::path fresh = run_dir.string() + ".tmp-" + std::to_string(::getpid());
   make_folders(fresh / "logs");
   write_file_atomically(fresh / "config.yaml", config_yaml);

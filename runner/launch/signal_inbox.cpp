@@ -13,7 +13,7 @@
 namespace ddprun {
 namespace {
 
-// The kernel queues blocked signals even where they are ignored: those must not be blocked at all.
+// The kernel queues blocked signals even if they are ignored, so those must not be blocked at all.
 bool ignored(int signal) {
   struct sigaction action = {};
   ::sigaction(signal, nullptr, &action);
@@ -28,7 +28,7 @@ SignalInbox::SignalInbox() {
     if (!ignored(signal)) ::sigaddset(&wanted, signal);
   }
   struct sigaction action = {};
-  action.sa_handler = SIG_DFL;  // a parent's SIG_IGN would reap our children behind our back
+  action.sa_handler = SIG_DFL;  // with a parent's SIG_IGN, our children would be reaped automatically
   action.sa_flags = SA_NOCLDSTOP;
   ::sigaction(SIGCHLD, &action, &old_child_);
   action.sa_handler = SIG_IGN;

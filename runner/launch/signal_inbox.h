@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The signals that a launcher acts on, as a file descriptor to poll.
+// The signals that a launcher handles, as a file descriptor to poll.
 #pragma once
 
 #include "base/spawn.h"
@@ -10,8 +10,8 @@
 namespace ddprun {
 
 // While it lives, SIGINT, SIGTERM, SIGUSR1, SIGHUP, SIGTSTP and SIGCHLD of the calling thread wait to be taken instead
-// of acting. SIGINT and SIGHUP that were ignored when it was made (nohup, a shell's background job) stay ignored;
-// SIGPIPE is. The destructor restores all. For programs whose only thread this is.
+// of acting. SIGINT and SIGHUP that were ignored when it was made (nohup, a shell's background job) stay ignored, and
+// SIGPIPE is. The destructor restores everything. For single-threaded programs.
 class SignalInbox {
  public:
   SignalInbox();

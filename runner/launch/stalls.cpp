@@ -11,10 +11,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kPatience = std::chrono::seconds(2);  // who has not answered by then waits in the kernel
+constexpr auto kPatience = std::chrono::seconds(2);  // who has not answered by then is waiting in the kernel
 constexpr int kBetweenLooksMs = 5;
 
-// Waits until all have answered, or for as long as patience lasts.
+// Waits until all have answered, or until kPatience is over.
 void hear_all(const std::vector<const Worker*>& asked) {
   const auto give_up_at = Clock::now() + kPatience;
   const auto answered = [](const Worker* worker) { return worker->probe_answer().has_value(); };
@@ -27,7 +27,7 @@ std::string describe(const ProbeAnswer& probe_answer, const LaunchPlan& plan) {
   return "in " + probe_answer.name + "() of " + plan.place_of(probe_answer.section);
 }
 
-// So long a worker may stand still before it looks as if it hung: half the time after which somebody ends the attempt.
+// Returns how long a worker may stall before it looks hung: half the time after which the attempt is ended.
 double suspicious_seconds(const LaunchPlan& plan) {
   double least = std::numeric_limits<double>::infinity();
   for (const double seconds : {plan.hang_seconds, plan.timeout_seconds}) {
@@ -50,7 +50,7 @@ void note_stalls(const Workers& workers, const LaunchPlan& plan, Clock::time_poi
   for (const auto& worker : workers) {
     const auto still = worker->stall(awake_since);
     if (!still || still->seconds < suspicious_seconds(plan)) continue;
-    const bool stopped = still->state == 'T' || still->state == 't';  // cannot answer
+    const bool stopped = still->state == 'T' || still->state == 't';  // it cannot answer
     if (!stopped && worker->probe_worker()) asked.push_back(worker.get());
   }
   hear_all(asked);

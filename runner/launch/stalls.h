@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where all workers of a node stand, for a report of a hang: here, or at another node of the run.
+// Records what all workers of a node are doing, for the report of a hang here or at another node of the run.
 #pragma once
 
 #include "launch/launcher.h"
@@ -13,11 +13,10 @@ namespace ddprun {
 
 using Workers = std::vector<std::unique_ptr<Worker>>;
 
-// Whether one of them has not moved for so long.
+// Returns true if one of them has not moved for that long.
 bool any_stalled(const Workers& workers, std::chrono::steady_clock::time_point awake_since, double seconds);
 
-// Notes it with each worker that runs. Those that look as if they hang are asked what they are doing; the answers are
-// waited for, but not long.
+// Records it for each running worker. Asks those that look hung what they are doing, and waits briefly for the answers.
 void note_stalls(const Workers& workers, const LaunchPlan& plan, std::chrono::steady_clock::time_point awake_since);
 
 }  // namespace ddprun

@@ -19,9 +19,9 @@ namespace ddprun {
 namespace {
 
 constexpr size_t kReadBytes = 64 << 10;
-constexpr size_t kMostLeftBytes = 8 << 20;  // read after the end, at most: a grandchild may print for ever
+constexpr size_t kMostLeftBytes = 8 << 20;  // read after the end, at most: a grandchild may print forever
 
-// The letter after the program's name, which may itself hold brackets.
+// Returns the letter after the program's name, which may itself contain parentheses.
 char process_state(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string text;
@@ -62,7 +62,7 @@ void Worker::start(const std::string& what, const std::vector<std::string>& comm
 void Worker::reap() {
   siginfo_t ended{};
   if (!running() || ::waitid(P_PID, pid_, &ended, WEXITED | WNOHANG | WNOWAIT) != 0 || ended.si_pid != pid_) return;
-  ::kill(-pid_, SIGKILL);  // what it has started; the group's number is its own until it is reaped
+  ::kill(-pid_, SIGKILL);  // also kills what it has started; the group's number is its own until it is reaped
   int status = 0;
   if (::waitpid(pid_, &status, WNOHANG) == pid_) note_end(status);
 }
@@ -143,7 +143,7 @@ size_t Worker::drain_once() {
   return out + err;
 }
 
-// What led to a crash stands in the report, with names.
+// The report shows the calls that led to a crash, with names.
 void Worker::take_error_line(std::string_view line) {
   last_lines_.add(line);
   if (!is_call_line(line) && !line.ends_with(kCallsFollow)) show_(rank(), line);

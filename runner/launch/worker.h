@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One worker as its launcher holds it: the process, the pipes it prints to, its log.
+// One worker as its launcher sees it: the process, the pipes it prints to, its log.
 #pragma once
 
 #include "base/spawn.h"
@@ -17,40 +17,40 @@ namespace ddprun {
 
 class Worker {
  public:
-  using ShowLine = std::function<void(int rank, std::string_view line)>;  // of its standard error
+  using ShowLine = std::function<void(int rank, std::string_view line)>;  // for lines of its standard error
 
   Worker(int rank, const std::filesystem::path& log, ShowLine show, LogFile::Warn warn);
-  ~Worker();  // kills and reaps a process that still runs
+  ~Worker();  // kills and reaps a process that is still running
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // Throws std::system_error where the program cannot be run. Rank 0 keeps the caller's standard output. Its log begins
-  // with `what` it is, and its process.
+  // Throws std::system_error if the program cannot be run. Rank 0 keeps the caller's standard output. The log begins
+  // with `what` the worker is, and its process.
   void start(const std::string& what, const std::vector<std::string>& command,
              const std::vector<std::string>& environment);
 
   bool running() const { return pid_ > 0; }
-  void reap();            // notes how it ended, if it has; never blocks
-  void send(int signal);  // once of each kind; to a running one only: until it is reaped its number is nobody else's
+  void reap();            // records how it ended, if it has; never blocks
+  void send(int signal);  // each once, and only to a running process: its id is its own until it is reaped
   void pause();           // stops it until go_on()
   void go_on();
-  std::string abandon();  // of one that SIGKILL does not end (it hangs in the kernel): forgets it, and says so
+  std::string abandon();  // gives up on one that SIGKILL does not end (it hangs in the kernel), and says so
 
   void watch(std::filesystem::path heartbeat, std::filesystem::path probe_answer) {
     heartbeat_ = std::move(heartbeat);
     whereabouts_ = std::move(probe_answer);
   }
-  // For how long it has not moved, of a running one that has left its start behind; `awake_since` is when the launcher
-  // itself last was not able to look.
+  // Returns how long a running worker that has finished starting has not moved. `awake_since` is when the launcher
+  // itself was last unable to look.
   std::optional<Stall> stall(std::chrono::steady_clock::time_point awake_since) const;
   void note_stall(Stall still) { end_.stall = std::move(still); }
   bool probe_worker() const { return running() && ddprun::probe_worker(pid_); }
   std::optional<ProbeAnswer> probe_answer() const { return read_probe_answer(whereabouts_); }
 
   std::vector<int> fds() const;  // to poll; at most two
-  void drain();                  // takes what its pipes hold, a bounded amount of it
+  void drain();                  // takes a bounded amount of what its pipes hold
   void log_failure(const std::string& message);
-  void finish_output();  // after its end: the rest, then closes
+  void finish_output();  // call after its end: takes the rest, then closes
 
   int rank() const { return end_.rank; }
   bool failed() const;

@@ -10,7 +10,7 @@
 namespace ddprun {
 namespace {
 
-// From the mask of caught signals in /proc: the question would kill whoever does not catch it.
+// Reads the mask of caught signals in /proc, since the question would kill a process that does not catch it.
 bool catches(pid_t pid, int signal) {
   std::ifstream status("/proc/" + std::to_string(pid) + "/status");
   for (std::string line; std::getline(status, line);) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The launcher's question to a worker that stands still, and its answer: what its training thread is in the middle of.
+// Asks a stalled worker what its training thread is doing.
 //
-// The question is SIGUSR2 to the worker's main thread. The answer is a file of two lines, written whole or not at all
-// by the handler there (worker/crash_handler.h): section and name of base/current_op.h, each empty where there is none.
+// The question is SIGUSR2 to the worker's main thread. The answer is a file of two lines, written atomically by the
+// handler there (worker/crash_handler.h): section and name of base/current_op.h, each empty if there is none.
 #pragma once
 
 #include <sys/types.h>
@@ -19,10 +19,10 @@ struct ProbeAnswer {
   bool waits() const { return section.empty() && !name.empty(); }  // for the other ranks, in a collective
 };
 
-// Whether there may be an answer: the process is there and has a handler for the question.
+// Sends the question. Returns true if there may be an answer: the process exists and handles the signal.
 bool probe_worker(pid_t pid);
 
-// Nothing where there is no answer.
+// Returns nothing if there is no answer.
 std::optional<ProbeAnswer> read_probe_answer(const std::filesystem::path& file);
 
 }  // namespace ddprun

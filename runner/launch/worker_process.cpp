@@ -93,7 +93,7 @@ bool write_failure(const fs::path& file, const WorkerFailure& failure) noexcept 
   const nlohmann::json json = {{"rank", failure.rank},       {"time", failure.time},   {"kind", failure.kind},
                                {"message", failure.message}, {"phase", failure.phase}, {"step", failure.step},
                                {"section", failure.section}};
-  // Messages may hold any bytes (a path, a foreign library's text): what is not UTF-8 is replaced.
+  // Messages may contain any bytes (a path, a foreign library's text): what is not UTF-8 is replaced.
   const auto text = json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
   write_file_atomically(file, text + "\n");
   return true;

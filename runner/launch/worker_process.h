@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The contract between the launcher and the workers that it starts: environment variables in, exit codes and a failure
-// file out. The names that exist elsewhere are torchrun's.
+// file out. Names that torchrun has too are torchrun's.
 #pragma once
 
 #include <array>
@@ -20,8 +20,8 @@ enum ExitCode : int {
   kExitSignalBase = 128,
 };
 
-// A worker whose work is done ends with this one, not with 0: a plugin or a library that calls _exit(0) must not pass
-// for that.
+// Exit code of a worker that is done. It is not 0, because a plugin or a library that calls _exit(0) must not pass for
+// success.
 inline constexpr int kWorkerDone = 90;
 
 // A worker's place, from RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE and ddprun's own variables.
@@ -30,17 +30,17 @@ struct WorkerPlace {
   int world_size = 1;
   int local_rank = 0;
   int local_world_size = 1;
-  int nodes = 1;                  // DDPRUN_NODES
-  int gpu = 0;                    // DDPRUN_GPU; by default the local rank, modulo DDPRUN_SHARED_GPUS where that is set
-  int gpus = 1;                   // DDPRUN_GPUS: that this process uses: all with trainer.strategy dp; 0 on the CPU
-  int attempt = 0;                // DDPRUN_ATTEMPT
-  std::filesystem::path run_dir;  // DDPRUN_RUN_DIR
-  std::filesystem::path config;   // DDPRUN_CONFIG: the experiment; by default the run folder's config.yaml
-  std::string store;              // DDPRUN_STORE: where the ranks meet (comm/remote_store.h)
-  std::string address;  // DDPRUN_ADDRESS: this machine's, as the other ranks reach it; loopback where they are here
-  std::filesystem::path heartbeat;     // DDPRUN_HEARTBEAT: the file to beat in; may be empty
+  int nodes = 1;                    // DDPRUN_NODES
+  int gpu = 0;                      // DDPRUN_GPU; by default the local rank, modulo DDPRUN_SHARED_GPUS if that is set
+  int gpus = 1;                     // DDPRUN_GPUS: used by this process; all with trainer.strategy dp; 0 on the CPU
+  int attempt = 0;                  // DDPRUN_ATTEMPT
+  std::filesystem::path run_dir;    // DDPRUN_RUN_DIR
+  std::filesystem::path config;     // DDPRUN_CONFIG: the experiment; by default the run folder's config.yaml
+  std::string store;                // DDPRUN_STORE: where the ranks meet (comm/remote_store.h)
+  std::string address;              // DDPRUN_ADDRESS: where other ranks reach this machine; loopback if all are here
+  std::filesystem::path heartbeat;  // DDPRUN_HEARTBEAT: the file to beat in; may be empty
   std::filesystem::path probe_answer;  // DDPRUN_PROBE: the file to answer in (launch/worker_probe.h); may be empty
-  std::filesystem::path failure;       // DDPRUN_FAILURE: the file to tell a failure in; may be empty
+  std::filesystem::path failure;       // DDPRUN_FAILURE: the file to report a failure in; may be empty
   std::string device;                  // DDPRUN_DEVICE: "cpu" or "cuda"
   std::string checkpoint;  // DDPRUN_CHECKPOINT: the verified one to go on from, or to use; empty: a run begins
   std::string task;        // DDPRUN_TASK: "evaluate" or "predict"; empty: it trains
@@ -51,13 +51,13 @@ struct WorkerPlace {
 // Throws UserError naming the variable that is missing or malformed.
 WorkerPlace read_worker_place();
 
-// A worker starts with these blocked: one that comes while it is being loaded waits until it is ready for it.
+// A worker starts with these blocked: one that arrives while it is loading waits until it is ready.
 inline constexpr std::array<int, 2> kStopSignals{SIGTERM, SIGUSR1};
 void unblock_stop_signals();
 
 // Why a worker failed, for the launcher's report. `kind` is "user" (a mistake in the experiment or the data), "memory"
-// (there was too little), "internal", "hang" (the launcher's word for it), "signal" (the message says where it came),
-// or "communication" (a collective failed: most often because another rank had failed before).
+// (there was too little), "internal", "hang" (set by the launcher), "signal" (the message says where it came), or
+// "communication" (a collective failed, most often because another rank had failed before).
 struct WorkerFailure {
   int rank = 0;
   double time = 0;  // seconds since 1970
@@ -68,10 +68,10 @@ struct WorkerFailure {
   std::string section;  // of the experiment, whose plugin it came out of: "model"; may be empty
 };
 
-// As JSON, written whole or not at all, and not where the run is: its disk may be full. Writing never throws, and tells
-// whether it did.
+// Writes it as JSON, whole or not at all, and not into the run folder, whose disk may be full. Never throws; returns
+// whether it succeeded.
 bool write_failure(const std::filesystem::path& file, const WorkerFailure& failure) noexcept;
-// Nothing where there is no such file or it is not one of ours.
+// Returns nothing if there is no such file, or it is not one of ours.
 std::optional<WorkerFailure> read_failure(const std::filesystem::path& file);
 
 }  // namespace ddprun

@@ -12,15 +12,15 @@ constexpr size_t kMostErrors = 5;
 
 bool has(const std::string& line, const char* text) { return line.find(text) != std::string::npos; }
 
-// Stands before an error in a template: the line of the plugin that leads there.
+// Matches the line before an error in a template that names the plugin's line that leads there.
 bool is_cause(const std::string& line) { return has(line, "required from here"); }
 
 bool is_error(const std::string& line) {
-  if (line.starts_with("collect2:")) return false;  // says no more than that there are others
+  if (line.starts_with("collect2:")) return false;  // only says that there are others
   return has(line, " error: ") || has(line, "undefined reference to") || has(line, "cannot find -l");
 }
 
-// "  12 |   return x;" and "     |          ^", which stand below an error.
+// Matches "  12 |   return x;" and "     |          ^", which follow an error.
 bool is_source_line(const std::string& line) {
   const auto bar = line.find_first_not_of(" 0123456789");
   return bar != std::string::npos && bar > 0 && line[bar] == '|';
@@ -43,7 +43,7 @@ std::string errors_of_compiler(const std::string& output) {
       line = std::exchange(cause, "") + line;
     } else if (!is_source_line(line)) {
       shown = false;
-      if (has(line, " warning: ")) cause.clear();  // it led there
+      if (has(line, " warning: ")) cause.clear();  // it led to the warning
     }
     if (shown) text += (text.empty() ? "" : "\n") + line;
   }

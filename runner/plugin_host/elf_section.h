@@ -10,8 +10,8 @@
 
 namespace ddprun {
 
-// The first bytes of the section, at most `limit`. Nothing where the file is a shared library for this machine without
-// such a section. Throws UserError, a text without the file's name, where it is none.
+// Returns the first bytes of the section, at most `limit`, or nothing if the file is a shared library for this machine
+// without such a section. Throws UserError, with a text without the file's name, if it is not one.
 std::optional<std::string> read_elf_section(const std::filesystem::path& file, std::string_view name, size_t limit);
 
 }  // namespace ddprun

@@ -41,8 +41,8 @@ fs::path built_folder() {
   throw UserError("--build: neither HOME nor XDG_CACHE_HOME tells where to keep what is built");
 }
 
-// share/ddprun/plugin_command, which CMake writes: a word a line, {prefix} for where this program is installed,
-// {source} for the source file. The first word is the compiler.
+// Reads share/ddprun/plugin_command, which CMake writes: one word per line, {prefix} for where this program is
+// installed, {source} for the source file. The first word is the compiler.
 std::vector<std::string> compile_command(const fs::path& source) {
   const auto prefix = own_program().parent_path().parent_path();
   std::ifstream file(prefix / "share/ddprun/plugin_command");
@@ -61,7 +61,8 @@ std::vector<std::string> compile_command(const fs::path& source) {
   return words;
 }
 
-// The files that a compilation has read, of the "target: file file \" that -MMD writes; a space in a name is "\ ".
+// Returns the files that a compilation has read, from the "target: file file \" that -MMD writes; a space in a name is
+// "\ ".
 std::vector<fs::path> dependencies_in(const fs::path& file) {
   const auto text = read_text(file);
   std::vector<fs::path> files;
@@ -79,7 +80,8 @@ std::vector<fs::path> dependencies_in(const fs::path& file) {
   return files;
 }
 
-// What names a build: everything it is made of but the system's headers, which ddprun's version stands for.
+// Returns the name of a build: the digest of all it is made of but the system's headers, for which ddprun's version
+// stands.
 std::string key_of(const std::vector<std::string>& command, const std::vector<fs::path>& sources) {
   Sha256 digest;
   const auto add = [&digest](const std::string& text) {
@@ -96,7 +98,7 @@ std::string key_of(const std::vector<std::string>& command, const std::vector<fs
   return digest.hex().substr(0, 32);
 }
 
-// Of the last build of the source of this name: which files it was made of.
+// Returns the files that the last build of the source of this name was made of.
 std::vector<fs::path> known_sources(const fs::path& list, const fs::path& source) {
   std::istringstream lines(read_text(list));
   std::vector<fs::path> files;
@@ -117,7 +119,7 @@ void compile(const fs::path& source, std::vector<std::string> command, const fs:
   if (!info.problem.empty()) throw UserError(source.string() + " compiles, but cannot be used: " + info.problem);
 }
 
-// Moves what was built to its place, unless another process has been faster.
+// Moves the build to its place, unless another process has been faster.
 void keep(const fs::path& built, const fs::path& place) {
   std::error_code error;
   fs::rename(built, place, error);
@@ -125,7 +127,7 @@ void keep(const fs::path& built, const fs::path& place) {
     throw UserError("--build: " + place.string() + " cannot be written: " + error.message());
 }
 
-// The compiler would take a file of another name for one of the linker's.
+// The compiler would take a file with another extension for one of the linker's.
 void check_source(const fs::path& source, const std::string& given) {
   const auto ending = source.extension();
   if (!fs::exists(source)) throw UserError("--build " + given + ": there is no such file");
@@ -154,7 +156,7 @@ fs::path build_plugin(const std::string& given) {
   fs::create_directory(result);
   compile(source, command, plugin_in(result, source), workshop.path() / "sources");
   fs::copy_file(source, result / source.filename(),
-                error);  // for whoever reads a run: without it the plugin works as well
+                error);  // for whoever reads a run: the plugin works without it
   const auto sources = dependencies_in(workshop.path() / "sources");
   std::string lines;
   for (const auto& file : sources) lines += file.string() + "\n";
@@ -168,7 +170,7 @@ fs::path build_plugin(const std::string& given) {
 
 std::vector<fs::path> build_plugins(const std::vector<std::string>& sources) {
   std::vector<fs::path> folders;
-  std::map<std::string, std::string> makers;  // of each plugin, by its kind and name
+  std::map<std::string, std::string> makers;  // of each plugin, by kind and name
   for (const auto& source : sources) {
     const auto folder = build_plugin(source);
     if (std::ranges::find(folders, folder) != folders.end()) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Plugins of one source file, compiled where they are needed: `ddprun run --build my_net.cpp EXPERIMENT`.
+// Compiles plugins of one source file on demand: `ddprun run --build my_net.cpp EXPERIMENT`.
 #pragma once
 
 #include <filesystem>
@@ -8,15 +8,14 @@
 
 namespace ddprun {
 
-// For each source a folder that holds the plugin it makes, compiled against the SDK that this program belongs to, and
-// nothing else. It lies in $XDG_CACHE_HOME/ddprun/built or ~/.cache/ddprun/built, is named by the content of the
-// source, of the headers of its own that it includes and of the compiler's command, and is never changed: what is there
-// already is not compiled again, and a run goes on with the plugin that it began with. Several processes may build the
-// same at once.
+// Returns for each source a folder that contains only its plugin, compiled against this program's SDK. The folder is in
+// $XDG_CACHE_HOME/ddprun/built or ~/.cache/ddprun/built, is named by the content of the source, of its own headers and
+// of the compiler's command, and never changes: an existing build is reused, and a run continues with the plugin that
+// it began with. Several processes may build the same source at once.
 //
-// The compiler is $CXX, else the one that ddprun was built with. Throws UserError where there is none, with its message
-// where it refuses a source, where the result is no plugin that this program can load, and for two plugins of one kind
-// and name.
+// The compiler is $CXX, or else the one that ddprun was built with. Throws UserError if there is none, with its message
+// if it refuses a source, if the result is not a plugin that this program can load, and for two plugins of one kind and
+// name.
 std::vector<std::filesystem::path> build_plugins(const std::vector<std::string>& sources);
 
 }  // namespace ddprun

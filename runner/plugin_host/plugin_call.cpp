@@ -23,7 +23,7 @@ void rethrow_from(const Hook& hook) try { throw; } catch (const CommunicationErr
   throw;
 } catch (const c10::OutOfMemoryError&) {
   throw;
-} catch (const PluginMistake&) {  // of a hook within this one
+} catch (const PluginMistake&) {  // thrown by a hook within this one
   throw;
 } catch (const PluginFailure&) {
   throw;

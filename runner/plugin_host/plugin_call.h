@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Calls of plugins' hooks: an error that comes out of one says whose it is, and a crash in one can be told from others.
+// Calls plugins' hooks, so that an error says which plugin it came from, and a crash in one can be told from others.
 #pragma once
 
 #include "base/current_op.h"
@@ -14,29 +14,29 @@ namespace ddprun {
 
 using Hook = CurrentOp;  // of a plugin that an experiment names, by its section there: {"loggers[0]", "metrics"}
 
-// What errors of hooks have beside their text, which is "<section>: <problem>".
+// What errors of hooks carry besides their text, which is "<section>: <problem>".
 struct FromPlugin {
   std::string section;
   std::string problem;
 };
 
-// A hook threw a UserError; or what the plugins measure is not what a section of the experiment follows.
+// A hook threw a UserError, or the plugins do not measure what a section of the experiment monitors.
 class PluginMistake : public UserError, public FromPlugin {
  public:
   explicit PluginMistake(FromPlugin from)
       : UserError(from.section + ": " + from.problem), FromPlugin(std::move(from)) {}
 };
 
-// A hook threw anything else.
+// A hook threw any other exception.
 class PluginFailure : public std::runtime_error, public FromPlugin {
  public:
   explicit PluginFailure(FromPlugin from)
       : std::runtime_error(from.section + ": " + from.problem), FromPlugin(std::move(from)) {}
 };
 
-// Throws the exception that is being handled as one of the two above. Those of memory that is out and of collectives
-// within the hook are not the plugin's and stay as they are, and so do these two themselves: the innermost hook is
-// whose error it is.
+// Rethrows the exception being handled as one of the two above. Out-of-memory errors and failed collectives within the
+// hook are not the plugin's fault and stay as they are, and so do these two themselves: an error belongs to the
+// innermost hook.
 [[noreturn]] void rethrow_from(const Hook& hook);
 
 template <class Call>

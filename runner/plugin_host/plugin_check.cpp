@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What the child says, each line beginning with one of these.
+// Each of the child's lines begins with one of these.
 constexpr std::string_view kDoing = "doing ", kFact = "fact ", kProblem = "problem ";
 constexpr std::string_view kLast = "at the end of the process";
 
@@ -38,7 +38,7 @@ std::string options_text(const std::vector<OptionDeclaration>& options) {
 
 using Say = std::function<void(const std::string&)>;
 
-// In the child.
+// Runs in the child.
 void load_and_construct(const PluginInfo& info, const Say& say) {
   const auto tell = [&](std::string_view sort, const std::string& text) { say(std::string(sort) + text); };
   try {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kKinds = {"model", "dataset", "optimizer", "logger"};
 
-// A text of a file that nobody has vouched for: up to its end or its array's, without control characters.
+// Reads a text from an untrusted file: up to its end or its array's, without control characters.
 template <size_t Size>
 std::string text_of(const char (&array)[Size]) {
   std::string text(array, strnlen(array, Size));
@@ -27,7 +27,7 @@ std::string version_text(const uint32_t (&version)[3]) {
   return std::to_string(version[0]) + "." + std::to_string(version[1]) + "." + std::to_string(version[2]);
 }
 
-// Before 1.0 every minor version may change the interfaces; from then on only a major one, and a minor one may add to
+// Before 1.0 every minor version may change the interfaces; after that only a major one may, and a minor one may add to
 // them.
 bool sdk_fits(const uint32_t (&version)[3]) {
   if (version[0] != DDPRUN_VERSION_MAJOR) return false;
@@ -45,7 +45,7 @@ std::string mismatch(const std::string& what, const std::string& plugin, const s
   return "built with " + what + plugin + ", but this ddprun with " + what + program + "; " + cure;
 }
 
-// The descriptor's bytes where they have the layout of ours.
+// Returns the descriptor's bytes if they have our layout.
 std::string read_descriptor(const std::filesystem::path& file, PluginDescriptor& descriptor) {
   const auto bytes = read_elf_section(file, DDPRUN_DESCRIPTOR_SECTION, sizeof descriptor);
   if (!bytes) {

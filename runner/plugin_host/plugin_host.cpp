@@ -12,7 +12,7 @@
 namespace ddprun {
 namespace {
 
-// "mnist.yaml:3:10: model: ": what stands before a text about the plugin that an experiment names.
+// Returns "mnist.yaml:3:10: model: ", which precedes a text about the plugin that an experiment names.
 std::string place(const PluginChoice& choice) {
   const auto origin = choice.origin.text();
   return (origin.empty() ? "" : origin + ": ") + (choice.path.empty() ? "" : choice.path + ": ");
@@ -24,7 +24,7 @@ std::string lines(const std::vector<std::string>& problems) {
   return text;
 }
 
-// The mistakes that a constructor noted before it threw. Whatever it would have declared after that is not unknown.
+// Returns the mistakes that a constructor noted before it threw. What it would have declared after that is not unknown.
 std::vector<std::string> noted_problems(const Options& options, const Value& values) {
   const auto undeclared = std::ranges::count_if(values.entries(), [&](const auto& entry) {
     return std::ranges::find(options.declared(), entry.key, &OptionDeclaration::name) == options.declared().end();
@@ -44,7 +44,7 @@ std::shared_ptr<Kind> construct(const PluginDescriptor& descriptor, Options& opt
   return object;
 }
 
-// Constructs and turns whatever the constructor threw into the text `problem`, and `refused` where that was a
+// Constructs an object and turns what the constructor threw into the text `problem`, with `refused` if it was a
 // UserError.
 template <class Kind>
 std::shared_ptr<Kind> try_construct(const PluginInfo& info, Options& options, std::string& problem, bool& refused) {

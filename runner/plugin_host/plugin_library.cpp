@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#define BOOST_DLL_USE_STD_FS  // Boost.DLL as headers alone: no Boost library to link
+#define BOOST_DLL_USE_STD_FS  // Boost.DLL is used header-only: no Boost library to link
 #include "base/log.h"
 #include "plugin_host/plugin_file.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 using boost::dll::shared_library;
 
-// Boost.DLL's message, reduced to what the dynamic linker said.
+// Reduces Boost.DLL's message to the dynamic linker's.
 std::string linker_text(const std::string& message) {
   constexpr std::string_view kBefore = "(dlerror system message: ";
   const auto start = message.find(kBefore);
@@ -33,8 +33,8 @@ shared_library open(const std::filesystem::path& file) try {
                   "` shows which of the libraries it needs are missing");
 }
 
-// Holds on to a library until the process ends. The list itself is never destroyed: torch keeps pointers into whatever
-// registered types or operators with it, and follows them while the process exits.
+// Keeps a library loaded until the process ends. The list itself is never destroyed: torch keeps pointers into
+// libraries that registered types or operators with it, and follows them while the process exits.
 const shared_library& keep(shared_library library) {
   static std::mutex mutex;
   static auto& kept = *new std::list<shared_library>;

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The files <folder>/*.so in a fixed order; none where there is no such folder.
+// Returns the files <folder>/*.so in a fixed order; none if there is no such folder.
 std::vector<fs::path> libraries_in(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code error;
@@ -30,7 +30,7 @@ std::vector<fs::path> libraries_in(const fs::path& folder) {
 
 bool is_path(const std::string& choice) { return choice.find('/') != std::string::npos; }
 
-// Whether the user may have meant this file, going by its descriptor or, where that cannot be read, by the file's name.
+// Returns true if the user may have meant this file, by its descriptor or, if that cannot be read, by the file's name.
 bool answers_to(const PluginInfo& info, const std::string& choice, const std::string& kind) {
   if (info.file.filename() == choice) return true;
   if (info.name.empty()) return info.file.stem() == choice;

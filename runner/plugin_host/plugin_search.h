@@ -12,19 +12,20 @@ namespace ddprun {
 
 class PluginSearch {
  public:
-  // Each folder is searched itself and in its folders models, datasets, optimizers, loggers. Their order does not
+  // Searches each folder itself and its subfolders models, datasets, optimizers and loggers. Their order does not
   // matter: a name that two files have is an error.
   explicit PluginSearch(std::vector<std::filesystem::path> folders) : folders_(std::move(folders)) {}
 
-  // All plugin files, sorted by kind and name, the flawed ones last. Reads their descriptors anew.
+  // Returns all plugin files, sorted by kind and name, the flawed ones last. Reads their descriptors anew.
   std::vector<PluginInfo> list() const;
 
-  // The file without a flaw of this name and kind; an empty kind finds any. `choice` is a name, the path of a .so (with
-  // a slash; relative to the current folder), or the bare name of a .so file on the search path. Throws UserError.
+  // Returns the file of this name and kind that has no flaw; an empty kind matches any. `choice` is a name, the path of
+  // a .so (with a slash; relative to the current folder), or the bare name of a .so file on the search path. Throws
+  // UserError.
   PluginInfo find(const std::string& choice, const std::string& kind) const;
 
-  // The files that this may mean, flawed ones too: a path of a file, or a name that several kinds may have. Throws
-  // UserError where there is none.
+  // Returns the files that `choice` may mean, including flawed ones: the path of a file, or a name that several kinds
+  // may have. Throws UserError if there is none.
   std::vector<std::filesystem::path> files(const std::string& choice) const;
 
  private:
@@ -35,11 +36,11 @@ class PluginSearch {
   std::vector<std::filesystem::path> folders_;
 };
 
-// The folder of the plugins that come with the program: ../lib/ddprun/plugins beside its own folder.
+// Returns the folder of the program's own plugins: ../lib/ddprun/plugins relative to its own folder.
 std::filesystem::path own_plugin_folder();
 
-// The plugins' folders: those of the experiment, of $DDPRUN_PLUGIN_PATH (separated by colons), and the program's own.
-// Never the current folder, unless it is named.
+// Returns the plugins' folders: those of the experiment, of $DDPRUN_PLUGIN_PATH (separated by colons), and the
+// program's own. Never includes the current folder, unless it is named.
 std::vector<std::filesystem::path> plugin_search_path(const std::vector<std::filesystem::path>& from_experiment);
 
 }  // namespace ddprun

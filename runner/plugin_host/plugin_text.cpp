@@ -9,7 +9,7 @@ namespace ddprun {
 namespace {
 
 constexpr size_t kIndent = 6;
-constexpr size_t kWidestDefault = 24;  // a longer one goes below its option
+constexpr size_t kWidestDefault = 24;  // a longer one is printed below its option
 
 bool lies_in(const std::filesystem::path& file, const std::filesystem::path& folder) {
   const auto below = file.lexically_normal().lexically_relative(folder.lexically_normal());

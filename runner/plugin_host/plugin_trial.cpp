@@ -28,7 +28,7 @@ void send_line(int fd, std::string line) {
   if (::write(fd, line.data(), line.size()) < 0) std::abort();
 }
 
-// Until the other end is closed; false where that took too long.
+// Reads until the other end is closed; returns false if that takes too long.
 bool read_all(int fd, Clock::time_point deadline, std::string& text) {
   std::array<char, 4096> buffer;
   while (true) {
@@ -53,7 +53,7 @@ std::string end_text(int status) {
 TrialEnd in_child(const std::function<void(const std::function<void(const std::string&)>& say)>& work,
                   std::chrono::milliseconds patience) {
   auto pipe = make_pipe();
-  std::fflush(nullptr);  // or the child would write it again
+  std::fflush(nullptr);  // otherwise the child would write it again
   const auto child = ::fork();
   if (child < 0) throw std::system_error(errno, std::generic_category(), "no process can be started");
   if (child == 0) {

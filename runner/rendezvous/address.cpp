@@ -32,7 +32,7 @@ bool has_address(const sockaddr* address) {
   return address != nullptr && (address->sa_family == AF_INET || address->sa_family == AF_INET6);
 }
 
-// Calls for each address of an interface of this machine until `take` returns true.
+// Calls `take` for each interface address of this machine until it returns true.
 template <class Take>
 bool any_interface(const Take& take) {
   ifaddrs* list = nullptr;

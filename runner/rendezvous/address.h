@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where nodes reach each other.
+// The addresses under which nodes reach each other.
 #pragma once
 
 #include "cluster/endpoint.h"
@@ -8,17 +8,17 @@
 
 namespace ddprun {
 
-// This machine's numeric address on the way to the endpoint, as the kernel's routes say; loopback for an endpoint of
-// this machine that is loopback. Nothing is sent. Throws UserError where the host is unknown or no route leads there.
+// Returns this machine's numeric address towards the endpoint, from the kernel's routes; loopback if the endpoint is a
+// loopback address of this machine. Sends nothing. Throws UserError if the host is unknown or there is no route.
 std::string local_address_towards(const Endpoint& endpoint);
 
-// Whether the endpoint's host is one of this machine's addresses: then it can listen there.
+// Returns true if the endpoint's host is one of this machine's addresses, so that it can listen there.
 bool is_this_machine(const Endpoint& endpoint);
 
-// "10.0.0.3 (eth0), 127.0.0.1 (lo)": this machine's addresses.
+// Returns "10.0.0.3 (eth0), 127.0.0.1 (lo)": this machine's addresses.
 std::string own_addresses();
 
-// "eth0": the interface that has this numeric address; empty where none has.
+// Returns "eth0", the interface that has this numeric address; empty if there is none.
 std::string interface_of(const std::string& address);
 
 }  // namespace ddprun

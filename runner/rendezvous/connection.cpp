@@ -21,7 +21,7 @@ namespace {
 using Clock = Connection::Clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kOneTry{5000};  // of connecting, and of the handshake
+constexpr milliseconds kOneTry{5000};  // per attempt to connect, and for the handshake
 constexpr milliseconds kBetweenTries{200};
 
 int milliseconds_until(Clock::time_point deadline) {
@@ -29,7 +29,7 @@ int milliseconds_until(Clock::time_point deadline) {
   return static_cast<int>(std::clamp<decltype(left)>(left, 0, 60'000));
 }
 
-// False where the deadline came first.
+// Returns false if the deadline comes first.
 bool wait_for(int fd, short events, Clock::time_point deadline) {
   for (;;) {
     pollfd polled{fd, events, 0};
@@ -40,14 +40,14 @@ bool wait_for(int fd, short events, Clock::time_point deadline) {
   }
 }
 
-// Small messages at once; a peer whose machine vanished is noticed by the kernel too, not only by missing beats.
+// Sends small messages at once, and lets the kernel too notice a peer whose machine vanished, not only missing beats.
 void set_options(int fd) {
   const int on = 1;
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
 }
 
-// Not open where nobody listens; errno tells why.
+// Returns a closed descriptor, with errno, if nobody listens.
 UniqueFd connect_to(const SocketAddress& address, Clock::time_point deadline) {
   UniqueFd fd(::socket(address.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.open()) return fd;
@@ -69,7 +69,7 @@ UniqueFd connect_to(const Endpoint& endpoint, std::string& problem) try {
     problem = std::strerror(errno);
   }
   return UniqueFd();
-} catch (const UserError& error) {  // a name that is not known yet: pods start in any order
+} catch (const UserError& error) {  // the name is not known yet: pods start in any order
   problem = error.what();
   return UniqueFd();
 }
@@ -131,7 +131,7 @@ std::optional<Message> Connection::receive(Clock::time_point deadline) {
   }
 }
 
-// Reads once. False where the deadline came first.
+// Reads once. Returns false if the deadline comes first.
 bool Connection::take_bytes(Clock::time_point deadline) {
   std::array<char, 64 << 10> buffer;
   for (;;) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A client's connection to the first node: handshake done, messages in both directions. Used by one thread at a time.
+// A client's connection to the first node after the handshake, with messages in both directions. Not thread-safe.
 #pragma once
 
 #include "base/spawn.h"
@@ -23,15 +23,15 @@ class Connection {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Tries until somebody listens there, or until the deadline; `interrupted` is asked now and then. Throws UserError
-  // where nobody does, where it is another run's, or where the tokens differ; ConnectionLost where it was interrupted.
+  // Tries until somebody listens there, or until the deadline; `interrupted` is polled meanwhile. Throws UserError if
+  // nobody does, it is another run's, or the tokens differ; ConnectionLost if it was interrupted.
   static Connection open(const Endpoint& endpoint, const Secret& secret, Clock::time_point deadline,
                          const std::function<bool()>& interrupted = nullptr);
 
   // Blocks until the kernel has taken it. Throws ConnectionLost.
   void send(const Message& message);
 
-  // The next message; waits for it until the deadline, then gives none. Throws ConnectionLost, ProtocolError.
+  // Waits for the next message until the deadline; returns nothing after that. Throws ConnectionLost, ProtocolError.
   std::optional<Message> receive(Clock::time_point deadline);
 
   int fd() const { return socket_.get(); }

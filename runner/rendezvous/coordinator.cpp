@@ -17,10 +17,10 @@ namespace {
 using Time = Coordinator::Time;
 
 constexpr double kLongestPause = 60;
-constexpr std::chrono::seconds kStoodStill{5};  // between two ticks
+constexpr std::chrono::seconds kStoodStill{5};  // a longer gap between two ticks means that this process was stopped
 constexpr size_t kHostsNamed = 16;
 
-// "a (2), b (1)": the workers of each; of many the first ones.
+// Returns "a (2), b (1)": each host's workers, abbreviated if there are many.
 std::string workers_by_host(const auto& nodes) {
   std::vector<std::pair<std::string, int>> hosts;
   for (const auto* node : nodes) {
@@ -65,13 +65,13 @@ void Coordinator::joined(int node, const NodeInfo& info, Time now) {
   gather(now);
 }
 
-// Why a node cannot take part; empty where it can.
+// Returns why a node cannot take part; empty if it can.
 std::string Coordinator::objection(const NodeInfo& info) const {
   if (info.first && nodes_.contains(leader_)) return "the run has its first node already";
   if (info.rank && *info.rank >= plan_.max_nodes) {
     return log::text("node rank ", *info.rank, " in a run of ", plan_.max_nodes, " nodes: they count from 0");
   }
-  if (!nodes_.empty()) {  // all that are there train on the same
+  if (!nodes_.empty()) {  // all nodes train on the same device
     const auto& other = nodes_.begin()->second.info;
     if (other.device != info.device)
       return log::text("it trains on ", info.device, " and ", other.host, " on ", other.device,
@@ -88,13 +88,13 @@ std::string Coordinator::objection(const NodeInfo& info) const {
   return "";
 }
 
-// It is lost, or it is leaving.
+// Marks a node as lost or leaving.
 void Coordinator::goes(Node& node, bool Node::*how) {
   if (!node.lost && !node.leaving) --remaining_;
   node.*how = true;
 }
 
-// One that takes part in the attempt and has not said how it ended; else null.
+// Returns the node if it takes part in the attempt and has not reported its end; otherwise null.
 Coordinator::Node* Coordinator::running(int node, int attempt) {
   const auto found = nodes_.find(node);
   return found == nodes_.end() || attempt != attempt_ || !runs(found->second) ? nullptr : &found->second;
@@ -165,7 +165,7 @@ void Coordinator::rescale(const std::string& why, Time now, int but) {
   end_all(Order::Kind::kStop, now, but);
 }
 
-// Tells all who take part in the attempt and still run; `but` knows it already.
+// Sends the order to all nodes still running the attempt, except `but`, which knows already.
 void Coordinator::end_all(Order::Kind kind, Time now, int but) {
   phase_ = Phase::kEnding;
   ordered_ = true;
@@ -179,14 +179,14 @@ void Coordinator::end_all(Order::Kind kind, Time now, int but) {
 
 void Coordinator::tick(Time now) {
   const auto since = now - std::exchange(ticked_, now);
-  if (since > kStoodStill) {  // this process did, and gives the others their time
+  if (since > kStoodStill) {  // this process was stopped, and gives the others their time
     for (auto& [id, node] : nodes_) node.end_by = node.end_by == Time::max() ? node.end_by : node.end_by + since;
   }
   if (phase_ == Phase::kEnding) lose_late_nodes(now);
   if (!finished()) gather(now);
 }
 
-// A launcher that lives kills what does not end in time, and says so. One that is still busy with its data starts no
+// A live launcher kills what does not end in time, and reports it. One that is still busy with its data starts no
 // workers any more.
 void Coordinator::lose_late_nodes(Time now) {
   std::vector<int> late;
@@ -204,7 +204,7 @@ void Coordinator::gather(Time now) {
   const auto there = static_cast<int>(remaining_);
   if (!nodes_.contains(leader_)) {
     if (leader_ >= 0) finish({.report = "the first node's own launcher is lost\n"});
-    return;  // it has not yet made the run's folder
+    return;  // it has not yet created the run's folder
   }
   const auto quiet_since = std::max(last_join_, std::max(gathering_since_, pause_until_));
   const bool enough = there >= plan_.min_nodes && now - quiet_since >= seconds(plan_.last_call_seconds);
@@ -217,7 +217,7 @@ void Coordinator::gather(Time now) {
                               ". Are the others started, and do they reach this one?\n")});
 }
 
-// Those with a rank of their own by that, then the others as they came: the first node is the first in either case.
+// Orders nodes by their own ranks, then by arrival: the first node comes first in either case.
 std::vector<Coordinator::Node*> Coordinator::in_order() {
   std::vector<Node*> order;
   for (auto& [id, node] : nodes_) {
@@ -261,7 +261,7 @@ void Coordinator::start() try {
   finish({.exit_code = begun_ ? kExitFailed : kExitUsage, .report = error.what() + std::string("\n")});
 }
 
-// Once nobody of the attempt runs any more.
+// Call once no node runs the attempt any more.
 void Coordinator::settle(Time now) {
   if (phase_ != Phase::kEnding || finished()) return;
   for (const auto& [id, node] : nodes_) {
@@ -289,10 +289,11 @@ LaunchResult Coordinator::judge_workers() const {
   return judge_ends(all);
 }
 
-// Whether the attempt ended since a node was lost: workers that notice it first say only that they have lost contact.
+// Returns true if the attempt ended because a node was lost: workers that notice it first only say that they lost
+// contact.
 bool Coordinator::is_by_loss(const LaunchResult& workers) const {
   if (loss_.empty()) return false;
-  if (workers.exit_code == kExitDone) return true;  // all that have said something: not the lost ones
+  if (workers.exit_code == kExitDone) return true;  // of all that reported: not the lost ones
   if (workers.stop_requested) return false;
   const bool explained = !workers.report.empty() && !(workers.cause && workers.cause->kind == "communication");
   return loss_came_first_ || !explained;
@@ -304,7 +305,7 @@ LaunchResult Coordinator::judge_loss(const LaunchResult& others) const {
   return result;
 }
 
-// Not: what is wrong with the experiment or the data, and memory that was too little twice at the same step.
+// Mistakes in the experiment or the data, and running out of memory twice at the same step, are not curable.
 bool Coordinator::curable(const LaunchResult& result) const {
   if (result.exit_code == kExitUsage) return false;
   if (!result.cause) return true;
@@ -315,7 +316,7 @@ bool Coordinator::curable(const LaunchResult& result) const {
 
 void Coordinator::restart_after_failure(const LaunchResult& result, bool by_loss, Time now) {
   const auto leader = nodes_.find(leader_);
-  if (leader == nodes_.end() || leader->second.lost) return finish(result);  // the run's folder is its
+  if (leader == nodes_.end() || leader->second.lost) return finish(result);  // it has the run's folder
   const bool others_go_on = by_loss && plan_.elastic() && remaining_ >= static_cast<size_t>(plan_.min_nodes);
   if (others_go_on) {
     say_(true, headline(result.report));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Decides for all nodes of a run together: when an attempt starts and with whom, that one node's failure ends it
-// everywhere, whether it is tried again, and how the run ends.
+// Decides for all nodes of a run together: when an attempt starts and with which nodes, that one node's failure ends it
+// everywhere, whether it is retried, and how the run ends.
 //
 //   gathering --(enough nodes)--> running --(a failure, a loss, a signal)--> ending --(all have ended)--+--> finished
 //       ^                                                                                               |
 //       +------------------------------------(a restart, after a pause)--------------------------------+
 //
-// Knows no sockets, processes or clock: its owner hands in what happened and when, and carries out the orders. One
-// thread.
+// Has no sockets, processes or clock: its owner reports what happened and when, and carries out the orders. Not
+// thread-safe.
 #pragma once
 
 #include "rendezvous/node_messages.h"
@@ -24,12 +24,11 @@ namespace ddprun {
 
 struct CoordinatorPlan {
   int min_nodes = 1, max_nodes = 1;
-  int max_restarts = 0;       // after failures; that a node leaves or comes counts for nothing where others can go on
-  double join_seconds = 600;  // how long to wait for the nodes of an attempt
-  double last_call_seconds = 10;   // with fewer than max_nodes, how long to wait for one more
-  double first_pause_seconds = 1;  // before a restart; doubles with each, to a minute at most
-  // How long a node may take to end its workers and say so: where they are to save first, and where somebody has
-  // failed.
+  int max_restarts = 0;            // after failures; a node that leaves or joins does not count if others can go on
+  double join_seconds = 600;       // how long to wait for the nodes of an attempt
+  double last_call_seconds = 10;   // how long to wait for one more node, with fewer than max_nodes
+  double first_pause_seconds = 1;  // before a restart; doubles each time, up to a minute
+  // How long a node may take to end its workers and report it: if they are to save first, and if somebody has failed.
   double stop_seconds = 60, abort_seconds = 30;
 
   bool elastic() const { return min_nodes < max_nodes; }
@@ -40,42 +39,42 @@ class Coordinator {
   using Time = std::chrono::steady_clock::time_point;
   struct Start {
     int attempt = 0;
-    std::string run_dir, mark, keeper, checkpoint;  // as StartOrder's
+    std::string run_dir, mark, keeper, checkpoint;  // as in StartOrder
     double started_at = 0;
     std::map<std::string, std::string> experiment;
   };
-  // Makes the run's folder ready for an attempt of a world of that size on that many nodes. A UserError ends the run.
+  // Prepares the run's folder for an attempt with that world size and number of nodes. A UserError ends the run.
   using Begin = std::function<Start(int world_size, int nodes)>;
-  using Say = std::function<void(bool warning, const std::string& text)>;  // to people, at the first node
+  using Say = std::function<void(bool warning, const std::string& text)>;  // prints to people at the first node
 
   Coordinator(const CoordinatorPlan& plan, Begin begin, Say say, Time now);
 
-  // What happened. `node` is the owner's number of a connection, never used twice.
+  // Events. `node` is the owner's number of a connection, never used twice.
   void joined(int node, const NodeInfo& info, Time now);
-  void started(int node, int attempt);            // its workers; until then it may be busy with its data
-  void failing(int node, int attempt, Time now);  // one of its workers failed; its end follows
+  void started(int node, int attempt);            // its workers have started; until then it may be busy with its data
+  void failing(int node, int attempt, Time now);  // one of its workers failed; its end will follow
   void ended(int node, AttemptEnd end, Time now);
   void lost(int node, const std::string& why, Time now);
   void signalled(int node, int signal, bool at_once, Time now);
   void tick(Time now);
 
-  // What to tell which nodes, in this order; each is given once.
+  // Returns which orders go to which nodes, in this order; each is returned once.
   std::vector<std::pair<int, Order>> take_orders() { return std::exchange(orders_, {}); }
 
   bool finished() const { return result_.has_value(); }
-  const LaunchResult& result() const { return *result_; }  // of a finished run
+  const LaunchResult& result() const { return *result_; }  // valid for a finished run
 
  private:
   enum class Phase { kGathering, kRunning, kEnding };
   struct Node {
     NodeInfo info;
-    int place = -1;  // in the attempt under way; -1: not part of it
+    int place = -1;  // in the current attempt; -1: not part of it
     int first_rank = 0;
     std::optional<AttemptEnd> end;
-    bool failing = false;  // one of its workers failed; how is not yet told
+    bool failing = false;  // one of its workers failed; how is not known yet
     bool lost = false;
     bool leaving = false;  // told to end by a signal, while the others go on
-    bool started = false;  // its workers of the attempt under way
+    bool started = false;  // its workers of the current attempt have started
     Time end_by = Time::max();
   };
 
@@ -103,20 +102,20 @@ class Coordinator {
   Begin begin_;
   Say say_;
   std::map<int, Node> nodes_;
-  std::map<int, int> holders_;  // of the ranks that nodes have of their own: the last node that came with it
+  std::map<int, int> holders_;  // the last node that came with each rank of its own
   size_t remaining_ = 0;        // nodes that a next attempt could have
-  int leader_ = -1;             // the coordinator's own node, once it has come
+  int leader_ = -1;             // the coordinator's own node, once it has joined
   std::vector<std::pair<int, Order>> orders_;
   Phase phase_ = Phase::kGathering;
   Time ticked_, gathering_since_, last_join_, pause_until_;
-  bool begun_ = false;  // an attempt
-  int attempt_ = 0;     // the one that began last; what is said of another comes too late
+  bool begun_ = false;  // an attempt has begun
+  int attempt_ = 0;     // the latest attempt; reports about another come too late
   int restarts_ = 0;
-  int stop_signal_ = 0;     // asked for the end of the run
-  bool ordered_ = false;    // the end of this attempt
-  bool rescaling_ = false;  // the attempt ends so that another world goes on
+  int stop_signal_ = 0;     // a signal that asked for the end of the run
+  bool ordered_ = false;    // the end of this attempt has been ordered
+  bool rescaling_ = false;  // the attempt ends so that the run continues with another world size
   bool failed_ = false;     // a worker failed in this attempt
-  std::string loss_;        // the first node that was lost in this attempt, and why
+  std::string loss_;        // the first node lost in this attempt, and why
   bool loss_came_first_ = false;
   std::optional<WorkerFailure> last_failure_;
   std::optional<LaunchResult> result_;

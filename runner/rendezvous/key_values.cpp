@@ -91,7 +91,7 @@ void KeyValues::answer(const Waiting& waiting) const {
   waiting.answer({{"values", std::move(values)}});
 }
 
-// A counter is its decimal digits, as in c10d's stores: it can be read with get.
+// A counter is stored as decimal digits, as in c10d's stores, so that get can read it.
 int64_t KeyValues::add(const std::string& key, int64_t amount) {
   int64_t sum = 0;
   if (const auto found = values_.find(key); found != values_.end()) {
@@ -104,8 +104,8 @@ int64_t KeyValues::add(const std::string& key, int64_t amount) {
   return sum;
 }
 
-// As TCPStore: an absent key takes `desired` where nothing is expected; the answer is what is there then, or what was
-// expected.
+// Works like TCPStore: an absent key takes `desired` if nothing is expected; the answer is what is there then, or what
+// was expected.
 Bytes KeyValues::compare_and_set(const std::string& key, const Bytes& expected, Bytes desired) {
   const auto found = values_.find(key);
   if (found == values_.end() && !expected.empty()) return expected;

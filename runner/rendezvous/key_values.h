@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The keys and values in which the workers of an attempt find each other, with requests that wait for keys to appear.
-// Knows no sockets and no clock. The operations are those of c10d's stores.
+// The keys and values through which the workers of an attempt find each other, with requests that wait for keys to
+// appear. Has no sockets and no clock. The operations are those of c10d's stores.
 #pragma once
 
 #include "rendezvous/message.h"
@@ -17,18 +17,18 @@ class KeyValues {
  public:
   using Answer = std::function<void(Message)>;
 
-  // Carries out {op, key, ...} and answers at once, or when the keys that it waits for are there. `asker` is whoever
-  // asks, to be forgotten. Throws ProtocolError for an unknown operation or missing parts.
+  // Executes {op, key, ...} and answers at once, or when the keys that it waits for are there. `asker` identifies the
+  // client for forget(). Throws ProtocolError for an unknown operation or missing parts.
   void request(int asker, const Message& request, Answer answer);
 
-  void forget(int asker);                // its waiting requests
-  void drop(const std::string& prefix);  // all keys that begin so
+  void forget(int asker);                // drops its waiting requests
+  void drop(const std::string& prefix);  // drops all keys with this prefix
   size_t size() const { return values_.size(); }
 
  private:
   struct Waiting {
     int asker;
-    std::vector<std::string> missing;  // keys, the next to look for last
+    std::vector<std::string> missing;  // keys still to come; the next to look for is the last
     Answer answer;
     bool wants_values;
     std::vector<std::string> keys;
@@ -44,7 +44,7 @@ class KeyValues {
   Bytes compare_and_set(const std::string& key, const Bytes& expected, Bytes desired);
 
   std::map<std::string, Bytes> values_;
-  std::multimap<std::string, Waiting> waiting_;  // by the next missing key
+  std::multimap<std::string, Waiting> waiting_;  // by next missing key
 };
 
 }  // namespace ddprun

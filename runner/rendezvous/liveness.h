@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Who has been heard of lately. The kernel answers for a process that is stopped or hangs, so only its own words count
-// as life.
+// Keeps track of who has been heard of lately. The kernel answers for a process that is stopped or hangs, so only a
+// process's own messages count as life.
 #pragma once
 
 #include "base/clock.h"
@@ -11,7 +11,7 @@
 
 namespace ddprun {
 
-// Each side of a link sends a beat this often, and looks for silence as often.
+// Returns how often each side of a link sends a beat and checks for silence.
 inline std::chrono::milliseconds beat_interval(double timeout_seconds) {
   return std::chrono::ceil<std::chrono::milliseconds>(seconds(timeout_seconds / 8));
 }
@@ -29,8 +29,8 @@ class Liveness {
   void forget(int id) { last_.erase(id); }
   bool knows(int id) const { return last_.contains(id); }
 
-  // Those of whom nothing was heard within the timeout. Where the question itself comes late, this process stood still
-  // (Ctrl-Z, a frozen machine), and what others have said meanwhile may not have been read: they get their time again.
+  // Returns those not heard of within the timeout. If the call itself comes late, this process was stopped (Ctrl-Z, a
+  // frozen machine) and may not have read what others sent meanwhile: they get their time again.
   std::vector<int> silent(Time now) {
     const bool stood_still = now - asked_ > timeout_ / 2;
     asked_ = now;

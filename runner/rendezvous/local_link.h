@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The link of the only node: its coordinator is an object beside it.
+// The link of a single node, whose coordinator is in the same process.
 #pragma once
 
 #include "rendezvous/control_link.h"

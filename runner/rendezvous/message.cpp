@@ -34,7 +34,7 @@ std::optional<Message> MessageReader::next() {
   Message message;
   try {
     message = parse_strict_msgpack(body);
-  } catch (const std::exception&) {  // none of ours: the next line tells it
+  } catch (const std::exception&) {  // not one of ours: the next line reports it
   }
   if (!message.is_object()) throw ProtocolError("it does not speak ddprun's protocol");
   pending_.erase(0, kLengthBytes + length);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What goes over the wire between the launchers of several nodes, and between workers and the first of them: JSON
-// objects as MessagePack, each behind its length (4 bytes, big-endian).
+// Messages between the launchers of several nodes, and between workers and the first of them: JSON objects as
+// MessagePack, each preceded by its length (4 bytes, big-endian).
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -19,13 +19,13 @@ namespace ddprun {
 using Message = nlohmann::json;
 using Bytes = std::vector<uint8_t>;
 
-// The other side does not speak as ddprun does, or is not who it says.
+// The other side does not speak ddprun's protocol, or is not who it claims to be.
 class ProtocolError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// Calls what takes a message apart; one that lacks a part, or has another in its place, is a ProtocolError.
+// Calls what parses a message; a missing or mistyped part becomes a ProtocolError.
 template <class Read>
 auto reading(const Read& read) {
   try {
@@ -35,8 +35,8 @@ auto reading(const Read& read) {
   }
 }
 
-// A whole number that an Integer holds; anything else is a ProtocolError. (To nlohmann a fraction would be one, and
-// what becomes of 1e300 then is undefined.)
+// Returns a whole number that fits Integer, or throws ProtocolError. (nlohmann would convert a fraction too, and 1e300
+// with undefined behaviour.)
 template <class Integer>
 Integer whole(const Message& value) {
   const bool fits = value.is_number_unsigned()
@@ -48,11 +48,11 @@ Integer whole(const Message& value) {
 
 std::string encode(const Message& message);
 
-// Puts messages together from pieces of a stream. Throws ProtocolError for what is none of ours: no object, too long,
-// too deep.
+// Reassembles messages from pieces of a stream. Throws ProtocolError for what is not one of ours: not an object, too
+// long, too deep.
 class MessageReader {
  public:
-  static constexpr size_t kMost = 64 << 20;  // bytes of a message
+  static constexpr size_t kMost = 64 << 20;  // bytes per message
 
   void feed(std::string_view piece) { pending_.append(piece); }
   std::optional<Message> next();

@@ -8,9 +8,9 @@
 namespace ddprun {
 namespace {
 
-constexpr int kMostWorkers = 65'536;  // of a node
+constexpr int kMostWorkers = 65'536;  // per node
 
-// Texts of foreign libraries may hold any bytes.
+// Texts of foreign libraries may contain any bytes.
 Message text(const std::string& bytes) { return Message::binary({bytes.begin(), bytes.end()}); }
 
 std::string text_of(const Message& message) {

@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kSameKeyPress{100};  // `timeout -s INT` signals the program, then its group
 
-// The orders that came, kept until somebody acts on them. A lost coordinator is kept as a text.
+// Keeps the orders until somebody acts on them. A lost coordinator is kept as a text.
 class Inbox {
  public:
   explicit Inbox(ControlLink& link) : link_(link) {}
@@ -35,7 +35,7 @@ class Inbox {
     });
   }
 
-  // Calls the link; where that fails the coordinator is lost.
+  // Calls the link; if that fails, the coordinator is lost.
   template <class Call>
   void guarded(const Call& call) {
     if (lost_) return;
@@ -97,7 +97,7 @@ class Observer final : public LaunchObserver {
   const int attempt_;
 };
 
-// What went wrong before any worker ran, as the end of the node's first one.
+// Reports a failure before any worker ran as the end of the node's first worker.
 AttemptEnd failed_to_prepare(const StartOrder& start, const NodeInfo& info, const std::string& problem) {
   WorkerEnd end{.rank = start.first_rank,
                 .host = start.nodes > 1 ? info.host : "",
@@ -107,8 +107,7 @@ AttemptEnd failed_to_prepare(const StartOrder& start, const NodeInfo& info, cons
   return {.workers = {end}};
 }
 
-// Tells the coordinator that this launcher is alive while its own thread is at work elsewhere, and does not use the
-// link.
+// Tells the coordinator that this launcher is alive while its own thread works elsewhere and does not use the link.
 class Pulse {
  public:
   Pulse(ControlLink& link, Inbox& inbox)
@@ -142,7 +141,7 @@ class NodeRunner {
   }
 
  private:
-  // Waits for an order; none where the coordinator is lost, or a second signal ends the waiting.
+  // Waits for an order; returns none if the coordinator is lost or a second signal ends the waiting.
   std::optional<Order> next() {
     SignalInbox signals;
     for (;;) {
@@ -193,8 +192,8 @@ class NodeRunner {
   const PlanAttempt& plan_;
   Inbox inbox_;
   AttemptEnd last_;
-  std::optional<std::chrono::steady_clock::time_point> signalled_at_;  // while it waited
-  int ended_at_once_ = 0;                                              // by the signal of that number
+  std::optional<std::chrono::steady_clock::time_point> signalled_at_;  // while it was waiting
+  int ended_at_once_ = 0;                                              // number of the signal that did so
 };
 
 }  // namespace

@@ -10,8 +10,8 @@ namespace ddprun {
 
 class RemoteLink final : public ControlLink {
  public:
-  // A coordinator that has been silent for `node_timeout_seconds` is lost: its machine vanished or is frozen, the link
-  // is cut. A shorter cut is survived.
+  // A coordinator that is silent for `node_timeout_seconds` is lost: its machine vanished or is frozen, or the link is
+  // cut. Shorter cuts are survived.
   RemoteLink(Connection connection, double node_timeout_seconds);
 
   void join(const NodeInfo& info) override;

@@ -18,7 +18,7 @@ struct SocketAddress {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
 
-// In the order to try. Throws UserError for a host that is not known.
+// Returns addresses in the order to try. Throws UserError for an unknown host.
 std::vector<SocketAddress> resolve(const Endpoint& endpoint, int socket_type);
 
 }  // namespace ddprun

@@ -29,12 +29,12 @@ using asio::ip::tcp;
 namespace {
 
 constexpr std::chrono::milliseconds kTick{100};
-constexpr size_t kStrangers = 256;  // connections whose handshake is not done; of more the oldest go
+constexpr size_t kStrangers = 256;  // connections without a finished handshake; beyond that the oldest are dropped
 constexpr std::chrono::seconds kFarewell{1};
 
 Coordinator::Time now() { return std::chrono::steady_clock::now(); }
 
-// Signals go to the program's main thread.
+// Signals must go to the program's main thread.
 std::thread start_without_signals(const std::function<void()>& run) {
   sigset_t all, old;
   sigfillset(&all);
@@ -44,7 +44,7 @@ std::thread start_without_signals(const std::function<void()>& run) {
   return thread;
 }
 
-// Each node and each worker takes a descriptor here. The usual soft limit of 1,024 is there for programs that call
+// Each node and each worker takes a descriptor here. The usual soft limit of 1,024 is meant for programs that call
 // select().
 void raise_file_limit() {
   rlimit limit{};
@@ -55,7 +55,7 @@ void raise_file_limit() {
 
 tcp::endpoint listening_place(const Endpoint& listen) {
   const auto port = static_cast<uint16_t>(listen.port);
-  if (listen.host.empty()) return {tcp::v6(), port};  // and IPv4
+  if (listen.host.empty()) return {tcp::v6(), port};  // IPv4 too
   return {asio::ip::make_address(listen.host), port};
 }
 
@@ -114,7 +114,7 @@ class RendezvousServer::Impl {
     });
   }
 
-  // Out of descriptors: whoever knocks waits until others have left.
+  // Out of descriptors: new connections wait until others have left.
   void accept_later(const std::string& why) {
     if (!std::exchange(full_, true))
       say_(true, "no more nodes and workers can join: " + why + "; on the first node each takes one of `ulimit -Hn`");
@@ -232,7 +232,7 @@ class RendezvousServer::Impl {
   asio::steady_timer timer_, pause_;
   bool full_ = false;
   std::map<int, std::shared_ptr<Session>> sessions_;
-  std::deque<int> strangers_;  // the oldest first; some of them are known by now
+  std::deque<int> strangers_;  // the oldest first; some may be known by now
   std::set<int> told_;         // that the run is over
   int last_id_ = 0;
   bool finished_ = false, farewell_said_ = false;

@@ -13,8 +13,8 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr std::chrono::seconds kHandshakeTime{10};  // a stranger that says nothing does not stay
-constexpr size_t kHandshakeBytes = 16 << 10;        // nor does one that says too much
+constexpr std::chrono::seconds kHandshakeTime{10};  // a stranger that says nothing is dropped
+constexpr size_t kHandshakeBytes = 16 << 10;        // and so is one that says too much
 
 }  // namespace
 
@@ -36,7 +36,7 @@ void Session::read() {
     if (error) return self->end(error == asio::error::eof ? "it closed the connection" : error.message());
     try {
       self->on_bytes({self->piece_.data(), size});
-    } catch (const std::exception& problem) {  // one peer's nonsense, whatever it is, ends nobody else
+    } catch (const std::exception& problem) {  // one peer's garbage must not affect the others
       return self->close(problem.what());
     }
     if (self->socket_.is_open() && self->closing_.empty()) self->read();
@@ -57,7 +57,7 @@ void Session::send(const Message& message) {
   write();
 }
 
-// One piece is under way at a time; what comes meanwhile goes with the next.
+// Sends one piece at a time; what is added meanwhile goes with the next.
 void Session::write() {
   outbox_ += channel_.take_outgoing();
   if (!under_way_.empty()) return;

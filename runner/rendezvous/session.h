@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One connection at the server: the handshake, then messages in both directions. Lives on the server's thread alone.
+// One connection at the server: the handshake, then messages in both directions. Used only on the server's thread.
 #pragma once
 
 #include "rendezvous/tls_channel.h"
@@ -23,9 +23,9 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // `take` gets every message; what it throws ends the connection. `closed` is called once.
   void start(Take take, Closed closed);
-  void send(const Message& message);              // to one that is known
-  void close(const std::string& why);             // after what is under way has been sent
-  void cut(const std::string& why) { end(why); }  // at once: it does not read
+  void send(const Message& message);              // only after the handshake
+  void close(const std::string& why);             // after what is being sent has gone out
+  void cut(const std::string& why) { end(why); }  // at once: the peer is not reading
   bool known() const { return channel_.established(); }
 
  private:
@@ -37,7 +37,7 @@ class Session : public std::enable_shared_from_this<Session> {
   boost::asio::ip::tcp::socket socket_;
   boost::asio::steady_timer patience_;  // for the handshake
   TlsChannel channel_;
-  size_t heard_ = 0;  // bytes, of a stranger
+  size_t heard_ = 0;  // bytes from a stranger
   Take take_;
   Closed closed_;
   MessageReader reader_;

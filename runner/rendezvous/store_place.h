@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How a worker is told where the ranks of its attempt meet: DDPRUN_STORE, beside DDPRUN_RENDEZVOUS_ID and DDPRUN_TOKEN.
+// Where the ranks of an attempt meet, as given to a worker: DDPRUN_STORE, with DDPRUN_RENDEZVOUS_ID and DDPRUN_TOKEN.
 #pragma once
 
 #include "rendezvous/address.h"
@@ -19,10 +19,10 @@ struct StorePlace {
   std::string text() const;  // "tcp://node1:29400/attempt_0"
 };
 
-// The prefix of an attempt's keys at the server.
+// Returns the prefix of an attempt's keys at the server.
 std::string attempt_prefix(int attempt);
 
-// Nothing where the text is no such place but a file's path.
+// Returns nothing if the text is a file's path instead.
 std::optional<StorePlace> parse_store_place(const std::string& text);
 
 Secret secret_from_environment();

@@ -14,7 +14,7 @@ namespace {
 using Side = TlsChannel::Side;
 using Key = std::array<unsigned char, SHA256_DIGEST_LENGTH>;
 
-constexpr std::string_view kProtocol = "ddprun rendezvous 2";  // one number more with each change of the messages
+constexpr std::string_view kProtocol = "ddprun rendezvous 2";  // increment with each change of the messages
 constexpr std::array<unsigned char, 2> kCipher{0x13, 0x01};    // TLS_AES_128_GCM_SHA256
 constexpr auto kForeign = "it does not speak ddprun's protocol";
 
@@ -22,7 +22,7 @@ struct ContextFree {
   void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
 };
 
-// What both sides derive from the secret: the name of the key, which goes over the wire, and the key.
+// Derived from the secret on both sides: the key's name, which goes over the wire, and the key.
 struct SharedKey {
   std::string name;
   Key key;
@@ -41,7 +41,7 @@ SharedKey shared_key(const Secret& secret) {
           .key = digest(protocol + '\0' + std::to_string(secret.id.size()) + '\0' + secret.id + secret.token)};
 }
 
-// OpenSSL frees it with the connection that it belongs to.
+// OpenSSL frees it with its connection.
 int key_slot() {
   static const int slot =
       SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, [](void*, void* key, CRYPTO_EX_DATA*, int, long, void*) {
@@ -52,7 +52,7 @@ int key_slot() {
 
 const SharedKey& key_of(const SSL* ssl) { return *static_cast<const SharedKey*>(SSL_get_ex_data(ssl, key_slot())); }
 
-// As if a session had been held before, with this key.
+// Pretends that a session with this key was held before.
 SSL_SESSION* session_of(SSL* ssl) {
   SSL_SESSION* session = SSL_SESSION_new();
   const auto& key = key_of(ssl).key;
@@ -72,7 +72,7 @@ int offer_key(SSL* ssl, const EVP_MD*, const unsigned char** name, size_t* size,
   return *session ? 1 : 0;
 }
 
-// No session for a name that is not ours: the handshake fails, since there is no certificate either.
+// Finds no session for a name that is not ours: the handshake then fails, since there is no certificate either.
 int find_key(SSL* ssl, const unsigned char* name, size_t size, SSL_SESSION** session) {
   const std::string_view wanted(reinterpret_cast<const char*>(name), size);
   *session = wanted == key_of(ssl).name ? session_of(ssl) : nullptr;
@@ -90,12 +90,12 @@ std::unique_ptr<SSL_CTX, ContextFree> make_context(Side side) {
     SSL_CTX_set_psk_find_session_callback(context.get(), find_key);
   } else {
     SSL_CTX_set_psk_use_session_callback(context.get(), offer_key);
-    SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);  // a certificate in place of the key is refused
+    SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);  // refuse a certificate in place of the key
   }
   return context;
 }
 
-// Why OpenSSL has given up.
+// Returns why OpenSSL failed.
 std::string problem() {
   const auto error = ERR_peek_error();
   ERR_clear_error();
@@ -144,7 +144,7 @@ std::string TlsChannel::receive(std::string_view wire) {
   BIO_write(SSL_get_rbio(ssl_.get()), wire.data(), static_cast<int>(wire.size()));
   if (!SSL_is_init_finished(ssl_.get())) shake_hands();
   std::string plain;
-  std::array<char, 16 << 10> piece;  // a record holds no more
+  std::array<char, 16 << 10> piece;  // the most that a record holds
   while (SSL_is_init_finished(ssl_.get())) {
     ERR_clear_error();
     const int got = SSL_read(ssl_.get(), piece.data(), piece.size());

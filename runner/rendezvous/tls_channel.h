@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Both ends of a connection know the run's secret: TLS 1.3 with it as external pre-shared key and Diffie-Hellman (RFC
-// 8446, section 2.2; OpenSSL). Who does not know it gets no byte in, and understands none. Knows no sockets: its owner
-// carries the bytes.
+// Secures a connection whose ends share the run's secret: TLS 1.3 with it as external pre-shared key and Diffie-Hellman
+// (RFC 8446, section 2.2; OpenSSL). Nobody else can send or understand a byte. Has no sockets: its owner carries the
+// bytes.
 #pragma once
 
 #include "rendezvous/message.h"
@@ -14,7 +14,7 @@ struct ssl_st;
 
 namespace ddprun {
 
-// What all of a run know. Without a token the id alone keeps runs apart, which keeps out nobody who can guess it.
+// The secret of a run. Without a token only the id keeps runs apart, which does not stop anybody who can guess it.
 struct Secret {
   std::string id;     // of the run: --rdzv-id, or what the engine calls its job
   std::string token;  // launch.token_file or DDPRUN_TOKEN; may be empty
@@ -26,14 +26,14 @@ class TlsChannel {
 
   TlsChannel(Side side, const Secret& secret);
 
-  // Takes what came over the wire; returns what it means, once the handshake is done. Throws ProtocolError where the
-  // other side is of another run, has another token, or is no ddprun; the alert for it may wait in take_outgoing().
+  // Takes bytes from the wire and returns their plain content, once the handshake is done. Throws ProtocolError if the
+  // other side is of another run, has another token, or is not ddprun; the alert for it may wait in take_outgoing().
   std::string receive(std::string_view wire);
 
-  // Hands over plain bytes to be sent. To be called once established.
+  // Queues plain bytes to be sent. Call it once established.
   void send(std::string_view plain);
 
-  // What is to go over the wire now; ask after each other call, and at the client's start.
+  // Returns what must go over the wire now; call it after every other call, and at the client's start.
   std::string take_outgoing();
 
   bool established() const;  // the other side has proved that it knows the secret

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Where the attempts of a run began: what an earlier one had written beyond that came again, and does not count.
+// Tracks where the attempts of a run began: rows that an earlier attempt wrote beyond that came again, and do not
+// count.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +10,10 @@ namespace ddprun {
 
 class AttemptStarts {
  public:
-  // The first of an attempt's steps that is told counts as its start.
+  // The first step that is reported for an attempt counts as its start.
   void saw(int64_t attempt, int64_t step);
 
-  // The last step of an attempt that no later one has taken back.
+  // Returns the last step of an attempt that no later one has redone.
   int64_t last_step(int64_t attempt) const;
 
   bool counts(int64_t attempt, int64_t step) const { return step <= last_step(attempt); }
@@ -20,8 +21,7 @@ class AttemptStarts {
 
  private:
   std::map<int64_t, int64_t> starts_;
-  std::map<int64_t, int64_t>
-      limits_;  // those that no later attempt has put further back: steps ascend with the attempts
+  std::map<int64_t, int64_t> limits_;  // only those not lowered by a later attempt: steps ascend with the attempts
 };
 
 }  // namespace ddprun

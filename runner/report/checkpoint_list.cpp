@@ -17,7 +17,7 @@ bool read_step(std::string_view name, int64_t& step) {
   if (!name.starts_with(kPrefix)) return false;
   name.remove_prefix(kPrefix.size());
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
-  return error == std::errc() && end == name.data() + name.size();  // not of step_00000100.tmp
+  return error == std::errc() && end == name.data() + name.size();  // rejects step_00000100.tmp
 }
 
 uint64_t size_of_files(const fs::path& folder) {

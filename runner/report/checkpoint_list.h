@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The checkpoints of a run, by their names and sizes. Whether they are whole is for `ddprun verify` to find out.
+// Lists the checkpoints of a run by name and size. `ddprun verify` checks whether they are whole.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct ListedCheckpoint {
   bool best = false, last = false;
 };
 
-// By ascending steps. Empty where there are none.
+// Returns them by ascending steps; empty if there are none.
 std::vector<ListedCheckpoint> list_checkpoints(const std::filesystem::path& run_dir);
 
 }  // namespace ddprun

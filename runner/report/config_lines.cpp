@@ -13,7 +13,7 @@ using Values = std::vector<std::pair<std::string, std::string>>;
 
 constexpr size_t kMostLines = 20'000;
 
-// Where the comment begins: the first # after a blank that stands in no quotes.
+// Returns where the comment begins: the first # after a blank outside of quotes.
 size_t comment_of(std::string_view line) {
   bool quoted = false;
   for (size_t i = 0; i < line.size(); ++i) {
@@ -94,7 +94,7 @@ std::string value_at(const Value& config, const std::vector<std::string>& keys, 
 Goal goal_of(const Value& config) {
   Goal goal;
   const auto objective = value_at(config, {"objective", "name"}, value_at(config, {"objective"}, ""));
-  if (objective == "mse" || objective == "l1") goal.metric = "val/loss";  // there is no accuracy
+  if (objective == "mse" || objective == "l1") goal.metric = "val/loss";  // no accuracy
   goal.metric = value_at(config, {"checkpoint", "monitor"}, goal.metric);
   const bool is_loss = goal.metric.ends_with("loss") || goal.metric.ends_with("perplexity");
   goal.maximize = value_at(config, {"checkpoint", "mode"}, is_loss ? "min" : "max") == "max";

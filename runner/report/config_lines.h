@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A run's config.yaml: as it stands, each line with where it came from, and as single values to compare with another
-// run's.
+// Reads a run's config.yaml: as lines, each with its origin, and as scalar values to compare with another run's.
 #pragma once
 
 #include <ddprun/value.h>
@@ -20,13 +19,13 @@ struct ConfigLine {
 
 std::vector<ConfigLine> read_config_lines(const std::filesystem::path& file);
 
-// Nothing where the file cannot be read as YAML; why is told in `problems`.
+// Returns nothing if the file cannot be read as YAML; the reason goes to `problems`.
 std::optional<Value> read_config(const std::filesystem::path& file, std::vector<std::string>& problems);
 
-// {"optimizer.lr", "0.01"}; a list of plain values is one of them: {"model.channels", "[20, 50]"}.
+// Returns {"optimizer.lr", "0.01"}; a list of scalars counts as one value: {"model.channels", "[20, 50]"}.
 std::vector<std::pair<std::string, std::string>> single_values(const Value& config);
 
-// What the experiment calls best, as its checkpoints do.
+// The experiment's criterion for the best checkpoint.
 struct Goal {
   std::string metric = "val/accuracy";
   bool maximize = true;
@@ -34,7 +33,7 @@ struct Goal {
 
 Goal goal_of(const Value& config);
 
-// The scalar below the keys; `fallback` where there is none.
+// Returns the scalar below the keys, or `fallback` if there is none.
 std::string value_at(const Value& config, const std::vector<std::string>& keys, const std::string& fallback);
 
 }  // namespace ddprun

@@ -17,7 +17,7 @@ using Counts = std::vector<std::vector<int64_t>>;
 constexpr size_t kMostDrawnClasses = 200;
 constexpr size_t kMostPairs = 20;
 
-constexpr int64_t kMostCount = 1'000'000'000'000;  // of one pair: all of a table can be added up
+constexpr int64_t kMostCount = 1'000'000'000'000;  // per pair, so that a whole table can be added up
 
 Counts counts_of(const nlohmann::json& table) {
   Counts counts;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A confusion matrix for the page: the counts where they can be drawn, and the classes that are most often taken for
+// Prepares a confusion matrix for the page: the counts if they can be drawn, and the classes most often taken for
 // another.
 #pragma once
 
@@ -7,8 +7,8 @@
 
 namespace ddprun {
 
-// Of a table of kind "confusion". More classes than can be told apart in a picture leave the counts out. Throws
-// nlohmann::json::exception or std::runtime_error where the table is none.
+// Takes a table of kind "confusion". Omits the counts if there are too many classes to tell apart in a picture. Throws
+// nlohmann::json::exception or std::runtime_error if it is not such a table.
 nlohmann::ordered_json shown_confusion(const nlohmann::json& table);
 
 }  // namespace ddprun

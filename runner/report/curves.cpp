@@ -15,8 +15,7 @@ namespace {
 
 constexpr auto kPlaces = std::to_array<std::string_view>({"time", "attempt", "epoch", "step", "samples"});
 
-// Takes rows in the order of the file. All curves are sorted at any time: a row takes the place of those that it makes
-// void.
+// Takes rows in file order. All curves are sorted at any time: a row replaces those that it invalidates.
 class CurveBuilder {
  public:
   explicit CurveBuilder(AttemptStarts& starts) : starts_(starts) {}
@@ -49,11 +48,11 @@ class CurveBuilder {
  private:
   struct Row {
     int64_t step;
-    std::vector<size_t> curves;  // each got a point
+    std::vector<size_t> curves;  // indices of the curves that got a point
   };
   struct Split {
     std::unordered_map<std::string, size_t> curves;  // by name
-    std::vector<Row> rows;                           // that count, by ascending steps
+    std::vector<Row> rows;                           // those that count, by ascending steps
   };
 
   void begin(int64_t attempt, int64_t step) {
@@ -62,7 +61,7 @@ class CurveBuilder {
     newest_attempt_ = attempt;
   }
 
-  // Touches only the points that go: a file may have as many names as rows.
+  // Touches only the points that are removed: a file may have as many names as rows.
   void cut(Split& split, int64_t last_step) {
     for (auto& rows = split.rows; !rows.empty() && rows.back().step > last_step; rows.pop_back()) {
       for (const auto curve : rows.back().curves) result_.curves[curve].points.pop_back();
@@ -80,7 +79,7 @@ class CurveBuilder {
     result_.last_time = std::max(result_.last_time, time);
     result_.last_step = step;
     result_.last_epoch = epoch;
-    if (epoch > 0)  // exact as soon as a row was written at the end of an epoch
+    if (epoch > 0)  // exact once a row was written at the end of an epoch
       result_.steps_per_epoch =
           std::max(result_.steps_per_epoch, static_cast<double>(step) / static_cast<double>(epoch));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// metrics.jsonl as curves.
+// Reads metrics.jsonl as curves.
 #pragma once
 
 #include "report/attempts.h"
@@ -14,7 +14,7 @@ namespace ddprun {
 struct Point {
   int64_t step = 0;
   double time = 0;   // seconds since 1970
-  double value = 0;  // NaN where it was not finite
+  double value = 0;  // NaN if it was not finite
 };
 
 // One metric of one split, by ascending steps.
@@ -26,11 +26,11 @@ struct Curve {
 struct Curves {
   std::vector<Curve> curves;  // in the order in which they begin
   int64_t last_step = 0, last_epoch = 0;
-  double first_time = 0, last_time = 0;  // 0: there is no row
-  double steps_per_epoch = 0;            // as far as the rows tell it; 0: they do not
+  double first_time = 0, last_time = 0;  // 0: there are no rows
+  double steps_per_epoch = 0;            // 0: the rows do not tell
 };
 
-// What the file holds of rows that count, whatever is broken in it; that is told in `problems`, a line each. `starts`
+// Reads the rows that count, whatever is broken in the file; that is reported in `problems`, one line each. `starts`
 // knows where attempts were resumed, and learns of those that the file shows.
 Curves read_curves(const std::filesystem::path& file, AttemptStarts& starts, std::vector<std::string>& problems);
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kPointsPerStretch = 3;  // least, greatest, not finite
 
-// Which points of the stretch stay, in their order.
+// Appends the points of the stretch that stay, in order.
 void keep_extremes(std::span<const Point> stretch, std::vector<Point>& kept) {
   const Point *least = nullptr, *greatest = nullptr, *lost = nullptr;
   for (const auto& point : stretch) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Fewer points that show the same: of each stretch of a curve its least and its greatest value, and whether one was not
-// finite.
+// Thins out a curve without changing its looks: each stretch keeps its smallest and its greatest value, and whether one
+// was not finite.
 #pragma once
 
 #include "report/curves.h"
@@ -11,10 +11,10 @@ namespace ddprun {
 
 struct ThinCurve {
   std::vector<Point> points;  // of the curve itself, by steps
-  std::vector<Point> means;   // of each stretch, for lines that are smoothed; empty where all points were kept
+  std::vector<Point> means;   // one per stretch, for smoothed lines; empty if all points were kept
 };
 
-// At most `most` points (at least 5), the first and the last among them. A curve that is no longer stays as it is.
+// Returns at most `most` points (at least 5), including the first and the last. A shorter curve stays as it is.
 ThinCurve downsample(const std::vector<Point>& points, size_t most);
 
 }  // namespace ddprun

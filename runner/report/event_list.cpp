@@ -12,7 +12,7 @@ constexpr size_t kMostEvents = 500;
 
 bool is_checkpoint(const RecordedEvent& event) { return event.kind == "checkpoint"; }
 
-// The newest of each sort stay.
+// Keeps the newest of each kind.
 void thin_out(std::vector<RecordedEvent>& events, std::vector<std::string>& problems) {
   const auto all = events.size();
   for (const bool checkpoints : {true, false}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// events.jsonl: what happened to a run.
+// Reads events.jsonl: what happened to a run.
 #pragma once
 
 #include "report/attempts.h"
@@ -17,8 +17,8 @@ struct RecordedEvent {
   std::string kind, text;
 };
 
-// In the order of the file; `starts` learns where attempts were resumed. Of very many, checkpoints are thinned out
-// first.
+// Returns events in file order; `starts` learns where attempts were resumed. If there are very many, checkpoints are
+// thinned out first.
 std::vector<RecordedEvent> read_events(const std::filesystem::path& file, AttemptStarts& starts,
                                        std::vector<std::string>& problems);
 

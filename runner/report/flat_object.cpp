@@ -9,7 +9,7 @@
 namespace ddprun {
 namespace {
 
-// Takes what stands directly in the outermost object.
+// Collects the direct members of the outermost object.
 class Collector final : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit Collector(FlatObject& object) : object_(object) {}
@@ -60,7 +60,7 @@ double FlatObject::number(std::string_view name, double fallback) const {
 }
 
 int64_t FlatObject::integer(std::string_view name, int64_t fallback) const {
-  constexpr double kMost = 9e15;  // what a double tells apart
+  constexpr double kMost = 9e15;  // beyond that, a double cannot tell integers apart
   const auto value = number(name, static_cast<double>(fallback));
   return std::abs(value) <= kMost ? static_cast<int64_t>(value) : fallback;
 }

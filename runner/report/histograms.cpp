@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kMostNumbers = 600'000;  // of all counts in the page
+constexpr size_t kMostNumbers = 600'000;  // for all counts in the page
 constexpr size_t kFewestSteps = 6, kMostSteps = 40;
 
 size_t numbers_in(const nlohmann::json& table) {
@@ -23,7 +23,7 @@ size_t numbers_in(const nlohmann::json& table) {
   return numbers;
 }
 
-// Evenly spread, the first and the last among them.
+// Picks lines that are spread evenly, including the first and the last.
 std::vector<TableLine> spread(const std::vector<TableLine>& lines, size_t most) {
   if (lines.size() <= most) return lines;
   std::vector<TableLine> chosen;

@@ -9,7 +9,7 @@ namespace {
 class BrokenLines {
  public:
   void add(const LineReader& reader) {
-    if (reader.line().empty() && !reader.too_long()) return;  // an empty line is nobody's loss
+    if (reader.line().empty() && !reader.too_long()) return;  // an empty line is no loss
     if (++count_ == 1) first_ = reader.number();
     torn_ = !reader.ended();
   }

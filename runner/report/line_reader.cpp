@@ -10,7 +10,7 @@ LineReader::LineReader(const std::filesystem::path& file, uint64_t offset)
   stream_.seekg(static_cast<std::streamoff>(offset));
 }
 
-// More of the file behind what is left of the buffer; false where there is no more.
+// Reads more of the file into the buffer; returns false at its end.
 bool LineReader::fill() {
   buffer_.erase(0, position_);
   position_ = 0;

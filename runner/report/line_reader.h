@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A file line by line, in as much memory as its longest line takes.
+// Reads a file line by line, in as much memory as its longest line needs.
 #pragma once
 
 #include <cstdint>
@@ -12,27 +12,27 @@ namespace ddprun {
 
 class LineReader {
  public:
-  static constexpr size_t kMostLineBytes = size_t{64} << 20;  // a longer one is passed over
+  static constexpr size_t kMostLineBytes = size_t{64} << 20;  // longer ones are skipped
 
   explicit LineReader(const std::filesystem::path& file, uint64_t offset = 0);
 
   bool open() const { return stream_.is_open(); }
 
-  // The next line without its end; false at the file's. A line is valid until the next call.
+  // Reads the next line, without its end; returns false at the end of the file. A line is valid until the next call.
   bool next();
   std::string_view line() const { return line_; }
   uint64_t offset() const { return offset_; }    // of its first byte
   uint64_t end() const { return next_offset_; }  // of the line after it
-  int64_t number() const { return number_; }     // from 1
-  bool ended() const { return ended_; }          // by a newline: what is written last may be half there
-  bool too_long() const { return too_long_; }    // then the line is empty
+  int64_t number() const { return number_; }     // counted from 1
+  bool ended() const { return ended_; }          // by a newline: the last line may be half written
+  bool too_long() const { return too_long_; }    // the line is then empty
 
  private:
   bool fill();
 
   std::ifstream stream_;
-  std::string buffer_;     // what is read and not yet given out, from position_ on
-  std::string_view line_;  // in the buffer
+  std::string buffer_;     // read but not yet returned, from position_ on
+  std::string_view line_;  // points into the buffer
   size_t position_ = 0;
   uint64_t offset_ = 0, next_offset_ = 0;
   int64_t number_ = 0;

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A `<` stands only in a text of JSON; without one, no text can end the script element or open a comment.
+// In JSON, `<` only occurs within strings; without one, no text can end the script element or open a comment.
 std::string script_safe(const Json& data) {
   const auto json = data.dump(-1, ' ', false, Json::error_handler_t::replace);
   std::string safe;
@@ -42,7 +42,7 @@ std::string part(std::string_view name) {
   throw std::logic_error("the page has no part " + std::string(name));
 }
 
-// As a page's policy names a script: sha256-<base64 of the digest>.
+// Returns the name of a script in the page's policy: sha256-<base64 of the digest>.
 std::string digest_of(const std::string& script) {
   Sha256 sha;
   sha.update(script.data(), script.size());
@@ -83,7 +83,7 @@ std::string render_page(const std::string& title, const Json& data, std::string_
   const auto page = part("page.html");
   std::string html;
   size_t position = 0;
-  for (const auto& [slot, text] : slots) {  // in their order in the page: what was put in is not looked through again
+  for (const auto& [slot, text] : slots) {  // in page order, so that inserted text is not searched again
     const auto found = page.find(slot, position);
     if (found == std::string::npos) throw std::logic_error("page.html has no " + std::string(slot));
     html += page.substr(position, found - position) + text;

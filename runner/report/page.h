@@ -9,18 +9,18 @@
 
 namespace ddprun {
 
-// Stands near the beginning of every report: what is written without it is not ours.
+// Stands near the beginning of every report: a file without it is not ours.
 inline constexpr std::string_view kReportMark = "<meta name=\"generator\" content=\"ddprun report\">";
 
-// The same of a page of data.
+// Marks a page of data in the same way.
 inline constexpr std::string_view kDataMark = "<meta name=\"generator\" content=\"ddprun data\">";
 
-// One HTML file that needs nothing else. No text of the data can end the element it stands in, and no script runs but
-// our own: the page allows those by their digests, and forbids every request.
+// Returns one self-contained HTML file. No text of the data can end the element it stands in, and only our own scripts
+// run: the page allows them by their digests, and forbids every request.
 std::string render_page(const std::string& title, const nlohmann::ordered_json& data,
                         std::string_view mark = kReportMark);
 
-// For HTML, in an element or in quotes.
+// Escapes text for HTML, in an element or in quotes.
 std::string escape_html(std::string_view text);
 
 }  // namespace ddprun

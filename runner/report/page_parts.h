@@ -12,6 +12,6 @@ struct PagePart {
   std::string_view text;
 };
 
-const std::vector<PagePart>& page_parts();  // in the order that CMakeLists.txt lists them in
+const std::vector<PagePart>& page_parts();  // in the order of CMakeLists.txt
 
 }  // namespace ddprun

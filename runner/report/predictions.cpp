@@ -19,11 +19,10 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostRows = 200, kMostScores = 5, kMostValues = 16;
 constexpr size_t kMostImageBytes = size_t{1} << 20, kMostImageBytesTogether = size_t{8} << 20;
-constexpr std::array kImages = {"image",
-                                "output"};  // the sample, and what the model makes of it where that is an image
+constexpr std::array kImages = {"image", "output"};  // the sample, and the model's output if that is an image
 constexpr std::string_view kPngHead = "\x89PNG\r\n\x1a\n";
 
-// Links may lead out of the run's folder, and so may dots: a folder of somebody else's is shown too.
+// Links and dots may lead out of the run's folder, and the folder may be somebody else's.
 bool is_below(const fs::path& path, const fs::path& folder) {
   std::error_code error;
   const auto real = fs::canonical(path, error), base = fs::canonical(folder, error);
@@ -39,7 +38,7 @@ std::string read_png(const fs::path& file) {
   return bytes.starts_with(kPngHead) ? bytes : "";
 }
 
-// The best few as [class, score], the best first.
+// Returns the best few as [class, score], the best first.
 Json best_scores(const std::vector<double>& scores) {
   std::vector<size_t> order(scores.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -84,7 +83,7 @@ Json shown_row(const nlohmann::json& row, size_t classes) {
   return shown;
 }
 
-// Wrong before right, and among the wrong the surest first; the least sure first among the right.
+// Sorts wrong before right; the wrong by descending, the right by ascending confidence.
 bool before(const Json& one, const Json& other) {
   const bool wrong = one["truth"] != one["guess"], other_wrong = other["truth"] != other["guess"];
   if (wrong != other_wrong) return wrong;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A table of predictions for the page: mistakes first, the surest of them at the top, each with its image in it.
+// Prepares a table of predictions for the page: mistakes first, the most confident ones at the top, images included.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,15 +11,15 @@
 
 namespace ddprun {
 
-// Images of a run as data: URIs, as long as the page stays one that a browser opens at once.
+// Provides images of a run as data: URIs, as long as the page stays small enough to open at once.
 class ImageShelf {
  public:
   explicit ImageShelf(std::filesystem::path run_dir) : run_dir_(std::move(run_dir)) {}
 
-  // Empty where `path`, below the run folder, is no PNG file, or where there is no room for it.
+  // Returns empty if `path`, below the run folder, is not a PNG file, or there is no room for it.
   std::string data_uri(const std::string& path);
 
-  // What could not be shown, a line each.
+  // Reports what could not be shown, one line each.
   void tell(std::vector<std::string>& problems) const;
 
  private:
@@ -27,7 +27,7 @@ class ImageShelf {
   size_t bytes_ = 0, no_room_ = 0, unreadable_ = 0;
 };
 
-// Of a table of kind "predictions". Throws nlohmann::json::exception where it is none.
+// Takes a table of kind "predictions". Throws nlohmann::json::exception if it is not one.
 nlohmann::ordered_json shown_predictions(const nlohmann::json& table, ImageShelf& images);
 
 }  // namespace ddprun

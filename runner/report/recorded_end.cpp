@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using MetricValues = std::vector<std::pair<std::string, double>>;
 
-// What a row has beside what was measured of the model.
+// Excludes the columns of a row that were not measured on the model.
 bool is_metric(std::string_view name) {
   constexpr auto kOthers = std::to_array<std::string_view>({"time", "attempt", "epoch", "step", "samples", "lr",
                                                             "samples_per_second", "loss_scale", "overflows",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How a run ended whose workers did not live to tell: what its rows and checkpoints say of it.
+// Reconstructs how a run ended whose workers were killed, from its rows and checkpoints.
 #pragma once
 
 #include <ddprun/logger.h>
@@ -8,8 +8,8 @@
 
 namespace ddprun {
 
-// All but the reason: the status is "running" or "interrupted" where nobody has ended the run. What is not recorded is
-// 0.
+// Fills in everything but the reason; the status is "running" or "interrupted" if nobody has ended the run. What is not
+// recorded is 0.
 RunEnd recorded_end(const std::filesystem::path& run_dir);
 
 }  // namespace ddprun

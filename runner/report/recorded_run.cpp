@@ -83,7 +83,7 @@ Json shown_ranks(const nlohmann::json& table) {
   return {{"columns", columns}, {"rows", std::move(rows)}, {"count", table.at("rows").size()}};
 }
 
-// The newest table of a kind, one for each split. `show` makes of a table what the page needs of it.
+// Returns the newest table of a kind for each split. `show` extracts what the page needs from it.
 template <class Show>
 Json newest_tables(const TableIndex& tables, const char* kind, Problems& problems, const Show& show) {
   auto shown = Json::array();
@@ -118,7 +118,7 @@ Json shown_environment(const fs::path& run_dir, Problems& problems) {
     if (fs::exists(file, error)) problems.push_back("environment.json is no JSON object");
     return nullptr;
   }
-  // A report is mailed; nobody knows what is in the changes.
+  // Reports get mailed, and nobody knows what is in the changes.
   if (environment.contains("git") && environment["git"].is_object()) environment["git"].erase("diff");
   return environment;
 }
@@ -158,7 +158,8 @@ Json shown_state(const fs::path& run_dir, const RunState& state) {
           {"summary", state.summary}};
 }
 
-// The end of the log of the rank that failed first, which the reason names: "rank 3 on node1 failed first: ...".
+// Returns the end of the log of the rank that failed first, which the reason names: "rank 3 on node1 failed first:
+// ...".
 Json last_words(const fs::path& run_dir, const RunState& state) {
   constexpr uintmax_t kReadBytes = 64 << 10;
   auto words = Json::array();
@@ -174,7 +175,7 @@ Json last_words(const fs::path& run_dir, const RunState& state) {
   return words;
 }
 
-// Of whatever was written first.
+// Returns the time of whatever was written first.
 double start_of(const RunState& state, const Curves& curves, const std::vector<RecordedEvent>& events) {
   auto start = curves.first_time;
   for (const auto time : {state.started, events.empty() ? 0 : events.front().time})

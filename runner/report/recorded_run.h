@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// All that the page shows of one run.
+// Collects everything that the page shows of one run.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,8 +9,8 @@
 
 namespace ddprun {
 
-// An object for page/*.js. Whatever is missing in the folder is missing here; what is broken is told under "problems".
-// A curve has at most `most_points` points.
+// Returns an object for page/*.js. Whatever is missing in the folder is missing here; broken parts are listed under
+// "problems". A curve has at most `most_points` points.
 nlohmann::ordered_json recorded_run(const std::filesystem::path& run_dir, size_t most_points);
 
 }  // namespace ddprun

@@ -18,8 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMostPoints = 3000;            // of a curve
-constexpr size_t kMostPointsTogether = 60'000;  // of all runs' curves of one metric
+constexpr size_t kMostPoints = 3000;            // per curve
+constexpr size_t kMostPointsTogether = 60'000;  // for all runs' curves of one metric
 
 bool has_mark(const fs::path& file, std::string_view mark) {
   std::string head(2048, '\0');
@@ -28,7 +28,7 @@ bool has_mark(const fs::path& file, std::string_view mark) {
   return head.find(mark) != std::string::npos;
 }
 
-// `kind`: what the mark tells of.
+// `kind` is what the mark stands for.
 void require_ours(const fs::path& out, std::string_view mark, const char* kind) {
   std::error_code error;
   if (!fs::exists(fs::symlink_status(out, error)) || (fs::is_regular_file(out, error) && has_mark(out, mark))) return;

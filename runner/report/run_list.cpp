@@ -37,7 +37,7 @@ std::string label_of(const fs::path& run, const fs::path& folder) {
   return below == "." ? run.filename().string() : below.string();
 }
 
-// Those of one folder are one multirun or sweep, or the attempts of one user at one thing.
+// Runs in one folder are one multirun or sweep, or one user's attempts at the same thing.
 void tell_apart(std::vector<ListedRun>& runs) {
   std::map<fs::path, std::vector<ListedRun*>> folders;
   for (auto& run : runs) folders[run.path.parent_path()].push_back(&run);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The runs below a folder, and how each stands.
+// Lists the runs below a folder and their states.
 #pragma once
 
 #include "report/run_state.h"
@@ -16,12 +16,12 @@ struct ListedRun {
   std::string label;  // its path below the folder: "mnist/2026-11-20_12-00-00"
   std::filesystem::path path;
   RunState state;
-  std::vector<std::string> overrides;  // all that its command line had
+  std::vector<std::string> overrides;  // all of its command line
   std::string apart;                   // those by which it differs from the runs beside it: "lr=0.1 layers=2"
 };
 
-// The newest first. Links such as `latest` are not followed, and no run is looked for within another. Throws UserError
-// where the folder cannot be listed.
+// Returns the newest first. Does not follow links such as `latest`, nor look for runs within another. Throws UserError
+// if the folder cannot be listed.
 std::vector<ListedRun> list_runs(const std::filesystem::path& folder);
 
 nlohmann::ordered_json run_list_json(const std::vector<ListedRun>& runs);

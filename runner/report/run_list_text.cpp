@@ -31,7 +31,7 @@ std::string format(const char* pattern, Parts... parts) {
   return text;
 }
 
-// How much of the best metric's name is told in a cell; none where it stands in the head.
+// How much of the best metric's name a cell shows; none if the header shows it.
 enum class Naming { kFull, kShort, kNone };
 
 std::string best_text(const RunState& state, Naming naming) {
@@ -56,7 +56,7 @@ Cells cells_of(const ListedRun& run, Naming naming, double now) {
           run.apart};
 }
 
-// The head is the first row.
+// The header is the first row.
 Widths widths_of(const std::vector<Cells>& rows) {
   Widths widths{};
   for (const auto& row : rows) {
@@ -65,20 +65,20 @@ Widths widths_of(const std::vector<Cells>& rows) {
   return widths;
 }
 
-// Without the columns that are empty.
+// Adds up the widths, without empty columns.
 size_t total(const std::vector<Cells>& rows) {
   size_t sum = 0;
   for (const auto width : widths_of(rows)) sum += width > 0 ? width + kGap.size() : 0;
   return sum - kGap.size();
 }
 
-// How wide a column can be beside the others, but at least so wide.
+// Returns how wide a column can be beside the others, but at least `least`.
 size_t room_for(size_t column, const std::vector<Cells>& rows, size_t columns, size_t least) {
   const auto own = widths_of(rows)[column], all = total(rows);
   return all <= columns ? own : std::max(least, own - std::min(own, all - columns));
 }
 
-// Its end tells runs apart: "...ong_name/2026-11-20_12-00-00".
+// Keeps the end, which tells runs apart: "...ong_name/2026-11-20_12-00-00".
 std::string cut_front(const std::string& text, size_t width) {
   if (width_of(text) <= width) return text;
   auto begin = text.size();
@@ -110,7 +110,7 @@ std::string line_of(const Cells& cells, const Widths& widths, std::string_view s
   return line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
 }
 
-// The name of the best metric, where all runs that have one agree on it.
+// Returns the name of the best metric, if all runs that have one agree on it.
 std::string common_metric(const std::vector<ListedRun>& runs) {
   std::string common;
   for (const auto& run : runs) {
@@ -129,7 +129,7 @@ std::vector<Cells> rows_of(const std::vector<ListedRun>& runs, Naming naming, do
   return rows;
 }
 
-// With as much of the metric's name as fits.
+// Includes as much of the metric's name as fits.
 std::vector<Cells> named_rows(const std::vector<ListedRun>& runs, const ListStyle& style) {
   const auto common = common_metric(runs);
   std::vector<Cells> rows;
@@ -152,7 +152,7 @@ void leave_out(std::vector<Cells>& rows, std::initializer_list<size_t> columns, 
   }
 }
 
-// In as many columns as there are, which takes what matters least first.
+// Fits the rows into the available columns by dropping what matters least first.
 std::vector<Cells> fitting_rows(const std::vector<ListedRun>& runs, const ListStyle& style) {
   auto rows = named_rows(runs, style);
   for (auto& row : rows) {

@@ -11,15 +11,15 @@
 namespace ddprun {
 
 struct ListStyle {
-  // Where they do not suffice, the metric's name is cut, steps and workers are left out, then, beside overrides, when a
-  // run was started and its epochs; the overrides are cut, and on a terminal the runs' names.
+  // If they do not suffice, the metric's name is cut, steps and workers are left out, then, if overrides are shown, the
+  // start time and the epochs; then the overrides are cut and, on a terminal, the runs' names.
   size_t columns = 80;
   bool terminal = false;
   bool color = false;
   double now = 0;  // seconds since 1970
 };
 
-// A line for each run, under a head. Empty where there are none.
+// Returns a header and one line per run; empty if there are none.
 std::string run_list_text(const std::vector<ListedRun>& runs, const ListStyle& style);
 
 std::string age_text(double seconds);       // "2 h ago"

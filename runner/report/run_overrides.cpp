@@ -10,7 +10,7 @@
 namespace ddprun {
 namespace {
 
-// "optimizer.lr" of "++optimizer.lr=0.1" and of "~optimizer.lr".
+// Returns "optimizer.lr" for "++optimizer.lr=0.1" and for "~optimizer.lr".
 std::string path_of(std::string_view override_text) {
   const auto begin = std::min(override_text.find_first_not_of("+~"), override_text.size());
   return std::string(override_text.substr(begin, override_text.find('=') - begin));
@@ -18,7 +18,7 @@ std::string path_of(std::string_view override_text) {
 
 std::string last_name(const std::string& path) { return path.substr(path.rfind('.') + 1); }
 
-// Of two with the same path the last counts.
+// Of two with the same path, the last counts.
 std::map<std::string, std::string> by_path(const Overrides& overrides) {
   std::map<std::string, std::string> found;
   for (const auto& text : overrides) {

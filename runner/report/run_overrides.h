@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a run was told on its command line.
+// The overrides on a run's command line.
 #pragma once
 
 #include <filesystem>
@@ -8,14 +8,14 @@
 
 namespace ddprun {
 
-using Overrides = std::vector<std::string>;  // of one run, as its command line had them
+using Overrides = std::vector<std::string>;  // of one run, as on its command line
 
-// Those that the run's folder remembers; none where it does not.
+// Returns those recorded in the run's folder; none if it has no record.
 Overrides read_overrides(const std::filesystem::path& run);
 
-// For each of the runs the overrides that not all of them have, by the last name of their path where no other path
-// among them ends with it: "lr=0.1 layers=2". Where a run lies (run.dir) tells nothing. A run alone has nothing to be
-// told from.
+// Returns for each run the overrides that not all of them have, shortened to the last name of their path if no other
+// path among them ends with it: "lr=0.1 layers=2". A run's location (run.dir) is ignored. A single run has nothing to
+// be told from.
 std::vector<std::string> overrides_apart(const std::vector<Overrides>& runs);
 
 }  // namespace ddprun

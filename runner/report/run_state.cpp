@@ -25,21 +25,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Whether somebody holds the folder's lock. A lock that may be shared is asked for, and given back at once: two who ask
+// Returns true if somebody holds the folder's lock. Asks for a shared lock and releases it at once, so that two who ask
 // do not disturb each other.
 bool is_locked(const fs::path& run_dir) {
   const UniqueFd fd(::open((run_dir / ".lock").c_str(), O_RDONLY | O_CLOEXEC));
   return fd.open() && ::flock(fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
-// How many have begun; 0 where it is not noted.
+// Returns how many attempts have begun; 0 if unknown.
 int64_t attempts_begun(const fs::path& run_dir) {
   std::ifstream stream(run_dir / ".attempts");
   int64_t attempts = 0;
   return stream >> attempts ? attempts : 0;
 }
 
-// That of an earlier attempt tells nothing of a run that goes on.
+// Ignores the summary of an earlier attempt, which does not describe a run that goes on.
 nlohmann::json current_summary(const fs::path& run_dir) {
   auto summary = read_json_file(run_dir / "summary.json");
   if (!summary.is_object() || !summary.contains("status") || !summary["status"].is_string()) return nullptr;
@@ -98,8 +98,8 @@ void read_summary(const Goal& goal, RunState& state) {
   take_best(state.summary, goal, state);
 }
 
-// Of a run without a summary, from its rows. Only rows of the split that is asked for are read, and the last one.
-// Returns that one's time.
+// Reads a run without a summary from its rows: only those of the given split, and the last one. Returns the last one's
+// time.
 double read_progress(const fs::path& file, const Goal& goal, RunState& state) {
   const auto slash = goal.metric.find('/');
   const auto split = "\"" + goal.metric.substr(0, slash) + "\"";
@@ -127,7 +127,7 @@ double read_progress(const fs::path& file, const Goal& goal, RunState& state) {
 }  // namespace
 
 nlohmann::json parse_recorded_json(std::string_view text) try {
-  constexpr size_t kMostDepth = 32;  // of the metrics and tables of a run 5
+  constexpr size_t kMostDepth = 32;  // the metrics and tables of a run nest 5 levels
   return parse_strict_json(text, kMostDepth);
 } catch (const std::exception&) {
   return nullptr;

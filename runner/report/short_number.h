@@ -6,7 +6,7 @@
 
 namespace ddprun {
 
-// To six digits, which a chart shows at most: a fraction of the text.
+// Rounds to six digits, the most that a chart shows, which makes the text much shorter.
 inline double short_number(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.6g", value);

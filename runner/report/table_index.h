@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which tables lie where in tables.jsonl: a table may be large, and most of them are not shown.
+// An index of the tables in tables.jsonl: a table may be large, and most of them are not shown.
 #pragma once
 
 #include "report/attempts.h"
@@ -21,16 +21,16 @@ struct TableLine {
 
 class TableIndex {
  public:
-  // Whatever is broken in the file is told in `problems`. A file that is missing has no tables.
+  // Reports whatever is broken in the file in `problems`. A missing file has no tables.
   TableIndex(const std::filesystem::path& file, AttemptStarts& starts, std::vector<std::string>& problems);
 
-  // Those that count, one for each step, by ascending steps.
+  // Returns those that count, one for each step, by ascending steps.
   std::vector<TableLine> all(std::string_view kind) const;
 
-  // The last one of each split, in the order in which the splits begin.
+  // Returns the last one of each split, in the order in which the splits begin.
   std::vector<TableLine> newest(std::string_view kind) const;
 
-  // Null where the file is not what it was.
+  // Returns null if the file has changed.
   nlohmann::json read(const TableLine& line) const;
 
  private:

@@ -14,14 +14,14 @@
 namespace ddprun {
 namespace {
 
-constexpr int kFailures = 3;             // of each pod, on average
-constexpr int kSecondsKept = 3 * 86400;  // of a Job that has ended, with what its pods printed
+constexpr int kFailures = 3;             // per pod, on average
+constexpr int kSecondsKept = 3 * 86400;  // for a Job that has ended, with what its pods printed
 constexpr const char* kHeader =
     "# Written by ddprun submit: kubectl apply -f THIS_FILE. Pods that end with 75 (saved) or are evicted start again "
     "and go "
     "on;\n# 2 (the experiment is wrong) ends the job.\n";
 
-// Eight of them for each word. Also for a job's name: one that is there already takes no other of its name.
+// Returns eight digits per word. Job names get them too, since an existing name cannot be reused.
 std::string random_digits(int words) {
   std::random_device random;  // the kernel's
   std::ostringstream text;
@@ -33,14 +33,14 @@ std::string metadata(const std::string& name, const std::string& job) {
   return "metadata: {name: " + name + ", labels: {ddprun: " + job + "}}\n";
 }
 
-// A list in one line.
+// Returns a list in one line.
 std::string flow(const std::vector<std::string>& items) {
   std::string text = "[";
   for (const auto& item : items) text += (text.size() > 1 ? ", " : "") + item;
   return text + "]";
 }
 
-// What Kubernetes leaves as it is in a command, where $(NAME) is a variable.
+// Escapes $(NAME), which Kubernetes replaces in a command.
 std::string literal(const std::string& text) {
   std::string escaped;
   for (const char letter : text) escaped += letter == '$' ? "$$" : std::string(1, letter);
@@ -78,13 +78,13 @@ std::string limits(const Experiment& experiment) {
   return "{" + list.substr(1, list.size() - 2) + "}";
 }
 
-// What the pods prove to each other that they are of one run.
+// The secret by which the pods prove that they belong to one run.
 std::string token_secret(const std::string& name) {
   return "apiVersion: v1\nkind: Secret\n" + metadata(name + "-token", name) + "stringData: {token: \"" +
          random_digits(8) + "\"}\n---\n";
 }
 
-// The first pod's name is known before it is ready.
+// The service makes the first pod's name known before it is ready.
 std::string service(const std::string& name) {
   return "apiVersion: v1\nkind: Service\n" + metadata(name, name) +
          "spec:\n"
@@ -123,7 +123,7 @@ std::string pod(const Experiment& experiment, const Submission& submission, cons
        << "      restartPolicy: Never\n"
        << "      terminationGracePeriodSeconds: 120\n";
   if (nodes_of(experiment) > 1) text << "      subdomain: " << name << "\n";
-  if (const auto user = experiment.resources.user; user > 0)  // the claim's files are the group's, too
+  if (const auto user = experiment.resources.user; user > 0)  // the claim's files belong to the group, too
     text << "      securityContext: {runAsNonRoot: true, runAsUser: " << user << ", runAsGroup: " << user
          << ", fsGroup: " << user << "}\n";
   text << "      containers:\n"

@@ -10,7 +10,7 @@ namespace {
 bool is_letter(char letter) { return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z'); }
 bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
 
-// Stands for itself in every shell.
+// True for letters that need no quotes in any shell.
 bool is_plain(char letter) {
   return is_letter(letter) || is_digit(letter) || std::string("_-./:=,@%+").find(letter) != std::string::npos;
 }
@@ -53,7 +53,7 @@ std::string yaml_text(const std::string& text) {
 }
 
 std::string kubernetes_name(const std::string& text) {
-  constexpr size_t kMost = 40;  // of the 63 of a host's name: a pod's ends with its number
+  constexpr size_t kMost = 40;  // of the 63 of a host name: a pod's name ends with its number
   std::string name;
   for (const char letter : text.substr(0, kMost)) {
     const bool kept = is_letter(letter) || is_digit(letter);

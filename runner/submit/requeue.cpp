@@ -10,9 +10,9 @@
 namespace ddprun {
 namespace {
 
-constexpr double kPatience = 30;  // seconds, with a controller that does not answer
+constexpr double kPatience = 30;  // seconds to wait for a controller that does not answer
 
-// The value of "JobState=RUNNING" in what scontrol shows; empty where it is not there.
+// Returns the value of "JobState=RUNNING" in scontrol's output; empty if it is not there.
 std::string job_state(const std::string& shown) {
   const std::string key = "JobState=";
   const auto at = shown.find(key);

@@ -26,7 +26,7 @@ std::string without_patterns(const std::string& text) {
   return escaped;
 }
 
-// One line; the option and its value are one word, quoted where it has to be.
+// Prints one directive per line; the option and its value are one word, quoted if necessary.
 class Directives {
  public:
   void add(const std::string& option) { text_ << "#SBATCH " << shell_word(option) << "\n"; }
@@ -69,7 +69,7 @@ std::string directives(const Experiment& experiment) {
 std::string step(const Experiment& experiment, const Submission& submission) {
   const auto& resources = experiment.resources;
   std::vector<std::string> words{"srun"};
-  // srun does not take it from sbatch
+  // srun does not inherit it from sbatch.
   if (const auto cpus = cpus_of_node(experiment); cpus > 0) words.push_back("--cpus-per-task=" + std::to_string(cpus));
   if (resources.container.empty()) {
     words.push_back(submission.program);
@@ -84,12 +84,12 @@ std::string step(const Experiment& experiment, const Submission& submission) {
   return shell_words(words) + "\n";
 }
 
-// Made when the job starts, handed on by srun: in no file, and on no command line.
+// The token is created when the job starts and passed on by srun: it is in no file and on no command line.
 constexpr const char* kToken =
     "export DDPRUN_TOKEN=${DDPRUN_TOKEN:-$(od -An -vtx1 -N32 /dev/urandom | tr -d ' \\n')}\n";
 
-// launch.requeue, by the script: there is no scontrol in the container. A job that somebody cancels does not come so
-// far.
+// The script does what launch.requeue asks, because there is no scontrol in the container. A job that somebody cancels
+// does not get this far.
 constexpr const char* kRequeue = R"(code=$?
 if [ "$code" -eq 75 ]; then scontrol requeue "$SLURM_JOB_ID"; fi
 exit "$code"

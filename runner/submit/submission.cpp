@@ -4,7 +4,7 @@
 namespace ddprun {
 namespace {
 
-// A node's, as far as it is known here.
+// Returns the workers per node, if known here.
 int64_t workers_of(const Experiment& experiment) {
   if (experiment.trainer.strategy == Strategy::kDp) return 1;
   if (experiment.launch.workers > 0) return experiment.launch.workers;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An experiment as a job of a scheduler: the text that is handed to it. One ddprun for each node starts the node's
+// Turns an experiment into a scheduler's job: returns the text to submit. One ddprun per node starts the node's
 // workers.
 #pragma once
 
@@ -11,23 +11,23 @@
 namespace ddprun {
 
 struct Submission {
-  std::string program;                 // ddprun, as the nodes find it; in a container's image it is on PATH instead
+  std::string program;                 // path of ddprun on the nodes; a container's image has it on PATH instead
   std::string experiment;              // as the user named it
-  std::vector<std::string> overrides;  // his
+  std::vector<std::string> overrides;  // the user's
 };
 
 int64_t nodes_of(const Experiment& experiment);
-int64_t cpus_of_node(const Experiment& experiment);  // 0: not said
+int64_t cpus_of_node(const Experiment& experiment);  // 0: not given
 
-// A batch script for sbatch, to be submitted from the folder where the experiment's relative paths begin.
+// Returns a batch script for sbatch, to be submitted from the folder that the experiment's relative paths start from.
 std::string slurm_script(const Experiment& experiment, const Submission& submission);
 
-// Where the script has Slurm write what the job prints; Slurm does not make the folder.
+// Returns the folder of the job's output; Slurm does not create it.
 std::string slurm_output_folder(const Experiment& experiment);
 
-// A Job, and for several nodes a headless Service by which the pods find the first, and a Secret with their token, for
-// kubectl apply; each call has another name for them. Throws UserError where the experiment does not name the image and
-// the claim.
+// Returns a Job for kubectl apply and, for several nodes, a headless Service by which the pods find the first one, and
+// a Secret with their token; each call names them differently. Throws UserError if the experiment does not name the
+// image and the claim.
 std::string kubernetes_manifest(const Experiment& experiment, const Submission& submission);
 
 }  // namespace ddprun

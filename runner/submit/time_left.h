@@ -9,11 +9,12 @@
 
 namespace ddprun {
 
-// What squeue says of this process's job, in seconds. Nothing outside of a job, without a squeue that answers, and for
-// a job without a limit. One request to Slurm's controller: for one process of a job, not for each.
+// Returns what squeue says about this process's job, in seconds, or nothing outside of a job, if squeue does not
+// answer, and for a job without a limit. Sends one request to Slurm's controller: call it in one process per job, not
+// in each.
 std::optional<double> slurm_time_left(const Environment& environment);
 
-// "5:07", "1:00:00" or "2-00:00:00" in seconds; nothing for another text ("UNLIMITED").
+// Converts "5:07", "1:00:00" or "2-00:00:00" to seconds; returns nothing for any other text ("UNLIMITED").
 std::optional<double> parse_time_left(std::string_view text);
 
 }  // namespace ddprun

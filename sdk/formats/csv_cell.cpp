@@ -7,7 +7,7 @@
 namespace ddprun {
 namespace {
 
-// Whether a spreadsheet would take it for a formula, or for one that has been made a text already.
+// True if a spreadsheet would take the text for a formula, or if it is a formula that was already turned into text.
 bool looks_like_formula(const std::string& text) {
   const auto first = text.find_first_not_of('\'');
   if (first == std::string::npos || std::string_view("=+-@\t\r").find(text[first]) == std::string::npos) return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Cells of a CSV file, for whoever writes one and reads it back.
+// Writing and reading the cells of a CSV file.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace ddprun {
 
-// A cell of a line: in quotes where it has to be, for a name may be "cup, mug"; and with a ' first where a spreadsheet
-// would take it for a formula and compute it. A number stays as it is.
+// Returns the text as one cell: quoted if it must be (a name may be "cup, mug"), and prefixed with ' if a spreadsheet
+// would compute it as a formula. A number stays as it is.
 std::string csv_cell(const std::string& text);
 
-// The texts of a line without its end, as csv_cell() was given them.
+// Returns the texts that csv_cell() was given for a line, which comes without its line end.
 std::vector<std::string> csv_cells(const std::string& line);
 
 }  // namespace ddprun

@@ -58,7 +58,7 @@ std::string encode_png(const Picture& picture) {
     if (!png_image_write_to_memory(&image, memory, &size, 0, picture.bytes.data(), 0, nullptr))
       throw std::runtime_error(std::string("libpng: ") + image.message);
   };
-  write(nullptr);  // the size alone
+  write(nullptr);  // only computes the size
   std::string file(size, '\0');
   write(file.data());
   file.resize(size);

@@ -13,7 +13,7 @@ struct Colour {
   uint8_t red = 0, green = 0, blue = 0;
 };
 
-// A picture in colours, row after row, each pixel's three values together.
+// A colour image: row after row, each pixel's three values together.
 struct Picture {
   static constexpr int64_t kChannels = 3;
 
@@ -25,18 +25,18 @@ struct Picture {
   std::vector<uint8_t> bytes;
 };
 
-// One pixel of a sample; grey where it has fewer than three channels.
+// Returns one pixel of a sample; it is grey if the sample has fewer than three channels.
 Colour pixel_of(const ShownImage& image, int64_t row, int64_t column);
 
 Picture picture_of(const ShownImage& image);
 
-// The name of a sample's file, "images/val/17.png": in the run's folder, and on servers that take files.
+// Returns the name of a sample's file, "images/val/17.png", in the run's folder and on servers that take files.
 std::string image_path(const PredictionTable& table, const Prediction& row);
 
-// The same for what the model makes of it, "images/val/17_step_300.png": another image at each step.
+// Returns the name for the model's output on that sample, "images/val/17_step_300.png": there is one per step.
 std::string output_path(const PredictionTable& table, const Prediction& row);
 
-// As the content of a PNG file. Throws std::runtime_error with libpng's words.
+// Returns the content of a PNG file. Throws std::runtime_error with libpng's message.
 std::string encode_png(const Picture& picture);
 
 }  // namespace ddprun

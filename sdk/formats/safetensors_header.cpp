@@ -31,7 +31,7 @@ void check_metadata(const json& metadata) {
     throw std::runtime_error("__metadata__ must hold texts by name");
 }
 
-// A field that nobody knows might change what the values mean: it is refused.
+// An unknown field might change what the values mean, so it is refused.
 SafetensorsEntry parse_entry(const std::string& name, const json& info) {
   if (!info.is_object() || info.size() != 3 || !info.contains("dtype") || !info.contains("shape") ||
       !info.contains("data_offsets"))
@@ -59,7 +59,7 @@ void check_place(const SafetensorsEntry& entry, uint64_t filled, uint64_t data_b
                              number(data_bytes) + ": it is truncated");
 }
 
-// Adds the tensor's name to what `use` finds wrong with it.
+// Calls `use` and adds the tensor's name to what it throws.
 template <class Use>
 auto naming(const std::string& name, const Use& use) try {
   return use();

@@ -3,7 +3,7 @@
 
 namespace ddprun {
 
-// Those of ASCII, and those of ISO 8859-1, which UTF-8 writes as C2 and the byte.
+// Covers the control characters of ASCII and of ISO 8859-1, which UTF-8 writes as C2 and the byte.
 std::string shown(std::string_view text, std::string_view kept) {
   std::string result;
   for (const char byte : text) {

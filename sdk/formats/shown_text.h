@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Names in an experiment or in a run's folder may be anybody's, and a terminal obeys what it is shown.
+// Names in an experiment or a run folder may come from anyone, and a terminal obeys the escape codes it is shown.
 #pragma once
 
 #include <string>
@@ -7,8 +7,7 @@
 
 namespace ddprun {
 
-// The text without what a terminal would obey, escape codes and other control characters but those `kept`: a ? in their
-// place.
+// Returns the text with a ? in place of each escape code or control character, except those in `kept`.
 std::string shown(std::string_view text, std::string_view kept = {});
 
 }  // namespace ddprun

@@ -10,8 +10,8 @@ namespace {
 
 using nlohmann::json;
 
-// Looks at the keys and the depth alone. (A callback of json::parse() could do the same, at a cost that grows with the
-// square of an object's size.)
+// Checks keys and depth only. (A json::parse() callback could do the same, but its cost grows with the square of an
+// object's size.)
 class Watch final : public nlohmann::json_sax<json> {
  public:
   explicit Watch(size_t most_depth) : most_depth_(most_depth) {}
@@ -45,13 +45,13 @@ class Watch final : public nlohmann::json_sax<json> {
   }
 
   size_t most_depth_;
-  std::vector<std::set<std::string>> open_;  // the objects and lists around this place, with the keys so far
+  std::vector<std::set<std::string>> open_;  // the objects and lists that enclose this place, with their keys so far
 };
 
 }  // namespace
 
 json parse_strict_json(std::string_view text, size_t most_depth) {
-  // The library takes a zero for the end, and leaves out a mark of the byte order.
+  // The library takes a zero for the end and skips a byte order mark.
   if (text.find('\0') != text.npos) throw std::runtime_error("it holds a byte 0");
   if (text.starts_with("\xEF\xBB\xBF")) throw std::runtime_error("it begins with a mark of the byte order");
   Watch watch(most_depth);

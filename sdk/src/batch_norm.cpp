@@ -20,8 +20,8 @@
 namespace ddprun {
 namespace {
 
-// Of the global batch, per channel in the type of the statistics; the count is a float64 scalar. All on the input's
-// device: nothing here waits for a GPU.
+// Statistics of the global batch, per channel in the type of the statistics; the count is a float64 scalar. All are on
+// the input's device: nothing here waits for a GPU.
 struct Statistics {
   at::Tensor mean, variance, unbiased_variance, count;
 };
@@ -30,15 +30,15 @@ at::Tensor local_sums(const at::Tensor& input, const at::TensorOptions& type, bo
   const auto channels = input.size(1);
   if (!counts) return at::zeros({2 * channels + 1}, type.dtype(at::kDouble));
   const auto samples = static_cast<double>(input.numel() / channels);
-  // The CPU's kernel is given running statistics for their type alone: it becomes that of the result.
+  // The CPU kernel takes running statistics only for their type, which becomes that of the result.
   const auto running = [&] { return input.is_cuda() ? at::Tensor() : at::zeros({channels}, type); };
   const auto [mean, variance] = at::batch_norm_update_stats(input, running(), running(), /*momentum=*/0);
   const auto means = mean.to(at::kDouble), variances = variance.to(at::kDouble);
   return at::cat({at::full({1}, samples, means.options()), means * samples, (variances + means.square()) * samples});
 }
 
-// One exchange of 2C + 1 numbers: the count, the sums and the sums of squares. The difference of squares that gives the
-// variance loses (mean / deviation)^2 of float64's precision, far less than float32's statistics of each rank have
+// Exchanges 2C + 1 numbers once: the count, the sums and the sums of squares. The difference of squares that gives the
+// variance loses (mean / deviation)^2 of float64's precision, far less than the float32 statistics of each rank have
 // lost.
 Statistics global_statistics(const at::Tensor& input, BatchStatistics& others) {
   const auto channels = input.size(1);
@@ -52,8 +52,8 @@ Statistics global_statistics(const at::Tensor& input, BatchStatistics& others) {
   return {mean.to(type), variance.to(type), unbiased.to(type), count};
 }
 
-// LibTorch's kernels for the passes over one layer's data: on a GPU those of SyncBatchNorm, which the CPU lacks; there
-// those for fixed statistics, with the global ones in their place. All but the input is per channel, in the type of the
+// LibTorch's kernels for the passes over one layer's data: those of SyncBatchNorm on a GPU; on the CPU, which lacks
+// them, those for fixed statistics, given the global ones. Everything but the input is per channel, in the type of the
 // statistics.
 struct Passes {
   at::Tensor input, weight, mean, variance, inverse_deviation;
@@ -65,8 +65,8 @@ struct Passes {
         at::native_batch_norm(input, factor, shift, mean, variance, /*training=*/false, /*momentum=*/0, eps));
   }
 
-  // Gives the gradients of input, weight and bias as if the statistics were constants; on a GPU no first one, since
-  // input_gradient() needs none there.
+  // Returns the gradients of input, weight and bias as if the statistics were constants. On a GPU the first is
+  // undefined, since input_gradient() does not need it there.
   std::tuple<at::Tensor, at::Tensor, at::Tensor> gradients(const at::Tensor& gradient, bool of_input) const {
     if (!input.is_cuda()) {
       return at::native_batch_norm_backward(gradient, input, weight, mean, variance, {}, {}, /*train=*/false, eps,
@@ -77,12 +77,12 @@ struct Passes {
     return {at::Tensor(), std::get<2>(sums), std::get<3>(sums)};
   }
 
-  // Gives the whole gradient of the input, from the first of gradients() and the means over all samples of dy and of dy
-  // * x^.
+  // Returns the whole gradient of the input, from the first of gradients() and the means over all samples of dy and of
+  // dy * x^.
   at::Tensor input_gradient(const at::Tensor& gradient, const at::Tensor& by_constants, const at::Tensor& mean_dy,
                             const at::Tensor& mean_dy_x) const {
     if (input.is_cuda()) {
-      const auto one = at::ones({1}, input.options().dtype(at::kInt));  // a count for sums; these are means
+      const auto one = at::ones({1}, input.options().dtype(at::kInt));  // makes sums of means
       return at::batch_norm_backward_elemt(gradient, input, mean, inverse_deviation, weight, mean_dy,
                                            mean_dy_x / inverse_deviation, one);
     }
@@ -91,7 +91,7 @@ struct Passes {
   }
 };
 
-// The GPU's kernels go through an input and its gradient in one order of memory, without gaps.
+// The GPU kernels need an input and its gradient in the same memory order, without gaps.
 at::Tensor dense(const at::Tensor& tensor, const at::Tensor& as) {
   return tensor.is_cuda() ? tensor.contiguous(as.suggest_memory_format()) : tensor;
 }
@@ -164,7 +164,7 @@ BatchNormImpl::~BatchNormImpl() = default;
 
 void BatchNormImpl::synchronize(std::shared_ptr<BatchStatistics> statistics) { statistics_ = std::move(statistics); }
 
-// Refuses what cannot be normalised.
+// Refuses batches that cannot be normalized.
 void BatchNormImpl::count_batch(const at::Tensor& input) {
   TORCH_CHECK(input.dim() >= 2 && input.size(1) == options_.channels, "BatchNorm of ", options_.channels,
               " channels takes [B, ", options_.channels, ", ...], not ", input.sizes());
@@ -184,7 +184,7 @@ at::Tensor BatchNormImpl::forward(const at::Tensor& input) {
                         options_.eps, at::globalContext().userEnabledCuDNN());
 }
 
-// A constant stands for a weight that is not learned: CUDA's kernels give the gradient of the bias the shape of the
+// A weight that is not learned is replaced by a constant: CUDA's kernels give the bias gradient the shape of the
 // weight.
 const at::Tensor& BatchNormImpl::scale() {
   if (options_.scale) return weight_;

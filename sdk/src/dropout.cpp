@@ -22,8 +22,8 @@ constexpr double kChances = 65536;
 
 struct Rule {
   uint64_t key;
-  uint32_t dropped;  // of 65536 equal chances
-  float factor;      // of those that stay
+  uint32_t dropped;  // out of 65536 equally likely values
+  float factor;      // applied to the values that stay
 };
 
 }  // namespace
@@ -52,7 +52,7 @@ at::Tensor dropped(const at::Tensor& input, const Rule& rule) {
   return input.scalar_type() == at::kFloat ? dropped_as<float>(input, rule) : dropped_as<Bf16Bits>(input, rule);
 }
 
-// Linear in its input: backward is the same once more, on gradients that lie in memory as the input does.
+// The operation is linear in its input: backward is the same once more, on gradients in the memory order of the input.
 class Dropout : public torch::autograd::Function<Dropout> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input, uint64_t key,

@@ -12,19 +12,19 @@ namespace {
 
 enum Draw : int64_t { kRow, kColumn, kFlip, kCutoutRow, kCutoutColumn, kDraws };
 
-// [B, 1]: one draw of each sample as an integer in [0, bound).
+// Returns [B, 1]: one draw per sample as an integer in [0, bound).
 at::Tensor below(const at::Tensor& draws, Draw draw, int64_t bound) {
   return (draws.narrow(1, draw, 1) * bound).to(at::kLong).clamp_max_(bound - 1);
 }
 
-// Positions beyond an edge mirrored at the edge's pixel: -1 becomes 1.
+// Mirrors positions beyond an edge at the edge's pixel: -1 becomes 1.
 at::Tensor mirrored(const at::Tensor& position, int64_t size) {
   return (size - 1) - ((size - 1) - position.abs()).abs();
 }
 
 at::Tensor inside(const at::Tensor& position, int64_t size) { return position.ge(0).logical_and_(position.lt(size)); }
 
-// Where `rows` [B, H] and `columns` [B, W] both hold: [B, 1, H, W].
+// Returns the conjunction of `rows` [B, H] and `columns` [B, W] as [B, 1, H, W].
 at::Tensor both(const at::Tensor& rows, const at::Tensor& columns) {
   return rows.unsqueeze(2).logical_and(columns.unsqueeze(1)).unsqueeze(1);
 }
@@ -51,7 +51,7 @@ void ImageAugmentation::check(at::IntArrayRef shape) const {
                   std::to_string(shape[1]) + " x " + std::to_string(shape[2]) + "; it has to be less than either");
 }
 
-// [B, 1] bool: which images show their other side.
+// Returns [B, 1] bool: which images are mirrored.
 at::Tensor ImageAugmentation::mirrors(const at::Tensor& draws, const at::Tensor& index, const AugmentKey& key) const {
   if (!flip || !flip_alternates) return draws.narrow(1, kFlip, 1).lt(flip ? 0.5 : 0.0);
   const auto first = uniform_for_samples(key.seed, 0, index, kDraws).to(draws.device(), /*non_blocking=*/true);

@@ -6,7 +6,7 @@
 
 namespace ddprun {
 
-// For backward passes written by hand, which autograd cannot see into.
+// Guards hand-written backward passes, which autograd cannot differentiate again.
 inline void require_once_differentiable(const char* operation) {
   TORCH_CHECK(
       !at::GradMode::is_enabled(), operation,

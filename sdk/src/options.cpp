@@ -38,7 +38,7 @@ std::optional<Number> parse_number(std::string_view text) {
   return number;
 }
 
-// All the digits it takes to read the same number back.
+// Prints as few digits as it takes to read the same number back.
 std::string shortest(double value) {
   char text[32];
   return {text, std::to_chars(text, text + sizeof text, value).ptr};
@@ -56,7 +56,7 @@ std::string to_text(const T& value) {
     return value;
   } else {
     if constexpr (std::is_same_v<T, double>) {
-      if (std::isnan(value)) return "";  // the default of what has none
+      if (std::isnan(value)) return "";  // NaN stands for no default
     }
     std::ostringstream text;
     text << value;
@@ -115,7 +115,7 @@ std::optional<T> parse(const Value& value) {
   }
 }
 
-// What to show of a value that is not a T: of a list the first item that does not fit.
+// Picks what to show of a value that is not a T: for a list, the first item that does not fit.
 template <class T>
 std::string mismatch(const Value& value) {
   if constexpr (kIsList<T>) {
@@ -155,7 +155,8 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return previous[b.size()];
 }
 
-// "mnist.yaml:7:12: model.hiden: text"; a part that is empty is left out. The root of the experiment has no path.
+// Returns "mnist.yaml:7:12: model.hiden: text" without the parts that are empty. The root of the experiment has no
+// path.
 std::string problem_line(const Origin& origin, const std::string& path, std::string_view key, std::string_view text) {
   auto line = origin.text();
   if (!line.empty()) line += ": ";
@@ -269,7 +270,7 @@ std::string Options::choose(std::string_view name, std::string_view fallback,
       declare({.name = std::string(name), .type = type, .fallback = std::string(fallback), .help = std::string(help)});
   if (!value) return std::string(fallback);
   if (value->is_scalar() && std::ranges::find(choices, value->text()) != choices.end()) return value->text();
-  // Short words are near to anything: "gpu" is no slip for "cpu".
+  // Short words are near to anything: "gpu" is not a typo for "cpu".
   const auto near = value->text().size() > 3 ? nearest_name(value->text(), {choices.begin(), choices.end()}) : "";
   reject(name,
          "expected " + type + ", found " + describe(*value) + (near.empty() ? "" : "; did you mean " + near + "?"));
@@ -298,7 +299,7 @@ std::vector<std::string> Options::problems() const {
     if (std::ranges::find(known, entry.key) != known.end()) continue;
     const auto near = nearest_name(entry.key, known);
     const auto hint = near.empty() ? "" : " did you mean " + near + "?";
-    constexpr size_t kManyKeys = 20;  // beyond that the nearest name says more than the list
+    constexpr size_t kManyKeys = 20;  // beyond that, the nearest name says more than the list
     const auto options = known.empty()                               ? " it takes no options"
                          : known.size() > kManyKeys && !near.empty() ? std::string()
                                                                      : " known: " + join(known);

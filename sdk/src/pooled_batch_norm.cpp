@@ -21,7 +21,7 @@ Channels channels_of(const at::Tensor& tensor) {
 
 at::Tensor tensor_of(const Channels& channels) { return at::tensor(channels, at::kFloat); }
 
-// Of each channel: what its values are normalised with.
+// What a channel's values are normalized with.
 struct ChannelStatistics {
   Channels mean, inverse_deviation;
 };
@@ -32,7 +32,7 @@ ChannelStatistics running_statistics(const NormState& state) {
   return statistics;
 }
 
-// Sums of distances from some value of the channel lose nothing where the mean is far from 0.
+// Sums of distances from some value of the channel stay accurate if the mean is far from 0.
 Channels some_values(const at::Tensor& input) { return channels_of(input[0].select(1, 0).select(1, 0).to(at::kFloat)); }
 
 void take_in(const at::Tensor& running, size_t channel, double value, double momentum) {
@@ -81,8 +81,8 @@ class PooledBatchNorm : public torch::autograd::Function<PooledBatchNorm> {
     return scale_and_cut(pooled, scale, shift);
   }
 
-  // dx = weight / deviation * (dy - sum(dy) / n - x^ * sum(dy * x^) / n) with x^ = (x - mean) / deviation, of a batch's
-  // statistics; of fixed ones the first term alone.
+  // With a batch's statistics, dx = weight / deviation * (dy - sum(dy) / n - x^ * sum(dy * x^) / n), x^ = (x - mean) /
+  // deviation; with fixed statistics only the first term.
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
     RECORD_FUNCTION("ddprun::batch_norm_pool_relu_backward", {});

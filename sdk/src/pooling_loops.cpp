@@ -25,7 +25,7 @@ at::Tensor empty_pooled(const at::Tensor& images, c10::ScalarType type) {
                    images.options().dtype(type), kLayout);
 }
 
-// Calls with a null pointer of the type as which the loops see the values.
+// Calls `call` with a null pointer of the type that the loops use for the values.
 template <class Call>
 auto with_type_of(const at::Tensor& tensor, Call call) {
   if (tensor.scalar_type() == at::kFloat) return call(static_cast<float*>(nullptr));
@@ -46,8 +46,8 @@ using ImageRange = std::function<void(int64_t begin, int64_t end)>;
 
 void for_images(const at::Tensor& images, const ImageRange& work) { at::parallel_for(0, images.size(0), 1, work); }
 
-// Two sums for each channel of each image, which are then added in the order of images: the same at any number of
-// threads.
+// Two sums per channel and image, which are then added in the order of images: the result is the same with any number
+// of threads.
 class SumsOfImages {
  public:
   explicit SumsOfImages(const at::Tensor& images)

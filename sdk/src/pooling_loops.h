@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Pooling of 2 x 2 values, alone and with the BatchNorm before it, over images that lie in channels_last on the CPU.
 //
-// Shapes: images [B, C, H, W], pooled ones and their gradients [B, C, H / 2, W / 2], all in channels_last; a row or
-// column that is left over is not pooled, but counts in sums. A place says which of the 2 x 2, row by row, was taken:
-// uint8, 0 to 3, and 4 more where the ReLU cut it off. Threads: LibTorch's.
+// Images are [B, C, H, W], pooled ones and their gradients [B, C, H / 2, W / 2], all in channels_last. A leftover row
+// or column is not pooled, but counts in sums. A place (uint8) says which of the 2 x 2 was taken, 0 to 3 row by row,
+// plus 4 if the ReLU cut it off. Runs on LibTorch's threads.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,40 +13,41 @@
 
 namespace ddprun {
 
-// Gradients come in any order, of a layer that flattens in channels_first: this brings them into that of the loops.
+// Gradients come in any memory order (channels_first from a layer that flattens): brings them into that of the loops.
 at::Tensor in_channels_last(const at::Tensor& gradients);
 
-using Channels = std::vector<float>;  // a number for each
+using Channels = std::vector<float>;  // one number per channel
 
-// Whether the loops can work on these images.
+// Returns true if the loops can work on these images.
 bool can_pool_in_one_pass(const at::Tensor& images);
 
 struct Pooled {
   at::Tensor values, places;
 };
 
-// Takes the largest value, in channels whose direction is -1 the smallest, where it is 0 the first; nothing is cut.
+// Takes the largest value; the smallest in channels whose direction is -1, the first where it is 0. Nothing is cut.
 Pooled pool(const at::Tensor& images, const Channels& direction);
 
-// values * scale + shift, cut at 0, which the places note.
+// Computes values * scale + shift, cut at 0; the places note what was cut.
 at::Tensor scale_and_cut(const Pooled& pooled, const Channels& scale, const Channels& shift);
 
-// The gradients of images of these sizes: those of what was taken and not cut at their places, 0 elsewhere.
+// Returns the gradients of images of these sizes: the given ones at the places that were taken and not cut, 0
+// elsewhere.
 at::Tensor spread(const at::Tensor& gradients, const at::Tensor& places, at::IntArrayRef sizes);
 
-// Over all images.
+// Sums over all images, per channel.
 struct ChannelSums {
   std::vector<double> first, second;
 };
 
-// Of (value - origin), and of its square.
+// Sums (value - origin) and its square.
 ChannelSums channel_sums(const at::Tensor& images, const Channels& origin);
 
-// Of the gradients of what was not cut, and of these times (value - mean).
+// Sums the gradients of what was not cut, and these times (value - mean).
 ChannelSums gradient_sums(const at::Tensor& gradients, const Pooled& pooled, const at::Tensor& images,
                           const Channels& mean);
 
-// factor * spread(gradients) + slope * (image - mean) + constant.
+// Computes factor * spread(gradients) + slope * (image - mean) + constant.
 struct NormGradient {
   Channels factor, slope, mean, constant;
 };

@@ -17,7 +17,7 @@ namespace ddprun::cifar {
 
 class CifarDataset : public Dataset {
  public:
-  // `table` must outlive the data set; `kind` is the index in table.labels of what is to be learnt.
+  // `table` must outlive the dataset; `kind` is the index in table.labels of the labels to learn.
   CifarDataset(const CifarTable& table, size_t kind, Options& options);
 
   void prepare(const Progress& progress) override;

@@ -18,7 +18,7 @@ namespace {
 using Path = std::filesystem::path;
 
 constexpr int64_t kMostTextBytes = 1 << 16;
-constexpr int64_t kMostOtherBytes = 1 << 28;  // of a member that is not read
+constexpr int64_t kMostOtherBytes = 1 << 28;  // for a member that is not read
 constexpr int kMostMembers = 1000;
 
 [[noreturn]] void refuse(const std::string& place, const std::string& flaw) { throw UserError(place + ": " + flaw); }
@@ -62,7 +62,7 @@ CifarFiles read_folder(const Path& folder, const CifarTable& table) {
   return files;
 }
 
-// The name below the archive's one folder; empty for the folder itself.
+// Returns the name below the archive's one folder; empty for the folder itself.
 std::string name_in_folder(const TarReader& tar, const std::string& folder) {
   const auto name = tar.name();
   if (tar.is_folder() && (name == folder || name == folder + "/" || name.empty())) return "";
@@ -118,7 +118,7 @@ PythonPickle read_pickle(const Path& path, const CifarTable& table) {
   return {path.string(), std::move(content)};
 }
 
-// The images of a pickle as records of the binary form.
+// Converts a pickle's images to records of the binary form.
 CifarFile records_of(const Path& path, const CifarTable& table) {
   const auto pickle = read_pickle(path, table);
   const auto pixels = pickle.bytes("data", kPixels);

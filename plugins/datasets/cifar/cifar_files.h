@@ -14,15 +14,15 @@
 namespace ddprun::cifar {
 
 struct CifarFile {
-  std::string place;  // what error texts begin with
+  std::string place;  // error messages begin with it
   std::vector<uint8_t> bytes;
 };
 using CifarFiles = std::map<std::string, CifarFile>;  // by name
 
-// The files that the table names. `path` is the archive, or the first training file of an unpacked one, of its binary
-// form or of that for Python, whose content is then the same records. Sizes are checked before anything is allocated.
-// Throws UserError for a file that is missing, of a size that cannot be, or damaged; and for an archive with a member
-// outside its folder, or a link.
+// Reads the files that the table names. `path` is the archive, or the first training file of an unpacked one, in the
+// binary form or the one for Python; both give the same records. Sizes are checked before anything is allocated. Throws
+// UserError if a file is missing, of an impossible size or damaged, or if the archive has a member outside its folder,
+// or a link.
 CifarFiles read_files(const std::filesystem::path& path, const CifarTable& table);
 
 struct Images {
@@ -30,11 +30,11 @@ struct Images {
   std::vector<int64_t> labels;
 };
 
-// The records of these files one after the other, with the labels of table.labels[kind]. Throws UserError for a label
-// out of range, naming file and record.
+// Returns the records of these files one after the other, with the labels of table.labels[kind]. Throws UserError for a
+// label out of range, naming file and record.
 Images to_images(const CifarFiles& files, const std::vector<std::string>& names, const CifarTable& table, size_t kind);
 
-// A line each. Throws UserError where their number is not that of the classes.
+// Returns one name per line. Throws UserError if there are not as many as classes.
 std::vector<std::string> class_names(const CifarFiles& files, const LabelKind& kind);
 
 }  // namespace ddprun::cifar

@@ -20,7 +20,7 @@ PythonPickle::PythonPickle(std::string place, std::string bytes) : place_(std::m
 
 void PythonPickle::refuse(const std::string& flaw) const { throw UserError(place_ + ": " + flaw); }
 
-// The operations of protocol 2 that dictionaries, lists, numbers, texts and arrays need.
+// Handles the operations of protocol 2 that dictionaries, lists, numbers, texts and arrays need.
 void PythonPickle::read() {
   if (!bytes_.starts_with("\x80\x02")) refuse("is no pickle of Python 2's protocol 2; take the data set's own files");
   position_ = 2;
@@ -116,7 +116,7 @@ void PythonPickle::take_container(char operation) {
   }
 }
 
-// A function with its arguments, or what it has made with its state.
+// Makes a function with its arguments, or its result with its state.
 void PythonPickle::make_object() {
   const auto* argument = pop();
   const auto& maker = *pop();
@@ -204,7 +204,7 @@ std::vector<std::string> PythonPickle::texts(std::string_view key) const {
   return texts;
 }
 
-// What numpy writes: _reconstruct(...), then the state (version, shape, dtype, is in Fortran's order, bytes).
+// Expects what numpy writes: _reconstruct(...), then the state (version, shape, dtype, is in Fortran order, bytes).
 std::span<const uint8_t> PythonPickle::bytes(std::string_view key, size_t columns) const {
   const auto& array = at(key, Kind::kOther);
   const bool is_array = array.text.ends_with(kArray) && array.items.size() == 2 && array.items[1]->items.size() == 5;

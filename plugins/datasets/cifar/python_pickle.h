@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A dictionary that Python 2 has pickled, as CIFAR's files for Python are: its lists of numbers and of texts, and its
-// arrays of bytes. Nothing in a pickle is ever called: names of functions are read as words.
+// A dictionary pickled by Python 2, as in CIFAR's files for Python: its lists of numbers and texts, and its byte
+// arrays. Nothing in a pickle is ever called: function names are only read as words.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace ddprun::cifar {
 
-// All throw UserError, naming the file, where it is no such pickle, lacks the key, or has something else there.
+// All methods throw UserError, naming the file, if it is not such a pickle, lacks the key, or has something else there.
 class PythonPickle {
  public:
   PythonPickle(std::string place, std::string bytes);
@@ -20,19 +20,18 @@ class PythonPickle {
   std::vector<int64_t> numbers(std::string_view key) const;
   std::vector<std::string> texts(std::string_view key) const;
 
-  // Of a numpy array uint8 [rows, columns], row after row; they live as long as the pickle.
+  // Returns the rows of a numpy array uint8 [rows, columns]; they live as long as the pickle.
   std::span<const uint8_t> bytes(std::string_view key, size_t columns) const;
 
   [[noreturn]] void refuse(const std::string& flaw) const;
 
  private:
-  enum class Kind { kNumber, kText, kList, kDictionary, kOther };  // kList: tuples too; kOther: what a function makes
+  enum class Kind { kNumber, kText, kList, kDictionary, kOther };  // kList: tuples too; kOther: made by a function
   struct Value {
     Kind kind = Kind::kOther;
     int64_t number = 0;
-    std::string_view text = {};  // in bytes_; of kOther the function's module and name
-    std::vector<const Value*> items =
-        {};  // of a dictionary keys and values in turn; of kOther its arguments, then its state
+    std::string_view text = {};            // points into bytes_; for kOther, the function's module and name
+    std::vector<const Value*> items = {};  // keys and values in turn; for kOther, its arguments, then its state
   };
 
   void read();
@@ -52,9 +51,9 @@ class PythonPickle {
 
   std::string place_, bytes_;
   size_t position_ = 0;
-  std::deque<Value> values_;  // all that there ever were: what others point to
+  std::deque<Value> values_;  // owns all values ever made: others point to them
   std::vector<Value*> stack_;
-  std::vector<size_t> marks_;  // heights of the stack
+  std::vector<size_t> marks_;  // stack heights
   std::vector<Value*> memo_;
 };
 

@@ -24,7 +24,7 @@ std::filesystem::path checked(const std::filesystem::path& path) {
 
 TarReader::TarReader(const std::filesystem::path& path)
     : path_(checked(path)), file_(path), chunk_(kChunk), archive_(archive_read_new(), archive_read_free) {
-  // zlib unpacks, not libarchive, which does not look at gzip's checksum.
+  // zlib unpacks, because libarchive does not check gzip's checksum.
   const bool made = archive_ && archive_read_support_format_tar(archive_.get()) == ARCHIVE_OK;
   if (!made) throw std::runtime_error("libarchive cannot start");
   if (archive_read_open(archive_.get(), this, nullptr, &TarReader::on_read, nullptr) == ARCHIVE_OK) return;
@@ -32,7 +32,7 @@ TarReader::TarReader(const std::filesystem::path& path)
   refuse("is no tar archive inside its packing; download it again");
 }
 
-// Called by libarchive, in C: nothing may be thrown.
+// libarchive calls this from C: it must not throw.
 long TarReader::on_read(archive* handle, void* self, const void** bytes) {
   auto& reader = *static_cast<TarReader*>(self);
   try {
@@ -54,13 +54,13 @@ bool TarReader::next() {
   }
   if (code != ARCHIVE_OK) {
     refuse_if_cut_off();
-    const char* flaw = archive_error_string(archive_.get());  // libarchive has no word for some
+    const char* flaw = archive_error_string(archive_.get());  // libarchive has no message for some
     refuse("is a damaged tar archive" + (flaw ? " (" + std::string(flaw) + ")" : "") + "; download it again");
   }
   return true;
 }
 
-// To the end of the packing, where the checksum is.
+// Reads to the end of the packing, where the checksum is.
 void TarReader::drain() {
   int64_t padding = 0;
   while (const auto got = file_.read(chunk_)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reads a .tar.gz from its begin to its end, without writing anything. Used from one thread.
+// Reads a .tar.gz from beginning to end, without writing anything. Not thread-safe.
 #pragma once
 
 #include "gzip_file.h"
@@ -17,22 +17,22 @@ struct archive_entry;
 
 namespace ddprun::cifar {
 
-// All throw UserError, naming the archive, where it is damaged or cut off.
+// All methods throw UserError, naming the archive, if it is damaged or cut off.
 class TarReader {
  public:
   explicit TarReader(const std::filesystem::path& path);
 
-  // Goes to the next member; false at the end. The end has been reached only if the whole file was there and its
+  // Goes to the next member; returns false at the end, which is reached only if the whole file was there and its
   // checksum is right.
   bool next();
 
-  // Of the present member.
+  // These describe the current member.
   std::string name() const;  // as written, without a leading "./"
-  bool is_file() const;      // and no link, device or folder
+  bool is_file() const;      // not a link, device or folder
   bool is_folder() const;
   int64_t size() const;
 
-  // The whole member. `out` has size() bytes.
+  // Reads the whole member. `out` has size() bytes.
   void read(std::span<uint8_t> out);
 
   [[noreturn]] void refuse(const std::string& flaw) const;
@@ -45,7 +45,7 @@ class TarReader {
   std::filesystem::path path_;
   remote::GzipFile file_;
   std::vector<uint8_t> chunk_;
-  std::exception_ptr thrown_;  // by file_, inside libarchive
+  std::exception_ptr thrown_;  // by file_, from inside libarchive
   std::unique_ptr<archive, int (*)(archive*)> archive_;
   archive_entry* entry_ = nullptr;
 };

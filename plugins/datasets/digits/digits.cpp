@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Handwriting-like digits drawn by the program itself: a data set for a machine without files and without a network.
 //
-// Picture n of a split depends on (seed, split, n) alone, and on no thread or rank; its class is n % 10.
+// Image n of a split depends only on (seed, split, n), not on the thread or rank; its class is n % 10.
 #include "glyphs.h"
 #include "painter.h"
 

@@ -7,18 +7,18 @@
 
 namespace ddprun::digits {
 
-// In a box of 1 x 1: x to the right, y down.
+// A point in a box of 1 x 1: x to the right, y down.
 struct Point {
   double x = 0, y = 0;
 };
 
-// Points that the pen passes on a smooth curve. Where the first is the last too, the curve is closed.
+// Points that the pen passes on a smooth curve, which is closed if the first point is also the last.
 using Stroke = std::vector<Point>;
 using Glyph = std::vector<Stroke>;
 
 constexpr int kClasses = 10;
 
-// The ways to write this digit; at least one.
+// Returns the ways to write this digit, at least one.
 std::span<const Glyph> styles_of(int digit);
 
 }  // namespace ddprun::digits

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kStepsPerSpan = 5;        // line segments between two points of a stroke
 constexpr double kGlyphHeight = 21;     // pixels of an unscaled glyph
-constexpr double kSmudgeChance = 0.25;  // of a stray mark beside the digit
+constexpr double kSmudgeChance = 0.25;  // for a stray mark beside the digit
 
 using Canvas = std::array<float, kPixels>;
 
@@ -50,7 +50,7 @@ class Wobble {
   std::array<Wave, 2> waves_;
 };
 
-// From the glyph's box to pixels.
+// Maps the glyph's box to pixels.
 class Affine {
  public:
   Affine(double warp, RandomStream& random) {
@@ -73,7 +73,7 @@ class Affine {
   Point x_, y_, shift_;
 };
 
-// A point of the Catmull-Rom curve between p[1] and p[2], 0 <= t <= 1.
+// Returns a point of the Catmull-Rom curve between p[1] and p[2], 0 <= t <= 1.
 Point curve(const std::array<Point, 4>& p, double t) {
   const Point linear = p[2] - p[0];
   const Point square = 2 * p[0] - 5 * p[1] + 4 * p[2] - p[3];
@@ -102,7 +102,7 @@ struct Pen {
   double ink = 1;
 };
 
-// The pen goes from a to b; where it passes twice the ink is no darker.
+// Draws a line from a to b; ink is no darker where the pen passes twice.
 void draw_line(Point a, Point b, const Pen& pen, Canvas& canvas) {
   const double reach = pen.radius + 0.5;
   const auto pixel = [](double coordinate) { return std::clamp(static_cast<int>(coordinate), 0, kSide - 1); };
@@ -153,7 +153,7 @@ void draw_smudge(RandomStream& random, Canvas& canvas) {
   draw_line(start, start + way, {.radius = random.uniform(0.3, 0.9), .ink = random.uniform(0.2, 0.8)}, canvas);
 }
 
-// Four bytes added up are near enough to a normal distribution, and 784 logarithms cheaper.
+// The sum of four bytes is close enough to a normal distribution, and saves 784 logarithms.
 float grain(RandomStream& random) {
   const uint32_t bits = random.next();
   const auto sum = static_cast<float>((bits & 255) + (bits >> 8 & 255) + (bits >> 16 & 255) + (bits >> 24));

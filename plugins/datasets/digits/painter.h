@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Draws one handwritten-looking digit. Threads: any.
+// Draws one handwritten-looking digit. Safe to call from any thread.
 #pragma once
 
 #include <ddprun/random.h>
@@ -12,13 +12,13 @@ namespace ddprun::digits {
 constexpr int kSide = 28;  // pixels
 constexpr int kPixels = kSide * kSide;
 
-// How far the hand strays.
+// How much the handwriting varies.
 struct Hand {
-  double warp = 1;      // scales slant, turn, stretch, shift and wobble; 0 writes as the glyphs stand
+  double warp = 1;      // scales slant, turn, stretch, shift and wobble; 0 draws the glyphs as they are
   double noise = 0.06;  // standard deviation of the paper's grain, as a share of full ink
 };
 
-// Ink is 255, paper 0. Everything about the picture comes from `random`.
+// Ink is 255, paper 0. Everything random in the picture comes from `random`.
 void paint_digit(int digit, const Hand& hand, RandomStream& random, std::span<uint8_t, kPixels> picture);
 
 }  // namespace ddprun::digits

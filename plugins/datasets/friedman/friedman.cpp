@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-// A regression drawn by the program itself, Friedman's first problem ("Multivariate adaptive regression splines",
-// 1991):
+// A generated regression task, Friedman's first problem ("Multivariate adaptive regression splines", 1991):
 //
 //   y = 10 sin(pi x1 x2) + 20 (x3 - 0.5)^2 + 10 x4 + 5 x5 + noise * e
 //
-// with every x uniform in [0, 1) and e normal. All features beyond the fifth say nothing about y. Sample n of a split
-// depends on (seed, split, n) alone, and its y not on how many features there are.
+// Every x is uniform in [0, 1) and e is normal. Features beyond the fifth do not affect y. Sample n of a split depends
+// only on (seed, split, n), and its y does not depend on the number of features.
 #include <ddprun/dataset.h>
 #include <ddprun/random.h>
 
@@ -25,7 +24,7 @@ using ddprun::Split;
 constexpr uint64_t kStream = 0x667269656400;  // "fried": told apart from other uses of the seed; the split is added
 constexpr int64_t kTold = 5;                  // features that y depends on
 constexpr int64_t kMostFeatures = 10'000;
-constexpr int64_t kMostSamples = 1'000'000'000;  // none is kept: each is drawn where it is asked for
+constexpr int64_t kMostSamples = 1'000'000'000;  // none is kept: each is drawn when it is asked for
 
 double value_of(std::span<const float> x) {
   const double bow = x[2] - 0.5;
@@ -72,7 +71,7 @@ class Friedman final : public ddprun::Dataset {
     ddprun::RandomStream random(static_cast<uint64_t>(seed_), kStream + static_cast<uint64_t>(split),
                                 static_cast<uint32_t>(index));
     for (auto& x : sample.first(kTold)) x = static_cast<float>(random.uniform());
-    const double error = random.normal();  // before the other features: it is the same for any number of them
+    const double error = random.normal();  // drawn before the other features, so that their number does not change it
     for (auto& x : sample.subspan(kTold)) x = static_cast<float>(random.uniform());
     return static_cast<float>(value_of(sample) + noise_ * error);
   }

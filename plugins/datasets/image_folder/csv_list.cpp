@@ -17,7 +17,7 @@ using Fields = std::vector<std::string>;
 
 constexpr size_t kLongestNumber = 9;  // digits
 
-// One line, "a,""b"" c",d; nothing where a quote stays open or text follows a closed one.
+// Splits one line, such as a,"b ""c""",d. Returns nothing if a quote stays open or text follows a closed one.
 std::optional<Fields> split_line(const std::string& line) {
   Fields fields(1);
   bool quoted = false;
@@ -82,10 +82,10 @@ class Reader {
     throw UserError(path_.string() + ":" + std::to_string(line_) + ": " + flaw);
   }
 
-  // The next line that is not empty.
+  // Returns the next line that is not empty.
   std::optional<Fields> next() {
     for (std::string line; ++line_, std::getline(file_, line);) {
-      if (line_ == 1 && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);  // a mark that some editors write
+      if (line_ == 1 && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);  // a byte order mark
       if (line.ends_with('\r')) line.pop_back();
       if (line.empty()) continue;
       auto fields = split_line(line);

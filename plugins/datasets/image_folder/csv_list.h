@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Pictures named by a table.
+// Images listed in a table.
 #pragma once
 
 #include "sample_list.h"
@@ -8,9 +8,9 @@
 
 namespace ddprun::images {
 
-// A CSV with the header file,label or file,label,split; files are relative to `root`, a label is the class's name, a
-// split is train, val or test. Fields may be quoted. Classes are sorted: by value where all are numbers, else by name.
-// Throws UserError with the line for what is no such table, and where train lacks a class.
+// Reads a CSV with the header file,label or file,label,split. Files are relative to `root`, a label is the class's
+// name, a split is train, val or test; fields may be quoted. Classes are sorted: by value if all are numbers, otherwise
+// by name. Throws UserError with the line if it is not such a table, and if train lacks a class.
 SampleList list_csv(const std::filesystem::path& csv, const std::filesystem::path& root);
 
 }  // namespace ddprun::images

@@ -14,7 +14,7 @@ using Path = std::filesystem::path;
 
 [[noreturn]] void refuse(const Path& path, const std::string& flaw) { throw UserError(path.string() + ": " + flaw); }
 
-// Sorted by name, without hidden ones.
+// Returns the entries sorted by name, without hidden ones.
 std::vector<Path> entries_of(const Path& folder) {
   std::error_code error;
   std::vector<Path> entries;
@@ -27,7 +27,7 @@ std::vector<Path> entries_of(const Path& folder) {
 }
 
 bool is_folder(const Path& path) {
-  std::error_code ignored;  // what cannot be looked at is no folder for us
+  std::error_code ignored;  // what cannot be read does not count as a folder
   return std::filesystem::is_directory(path, ignored);
 }
 

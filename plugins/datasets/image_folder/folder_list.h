@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Pictures sorted into a folder for each class.
+// Images sorted into one folder per class.
 #pragma once
 
 #include "sample_list.h"
@@ -8,9 +8,9 @@
 
 namespace ddprun::images {
 
-// <root>/train/<class>/<picture>, with val and test likewise where they are; or <root>/<class>/<picture>, all of it
-// train. A picture is what ends with .png, .jpg or .jpeg in any case. Classes and pictures are sorted by name. Throws
-// UserError where there are no classes, a class has no picture, or a split has other classes than train.
+// Lists <root>/train/<class>/<picture>, and val and test likewise if they exist; or <root>/<class>/<picture>, all of it
+// train. A picture is a file that ends with .png, .jpg or .jpeg in any case. Classes and pictures are sorted by name.
+// Throws UserError if there are no classes, a class has no picture, or a split has other classes than train.
 SampleList list_folders(const std::filesystem::path& root);
 
 }  // namespace ddprun::images

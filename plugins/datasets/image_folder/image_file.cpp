@@ -42,7 +42,7 @@ void check(const Size& size) {
                            " pixels, at most " + std::to_string(kMostPixels) + " are decoded");
 }
 
-// Whoever resizes a picture trusts its sizes.
+// Checks the size, which resizing relies on.
 Pixels whole(Pixels pixels, int64_t channels) {
   const int64_t expected = pixels.size.height * pixels.size.width * channels;
   if (pixels.channels == channels && static_cast<int64_t>(pixels.bytes.size()) == expected) return pixels;

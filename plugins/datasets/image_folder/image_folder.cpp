@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The user's own pictures, PNG or JPEG, in a folder for each class or named by a CSV; decoded when they are needed.
+// The user's own pictures, PNG or JPEG, in one folder per class or listed in a CSV; decoded when they are needed.
 #include "csv_list.h"
 #include "folder_list.h"
 #include "image_file.h"
@@ -51,7 +51,7 @@ class ImageFolder final : public ddprun::Dataset {
     progress("left out: " + text_of(found), 0, 0);
   }
 
-  // The look at each picture's header can wait for a run.
+  // Checking each picture's header can wait for a run.
   bool is_prepared() const override { return true; }
 
   void start() override {

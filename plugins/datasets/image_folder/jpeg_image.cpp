@@ -12,7 +12,7 @@
 namespace ddprun::images {
 namespace {
 
-// libjpeg's object, and what it says when it fails.
+// Owns libjpeg's object and its error message.
 class Jpeg {
  public:
   explicit Jpeg(std::FILE* file) : file_(file) {
@@ -55,7 +55,7 @@ class Jpeg {
   }
 
  private:
-  // libjpeg's errors leave its calls by longjmp: `step` must own nothing.
+  // libjpeg reports errors by longjmp, so `step` must own nothing.
   void run(void (*step)(Jpeg&)) {
     if (setjmp(jump_) == 0) {
       step(*this);
@@ -70,7 +70,7 @@ class Jpeg {
     std::longjmp(self.jump_, 1);
   }
 
-  // To libjpeg missing data are a warning, and the rest of the picture grey.
+  // libjpeg only warns about missing data, and leaves the rest of the picture grey.
   static void on_message(j_common_ptr info, int level) {
     const int code = info->err->msg_code;
     if (level < 0 && (code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER)) on_error(info);

@@ -7,7 +7,7 @@
 
 namespace ddprun::images {
 
-// Of a JPEG, from its begin. They throw std::runtime_error with what is wrong.
+// These read a JPEG from its beginning. They throw std::runtime_error with what is wrong.
 Size read_jpeg_size(std::FILE* file);
 Pixels read_jpeg(std::FILE* file, int64_t channels);
 

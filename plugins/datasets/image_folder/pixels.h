@@ -7,7 +7,7 @@
 
 namespace ddprun::images {
 
-inline constexpr int64_t kMostPixels = int64_t{1} << 26;  // 8192 x 8192; what claims more is not decoded
+inline constexpr int64_t kMostPixels = int64_t{1} << 26;  // 8192 x 8192; larger claims are not decoded
 inline constexpr int64_t kMostSide = 1 << 16;
 
 struct Size {
@@ -17,7 +17,7 @@ struct Size {
 
 struct Pixels {
   Size size;
-  int64_t channels = 3;        // 1: grey, 3: red, green, blue
+  int64_t channels = 3;        // 1: grey; 3: red, green, blue
   std::vector<uint8_t> bytes;  // rows of pixels of channels
 };
 

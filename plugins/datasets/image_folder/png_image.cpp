@@ -12,7 +12,7 @@
 namespace ddprun::images {
 namespace {
 
-// libpng's objects, and what it says when it fails.
+// Owns libpng's objects and its error message.
 class Png {
  public:
   explicit Png(std::FILE* file) : file_(file) {
@@ -50,7 +50,7 @@ class Png {
   }
 
  private:
-  // libpng leaves its calls by longjmp: `step` must own nothing.
+  // libpng reports errors by longjmp, so `step` must own nothing.
   void run(void (*step)(Png&)) {
     if (setjmp(jump_) == 0) {
       step(*this);
@@ -59,13 +59,13 @@ class Png {
     throw std::runtime_error("is a damaged PNG (" + std::string(message_.data()) + ")");
   }
 
-  // Any kind of PNG becomes 8 bits of grey or of red, green and blue.
+  // Converts any kind of PNG to 8 bits of grey or of red, green and blue.
   static void set_up(Png& self) {
     const auto kind = png_get_color_type(self.png_, self.info_);
     if (png_get_bit_depth(self.png_, self.info_) == 16) png_set_scale_16(self.png_);
     if (kind == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(self.png_);
     if (kind == PNG_COLOR_TYPE_GRAY) png_set_expand_gray_1_2_4_to_8(self.png_);
-    // A palette's transparency (tRNS) has become alpha by now.
+    // By now a palette's transparency (tRNS) has become alpha.
     const bool transparent = (kind & PNG_COLOR_MASK_ALPHA) || png_get_valid(self.png_, self.info_, PNG_INFO_tRNS);
     if (transparent) png_set_strip_alpha(self.png_);
     png_set_interlace_handling(self.png_);
@@ -86,7 +86,7 @@ class Png {
   std::vector<png_bytep> rows_;
 };
 
-// Brightness as JPEG defines it (ITU-R BT.601).
+// Computes the brightness that JPEG defines (ITU-R BT.601).
 Pixels to_grey(const Pixels& colour) {
   Pixels grey{.size = colour.size, .channels = 1, .bytes = std::vector<uint8_t>(colour.bytes.size() / 3)};
   for (size_t i = 0; i < grey.bytes.size(); ++i) {

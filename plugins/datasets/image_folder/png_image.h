@@ -7,7 +7,7 @@
 
 namespace ddprun::images {
 
-// Of a PNG, from its begin. They throw std::runtime_error with what is wrong.
+// These read a PNG from its beginning. They throw std::runtime_error with what is wrong.
 Size read_png_size(std::FILE* file);
 Pixels read_png(std::FILE* file, int64_t channels);
 

@@ -9,7 +9,7 @@
 namespace ddprun::images {
 namespace {
 
-// The middle of a dimension; as much is left out at both ends.
+// Returns the middle of a dimension; both ends lose the same amount.
 at::Tensor middle(const at::Tensor& image, int64_t dim, int64_t most) {
   const int64_t margin = std::max<int64_t>(0, (image.size(dim) - most) / 2);
   return image.narrow(dim, margin, image.size(dim) - 2 * margin);

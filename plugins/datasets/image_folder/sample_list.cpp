@@ -21,7 +21,7 @@ constexpr uint64_t kHoldOutStream =
 constexpr size_t kMostProblemsShown = 20;
 constexpr int64_t kBlock = 64;  // files that a thread takes at once
 
-// The headers of all files of a split. The problems by the sample's number.
+// Reads the headers of all files of a split. Returns the problems by sample number.
 std::map<size_t, std::string> check_headers(const Samples& samples, const std::function<void(int64_t)>& progress) {
   std::map<size_t, std::string> problems;
   std::mutex mutex;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which pictures there are: files, classes and splits.
+// The pictures of a dataset: files, classes and splits.
 #pragma once
 
 #include <ddprun/batch.h>
@@ -20,7 +20,7 @@ struct Sample {
 using Samples = std::vector<Sample>;
 
 struct SampleList {
-  std::string place;  // the folder or file it was read from: what error texts begin with
+  std::string place;  // the folder or file it was read from; error messages begin with it
   std::vector<std::string> class_names;
   std::array<Samples, 3> splits;  // by Split
 
@@ -29,19 +29,19 @@ struct SampleList {
 };
 
 // Moves this many random training samples to a split that has none; the order stays. The same seed moves the same
-// samples. Throws UserError where the count is 0, the split has samples, or train would have none.
+// samples. Throws UserError if the count is 0, the split has samples, or train would be left empty.
 void hold_out(SampleList& list, Split split, int64_t count, uint64_t seed);
 
 struct Unreadable {
-  std::vector<std::string> problems;  // a line each, in the order of the list
+  std::vector<std::string> problems;  // one line each, in the order of the list
   std::array<std::vector<bool>, 3> marks;
 };
 
-// Reads the headers of all files, on several threads. `progress` gets the number of files done and in all, on this
-// thread.
+// Reads the headers of all files on several threads. `progress` is called on this thread, with the number of files done
+// and in all.
 Unreadable find_unreadable(const SampleList& list, const std::function<void(int64_t, int64_t)>& progress);
 
-// The first problems, and how many there are.
+// Returns the first problems and their total number.
 std::string text_of(const Unreadable& found);
 
 void remove(SampleList& list, const Unreadable& found);

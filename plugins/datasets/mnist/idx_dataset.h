@@ -20,13 +20,14 @@ struct IdxTable {
   std::vector<std::string> class_names;
 };
 
-// <name>.gz or <name>. The second checksum is that of the unpacked file; empty where nobody publishes it.
+// Returns the entry for <name>.gz or <name>. The second checksum is that of the unpacked file, or empty if none is
+// published.
 remote::FileEntry packed_file(const std::string& name, int64_t archive_bytes, const std::string& archive_sha256,
                               const std::string& content_sha256);
 
 class IdxDataset : public Dataset {
  public:
-  // `table` must outlive the data set.
+  // `table` must outlive the dataset.
   IdxDataset(const IdxTable& table, Options& options);
 
   void prepare(const Progress& progress) override;

@@ -25,8 +25,8 @@ using remote::is_gzip;
 
 constexpr uint32_t kImageMagic = 0x803, kLabelMagic = 0x801;  // unsigned bytes in 3 dimensions, in 1
 constexpr int64_t kMostBytes = int64_t{1} << 30;              // unpacked; EMNIST's largest has 547 MB
-constexpr int64_t kMostPixels = 1 << 22;                      // of one image
-constexpr int64_t kGzipRatio = 1032;                          // deflate packs nothing tighter
+constexpr int64_t kMostPixels = 1 << 22;                      // per image
+constexpr int64_t kGzipRatio = 1032;                          // the most that deflate compresses
 
 using Path = std::filesystem::path;
 
@@ -53,7 +53,7 @@ const char* word(IdxKind kind) { return kind == IdxKind::kImages ? "images" : "l
                   word(kind) + ": " + hint);
 }
 
-// The sizes that the header claims, within what can be true.
+// Returns the sizes that the header claims, if they are plausible.
 std::vector<int64_t> parse_header(const Path& path, std::span<const uint8_t> header, IdxKind kind) {
   if (header.size() >= 4) {
     const auto magic = big_endian(header.data());
@@ -107,7 +107,7 @@ IdxFile read_packed(const Path& path, IdxKind kind) {
   if (values > packed_bytes * kGzipRatio) {
     wrong_size(path, shape, kind, std::to_string(packed_bytes) + " packed bytes cannot hold that: it is truncated");
   }
-  // Left uninitialised: memory is taken as it is filled, not as the header claims.
+  // Left uninitialized, so that memory is taken as it is filled, not as the header claims.
   const std::shared_ptr<uint8_t[]> bytes(new uint8_t[static_cast<size_t>(values)]);
   const auto size = static_cast<int64_t>(header.size());
   const auto got = static_cast<int64_t>(file.read({bytes.get(), static_cast<size_t>(values)}));
@@ -119,7 +119,7 @@ IdxFile read_packed(const Path& path, IdxKind kind) {
   return {.path = path, .shape = shape, .bytes = {bytes, bytes.get()}};
 }
 
-// The whole file, read-only: workers of one node share its memory.
+// Maps the whole file read-only, so that the workers of one node share its memory.
 std::shared_ptr<const uint8_t> map_file(const Path& path, size_t bytes) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   void* memory = file < 0 ? MAP_FAILED : mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0);

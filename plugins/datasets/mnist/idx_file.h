@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Files of MNIST's format: a magic number, the sizes, then one byte per value. All numbers are big-endian.
+// Files in MNIST's format: a magic number, the sizes, then one byte per value. All numbers are big-endian.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,13 @@ enum class IdxKind { kImages, kLabels };
 struct IdxFile {
   std::filesystem::path path;
   std::vector<int64_t> shape;            // {images, rows, columns} or {labels}
-  std::shared_ptr<const uint8_t> bytes;  // the values, shape's product of them: a mapped file or an unpacked buffer
+  std::shared_ptr<const uint8_t> bytes;  // the product of shape; a mapped file or an unpacked buffer
 
   int64_t count() const { return shape[0]; }
 };
 
-// Reads a raw or a gzip-packed file; which one it is its first bytes say, not its name. The header is checked against
-// the size of the file before anything is allocated. Throws UserError with the path, what was found and what was
-// expected.
+// Reads a raw or gzipped file, told apart by its first bytes, not by its name. The header is checked against the size
+// of the file before anything is allocated. Throws UserError with the path, what was found and what was expected.
 IdxFile read_idx(const std::filesystem::path& path, IdxKind kind);
 
 }  // namespace ddprun::idx

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// MNIST: 70,000 handwritten digits (LeCun, Cortes, Burges). Official checksums; those of the contents hold for any
-// packing.
+// MNIST: 70,000 handwritten digits (LeCun, Cortes, Burges). The checksums are the official ones; those of the contents
+// hold for any packing.
 #include "idx_dataset.h"
 
 namespace {

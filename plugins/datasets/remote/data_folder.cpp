@@ -33,7 +33,7 @@ std::vector<Path> usual_folders(const std::string& name) {
 }
 
 Path find_file(const Path& folder, const FileEntry& entry) {
-  std::error_code ignored;  // a folder that cannot be looked at has no files for us
+  std::error_code ignored;  // a folder that cannot be read counts as one without files
   auto names = entry.unpacked;
   names.push_back(entry.archive.name);
   for (const auto& name : names) {

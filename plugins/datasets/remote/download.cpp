@@ -49,11 +49,11 @@ std::string sha256_of_content(const Path& path, int64_t most_bytes) try {
     done += static_cast<int64_t>(got);
   }
   return "";
-} catch (const UserError&) {  // damaged: then it is not the content we look for
+} catch (const UserError&) {  // damaged, so it is not the content we look for
   return "";
 }
 
-// What is wrong with the bytes; empty where nothing is.
+// Returns what is wrong with the bytes, or empty.
 std::string checksum_problem(const RemoteFile& file, const Path& part, const DownloadLimits& limits) {
   const auto found = sha256_of_file(part);
   if (found == file.sha256) return "";
@@ -76,7 +76,7 @@ void move_into_place(const Path& part, const Path& whole) {
   sync(whole.parent_path(), O_RDONLY | O_DIRECTORY);
 }
 
-// Leaves the whole, checked file in `part`, or returns why not.
+// Leaves the whole, verified file in `part`, or returns why not.
 std::string try_address(const RemoteFile& file, const std::string& url, const Path& part, const Progress& progress,
                         const DownloadLimits& limits) {
   std::string problem;
@@ -92,7 +92,7 @@ std::string try_address(const RemoteFile& file, const std::string& url, const Pa
     if (result.kind == Kind::kComplete) problem = checksum_problem(file, part, limits);
     if (problem.empty()) return "";
     std::filesystem::remove(part);
-    if (!resumed) return problem;  // else the bytes of before may have been the wrong ones: once more, from the start
+    if (!resumed) return problem;  // otherwise the earlier bytes may have been wrong: retry once from the start
   }
   return problem;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One process at a time in a folder. The kernel ends the lock with the process, however it dies.
+// Admits one process at a time to a folder. The kernel releases the lock when the process ends, however it dies.
 #pragma once
 
 #include <filesystem>
@@ -9,8 +9,8 @@ namespace ddprun::remote {
 
 class FolderLock {
  public:
-  // Waits for the lock; calls `waiting` about ten times a second meanwhile. Throws UserError where the folder cannot be
-  // written or its file system has no locks.
+  // Waits for the lock, calling `waiting` about ten times a second. Throws UserError if the folder cannot be written or
+  // its file system has no locks.
   FolderLock(const std::filesystem::path& folder, const std::function<void()>& waiting);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reads a file packed by gzip, piece by piece. Used from one thread.
+// Reads a gzipped file piece by piece. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,19 @@ struct gzFile_s;
 
 namespace ddprun::remote {
 
-// Whether the file begins as gzip's do, whatever its name says. Throws UserError where it cannot be read.
+// Returns true if the file begins like a gzip file, whatever its name. Throws UserError if it cannot be read.
 bool is_gzip(const std::filesystem::path& path);
 
 class GzipFile {
  public:
   explicit GzipFile(const std::filesystem::path& path);
 
-  // Fills `out` with the next unpacked bytes and returns how many there were: fewer only at the end of the data, or
-  // where the file was cut off. Throws UserError where the packed data are damaged.
+  // Fills `out` with the next unpacked bytes and returns their number, which is smaller only at the end of the data or
+  // if the file is cut off. Throws UserError if the packed data are damaged.
   size_t read(std::span<uint8_t> out);
 
-  // After a read() that met the end: whether the file ends before its packing does, so that nothing vouches for its
-  // content.
+  // After read() has reached the end: returns true if the file ends before its packing does, so that no checksum
+  // vouches for its content.
   bool cut_off() const;
 
  private:

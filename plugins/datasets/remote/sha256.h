@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// SHA-256 of bytes that come in pieces.
+// SHA-256 of data that come in pieces.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class Sha256 {
  public:
   Sha256();
   void update(std::span<const uint8_t> bytes);
-  std::string hex();  // ends it: 64 lower-case digits
+  std::string hex();  // finishes the hash: 64 lower-case digits
 
  private:
   std::shared_ptr<evp_md_ctx_st> context_;

@@ -70,7 +70,7 @@ class Transfer {
     set(CURLOPT_XFERINFOFUNCTION, &Transfer::on_progress);
     set(CURLOPT_XFERINFODATA, this);
     set(CURLOPT_NOPROGRESS, 0L);
-    const char* certificates = std::getenv("SSL_CERT_FILE");  // else where libcurl was told to look when it was built
+    const char* certificates = std::getenv("SSL_CERT_FILE");  // otherwise the place that libcurl was built with
     if (certificates && *certificates) set(CURLOPT_CAINFO, certificates);
   }
 
@@ -86,7 +86,7 @@ class Transfer {
     }
     if (code == CURLE_RANGE_ERROR) return {Kind::kNoResume, "sends whole files only"};
     if (code == CURLE_OK) {
-      // 416: nothing lies beyond the bytes that are here.
+      // 416 means that there is nothing beyond the bytes we have.
       const bool complete = status() == 200 || status() == 206 || (status() == 416 && offset_ > 0);
       if (complete) return {Kind::kComplete, ""};
       return {Kind::kFailed, "HTTP " + std::to_string(status())};
@@ -95,13 +95,13 @@ class Transfer {
     return {received_ > 0 ? Kind::kCutOff : Kind::kFailed, problem};
   }
 
-  // Called by libcurl, in C: nothing may be thrown.
+  // libcurl calls this from C: it must not throw.
   static size_t on_bytes(const char* bytes, size_t, size_t count, void* self) {
     return static_cast<Transfer*>(self)->append(bytes, count);
   }
 
   size_t append(const char* bytes, size_t count) {
-    if (status() != 200 && status() != 206) return count;  // the text of an error page
+    if (status() != 200 && status() != 206) return count;  // skip the text of an error page
     too_long_ = offset_ + received_ + static_cast<int64_t>(count) > limits_.most_bytes;
     if (too_long_) return 0;
     for (size_t done = 0; done < count;) {

@@ -12,15 +12,15 @@ struct TransferResult {
   enum class Kind {
     kComplete,  // the server has no more bytes
     kCutOff,    // some bytes came, then the connection broke or stalled
-    kNoResume,  // the server sends whole files only
+    kNoResume,  // the server only sends whole files
     kFailed,
   };
   Kind kind = Kind::kFailed;
-  std::string problem;  // empty where complete
+  std::string problem;  // empty if complete
 };
 
-// Asks for the bytes from the file's present end on and appends them. `progress` gets the file's bytes so far and in
-// total (0 where unknown). Throws UserError where the file cannot be written, and what `progress` throws.
+// Requests the bytes after the file's present end and appends them. `progress` gets the file's bytes so far and in
+// total (0 if unknown). Throws UserError if the file cannot be written, and what `progress` throws.
 TransferResult transfer(const std::string& url, const std::filesystem::path& file, const DownloadLimits& limits,
                         const std::function<void(int64_t done, int64_t total)>& progress);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A whole file in memory, read-only: the workers of one node share its pages.
+// A whole file mapped read-only, so that the workers of one node share its pages.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ struct MappedFile {
   std::shared_ptr<const uint8_t> bytes;
   uint64_t size = 0;
 
-  // Throws UserError: the path, then `flaw`.
+  // Throws UserError with the path and `flaw`.
   [[noreturn]] void refuse(const std::string& flaw) const;
 };
 
-// Throws UserError where there is no such file, it cannot be read, or it is empty.
+// Throws UserError if there is no such file, it cannot be read, or it is empty.
 MappedFile map_file(const std::filesystem::path& path);
 
 }  // namespace ddprun::arrays

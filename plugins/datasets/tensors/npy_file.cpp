@@ -17,7 +17,7 @@ std::string_view text_of(const MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes.get()), static_cast<size_t>(file.size)};
 }
 
-// The dictionary's text; `end` becomes the place of the first value.
+// Returns the dictionary's text and sets `end` to the position of the first value.
 std::string_view header_text(const MappedFile& file, uint64_t& end) {
   const auto text = text_of(file);
   if (text.starts_with("PK")) file.refuse("is a .npz archive; save each array with numpy.save instead");

@@ -7,8 +7,8 @@
 
 namespace ddprun::arrays {
 
-// The header is checked against the size of the file. Throws UserError with the path, what was found, what was expected
-// and the line of Python that helps.
+// Checks the header against the size of the file. Throws UserError with the path, what was found, what was expected and
+// the line of Python that helps.
 StoredArray read_npy(const MappedFile& file);
 
 }  // namespace ddprun::arrays

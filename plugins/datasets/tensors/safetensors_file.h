@@ -7,7 +7,7 @@
 
 namespace ddprun::arrays {
 
-// The tensors with these names, in their order. The whole header is checked against the size of the file. Throws
+// Returns the tensors with these names, in this order. The whole header is checked against the size of the file. Throws
 // UserError with the path, what was found and what was expected.
 std::vector<StoredArray> read_safetensors(const MappedFile& file, const std::vector<std::string>& names);
 

@@ -20,11 +20,11 @@ struct SampleArrays {
   bool has_classes() const { return target.holds_integers(); }
 };
 
-// From one .safetensors file, or from two .npy files: inputs, targets. Both have a row for each sample. Throws
-// UserError with the file, what was found, what was expected and what to do.
+// Opens one .safetensors file, or two .npy files: inputs, targets. Both have one row per sample. Throws UserError with
+// the file, what was found, what was expected and what to do.
 SampleArrays open_samples(const std::vector<std::filesystem::path>& files, const TensorNames& names);
 
-// Throws UserError where the samples of another split have another shape, or targets of another kind, than train's.
+// Throws UserError if the samples of another split have another shape, or its targets another kind, than train's.
 void require_alike(const SampleArrays& train, const SampleArrays& other);
 
 }  // namespace ddprun::arrays

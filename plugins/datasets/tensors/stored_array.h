@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An array as it lies in a file: little-endian values in C order, one row for each sample.
+// An array as stored in a file: little-endian values in C order, one row per sample.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,7 +14,7 @@
 
 namespace ddprun::arrays {
 
-// A type of values that can be read, by its names; empty where a format has none for it.
+// A readable value type with its names; a name is empty if that format has none.
 struct Dtype {
   at::ScalarType type;
   std::string_view word;         // "uint8"
@@ -24,29 +24,29 @@ struct Dtype {
 std::span<const Dtype> known_dtypes();
 
 struct StoredArray {
-  std::string place;  // the file, and the tensor's name where it has several: what error texts begin with
+  std::string place;  // the file, and the tensor's name if it has several; error messages begin with it
   at::ScalarType dtype = at::kFloat;
-  std::vector<int64_t> shape;            // all extents at least 1, the first one counts the samples
+  std::vector<int64_t> shape;            // all extents at least 1; the first one counts the samples
   std::shared_ptr<const uint8_t> bytes;  // not aligned; keeps the file mapped
 
   int64_t rows() const { return shape[0]; }
   int64_t row_values() const;
   bool holds_integers() const { return at::isIntegralType(dtype, /*includeBool=*/true); }
 
-  // "[60000, 28, 28] uint8".
+  // Returns "[60000, 28, 28] uint8".
   std::string text() const;
 
-  // Throws UserError: the place, then `flaw`.
+  // Throws UserError with the place and `flaw`.
   [[noreturn]] void refuse(const std::string& flaw) const;
 };
 
-// The bytes that values of this type and shape take; nothing where no 64-bit number counts them.
+// Returns the bytes that values of this type and shape take, or nothing if a 64-bit number cannot hold them.
 std::optional<uint64_t> byte_count(const std::vector<int64_t>& shape, at::ScalarType dtype);
 
-// Throws UserError where the array has no samples, or samples without a value.
+// Throws UserError if the array has no samples, or samples without a value.
 void require_values(const StoredArray& array);
 
-// value * factor + offset, for each value of a row.
+// Maps each value of a row to value * factor + offset.
 struct Affine {
   double factor = 1;
   double offset = 0;
@@ -55,7 +55,7 @@ struct Affine {
 // Writes row_values() numbers to `out`.
 void copy_row(const StoredArray& array, int64_t row, const Affine& change, float* out);
 
-// The values of an array of integers, all of them.
+// Returns all values of an array of integers.
 std::vector<int64_t> to_integers(const StoredArray& array);
 
 }  // namespace ddprun::arrays

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The user's own arrays, from .safetensors or .npy files: mapped into memory, so that the workers of a node share them.
+// The user's own arrays from .safetensors or .npy files, mapped into memory so that the workers of a node share them.
 #include "sample_arrays.h"
 
 #include <ddprun/dataset.h>
@@ -22,21 +22,21 @@ using ddprun::arrays::SampleArrays;
 using ddprun::arrays::StoredArray;
 
 constexpr uint64_t kHoldOutStream = 0x74656E736F727300;  // "tensors": told apart from other uses of the seed
-constexpr int64_t kMostClasses = 1'000'000;              // a larger label is no class
+constexpr int64_t kMostClasses = 1'000'000;              // a larger label is not a class
 using Files = std::vector<std::filesystem::path>;
 
 constexpr std::array kSplits = {Split::kTrain, Split::kVal, Split::kTest};
 
-// The rows of two arrays that make a split.
+// The part of two arrays that makes up a split.
 struct Part {
   SampleArrays arrays;
-  std::vector<int64_t> labels;  // of all rows; empty where the targets are values
-  std::vector<int64_t> rows;    // by the samples' numbers
+  std::vector<int64_t> labels;  // of all rows; empty if the targets are values
+  std::vector<int64_t> rows;    // by sample number
 
   int64_t size() const { return static_cast<int64_t>(rows.size()); }
 };
 
-// One file or two, as the user wrote them; none where the option is absent or wrong.
+// Returns the one or two files that the user wrote, or none if the option is absent or wrong.
 Files read_files(ddprun::Options& options, const std::string& name, const std::string& help, bool required = false) {
   auto files = required ? options.require<Files>(name, help) : options.get<Files>(name, {}, help);
   const bool named = std::ranges::none_of(files, &std::filesystem::path::empty);
@@ -66,7 +66,7 @@ class Tensors final : public ddprun::Dataset {
     read_numbers(options);
   }
 
-  void prepare(const ddprun::Progress&) override { start(); }  // mistakes in the files are found before workers start
+  void prepare(const ddprun::Progress&) override { start(); }  // finds mistakes in the files before workers start
   bool is_prepared() const override { return true; }
 
   void start() override {

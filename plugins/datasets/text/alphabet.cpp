@@ -14,7 +14,7 @@ struct Range {
   char32_t first, last;
 };
 
-// Blanks, marks that join the character before them, and what has no form at all.
+// Blanks, marks that join the character before them, and characters without a form.
 constexpr auto kUnseen = std::to_array<Range>({{0x00, 0x1F},
                                                {0x7F, 0xA0},
                                                {0xAD, 0xAD},

@@ -11,21 +11,22 @@ namespace ddprun::text {
 
 class Alphabet {
  public:
-  // The characters of `training`, by their code points. Where `others` have further ones, these are all one class more,
-  // the last: unknown.
+  // Takes the characters of `training`, ordered by code point. If `others` have further ones, these share one more
+  // class, the last: unknown.
   Alphabet(std::u32string_view training, std::u32string_view others);
 
   int32_t class_of(char32_t character) const { return classes_[character]; }
 
-  // Of each class, as it can be read: "a", "space", "\n", "\u200b", "unknown".
+  // Returns each class in readable form: "a", "space", "
+  // ", "\u200b", "unknown".
   const std::vector<std::string>& names() const { return names_; }
 
  private:
-  std::vector<int32_t> classes_;  // of each code point
+  std::vector<int32_t> classes_;  // per code point
   std::vector<std::string> names_;
 };
 
-// One character so that it can be read alone, in a table.
+// Returns one character so that it can be read alone, in a table.
 std::string readable(char32_t character);
 
 }  // namespace ddprun::text

@@ -11,7 +11,7 @@ namespace {
 
 using Word = std::string_view;
 
-// A plural noun and a singular verb end in another "s"; none of them begins with a vowel, which "a" would not go with.
+// The ending "s" marks plural nouns and singular verbs; no word begins with a vowel, because "a" precedes them.
 constexpr std::array<std::array<Word, 2>, 2> kDeterminers = {{{"the", "a"}, {"the", "some"}}};  // singular, plural
 constexpr auto kAdjectives = std::to_array<Word>({"small", "big", "young", "quiet", "red", "wild"});
 constexpr auto kNouns = std::to_array<Word>({"cat", "dog", "bird", "horse", "farmer", "sailor", "king", "rabbit"});
@@ -83,7 +83,7 @@ class Writer {
   double nats_ = 0;
 };
 
-// What a part of a line has on average.
+// Averages over one part of a line.
 struct Mean {
   double nats = 0, characters = 0;
 };
@@ -102,7 +102,7 @@ Mean one_of(const std::array<Word, N>& words) {
 Mean whether(double chance) { return {.nats = -chance * std::log(chance) - (1 - chance) * std::log(1 - chance)}; }
 Mean perhaps(double chance, const Mean& part) { return whether(chance) + chance * part; }
 
-// `part` once and, each time with this chance, again with `link` before it.
+// Returns the mean of `part` once and, each time with this chance, again after `link`.
 Mean repeated(double chance, const Mean& part, const Mean& link) {
   return 1 / (1 - chance) * (part + perhaps(chance, link));
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Characters to be predicted from those before them: of the user's text, or of one that the plugin draws, for a machine
-// without files.
+// Next-character prediction on the user's text, or on a text that the plugin generates for a machine without files.
 //
-// A sample is a window of `context` characters, its target the same moved on by one. Windows lie one after the other in
-// their split, and the splits one after the other in the text. Symbols are code points and not bytes: an accuracy then
-// is one of characters in any script, and no prediction is half of a letter.
+// A sample is a window of `context` characters; its target is the same window moved on by one. Windows follow one
+// another in their split, and the splits in the text. Symbols are code points, not bytes, so accuracy counts characters
+// in any script and no prediction is half a letter.
 #include "alphabet.h"
 #include "grammar.h"
 #include "utf8.h"
@@ -32,12 +31,12 @@ using Path = std::filesystem::path;
 
 constexpr uint64_t kStream = 0x7465787400000000;  // "text": told apart from other uses of the seed
 
-// Characters of the text, by their numbers.
+// A range of characters of the text.
 struct Part {
   int64_t begin = 0, size = 0;
 };
 
-// The files that the user wrote; none where the option is absent or wrong.
+// Returns the files that the user wrote, or none if the option is absent or wrong.
 std::vector<Path> read_files(ddprun::Options& options) {
   auto files =
       options.get<std::vector<Path>>("file", {}, "a UTF-8 text, or several that are joined; without it one is drawn");
@@ -79,7 +78,7 @@ class Text final : public ddprun::Dataset {
     }
   }
 
-  void prepare(const ddprun::Progress&) override { start(); }  // mistakes in the files are found before workers start
+  void prepare(const ddprun::Progress&) override { start(); }  // finds mistakes in the files before workers start
   bool is_prepared() const override { return true; }
 
   void start() override {
@@ -97,7 +96,7 @@ class Text final : public ddprun::Dataset {
     return {.sample_shape = {context_}, .classes = static_cast<int64_t>(names_.size()), .class_names = names_};
   }
 
-  // The last character of a part is a target alone.
+  // The last character of a part is only a target.
   int64_t size(Split split) const override { return std::max<int64_t>(part(split).size - 1, 0) / context_; }
 
   ddprun::Batch get(Split split, std::span<const int64_t> indices) const override {
@@ -132,7 +131,7 @@ class Text final : public ddprun::Dataset {
     return {text.begin(), text.begin() + size_};
   }
 
-  // Into train, val and test, in this order.
+  // Splits the text into train, val and test, in this order.
   void cut(int64_t characters) {
     for (size_t i : {1, 2})
       parts_[i].size = static_cast<int64_t>(std::floor(static_cast<double>(characters) * fractions_[i]));
@@ -158,7 +157,7 @@ class Text final : public ddprun::Dataset {
 
   std::vector<Path> files_;
   int64_t context_ = 0, seed_ = 0, size_ = 0;
-  std::array<double, 3> fractions_{};  // by Split; the training part has the rest
+  std::array<double, 3> fractions_{};  // by Split; train has the rest
   std::array<Part, 3> parts_;          // by Split
   std::vector<int32_t> classes_;       // of all characters
   std::vector<std::string> names_;

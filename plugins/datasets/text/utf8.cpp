@@ -14,11 +14,11 @@ constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 uint8_t byte_at(std::string_view bytes, size_t at) { return static_cast<uint8_t>(bytes[at]); }
 
-// How many bytes a character has that begins with this one; 0: none begins with it.
+// Returns the length of a character that begins with this byte, or 0 if none does.
 size_t length_by(uint8_t first) {
   if (first < 0x80) return 1;
   if (first < 0xC2 || first > 0xF4)
-    return 0;  // a later byte, or the beginning of what has a shorter form or no code point
+    return 0;  // a continuation byte, or the start of an overlong form or of no code point
   return first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
 }
 
@@ -28,7 +28,7 @@ bool is_character(char32_t code_point, size_t length) {
   return !shorter && !surrogate && code_point < kCodePoints;
 }
 
-// Takes the character at `at`, and moves on; false: there is none.
+// Reads the character at `at` and moves on; returns false if there is none.
 bool take(std::string_view bytes, size_t& at, char32_t& code_point) {
   const uint8_t first = byte_at(bytes, at);
   const size_t length = length_by(first);

@@ -10,7 +10,7 @@
 namespace ddprun::console {
 namespace {
 
-// Of each class; -1 where it has no sample.
+// Returns the accuracy per class; -1 for a class without samples.
 std::vector<double> accuracies(const ConfusionTable& table) {
   const size_t classes = table.class_names.size();
   std::vector<double> shares;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A confusion matrix as the few lines that a person wants to see of it.
+// Summarizes a confusion matrix in a few lines.
 #pragma once
 
 #include <ddprun/logger.h>
@@ -9,11 +9,11 @@
 
 namespace ddprun::console {
 
-// "4 taken for 9: 12 times", the most frequent first, `most` of them at most; of equals the lower classes.
+// Returns at most `most` lines "4 taken for 9: 12 times", the most frequent first, ties by lower class.
 std::vector<std::string> worst_confusions(const ConfusionTable& table, size_t most);
 
-// The share of each class that was recognised, "cat 93.1 %   dog 88.0 %", filled into lines of `width` columns. Of more
-// than `most` classes only the worst so many, the worst first. Classes without a sample are left out.
+// Returns the share of each class that was recognized, "cat 93.1 %   dog 88.0 %", wrapped to `width` columns. With more
+// than `most` classes, returns only that many, the worst first. Skips classes without a sample.
 std::vector<std::string> class_accuracies(const ConfusionTable& table, size_t most, size_t width);
 
 }  // namespace ddprun::console

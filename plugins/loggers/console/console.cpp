@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a person sees of a run: the model's layers, a progress bar where standard output is a terminal, plain lines
-// where it is not, a line for each evaluation, the Training Summary at the end.
+// The console view of a run: the model's layers, a progress bar if standard output is a terminal and plain lines
+// otherwise, one line per evaluation, and the Training Summary at the end.
 #include "confusion_text.h"
 #include "evaluation_table.h"
 #include "layer_table.h"
@@ -20,18 +20,18 @@
 namespace {
 
 using namespace ddprun::console;
-using ddprun::shown;  // beside those below
+using ddprun::shown;  // in addition to the overloads below
 using Values = std::vector<std::pair<std::string, double>>;
 
 constexpr size_t kMostLayers = 24;
 
-// Of the rows, those that people compare; the others are in the table or the bar.
+// True for the rows that people compare; the others are in the table or the bar.
 bool is_result(const std::string& name) {
-  return name != "lr" && !name.starts_with("lr_") && name != "samples_per_second" &&  // lr_1: of a group of parameters
+  return name != "lr" && !name.starts_with("lr_") && name != "samples_per_second" &&  // lr_1: a group's
          name != "train_seconds" && name != "evaluation_seconds";
 }
 
-// As wide as the widest usual one, 9.805e-04: or the table's columns would grow, and their names be printed again.
+// Pads to the widest usual value, 9.805e-04; otherwise columns would grow and the header be printed again.
 std::string in_column(const std::string& value) {
   return std::string(9 - std::min<size_t>(value.size(), 9), ' ') + value;
 }
@@ -44,15 +44,15 @@ std::string join(const Values& values) {
   return text;
 }
 
-// What a person calls it: "preempted" is the word for scripts, whoever has asked for the end.
+// Returns the status in words; "preempted" is the word for scripts, whoever asked for the end.
 std::string status_text(const std::string& status) {
   if (status == "preempted") return painted("stopped", Colour::kStrong);
   const bool good = status == "completed" || status == "stopped_early";
   return painted(shown(status), good ? Colour::kGood : Colour::kBad);
 }
 
-// The names in it are the experiment's and the model's, or those of another's run: nothing of them is for the terminal
-// to obey.
+// Escapes the names, which come from the experiment, the model or someone else's run, and must not control the
+// terminal.
 ddprun::RunStart shown(ddprun::RunStart run) {
   for (auto* name : {&run.name, &run.model, &run.dataset, &run.optimizer, &run.device}) *name = shown(*name);
   run.run_dir = shown(run.run_dir.string());
@@ -130,7 +130,7 @@ class Console final : public ddprun::Logger {
     bar_.draw(label, progress.step_in_epoch, run_.steps_per_epoch, detail);
   }
 
-  // The last one is shown at the end: the test's, where there is a test.
+  // Only the last one is shown, at the end: the test's if there is a test.
   void confusion(const ddprun::ConfusionTable& table) override {
     confusion_ = table;
     for (auto& name : confusion_->class_names) name = shown(name);
@@ -164,7 +164,7 @@ class Console final : public ddprun::Logger {
     return std::chrono::duration<double>(Clock::now() - time).count();
   }
 
-  // How many are right, and the test's other numbers; its loss too where the task has no right and wrong.
+  // Shows the number of correct samples and the test's other metrics, and its loss if the task has no right and wrong.
   void show_test(const ddprun::RunEnd& end) {
     std::string counted;
     if (end.test_total > 0) {
@@ -189,21 +189,21 @@ class Console final : public ddprun::Logger {
     print("");
   }
 
-  // "epoch 3: ", or "step 150: " within an epoch.
+  // Returns "epoch 3: ", or "step 150: " within an epoch.
   std::string place_text(int64_t step) const {
     if (step == 0) return "";
     const auto epoch = std::max<int64_t>(1, run_.steps_per_epoch);
     return step % epoch == 0 ? "epoch " + std::to_string(step / epoch) + ": " : "step " + grouped(step) + ": ";
   }
 
-  // "4 workers on 2 nodes, on cuda over nccl"
+  // Returns "4 workers on 2 nodes, on cuda over nccl".
   std::string workers_text() const {
     auto text = std::to_string(run_.world_size) + (run_.world_size == 1 ? " worker" : " workers");
     if (run_.nodes > 1) text += " on " + std::to_string(run_.nodes) + " nodes,";
     return text + " on " + run_.device + (run_.backend.empty() ? "" : " over " + run_.backend);
   }
 
-  // "55,000 train, 5,000 val, 10,000 test samples of 1 x 28 x 28, 10 classes"
+  // Returns "55,000 train, 5,000 val, 10,000 test samples of 1 x 28 x 28, 10 classes".
   std::string samples_text() const {
     std::string text = grouped(run_.train_samples) + " train";
     if (run_.val_samples > 0) text += ", " + grouped(run_.val_samples) + " val";
@@ -221,8 +221,8 @@ class Console final : public ddprun::Logger {
     last_line_ = Clock::now();
   }
 
-  // The means of an epoch, or of what lies between two evaluations, with those of the evaluation that followed, if one
-  // did.
+  // Shows the means of an epoch, or of the steps between two evaluations, with those of the evaluation that followed,
+  // if any.
   void show_part(const Values& evaluation = {}) {
     if (!part_) return;
     const auto part = *std::exchange(part_, std::nullopt);
@@ -263,7 +263,7 @@ class Console final : public ddprun::Logger {
     print_items(value, head, static_cast<size_t>(width));
   }
 
-  // In lines that fit the terminal, the first one behind `head`.
+  // Prints lines that fit the terminal, with `head` before the first one.
   void print_items(const std::string& text, std::string head = "", size_t indent = 0) {
     const auto width = static_cast<size_t>(terminal_width());
     for (const auto& line : broken_lines(text, width > indent ? width - indent : 1)) {
@@ -278,11 +278,11 @@ class Console final : public ddprun::Logger {
     std::fflush(stdout);
   }
 
-  bool lines_;  // beside a terminal's bar too
+  bool lines_;  // print lines even with a terminal's bar
   double every_;
   bool layers_, live_ = false;
   ddprun::RunStart run_;
-  Values train_;                           // the last row's
+  Values train_;                           // of the last row
   std::optional<ddprun::MetricRow> part_;  // not shown yet: its evaluation may follow
   std::optional<double> gpu_memory_;
   StepTimes times_;

@@ -14,7 +14,7 @@ std::string padded(const std::string& text, size_t width) {
   return std::string(width - std::min(width, shown_width(text)), ' ') + text;
 }
 
-// The place of the column that people miss least: not of the evaluation, not the last, and not the epoch.
+// Returns the index of the most dispensable column: not the evaluation's, not the last, and not the epoch.
 template <class Columns>
 size_t least_missed(const Columns& columns) {
   for (const auto* name : {"val time", "lr", "step"}) {

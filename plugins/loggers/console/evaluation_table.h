@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The results of the evaluations as one table that grows by a line with each.
+// The results of the evaluations as one table that each one adds a line to.
 #pragma once
 
 #include <string>
@@ -12,10 +12,9 @@ class EvaluationTable {
  public:
   using Row = std::vector<std::pair<std::string, std::string>>;  // column, cell
 
-  // The lines to print: the row, with the columns' names before it where they are not those of the row before. For
-  // `width` columns; what does not fit is left out: "val time", "lr" and "step" first, then from the right, but for the
-  // last column; of the evaluation
-  // ("val loss") after all else.
+  // Returns the lines to print: the row, after the header if its columns are not those of the previous row. Columns
+  // that do not fit into `width` are left out: first "val time", "lr" and "step", then from the right except for the
+  // last, and those of the evaluation ("val loss") after all else.
   std::vector<std::string> add(Row row, size_t width);
 
  private:

@@ -11,7 +11,7 @@ namespace {
 
 std::string first_part(const std::string& name) { return name.substr(0, name.find('.')); }
 
-// Neighbours of the same first part as one: "layer1.*", "8 layers", the last one's shape.
+// Merges neighbours with the same first part: "layer1.*", "8 layers", the last one's shape.
 std::vector<LayerSummary> grouped_layers(const std::vector<LayerSummary>& layers) {
   std::vector<LayerSummary> groups;
   for (auto first = layers.begin(); first != layers.end();) {

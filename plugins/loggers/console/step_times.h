@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where the time of the steps went, over a whole run.
+// Where the steps spent their time, over a whole run.
 #pragma once
 
 #include <ddprun/logger.h>
@@ -14,10 +14,10 @@ class StepTimes {
  public:
   void add(const RankTable& table);
 
-  // "52.4 ms: forward 31 %, backward 45 %, waiting for others 6 %, ..."; empty where nothing was measured.
+  // Returns "52.4 ms: forward 31 %, backward 45 %, waiting for others 6 %, ..."; empty if nothing was measured.
   std::string phases() const;
 
-  // "rank 3, 12 % above the mean"; empty where all are within 1 %.
+  // Returns "rank 3, 12 % above the mean"; empty if all are within 1 %.
   std::string slowest() const;
 
  private:

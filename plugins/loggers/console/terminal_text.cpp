@@ -22,9 +22,9 @@ std::string format(const char* pattern, Values... values) {
   return text;
 }
 
-// accuracy, top5: told in percent.
+// True for accuracy and top5, which are shown in percent.
 bool is_share(const std::string& metric) {
-  const auto name = metric.substr(metric.find('/') + 1);  // without the split; from the start where there is none
+  const auto name = metric.substr(metric.find('/') + 1);  // without the split, if there is one
   const bool top = name.starts_with("top") && name.size() > 3 && name.find_first_not_of("0123456789", 3) == name.npos;
   return top || name.ends_with("accuracy");
 }
@@ -79,7 +79,7 @@ bool is_live_terminal() {
 std::string shortened(const std::string& text, size_t width) {
   if (text.size() <= width) return text;
   auto cut = width > 3 ? width - 3 : 0;
-  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;  // not within a letter
+  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;  // do not cut within a character
   return text.substr(0, cut) + std::string("...").substr(0, width - cut);
 }
 

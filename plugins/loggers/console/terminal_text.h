@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Numbers and times as people read them, and what the terminal can show.
+// Numbers, times and texts formatted for a terminal.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +17,21 @@ std::string metric(const std::string& name, double value);  // "loss 0.0512", "a
 std::string metric_value(const std::string& name, double value);
 std::string memory(double bytes);  // "1.4 GB"
 
-int terminal_width();     // columns of standard output; where it is no terminal, as many as anybody needs
+int terminal_width();     // columns of standard output; if it is not a terminal, as many as anybody needs
 bool is_live_terminal();  // standard output is a terminal that can redraw a line (and TERM is not "dumb")
 
-// The beginning of a text that is too wide, with three dots.
+// Cuts a text that is too wide and adds three dots.
 std::string shortened(const std::string& text, size_t width);
 
-// The text in lines that are no wider where no single item is: items end with ", ", "; " or two spaces.
+// Breaks the text into lines of at most `width`, unless a single item is wider: items end with ", ", "; " or two
+// spaces.
 std::vector<std::string> broken_lines(const std::string& text, size_t width);
 
-// How a person at this terminal names the path: from the current folder on where it lies below it, elsewhere and in a
-// file absolute.
+// Returns the path as people at this terminal would name it: relative if it is below the current folder; absolute
+// otherwise and in a file.
 std::string path_text(const std::filesystem::path& path);
 
-// The text in a colour where standard output is a terminal that shows some, and NO_COLOR is not set (no-color.org).
+// Colours the text if standard output is a terminal with colours and NO_COLOR is not set (no-color.org).
 enum class Colour { kGood, kBad, kStrong };
 std::string painted(const std::string& text, Colour colour);
 

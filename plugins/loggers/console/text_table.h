@@ -8,11 +8,10 @@ namespace ddprun::console {
 
 using Cells = std::vector<std::string>;
 
-// Lines of equal columns, two spaces apart, each cell at the left or at the right of its column. `right` has a flag for
-// each column.
+// Aligns cells in columns, two spaces apart, each to the left or to the right. `right` has a flag per column.
 std::vector<std::string> text_table(const std::vector<Cells>& rows, const std::vector<bool>& right);
 
-// How many characters a terminal shows of UTF-8 text.
+// Returns the number of characters that a terminal shows for UTF-8 text.
 size_t shown_width(const std::string& text);
 
 }  // namespace ddprun::console

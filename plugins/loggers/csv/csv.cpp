@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// metrics.csv: the rows of the run as one table, a column for each metric and an empty cell where a row has none. A
-// resumed run goes on where its checkpoint stands: rows of later steps, which will come again, are taken out. Beside it
-// confusion_<split>.csv of the last evaluation, and predictions/step_<step>.csv. Rows of the split "system" are not in
-// it.
+// metrics.csv: the rows of the run as one table with a column per metric; cells without a value are empty. A resumed
+// run continues from its checkpoint: rows of later steps, which will come again, are removed. The logger also writes
+// confusion_<split>.csv of the last evaluation, and predictions/step_<step>.csv. Rows of the split "system" are left
+// out.
 #include "csv_cell.h"
 #include "log_file.h"
 #include "table_files.h"
@@ -31,7 +31,7 @@ std::string joined(const std::vector<std::string>& cells_of_line) {
   return text + "\n";
 }
 
-// Whether a row of an earlier attempt stays: a torn one does not, nor one that comes again.
+// True if a row of an earlier attempt stays: it is whole, and will not come again.
 bool stays(const std::vector<std::string>& row, const Columns& columns, int64_t last_step) {
   if (row.size() < kFixedColumns.size()) return false;
   const auto at = [&](const char* name) {
@@ -82,7 +82,8 @@ class Csv final : public ddprun::Logger {
   void flush() override { file_.sync(); }
 
  private:
-  // The file anew, with more columns after those that it has, and without the rows that come again after `last_step`.
+  // Rewrites the file with additional columns after those that it has, and without the rows after `last_step`, which
+  // come again.
   void rewrite(const Columns& more, int64_t last_step) {
     file_.close();
     std::ifstream former(path_);

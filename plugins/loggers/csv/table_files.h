@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Confusion matrices and predictions as CSV files. A file is replaced whole; UserError where it cannot be written.
+// Confusion matrices and predictions as CSV files. A file is replaced whole; throws UserError if it cannot be written.
 #pragma once
 
 #include <ddprun/logger.h>
@@ -10,13 +10,13 @@
 
 namespace ddprun::csv {
 
-std::string number(double value);  // as short as reads back exactly; nan, inf, -inf
+std::string number(double value);  // the shortest form that reads back exactly; nan, inf, -inf
 
-// "truth,cat,dog" over a row for each true class, with how often it was taken for each.
+// Writes "truth,cat,dog" over one row per true class, with how often it was taken for each.
 void write_confusion(const std::filesystem::path& file, const ConfusionTable& table);
 
-// "id,image,guess,truth,score_cat,score_dog" over a row for each sample; without classes
-// "id,image,truth_0,...,prediction_0,...". Of a sample that is a picture `image` names the file that the jsonl logger
+// Writes "id,image,guess,truth,score_cat,score_dog" over one row per sample, or without classes
+// "id,image,truth_0,...,prediction_0,...". If a sample is an image, `image` names the file that the jsonl logger
 // writes.
 void write_predictions(const std::filesystem::path& file, const PredictionTable& table);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The record that scripts follow, one JSON object a line. metrics.jsonl has the rows; tables.jsonl the confusion
-// matrices, predictions, histograms and ranks' measurements, each with its "kind"; events.jsonl what happened; run.json
-// the run at its start; images/ the samples of the predictions, and the images that a model makes of them. Resumed runs
-// append; rows of an attempt that was cut off come again with a higher "attempt", and the last one of a step counts.
+// The machine-readable record, one JSON object per line. metrics.jsonl has the rows; tables.jsonl the confusion
+// matrices, predictions, histograms and per-rank measurements, each with its "kind"; events.jsonl the events; run.json
+// the run at its start; images/ the samples of the predictions, and images that the model outputs. Resumed runs append;
+// rows of an attempt that was cut off come again with a higher "attempt", and the last one of a step counts.
 #include "line_file.h"
 #include "log_file.h"
 #include "picture.h"
@@ -90,8 +90,8 @@ class JsonLines final : public ddprun::Logger {
     tables_.append(line);
   }
 
-  // Once in a run: a sample's image stays what it is, and so does what the model makes of it at a step. An empty image
-  // is none.
+  // Writes an image once per run: a sample's image does not change, nor does the model's output at a step. Skips an
+  // empty one.
   void write_image(const std::string& name, const ddprun::ShownImage& image) const {
     const auto path = run_dir_ / name;
     if (image.bytes.empty() || std::filesystem::exists(path)) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A file of JSON objects, one a line, that somebody may follow while it grows.
+// A file of JSON objects, one per line, that others may follow while it grows.
 #pragma once
 
 #include "log_file.h"
@@ -15,15 +15,15 @@ using Json = nlohmann::ordered_json;
 
 class LineFile {
  public:
-  // Goes on at the end of the file, or makes it; half a line of a process that was killed is ended first, so that the
-  // next does not join it. Throws UserError where it cannot be written.
+  // Opens the file to append, or creates it. First ends a line that a killed process left unfinished, so that the next
+  // does not join it. Throws UserError if it cannot be written.
   void open(const std::filesystem::path& path);
   bool is_open() const { return file_.is_open(); }
 
-  // In one write, so that several processes may append and a reader sees whole lines. Throws UserError.
+  // Appends in one write, so that several processes may append and a reader sees whole lines. Throws UserError.
   void append(const Json& line);
 
-  // Forces the lines to the disk. Nothing where it is not open. Throws UserError.
+  // Forces the lines to the disk; does nothing if the file is not open. Throws UserError.
   void sync() { file_.sync(); }
 
  private:

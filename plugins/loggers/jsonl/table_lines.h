@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tables as objects of tables.jsonl, without what all of them begin with.
+// Tables as objects of tables.jsonl, without the fields that all of them share.
 #pragma once
 
 #include "line_file.h"
@@ -8,15 +8,15 @@
 
 namespace ddprun::jsonl {
 
-// A number that is not finite is null.
+// Returns a number, or null if it is not finite.
 Json number(double value);
 
-Json counts_of(const ConfusionTable& table);              // a list for each class that is the truth
-Json rows_of(const PredictionTable& table, bool images);  // with the path of each image, where images are written
+Json counts_of(const ConfusionTable& table);              // one list per true class
+Json rows_of(const PredictionTable& table, bool images);  // with the path of each image, if images are written
 Json histograms_of(const HistogramTable& table);
 Json rows_of(const RankTable& table);
 
-// run.json: the run at its start, for those who watch it.
+// Returns run.json: the run at its start, for those who watch it.
 Json object_of(const RunStart& run);
 
 }  // namespace ddprun::jsonl

@@ -19,7 +19,7 @@ namespace {
   throw UserError(std::string("cannot ") + deed + " " + path.string() + ": " + std::strerror(error));
 }
 
-// Some file systems and devices have nothing to force, and say so.
+// Tolerates file systems and devices that report that they cannot sync.
 template <class Sync>
 void force(Sync sync, int fd, const std::filesystem::path& path) {
   while (sync(fd) != 0) {
@@ -28,7 +28,7 @@ void force(Sync sync, int fd, const std::filesystem::path& path) {
   }
 }
 
-// Closes what it holds.
+// Closes the descriptor that it holds.
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}

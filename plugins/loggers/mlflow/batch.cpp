@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::array<size_t, 3> kMostOfKind{1000, 100, 100};
 constexpr size_t kMostRequestItems = 1000;
-constexpr size_t kMostRequestBytes = 900'000;  // the server's limit is a million, with all around them
-constexpr size_t kMetricBytes = 128;           // at most, but for its key: numbers are short
+constexpr size_t kMostRequestBytes = 900'000;  // the server's limit is a million, with everything around them
+constexpr size_t kMetricBytes = 128;           // at most, apart from its key: numbers are short
 
 size_t bytes_of(const Item& item) {
   if (item.kind == Item::Kind::kMetric) return item.json["key"].get_ref<const std::string&>().size() + kMetricBytes;

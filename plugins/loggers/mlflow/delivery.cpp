@@ -11,7 +11,7 @@ namespace ddprun::mlflow {
 namespace {
 
 constexpr auto kSpoolTag = "ddprun.spool";
-constexpr auto kOwnFiles = "mlflow/files/";  // made to be sent: then they have served
+constexpr auto kOwnFiles = "mlflow/files/";  // made only to be sent, and removed after that
 constexpr size_t kMostItems = 1000;
 
 void add_row(std::vector<Item>& items, const Json& row) {
@@ -35,7 +35,7 @@ Delivery::Delivery(const Settings& settings, const std::filesystem::path& run_di
       refusals_(folder_ / "refused.jsonl") {
   std::error_code error;
   const auto size = std::filesystem::file_size(folder_ / "spool.jsonl", error);
-  if (!error && static_cast<int64_t>(size) < sent_.offset) sent_ = {};  // of another spool
+  if (!error && static_cast<int64_t>(size) < sent_.offset) sent_ = {};  // the note belongs to another spool
   const auto first = spool_.line_at(0);
   if (first && first->json.is_object()) spool_word_ = first->json.value("spool", "");
 }
@@ -60,7 +60,7 @@ bool Delivery::send_some() {
   return true;
 }
 
-// Rows and tags up to the next line of another kind.
+// Collects rows and tags up to the next line of another kind.
 bool Delivery::gather_items(std::vector<Item>& items, int64_t& end) {
   while (items.size() < kMostItems) {
     const auto line = spool_.line_at(end);
@@ -92,7 +92,7 @@ void Delivery::begin(const Json& start) {
   tell("info", settings_.uri + "/#/experiments/" + sent_.run.experiment_id + "/runs/" + sent_.run.run_id);
 }
 
-// Without a run the rest is of no use: where this is refused it waits, too.
+// Nothing else can be sent without a run, so a refusal here waits, too.
 void Delivery::open_run(const Json& start) try {
   if (sent_.run.run_id.empty()) {
     sent_.run = find_or_create_run(start);
@@ -122,7 +122,7 @@ void Delivery::finish(const Json& end) try {
 void Delivery::send_file(const Json& file) {
   const auto from = run_dir_ / file["from"].get<std::string>();
   const auto to = file["to"].get<std::string>();
-  if (!std::filesystem::is_regular_file(from)) return;  // sent before, or never written
+  if (!std::filesystem::is_regular_file(from)) return;  // sent already, or never written
   if (!keeps_artifacts(sent_.run)) {
     if (!std::exchange(told_of_artifacts_, true))
       warn(settings_.uri + " keeps artifacts in " + sent_.run.artifact_uri +
@@ -146,7 +146,7 @@ void Delivery::send(std::span<const Item> items) {
   }
 }
 
-// Where a batch is refused, the one at fault is found by halving.
+// If a batch is refused, halving finds the item at fault.
 void Delivery::send_batch(std::span<const Item> all) {
   const auto items = without_hopeless(all);
   if (items.empty()) return;
@@ -173,8 +173,7 @@ std::vector<Item> Delivery::without_hopeless(std::span<const Item> items) {
   return hopeful;
 }
 
-// A request without anything in it: where that one is refused too, the fault lies with the run, our rights or the
-// address.
+// Sends an empty request: if even that is refused, the fault lies with the run, our rights or the address.
 void Delivery::ask_whether_run_is_open() try { server_.log_batch(sent_.run.run_id, {}); } catch (const Refused& error) {
   throw NotDelivered(error.what(), 0);
 }

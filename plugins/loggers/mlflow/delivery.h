@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sends a spool in order and notes how far it came. A process that is killed between a request and its note sends that
+// Sends a spool in order and notes its progress. A process that is killed between a request and its note sends that
 // request again.
 #pragma once
 
@@ -9,17 +9,17 @@
 
 namespace ddprun::mlflow {
 
-// Of one process at a time (FolderLock), used from one thread.
+// Used by one process at a time (FolderLock), from one thread.
 class Delivery {
  public:
-  // `settings` and `given_up` (see Http) outlive it.
+  // `settings` and `given_up` (see Http) must outlive it.
   Delivery(const Settings& settings, const std::filesystem::path& run_dir, const std::atomic<bool>& given_up);
 
-  // Sends the next lines, as many as go into one request. False where none is left. Throws NotDelivered: nothing is
-  // lost, another call tries again.
+  // Sends the next lines, as many as fit into one request. Returns false if none is left. Throws NotDelivered: nothing
+  // is lost, another call tries again.
   bool send_some();
 
-  // What is not sent yet, in words; empty where all is.
+  // Describes what is not sent yet; empty if all is.
   std::string left() const;
 
  private:

@@ -5,7 +5,7 @@
 
 namespace ddprun::mlflow {
 
-// Who sends a run's spool: one process at a time. The kernel frees the lock with its holder's end.
+// Lets one process at a time send a run's spool. The kernel releases the lock when its holder ends.
 class FolderLock {
  public:
   explicit FolderLock(const std::filesystem::path& folder);
@@ -13,7 +13,7 @@ class FolderLock {
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 
-  // Whether it is ours now. Where the file system has no locks it always is.
+  // Tries to take the lock and returns true if it is ours, which it always is on a file system without locks.
   bool take() const;
 
  private:

@@ -11,18 +11,18 @@
 
 namespace ddprun::mlflow {
 
-// What a spool already holds of a run, when another attempt begins.
+// What a spool already holds about a run when another attempt begins.
 struct History {
-  std::string spool;                               // its own word; empty where there is no spool
-  std::map<std::string, std::string> params;       // as they were first told
+  std::string spool;                               // its id; empty if there is no spool
+  std::map<std::string, std::string> params;       // as first written
   std::set<std::pair<std::string, int64_t>> rows;  // split and step
-  std::set<std::string> images;                    // artifacts that are pictures
+  std::set<std::string> images;                    // artifacts that are images
   std::vector<std::string> tables;                 // artifacts that are tables, in order
-  std::string ended;                               // status of the last attempt; empty where none was told
-  int64_t last_time_ms = 0;                        // of the last row
+  std::string ended;                               // status of the last attempt; empty if none was recorded
+  int64_t last_time_ms = 0;                        // time of the last row
 };
 
-// Only the rows of `from_step` and later ones, for those before never come again, and those of the split "best".
+// Reads only the rows from `from_step` on, since earlier ones never come again, and those of the split "best".
 History read_history(const std::filesystem::path& spool, int64_t from_step);
 
 }  // namespace ddprun::mlflow

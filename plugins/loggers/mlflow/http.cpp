@@ -35,7 +35,7 @@ HttpAnswer Http::post(const std::string& path, const std::string& json) {
   return perform();
 }
 
-// A large file may take its time, as long as it moves.
+// A large file may take its time, as long as it makes progress.
 HttpAnswer Http::put(const std::string& path, const std::filesystem::path& file) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> stream(std::fopen(file.c_str(), "rbe"), std::fclose);
   if (!stream) throw std::runtime_error(file.string() + " cannot be read");
@@ -62,9 +62,9 @@ void Http::set(CURLoption option, T value) {
 }
 
 void Http::set_up(const std::string& path, const char* header) {
-  curl_easy_reset(curl_.get());  // the connection stays
+  curl_easy_reset(curl_.get());  // keeps the connection
   headers_.reset(curl_slist_append(nullptr, header));
-  curl_slist_append(headers_.get(), "Expect:");  // without it libcurl asks first whether the server wants the body
+  curl_slist_append(headers_.get(), "Expect:");  // otherwise libcurl first asks whether the server wants the body
   set(CURLOPT_HTTPHEADER, headers_.get());
   set(CURLOPT_URL, (settings_.uri + path).c_str());
   set(CURLOPT_USERAGENT, "ddprun/" DDPRUN_VERSION);
@@ -80,7 +80,7 @@ void Http::set_up(const std::string& path, const char* header) {
   set_credentials();
 }
 
-// A name with a password comes before a token, as with MLflow's clients.
+// User name and password take precedence over a token, as in MLflow's clients.
 void Http::set_credentials() {
   const auto& credentials = settings_.credentials;
   if (!credentials.username.empty() && !credentials.password.empty()) {
@@ -117,7 +117,7 @@ HttpAnswer Http::perform() {
   return answer;
 }
 
-// Called by libcurl, in C: nothing may be thrown.
+// libcurl calls this from C: it must not throw.
 size_t Http::on_bytes(const char* bytes, size_t, size_t count, void* answer) {
   auto& body = static_cast<HttpAnswer*>(answer)->body;
   try {

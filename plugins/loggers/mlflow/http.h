@@ -15,26 +15,26 @@
 namespace ddprun::mlflow {
 
 struct HttpAnswer {
-  long status = 0;               // 0 where none came
+  long status = 0;               // 0 if no answer came
   std::string body;              // its first bytes
   std::string problem;           // why none came
-  std::string redirect;          // where the server would have us go; nobody goes there with a password
+  std::string redirect;          // where the server redirects us; not followed, since requests carry a password
   long retry_after_seconds = 0;  // what the server asks for
 };
 
 class Http {
  public:
-  // Each request ends soon once `given_up` is true. Both outlive this.
+  // Each request ends soon after `given_up` becomes true. Both arguments must outlive this.
   Http(const Settings& settings, const std::atomic<bool>& given_up);
   Http(const Http&) = delete;
   Http& operator=(const Http&) = delete;
 
-  // `path` comes after the server's address.
+  // `path` follows the server's address.
   HttpAnswer get(const std::string& path);
   HttpAnswer post(const std::string& path, const std::string& json);
   HttpAnswer put(const std::string& path, const std::filesystem::path& file);
 
-  // One component of a path, or a value of a query.
+  // Escapes one component of a path, or a value of a query.
   std::string escaped(const std::string& text);
 
  private:

@@ -9,7 +9,7 @@ namespace ddprun::mlflow {
 
 using Json = nlohmann::ordered_json;
 
-// On one line. Bytes that are no UTF-8 become the sign for that: a strange name is no reason to lose the rest.
+// Prints JSON on one line. Bytes that are not UTF-8 are replaced: a strange name is no reason to lose the rest.
 inline std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 }  // namespace ddprun::mlflow

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A run on a server of MLflow. The hooks only append to a spool in the run's folder, from which a thread sends: the
-// server may be slow, away or unwilling, and nothing waits for it nor is lost. An attempt that goes on after another
-// one goes on in the same run.
+// Logs a run to an MLflow server. The hooks only append to a spool in the run's folder, which a thread sends: the
+// server may be slow, down or refuse us, and nothing waits for it or is lost. A resumed attempt continues the same
+// MLflow run.
 #include "batch.h"
 #include "folder_lock.h"
 #include "history.h"
@@ -31,7 +31,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace ddprun::mlflow;
 
-constexpr auto kPatience = std::chrono::seconds(4);  // less than the runner has for a logger at the end
+constexpr auto kPatience = std::chrono::seconds(4);  // less than the runner gives a logger at the end
 constexpr size_t kMostTables = 50;                   // in the tag that lists them
 
 int64_t now_ms() {
@@ -124,7 +124,7 @@ class MlflowLogger final : public ddprun::Logger {
     for (const auto& [name, value] : params_of(run.config_yaml)) {
       const auto known = history_.params.find(name);
       if (known == history_.params.end()) start["params"][name] = value;
-      // A param is written once; what a resumed attempt does otherwise is a tag.
+      // A param is written only once; what a resumed attempt changes becomes a tag.
       if (known != history_.params.end() && known->second != value)
         start["tags"]["ddprun.attempt_" + std::to_string(run.attempt) + "." + name] = value;
     }
@@ -146,7 +146,7 @@ class MlflowLogger final : public ddprun::Logger {
     spool_->append(lines);
   }
 
-  // Those that are there.
+  // Returns those that exist.
   std::vector<Json> artifact_lines(bool folders_too) const {
     std::vector<Json> lines;
     std::error_code error;
@@ -162,7 +162,7 @@ class MlflowLogger final : public ddprun::Logger {
     return lines;
   }
 
-  // MLflow's pages show those tables that this tag lists.
+  // MLflow's pages show the tables that this tag lists.
   void add_table(const std::string& name, const Json& table) {
     const auto path = "tables/" + name + ".json";
     write_own_file(path, text_of(table));
@@ -174,7 +174,7 @@ class MlflowLogger final : public ddprun::Logger {
     spool_->append({file_line("mlflow/files/" + path, path), {{"tags", {{"mlflow.loggedArtifacts", text_of(list)}}}}});
   }
 
-  // Once in a run. Nothing where there is none.
+  // Adds an image once per run; does nothing if there is none.
   void add_image(const std::string& path, const ddprun::ShownImage& image) {
     if (image.bytes.empty() || !history_.images.insert(path).second) return;
     write_own_file(path, ddprun::encode_png(ddprun::picture_of(image)));

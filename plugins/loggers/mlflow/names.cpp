@@ -18,7 +18,7 @@ bool is_utf8(std::string_view text) {
   }
 }
 
-// Letters of other alphabets are the server's to judge.
+// Letters of other alphabets are left to the server to judge.
 bool allowed(char letter, bool utf8) {
   const auto byte = static_cast<unsigned char>(letter);
   if (byte >= 0x80) return utf8;

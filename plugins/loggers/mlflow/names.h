@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Names as MLflow takes them.
+// Names that MLflow accepts.
 #pragma once
 
 #include <map>
@@ -9,14 +9,14 @@
 
 namespace ddprun::mlflow {
 
-// Letters, digits and `_-. :/`, no longer than 250 bytes, and a path that says what it says: no "..", no "//". Whatever
-// else there is becomes an underscore.
+// Keeps letters, digits and `_-. :/`, up to 250 bytes, and no misleading path ("..", "//"). Everything else becomes an
+// underscore.
 std::string legal_name(std::string_view name);
 
-// The first bytes of `text`, at most so many, that end with a whole character.
+// Returns at most the first `most_bytes` bytes of `text`, ending with a whole character.
 std::string cut(std::string text, size_t most_bytes);
 
-// Two names that become the same one are told apart by a number at the second's end.
+// Two names that become equal are told apart by a number at the second's end.
 class NameTable {
  public:
   bool knows(const std::string& name) const { return legal_.contains(name); }

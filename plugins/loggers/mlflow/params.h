@@ -6,8 +6,8 @@
 
 namespace ddprun::mlflow {
 
-// Every single value of the experiment (`optimizer.lr`), but for those that say where and when it ran: `run`, `launch`,
-// `resources`, `loggers`, `plugin_path`. Names and values as MLflow takes them.
+// Returns every scalar value of the experiment (`optimizer.lr`), except those that say where and when it ran: `run`,
+// `launch`, `resources`, `loggers`, `plugin_path`. Names and values are made acceptable to MLflow.
 std::map<std::string, std::string> params_of(const std::string& config_yaml);
 
 }  // namespace ddprun::mlflow

@@ -9,14 +9,14 @@
 
 namespace ddprun::mlflow {
 
-// <run>/mlflow/refused.jsonl: what the server would not take, each with the reason. One warning for each name.
+// Keeps <run>/mlflow/refused.jsonl: what the server refused, each with the reason. Warns once per name.
 class Refusals {
  public:
   explicit Refusals(std::filesystem::path file) : file_(std::move(file)) {}
 
   void set_aside(const std::string& name, const Json& item, const std::string& reason);
 
-  // So often refused that nobody needs to ask again.
+  // Returns true if the name was refused so often that there is no point in trying again.
   bool hopeless(const std::string& name) const;
 
  private:

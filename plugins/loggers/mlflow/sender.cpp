@@ -18,13 +18,13 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr auto kInterval = seconds(1);    // between looks for new lines: few large requests
-constexpr auto kLastMoment = seconds(1);  // of a run that fails
+constexpr auto kInterval = seconds(1);    // between checks for new lines: few large requests
+constexpr auto kLastMoment = seconds(1);  // for a run that fails
 constexpr auto kHurriedPause = milliseconds(300);
 constexpr long kLongestPause = 60, kLongestWantedPause = 600;  // seconds
 constexpr int kTriesAfterwards = 3;
 
-// Signals are the other threads'; SIGPIPE of a connection is nobody's.
+// Other threads handle signals; a connection's SIGPIPE concerns nobody.
 void block_signals() {
   sigset_t all;
   sigfillset(&all);
@@ -61,7 +61,7 @@ std::string Sender::finish(seconds patience) {
 void Sender::work() {
   try {
     FolderLock folder_lock(run_dir_ / "mlflow");
-    while (!folder_lock.take() && !given_up_) pause(kInterval);  // `ddprun upload`, or a worker that is about to end
+    while (!folder_lock.take() && !given_up_) pause(kInterval);  // `ddprun upload`, or a worker about to end, has it
     Delivery delivery(settings_, run_dir_, given_up_);
     send_all(delivery);
     left_ = delivery.left();
@@ -80,7 +80,7 @@ void Sender::send_all(Delivery& delivery) {
     bool hurried = false;
     {
       std::scoped_lock lock(mutex_);
-      hurried = hurry_;  // asked first: what was written before counts
+      hurried = hurry_;  // read first: what was written before counts
     }
     const bool was_away = failures_ > 0;
     try {
@@ -111,7 +111,7 @@ void Sender::answered() {
   problem_.clear();
 }
 
-// A short one where the run is over.
+// Pauses only briefly if the run is over.
 void Sender::pause(milliseconds time) {
   std::unique_lock lock(mutex_);
   if (hurry_) time = std::min(time, milliseconds(kHurriedPause));

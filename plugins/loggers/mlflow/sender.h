@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The thread that sends a run's spool while the run goes on. It looks for new lines each second; where the server is
-// away it warns once and tries again after growing pauses.
+// The thread that sends a run's spool while the run goes on. It checks for new lines every second; if the server is
+// down, it warns once and retries after growing pauses.
 #pragma once
 
 #include "settings.h"
@@ -20,12 +20,12 @@ class Delivery;
 class Sender {
  public:
   Sender(Settings settings, std::filesystem::path run_dir);
-  ~Sender();  // has a moment for what is under way
+  ~Sender();  // gives a request in progress a moment to end
   Sender(const Sender&) = delete;
   Sender& operator=(const Sender&) = delete;
 
-  // All lines are written: sends the rest and ends the thread, within these seconds. What is left and why; empty where
-  // all is sent.
+  // Call after all lines are written: sends the rest and ends the thread, within `patience`. Returns what is left and
+  // why; empty if all is sent.
   std::string finish(std::chrono::seconds patience);
 
  private:
@@ -42,15 +42,15 @@ class Sender {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool hurry_ = false;        // no more lines will come
-  bool ended_ = false;        // the thread
-  std::string left_ = "all";  // at its end
+  bool ended_ = false;        // the thread has ended
+  std::string left_ = "all";  // what was left when it ended
 
-  int failures_ = 0;     // one after the other; of the thread alone, as what follows
-  std::string problem_;  // the last
-  std::thread thread_;   // last: it uses all the others
+  int failures_ = 0;     // consecutive; used by the thread alone, as are the following
+  std::string problem_;  // the last one
+  std::thread thread_;   // declared last: it uses all the others
 };
 
-// Sends all that is left, for a process that holds the FolderLock. Throws UserError with what is left and why.
+// Sends everything that is left; the process must hold the FolderLock. Throws UserError with what is left and why.
 void send_rest(const Settings& settings, const std::filesystem::path& run_dir);
 
 }  // namespace ddprun::mlflow

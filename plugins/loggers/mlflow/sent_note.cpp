@@ -14,7 +14,7 @@ SentNote read_sent_note(const std::filesystem::path& file, const std::string& ur
   if (!json.is_object() || json.value("uri", "") != uri) return {};
   return {.run = {json.value("experiment_id", ""), json.value("run_id", ""), json.value("artifact_uri", "")},
           .offset = std::max(json.value("offset", int64_t{0}), int64_t{0})};
-} catch (const Json::exception&) {  // parts that are not what they are called
+} catch (const Json::exception&) {  // fields of the wrong type
   return {};
 }
 

@@ -7,13 +7,13 @@
 
 namespace ddprun::mlflow {
 
-// <run>/mlflow/sent.json: to which run on which server the spool is sent, and how far that came.
+// <run>/mlflow/sent.json: which run on which server the spool is sent to, and how far it is.
 struct SentNote {
-  RemoteRun run;       // its run_id is empty where there is none yet
-  int64_t offset = 0;  // of the first line that is not sent
+  RemoteRun run;       // its run_id is empty if there is none yet
+  int64_t offset = 0;  // of the first unsent line
 };
 
-// Of that server; another one's note, or one that cannot be read, is none.
+// Reads the note for this server; returns an empty one for another server's note or an unreadable file.
 SentNote read_sent_note(const std::filesystem::path& file, const std::string& uri);
 
 // Replaces the file as a whole. Throws UserError.

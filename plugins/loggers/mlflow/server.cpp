@@ -11,7 +11,7 @@ constexpr auto kArtifactApi = "/api/2.0/mlflow-artifacts/artifacts";
 constexpr std::string_view kProxied = "mlflow-artifacts:/";
 constexpr size_t kMostMessageBytes = 300;
 
-// The server's own words where it has some: on one line.
+// Returns the server's own message on one line, if it has one.
 std::string message_of(const HttpAnswer& answer) {
   auto text = "HTTP " + std::to_string(answer.status);
   if (!answer.redirect.empty()) return text + ", to " + answer.redirect.substr(0, answer.redirect.find('?'));
@@ -26,7 +26,7 @@ std::string message_of(const HttpAnswer& answer) {
   return text + ": " + message;
 }
 
-// The code of MLflow's error, "RESOURCE_DOES_NOT_EXIST".
+// Returns the code of MLflow's error, "RESOURCE_DOES_NOT_EXIST".
 std::string error_code(const HttpAnswer& answer) {
   const auto json = Json::parse(answer.body, nullptr, /*allow_exceptions=*/false);
   return json.is_object() ? json.value("error_code", "") : "";
@@ -40,7 +40,7 @@ void check(const HttpAnswer& answer) {
   throw Refused(message_of(answer));
 }
 
-// What is at `place` of an answer that a server of MLflow would give.
+// Returns the part at `place` of an answer, or throws if no MLflow server would answer so.
 Json part(const Json& json, const char* place) {
   const auto pointer = Json::json_pointer(place);
   if (!json.contains(pointer)) throw Refused("the answer is none of MLflow's");

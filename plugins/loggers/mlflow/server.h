@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// MLflow's REST interface, as far as a run needs it.
+// The part of MLflow's REST API that a run needs.
 #pragma once
 
 #include "batch.h"
@@ -11,32 +11,31 @@
 
 namespace ddprun::mlflow {
 
-// No answer, or one that another try may change: the server is down, busy, or does not want us.
+// There was no answer, or one that a retry may change: the server is down, busy, or refuses us.
 struct NotDelivered : std::runtime_error {
   NotDelivered(const std::string& why, long after_seconds)
       : std::runtime_error(why), retry_after_seconds(after_seconds) {}
   long retry_after_seconds;
 };
 
-// The server does not take what this request holds.
+// The server refuses the content of this request.
 struct Refused : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A run on the server.
 struct RemoteRun {
   std::string experiment_id, run_id;
-  std::string artifact_uri;  // where its files are kept
+  std::string artifact_uri;  // where its files are stored
 };
 
-// Each throws NotDelivered or Refused.
+// All methods throw NotDelivered or Refused.
 class Server {
  public:
   Server(const Settings& settings, const std::atomic<bool>& given_up) : http_(settings, given_up) {}
 
-  std::string experiment_id(const std::string& name);  // made where there is none
+  std::string experiment_id(const std::string& name);  // created if there is none
 
-  // The run that has this tag.
+  // Returns the run that has this tag.
   std::optional<RemoteRun> find_run(const std::string& experiment_id, const std::string& tag, const std::string& value);
   RemoteRun create_run(const std::string& experiment_id, const std::string& name, int64_t time_ms, const Json& tags);
 
@@ -51,7 +50,7 @@ class Server {
   Http http_;
 };
 
-// Whether artifacts go through the server itself.
+// Returns true if artifacts go through the server itself.
 bool keeps_artifacts(const RemoteRun& run);
 
 }  // namespace ddprun::mlflow

@@ -54,7 +54,7 @@ constexpr auto kPasswordInFile =
     "and "
     "MLFLOW_TRACKING_PASSWORD";
 
-// Only what is no secret of `uri` is in the texts: that before its scheme ends.
+// The messages quote only the part of `uri` before its scheme ends, which is not secret.
 void set_uri(Settings& settings, std::string uri, Options& options) {
   const bool written = options.has("uri");
   if (uri.empty()) return options.reject("uri", kNoUri);

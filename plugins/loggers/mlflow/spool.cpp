@@ -16,7 +16,7 @@ namespace ddprun::mlflow {
 namespace {
 
 constexpr size_t kChunk = 1 << 16;
-constexpr size_t kMostBuffered = 1 << 20;  // of lines that have been read
+constexpr size_t kMostBuffered = 1 << 20;  // of lines already read
 
 bool is_text(const Json& value) { return value.is_string(); }
 bool is_count(const Json& value) { return value.is_number_integer(); }
@@ -25,7 +25,7 @@ bool are_metrics(const Json& map) {
   return map.is_object() && std::ranges::all_of(map, [](const Json& value) { return value.is_primitive(); });
 }
 
-// What a line of a kind has, as the header tells. A kind without names is itself what is looked at.
+// What a line of a kind contains, as described in the header. A kind without names is itself checked.
 struct Part {
   const char *kind, *name;
   bool (*fits)(const Json&);
@@ -46,7 +46,7 @@ constexpr auto kParts = std::to_array<Part>({{"spool", "", is_text},
                                              {"file", "from", is_text},
                                              {"file", "to", is_text}});
 
-// A disk may leave JSON that no writer of ours wrote.
+// A disk may return JSON that we never wrote.
 bool is_ours(const Json& line) {
   return line.is_object() && std::ranges::all_of(kParts, [&](const Part& part) {
            const auto found = line.find(part.kind);
@@ -66,7 +66,7 @@ int64_t size_of(int file) {
   return fstat(file, &status) == 0 ? status.st_size : 0;
 }
 
-// How long the file is without a last line that has no end.
+// Returns the file's length without an unfinished last line.
 int64_t whole_lines(int file) {
   std::array<char, kChunk> chunk;
   for (int64_t end = size_of(file); end > 0;) {
@@ -99,7 +99,7 @@ void SpoolWriter::append(const std::vector<Json>& lines) {
     if (written <= 0) {
       const int error = errno;
       const bool cut = ftruncate(file_, size_of(file_) - static_cast<int64_t>(done)) == 0;
-      cannot_write(path_, cut ? error : errno);  // where it could not be cut now, it is at the next start
+      cannot_write(path_, cut ? error : errno);  // if it could not be cut now, the next start does
     }
     done += static_cast<size_t>(written);
   }

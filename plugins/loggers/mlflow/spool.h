@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// <run>/mlflow/spool.jsonl: all that a run has to tell, in order, one JSON object a line. It is only ever appended to:
-// what has been sent stays, so that a resumed run knows what MLflow has. Lines have one key:
+// <run>/mlflow/spool.jsonl: everything that a run reports, in order, one JSON object per line. It is append-only: what
+// has been sent stays, so that a resumed run knows what MLflow has. Each line has one key:
 //
 //   spool    a word of this file's own, which the run on the server has as a tag
 //   start    an attempt: `time`, `experiment`, `run_name`, `params`, `tags`
@@ -24,14 +24,14 @@ namespace ddprun::mlflow {
 
 class SpoolWriter {
  public:
-  // Cuts off what a killed process left half written at the end. Throws UserError where the file cannot be written, as
-  // append.
+  // Cuts off what a killed process left half written at the end. Throws UserError if the file cannot be written, as
+  // append() does.
   explicit SpoolWriter(const std::filesystem::path& file);
   ~SpoolWriter();
   SpoolWriter(const SpoolWriter&) = delete;
   SpoolWriter& operator=(const SpoolWriter&) = delete;
 
-  // All of them or none; then they outlive this process, and with sync() a power cut.
+  // Appends all lines or none. They then outlive this process and, after sync(), a power cut.
   void append(const std::vector<Json>& lines);
   void sync() { log_file::sync_path(path_); }
 
@@ -44,7 +44,7 @@ class SpoolWriter {
 class SpoolReader {
  public:
   struct Line {
-    Json json;        // discarded where it is none of the kinds above
+    Json json;        // discarded if it is none of the kinds above
     int64_t end = 0;  // where the next line begins
   };
 
@@ -53,7 +53,7 @@ class SpoolReader {
   SpoolReader(const SpoolReader&) = delete;
   SpoolReader& operator=(const SpoolReader&) = delete;
 
-  // The line that begins there; nothing where no whole one does.
+  // Returns the line that begins there, or nothing if no whole line does.
   std::optional<Line> line_at(int64_t offset);
 
   // Forces what it has read to the disk: a note of what was sent must not outlive the lines that it counts.

@@ -10,7 +10,7 @@
 namespace ddprun::mlflow {
 namespace {
 
-// A number that is not finite is none in JSON.
+// JSON has no numbers that are not finite.
 Json numbers(const std::vector<double>& values) {
   auto list = Json::array();
   for (const double value : values) list.push_back(std::isfinite(value) ? Json(value) : Json(nullptr));
@@ -23,7 +23,7 @@ Json at_or_null(const std::vector<T>& values, int64_t index) {
   return known ? Json(values[static_cast<size_t>(index)]) : Json(nullptr);
 }
 
-// Which columns the rows of a table need.
+// The columns that the rows of a table need.
 struct Columns {
   bool image = false, output = false;
 };

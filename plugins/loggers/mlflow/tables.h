@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tables as MLflow's pages show them: JSON with `columns` and `data`, as pandas writes a frame that is split.
+// Tables in the form that MLflow's pages show: JSON with `columns` and `data`, pandas' orient="split".
 #pragma once
 
 #include "json.h"
@@ -8,11 +8,11 @@
 
 namespace ddprun::mlflow {
 
-// One row for each class: its name, and how often it was taken for which.
+// Returns one row per class: its name, and how often it was taken for each class.
 Json table_of(const ConfusionTable& table);
 
-// Sample, image (by its image_path), truth, guess and the guess's score, mistakes first; where there are no classes the
-// true and the predicted values, or the image that the model makes of the sample (by its output_path).
+// Returns sample, image (by its image_path), truth, guess and the guess's score, mistakes first. Without classes, the
+// true and the predicted values, or the model's output image (by its output_path), take their place.
 Json table_of(const PredictionTable& table);
 
 }  // namespace ddprun::mlflow

@@ -13,9 +13,9 @@
 namespace ddprun::mlflow {
 namespace {
 
-constexpr size_t kMostTagBytes = 5000;  // older servers'; newer ones take 8000
+constexpr size_t kMostTagBytes = 5000;  // the limit of older servers; newer ones take 8000
 
-// As Python's getpass finds it, which MLflow asks.
+// Finds the user as Python's getpass does, which MLflow uses.
 std::string user_name() {
   for (const char* variable : {"LOGNAME", "USER", "LNAME", "USERNAME"}) {
     const char* name = std::getenv(variable);
@@ -27,13 +27,13 @@ std::string user_name() {
   return found ? found->pw_name : std::to_string(geteuid());
 }
 
-// The text at `place` ("/git/sha"), or nothing.
+// Returns the text at `place` ("/git/sha"), or nothing.
 std::string text_at(const Json& json, const char* place) {
   const auto pointer = Json::json_pointer(place);
   return json.contains(pointer) && json[pointer].is_string() ? json[pointer].get<std::string>() : "";
 }
 
-// The experiment's file, as the command named it; `resume` names none.
+// Returns the experiment file that the command named; `resume` names none.
 std::string experiment_file(const Json& environment) {
   if (!environment.is_object() || !environment.contains("arguments")) return "";
   for (const auto& argument : environment["arguments"]) {

@@ -7,8 +7,8 @@
 
 namespace ddprun::mlflow {
 
-// Who started what, of which commit, where: MLflow's own tags (`mlflow.user`) and ours (`ddprun.run_dir`). The commit
-// and the command are those of the run folder's environment.json.
+// Returns who started what, of which commit, and where: MLflow's own tags (`mlflow.user`) and ours (`ddprun.run_dir`).
+// Commit and command come from the run folder's environment.json.
 Json start_tags(const RunStart& run);
 
 Json end_tags(const RunEnd& end);

@@ -6,7 +6,7 @@
 
 namespace ddprun::mlflow {
 
-// One line for people, on standard error, as the program writes its own.
+// Prints one line for people on standard error, in the program's own format.
 inline void tell(const char* level, const std::string& text) {
   const auto line = std::string("ddprun: ") + level + ": logger mlflow: " + text + "\n";
   std::fwrite(line.data(), 1, line.size(), stderr);

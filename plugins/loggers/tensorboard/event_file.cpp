@@ -22,7 +22,7 @@ std::string raw(Number number) {
   return bytes;
 }
 
-// CRC-32C, turned so that the checksum of a text with checksums in it is still one.
+// Computes CRC-32C, masked so that data that contain checksums can be checksummed again.
 std::string checksum(const std::string& content) {
   boost::crc_optimal<32, 0x1EDC6F41, 0xFFFFFFFF, 0xFFFFFFFF, true, true> crc;
   crc.process_bytes(content.data(), content.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One file of events as TensorBoard reads it: records, each framed by its length and two checksums.
+// An event file in TensorBoard's format: records, each framed by its length and two checksums.
 #pragma once
 
 #include "log_file.h"
@@ -12,11 +12,12 @@ namespace ddprun::tensorboard {
 
 class EventFile {
  public:
-  // A new file in `folder`, which is made; TensorBoard reads those of one folder in the order of their names, `time`
-  // (seconds since 1970) first. Throws UserError where it cannot be written.
+  // Creates a new file in `folder`, and the folder if needed. TensorBoard reads the files of a folder in the order of
+  // their names, which begin with `time` (seconds since 1970). Throws UserError if it cannot be written.
   EventFile(const std::filesystem::path& folder, double time);
 
-  // An event with this Summary at optimizer step `step`. In one write: whatever is killed leaves whole records.
+  // Writes an event with this Summary at optimizer step `step`, in one write: a process that is killed leaves whole
+  // records.
   void write(double time, int64_t step, const Message& summary);
 
   // Forces the events to the disk.
@@ -28,7 +29,7 @@ class EventFile {
   log_file::RecordFile file_;
 };
 
-// The frame: length, its checksum, the content, its checksum (tensorboard/summary/writer/record_writer.py).
+// Frames a record: length, its checksum, the content, its checksum (tensorboard/summary/writer/record_writer.py).
 std::string framed(const std::string& content);
 
 }  // namespace ddprun::tensorboard

@@ -8,16 +8,16 @@
 namespace ddprun::tensorboard {
 namespace {
 
-enum { kVersion = 1, kStartInfo = 3, kEndInfo = 4 };                          // of HParamsPluginData
-enum { kHparams = 1, kGroupName = 4, kStartTime = 5, kKey = 1, kValue = 2 };  // of SessionStartInfo, and of its map
-enum { kNumberValue = 2, kStringValue = 3, kBoolValue = 4 };                  // of google.protobuf.Value
-enum { kStatus = 1, kEndTime = 2 };                                           // of SessionEndInfo
+enum { kVersion = 1, kStartInfo = 3, kEndInfo = 4 };                          // HParamsPluginData
+enum { kHparams = 1, kGroupName = 4, kStartTime = 5, kKey = 1, kValue = 2 };  // SessionStartInfo, and its map
+enum { kNumberValue = 2, kStringValue = 3, kBoolValue = 4 };                  // google.protobuf.Value
+enum { kStatus = 1, kEndTime = 2 };                                           // SessionEndInfo
 enum { kSuccess = 1, kFailure = 2 };
 
 Message value_of(const YAML::Node& node) {
   if (node.IsSequence()) return Message().bytes(kStringValue, YAML::Dump(node));
   const auto& text = node.Scalar();
-  if (node.Tag() != "!") {  // a text in quotes is a text
+  if (node.Tag() != "!") {  // a quoted text is a text
     double number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (error == std::errc() && end == text.data() + text.size()) return Message().real(kNumberValue, number);

@@ -13,8 +13,8 @@ namespace ddprun::tensorboard {
 inline constexpr auto kSessionStart = "_hparams_/session_start_info";
 inline constexpr auto kSessionEnd = "_hparams_/session_end_info";
 
-// Every single value of the experiment (`optimizer.lr`), but for those that say where and when it ran: `run`, `launch`,
-// `resources`, `loggers`, `plugin_path`; and world_size.
+// Records world_size and every scalar value of the experiment (`optimizer.lr`), except those that say where and when it
+// ran: `run`, `launch`, `resources`, `loggers`, `plugin_path`.
 Message session_start(const RunStart& run, double time);
 
 Message session_end(const RunEnd& end, double time);

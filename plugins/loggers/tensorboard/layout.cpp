@@ -6,9 +6,9 @@
 namespace ddprun::tensorboard {
 namespace {
 
-enum { kCategory = 2 };              // of Layout
-enum { kTitle = 1, kChart = 2 };     // of Category
-enum { kMultiline = 2, kTags = 1 };  // of Chart, whose title is 1 too, and of its MultilineChartContent
+enum { kCategory = 2 };              // Layout
+enum { kTitle = 1, kChart = 2 };     // Category
+enum { kMultiline = 2, kTags = 1 };  // Chart, whose title is 1 too, and its MultilineChartContent
 
 struct Chart {
   const char* category;

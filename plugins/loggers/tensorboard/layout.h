@@ -5,8 +5,8 @@
 
 namespace ddprun::tensorboard {
 
-// What the page of custom scalars draws together (tensorboard/plugins/custom_scalar/layout.proto): the same metric of
-// all splits, the phases of a step, the ranks.
+// Returns what the page of custom scalars draws together (tensorboard/plugins/custom_scalar/layout.proto): the same
+// metric of all splits, the phases of a step, the ranks.
 Message layout();
 
 }  // namespace ddprun::tensorboard

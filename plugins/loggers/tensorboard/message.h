@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Writes one protobuf message in the wire format (protobuf.dev/programming-guides/encoding): the few kinds of fields
-// that TensorBoard's messages have. By hand, because LibTorch's headers hold another protobuf than the system's
-// (docs/decisions/0014).
+// Writes one protobuf message in the wire format (protobuf.dev/programming-guides/encoding), limited to the kinds of
+// fields that TensorBoard's messages have. It is written by hand because LibTorch's headers contain another protobuf
+// than the system's (docs/decisions/0014).
 #pragma once
 
 #include <bit>
@@ -13,7 +13,7 @@
 
 namespace ddprun::tensorboard {
 
-// Each method appends one field of this number, and returns the message.
+// Each method appends one field with this number, and returns the message.
 class Message {
  public:
   Message& integer(int field, int64_t value) {

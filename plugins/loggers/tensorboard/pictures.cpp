@@ -28,7 +28,7 @@ void draw(Picture& picture, const ShownImage& image, Colour frame, int64_t top, 
   }
 }
 
-// The sample, and beside it, in the same frame, what the model makes of it where that is an image of the same size.
+// Draws the sample and beside it, in the same frame, the model's output if that is an image of the same size.
 void draw(Picture& picture, const Prediction& prediction, int64_t top, int64_t left, int64_t scale) {
   draw(picture, prediction.image, frame_of(prediction), top, left, scale);
   const int64_t beside = left + prediction.image.width * scale + kFrame;
@@ -70,7 +70,8 @@ Picture confusion_picture(const ConfusionTable& table) {
     const auto total = std::max<int64_t>(std::accumulate(row, row + classes, int64_t{0}), 1);
     for (int64_t guess = 0; guess < classes; ++guess) {
       const double share = static_cast<double>(row[guess]) / static_cast<double>(total);
-      const auto light = static_cast<uint8_t>(std::lround(255 * (1 - std::sqrt(share))));  // rare mistakes are seen too
+      const auto light =
+          static_cast<uint8_t>(std::lround(255 * (1 - std::sqrt(share))));  // keeps rare mistakes visible
       picture.fill(truth * square, guess * square, square, square, {light, light, 255});
     }
   }

@@ -10,12 +10,12 @@
 
 namespace ddprun::tensorboard {
 
-// The table's images side by side, small ones enlarged, each framed: green where the guess is right, red where it is
-// wrong, grey where nobody can say. An image that the model makes of one is beside it in the same frame. Nothing where
-// the samples are no images.
+// Returns the table's images side by side, small ones enlarged, each framed: green if the guess is right, red if it is
+// wrong, grey if that is unknown. The model's output image shares its sample's frame. Returns nothing if the samples
+// are not images.
 std::optional<Picture> prediction_grid(const PredictionTable& table);
 
-// A square for each pair of truth (row) and guess (column), the darker the larger its share of the row.
+// Draws a square for each pair of truth (row) and guess (column), the darker the larger its share of the row.
 Picture confusion_picture(const ConfusionTable& table);
 
 }  // namespace ddprun::tensorboard

@@ -35,7 +35,7 @@ void add_text(Message& summary, const std::string& tag, const std::string& markd
       Message().bytes(kTag, tag).message(kTensor, text_tensor(markdown)).message(kMetadata, plugin("text")));
 }
 
-// A bucket reaches from the limit before it, the first from the least number, to its own.
+// A bucket reaches from the previous limit (the first from the smallest number) to its own.
 void add_histogram(Message& summary, const std::string& tag, const Histogram& histogram) {
   if (histogram.edges.empty()) return;
   const auto finite = static_cast<double>(histogram.count - histogram.nonfinite);

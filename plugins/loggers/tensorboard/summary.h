@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What TensorBoard shows, as its Summary message: values, each with a tag. The forms are those that both of its readers
-// show.
+// What TensorBoard shows, as its Summary message: values, each with a tag, in the forms that both of its readers show.
 #pragma once
 
 #include "message.h"
@@ -18,10 +17,10 @@ void add_text(Message& summary, const std::string& tag, const std::string& markd
 void add_histogram(Message& summary, const std::string& tag, const Histogram& histogram);
 void add_image(Message& summary, const std::string& tag, const Picture& picture);
 
-// Which curves the page of custom scalars draws together; `content` is a Layout.
+// Appends which curves the page of custom scalars draws together; `content` is a Layout.
 void add_layout(Message& summary, const Message& content);
 
-// One of the hparams plugin's two records of a run; `content` is an HParamsPluginData.
+// Appends one of the hparams plugin's two records of a run; `content` is an HParamsPluginData.
 void add_hparams(Message& summary, const std::string& tag, const Message& content);
 
 }  // namespace ddprun::tensorboard

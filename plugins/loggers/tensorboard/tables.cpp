@@ -22,7 +22,7 @@ std::string numbers(const std::vector<double>& values) {
   return text;
 }
 
-// A class's name, without what would end the cell or begin a tag.
+// Returns a class's name, without what would end the cell or begin a tag.
 std::string name_of(const PredictionTable& table, int64_t index) {
   const bool known = index >= 0 && index < static_cast<int64_t>(table.class_names.size());
   std::string name;

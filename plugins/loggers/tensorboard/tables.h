@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tables as Markdown, which TensorBoard's text page draws.
+// Tables as Markdown, which TensorBoard's text page renders.
 #pragma once
 
 #include <ddprun/logger.h>
@@ -8,11 +8,11 @@
 
 namespace ddprun::tensorboard {
 
-// Sample, truth, guess and the guess's score, mistakes first; where there are no classes the true and the predicted
-// values. At most 100 rows, and how many there are.
+// Returns sample, truth, guess and the guess's score, mistakes first, or without classes the true and the predicted
+// values. Shows at most 100 rows, and says how many there are.
 std::string prediction_table(const PredictionTable& table);
 
-// `text` in a block of its own, as it is.
+// Returns `text` verbatim in a block of its own.
 std::string verbatim(const std::string& text);
 
 }  // namespace ddprun::tensorboard

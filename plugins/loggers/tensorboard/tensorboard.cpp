@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Event files in <run>/tensorboard, for `tensorboard --logdir outputs`. Each attempt has a file of its own: what a
-// killed one left half written is never appended to, and TensorBoard lets the rows of a later file take the place of
-// those that come again.
+// Event files in <run>/tensorboard, for `tensorboard --logdir outputs`. Each attempt has a file of its own: nothing is
+// appended to one that a killed attempt left half written, and TensorBoard lets the rows of a later file replace those
+// that come again.
 #include "event_file.h"
 #include "hparams.h"
 #include "layout.h"
@@ -57,7 +57,7 @@ class TensorBoard final : public ddprun::Logger {
 
   void predictions(const ddprun::PredictionTable& table) override {
     tb::Message summary;
-    tb::add_text(summary, table.split + "/prediction_table", tb::prediction_table(table));  // a tag is of one kind
+    tb::add_text(summary, table.split + "/prediction_table", tb::prediction_table(table));  // a tag has one kind only
     const auto grid = images_ ? tb::prediction_grid(table) : std::nullopt;
     if (grid) tb::add_image(summary, table.split + "/predictions", *grid);
     file_->write(now(), table.step, summary);
@@ -69,7 +69,7 @@ class TensorBoard final : public ddprun::Logger {
     file_->write(now(), table.step, summary);
   }
 
-  // A curve for each rank, where they can still be told apart.
+  // Adds a curve per rank, as long as they can be told apart.
   void ranks(const ddprun::RankTable& table) override {
     constexpr size_t kMostRanks = 16;
     if (table.rows.size() < 2 || table.rows.size() > kMostRanks) return;
@@ -99,7 +99,7 @@ class TensorBoard final : public ddprun::Logger {
   }
 
  private:
-  // What an attempt that was killed has written last is on no disk yet, and the checkpoints of this one stand for it.
+  // What a killed attempt wrote last may not be on the disk yet, and this attempt's checkpoints stand for it.
   static void force_earlier_files(const std::filesystem::path& folder) {
     std::error_code none_yet;
     for (const auto& file : std::filesystem::directory_iterator(folder, none_yet)) {

@@ -34,14 +34,14 @@ namespace {
 
 constexpr int64_t kPatch = 2;
 
-// At first its outputs are its inputs, as far as there are outputs; those beyond begin as torch's do.
+// Starts with the identity as far as there are inputs; further outputs start as torch's do.
 torch::nn::Conv2d identity_convolution(int64_t inputs, int64_t outputs) {
   torch::nn::Conv2d convolution(torch::nn::Conv2dOptions(inputs, outputs, 3).padding(1).bias(false));
   torch::nn::init::dirac_(convolution->weight.detach().narrow(0, 0, std::min(inputs, outputs)));
   return convolution;
 }
 
-// Without a weight: the next convolution scales. Its running statistics are those of the last few batches.
+// Has no weight, since the next convolution scales. Its running statistics cover only the last few batches.
 ddprun::BatchNorm quick_norm(int64_t channels) {
   return ddprun::BatchNorm(
       ddprun::BatchNormOptions{.channels = channels, .eps = 1e-12, .momentum = 0.4, .scale = false});
@@ -82,7 +82,7 @@ class Airbench final : public ddprun::Model {
     widths_ = {64, 256, 256};
   }
 
-  // Until initialize() the filters of `whiten` each pass one pixel of the patch.
+  // Until initialize(), the filters of `whiten` each pass one pixel of the patch.
   void prepare(const ddprun::DataSpec& data) override {
     ddprun::require_images(data, "airbench", 9);
     const auto channels = data.sample_shape[0], numbers = channels * kPatch * kPatch;
@@ -96,7 +96,7 @@ class Airbench final : public ddprun::Model {
     }
     head_ = register_module("head", torch::nn::Linear(torch::nn::LinearOptions(inputs, data.classes).bias(false)));
     const torch::NoGradGuard no_gradients;
-    head_->weight.div_(head_->weight.std());  // logits near 0: they are divided by the width
+    head_->weight.div_(head_->weight.std());  // logits start near 0: they are divided by the width
   }
 
   void initialize(const ddprun::Dataset& data) override {

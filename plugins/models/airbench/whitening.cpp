@@ -17,7 +17,7 @@ at::Tensor images(const Dataset& data, int64_t first, int64_t count) {
   return data.get(Split::kTrain, indices).input.to(at::kDouble);
 }
 
-// Every patch, a column: [C * side * side, patches].
+// Returns every patch as a column: [C * side * side, patches].
 at::Tensor patches_of(const at::Tensor& images, int64_t side) {
   const auto windows = images.unfold(2, side, 1).unfold(3, side, 1);  // [B, C, rows, columns, side, side]
   return windows.permute({1, 4, 5, 0, 2, 3}).reshape({images.size(1) * side * side, -1});

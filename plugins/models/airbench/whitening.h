@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Filters that whiten the small patches of images: what they give of a data set's patches is uncorrelated, each with
+// Filters that whiten the small patches of images: their outputs on a data set's patches are uncorrelated, with
 // variance 1.
 #pragma once
 
@@ -9,15 +9,14 @@
 
 namespace ddprun::airbench {
 
-// What the filters are made from.
 struct Whitening {
-  int64_t images = 5000;  // the first ones of the training split; all where there are fewer
+  int64_t images = 5000;  // the first ones of the training split; all if there are fewer
   int64_t side = 2;       // of a patch
-  double eps = 5e-4;      // added to each variance: keeps what is hardly there from being blown up
+  double eps = 5e-4;      // added to each variance, so that nearly absent directions are not blown up
 };
 
-// [C * side * side, C, side, side] float32: the eigenvectors of the patches' covariance, each divided by its standard
-// deviation, the smallest first. The training samples are images [C, H, W].
+// Returns [C * side * side, C, side, side] float32: the eigenvectors of the patches' covariance, each divided by its
+// standard deviation, the smallest first. The training samples must be images [C, H, W].
 at::Tensor whitening_filters(const Dataset& data, const Whitening& how);
 
 }  // namespace ddprun::airbench

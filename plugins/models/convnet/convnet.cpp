@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The network of the classic MNIST example: two convolutions, one pooling, two linear layers, dropout before each of
-// these. Modules are named as there, so that its weights fit.
+// The network of the classic MNIST example: two convolutions, one pooling, two linear layers, and dropout before each
+// of these. Module names are the example's, so its weights fit.
 #include "../images/image_network.h"
 
 #include <ddprun/dropout.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Two blocks of convolution, BatchNorm, ReLU and pooling, and one linear layer: the network of the well-known MNIST
-// tutorial for distributed training. Modules are named as there, so that its weights fit.
+// tutorial for distributed training. Module names are the tutorial's, so its weights fit.
 #include "../images/image_network.h"
 
 #include <ddprun/batch_norm.h>

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT
 // A generative adversarial network for small images (Goodfellow et al.: "Generative adversarial nets", 2014): a
-// generator paints images from noise, a discriminator tells them from the dataset's, each learns from the other. No
-// labels are looked at.
+// generator paints images from noise, a discriminator tells them from the dataset's, and each learns from the other.
+// Labels are ignored.
 //
-// Two players, ONE optimizer and one step. Their losses are added, for one backward and one exchange of gradients,
-// and yet each player's gradient is that of its own loss alone:
+// Both networks share ONE optimizer and one step. Their losses are added, for one backward and one gradient exchange,
+// and yet each network's gradient is that of its own loss alone:
 //   - the discriminator judges the painted images detached: its loss ends at the images, short of the generator;
 //   - the generator is judged by the discriminator with detached weights: its loss goes through and leaves nothing.
-// Adam's memory is per parameter, so the players' do not mix either. What this is: both move at once, simultaneous
-// gradient descent. What it cannot be: k steps of the one, then one of the other. Who wants one of them faster gives
-// it a rate of its own (the two time-scale rule; Heusel et al.: "GANs trained by a two time-scale update rule ...",
-// 2017), in the experiment:
+// Adam's state is per parameter, so the networks do not mix there either. Both move at once: this is simultaneous
+// gradient descent, and it cannot do k steps of one and then one of the other. To speed one up, give it a learning rate
+// of its own (the two time-scale rule; Heusel et al.: "GANs trained by a two time-scale update rule ...", 2017), in the
+// experiment:
 //
 //   optimizer: {plugin: adam, lr: 0.0002, betas: [0.5, 0.999], groups: [{parameters: "discriminator.*", lr: 0.0004}]}
 //
-// The loss of the generator is the one that does not saturate: -log D(G(z)), not log(1 - D(G(z))). Finite differences
-// of the sum see what the detaching hides, so `ddprun check --gradients` cannot agree with backward here.
+// The generator's loss is the non-saturating one: -log D(G(z)), not log(1 - D(G(z))). Finite differences of the sum see
+// what detaching hides, so `ddprun check --gradients` cannot agree with backward here.
 #include "players.h"
 
 #include <ddprun/error.h>
@@ -68,8 +68,7 @@ class Gan final : public ddprun::Model {
     kept_noise_ = register_buffer("noise", centred(at::rand({kept_, noise_})));
   }
 
-  // As many paintings as there are inputs: of the first draw of noise that is kept, the second, ... whatever the
-  // inputs are.
+  // Returns one painting per input, from the first draw of the kept noise, the second, ..., whatever the inputs are.
   at::Tensor forward(const at::Tensor& input) override {
     const auto rows = at::arange(input.size(0), input.options().dtype(at::kLong)).remainder(kept_);
     return generator_->forward(kept_noise_.index_select(0, rows));
@@ -90,13 +89,13 @@ class Gan final : public ddprun::Model {
   }
 
  private:
-  // In evaluation the sample's number decides, so that the numbers are the same at each step and any number of workers.
+  // In evaluation the sample's number seeds the noise, so metrics do not depend on the step or the number of workers.
   at::Tensor noise_for(const ddprun::Batch& batch) const {
     if (is_training()) return centred(at::rand({batch.size(), noise_}, kept_noise_.options()));
     return centred(ddprun::uniform_for_samples(kEvaluationSeed, 0, batch.index, noise_)).to(kept_noise_.options());
   }
 
-  // Mixed precision gives logits of 16 bits.
+  // Mixed precision gives 16-bit logits.
   at::ScalarType loss_type() const { return kept_noise_.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
 
   const int64_t noise_, width_;
@@ -104,7 +103,7 @@ class Gan final : public ddprun::Model {
   const int64_t kept_;
   std::shared_ptr<ddprun::gan::Generator> generator_;
   std::shared_ptr<ddprun::gan::Discriminator> discriminator_;
-  at::Tensor kept_noise_;  // [kept, noise], in checkpoints
+  at::Tensor kept_noise_;  // [kept, noise], saved in checkpoints
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The two networks of a generative adversarial model for images of [C, H, W], H and W divisible by four. Convolutions
-// with a stride instead of pooling, as DCGAN has them (Radford, Metz, Chintala, 2015), but no batch normalisation:
-// statistics over a batch would tie its samples, real and invented ones, to each other, and to how they are dealt out
-// to ranks. Group normalisation looks at one sample.
+// The two networks of a generative adversarial model for images of [C, H, W], with H and W divisible by four. They use
+// strided convolutions instead of pooling, as DCGAN does (Radford, Metz, Chintala, 2015), but no batch normalization:
+// its statistics would tie a batch's real and generated samples to each other, and to how they are dealt out to ranks.
+// Group normalization looks at one sample.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,7 +15,7 @@
 
 namespace ddprun::gan {
 
-// From noise to an image.
+// Maps noise to an image.
 class Generator final : public torch::nn::Module {
  public:
   // `low` and `high` are the darkest and the lightest pixel that it can paint.
@@ -24,20 +24,17 @@ class Generator final : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& noise);  // [B, noise] to [B, C, H, W]
 
  private:
-  const std::vector<int64_t> seed_;  // the shape of what it begins with, [channels, H / 4, W / 4]
+  const std::vector<int64_t> seed_;  // shape of its first activation, [channels, H / 4, W / 4]
   const double middle_, reach_;
   torch::nn::Linear fc_{nullptr};
   torch::nn::ConvTranspose2d up1_{nullptr}, up2_{nullptr};
   torch::nn::GroupNorm norm1_{nullptr}, norm2_{nullptr};
 };
 
-// From an image to a logit: above 0 where it is taken for a real one.
+// Maps an image to a logit, above 0 if it is taken for a real one.
 class Discriminator final : public torch::nn::Module {
  public:
-  enum class Weights {
-    kTrained,
-    kDetached
-  };  // kDetached: the gradient goes through to the images, and stops at the weights
+  enum class Weights { kTrained, kDetached };  // kDetached: the gradient reaches the images, but not the weights
 
   Discriminator(at::IntArrayRef image, int64_t width, double dropout);
 

@@ -9,7 +9,7 @@
 namespace ddprun {
 namespace {
 
-// Pictures of one channel are often saved without one.
+// One-channel pictures are often saved without a channel dimension.
 std::string hint(const std::vector<int64_t>& shape) {
   return c10::str("; save pictures of one channel as [N, 1, ", shape[0], ", ", shape[1], "]");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The network of Keras' guides to training on several GPUs, with Keras' defaults: Glorot's uniform initialisation,
-// BatchNorm with epsilon 0.001 and momentum 0.99 (0.01 as torch counts it). Modules are named as Keras names the
-// layers. Two things are as in torch: the layout of weights, and the running variance, which has Bessel's correction.
+// The network of Keras' guides to training on several GPUs, with Keras' defaults: Glorot's uniform initialization,
+// BatchNorm with epsilon 0.001 and momentum 0.99 (0.01 in torch's convention). Modules have Keras' layer names. Two
+// things follow torch: the layout of weights, and the running variance, which has Bessel's correction.
 #include "../images/image_network.h"
 
 #include <ddprun/batch_norm.h>
@@ -34,8 +34,8 @@ ddprun::BatchNorm unscaled_norm(int64_t channels) {
       ddprun::BatchNormOptions{.channels = channels, .eps = 1e-3, .momentum = 0.01, .scale = false});
 }
 
-// The zeros before and after one dimension that `padding="same"` means: the output has ceil(size / stride) values, and
-// of an odd number of zeros the larger half comes after.
+// Returns the zeros before and after one dimension for `padding="same"`: the output has ceil(size / stride) values, and
+// the larger half of an odd number of zeros comes after.
 std::pair<int64_t, int64_t> same_padding(int64_t size, int64_t kernel, int64_t stride) {
   const auto outputs = (size + stride - 1) / stride;
   const auto zeros = std::max((outputs - 1) * stride + kernel - size, int64_t{0});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Two 5x5 convolutions, each with pooling, and two linear layers: the shape of LeCun et al., "Gradient-based learning
 // applied to document recognition" (1998), with ReLUs, in the widths of the common MNIST guides for distributed
-// training. Modules are named as there, so that its weights fit.
+// training. Module names are the guides', so their weights fit.
 #include "../images/image_network.h"
 
 #include <ddprun/model.h>
@@ -12,7 +12,7 @@
 
 namespace {
 
-// The side of an image after both convolutions and poolings.
+// Returns the side of an image after both convolutions and poolings.
 int64_t pooled_twice(int64_t side) { return ((side - 4) / 2 - 4) / 2; }
 
 class LeNet final : public ddprun::Model {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A perceptron with hidden layers of one width, for samples of any shape: the smallest useful model plugin. Classifies
-// where the data have classes, and predicts values where `outputs` says how many.
+// A perceptron with hidden layers of one width, for samples of any shape: the smallest useful model plugin. It
+// classifies if the data have classes, and predicts `outputs` values otherwise.
 #include <ddprun/dropout.h>
 #include <ddprun/error.h>
 #include <ddprun/model.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Residual networks of basic blocks (He, Zhang, Ren, Sun: "Deep Residual Learning for Image Recognition", CVPR 2016):
-// ResNet-18 and ResNet-34. Modules are named as in torchvision, so that its weights fit.
+// ResNet-18 and ResNet-34. Modules are named as in torchvision, so its weights fit.
 #include "../images/image_network.h"
 
 #include <ddprun/batch_norm.h>
@@ -15,7 +15,7 @@
 
 namespace {
 
-constexpr int64_t kLargeImage = 64;  // from this size on, `stem: auto` takes ImageNet's
+constexpr int64_t kLargeImage = 64;  // from this size on, `stem: auto` uses ImageNet's
 
 class BasicBlock final : public torch::nn::Module {
  public:

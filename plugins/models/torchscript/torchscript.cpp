@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Trains a module written in Python and exported with torch.jit.script(module).save("network.pt"). Its parameters and
-// buffers are registered under their Python names, the tensors themselves: optimizer, gradient exchange and checkpoints
-// see them, and a checkpoint's weights fit module.load_state_dict().
+// Trains a module written in Python and exported with torch.jit.script(module).save("network.pt"). Its parameter and
+// buffer tensors themselves are registered under their Python names: optimizer, gradient exchange and checkpoints see
+// them, and a checkpoint's weights fit module.load_state_dict().
 #include <ddprun/error.h>
 #include <ddprun/model.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Its first sentence: what follows is advice for other mistakes.
+// Returns the error's first sentence: the rest is advice for other mistakes.
 std::string cause(const std::exception& error) {
   const std::string text = error.what();
   return text.substr(0, std::min(text.find('\n'), text.find(". ")));
@@ -31,12 +31,12 @@ torch::jit::Module open_archive(const std::string& file) try {
                           "writes another format.");
 }
 
-// forward(input) must do: one tensor in, one tensor out, everything else with a default.
+// Checks that forward(input) takes one tensor and returns one, and that all other arguments have defaults.
 void check_forward(const torch::jit::Module& module, const std::string& file) {
   const auto method = module.find_method("forward");
   if (!method) throw ddprun::UserError("torchscript: the module in " + file + " has no method forward");
   const auto& schema = method->function().getSchema();
-  const auto& arguments = schema.arguments();  // the first is self
+  const auto& arguments = schema.arguments();  // the first one is self
   const auto& tensor = *c10::TensorType::get();
   const bool takes_one = arguments.size() >= 2 && tensor.isSubtypeOf(*arguments[1].type()) &&
                          std::all_of(arguments.begin() + 2, arguments.end(),
@@ -73,7 +73,7 @@ class TorchScript final : public ddprun::Model {
   }
 
   at::Tensor forward(const at::Tensor& input) override {
-    // The optimizing executor rewrites the graph after its first calls and with that the rounding: a resumed run would
+    // The optimizing executor rewrites the graph after its first calls, which changes the rounding: a resumed run would
     // differ.
     const torch::jit::GraphOptimizerEnabledGuard as_written(false);
     auto output = script_->forward({input}).toTensor();
@@ -93,7 +93,7 @@ class TorchScript final : public ddprun::Model {
     at::Tensor registered;
   };
 
-  // Registers a script module's tensors in a module of ours, and its children below it.
+  // Registers a script module's tensors, and those of its children, in a module of ours.
   void adopt(torch::nn::Module& ours, const torch::jit::Module& script) {
     for (const auto& parameter : script.named_parameters(/*recurse=*/false)) {
       ours.register_parameter(parameter.name, parameter.value, parameter.value.requires_grad());
@@ -106,8 +106,8 @@ class TorchScript final : public ddprun::Model {
     }
   }
 
-  // A forward that assigns a buffer anew (self.count = self.count + 1) has put another tensor in the place of the
-  // registered one, which gets the value and the place back.
+  // A forward that assigns a buffer anew (self.count = self.count + 1) replaces the registered tensor: copies the value
+  // back into that one and puts it back in place.
   void keep_buffers() {
     const torch::NoGradGuard no_gradients;
     for (auto& buffer : buffers_) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// A small decoder-only transformer that predicts the next symbol of a text: an example of a model with a loss and
-// metrics of its own, in the place of the experiment's `objective:`.
+// A small decoder-only transformer that predicts the next symbol of a text: an example of a model with its own loss and
+// metrics in place of the experiment's `objective:`.
 //
-// Causal attention is that of Vaswani et al., "Attention Is All You Need" (2017). Learned positions, GELU, norms before
+// Causal attention follows Vaswani et al., "Attention Is All You Need" (2017). Learned positions, GELU, norms before
 // each part and after the last, and weights drawn with a deviation of 0.02, smaller where a part adds to the residual
-// stream, are those of Radford et al., "Language Models are Unsupervised Multitask Learners" (2019). One matrix both
-// reads and predicts symbols: Press, Wolf, "Using the Output Embedding to Improve Language Models" (2017).
+// stream, follow Radford et al., "Language Models are Unsupervised Multitask Learners" (2019). One matrix both reads
+// and predicts symbols: Press, Wolf, "Using the Output Embedding to Improve Language Models" (2017).
 //
-// Shapes: B = samples, T = symbols of each, V = different symbols.
+// Shapes: B = samples, T = symbols per sample, V = vocabulary size.
 #include <ddprun/dropout.h>
 #include <ddprun/error.h>
 #include <ddprun/model.h>
@@ -24,19 +24,19 @@
 
 namespace {
 
-constexpr double kDeviation = 0.02;  // of weights at the start
+constexpr double kDeviation = 0.02;  // of initial weights
 
 struct Form {
   int64_t layers = 0, heads = 0, width = 0;
   double dropout = 0;
 };
 
-// One operation, bias included; torch::nn::Linear makes two of it where the input has more than two dimensions.
+// Runs as one operation, bias included; torch::nn::Linear makes two of it if the input has more than two dimensions.
 at::Tensor linear(const torch::nn::Linear& layer, const at::Tensor& x) {
   return at::linear(x, layer->weight, layer->bias);
 }
 
-// What attends, and what computes at each position, each added to what comes in.
+// Attention and a feed-forward part, each added to its input.
 class Block final : public torch::nn::Module {
  public:
   explicit Block(const Form& form) : form_(form) {
@@ -62,7 +62,7 @@ class Block final : public torch::nn::Module {
     torch::nn::init::zeros_(linear->bias);
   }
 
-  // Each position to itself and those before it.
+  // Attends from each position to itself and those before it.
   at::Tensor attend(const at::Tensor& x) {
     const auto parts =
         linear(attention_, x).unflatten(2, {3, form_.heads, form_.width / form_.heads}).permute({2, 0, 3, 1, 4});
@@ -104,7 +104,7 @@ class Transformer final : public ddprun::Model {
     norm_ = register_module("norm", torch::nn::LayerNorm(std::vector{form_.width}));
   }
 
-  // [B, T] int64, T no more than the data's, to [B, T, V] logits of the symbol after each.
+  // Maps [B, T] int64, T at most the data's, to [B, T, V] logits of the next symbol.
   at::Tensor forward(const at::Tensor& input) override {
     if (input.dim() != 2 || input.scalar_type() != at::kLong || input.size(1) > context_) {
       refuse(input.scalar_type(), " samples of shape ", input.sizes().slice(1));
@@ -114,7 +114,7 @@ class Transformer final : public ddprun::Model {
     return at::linear(x, symbols_->weight);
   }
 
-  // The mean over all B * T symbols; samples are of one length, so it is the mean over the samples too.
+  // Averages over all B * T symbols; samples have one length, so this is the mean over samples too.
   ddprun::Step step(const ddprun::Batch& batch, const ddprun::Objective&) override {
     if (batch.target.sizes() != batch.input.sizes() || batch.target.scalar_type() != at::kLong) {
       refuse(batch.target.scalar_type(), " targets of shape ", batch.target.sizes(), " for samples of shape ",

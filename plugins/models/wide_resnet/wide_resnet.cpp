@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Wide residual networks (Zagoruyko, Komodakis: "Wide Residual Networks", BMVC 2016) for small images:
 // WRN-depth-widen_factor. Modules are named as in the PyTorch version that most others follow (block1.layer.0.conv1,
-// convShortcut), so that its weights fit; dropout sits where it does there, right after a block's first convolution.
+// convShortcut), so its weights fit; dropout comes right after a block's first convolution, as it does there.
 #include "../images/image_network.h"
 
 #include <ddprun/batch_norm.h>
@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kBlocksPerUnitOfDepth = 6;  // three groups, two convolutions in each block
 constexpr int64_t kOtherLayers = 4;
 
-// Normalises and activates before it convolves. Where the number of channels changes, the shortcut convolves too, the
+// Normalizes and activates before it convolves. If the number of channels changes, the shortcut also convolves the
 // activated input.
 class WideBlock final : public torch::nn::Module {
  public:

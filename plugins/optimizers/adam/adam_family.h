@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Options and memory that adam and adamw share; they differ in the kernel, that is in how the weights decay.
+// Options and state that adam and adamw share; they differ only in the kernel, in how the weights decay.
 #pragma once
 
 #include "../fused/fused_optimizer.h"

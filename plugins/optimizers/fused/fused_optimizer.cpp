@@ -50,12 +50,11 @@ void FusedOptimizer::step_unless(const at::Tensor& overflow) {
   if (reads_overflow_first_) {
     Optimizer::step_unless(overflow);
   } else {
-    step_all(overflow.ne(0).to(at::kFloat));  // the kernels take exactly 1 for a step to leave out
+    step_all(overflow.ne(0).to(at::kFloat));  // the kernels skip the step for exactly 1
   }
 }
 
-// CUDA's kernels read a float32. Those of the CPU take the number out of the tensor again: a float64, so that it is the
-// same.
+// CUDA's kernels read a float32. Those of the CPU convert the tensor back to a number: float64 keeps it exact.
 bool FusedOptimizer::send_rates() {
   if (!on_one_device_) return false;
   rates_.resize(groups().size());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What optimizers on LibTorch's fused kernels have in common: one kernel call for all parameters of a device and
-// type, tensors remembered for each parameter from its first step on, and groups of parameters with a rate and a
-// decay of their own. An optimizer with two rules of stepping has two parts, each with its groups. Compiled into each
-// of these plugins; no plugin itself.
+// Base of the optimizers on LibTorch's fused kernels: one kernel call for all parameters of a device and type, state
+// tensors for each parameter from its first step on, and parameter groups with their own learning rate and weight
+// decay. An optimizer with two update rules has two parts, each with its groups. It is compiled into each of these
+// plugins and is not a plugin itself.
 #pragma once
 
 #include "group_rule.h"
@@ -17,13 +17,13 @@ namespace ddprun {
 struct FusedCall {
   std::vector<at::Tensor> parameters, gradients;
   std::vector<std::vector<at::Tensor>> memory;  // [in the order of remember()][parameter]
-  size_t part = 0;                              // of the optimizer, in the order of parts_of()
+  size_t part = 0;                              // index of the optimizer's part, in the order of parts_of()
   double lr = 0, weight_decay = 0;
-  at::Tensor rate;                     // lr where the kernel is to read it, on the device; undefined: as a number
-  std::optional<at::Tensor> overflow;  // 0, or 1 where the kernel changes nothing
-  bool first_step = false;             // of all these parameters: what they remember is still zero
+  at::Tensor rate;                     // lr on the device, if the kernel reads it there; otherwise undefined
+  std::optional<at::Tensor> overflow;  // 0, or 1 if the kernel is to change nothing
+  bool first_step = false;             // of all these parameters: their state is still zero
 
-  // Calls `step` with the learning rate, a number or a tensor.
+  // Calls `step` with the learning rate, as a number or a tensor.
   template <class Step>
   void with_rate(Step step) const {
     rate.defined() ? step(rate) : step(lr);
@@ -32,43 +32,43 @@ struct FusedCall {
 
 class FusedOptimizer : public Optimizer {
  public:
-  // The first of groups() is that of the first part's parameters which its option `groups` does not name; it may be
-  // empty. Behind it come its groups, then the next part in the same way.
+  // The first of groups() holds the first part's parameters that its option `groups` does not name; it may be empty.
+  // Its other groups follow, then the next part in the same way.
   void start(std::vector<NamedParameter> parameters) final;
   void step() final { step_all({}); }
   void step_unless(const at::Tensor& overflow) final;
   bool send_rates() final;
-  // The tensors themselves, not copies: the next step() changes them.
+  // Returns the tensors themselves, not copies: the next step() changes them.
   OptimizerState state() const final;
   void load_state(const OptimizerState& state) final;
 
  protected:
-  enum class Shape { kLikeParameter, kNumber };  // kNumber: float32 without dimensions, on the parameter's device
+  enum class Shape { kLikeParameter, kNumber };  // kNumber: float32 scalar on the parameter's device
 
-  // Parameters that are stepped by one rule. A group that has no lr or weight decay has its part's.
+  // Parameters with one update rule. A group without an lr or weight decay uses its part's.
   struct Part {
     std::string whose;  // what errors call its parameters, "Muon's"; empty where they are all
     double lr = 0, weight_decay = 0;
     std::vector<GroupRule> groups;
   };
 
-  // The learning rate is that of the first part, which all optimizers have.
+  // `lr` is that of the first part, which all optimizers have.
   explicit FusedOptimizer(double lr, std::string whose = "")
       : Optimizer(lr), parts_{{.whose = std::move(whose), .lr = lr}} {}
 
   // For constructors: each parameter has a tensor of this name in state().
   void remember(std::string name, Shape shape) { kinds_.push_back({std::move(name), shape}); }
 
-  // For constructors: declares `weight_decay` and `groups`, of the first part.
+  // For constructors: declares `weight_decay` and `groups` of the first part.
   void read_groups(Options& options, double weight_decay, std::string_view weight_decay_help);
 
-  // For constructors: one more.
+  // For constructors: adds a further part.
   void add_part(Part part) { parts_.push_back(std::move(part)); }
 
-  // For constructors: a step that overflowed must not count as the parameters' first, which the kernel cannot see to.
+  // For constructors: a step that overflowed must not count as the parameters' first, and the kernel cannot tell.
   void read_overflow_first() { reads_overflow_first_ = true; }
 
-  // The parameters of each part: to be overridden where there are several.
+  // Returns the parameters of each part. Override it if there are several.
   virtual std::vector<std::vector<NamedParameter>> parts_of(std::vector<NamedParameter> parameters) const;
 
   virtual void update(const FusedCall& call) = 0;
@@ -82,12 +82,12 @@ class FusedOptimizer : public Optimizer {
     std::string name;
     Shape shape;
   };
-  // Of one of groups(), on its parameters' device: a scalar that is filled anew where the rate has changed.
+  // The learning rate of one of groups() on its parameters' device: a scalar that is filled anew when the rate changes.
   struct SentRate {
     at::Tensor tensor;  // undefined: the group has no parameters
     double value = 0;
   };
-  using Memory = std::vector<at::Tensor>;  // one for each kind; empty before the parameter's first step
+  using Memory = std::vector<at::Tensor>;  // one per kind; empty before the parameter's first step
 
   void start_part(size_t part, std::vector<NamedParameter> parameters);
   void step_all(const std::optional<at::Tensor>& overflow);
@@ -101,9 +101,9 @@ class FusedOptimizer : public Optimizer {
   std::vector<Kind> kinds_;
   bool reads_overflow_first_ = false, on_one_device_ = false;
   std::vector<Part> parts_;
-  std::vector<GroupSetting> settings_;  // one for each of groups()
-  std::vector<SentRate> rates_;         // one for each of groups(); none: nobody has asked for them
-  std::vector<Memory> memory_;          // one for each parameter, group after group
+  std::vector<GroupSetting> settings_;  // one per entry of groups()
+  std::vector<SentRate> rates_;         // one per entry of groups(); empty until somebody asks for them
+  std::vector<Memory> memory_;          // one per parameter, group after group
 };
 
 }  // namespace ddprun

@@ -10,7 +10,7 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-// On the CPU the kernel leaves most of a 16-bit parameter as it was, and misreads its buffer: pytorch/pytorch#191763.
+// On the CPU the kernel leaves most of a 16-bit parameter unchanged and misreads its buffer: pytorch/pytorch#191763.
 bool kernel_fails(const at::Tensor& parameter) { return parameter.is_cpu() && parameter.element_size() == 2; }
 
 Tensors widened(const Tensors& tensors) {
@@ -37,7 +37,7 @@ void step_in_float32(const FusedCall& call, const SgdRule& rule) {
 
 void fused_sgd(const FusedCall& call, const SgdRule& rule) {
   if (kernel_fails(call.parameters.front())) return step_in_float32(call, rule);
-  const bool without = call.memory.empty() || rule.momentum == 0;  // the kernel refuses a buffer that it need not keep
+  const bool without = call.memory.empty() || rule.momentum == 0;  // the kernel refuses a buffer that it does not need
   const auto buffers = without ? at::TensorList() : at::TensorList(call.memory[0]);
   call.with_rate([&](const auto& lr) {
     at::_fused_sgd_(call.parameters, call.gradients, buffers, call.weight_decay, rule.momentum, lr, rule.dampening,

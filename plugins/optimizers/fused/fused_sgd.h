@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Stochastic gradient descent as LibTorch's kernel has it, for optimizers that make their steps of it.
+// Stochastic gradient descent by LibTorch's kernel, as a building block for optimizers.
 #pragma once
 
 #include "fused_optimizer.h"
@@ -11,9 +11,9 @@ struct SgdRule {
   bool nesterov = false;
 };
 
-// buffer = momentum * buffer + (1 - dampening) * (gradient + weight_decay * parameter); parameter -= lr * buffer, or
-// with Nesterov lr * (gradient + weight_decay * parameter + momentum * buffer). The buffers are the first memory of the
-// call, which may have none where momentum is 0; they stay as they are then.
+// Computes buffer = momentum * buffer + (1 - dampening) * (gradient + weight_decay * parameter); parameter -= lr *
+// buffer, or with Nesterov lr * (gradient + weight_decay * parameter + momentum * buffer). The buffers are the first
+// memory of the call; with momentum 0 they are left alone and may be missing.
 void fused_sgd(const FusedCall& call, const SgdRule& rule);
 
 }  // namespace ddprun

@@ -18,7 +18,7 @@ bool matches(const GroupRule& rule, const std::string& name) {
   return std::ranges::any_of(rule.patterns, [&](const auto& pattern) { return matches(pattern, name); });
 }
 
-// The tree without places: who reads it tells the place of the whole.
+// Drops the places from the tree: the reader reports the place of the whole.
 Value placeless(Value value) {
   value.set_origin({});
   for (auto& item : value.items()) item = placeless(std::move(item));
@@ -31,7 +31,7 @@ Value placeless(Value value) {
 
 constexpr auto kPatternsType = "string | list of string";
 
-// The patterns that stand there as `value`, the option of this name.
+// Returns the patterns in `value`, the option of this name.
 std::vector<std::string> patterns_of(const Value& value, Options& options, const std::string& name) {
   if (!options.has(name)) return {};
   if (value.is_scalar()) return {value.text()};
@@ -48,7 +48,7 @@ std::vector<std::string> read_patterns(Options& group) {
   return patterns_of(value, group, "parameters");
 }
 
-// "mnist.yaml:7:12: "
+// Returns "mnist.yaml:7:12: ".
 std::string before_text(const Value& value) {
   const auto origin = value.origin().text();
   return origin.empty() ? "" : origin + ": ";

@@ -9,7 +9,7 @@
 namespace ddprun {
 namespace {
 
-enum class Rows { kOutermost, kInnermost, kAmong };  // the first dimension, of those in memory
+enum class Rows { kOutermost, kInnermost, kAmong };  // where the first dimension lies in memory
 
 Rows rows_of(const at::Tensor& parameter) {
   bool outermost = true, innermost = true;

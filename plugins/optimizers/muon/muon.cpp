@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Muon (Keller Jordan et al.: "Muon: an optimizer for hidden layers in neural networks", 2024): the momentum of each
-// matrix is orthogonalised, so that a step moves all its directions alike. Convolution filters are matrices [out, in *
-// height * width]. What is no matrix, and what the option `others` names, gets stochastic gradient descent with
-// Nesterov momentum.
+// matrix is orthogonalized, so that a step moves all its directions alike. Convolution filters count as matrices [out,
+// in * height * width]. Parameters that are not matrices, or that the option `others` names, use stochastic gradient
+// descent with Nesterov momentum.
 #include "../fused/fused_sgd.h"
 #include "directions.h"
 #include "newton_schulz.h"
@@ -79,8 +79,8 @@ class Muon final : public ddprun::FusedOptimizer {
     }
   }
 
-  // Two calls of SGD's kernel, which also sees to a step that overflowed: from zero along the gradients at a rate of
-  // -1, which makes the directions, and from the weights along the directions.
+  // Calls SGD's kernel twice, which also handles a step that overflowed: from zero along the gradients with an lr of
+  // -1, which makes the directions, and then from the weights along the directions.
   void orthogonal_step(const FusedCall& call) const {
     const auto directions = ddprun::zero_directions(call.parameters);
     auto gather = call;
@@ -106,7 +106,7 @@ class Muon final : public ddprun::FusedOptimizer {
   }
 
   static void normalize(const FusedCall& call) {
-    constexpr double kLeast = 1e-12;  // that no 0 divides
+    constexpr double kLeast = 1e-12;  // avoids a division by 0
     const auto type = at::promote_types(call.parameters.front().scalar_type(), at::kFloat);
     std::vector<at::Scalar> wanted;
     for (const auto& parameter : call.parameters)
@@ -123,7 +123,7 @@ class Muon final : public ddprun::FusedOptimizer {
   const bool normalize_;
   const std::string precision_;
   ddprun::SgdRule others_momentum_{.nesterov = true};
-  ddprun::GroupRule others_;  // no rate of its own: that is the part's
+  ddprun::GroupRule others_;  // has no lr of its own: that is the part's
 };
 
 }  // namespace

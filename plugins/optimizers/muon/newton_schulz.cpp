@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Keller Jordan et al.: "Muon: an optimizer for hidden layers in neural networks", 2024. A step takes each singular
+// See Keller Jordan et al.: "Muon: an optimizer for hidden layers in neural networks", 2024. A step takes each singular
 // value s to a s + b s^3 + c s^5; the coefficients are chosen for the steepest rise from 0, not to converge: s ends up
 // around 1.
 #include "newton_schulz.h"
@@ -12,7 +12,7 @@ namespace ddprun {
 namespace {
 
 constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315;
-constexpr double kLeastNorm = 1e-12;  // that no 0 divides
+constexpr double kLeastNorm = 1e-12;  // avoids a division by 0
 
 }  // namespace
 
@@ -21,7 +21,7 @@ at::Tensor orthogonalised(const at::Tensor& matrices, int64_t steps, at::ScalarT
   const auto norms = at::linalg_vector_norm(matrices, 2, {{1, 2}}, /*keepdim=*/true, norm_type).clamp_min_(kLeastNorm);
   auto x = (matrices / norms).to(type);
   const bool tall = x.size(1) > x.size(2);
-  if (tall) x = x.mT();  // the products below are of the shorter side's size
+  if (tall) x = x.mT();  // the products below then have the size of the shorter side
   for (int64_t step = 0; step < steps; ++step) {
     const auto square = x.bmm(x.mT());
     const auto factor = at::baddbmm(square, square, square, /*beta=*/kB, /*alpha=*/kC);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Stochastic gradient descent with momentum, in the form of PyTorch's: buffer = momentum * buffer + (1 - dampening) *
-// gradient.
+// Stochastic gradient descent with momentum in PyTorch's form: buffer = momentum * buffer + (1 - dampening) * gradient.
 #include "../fused/fused_sgd.h"
 
 namespace {

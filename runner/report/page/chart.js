@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// One chart: its card, its legend, and its lines by dygraphs.
+// One chart: its card, its legend, and its lines, drawn by dygraphs.
 'use strict';
 
 const kAxisNames = {step: 'step', epoch: 'epoch', time: 'time since the start'};
-const kDense = 60;  // points that no longer get a dot each
+const kDense = 60;  // from this many points on, they get no dots
 const coarse = window.matchMedia('(pointer: coarse)').matches;
 
 class Chart {
@@ -40,7 +40,7 @@ class Chart {
     this.graph?.updateOptions({visibility: this.visibility()});
   }
 
-  // Numbers for the axis and the smoothing that are chosen now, into a new graph or the one that is there.
+  // Puts the numbers for the chosen axis and smoothing into a new graph or the existing one.
   draw() {
     const {plan, view} = this;
     const smoothing = plan.rough && !plan.stacked ? view.smoothing : 0;
@@ -129,7 +129,7 @@ class Chart {
     this.legend.silence();
   }
 
-  // "step 1,200", with the event that happened there.
+  // Returns "step 1,200", with the event that happened there.
   placeText(x) {
     const {axis, runs} = this.view;
     const where = axis === 'time' ? duration(x) : `${axis} ${axis === 'step' ? whole(x) : plain(x)}`;
@@ -150,7 +150,8 @@ class Chart {
   }
 }
 
-// A finger moves along the curve and reads it, two fingers zoom, two taps show all again; up and down the page scrolls.
+// One finger moves along the curve and reads it, two fingers zoom, two taps show everything; up and down scrolls the
+// page.
 function touchModel(tell) {
   const own = Dygraph.defaultInteractionModel;
   const read = (event, graph) => {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// All charts with what they share: the axis, the smoothing, the stretch that is shown, and the runs that are shown.
+// All charts and what they share: the axis, the smoothing, the visible stretch, and the visible runs.
 'use strict';
 
 const kAxes = [['step', 'Step'], ['epoch', 'Epoch'], ['time', 'Time']];
-const kSeenAtOnce = 4;    // charts
-const kDenseCurve = 200;  // points of a curve whose line is noise rather than form
+const kSeenAtOnce = 4;  // charts drawn at once
+const kDenseCurve = 200;  // above this many points a curve's line is noise rather than form
 
 class ChartGrid {
   constructor(runs) {
@@ -21,7 +21,7 @@ class ChartGrid {
       this.charts.some((chart) => chart.plan.system) ? this.system(grid(true)) : null);
   }
 
-  // Of several runs each measure has a chart of its own: too many to be passed by.
+  // With several runs, each measure has a chart of its own: too many to scroll past.
   system(grid) {
     const name = 'Where the time goes';
     if (this.view.runs.length === 1) return [element('h3', {class: 'between', id: 'system'}, name), grid];
@@ -53,7 +53,7 @@ class ChartGrid {
         view.smoothing = Number(slider.value);
         amount.textContent = slider.value;
         if (!this.drawing)
-          this.drawing = requestAnimationFrame(() => this.draw());  // not for each pixel that the slider moves
+          this.drawing = requestAnimationFrame(() => this.draw());  // not for every pixel that the slider moves
       }
     });
     return element('div', {class: 'toolbar'},
@@ -90,7 +90,7 @@ class ChartGrid {
     this.seen().forEach((chart) => chart.draw());
   }
 
-  // The first time: those that are seen at once, then one after the other, while the page stands and answers.
+  // Draws the first time: the visible charts at once, then the others one by one, so that the page stays responsive.
   async drawInTurn() {
     this.measure();
     for (const [index, chart] of this.seen().entries()) {
@@ -99,7 +99,7 @@ class ChartGrid {
     }
   }
 
-  // From the first place of all curves to the last.
+  // Measures from the first place of all curves to the last.
   measure() {
     const {runs, axis} = this.view;
     const places = runs.flatMap((run) => run.curves.map(({points}) => placesOf(points, axis, run)));

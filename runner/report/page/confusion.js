@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Confusion matrices: a row is the truth, a column what the model took it for.
+// Confusion matrices: a row is the truth, a column is what the model took it for.
 'use strict';
 
-const kNamedCells = 24;  // pixels of a cell that has room for its count
-const kNamedRows = 13;   // pixels of a row that has room for its name
+const kNamedCells = 24;  // pixels of a cell with room for its count
+const kNamedRows = 13;  // pixels of a row with room for its name
 const kNameFont = '12px system-ui, sans-serif';
 const kWidest = 720, kLargestCell = 76, kLongestAslant = 100;  // pixels
 
@@ -55,7 +55,7 @@ function matrixCanvas(table) {
   return canvas.parentElement;
 }
 
-// Names stand beside their rows, and above their columns where they fit there, else aslant.
+// Places names beside their rows, and above their columns if they fit there, otherwise slanted.
 function matrixLayout(context, names, width) {
   context.font = kNameFont;
   const named = width * 0.75 > names.length * kNamedRows;
@@ -67,7 +67,7 @@ function matrixLayout(context, names, width) {
   return {left, top, upright, named, cell: Math.min((width - left - right) / names.length, kLargestCell)};
 }
 
-// As much of a name as fits.
+// Returns as much of a name as fits.
 function fitted(context, name, width) {
   if (context.measureText(name).width <= width) return name;
   let length = name.length;
@@ -84,7 +84,7 @@ function paintMatrix(context, table, {left, top, upright, named, cell}) {
     context.fillStyle = color('cell');
     context.fillRect(x, y, cell - gap, cell - gap);
     if (count > 0) {
-      context.globalAlpha = 0.18 + 0.82 * Math.sqrt(share);  // one mistake in a hundred is still seen
+      context.globalAlpha = 0.18 + 0.82 * Math.sqrt(share);  // so that one mistake in a hundred is visible
       context.fillStyle = color(truth === guess ? 'right' : 'wrong');
       context.fillRect(x, y, cell - gap, cell - gap);
     }

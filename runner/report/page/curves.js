@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which curves share a chart, and the numbers that are drawn.
+// Decides which curves share a chart, and which numbers are drawn.
 'use strict';
 
 const kShared = {  // charts of the split "system" with several metrics in each, where one run is shown
@@ -13,7 +13,7 @@ const kTitles = {lr: 'Learning rate', samples_per_second: 'Throughput, samples/s
   slowest_rank_seconds: 'Own work of the slowest rank'};
 const kFirst = ['loss', 'accuracy'], kLast = ['lr', 'grad_norm', 'samples_per_second'];
 const kSplits = ['train', 'val', 'test'];
-const kFewPoints = 20;  // a curve this short is not smoothed: each of its points was measured with care
+const kFewPoints = 20;  // a shorter curve is not smoothed: each of its points was measured with care
 
 function formatOf(name) {
   if (name.endsWith('_seconds')) return duration;
@@ -36,13 +36,14 @@ function placeOfSystem(id) {
   return place >= 0 ? place : kSystem.length;
 }
 
-// No curve, but a share of each rank (record.js); and how long a CPU replays CUDA graphs.
+// These are not curves, but a share of each rank (record.js), and the time a CPU replays CUDA graphs.
 function isIdle({split, name, points}) {
   if (split !== 'system') return false;
   return name === 'slowest_rank' || (name === 'graph_seconds' && !points.value.some(Boolean));
 }
 
-// The charts of these runs: [{id, title, format, stacked, rough, lines: [{run, curve, label}]}]. Rough: smoothed.
+// Returns the charts of these runs: [{id, title, format, stacked, rough, lines: [{run, curve, label}]}]. Rough:
+// smoothed.
 function chartsOf(runs) {
   const charts = new Map();
   const alone = runs.length === 1;
@@ -77,7 +78,7 @@ function chartsOf(runs) {
   return sorted;
 }
 
-// Colours tell splits apart, or runs; then the dashes tell splits apart.
+// Colours tell splits apart, or runs; with several runs, dashes tell splits apart.
 function dress(chart, alone) {
   const order = (line) =>
     (chart.names ? chart.names.indexOf(line.curve.name) : line.run * 10 + kSplits.indexOf(line.curve.split));
@@ -89,19 +90,19 @@ function dress(chart, alone) {
   });
 }
 
-// Where a point stands on the axis: its step, epoch, or seconds since the run's start.
+// Returns the points' positions on the axis: step, epoch, or seconds since the run's start.
 function placesOf(columns, axis, run) {
   if (axis === 'time') return columns.time;
   if (axis === 'epoch' && run.steps_per_epoch > 0) return columns.step.map((step) => step / run.steps_per_epoch);
   return columns.step;
 }
 
-// Not finite: NaN, which leaves a gap in a line.
+// Values that are not finite become NaN, which leaves a gap in a line.
 function valuesOf(columns) {
   return columns.value.map((value) => (value === null ? NaN : value));
 }
 
-// Each value pulls a running mean towards itself; the first ones do not pull harder than they should.
+// Each value pulls a running mean towards itself, with a correction for the first ones.
 function smoothed(values, weight) {
   let sum = 0, share = 0;
   return values.map((value) => {
@@ -112,7 +113,7 @@ function smoothed(values, weight) {
   });
 }
 
-// What is drawn of a line: {x, y} as measured and, where it is to be smoothed, {x, y} of that.
+// Returns what is drawn of a line: {x, y} as measured and, if it is to be smoothed, {x, y} of that.
 function drawn(line, runs, axis, weight) {
   const {points, means} = line.curve;
   const raw = {x: placesOf(points, axis, runs[line.run]), y: valuesOf(points)};
@@ -121,7 +122,7 @@ function drawn(line, runs, axis, weight) {
   return {raw, smooth: {x: placesOf(base, axis, runs[line.run]), y: smoothed(valuesOf(base), weight)}};
 }
 
-// Rows for dygraphs: [x, value of each column or null].
+// Returns rows for dygraphs: [x, value of each column or null].
 function rowsOf(columns) {
   const rows = new Map();
   columns.forEach(({x, y}, index) => {
@@ -134,7 +135,7 @@ function rowsOf(columns) {
   return [...rows.values()].sort((a, b) => a[0] - b[0]);
 }
 
-// Stacked areas want every value in every row.
+// Stacked areas need every value in every row.
 function filled(rows) {
   const last = [];
   return rows.map((row) => row.map((value, i) => (last[i] = value === null ? (last[i] ?? 0) : value)));
@@ -146,7 +147,7 @@ function hasLog(chart) {
   return !chart.stacked && values.some((value) => value > 0) && values.every((value) => value >= 0);
 }
 
-// Whether a plain scale would show the greatest values alone: a loss that once exploded.
+// True if a plain scale would only show the greatest values, as of a loss that once exploded.
 function spansDecades(chart) {
   if (chart.name !== 'loss' || !hasLog(chart)) return false;
   const values =
@@ -154,7 +155,7 @@ function spansDecades(chart) {
   return values[values.length - 1] > 30 * values[values.length >> 1];
 }
 
-// Rows that reach from end to end of what all charts show.
+// Extends rows from end to end of what all charts show.
 function stretched(rows, [from, to]) {
   const empty = (x) => [x, ...Array(rows[0].length - 1).fill(null)];
   if (rows[0][0] > from) rows.unshift(empty(from));
@@ -162,7 +163,7 @@ function stretched(rows, [from, to]) {
   return rows;
 }
 
-// The index of the nearest of ascending places.
+// Returns the index of the nearest of ascending places.
 function nearest(places, x) {
   let low = 0, high = places.length - 1;
   while (low < high) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The page of `ddprun data`: what an experiment's samples are like, before it trains.
+// The page of `ddprun data`: an experiment's samples before it trains.
 'use strict';
 
 const kFirstClasses = 30;
-const kSmallSide = 64;  // of pictures that are shown enlarged, pixel by pixel
+const kSmallSide = 64;  // pictures up to this side are enlarged, pixel by pixel
 
 function dataHead(data) {
   const facts = [
@@ -21,7 +21,7 @@ function dataHead(data) {
   ];
 }
 
-// Of the training samples.
+// Describes the training samples.
 function balanceText(data) {
   const counts = data.splits[0].per_class;
   if (counts.length === 0) return '';
@@ -30,7 +30,7 @@ function balanceText(data) {
                           `${whole(least)} to ${whole(most)} in ${data.splits[0].name}`;
 }
 
-// A stored picture, and beside it what the first epochs of the training see in its place.
+// Shows a stored picture, and beside it what the first epochs of the training see in its place.
 function sampleRow(sample) {
   const picture = (source, title) => element('img', {src: source, alt: title, title, loading: 'lazy'});
   return element('div', {class: 'sample'}, picture(sample.stored, `sample ${sample.id}, as it is stored`),

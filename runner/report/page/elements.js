@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Elements of the page. Texts go in as text nodes alone: nothing of a run is ever read as HTML.
+// Elements of the page. Texts go in as text nodes only: nothing of a run is ever parsed as HTML.
 'use strict';
 
-// element('a', {href: '#x', onclick: f}, 'text', child): attributes, handlers, and children; null and false are none.
+// element('a', {href: '#x', onclick: f}, 'text', child) takes attributes, handlers, and children; null and false are
+// skipped.
 function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -16,7 +17,7 @@ function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-// A table that scrolls sideways where the screen is narrow. `columns`: {head, right}; cells are texts or elements.
+// Makes a table that scrolls sideways on a narrow screen. `columns`: {head, right}; cells are texts or elements.
 function tableOf(columns, rows, attributes = {}) {
   const style = (index) => (columns[index].right ? {class: 'number'} : {});
   const rowOf = (cells) => element('tr', {}, cells.map((cell, i) => element('td', style(i), cell)));
@@ -27,7 +28,7 @@ function tableOf(columns, rows, attributes = {}) {
       element('tbody', {}, rows.map((row) => (row instanceof Element ? row : rowOf(row))))));
 }
 
-// Buttons of which one is pressed, the first to begin with.
+// Makes buttons of which one is pressed, initially the first.
 function switchOf(items, text, choose) {
   const buttons = items.map((item, index) => {
     const button = element('button', {type: 'button', 'aria-pressed': String(index === 0)}, text(item));
@@ -40,7 +41,7 @@ function switchOf(items, text, choose) {
   return element('div', {class: 'switch', role: 'group'}, buttons);
 }
 
-// One of several things, chosen by a switch where there is a choice. `show` makes it.
+// Shows one of several things, with a switch if there is a choice. `show` makes it.
 function chosenOf(items, text, show) {
   const body = element('div', {}, show(items[0]));
   const choice = items.length > 1 ? switchOf(items, text, (item) => body.replaceChildren(show(item))) :
@@ -69,7 +70,7 @@ const tip = {
   },
 };
 
-// A canvas of this height in CSS pixels, sharp on any screen. `paint(context, width, height)` draws it, and again
+// Makes a canvas of this height in CSS pixels, sharp on any screen. `paint(context, width, height)` draws it, and again
 // when its width or the colours change.
 const painters = [];
 function canvasOf(height, paint, label) {
@@ -93,7 +94,7 @@ function canvasOf(height, paint, label) {
   return canvas;
 }
 
-// Colours, as the style sheet has them for light, dark and paper. Looked up once: to ask costs the browser a layout.
+// Returns colours of the style sheet for light, dark and paper. They are cached: asking costs the browser a layout.
 const colors = new Map();
 function color(name) {
   if (!colors.has(name))

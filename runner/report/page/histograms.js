@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How the numbers of a tensor were spread: a ridge for each step, the newest in front.
+// Shows the distribution of a tensor's numbers: a ridge for each step, the newest in front.
 'use strict';
 
 const kGroups = ['weights', 'gradients'];
@@ -25,7 +25,7 @@ function histogramsSection(run) {
       element('span', {class: 'hint'}, `${names.length} tensors`)), body);
 }
 
-// Share of a tensor's numbers for each unit of the axis, so that bins of other widths compare.
+// Returns the share of a tensor's numbers per unit of the axis, so that bins of different widths compare.
 function density(histogram) {
   const bins = histogram.counts.length;
   const total = histogram.counts.reduce((sum, count) => sum + count, 0) || 1;
@@ -55,7 +55,7 @@ function ridges(steps, label) {
   const low = Math.min(...steps.map((one) => one.low)), high = Math.max(...steps.map((one) => one.high));
   const peaks = rows.map(({curve}) => Math.max(...curve.map((point) => point.y)));
   const peak =
-    [...peaks].sort((a, b) => a - b)[Math.floor(peaks.length * 0.9)] || 1;  // a single needle flattens nobody
+    [...peaks].sort((a, b) => a - b)[Math.floor(peaks.length * 0.9)] || 1;  // a single needle must not flatten the others
   const layout = {};
   const canvas = canvasOf(260, (context, width, height) => {
     const pitch = Math.min((height - 104) / Math.max(rows.length - 1, 1), 22);
@@ -78,7 +78,7 @@ function ridges(steps, label) {
   return canvas.parentElement;
 }
 
-// A single needle is no higher than the canvas: above 1 it rises ever less, to 1.2 at most.
+// Limits a single needle to the canvas: above 1 it rises ever less, to 1.2 at most.
 function bounded(share) {
   return share <= 1 ? share : 1.2 - 0.2 / share;
 }

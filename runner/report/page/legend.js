@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// What the lines of a chart are called, which of them are shown, and their values under the pointer.
+// The names of a chart's lines, which of them are shown, and their values under the pointer.
 'use strict';
 
 const kMostValues = 14;  // in the box at the pointer
 
 class Legend {
-  // `changed()` is called when a line was switched on or off.
+  // Calls `changed()` when a line is switched on or off.
   constructor(plan, view, changed) {
     this.plan = plan;
     this.view = view;
@@ -42,8 +42,8 @@ class Legend {
     return !this.off.has(this.keyOf(line)) && !this.view.hidden.has(line.run);
   }
 
-  // The values at a place of the axis, which spans `range`: beside the names, or of several runs in a box at the
-  // pointer. `lines`: {x, y} of each line.
+  // Shows the values at a place of the axis, which spans `range`: beside the names, or with several runs in a box at
+  // the pointer. `lines`: {x, y} of each line.
   tell({x, range, text: placeText, event}, lines) {
     const values = [];
     this.plan.lines.forEach((line, index) => {
@@ -69,7 +69,7 @@ class Legend {
   }
 }
 
-// How far from its place a value is still told: to the next one, and a lone one in sight.
+// Returns how far from its place a value is still shown: to the next one; a lone one anywhere in sight.
 function reachOf(places, [from, to]) {
   return Math.max((places[places.length - 1] - places[0]) / Math.max(places.length - 1, 1), (to - from) * 0.03);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Marks upon a chart: events, and points that were not finite.
+// Marks on a chart: events, and points that were not finite.
 'use strict';
 
-const kMarks = {  // of events, the weightiest last, on top
+const kMarks = {  // of events, the most important last, on top
   checkpoint: {color: 'muted', tick: true},
   resumed: {color: 'accent', line: true},
   rollback: {color: 'warn', line: true},
@@ -11,7 +11,7 @@ const kMarks = {  // of events, the weightiest last, on top
 };
 const kNoMark = {color: 'muted'};
 
-// The marks of a run, by their weight; with several runs in a chart only what went wrong.
+// Returns the marks of a run by importance; with several runs in a chart, only what went wrong.
 function marksOf(run, all) {
   const kinds =
     Object.keys(kMarks).filter((kind) => all || kMarks[kind].color === 'bad' || kMarks[kind].color === 'warn');
@@ -54,7 +54,7 @@ function paintMark(context, area, x, mark) {
   context.setLineDash([]);
 }
 
-// At the top of their lines, the weightiest first; those that would lie upon another are left out.
+// Puts names at the top of their lines, the most important first; omits those that would overlap another.
 function paintMarkNames(context, area, names) {
   const taken = [];
   for (const name of names.reverse()) {
@@ -66,7 +66,7 @@ function paintMarkNames(context, area, names) {
   }
 }
 
-// A cross at the top for each point of a line that was not finite.
+// Draws a cross at the top for each point of a line that was not finite.
 function paintLost(context, area, graph, {x: places, y: values}) {
   context.strokeStyle = color('bad');
   context.lineWidth = 1.5;

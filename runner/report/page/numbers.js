@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Numbers as people read them.
+// Formats numbers for people.
 'use strict';
 
-// What a table holds for a name that a run has given; never what all objects have.
+// Looks up a name that a run has given, ignoring what all objects inherit.
 function known(table, name, otherwise) {
   return Object.hasOwn(table, name) ? table[name] : otherwise;
 }
 
 const kUnits = ['', 'k', 'M', 'G', 'T'];
 
-// Four digits: 0.9912, 1284, 12.8k, 3.2e-7.
+// Returns four digits: 0.9912, 1284, 12.8k, 3.2e-7.
 function plain(value) {
   if (value === null || value === undefined || !Number.isFinite(value)) return 'not finite';
   const size = Math.abs(value);
@@ -31,7 +31,7 @@ function bytes(value) {
   return `${Number(value.toPrecision(4))} ${units[power]}`;
 }
 
-// What is told in percents.
+// True for what is shown in percent.
 function isShare(name) {
   return /(^|\/)(accuracy|top\d+)$/.test(name);
 }
@@ -40,12 +40,12 @@ function percent(fraction) {
   return Number.isFinite(fraction) ? `${(100 * fraction).toFixed(2)} %` : '-';
 }
 
-// "90 %" for "90.00 %": on an axis.
+// Returns "90 %" for "90.00 %", for an axis.
 function withoutZeros(text) {
   return text.replace(/\.0+ %$/, ' %').replace(/(\.\d*[1-9])0+ %$/, '$1 %');
 }
 
-// 0.8 s, 12 s, 3 min 20 s, 1 h 02 min, 2 d 3 h
+// Returns 0.8 s, 12 s, 3 min 20 s, 1 h 02 min, 2 d 3 h.
 function duration(seconds) {
   if (!Number.isFinite(seconds)) return '-';
   const sign = seconds < 0 ? '-' : '';
@@ -63,7 +63,7 @@ function duration(seconds) {
   return pair(minutes, 'min', rest, 's');
 }
 
-// For the ticks of an axis: 45s, 10m, 1h30
+// Returns the ticks of an axis: 45s, 10m, 1h30.
 function clock(seconds) {
   const total = Math.round(Math.abs(seconds));
   const hours = Math.floor(total / 3600), minutes = Math.floor(total / 60) % 60, rest = total % 60;
@@ -73,7 +73,7 @@ function clock(seconds) {
   return `${rest}s`;
 }
 
-// From one nice time to the next, as dygraphs wants its ticks.
+// Steps between round times, in the form dygraphs expects for its ticks.
 const kTimeSteps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
 function timeTicks(from, to, pixels) {
   const wanted = (to - from) / Math.max(pixels / 80, 2);
@@ -93,7 +93,8 @@ function dateText(seconds) {
 
 const kWords = {rss: 'memory', gpu: 'GPU', cpu: 'CPU', percent: '%'};
 
-// "gpu_memory_bytes" as "GPU memory", "samples_per_second" as "Samples per second": the unit stands at the numbers.
+// Returns "GPU memory" for "gpu_memory_bytes", "Samples per second" for "samples_per_second": the numbers carry the
+// unit.
 function title(name) {
   const parts = name.replace(/_(seconds|bytes)$/, '').split('_');
   const words = parts.map((part) => known(kWords, part, part)).join(' ');

@@ -19,12 +19,12 @@ function statusBadge(status) {
   return element('span', {class: `badge status ${known(kStatusColors, status, 'muted')}`}, statusText(status));
 }
 
-// Loss and the like as numbers, shares as percents.
+// Formats losses and the like as numbers, shares as percentages.
 function metricText(name, value) {
   return isShare(name) ? percent(value) : plain(value);
 }
 
-// What was trained on what, when and where: what everybody asks first who is sent the page.
+// Tells what was trained on what, when and where: the first questions of anyone who is sent the page.
 function originText(run) {
   const named = (section) => known(run.config.values, `${section}.plugin`, '');
   const facts = run.environment || {}, git = facts.git || {};
@@ -48,7 +48,7 @@ function numberOf(run, name) {
   return typeof value === 'number' ? value : null;
 }
 
-// "val/accuracy at epoch 3, val/loss 0.29"
+// Returns "val/accuracy at epoch 3, val/loss 0.29".
 function bestText(run) {
   if (run.best === null) return null;
   const step = numberOf(run, 'best_step'), epoch = step / run.steps_per_epoch;
@@ -135,7 +135,7 @@ function comparisonHead(runs) {
     element('div', {class: 'card'}, tableOf(columns, runs.map(row)))];
 }
 
-// Values that are not the same in all runs.
+// Lists the values that differ between runs.
 function differencesSection(runs) {
   const keys = [...new Set(runs.flatMap((run) => Object.keys(run.config.values)))];
   const differing =
@@ -154,7 +154,7 @@ function differencesSection(runs) {
   return section('differences', 'What differs', element('div', {class: 'card'}, table));
 }
 
-// As short as tells them apart.
+// Labels runs as briefly as tells them apart.
 function labelRuns(runs) {
   const tries = [
     (run) => (/^\d{4}-\d\d-\d\d_/.test(run.folder) ? `${run.name} ${run.folder}` : run.folder), (run) => `${run.name} ${run.folder}`, (run) => run.path.split('/').slice(-2).join('/'),

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The page as a whole. When it stands, <html data-state="ready"> says so, with the milliseconds it took and the errors.
+// The page as a whole. When it is complete, <html data-state="ready"> says so, with the milliseconds it took and the
+// errors.
 'use strict';
 
 const errors = [];
 window.addEventListener('error', (event) => errors.push(String(event.message)));
 
-// A part that fails is told in its place, and the others stand.
+// Shows a failing part's error in its place; the other parts are not affected.
 function attempt(name, make) {
   try {
     return make();
@@ -34,7 +35,7 @@ function recordOf(run, prefix = '') {
 function foldedRun(run, index) {
   const details = element('details', {class: 'one-run', id: `run-${index}`},
     element('summary', {}, runSwatch(index), element('b', {}, run.label), ' ', statusBadge(run.status)));
-  details.addEventListener('toggle', () => {  // drawn when it is looked at
+  details.addEventListener('toggle', () => {  // drawn when it is opened
     if (details.open && details.children.length === 1)
       details.append(
         ...[run.reason ? element('p', {}, run.reason) : null, tiles(run), problemList(run), ...recordOf(run, index)]
@@ -54,7 +55,7 @@ function footText(report) {
     report.runs.length === 1 ? element('span', {class: 'muted'}, `, from ${report.runs[0].path}`) : null);
 }
 
-// Light, dark and paper have colours of their own, and paper another width.
+// Redraws for light, dark and paper, which have colours of their own; paper also has another width.
 function followColors(grid) {
   const redraw = () => {
     colors.clear();
@@ -71,7 +72,7 @@ function followColors(grid) {
   window.addEventListener('afterprint', print(false));
 }
 
-// Resolves when all is drawn.
+// Resolves when everything is drawn.
 async function render(report) {
   if (report.data) return renderData(report);
   const {runs} = report;
@@ -91,7 +92,7 @@ async function render(report) {
   await grid?.drawInTurn();
 }
 
-// Resolves once a frame is drawn, or after a second: a tab in the background draws none.
+// Resolves once a frame is drawn, or after a second: a background tab draws none.
 function shown() {
   return new Promise((resolve) => {
     requestAnimationFrame(() => setTimeout(resolve));

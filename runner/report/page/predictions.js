@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the model made of single samples: mistakes first.
+// Predictions for single samples, mistakes first.
 'use strict';
 
 const kFirstCards = 24, kFirstPairs = 64;
@@ -24,7 +24,7 @@ function predictionCards(table) {
       {class: 'predictions', style: `--letters: ${Math.min(Math.max(letters, 2), 8)}`}));
 }
 
-// A card for each row, the first few at once, the others where somebody asks for them.
+// Makes a card for each row, the first few at once, the others on demand.
 function cardsOf(rows, first, cardOf, attributes) {
   const list = element('div', attributes, rows.slice(0, first).map(cardOf));
   if (rows.length <= first) return [list];
@@ -55,7 +55,7 @@ function scoreBar(name, score, truth) {
     element('span', {class: 'number'}, `${(100 * score).toFixed(1)} %`));
 }
 
-// Samples of which the model makes images.
+// Shows samples for which the model outputs images.
 function outputCards(table) {
   const picture = (source, kind, row) => element('figure', {},
     source ? element('img', {src: source, alt: `${kind} of sample ${row.id}`}) : null, element('figcaption', {}, kind));
@@ -66,7 +66,7 @@ function outputCards(table) {
     cardsOf(table.rows, kFirstPairs, card, {class: 'pairs'}));
 }
 
-// Samples without classes: the values as they should be and as they were guessed.
+// Shows samples without classes: true and predicted values.
 function valueTable(table) {
   const list = (values) => values.map(plain).join(', ');
   return tableOf([{head: 'Sample', right: true}, {head: 'Truth'}, {head: 'Guess'}],

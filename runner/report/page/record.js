@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// What is on record of a run: events, ranks, checkpoints, configuration, environment.
+// The record of a run: events, ranks, checkpoints, configuration, environment.
 'use strict';
 
 const kFirstRows = 16;
 
-// The first rows, and the rest at a touch.
+// Shows the first rows, and the rest on demand.
 function longTable(columns, rows, attributes) {
   if (rows.length <= kFirstRows * 2) return tableOf(columns, rows, attributes);
   const box = element('div', {}, tableOf(columns, rows.slice(0, kFirstRows), attributes),
@@ -29,7 +29,7 @@ function eventBadge(kind) {
   return element('span', {class: `badge ${mark.color}`}, kind);
 }
 
-// Seconds of a step in which a rank did its own work, and may have kept the others waiting.
+// Returns the seconds of a step in which a rank did its own work, and may have kept the others waiting.
 function busySeconds(columns, row) {
   const own =
     columns.map((name, i) => (name.endsWith('_seconds') && !/^(step|wait|other)_/.test(name) ? row[i] : null));
@@ -37,7 +37,7 @@ function busySeconds(columns, row) {
   return known.length > 0 ? known.reduce((sum, value) => sum + value, 0) : null;
 }
 
-// In how many of the measurements each rank was the slowest.
+// Counts the measurements in which each rank was the slowest.
 function timesSlowest(run, ranks) {
   const curve = run.curves.find((one) => one.split === 'system' && one.name === 'slowest_rank');
   const times = Array(ranks).fill(0);
@@ -85,7 +85,7 @@ function checkpointsSection(run) {
     longTable([{head: 'Name'}, {head: 'Size', right: true}, {head: 'Saved'}, {head: ''}], rows, {class: 'tight'})));
 }
 
-// The last two parts of a path, with the place in it.
+// Returns the last two parts of a path, with the place in it.
 function shortOrigin(origin) {
   return origin.startsWith('/') ? origin.split('/').slice(-2).join('/') : origin;
 }

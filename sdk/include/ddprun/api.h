@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What is visible across the library boundary. Classes that are cast, caught or called by both sides carry DDPRUN_API.
+// Symbol visibility across the library boundary. Classes that both sides cast, catch or call carry DDPRUN_API.
 #pragma once
 
 #define DDPRUN_API __attribute__((visibility("default")))

@@ -12,27 +12,27 @@
 
 namespace ddprun {
 
-// A part of a dataset.
+// The parts of a dataset.
 enum class Split { kTrain, kVal, kTest };
 
-// "train", "val" or "test": the word used in metrics, logs and the YAML.
+// Returns "train", "val" or "test", as in metrics, logs and the YAML.
 DDPRUN_API const char* split_name(Split split);
 
-// B samples. The tensors lie on the worker's device when a model sees them, on the CPU when a dataset returns them.
+// B samples. Tensors are on the worker's device when a model sees them, and on the CPU when a dataset returns them.
 struct Batch {
-  at::Tensor input;   // [B, ...] float32, or int64 where samples are made of symbols: [B, T] of a text
-  at::Tensor target;  // [B] int64 for classification; else what the objective, or the model's own step(), takes
+  at::Tensor input;   // [B, ...] float32, or int64 if samples are sequences of symbols: [B, T] for text
+  at::Tensor target;  // [B] int64 for classification; otherwise what the objective, or the model's own step(), takes
   at::Tensor index;   // [B] int64: the samples' numbers in their split; always on the CPU
 
   // The number of samples, B.
   int64_t size() const { return input.size(0); }
 };
 
-// What a model must know of the data to build its layers.
+// What a model must know about the data to build its layers.
 struct DataSpec {
-  std::vector<int64_t> sample_shape = {};     // of one input, without the batch dimension: {1, 28, 28}
-  int64_t classes = 0;                        // of a sample, or of each symbol of a text; 0 where the task has none
-  std::vector<std::string> class_names = {};  // empty, or one for each class
+  std::vector<int64_t> sample_shape = {};  // shape of one input, without the batch dimension: {1, 28, 28}
+  int64_t classes = 0;                     // classes of a sample, or of each symbol of a text; 0 if the task has none
+  std::vector<std::string> class_names = {};  // empty, or one per class
 };
 
 }  // namespace ddprun

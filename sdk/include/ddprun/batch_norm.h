@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Batch normalisation whose statistics can be those of the global batch, on the CPU too.
+// Batch normalization whose statistics can be those of the global batch, on the CPU too.
 //
 //   ddprun::BatchNorm bn1_{nullptr};
 //   bn1_ = register_module("bn1", ddprun::BatchNorm(64));
 //   bn2_ = register_module("bn2", ddprun::BatchNorm(ddprun::BatchNormOptions{.channels = 64, .eps = 1e-3}));
 //
-// A model that uses it instead of torch::nn::BatchNorm2d trains the same bit for bit, under the same names of weights
-// and buffers, until the runner attaches the other ranks. From then on mean and variance are those of all ranks'
-// samples together.
+// A model that uses it instead of torch::nn::BatchNorm2d trains bit for bit the same, with the same names of weights
+// and buffers, until the runner attaches the other ranks. From then on, mean and variance are taken over the samples of
+// all ranks.
 #pragma once
 
 #include <ddprun/api.h>
@@ -19,8 +19,8 @@
 
 namespace ddprun {
 
-// The other ranks, as BatchNorm sees them. One object for all layers of a model; called from the thread that calls
-// forward, and from the one that LibTorch's backward uses.
+// The other ranks, as BatchNorm sees them. All layers of a model share one object. It is called from the thread that
+// calls forward, and from the one that LibTorch runs backward on.
 class DDPRUN_API BatchStatistics {
  public:
   BatchStatistics();
@@ -28,48 +28,46 @@ class DDPRUN_API BatchStatistics {
   BatchStatistics(const BatchStatistics&) = delete;
   BatchStatistics& operator=(const BatchStatistics&) = delete;
 
-  // The sum over all ranks, in place. Every rank calls it equally often, with a float64 vector of the same length, on
-  // the device of its input.
+  // Sums over all ranks, in place. Every rank must make the same number of calls, each with a float64 vector of the
+  // same length on the device of its input.
   virtual void sum(at::Tensor& values) = 0;
 
-  // False: this rank's samples take part in no statistics, but it joins the sums. For a rank that has no sample in a
-  // ragged batch and computes on a borrowed one. Read in forward.
+  // If false, this rank's samples count in no statistics, but it still joins the sums: in a ragged batch, a rank
+  // without a sample computes on a borrowed one. Read in forward.
   bool counts = true;
 };
 
-// What a BatchNorm is made with.
 struct BatchNormOptions {
   int64_t channels = 0;
   double eps = 1e-5;
-  double momentum = 0.1;  // what a new batch counts for in the running statistics
-  bool scale = true;      // learns a weight
-  bool shift = true;      // learns a bias
+  double momentum = 0.1;  // weight of a new batch in the running statistics
+  bool scale = true;      // learn a weight
+  bool shift = true;      // learn a bias
 };
 
 class DDPRUN_API BatchNormImpl : public torch::nn::Module {
  public:
-  // `channels` alone leaves the other options at their defaults.
+  // Passing `channels` alone leaves the other options at their defaults.
   explicit BatchNormImpl(const BatchNormOptions& options);
   explicit BatchNormImpl(int64_t channels);
   ~BatchNormImpl() override;
 
-  // [B, C], [B, C, L] or [B, C, H, W] in float32 or float64, or in bfloat16 or float16 with statistics in float32; the
-  // result has the shape, type and memory format of the input. In training the batch's statistics normalise, and the
-  // running ones take them in (the variance with Bessel's correction); in evaluation the running ones normalise. Throws
-  // UserError for a training batch of one value per channel, unless synchronised.
+  // Takes [B, C], [B, C, L] or [B, C, H, W] in float32 or float64, or in bfloat16 or float16 with float32 statistics;
+  // the result has the shape, type and memory format of the input. In training, normalizes with the batch's statistics
+  // and updates the running ones (the variance with Bessel's correction); in evaluation, normalizes with the running
+  // ones. Throws UserError for a training batch of one value per channel, unless synchronized.
   at::Tensor forward(const at::Tensor& input);
 
-  // max_pool_relu(forward(input)), [B, C, H, W] to [B, C, H / 2, W / 2]: normalised, then the largest of each 2 x 2,
-  // then cut at 0. On a CPU with the images in channels_last it reads and writes memory a third as often, and agrees
-  // with forward() within rounding; elsewhere, and synchronised, it is those operations one after the other. Errors are
-  // forward()'s.
+  // Computes max_pool_relu(forward(input)), [B, C, H, W] to [B, C, H / 2, W / 2]. On a CPU with the images in
+  // channels_last it needs a third of the memory traffic, and agrees with forward() within rounding; elsewhere, and if
+  // synchronized, it runs those operations one after the other. Throws as forward() does.
   at::Tensor pool_relu(const at::Tensor& input);
 
-  // From now on training batches are normalised over all ranks. The gradients of weight and bias stay those of this
-  // rank's samples, as those of all other layers: the runner averages them.
+  // From now on, training batches are normalized over all ranks. The gradients of weight and bias remain those of this
+  // rank's samples, as in every other layer: the runner averages them.
   void synchronize(std::shared_ptr<BatchStatistics> statistics);
 
-  // As LibTorch prints its own layers.
+  // Prints the layer in LibTorch's format.
   void pretty_print(std::ostream& stream) const override;
 
  private:
@@ -79,11 +77,11 @@ class DDPRUN_API BatchNormImpl : public torch::nn::Module {
 
   const BatchNormOptions options_;
   at::Tensor weight_, bias_, running_mean_, running_var_, num_batches_tracked_;
-  at::Tensor ones_;  // in place of a weight that is not learned
+  at::Tensor ones_;  // stands in for a weight that is not learned
   std::shared_ptr<BatchStatistics> statistics_;
 };
 
-// What a model holds: a shared pointer to a BatchNormImpl, as torch::nn::BatchNorm2d is one.
+// The module holder, as torch::nn::BatchNorm2d is one: a shared pointer to a BatchNormImpl.
 TORCH_MODULE(BatchNorm);
 
 }  // namespace ddprun

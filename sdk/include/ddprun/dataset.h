@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The samples of an experiment.
 //
-// Order of calls: the constructor reads options only. prepare() runs in one process of each node before any worker
-// starts (download, verify, decode to a cache). start() runs in every worker: open files, map memory. After start()
-// everything is const and called from several prefetching threads at once.
+// The constructor only reads options. prepare() runs in one process per node before any worker starts (download,
+// verify, decode to a cache). start() runs in every worker: it opens files and maps memory. After start() everything is
+// const and is called from several prefetching threads at once.
 #pragma once
 
 #include <ddprun/batch.h>
@@ -22,21 +22,21 @@ namespace ddprun {
 class ImageStore;
 struct ImageAugmentation;
 
-// What augmentation may draw from, besides the samples' own numbers in Batch::index. Never draw from a thread's or
-// rank's own generator: the result must not depend on how many workers there are (random.h has the draws).
+// What augmentation may draw from, besides the samples' numbers in Batch::index. Never draw from a thread's or a rank's
+// own generator: the result must not depend on the number of workers (see random.h).
 struct AugmentKey {
   uint64_t seed = 0;
   int64_t epoch = 0;
 };
 
-// How far a long prepare() is: text ("downloading train-images-idx3-ubyte.gz"), done and total in the unit of the
-// text's choice (bytes), total 0 where it is unknown. The runner shows it; safe to call often.
+// Reports the progress of a long prepare(): text ("downloading train-images-idx3-ubyte.gz"), then done and total in any
+// unit (bytes); total is 0 if unknown. The runner shows it; calling it often is fine.
 using Progress = std::function<void(const std::string& text, int64_t done, int64_t total)>;
 
-// A split whose images lie in memory as bytes: the runner makes its batches itself, in one pass from bytes to the
-// network's numbers, and on a GPU from a copy that stays there.
+// A split whose images are in memory as bytes. The runner then makes the batches itself, in one pass from bytes to
+// normalized values, and on a GPU from a copy that stays there.
 struct ImageSource {
-  const ImageStore* store = nullptr;                // null: there is none. It and the next live as long as the dataset
+  const ImageStore* store = nullptr;  // null if there is none. This and the next live as long as the dataset
   const ImageAugmentation* augmentation = nullptr;  // what augment() applies to training batches; null: nothing
 };
 
@@ -49,40 +49,38 @@ class DDPRUN_API Dataset {
  public:
   virtual ~Dataset();
 
-  // Downloads, verifies, decodes to a cache. May be called when all is there. The default does nothing.
+  // Downloads, verifies, decodes to a cache. May be called again when everything is there. The default does nothing.
   virtual void prepare(const Progress& progress);
 
-  // Whether start() would do without prepare(), as things are: `ddprun check` looks at the data then, and at no others,
-  // for it downloads nothing. The default is false where prepare() is not the default. Asked before prepare(), on one
-  // thread.
+  // Returns true if start() would work now without prepare(). `ddprun check`, which downloads nothing, reads the data
+  // only then. The default returns false if prepare() is overridden. Called before prepare(), on one thread.
   virtual bool is_prepared() const;
 
-  // Opens files, maps memory.
+  // Opens files and maps memory.
   virtual void start() = 0;
 
-  // Shape, classes and sizes: valid after start(), the same on all workers.
+  // Returns shape, classes and sizes. Valid after start(); the same on all workers.
   virtual DataSpec spec() const = 0;
-  virtual int64_t size(Split split) const = 0;  // samples; 0 where there is no such split
+  virtual int64_t size(Split split) const = 0;  // number of samples; 0 if there is no such split
 
-  // The samples with these numbers (0 <= n < size(split)), in this order, on the CPU. `input` and `target` own their
-  // memory.
+  // Returns the samples with these numbers (0 <= n < size(split)), in this order, on the CPU. `input` and `target` own
+  // their memory.
   virtual Batch get(Split split, std::span<const int64_t> indices) const = 0;
 
   // Changes a training batch on the worker's device. The default changes nothing.
   virtual void augment(Batch& batch, const AugmentKey& key) const;
 
-  // The split as bytes, where get() is no more than store->gather(), and augment() than augmentation->apply(): then
-  // neither is called in training. The default has none.
+  // Lends the split as bytes, if get() is just store->gather() and augment() just augmentation->apply(): neither is
+  // then called in training. The default lends none.
   virtual ImageSource images(Split split) const;
 
-  // Inputs as people see them, [B, C, H, W] uint8 on the CPU; undefined where they are no images. `input` is a batch's,
-  // on the CPU. The default takes [B, C, H, W] and [B, H, W] for images and spreads each from its least value to its
-  // greatest.
+  // Returns inputs as viewable images, [B, C, H, W] uint8 on the CPU, or undefined if they are not images. `input` is
+  // that of a batch, on the CPU. The default takes [B, C, H, W] and [B, H, W] as images and scales each from its
+  // minimum to its maximum.
   virtual at::Tensor to_image(const at::Tensor& input) const;
 
-  // The class of each sample, [size(split)] int64 on the CPU, where that is known without the samples themselves:
-  // `ddprun data` counts them then without decoding a picture. Undefined, as by default, where it is not. Valid after
-  // start().
+  // Returns the class of each sample, [size(split)] int64 on the CPU, if it is known without reading the samples:
+  // `ddprun data` then counts them without decoding an image. The default returns undefined. Valid after start().
   virtual at::Tensor labels(Split split) const;
 
  private:
@@ -107,6 +105,7 @@ void create_dataset(void* options, void* out) {
 
 }  // namespace ddprun
 
-// Makes the class a dataset plugin; help_text is shown by `ddprun plugins`. Once in a library, outside any namespace.
+// Registers the class as a dataset plugin; `ddprun plugins` shows help_text. Use once per library, outside any
+// namespace.
 #define DDPRUN_DATASET(plugin_class, plugin_name, help_text) \
   DDPRUN_REGISTER_PLUGIN(::ddprun::detail::create_dataset<plugin_class>, "dataset", plugin_name, help_text)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The plugin's stamp, in plain C types: the one exported symbol of a plugin, `ddprun_plugin`. It lies in an ELF section
-// of its own and its texts are arrays, not pointers, so that a host reads all of it from the file, without loading the
-// library or running a line of it, and checks it before any C++ of the plugin is called.
+// The plugin's stamp, in plain C types: `ddprun_plugin`, the only symbol that a plugin exports. It lies in an ELF
+// section of its own and its texts are arrays, not pointers, so a host can read and check it in the file before it
+// loads the library or runs a line of it.
 #pragma once
 
 #include <ddprun/version.h>
@@ -10,13 +10,12 @@
 
 #include <cstdint>
 
-#define DDPRUN_DESCRIPTOR_SECTION ".ddprun_plugin"  // with a dot: the assembler takes no symbol named as a section
+#define DDPRUN_DESCRIPTOR_SECTION ".ddprun_plugin"  // the dot keeps it from clashing with the symbol
 #define DDPRUN_DESCRIPTOR_SYMBOL "ddprun_plugin"
 #define DDPRUN_DESCRIPTOR_MAGIC "DDPRUN1"
 
 namespace ddprun {
 
-// What the stamp says.
 struct PluginDescriptor {
   char magic[8];            // DDPRUN_DESCRIPTOR_MAGIC
   uint32_t size;            // sizeof(PluginDescriptor) as the plugin saw it
@@ -44,7 +43,7 @@ struct PluginDescriptor {
 #define _GLIBCXX_USE_CXX11_ABI 1
 #endif
 
-// The fields that are the same for every plugin of one build; the tests' broken plugins write their own.
+// The fields that are the same for every plugin of one build. The tests' broken plugins write their own.
 #define DDPRUN_DESCRIPTOR_STAMP                                                                                  \
   DDPRUN_DESCRIPTOR_MAGIC, sizeof(::ddprun::PluginDescriptor),                                                   \
       {DDPRUN_VERSION_MAJOR, DDPRUN_VERSION_MINOR, DDPRUN_VERSION_PATCH}, TORCH_VERSION, _GLIBCXX_USE_CXX11_ABI, \

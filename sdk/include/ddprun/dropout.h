@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Dropout whose random numbers cost little on a CPU. Threads: any.
+// Dropout with cheap random numbers on CPUs. Safe to call from any thread.
 #pragma once
 
 #include <ddprun/api.h>
@@ -8,10 +8,10 @@
 
 namespace ddprun {
 
-// at::dropout(input, p, training): in training each value is 0 with chance p, in [0, 1], and the others are divided by
-// 1 - p; else the input itself. On a CPU a float32 or bfloat16 tensor draws one number from LibTorch's generator; the
-// values' own come from Philox under it as key, 16 bits each (p is rounded to a 65536th, the divisor with it), and
-// backward draws them again instead of keeping a mask. All others take LibTorch's operation.
+// Computes at::dropout(input, p, training): in training, sets each value to 0 with probability p, in [0, 1], and
+// divides the others by 1 - p; otherwise returns the input itself. On a CPU, a float32 or bfloat16 tensor draws one
+// number from LibTorch's generator as a Philox key, and each value uses 16 bits (p is rounded to 1/65536, and the
+// divisor with it); backward draws them again instead of keeping a mask. Other tensors use LibTorch's operation.
 DDPRUN_API at::Tensor dropout(const at::Tensor& input, double p, bool training);
 
 }  // namespace ddprun

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// A sink for what a run tells about itself: console, files, tracking servers.
+// A sink for what a run reports: console, files, tracking servers.
 //
-// Only rank 0 has loggers. The runner calls each from one thread of its own, through a bounded queue: a slow logger
-// delays nobody, one that throws gets a warning with its name and is left out from then on. Constructors only read
-// options. All methods but start() do nothing by default.
+// Only rank 0 has loggers. The runner calls each from a thread of its own, through a bounded queue: a slow logger
+// delays nobody, and one that throws is named in a warning and not called again. Constructors only read options. All
+// methods but start() do nothing by default.
 #pragma once
 
 #include <ddprun/plugin.h>
@@ -21,10 +21,10 @@ struct LayerSummary {
   std::string name;        // as the model registers it: "features.0"; empty for the model itself
   std::string kind;        // "Conv2d"
   std::string shape;       // of its output for one batch: "64 x 32 x 28 x 28"; empty where it is not known
-  int64_t parameters = 0;  // trainable numbers of its own
+  int64_t parameters = 0;  // trainable numbers of this layer alone
 };
 
-// Where one rank works.
+// Where one rank runs.
 struct RankPlace {
   std::string host;
   std::string device;  // "cpu", or "cuda:1, NVIDIA H200, 139 GiB"
@@ -33,8 +33,8 @@ struct RankPlace {
 // The run at its start.
 struct RunStart {
   double time = 0;                // seconds since 1970
-  std::string name;               // of the experiment
-  std::filesystem::path run_dir;  // loggers write below it
+  std::string name;               // name of the experiment
+  std::filesystem::path run_dir;  // loggers write below this folder
   std::string config_yaml;        // the frozen experiment
   int64_t attempt = 0;            // 0 for the first start, then one more with every resume
   int64_t resumed_step = 0;       // rows of later steps, from an attempt that was cut off, will come again
@@ -47,93 +47,93 @@ struct RunStart {
   int64_t parameters = 0;  // trainable numbers in the model
   std::string model, dataset, optimizer, device;
   std::string backend;           // what the ranks exchange by: "nccl" or "gloo"; empty where there is one
-  std::vector<RankPlace> ranks;  // world_size of them
+  std::vector<RankPlace> ranks;  // one per rank
   int64_t train_samples = 0, val_samples = 0, test_samples = 0;
-  std::vector<int64_t> sample_shape;  // of one input: {1, 28, 28}
-  int64_t classes = 0;                // 0 where the task has none
+  std::vector<int64_t> sample_shape;  // shape of one input: {1, 28, 28}
+  int64_t classes = 0;                // 0 if the task has none
   std::vector<LayerSummary> layers;   // those with parameters, in the model's order
 };
 
-// One row of numbers: means over all ranks.
+// One row of numbers, each a mean over all ranks.
 struct MetricRow {
   double time = 0;  // seconds since 1970
   std::string
       split;  // "train", "epoch" (the means of an epoch, or since an evaluation within it), "val", "test" or "system"
   int64_t epoch = 0;    // counted from 1
   int64_t step = 0;     // optimizer steps done
-  int64_t samples = 0;  // training samples seen, all ranks together
+  int64_t samples = 0;  // training samples seen by all ranks together
   std::vector<std::pair<std::string, double>> values;
 };
 
-// What an evaluation took for what, every sample of the split counted once.
+// The confusion matrix of an evaluation; every sample of the split counts once.
 struct ConfusionTable {
   std::string split;  // "val" or "test"
   int64_t epoch = 0;  // counted from 1
   int64_t step = 0;
   std::vector<std::string> class_names;  // C of them
-  std::vector<int64_t> counts;           // C x C, row after row: how often truth (row) was taken for guess (column)
+  std::vector<int64_t> counts;           // C x C, row-major: how often truth (row) was taken for guess (column)
 };
 
-// An image as people see it.
+// An image for people to look at.
 struct ShownImage {
   int64_t channels = 0, height = 0, width = 0;
   std::vector<uint8_t> bytes;  // 0 .. 255, channel after channel, each row after row
 };
 
-// One sample with what the model makes of it.
+// One sample with the model's prediction for it.
 struct Prediction {
   int64_t id = 0;                   // the sample's number in its split
-  ShownImage image;                 // empty where the samples are no images
-  ShownImage output;                // what the model makes of it, where that is an image of the same shape; else empty
-  int64_t guess = -1, truth = -1;   // classes; -1 where the task has none
-  std::vector<double> scores;       // of each class, or the predicted values; empty where there is an output
-  std::vector<double> true_values;  // what the values should be, where the task has no classes
+  ShownImage image;                 // empty if the samples are not images
+  ShownImage output;                // the model's output, if that is an image of the same shape; otherwise empty
+  int64_t guess = -1, truth = -1;   // classes; -1 if the task has none
+  std::vector<double> scores;       // one per class, or the predicted values; empty if there is an output
+  std::vector<double> true_values;  // what the values should be, if the task has no classes
 };
 
-// Some samples of an evaluation, to be looked at.
+// Some samples of an evaluation, for people to look at.
 struct PredictionTable {
   std::string split;
   int64_t epoch = 0;
   int64_t step = 0;
-  std::vector<std::string> class_names;  // empty where the task has no classes
+  std::vector<std::string> class_names;  // empty if the task has no classes
   std::vector<Prediction> rows;
 };
 
-// How the numbers of one tensor are spread.
+// The distribution of the numbers of one tensor.
 struct Histogram {
   std::string name;                  // "weights/conv1.weight", "gradients/conv1.weight"
-  int64_t count = 0, nonfinite = 0;  // of all numbers; NaN and infinite ones are in neither what follows
+  int64_t count = 0, nonfinite = 0;  // of all numbers; NaN and infinite ones are not in the edges and counts below
   double min = 0, max = 0, mean = 0, stddev = 0;
-  std::vector<double> edges;    // N + 1 of them, ascending; empty where nothing is finite
-  std::vector<int64_t> counts;  // N: of numbers from one edge to the next
+  std::vector<double> edges;    // N + 1 of them, ascending; empty if nothing is finite
+  std::vector<int64_t> counts;  // N of them, one for each interval between two edges
 };
 
-// Of weights, and of the gradients at the same step, averaged over the ranks.
+// Histograms of the weights, and of the gradients of the same step, averaged over the ranks.
 struct HistogramTable {
   int64_t epoch = 0;  // counted from 1
   int64_t step = 0;
   std::vector<Histogram> histograms;
 };
 
-// What each rank measured since the table before.
+// What each rank measured since the previous table.
 struct RankTable {
   double time = 0;  // seconds since 1970
   int64_t epoch = 0;
   int64_t step = 0;
   std::vector<std::string> columns;       // "forward_seconds", "rss_bytes"; seconds are those of one step
-  std::vector<std::vector<double>> rows;  // one for each rank; NaN where it cannot tell
+  std::vector<std::vector<double>> rows;  // one per rank; NaN if it cannot tell
 };
 
-// Something that happened, for people.
+// Something that happened, in words.
 struct RunEvent {
   double time = 0;  // seconds since 1970
   int64_t epoch = 0;
   int64_t step = 0;
   std::string kind;  // "resumed", "checkpoint", "nonfinite", "rollback"
-  std::string text;  // one line
+  std::string text;  // a single line
 };
 
-// Where the training is, for a bar: called at most some ten times a second.
+// The training's position, for a progress bar. Called about ten times a second at most.
 struct RunProgress {
   int64_t epoch = 0;
   int64_t step = 0;
@@ -145,7 +145,7 @@ struct RunProgress {
 // How the run ended.
 struct RunEnd {
   std::string status;       // "completed", "stopped_early", "preempted" or "failed"
-  std::string stop_reason;  // one sentence
+  std::string stop_reason;  // a single sentence
   int64_t steps = 0;
   double epochs = 0;
   int64_t samples = 0;
@@ -153,10 +153,10 @@ struct RunEnd {
   double train_seconds = 0;  // inside training steps, of all commands
   double samples_per_second = 0;
   std::vector<std::pair<std::string, double>> metrics;  // the last of each: "val/accuracy"
-  std::vector<std::pair<std::string, double>> best;     // the evaluation where the monitored metric was best, it first
-  int64_t best_step = 0;                                // of that evaluation
-  int64_t test_correct = -1, test_total = -1;           // counted test images; -1 where there is no such count
-  std::string checkpoint;                               // path of the last, empty where there is none
+  std::vector<std::pair<std::string, double>> best;  // the evaluation with the best monitored metric, that metric first
+  int64_t best_step = 0;                             // step of that evaluation
+  int64_t test_correct = -1, test_total = -1;        // counted test images; -1 if there is no such count
+  std::string checkpoint;                            // path of the last one; empty if there is none
   int64_t world_size = 1, nodes = 1;
 };
 
@@ -164,26 +164,27 @@ class DDPRUN_API Logger {
  public:
   virtual ~Logger();
 
-  virtual void start(const RunStart& run) = 0;             // first; for each attempt on a logger of its own
-  virtual void metrics(const MetricRow& row);              // each `trainer.log_every` steps, and after an evaluation
-  virtual void progress(const RunProgress& progress);      // often, with nothing that metrics() does not tell
-  virtual void confusion(const ConfusionTable& table);     // after an evaluation, where `objective.metrics` asks for it
-  virtual void predictions(const PredictionTable& table);  // after an evaluation, where `predictions:` asks for it
-  virtual void histograms(const HistogramTable& table);    // after an evaluation, where `histograms:` asks for it
+  virtual void start(const RunStart& run) = 0;             // comes first; each attempt has a logger of its own
+  virtual void metrics(const MetricRow& row);              // every `trainer.log_every` steps, and after an evaluation
+  virtual void progress(const RunProgress& progress);      // often, and only with what metrics() reports too
+  virtual void confusion(const ConfusionTable& table);     // after an evaluation, if `objective.metrics` asks for it
+  virtual void predictions(const PredictionTable& table);  // after an evaluation, if `predictions:` asks for it
+  virtual void histograms(const HistogramTable& table);    // after an evaluation, if `histograms:` asks for it
   virtual void ranks(const RankTable& table);              // with each row of the split "system"
   virtual void event(const RunEvent& event);               // when it happens
-  virtual void flush();                                    // before a checkpoint counts: force all to the disk
-  virtual void finish(const RunEnd& end);                  // last; not where the process is killed
+  virtual void flush();                                    // before a checkpoint counts: force everything to the disk
+  virtual void finish(const RunEnd& end);                  // comes last; not called if the process is killed
 
-  // Sends what the run could not send, and how it ended, to a server that was not there. No other method is called
-  // before it; it may be called for a run that has sent everything. By `ddprun upload`, and by the launcher where rank
-  // 0 was killed. Throws where something is left.
+  // Sends a server that could not be reached what is still unsent, and how the run ended. No other method is called
+  // before it, and the run may have sent everything already. Called by `ddprun upload`, and by the agent if rank 0 was
+  // killed. Throws if something is left unsent.
   virtual void upload(const std::filesystem::path& run_dir, const RunEnd& end);
 };
 
 }  // namespace ddprun
 
-// Makes the class a logger plugin; help_text is shown by `ddprun plugins`. Once in a library, outside any namespace.
+// Registers the class as a logger plugin; `ddprun plugins` shows help_text. Use once per library, outside any
+// namespace.
 #define DDPRUN_LOGGER(plugin_class, plugin_name, help_text)                                                        \
   DDPRUN_REGISTER_PLUGIN((::ddprun::detail::create_plugin<::ddprun::Logger, plugin_class>), "logger", plugin_name, \
                          help_text)

@@ -9,14 +9,14 @@
 
 namespace ddprun {
 
-// A metric as its sum and count over samples: the runner adds both over batches and ranks and divides once, so that a
-// mean does not depend on how the samples were spread. It adds them later: the next step gives a new tensor, and leaves
+// A metric as its sum and count over samples. The runner adds both over batches and ranks and divides once, so the mean
+// does not depend on how the samples were distributed. It adds them later: each step must return a new tensor and leave
 // this one as it is.
 struct MetricSum {
   std::string name;  // "accuracy"; the same names in the same order from every call
   at::Tensor sum;    // scalar, any dtype, detached, on the model's device: reading it here would stall a GPU
   int64_t count = 0;
-  bool exponential = false;  // shown as exp(sum / count): a perplexity is that of summed cross entropies
+  bool exponential = false;  // shown as exp(sum / count): perplexity is computed from summed cross entropies
 };
 
 }  // namespace ddprun

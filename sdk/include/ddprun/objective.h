@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The loss that the experiment names under `objective:`, with the metrics under `metrics:`. The runner makes it; models
-// and tests call it. Threads: any.
+// The loss that the experiment names under `objective:`, with its metrics, `objective.metrics`. The runner makes it;
+// models and tests call it, from any thread.
 //
 // Shapes: B = samples in this rank's batch, C = number of classes.
 #pragma once
@@ -18,19 +18,19 @@ class DDPRUN_API Objective {
  public:
   virtual ~Objective();
 
-  // The mean loss over the B samples, a float32 scalar attached to the graph. `prediction` is what the model's forward
-  // returned, `target` the batch's. Throws UserError where their shapes do not fit, naming both.
+  // Returns the mean loss over the B samples, a float32 scalar attached to the graph. `prediction` is what the model's
+  // forward returned, `target` that of the batch. Throws UserError if their shapes do not fit, naming both.
   virtual at::Tensor loss(const at::Tensor& prediction, const at::Tensor& target) const = 0;
 
-  // What is measured besides. The default measures nothing.
+  // Returns the other metrics. The default measures nothing.
   virtual std::vector<MetricSum> metrics(const at::Tensor& prediction, const at::Tensor& target) const;
 
-  // [C, C] int64 on the prediction's device: how often truth (row) was taken for guess (column). Undefined, as by
-  // default, where the task has no classes or nobody asked for it.
+  // Returns [C, C] int64 on the prediction's device: how often truth (row) was taken for guess (column). Undefined,
+  // which is the default, if the task has no classes or nobody asked for it.
   virtual at::Tensor confusion(const at::Tensor& prediction, const at::Tensor& target) const;
 
-  // The prediction as people read it: [B, C] probabilities of the classes, or the predicted values as they are (the
-  // default).
+  // Returns the prediction in readable form: [B, C] class probabilities, or (by default) the predicted values as they
+  // are.
   virtual at::Tensor scores(const at::Tensor& prediction) const;
 };
 

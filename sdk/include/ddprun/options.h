@@ -5,8 +5,8 @@
 //
 //   const auto hidden = options.get<int64_t>("hidden", 128, "units in the hidden layer", {.min = 1});
 //
-// A wrong value does not throw: it is noted and the default returned, so that one run reports all mistakes. Whoever
-// made the Options asks for problems() when the reader has finished. Used from one thread.
+// A wrong value does not throw: it is noted and the default returned, so that one run reports all mistakes. The owner
+// of the Options asks for problems() when the reader is done. Not thread-safe.
 #pragma once
 
 #include <ddprun/api.h>
@@ -22,7 +22,7 @@
 
 namespace ddprun {
 
-// From min to max, both within it.
+// A range that includes both min and max.
 template <class T>
 struct Range {
   T min = std::numeric_limits<T>::lowest();
@@ -40,7 +40,7 @@ struct Element<std::vector<T>> {
 };
 }  // namespace detail
 
-// The range of a number, or of each number of a list.
+// The range of a number, or of each number in a list.
 template <class T>
 using RangeOf = Range<typename detail::Element<T>::type>;
 
@@ -48,7 +48,7 @@ using RangeOf = Range<typename detail::Element<T>::type>;
 struct DDPRUN_API OptionDeclaration {
   std::string name;
   std::string type;      // "int", "float", "bool", "string", "path", "list of int", ... or the choices "sum | mean"
-  std::string fallback;  // the default as text; empty where the option is required
+  std::string fallback;  // the default as text; empty if the option is required
   std::string range;     // ">= 1", "0 .. 1", or empty
   std::string help;
   bool required = false;
@@ -56,41 +56,41 @@ struct DDPRUN_API OptionDeclaration {
 
 class DDPRUN_API Options {
  public:
-  // `values` is a map or null; `path` is what error texts put before a key, such as "model" or "trainer".
+  // `values` is a map or null; `path` stands before a key in error messages, such as "model" or "trainer".
   explicit Options(Value values, std::string path);
 
   // T is bool, int64_t, double, std::string, std::filesystem::path, or a std::vector of one of the last four. The range
-  // applies to numbers, and to each element of a list of numbers. Paths come absolute, as of absolute_paths(); for a
-  // list of them the user may write a lone one.
+  // applies to numbers, and to each element of a list of numbers. Paths are made absolute as by absolute_paths(); for a
+  // list of paths the user may write a single one.
   template <class T>
   T get(std::string_view name, T fallback, std::string_view help);
   template <class T>
   T get(std::string_view name, T fallback, std::string_view help, RangeOf<T> range);
 
-  // An option without a default.
+  // Reads a required option.
   template <class T>
   T require(std::string_view name, std::string_view help);
 
-  // One of several words.
+  // Reads one of several words.
   std::string choose(std::string_view name, std::string_view fallback, std::initializer_list<std::string_view> choices,
                      std::string_view help);
 
-  // The raw value of an option whose reader needs the tree itself (a nested section); null where it is absent. `type`
-  // is what the help and the error for a required one say of it.
+  // Returns the raw value of an option whose reader needs the tree itself (a nested section), or null if it is absent.
+  // `type` describes it in the help, and in the error if it is required.
   Value subtree(std::string_view name, std::string_view help, std::string_view type = "map", bool required = false);
 
-  // Whether the user wrote this key.
+  // Returns true if the user wrote this key.
   bool has(std::string_view name) const;
 
-  // Notes a mistake that only the reader can see ("must divide inputs, 784"); the text gets the key's place and path
-  // before it.
+  // Reports a mistake that only the reader can see ("must divide inputs, 784"); the key's place and path are put before
+  // the text.
   void reject(std::string_view name, std::string_view problem);
 
-  // All mistakes so far in the order found, and an error for every key that nobody declared. Each is one full line:
-  // "mnist.yaml:7:12: model.hiden: unknown key; did you mean hidden? known: classes, hidden, inputs".
+  // Returns all mistakes so far in the order found, plus an error for every key that nobody declared. Each is one full
+  // line: "mnist.yaml:7:12: model.hiden: unknown key; did you mean hidden? known: classes, hidden, inputs".
   std::vector<std::string> problems() const;
 
-  // What was declared so far, and the path that the constructor got.
+  // Return what was declared so far, and the path that the constructor got.
   const std::vector<OptionDeclaration>& declared() const { return declared_; }
   const std::string& path() const { return path_; }
 
@@ -105,7 +105,7 @@ class DDPRUN_API Options {
   std::vector<std::string> problems_;
 };
 
-// The known name nearest to a mistyped one (edit distance), or an empty string where none is near.
+// Returns the known name nearest to a mistyped one (edit distance), or an empty string if none is near.
 DDPRUN_API std::string nearest_name(std::string_view name, const std::vector<std::string>& known);
 
 }  // namespace ddprun

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a network is made of.
+// Helpers for a network's parameters.
 #pragma once
 
 #include <ddprun/api.h>
@@ -12,11 +12,11 @@
 
 namespace ddprun {
 
-// What training changes, each tensor once: C++'s named_parameters() lists tied weights twice.
+// Returns the trainable parameters, each tensor once: C++'s named_parameters() lists tied weights twice.
 DDPRUN_API std::vector<NamedParameter> trainable_parameters(const torch::nn::Module& model);
 
-// Gives parameters and buffers of a floating-point type another one. Integers, such as a count of batches or the places
-// of positions in a table, stay what they are; torch::nn::Module::to() changes them too.
+// Casts the floating-point parameters and buffers to another type. Unlike torch::nn::Module::to(), leaves integers
+// alone, such as a batch count or a table of positions.
 DDPRUN_API void cast_floating_point(torch::nn::Module& model, c10::ScalarType type);
 
 }  // namespace ddprun

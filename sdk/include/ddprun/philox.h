@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011) in plain words,
-// for code that is compiled for a GPU too: it includes nothing. On the CPU, random.h has what one draws with.
+// Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011) in plain C++ that
+// includes nothing, because it is compiled for GPUs too. On the CPU, draw from random.h.
 #pragma once
 
 namespace ddprun {
@@ -9,7 +9,7 @@ struct PhiloxBlock {
   unsigned int words[4];
 };
 
-// Four random 32-bit words for this counter under this key.
+// Returns four random 32-bit words for this counter under this key.
 constexpr PhiloxBlock philox_block(PhiloxBlock counter, unsigned int key0, unsigned int key1) {
   constexpr unsigned long long kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
   constexpr unsigned int kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
@@ -25,7 +25,7 @@ constexpr PhiloxBlock philox_block(PhiloxBlock counter, unsigned int key0, unsig
   return counter;
 }
 
-// What a word is as a number in [0, 1), of 24 bits.
+// Converts a word to a number in [0, 1) of 24 bits.
 constexpr float philox_unit(unsigned int word) { return static_cast<float>(word >> 8) * (1.0F / 16777216.0F); }
 
 }  // namespace ddprun

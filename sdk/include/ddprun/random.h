@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Random numbers as a pure function of where they are used, for augmentation and generated data: the same on every
-// machine, in any order, at any number of workers. Threads: any.
+// machine, in any order, with any number of workers. Safe to call from any thread.
 //
 // The generator is Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
 #pragma once
@@ -14,13 +14,13 @@
 
 namespace ddprun {
 
-// Four random 32-bit words for this counter under this key.
+// Returns four random 32-bit words for this counter under this key.
 DDPRUN_API std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
 // A stream of draws for one purpose: the key is (seed, stream), the counter goes up.
 class DDPRUN_API RandomStream {
  public:
-  // `stream` tells one use from another under the same seed, `substream` one sample or epoch from another.
+  // `stream` separates uses under the same seed, `substream` separates samples or epochs.
   RandomStream(uint64_t seed, uint64_t stream, uint32_t substream = 0);
 
   uint32_t next();                          // any of 2^32
@@ -36,7 +36,7 @@ class DDPRUN_API RandomStream {
   int used_ = 4;
 };
 
-// [B, draws] float32 in [0, 1) on the CPU: row b depends on (seed, epoch, index[b]) alone. `index` is [B] int64.
+// Returns [B, draws] float32 in [0, 1) on the CPU. Row b depends only on (seed, epoch, index[b]). `index` is [B] int64.
 DDPRUN_API at::Tensor uniform_for_samples(uint64_t seed, int64_t epoch, const at::Tensor& index, int64_t draws);
 
 }  // namespace ddprun

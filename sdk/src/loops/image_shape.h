@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// What the loops of pooled_cells.inc take besides values.
+// The arguments of the loops in pooled_cells.inc, other than values.
 #pragma once
 
 #include <cstdint>
 
 namespace ddprun {
 
-inline constexpr uint8_t kCut = 4;  // added to a place where ReLU cut the value off
+inline constexpr uint8_t kCut = 4;  // added to a place if the ReLU cut the value off
 
-// Of one image and of what is pooled of it.
+// The sizes of one image, before and after pooling.
 struct ImageShape {
   int64_t height, width, channels;
   int64_t pooled_height() const { return height / 2; }
@@ -18,7 +18,7 @@ struct ImageShape {
   int64_t pooled_size() const { return pooled_height() * pooled_width() * channels; }
 };
 
-// Numbers of each channel: a gradient is factor * its own + slope * (value - mean) + constant.
+// Per channel: a gradient is factor * its own + slope * (value - mean) + constant.
 struct NormTerms {
   const float *factor, *slope, *mean, *constant;
 };

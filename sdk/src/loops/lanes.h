@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Sixteen values side by side, as compilers of this kind extend C++ by.
+// Vectors of sixteen values, by the compiler's vector extension.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,6 @@ struct LanesOf {
 template <class T>
 using Lanes = typename LanesOf<T>::type;
 using Floats = Lanes<float>;
-using Ints = Lanes<int32_t>;  // as the result of a comparison: -1 where it is true
+using Ints = Lanes<int32_t>;  // the result of a comparison: -1 if true
 
 }  // namespace ddprun

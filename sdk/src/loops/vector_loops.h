@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Loops over values in memory in steps of 16, compiled for each width of vectors that processors have and chosen when
-// they run. Values are float32, or bfloat16 as its 16 bits; what is computed is float32.
+// Loops over values in memory in steps of 16, compiled for each vector width that processors have and chosen at run
+// time. Values are float32, or bfloat16 as its 16 bits; computation is in float32.
 //
-// Before it is included, DDPRUN_LOOPS names a file of loops: classes with a static function run(). This header puts the
-// file into the namespaces sse2 (which on other processors than x86 stands for what these have), avx2 and avx512,
-// behind what it has for the loops: load(), store() and so on. DDPRUN_RUN_LOOP(Class, arguments...) runs the one for
-// this processor.
+// Define DDPRUN_LOOPS before including this: it names a file of loops, classes with a static function run(). This
+// header includes that file in the namespaces sse2 (which also serves processors other than x86), avx2 and avx512,
+// after its helpers load(), store() and so on. DDPRUN_RUN_LOOP(Class, arguments...) runs the one for this processor.
 #pragma once
 
 #include "lanes.h"
@@ -13,7 +12,7 @@
 #include <bit>
 #include <cstring>
 
-// How vectors are passed differs between the kinds of processors; no function of the loops is called from outside.
+// How vectors are passed differs between processors, but no function of the loops is called from outside.
 #pragma GCC diagnostic ignored "-Wpsabi"
 
 namespace ddprun {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whether augmentation depends on nothing but the sample, the seed and the epoch.
+// Checks that augmentation depends on nothing but the sample, the seed and the epoch.
 #include "dataset_scene.h"
 #include "problem.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whether the images that a dataset lends are those that it hands out.
+// Checks that the images a dataset lends are those that get() returns.
 #include "dataset_scene.h"
 #include "problem.h"
 

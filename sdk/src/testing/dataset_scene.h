@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the checks of a dataset share. All throw Problem.
+// Shared by the checks of a dataset. All functions throw Problem.
 #pragma once
 
 #include <ddprun/testing/dataset.h>
@@ -15,7 +15,7 @@ std::shared_ptr<Dataset> started(const DatasetTest& test);
 
 DataSpec spec_of(const Dataset& dataset);
 
-// One split of a started dataset, and the numbers of those of its samples that are looked at.
+// One split of a started dataset, and the numbers of the samples to check.
 struct SplitScene {
   const Dataset& dataset;
   Split split;
@@ -25,13 +25,13 @@ struct SplitScene {
   Batch get() const { return get(numbers); }
 };
 
-// Those that have samples.
+// Returns the splits that have samples.
 std::vector<SplitScene> splits_of(const Dataset& dataset, int64_t samples);
 
-// Bit for bit, but that NaN equals NaN.
+// Compares bit for bit, except that NaN equals NaN.
 bool same(const at::Tensor& one, const at::Tensor& other);
 
-// Complains that the sample "is not the same <when>" where these rows differ.
+// Throws that the sample "is not the same <when>" if these rows differ.
 void compare_row(const Batch& expected, int64_t row, const Batch& got, int64_t got_row, const std::string& when);
 
 }  // namespace ddprun::check

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whether several threads can call get() at once.
+// Checks that several threads can call get() at once.
 #include "dataset_scene.h"
 #include "problem.h"
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kThreads = 4;
 
-// Asks for all samples in batches of some, beginning elsewhere than the other threads; the first problem.
+// Gets all samples in batches, starting elsewhere than the other threads. Returns the first problem.
 std::string ask(const SplitScene& scene, const Batch& expected, size_t thread, std::latch& ready) {
   constexpr size_t kRounds = 4, kBatch = 8;
   const auto count = scene.numbers.size();

@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint64_t kStream = 0x6772616469656E74;  // "gradient": apart from every other use of the seed
 
-// The loss of the batch as a function of the weights alone: the same noise and the same running statistics each time.
+// The loss of the batch as a function of the weights alone: noise and running statistics are the same each time.
 class Loss {
  public:
   Loss(Model& model, const LossOfBatch& loss_of, const Batch& batch, uint64_t seed)
@@ -30,7 +30,7 @@ class Loss {
   Loss(const Loss&) = delete;
   Loss& operator=(const Loss&) = delete;
 
-  // Afterwards backward may still need the buffers as they are.
+  // Restores the buffers only afterwards: backward may still need them as they are.
   at::Tensor operator()() {
     put_back();
     torch::manual_seed(seed_);

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The first file below the folder that has the text, its name relative to it; empty where none has.
+// Returns the relative name of the first file below the folder that contains the text, or empty if none does.
 std::string file_with(const fs::path& folder, const std::string& text) {
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     const auto name = fs::relative(entry.path(), folder).string();
@@ -25,7 +25,7 @@ std::string file_with(const fs::path& folder, const std::string& text) {
   return "";
 }
 
-// What a hook gets is written over as soon as it has returned. It lives on in `told`: a reference to it is wrong, but
+// Overwrites a hook's arguments as soon as it has returned. They live on in `told`: a kept reference is an error, but
 // no crash.
 void tell_and_overwrite(Logger& logger, const fs::path& run_dir, std::vector<std::unique_ptr<ToldRun>>& told) {
   const auto tell_one = [&](const char* name, auto call) {

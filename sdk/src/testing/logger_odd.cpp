@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whether a logger takes whatever numbers and names a run may have.
+// Checks that a logger takes whatever numbers and names a run may have.
 #include "logger_scene.h"
 #include "problem.h"
 
@@ -15,7 +15,7 @@ struct OddName {
   std::string name;
 };
 
-// What class names, metrics and runs may be called.
+// Names that classes, metrics and runs may have.
 std::vector<OddName> odd_names() {
   return {{"an empty name", ""},
           {"a name with a space, a comma and quotes", "cup, \"mug\""},
@@ -38,7 +38,7 @@ MetricRow odd_row(const std::string& name) {
   return row;
 }
 
-// A run whose every name is this one, and whose numbers are odd. It outlives the logger that is told of it.
+// A run whose every name is this one and whose numbers are odd. It outlives the logger that it is reported to.
 struct OddRun {
   OddRun(const std::string& name, const std::filesystem::path& run_dir)
       : start{.name = name, .run_dir = run_dir, .config_yaml = name, .model = name, .layers = {{.name = name}}},

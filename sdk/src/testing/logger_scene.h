@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A run as a logger is told of it.
+// A made-up run for the checks of a logger.
 #pragma once
 
 #include <ddprun/testing/logger.h>
@@ -12,7 +12,7 @@
 
 namespace ddprun::check {
 
-// A new folder that goes with this object.
+// A new folder that is removed with this object.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -36,11 +36,11 @@ class RunFolder {
   std::filesystem::path path_;
 };
 
-// All that a run can tell, its names beginning with `mark`, so that they are found again.
+// Everything that a run can report. All names begin with `mark`, so that they can be found again.
 struct ToldRun {
   ToldRun(const std::string& mark, const std::filesystem::path& run_dir);
 
-  // Writes over all texts, each in the memory that it had, and over the numbers.
+  // Overwrites all texts in place, and the numbers.
   void overwrite();
 
   RunStart start;
@@ -54,14 +54,14 @@ struct ToldRun {
   RunEnd end;
 };
 
-constexpr char kOverwritten[] = "ZZZZZZZZ";  // what texts of eight letters and more have become
+constexpr char kOverwritten[] = "ZZZZZZZZ";  // what texts of eight letters and more are overwritten with
 
-// Calls `body` in another thread than ours, as the runner calls a logger; throws what it throws.
+// Calls `body` on another thread, as the runner calls a logger; throws what it throws.
 void in_logger_thread(const std::function<void()>& body);
 
 std::shared_ptr<Logger> made(const LoggerTest& test);
 
-// The hooks in the order of a run, each as a Problem where it throws.
+// Calls the hooks in the order of a run; what one throws becomes a Problem.
 void tell(Logger& logger, const ToldRun& run, bool finish = true);
 
 }  // namespace ddprun::check

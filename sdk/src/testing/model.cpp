@@ -38,7 +38,7 @@ void check_alone(const ModelScene& scene, const at::Tensor& together) {
   }
 }
 
-// The trainable tensors at the ends of the loss's graph.
+// Returns the trainable tensors at the ends of the loss's graph.
 std::vector<at::Tensor> leaves_of(const at::Tensor& loss) {
   std::vector<at::Tensor> leaves;
   std::vector<torch::autograd::Node*> open{loss.grad_fn().get()};

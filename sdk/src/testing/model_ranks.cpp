@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whether a model trains the same on one rank and on two: their parts of a batch are computed one after the other.
+// Checks that a model trains the same on one rank and on two, whose parts of a batch are computed one after the other.
 #include "model_scene.h"
 #include "problem.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 struct Share {
   double loss = 0;
-  std::vector<at::Tensor> gradients;  // undefined where there is none
+  std::vector<at::Tensor> gradients;  // undefined if there is none
   std::vector<MetricSum> metrics;
 };
 
@@ -84,7 +84,7 @@ void compare_shares(const ModelScene& scene, const char* mode) {
   }
 }
 
-// Whether in training, too, the loss is a function of weights and samples alone.
+// Returns true if, in training too, the loss is a function of weights and samples alone.
 bool is_plain_in_training(const ModelScene& scene) {
   if (!scene.model().buffers().empty()) return false;
   const at::NoGradGuard no_gradients;

@@ -8,7 +8,7 @@
 namespace ddprun::check {
 namespace {
 
-// Every sample numbered, so that a test need not.
+// Numbers every sample, so that a test need not.
 Batch with_index(Batch batch) {
   if (batch.input.defined() && !batch.index.defined()) batch.index = at::arange(batch.input.size(0), at::kLong);
   return batch;
@@ -67,7 +67,7 @@ ModelScene::ModelScene(const ModelTest& test, uint64_t seed)
   if (!batch_.target.defined()) fill_target(test.data);
 }
 
-// Values of the shape that the model predicts, whose own state stays as it is.
+// Fills in values of the shape that the model predicts; the model's own state does not change.
 void ModelScene::fill_target(const DataSpec& data) {
   if (data.classes > 0) complain("the test's batch has no target");
   const at::NoGradGuard no_gradients;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the checks of a model share.
+// Shared by the checks of a model.
 #pragma once
 
 #include <ddprun/model.h>
@@ -8,7 +8,7 @@
 
 namespace ddprun::check {
 
-// A model that was made and prepared under this seed, what the test leaves open filled in. All methods throw Problem.
+// A model made and prepared under this seed, with the test's gaps filled in. All methods throw Problem.
 class ModelScene {
  public:
   explicit ModelScene(const ModelTest& test, uint64_t seed = 1);
@@ -17,12 +17,12 @@ class ModelScene {
   const Batch& batch() const { return batch_; }
   const Objective& objective() const { return *objective_; }
 
-  // The loss is a number that training can begin from.
+  // Throws if the loss is not a number that training can start from.
   Step step(const Batch& batch) const;
   Step step() const { return step(batch_); }
   at::Tensor predict(const at::Tensor& input) const;
 
-  // From now on model and batch are float64.
+  // Converts model and batch to float64.
   void widen();
 
  private:
@@ -33,7 +33,7 @@ class ModelScene {
   std::shared_ptr<const Objective> objective_;
 };
 
-// The samples from, from + 1, ..., from + count - 1.
+// Returns the samples from, from + 1, ..., from + count - 1.
 Batch part(const Batch& batch, int64_t from, int64_t count);
 
 }  // namespace ddprun::check

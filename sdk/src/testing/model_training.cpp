@@ -13,7 +13,7 @@
 namespace ddprun::check {
 namespace {
 
-// Adam as in its paper; small enough to be here without an optimizer of LibTorch.
+// Adam as in its paper, so that no LibTorch optimizer is needed here.
 class Adam {
  public:
   Adam(std::vector<NamedParameter> parameters, double lr) : parameters_(std::move(parameters)), lr_(lr) {
@@ -43,7 +43,7 @@ class Adam {
   int steps_ = 0;
 };
 
-// One training step on the scene's batch; the loss before it.
+// Does one training step on the scene's batch. Returns the loss before it.
 double train_once(const ModelScene& scene, Adam& adam) {
   scene.model().zero_grad();
   const auto loss = scene.step().loss;
@@ -67,7 +67,7 @@ void complain_of_loss(const Overfit& overfit, int64_t samples, double first, dou
                : ": it learns, but cannot fit them; give it more units or steps, or look for what limits it");
 }
 
-// What a checkpoint holds of a model.
+// Returns what a checkpoint holds of a model.
 std::map<std::string, at::Tensor> state_of(const Model& model) {
   std::map<std::string, at::Tensor> state;
   for (const auto& entry : model.named_parameters()) state[entry.key()] = entry.value().detach();
@@ -110,7 +110,7 @@ std::string overfits(const ModelTest& test, const Overfit& overfit) {
       if (!std::isfinite(last)) complain("the loss is ", last, " at step ", step + 1, " (lr ", overfit.lr, ")");
       if (step > 0 && last < overfit.share * first) return;
     }
-    last = std::min(last, loss_in_evaluation(scene));  // without dropout
+    last = std::min(last, loss_in_evaluation(scene));  // evaluated without dropout
     if (last < overfit.share * first) return;
     complain_of_loss(overfit, scene.batch().size(), first, last);
   });

@@ -21,7 +21,7 @@ void compare(const NamedParameter& ours, const NamedParameter& reference, int64_
                      : ": the first steps agree; look at what it remembers from step to step");
 }
 
-// Half the sum of squares: its gradient is the parameter itself.
+// Returns half the sum of squares, whose gradient is the parameter itself.
 double bowl(const Parameters& parameters) {
   double value = 0;
   for (const auto& [name, tensor] : parameters) {

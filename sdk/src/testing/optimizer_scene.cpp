@@ -41,7 +41,7 @@ std::shared_ptr<Optimizer> started(const OptimizerTest& test, const Parameters& 
   return optimizer;
 }
 
-// As the runner calls it.
+// Steps as the runner does.
 void step(Optimizer& optimizer) {
   const at::NoGradGuard no_gradients;
   in_hook("step()", [&] { optimizer.step(); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whether an optimizer goes on from a checkpoint as if it had never stopped.
+// Checks that an optimizer resumes from a checkpoint as if it had never stopped.
 #include "optimizer_scene.h"
 #include "problem.h"
 
@@ -62,7 +62,7 @@ void check_resumed(const OptimizerTest& test, int64_t interruption) {
   }
 }
 
-// A rollback: the state takes the place of all that is there.
+// Checks a rollback: the loaded state replaces everything.
 void check_replaced(const OptimizerTest& test) {
   const auto parameters = given_parameters();
   const auto optimizer = started(test, parameters);

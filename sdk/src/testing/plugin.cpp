@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Loaded as the runner does, and never unloaded: objects of it may live on.
+// Loads the library as the runner does and never unloads it: objects of it may live on.
 const PluginDescriptor& descriptor_of(const fs::path& library) {
   void* handle = dlopen(fs::absolute(library).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) throw UserError("the plugin cannot be loaded: " + std::string(dlerror()));

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How the checks of <ddprun/testing.h> tell what is wrong: a Problem thrown anywhere below becomes the text they
-// return.
+// How the checks of <ddprun/testing.h> report: a Problem thrown anywhere below becomes the text that they return.
 #pragma once
 
 #include <c10/util/Exception.h>
@@ -22,10 +21,10 @@ template <class... Parts>
   throw Problem(c10::str(parts...));
 }
 
-// Of an exception being handled, without LibTorch's list of frames.
+// Returns the text of the exception being handled, without LibTorch's list of frames.
 std::string exception_text();
 
-// Calls a method of the plugin, "forward()"; what it throws becomes a Problem that names it.
+// Calls a method of the plugin, such as "forward()"; what it throws becomes a Problem that names it.
 template <class Call>
 auto in_hook(const char* hook, Call call) -> decltype(call()) {
   try {
@@ -39,7 +38,7 @@ auto in_hook(const char* hook, Call call) -> decltype(call()) {
 
 std::string problem_of(const std::function<void()>& check);
 
-// Runs the named checks and puts each one's name before its problem.
+// Runs the named checks and puts each check's name before its problem.
 struct NamedCheck {
   const char* name;
   std::function<std::string()> run;

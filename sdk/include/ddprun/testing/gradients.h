@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whether a model's gradients are those of its loss: backward against finite differences, on one batch, in float64.
+// Checks a model's gradients: backward against finite differences of its loss, on one batch, in float64.
 #pragma once
 
 #include <ddprun/batch.h>
@@ -17,24 +17,25 @@ class Model;
 
 namespace ddprun::check {
 
-// What was found for one parameter.
+// The result for one parameter.
 struct GradientFinding {
   std::string parameter;
-  int64_t checked = 0;                        // of its numbers
-  double largest_error = 0;                   // relative, over these
-  double by_backward = 0, by_difference = 0;  // where that is
+  int64_t checked = 0;                        // how many of its numbers
+  double largest_error = 0;                   // relative, over the checked numbers
+  double by_backward = 0, by_difference = 0;  // the two values at the largest error
   bool has_gradient = true;                   // false: the loss does not depend on it
 
-  // Whether the two differ by more than finite differences may.
+  // Returns true if the two differ by more than finite differences may.
   bool wrong() const { return has_gradient && !(largest_error <= 1e-4); }
 };
 
-// Of a batch, by the model: Model::step().
+// Computes the loss of a batch by the model: Model::step().
 using LossOfBatch = std::function<at::Tensor(const Batch&)>;
 
-// Changes the model to float64. Dropout and other noise are kept the same in all evaluations by setting the generator
-// back. Up to `numbers` of each parameter, chosen by the seed. Central differences; a number at a kink of the loss (a
-// ReLU at zero) can look wrong, so the smaller error of two step sizes counts. What `loss_of` throws passes through.
+// Compares up to `numbers` of each parameter, chosen by the seed, by central differences. Changes the model to float64.
+// Dropout and other noise are the same in all evaluations, because the generator is set back. A number at a kink of the
+// loss (a ReLU at zero) can look wrong, so the smaller error of two step sizes counts. What `loss_of` throws passes
+// through.
 std::vector<GradientFinding> compare_gradients(Model& model, const LossOfBatch& loss_of, Batch batch, int64_t numbers,
                                                uint64_t seed);
 

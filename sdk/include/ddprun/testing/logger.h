@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a logger promises. As in a run, it is constructed in one thread and called from another.
+// What a logger promises. As in a run, it is constructed on one thread and called from another.
 #pragma once
 
 #include <ddprun/logger.h>
@@ -11,23 +11,24 @@
 
 namespace ddprun::check {
 
-// A logger, and the folder of the runs that it is told of.
+// A logger, and the run folder that it is given.
 struct LoggerTest {
   Maker<Logger> make;
   std::filesystem::path run_dir = {};  // empty: a temporary folder for each check, removed after it
 };
 
-// A run with all that can be told of one, then a resumed one in the same folder, and one that ends without finish():
-// nothing throws.
+// Survives a full run that reports everything, then a resumed one in the same folder, and one that ends without
+// finish(): nothing throws.
 std::string takes_a_run(const LoggerTest& test);
 
-// NaN and infinities, empty tables, names in any script, with quotes, line breaks and broken UTF-8: nothing throws.
+// Survives NaN and infinities, empty tables, and names in any script, with quotes, line breaks and broken UTF-8:
+// nothing throws.
 std::string takes_odd_values(const LoggerTest& test);
 
-// What a hook is given may change and go as soon as it has returned: nothing of that shows below the run folder.
+// A hook's arguments may change or go away once it has returned: none of that may show below the run folder.
 std::string keeps_no_references(const LoggerTest& test);
 
-// All of the above, each problem with the name of the function that found it.
+// Runs all of the above; each problem carries the name of the function that found it.
 std::vector<std::string> all(const LoggerTest& test);
 
 }  // namespace ddprun::check

@@ -19,25 +19,26 @@ class Optimizer;
 
 namespace ddprun::check {
 
-// Makes a new plugin object on each call. Nothing is loaded before the first; a library then stays loaded.
+// Makes a new plugin object on each call. Loads nothing before the first; a library then stays loaded.
 template <class Kind>
 using Maker = std::function<std::shared_ptr<Kind>()>;
 
-// The plugin of this library (DDPRUN_PLUGIN) with these options. The maker throws UserError where the library is no
-// such plugin, and for options that it does not take, with the texts of `ddprun check`.
+// Makes the plugin of this library (DDPRUN_PLUGIN) with these options. The maker throws UserError if the library is no
+// such plugin, and for options that it does not take, with the messages of `ddprun check`.
 Maker<Model> model_plugin(const std::filesystem::path& library, const Settings& settings = {});
 Maker<Dataset> dataset_plugin(const std::filesystem::path& library, const Settings& settings = {});
 Maker<Optimizer> optimizer_plugin(const std::filesystem::path& library, const Settings& settings = {});
 Maker<Logger> logger_plugin(const std::filesystem::path& library, const Settings& settings = {});
 
-// What `ddprun check` says of these options, one line for each mistake: "model.hidden: expected int >= 1, found 0".
+// Returns what `ddprun check` says about these options, one line per mistake: "model.hidden: expected int >= 1, found
+// 0".
 std::string option_problems(const std::filesystem::path& library, const Settings& settings);
 
 namespace detail {
-void throw_problems(const Options& options);  // where there are some
+void throw_problems(const Options& options);  // throws if there are any
 }
 
-// A class of the test: class_maker<ddprun::Model, MyNet>({{"hidden", 8}}).
+// Makes objects of a class in the test itself: class_maker<ddprun::Model, MyNet>({{"hidden", 8}}).
 template <class Kind, class Class>
 Maker<Kind> class_maker(const Settings& settings = {}) {
   return [settings]() -> std::shared_ptr<Kind> {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A plugin's options as a test writes them: {{"hidden", 64}, {"betas", {0.9, 0.999}}, {"file", "a.txt"}, {"amsgrad",
-// true}}.
+// A plugin's options in a test: {{"hidden", 64}, {"betas", {0.9, 0.999}}, {"file", "a.txt"}, {"amsgrad", true}}.
 #pragma once
 
 #include <ddprun/options.h>
@@ -12,7 +11,7 @@
 
 namespace ddprun::check {
 
-// One option's value. A text is one even where it looks like a number, as in quotes in YAML.
+// One option's value. A string stays a string even if it looks like a number, as if quoted in YAML.
 class Setting {
  public:
   // Implicit, so that a value stands for itself.
@@ -21,11 +20,11 @@ class Setting {
   Setting(const char* text);
   Setting(const std::string& text);
   Setting(std::initializer_list<Setting> list);
-  Setting(Value value) : value_(std::move(value)) {}  // anything else that YAML can say
+  Setting(Value value) : value_(std::move(value)) {}  // anything else that YAML can express
   template <std::integral Number>
   Setting(Number number) : value_(Value::scalar(std::to_string(number))) {}
 
-  // As YAML would give it.
+  // Returns the value as YAML would give it.
   const Value& value() const { return value_; }
 
  private:
@@ -34,17 +33,16 @@ class Setting {
 
 class Settings {
  public:
-  // One option by its name.
   struct Entry {
     std::string name;
     Setting value;
   };
 
   Settings() = default;
-  // Of a name that stands twice the last counts.
+  // If a name is given twice, the last one counts.
   Settings(std::initializer_list<Entry> entries);
 
-  // What a plugin's constructor takes. `path` stands before the options' names in texts: "model".
+  // Returns the argument of a plugin's constructor. `path` stands before the options' names in messages: "model".
   Options options(const std::string& path) const { return Options(values_, path); }
 
  private:

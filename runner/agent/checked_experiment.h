@@ -33,7 +33,8 @@ std::map<std::string, std::string> plugin_places(const Experiment& experiment);
 UserError located(const FromPlugin& error, const Experiment& experiment);
 
 // Calls Dataset::prepare, once on each node before workers open the data. Shows how far it is on standard error: a line
-// that redraws itself on a terminal, a line every few seconds in a file. Throws UserError with the dataset's place in the experiment, whatever the plugin threw.
+// that redraws itself on a terminal, a line every few seconds in a file. Throws UserError with the dataset's place in
+// the experiment, whatever the plugin threw.
 void prepare_data(const CheckedExperiment& checked);
 
 }  // namespace ddprun

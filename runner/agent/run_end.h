@@ -29,7 +29,8 @@ struct LoggerUpload {
   std::string problem;  // what could not be sent, and why; empty where nothing is left
 };
 
-// Sends it, from another process than the one that trained. Calls Logger::upload of each logger that the experiment names, with the end that summary.json tells.
+// Sends it, from another process than the one that trained. Calls Logger::upload of each logger that the experiment
+// names, with the end that summary.json tells.
 std::vector<LoggerUpload> upload_run(const std::filesystem::path& run_dir, const Experiment& experiment);
 
 }  // namespace ddprun

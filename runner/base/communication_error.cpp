@@ -15,7 +15,7 @@ struct Advice {
 
 constexpr std::array kAdvice{
     Advice{"Duplicate GPU",
-           "Each worker needs a GPU of its own: look at CUDA_VISIBLE_DEVICES. With launch.backend=gloo workers share "
+           "Each worker needs a GPU of its own: check CUDA_VISIBLE_DEVICES. With launch.backend=gloo workers share "
            "GPUs"},
     Advice{"shared memory",
            "Give the container more of /dev/shm (docker run --shm-size=1g; in Kubernetes an emptyDir of "
@@ -23,7 +23,7 @@ constexpr std::array kAdvice{
     Advice{"interface found",
            "NCCL_SOCKET_IFNAME, or NCCL's configuration files, must name an interface of this machine"},
     Advice{"connect to ",
-           "The nodes must reach each other at every port: look for a firewall, and let NCCL_SOCKET_IFNAME name the "
+           "The nodes must reach each other at every port: check for a firewall, and let NCCL_SOCKET_IFNAME name the "
            "interface of the network between them"},
 };
 

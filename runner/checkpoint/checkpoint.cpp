@@ -91,7 +91,7 @@ std::shared_ptr<const void> lock_for_removal(const std::filesystem::path& folder
 CheckpointInfo verify_checkpoint(const std::filesystem::path& path) {
   std::error_code error;
   const auto folder = std::filesystem::canonical(path, error);
-  if (error) throw UserError(path.string() + ": no checkpoint: " + error.message());
+  if (error) throw UserError(path.string() + ": not a checkpoint: " + error.message());
   const auto in_use = lock_for_reading(folder);
   const auto manifest = read_manifest(folder);
   const auto named_step = step_of_name(folder.filename().string());

@@ -113,7 +113,7 @@ CheckpointReport inspect_checkpoint(const fs::path& folder) {
   std::optional<Manifest> manifest;
   if (auto flaw = flaw_of(file, "damaged", [&] { manifest = read_manifest(folder); })) {
     std::error_code error;
-    if (!fs::exists(file, error)) *flaw = {kManifestFile, "missing", "a folder without it is no checkpoint"};
+    if (!fs::exists(file, error)) *flaw = {kManifestFile, "missing", "a folder without it is not a checkpoint"};
     report.flaws.push_back(*flaw);
   } else {
     report.world_size = manifest->world_size;

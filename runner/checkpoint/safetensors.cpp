@@ -102,7 +102,7 @@ at::Tensor read_tensor(Reader& reader, const SafetensorsEntry& entry) {
   const auto dtype = dtype_from_name(entry.dtype);
   if (!dtype) refuse("unknown dtype " + entry.dtype);
   const auto bytes = byte_count(entry.shape, *dtype);
-  if (!bytes) refuse("its shape is beyond all bounds");
+  if (!bytes) refuse("its shape is too large");
   if (entry.end - entry.begin != static_cast<uint64_t>(*bytes))
     refuse("its shape and dtype need " + std::to_string(*bytes) + " bytes, its data_offsets span " +
            std::to_string(entry.end - entry.begin));

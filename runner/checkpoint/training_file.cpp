@@ -41,7 +41,7 @@ at::IValue to_ivalue(const TrainingFile& content) {
   auto root = empty_dict();
   for (const auto& [group, tensors] : content.tensors) root.insert(group, to_dict(tensors));
   for (const auto& [name, text] : content.texts) {
-    if (!root.insert(name, text).second) throw std::invalid_argument("training file: \"" + name + "\" stands twice");
+    if (!root.insert(name, text).second) throw std::invalid_argument("training file: \"" + name + "\" appears twice");
   }
   return root;
 }
@@ -163,7 +163,7 @@ TensorDict to_tensors(const std::string& group, const at::IValue& value, const R
 }
 
 TrainingFile to_content(const at::IValue& root, const RecordSizes& records) {
-  if (!root.isGenericDict()) throw std::runtime_error("it holds no dictionary");
+  if (!root.isGenericDict()) throw std::runtime_error("it is not a dictionary");
   TrainingFile content;
   for (const auto& item : root.toGenericDict()) {
     const auto& name = item.key().toStringRef();

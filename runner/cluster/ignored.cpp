@@ -44,12 +44,12 @@ constexpr Known kKnown[] = {
 };
 
 std::string reason_beside(const std::string& engine) {
-  if (engine == "flags") return "the flags come first";
-  return engine == "env" ? "RANK and its like come first" : engine + " comes first";
+  if (engine == "flags") return "the flags take precedence";
+  return engine == "env" ? "RANK and its like take precedence" : engine + " takes precedence";
 }
 
 std::string reason_of_slurm(const Placement& placement, const Environment& environment) {
-  if (placement.engine == "slurm") return "the step's own variables come first";
+  if (placement.engine == "slurm") return "the step's own variables take precedence";
   if (!placement.engine.empty()) return reason_beside(placement.engine) + ": Slurm counts what it runs in";
   const bool step = environment.has("SLURM_STEP_ID");
   return step ? "a step of one task" : "the batch script's or salloc's: only srun starts several tasks";
@@ -58,9 +58,9 @@ std::string reason_of_slurm(const Placement& placement, const Environment& envir
 std::string reason_for(Family family, const Placement& placement, const Environment& environment) {
   if (family == Family::kSlurm) return reason_of_slurm(placement, environment);
   const auto& engine = placement.engine;
-  if (family == Family::kPet && (engine == "pet" || engine == "kubeflow")) return "another of them comes first";
+  if (family == Family::kPet && (engine == "pet" || engine == "kubeflow")) return "another of them takes precedence";
   if (!engine.empty()) return reason_beside(engine);
-  return family == Family::kTorch ? "alone it says nothing" : "one node alone meets nobody";
+  return family == Family::kTorch ? "it says nothing by itself" : "a single node meets nobody";
 }
 
 }  // namespace

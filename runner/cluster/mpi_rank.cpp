@@ -38,11 +38,11 @@ void place_port(Placement& placement, const Claim& claim, const Environment& env
   const auto job = environment.find({"OMPI_MCA_orte_hnp_uri", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"});
   if (!job) {
     throw UserError(claim.rank->text() + " of " + claim.size->text() +
-                    ", but nothing tells this job from others to make a port of. Choose a free one: " +
+                    ", but nothing identifies the job, to derive a port from. Choose a free one: " +
                     flag_for(claim, "MASTER_PORT", "29500"));
   }
   placement.port = port_of_job(job->value);
-  placement.count(*job, "the port, " + std::to_string(placement.port) + ", is made of it");
+  placement.count(*job, "the port, " + std::to_string(placement.port) + ", is derived from it");
 }
 
 }  // namespace

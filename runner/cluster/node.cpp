@@ -36,8 +36,8 @@ std::string parse_workers(const Setting& workers) {
 void check_backend(const Setting& backend, int nodes) {
   const bool counts = nodes > 1 || backend.name.starts_with("--");
   if (!counts || backend.value == "c10d" || backend.value == "static") return;
-  throw UserError(backend.text() + ": the nodes of ddprun meet at a store of its own, as with c10d and static; " +
-                  backend.value + " is not there. Leave it out");
+  throw UserError(backend.text() + ": ddprun's nodes meet at a store of its own, as with c10d and static; " +
+                  backend.value + " does not exist here. Leave it out");
 }
 
 std::optional<Endpoint> find_endpoint(const LaunchFlags& flags, const std::optional<Endpoint>& known) {
@@ -62,7 +62,7 @@ void count_if_given(Placement& placement, const std::optional<Setting>& setting,
 void place_rendezvous(Placement& placement, const LaunchFlags& flags, const std::optional<Endpoint>& known) {
   if (placement.max_nodes == 1) {
     for (const auto& setting : {flags.rdzv_endpoint, flags.master_addr, flags.master_port}) {
-      if (setting) placement.ignore(*setting, "one node alone meets nobody");
+      if (setting) placement.ignore(*setting, "a single node meets nobody");
     }
     return;
   }
@@ -84,7 +84,8 @@ void place_number(Placement& placement, const LaunchFlags& flags) {
     const auto nodes = parse_nodes(*flags.nnodes);
     placement.min_nodes = nodes.min;
     placement.max_nodes = nodes.max;
-    placement.count(*flags.nnodes, nodes.min == nodes.max ? "the number of nodes" : "the least and the most nodes");
+    placement.count(*flags.nnodes,
+                    nodes.min == nodes.max ? "the number of nodes" : "the minimum and maximum number of nodes");
   }
   if (flags.standalone) {
     if (placement.max_nodes > 1) contradict(*flags.standalone, *flags.nnodes, "a standalone node is the only one");
@@ -93,7 +94,7 @@ void place_number(Placement& placement, const LaunchFlags& flags) {
   if (!flags.node_rank) return;
   const bool by_flag = flags.node_rank->name.starts_with("--");
   if (!by_flag && placement.min_nodes < placement.max_nodes) {
-    placement.ignore(*flags.node_rank, "pods that come and go are numbered where they meet");
+    placement.ignore(*flags.node_rank, "pods that come and go are numbered by the rendezvous");
     return;
   }
   const auto limit = Setting{flags.nnodes ? flags.nnodes->name : "--nnodes", std::to_string(placement.max_nodes)};
@@ -122,7 +123,7 @@ Placement place_node(const std::string& engine, const LaunchFlags& flags, const 
   }
   if (flags.max_restarts) {
     placement.max_restarts = flags.max_restarts->number(0);
-    placement.count(*flags.max_restarts, "how often failed workers are started again");
+    placement.count(*flags.max_restarts, "how often failed workers are restarted");
   }
   if (placement.max_nodes == 1) {
     placement.node_rank = 0;

@@ -103,7 +103,7 @@ void read_slurm_job(Placement& placement, const Environment& environment) {
   const auto restarts = environment.find("SLURM_RESTART_COUNT");
   if (!restarts || placement.engine_restarts) return;
   placement.restart_count = restarts->number(0);
-  placement.count(*restarts, "how often Slurm has started the job again");
+  placement.count(*restarts, "how often Slurm has restarted the job");
 }
 
 }  // namespace

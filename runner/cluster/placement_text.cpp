@@ -35,7 +35,7 @@ std::string line(const std::string& label, const std::string& text) {
 
 std::string started_by(const Placement& placement) {
   if (placement.engine.empty()) return "nobody: this command alone";
-  const auto role = placement.role == Role::kRank ? ": one process for every rank" : ": one process for every node";
+  const auto role = placement.role == Role::kRank ? ": one process per rank" : ": one process per node";
   if (placement.engine == "env") return std::string("RANK, WORLD_SIZE and LOCAL_RANK") + role;
   if (placement.engine == "flags") return "the flags of this command" + std::string(role);
   return placement.engine + role;
@@ -53,7 +53,7 @@ std::string place(const Placement& placement) {
 }
 
 std::string workers(const Placement& placement) {
-  return placement.workers.empty() ? "as launch.workers of the experiment says" : placement.workers;
+  return placement.workers.empty() ? "set by launch.workers of the experiment" : placement.workers;
 }
 
 std::string rendezvous(const Placement& placement) {
@@ -64,7 +64,7 @@ std::string rendezvous(const Placement& placement) {
 
 std::string job(const Placement& placement) {
   const auto name = placement.job_id.empty() ? "without a name" : placement.job_id;
-  return name + ", started again " + plural(placement.restart_count, "time");
+  return name + ", restarted " + plural(placement.restart_count, "time");
 }
 
 std::string restarts(const Placement& placement) {

@@ -59,7 +59,7 @@ int find_port(Placement& placement, const SlurmStep& step, const Environment& en
   const auto job = need(environment.find({"SLURM_JOB_ID", "SLURM_JOBID"}), step.id, "SLURM_JOB_ID");
   const int64_t number = int64_t{37} * job.number(0) + step.id.number(0);
   const auto port = 20000 + static_cast<int>(number % 10000);
-  placement.count(step.id, "the port, " + std::to_string(port) + ", is made of it and " + job.name);
+  placement.count(step.id, "the port, " + std::to_string(port) + ", is derived from it and " + job.name);
   return port;
 }
 

@@ -29,14 +29,14 @@ void read_torchrun(Placement& placement, const Environment& environment) {
   const auto run = *environment.find("TORCHELASTIC_RUN_ID");
   placement.engine_restarts = true;
   if (run.value == "none") {
-    placement.ignore(run, "torchrun's default is no name");
+    placement.ignore(run, "torchrun's default is not a name");
   } else {
     placement.job_id = run.value;
     placement.count(run, "the name of the job");
   }
   if (const auto count = environment.find("TORCHELASTIC_RESTART_COUNT")) {
     placement.restart_count = count->number(0);
-    placement.count(*count, "how often torchrun has started the workers again");
+    placement.count(*count, "how often torchrun has restarted the workers");
   }
   if (const auto most = environment.find("TORCHELASTIC_MAX_RESTARTS"))
     placement.count(*most, "how often torchrun will; ddprun does not");

@@ -40,7 +40,7 @@ std::shared_ptr<BatchStatistics> synchronize_batch_norm(Model& model, Communicat
     foreign += (foreign.empty() ? "" : ", ") + (entry.key().empty() ? "the model itself" : entry.key());
   }
   if (!foreign.empty()) {
-    throw UserError("model: the statistics of these layers cannot be synchronised over the ranks: " + foreign +
+    throw UserError("model: the statistics of these layers cannot be synchronized over the ranks: " + foreign +
                     ". Use ddprun::BatchNorm (ddprun/batch_norm.h) in place of torch::nn::BatchNorm, under the same "
                     "name: its weights and buffers are the same.");
   }

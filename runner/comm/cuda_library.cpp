@@ -31,7 +31,7 @@ std::shared_ptr<DeviceBackend> load_cuda_backend(int64_t local_rank, int64_t gpu
   const auto file = program.parent_path().parent_path() / "lib" / "ddprun" / "backends" / "cuda.so";
   using Create = void(int64_t, int64_t, std::shared_ptr<DeviceBackend>*);
   if (!std::filesystem::exists(file)) {
-    throw UserError("launch.device: this ddprun is built without CUDA: there is no " + file.string() +
+    throw UserError("launch.device: this ddprun was built without CUDA: there is no " + file.string() +
                     ". Use launch.device=cpu, or build with -DDDPRUN_CUDA=ON");
   }
   std::shared_ptr<DeviceBackend> backend;
@@ -43,7 +43,7 @@ std::shared_ptr<DeviceBackend> load_cuda_backend(int64_t local_rank, int64_t gpu
   } catch (const boost::dll::fs::system_error& error) {
     throw UserError(
         "launch.device: the GPU backend cannot be loaded: " + loaders_text(error.what()) +
-        ". NCCL and CUDA's libraries come as wheels beside LibTorch's: install them anew (docs/setup.md), or use "
+        ". NCCL and CUDA's libraries come as wheels beside LibTorch's: reinstall them (docs/setup.md), or use "
         "launch.device=cpu");
   }
   return backend;

@@ -77,7 +77,7 @@ void require_own_gpus(const std::vector<GpuUse>& ranks) {
                            : "CUDA_VISIBLE_DEVICES=" + first.visible +
                                  " shows them no other: unset it, or let it name as many GPUs as there are workers";
     throw UserError(log::text("launch.workers: ", name_ranks(same), " on ", first.host, " have the same GPU (",
-                              first.description, ", ", first.gpu, "), and NCCL wants one for each. ", cause,
+                              first.description, ", ", first.gpu, "), but NCCL needs one for each. ", cause,
                               "; with launch.backend=gloo workers share GPUs"));
   }
 }
@@ -103,7 +103,7 @@ void connect_within(const ConnectPatience& patience, const std::function<void()>
         log::text("connecting the GPUs (NCCL) takes more than ", warn_seconds, " s. ", probe_answer(patience.address)));
     if (!comes_within(patience.timeout_seconds - warn_seconds)) {
       thread.detach();
-      throw CommunicationError(log::text("NCCL is not done after ", patience.timeout_seconds,
+      throw CommunicationError(log::text("NCCL has not connected after ", patience.timeout_seconds,
                                          " s (launch.timeout_seconds). ", probe_answer(patience.address)));
     }
   }

@@ -46,7 +46,7 @@ void verify_same_model(const Model& model, Communicator& communicator) {
   const auto texts = communicator.gather_texts(description(state_tensors(model)));
   for (size_t rank = 1; rank < texts.size(); ++rank) {
     if (texts[rank] == texts[0]) continue;
-    throw UserError("model: rank " + std::to_string(rank) + " built another network than rank 0: here " +
+    throw UserError("model: rank " + std::to_string(rank) + " built a different network than rank 0: here " +
                     first_difference(texts[0], texts[rank]) + kSameOnAll);
   }
 }
@@ -54,7 +54,7 @@ void verify_same_model(const Model& model, Communicator& communicator) {
 void verify_same_model(const Model& model, const Model& copy) {
   const auto first = description(state_tensors(model)), second = description(state_tensors(copy));
   if (first == second) return;
-  throw UserError("model: made again for another device, it is another network: here " +
+  throw UserError("model: rebuilt for another device, it is a different network: here " +
                   first_difference(first, second) + kSameOnAll);
 }
 

@@ -21,28 +21,28 @@ struct Root {
 Root read_root(Options& options) {
   Root root;
   root.name = options.get<std::string>("name", "experiment", "names the run's folder; by default the file's name");
-  root.seed = options.get<int64_t>("seed", 0, "of every random number", {.min = 0});
+  root.seed = options.get<int64_t>("seed", 0, "of all random numbers", {.min = 0});
   root.model = options.subtree("model", "the plugin that makes the network, with its options");
-  root.dataset = options.subtree("dataset", "the plugin that gives the data, with its options");
+  root.dataset = options.subtree("dataset", "the plugin that provides the data, with its options");
   root.optimizer = options.subtree("optimizer", "the plugin that updates the weights, with its options");
   root.objective = options.subtree("objective", "the loss, {name: cross_entropy} by default, with its options");
   root.loggers = options.subtree("loggers", "plugins that get the metrics; [console, csv, jsonl] by default");
   root.trainer = options.subtree("trainer", "how long and how to train");
   root.schedule =
-      options.subtree("schedule", "the learning rate over time, {name: cosine, warmup: 5ep}; constant by default");
-  root.early_stopping = options.subtree("early_stopping", "when to stop before the end; never where it is absent");
+      options.subtree("schedule", "how the learning rate changes, {name: cosine, warmup: 5ep}; constant by default");
+  root.early_stopping = options.subtree("early_stopping", "when to stop before the end; never if absent");
   root.checkpoint = options.subtree("checkpoint", "what is saved when, and resumed");
-  root.predictions = options.subtree("predictions", "which predictions the loggers get; none where it is absent");
+  root.predictions = options.subtree("predictions", "which predictions the loggers get; none if absent");
   root.histograms =
-      options.subtree("histograms", "how weights and gradients are spread, for the loggers; none where it is absent");
-  root.profile = options.subtree("profile", "which steps are traced, {steps: 10..20}; none where it is absent");
+      options.subtree("histograms", "distributions of weights and gradients for the loggers; none if absent");
+  root.profile = options.subtree("profile", "which steps are traced, {steps: 10..20}; none if absent");
   root.launch = options.subtree("launch", "the workers of this machine");
   root.resources = options.subtree("resources", "what `ddprun submit` asks Slurm or Kubernetes for");
   root.run = options.subtree("run", "where the results go");
   root.plugin_path =
       options.get<std::vector<std::string>>("plugin_path", {}, "folders searched for plugins before all others");
   if (options.has("defaults"))
-    options.reject("defaults", "works in files alone; here choose one by one: optimizer=adam");
+    options.reject("defaults", "works only in files; here choose one at a time: optimizer=adam");
   options.subtree("defaults", "files this one is made of, such as [model/convnet, optimizer/sgd]; its own keys win");
   return root;
 }
@@ -78,10 +78,9 @@ std::vector<OptionDeclaration> schedule_keys() {
 }
 
 std::string read_resident(Options& options) {
-  return options.choose(
-      "resident", "auto", {"auto", "host", "off"},
-      "images that lie in memory: auto: on the GPU where they fit, batches are made there; host: made "
-      "from host memory; off: by the dataset's own get() and augment()");
+  return options.choose("resident", "auto", {"auto", "host", "off"},
+                        "for images in memory: auto: kept on the GPU if they fit, batches are made there; host: made "
+                        "from host memory; off: by the dataset's own get() and augment()");
 }
 
 // Section by section, what it declares, for the documentation.
@@ -93,13 +92,13 @@ struct Section {
 
 constexpr Section kSections[] = {
     {"", "the experiment", declared_by<read_root>},
-    {"dataset", "what is not the plugin's own", declared_by<read_resident>},
+    {"dataset", "options besides the plugin's own", declared_by<read_resident>},
     {"trainer", "how long and how to train", declared_by<read_trainer>},
-    {"schedule", "the learning rate over time", schedule_keys},
+    {"schedule", "how the learning rate changes", schedule_keys},
     {"early_stopping", "when to stop before the end", declared_by<read_early_stopping>},
     {"checkpoint", "what is saved when, and resumed", declared_by<read_checkpoint>},
     {"predictions", "which predictions of each evaluation the loggers get", declared_by<read_predictions>},
-    {"histograms", "how weights and gradients are spread, for the loggers", declared_by<read_histograms>},
+    {"histograms", "distributions of weights and gradients for the loggers", declared_by<read_histograms>},
     {"profile", "which steps are traced, for chrome://tracing or Perfetto", declared_by<read_profile>},
     {"launch", "the workers of this machine", declared_by<read_launch>},
     {"resources", "what `ddprun submit` asks Slurm or Kubernetes for", declared_by<read_resources>},

@@ -23,25 +23,25 @@ PredictionsConfig read_predictions(Options& options) {
   constexpr int64_t kMostBatches = 1000, kMostImages = 10'000;  // a table to look at, held in memory
   PredictionsConfig predictions;
   predictions.batches = options.get<int64_t>(
-      "num_batches_to_log", 1,
-      "as many samples as of so many evaluation batches are shown, spread over the split; 0: none", {0, kMostBatches});
+      "num_batches_to_log", 1, "show the samples of this many evaluation batches, spread over the split; 0: none",
+      {0, kMostBatches});
   predictions.images_per_batch = options.get<int64_t>("log_images_per_batch", predictions.images_per_batch,
-                                                      "samples of each; 0: none", {0, kMostImages});
+                                                      "samples per batch; 0: none", {0, kMostImages});
   return predictions;
 }
 
 HistogramsConfig read_histograms(Options& options) {
   HistogramsConfig histograms;
   histograms.every = read_interval(options, "every", "1ep", "never", false, "1ep, 200st, or never");
-  histograms.bins =
-      options.get<int64_t>("bins", histograms.bins, "of equal width, from the least to the greatest number", {1, 1000});
+  histograms.bins = options.get<int64_t>("bins", histograms.bins,
+                                         "of equal width, from the smallest to the largest number", {1, 1000});
   return histograms;
 }
 
 ProfileConfig read_profile(Options& options) {
   constexpr int64_t kMostSteps = 1000;  // a trace is some 100 kB for each
   ProfileConfig profile;
-  const auto text = options.get<std::string>("steps", "10..20", "the steps that are traced, the first and the last");
+  const auto text = options.get<std::string>("steps", "10..20", "the first and the last step to trace");
   if (const auto steps = parse_steps(text)) {
     profile.steps = *steps;
   } else {
@@ -49,9 +49,10 @@ ProfileConfig read_profile(Options& options) {
   }
   if (profile.steps.last - profile.steps.first >= kMostSteps)
     options.reject("steps", "expected at most " + std::to_string(kMostSteps) + " steps, found " + text);
-  profile.ranks = options.get<int64_t>("ranks", profile.ranks, "ranks that write a trace, the first ones", {1, 1024});
-  profile.shapes = options.get<bool>("shapes", profile.shapes, "the shapes of each operation's tensors too");
-  profile.memory = options.get<bool>("memory", profile.memory, "every allocation too");
+  profile.ranks =
+      options.get<int64_t>("ranks", profile.ranks, "how many ranks write a trace, from rank 0 on", {1, 1024});
+  profile.shapes = options.get<bool>("shapes", profile.shapes, "also record the shapes of each operation's tensors");
+  profile.memory = options.get<bool>("memory", profile.memory, "also record every allocation");
   return profile;
 }
 

@@ -23,12 +23,12 @@ std::string read_bytes(Options& options, std::string_view name, std::string_view
 }
 
 void read_cpus(Options& options, ResourcesConfig& resources) {
-  resources.cpus_per_worker = options.get<int64_t>(
-      "cpus_per_worker", 0, "processors of each worker; 0: the scheduler's default", {0, kMostOfANode});
+  resources.cpus_per_worker =
+      options.get<int64_t>("cpus_per_worker", 0, "CPUs per worker; 0: the scheduler's default", {0, kMostOfANode});
   resources.cpus_per_node =
-      options.get<int64_t>("cpus_per_node", 0, "the same of all workers of a node together", {0, kMostOfANode});
+      options.get<int64_t>("cpus_per_node", 0, "CPUs of all workers of a node together", {0, kMostOfANode});
   if (resources.cpus_per_worker > 0 && resources.cpus_per_node > 0)
-    options.reject("cpus_per_node", "goes not together with cpus_per_worker; choose one");
+    options.reject("cpus_per_node", "cannot be combined with cpus_per_worker; choose one");
 }
 
 // Each becomes one line of a script.
@@ -42,22 +42,21 @@ bool is_option(const std::string& text) {
 ResourcesConfig read_resources(Options& options) {
   ResourcesConfig resources;
   resources.nodes = options.get<int64_t>("nodes", 0, "machines; 0: as launch.nodes", {0, kMostNodes});
-  resources.gpus = options.get<int64_t>("gpus", 0, "of each node", {0, kMostOfANode});
+  resources.gpus = options.get<int64_t>("gpus", 0, "GPUs per node", {0, kMostOfANode});
   read_cpus(options, resources);
-  resources.memory = read_bytes(options, "memory", "of each node: 64G, or 64Gi, which is the same");
-  resources.ephemeral_storage = read_bytes(options, "ephemeral_storage",
-                                           "Kubernetes: of the disk of each node, for what is not on the claim: 20G");
-  resources.seconds = read_duration(options, "time", "of the job, as 90min, 2h, 01:30:00 or 1-12:00:00");
+  resources.memory = read_bytes(options, "memory", "per node: 64G, or 64Gi, which is the same");
+  resources.ephemeral_storage =
+      read_bytes(options, "ephemeral_storage", "Kubernetes: disk space per node for what is not on the claim: 20G");
+  resources.seconds = read_duration(options, "time", "limit of the job, such as 90min, 2h, 01:30:00 or 1-12:00:00");
   resources.slurm = options.get<std::vector<std::string>>(
       "slurm", {}, "more options of sbatch: [--partition=accel, --account=project]");
   if (!std::ranges::all_of(resources.slurm, is_option))
-    options.reject("slurm", "expected options of sbatch, one in each text, such as --partition=accel");
+    options.reject("slurm", "expected options of sbatch, one per text, such as --partition=accel");
   resources.container = options.get<std::string>("container", "", "Slurm: the image that Apptainer runs ddprun in");
   resources.image = options.get<std::string>("image", "", "Kubernetes: the pods' image, with ddprun in it");
   resources.claim = options.get<std::string>("claim", "", "Kubernetes: the volume claim for the outputs of all pods");
   resources.user = options.get<int64_t>(
-      "user", 0, "Kubernetes: the number of the user that pods run as, none of them as root; 0: the image's own",
-      {0, kMostUser});
+      "user", 0, "Kubernetes: user ID that the pods run as, never as root; 0: the image's own", {0, kMostUser});
   return resources;
 }
 

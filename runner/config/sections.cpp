@@ -54,13 +54,12 @@ EarlyStoppingConfig read_early_stopping(Options& options) {
   const bool has_target = options.has("target"), has_patience = options.has("patience");
   stopping.patience = options.get<int64_t>(
       "patience", stopping.patience,
-      "stop after so many evaluations without an improvement; 0: not for that, as where only a target is given",
-      {0, kMost});
-  stopping.min_delta =
-      options.get<double>("min_delta", stopping.min_delta, "a smaller change is no improvement", {0, kLargest});
+      "stop after this many evaluations without an improvement; 0: never, for runs with only a target", {0, kMost});
+  stopping.min_delta = options.get<double>("min_delta", stopping.min_delta,
+                                           "smaller changes do not count as improvement", {0, kLargest});
   const auto target = options.get<double>("target", std::nan(""), "stop when the metric is this good; none by default");
   stopping.hold =
-      options.get<int64_t>("hold", stopping.hold, "evaluations in a row that have to reach the target", {1, kMost});
+      options.get<int64_t>("hold", stopping.hold, "consecutive evaluations that must reach the target", {1, kMost});
   if (has_target) stopping.target = target;
   if (has_target && !has_patience) stopping.patience = 0;
   if (!has_target && stopping.patience == 0)
@@ -73,13 +72,13 @@ CheckpointConfig read_checkpoint(Options& options) {
   CheckpointConfig checkpoint;
   checkpoint.every =
       read_interval(options, "every", "1ep", "never", true, "1ep, 200st, 10min, 30s, 2h, or never: only at the end");
-  checkpoint.keep = options.get<int64_t>("keep", checkpoint.keep, "the newest so many stay, and the best", {1, kMost});
-  checkpoint.monitor =
-      read_monitor(options, checkpoint.monitor,
-                   "the metric that `best` follows; val/loss where nobody sets it and there is no accuracy");
+  checkpoint.keep =
+      options.get<int64_t>("keep", checkpoint.keep, "how many of the newest to keep, besides the best", {1, kMost});
+  checkpoint.monitor = read_monitor(options, checkpoint.monitor,
+                                    "the metric that `best` follows; by default val/loss if there is no accuracy");
   checkpoint.maximize = read_maximize(options, checkpoint.monitor);
   checkpoint.async = options.get<bool>("async", checkpoint.async,
-                                       "written while training goes on, from a copy in memory; false: training waits");
+                                       "save in the background, from a copy in memory; false: training waits");
   checkpoint.resume = options.get<std::string>(
       "resume", checkpoint.resume, "never, auto (the newest of this run), or the path of a run or checkpoint");
   if (checkpoint.resume.empty()) options.reject("resume", "expected never, auto or a path, found \"\"");
@@ -90,7 +89,7 @@ namespace {
 
 // "2", or "1:4".
 void read_nodes(Options& options, LaunchConfig& launch) {
-  const auto text = options.get<std::string>("nodes", "1", "machines of the run, or MIN:MAX; as --nnodes");
+  const auto text = options.get<std::string>("nodes", "1", "number of machines, or MIN:MAX; the same as --nnodes");
   static const std::regex form(R"((\d{1,5})(?::(\d{1,5}))?)");
   std::smatch parts;
   if (std::regex_match(text, parts, form)) {
@@ -107,11 +106,11 @@ void read_several_nodes(Options& options, LaunchConfig& launch) {
   launch.join_seconds =
       options.get<double>("join_seconds", launch.join_seconds, "how long the nodes wait for each other", {1, 1e6});
   launch.node_timeout_seconds = options.get<double>("node_timeout_seconds", launch.node_timeout_seconds,
-                                                    "a node that is silent for so long is lost", {1, 1e6});
+                                                    "a node that is silent for this long is lost", {1, 1e6});
   launch.address = options.get<std::string>(
-      "address", "", "this node's, as the others reach it; by default the one on the route to the first node");
+      "address", "", "where the others reach this node; by default its address on the route to the first node");
   launch.token_file = options.get<std::string>(
-      "token_file", "", "a file with a secret that all nodes know; by default DDPRUN_TOKEN, or none");
+      "token_file", "", "a file with a secret that all nodes share; by default DDPRUN_TOKEN, or none");
 }
 
 }  // namespace
@@ -121,26 +120,26 @@ LaunchConfig read_launch(Options& options) {
   launch.workers =
       read_auto(options, "workers", "processes on each machine; auto: one per GPU, or one on the CPU", 1024);
   launch.device = options.choose("device", launch.device, {"auto", "cpu", "cuda"},
-                                 "where to train; auto: on GPUs where there are any");
-  launch.backend = choose(
-      options, "backend", launch.backend,
-      "what workers on GPUs exchange by; auto: nccl; gloo goes through host memory, and workers may share a GPU");
+                                 "where to train; auto: on GPUs if there are any");
+  launch.backend =
+      choose(options, "backend", launch.backend,
+             "how GPUs communicate; auto: nccl; gloo goes through host memory and lets workers share a GPU");
   launch.threads = read_auto(options, "threads", "threads of each worker's kernels; auto: cores / workers", 1024);
   launch.timeout_seconds = options.get<double>("timeout_seconds", launch.timeout_seconds,
                                                "how long a worker waits for the others", {1, 1e6});
-  launch.hang_seconds = options.get<double>(
-      "hang_seconds", launch.hang_seconds, "a worker that stands still for so long has failed; 0: none does", {0, 1e6});
+  launch.hang_seconds = options.get<double>("hang_seconds", launch.hang_seconds,
+                                            "a worker that stalls for this long has failed; 0: no limit", {0, 1e6});
   launch.max_restarts = options.get<int64_t>("max_restarts", launch.max_restarts,
-                                             "new attempts from the last checkpoint after failures", {0, kMost});
+                                             "restarts from the last checkpoint after failures", {0, kMost});
   launch.restart_seconds = options.get<double>("restart_seconds", launch.restart_seconds,
                                                "pause before the first restart; doubles with each", {0, 3600});
   launch.grace_seconds = options.get<double>("grace_seconds", launch.grace_seconds,
-                                             "what has not saved so long after the signal to end is killed", {0, 1e6});
+                                             "time to save after the signal to end; then workers are killed", {0, 1e6});
   launch.end_margin_seconds =
       options.get<double>("end_margin_seconds", launch.end_margin_seconds,
-                          "so long before Slurm's time limit the run is saved and ends; 0: it is not", {0, 1e6});
-  launch.requeue = options.get<bool>(
-      "requeue", launch.requeue, "have Slurm start the job again (scontrol requeue) where a signal has ended the run");
+                          "save and end this long before Slurm's time limit; 0: do not", {0, 1e6});
+  launch.requeue = options.get<bool>("requeue", launch.requeue,
+                                     "have Slurm restart the job (scontrol requeue) if a signal ended the run");
   read_several_nodes(options, launch);
   return launch;
 }

@@ -18,20 +18,22 @@ void read_length(Options& options, TrainerConfig& trainer) {
       options.get<int64_t>("max_epochs", trainer.max_epochs, "passes over the training data", {1, kMost});
   trainer.max_steps =
       options.get<int64_t>("max_steps", trainer.max_steps, "optimizer steps; 0: no limit but max_epochs", {0, kMost});
-  trainer.max_seconds = read_duration(options, "max_time", "of training, as 90min, 2h or 01:30:00; then it tests");
-  trainer.train_batches = read_limit(options, "limit_train_batches", "batches of an epoch, or a share such as 0.1");
-  trainer.val_batches = read_limit(options, "limit_val_batches", "batches of an evaluation, or a share");
+  trainer.max_seconds =
+      read_duration(options, "max_time", "limit of training time, such as 90min, 2h or 01:30:00; then it tests");
+  trainer.train_batches = read_limit(options, "limit_train_batches", "batches per epoch, or a share such as 0.1");
+  trainer.val_batches = read_limit(options, "limit_val_batches", "batches per evaluation, or a share");
   trainer.overfit_batches = options.get<int64_t>(
-      "overfit_batches", 0, "train and evaluate on the first so many batches, unshuffled; 0: on all", {0, kMost});
+      "overfit_batches", 0, "train and evaluate on only this many batches, unshuffled; 0: on all", {0, kMost});
   trainer.fast_dev_run =
-      options.get<bool>("fast_dev_run", false, "one step, one evaluation batch, one checkpoint: does all of it work?");
+      options.get<bool>("fast_dev_run", false, "a quick check: one step, one evaluation batch, one checkpoint");
   trainer.shuffle = options.get<bool>("shuffle", trainer.shuffle, "a new order of the samples in every epoch");
 }
 
 // "auto", or a number.
 int64_t read_micro_batch(Options& options) {
   const auto text = options.get<std::string>(
-      "micro_batch", "all", "samples of one worker in one pass; auto: as many as fit its memory; all: its whole share");
+      "micro_batch", "all",
+      "samples per worker and forward pass; auto: as many as fit into memory; all: its whole share");
   if (text == "all") return 0;
   if (text == "auto") return TrainerConfig::kAutoMicroBatch;
   const auto limit = parse_limit(text);
@@ -44,12 +46,12 @@ void read_batches(Options& options, TrainerConfig& trainer) {
   trainer.global_batch = options.get<int64_t>("global_batch", trainer.global_batch,
                                               "samples per optimizer step, all workers together", {1, kMost});
   const bool both = options.has("batch_per_worker") && options.has("global_batch");
-  trainer.batch_per_worker = options.get<int64_t>(
-      "batch_per_worker", 0, "samples of each worker, in place of global_batch; a resumed run keeps the product",
-      {0, kMost});
+  trainer.batch_per_worker =
+      options.get<int64_t>("batch_per_worker", 0,
+                           "samples per worker, instead of global_batch; a resumed run keeps the product", {0, kMost});
   if (both && trainer.batch_per_worker > 0)
     options.reject("batch_per_worker",
-                   "goes not together with global_batch; take one out, as by ~trainer.global_batch");
+                   "cannot be combined with global_batch; remove one, for example with ~trainer.global_batch");
   trainer.micro_batch = read_micro_batch(options);
   trainer.eval_batch =
       options.get<int64_t>("eval_batch", trainer.eval_batch,
@@ -63,33 +65,33 @@ void read_batches(Options& options, TrainerConfig& trainer) {
       options.get<int64_t>("log_every", trainer.log_every, "steps between rows of training metrics", {1, kMost});
   trainer.system_metrics_seconds = options.get<double>(
       "system_metrics_seconds", trainer.system_metrics_seconds,
-      "between rows of the split system: times of the steps' phases, memory, load; 0: none", {0, kLargest});
+      "seconds between rows of the split system: times of a step's phases, memory, load; 0: none", {0, kLargest});
   trainer.prefetch_threads = options.get<int64_t>("prefetch_threads", trainer.prefetch_threads,
                                                   "threads that read data ahead, per worker; 0: none", {0, 256});
   trainer.prefetch_batches =
-      options.get<int64_t>("prefetch_batches", trainer.prefetch_batches, "batches held ready, at most", {1, 1024});
+      options.get<int64_t>("prefetch_batches", trainer.prefetch_batches, "most batches to hold ready", {1, 1024});
 }
 
 void read_numbers(Options& options, TrainerConfig& trainer) {
   trainer.precision =
-      choose(options, "precision", trainer.precision, "of the forward and backward pass; bf16 and fp16 by autocast");
+      choose(options, "precision", trainer.precision, "of the forward and backward pass; bf16 and fp16 use autocast");
   trainer.loss_scale = options.get<double>("loss_scale", trainer.loss_scale,
-                                           "first factor of the loss with fp16; it adapts itself", {1, 1e30});
+                                           "initial loss scale with fp16; it adapts itself", {1, 1e30});
   trainer.memory_format = choose(options, "memory_format", trainer.memory_format,
-                                 "memory order of images and their filters; auto tries both when a run starts");
+                                 "memory format of images and filters; auto tries both when a run starts");
   trainer.fused_layers = options.get<bool>(
       "fused_layers", trainer.fused_layers,
-      "pooling with BatchNorm and ReLU, and dropout, in one pass on CPUs; false: by LibTorch's operations");
+      "pooling with BatchNorm and ReLU, and dropout, in one pass on CPUs; false: use LibTorch's operations");
   trainer.cuda_graph = choose(options, "cuda_graph", trainer.cuda_graph,
-                              "record a GPU's steps once and replay them; auto: where they can be recorded");
+                              "capture a GPU's steps once and replay them; auto: if they can be captured");
   trainer.clip_norm =
       options.get<double>("clip_norm", 0, "largest norm of all gradients together; 0: no limit", {0, kLargest});
   trainer.clip_value =
       options.get<double>("clip_value", 0, "largest magnitude of a gradient; 0: no limit", {0, kLargest});
   if (trainer.clip_norm > 0 && trainer.clip_value > 0)
-    options.reject("clip_value", "goes not together with clip_norm; choose one");
+    options.reject("clip_value", "cannot be combined with clip_norm; choose one");
   trainer.ema_decay = options.get<double>(
-      "ema_decay", 0, "evaluate and export a moving average of the weights, of this decay; 0: the weights", {0, 1});
+      "ema_decay", 0, "evaluate and export an EMA of the weights with this decay; 0: the weights", {0, 1});
   if (trainer.ema_decay == 1) options.reject("ema_decay", "expected less than 1: at 1 the average never moves");
   trainer.sync_batchnorm =
       options.get<bool>("sync_batchnorm", false, "BatchNorm over the global batch, not each worker's");
@@ -98,7 +100,7 @@ void read_numbers(Options& options, TrainerConfig& trainer) {
 // What works between processes has no meaning within one.
 void refuse_with_dp(Options& options, const TrainerConfig& trainer) {
   const auto refuse = [&](std::string_view name, bool chosen) {
-    if (chosen) options.reject(name, "goes not together with strategy dp, which is one process; choose strategy: ddp");
+    if (chosen) options.reject(name, "cannot be combined with strategy dp, which is one process; choose strategy: ddp");
   };
   refuse("sync_batchnorm", trainer.sync_batchnorm);
   refuse("find_unused_parameters", trainer.find_unused_parameters);
@@ -108,18 +110,18 @@ void refuse_with_dp(Options& options, const TrainerConfig& trainer) {
 
 void read_distribution(Options& options, TrainerConfig& trainer) {
   trainer.strategy = choose(options, "strategy", trainer.strategy,
-                            "ddp: a process for each GPU; dp: one process over all its GPUs, as Python's DataParallel");
+                            "ddp: one process per GPU; dp: one process over all its GPUs, like Python's DataParallel");
   trainer.find_unused_parameters =
-      options.get<bool>("find_unused_parameters", false, "the loss may leave out parameters, others at every step");
+      options.get<bool>("find_unused_parameters", false, "the loss may skip parameters, different ones in every step");
   trainer.static_graph =
       options.get<bool>("static_graph", false, "every step uses the same parameters in the same order");
   if (trainer.find_unused_parameters && trainer.static_graph)
-    options.reject("static_graph", "goes not together with find_unused_parameters; choose one");
-  trainer.broadcast_buffers = choose(
-      options, "broadcast_buffers", trainer.broadcast_buffers,
-      "rank 0's buffers to all; needed: BatchNorm's running statistics before evaluations, which alone read them");
-  trainer.gradient_compression =
-      choose(options, "gradient_compression", trainer.gradient_compression, "numbers in which gradients are exchanged");
+    options.reject("static_graph", "cannot be combined with find_unused_parameters; choose one");
+  trainer.broadcast_buffers =
+      choose(options, "broadcast_buffers", trainer.broadcast_buffers,
+             "when rank 0's buffers go to all; needed: BatchNorm's running statistics only before evaluations");
+  trainer.gradient_compression = choose(options, "gradient_compression", trainer.gradient_compression,
+                                        "number format in which gradients are exchanged");
   if (trainer.strategy == Strategy::kDp) refuse_with_dp(options, trainer);
 }
 
@@ -135,15 +137,16 @@ TrainerConfig read_trainer(Options& options) {
       "init_weights", "",
       "weights to start from: a .safetensors file, a checkpoint or a run; drawn from the seed by default");
   trainer.deterministic = options.get<bool>("deterministic", trainer.deterministic,
-                                            "the same bits in every run of the same seed and world size");
-  trainer.on_nonfinite = choose(options, "on_nonfinite", trainer.on_nonfinite,
-                                "loss or gradients NaN or infinite: stop with an error; skip the step, at most " +
-                                    std::to_string(TrainerConfig::kMostSkips) +
-                                    " in a row; rollback to the last checkpoint and pass over the batch, at most " +
-                                    std::to_string(TrainerConfig::kMostRollbacks) + " times to the same one");
+                                            "bitwise the same results for the same seed and world size");
+  trainer.on_nonfinite =
+      choose(options, "on_nonfinite", trainer.on_nonfinite,
+             "if loss or gradients are NaN or infinite: stop with an error; skip the step, at most " +
+                 std::to_string(TrainerConfig::kMostSkips) +
+                 " in a row; rollback to the last checkpoint and skip the batch, at most " +
+                 std::to_string(TrainerConfig::kMostRollbacks) + " times to the same one");
   trainer.verify_shards = options.get<bool>("verify_shards", false,
-                                            "prove at each epoch's end that the workers' samples are the epoch, each "
-                                            "once, and that all workers load the same data");
+                                            "check at each epoch's end that the workers' samples cover it "
+                                            "exactly once, and that all workers load the same data");
   return trainer;
 }
 

@@ -75,9 +75,9 @@ void CheckedSplit::check(const Batch& batch, std::span<const int64_t> asked) con
 
 void CheckedSplit::check(const ImageStore& images) const {
   if (images.size() != size_)
-    broken(split_, "images() lends ", images.size(), " images, but size() tells of ", size_, " samples");
+    broken(split_, "images() lends ", images.size(), " images, but size() promises ", size_, " samples");
   if (images.size() > 0 && images.shape() != spec_.sample_shape)
-    broken(split_, "images() lends images of ", at::IntArrayRef(images.shape()), ", but spec() tells of samples of ",
+    broken(split_, "images() lends images of ", at::IntArrayRef(images.shape()), ", but spec() promises samples of ",
            at::IntArrayRef(spec_.sample_shape));
   if (spec_.classes > 0) check_labels(images.labels(), {}, /*may_ignore=*/false);
 }
@@ -92,7 +92,7 @@ void CheckedSplit::check(const at::Tensor& labels) const {
 void CheckedSplit::check_input(const at::Tensor& input) const {
   const auto found = input.sizes().slice(1);
   if (found != at::IntArrayRef(spec_.sample_shape))
-    broken(split_, "get() gives samples of ", found, ", but spec() tells of samples of ",
+    broken(split_, "get() gives samples of ", found, ", but spec() promises samples of ",
            at::IntArrayRef(spec_.sample_shape));
   if (input.scalar_type() != at::kFloat && input.scalar_type() != at::kLong)
     broken(split_, "get() gives inputs of type ", input.scalar_type(),
@@ -117,7 +117,7 @@ void CheckedSplit::check_labels(std::span<const int64_t> labels, std::span<const
     const bool known = label >= 0 && label < spec_.classes;
     if (known || (may_ignore && label == kIgnored)) continue;
     const auto number = numbers.empty() ? static_cast<int64_t>(i) : numbers[i * numbers.size() / labels.size()];
-    broken(split_, "sample ", number, " has the class ", label, ", but spec() tells of ", spec_.classes,
+    broken(split_, "sample ", number, " has the class ", label, ", but spec() promises ", spec_.classes,
            " classes, 0 to ", spec_.classes - 1);
   }
 }

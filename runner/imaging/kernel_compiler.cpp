@@ -25,7 +25,7 @@ class Nvrtc {
   template <class Call>
   Call* call(const char* name) const {
     auto* symbol = ::dlsym(library_, name);
-    if (!symbol) throw UserError(std::string("libnvrtc.so.13 has no ") + name + ": is it that of CUDA 13?");
+    if (!symbol) throw UserError(std::string("libnvrtc.so.13 has no ") + name + ": is it CUDA 13's?");
     return reinterpret_cast<Call*>(symbol);
   }
 

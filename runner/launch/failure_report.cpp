@@ -40,7 +40,7 @@ std::string describe_cause(const WorkerEnd& end) {
   const auto where = end.failure && end.failure->kind == "signal" ? end.failure->message + " " : "";
   if (end.signal != 0) return where + "killed by " + describe_signal(end.signal);
   if (end.failure && !end.failure->message.empty()) return end.failure->message;
-  return "exit code " + std::to_string(end.exit_code) + " without a word about the cause";
+  return "exit code " + std::to_string(end.exit_code) + " without a message about the cause";
 }
 
 std::string describe_moment(const std::string& phase, int64_t step) {
@@ -119,7 +119,7 @@ LaunchResult judge_without_failure(const std::vector<WorkerEnd>& ends, int stop_
   }
   if (unsaved.empty()) return result;
   result.exit_code = kExitSignalBase + (stop_signal != 0 ? stop_signal : SIGKILL);
-  result.report = name_ranks(unsaved) + " did not save before the end; the last checkpoint is the one before\n";
+  result.report = name_ranks(unsaved) + " did not save before the end; the last checkpoint is an earlier one\n";
   return result;
 }
 

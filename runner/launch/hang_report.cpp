@@ -29,8 +29,8 @@ const char* describe_state(char state) {
   switch (state) {
     case 'T': return "; the process is stopped (SIGSTOP)";
     case 't': return "; a debugger holds the process";
-    case 'D': return "; the process waits in the kernel: for a disk, a network file system or a driver";
-    case 'R': return "; the process computes";
+    case 'D': return "; the process is waiting in the kernel: for a disk, a network file system or a driver";
+    case 'R': return "; the process is computing";
     default: return "";
   }
 }
@@ -52,10 +52,10 @@ std::optional<LaunchResult> judge_hang(const AttemptEnd& end, const WorkerEnd* l
   std::snprintf(seconds, sizeof seconds, "%.0f s", last->stall->seconds);
   const bool all_equal = place(*last->stall) == place(*first->stall);
   if (all_equal && still.size() > 1) {
-    text << "all ranks stand still for " << seconds << " at " << describe_place(*last->stall)
+    text << "all ranks have stalled for " << seconds << " at " << describe_place(*last->stall)
          << ": the network between them, or a device";
   } else {
-    text << "rank " << last->rank << (last->host.empty() ? "" : " on " + last->host) << " hangs for " << seconds
+    text << "rank " << last->rank << (last->host.empty() ? "" : " on " + last->host) << " has hung for " << seconds
          << " at " << describe_place(*last->stall) << describe_state(last->stall->state);
   }
   const auto message = text.str();
@@ -70,7 +70,7 @@ std::optional<LaunchResult> judge_hang(const AttemptEnd& end, const WorkerEnd* l
   if (lost) {
     text << "  rank " << lost->rank << " gave up: " << lost->failure->message << "\n";
   } else {
-    text << "  launch.hang_seconds says how long no rank may stand still\n";
+    text << "  launch.hang_seconds sets how long a rank may stall\n";
   }
   text << "  log: " << last->log.string() << "\n";
   for (const auto& line : last->last_lines) text << "    | " << line << "\n";

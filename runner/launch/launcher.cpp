@@ -101,7 +101,7 @@ AttemptEnd Attempt::run() {
     const bool full = error.code() == std::errc::no_space_on_device;
     return end("internal",
                std::string("cannot start a worker: ") + error.what() +
-                   (full ? "; TMPDIR names the folder for what workers and their launcher tell each other" : ""));
+                   (full ? "; TMPDIR names the folder of the files that workers and their launcher exchange" : ""));
   }
   while (any_running() && Clock::now() < give_up_at_) {
     wait_for_something();

@@ -80,7 +80,7 @@ bool make_new_folder(const fs::path& path) {
 void require_folder_name(const std::string& name) {
   if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos) {
     throw UserError("name: \"" + name +
-                    "\" is to be a folder's name: it cannot be empty, begin with a dot or hold a slash");
+                    "\" must be a folder's name: it cannot be empty, begin with a dot or contain a slash");
   }
 }
 
@@ -106,8 +106,8 @@ fs::path make_named_folder(const fs::path& path) {
   if (clean.has_parent_path()) make_folders(clean.parent_path());
   if (make_new_folder(clean)) return clean;
   require_kept_here(clean);
-  throw UserError("run.dir=" + path.string() + " exists already, and no run is ever overwritten: `ddprun resume " +
-                  path.string() + "` goes on with it, another run.dir starts anew");
+  throw UserError("run.dir=" + path.string() + " already exists, and runs are never overwritten: `ddprun resume " +
+                  path.string() + "` continues it, another run.dir starts a new run");
 }
 
 // Tries several times, because `ddprun list` and its like hold the lock for a moment to see whether somebody has it.
@@ -250,7 +250,7 @@ RunFolder RunFolder::resume(const fs::path& run_dir) {
   if (error) throw UserError(run_dir.string() + ": " + error.message());
   require_kept_here(path);
   if (!fs::is_directory(path / "logs", error) || !fs::exists(path / "config.yaml", error)) {
-    throw UserError(run_dir.string() + " is no run's folder: there is no config.yaml and logs/ in it");
+    throw UserError(run_dir.string() + " is not a run folder: it has no config.yaml and logs/");
   }
   RunFolder folder(path, lock_folder(path));
   make_folders(path / "checkpoints");
@@ -366,7 +366,7 @@ std::optional<fs::path> find_run_to_resume(const std::string& name, const fs::pa
   for (const auto& run : stamped_runs(outputs / name)) {
     if (ended_well(run)) break;
     if (const auto place = kept_elsewhere(run)) {
-      log::info("passing over " + run.string() + ": the run is kept at " + *place);
+      log::info("skipping " + run.string() + ": the run is kept at " + *place);
       continue;
     }
     if (has_checkpoint(run)) return run;
@@ -391,7 +391,7 @@ void make_own_folder(const fs::path& run_dir, const std::string& keeper, const s
   write_file_atomically(
       fresh / kElsewhere,
       keeper + ":" + run_dir.string() +
-          "\nThere the first node keeps the run, with its metrics and checkpoints. Here are the logs of "
+          "\nThe first node keeps the run there, with its metrics and checkpoints. Here are the logs of "
           "this node's workers, and its experiment for `ddprun resume`.\n");
   std::error_code error;
   fs::rename(fresh, run_dir, error);
@@ -399,7 +399,7 @@ void make_own_folder(const fs::path& run_dir, const std::string& keeper, const s
   fs::remove_all(fresh);
   if (!fs::exists(run_dir)) cannot_write(run_dir, error.message());
   if (!kept_elsewhere(run_dir))
-    throw UserError(run_dir.string() + " exists already at this node, and is neither the folder of the run, which " +
+    throw UserError(run_dir.string() + " already exists on this node, and is neither the folder of the run, which " +
                     keeper +
                     " keeps, nor what this node has of it. Nothing is overwritten: move it away, or give all "
                     "nodes another run.dir");
@@ -414,10 +414,9 @@ std::optional<std::string> kept_elsewhere(const fs::path& run_dir) {
 
 void require_kept_here(const fs::path& run_dir) {
   if (const auto place = kept_elsewhere(run_dir))
-    throw UserError(
-        run_dir.string() + " has only this node's logs of a run that is kept at " + *place +
-        ". Look there; `ddprun resume` goes on with it there too, and takes part in it here, as another node "
-        "than the first");
+    throw UserError(run_dir.string() + " has only this node's logs of a run that is kept at " + *place +
+                    ". Look there; `ddprun resume` there continues it, and here takes part in it, as another node "
+                    "than the first");
 }
 
 }  // namespace ddprun

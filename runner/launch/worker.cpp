@@ -86,7 +86,7 @@ void Worker::note_end_undone() {
   end_.failure = {.rank = rank(),
                   .time = end_.time,
                   .kind = "internal",
-                  .message = "_exit(0) was called, before the work was done: in a plugin, or in a library of it"};
+                  .message = "_exit(0) was called before the work was done, by a plugin or one of its libraries"};
   const auto beat = read_beat(heartbeat_);
   if (!beat) return;
   end_.failure->phase = name_of(beat->activity);
@@ -114,7 +114,7 @@ std::string Worker::abandon() {
   end_.signal = SIGKILL;
   end_.killed_by_launcher = true;
   return "rank " + std::to_string(rank()) + " (process " + std::to_string(std::exchange(pid_, -1)) +
-         ") does not die of SIGKILL: it hangs in the kernel (a file system or a driver) and ends when that returns";
+         ") survives SIGKILL: it hangs in the kernel (a file system or a driver) and ends when that returns";
 }
 
 std::optional<Stall> Worker::stall(std::chrono::steady_clock::time_point awake_since) const {

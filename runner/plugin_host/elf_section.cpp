@@ -58,7 +58,7 @@ class ElfFile {
     const auto bytes = read(0, sizeof header_, "its header");
     std::memcpy(&header_, bytes.data(), sizeof header_);
     const auto* ident = header_.e_ident;
-    if (std::memcmp(ident, ELFMAG, SELFMAG) != 0) throw UserError("not a shared library: it is no ELF file");
+    if (std::memcmp(ident, ELFMAG, SELFMAG) != 0) throw UserError("not a shared library: it is not an ELF file");
     if (ident[EI_CLASS] != ELFCLASS64)
       throw UserError("built for a 32-bit machine, this one has 64 bits" + std::string(kRebuild));
     if (ident[EI_DATA] != ELFDATA2LSB) {

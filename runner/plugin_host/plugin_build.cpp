@@ -38,7 +38,7 @@ fs::path built_folder() {
   const char* home = std::getenv("HOME");
   if (cache && *cache) return fs::path(cache) / "ddprun" / "built";
   if (home && *home) return fs::path(home) / ".cache" / "ddprun" / "built";
-  throw UserError("--build: neither HOME nor XDG_CACHE_HOME tells where to keep what is built");
+  throw UserError("--build: neither HOME nor XDG_CACHE_HOME says where to keep builds");
 }
 
 // Reads share/ddprun/plugin_command, which CMake writes: one word per line, {prefix} for where this program is
@@ -53,7 +53,7 @@ std::vector<std::string> compile_command(const fs::path& source) {
   }
   if (words.empty())
     throw UserError("--build: " + (prefix / "share/ddprun/plugin_command").string() +
-                    " is missing: install the package ddprun-dev, or ddprun again");
+                    " is missing: install the package ddprun-dev, or reinstall ddprun");
   if (const char* compiler = std::getenv("CXX"); compiler && *compiler) words[0] = compiler;
   if (!fs::exists(words[0]) && !has_program(words[0]))
     throw UserError("--build: there is no compiler " + words[0] +
@@ -112,7 +112,7 @@ void compile(const fs::path& source, std::vector<std::string> command, const fs:
   log::info("building " + source.filename().string());
   const auto end = run_program(command);
   if (end.exit_code != 0 && end.output.empty())
-    throw UserError(source.string() + " does not compile: " + command[0] + " says nothing, and ends with exit code " +
+    throw UserError(source.string() + " does not compile: " + command[0] + " prints nothing and ends with exit code " +
                     std::to_string(end.exit_code));
   if (end.exit_code != 0) throw UserError(source.string() + " does not compile:\n" + errors_of_compiler(end.output));
   const auto info = read_plugin_file(plugin);
@@ -131,7 +131,7 @@ void keep(const fs::path& built, const fs::path& place) {
 void check_source(const fs::path& source, const std::string& given) {
   const auto ending = source.extension();
   if (!fs::exists(source)) throw UserError("--build " + given + ": there is no such file");
-  if (!fs::is_regular_file(source)) throw UserError("--build " + given + ": that is no file");
+  if (!fs::is_regular_file(source)) throw UserError("--build " + given + ": it is not a file");
   if (ending != ".cpp" && ending != ".cc" && ending != ".cxx")
     throw UserError("--build " + given + ": expected a C++ source, a file whose name ends in .cpp, .cc or .cxx");
 }
@@ -178,7 +178,7 @@ std::vector<fs::path> build_plugins(const std::vector<std::string>& sources) {
     const auto info = read_plugin_file(plugin_in(folder, source));
     const auto [maker, is_new] = makers.emplace(info.kind + " " + info.name, source);
     if (!is_new)
-      throw UserError("--build " + maker->second + " and --build " + source + " both make the " + maker->first +
+      throw UserError("--build " + maker->second + " and --build " + source + " both define the " + maker->first +
                       ": register one of them under another name");
   }
   return folders;

@@ -34,7 +34,7 @@ void rethrow_from(const Hook& hook) try { throw; } catch (const CommunicationErr
 } catch (const std::exception& error) {
   fail(hook, error.what());
 } catch (...) {
-  fail(hook, "something that is no std::exception");
+  fail(hook, "something that is not a std::exception");
 }
 
 }  // namespace ddprun

@@ -49,7 +49,7 @@ std::string mismatch(const std::string& what, const std::string& plugin, const s
 std::string read_descriptor(const std::filesystem::path& file, PluginDescriptor& descriptor) {
   const auto bytes = read_elf_section(file, DDPRUN_DESCRIPTOR_SECTION, sizeof descriptor);
   if (!bytes) {
-    return "a shared library, but no ddprun plugin: it has no descriptor; its source needs a line like "
+    return "a shared library, but not a ddprun plugin: it has no descriptor; its source needs a line like "
            "DDPRUN_MODEL(Class, \"name\", \"help\")";
   }
   std::memcpy(&descriptor, bytes->data(), bytes->size());

@@ -58,7 +58,7 @@ std::shared_ptr<Kind> try_construct(const PluginInfo& info, Options& options, st
   } catch (const std::exception& error) {
     problem = who + " threw while it was constructed: " + error.what();
   } catch (...) {
-    problem = who + " threw something that is no std::exception while it was constructed";
+    problem = who + " threw something that is not a std::exception while it was constructed";
   }
   return nullptr;
 }

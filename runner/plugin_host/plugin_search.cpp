@@ -120,7 +120,7 @@ void PluginSearch::not_found(const std::string& choice, const std::string& kind)
         "; Weights & Biases has no client in C++: tools/wandb_follow RUN sends a run there, while it trains or later";
   if (choice.ends_with(".so")) text += "; for a file of the current folder, write ./" + choice;
   throw UserError(text + "; searched in " + folders_text() +
-                  "; one of your own is named by its .so's path, or found in the folders of DDPRUN_PLUGIN_PATH");
+                  "; name one of your own by the path of its .so, or keep it in a folder of DDPRUN_PLUGIN_PATH");
 }
 
 std::string PluginSearch::folders_text() const {

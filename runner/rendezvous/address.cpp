@@ -60,7 +60,7 @@ std::string local_address_towards(const Endpoint& endpoint) {
     ::getsockname(probe.get(), reinterpret_cast<sockaddr*>(&own), &length);
     return numeric(reinterpret_cast<sockaddr*>(&own), length);
   }
-  throw UserError("no way leads to " + endpoint.text() + ": " + std::strerror(problem));
+  throw UserError("there is no route to " + endpoint.text() + ": " + std::strerror(problem));
 }
 
 bool is_this_machine(const Endpoint& endpoint) {

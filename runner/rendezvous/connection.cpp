@@ -78,7 +78,7 @@ UniqueFd connect_to(const Endpoint& endpoint, std::string& problem) try {
 
 Connection Connection::open(const Endpoint& endpoint, const Secret& secret, Clock::time_point deadline,
                             const std::function<bool()>& interrupted) {
-  std::string problem = "no try";
+  std::string problem = "not tried";
   do {
     auto fd = connect_to(endpoint, problem);
     if (fd.open()) try {
@@ -94,7 +94,7 @@ Connection Connection::open(const Endpoint& endpoint, const Secret& secret, Cloc
     ::poll(nullptr, 0, static_cast<int>(kBetweenTries.count()));
   } while (Clock::now() < deadline);
   throw UserError("nobody answers at " + endpoint.text() + " (" + problem +
-                  "). Is the first node started, and is this its address?");
+                  "). Has the first node been started, and is this its address?");
 }
 
 void Connection::introduce() {

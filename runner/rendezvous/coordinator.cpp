@@ -61,7 +61,7 @@ void Coordinator::joined(int node, const NodeInfo& info, Time now) {
   if (info.rank) holders_[*info.rank] = node;
   if (info.first) leader_ = node;
   last_join_ = now;
-  if (phase_ == Phase::kRunning) rescale(info.host + " has come: saving, to go on with one node more", now);
+  if (phase_ == Phase::kRunning) rescale(info.host + " has joined: saving, to continue with one more node", now);
   gather(now);
 }
 
@@ -147,7 +147,7 @@ void Coordinator::signalled(int node, int signal, bool at_once, Time now) {
   if (others_go_on) {
     goes(found->second, &Node::leaving);
     if (phase_ != Phase::kGathering)
-      rescale(found->second.info.host + " leaves: saving, to go on without it", now, node);
+      rescale(found->second.info.host + " is leaving: saving, to continue without it", now, node);
     return;
   }
   if (stop_signal_ == 0) stop_signal_ = signal;
@@ -194,8 +194,8 @@ void Coordinator::lose_late_nodes(Time now) {
     if (runs(node) && node.started && now >= node.end_by) late.push_back(id);
   }
   for (const int node : late) {
-    tell(node, {.exit_code = kExitFailed, .text = "this node did not say in time how its workers ended"});
-    lost(node, "it does not say how its workers ended", now);
+    tell(node, {.exit_code = kExitFailed, .text = "this node did not report in time how its workers ended"});
+    lost(node, "it does not report how its workers ended", now);
   }
 }
 
@@ -214,7 +214,7 @@ void Coordinator::gather(Time now) {
   for (const auto& [id, node] : nodes_) hosts += (hosts.empty() ? "" : ", ") + node.info.host;
   finish({.report = log::text("waited ", plan_.join_seconds, " s for ", plan_.min_nodes, " nodes; there ",
                               there == 1 ? "is " : "are ", there, ": ", hosts,
-                              ". Are the others started, and do they reach this one?\n")});
+                              ". Have the others been started, and can they reach this one?\n")});
 }
 
 // Orders nodes by their own ranks, then by arrival: the first node comes first in either case.
@@ -320,7 +320,7 @@ void Coordinator::restart_after_failure(const LaunchResult& result, bool by_loss
   const bool others_go_on = by_loss && plan_.elastic() && remaining_ >= static_cast<size_t>(plan_.min_nodes);
   if (others_go_on) {
     say_(true, headline(result.report));
-    say_(false, "going on with the nodes that are left");
+    say_(false, "continuing with the nodes that are left");
     return restart(0, now);
   }
   if (restarts_ >= plan_.max_restarts || !curable(result)) return finish(result);
@@ -330,8 +330,8 @@ void Coordinator::restart_after_failure(const LaunchResult& result, bool by_loss
   ++restarts_;
   say_(true, result.report);
   const auto missing = plan_.min_nodes - static_cast<int>(remaining_);
-  const auto awaited = log::text("; it needs ", missing, missing == 1 ? " node" : " nodes",
-                                 " more, started again within ", plan_.join_seconds, " s");
+  const auto awaited = log::text("; it needs ", missing, missing == 1 ? " node" : " nodes", " more, restarted within ",
+                                 plan_.join_seconds, " s");
   say_(false, log::text("restart ", restarts_, " of ", plan_.max_restarts, " from the last checkpoint in ", pause, " s",
                         missing > 0 ? awaited : ""));
   restart(pause, now);

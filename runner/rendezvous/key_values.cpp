@@ -98,7 +98,7 @@ int64_t KeyValues::add(const std::string& key, int64_t amount) {
     const auto* begin = reinterpret_cast<const char*>(found->second.data());
     std::from_chars(begin, begin + found->second.size(), sum);
   }
-  if (__builtin_add_overflow(sum, amount, &sum)) throw ProtocolError("it counts beyond all bounds");
+  if (__builtin_add_overflow(sum, amount, &sum)) throw ProtocolError("the counter overflows");
   const auto digits = std::to_string(sum);
   store(key, {digits.begin(), digits.end()});
   return sum;

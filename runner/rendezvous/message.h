@@ -42,7 +42,7 @@ Integer whole(const Message& value) {
   const bool fits = value.is_number_unsigned()
                         ? std::in_range<Integer>(value.get<uint64_t>())
                         : value.is_number_integer() && std::in_range<Integer>(value.get<int64_t>());
-  if (!fits) throw ProtocolError("it sends a number that cannot be one");
+  if (!fits) throw ProtocolError("it sends an invalid number");
   return value.get<Integer>();
 }
 

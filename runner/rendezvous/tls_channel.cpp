@@ -82,7 +82,7 @@ int find_key(SSL* ssl, const unsigned char* name, size_t size, SSL_SESSION** ses
 std::unique_ptr<SSL_CTX, ContextFree> make_context(Side side) {
   std::unique_ptr<SSL_CTX, ContextFree> context(
       SSL_CTX_new(side == Side::kServer ? TLS_server_method() : TLS_client_method()));
-  if (!context) throw std::runtime_error("OpenSSL cannot begin");
+  if (!context) throw std::runtime_error("OpenSSL cannot start");
   SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION);
   SSL_CTX_set_ciphersuites(context.get(), "TLS_AES_128_GCM_SHA256");
   SSL_CTX_set_num_tickets(context.get(), 0);
@@ -120,7 +120,7 @@ void TlsChannel::Free::operator()(ssl_st* ssl) const { SSL_free(ssl); }
 TlsChannel::TlsChannel(Side side, const Secret& secret) {
   const auto context = make_context(side);
   ssl_.reset(SSL_new(context.get()));
-  if (!ssl_) throw std::runtime_error("OpenSSL cannot begin");
+  if (!ssl_) throw std::runtime_error("OpenSSL cannot start");
   SSL_set_ex_data(ssl_.get(), key_slot(), new SharedKey(shared_key(secret)));  // NOLINT: the slot owns it
   SSL_set_bio(ssl_.get(), BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
   if (side == Side::kServer) {

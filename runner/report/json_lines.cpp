@@ -16,7 +16,7 @@ class BrokenLines {
 
   void tell(const std::string& file, std::vector<std::string>& problems) const {
     if (count_ == 0 || (count_ == 1 && torn_)) return;
-    problems.push_back(file + ":" + std::to_string(first_) + ": no JSON object; left out" +
+    problems.push_back(file + ":" + std::to_string(first_) + ": not a JSON object; left out" +
                        (count_ > 1 ? ", with " + std::to_string(count_ - 1) + " more" : ""));
   }
 

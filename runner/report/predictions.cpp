@@ -111,7 +111,7 @@ std::string ImageShelf::data_uri(const std::string& path) {
 void ImageShelf::tell(std::vector<std::string>& problems) const {
   if (unreadable_ > 0)
     problems.push_back(std::to_string(unreadable_) +
-                       " images of predictions are missing or are no PNG files of at most 1 MB");
+                       " images of predictions are missing or not PNG files of at most 1 MB");
   if (no_room_ > 0)
     problems.push_back(std::to_string(no_room_) +
                        " images of predictions are left out: the page would pass 8 MB of them");

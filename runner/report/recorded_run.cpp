@@ -115,7 +115,7 @@ Json shown_environment(const fs::path& run_dir, Problems& problems) {
   Json environment = read_json_file(file);
   std::error_code error;
   if (!environment.is_object()) {
-    if (fs::exists(file, error)) problems.push_back("environment.json is no JSON object");
+    if (fs::exists(file, error)) problems.push_back("environment.json is not a JSON object");
     return nullptr;
   }
   // Reports get mailed, and nobody knows what is in the changes.

@@ -32,7 +32,7 @@ bool has_mark(const fs::path& file, std::string_view mark) {
 void require_ours(const fs::path& out, std::string_view mark, const char* kind) {
   std::error_code error;
   if (!fs::exists(fs::symlink_status(out, error)) || (fs::is_regular_file(out, error) && has_mark(out, mark))) return;
-  throw UserError(out.string() + " exists, and is no " + kind +
+  throw UserError(out.string() + " exists and is not a " + kind +
                   " of ddprun; it is not overwritten: choose another name with --out");
 }
 

@@ -21,7 +21,7 @@ std::string number(uint64_t value) { return std::to_string(value); }
 uint64_t to_count(const json& value) {
   if (!value.is_number_unsigned()) throw std::runtime_error("found " + describe(value) + " instead of a count");
   const auto count = value.get<uint64_t>();
-  if (count > INT64_MAX) throw std::runtime_error(number(count) + " is beyond all bounds");
+  if (count > INT64_MAX) throw std::runtime_error(number(count) + " is out of range");
   return count;
 }
 
@@ -53,7 +53,7 @@ void check_place(const SafetensorsEntry& entry, uint64_t filled, uint64_t data_b
     throw std::runtime_error("data_offsets [" + number(entry.begin) + ", " + number(entry.end) + "] run backwards");
   if (entry.begin != filled)
     throw std::runtime_error("it begins at " + number(entry.begin) + ", the data before it end at " + number(filled) +
-                             (entry.begin > filled ? " (a hole)" : " (an overlap)"));
+                             (entry.begin > filled ? " (a gap)" : " (an overlap)"));
   if (entry.end > data_bytes)
     throw std::runtime_error("its values end at byte " + number(entry.end) + " of the data, the file has " +
                              number(data_bytes) + ": it is truncated");
@@ -76,10 +76,10 @@ uint64_t safetensors_header_length(std::string_view first, uint64_t file_bytes) 
   std::memcpy(&length, first.data(), kSafetensorsLengthBytes);
   const auto claim = "its first 8 bytes claim a header of " + number(length) + " bytes, ";
   if (length > kLargestSafetensorsHeader)
-    throw std::runtime_error(claim + "the limit is 100 MB: it is no .safetensors file");
+    throw std::runtime_error(claim + "the limit is 100 MB: it is not a .safetensors file");
   if (length > file_bytes - kSafetensorsLengthBytes)
     throw std::runtime_error(claim + "the whole file has " + number(file_bytes) +
-                             ": it is truncated, or no .safetensors file");
+                             ": it is truncated, or not a .safetensors file");
   return length;
 }
 

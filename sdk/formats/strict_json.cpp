@@ -22,7 +22,7 @@ class Watch final : public nlohmann::json_sax<json> {
   bool end_array() override { return open_.pop_back(), true; }
 
   bool key(string_t& name) override {
-    if (!open_.back().insert(name).second) throw std::runtime_error("the key " + json(name).dump() + " stands twice");
+    if (!open_.back().insert(name).second) throw std::runtime_error("the key " + json(name).dump() + " appears twice");
     return true;
   }
 

@@ -32,9 +32,10 @@ at::Tensor both(const at::Tensor& rows, const at::Tensor& columns) {
 }  // namespace
 
 void ImageAugmentation::read(Options& options) {
-  crop_padding = options.get<int64_t>("crop_padding", crop_padding,
-                                      "training images are padded by this at each side, then cropped at random; 0: not",
-                                      {.min = 0, .max = 1 << 12});
+  crop_padding =
+      options.get<int64_t>("crop_padding", crop_padding,
+                           "training images are padded by this at each side, then cropped at random; 0: no crop",
+                           {.min = 0, .max = 1 << 12});
   crop_reflect = options.choose("crop_mode", crop_reflect ? "reflect" : "zero", {"zero", "reflect"},
                                 "padding is black, or the image mirrored at its edge") == "reflect";
   flip = options.get<bool>("flip", flip, "swap left and right in half of the training images");
@@ -48,7 +49,7 @@ void ImageAugmentation::read(Options& options) {
 void ImageAugmentation::check(at::IntArrayRef shape) const {
   if (!crop_reflect || (crop_padding < shape[1] && crop_padding < shape[2])) return;
   throw UserError("crop_padding: " + std::to_string(crop_padding) + " with crop_mode: reflect, but the images are " +
-                  std::to_string(shape[1]) + " x " + std::to_string(shape[2]) + "; it has to be less than either");
+                  std::to_string(shape[1]) + " x " + std::to_string(shape[2]) + "; it must be less than either");
 }
 
 // Returns [B, 1] bool: which images are mirrored.

@@ -28,9 +28,9 @@ TEST(Nobody, StrayVariablesOfAShellAreNamedAndIgnored) {
   const auto placement = place({{"NODE_RANK", "3"}, {"MASTER_ADDR", "node9"}, {"WORLD_SIZE", "many"}, {"RANK", ""}});
   EXPECT_EQ(placement.engine, "");
   EXPECT_EQ(placement.host, "");
-  EXPECT_EQ(meaning(placement, "NODE_RANK", false), "alone it says nothing");
-  EXPECT_EQ(meaning(placement, "WORLD_SIZE", false), "alone it says nothing");
-  EXPECT_EQ(meaning(placement, "MASTER_ADDR", false), "one node alone meets nobody");
+  EXPECT_EQ(meaning(placement, "NODE_RANK", false), "it says nothing by itself");
+  EXPECT_EQ(meaning(placement, "WORLD_SIZE", false), "it says nothing by itself");
+  EXPECT_EQ(meaning(placement, "MASTER_ADDR", false), "a single node meets nobody");
   EXPECT_EQ(placement.evidence.size(), 3);
 }
 

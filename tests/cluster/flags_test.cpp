@@ -99,7 +99,7 @@ TEST(Flags, ComeBeforePetVariables) {
   EXPECT_EQ(placement.workers, "2");
   EXPECT_EQ(placement.host, "node1");
   EXPECT_EQ(placement.port, 29500);
-  EXPECT_EQ(meaning(placement, "PET_NPROC_PER_NODE", false), "the flags come first");
+  EXPECT_EQ(meaning(placement, "PET_NPROC_PER_NODE", false), "the flags take precedence");
 }
 
 TEST(Flags, SayTheWorkersOfASlurmNode) {

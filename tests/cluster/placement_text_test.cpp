@@ -25,10 +25,10 @@ std::string text(const Variables& variables, const LaunchFlags& flags = {}) {
 TEST(PlacementText, SaysWhoStartedWhatAndWhy) {
   const auto page = text(with(torchrun(), {{"NODE_RANK", "1"}}));
   EXPECT_THAT(page, HasSubstr("ddprun 0.1.0, LibTorch 2.11.0; here 1 GPU, 4 CPU cores\n"));
-  EXPECT_THAT(page, HasSubstr("started by    torchrun: one process for every rank\n"));
+  EXPECT_THAT(page, HasSubstr("started by    torchrun: one process per rank\n"));
   EXPECT_THAT(page, HasSubstr("this is       rank 2 of 4; on this node 0 of 2\n"));
   EXPECT_THAT(page, HasSubstr("rendezvous    node1:29400, a store that torchrun serves\n"));
-  EXPECT_THAT(page, HasSubstr("job           mnist-7, started again 1 time\n"));
+  EXPECT_THAT(page, HasSubstr("job           mnist-7, restarted 1 time\n"));
   EXPECT_THAT(page, HasSubstr("  RANK=2\n      the rank of this process\n"));
   EXPECT_THAT(page, HasSubstr("set, but ignored\n"));
   EXPECT_THAT(page, HasSubstr("  NODE_RANK=1\n      torchrun comes first\n"));
@@ -46,7 +46,7 @@ TEST(PlacementText, OfNodesSaysWhichAndTheirWorkers) {
   const auto page =
       text({}, {.nnodes = Setting{"--nnodes", "1:3"}, .rdzv_endpoint = Setting{"--rdzv-endpoint", "[::1]"}});
   EXPECT_THAT(page, HasSubstr("this is       a node of 1 to 3\n"));
-  EXPECT_THAT(page, HasSubstr("its workers   as launch.workers of the experiment says\n"));
+  EXPECT_THAT(page, HasSubstr("its workers   set by launch.workers of the experiment\n"));
   EXPECT_THAT(page, HasSubstr("rendezvous    [::1]:29400\n"));
   EXPECT_THAT(text(slurm_nodes()), HasSubstr("this is       node 1 of 2\n"));
 }

@@ -65,7 +65,7 @@ TEST(Replicate, ARankWithAnotherNetworkIsNamedOnEveryRank) {
       messages[ranks.world().rank] = error.what();
     }
   });
-  EXPECT_THAT(messages[0], ::testing::HasSubstr("rank 1 built another network"));
+  EXPECT_THAT(messages[0], ::testing::HasSubstr("rank 1 built a different network"));
   EXPECT_THAT(messages[0], ::testing::HasSubstr("output.weight [3, 16]"));
   EXPECT_EQ(messages[0], messages[1]);
 }

@@ -191,7 +191,7 @@ TEST_F(ReadExperiment, TakesTheBatchAsAWholeOrOfEachWorker) {
   const auto e = loaded(kMinimal + "trainer: {batch_per_worker: 2}\nlaunch: {workers: 300}\n");
   EXPECT_EQ(e.trainer.global_batch_of(300), 600);
   EXPECT_THAT(error("trainer: {global_batch: 64, batch_per_worker: 2}\n"),
-              HasSubstr("trainer.batch_per_worker: goes not together with global_batch"));
+              HasSubstr("trainer.batch_per_worker: cannot be combined with global_batch"));
 }
 
 TEST_F(ReadExperiment, RefusesAnEarlyStopForNothing) {
@@ -214,7 +214,7 @@ TEST_F(ReadExperiment, RefusesWithDpWhatWorksBetweenProcesses) {
        {"sync_batchnorm: true", "find_unused_parameters: true", "static_graph: true", "gradient_compression: bf16"}) {
     const auto name = key.substr(0, key.find(':'));
     EXPECT_THAT(error("trainer: {strategy: dp, " + key + "}\n"),
-                HasSubstr("trainer." + name + ": goes not together with strategy dp"));
+                HasSubstr("trainer." + name + ": cannot be combined with strategy dp"));
     EXPECT_EQ(loaded(kMinimal + ("trainer: {" + key + "}\n")).trainer.strategy, Strategy::kDdp);
   }
 }

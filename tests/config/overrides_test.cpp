@@ -153,7 +153,7 @@ TEST_F(Overrides, RefuseToStepIntoAValue) {
 }
 
 TEST_F(Overrides, RefuseDefaults) {
-  EXPECT_THAT(load_error(kMinimal, {"defaults=[model/x]"}), HasSubstr("defaults: works in files alone"));
+  EXPECT_THAT(load_error(kMinimal, {"defaults=[model/x]"}), HasSubstr("defaults: works only in files"));
 }
 
 }  // namespace

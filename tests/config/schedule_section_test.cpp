@@ -37,7 +37,8 @@ TEST_F(ReadSchedule, RefusesWhatItsNameDoesNotKnow) {
   EXPECT_THAT(error("{name: multistep}"), HasSubstr("schedule.milestones"));
   EXPECT_THAT(error("{name: multistep, milestones: [60]}"),
               HasSubstr("expected epochs or steps such as 60ep or 20000st, found \"60\""));
-  EXPECT_THAT(error("{name: one_cycle, warmup: 5ep}"), HasSubstr("schedule.warmup: one_cycle rises by itself"));
+  EXPECT_THAT(error("{name: one_cycle, warmup: 5ep}"),
+              HasSubstr("schedule.warmup: one_cycle has a warm-up of its own"));
 }
 
 TEST_F(ReadSchedule, AnotherNameReplacesTheWholeSection) {

@@ -18,7 +18,7 @@ from run_history import Lost  # noqa: E402
 SEED = int(os.environ.get("CRASH_SEED", "1"))
 CHANCES = 100 if NIGHTLY else 4  # random losses at each point, beside the extreme ones
 
-# A network of some kilobytes on a few samples; three steps an epoch, a checkpoint after steps 2, 3 or not, 4 and 6.
+# A network of some kilobytes on a few samples; three steps per epoch, a checkpoint after steps 2, 3 or not, 4 and 6.
 TINY = ["experiments/digits.yaml", "model=mlp", "model.hidden=8", "launch.threads=1", "launch.device=cpu", "~early_stopping",
         "dataset.train_size=130", "dataset.val_size=8", "dataset.test_size=8", "trainer.log_every=1", "trainer.max_epochs=2",
         "checkpoint.every=2st", "checkpoint.keep=1", "predictions={num_batches_to_log: 1}", "loggers=[jsonl, csv, tensorboard]"]

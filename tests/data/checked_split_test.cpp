@@ -46,7 +46,7 @@ TEST(CheckedSplit, NamesWhatIsOtherwise) {
   EXPECT_THAT(found([](Batch& batch) { batch.target = batch.target.to(at::kInt); }),
               HasSubstr("target of type Int, expected Long"));
   EXPECT_THAT(found([](Batch& batch) { batch.target[1] = 3; }),
-              HasSubstr("sample 5 has the class 3, but spec() tells of 3 classes, 0 to 2"));
+              HasSubstr("sample 5 has the class 3, but spec() promises 3 classes, 0 to 2"));
   EXPECT_THAT(found([](Batch& batch) { batch.target[2] = -1; }), HasSubstr("sample 9 has the class -1"));
 }
 
@@ -88,7 +88,7 @@ TEST(CheckedSplit, HoldsLentImages) {
   };
   EXPECT_EQ(problem(lent({0, 1, 2})), "");
   EXPECT_THAT(problem(lent({0, 1, 3})), HasSubstr("sample 2 has the class 3"));
-  EXPECT_THAT(problem(lent({0, 1})), HasSubstr("lends 2 images, but size() tells of 3"));
+  EXPECT_THAT(problem(lent({0, 1})), HasSubstr("lends 2 images, but size() promises 3"));
   EXPECT_THAT(problem(lent({0, 1, 2}, 4)), HasSubstr("lends images of [1, 1, 4]"));
 }
 

@@ -188,7 +188,7 @@ TEST_F(Cifar, ReadsTorchvisionsPicklesAlike) {
   write_file(folder / "train", pickled({{"data", "cos\nsystem\nU\x04true\x85R"}}));
   EXPECT_THAT(problem(), HasSubstr("has no array uint8 [images, 3072]")) << "and nothing was called";
   write_file(folder / "train", "\x80\x04\x95");
-  EXPECT_THAT(problem(), HasSubstr("is no pickle of Python 2's protocol 2"));
+  EXPECT_THAT(problem(), HasSubstr("is not a pickle of Python 2's protocol 2"));
 }
 
 TEST_F(Cifar, LearnsCoarseLabelsWhereAsked) {
@@ -272,7 +272,7 @@ TEST_F(Cifar, NamesMembersThatDoNotBelongThere) {
 TEST_F(Cifar, BelievesNoSizeThatCannotBe) {
   members_.erase("train.bin");
   const auto lies = tar_member("cifar-100-binary/train.bin", "x", '0', 3074LL * 2'000'000);
-  EXPECT_THAT(pack_problem(lies), HasSubstr("bytes, the 5th: it is no archive of this data set"));
+  EXPECT_THAT(pack_problem(lies), HasSubstr("bytes, the 5th: it is not an archive of this data set"));
   const auto truncated = tar_member("cifar-100-binary/train.bin", "x", '0', 3074LL * 50'000);
   EXPECT_THAT(pack_problem(truncated), HasSubstr("is truncated or damaged in cifar-100-binary/train.bin"));
 }

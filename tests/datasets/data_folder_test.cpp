@@ -116,7 +116,7 @@ TEST_F(DataFolder, SaysThatAFolderCannotBeMade) {
   write_file(folder_ / "file", "");
   const auto root = (folder_ / "file/below").string();
   EXPECT_THAT(message_of<UserError>([&] { open(root).fetch(no_progress); }),
-              HasSubstr(root + ": this folder cannot be made"));
+              HasSubstr(root + ": this folder cannot be created"));
 }
 
 TEST_F(DataFolder, OneOfSeveralProcessesDownloads) {

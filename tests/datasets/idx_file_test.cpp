@@ -105,8 +105,8 @@ TEST_F(IdxFile, NamesDamagedPacking) {
 }
 
 TEST_F(IdxFile, NamesWhatIsNoFile) {
-  EXPECT_THAT(problem(folder_ / "none", IdxKind::kLabels), HasSubstr("is no file"));
-  EXPECT_THAT(problem(folder_.path(), IdxKind::kLabels), HasSubstr("is no file"));
+  EXPECT_THAT(problem(folder_ / "none", IdxKind::kLabels), HasSubstr("is not a file"));
+  EXPECT_THAT(problem(folder_.path(), IdxKind::kLabels), HasSubstr("is not a file"));
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ TEST_F(ImageFile, NamesWhatIsNoPicture) {
   EXPECT_THAT(problem(), HasSubstr("is neither PNG nor JPEG"));
   std::filesystem::remove(file_);
   std::filesystem::create_directory(file_);
-  EXPECT_THAT(problem(), HasSubstr("is empty or no file"));
+  EXPECT_THAT(problem(), HasSubstr("is empty or not a file"));
 }
 
 TEST_F(ImageFile, NamesATruncatedPicture) {

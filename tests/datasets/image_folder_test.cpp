@@ -176,12 +176,12 @@ TEST_F(ImageFolder, NamesTheOddClass) {
 }
 
 TEST_F(ImageFolder, NamesFoldersWithoutPictures) {
-  EXPECT_THAT(problem(), HasSubstr("has no folders of classes"));
+  EXPECT_THAT(problem(), HasSubstr("has no class folders"));
   text("cat/readme.txt", "");
   EXPECT_THAT(problem(), HasSubstr("/cat: has no picture"));
   EXPECT_THAT(
       message_of<UserError>([&] { load_dataset(IMAGE_FOLDER_PLUGIN, {{"root", folder_ / "absent"}})->start(); }),
-      HasSubstr("absent: is no folder"));
+      HasSubstr("absent: is not a folder"));
 }
 
 TEST_F(ImageFolder, ListsUnreadableImagesBeforeAnyWorkerStarts) {

@@ -73,7 +73,7 @@ TEST_F(NpyFile, NamesWhatItCannotRead) {
   EXPECT_THAT(problem(npy_header("{'descr': '|u1', 'fortran_order': True, 'shape': (2, 2)}") + "1234"),
               AllOf(HasSubstr("is in Fortran order"), HasSubstr("numpy.ascontiguousarray")));
   EXPECT_THAT(problem("PK\x03\x04 and so on"), HasSubstr("is a .npz archive"));
-  EXPECT_THAT(problem("1.0,2.0,3.0,4.0\n"), HasSubstr("is no .npy file"));
+  EXPECT_THAT(problem("1.0,2.0,3.0,4.0\n"), HasSubstr("is not a .npy file"));
 }
 
 TEST_F(NpyFile, NamesAHeaderThatClaimsWhatTheFileDoesNotHold) {
@@ -83,13 +83,13 @@ TEST_F(NpyFile, NamesAHeaderThatClaimsWhatTheFileDoesNotHold) {
   const std::string huge = "(4611686018427387904, 4611686018427387904)";
   EXPECT_THAT(problem(npy_file("<f8", huge, "x")), HasSubstr("which is more than any number of bytes"));
   EXPECT_THAT(problem(std::string("\x93NUMPY\x02\x00\xff\xff\xff\xff", 12)), HasSubstr("a header of 4294967295 bytes"));
-  EXPECT_THAT(problem(std::string("\x93NUMPY\x01\x00\x76\x00", 10)), HasSubstr("is no .npy file"));
+  EXPECT_THAT(problem(std::string("\x93NUMPY\x01\x00\x76\x00", 10)), HasSubstr("is not a .npy file"));
 }
 
 TEST_F(NpyFile, NamesWhatIsWrongInTheDictionary) {
   EXPECT_THAT(problem(npy_header("{'descr': '<f4', 'shape': (1,)}") + "1234"),
               HasSubstr("the key 'fortran_order' is missing"));
-  EXPECT_THAT(problem(npy_header("{'descr': '<f4', 'descr': '<f4'}")), HasSubstr("the key 'descr' stands twice"));
+  EXPECT_THAT(problem(npy_header("{'descr': '<f4', 'descr': '<f4'}")), HasSubstr("the key 'descr' appears twice"));
   EXPECT_THAT(problem(npy_header("{'descr': '<f4', 'fortran_order': 0}")), HasSubstr("expected True or False"));
   EXPECT_THAT(problem(npy_header("{'shape': (-1,)}")), HasSubstr("expected an extent, found \"-1,)"));
   EXPECT_THAT(problem(npy_header("{'shape': (1)}")), HasSubstr("expected a ,"));

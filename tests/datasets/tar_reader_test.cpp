@@ -46,7 +46,7 @@ TEST_F(TarReader, GivesTheMembersInOrder) {
 }
 
 TEST_F(TarReader, NamesWhatIsNoArchive) {
-  EXPECT_THAT(problem("<!DOCTYPE html>"), AllOf(HasSubstr("a.tar.gz: is no .tar.gz archive"), HasSubstr("again")));
+  EXPECT_THAT(problem("<!DOCTYPE html>"), AllOf(HasSubstr("a.tar.gz: is not a .tar.gz archive"), HasSubstr("again")));
   EXPECT_THAT(problem(packed(std::string(2000, 'x'))), HasSubstr("a.tar.gz: is "));
 }
 
@@ -73,7 +73,7 @@ TEST_F(TarReader, NamesAFlippedBit) {
 
 TEST_F(TarReader, NamesAnArchiveThatGoesOn) {
   EXPECT_THAT(problem(packed(tar_member("a", "x") + kTarEnd + std::string(3 << 20, '\0'))),
-              HasSubstr("goes on after its last member"));
+              HasSubstr("continues after its last member"));
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ TEST_F(Tensors, RefusesTooFewSamplesToHoldOut) {
   const auto file = put("a.safetensors", sample_file(3));
   EXPECT_THAT(problem({{"train", file}, {"val_fraction", "0.1"}}), HasSubstr("holds 3 samples: too few"));
   const auto both = [&] { start({{"train", file}, {"val", file}, {"val_fraction", "0.1"}}); };
-  EXPECT_THAT(message_of<std::runtime_error>(both), HasSubstr("dataset.val_fraction: there is a file of val"));
+  EXPECT_THAT(message_of<std::runtime_error>(both), HasSubstr("dataset.val_fraction: there is a val file"));
 }
 
 TEST_F(Tensors, FindsMistakesBeforeAnyWorkerStarts) {
@@ -120,7 +120,7 @@ TEST_F(Tensors, FindsMistakesBeforeAnyWorkerStarts) {
 }
 
 TEST_F(Tensors, NamesFilesThatAreNone) {
-  EXPECT_THAT(problem({{"train", folder_.path()}}), HasSubstr("is no file"));
+  EXPECT_THAT(problem({{"train", folder_.path()}}), HasSubstr("is not a file"));
   EXPECT_THAT(problem({{"train", put("empty.safetensors", "")}}), HasSubstr("empty.safetensors: the file is empty"));
   EXPECT_THAT(problem({{"train", put("a.npy", npy_file("|u1", "(1,)", "x"))}}), HasSubstr("[input.npy, target.npy]"));
   EXPECT_THAT(problem({{"train", put("iris.csv", "1.5,2.5,setosa\n")}}), HasSubstr("is a table of text"));

@@ -133,7 +133,7 @@ TEST_F(Text, NamesTheSplitThatIsShorterThanAWindow) {
   EXPECT_THAT(problem(letters(40)), HasSubstr("or set dataset.val_fraction=0"));
   EXPECT_EQ(problem(letters(50)), "nothing thrown");
   EXPECT_THAT(problem(letters(50), 5), HasSubstr("a window of dataset.context=5 and one more"));
-  EXPECT_THAT(message_of<UserError>([] { start({{"size", 100}}); }), HasSubstr("dataset: the text that is drawn"));
+  EXPECT_THAT(message_of<UserError>([] { start({{"size", 100}}); }), HasSubstr("dataset: the generated text"));
 }
 
 TEST_F(Text, FindsMistakesBeforeAnyWorkerStarts) {
@@ -143,7 +143,7 @@ TEST_F(Text, FindsMistakesBeforeAnyWorkerStarts) {
 
 TEST_F(Text, RefusesOptionsThatContradictEachOther) {
   const auto problems = [](const Settings& settings) { return check::option_problems(TEXT_PLUGIN, settings); };
-  EXPECT_THAT(problems({{"file", "a.txt"}, {"size", 9}}), HasSubstr("dataset.size: is of a text that is drawn"));
+  EXPECT_THAT(problems({{"file", "a.txt"}, {"size", 9}}), HasSubstr("dataset.size: applies only to a generated text"));
   EXPECT_THAT(problems({{"file", ""}}), HasSubstr("dataset.file: expected a text file or a list of them"));
   EXPECT_THAT(problems({{"val_fraction", 0.5}, {"test_fraction", 0.5}}), HasSubstr("no more than 0.95 together"));
   EXPECT_EQ(problems({{"file", "a.txt"}}), "");

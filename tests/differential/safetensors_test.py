@@ -21,12 +21,12 @@ except ImportError as error:
 SIZES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 # What the package takes and we do not: part of our text.
 ON_PURPOSE = {
-    "an empty shape whose product is not": "beyond all bounds",  # LibTorch multiplies all extents
+    "an empty shape whose product is not": "too large",  # LibTorch multiplies all extents
     "a field that nobody knows": "and nothing else",  # it might change what the values mean
     "nested in what nobody knows": "deeper than 8 levels",
     "a tensor that is a list": "and nothing else",
-    "a name twice": "the key \"x\" stands twice",  # which of the two counts?
-    "one key of the metadata twice": "the key \"a\" stands twice",
+    "a name twice": "the key \"x\" appears twice",  # which of the two counts?
+    "one key of the metadata twice": "the key \"a\" appears twice",
 }
 SHAPES = [[], [0], [1], [5], [2, 3], [3, 0, 2], [2, 1, 2, 1]]
 

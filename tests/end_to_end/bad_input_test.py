@@ -135,7 +135,7 @@ class Machine(CommandTest):
         run.mkdir()
         (run / "notes.txt").write_text("years of work")
         message = self.assert_refused(*SMALL, "run.dir=mine")
-        self.assertIn("run.dir=mine exists already", message)
+        self.assertIn("run.dir=mine already exists", message)
         self.assertIn("ddprun resume mine", message)
         self.assertEqual([path.name for path in run.iterdir()], ["notes.txt"])
 
@@ -180,7 +180,7 @@ class Words(CommandTest):
 
     def test_resuming_what_is_no_run(self):
         self.assertIn("nowhere", self.assert_refused("resume", "nowhere"))
-        self.assertIn("is no run's folder", self.assert_refused("resume", "home"))
+        self.assertIn("is not a run folder", self.assert_refused("resume", "home"))
         self.assertEqual(list((self.folder / "home").iterdir()), [])
 
     def test_an_answer_that_a_full_disk_cuts_off_is_a_failure(self):

@@ -124,17 +124,17 @@ class BuildPlugin(CommandTest):
     def test_two_that_make_one_plugin_are_named(self):
         (self.place / "twin.cpp").write_text(SOURCE)
         text = self.check("--build", self.place / "twin.cpp", code=2).err()
-        self.assertIn(f"--build {self.source} and --build {self.place}/twin.cpp both make the logger diary: ", text)
+        self.assertIn(f"--build {self.source} and --build {self.place}/twin.cpp both define the logger diary: ", text)
         self.check("--build", self.source)
 
     def test_a_file_or_a_compiler_that_is_not_there(self):
         (self.folder / "notes.txt").write_text("int a;\n")
-        for name, problem in {"nix.cpp": "there is no such file", ".": "that is no file",
+        for name, problem in {"nix.cpp": "there is no such file", ".": "it is not a file",
                               "notes.txt": "a file whose name ends in .cpp, .cc or .cxx"}.items():
             self.assertIn(f"--build {name}: ", text := self.assert_refused("check", "--build", name, *SMALL))
             self.assertIn(problem, text)
         self.assertIn("there is no compiler nix++", self.check(code=2, env={"CXX": "nix++"}).err())
-        self.assertIn("false says nothing, and ends with exit code 1", self.check(code=2, env={"CXX": "false"}).err())
+        self.assertIn("false prints nothing and ends with exit code 1", self.check(code=2, env={"CXX": "false"}).err())
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import uuid
 DDPRUN = pathlib.Path(os.environ["DDPRUN"]).resolve()
 NIGHTLY = os.environ.get("DDPRUN_NIGHTLY") == "1"
 
-# A network and data that train in a moment; ten steps an epoch, the last one of 34 samples instead of 64.
+# A network and data that train in a moment; ten steps per epoch, the last one of 34 samples instead of 64.
 SMALL = [
     "experiments/digits.yaml",
     "dataset.train_size=610",

@@ -97,7 +97,7 @@ class Data(PageTest):
     def test_nothing_else_is_overwritten(self):
         (self.folder / "notes.html").write_text("years of work")
         message = self.assert_refused("data", *SMALL, "--out", "notes.html")
-        self.assertIn("notes.html exists, and is no page of data of ddprun", message)
+        self.assertIn("notes.html exists and is not a page of data of ddprun", message)
         self.assertEqual((self.folder / "notes.html").read_text(), "years of work")
         self.assertIn("there is no folder", self.assert_refused("data", *SMALL, "--out", "nowhere/page.html"))
 
@@ -105,7 +105,7 @@ class Data(PageTest):
         self.assertIn("command line: dataset.trian_size=4: dataset.trian_size: unknown key; did you mean train_size?",
                       self.assert_refused("data", *SMALL, "dataset.trian_size=4"))
         message = self.assert_refused("data", *SMALL[:1], "dataset=image_folder", "dataset.root=nowhere")
-        self.assertRegex(message, r"image_folder\.yaml:\d+:\d+: dataset: plugin image_folder: .*/nowhere: is no folder")
+        self.assertRegex(message, r"image_folder\.yaml:\d+:\d+: dataset: plugin image_folder: .*/nowhere: is not a folder")
         self.assertEqual(len(message.splitlines()), 1, message)
 
     @unittest.skipUnless(CHROMIUM, "there is no Chromium here: the page is not drawn")

@@ -55,7 +55,7 @@ class Export(CommandTest):
         self.assertIn("mine.pt exists already", self.refuse("run", "--out", "mine.pt"))
         self.assertEqual((self.folder / "mine.pt").read_text(), "years of work")
         self.assertIn("nowhere: No such file", self.refuse("nowhere", "--out", "a.pt"))
-        self.assertIn("home is no run's folder", self.refuse("home", "--out", "a.pt"))
+        self.assertIn("home is not a run folder", self.refuse("home", "--out", "a.pt"))
         self.assertIn("has no checkpoint step_5; it has: best, last, step_00000010, step_00000020",
                       self.refuse("run", "step_5", "--out", "a.pt"))
         self.assertIn("add --format", self.refuse("run", "--out", "a"))

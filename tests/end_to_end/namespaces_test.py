@@ -119,7 +119,7 @@ class Namespaces(EngineTest):
         self.assert_end(launchers[:2], 0, 0)
         self.assertEqual(launchers[2].wait(60), 1, launchers[2].text())
         self.assertRegex(launchers[0].err(), r"node [12] \(\S+\) is lost")
-        self.assertIn("going on with the nodes that are left", launchers[0].err())
+        self.assertIn("continuing with the nodes that are left", launchers[0].err())
         self.assertIn("lost the first node", launchers[2].err())
         ended = summary(self.run_dir)
         self.assertEqual((ended["world_size"], ended["samples"]), (4, 8 * 610))

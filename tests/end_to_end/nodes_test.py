@@ -221,7 +221,7 @@ class Ends(NodesTest):
         lost.send(signal.SIGKILL)
         rest = [launcher for launcher in launchers if launcher is not lost]
         self.assert_ends(rest, 0, 0)
-        self.assertIn("going on with the nodes that are left", leader.err())
+        self.assertIn("continuing with the nodes that are left", leader.err())
         ended = summary(self.run_dir)
         self.assertEqual((ended["world_size"], ended["samples"]), (2, 8 * 610))
 
@@ -231,7 +231,7 @@ class Ends(NodesTest):
         gate.wait(first)
         second = self.launch(1, "1:2")
         self.assert_ends([first, second], 0, 0)
-        self.assertIn("to go on with one node more", first.err())
+        self.assertIn("to continue with one more node", first.err())
         ended = summary(self.run_dir)
         self.assertEqual((ended["world_size"], ended["samples"]), (2, 2 * 610))
 

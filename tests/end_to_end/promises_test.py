@@ -57,7 +57,7 @@ class Dataset(PromiseTest):
                 "count": " samples, and gives input of ",
                 "no index": "get() leaves Batch::index undefined",
                 "type": "inputs of type Double, expected Float",
-                "label": " has the class 4, but spec() tells of 4 classes, 0 to 3",
+                "label": " has the class 4, but spec() promises 4 classes, 0 to 3",
                 "augment": "augment() makes input of "}.items():
             with self.subTest(flaw=flaw):
                 self.assert_found([self.PLACE, found], f"dataset.flaw={flaw}")

@@ -68,7 +68,7 @@ class Report(CommandTest):
         MadeRun(self.folder / "run", steps=100).write()
         (self.folder / "mine.html").write_text("mine")
         self.assertIn(
-            "is no report of ddprun; it is not overwritten", self.assert_refused("report", "run", "--out", "mine.html")
+            "is not a report of ddprun; it is not overwritten", self.assert_refused("report", "run", "--out", "mine.html")
         )
         self.assertEqual((self.folder / "mine.html").read_text(), "mine")
         self.ddprun("report", "run", "--out", "new.html")
@@ -91,7 +91,7 @@ class Report(CommandTest):
         shown = data_of(run / "report.html")["runs"][0]
         self.assertEqual(shown["status"], "interrupted")
         self.assertGreater(shown["curves"][0]["count"], 200)
-        self.assertEqual(shown["problems"], ["environment.json is no JSON object"])
+        self.assertEqual(shown["problems"], ["environment.json is not a JSON object"])
 
     def test_attempts_that_overlap_are_one_curve_and_a_spike_is_seen(self):
         run = MadeRun(self.folder / "run", steps=20_000).write()

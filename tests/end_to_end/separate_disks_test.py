@@ -136,7 +136,7 @@ class Training(SeparateDisks):
         first, second = self.begin(nodes="1:2", env=gate.env)
         gate.wait(first)
         second.send(signal.SIGKILL)
-        self.wait_until(lambda: "going on with the nodes that are left" in first.err(), "the loss", first)
+        self.wait_until(lambda: "continuing with the nodes that are left" in first.err(), "the loss", first)
         self.add_disk()
         late = self.launch(2, "run", *WORDS, f"run.dir={self.run_dir}", nodes="1:2")
         self.assertEqual([first.wait(), late.wait()], [0, 0], first.text() + late.text())
@@ -163,7 +163,7 @@ class Folders(SeparateDisks):
         before = {path: path.read_bytes() for path in self.other.rglob("*") if path.is_file()}
         launchers = self.begin()
         self.assert_ends(launchers, 2, 2)
-        self.assertIn(f"{self.run_dir} exists already at this node", launchers[1].err())
+        self.assertIn(f"{self.run_dir} already exists on this node", launchers[1].err())
         self.assertEqual({path: path.read_bytes() for path in self.other.rglob("*") if path.is_file()}, before)
 
 

@@ -118,7 +118,7 @@ class TorchScript(CommandTest):
 
     def test_a_file_of_another_kind(self):
         torch.save(ConvNetBn().state_dict(), self.folder / "network.pt")
-        self.refuse("network.pt is no TorchScript archive", "torch.jit.script(module).save")
+        self.refuse("network.pt is not a TorchScript archive", "torch.jit.script(module).save")
 
     def test_a_forward_of_other_arity(self):
         self.export(TwoInputs())

@@ -113,7 +113,7 @@ class Faults(CommandTest):
         leader = launchers[0].err()
         self.assertIn("restart 1 of 1", leader)
         if fault.is_told_with_its_rank:
-            self.assertRegex(leader, rf"rank {fault.rank}\b.* hangs|all ranks stand still", text)
+            self.assertRegex(leader, rf"rank {fault.rank}\b.* has hung|all ranks have stalled", text)
         if fault.kind.name == "flip":
             broken = re.escape(f"{self.flipped.parent}: ") + ".*" + re.escape(self.flipped.name)
             self.assertRegex(leader, f"warning: passed over a broken checkpoint: {broken}", text)
@@ -151,7 +151,7 @@ class Faults(CommandTest):
 
     def assert_went_on(self, launchers, codes, text):
         self.assertEqual(set(codes), {0}, text)
-        for words in ("restart", "hangs", "stand still"):
+        for words in ("restart", "has hung", "have stalled"):
             self.assertNotIn(words, text)
 
     def assert_all_is_whole(self, run):

@@ -46,7 +46,7 @@ HOOKS = ("model.prepare", "model.initialize", "model.forward", "model.step", "da
          "optimizer.state", *OF_LOGGERS)
 AT_START = ("model.prepare", "model.initialize", "dataset.start", "dataset.spec", "optimizer.start")
 CALLED_AS = {"model.forward": "(step|forward)", "optimizer.step": "step(_unless)?"}  # the default of the one calls the other
-TOLD = {"throw": "a hook that is broken", "mistake": "an input that is wrong", "odd": "something that is no std::exception"}
+TOLD = {"throw": "a hook that is broken", "mistake": "an input that is wrong", "odd": "something that is not a std::exception"}
 SIGNALS = {"segv": "SIGSEGV", "abort": "SIGABRT"}
 WAYS = (*TOLD, *SIGNALS, "exit")
 WORLDS = ((1, 2), (1, 1), (2, 1), (2, 2))  # nodes, workers on each
@@ -169,7 +169,7 @@ class Hooks(CommandTest):
                 text = "\n".join(launcher.text() for launcher in launchers)
                 self.assertEqual(codes, [0] * fault.nodes, text)
                 place = re.escape(PLACES["model"].removesuffix(": "))
-                self.assertRegex(launchers[0].err(), rf"rank 1\b.* hangs for \d+ s at step \d+, computing, in step\(\) of {place}")
+                self.assertRegex(launchers[0].err(), rf"rank 1\b.* has hung for \d+ s at step \d+, computing, in step\(\) of {place}")
                 self.assertRegex(launchers[0].err(), r"rank 0 at step \d+, computing, waits for the others: ")
                 self.assertIn("stands still in step() of model; the calls that led there:\n", text)
                 self.assertIn("restart 1 of 1", launchers[0].err())

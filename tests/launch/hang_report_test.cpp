@@ -23,7 +23,8 @@ TEST(HangReport, NamesWhoKeepsTheOthersWaiting) {
                                    standing(2, Activity::kLoadingData, 7, 'T'), standing(3, Activity::kComputing, 7)},
                        .hung = true};
   const auto result = judge_ends(end);
-  EXPECT_THAT(result.report, HasSubstr("rank 2 on b hangs for 61 s at step 7, loading data; the process is stopped"));
+  EXPECT_THAT(result.report,
+              HasSubstr("rank 2 on b has hung for 61 s at step 7, loading data; the process is stopped"));
   EXPECT_THAT(result.report, HasSubstr("ranks 0-1,3 at step 7, computing"));
   ASSERT_TRUE(result.cause);
   EXPECT_EQ(result.cause->kind, "hang");
@@ -35,20 +36,20 @@ TEST(HangReport, NamesWhoKeepsTheOthersWaiting) {
 TEST(HangReport, WhoSavesIsBehindWhoComputes) {
   const AttemptEnd end{.workers = {standing(0, Activity::kComputing, 4), standing(1, Activity::kSaving, 4)},
                        .hung = true};
-  EXPECT_THAT(judge_ends(end).report, HasSubstr("rank 1 on a hangs"));
+  EXPECT_THAT(judge_ends(end).report, HasSubstr("rank 1 on a has hung"));
 }
 
 TEST(HangReport, AnEarlierStepIsFurtherBehindThanAnEarlierActivity) {
   const AttemptEnd end{.workers = {standing(0, Activity::kAgreeing, 8), standing(1, Activity::kComputing, 7)},
                        .hung = true};
-  EXPECT_THAT(judge_ends(end).report, HasSubstr("rank 1 on a hangs"));
+  EXPECT_THAT(judge_ends(end).report, HasSubstr("rank 1 on a has hung"));
 }
 
 TEST(HangReport, OfThoseAtOnePlaceAStoppedProcessIsTheCause) {
   const AttemptEnd end{.workers = {standing(0, Activity::kComputing, 7), standing(1, Activity::kComputing, 7, 'T')},
                        .hung = true};
   EXPECT_THAT(judge_ends(end).report,
-              HasSubstr("rank 1 on a hangs for 61 s at step 7, computing; the process is stopped"));
+              HasSubstr("rank 1 on a has hung for 61 s at step 7, computing; the process is stopped"));
 }
 
 TEST(HangReport, OfThoseAtOnePlaceWhoDoesNotWaitForOthersIsTheCause) {
@@ -59,15 +60,15 @@ TEST(HangReport, OfThoseAtOnePlaceWhoDoesNotWaitForOthersIsTheCause) {
   const auto report = judge_ends({.workers = {waiting, working}, .hung = true}).report;
   EXPECT_THAT(
       report,
-      HasSubstr("rank 1 on a hangs for 61 s at step 7, computing, in step() of a.yaml:3:10: model: plugin lenet; "
-                "the process computes\n"
+      HasSubstr("rank 1 on a has hung for 61 s at step 7, computing, in step() of a.yaml:3:10: model: plugin lenet; "
+                "the process is computing\n"
                 "  rank 0 at step 7, computing, waits for the others: all-reduce\n"));
 }
 
 TEST(HangReport, WhereAllStandEquallyNobodyIsBlamed) {
   const AttemptEnd end{.workers = {standing(0, Activity::kComputing, 7), standing(1, Activity::kComputing, 7)},
                        .hung = true};
-  EXPECT_THAT(judge_ends(end).report, HasSubstr("all ranks stand still"));
+  EXPECT_THAT(judge_ends(end).report, HasSubstr("all ranks have stalled"));
 }
 
 TEST(HangReport, OfACollectiveThatRanOutOfTimeTheOneThatStandsStillIsTheCause) {
@@ -79,7 +80,7 @@ TEST(HangReport, OfACollectiveThatRanOutOfTimeTheOneThatStandsStillIsTheCause) {
   const auto report = judge_ends({.workers = {gave_up, standing(1, Activity::kComputing, 7)}, .hung = true}).report;
   EXPECT_THAT(
       report,
-      HasSubstr("rank 1 on a hangs for 61 s at step 7, computing\n  rank 0 gave up: all-reduce failed: timeout\n"));
+      HasSubstr("rank 1 on a has hung for 61 s at step 7, computing\n  rank 0 gave up: all-reduce failed: timeout\n"));
   EXPECT_THAT(judge_ends({.workers = {gave_up}, .hung = true}).report,
               HasSubstr("rank 0 on a failed: all-reduce failed"));
 }
@@ -87,7 +88,7 @@ TEST(HangReport, OfACollectiveThatRanOutOfTimeTheOneThatStandsStillIsTheCause) {
 TEST(HangReport, ADeathOfItsOwnIsTheBetterCause) {
   AttemptEnd end{.workers = {standing(0, Activity::kComputing, 7), {.rank = 1, .signal = SIGSEGV}}, .hung = true};
   EXPECT_THAT(judge_ends(end).report, HasSubstr("rank 1 failed first: killed by SIGSEGV"));
-  EXPECT_THAT(judge_ends(end).report, Not(HasSubstr("hangs")));
+  EXPECT_THAT(judge_ends(end).report, Not(HasSubstr("hung")));
 }
 
 }  // namespace

@@ -40,8 +40,8 @@ TEST(LauncherEnds, AnyOtherCodeIs1) {
 TEST(LauncherEnds, ZeroWithoutTheWorkDoneIsAFailure) {
   const auto end = FakeLauncher().run({.workers = 1}, {"*:beat=6|41", "*:exit=0"});
   EXPECT_EQ(end.exit_code, 1);
-  EXPECT_THAT(end.err, HasSubstr("rank 0 failed: _exit(0) was called, before the work was done: in a plugin, or in a "
-                                 "library of it\n  while: computing, step 41\n"));
+  EXPECT_THAT(end.err, HasSubstr("rank 0 failed: _exit(0) was called before the work was done, by a plugin or one of its "
+                                 "libraries\n  while: computing, step 41\n"));
 }
 
 TEST(LauncherEnds, DeathBySignalIsDecodedWithTheLogsLastLines) {
@@ -69,14 +69,14 @@ TEST(LauncherEnds, WorkersThatStandStillTogetherAreEnded) {
   const auto end = FakeLauncher().run({.workers = 3, .grace_seconds = 0, .environment = {"HANG_SECONDS=1"}},
                                       {"*:beat=6|41", "*:sleep="});
   EXPECT_EQ(end.exit_code, 1);
-  EXPECT_THAT(end.err, HasSubstr("all ranks stand still"));
+  EXPECT_THAT(end.err, HasSubstr("all ranks have stalled"));
 }
 
 TEST(LauncherEnds, AWorkerThatIsBehindTheOthersIsTheOneThatHangs) {
   const auto end = FakeLauncher().run({.workers = 3, .grace_seconds = 0, .environment = {"HANG_SECONDS=1"}},
                                       {"1:beat=5|41", "0:beat=6|41", "2:beat=6|41", "*:sleep="});
   EXPECT_EQ(end.exit_code, 1);
-  EXPECT_THAT(end.err, HasSubstr("rank 1 hangs for"));
+  EXPECT_THAT(end.err, HasSubstr("rank 1 has hung for"));
   EXPECT_THAT(end.err, HasSubstr("at step 41, loading data"));
   EXPECT_THAT(end.err, HasSubstr("ranks 0,2 at step 41, computing"));
 }

@@ -179,7 +179,7 @@ TEST_F(RunFolderTest, ConfigOfAnEarlierAttemptIsKeptWhereItDiffers) {
 
 TEST_F(RunFolderTest, WhatIsNoRunIsNotResumed) {
   EXPECT_THAT([&] { RunFolder::resume(folder_ / "none"); }, ThrowsMessage<UserError>(HasSubstr("No such file")));
-  EXPECT_THAT([&] { RunFolder::resume(folder_); }, ThrowsMessage<UserError>(HasSubstr("is no run's folder")));
+  EXPECT_THAT([&] { RunFolder::resume(folder_); }, ThrowsMessage<UserError>(HasSubstr("is not a run folder")));
 }
 
 TEST_F(RunFolderTest, AutoResumesTheNewestWithACheckpoint) {

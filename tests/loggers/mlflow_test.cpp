@@ -100,7 +100,7 @@ TEST_F(MlflowLogger, ArtifactsThatAreNotBehindTheServerAreLeftOut) {
   EXPECT_EQ(other.run().status, "FINISHED");
   const auto text = told();
   EXPECT_EQ(warnings(text), 1);
-  EXPECT_THAT(text, HasSubstr("keeps artifacts in s3://bucket/"));
+  EXPECT_THAT(text, HasSubstr("stores artifacts in s3://bucket/"));
 }
 
 TEST_F(MlflowLogger, SecretsAreSentAndShownNowhere) {
@@ -141,7 +141,7 @@ TEST_F(MlflowLogger, MistakesInTheOptionsAreToldBeforeTheRun) {
   EXPECT_THAT(problem_of_options(), HasSubstr("must begin with http:// or https://, not with \"sqlite\""));
   EXPECT_THAT(problem_of_options(), HasSubstr("mlflow server"));
   options_.set("uri", Value::scalar("http://"));
-  EXPECT_THAT(problem_of_options(), HasSubstr("is no address"));
+  EXPECT_THAT(problem_of_options(), HasSubstr("is not an address"));
   options_.erase("uri");
   EXPECT_THAT(problem_of_options(), HasSubstr("MLFLOW_TRACKING_URI"));
   setenv("MLFLOW_TRACKING_URI", "file:///tmp/mlruns", 1);
@@ -150,7 +150,7 @@ TEST_F(MlflowLogger, MistakesInTheOptionsAreToldBeforeTheRun) {
   auto names = Value::list();
   names.items().push_back(Value::scalar("../secret"));
   options_.set("artifacts", names);
-  EXPECT_THAT(problem_of_options(), HasSubstr("\"../secret\" is no file or folder in the run's folder"));
+  EXPECT_THAT(problem_of_options(), HasSubstr("\"../secret\" is not a file or folder in the run's folder"));
 }
 
 }  // namespace

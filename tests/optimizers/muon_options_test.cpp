@@ -68,15 +68,15 @@ TEST(MuonErrors, TellWhoseParametersAPatternIsFor) {
     return error_of([&] { from_yaml("muon", options)->start(make_parameters()); });
   };
   EXPECT_THAT(start_error("lr: 1\nothers: [\"conv.*\", haed]"),
-              AllOf(StartsWith("mine.yaml:2:9: optimizer.others: no parameter is named like \"haed\""),
+              AllOf(StartsWith("mine.yaml:2:9: optimizer.others: no parameter matches \"haed\""),
                     HasSubstr("the model has conv.weight, ")));
   EXPECT_EQ(start_error("groups: [{parameters: \"*.bias\"}]"),
-            "mine.yaml:1:10: optimizer.groups: no parameter of Muon's is named like \"*.bias\"; Muon's are "
+            "mine.yaml:1:10: optimizer.groups: no parameter of Muon's matches \"*.bias\"; Muon's are "
             "conv.weight, double");
   EXPECT_EQ(start_error("others: [conv.weight, double]\ngroups: [{parameters: double}]"),
-            "mine.yaml:2:10: optimizer.groups: no parameter of Muon's is named like \"double\"; Muon's are none");
+            "mine.yaml:2:10: optimizer.groups: no parameter of Muon's matches \"double\"; Muon's are none");
   EXPECT_THAT(start_error("others_groups: [{parameters: double}]"),
-              AllOf(StartsWith("mine.yaml:1:17: optimizer.others_groups: no parameter of the others is named like"),
+              AllOf(StartsWith("mine.yaml:1:17: optimizer.others_groups: no parameter of the others matches"),
                     HasSubstr("the others are conv.bias, late, frozen, scale")));
 }
 

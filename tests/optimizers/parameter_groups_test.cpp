@@ -158,12 +158,12 @@ std::string start_error(const std::string& groups) {
 
 TEST(GroupErrors, TellAPatternThatMatchesNothing) {
   EXPECT_THAT(start_error("- {parameters: \"discriminator.*\"}"),
-              AllOf(StartsWith("mine.yaml:2:3: optimizer.groups: no parameter is named like \"discriminator.*\""),
+              AllOf(StartsWith("mine.yaml:2:3: optimizer.groups: no parameter matches \"discriminator.*\""),
                     HasSubstr("the model has conv.weight, conv.bias, late, frozen, scale, ... (6 in all)")));
   EXPECT_THAT(start_error("- {parameters: [scale, conv.wieght]}"), HasSubstr("did you mean conv.weight?"));
   EXPECT_THAT(start_error("- {parameters: \"conv*\"}\n- {parameters: \"*.bias\", lr: 1}"),
-              AllOf(StartsWith("mine.yaml:3:3: optimizer.groups: every parameter named like \"*.bias\""),
-                    HasSubstr("is in a group before this one")));
+              AllOf(StartsWith("mine.yaml:3:3: optimizer.groups: every parameter that matches \"*.bias\""),
+                    HasSubstr("is in an earlier group")));
 }
 
 TEST(GroupErrors, TellWhatIsWrongInWhichGroup) {

@@ -45,7 +45,7 @@ TEST(PluginCall, AnyOtherErrorNamesTheHook) {
       PluginFailure);
   EXPECT_THROW(
       try { call_that_throws(42); } catch (const PluginFailure& error) {
-        EXPECT_EQ(error.problem, "step() threw: something that is no std::exception");
+        EXPECT_EQ(error.problem, "step() threw: something that is not a std::exception");
         throw;
       },
       PluginFailure);

@@ -35,7 +35,7 @@ TEST(PluginFile, TellsTheDescriptorOfAPlugin) {
 }
 
 TEST(PluginFile, EachFlawHasItsOwnTextThatNamesBothSidesAndTheCure) {
-  EXPECT_THAT(problem_of_file("bad_no_descriptor"), AllOf(HasSubstr("no ddprun plugin"), HasSubstr("DDPRUN_MODEL")));
+  EXPECT_THAT(problem_of_file("bad_no_descriptor"), AllOf(HasSubstr("not a ddprun plugin"), HasSubstr("DDPRUN_MODEL")));
   EXPECT_THAT(problem_of_file("bad_magic"), AllOf(HasSubstr("DDPRUN9"), HasSubstr("DDPRUN1;"), HasSubstr("rebuild")));
   EXPECT_THAT(problem_of_file("bad_descriptor_size"),
               AllOf(HasSubstr(std::to_string(sizeof(PluginDescriptor) + 8) + " bytes"), HasSubstr("rebuild")));

@@ -222,7 +222,7 @@ TEST(Coordinator, AFixedWorldWaitsForTheLostNodesReturn) {
   run.join(1);
   run.lose(1);
   run.end(0, kExitFailed, "communication");
-  EXPECT_THAT(run.said.back(), HasSubstr("it needs 1 node more, started again within 600 s"));
+  EXPECT_THAT(run.said.back(), HasSubstr("it needs 1 node more, restarted within 600 s"));
   run.told();
   run.pass(30);
   EXPECT_THAT(run.told(), IsEmpty());

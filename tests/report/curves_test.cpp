@@ -101,7 +101,7 @@ TEST_F(CurveFiles, TellTheFirstBrokenLineAndHowManyMore) {
                                 std::string("\0\xff\n", 3) + row(0, "train", 30, 3));
   EXPECT_EQ(losses(curves, "train").size(), 3U);
   ASSERT_EQ(problems_.size(), 1U);
-  EXPECT_EQ(problems_[0], "metrics.jsonl:2: no JSON object; left out, with 2 more");
+  EXPECT_EQ(problems_[0], "metrics.jsonl:2: not a JSON object; left out, with 2 more");
 }
 
 TEST_F(CurveFiles, AreNoneWithoutAFile) {

@@ -48,7 +48,7 @@ TEST_F(Reports, TellWhatIsBrokenInTheRun) {
                        [&](const auto& problem) { return problem.find(word) != std::string::npos; });
   };
   for (const char* word : {"config.yaml", "metrics.jsonl:1", "the table confusion of step 3",
-                           "the table ranks of step 3", "events.jsonl:1", "environment.json is no JSON object"})
+                           "the table ranks of step 3", "events.jsonl:1", "environment.json is not a JSON object"})
     EXPECT_TRUE(told(word)) << word;
   EXPECT_NO_THROW(write_report(run));
 }

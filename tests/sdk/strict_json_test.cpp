@@ -16,7 +16,7 @@ TEST(StrictJson, AKeyThatStandsTwiceInOneObjectIsNamed) {
     parse_strict_json(R"({"files": {"rank_0.pt": 1, "model": [{"a": 1}], "rank_0.pt": 2}})");
     FAIL() << "it was taken";
   } catch (const std::runtime_error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("\"rank_0.pt\" stands twice"));
+    EXPECT_THAT(error.what(), HasSubstr("\"rank_0.pt\" appears twice"));
   }
 }
 

@@ -96,8 +96,8 @@ TEST(DatasetImages, AreWhatGetAndAugmentMake) {
     void augment(Batch& batch, const AugmentKey&) const override { batch.input = batch.input.flip(3); }
   };
   EXPECT_THAT(all(test_of<Lent>()), IsEmpty());
-  EXPECT_THAT(images(test_of<OtherSamples>()), HasSubstr("split train: get() gives another input than images()"));
-  EXPECT_THAT(images(test_of<OtherAugmentation>()), HasSubstr("augment() makes something else than the augmentation"));
+  EXPECT_THAT(images(test_of<OtherSamples>()), HasSubstr("split train: get() gives a different input than images()"));
+  EXPECT_THAT(images(test_of<OtherAugmentation>()), HasSubstr("augment() does something other than the augmentation"));
 }
 
 TEST(DatasetChecks, FindNothingWrongWithAGoodDataset) {
@@ -108,12 +108,12 @@ TEST(DatasetChecks, FindNothingWrongWithAGoodDataset) {
 TEST(DatasetSamples, AreOfTheShapeTypeAndRangeThatSpecTells) {
   const auto problem = [](auto change) { return samples(changed(change)); };
   EXPECT_EQ(problem([](Batch& batch) { batch.input = batch.input.squeeze(1); }),
-            "split train: input has shape [50, 3, 3], but spec() tells of samples of [1, 3, 3]");
+            "split train: input has shape [50, 3, 3], but spec() promises samples of [1, 3, 3]");
   EXPECT_THAT(problem([](Batch& batch) { batch.input = batch.input.to(torch::kDouble); }),
               HasSubstr("input is Double, expected Float"));
   EXPECT_THAT(problem([](Batch& batch) { batch.input = batch.input / 0; }), HasSubstr("NaN or infinite"));
   EXPECT_THAT(problem([](Batch& batch) { batch.target = batch.target + 1; }),
-              HasSubstr("target has the class 4, but spec() tells of 4 classes"));
+              HasSubstr("target has the class 4, but spec() promises 4 classes"));
   EXPECT_THAT(problem([](Batch& batch) { batch.target = batch.target.to(torch::kInt); }),
               HasSubstr("target is Int [50], expected Long [B]"));
   EXPECT_THAT(problem([](Batch& batch) { batch.target = batch.target.slice(0, 1); }),

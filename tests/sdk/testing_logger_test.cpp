@@ -111,7 +111,7 @@ TEST(LoggerOddValues, AreToldWithWhatWasTold) {
   EXPECT_THAT(takes_odd_values(test_of<OnlyFinite>()),
               AllOf(StartsWith("told of an empty name, of NaN"), HasSubstr("metrics() threw: not finite")));
   EXPECT_THAT(takes_odd_values(test_of<OnlyLetters>()),
-              AllOf(StartsWith("told of a name that is no UTF-8"), HasSubstr("confusion() threw: no text")));
+              AllOf(StartsWith("told of a name that is not UTF-8"), HasSubstr("confusion() threw: no text")));
   EXPECT_THAT(takes_odd_values(test_of<WithAFirstRow>()), HasSubstr("predictions() threw: "));
 }
 

@@ -95,7 +95,7 @@ TEST(ModelShapes, AreToldWhereTheyAreNotThose) {
 }
 
 TEST(ModelShapes, EvaluationGivesTheSameWhateverTheOtherSamplesAre) {
-  EXPECT_THAT(shapes(test_of<NoisyInEvaluation>()), HasSubstr("another prediction the second time"));
+  EXPECT_THAT(shapes(test_of<NoisyInEvaluation>()), HasSubstr("a different prediction the second time"));
   EXPECT_THAT(shapes(test_of<MixingSamples>()), HasSubstr("depends on the other samples"));
 }
 
@@ -161,7 +161,7 @@ TEST(ModelParameters, AreAllThatIsTrainedAndAllAreTrained) {
 }
 
 TEST(ModelParameters, ComeFromTheSeed) {
-  EXPECT_THAT(parameters(test_of<WithAGeneratorOfItsOwn>()), HasSubstr("other numbers in output.bias"));
+  EXPECT_THAT(parameters(test_of<WithAGeneratorOfItsOwn>()), HasSubstr("different numbers in output.bias"));
 }
 
 // --- gradients

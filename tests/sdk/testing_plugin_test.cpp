@@ -52,7 +52,7 @@ TEST(PluginUnderTest, IsMadeAsTheRunnerMakesIt) {
 
 TEST(PluginUnderTest, ThatIsNoneSaysSo) {
   EXPECT_THAT(error_of(dataset_plugin(MLP_PLUGIN)), HasSubstr("is a plugin of the kind model, not dataset"));
-  EXPECT_THAT(error_of(model_plugin(NO_PLUGIN)), HasSubstr("is no ddprun plugin"));
+  EXPECT_THAT(error_of(model_plugin(NO_PLUGIN)), HasSubstr("is not a ddprun plugin"));
   EXPECT_THAT(error_of(model_plugin("nowhere.so")), HasSubstr("cannot be loaded"));
   EXPECT_THAT(shapes({.make = model_plugin("nowhere.so"), .data = {.sample_shape = {3}, .classes = 2}}),
               HasSubstr("the constructor threw: the plugin cannot be loaded"));

@@ -12,7 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Ten steps an epoch, a hundred in all.
+// Ten steps per epoch, a hundred in all.
 Schedule schedule(const ScheduleConfig& config, int64_t global_batch = 256) { return {config, global_batch, 10, 100}; }
 
 double rate(const ScheduleConfig& config, int64_t step) { return schedule(config).rate(0.1, step); }

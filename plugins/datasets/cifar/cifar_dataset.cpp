@@ -27,7 +27,7 @@ CifarDataset::CifarDataset(const CifarTable& table, size_t kind, Options& option
   limit_train_ = options.get<int64_t>("limit_train", 0, "train on the first images only; 0: on all", {.min = 0});
   format_ = {.shape = {3, kSide, kSide},
              .mean = channels(options, "mean", table.mean, "subtracted from the pixels, 0 .. 1", {}),
-             .std = channels(options, "std", table.std, "what the pixels are divided by then", {.min = 1e-6})};
+             .std = channels(options, "std", table.std, "divisor of the pixels after that", {.min = 1e-6})};
   augmentation_.read(options);
 }
 

@@ -41,7 +41,7 @@ void check_size(const std::string& place, const std::string& name, int64_t bytes
   if (bytes >= record && bytes % record == 0 && bytes / record <= table.most_records) return;
   refuse(place, "holds " + std::to_string(bytes) + " bytes, expected 1 to " + std::to_string(table.most_records) +
                     " records of " + std::to_string(record) +
-                    " bytes: it is truncated, or no file of this data set; replace it");
+                    " bytes: it is truncated, or not a file of this data set; replace it");
 }
 
 CifarFile read_file(const Path& path, const CifarTable& table) {
@@ -95,7 +95,7 @@ CifarFiles read_archive(const Path& path, const CifarTable& table) {
     const auto name = name_in_folder(tar, table.folder);
     if (members > kMostMembers || tar.size() > kMostOtherBytes) {
       tar.refuse("has a member " + tar.name() + " of " + std::to_string(tar.size()) + " bytes, the " +
-                 std::to_string(members + 1) + "th: it is no archive of this data set; download it again");
+                 std::to_string(members + 1) + "th: it is not an archive of this data set; download it again");
     }
     if (std::ranges::find(names, name) != names.end()) read_member(tar, path, name, table, files);
   }
@@ -197,7 +197,7 @@ std::vector<std::string> class_names(const CifarFiles& files, const LabelKind& k
   }
   if (static_cast<int64_t>(names.size()) == kind.classes) return names;
   refuse(file.place, "names " + std::to_string(names.size()) + " classes, expected " + std::to_string(kind.classes) +
-                         ", one a line; replace the file");
+                         ", one per line; replace the file");
 }
 
 }  // namespace ddprun::cifar

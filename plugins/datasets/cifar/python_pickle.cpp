@@ -22,7 +22,8 @@ void PythonPickle::refuse(const std::string& flaw) const { throw UserError(place
 
 // Handles the operations of protocol 2 that dictionaries, lists, numbers, texts and arrays need.
 void PythonPickle::read() {
-  if (!bytes_.starts_with("\x80\x02")) refuse("is no pickle of Python 2's protocol 2; take the data set's own files");
+  if (!bytes_.starts_with("\x80\x02"))
+    refuse("is not a pickle of Python 2's protocol 2; take the data set's own files");
   position_ = 2;
   for (;;) {
     const char operation = next(1)[0];
@@ -32,7 +33,7 @@ void PythonPickle::read() {
       refuse("holds too many values for this data set; download it again");
   }
   if (stack_.size() != 1 || !marks_.empty() || top().kind != Kind::kDictionary)
-    refuse("is a pickle, but of no dictionary; take the data set's own files");
+    refuse("is a pickle, but not of a dictionary; take the data set's own files");
 }
 
 void PythonPickle::take(char operation) {
@@ -189,7 +190,8 @@ const PythonPickle::Value& PythonPickle::at(std::string_view key, Kind kind) con
 std::vector<int64_t> PythonPickle::numbers(std::string_view key) const {
   std::vector<int64_t> numbers;
   for (const auto* item : at(key, Kind::kList).items) {
-    if (item->kind != Kind::kNumber) refuse("has something else than whole numbers under \"" + std::string(key) + "\"");
+    if (item->kind != Kind::kNumber)
+      refuse("has something other than whole numbers under \"" + std::string(key) + "\"");
     numbers.push_back(item->number);
   }
   return numbers;
@@ -198,7 +200,7 @@ std::vector<int64_t> PythonPickle::numbers(std::string_view key) const {
 std::vector<std::string> PythonPickle::texts(std::string_view key) const {
   std::vector<std::string> texts;
   for (const auto* item : at(key, Kind::kList).items) {
-    if (item->kind != Kind::kText) refuse("has something else than texts under \"" + std::string(key) + "\"");
+    if (item->kind != Kind::kText) refuse("has something other than texts under \"" + std::string(key) + "\"");
     texts.emplace_back(item->text);
   }
   return texts;

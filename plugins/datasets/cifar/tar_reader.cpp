@@ -17,7 +17,7 @@ constexpr int64_t kMostPadding = 1 << 20;  // after the last member
 
 std::filesystem::path checked(const std::filesystem::path& path) {
   if (remote::is_gzip(path)) return path;
-  throw UserError(path.string() + ": is no .tar.gz archive; download it again");
+  throw UserError(path.string() + ": is not a .tar.gz archive; download it again");
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ TarReader::TarReader(const std::filesystem::path& path)
   if (!made) throw std::runtime_error("libarchive cannot start");
   if (archive_read_open(archive_.get(), this, nullptr, &TarReader::on_read, nullptr) == ARCHIVE_OK) return;
   if (thrown_) std::rethrow_exception(thrown_);
-  refuse("is no tar archive inside its packing; download it again");
+  refuse("does not contain a tar archive; download it again");
 }
 
 // libarchive calls this from C: it must not throw.
@@ -65,7 +65,7 @@ void TarReader::drain() {
   int64_t padding = 0;
   while (const auto got = file_.read(chunk_)) {
     padding += static_cast<int64_t>(got);
-    if (padding > kMostPadding) refuse("goes on after its last member; download it again");
+    if (padding > kMostPadding) refuse("continues after its last member; download it again");
   }
   refuse_if_cut_off();
 }
@@ -76,7 +76,7 @@ void TarReader::refuse_if_cut_off() const {
 
 std::string TarReader::name() const {
   const char* name = archive_entry_pathname(entry_);
-  if (!name) refuse("has a member whose name is no text");
+  if (!name) refuse("has a member whose name is not text");
   const std::string text = name;
   return text.starts_with("./") ? text.substr(2) : text;
 }

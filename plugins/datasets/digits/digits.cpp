@@ -28,7 +28,7 @@ class Digits final : public ddprun::Dataset {
     sizes_[2] = options.get<int64_t>("test_size", 2'000, "test images", {.min = 0, .max = kMostPictures});
     seed_ = options.get<int64_t>("seed", 1, "another seed gives other images", {.min = 0});
     hand_.warp =
-        options.get<double>("warp", hand_.warp, "how far the writing strays; 0: not at all", {.min = 0, .max = 2});
+        options.get<double>("warp", hand_.warp, "how much the handwriting varies; 0: not at all", {.min = 0, .max = 2});
     hand_.noise =
         options.get<double>("noise", hand_.noise, "grain of the paper, share of full ink", {.min = 0, .max = 1});
   }

@@ -37,10 +37,10 @@ class Friedman final : public ddprun::Dataset {
     sizes_[0] = options.get<int64_t>("train_size", 10'000, "training samples", {.min = 1, .max = kMostSamples});
     sizes_[1] = options.get<int64_t>("val_size", 1'000, "validation samples", {.min = 0, .max = kMostSamples});
     sizes_[2] = options.get<int64_t>("test_size", 10'000, "test samples", {.min = 0, .max = kMostSamples});
-    features_ = options.get<int64_t>("features", 10, "values of a sample; those beyond the fifth say nothing",
+    features_ = options.get<int64_t>("features", 10, "values per sample; those beyond the fifth have no effect",
                                      {.min = kTold, .max = kMostFeatures});
-    noise_ = options.get<double>(
-        "noise", 1, "standard deviation of what nobody can predict: no model's mse is below its square", {.min = 0});
+    noise_ = options.get<double>("noise", 1, "standard deviation of the noise: no model's mse is below its square",
+                                 {.min = 0});
     seed_ = options.get<int64_t>("seed", 1, "another seed gives other samples", {.min = 0});
   }
 

@@ -42,7 +42,7 @@ std::vector<std::string> classes_of(const Path& folder) {
   for (const auto& entry : entries_of(folder)) {
     if (is_folder(entry)) names.push_back(entry.filename().string());
   }
-  if (names.empty()) refuse(folder, "has no folders of classes, expected <class>/<picture>.png, .jpg or .jpeg");
+  if (names.empty()) refuse(folder, "has no class folders, expected <class>/<picture>.png, .jpg or .jpeg");
   return names;
 }
 
@@ -71,7 +71,7 @@ Samples pictures_of(const Path& folder, const std::vector<std::string>& classes)
 }  // namespace
 
 SampleList list_folders(const Path& root) {
-  if (!is_folder(root)) refuse(root, "is no folder; name one that has train/<class>/<picture> or <class>/<picture>");
+  if (!is_folder(root)) refuse(root, "is not a folder; name one that has train/<class>/<picture> or <class>/<picture>");
   const bool has_splits = is_folder(root / "train");
   const auto train = has_splits ? root / "train" : root;
   SampleList list{.place = root.string(), .class_names = classes_of(train)};

@@ -33,7 +33,7 @@ bool is_png(std::FILE* file) {
   const std::string_view text(start.data(), got);
   if (text == "\x89PNG\r\n\x1a\n") return true;
   if (text.starts_with("\xff\xd8\xff")) return false;
-  throw std::runtime_error(got == 0 ? "is empty or no file" : "is neither PNG nor JPEG");
+  throw std::runtime_error(got == 0 ? "is empty or not a file" : "is neither PNG nor JPEG");
 }
 
 void check(const Size& size) {

@@ -34,7 +34,7 @@ class ImageFolder final : public ddprun::Dataset {
                                          {.min = 0, .max = 0.999});
     seed_ = options.get<int64_t>("seed", 1, "another seed holds out other images", {.min = 0});
     skip_unreadable_ =
-        options.get<bool>("skip_unreadable", false, "leave out images whose header cannot be read, instead of ending");
+        options.get<bool>("skip_unreadable", false, "skip images whose header cannot be read, instead of failing");
     read_format(options);
     augmentation_.read(options);
   }
@@ -113,7 +113,7 @@ class ImageFolder final : public ddprun::Dataset {
   void read_format(ddprun::Options& options) {
     const auto size =
         options.get<int64_t>("size", 224, "side of the square that the model sees", {.min = 1, .max = 4096});
-    resize_ = options.get<int64_t>("resize", 0, "what an image's shorter side becomes before the crop; 0: size",
+    resize_ = options.get<int64_t>("resize", 0, "length of an image's shorter side before the crop; 0: size",
                                    {.min = 0, .max = 8192});
     if (resize_ == 0) resize_ = size;
     if (resize_ < size) options.reject("resize", "smaller than size, " + std::to_string(size));
@@ -124,7 +124,7 @@ class ImageFolder final : public ddprun::Dataset {
     format_.mean = numbers(options, "mean", grey ? std::vector{0.449} : std::vector{0.485, 0.456, 0.406},
                            "subtracted from the pixels, 0 .. 1, for each channel", {});
     format_.std = numbers(options, "std", grey ? std::vector{0.226} : std::vector{0.229, 0.224, 0.225},
-                          "what the pixels are divided by then, for each channel", {.min = 1e-6});
+                          "divisor of the pixels after that, for each channel", {.min = 1e-6});
   }
 
   static std::vector<double> numbers(ddprun::Options& options, const std::string& name,
@@ -150,4 +150,4 @@ class ImageFolder final : public ddprun::Dataset {
 }  // namespace
 
 DDPRUN_DATASET(ImageFolder, "image_folder",
-               "your own PNG and JPEG pictures, in a folder for each class or named by a CSV")
+               "your own PNG and JPEG pictures, in one folder per class or listed in a CSV")

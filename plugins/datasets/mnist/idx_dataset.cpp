@@ -35,7 +35,7 @@ IdxDataset::IdxDataset(const IdxTable& table, Options& options)
       options.get<int64_t>("validation", 5000, "training images held out as split val, from the end", {.min = 0});
   limit_train_ = options.get<int64_t>("limit_train", 0, "train on the first images only; 0: on all", {.min = 0});
   mean_ = options.get<double>("mean", table.mean, "subtracted from the pixels, 0 .. 1");
-  std_ = options.get<double>("std", table.std, "what the pixels are divided by then", {.min = 1e-6});
+  std_ = options.get<double>("std", table.std, "divisor of the pixels after that", {.min = 1e-6});
 }
 
 void IdxDataset::prepare(const Progress& progress) { folder_.fetch(progress); }

@@ -46,7 +46,7 @@ const char* word(IdxKind kind) { return kind == IdxKind::kImages ? "images" : "l
 [[noreturn]] void wrong_magic(const Path& path, uint32_t found, IdxKind kind) {
   const auto expected = kind == IdxKind::kImages ? kImageMagic : kLabelMagic;
   const auto other = kind == IdxKind::kImages ? kLabelMagic : kImageMagic;
-  std::string hint = "this is no file of " + std::string(word(kind)) + " in MNIST's format";
+  std::string hint = "this is not a file of " + std::string(word(kind)) + " in MNIST's format";
   if (found == other) hint = "are the files of images and of labels swapped?";
   if (found >> 24 == '<') hint = "this looks like a web page, not like data; download the file again";
   throw UserError(path.string() + ": magic number " + hex(found) + ", expected " + hex(expected) + " for " +
@@ -143,7 +143,7 @@ IdxFile read_raw(const Path& path, IdxKind kind) {
 }  // namespace
 
 IdxFile read_idx(const Path& path, IdxKind kind) {
-  if (!std::filesystem::is_regular_file(path)) throw UserError(path.string() + ": is no file");
+  if (!std::filesystem::is_regular_file(path)) throw UserError(path.string() + ": is not a file");
   return is_gzip(path) ? read_packed(path, kind) : read_raw(path, kind);
 }
 

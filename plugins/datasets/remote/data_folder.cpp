@@ -45,7 +45,7 @@ Path find_file(const Path& folder, const FileEntry& entry) {
 void make_folder(const Path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) throw UserError(folder.string() + ": this folder cannot be made: " + error.message());
+  if (error) throw UserError(folder.string() + ": this folder cannot be created: " + error.message());
 }
 
 }  // namespace
@@ -62,10 +62,11 @@ DataFolder::DataFolder(const FileTable& table, const Path& root, std::vector<std
 
 DataFolder read_data_folder(const FileTable& table, const std::string& holds, Options& options) {
   const auto root = options.get<Path>(
-      "root", "", "folder of " + holds + "; else $DDPRUN_DATA/" + table.name + ", then ~/.cache/ddprun/" + table.name);
+      "root", "",
+      "folder of " + holds + "; otherwise $DDPRUN_DATA/" + table.name + ", then ~/.cache/ddprun/" + table.name);
   const auto mirrors =
       options.get<std::vector<std::string>>("mirrors", table.mirrors, "addresses to download from, in turn");
-  const auto download = options.get<bool>("download", true, "download the files where they are missing");
+  const auto download = options.get<bool>("download", true, "download the files if they are missing");
   return {table, root, mirrors, download};
 }
 

@@ -25,7 +25,7 @@ MappedFile map_file(const std::filesystem::path& path) {
   void* memory = is_file && mapped.size > 0 ? mmap(nullptr, mapped.size, PROT_READ, MAP_SHARED, file, 0) : MAP_FAILED;
   const int error = errno;
   close(file);
-  if (!is_file) mapped.refuse("is no file; name a .safetensors file, or [input.npy, target.npy]");
+  if (!is_file) mapped.refuse("is not a file; name a .safetensors file, or [input.npy, target.npy]");
   if (mapped.size == 0) mapped.refuse("the file is empty; write it again");
   if (memory == MAP_FAILED) mapped.refuse("cannot be read: " + std::string(std::strerror(error)));
   mapped.bytes = {static_cast<const uint8_t*>(memory),

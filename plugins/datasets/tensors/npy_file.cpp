@@ -22,7 +22,7 @@ std::string_view header_text(const MappedFile& file, uint64_t& end) {
   const auto text = text_of(file);
   if (text.starts_with("PK")) file.refuse("is a .npz archive; save each array with numpy.save instead");
   if (!text.starts_with(kMagic) || file.size < kVersionEnd + 4) {
-    file.refuse("is no .npy file: it does not begin as numpy.save's do, or is truncated; write it again");
+    file.refuse("is not a .npy file: it does not begin like numpy.save's, or is truncated; write it again");
   }
   const int major = file.bytes.get()[6];
   if (major < 1 || major > 3) file.refuse(".npy version " + std::to_string(major) + ", expected 1, 2 or 3");

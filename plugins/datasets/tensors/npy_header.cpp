@@ -23,7 +23,7 @@ class Parser {
     while (!take('}')) {
       const auto key = string();
       expect(':');
-      if (!keys.insert(key).second) throw std::runtime_error("the key '" + key + "' stands twice");
+      if (!keys.insert(key).second) throw std::runtime_error("the key '" + key + "' appears twice");
       value_of(key, header);
       if (take('}')) break;
       expect(',');

@@ -27,7 +27,7 @@ StoredArray to_array(const MappedFile& file, const uint8_t* data, const Safetens
                     .shape = entry.shape,
                     .bytes = {file.bytes, data + entry.begin}};
   const auto bytes = byte_count(array.shape, array.dtype);
-  if (!bytes) throw std::runtime_error("its shape is beyond all bounds");
+  if (!bytes) throw std::runtime_error("its shape is too large");
   if (*bytes != entry.end - entry.begin) {
     throw std::runtime_error("it is " + array.text() + ", but its data_offsets span " +
                              std::to_string(entry.end - entry.begin) + " bytes: the header is damaged");

@@ -119,15 +119,15 @@ class Tensors final : public ddprun::Dataset {
   Part& part(Split split) { return parts_[slot(split)]; }
 
   void read_numbers(ddprun::Options& options) {
-    const auto scale = options.get<double>("scale", 1, "what the inputs are multiplied by first; 0.00392157 for bytes");
+    const auto scale = options.get<double>("scale", 1, "factor of the inputs; 0.00392157 for bytes");
     const auto mean = options.get<double>("mean", 0, "subtracted from the scaled inputs");
-    const auto deviation = options.get<double>("std", 1, "what they are divided by then", {.min = 1e-30});
+    const auto deviation = options.get<double>("std", 1, "divisor of the inputs after that", {.min = 1e-30});
     change_ = {.factor = scale / deviation, .offset = -mean / deviation};
-    val_fraction_ = options.get<double>("val_fraction", 0, "share of train held out as val, where there is no val",
+    val_fraction_ = options.get<double>("val_fraction", 0, "share of train held out as val, if there is no val",
                                         {.min = 0, .max = 0.999});
     seed_ = options.get<int64_t>("seed", 1, "another seed holds out other samples", {.min = 0});
     if (val_fraction_ > 0 && !files_[1].empty())
-      options.reject("val_fraction", "there is a file of val; give one of both");
+      options.reject("val_fraction", "there is a val file; give one or the other");
   }
 
   void open(Split split) {

@@ -39,7 +39,7 @@ struct Part {
 // Returns the files that the user wrote, or none if the option is absent or wrong.
 std::vector<Path> read_files(ddprun::Options& options) {
   auto files =
-      options.get<std::vector<Path>>("file", {}, "a UTF-8 text, or several that are joined; without it one is drawn");
+      options.get<std::vector<Path>>("file", {}, "a UTF-8 text, or several to join; without it one is generated");
   const bool named = !files.empty() && std::ranges::none_of(files, &Path::empty);
   if (options.has("file") && !named) options.reject("file", "expected a text file or a list of them");
   return files;
@@ -62,19 +62,20 @@ std::u32string read_text(const Path& path) {
 class Text final : public ddprun::Dataset {
  public:
   explicit Text(ddprun::Options& options) : files_(read_files(options)) {
-    context_ = options.get<int64_t>("context", 128, "characters of a sample", {.min = 1, .max = 1 << 20});
-    fractions_[1] = options.get<double>("val_fraction", 0.1, "share of the text, after the training part, that is val",
+    context_ = options.get<int64_t>("context", 128, "characters per sample", {.min = 1, .max = 1 << 20});
+    fractions_[1] = options.get<double>("val_fraction", 0.1, "share of the text used as val, after the training part",
                                         {.min = 0, .max = 0.9});
     fractions_[2] =
-        options.get<double>("test_fraction", 0.1, "share of the text, its end, that is test", {.min = 0, .max = 0.9});
-    seed_ = options.get<int64_t>("seed", 1, "of the text that is drawn: another seed gives another", {.min = 0});
-    size_ = options.get<int64_t>(
-        "size", 300'000, "characters of the text that is drawn; no model comes below a perplexity of 1.504 on it",
-        {.min = 1, .max = 100'000'000});
+        options.get<double>("test_fraction", 0.1, "share of the text used as test, at its end", {.min = 0, .max = 0.9});
+    seed_ = options.get<int64_t>("seed", 1, "of the generated text: another seed gives another", {.min = 0});
+    size_ = options.get<int64_t>("size", 300'000,
+                                 "characters of the generated text; no model's perplexity on it is below 1.504",
+                                 {.min = 1, .max = 100'000'000});
     if (fractions_[1] + fractions_[2] > 0.95)
       options.reject("val_fraction", "expected no more than 0.95 together with test_fraction: training has the rest");
     for (const auto* name : {"seed", "size"}) {
-      if (!files_.empty() && options.has(name)) options.reject(name, "is of a text that is drawn; there is a file");
+      if (!files_.empty() && options.has(name))
+        options.reject(name, "applies only to a generated text; there is a file");
     }
   }
 
@@ -146,7 +147,7 @@ class Text final : public ddprun::Dataset {
 
   [[noreturn]] void refuse(Split split, int64_t characters) const {
     const std::string name = split_name(split);
-    std::string place = files_.empty() ? "dataset: the text that is drawn" : files_.front().string();
+    std::string place = files_.empty() ? "dataset: the generated text" : files_.front().string();
     if (files_.size() > 1) place += " and " + std::to_string(files_.size() - 1) + " more";
     throw ddprun::UserError(place + ": the split " + name + " has " + std::to_string(part(split).size) + " of its " +
                             std::to_string(characters) + " characters, expected at least " +
@@ -165,4 +166,4 @@ class Text final : public ddprun::Dataset {
 
 }  // namespace
 
-DDPRUN_DATASET(Text, "text", "next characters of your own text, or of one that the plugin draws: no files needed")
+DDPRUN_DATASET(Text, "text", "next characters of your own text, or of a generated one: no files needed")

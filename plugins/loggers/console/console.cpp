@@ -76,11 +76,10 @@ class Console final : public ddprun::Logger {
  public:
   explicit Console(ddprun::Options& options)
       : lines_(options.has("every")),
-        every_(
-            options.get<double>("every", 30,
-                                "seconds between lines on training; 0: one each trainer.log_every steps. Where it is "
-                                "not given, a terminal has a bar and no lines",
-                                {.min = 0})),
+        every_(options.get<double>("every", 30,
+                                   "seconds between training lines; 0: one every trainer.log_every steps. If it is "
+                                   "not given, a terminal shows a bar and no lines",
+                                   {.min = 0})),
         layers_(options.get<bool>("layers", true, "show the model's layers at the start")) {}
 
   void start(const ddprun::RunStart& run) override {
@@ -91,7 +90,7 @@ class Console final : public ddprun::Logger {
                 " with " + run_.optimizer + ", " + workers_text());
     if (run_.train_samples > 0) print_items(samples_text());
     print_items("global batch " + grouped(run_.global_batch) + ", " + grouped(run_.steps_per_epoch) +
-                " steps an epoch, " + grouped(run_.max_steps) + " steps at most; run folder " +
+                " steps per epoch, " + grouped(run_.max_steps) + " steps at most; run folder " +
                 path_text(run_.run_dir));
     if (run_.resumed_step > 0) print("resumed at step " + grouped(run_.resumed_step));
     if (layers_ && run_.resumed_step == 0 && !run_.layers.empty()) show_layers();

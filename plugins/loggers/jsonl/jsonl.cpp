@@ -107,4 +107,4 @@ class JsonLines final : public ddprun::Logger {
 
 }  // namespace
 
-DDPRUN_LOGGER(JsonLines, "jsonl", "metrics.jsonl in the run folder: one JSON object a line")
+DDPRUN_LOGGER(JsonLines, "jsonl", "metrics.jsonl in the run folder: one JSON object per line")

@@ -125,8 +125,8 @@ void Delivery::send_file(const Json& file) {
   if (!std::filesystem::is_regular_file(from)) return;  // sent already, or never written
   if (!keeps_artifacts(sent_.run)) {
     if (!std::exchange(told_of_artifacts_, true))
-      warn(settings_.uri + " keeps artifacts in " + sent_.run.artifact_uri +
-           " and not behind itself (mlflow server --serve-artifacts): files are not sent");
+      warn(settings_.uri + " stores artifacts in " + sent_.run.artifact_uri +
+           " and does not serve them (mlflow server --serve-artifacts): files are not sent");
     return;
   }
   if (access(from.c_str(), R_OK) != 0) return warn(from.string() + " cannot be read: it is not sent");

@@ -91,7 +91,7 @@ class MlflowLogger final : public ddprun::Logger {
     append_end(end, now_ms());
     const auto left = sender_->finish(kPatience);
     if (!left.empty())
-      warn("not all has reached " + settings_.uri + ": " + left + "; `ddprun upload " + run_dir_.string() +
+      warn("not everything has reached " + settings_.uri + ": " + left + "; `ddprun upload " + run_dir_.string() +
            "` sends the rest");
   }
 
@@ -202,4 +202,4 @@ class MlflowLogger final : public ddprun::Logger {
 
 }  // namespace
 
-DDPRUN_LOGGER(MlflowLogger, "mlflow", "a run on a server of MLflow: metrics, params, tables, files")
+DDPRUN_LOGGER(MlflowLogger, "mlflow", "a run on an MLflow server: metrics, params, tables, files")

@@ -17,7 +17,7 @@ void Refusals::set_aside(const std::string& name, const Json& item, const std::s
   std::ofstream(file_, std::ios::app) << text_of({{"item", item}, {"reason", reason}}) + "\n" << std::flush;
   if (++count_[name] > 1 || count_.size() > kMostWarnings) return;
   warn("the server refuses " + name + ": " + reason + "; it is kept in " + file_.string() + ", the rest goes on" +
-       (count_.size() == kMostWarnings ? "; further ones are noted there alone" : ""));
+       (count_.size() == kMostWarnings ? "; further ones are only noted there" : ""));
 }
 
 bool Refusals::hopeless(const std::string& name) const {

@@ -69,7 +69,7 @@ void Sender::work() {
     problem_ = error.what();
     warn("cannot send from " + (run_dir_ / "mlflow").string() + ": " + problem_);
   }
-  if (!left_.empty()) left_ += problem_.empty() ? " (the time was short)" : " (" + problem_ + ")";
+  if (!left_.empty()) left_ += problem_.empty() ? " (out of time)" : " (" + problem_ + ")";
   std::scoped_lock lock(mutex_);
   ended_ = true;
   changed_.notify_all();

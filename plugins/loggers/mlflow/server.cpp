@@ -43,7 +43,7 @@ void check(const HttpAnswer& answer) {
 // Returns the part at `place` of an answer, or throws if no MLflow server would answer so.
 Json part(const Json& json, const char* place) {
   const auto pointer = Json::json_pointer(place);
-  if (!json.contains(pointer)) throw Refused("the answer is none of MLflow's");
+  if (!json.contains(pointer)) throw Refused("the answer is not MLflow's");
   return json[pointer];
 }
 
@@ -51,7 +51,7 @@ RemoteRun run_of(const Json& run) {
   try {
     return {part(run, "/info/experiment_id"), part(run, "/info/run_id"), part(run, "/info/artifact_uri")};
   } catch (const Json::exception&) {
-    throw Refused("the answer is none of MLflow's");
+    throw Refused("the answer is not MLflow's");
   }
 }
 

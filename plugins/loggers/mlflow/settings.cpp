@@ -66,7 +66,7 @@ void set_uri(Settings& settings, std::string uri, Options& options) {
                                      "database or a folder)");
   }
   Url url(uri);
-  if (!url.valid()) return options.reject("uri", from + "is no address: http://<host>:<port> is one");
+  if (!url.valid()) return options.reject("uri", from + "is not an address such as http://<host>:<port>");
   auto& credentials = settings.credentials;
   if (const auto user = url.get(CURLUPART_USER, CURLU_URLDECODE); !user.empty()) {
     if (written) return options.reject("uri", kPasswordInFile);
@@ -82,7 +82,7 @@ void check_artifacts(const std::vector<std::string>& artifacts, Options& options
   for (const auto& name : artifacts) {
     const std::filesystem::path path(name);
     const bool inside = !name.empty() && path.is_relative() && *path.lexically_normal().begin() != "..";
-    if (!inside) options.reject("artifacts", "\"" + name + "\" is no file or folder in the run's folder");
+    if (!inside) options.reject("artifacts", "\"" + name + "\" is not a file or folder in the run's folder");
   }
 }
 
@@ -91,22 +91,20 @@ void check_artifacts(const std::vector<std::string>& artifacts, Options& options
 Settings read_settings(Options& options) {
   Settings settings;
   settings.credentials = read_credentials();
-  const auto uri = options.get<std::string>("uri", "", "address of the server; MLFLOW_TRACKING_URI where it is absent");
+  const auto uri = options.get<std::string>("uri", "", "address of the server; MLFLOW_TRACKING_URI if absent");
   set_uri(settings, uri.empty() ? environment("MLFLOW_TRACKING_URI") : uri, options);
   settings.experiment = options.get<std::string>(
       "experiment", environment("MLFLOW_EXPERIMENT_NAME"),
-      "MLflow's experiment; MLFLOW_EXPERIMENT_NAME or the name of ddprun's experiment where it is absent");
-  settings.run_name = options.get<std::string>("run_name", "", "the run folder's name where it is absent");
+      "MLflow's experiment; MLFLOW_EXPERIMENT_NAME or the name of ddprun's experiment if absent");
+  settings.run_name = options.get<std::string>("run_name", "", "the run folder's name if absent");
   settings.artifacts =
       options.get<std::vector<std::string>>("artifacts",
                                             {"config.yaml", "overrides.txt", "environment.json", "run.json",
                                              "summary.json", "tables.jsonl", "events.jsonl", "logs"},
-                                            "files and folders of the run folder that are sent");
+                                            "files and folders of the run folder to send");
   check_artifacts(settings.artifacts, options);
-  settings.checkpoint =
-      options.choose("checkpoint", "none", {"none", "best", "last"}, "weights that are sent at the end");
-  settings.timeout_seconds =
-      options.get<int64_t>("timeout", 30, "seconds that the server has for an answer", {.min = 1});
+  settings.checkpoint = options.choose("checkpoint", "none", {"none", "best", "last"}, "weights to send at the end");
+  settings.timeout_seconds = options.get<int64_t>("timeout", 30, "seconds to wait for the server's answer", {.min = 1});
   return settings;
 }
 

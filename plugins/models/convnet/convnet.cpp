@@ -16,7 +16,7 @@ class ConvNet final : public ddprun::Model {
  public:
   explicit ConvNet(ddprun::Options& options)
       : dropout_(options.get<double>("dropout", 0.5,
-                                     "chance of a unit to be dropped before the last layer; half of it after pooling",
+                                     "probability of dropping a unit before the last layer; half of it after pooling",
                                      {.min = 0, .max = 1})) {}
 
   void prepare(const ddprun::DataSpec& data) override {

@@ -46,10 +46,10 @@ class Gan final : public ddprun::Model {
       : noise_(options.get<int64_t>("noise", 64, "numbers that an image is painted from", {.min = 1, .max = 1 << 16})),
         width_(options.get<int64_t>("width", 32, "channels at half the image's size; twice as many at a quarter",
                                     {.min = 1, .max = 1 << 12})),
-        dropout_(options.get<double>("dropout", 0.3, "chance of a unit of the discriminator to be dropped in training",
+        dropout_(options.get<double>("dropout", 0.3, "probability of dropping a unit of the discriminator in training",
                                      {.min = 0, .max = 0.99})),
-        low_(options.get<double>("low", -1, "least value of a pixel, as the dataset gives it")),
-        high_(options.get<double>("high", 1, "greatest value of a pixel")),
+        low_(options.get<double>("low", -1, "smallest value of a pixel in the dataset")),
+        high_(options.get<double>("high", 1, "largest value of a pixel")),
         kept_(options.get<int64_t>("kept", 64, "draws of noise that forward() paints, the same in each evaluation",
                                    {.min = 1, .max = 1 << 16})) {
     if (low_ >= high_) options.reject("high", "expected a number above low");

@@ -51,7 +51,7 @@ at::Tensor padded(const at::Tensor& input, int64_t kernel, int64_t stride) {
 class KerasConvNet final : public ddprun::Model {
  public:
   explicit KerasConvNet(ddprun::Options& options)
-      : dropout_(options.get<double>("dropout", 0.5, "chance of a hidden unit to be dropped before the last layer",
+      : dropout_(options.get<double>("dropout", 0.5, "probability of dropping a hidden unit before the last layer",
                                      {.min = 0, .max = 1})) {}
 
   void prepare(const ddprun::DataSpec& data) override {

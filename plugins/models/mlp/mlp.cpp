@@ -17,16 +17,16 @@ class Mlp final : public ddprun::Model {
   explicit Mlp(ddprun::Options& options)
       : hidden_(options.get<int64_t>("hidden", 128, "units in each hidden layer", {.min = 1, .max = 1 << 20})),
         layers_(options.get<int64_t>("layers", 1, "hidden layers", {.min = 0, .max = 1000})),
-        dropout_(options.get<double>("dropout", 0, "chance of a hidden unit to be dropped in training",
+        dropout_(options.get<double>("dropout", 0, "probability of dropping a hidden unit in training",
                                      {.min = 0, .max = 1})),
-        outputs_(options.get<int64_t>("outputs", 0, "values to predict; 0: a score for each of the dataset's classes",
+        outputs_(options.get<int64_t>("outputs", 0, "values to predict; 0: one score per class of the dataset",
                                       {.min = 0, .max = 1 << 20})) {}
 
   void prepare(const ddprun::DataSpec& data) override {
     const auto outputs = outputs_ > 0 ? outputs_ : data.classes;
     if (outputs < 1) {
       throw ddprun::UserError(
-          "the dataset has no classes; model.outputs tells how many values to predict, 1 for a "
+          "the dataset has no classes; set model.outputs to how many values to predict, 1 for a "
           "regression of one number");
     }
     const auto& shape = data.sample_shape;

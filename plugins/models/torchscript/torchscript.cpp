@@ -26,7 +26,7 @@ std::string cause(const std::exception& error) {
 torch::jit::Module open_archive(const std::string& file) try {
   return torch::jit::load(file, torch::kCPU);
 } catch (const std::exception& error) {
-  throw ddprun::UserError("torchscript: " + file + " is no TorchScript archive (" + cause(error) +
+  throw ddprun::UserError("torchscript: " + file + " is not a TorchScript archive (" + cause(error) +
                           "). Export the module in Python: torch.jit.script(module).save(\"network.pt\"); torch.save() "
                           "writes another format.");
 }
@@ -52,7 +52,7 @@ class TorchScript final : public ddprun::Model {
  public:
   explicit TorchScript(ddprun::Options& options)
       : file_(options.require<fs::path>("file",
-                                        "what torch.jit.script(module).save() wrote; a traced module works too, but "
+                                        "file of torch.jit.script(module).save(); a traced module works too, but "
                                         "stays in the mode, training or evaluation, that it was traced in")) {
     if (options.has("file") && !fs::is_regular_file(file_)) {
       options.reject("file", "no such file: " + file_.string());

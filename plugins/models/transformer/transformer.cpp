@@ -82,10 +82,10 @@ class Transformer final : public ddprun::Model {
  public:
   explicit Transformer(ddprun::Options& options) {
     form_.layers = options.get<int64_t>("layers", 2, "blocks of attention and perceptron", {.min = 1, .max = 1000});
-    form_.heads = options.get<int64_t>("heads", 4, "heads of attention in each", {.min = 1, .max = 1024});
+    form_.heads = options.get<int64_t>("heads", 4, "attention heads in each", {.min = 1, .max = 1024});
     form_.width = options.get<int64_t>("width", 64, "numbers for each symbol", {.min = 1, .max = 1 << 16});
     form_.dropout =
-        options.get<double>("dropout", 0, "chance of a number to be dropped in training", {.min = 0, .max = 0.99});
+        options.get<double>("dropout", 0, "probability of dropping a value in training", {.min = 0, .max = 0.99});
     if (form_.width % form_.heads != 0)
       options.reject("heads", "expected a divisor of width, " + std::to_string(form_.width) + ", found " +
                                   std::to_string(form_.heads));

@@ -49,7 +49,7 @@ class WideResNet final : public ddprun::Model {
                                     {.min = 10, .max = 1000})),
         widen_factor_(options.get<int64_t>(
             "widen_factor", 10, "channels, in multiples of the thin network's 16, 32, 64", {.min = 1, .max = 64})),
-        dropout_(options.get<double>("dropout", 0, "chance of a value between a block's two convolutions to be dropped",
+        dropout_(options.get<double>("dropout", 0, "probability of dropping a value between a block's two convolutions",
                                      {.min = 0, .max = 1})) {
     const auto excess = (depth_ - kOtherLayers) % kBlocksPerUnitOfDepth;
     if (excess != 0) {

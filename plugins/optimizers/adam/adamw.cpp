@@ -9,7 +9,7 @@ namespace {
 class AdamW final : public ddprun::AdamFamily {
  public:
   explicit AdamW(ddprun::Options& options)
-      : AdamFamily(options, 0.01, "share of each weight that a step of learning rate 1 takes away") {}
+      : AdamFamily(options, 0.01, "share of each weight that a step of learning rate 1 removes") {}
 
  private:
   void update(const ddprun::FusedCall& call, const Moments& m, const Settings& s) override {

@@ -84,8 +84,8 @@ void refuse_unmatched(const std::vector<NamedParameter>& parameters, const Group
     std::vector<std::string> names;
     for (const auto& parameter : parameters) names.push_back(parameter.name);
     const auto near = nearest_name(pattern, names);
-    throw UserError(rule.place + "no parameter " + (whose.empty() ? "" : "of " + whose + " ") + "is named like \"" +
-                    pattern + "\"" + (near.empty() ? "" : "; did you mean " + near + "?") + "; " +
+    throw UserError(rule.place + "no parameter " + (whose.empty() ? "" : "of " + whose + " ") + "matches \"" + pattern +
+                    "\"" + (near.empty() ? "" : "; did you mean " + near + "?") + "; " +
                     (whose.empty() ? "the model has " : whose + " are ") + listed(parameters));
   }
 }
@@ -94,7 +94,7 @@ void refuse_unmatched(const std::vector<NamedParameter>& parameters, const Group
 
 std::vector<GroupRule> read_group_rules(Options& options, const std::string& name) {
   const auto value =
-      options.subtree(name, "parameters with a rate or decay of their own: {parameters: \"*.bias\", weight_decay: 0}",
+      options.subtree(name, "parameters with their own lr or weight decay: {parameters: \"*.bias\", weight_decay: 0}",
                       "list of {parameters, lr, weight_decay}");
   if (!value.is_list() && options.has(name))
     options.reject(
@@ -128,8 +128,8 @@ std::vector<std::vector<NamedParameter>> dealt_out(std::vector<NamedParameter> p
   }
   for (size_t i = 0; i < rules.size(); ++i) {
     if (!groups[i + 1].empty()) continue;
-    throw UserError(rules[i].place + "every parameter named like \"" + rules[i].patterns.front() +
-                    "\" is in a group before this one: the first that matches counts; name the special ones first");
+    throw UserError(rules[i].place + "every parameter that matches \"" + rules[i].patterns.front() +
+                    "\" is in an earlier group: the first match counts; put special groups first");
   }
   return groups;
 }

@@ -26,11 +26,11 @@ class Muon final : public ddprun::FusedOptimizer {
                                                   {.min = 0, .max = 1}),
                   .nesterov = options.get<bool>("nesterov", true, "look ahead along the direction")},
         steps_(options.get<int64_t>("ns_steps", 5, "iterations of Newton-Schulz in each step", {.min = 1})),
-        normalize_(
-            options.get<bool>("normalize", false, "bring each matrix to the norm sqrt(rows) before it is moved")),
-        precision_(options.choose("precision", "auto", {"auto", "bf16", "fp32"},
-                                  "of the iterations; auto: bf16 on GPUs, elsewhere as the weights, at least fp32")) {
-    read_groups(options, 0, "share of each weight that a step of learning rate 1 takes away: p *= 1 - lr * this");
+        normalize_(options.get<bool>("normalize", false, "scale each matrix to the norm sqrt(rows) before the step")),
+        precision_(
+            options.choose("precision", "auto", {"auto", "bf16", "fp32"},
+                           "of the iterations; auto: bf16 on GPUs, otherwise that of the weights, at least fp32")) {
+    read_groups(options, 0, "share of each weight that a step of learning rate 1 removes: p *= 1 - lr * this");
     read_others(options);
     remember("momentum", Shape::kLikeParameter);
   }
@@ -67,7 +67,7 @@ class Muon final : public ddprun::FusedOptimizer {
     if (ddprun::is_matrix_in_memory(parameter.value)) return;
     throw ddprun::UserError("muon: the memory of " + parameter.name + " has strides " +
                             c10::str(parameter.value.strides()) + " for sizes " + c10::str(parameter.value.sizes()) +
-                            ", which is no matrix of its first dimension; make it contiguous in the model, or name "
+                            ", which is not a matrix of its first dimension; make it contiguous in the model, or name "
                             "it in the option others");
   }
 

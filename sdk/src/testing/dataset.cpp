@@ -13,7 +13,7 @@ void check_input(const DataSpec& spec, const at::Tensor& input, const std::strin
   auto expected = spec.sample_shape;
   expected.insert(expected.begin(), input.dim() > 0 ? input.size(0) : 0);
   if (input.sizes() != at::IntArrayRef(expected)) {
-    complain(where, "input has shape ", input.sizes(), ", but spec() tells of samples of ",
+    complain(where, "input has shape ", input.sizes(), ", but spec() promises samples of ",
              at::IntArrayRef(spec.sample_shape));
   }
   if (input.scalar_type() != at::kFloat && input.scalar_type() != at::kLong)
@@ -31,7 +31,7 @@ void check_target(const DataSpec& spec, const Batch& batch, const std::string& w
   }
   const auto least = target.min().item<int64_t>(), most = target.max().item<int64_t>();
   if (least >= 0 && most < spec.classes) return;
-  complain(where, "target has the class ", least < 0 ? least : most, ", but spec() tells of ", spec.classes,
+  complain(where, "target has the class ", least < 0 ? least : most, ", but spec() promises ", spec.classes,
            " classes, from 0 on");
 }
 
@@ -62,7 +62,7 @@ void check_images(const Dataset& dataset, const Batch& batch) {
 
 void check_spec(const DataSpec& spec) {
   for (const auto size : spec.sample_shape) {
-    if (size < 1) complain("spec() tells of samples of ", at::IntArrayRef(spec.sample_shape));
+    if (size < 1) complain("spec() promises samples of ", at::IntArrayRef(spec.sample_shape));
   }
   const auto names = static_cast<int64_t>(spec.class_names.size());
   if (names != 0 && names != spec.classes)

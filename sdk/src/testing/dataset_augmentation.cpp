@@ -40,7 +40,7 @@ void check_augmentation(const Dataset& dataset, const Batch& batch) {
           alike(some.target, whole.target.index_select(0, rows)))
         continue;
       complain(
-          "augment() makes something else of a sample in another batch, or the second time: draw from key and "
+          "augment() changes a sample differently in another batch, or the second time: draw from key and "
           "Batch::index ",
           "alone, as uniform_for_samples() of <ddprun/random.h> does");
     }

@@ -14,7 +14,7 @@ namespace {
 
 void check_samples(const ImageSource& source, const SplitScene& scene) {
   const auto lent = source.store->gather(scene.numbers), got = scene.get();
-  const auto where = std::string("split ") + split_name(scene.split) + ": get() gives another ";
+  const auto where = std::string("split ") + split_name(scene.split) + ": get() gives a different ";
   const auto* what = !lent.input.equal(got.input) ? "input" : !lent.target.equal(got.target) ? "target" : nullptr;
   if (what) complain(where, what, " than images(): lend images only where get() is store->gather() and no more");
 }
@@ -27,7 +27,7 @@ void check_augmentation(const Dataset& dataset, const ImageSource& source, const
                             ? source.augmentation->apply(batch.input, batch.index, key, source.store->black())
                             : batch.input;
   if (changed.input.equal(expected)) return;
-  complain("augment() makes something else than the augmentation that images() names: lend images only where it is ",
+  complain("augment() does something other than the augmentation that images() names: lend images only where it is ",
            "augmentation->apply() and no more");
 }
 

@@ -21,7 +21,7 @@ std::vector<OddName> odd_names() {
           {"a name with a space, a comma and quotes", "cup, \"mug\""},
           {"a name of two lines", "up\ndown\r\n"},
           {"a name in another script", "perte/\u635f\u5931-\u00e9"},
-          {"a name that is no UTF-8", "\xff\xfe\xc3"},
+          {"a name that is not UTF-8", "\xff\xfe\xc3"},
           {"a name with slashes and dots", "../a//b/.."},
           {"a name of 2000 letters", std::string(2000, 'n')}};
 }

@@ -33,8 +33,9 @@ void check_alone(const ModelScene& scene, const at::Tensor& together) {
   for (int64_t sample = 0; sample < input.size(0); ++sample) {
     const auto alone = scene.predict(input.narrow(0, sample, 1));
     if (at::allclose(alone, together.narrow(0, sample, 1), 1e-3, 1e-4)) continue;
-    complain("in evaluation sample ", sample, " gets another prediction alone than in a batch of ", input.size(0),
-             ": it depends on the other samples; does something compute over the batch where is_training() is false?");
+    complain(
+        "in evaluation sample ", sample, " gets a different prediction alone than in a batch of ", input.size(0),
+        ": it depends on the other samples; does something compute over the batch although is_training() is false?");
   }
 }
 
@@ -82,7 +83,7 @@ void check_seed(const ModelScene& one, const ModelScene& other) {
   }
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (parameters[i].name == again[i].name && at::equal(parameters[i].value, again[i].value)) continue;
-    complain("made twice from the same seed, the model has other numbers in ", parameters[i].name,
+    complain("made twice from the same seed, the model has different numbers in ", parameters[i].name,
              ": draw them in prepare() from ",
              "LibTorch's generator (torch::randn, torch::nn::init), which the runner seeds");
   }
@@ -108,7 +109,7 @@ std::string shapes(const ModelTest& test) {
     const auto together = scene.predict(input).clone();
     if (!at::equal(together, scene.predict(input))) {
       complain(
-          "in evaluation the same input gives another prediction the second time: is there noise, such as dropout, "
+          "in evaluation the same input gives a different prediction the second time: is there noise, such as dropout, "
           "that does ",
           "not ask is_training()?");
     }

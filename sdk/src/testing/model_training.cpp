@@ -84,7 +84,7 @@ void copy_state(const Model& from, const Model& to) {
   for (const auto& [name, value] : saved) {
     const auto found = target.find(name);
     if (found == target.end())
-      complain("made again, the model has no tensor ", name, ": the names must not depend on chance or training");
+      complain("made anew, the model has no tensor ", name, ": the names must not depend on chance or training");
     if (found->second.sizes() != value.sizes()) {
       complain("made again, the model has ", name, " of shape ", found->second.sizes(), ", trained it has ",
                value.sizes(), ": its size must not change, or a checkpoint does not fit");
@@ -129,7 +129,8 @@ std::string state_round_trip(const ModelTest& test) {
     const auto& input = scene.batch().input;
     if (at::equal(scene.predict(input), again.predict(input))) return;
     complain(
-        "a new model with the parameters and buffers of the trained one predicts something else: it remembers what is "
+        "a new model with the parameters and buffers of the trained one predicts something else: it keeps state that "
+        "is "
         "in no ",
         "checkpoint; give it to register_parameter() or register_buffer()");
   });

@@ -17,7 +17,7 @@ void compare(const NamedParameter& ours, const NamedParameter& reference, int64_
   if (at::allclose(ours.value, reference.value, tolerance, tolerance)) return;
   const auto difference = (ours.value - reference.value).abs().max().item<double>();
   complain("after step ", step, " ", ours.name, " differs from the reference's by ", difference,
-           step == 1 ? ": the first step already; are options and defaults the same?"
+           step == 1 ? ": in the first step already; are options and defaults the same?"
                      : ": the first steps agree; look at what it remembers from step to step");
 }
 
@@ -89,7 +89,7 @@ void check_overflow(const OptimizerTest& test) {
     const auto changed = first_difference(parameters, skipping_parameters);
     if (changed.empty()) continue;
     complain("after step ", number + 1, " ", changed,
-             " is another where step_unless(1) was called before: a step that overflowed must ",
+             " is different if step_unless(1) was called before: a step that overflowed must ",
              "change neither the parameters nor what the optimizer remembers");
   }
 }

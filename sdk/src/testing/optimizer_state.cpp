@@ -53,7 +53,7 @@ void check_resumed(const OptimizerTest& test, int64_t interruption) {
   const auto changed = first_difference(parameters, resumed_parameters);
   if (!changed.empty()) {
     complain("resumed after step ", interruption, ", ", changed,
-             " is not what it is without an interruption: state() must hold all that ",
+             " is not what it is without interruption: state() must hold all that ",
              "later steps depend on, and load_state() take it");
   }
   for (const auto& [entry, tensor] : state) {
@@ -76,7 +76,7 @@ void check_replaced(const OptimizerTest& test) {
   const auto changed = first_difference(parameters, fresh_parameters);
   if (!changed.empty()) {
     complain("given the state from before the first step, ", changed,
-             " moves otherwise than at first: load_state() must forget what the ", "given state does not have");
+             " moves differently than at first: load_state() must forget what the ", "given state does not have");
   }
 }
 

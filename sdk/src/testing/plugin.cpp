@@ -21,12 +21,12 @@ const PluginDescriptor& descriptor_of(const fs::path& library) {
   const auto* descriptor = static_cast<const PluginDescriptor*>(dlsym(handle, DDPRUN_DESCRIPTOR_SYMBOL));
   if (!descriptor) {
     throw UserError(library.string() +
-                    " is no ddprun plugin: its source needs a line like DDPRUN_MODEL(Class, \"name\", " +
+                    " is not a ddprun plugin: its source needs a line like DDPRUN_MODEL(Class, \"name\", " +
                     "\"help\") outside any namespace");
   }
   if (std::strncmp(descriptor->magic, DDPRUN_DESCRIPTOR_MAGIC, sizeof descriptor->magic) != 0 ||
       descriptor->size != sizeof(PluginDescriptor)) {
-    throw UserError(library.string() + " was built with another SDK than its test: build both anew");
+    throw UserError(library.string() + " was built with another SDK than its test: rebuild both");
   }
   return *descriptor;
 }

@@ -8,7 +8,7 @@ std::string exception_text() try { throw; } catch (const c10::Error& error) {
 } catch (const std::exception& error) {
   return error.what();
 } catch (...) {
-  return "something that is no std::exception";
+  return "something that is not a std::exception";
 }
 
 std::string problem_of(const std::function<void()>& check) try {

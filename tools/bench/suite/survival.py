@@ -100,7 +100,7 @@ def is_worker(environment):
 def cause_in(output):
     """The line of the output that names rank 1 as the cause."""
     lines = [line.strip() for line in output.splitlines()]
-    named = [line for line in lines if re.search(r"rank 1 (failed|hangs|on)|local_rank: 1|rank\s+: 1", line)]
+    named = [line for line in lines if re.search(r"rank 1 (failed|has hung|hangs|on)|local_rank: 1|rank\s+: 1", line)]
     return named[0][:90] if named else "nothing"
 
 

@@ -13,7 +13,7 @@ class @class@ final : public ddprun::Model {
   // name.
   explicit @class@(ddprun::Options& options)
       : hidden_(options.get<int64_t>("hidden", 64, "units in the hidden layer", {.min = 1})),
-        dropout_(options.get<double>("dropout", 0, "chance of a hidden unit to be dropped in training",
+        dropout_(options.get<double>("dropout", 0, "probability of dropping a hidden unit in training",
                                      {.min = 0, .max = 1})) {}
 
   // Builds the layers, now that the shape of the data is known. What register_module() is given is trained, averaged

@@ -73,8 +73,7 @@ int run(int argc, char** argv) try {
   ddprun::install_crash_handler("ddprun: ");
   ddprun::refuse_exit(/*anywhere=*/false);
   const auto code = ddprun::run_command(arguments);
-  const bool trains = arguments.command == "run" || arguments.command == "resume";
-  return trains ? code : with_whole_answer(code);
+  return ddprun::starts_training(arguments) ? code : with_whole_answer(code);
 } catch (const ddprun::Exit& exit) {
   return with_whole_answer(exit.code);
 } catch (const ddprun::UserError& error) {  // the experiment, a plugin or the data are wrong: the text says how

@@ -2,9 +2,9 @@
 #include "agent/agent.h"
 
 #include "agent/carried_plugins.h"
+#include "agent/checked_experiment.h"
 #include "agent/chosen_checkpoint.h"
 #include "agent/error_file.h"
-#include "agent/prepare_data.h"
 #include "agent/run_end.h"
 #include "agent/same_experiment.h"
 #include "base/clock.h"

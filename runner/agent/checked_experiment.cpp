@@ -2,18 +2,27 @@
 #include "agent/checked_experiment.h"
 
 #include "agent/carried_plugins.h"
+#include "base/log.h"
 #include "config/key_path.h"
 #include "config/monitors.h"
 #include "config/reference_text.h"
 #include "config/yaml_reader.h"
 #include "metrics/objective.h"
+#include "plugin_host/plugin_host.h"
 
+#include <ddprun/dataset.h>
 #include <ddprun/error.h>
 #include <ddprun/model.h>
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <string>
 
 namespace ddprun {
+
 namespace {
 
 // Runs one check; what it finds is added to the others' findings.
@@ -101,6 +110,50 @@ CheckedExperiment check_experiment(const ComposeInput& input) {
   if (!problems.empty()) throw_problems(problems);
   checked.plugin_files = files_of(experiment, host);
   return checked;
+}
+
+std::map<std::string, std::string> plugin_places(const Experiment& experiment) {
+  std::map<std::string, std::string> places;
+  for (const auto* choice : {&experiment.model, &experiment.dataset, &experiment.optimizer})
+    places[choice->path] = plugin_place(*choice);
+  for (const auto& logger : experiment.loggers) places[logger.path] = plugin_place(logger);
+  const auto* objective = experiment.config.find("objective");
+  const auto* weights = objective && objective->is_map() ? objective->find("class_weights") : nullptr;
+  places["objective"] = problem_line(objective ? objective->origin() : Origin(), "", "objective");
+  if (weights) places["objective.class_weights"] = problem_line(weights->origin(), "", "objective.class_weights");
+  for (const auto& monitor : monitors_of(experiment))
+    places[monitor.key] = problem_line(monitor.origin, "", monitor.key);
+  return places;
+}
+
+UserError located(const FromPlugin& error, const Experiment& experiment) {
+  return UserError(plugin_places(experiment).at(error.section) + ": " + error.problem);
+}
+
+namespace {
+
+constexpr std::chrono::seconds kPause{5};
+
+// A line that moves; in a file one every few seconds, so that what is quick leaves none.
+Progress display() {
+  return [live = isatty(STDERR_FILENO) == 1, told = std::chrono::steady_clock::now()](
+             const std::string& text, int64_t done, int64_t total) mutable {
+    if (!live && total > 0 && std::chrono::steady_clock::now() - told < kPause) return;
+    told = std::chrono::steady_clock::now();
+    const int64_t percent = total > 0 ? done * 100 / total : 0;
+    const auto line = "ddprun: " + log::shown(text) + (total > 0 ? ": " + std::to_string(percent) + " %" : "");
+    const bool finished = total > 0 && done >= total;
+    std::fprintf(stderr, live ? "\r\033[2K%s%s" : "%s%s", line.c_str(), live && !finished ? "" : "\n");
+    std::fflush(stderr);
+  };
+}
+
+}  // namespace
+
+void prepare_data(const CheckedExperiment& checked) try {
+  in_plugin({"dataset", "prepare"}, [&] { checked.dataset->prepare(display()); });
+} catch (const FromPlugin& error) {
+  throw located(error, checked.experiment);
 }
 
 }  // namespace ddprun

@@ -3,9 +3,11 @@
 #pragma once
 
 #include "config/experiment.h"
+#include "plugin_host/plugin_call.h"
 #include "plugin_host/plugin_host.h"
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,5 +24,17 @@ struct CheckedExperiment {
 // Composes, reads, and constructs every plugin. Throws UserError with all mistakes, those of the keys and those of the
 // plugins' options together, one a line.
 CheckedExperiment check_experiment(const ComposeInput& input);
+
+// Returns where the experiment names its plugins, its objective and the metrics that it follows, for errors that come
+// out of their hooks: {"model": "mnist.yaml:3:10: model: plugin lenet"}.
+std::map<std::string, std::string> plugin_places(const Experiment& experiment);
+
+// The error with its plugin's place before it.
+UserError located(const FromPlugin& error, const Experiment& experiment);
+
+// Calls Dataset::prepare, once on each node before workers open the data. Shows how far it is on standard error: a line
+// that redraws itself on a terminal, a line every few seconds in a file. Throws UserError with the dataset's place in
+// the experiment, whatever the plugin threw.
+void prepare_data(const CheckedExperiment& checked);
 
 }  // namespace ddprun

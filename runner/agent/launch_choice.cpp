@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "agent/launch_choice.h"
 
-#include "agent/usable_cores.h"
+#include "agent/machine.h"
 #include "base/log.h"
 
 #include <ddprun/error.h>
@@ -43,14 +43,14 @@ void check_models(const Machine& machine, int64_t used) {
 
 void check_device(const LaunchConfig& config, const TrainerConfig& trainer, bool on_gpu) {
   if (on_gpu) return;
-  if (config.backend == "nccl")
+  if (config.backend == Backend::kNccl)
     throw UserError("launch.backend: nccl connects GPUs, and this run is on the CPU; leave it at auto");
-  if (trainer.cuda_graph == "on")
+  if (trainer.cuda_graph == CudaGraphMode::kOn)
     throw UserError("trainer.cuda_graph: on needs a GPU, and this run is on the CPU; set it to auto");
-  if (trainer.precision == "fp16")
+  if (trainer.precision == PrecisionMode::kFp16)
     throw UserError(
         "trainer.precision: fp16 needs a GPU, and this run is on the CPU; bf16 works here, and needs no scaler");
-  if (trainer.precision == "tf32")
+  if (trainer.precision == PrecisionMode::kTf32)
     throw UserError("trainer.precision: tf32 is a mode of GPUs, and this run is on the CPU; use fp32 or bf16");
 }
 
@@ -72,7 +72,7 @@ void check_data_parallel(const LaunchConfig& config, const Machine& machine) {
 
 // NCCL refuses two ranks on one GPU.
 int64_t shared_gpus(const LaunchConfig& config, int64_t workers, const Machine& machine) {
-  if (config.backend == "gloo") return machine.gpus;
+  if (config.backend == Backend::kGloo) return machine.gpus;
   throw UserError(log::text("launch.workers: ", workers, " workers for ", machine.gpus,
                             " GPUs; each worker takes one. Use launch.workers=", machine.gpus,
                             " or fewer, launch.device=cpu, or launch.backend=gloo, with which workers share GPUs"));
@@ -90,8 +90,10 @@ bool computes_bf16() {
 std::string slowness(const LaunchConfig& config, const TrainerConfig& trainer, const Machine& machine, bool on_gpu) {
   if (!on_gpu && config.device == "auto" && !machine.driver_problem.empty())
     return "launch.device: the GPUs' driver does not start, so this run is on the CPU: " + machine.driver_problem;
-  if (on_gpu || machine.bf16 || !trainer.precision.starts_with("bf16")) return "";
-  return "trainer.precision: " + trainer.precision +
+  if (on_gpu || machine.bf16 ||
+      (trainer.precision != PrecisionMode::kBf16 && trainer.precision != PrecisionMode::kBf16Pure))
+    return "";
+  return "trainer.precision: " + std::string(word_of(trainer.precision)) +
          " can take ten times as long as fp32 on this processor, which has no AVX-512; use fp32 where speed matters";
 }
 
@@ -108,7 +110,7 @@ Machine this_machine() {
 }
 
 LaunchChoice choose_launch(const LaunchConfig& config, const TrainerConfig& trainer, const Machine& machine) {
-  const bool data_parallel = trainer.strategy == "dp";
+  const bool data_parallel = trainer.strategy == Strategy::kDp;
   if (data_parallel) check_data_parallel(config, machine);
   LaunchChoice choice{.device = config.device};
   if (choice.device == "auto") choice.device = machine.gpus > 0 ? "cuda" : "cpu";

@@ -2,7 +2,7 @@
 // How many workers on which device, from the experiment's `launch:` and what the machine has.
 #pragma once
 
-#include "agent/gpu_driver.h"
+#include "agent/machine.h"
 #include "comm/device_backend.h"
 #include "config/experiment.h"
 

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "agent/node_setup.h"
 
-#include "agent/plugin_places.h"
+#include "agent/checked_experiment.h"
 #include "base/clock.h"
 #include "base/host_name.h"
 #include "base/log.h"
+#include "base/program.h"
 #include "rendezvous/store_place.h"
 #include "submit/time_left.h"
 
 #include <ddprun/error.h>
-
-#define BOOST_DLL_USE_STD_FS
-#include <boost/dll/runtime_symbol_info.hpp>
 
 #include <fstream>
 
@@ -131,7 +129,7 @@ NodeSetup find_node_setup(const LaunchFlags& flags, const Experiment& experiment
                   .plugins = plugin_places(experiment)};
   const auto& placement = setup.placement;
   setup.endpoint = {placement.host, placement.port};
-  if (experiment.trainer.strategy == "dp") require_one_process(setup);
+  if (experiment.trainer.strategy == Strategy::kDp) require_one_process(setup);
   auto node = machine;
   if (sees_one_of_several(placement, machine, environment)) {
     node.gpus = placement.local_world_size;
@@ -180,7 +178,7 @@ void find_end_of_job(NodeSetup& setup, const Environment& environment) {
 }
 
 LaunchPlan attempt_plan(const NodeSetup& setup, const StartOrder& start) {
-  LaunchPlan plan{.command = {boost::dll::program_location().string(), "worker"},
+  LaunchPlan plan{.command = {own_program().string(), "worker"},
                   .environment = launch_variables(setup.launch),
                   .run_dir = start.run_dir,
                   .workers = static_cast<int>(setup.launch.workers),
@@ -197,7 +195,7 @@ LaunchPlan attempt_plan(const NodeSetup& setup, const StartOrder& start) {
   if (setup.placement.ends_at > 0 && setup.config.end_margin_seconds > 0)
     plan.ends_at = setup.placement.ends_at - setup.config.end_margin_seconds;
   auto& environment = plan.environment;
-  environment.emplace_back("DDPRUN_RESUME", start.checkpoint);
+  environment.emplace_back("DDPRUN_CHECKPOINT", start.checkpoint);
   if (setup.is_rank()) {
     plan.local_rank = setup.placement.local_rank;
     plan.local_world_size = setup.placement.local_world_size;

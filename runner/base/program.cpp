@@ -136,4 +136,6 @@ bool has_program(const std::string& name) {
   return false;
 }
 
+std::filesystem::path own_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
+
 }  // namespace ddprun

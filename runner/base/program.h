@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Runs another program to its end: a scheduler's, git, a compiler.
+// Runs other programs to their end (a scheduler's, git, a compiler), and tells where this one lies.
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -27,5 +28,7 @@ ProgramEnd run_program(const std::vector<std::string>& command, const ProgramOpt
 
 // Returns true if a program of this name is on PATH.
 bool has_program(const std::string& name);
+
+std::filesystem::path own_program();  // this one's file
 
 }  // namespace ddprun

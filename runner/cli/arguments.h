@@ -10,10 +10,8 @@
 namespace ddprun {
 
 struct Arguments {
-  std::string
-      command;  // "run", "check", "data", "resume", "config", "experiments", "keys", "plugins", "export", "evaluate",
-                // "predict", "submit", "report", "list", "watch", "verify", "upload", "env" or "worker"
-  std::string target;  // the experiment, run folder, folder of runs (list), plugin (plugins show) or word (keys)
+  std::string command;  // "run", "check", ...: as in commands(), or "worker"
+  std::string target;   // the experiment, run folder, folder of runs (list), plugin (plugins show) or word (keys)
   std::vector<std::string> runs;           // report: the run folders
   std::vector<std::string> overrides;      // key=value, +key=value, ++key=value, ~key
   std::string checkpoint = "last";         // export, evaluate, predict: best, last, or a checkpoint's name or path
@@ -21,6 +19,7 @@ struct Arguments {
   std::string format;                      // export: safetensors or torch; empty: as the file's name says
   std::string split = "test";              // predict
   bool json = false;                       // evaluate, verify, list, env
+  bool show_config = false;                // run: print it, and train nothing
   bool best_first = false;                 // list
   bool no_data = false;                    // check: do not look at them
   bool gradients = false;                  // check: compare backward with finite differences
@@ -43,7 +42,7 @@ struct Exit {
 
 Arguments parse_arguments(int argc, char** argv);
 
-// Those that a user may give.
-std::vector<std::string> command_names();
+// Whether the command trains as long as it runs.
+bool starts_training(const Arguments& arguments);
 
 }  // namespace ddprun

@@ -3,8 +3,6 @@
 // them too.
 #include "agent/checked_experiment.h"
 #include "agent/launch_choice.h"
-#include "agent/plugin_places.h"
-#include "agent/prepare_data.h"
 #include "base/log.h"
 #include "cli/commands.h"
 #include "launch/worker_process.h"

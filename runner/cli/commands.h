@@ -1,19 +1,33 @@
 // SPDX-License-Identifier: MIT
-// What the commands do, each returning the program's exit code. All throw UserError for mistakes of the user.
+// The commands of the program. Each returns the exit code, and throws UserError for mistakes of the user.
 #pragma once
 
 #include "agent/checked_experiment.h"
 #include "cli/arguments.h"
-#include "config/experiment.h"
 
 #include <filesystem>
+#include <span>
+#include <string_view>
 #include <vector>
+
+namespace CLI {
+class App;
+}
 
 namespace ddprun {
 
-int run_command(const Arguments& arguments);  // picks one of those below
+struct Command {
+  std::string_view name;
+  const char* help;
+  void (*add_options)(CLI::App& command, Arguments& arguments);
+  int (*run)(const Arguments& arguments);
+};
 
-int train(const Arguments& arguments);
+std::span<const Command> commands();  // in the order in which --help lists them
+
+int run_command(const Arguments& arguments);
+
+int run(const Arguments& arguments);
 int resume(const Arguments& arguments);
 int evaluate(const Arguments& arguments);
 int predict(const Arguments& arguments);
@@ -26,12 +40,13 @@ int watch(const Arguments& arguments);
 int show_check(const Arguments& arguments);
 int show_data(const Arguments& arguments);
 int submit(const Arguments& arguments);
-int check_gradients(const CheckedExperiment& checked);
-int show_config(const Arguments& arguments);
-int show_experiments();
-int show_keys(const Arguments& arguments);
-int show_plugins(const Arguments& arguments);
-int show_environment(const Arguments& arguments);
+int list_experiments(const Arguments& arguments);
+int list_keys(const Arguments& arguments);
+int plugins(const Arguments& arguments);
+int env(const Arguments& arguments);
+
+int check_gradients(const CheckedExperiment& checked);  // of `check --gradients`
+int show_config(const Arguments& arguments);            // of `run --cfg`
 
 // Where experiments and groups lie: $DDPRUN_CONFIG_PATH (separated by colons), then the program's own folder of
 // configs.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 // `ddprun data EXPERIMENT`: what the samples are like before anybody trains on them, as lines and as a page.
 #include "agent/checked_experiment.h"
-#include "agent/plugin_places.h"
-#include "agent/prepare_data.h"
 #include "cli/commands.h"
 #include "cli/data_pictures.h"
 #include "cli/data_text.h"

@@ -13,7 +13,7 @@
 
 namespace ddprun {
 
-int show_environment(const Arguments& arguments) {
+int env(const Arguments& arguments) {
   const auto placement = find_placement(arguments.launch, process_environment());
   const auto machine = this_machine();
   const Installation installation{

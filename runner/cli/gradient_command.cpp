@@ -2,11 +2,10 @@
 // `ddprun check --gradients EXPERIMENT`: the experiment's own model, data and loss, without training. The dataset is
 // started by then.
 #include "agent/checked_experiment.h"
-#include "agent/plugin_places.h"
 #include "cli/commands.h"
 #include "data/loader.h"
 #include "launch/worker_process.h"
-#include "metrics/watched_objective.h"
+#include "metrics/objective.h"
 #include "plugin_host/plugin_host.h"
 #include "worker/gradient_check.h"
 

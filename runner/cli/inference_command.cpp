@@ -4,21 +4,18 @@
 #include "agent/checked_experiment.h"
 #include "agent/chosen_checkpoint.h"
 #include "agent/launch_choice.h"
-#include "agent/plugin_places.h"
-#include "agent/prepare_data.h"
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/private_folder.h"
+#include "base/program.h"
 #include "cli/commands.h"
 #include "cli/new_file.h"
 #include "launch/launcher.h"
-#include "worker/inference.h"
+#include "worker/worker_task.h"
 
 #include <ddprun/error.h>
 
-#define BOOST_DLL_USE_STD_FS
-#include <boost/dll/runtime_symbol_info.hpp>
 #include <nlohmann/json.hpp>
 
 #include <cstdio>
@@ -48,7 +45,8 @@ Inference make_inference(const Arguments& arguments) {
                                         .frozen = true});
   const auto& experiment = inference.checked.experiment;
   auto trainer = experiment.trainer;
-  trainer.strategy = "ddp";  // how it was trained has no meaning here: each worker has a model and batches of its own
+  trainer.strategy =
+      Strategy::kDdp;  // how it was trained has no meaning here: each worker has a model and batches of its own
   inference.launch = choose_launch(experiment.launch, trainer, this_machine());
   if (!inference.launch.warning.empty()) log::warn(inference.launch.warning);
   prepare_data(inference.checked);
@@ -78,7 +76,7 @@ Outcome run_workers(const Inference& inference, std::vector<std::pair<std::strin
   auto environment = launch_variables(inference.launch);
   environment.emplace_back("DDPRUN_CHECKPOINT", inference.checkpoint.path.string());
   for (auto& variable : task) environment.push_back(std::move(variable));
-  const auto launched = launch_workers({.command = {boost::dll::program_location().string(), "worker"},
+  const auto launched = launch_workers({.command = {own_program().string(), "worker"},
                                         .environment = environment,
                                         .run_dir = folder.path(),
                                         .workers = static_cast<int>(inference.launch.workers),

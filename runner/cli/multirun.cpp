@@ -5,6 +5,7 @@
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/program.h"
 #include "base/spawn.h"
 #include "cli/commands.h"
 #include "launch/signal_inbox.h"
@@ -128,7 +129,7 @@ int wait_for(pid_t run, SignalInbox& inbox) {
 
 // Or goes on with it, where it has begun.
 pid_t start(const std::string& experiment, const Words& words, const fs::path& run_dir) {
-  SpawnRequest request{.command = {fs::read_symlink("/proc/self/exe").string()}};
+  SpawnRequest request{.command = {own_program().string()}};
   if (fs::exists(run_dir / "config.yaml")) {
     request.command.insert(request.command.end(), {"resume", run_dir.string()});
   } else {

@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: MIT
 // The commands that only tell.
 #include "agent/checked_experiment.h"
-#include "agent/early_signals.h"
+#include "base/program.h"
 #include "base/wrapped_text.h"
 #include "cli/commands.h"
-#include "cli/multirun.h"
-#include "config/config_files.h"
 #include "launch/worker_process.h"
-#include "plugin_host/plugin_build.h"
 #include "plugin_host/plugin_check.h"
 #include "plugin_host/plugin_search.h"
 #include "plugin_host/plugin_text.h"
 
 #include <ddprun/error.h>
-
-#define BOOST_DLL_USE_STD_FS
-#include <boost/dll/runtime_symbol_info.hpp>
 
 #include <algorithm>
 #include <cstdlib>
@@ -34,7 +28,7 @@ std::vector<std::filesystem::path> config_search_path() {
       if (!folder.empty()) folders.emplace_back(folder);
     }
   }
-  const auto prefix = boost::dll::program_location().parent_path().parent_path();
+  const auto prefix = own_program().parent_path().parent_path();
   folders.push_back(prefix / "share" / "ddprun" / "configs");
   return folders;
 }
@@ -72,7 +66,7 @@ std::string key_text(const OptionDeclaration& key) {
 
 }  // namespace
 
-int show_experiments() {
+int list_experiments(const Arguments&) {
   std::map<std::string, std::string> found;
   for (const auto& folder : config_search_path()) {
     std::error_code error;
@@ -88,7 +82,7 @@ int show_experiments() {
   return kExitDone;
 }
 
-int show_keys(const Arguments& arguments) {
+int list_keys(const Arguments& arguments) {
   const auto& word = arguments.target;
   bool found = false;
   for (const auto& section : experiment_keys()) {
@@ -126,55 +120,12 @@ int check_plugins(const Arguments& arguments) {
 
 }  // namespace
 
-int show_plugins(const Arguments& arguments) {
+int plugins(const Arguments& arguments) {
   if (arguments.check_plugins) return check_plugins(arguments);
   const PluginHost host(plugin_search_path({}));
   std::cout << (arguments.target.empty() ? plugin_list_text(host.list(), own_plugin_folder())
                                          : plugin_page_text(host.describe(arguments.target, arguments.kind)));
   return kExitDone;
-}
-
-namespace {
-
-// `ddprun resum outputs/a`, `ddprun --build f.cpp check EXPERIMENT`: a word that is taken for an experiment, and is
-// none.
-void refuse_mistaken_command(const Arguments& arguments) {
-  const auto& word = arguments.target;
-  const auto near = word == "train" ? "run" : nearest_name(word, command_names());
-  Problems problems;
-  if (near.empty() || ConfigFiles(config_search_path()).find_experiment(word, problems)) return;
-  throw UserError(word == near
-                      ? word + ": no such experiment; the command " + word + " stands first: ddprun " + word + " ..."
-                      : word + ": no such command or experiment; did you mean ddprun " + near + "?");
-}
-
-}  // namespace
-
-int run_command(const Arguments& given) {
-  const bool trains = given.command == "run" || given.command == "resume";
-  if (given.command == "run" || given.command == "config") refuse_mistaken_command(given);
-  if (!trains || !given.build.empty()) release_early_signals();
-  auto arguments = given;
-  for (const auto& folder : build_plugins(given.build))
-    arguments.overrides.push_back("+plugin_path=" + folder.string());
-  if (arguments.command == "check") return show_check(arguments);
-  if (arguments.command == "data") return show_data(arguments);
-  if (arguments.command == "submit") return submit(arguments);
-  if (arguments.command == "config") return show_config(arguments);
-  if (arguments.command == "experiments") return show_experiments();
-  if (arguments.command == "keys") return show_keys(arguments);
-  if (arguments.command == "plugins") return show_plugins(arguments);
-  if (arguments.command == "env") return show_environment(arguments);
-  if (arguments.command == "evaluate") return evaluate(arguments);
-  if (arguments.command == "predict") return predict(arguments);
-  if (arguments.command == "export") return export_weights(arguments);
-  if (arguments.command == "verify") return verify(arguments);
-  if (arguments.command == "report") return report(arguments);
-  if (arguments.command == "list") return list(arguments);
-  if (arguments.command == "upload") return upload(arguments);
-  if (arguments.command == "watch") return watch(arguments);
-  if (arguments.command == "resume") return resume(arguments);
-  return arguments.multirun ? multirun(arguments) : train(arguments);
 }
 
 }  // namespace ddprun

@@ -9,9 +9,6 @@
 
 #include <ddprun/error.h>
 
-#define BOOST_DLL_USE_STD_FS
-#include <boost/dll/runtime_symbol_info.hpp>
-
 #include <fstream>
 #include <iostream>
 
@@ -58,9 +55,8 @@ int submit(const Arguments& arguments) {
       {.experiment = arguments.target, .overrides = arguments.overrides, .search_path = config_search_path()});
   const auto& experiment = checked.experiment;
   if (!arguments.dry_run) require_program(arguments.slurm ? "sbatch" : "kubectl");
-  const Submission submission{.program = boost::dll::program_location().string(),
-                              .experiment = arguments.target,
-                              .overrides = arguments.overrides};
+  const Submission submission{
+      .program = own_program().string(), .experiment = arguments.target, .overrides = arguments.overrides};
   const auto text =
       arguments.slurm ? slurm_script(experiment, submission) : kubernetes_manifest(experiment, submission);
   if (!arguments.out.empty()) {

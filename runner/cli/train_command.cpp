@@ -4,10 +4,10 @@
 #include "agent/checked_experiment.h"
 #include "agent/chosen_checkpoint.h"
 #include "agent/early_signals.h"
-#include "agent/prepare_data.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/commands.h"
+#include "cli/multirun.h"
 #include "launch/run_folder.h"
 
 #include <ddprun/error.h>
@@ -88,7 +88,9 @@ int resume(const Arguments& arguments) {
                            }});
 }
 
-int train(const Arguments& arguments) {
+int run(const Arguments& arguments) {
+  if (arguments.show_config) return show_config(arguments);
+  if (arguments.multirun) return multirun(arguments);
   const double started_at = wall_seconds();
   std::optional<EarlySignals> early(std::in_place);
   auto checked = check_experiment(

@@ -2,7 +2,7 @@
 // `ddprun upload RUN`: sends what a run's loggers could not send while it ran.
 #include "agent/checked_experiment.h"
 #include "agent/chosen_checkpoint.h"
-#include "agent/upload.h"
+#include "agent/run_end.h"
 #include "base/log.h"
 #include "cli/commands.h"
 #include "launch/worker_process.h"

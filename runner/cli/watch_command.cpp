@@ -2,7 +2,6 @@
 // `ddprun watch RUN`: a logger, the console by default, is told what the run's files tell, as they grow: what the run's
 // own terminal shows, in another one.
 #include "agent/chosen_checkpoint.h"
-#include "agent/recorded_start.h"
 #include "agent/run_end.h"
 #include "cli/commands.h"
 #include "launch/worker_process.h"

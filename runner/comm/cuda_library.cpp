@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
+#include "base/program.h"
 #include "comm/device_backend.h"
 
 #include <ddprun/error.h>
 
 #define BOOST_DLL_USE_STD_FS
-#include <boost/dll/runtime_symbol_info.hpp>
 #include <boost/dll/shared_library.hpp>
 
 #include <filesystem>
@@ -27,7 +27,7 @@ std::string loaders_text(const std::string& text) {
 
 // The backend is never unloaded: LibTorch's registrations in it must outlive every tensor.
 std::shared_ptr<DeviceBackend> load_cuda_backend(int64_t local_rank, int64_t gpus) {
-  const auto program = boost::dll::program_location();
+  const auto program = own_program();
   const auto file = program.parent_path().parent_path() / "lib" / "ddprun" / "backends" / "cuda.so";
   using Create = void(int64_t, int64_t, std::shared_ptr<DeviceBackend>*);
   if (!std::filesystem::exists(file)) {

@@ -29,7 +29,7 @@ void fill_in(Value& config, const fs::path& file) {
   }
   if (config.find("loggers")) return;
   auto& loggers = config.set("loggers", Value::list(by_default), by_default);
-  for (const auto* plugin : {"console", "csv", "jsonl"}) {
+  for (const auto* plugin : kDefaultLoggers) {
     auto logger = Value::map(by_default);
     logger.set("plugin", Value::scalar(plugin, by_default), by_default);
     loggers.items().push_back(std::move(logger));

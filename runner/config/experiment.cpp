@@ -58,9 +58,9 @@ std::vector<OptionDeclaration> declared_by() {
 std::vector<OptionDeclaration> schedule_keys() {
   auto keys = declared_by<read_schedule>();
   const auto common = keys.size();
-  for (const auto* name : {"step", "multistep", "exponential", "cosine", "linear", "one_cycle", "plateau"}) {
+  for (const auto name : WordsOf<ScheduleKind>::kAll) {
     auto values = Value::map();
-    values.set("name", Value::scalar(name));
+    values.set("name", Value::scalar(std::string(name)));
     Options options(values, "");
     read_schedule(options);
     for (const auto& key : options.declared()) {
@@ -154,7 +154,7 @@ std::string take_resident(PluginChoice& dataset, Problems& problems) {
 std::vector<PluginChoice> read_loggers(const Value& loggers, bool written, Problems& problems) {
   std::vector<PluginChoice> choices;
   if (!written) {
-    for (const auto* name : {"console", "csv", "jsonl"}) {
+    for (const auto* name : kDefaultLoggers) {
       choices.push_back(
           {.plugin = name, .options = Value::map(), .path = "loggers[" + std::to_string(choices.size()) + "]"});
     }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "config/compose.h"
+#include "config/words.h"
 
 #include <ddprun/options.h>
 #include <ddprun/value.h>
@@ -42,6 +43,62 @@ struct Limit {
   int64_t of(int64_t all) const;  // at least 1, at most all
 };
 
+// What some options choose between; docs/training.md says what each means.
+enum class PrecisionMode { kFp32, kFp32Exact, kTf32, kBf16, kFp16, kBf16Pure };
+enum class Strategy { kDdp, kDp };
+enum class CudaGraphMode { kAuto, kOn, kOff };
+enum class OnNonfinite { kStop, kSkip, kRollback };
+enum class MemoryFormat { kAuto, kChannelsFirst, kChannelsLast };
+enum class BroadcastBuffers { kNeeded, kEveryStep };
+enum class GradientCompression { kNone, kFp16, kBf16 };
+// To add a schedule: a value and its word here, its options in schedule_section.cpp, its formula in train/schedule.cpp.
+enum class ScheduleKind { kConstant, kStep, kMultistep, kExponential, kCosine, kLinear, kOneCycle, kPlateau };
+enum class LrScaling { kNone, kLinear, kSqrt };
+enum class Backend { kAuto, kNccl, kGloo };
+
+template <>
+struct WordsOf<PrecisionMode> {
+  static constexpr auto kAll =
+      std::to_array<std::string_view>({"fp32", "fp32_exact", "tf32", "bf16", "fp16", "bf16_pure"});
+};
+template <>
+struct WordsOf<Strategy> {
+  static constexpr auto kAll = std::to_array<std::string_view>({"ddp", "dp"});
+};
+template <>
+struct WordsOf<CudaGraphMode> {
+  static constexpr auto kAll = std::to_array<std::string_view>({"auto", "on", "off"});
+};
+template <>
+struct WordsOf<OnNonfinite> {
+  static constexpr auto kAll = std::to_array<std::string_view>({"stop", "skip", "rollback"});
+};
+template <>
+struct WordsOf<MemoryFormat> {
+  static constexpr auto kAll = std::to_array<std::string_view>({"auto", "channels_first", "channels_last"});
+};
+template <>
+struct WordsOf<BroadcastBuffers> {
+  static constexpr auto kAll = std::to_array<std::string_view>({"needed", "every_step"});
+};
+template <>
+struct WordsOf<GradientCompression> {
+  static constexpr auto kAll = std::to_array<std::string_view>({"none", "fp16", "bf16"});
+};
+template <>
+struct WordsOf<ScheduleKind> {
+  static constexpr auto kAll = std::to_array<std::string_view>(
+      {"constant", "step", "multistep", "exponential", "cosine", "linear", "one_cycle", "plateau"});
+};
+template <>
+struct WordsOf<LrScaling> {
+  static constexpr auto kAll = std::to_array<std::string_view>({"none", "linear", "sqrt"});
+};
+template <>
+struct WordsOf<Backend> {
+  static constexpr auto kAll = std::to_array<std::string_view>({"auto", "nccl", "gloo"});
+};
+
 struct TrainerConfig {
   int64_t max_epochs = 10;
   int64_t max_steps = 0;         // 0: no limit but max_epochs
@@ -61,25 +118,24 @@ struct TrainerConfig {
   int64_t prefetch_threads = 1;
   int64_t prefetch_batches = 2;  // batches held ready, at most
 
-  std::string precision = "fp32";  // fp32, fp32_exact, tf32, bf16, fp16 or bf16_pure
-  double loss_scale = 65536;       // the gradient scaler's first scale
-  std::string memory_format =
-      "auto";                       // auto, channels_first or channels_last: memory order of images and their filters
-  bool fused_layers = true;         // the SDK's layers in one pass on CPUs
-  std::string cuda_graph = "auto";  // auto, on or off: steps are recorded once and replayed by the GPU
-  double clip_norm = 0;             // largest norm of all gradients together; 0: no limit
-  double clip_value = 0;            // largest magnitude of each gradient; 0: no limit
-  double ema_decay = 0;             // of the averaged weights; 0: none
-  bool sync_batchnorm = false;      // statistics of the global batch
-  std::string strategy = "ddp";     // ddp: a process for each GPU; dp: one process over all GPUs
+  PrecisionMode precision = PrecisionMode::kFp32;
+  double loss_scale = 65536;                         // the gradient scaler's first scale
+  MemoryFormat memory_format = MemoryFormat::kAuto;  // memory order of images and their filters
+  bool fused_layers = true;                          // the SDK's layers in one pass on CPUs
+  CudaGraphMode cuda_graph = CudaGraphMode::kAuto;   // steps are captured once and replayed by the GPU
+  double clip_norm = 0;                              // largest norm of all gradients together; 0: no limit
+  double clip_value = 0;                             // largest magnitude of each gradient; 0: no limit
+  double ema_decay = 0;                              // of the averaged weights; 0: none
+  bool sync_batchnorm = false;                       // statistics of the global batch
+  Strategy strategy = Strategy::kDdp;                // ddp: a process for each GPU; dp: one process over all GPUs
   bool find_unused_parameters = false;
   bool static_graph = false;
-  std::string broadcast_buffers = "needed";   // needed or every_step: when rank 0's are everybody's
-  std::string gradient_compression = "none";  // none, fp16 or bf16: what is exchanged
-  std::string init_weights;                   // .safetensors, a checkpoint or a run; empty: drawn from the seed
+  BroadcastBuffers broadcast_buffers = BroadcastBuffers::kNeeded;         // when rank 0's are everybody's
+  GradientCompression gradient_compression = GradientCompression::kNone;  // what is exchanged
+  std::string init_weights;  // .safetensors, a checkpoint or a run; empty: drawn from the seed
 
   bool deterministic = false;
-  std::string on_nonfinite = "stop";  // stop, skip or rollback: a loss or gradients that are NaN or infinite
+  OnNonfinite on_nonfinite = OnNonfinite::kStop;  // a loss or gradients that are NaN or infinite
   bool verify_shards = false;
 
   // Of a run that begins with so many workers (with strategy dp: GPUs).
@@ -94,11 +150,11 @@ struct TrainerConfig {
 
 // How the learning rate goes; runner/train/schedule.h says what each name computes.
 struct ScheduleConfig {
-  std::string name = "constant";
-  bool per_epoch = false;           // moves at epochs' ends, not at every step
-  Interval warmup;                  // none: no warm-up
-  double warmup_from = 0.01;        // share of the rate at its beginning
-  std::string lr_scaling = "none";  // none, linear or sqrt: with global_batch / reference_batch
+  ScheduleKind kind = ScheduleKind::kConstant;
+  bool per_epoch = false;                   // moves at epochs' ends, not at every step
+  Interval warmup;                          // none: no warm-up
+  double warmup_from = 0.01;                // share of the rate at its beginning
+  LrScaling lr_scaling = LrScaling::kNone;  // with global_batch / reference_batch
   int64_t reference_batch = 256;
 
   Interval every{.epochs = 30};      // step
@@ -157,14 +213,14 @@ struct ProfileConfig {
 };
 
 struct LaunchConfig {
-  int64_t workers = 0;            // of each node; 0: auto, one per GPU (one in all with strategy dp), or one on the CPU
-  std::string device = "auto";    // auto, cpu or cuda
-  std::string backend = "auto";   // auto, nccl or gloo: what GPUs talk to each other by
-  int64_t threads = 0;            // of each worker's kernels; 0: auto, cores / workers
-  double timeout_seconds = 1800;  // of a collective
-  double hang_seconds = 600;      // a worker that stands still for so long has failed; 0: no matter
-  int64_t max_restarts = 0;       // after failures
-  double restart_seconds = 1;     // pause before the first of them; doubles with each
+  int64_t workers = 0;          // of each node; 0: auto, one per GPU (one in all with strategy dp), or one on the CPU
+  std::string device = "auto";  // auto, cpu or cuda
+  Backend backend = Backend::kAuto;  // of the ranks' exchanges; auto: NCCL on GPUs, else Gloo
+  int64_t threads = 0;               // of each worker's kernels; 0: auto, cores / workers
+  double timeout_seconds = 1800;     // of a collective
+  double hang_seconds = 600;         // a worker that stands still for so long has failed; 0: no matter
+  int64_t max_restarts = 0;          // after failures
+  double restart_seconds = 1;        // pause before the first of them; doubles with each
 
   int64_t min_nodes = 1, max_nodes = 1;
   double grace_seconds = 30;         // from the signal that ends a run until what still runs is killed
@@ -176,7 +232,7 @@ struct LaunchConfig {
   std::filesystem::path token_file;  // with the secret that all nodes know; empty: DDPRUN_TOKEN, or none
 
   // What several workers exchange by.
-  std::string exchange(bool on_gpus) const { return on_gpus && backend != "gloo" ? "nccl" : "gloo"; }
+  std::string exchange(bool on_gpus) const { return on_gpus && backend != Backend::kGloo ? "nccl" : "gloo"; }
 };
 
 // What `ddprun submit` asks a scheduler for. A run that is started in any other way takes no notice of it.
@@ -194,6 +250,8 @@ struct ResourcesConfig {
   std::string claim;               // Kubernetes: the volume claim for the outputs
   int64_t user = 0;                // Kubernetes: whom the pods run as; 0: the image says
 };
+
+inline constexpr std::array kDefaultLoggers{"console", "csv", "jsonl"};
 
 struct Experiment {
   std::string name;

@@ -28,7 +28,7 @@ std::vector<Monitor> monitors_of(const Experiment& experiment) {
   };
   add("checkpoint", experiment.checkpoint.monitor, false);
   if (experiment.early_stopping) add("early_stopping", experiment.early_stopping->monitor, true);
-  if (experiment.schedule.name == "plateau") add("schedule", experiment.schedule.monitor, true);
+  if (experiment.schedule.kind == ScheduleKind::kPlateau) add("schedule", experiment.schedule.monitor, true);
   return monitors;
 }
 

@@ -58,26 +58,21 @@ void read_plateau(Options& options, ScheduleConfig& schedule) {
 }
 
 void read_kind(Options& options, ScheduleConfig& schedule) {
-  const auto& name = schedule.name;
-  if (name == "step") {
-    schedule.every =
-        read_interval(options, "every", "30ep", "never", false, "interval of the reductions, 30ep or 10000st");
-    read_gamma(options, schedule);
-  } else if (name == "multistep") {
-    read_milestones(options, schedule);
-    read_gamma(options, schedule);
-  } else if (name == "exponential") {
-    read_gamma(options, schedule);
-    read_per(options, schedule, "epoch");
-  } else if (name == "cosine" || name == "linear") {
-    schedule.end_lr = options.get<double>("end_lr", schedule.end_lr, "the lr at the end", {0, kLargest});
-    read_length(options, schedule);
-    read_per(options, schedule, "step");
-  } else if (name == "one_cycle") {
-    read_one_cycle(options, schedule);
-    read_length(options, schedule);
-  } else if (name == "plateau") {
-    read_plateau(options, schedule);
+  switch (schedule.kind) {
+    case ScheduleKind::kConstant: return;
+    case ScheduleKind::kStep:
+      schedule.every =
+          read_interval(options, "every", "30ep", "never", false, "interval of the reductions, 30ep or 10000st");
+      return read_gamma(options, schedule);
+    case ScheduleKind::kMultistep: read_milestones(options, schedule); return read_gamma(options, schedule);
+    case ScheduleKind::kExponential: read_gamma(options, schedule); return read_per(options, schedule, "epoch");
+    case ScheduleKind::kCosine:
+    case ScheduleKind::kLinear:
+      schedule.end_lr = options.get<double>("end_lr", schedule.end_lr, "the lr at the end", {0, kLargest});
+      read_length(options, schedule);
+      return read_per(options, schedule, "step");
+    case ScheduleKind::kOneCycle: read_one_cycle(options, schedule); return read_length(options, schedule);
+    case ScheduleKind::kPlateau: return read_plateau(options, schedule);
   }
 }
 
@@ -85,19 +80,16 @@ void read_kind(Options& options, ScheduleConfig& schedule) {
 
 ScheduleConfig read_schedule(Options& options) {
   ScheduleConfig schedule;
-  schedule.name =
-      options.choose("name", schedule.name,
-                     {"constant", "step", "multistep", "exponential", "cosine", "linear", "one_cycle", "plateau"},
-                     "how the lr changes");
+  schedule.kind = choose(options, "name", schedule.kind, "how the lr changes");
   read_kind(options, schedule);
   schedule.warmup = read_interval(options, "warmup", "none", "none", false,
                                   "length of the linear warm-up, 5ep or 500st; one_cycle has its own");
-  if (schedule.name == "one_cycle" && !schedule.warmup.none())
+  if (schedule.kind == ScheduleKind::kOneCycle && !schedule.warmup.none())
     options.reject("warmup", "one_cycle has a warm-up of its own");
   schedule.warmup_from =
       options.get<double>("warmup_from", schedule.warmup_from, "share of the lr at the start of the warm-up", {0, 1});
-  schedule.lr_scaling = options.choose("lr_scaling", schedule.lr_scaling, {"none", "linear", "sqrt"},
-                                       "multiply optimizer.lr by global_batch / reference_batch, or its root");
+  schedule.lr_scaling = choose(options, "lr_scaling", schedule.lr_scaling,
+                               "multiply optimizer.lr by global_batch / reference_batch, or its root");
   schedule.reference_batch = options.get<int64_t>("reference_batch", schedule.reference_batch,
                                                   "the global batch that optimizer.lr was chosen for", {1, kMost});
   return schedule;

@@ -122,8 +122,8 @@ LaunchConfig read_launch(Options& options) {
   launch.device = options.choose("device", launch.device, {"auto", "cpu", "cuda"},
                                  "where to train; auto: on GPUs if there are any");
   launch.backend =
-      options.choose("backend", launch.backend, {"auto", "nccl", "gloo"},
-                     "how GPUs communicate; auto: nccl; gloo goes through host memory and lets workers share a GPU");
+      choose(options, "backend", launch.backend,
+             "how GPUs communicate; auto: nccl; gloo goes through host memory and lets workers share a GPU");
   launch.threads = read_auto(options, "threads", "threads of each worker's kernels; auto: cores / workers", 1024);
   launch.timeout_seconds = options.get<double>("timeout_seconds", launch.timeout_seconds,
                                                "how long a worker waits for the others", {1, 1e6});

@@ -74,18 +74,16 @@ void read_batches(Options& options, TrainerConfig& trainer) {
 
 void read_numbers(Options& options, TrainerConfig& trainer) {
   trainer.precision =
-      options.choose("precision", trainer.precision, {"fp32", "fp32_exact", "tf32", "bf16", "fp16", "bf16_pure"},
-                     "of the forward and backward pass; bf16 and fp16 use autocast");
+      choose(options, "precision", trainer.precision, "of the forward and backward pass; bf16 and fp16 use autocast");
   trainer.loss_scale = options.get<double>("loss_scale", trainer.loss_scale,
                                            "initial loss scale with fp16; it adapts itself", {1, 1e30});
-  trainer.memory_format =
-      options.choose("memory_format", trainer.memory_format, {"auto", "channels_first", "channels_last"},
-                     "memory format of images and filters; auto tries both when a run starts");
+  trainer.memory_format = choose(options, "memory_format", trainer.memory_format,
+                                 "memory format of images and filters; auto tries both when a run starts");
   trainer.fused_layers = options.get<bool>(
       "fused_layers", trainer.fused_layers,
       "pooling with BatchNorm and ReLU, and dropout, in one pass on CPUs; false: use LibTorch's operations");
-  trainer.cuda_graph = options.choose("cuda_graph", trainer.cuda_graph, {"auto", "on", "off"},
-                                      "capture a GPU's steps once and replay them; auto: if they can be captured");
+  trainer.cuda_graph = choose(options, "cuda_graph", trainer.cuda_graph,
+                              "capture a GPU's steps once and replay them; auto: if they can be captured");
   trainer.clip_norm =
       options.get<double>("clip_norm", 0, "largest norm of all gradients together; 0: no limit", {0, kLargest});
   trainer.clip_value =
@@ -107,13 +105,12 @@ void refuse_with_dp(Options& options, const TrainerConfig& trainer) {
   refuse("sync_batchnorm", trainer.sync_batchnorm);
   refuse("find_unused_parameters", trainer.find_unused_parameters);
   refuse("static_graph", trainer.static_graph);
-  refuse("gradient_compression", trainer.gradient_compression != "none");
+  refuse("gradient_compression", trainer.gradient_compression != GradientCompression::kNone);
 }
 
 void read_distribution(Options& options, TrainerConfig& trainer) {
-  trainer.strategy =
-      options.choose("strategy", trainer.strategy, {"ddp", "dp"},
-                     "ddp: one process per GPU; dp: one process over all its GPUs, like Python's DataParallel");
+  trainer.strategy = choose(options, "strategy", trainer.strategy,
+                            "ddp: one process per GPU; dp: one process over all its GPUs, like Python's DataParallel");
   trainer.find_unused_parameters =
       options.get<bool>("find_unused_parameters", false, "the loss may skip parameters, different ones in every step");
   trainer.static_graph =
@@ -121,12 +118,11 @@ void read_distribution(Options& options, TrainerConfig& trainer) {
   if (trainer.find_unused_parameters && trainer.static_graph)
     options.reject("static_graph", "cannot be combined with find_unused_parameters; choose one");
   trainer.broadcast_buffers =
-      options.choose("broadcast_buffers", trainer.broadcast_buffers, {"needed", "every_step"},
-                     "when rank 0's buffers go to all; needed: BatchNorm's running statistics only before evaluations");
-  trainer.gradient_compression =
-      options.choose("gradient_compression", trainer.gradient_compression, {"none", "fp16", "bf16"},
-                     "number format in which gradients are exchanged");
-  if (trainer.strategy == "dp") refuse_with_dp(options, trainer);
+      choose(options, "broadcast_buffers", trainer.broadcast_buffers,
+             "when rank 0's buffers go to all; needed: BatchNorm's running statistics only before evaluations");
+  trainer.gradient_compression = choose(options, "gradient_compression", trainer.gradient_compression,
+                                        "number format in which gradients are exchanged");
+  if (trainer.strategy == Strategy::kDp) refuse_with_dp(options, trainer);
 }
 
 }  // namespace
@@ -143,11 +139,11 @@ TrainerConfig read_trainer(Options& options) {
   trainer.deterministic = options.get<bool>("deterministic", trainer.deterministic,
                                             "bitwise the same results for the same seed and world size");
   trainer.on_nonfinite =
-      options.choose("on_nonfinite", trainer.on_nonfinite, {"stop", "skip", "rollback"},
-                     "if loss or gradients are NaN or infinite: stop with an error; skip the step, at most " +
-                         std::to_string(TrainerConfig::kMostSkips) +
-                         " in a row; rollback to the last checkpoint and skip the batch, at most " +
-                         std::to_string(TrainerConfig::kMostRollbacks) + " times to the same one");
+      choose(options, "on_nonfinite", trainer.on_nonfinite,
+             "if loss or gradients are NaN or infinite: stop with an error; skip the step, at most " +
+                 std::to_string(TrainerConfig::kMostSkips) +
+                 " in a row; rollback to the last checkpoint and skip the batch, at most " +
+                 std::to_string(TrainerConfig::kMostRollbacks) + " times to the same one");
   trainer.verify_shards = options.get<bool>("verify_shards", false,
                                             "check at each epoch's end that the workers' samples cover it "
                                             "exactly once, and that all workers load the same data");

@@ -30,6 +30,8 @@ bool is_set(const char* name) {
   return value != nullptr && *value != '\0';
 }
 
+std::string optional_variable(const char* name) { return is_set(name) ? variable(name) : ""; }
+
 template <class Number>
 Number number(const char* name, Number lowest) {
   const std::string text = variable(name);
@@ -64,9 +66,14 @@ WorkerPlace read_worker_place() {
   place.config =
       is_set("DDPRUN_CONFIG") ? std::filesystem::path(variable("DDPRUN_CONFIG")) : place.run_dir / "config.yaml";
   place.store = variable("DDPRUN_STORE");
-  if (is_set("DDPRUN_HEARTBEAT")) place.heartbeat = variable("DDPRUN_HEARTBEAT");
-  if (is_set("DDPRUN_PROBE")) place.probe_answer = variable("DDPRUN_PROBE");
-  if (is_set("DDPRUN_FAILURE")) place.failure = variable("DDPRUN_FAILURE");
+  place.heartbeat = optional_variable("DDPRUN_HEARTBEAT");
+  place.probe_answer = optional_variable("DDPRUN_PROBE");
+  place.failure = optional_variable("DDPRUN_FAILURE");
+  place.device = optional_variable("DDPRUN_DEVICE");
+  place.checkpoint = optional_variable("DDPRUN_CHECKPOINT");
+  place.task = optional_variable("DDPRUN_TASK");
+  place.split = optional_variable("DDPRUN_SPLIT");
+  place.out = optional_variable("DDPRUN_OUT");
   place.nodes = is_set("DDPRUN_NODES") ? number("DDPRUN_NODES", 1) : 1;
   place.gpu = is_set("DDPRUN_GPU") ? number("DDPRUN_GPU", 0) : place.local_rank;
   if (is_set("DDPRUN_SHARED_GPUS")) place.gpu = place.local_rank % number("DDPRUN_SHARED_GPUS", 1);

@@ -41,7 +41,11 @@ struct WorkerPlace {
   std::filesystem::path heartbeat;  // DDPRUN_HEARTBEAT: the file to beat in; may be empty
   std::filesystem::path probe_answer;  // DDPRUN_PROBE: the file to answer in (launch/worker_probe.h); may be empty
   std::filesystem::path failure;       // DDPRUN_FAILURE: the file to report a failure in; may be empty
-  double started_at = 0;               // DDPRUN_STARTED_AT: seconds since 1970 when the command began
+  std::string device;                  // DDPRUN_DEVICE: "cpu" or "cuda"
+  std::string checkpoint;  // DDPRUN_CHECKPOINT: the verified one to go on from, or to use; empty: a run begins
+  std::string task;        // DDPRUN_TASK: "evaluate" or "predict"; empty: it trains
+  std::string split, out;  // DDPRUN_SPLIT and DDPRUN_OUT: to predict which split, into which CSV file
+  double started_at = 0;   // DDPRUN_STARTED_AT: seconds since 1970 when the command began
 };
 
 // Throws UserError naming the variable that is missing or malformed.

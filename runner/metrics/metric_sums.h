@@ -93,4 +93,9 @@ at::Tensor numbers_of(const std::vector<MetricTotal>& totals);
 // {"val/loss", 0.04}, ... for the split "val"; without a split the bare names.
 NamedValues values_of(const std::vector<MetricTotal>& totals, const std::string& split = "");
 
+// Throws UserError where a model's metric has a name that rows have for something else, or that no logger could write:
+// an empty or very long one, one with control characters, one that is not UTF-8. Slashes, quotes, commas and every
+// alphabet are fine.
+void require_metric_name(const std::string& name);
+
 }  // namespace ddprun

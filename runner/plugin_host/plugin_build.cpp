@@ -44,7 +44,7 @@ fs::path built_folder() {
 // Reads share/ddprun/plugin_command, which CMake writes: one word per line, {prefix} for where this program is
 // installed, {source} for the source file. The first word is the compiler.
 std::vector<std::string> compile_command(const fs::path& source) {
-  const auto prefix = fs::read_symlink("/proc/self/exe").parent_path().parent_path();
+  const auto prefix = own_program().parent_path().parent_path();
   std::ifstream file(prefix / "share/ddprun/plugin_command");
   std::vector<std::string> words;
   for (std::string word; std::getline(file, word);) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "plugin_host/plugin_search.h"
 
+#include "base/program.h"
+
 #include <ddprun/error.h>
 #include <ddprun/options.h>
 
@@ -130,9 +132,7 @@ std::string PluginSearch::folders_text() const {
   return words.empty() ? "no folder: the search path is empty" : join(words);
 }
 
-fs::path own_plugin_folder() {
-  return (fs::read_symlink("/proc/self/exe").parent_path() / "../lib/ddprun/plugins").lexically_normal();
-}
+fs::path own_plugin_folder() { return (own_program().parent_path() / "../lib/ddprun/plugins").lexically_normal(); }
 
 std::vector<fs::path> plugin_search_path(const std::vector<fs::path>& from_experiment) {
   std::vector<fs::path> folders;

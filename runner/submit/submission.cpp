@@ -6,7 +6,7 @@ namespace {
 
 // Returns the workers per node, if known here.
 int64_t workers_of(const Experiment& experiment) {
-  if (experiment.trainer.strategy == "dp") return 1;
+  if (experiment.trainer.strategy == Strategy::kDp) return 1;
   if (experiment.launch.workers > 0) return experiment.launch.workers;
   return experiment.resources.gpus > 0 ? experiment.resources.gpus : 1;
 }

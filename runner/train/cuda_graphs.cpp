@@ -50,7 +50,7 @@ std::vector<at::Tensor> tensors_of(const StepResults& results, c10::Device devic
 }  // namespace
 
 CudaGraphs::CudaGraphs(Parts parts) : parts_(std::move(parts)) {
-  if (parts_.wanted == "on" && !parts_.backend)
+  if (parts_.wanted == CudaGraphMode::kOn && !parts_.backend)
     throw UserError("trainer.cuda_graph: on needs a GPU, and this run has none; set it to auto");
 }
 
@@ -66,9 +66,7 @@ StepResults CudaGraphs::run(const TrainBatch& batch, bool watched, const Compute
 // done again: on one rank alone, for others would be in the middle of theirs.
 StepResults CudaGraphs::ordinary(const TrainBatch& batch, const Compute& compute, OperatorLog* log) {
   bool applied = false;
-  const auto once = [&] {
-    return compute(batch, {.log = log, .applied = &applied});
-  };
+  const auto once = [&] { return compute(batch, {.log = log, .applied = &applied}); };
   if (!any() || !parts_.communicator.alone()) return once();
   try {
     StateGuard before(parts_.buffers, parts_.backend);
@@ -212,7 +210,7 @@ std::string CudaGraphs::agreed(const std::string& mine) {
 }
 
 void CudaGraphs::refuse(const std::string& reason) {
-  if (parts_.wanted == "on") {
+  if (parts_.wanted == CudaGraphMode::kOn) {
     throw UserError("trainer.cuda_graph: on, but a step cannot be captured: " + reason +
                     ". Set it to auto or off to train without");
   }
@@ -227,7 +225,7 @@ void CudaGraphs::refuse(const std::string& reason) {
 
 std::string CudaGraphs::state() const {
   if (!parts_.backend) return "no GPU";
-  if (parts_.wanted == "off") return "off";
+  if (parts_.wanted == CudaGraphMode::kOff) return "off";
   if (!reason_.empty()) return reason_;
   return replayed_ > 0 ? "replayed" : "not yet";
 }

@@ -47,7 +47,7 @@ class CudaGraphs {
   using Compute = std::function<StepResults(const TrainBatch& batch, const StepMode& mode)>;
 
   struct Parts {
-    std::string wanted;      // trainer.cuda_graph
+    CudaGraphMode wanted;    // trainer.cuda_graph
     DeviceBackend* backend;  // null on the CPU
     Communicator& communicator;
     c10::Device device;
@@ -59,7 +59,7 @@ class CudaGraphs {
   explicit CudaGraphs(Parts parts);
 
   // Whether steps are captured or replayed, now or later.
-  bool in_use() const { return parts_.backend && parts_.wanted != "off" && reason_.empty(); }
+  bool in_use() const { return parts_.backend && parts_.wanted != CudaGraphMode::kOff && reason_.empty(); }
 
   // One step. A watched one is computed operator by operator; the same on all ranks.
   StepResults run(const TrainBatch& batch, bool watched, const Compute& compute);

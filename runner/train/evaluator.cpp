@@ -5,7 +5,7 @@
 #include "data/loader.h"
 #include "metrics/predictions.h"
 #include "plugin_host/plugin_call.h"
-#include "train/eval_mode.h"
+#include "train/state_guard.h"
 
 #include <ddprun/error.h>
 

@@ -5,7 +5,6 @@
 
 #include "comm/communicator.h"
 #include "comm/device_backend.h"
-#include "train/memory_format.h"
 #include "train/precision.h"
 
 #include <ddprun/dataset.h>

@@ -72,7 +72,7 @@ bool is_out_of_memory(const std::exception& error) {
 std::string out_of_memory_text(const std::exception& error, int64_t step, const TrainerConfig& config) {
   std::string advice = "trainer.micro_batch=auto (the same training, in smaller passes)";
   if (config.micro_batch > 0) advice = log::text("trainer.micro_batch=", std::max<int64_t>(1, config.micro_batch / 2));
-  if (config.precision.find("32") != config.precision.npos) advice += ", trainer.precision=bf16";
+  if (config.precision < PrecisionMode::kBf16) advice += ", trainer.precision=bf16";
   return log::text("out of memory in step ", step, ": ", first_line(error.what()), "\nTry ", advice,
                    ", or a smaller model. trainer.global_batch is ", config.global_batch, ".");
 }

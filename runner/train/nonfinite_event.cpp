@@ -80,14 +80,14 @@ std::filesystem::path event_file(const std::filesystem::path& run_dir, int64_t s
   return run_dir / "nonfinite" / (checkpoint_name(step) + ".json");
 }
 
-void write_event(const NonfiniteEvent& event, const std::string& action, const std::filesystem::path& file) {
+void write_event(const NonfiniteEvent& event, OnNonfinite action, const std::filesystem::path& file) {
   if (std::filesystem::exists(file)) return;
   auto ranks = ordered_json::array();
   for (size_t rank = 0; rank < event.ranks.size(); ++rank) ranks.push_back(to_json(event.ranks[rank], rank));
   const ordered_json content{{"step", event.step},
                              {"epoch", event.epoch},
                              {"cause", std::ranges::all_of(event.ranks, finite_loss) ? "gradients" : "loss"},
-                             {"on_nonfinite", action},
+                             {"on_nonfinite", word_of(action)},
                              {"ranks", std::move(ranks)}};
   std::filesystem::create_directories(file.parent_path());
   write_file_atomically(file, content.dump(2) + "\n");

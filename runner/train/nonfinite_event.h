@@ -38,6 +38,6 @@ std::filesystem::path event_file(const std::filesystem::path& run_dir, int64_t s
 
 // Unless the file is there from an earlier attempt. `action` is trainer.on_nonfinite. Throws where it cannot be
 // written.
-void write_event(const NonfiniteEvent& event, const std::string& action, const std::filesystem::path& file);
+void write_event(const NonfiniteEvent& event, OnNonfinite action, const std::filesystem::path& file);
 
 }  // namespace ddprun

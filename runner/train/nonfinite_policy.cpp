@@ -3,7 +3,7 @@
 
 #include "base/log.h"
 #include "comm/replicate.h"
-#include "train/gradient_clip.h"
+#include "train/gradients.h"
 
 #include <ddprun/error.h>
 
@@ -18,7 +18,7 @@ namespace {
 std::string advice_for(const TrainerConfig& config) {
   std::string advice = ". Lower the learning rate";
   if (config.clip_norm == 0) advice += ", limit the gradients (trainer.clip_norm=1)";
-  if (config.precision == "fp16") advice += ", take trainer.precision=bf16, which has float32's range";
+  if (config.precision == PrecisionMode::kFp16) advice += ", take trainer.precision=bf16, which has float32's range";
   return advice;
 }
 
@@ -92,8 +92,9 @@ NonfinitePolicy::Verdict NonfinitePolicy::judge(const OpenStep& step) {
   const auto found = event.text();
   const auto advice =
       advice_for(config) + " or look at the data: the numbers of the batch's samples are in " + file.string();
-  if (config.on_nonfinite == "rollback") return Rollback{.step = event.step, .found = found, .advice = advice};
-  if (config.on_nonfinite == "stop") {
+  if (config.on_nonfinite == OnNonfinite::kRollback)
+    return Rollback{.step = event.step, .found = found, .advice = advice};
+  if (config.on_nonfinite == OnNonfinite::kStop) {
     throw UserError(
         found + advice +
         ". trainer.on_nonfinite=skip skips such steps, rollback goes back to the last checkpoint and past the "

@@ -3,16 +3,18 @@
 
 #include <ddprun/parameters.h>
 
+#include <ATen/ATen.h>
 #include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
 #include <torch/types.h>
 
 namespace ddprun {
+
 namespace {
 
-std::optional<c10::ScalarType> autocast_type(const std::string& precision) {
-  if (precision == "bf16") return c10::kBFloat16;
-  if (precision == "fp16") return c10::kHalf;
+std::optional<c10::ScalarType> autocast_type(PrecisionMode precision) {
+  if (precision == PrecisionMode::kBf16) return c10::kBFloat16;
+  if (precision == PrecisionMode::kFp16) return c10::kHalf;
   return std::nullopt;
 }
 
@@ -36,7 +38,9 @@ AutocastScope::~AutocastScope() {
 }
 
 Precision::Precision(const TrainerConfig& config, c10::DeviceType device)
-    : device_(device), autocast_(autocast_type(config.precision)), pure_bf16_(config.precision == "bf16_pure") {}
+    : device_(device),
+      autocast_(autocast_type(config.precision)),
+      pure_bf16_(config.precision == PrecisionMode::kBf16Pure) {}
 
 void Precision::convert(Model& model) const {
   if (pure_bf16_) cast_floating_point(model, at::kBFloat16);
@@ -54,8 +58,30 @@ Batch Precision::converted(Batch batch) const {
 
 void set_product_precision(const TrainerConfig& config) {
   auto& context = at::globalContext();
-  context.setAllowTF32CuDNN(config.precision != "fp32_exact");
-  context.setFloat32MatmulPrecision(config.precision == "tf32" ? "high" : "highest");
+  context.setAllowTF32CuDNN(config.precision != PrecisionMode::kFp32Exact);
+  context.setFloat32MatmulPrecision(config.precision == PrecisionMode::kTf32 ? "high" : "highest");
+}
+
+namespace {
+
+std::vector<int64_t> strides_of(at::IntArrayRef sizes, MemoryFormat memory_format) {
+  const auto [channels, height, width] = std::tuple(sizes[1], sizes[2], sizes[3]);
+  const auto image = channels * height * width;
+  if (memory_format == MemoryFormat::kChannelsFirst) return {image, height * width, width, 1};
+  return {image, 1, width * channels, channels};
+}
+
+}  // namespace
+
+MemoryFormat memory_format_of(const std::string& word) {
+  return word == word_of(MemoryFormat::kChannelsLast) ? MemoryFormat::kChannelsLast : MemoryFormat::kChannelsFirst;
+}
+
+at::Tensor in_memory_format(const at::Tensor& tensor, MemoryFormat memory_format) {
+  const auto strides = strides_of(tensor.sizes(), memory_format);
+  if (tensor.strides() == at::IntArrayRef(strides)) return tensor;
+  if (tensor.size(1) == 1 && tensor.is_contiguous()) return tensor.as_strided(tensor.sizes(), strides);
+  return at::empty_strided(tensor.sizes(), strides, tensor.options()).copy_(tensor);
 }
 
 }  // namespace ddprun

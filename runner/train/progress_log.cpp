@@ -65,7 +65,7 @@ void ProgressLog::log_training() {
     values.emplace_back("loss_scale", scale.scale);
     values.emplace_back("overflows", static_cast<double>(scale.overflows));
   }
-  if (parts_.experiment.trainer.on_nonfinite != "stop")
+  if (parts_.experiment.trainer.on_nonfinite != OnNonfinite::kStop)
     values.emplace_back("skipped_steps", static_cast<double>(state.skipped));
   const double now = train_seconds();
   values.emplace_back("samples_per_second", per_second(state.samples - std::exchange(samples_at_row_, state.samples),

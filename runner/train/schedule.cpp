@@ -19,8 +19,8 @@ double on_cosine(double from, double to, double at) {
 
 double batch_scaling(const ScheduleConfig& config, int64_t global_batch) {
   const double ratio = static_cast<double>(global_batch) / static_cast<double>(config.reference_batch);
-  if (config.lr_scaling == "linear") return ratio;
-  return config.lr_scaling == "sqrt" ? std::sqrt(ratio) : 1;
+  if (config.lr_scaling == LrScaling::kLinear) return ratio;
+  return config.lr_scaling == LrScaling::kSqrt ? std::sqrt(ratio) : 1;
 }
 
 }  // namespace
@@ -45,26 +45,24 @@ double Schedule::rate(double rate, int64_t step) const {
 }
 
 double Schedule::along(double rate, int64_t step) const {
-  const auto& name = config_.name;
   const int64_t unit = config_.per_epoch ? steps_per_epoch_ : 1;
-  if (name == "step") {
-    const auto every = in_steps(config_.every);
-    return every == 0 ? rate : rate * std::pow(config_.gamma, static_cast<double>(step / every));
-  }
-  if (name == "multistep") {
-    const auto passed = std::ranges::count_if(config_.milestones, [&](const auto& m) { return in_steps(m) <= step; });
-    return rate * std::pow(config_.gamma, static_cast<double>(passed));
-  }
-  if (name == "exponential") return rate * std::pow(config_.gamma, static_cast<double>(step / unit));
-  if (name == "plateau") {
-    const double reduced = rate * std::pow(config_.factor, static_cast<double>(state_.reductions));
-    return std::max(reduced, std::min(rate, config_.min_lr));
-  }
   const auto done = std::clamp<int64_t>(step - warmup_, 0, length_) / unit;
-  if (name == "one_cycle") return cycle(rate, static_cast<double>(done));
-  const double at = static_cast<double>(done) / std::max(1.0, static_cast<double>(length_ / unit));
-  if (name == "cosine") return on_cosine(rate, config_.end_lr, std::min(at, 1.0));
-  if (name == "linear") return on_line(rate, config_.end_lr, std::min(at, 1.0));
+  const double whole = std::max(1.0, static_cast<double>(length_ / unit));
+  const double at = std::min(static_cast<double>(done) / whole, 1.0);
+  const auto falls = [&](int64_t times) { return rate * std::pow(config_.gamma, static_cast<double>(times)); };
+  switch (config_.kind) {
+    case ScheduleKind::kConstant: return rate;
+    case ScheduleKind::kStep: return config_.every.none() ? rate : falls(step / in_steps(config_.every));
+    case ScheduleKind::kMultistep:
+      return falls(std::ranges::count_if(config_.milestones, [&](const auto& m) { return in_steps(m) <= step; }));
+    case ScheduleKind::kExponential: return falls(step / unit);
+    case ScheduleKind::kCosine: return on_cosine(rate, config_.end_lr, at);
+    case ScheduleKind::kLinear: return on_line(rate, config_.end_lr, at);
+    case ScheduleKind::kOneCycle: return cycle(rate, static_cast<double>(done));
+    case ScheduleKind::kPlateau:
+      const double reduced = rate * std::pow(config_.factor, static_cast<double>(state_.reductions));
+      return std::max(reduced, std::min(rate, config_.min_lr));
+  }
   return rate;
 }
 
@@ -79,7 +77,7 @@ double Schedule::cycle(double rate, double step) const {
 
 // The rules of torch's ReduceLROnPlateau with a relative threshold.
 void Schedule::observe(double value) {
-  if (config_.name != "plateau") return;
+  if (config_.kind != ScheduleKind::kPlateau) return;
   const double sign = config_.maximize ? 1 : -1;
   const bool better = !state_.best || sign * (value - *state_.best) > config_.threshold * std::abs(*state_.best);
   if (better) {
@@ -109,7 +107,7 @@ std::vector<std::string> Schedule::warnings() const {
   };
   check("warmup", config_.warmup, 0);
   check("length", config_.length, warmup_);
-  if (config_.name == "step") check("every", config_.every, 0);
+  if (config_.kind == ScheduleKind::kStep) check("every", config_.every, 0);
   for (const auto& milestone : config_.milestones) check("milestones", milestone, 0);
   return texts;
 }

@@ -6,6 +6,8 @@
 #include "checkpoint/tensor_dict.h"
 #include "comm/device_backend.h"
 
+#include <ddprun/model.h>
+
 #include <ATen/core/Tensor.h>
 
 #include <vector>
@@ -27,6 +29,19 @@ class StateGuard {
   DeviceBackend* backend_;
   TensorDict generators_;
   bool kept_ = true;
+};
+
+// Puts a model into evaluation mode for a scope, and back into its former mode.
+class EvalMode {
+ public:
+  explicit EvalMode(Model& model) : model_(model), was_training_(model.is_training()) { model_.eval(); }
+  ~EvalMode() { model_.train(was_training_); }
+  EvalMode(const EvalMode&) = delete;
+  EvalMode& operator=(const EvalMode&) = delete;
+
+ private:
+  Model& model_;
+  bool was_training_;
 };
 
 }  // namespace ddprun

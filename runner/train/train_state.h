@@ -3,7 +3,7 @@
 #pragma once
 
 #include "metrics/metric_sums.h"
-#include "metrics/run_clock.h"
+#include "metrics/run_summary.h"
 #include "train/early_stopper.h"
 #include "train/grad_scaler.h"
 #include "train/schedule.h"

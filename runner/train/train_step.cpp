@@ -5,7 +5,7 @@
 #include "comm/replicate.h"
 #include "data/sample_order.h"
 #include "plugin_host/plugin_call.h"
-#include "train/gradient_clip.h"
+#include "train/gradients.h"
 #include "train/micro_batch_search.h"
 #include "train/state_guard.h"
 
@@ -20,10 +20,10 @@ namespace ddprun {
 namespace {
 
 ReducerOptions reducer_options(const TrainerConfig& config) {
-  using Compression = ReducerOptions::Compression;
   ReducerOptions options{.find_unused_parameters = config.find_unused_parameters, .static_graph = config.static_graph};
-  if (config.gradient_compression == "fp16") options.compression = Compression::kFp16;
-  if (config.gradient_compression == "bf16") options.compression = Compression::kBf16;
+  using Compression = ReducerOptions::Compression;
+  if (config.gradient_compression == GradientCompression::kFp16) options.compression = Compression::kFp16;
+  if (config.gradient_compression == GradientCompression::kBf16) options.compression = Compression::kBf16;
   return options;
 }
 
@@ -101,7 +101,7 @@ TrainStep::TrainStep(Parts parts, const TrainerConfig& config, Schedule schedule
       schedule_(std::move(schedule)),
       parameters_(trainable_parameters(*parts_.model)),
       buffers_(buffers(*parts_.model)),
-      shared_(*parts_.model, config.broadcast_buffers == "every_step"),
+      shared_(*parts_.model, config.broadcast_buffers == BroadcastBuffers::kEveryStep),
       reducer_(parameters_, parts_.communicator, reducer_options(config)),
       scaler_({.scale = config.loss_scale}, parts_.device, parts_.precision.scales_gradients()),
       ema_(parameters_, config.ema_decay),
@@ -129,7 +129,7 @@ std::string TrainStep::why_not_capturable() {
   if (config_.sync_batchnorm) return "trainer.sync_batchnorm exchanges counts on the host";
   if (several && config_.find_unused_parameters) return "trainer.find_unused_parameters looks for them on the host";
   if (reducer_.through_host()) return "launch.backend gloo exchanges gradients through host memory";
-  if (several && config_.gradient_compression != "none")
+  if (several && config_.gradient_compression != GradientCompression::kNone)
     return "trainer.gradient_compression works on streams of its own";
   if (!send_lrs()) return "this optimizer, with these options, needs the host in its step";
   return "";

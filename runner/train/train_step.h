@@ -20,7 +20,7 @@
 #include "train/device_numbers.h"
 #include "train/ema.h"
 #include "train/grad_scaler.h"
-#include "train/gradient_mark.h"
+#include "train/gradients.h"
 #include "train/precision.h"
 #include "train/schedule.h"
 
@@ -124,7 +124,7 @@ class TrainStep {
   Gradients finish_gradients(MetricSums& sums);
   void step_optimizer(const Gradients& gradients);
   void drop_gradients();
-  bool skips() const { return config_.on_nonfinite == "skip"; }
+  bool skips() const { return config_.on_nonfinite == OnNonfinite::kSkip; }
   bool skips_by_norm() const { return skips() && !scaler_.enabled(); }
   void set_lrs(int64_t step);
   bool send_lrs();

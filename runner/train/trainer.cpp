@@ -80,7 +80,7 @@ void Trainer::begin() {
   if (config.micro_batch == TrainerConfig::kAutoMicroBatch) choose_micro_batch(*loader());
   moved(Activity::kComputing);
   if (!parts_.communicator.alone()) warm_up_reducer(*loader());
-  const bool needs_a_way_back = config.on_nonfinite == "rollback" && !checkpoints_.is_own();
+  const bool needs_a_way_back = config.on_nonfinite == OnNonfinite::kRollback && !checkpoints_.is_own();
   if (needs_a_way_back) save_now(false);
   start_from_here();
 }
@@ -218,7 +218,7 @@ void Trainer::save_now(bool best) {
   log_.save_window();
   state_.skipped_without_overflow = step_.skipped();
   state_.clock = run_clock_.state();
-  state_.memory_format = memory_format_name(parts_.precision.memory_format());
+  state_.memory_format = std::string(word_of(parts_.precision.memory_format()));
   state_.scaler = step_.scaler().state();
   checkpoints_.save(state_, log_.window(), best);
   log_.event("checkpoint", checkpoint_name(state_.step) + (best ? ", the best so far" : ""));

@@ -130,7 +130,7 @@ void Validator::observe(const Evaluation& evaluation) {
     if (monitor != parts_.state.best_metrics.end())
       std::rotate(parts_.state.best_metrics.begin(), monitor, std::next(monitor));
   }
-  if (parts_.experiment.schedule.name == "plateau") {
+  if (parts_.experiment.schedule.kind == ScheduleKind::kPlateau) {
     parts_.step.schedule().observe(*monitored("schedule.monitor", parts_.experiment.schedule.monitor, true));
     parts_.state.schedule = parts_.step.schedule().state();
   }

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT
-#include "worker/inference.h"
-
 #include "base/atomic_file.h"
 #include "base/durable_file.h"
 #include "checkpoint/checkpoint.h"
 #include "data/loader.h"
-#include "metrics/prediction_csv.h"
-#include "train/eval_mode.h"
+#include "metrics/predictions.h"
 #include "train/evaluator.h"
 #include "train/model_weights.h"
+#include "train/state_guard.h"
 #include "train/train_state.h"
 #include "worker/runtime.h"
+#include "worker/worker_task.h"
 
 #include <ddprun/error.h>
 
@@ -18,7 +17,6 @@
 #include <torch/types.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <optional>
 
 namespace ddprun {
@@ -26,17 +24,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
 class Inference : public WorkerTask {
  public:
   explicit Inference(const WorkerPlace& place) : runtime_(place), objective_(runtime_.objective(Phase::kEvaluation)) {}
 
   int run() final {
-    const auto checkpoint = variable("DDPRUN_CHECKPOINT");
+    const auto& checkpoint = runtime_.place.checkpoint;
     runtime_.build(
         [&](Model& model) { load_weights(model, inference_weights(read_checkpoint_info(checkpoint)), checkpoint); });
     runtime_.set_memory_format(memory_format(checkpoint));
@@ -62,9 +55,9 @@ class Inference : public WorkerTask {
   // That of the training, for the same numbers.
   MemoryFormat memory_format(const std::string& checkpoint) const {
     const auto& config = runtime_.experiment.trainer;
-    if (config.memory_format != "auto") return memory_format_of_name(config.memory_format);
+    if (config.memory_format != MemoryFormat::kAuto) return config.memory_format;
     const auto info = read_checkpoint_info(checkpoint);
-    return memory_format_of_name(TrainState::from_json(read_checkpoint(info).progress, checkpoint).memory_format);
+    return memory_format_of(TrainState::from_json(read_checkpoint(info).progress, checkpoint).memory_format);
   }
 
   const char* phase_ = "starting";
@@ -126,7 +119,7 @@ class PredictionTask final : public Inference {
     EvalLoader source(runtime_.dataset, split, eval_batch(trainer), {}, trainer, runtime_.communicator.world(),
                       runtime_.device, images_[static_cast<size_t>(split)]);
     const auto autocast = runtime_.precision.autocast();
-    if (runtime_.place.rank == 0) file_.emplace(variable("DDPRUN_OUT"));
+    if (runtime_.place.rank == 0) file_.emplace(runtime_.place.out);
     for (int64_t round = 0; round < source.rounds(); ++round) write(source.has_next() ? lines(source.next()) : "");
     if (file_) file_->finish();
     auto counts = at::tensor({correct_, classified_}, at::kLong);
@@ -138,7 +131,7 @@ class PredictionTask final : public Inference {
   }
 
   Split chosen_split() const {
-    const auto word = variable("DDPRUN_SPLIT");
+    const auto& word = runtime_.place.split;
     for (const auto split : {Split::kTrain, Split::kVal, Split::kTest}) {
       if (word == split_name(split) && runtime_.dataset->size(split) > 0) return split;
     }
@@ -170,13 +163,10 @@ class PredictionTask final : public Inference {
 
 }  // namespace
 
-bool inference_is_asked() { return !variable("DDPRUN_TASK").empty(); }
-
 std::unique_ptr<WorkerTask> make_inference(const WorkerPlace& place) {
-  const auto task = variable("DDPRUN_TASK");
-  if (task == "evaluate") return std::make_unique<EvaluationTask>(place);
-  if (task == "predict") return std::make_unique<PredictionTask>(place);
-  throw UserError("DDPRUN_TASK=" + task + ": expected evaluate or predict");
+  if (place.task == "evaluate") return std::make_unique<EvaluationTask>(place);
+  if (place.task == "predict") return std::make_unique<PredictionTask>(place);
+  throw UserError("DDPRUN_TASK=" + place.task + ": expected evaluate or predict");
 }
 
 }  // namespace ddprun

@@ -3,7 +3,6 @@
 
 #include "comm/replicate.h"
 #include "plugin_host/plugin_call.h"
-#include "train/eval_mode.h"
 #include "train/state_guard.h"
 
 #include <ATen/Context.h>

@@ -43,17 +43,12 @@ Experiment frozen_experiment(const WorkerPlace& place) {
   return experiment;
 }
 
-bool uses_gpu() {
-  const char* device = std::getenv("DDPRUN_DEVICE");
-  return device && std::string(device) == "cuda";
-}
-
 // After set_determinism: NCCL's process group asks for it when it is made, and leaves out algorithms then; cuBLAS at
 // its first use.
 std::shared_ptr<DeviceBackend> load_backend(const WorkerPlace& place, const TrainerConfig& config,
                                             const Runtime::LoadBackend& load) {
   set_determinism(config.deterministic);
-  return uses_gpu() ? load(place.gpu, place.gpus) : nullptr;
+  return place.device == "cuda" ? load(place.gpu, place.gpus) : nullptr;
 }
 
 CommunicatorOptions communicator_options(const Runtime& runtime) {
@@ -61,7 +56,7 @@ CommunicatorOptions communicator_options(const Runtime& runtime) {
   CommunicatorOptions options{
       .world = {place.rank, place.world_size, place.local_rank, place.local_world_size, place.nodes},
       .backend = runtime.backend,
-      .gloo = runtime.experiment.launch.backend == "gloo",
+      .gloo = runtime.experiment.launch.backend == Backend::kGloo,
       .timeout_seconds = runtime.experiment.launch.timeout_seconds,
       .address = place.address};
   if (place.world_size > 1) options.store = ddprun::open_store(place.store, place.world_size, options.timeout_seconds);
@@ -110,7 +105,7 @@ std::shared_ptr<Model> Runtime::prepared_model() const {
 }
 
 std::shared_ptr<DataParallel> Runtime::data_parallel() const {
-  if (experiment.trainer.strategy != "dp") return nullptr;
+  if (experiment.trainer.strategy != Strategy::kDp) return nullptr;
   const StateGuard kept({}, backend.get());
   std::vector<DataParallel::Copy> copies{{model, device}};
   const auto devices = backend ? backend->devices() : std::vector{device};

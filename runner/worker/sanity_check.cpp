@@ -6,9 +6,9 @@
 #include "data/loader.h"
 #include "data/sample_order.h"
 #include "metrics/metric_sums.h"
-#include "metrics/watched_objective.h"
+#include "metrics/objective.h"
 #include "plugin_host/plugin_call.h"
-#include "train/eval_mode.h"
+#include "train/state_guard.h"
 #include "train/train_step.h"
 
 #include <ddprun/error.h>

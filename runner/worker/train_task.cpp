@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "worker/train_task.h"
-
 #include "base/clock.h"
 #include "base/host_name.h"
 #include "base/log.h"
@@ -9,8 +7,8 @@
 #include "comm/replicate.h"
 #include "launch/heartbeat.h"
 #include "launch/run_folder.h"
+#include "metrics/objective.h"
 #include "metrics/run_summary.h"
-#include "metrics/watched_objective.h"
 #include "plugin_host/plugin_call.h"
 #include "train/checkpoint_exchange.h"
 #include "train/memory_format_trial.h"
@@ -22,6 +20,7 @@
 #include "worker/flight_record_writer.h"
 #include "worker/model_summary.h"
 #include "worker/runtime.h"
+#include "worker/worker_task.h"
 
 #include <ddprun/error.h>
 
@@ -37,12 +36,6 @@
 
 namespace ddprun {
 namespace {
-
-// The checkpoint to go on from, which the launcher has verified; empty at the start of a run.
-std::string resumed_from() {
-  const char* checkpoint = std::getenv("DDPRUN_RESUME");
-  return checkpoint ? checkpoint : "";
-}
 
 int64_t peak_rss_bytes() {
   rusage usage{};
@@ -85,7 +78,7 @@ class TrainTask final : public WorkerTask {
   void prepare() {
     runtime_.build([this](Model& model) {
       if (runtime_.dataset->size(Split::kTrain) == 0) throw UserError("dataset: it has no training samples");
-      if (!resumed_from().empty()) return;
+      if (!runtime_.place.checkpoint.empty()) return;
       const auto& initial = runtime_.experiment.trainer.init_weights;
       if (!initial.empty()) {
         if (runtime_.place.rank == 0) load_initial_weights(model, initial);  // the others get its weights
@@ -95,8 +88,8 @@ class TrainTask final : public WorkerTask {
     });
     require_same_data(*runtime_.dataset, runtime_.experiment.trainer.verify_shards, runtime_.communicator);
     objective_ = objective(Phase::kTraining);
-    if (!resumed_from().empty()) {
-      resumed_ = read_on_all(resumed_from(), runtime_.communicator);
+    if (!runtime_.place.checkpoint.empty()) {
+      resumed_ = read_on_all(runtime_.place.checkpoint, runtime_.communicator);
       keep_batch();
     }
     runtime_.set_memory_format(memory_format());
@@ -122,13 +115,13 @@ class TrainTask final : public WorkerTask {
     if (trainer.batch_per_worker > 0) trainer.global_batch = saved_state().global_batch;
   }
 
-  TrainState saved_state() const { return TrainState::from_json(resumed_->progress, resumed_from()); }
+  TrainState saved_state() const { return TrainState::from_json(resumed_->progress, runtime_.place.checkpoint); }
 
   // A resumed run keeps what was found when it began: another order sums in another order.
   MemoryFormat memory_format() {
     const auto& config = runtime_.experiment.trainer;
-    if (config.memory_format != "auto") return memory_format_of_name(config.memory_format);
-    if (resumed_) return memory_format_of_name(saved_state().memory_format);
+    if (config.memory_format != MemoryFormat::kAuto) return config.memory_format;
+    if (resumed_) return memory_format_of(saved_state().memory_format);
     if (config.deterministic) return MemoryFormat::kChannelsFirst;
     return find_memory_format({.model = *runtime_.model,
                                .objective = *objective_,
@@ -216,7 +209,7 @@ class TrainTask final : public WorkerTask {
 
   // Goes on from the checkpoint where there is one, and tells the loggers that the run begins.
   void announce(Trainer& trainer) {
-    const auto resume = resumed_from();
+    const auto resume = runtime_.place.checkpoint;
     if (resumed_) {
       trainer.restore(*resumed_, resume);
       resumed_.reset();
@@ -290,7 +283,7 @@ class TrainTask final : public WorkerTask {
   std::string device_text() const {
     if (!runtime_.backend) return "cpu";
     const auto text = runtime_.backend->description();
-    if (runtime_.experiment.trainer.strategy != "dp") return text;
+    if (runtime_.experiment.trainer.strategy != Strategy::kDp) return text;
     const auto gpus = runtime_.backend->devices().size();
     return log::text(gpus, gpus == 1 ? " GPU" : " GPUs", " (dp): ", text);
   }
@@ -311,7 +304,7 @@ class TrainTask final : public WorkerTask {
                                            .first_step_seconds = first_step_seconds_,
                                            .phases = trainer.phases(),
                                            .peak_rss_bytes = peak_rss_bytes(),
-                                           .memory_format = memory_format_name(runtime_.precision.memory_format()),
+                                           .memory_format = std::string(word_of(runtime_.precision.memory_format())),
                                            .cuda_graph = trainer.step().graphs().state(),
                                            .replayed_steps = trainer.step().graphs().replayed(),
                                            .attempt = runtime_.place.attempt,

@@ -8,8 +8,7 @@
 #include "plugin_host/plugin_call.h"
 #include "train/micro_batch_search.h"
 #include "worker/crash_handler.h"
-#include "worker/inference.h"
-#include "worker/train_task.h"
+#include "worker/worker_task.h"
 
 #include <ddprun/error.h>
 
@@ -73,7 +72,7 @@ int report(const WorkerPlace& place, const WorkerTask* task, const Problem& prob
 }
 
 std::unique_ptr<WorkerTask> make_task(const WorkerPlace& place) {
-  const bool trains = !inference_is_asked();
+  const bool trains = place.task.empty();
   if (trains) install_signal_handlers();  // else they end it at once
   unblock_stop_signals();
   return trains ? make_train_task(place, [] { return stop_signal != 0; }) : make_inference(place);

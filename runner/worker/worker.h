@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // One worker process: joins the others, puts the experiment together from the run folder's frozen config, trains; or,
-// where the launcher asked for it (worker/inference.h), evaluates or predicts.
+// where the launcher asked for it (worker/worker_task.h), evaluates or predicts.
 #pragma once
 
 namespace ddprun {

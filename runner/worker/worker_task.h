@@ -3,6 +3,11 @@
 // thread.
 #pragma once
 
+#include "launch/worker_process.h"
+
+#include <functional>
+#include <memory>
+
 namespace ddprun {
 
 class WorkerTask {
@@ -15,5 +20,15 @@ class WorkerTask {
   virtual const char* phase() const = 0;
   virtual long step() const { return -1; }
 };
+
+using StopRequested = std::function<bool()>;  // whether this rank is asked to save and to end
+
+std::unique_ptr<WorkerTask> make_train_task(const WorkerPlace& place, StopRequested stop_requested);
+
+// Measures a trained model on the validation and test splits, or writes its predictions of one split, as
+// WorkerPlace::task says. Rank 0 writes the predictions to WorkerPlace::out, replacing a file of that name.
+std::unique_ptr<WorkerTask> make_inference(const WorkerPlace& place);
+
+inline constexpr auto kInferenceResult = "result.json";  // what rank 0 leaves in the run's folder: one JSON object
 
 }  // namespace ddprun

@@ -48,18 +48,18 @@ TEST(LaunchChoice, MoreWorkersThanGpusIsRefusedWithBothNumbers) {
 }
 
 TEST(LaunchChoice, WorkersShareGpusWithGlooOnly) {
-  const LaunchConfig several{.workers = 3, .backend = "gloo"};
+  const LaunchConfig several{.workers = 3, .backend = Backend::kGloo};
   const auto choice = choose_launch(several, {.global_batch = 64}, {.gpus = 2, .cores = 8});
   EXPECT_EQ(choice.shared, 2);
   EXPECT_THAT(launch_variables(choice),
               ::testing::Contains(std::pair<std::string, std::string>("DDPRUN_SHARED_GPUS", "2")));
   EXPECT_EQ(choose_launch(several, {.global_batch = 64}, {.gpus = 4, .cores = 8}).shared, 0);
-  EXPECT_THAT(refusal({.workers = 3, .backend = "nccl"}, {.global_batch = 64}, {.gpus = 2, .cores = 8}),
+  EXPECT_THAT(refusal({.workers = 3, .backend = Backend::kNccl}, {.global_batch = 64}, {.gpus = 2, .cores = 8}),
               HasSubstr("launch.backend=gloo"));
 }
 
 TEST(LaunchChoice, NcclWithoutGpusIsRefused) {
-  EXPECT_THAT(refusal({.backend = "nccl"}, {.global_batch = 64}, {.gpus = 0, .cores = 8}),
+  EXPECT_THAT(refusal({.backend = Backend::kNccl}, {.global_batch = 64}, {.gpus = 0, .cores = 8}),
               HasSubstr("launch.backend: nccl connects GPUs"));
 }
 
@@ -79,7 +79,7 @@ TEST(LaunchChoice, AGpuThatIsTooOldIsRefusedByNameWhereItIsUsed) {
   const Machine mixed{.gpus = 2, .cores = 8, .models = {{"NVIDIA RTX 4090", 89}, {"Tesla V100", 70}}};
   EXPECT_THAT(refusal({}, {.global_batch = 64}, mixed),
               AllOf(HasSubstr("GPU 1 (Tesla V100) has compute capability 7.0"), HasSubstr("7.5 and newer")));
-  EXPECT_THAT(refusal({}, {.global_batch = 64, .strategy = "dp"}, mixed), HasSubstr("Tesla V100"));
+  EXPECT_THAT(refusal({}, {.global_batch = 64, .strategy = Strategy::kDp}, mixed), HasSubstr("Tesla V100"));
   EXPECT_EQ(refusal({.workers = 1}, {.global_batch = 64}, mixed), "");
 }
 
@@ -97,7 +97,7 @@ TEST(LaunchChoice, ABatchSmallerThanTheWorkersIsRefused) {
 }
 
 TEST(LaunchChoice, DpIsOneProcessWithAllGpus) {
-  const TrainerConfig dp{.strategy = "dp"};
+  const TrainerConfig dp{.strategy = Strategy::kDp};
   for (const int64_t workers : {0, 1}) {
     const auto choice = choose_launch({.workers = workers}, dp, {.gpus = 4, .cores = 16});
     EXPECT_EQ(choice.device, "cuda");
@@ -115,7 +115,7 @@ TEST(LaunchChoice, WorkersTellHowManyGpusAreTheirs) {
 }
 
 TEST(LaunchChoice, DpWithoutAGpuOrWithSeveralWorkersIsRefusedWithWhatToDo) {
-  const TrainerConfig dp{.strategy = "dp"};
+  const TrainerConfig dp{.strategy = Strategy::kDp};
   const auto none = refusal({}, dp, {.gpus = 0, .cores = 8});
   EXPECT_THAT(none, HasSubstr("trainer.strategy: dp"));
   EXPECT_THAT(none, HasSubstr("no GPU is found here. Use trainer.strategy=ddp"));
@@ -127,23 +127,24 @@ TEST(LaunchChoice, DpWithoutAGpuOrWithSeveralWorkersIsRefusedWithWhatToDo) {
 }
 
 TEST(LaunchChoice, WhatOnlyAGpuCanIsRefusedOnTheCpuWithWhatWorksThere) {
-  EXPECT_THAT(refusal({}, {.precision = "fp16"}, {.gpus = 0, .cores = 8}), HasSubstr("bf16 works here"));
-  EXPECT_THAT(refusal({.device = "cpu"}, {.precision = "tf32"}, {.gpus = 1, .cores = 8}),
+  EXPECT_THAT(refusal({}, {.precision = PrecisionMode::kFp16}, {.gpus = 0, .cores = 8}), HasSubstr("bf16 works here"));
+  EXPECT_THAT(refusal({.device = "cpu"}, {.precision = PrecisionMode::kTf32}, {.gpus = 1, .cores = 8}),
               HasSubstr("use fp32 or bf16"));
-  EXPECT_THAT(refusal({}, {.cuda_graph = "on"}, {.gpus = 0, .cores = 8}), HasSubstr("cuda_graph: on needs a GPU"));
-  EXPECT_EQ(refusal({}, {.precision = "bf16"}, {.gpus = 0, .cores = 8}), "");
-  EXPECT_EQ(refusal({}, {.precision = "fp16"}, {.gpus = 1, .cores = 8}), "");
+  EXPECT_THAT(refusal({}, {.cuda_graph = CudaGraphMode::kOn}, {.gpus = 0, .cores = 8}),
+              HasSubstr("cuda_graph: on needs a GPU"));
+  EXPECT_EQ(refusal({}, {.precision = PrecisionMode::kBf16}, {.gpus = 0, .cores = 8}), "");
+  EXPECT_EQ(refusal({}, {.precision = PrecisionMode::kFp16}, {.gpus = 1, .cores = 8}), "");
 }
 
 TEST(LaunchChoice, WarnsOfBf16WhereTheProcessorHasNoKernelsForIt) {
   const Machine old{.gpus = 0, .cores = 8, .bf16 = false};
   for (const std::string precision : {"bf16", "bf16_pure"}) {
-    const TrainerConfig trainer{.precision = precision};
+    const TrainerConfig trainer{.precision = value_of<PrecisionMode>(precision).value()};
     EXPECT_THAT(choose_launch({}, trainer, old).warning, HasSubstr("trainer.precision: " + precision + " can take"));
     EXPECT_EQ(choose_launch({}, trainer, {.gpus = 1, .cores = 8, .bf16 = false}).warning, "");
     EXPECT_EQ(choose_launch({}, trainer, {.gpus = 0, .cores = 8, .bf16 = true}).warning, "");
   }
-  EXPECT_EQ(choose_launch({}, {.precision = "fp32"}, old).warning, "");
+  EXPECT_EQ(choose_launch({}, {.precision = PrecisionMode::kFp32}, old).warning, "");
 }
 
 }  // namespace

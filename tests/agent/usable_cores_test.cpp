@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "agent/usable_cores.h"
+#include "agent/machine.h"
 
 #include <gtest/gtest.h>
 

@@ -14,9 +14,9 @@ class ReadSchedule : public ConfigFixture {
   }
 };
 
-TEST_F(ReadSchedule, IsConstantByDefault) { EXPECT_EQ(loaded(kMinimal).schedule.name, "constant"); }
+TEST_F(ReadSchedule, IsConstantByDefault) { EXPECT_EQ(loaded(kMinimal).schedule.kind, ScheduleKind::kConstant); }
 
-TEST_F(ReadSchedule, HasAShortForm) { EXPECT_EQ(read("cosine").name, "cosine"); }
+TEST_F(ReadSchedule, HasAShortForm) { EXPECT_EQ(read("cosine").kind, ScheduleKind::kCosine); }
 
 TEST_F(ReadSchedule, ReadsTheOptionsOfItsName) {
   const auto cosine =
@@ -43,7 +43,7 @@ TEST_F(ReadSchedule, RefusesWhatItsNameDoesNotKnow) {
 
 TEST_F(ReadSchedule, AnotherNameReplacesTheWholeSection) {
   const auto e = loaded(kMinimal + "schedule: {name: step, every: 3ep}\n", {"schedule=cosine"});
-  EXPECT_EQ(e.schedule.name, "cosine");
+  EXPECT_EQ(e.schedule.kind, ScheduleKind::kCosine);
 }
 
 }  // namespace

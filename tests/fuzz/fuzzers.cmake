@@ -6,15 +6,15 @@ if(NOT CMAKE_CXX_COMPILER_ID STREQUAL Clang)
 endif()
 set(tensor_targets csv npy safetensors training)
 
-get_target_property(config_files ddprun_config SOURCES)
-list(TRANSFORM config_files PREPEND config/)
-get_target_property(base_files ddprun_base SOURCES)
-list(FILTER base_files INCLUDE REGEX "^[a-z0-9_]+\\.cpp$")
-list(TRANSFORM base_files PREPEND base/)
-set(runner_files ${base_files} ${config_files}
+foreach(room base config launch)
+  get_target_property(files ddprun_${room} SOURCES)
+  list(FILTER files INCLUDE REGEX "^[a-z0-9_]+\\.cpp$")
+  list(TRANSFORM files PREPEND ${room}/)
+  list(APPEND runner_files ${files})
+endforeach()
+list(APPEND runner_files
   checkpoint/manifest.cpp checkpoint/pickle_check.cpp
   cluster/endpoint.cpp cluster/setting.cpp cluster/slurm_nodes.cpp
-  launch/failure_report.cpp launch/hang_report.cpp launch/heartbeat.cpp launch/rank_log.cpp
   plugin_host/elf_section.cpp plugin_host/plugin_file.cpp
   rendezvous/key_values.cpp rendezvous/message.cpp rendezvous/node_messages.cpp
   report/attempts.cpp report/base64.cpp report/checkpoint_list.cpp report/config_lines.cpp report/confusion.cpp report/curves.cpp
@@ -38,7 +38,7 @@ set(tensor_files
   sdk/src/batch.cpp)
 list(TRANSFORM tensor_files PREPEND ${PROJECT_SOURCE_DIR}/)
 
-set(sdk_files formats/safetensors_header.cpp formats/strict_json.cpp src/error.cpp src/options.cpp src/value.cpp)
+set(sdk_files formats/safetensors_header.cpp formats/shown_text.cpp formats/strict_json.cpp src/error.cpp src/options.cpp src/value.cpp)
 list(TRANSFORM sdk_files PREPEND ${PROJECT_SOURCE_DIR}/sdk/)
 
 add_library(fuzz_readers STATIC fuzz_target.cpp $<TARGET_OBJECTS:ddprun_log> ${runner_files} ${plugin_files} ${sdk_files})

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "metrics/objective.h"
 
-#include "metrics/watched_objective.h"
 #include "plugin_host/plugin_call.h"
 #include "train/operator_log.h"
 

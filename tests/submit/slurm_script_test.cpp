@@ -65,7 +65,7 @@ TEST(SlurmScript, CountsTheCpusOfAllWorkersOfANode) {
   auto experiment = testing::large();
   experiment.launch.workers = 2;
   EXPECT_THAT(slurm_script(experiment, testing::submission()), HasSubstr("--cpus-per-task=16\n"));
-  experiment.trainer.strategy = "dp";
+  experiment.trainer.strategy = Strategy::kDp;
   EXPECT_THAT(slurm_script(experiment, testing::submission()), HasSubstr("--cpus-per-task=8\n"));
   experiment.resources.cpus_per_node = 72;
   EXPECT_THAT(slurm_script(experiment, testing::submission()), HasSubstr("--cpus-per-task=72\n"));

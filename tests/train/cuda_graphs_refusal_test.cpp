@@ -26,7 +26,7 @@ std::string reason_of(const ToyRun& run) {
   const TempFolder folder;
   auto strict = run;
   strict.folder = folder.path();
-  strict.experiment.trainer.cuda_graph = "on";
+  strict.experiment.trainer.cuda_graph = CudaGraphMode::kOn;
   EXPECT_THAT(testing::error_of(strict), AllOf(HasSubstr("trainer.cuda_graph: on"), HasSubstr(result.graph_state)));
   return result.graph_state;
 }
@@ -36,7 +36,7 @@ TEST(StepGraphsRefusal, OnWithoutAGpuIsAnError) {
   auto run = replayed_toy(folder);
   run.make_backend = nullptr;
   EXPECT_EQ(train_toy(run).graph_state, "no GPU");
-  run.experiment.trainer.cuda_graph = "on";
+  run.experiment.trainer.cuda_graph = CudaGraphMode::kOn;
   EXPECT_THAT(testing::error_of(run), HasSubstr("needs a GPU"));
 }
 
@@ -139,7 +139,7 @@ TEST(StepGraphsRefusal, SettingsThatNeedTheHost) {
   const std::vector<std::pair<const char*, std::function<void(TrainerConfig&)>>> settings{
       {"sync_batchnorm", [](auto& trainer) { trainer.sync_batchnorm = true; }},
       {"find_unused_parameters", [](auto& trainer) { trainer.find_unused_parameters = true; }},
-      {"gradient_compression", [](auto& trainer) { trainer.gradient_compression = "fp16"; }}};
+      {"gradient_compression", [](auto& trainer) { trainer.gradient_compression = GradientCompression::kFp16; }}};
   for (const auto& [name, set] : settings) {
     const TempFolder folder;
     auto run = replayed_toy(folder, 2, 1);

@@ -76,7 +76,7 @@ std::function<void(ToyRun&)> optimizer(const std::string& plugin, const OptionTe
 
 std::function<void(TrainerConfig&)> half() {
   return [](TrainerConfig& trainer) {
-    trainer.precision = "fp16";
+    trainer.precision = PrecisionMode::kFp16;
     trainer.loss_scale = 1024;
   };
 }
@@ -91,7 +91,7 @@ std::vector<Case> cases() {
       {"ClippedByValue", trainer([](auto& trainer) { trainer.clip_value = 0.01; })},
       {"WithAveragedWeights", trainer([](auto& trainer) { trainer.ema_decay = 0.9; })},
       {"InSeveralPasses", trainer([](auto& trainer) { trainer.micro_batch = 2; })},
-      {"InBf16", trainer([](auto& trainer) { trainer.precision = "bf16"; })},
+      {"InBf16", trainer([](auto& trainer) { trainer.precision = PrecisionMode::kBf16; })},
       {"InFp16", trainer(half())},
       {"WithAdam", optimizer("adam", {{"amsgrad", "true"}})},
       {"WithAdamW", optimizer("adamw", {})},
@@ -107,7 +107,7 @@ std::vector<Case> cases() {
       {"BroadcastingBuffers",
        [](ToyRun& run) {
          run.make_model = [] { return std::make_shared<testing::Normed>(); };
-         run.experiment.trainer.broadcast_buffers = "every_step";
+         run.experiment.trainer.broadcast_buffers = BroadcastBuffers::kEveryStep;
        }},
   };
 }
@@ -233,7 +233,7 @@ TEST(CudaGraphs, WatchedStepsAreOrdinaryOnAllRanks) {
 TEST(CudaGraphs, OffMeansOff) {
   const TempFolder folder;
   auto run = replayed_toy(folder);
-  run.experiment.trainer.cuda_graph = "off";
+  run.experiment.trainer.cuda_graph = CudaGraphMode::kOff;
   const auto result = expect_the_bits_of_ordinary_steps(run);
   EXPECT_EQ(result.replayed, 0);
   EXPECT_EQ(result.graph_state, "off");

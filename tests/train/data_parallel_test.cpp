@@ -246,7 +246,7 @@ TEST(DataParallel, CopiesRunInThreadsWithTheCallersAutocastAndGradientMode) {
                      std::static_pointer_cast<Witness>(copies[1].model));
   };
   {
-    const auto autocast = Precision({.precision = "fp16"}, kCpu).autocast();
+    const auto autocast = Precision({.precision = PrecisionMode::kFp16}, kCpu).autocast();
     const auto [first, second] = look();
     EXPECT_EQ(first->type, at::kHalf);
     EXPECT_EQ(second->type, at::kHalf);

@@ -2,7 +2,6 @@
 #include "train/evaluator.h"
 
 #include "metrics/objective.h"
-#include "metrics/prediction_csv.h"
 #include "metrics/predictions.h"
 #include "support/ranks.h"
 #include "support/toy.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "train/gradient_clip.h"
+#include "train/gradients.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

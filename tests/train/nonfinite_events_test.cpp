@@ -94,7 +94,7 @@ TEST(NonfiniteEvents, TheStepIsFoundAmongSeveral) {
     run.experiment.checkpoint.every = {};
     poison(run, {13 * kBatch});
     run.step_seconds = 1e-4;
-    if (run.experiment.trainer.on_nonfinite == "stop") {
+    if (run.experiment.trainer.on_nonfinite == OnNonfinite::kStop) {
       EXPECT_THAT(error_of(run), HasSubstr("step 14: "));
       continue;
     }
@@ -188,10 +188,10 @@ TEST(NonfiniteEvents, AScalersOverflowsDoNotHideALossThatIsNoNumber) {
   for (const auto* action : {"stop", "skip", "rollback"}) {
     const TempFolder folder;
     auto run = poisoned_toy(folder, action, 2);
-    run.experiment.trainer.precision = "fp16";
+    run.experiment.trainer.precision = PrecisionMode::kFp16;
     run.experiment.trainer.loss_scale = 1024;
     poison(run, {45});
-    if (run.experiment.trainer.on_nonfinite == "stop") {
+    if (run.experiment.trainer.on_nonfinite == OnNonfinite::kStop) {
       EXPECT_THAT(error_of(run), HasSubstr("step 4: the training loss is not finite: nan on rank 1"));
       continue;
     }

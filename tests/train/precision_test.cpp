@@ -15,13 +15,13 @@ namespace {
 at::ScalarType product_type() { return torch::mm(torch::ones({2, 2}), torch::ones({2, 2})).scalar_type(); }
 
 TEST(Precision, AutocastLastsAsLongAsItsScope) {
-  const Precision precision({.precision = "bf16"}, at::kCPU);
+  const Precision precision({.precision = PrecisionMode::kBf16}, at::kCPU);
   EXPECT_EQ(product_type(), at::kFloat);
   {
     const auto scope = precision.autocast();
     EXPECT_EQ(product_type(), at::kBFloat16);
     {
-      const auto inner = Precision({.precision = "fp16"}, at::kCPU).autocast();
+      const auto inner = Precision({.precision = PrecisionMode::kFp16}, at::kCPU).autocast();
       EXPECT_EQ(product_type(), at::kHalf);
     }
     EXPECT_EQ(product_type(), at::kBFloat16);
@@ -39,18 +39,20 @@ TEST(Precision, ProductsOfFloat32AreTorchsUnlessTheExactOnesAreAskedFor) {
   const auto& context = at::globalContext();
   const bool convolutions = context.allowTF32CuDNN();
   const auto products = context.float32MatmulPrecision();
-  const auto is = [&](const char* precision) {
+  const auto is = [&](PrecisionMode precision) {
     set_product_precision({.precision = precision});
     return std::pair(context.allowTF32CuDNN(), context.float32MatmulPrecision());
   };
-  EXPECT_EQ(is("fp32_exact"), std::pair(false, at::Float32MatmulPrecision::HIGHEST));
-  EXPECT_EQ(is("tf32"), std::pair(true, at::Float32MatmulPrecision::HIGH));
-  EXPECT_EQ(is("fp32"), std::pair(convolutions, products));
+  EXPECT_EQ(is(PrecisionMode::kFp32Exact), std::pair(false, at::Float32MatmulPrecision::HIGHEST));
+  EXPECT_EQ(is(PrecisionMode::kTf32), std::pair(true, at::Float32MatmulPrecision::HIGH));
+  EXPECT_EQ(is(PrecisionMode::kFp32), std::pair(convolutions, products));
 }
 
 TEST(Precision, OnlyFp16NeedsAScaler) {
-  EXPECT_TRUE(Precision({.precision = "fp16"}, at::kCPU).scales_gradients());
-  for (const auto* other : {"fp32", "fp32_exact", "tf32", "bf16", "bf16_pure"}) {
+  EXPECT_TRUE(Precision({.precision = PrecisionMode::kFp16}, at::kCPU).scales_gradients());
+  for (const auto word : WordsOf<PrecisionMode>::kAll) {
+    const auto other = value_of<PrecisionMode>(word).value();
+    if (other == PrecisionMode::kFp16) continue;
     EXPECT_FALSE(Precision({.precision = other}, at::kCPU).scales_gradients());
   }
 }
@@ -58,7 +60,7 @@ TEST(Precision, OnlyFp16NeedsAScaler) {
 TEST(Precision, PureBf16ConvertsWeightsAndInput) {
   testing::ToyModel model;
   model.prepare({.sample_shape = {8}, .classes = 3});
-  const Precision precision({.precision = "bf16_pure"}, at::kCPU);
+  const Precision precision({.precision = PrecisionMode::kBf16Pure}, at::kCPU);
   precision.convert(model);
   const auto batch = precision.converted({.input = torch::ones({2, 8}), .target = torch::zeros({2}, at::kLong)});
   EXPECT_EQ(model.forward(batch.input).scalar_type(), at::kBFloat16);
@@ -78,7 +80,7 @@ TEST(Precision, PureBf16LeavesIntegersAsTheyAre) {
     BatchNorm norm_{nullptr};
     at::Tensor order_;
   } model;
-  const Precision precision({.precision = "bf16_pure"}, at::kCPU);
+  const Precision precision({.precision = PrecisionMode::kBf16Pure}, at::kCPU);
   precision.convert(model);
   auto batches = model.named_buffers()["norm.num_batches_tracked"];
   batches.fill_(256);

@@ -12,7 +12,7 @@ inline ToyRun replayed_toy(const TempFolder& folder, int64_t ranks = 1, int64_t 
   ToyRun run{.ranks = ranks, .folder = folder.path()};
   run.experiment.seed = 42;
   run.experiment.trainer = {.max_epochs = epochs, .global_batch = 12, .log_every = 1};
-  run.experiment.schedule = {.name = "cosine", .warmup = {.steps = 4}};
+  run.experiment.schedule = {.kind = ScheduleKind::kCosine, .warmup = {.steps = 4}};
   run.make_optimizer = [](double rate) {
     return make_optimizer("sgd", {{"lr", std::to_string(rate)}, {"momentum", "0.9"}, {"weight_decay", "1e-3"}});
   };

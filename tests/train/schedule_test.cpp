@@ -23,31 +23,32 @@ TEST(Schedule, ConstantIsTheOptimizersOwnRate) {
 }
 
 TEST(Schedule, StepFallsEachTimeTheIntervalHasPassed) {
-  const ScheduleConfig config{.name = "step", .every = {.epochs = 3}, .gamma = 0.5};
+  const ScheduleConfig config{.kind = ScheduleKind::kStep, .every = {.epochs = 3}, .gamma = 0.5};
   EXPECT_DOUBLE_EQ(rate(config, 29), 0.1);
   EXPECT_DOUBLE_EQ(rate(config, 30), 0.05);
   EXPECT_DOUBLE_EQ(rate(config, 99), 0.0125);
 }
 
 TEST(Schedule, MultistepFallsAtItsMilestones) {
-  const ScheduleConfig config{.name = "multistep", .gamma = 0.1, .milestones = {{.epochs = 2}, {.steps = 55}}};
+  const ScheduleConfig config{
+      .kind = ScheduleKind::kMultistep, .gamma = 0.1, .milestones = {{.epochs = 2}, {.steps = 55}}};
   EXPECT_DOUBLE_EQ(rate(config, 19), 0.1);
   EXPECT_DOUBLE_EQ(rate(config, 20), 0.01);
   EXPECT_DOUBLE_EQ(rate(config, 55), 0.001);
 }
 
 TEST(Schedule, PerEpochMovesAtEpochsEndsAlone) {
-  const ScheduleConfig config{.name = "exponential", .per_epoch = true, .gamma = 0.9};
+  const ScheduleConfig config{.kind = ScheduleKind::kExponential, .per_epoch = true, .gamma = 0.9};
   EXPECT_DOUBLE_EQ(rate(config, 9), 0.1);
   EXPECT_DOUBLE_EQ(rate(config, 10), 0.09);
-  const ScheduleConfig cosine{.name = "cosine", .per_epoch = true};
+  const ScheduleConfig cosine{.kind = ScheduleKind::kCosine, .per_epoch = true};
   EXPECT_EQ(rate(cosine, 50), rate(cosine, 59));
   EXPECT_NE(rate(cosine, 59), rate(cosine, 60));
 }
 
 TEST(Schedule, CosineAndLineEndAtTheirLastRateAndStayThere) {
-  for (const auto* name : {"cosine", "linear"}) {
-    const ScheduleConfig config{.name = name, .end_lr = 0.02};
+  for (const auto kind : {ScheduleKind::kCosine, ScheduleKind::kLinear}) {
+    const ScheduleConfig config{.kind = kind, .end_lr = 0.02};
     EXPECT_DOUBLE_EQ(rate(config, 0), 0.1);
     EXPECT_NEAR(rate(config, 50), 0.06, 1e-12);
     EXPECT_DOUBLE_EQ(rate(config, 100), 0.02);
@@ -56,7 +57,7 @@ TEST(Schedule, CosineAndLineEndAtTheirLastRateAndStayThere) {
 }
 
 TEST(Schedule, WarmUpRisesAlongALineAndTheCosineBeginsAfterIt) {
-  const ScheduleConfig config{.name = "cosine", .warmup = {.epochs = 2}, .warmup_from = 0.1};
+  const ScheduleConfig config{.kind = ScheduleKind::kCosine, .warmup = {.epochs = 2}, .warmup_from = 0.1};
   EXPECT_DOUBLE_EQ(rate(config, 0), 0.01);
   EXPECT_DOUBLE_EQ(rate(config, 10), 0.055);
   EXPECT_DOUBLE_EQ(rate(config, 20), 0.1);
@@ -64,19 +65,19 @@ TEST(Schedule, WarmUpRisesAlongALineAndTheCosineBeginsAfterIt) {
 }
 
 TEST(Schedule, OneCycleRisesToTheRateAndEndsFarBelowItsBeginning) {
-  const ScheduleConfig config{.name = "one_cycle"};
+  const ScheduleConfig config{.kind = ScheduleKind::kOneCycle};
   EXPECT_DOUBLE_EQ(rate(config, 0), 0.1 / 25);
   EXPECT_DOUBLE_EQ(rate(config, 29), 0.1);
   EXPECT_NEAR(rate(config, 99), 0.1 / 25 / 1e4, 1e-15);
 }
 
 TEST(Schedule, RateScalesWithTheGlobalBatch) {
-  EXPECT_DOUBLE_EQ(schedule({.lr_scaling = "linear", .reference_batch = 128}, 512).rate(0.1, 0), 0.4);
-  EXPECT_DOUBLE_EQ(schedule({.lr_scaling = "sqrt", .reference_batch = 128}, 512).rate(0.1, 0), 0.2);
+  EXPECT_DOUBLE_EQ(schedule({.lr_scaling = LrScaling::kLinear, .reference_batch = 128}, 512).rate(0.1, 0), 0.4);
+  EXPECT_DOUBLE_EQ(schedule({.lr_scaling = LrScaling::kSqrt, .reference_batch = 128}, 512).rate(0.1, 0), 0.2);
 }
 
 TEST(Schedule, PlateauFallsAfterPatienceEvaluationsWithoutProgress) {
-  auto plateau = schedule({.name = "plateau", .min_lr = 0.002, .patience = 1, .cooldown = 2});
+  auto plateau = schedule({.kind = ScheduleKind::kPlateau, .min_lr = 0.002, .patience = 1, .cooldown = 2});
   std::vector<double> rates;
   for (const double loss : {1.0, 0.5, 0.5, 0.49999, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6}) {
     plateau.observe(loss);
@@ -86,7 +87,7 @@ TEST(Schedule, PlateauFallsAfterPatienceEvaluationsWithoutProgress) {
 }
 
 TEST(Schedule, PlateauGoesOnFromItsState) {
-  auto one = schedule({.name = "plateau", .patience = 2}), two = one;
+  auto one = schedule({.kind = ScheduleKind::kPlateau, .patience = 2}), two = one;
   one.observe(1);
   one.observe(2);
   two.set_state(one.state());
@@ -99,11 +100,11 @@ TEST(Schedule, PlateauGoesOnFromItsState) {
 
 TEST(Schedule, WarnsOfWhatTheRunNeverReaches) {
   const ScheduleConfig config{
-      .name = "multistep", .warmup = {.steps = 500}, .milestones = {{.epochs = 5}, {.epochs = 90}}};
+      .kind = ScheduleKind::kMultistep, .warmup = {.steps = 500}, .milestones = {{.epochs = 5}, {.epochs = 90}}};
   EXPECT_THAT(schedule(config).warnings(),
               ElementsAre(HasSubstr("schedule.warmup: 500st goes beyond the end of the run, which has 100 steps of 10"),
                           HasSubstr("schedule.milestones: 90ep goes beyond")));
-  EXPECT_THAT(schedule({.name = "cosine", .warmup = {.epochs = 1}}).warnings(), ElementsAre());
+  EXPECT_THAT(schedule({.kind = ScheduleKind::kCosine, .warmup = {.epochs = 1}}).warnings(), ElementsAre());
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ TEST(TrainStep, DevicesOfOneProcessClipScaleAndAverageAsOneDoes) {
   auto several = each_step_logged(folder), plain = each_step_logged(plain_folder);
   for (auto* run : {&several, &plain}) {
     auto& trainer = run->experiment.trainer;
-    trainer.precision = "fp16";
+    trainer.precision = PrecisionMode::kFp16;
     trainer.loss_scale = 1024;
     trainer.clip_norm = 0.05;
     trainer.ema_decay = 0.9;
@@ -107,7 +107,7 @@ TEST(TrainStep, ReportsTheNormBeforeClipping) {
 TEST(TrainStep, RateFollowsTheSchedule) {
   const TempFolder folder;
   auto run = each_step_logged(folder, 2);
-  run.experiment.schedule = {.name = "linear", .warmup = {.steps = 4}, .warmup_from = 0};
+  run.experiment.schedule = {.kind = ScheduleKind::kLinear, .warmup = {.steps = 4}, .warmup_from = 0};
   const auto rates = values_of(train_toy(run).rows, "train", "lr");
   EXPECT_EQ(rates[0], 0);
   EXPECT_DOUBLE_EQ(rates[2], 0.05);
@@ -131,7 +131,7 @@ TEST(TrainStep, EachGroupsOwnRateFollowsTheSchedule) {
   const TempFolder folder;
   auto run = each_step_logged(folder, 1);
   run.make_optimizer = [](double lr) { return std::make_shared<Grouped>(lr); };
-  run.experiment.schedule = {.name = "cosine", .warmup = {.steps = 4}, .warmup_from = 0};
+  run.experiment.schedule = {.kind = ScheduleKind::kCosine, .warmup = {.steps = 4}, .warmup_from = 0};
   const auto rows = train_toy(run).rows;
   const auto rates = values_of(rows, "train", "lr"), of_group = values_of(rows, "train", "lr_1");
   ASSERT_EQ(rates.size(), of_group.size());
@@ -152,7 +152,7 @@ TEST(TrainStep, EvaluatesTheAveragedWeightsAndKeepsTraining) {
 TEST(TrainStep, Bf16AutocastStaysNearSinglePrecision) {
   const TempFolder folder, plain_folder;
   auto half = each_step_logged(folder, 2), plain = each_step_logged(plain_folder, 2);
-  half.experiment.trainer.precision = "bf16";
+  half.experiment.trainer.precision = PrecisionMode::kBf16;
   const auto with = values_of(train_toy(half).rows, "train", "loss");
   const auto without = values_of(train_toy(plain).rows, "train", "loss");
   EXPECT_NE(with, without);
@@ -163,7 +163,7 @@ TEST(TrainStep, CompressedGradientsStayNearTheExactOnes) {
   for (const auto* compression : {"fp16", "bf16"}) {
     const TempFolder folder;
     auto run = each_step_logged(folder, 3);
-    run.experiment.trainer.gradient_compression = compression;
+    run.experiment.trainer.gradient_compression = value_of<GradientCompression>(compression).value();
     const auto result = train_toy(run);
     for (const auto& weights : result.weights) EXPECT_TRUE(testing::same_bits(weights, result.weights[0]));
     const TempFolder exact_folder;
@@ -191,9 +191,9 @@ class Overflowing : public ToyModel {
 TEST(TrainStep, AnOverflowLeavesTheStepOutOnEveryRankAlikeAndTheScheduleWaits) {
   const TempFolder folder;
   auto run = each_step_logged(folder, 2);
-  run.experiment.trainer.precision = "fp16";
+  run.experiment.trainer.precision = PrecisionMode::kFp16;
   run.experiment.trainer.loss_scale = 1024;
-  run.experiment.schedule = {.name = "linear"};
+  run.experiment.schedule = {.kind = ScheduleKind::kLinear};
   std::atomic<int64_t> made = 0;
   // One rank alone overflows, in its sixth call: the fifth step, after the rehearsal.
   run.make_model = [&] { return std::make_shared<Overflowing>(made++ == 0 ? 5 : -1); };

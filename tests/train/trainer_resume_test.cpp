@@ -79,13 +79,13 @@ ToyRun with_everything(const TempFolder& folder) {
   auto run = three_epochs(folder, 2);
   auto& trainer = run.experiment.trainer;
   trainer.micro_batch = 2;
-  trainer.precision = "fp16";
+  trainer.precision = PrecisionMode::kFp16;
   trainer.clip_norm = 1;
   trainer.ema_decay = 0.9;
-  trainer.gradient_compression = "bf16";
+  trainer.gradient_compression = GradientCompression::kBf16;
   trainer.eval_every = {.steps = 5};
   trainer.verify_shards = true;
-  run.experiment.schedule = {.name = "plateau", .warmup = {.steps = 6}, .threshold = 0.2, .patience = 0};
+  run.experiment.schedule = {.kind = ScheduleKind::kPlateau, .warmup = {.steps = 6}, .threshold = 0.2, .patience = 0};
   return run;
 }
 

@@ -21,7 +21,6 @@ TEST(Runtime, DeterminismIsSetBeforeNcclsGroupIsMade) {
   std::ofstream(folder.path() / "config.yaml")
       << "name: test\nmodel: {plugin: mlp}\ndataset: {plugin: digits}\noptimizer: {plugin: sgd}\n"
          "trainer: {deterministic: true}\n";
-  setenv("DDPRUN_DEVICE", "cuda", /*overwrite=*/1);
   bool deterministic = false, filling = true;
   const auto look = [&] {
     deterministic = at::globalContext().deterministicAlgorithms();
@@ -35,9 +34,9 @@ TEST(Runtime, DeterminismIsSetBeforeNcclsGroupIsMade) {
                           .run_dir = folder.path(),
                           .config = folder.path() / "config.yaml",
                           .store = folder.path() / "store",
-                          .address = "127.0.0.1"};
+                          .address = "127.0.0.1",
+                          .device = "cuda"};
   EXPECT_THROW(Runtime(place, {}, load), Grouped);
-  unsetenv("DDPRUN_DEVICE");
   at::globalContext().setDeterministicAlgorithms(false, false);
   EXPECT_TRUE(deterministic);
   EXPECT_FALSE(filling) << "each new tensor costs one more write";

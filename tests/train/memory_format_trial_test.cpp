@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "train/memory_format.h"
-
 #include "metrics/objective.h"
 #include "support/ranks.h"
 #include "train/memory_format_trial.h"

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT
+// The commands of the program: to add one, write its function, and a line in kCommands.
+#include "cli/commands.h"
+
+#include "agent/early_signals.h"
+#include "cli/launch_flags.h"
+#include "cli/multirun.h"
+#include "config/config_files.h"
+#include "plugin_host/plugin_build.h"
+
+#include <ddprun/error.h>
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+
+namespace ddprun {
+namespace {
+
+void add_overrides(CLI::App& command, Arguments& arguments) {
+  command.add_option("overrides", arguments.overrides, "key=value ...: change the experiment for this run");
+}
+
+void add_build(CLI::App& command, Arguments& arguments) {
+  command
+      .add_option("--build", arguments.build,
+                  "a plugin's source file, to be compiled if it has changed; may be repeated")
+      ->type_name("FILE.cpp")
+      ->allow_extra_args(false);
+}
+
+// Those of a command that names an experiment.
+void add_experiment(CLI::App& command, Arguments& arguments) {
+  command.add_option("experiment", arguments.target, "an experiment's YAML file; also found in the installed configs")
+      ->required();
+  add_overrides(command, arguments);
+}
+
+void add_run_folder(CLI::App& command, Arguments& arguments) {
+  command.add_option("run", arguments.target, "the run's folder: outputs/mnist/latest")->required();
+}
+
+void add_out(CLI::App& command, Arguments& arguments, const char* help, bool required = false) {
+  command.add_option("--out", arguments.out, help)->type_name("FILE")->required(required);
+}
+
+void add_json(CLI::App& command, Arguments& arguments) { command.add_flag("--json", arguments.json, "print JSON"); }
+
+// A run, which of its checkpoints, and where the experiment counts, overrides.
+void add_target(CLI::App& command, Arguments& arguments, bool overrides) {
+  add_run_folder(command, arguments);
+  const auto* help = overrides
+                         ? "best, last (the default), or a checkpoint's name or path; then key=value ... to change the "
+                           "run's experiment"
+                         : "best, last (the default), or a checkpoint's name or path";
+  command.add_option("checkpoint", arguments.overrides, help)
+      ->expected(0, overrides ? CLI::detail::expected_max_vector_size : 1);
+}
+
+void add_run(CLI::App& run, Arguments& arguments) {
+  run.add_flag("--cfg", arguments.show_config,
+               "print the composed experiment, each value with its file and line, and stop");
+  run.add_flag("-m,--multirun", arguments.multirun,
+               "one run after the other for each combination of values: optimizer.lr=0.1,0.01 model.hidden=64,128");
+  add_build(run, arguments);
+  add_launch_flags(run, arguments.launch);
+  add_experiment(run, arguments);
+}
+
+void add_check(CLI::App& check, Arguments& arguments) {
+  auto& no_data = *check.add_flag("--no-data", arguments.no_data,
+                                  "look neither at the data nor at the model on them: for machines that have none");
+  check
+      .add_flag("--gradients", arguments.gradients,
+                "also compare the model's gradients with finite differences, on a few samples")
+      ->excludes(&no_data);
+  add_build(check, arguments);
+  add_experiment(check, arguments);
+}
+
+void add_data(CLI::App& data, Arguments& arguments) {
+  add_out(data, arguments, "the page, an HTML file; by default ./NAME_data.html");
+  add_build(data, arguments);
+  add_experiment(data, arguments);
+}
+
+void add_submit(CLI::App& submit, Arguments& arguments) {
+  auto& slurm = *submit.add_flag("--slurm", arguments.slurm, "as a batch job, by sbatch");
+  auto& kubernetes = *submit.add_flag("--kubernetes", arguments.kubernetes, "as a Job, by kubectl apply");
+  slurm.excludes(&kubernetes);
+  submit.add_flag("--dry-run", arguments.dry_run, "print the script or manifest, and submit nothing");
+  add_out(submit, arguments, "the file to write it to; an existing one is not touched");
+  add_experiment(submit, arguments);
+}
+
+void add_resume(CLI::App& resume, Arguments& arguments) {
+  add_run_folder(resume, arguments);
+  add_launch_flags(resume, arguments.launch);
+  add_overrides(resume, arguments);
+}
+
+void add_evaluate(CLI::App& evaluate, Arguments& arguments) {
+  add_target(evaluate, arguments, true);
+  add_json(evaluate, arguments);
+}
+
+void add_predict(CLI::App& predict, Arguments& arguments) {
+  add_target(predict, arguments, true);
+  predict.add_option("--split", arguments.split, "test by default")
+      ->type_name("SPLIT")
+      ->check(CLI::IsMember({"train", "val", "test"}));
+  add_out(predict, arguments, "the CSV file to make; an existing one is not touched", /*required=*/true);
+}
+
+void add_export(CLI::App& command, Arguments& arguments) {
+  add_target(command, arguments, false);
+  command
+      .add_option("--format", arguments.format,
+                  "safetensors, or torch: for torch.load; by default as the file is called")
+      ->check(CLI::IsMember({"safetensors", "torch"}));
+  add_out(command, arguments, "the file to make; an existing one is not touched", /*required=*/true);
+}
+
+void add_verify(CLI::App& verify, Arguments& arguments) {
+  verify.add_option("run", arguments.target, "the run's folder, or one checkpoint's")->required();
+  add_json(verify, arguments);
+}
+
+void add_upload(CLI::App& upload, Arguments& arguments) {
+  add_run_folder(upload, arguments);
+  add_overrides(upload, arguments);
+}
+
+void add_report(CLI::App& report, Arguments& arguments) {
+  report.add_option("run", arguments.runs, "run folders: outputs/mnist/latest")->required();
+  add_out(report, arguments, "the file; by default RUN/report.html, or ./report.html for several runs");
+}
+
+void add_list(CLI::App& list, Arguments& arguments) {
+  list.add_option("folder", arguments.target, "outputs by default");
+  list.add_flag("--best", arguments.best_first, "the best first");
+  add_json(list, arguments);
+}
+
+void add_watch(CLI::App& watch, Arguments& arguments) {
+  add_run_folder(watch, arguments);
+  watch.add_option("--logger", arguments.logger, "the logger plugin that shows it; console by default")
+      ->type_name("NAME");
+}
+
+void add_keys(CLI::App& keys, Arguments& arguments) {
+  keys.add_option("word", arguments.target, "only a section (trainer), a key (batch) or what its text says");
+}
+
+void add_plugins(CLI::App& plugins, Arguments& arguments) {
+  auto& show = *plugins.add_subcommand("show", "a plugin's options");
+  show.add_option("plugin", arguments.target, "its name, or the path of its .so")->required();
+  show.add_option("--kind", arguments.kind, "model, dataset, optimizer or logger, where several have the name");
+  auto& check = *plugins.add_subcommand("check", "load each in a process of its own, and tell what is wrong");
+  check.add_option("plugin", arguments.plugins, "names, or paths of .so files; by default all that are found");
+  check.callback([&arguments] { arguments.check_plugins = true; });
+}
+
+void add_env(CLI::App& env, Arguments& arguments) {
+  add_json(env, arguments);
+  add_launch_flags(env, arguments.launch);
+}
+
+void add_nothing(CLI::App&, Arguments&) {}
+
+constexpr auto kCommands = std::to_array<Command>({
+    {"run", "train an experiment; the word `run` may be left out", add_run, run},
+    {"check", "find every mistake in an experiment and its plugins' options, without training", add_check, show_check},
+    {"data", "look at an experiment's data: counts of each class, values, and a page of pictures as training sees them",
+     add_data, show_data},
+    {"submit", "check an experiment, and hand it to a scheduler with its `resources:`", add_submit, submit},
+    {"resume", "go on with a run from its last good checkpoint", add_resume, resume},
+    {"evaluate", "measure a checkpoint on the validation and test splits", add_evaluate, evaluate},
+    {"predict", "write what a checkpoint predicts for each sample of a split", add_predict, predict},
+    {"export", "write a checkpoint's weights as one file", add_export, export_weights},
+    {"verify", "check every file of a run's checkpoints; exit code 1 where one is broken", add_verify, verify},
+    {"upload", "send what a run's loggers could not send while it ran", add_upload, upload},
+    {"report", "write a run, or several beside each other, as one HTML file", add_report, report},
+    {"list", "list the runs below a folder, the newest first", add_list, list},
+    {"watch", "show a run that goes on elsewhere, until its end", add_watch, watch},
+    {"experiments", "list the experiments that come with ddprun, a line each", add_nothing, list_experiments},
+    {"keys", "list every key of an experiment file with its default", add_keys, list_keys},
+    {"plugins", "list the plugins found", add_plugins, plugins},
+    {"env", "tell how this process was started, and where it stands in a job of several nodes", add_env, env},
+});
+
+std::vector<std::string> command_names() {
+  std::vector<std::string> names;
+  for (const auto& command : kCommands) names.emplace_back(command.name);
+  return names;
+}
+
+// `ddprun resum outputs/a`, `ddprun --build f.cpp check EXPERIMENT`: a word that is taken for an experiment, and is
+// none.
+void refuse_mistaken_command(const Arguments& arguments) {
+  const auto& word = arguments.target;
+  const auto near = word == "train" ? "run" : nearest_name(word, command_names());
+  Problems problems;
+  if (near.empty() || ConfigFiles(config_search_path()).find_experiment(word, problems)) return;
+  throw UserError(word == near
+                      ? word + ": no such experiment; the command " + word + " stands first: ddprun " + word + " ..."
+                      : word + ": no such command or experiment; did you mean ddprun " + near + "?");
+}
+
+}  // namespace
+
+std::span<const Command> commands() { return kCommands; }
+
+int run_command(const Arguments& given) {
+  const auto command = std::ranges::find(kCommands, given.command, &Command::name);
+  if (given.command == "run") refuse_mistaken_command(given);
+  if (!starts_training(given) || !given.build.empty()) release_early_signals();
+  auto arguments = given;
+  for (const auto& folder : build_plugins(given.build))
+    arguments.overrides.push_back("+plugin_path=" + folder.string());
+  return command->run(arguments);
+}
+
+}  // namespace ddprun

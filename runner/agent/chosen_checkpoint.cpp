@@ -63,7 +63,7 @@ fs::path existing_part(const fs::path& folder) {
   const auto path = fs::canonical(folder, error);
   if (error) throw UserError(folder.string() + ": " + error.message());
   if (!fs::exists(path / "config.yaml", error))
-    throw UserError(folder.string() + " is no run's folder: there is no config.yaml in it");
+    throw UserError(folder.string() + " is not a run folder: it has no config.yaml");
   return path;
 }
 

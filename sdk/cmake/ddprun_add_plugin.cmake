@@ -1,7 +1,7 @@
 # ddprun_add_plugin(<kind> <name> SOURCES <file>... [LINK <target>...])
 #
 # Builds <name>.so, a plugin of the kind model, dataset, optimizer or logger. It sees the SDK and nothing else of ddprun,
-# and exports one symbol. It lies under lib/ddprun/plugins/<kind>s in the build tree and after the installation.
+# and exports one symbol. It is in lib/ddprun/plugins/<kind>s, in the build tree and after installation.
 #
 #   DDPRUN_PRECOMPILE   ON: compile the header of the kind beforehand. For a model the first build is 20 s of computing
 #                       longer and takes 0.5 GB, and each one after it is 10 s shorter. OFF by default.
@@ -43,7 +43,7 @@ endfunction()
 
 # ddprun_add_plugin_test(<kind> <name> SOURCES <file>... [LINK <target>...])
 #
-# Builds a GoogleTest program that tests the plugin of this kind and name, and makes it one of CTest's tests. It has
+# Builds a GoogleTest program for the plugin of this kind and name, and adds it to CTest's tests. It has
 # <ddprun/testing.h>, and as DDPRUN_PLUGIN the path of the plugin. Without GoogleTest it is left out, with a warning.
 function(ddprun_add_plugin_test kind name)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SOURCES;LINK")

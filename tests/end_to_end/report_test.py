@@ -76,7 +76,7 @@ class Report(CommandTest):
         self.assertFalse((self.folder / "run/report.html").exists())
 
     def test_what_is_no_run_is_refused(self):
-        self.assertIn("there is no config.yaml in it", self.assert_refused("report", "home"))
+        self.assertIn("it has no config.yaml", self.assert_refused("report", "home"))
         self.assertIn("nowhere: No such file", self.assert_refused("report", "nowhere"))
         self.assert_refused("report")
 

@@ -281,7 +281,7 @@ class Folder(FolderTest):
         self.write("checkpoints/step_00000001/manifest.json", "{}")
         header = f'{{"w": {deep}}}'.encode()
         self.write("checkpoints/step_00000001/model.safetensors", struct.pack("<Q", len(header)) + header)
-        self.assert_refused("is no whole safetensors file", run.weights, 1)
+        self.assert_refused("is not a whole safetensors file", run.weights, 1)
         self.write("config.yaml", "".join(f"{' ' * i}a:\n" for i in range(2000)))
         self.assert_refused("nested too deeply", ddprun.run, self.folder)
 

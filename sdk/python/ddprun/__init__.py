@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs of ddprun in Python: start one, and read what it left or leaves. docs/python.md shows how.
+"""Starts runs of ddprun in Python and reads them. docs/python.md shows how.
 
     run = ddprun.train("experiments/digits.yaml", trainer__max_epochs=3)
     run = ddprun.run("outputs/digits/latest")
@@ -10,9 +10,9 @@ Needs nothing but Python itself; uses pandas, numpy and torch where they are the
 
 import importlib
 
-__version__ = "0.2.0"  # of the runs that it reads: the program's
+__version__ = "0.2.0"  # the program's version, and that of the runs it reads
 
-# Imported when they are asked for: the command `ddprun` starts through this package, too.
+# Imported on demand, because the command `ddprun` starts through this package too.
 _HOMES = {
     "Failed": "errors",
     "Interrupted": "errors",

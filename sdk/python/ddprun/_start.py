@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The commands that the wheel installs. Each becomes its program, after a look at what that could not start without: the
-dynamic linker would only name a symbol or a file. No more is imported than Python has loaded anyway."""
+"""The commands that the wheel installs. Each becomes its program after checking what that needs to start, because the
+dynamic linker would only name a symbol or a file. Imports nothing that Python has not loaded anyway."""
 
 import os
 import sys
@@ -44,7 +44,7 @@ def wandb_follow():
 
 
 def require_libraries():
-    """Exits where the program could not be loaded: the wheel is not whole, or the torch beside it is not the one it is for."""
+    """Exits if the program could not be loaded: the wheel is incomplete, or the torch beside it is the wrong one."""
     info = installed_info()
     if info:
         require_whole(info)
@@ -52,7 +52,7 @@ def require_libraries():
 
 
 def installed_info():
-    """ddprun-*.dist-info, which pip has written; None where the package was put here by other means."""
+    """Returns ddprun-*.dist-info, written by pip; None if the package was installed by other means."""
     for name in os.listdir(SITE_PACKAGES):
         if name.startswith("ddprun-") and name.endswith(".dist-info"):
             return os.path.join(SITE_PACKAGES, name)
@@ -108,7 +108,7 @@ def give_up(problem, pip_arguments):
 
 
 def name_certificates():
-    """libcurl knows the place on Debian alone; it takes another one from SSL_CERT_FILE."""
+    """Sets SSL_CERT_FILE, since libcurl only knows Debian's place."""
     if "SSL_CERT_FILE" not in os.environ and not os.path.exists(CERTIFICATES[0]):
         for file in CERTIFICATES[1:]:
             if os.path.exists(file):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""config.yaml of a run, in the one plain form that ddprun writes: a key or an item a line, and where it came from."""
+"""Reads a run's config.yaml in the plain form that ddprun writes: one key or item per line, and where it came from."""
 
 import json
 import re
@@ -13,7 +13,7 @@ WORDS = {"true": True, "false": False, "null": None, "[]": [], "{}": {}}
 
 
 def read_config(file):
-    """The experiment as dictionaries, lists, strings, numbers, booleans and None."""
+    """Returns the experiment as dictionaries, lists, strings, numbers, booleans and None."""
     try:
         text = file.read_text()
     except OSError as error:
@@ -72,7 +72,7 @@ class ConfigReader:
         return str(key), self.value(rest[1:].lstrip(" "))
 
     def value(self, text):
-        """Behind a key or a dash: on this line, or the block that is indented deeper."""
+        """Reads the value after a key or a dash: on this line, or in the block that is indented deeper."""
         indent = self.lines[self.next][1]
         if text and not text.startswith("#"):
             value, rest = self.scalar(text, typed=True)
@@ -86,7 +86,7 @@ class ConfigReader:
         return self.block()
 
     def scalar(self, text, typed=False):
-        """The value that `text` begins with, and what follows it."""
+        """Returns the value that `text` begins with, and what follows it."""
         if found := QUOTED.match(text):
             escaped = re.sub(r"\\x([0-9a-f]{2})", r"\\u00\1", found[1])
             return json.loads(f'"{escaped}"', strict=False), text[found.end() :].lstrip(" ")

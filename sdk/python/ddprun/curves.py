@@ -7,7 +7,7 @@ from ddprun.rows import metric_names, number
 
 
 class Curves:
-    """What a run measured, as curves: for each metric the places and the values, one after the other."""
+    """A run's metrics as curves: for each metric the places and the values."""
 
     def __init__(self, run):
         self.run = run
@@ -17,7 +17,7 @@ class Curves:
         self.steps_per_epoch = self.find_steps_per_epoch()
 
     def find_steps_per_epoch(self):
-        """A run that ended tells it. Else the least that fits the rows, exact from the end of the first epoch on."""
+        """Taken from the run's summary, or else the least that fits the rows, exact from the end of the first epoch on."""
         summary = self.run.summary
         if summary.get("steps") and summary.get("epochs"):
             return summary["steps"] / summary["epochs"]
@@ -34,7 +34,7 @@ class Curves:
             raise UserError(f"{self.run.path}: there is no metric {metric};{hint} known: {known}")
 
     def curve(self, metric, axis):
-        """([x...], [y...]); a value that was not finite is NaN."""
+        """Returns ([x...], [y...]); a value that was not finite is NaN."""
         self.require(metric)
         split, _, name = metric.partition("/")
         points = [
@@ -50,7 +50,7 @@ class Curves:
 
 def training_clock(rows):
     """{id of the row: seconds since the first}, without the time from an attempt's last row to the next one's first. Rows are in
-    the order in which they were written; where the machine's clock was set back between two, no time has passed."""
+    the order in which they were written; if the clock was set back between two, no time has passed."""
     clock = {}
     elapsed, before = 0, None
     for row in rows:

@@ -3,14 +3,14 @@ from ddprun.terminal import printable
 
 
 class UserError(Exception):
-    """What was asked for cannot be done; the text tells where, what was found, and what to do."""
+    """The request cannot be fulfilled; the text says where, what was found, and what to do."""
 
     def __init__(self, text):
         super().__init__(printable(text))
 
 
 class Failed(Exception):
-    """A training ended with another exit code than 0. `code`: that one; `lines`: the last that it wrote; `run`: what it left, or None."""
+    """A training failed. `code`: its exit code; `lines`: the last that it wrote; `run`: the run it left, or None."""
 
     def __init__(self, code, lines, run):
         self.code, self.lines, self.run = code, lines, run
@@ -22,7 +22,7 @@ class Failed(Exception):
 
 
 class Interrupted(KeyboardInterrupt):
-    """A training was stopped by Ctrl-C, or by a notebook's stop button. `run`: what it left, or None."""
+    """A training was stopped by Ctrl-C, or by a notebook's stop button. `run`: the run it left, or None."""
 
     def __init__(self, code, run):
         self.code, self.run = code, run

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Locks of files, as ddprun and our tools hold them for as long as they live."""
+"""File locks, as ddprun and our tools hold them while they live."""
 
 import fcntl
 import re
 
 
 def is_held(file):
-    """Whether a process holds its lock; None where there is no such file, or that cannot be told, as on some network file systems."""
+    """Whether a process holds its lock; None if there is no such file or that is unknown, as on some network file systems."""
     try:
         with open(file, "rb") as stream:
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -18,7 +18,7 @@ def is_held(file):
 
 
 def owner(file):
-    """(process, host) of whoever took a run folder's lock last; None where the file does not tell."""
+    """Returns (process, host) of the last holder of a run folder's lock; None if the file does not say."""
     try:
         found = re.fullmatch(r"process (\d+) on (\S+)", file.read_text().strip())
     except OSError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs as a notebook shows them: a small table and the curves, in one piece of HTML that loads nothing."""
+"""Shows runs in a notebook: a small table and the curves, in self-contained HTML."""
 
 import html
 import math
@@ -20,7 +20,7 @@ SHORT = f"{CELL};white-space:nowrap"
 
 
 def run_html(run):
-    """A name, what there is to know, and charts of the loss and of what the experiment calls best."""
+    """Returns a name, the key facts, and charts of the loss and of the metric that decides about the best."""
     facts = [(name, value) for name, value in facts_of(run) if value]
     rows = "".join(
         f'<tr style="background:none"><td style="{CELL};opacity:.65">{name}</td><td style="{CELL}">{html.escape(value)}</td></tr>'
@@ -82,7 +82,7 @@ def facts_of(run):
 
 
 def cells_of(run, everywhere):
-    """Of what its command line changed, what not all of them have."""
+    """Returns the overrides on its command line that not all of them have."""
     changed = " ".join(text for text in run.overrides if text not in everywhere)
     return best_text(run), steps_text(run), time_text(run.summary.get("total_seconds")), cut(changed, 100)
 
@@ -92,7 +92,7 @@ def cut(text, most):
 
 
 def goal(run):
-    """What the experiment calls best, as its checkpoints do."""
+    """Returns the experiment's criterion for the best checkpoint."""
     try:
         return run.config["checkpoint"]["monitor"]
     except (KeyError, TypeError, UserError):
@@ -131,7 +131,7 @@ def time_text(seconds):
 
 
 def charts_of(run):
-    """Of the loss and of what is called best, each with a line for every split that has it."""
+    """Returns charts of the loss and of the best metric, each with a line for every split that has it."""
     curves = Curves(run)
     for name in dict.fromkeys(("loss", goal(run).partition("/")[2])):
         splits = [split for split in COLOURS if f"{split}/{name}" in curves.metrics]
@@ -153,7 +153,7 @@ def chart(name, lines):
 
 
 class Scale:
-    """From numbers to pixels, with marks at round numbers."""
+    """Maps numbers to pixels, with marks at round numbers."""
 
     def __init__(self, low, high, begin, end):
         if low == high:
@@ -192,7 +192,7 @@ def legend(name, lines):
 
 
 def line_svg(split, xs, ys, across, up):
-    """Broken where a value was not finite; a point that stands alone is a dot."""
+    """The line is broken where a value was not finite; a single point is a dot."""
     parts, piece = [], []
     for x, y in [*thinned(xs, ys), (math.nan, math.nan)]:
         if math.isfinite(y):
@@ -208,7 +208,7 @@ def line_svg(split, xs, ys, across, up):
 
 
 def thinned(xs, ys):
-    """Of a long line the least and the greatest of each stretch, so that no spike is lost; and what was not finite."""
+    """Reduces a long line to the smallest and largest value of each stretch, so that no spike is lost, and what was not finite."""
     points = list(zip(xs, ys))
     if len(points) <= MOST_POINTS:
         return points

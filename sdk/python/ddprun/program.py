@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where the program ddprun is, for those who start it from Python."""
+"""Finds the program ddprun, to start it from Python."""
 
 import os
 import pathlib
@@ -12,7 +12,7 @@ PACKAGE = pathlib.Path(__file__).resolve().parent
 
 
 def program():
-    """Its path: the one that $DDPRUN_PROGRAM names, else the one that this package came with, else the one in $PATH."""
+    """Returns its path: $DDPRUN_PROGRAM, else the one that this package came with, else the one in $PATH."""
     if named := os.environ.get("DDPRUN_PROGRAM"):
         return program_at(named, f"DDPRUN_PROGRAM={named}")
     for path in ours():
@@ -36,14 +36,14 @@ def ours():
 
 
 def command():
-    """What starts it. A wheel's goes through `python -m ddprun`, which tells where the wheel is not whole or the torch another one."""
+    """Returns the command that starts it. A wheel's goes through `python -m ddprun`, which reports an incomplete wheel or a wrong torch."""
     path = program()
     in_wheel = path == PACKAGE / "bin/ddprun" and (PACKAGE / "__main__.py").is_file()
     return [sys.executable, "-m", "ddprun"] if in_wheel else [str(path)]
 
 
 def cmake_prefix():
-    """What CMAKE_PREFIX_PATH needs for find_package(ddprun): in a wheel, in an installation, or in a clone that was built."""
+    """Returns what CMAKE_PREFIX_PATH needs for find_package(ddprun): in a wheel, an installation, or a built clone."""
     for prefix in (PACKAGE, PACKAGE / "../../../..", PACKAGE / "../../../build/release"):
         if (prefix / "lib/cmake/ddprun").is_dir():
             return str(prefix.resolve())

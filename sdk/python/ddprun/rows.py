@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Files of JSON lines, as loggers leave them: growing, torn, of several attempts."""
+"""Reads the loggers' files of JSON lines, which may be growing, torn, or of several attempts."""
 
 import json
 import math
@@ -26,10 +26,10 @@ def read_lines(file, begin=0, end=None):
 
 
 def parse(line):
-    """None where it is no whole object."""
+    """Returns None if it is not a whole object."""
     try:
         value = json.loads(line)
-    except (ValueError, RecursionError):  # of UTF-8 as well
+    except (ValueError, RecursionError):  # also for invalid UTF-8
         return None
     return value if isinstance(value, dict) else None
 
@@ -48,7 +48,7 @@ def standing_rows(rows, kinds=("split",)):
             standing = {key: other for key, other in standing.items() if key[0] <= step}
         newest = attempt if newest is None else max(newest, attempt)
         key = (step, *(row.get(kind) for kind in kinds))
-        standing.pop(key, None)  # the later one takes the later place
+        standing.pop(key, None)  # a later row also takes a later place
         standing[key] = row
     return list(standing.values())
 
@@ -58,12 +58,12 @@ def metric_names(row):
 
 
 def number(value):
-    """null is how a row writes what was not finite."""
+    """A row writes null for what was not finite."""
     return math.nan if value is None else value
 
 
 def table_row(row):
-    """As a table has it: what it is about first, and numbers alone."""
+    """Orders a row for a table: its position first, then numbers only."""
     return (
         {name: row[name] for name in FIRST if name in row}
         | {name: number(row[name]) for name in metric_names(row)}
@@ -72,11 +72,11 @@ def table_row(row):
 
 
 def frame(rows):
-    """A pandas DataFrame where pandas is there, else the rows."""
+    """Returns a pandas DataFrame if pandas is installed, otherwise the rows."""
     try:
         import pandas
     except ModuleNotFoundError as error:
-        if error.name != "pandas":  # it is there, and broken
+        if error.name != "pandas":  # it is installed, but broken
             raise
         return rows
     columns = dict.fromkeys(name for row in rows for name in row if name not in LAST)

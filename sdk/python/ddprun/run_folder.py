@@ -22,11 +22,11 @@ SPLITS = ("train", "epoch", "val", "test", "system")
 
 
 def run(path):
-    """The run in a folder: ddprun.run("outputs/mnist/latest"). It may be under way, and is read anew at each question."""
+    """Returns the run in a folder: ddprun.run("outputs/mnist/latest"). It may be in progress, and is read anew by each call."""
     found = Run(path)
     if place := found.kept_elsewhere():
         raise UserError(printable(f"{path} has only this node's logs of a run that is kept at {place}"))
-    found.config  # a broken one is told here, not where it is first needed
+    found.config  # report a broken one here, not when it is first needed
     if version_of(found.version) > version_of(ddprun.__version__):
         told = (
             f"{found.path} was written by ddprun {found.version}, and this reads what {ddprun.__version__} writes: what is new "
@@ -37,7 +37,7 @@ def run(path):
 
 
 class Run:
-    """What ddprun leaves of a run. Files that are not there yet count as empty."""
+    """A run folder of ddprun. Files that are not there yet count as empty."""
 
     def __init__(self, path):
         path = pathlib.Path(path)
@@ -50,7 +50,7 @@ class Run:
                 " is the run you mean"
             )
         if not (self.path / "config.yaml").is_file():
-            raise UserError(f"{path} is no run's folder: there is no config.yaml in it{self._hint()}")
+            raise UserError(f"{path} is not a run folder: it has no config.yaml{self._hint()}")
 
     def _hint(self):
         if self.is_held():
@@ -72,18 +72,18 @@ class Run:
 
     @property
     def name(self):
-        """As outputs/ has it: mnist/2026-11-20_12-00-00."""
+        """Its name below outputs/: mnist/2026-11-20_12-00-00."""
         return f"{self.config.get('name', 'run')}/{self.path.name}"
 
     @property
     def version(self):
-        """Of the ddprun that wrote it; empty where the folder does not tell."""
+        """The version of the ddprun that wrote it; empty if unknown."""
         versions = read_object(self.path / "environment.json").get("versions")
         return str(versions.get("ddprun", "")) if isinstance(versions, dict) else ""
 
     @property
     def overrides(self):
-        """What its command line changed."""
+        """The overrides on its command line."""
         try:
             return (self.path / "overrides.txt").read_text().splitlines()
         except OSError:
@@ -91,7 +91,7 @@ class Run:
 
     @property
     def started(self):
-        """When its first attempt began; None where the folder does not tell."""
+        """When its first attempt began; None if unknown."""
         for name in ("environment.attempt_0.json", "environment.json"):
             try:
                 return datetime.datetime.strptime(read_object(self.path / name)["time"], "%Y-%m-%dT%H:%M:%S%z")
@@ -112,12 +112,12 @@ class Run:
         """As in its summary; "running"; "interrupted": nobody runs it, and nobody has ended it; "elsewhere": another node keeps it."""
         if self.kept_elsewhere():
             return "elsewhere"
-        held = self.is_held()  # asked first: a run that ends meanwhile has its summary by then
+        held = self.is_held()  # checked first: a run that ends meanwhile has its summary by then
         return self.summary.get("status") or ("running" if held else "interrupted")
 
     @property
     def attempt(self):
-        """The number of the newest, from 0; None where the folder does not tell."""
+        """The number of the newest attempt, from 0; None if unknown."""
         try:
             return max(int((self.path / ".attempts").read_text()) - 1, 0)
         except (OSError, ValueError):
@@ -131,18 +131,18 @@ class Run:
             return None
 
     def is_held(self):
-        """Whether a ddprun holds the folder's lock; None where that cannot be told, as on some network file systems."""
+        """Whether a ddprun holds the folder's lock; None if unknown, as on some network file systems."""
         return is_held(self.path / ".lock")
 
     def was_started_here(self):
-        """On this machine, whose locks are seen."""
+        """Whether it was last locked on this machine, whose locks are visible."""
         found = owner(self.path / ".lock")
         return found is not None and found[1] == socket.gethostname()
 
     # What it measured
 
     def rows(self):
-        """Of metrics.jsonl, those that count, as they are there."""
+        """The rows of metrics.jsonl that count, unchanged."""
         rows = read_lines(self.path / "metrics.jsonl")[0]
         return standing_rows([row for row in rows if "split" in row and "step" in row])
 
@@ -190,7 +190,7 @@ class Run:
     # What it learned
 
     def checkpoints(self):
-        """{step: folder}, the oldest first; those that are whole."""
+        """Returns {step: folder} of the whole ones, the oldest first."""
         found = {}
         for folder in (self.path / "checkpoints").glob("step_*"):
             if re.fullmatch(r"step_\d+", folder.name) and (folder / "manifest.json").is_file():
@@ -241,7 +241,7 @@ class Run:
 
 
 def path_below(folder, name):
-    """folder/name, all links followed; None where that is not in the folder: who wrote the run may be a stranger."""
+    """Returns folder/name, all links followed; None if that is outside the folder, since the run may be a stranger's."""
     if not isinstance(name, str) or "\0" in name:
         return None
     path = (folder / name).resolve()
@@ -249,7 +249,7 @@ def path_below(folder, name):
 
 
 def read_object(file):
-    """Of a JSON file; empty where it is missing or broken."""
+    """Returns the object in a JSON file; empty if it is missing or broken."""
     try:
         value = json.loads(file.read_text())
     except (OSError, ValueError, RecursionError):

@@ -10,7 +10,7 @@ MOST_DEPTH = 6  # outputs/<sweep>/<name>/<time> is 3
 
 
 def runs(folder="outputs"):
-    """The runs below a folder, the newest first, as `ddprun list` has them."""
+    """Returns the runs below a folder, the newest first, as `ddprun list` does."""
     folder = pathlib.Path(folder)
     root = folder.resolve()
     try:
@@ -42,7 +42,7 @@ class Runs(list):
 
 
 def run_folders(folder, depth):
-    """Links such as `latest` are not followed, and no run is looked for within another."""
+    """Does not follow links such as `latest`, nor look for runs within another."""
     if (folder / "config.yaml").is_file() and (folder / "logs").is_dir():
         return [folder]
     if depth == 0:

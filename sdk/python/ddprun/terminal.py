@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Text of others' on a terminal: names of folders, values of files, what a failed run said of itself."""
+"""Makes foreign text safe for a terminal: names of folders, values of files, messages of a failed run."""
 
 import re
 
@@ -8,10 +8,10 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def printable(text):
-    """Without what a terminal would obey in the place of showing it."""
+    """Returns the text without what a terminal would obey instead of showing it."""
     return CONTROL.sub("?", str(text))
 
 
 def has_control(text):
-    """Whether there is a character in it that is no character of a line; what becomes one line of a script has none."""
+    """Whether it has a character that cannot be within a line; text for one line of a script must not."""
     return re.search(r"[\x00-\x1f\x7f]", text) is not None

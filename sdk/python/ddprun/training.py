@@ -20,8 +20,8 @@ from ddprun.lock import owner
 from ddprun.program import command
 from ddprun.run_folder import run
 
-LAST_LINES = 20  # of what it wrote, in Failed
-TOLD = re.compile(r"run folder +(/.+)$")  # what the logger console writes
+LAST_LINES = 20  # lines of its output in Failed
+TOLD = re.compile(r"run folder +(/.+)$")  # printed by the logger console
 PR_SET_PDEATHSIG = 1
 
 
@@ -46,18 +46,18 @@ def train(experiment, *words, overrides=None, **settings):
 
 
 class Child:
-    """The program while it runs. It is not in our process group, so that it gets one SIGINT for each Ctrl-C, from here."""
+    """The running program. It is not in our process group, so each Ctrl-C sends it one SIGINT, from here."""
 
     def __init__(self, words):
         libc = ctypes.CDLL(None)
 
-        def ends_with_us():  # a kernel that is restarted
+        def ends_with_us():  # if a notebook's kernel restarts
             libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
         self.lines = collections.deque(maxlen=LAST_LINES)
-        self.rest = ""  # a line that has not ended yet
-        self.folders = []  # that it has told of
-        self.others = set(stamped_folders())  # that are there without it
+        self.rest = ""  # an unfinished line
+        self.folders = []  # that it has printed
+        self.others = set(stamped_folders())  # that existed before
         self.was_interrupted = False
         sys.stdout.flush()
         try:
@@ -81,7 +81,7 @@ class Child:
                     self.was_interrupted = True
                     self.process.send_signal(signal.SIGINT)
         finally:
-            self.process.terminate()  # where something was raised: nobody would see its output
+            self.process.terminate()  # after an exception nobody would see its output
             self.process.stdout.close()
             self.process.wait()
 
@@ -116,7 +116,7 @@ def find_run(child, arguments):
 
 
 def stamped_folders():
-    """Where runs are that were not named."""
+    """The folders of runs that were not named."""
     return pathlib.Path("outputs").glob("*/*")
 
 
@@ -134,8 +134,8 @@ def override_text(value, name):
 
 
 def yaml_text(value, name):
-    """In one line, as YAML's flow style has it."""
-    if hasattr(value, "item") and not getattr(value, "shape", ()):  # a number of numpy's or torch's
+    """Returns the value in one line, in YAML's flow style."""
+    if hasattr(value, "item") and not getattr(value, "shape", ()):  # a number from numpy or torch
         value = value.item()
     if value is None or isinstance(value, (bool, int)):
         return json.dumps(value)

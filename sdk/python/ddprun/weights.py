@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""model.safetensors of a checkpoint: eight bytes that tell the length of a JSON header, the header, and the numbers."""
+"""Reads a checkpoint's model.safetensors: eight bytes with the length of a JSON header, the header, and the numbers."""
 
 import functools
 import importlib
@@ -8,7 +8,7 @@ import math
 
 from ddprun.errors import UserError
 
-# As the file names them: (bytes each, torch's name, numpy's). numpy has no bfloat16.
+# By their names in the file: (bytes each, torch's name, numpy's). numpy has no bfloat16.
 TYPES = {
     "F64": (8, "float64", "float64"),
     "F32": (4, "float32", "float32"),
@@ -21,19 +21,19 @@ TYPES = {
     "U8": (1, "uint8", "uint8"),
     "BOOL": (1, "bool", "bool"),
 }
-MOST_HEADER = 100_000_000  # bytes, as the format has it
+MOST_HEADER = 100_000_000  # bytes, the format's limit
 
 
 def read_weights(file):
-    """{name: tensor}, as torch has them where torch is there, else numpy."""
+    """Returns {name: tensor}: torch's if torch is installed, otherwise numpy's."""
     make = tensor_maker(file)
     with open(file, "rb") as stream:
-        data = bytearray(stream.read())  # may be written to, so that the tensors may
+        data = bytearray(stream.read())  # writable, so that the tensors are
     return {name: make(data, *entry) for name, entry in read_header(file, data).items()}
 
 
 def read_header(file, data):
-    """{name: (type, shape, byte where it begins)}."""
+    """Returns {name: (type, shape, byte where it begins)}."""
     length = int.from_bytes(data[:8], "little")
     try:
         if not 2 <= length <= min(MOST_HEADER, len(data) - 8):
@@ -42,7 +42,7 @@ def read_header(file, data):
         header.pop("__metadata__", None)
         return {name: entry_of(name, entry, 8 + length, len(data)) for name, entry in header.items()}
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise UserError(f"{file} is no whole safetensors file: {error}; `ddprun verify` checks all of a run") from None
+        raise UserError(f"{file} is not a whole safetensors file: {error}; `ddprun verify` checks all of a run") from None
 
 
 def entry_of(name, entry, begin, size):
@@ -69,12 +69,12 @@ def torch_tensor(torch, data, kind, shape, begin):
     dtype = getattr(torch, TYPES[kind][1])
     if count == 0:
         return torch.empty(shape, dtype=dtype)
-    # A copy: the tensors of a file begin where they happen to, and one that is kept would hold the others.
+    # A copy: a file's tensors may be unaligned, and one that is kept would keep all others in memory.
     return torch.frombuffer(data, dtype=torch.uint8, count=count * TYPES[kind][0], offset=begin).clone().view(dtype).reshape(shape)
 
 
 def numpy_array(numpy, data, kind, shape, begin):
-    """bfloat16 becomes float32, which has the same numbers and more."""
+    """Converts bfloat16 to float32, which has the same numbers and more."""
     count, dtype = math.prod(shape), TYPES[kind][2]
     if dtype is None:
         halves = numpy.frombuffer(data, numpy.uint16, count, begin)

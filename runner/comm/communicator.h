@@ -84,7 +84,7 @@ class Communicator {
 
   std::string broadcast_text(const std::string& text);  // returns rank 0's, on every rank
 
-  // For c10d's own classes; null with one rank.
+  // Returns the group for c10d's own classes; null with one rank.
   const c10::intrusive_ptr<c10d::ProcessGroup>& group() const { return group_; }
 
  private:

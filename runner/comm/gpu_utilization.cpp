@@ -15,7 +15,7 @@ constexpr int kSuccess = 0;
 }  // namespace
 
 struct GpuUtilization::Library {
-  // From nvml.h, which not every CUDA toolkit includes.
+  // Copied from nvml.h, which not every CUDA toolkit includes.
   struct Utilization {
     unsigned gpu = 0, memory = 0;  // percent
   };

@@ -13,7 +13,7 @@ namespace ddprun {
 
 class SharedBuffers {
  public:
-  // With `all`, every buffer counts as one that steps read.
+  // If `all` is set, every buffer counts as one that steps read.
   SharedBuffers(const Model& model, bool all);
 
   // Call before a step. The result depends on the modules' training modes, which are the same on all ranks.

@@ -18,7 +18,7 @@ std::string path_of(std::string_view override_text) {
 
 std::string last_name(const std::string& path) { return path.substr(path.rfind('.') + 1); }
 
-// Of two with the same path, the last counts.
+// The last of two with the same path counts.
 std::map<std::string, std::string> by_path(const Overrides& overrides) {
   std::map<std::string, std::string> found;
   for (const auto& text : overrides) {

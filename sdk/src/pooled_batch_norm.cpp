@@ -81,7 +81,7 @@ class PooledBatchNorm : public torch::autograd::Function<PooledBatchNorm> {
     return scale_and_cut(pooled, scale, shift);
   }
 
-  // With a batch's statistics, dx = weight / deviation * (dy - sum(dy) / n - x^ * sum(dy * x^) / n), x^ = (x - mean) /
+  // Using a batch's statistics, dx = weight / deviation * (dy - sum(dy) / n - x^ * sum(dy * x^) / n), x^ = (x - mean) /
   // deviation; with fixed statistics only the first term.
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {

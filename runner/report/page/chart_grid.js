@@ -21,7 +21,7 @@ class ChartGrid {
       this.charts.some((chart) => chart.plan.system) ? this.system(grid(true)) : null);
   }
 
-  // With several runs, each measure has a chart of its own: too many to scroll past.
+  // Each measure of several runs has a chart of its own: too many to scroll past.
   system(grid) {
     const name = 'Where the time goes';
     if (this.view.runs.length === 1) return [element('h3', {class: 'between', id: 'system'}, name), grid];

@@ -24,7 +24,7 @@ struct LayerSummary {
   int64_t parameters = 0;  // trainable numbers of this layer alone
 };
 
-// Where one rank runs.
+// The place of one rank.
 struct RankPlace {
   std::string host;
   std::string device;  // "cpu", or "cuda:1, NVIDIA H200, 139 GiB"
@@ -46,7 +46,7 @@ struct RunStart {
   int64_t max_steps = 0;   // where the run ends at the latest
   int64_t parameters = 0;  // trainable numbers in the model
   std::string model, dataset, optimizer, device;
-  std::string backend;           // what the ranks exchange by: "nccl" or "gloo"; empty where there is one
+  std::string backend;           // "nccl" or "gloo", used between ranks; empty if there is only one rank
   std::vector<RankPlace> ranks;  // one per rank
   int64_t train_samples = 0, val_samples = 0, test_samples = 0;
   std::vector<int64_t> sample_shape;  // shape of one input: {1, 28, 28}

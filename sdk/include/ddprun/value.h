@@ -13,7 +13,7 @@
 
 namespace ddprun {
 
-// Where a value was written: a file with a 1-based line and column, or a source without lines ("command line",
+// The place a value was written at: a file with 1-based line and column, or a source without lines ("command line",
 // "default").
 struct DDPRUN_API Origin {
   std::string source;

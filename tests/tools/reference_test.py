@@ -40,20 +40,27 @@ class Reference(unittest.TestCase):
         self.assertIn(old, path.read_text())
         path.write_text(path.read_text().replace(old, new))
 
+    def comment_above(self, header, declaration):
+        """Its last line, which no page tears apart."""
+        text = (self.clone / "sdk/include/ddprun" / header).read_text()
+        return re.search(r"// (.*)\n" + re.escape(declaration), text)[1].replace("`", "")
+
     def page(self, name):
         text = (self.clone / "build/reference/html" / name).read_text()
         return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]*>", "", text)))
 
     def test_all_that_is_public_has_a_comment_which_is_on_its_page(self):
         odd = r"What is measured besides: \ref @file #one <b> 50% a--b & more."
-        self.change("objective.h", "What is measured besides.", odd)
+        declaration = "  virtual std::vector<MetricSum> metrics("
+        self.change("objective.h", declaration, f"  // {odd}\n{declaration}")
         self.assertEqual(self.reference(), (0, f"ddprun: wrote {self.clone}/build/reference/html/index.html\n"))
-        model = self.page("classddprun_1_1Model.html")
-        self.assertIn("The network under training", model)
-        self.assertIn("A model with a loss of its own overrides it.", model)
-        self.assertIn("mean over the B samples", self.page("structddprun_1_1Step.html"))
-        self.assertIn("Makes the class a model plugin", self.page("model_8h.html"))
-        self.assertIn("Backward agrees with finite differences", self.page("namespaceddprun_1_1check.html"))
+        for page, header, declaration in [
+            ("classddprun_1_1Model.html", "model.h", "  virtual Step step("),
+            ("structddprun_1_1Step.html", "model.h", "struct Step {"),
+            ("model_8h.html", "model.h", "#define DDPRUN_MODEL("),
+            ("namespaceddprun_1_1check.html", "testing/model.h", "std::string gradients("),
+        ]:
+            self.assertIn(self.comment_above(header, declaration), self.page(page))
         self.assertIn(odd, self.page("classddprun_1_1Objective.html"))
         self.assertIn("DDPRUN_DATASET", self.page("plugins.html"))
         self.assertEqual(list((self.clone / "build/reference/html").glob("*detail*.html")), [])

@@ -37,6 +37,7 @@ class DDPRUN_API BatchStatistics {
   bool counts = true;
 };
 
+// The options of a BatchNorm, as torch::nn::BatchNorm2d has them.
 struct BatchNormOptions {
   int64_t channels = 0;
   double eps = 1e-5;

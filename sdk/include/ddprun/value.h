@@ -26,6 +26,7 @@ struct DDPRUN_API Origin {
 
 class DDPRUN_API Value {
  public:
+  // What YAML can hold.
   enum class Kind { kNull, kScalar, kList, kMap };
   struct Entry;
 
@@ -35,6 +36,7 @@ class DDPRUN_API Value {
   static Value list(Origin origin = {});
   static Value map(Origin origin = {});
 
+  // Return what this value is.
   Kind kind() const { return kind_; }
   bool is_null() const { return kind_ == Kind::kNull; }
   bool is_scalar() const { return kind_ == Kind::kScalar; }
@@ -57,6 +59,7 @@ class DDPRUN_API Value {
   Value& set(std::string_view key, Value value, Origin key_origin = {});  // replaces or appends; returns what it stored
   bool erase(std::string_view key);                                       // returns whether there was one
 
+  // The place it was written at.
   const Origin& origin() const { return origin_; }
   void set_origin(Origin origin) { origin_ = std::move(origin); }
 

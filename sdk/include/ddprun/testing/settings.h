@@ -33,6 +33,7 @@ class Setting {
 
 class Settings {
  public:
+  // An option with its value.
   struct Entry {
     std::string name;
     Setting value;

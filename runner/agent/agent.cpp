@@ -61,7 +61,8 @@ class Agent {
     require_batch(experiment.trainer, world_size, nodes);
     auto& folder = run_->folder;
     if (!begun_) {
-      warn_of_small_parts(experiment.trainer, world_size);
+      if (const auto warning = small_parts_warning(experiment.trainer, world_size); !warning.empty())
+        log::warn(warning);
       earlier_seconds_ = read_run_end(folder.path()).total_seconds;
     }
     world_size_ = world_size;
@@ -181,14 +182,6 @@ class Agent {
                               " workers of ", nodes,
                               " nodes; it is the batch of all workers together, so it must be at "
                               "least their number"));
-  }
-
-  static void warn_of_small_parts(const TrainerConfig& trainer, int world_size) {
-    constexpr int64_t kSmall = 8;
-    const auto batch = trainer.global_batch_of(world_size), part = batch / world_size;
-    if (world_size == 1 || part >= kSmall) return;
-    log::warn(log::text("trainer.global_batch: of ", batch, " samples each of the ", world_size, " workers has ", part,
-                        ", too few to keep it busy. A guide's batch for each GPU is trainer.batch_per_worker here"));
   }
 
   const NodeSetup& setup_;

@@ -131,6 +131,25 @@ LaunchChoice choose_launch(const LaunchConfig& config, const TrainerConfig& trai
   return choice;
 }
 
+std::string need_of_gpu(const LaunchConfig& config, const TrainerConfig& trainer) {
+  if (config.device == "cpu") return "";
+  if (config.device == "cuda") return "launch.device=cuda";
+  if (config.backend == Backend::kNccl) return "launch.backend=nccl";
+  if (trainer.strategy == Strategy::kDp) return "trainer.strategy=dp";
+  if (trainer.cuda_graph == CudaGraphMode::kOn) return "trainer.cuda_graph=on";
+  if (trainer.precision == PrecisionMode::kFp16 || trainer.precision == PrecisionMode::kTf32)
+    return "trainer.precision=" + std::string(word_of(trainer.precision));
+  return "";
+}
+
+std::string small_parts_warning(const TrainerConfig& trainer, int64_t world_size) {
+  constexpr int64_t kSmall = 8;
+  const auto batch = trainer.global_batch_of(world_size), part = batch / world_size;
+  if (world_size == 1 || part >= kSmall) return "";
+  return log::text("trainer.global_batch: of ", batch, " samples each of the ", world_size, " workers has ", part,
+                   ", too few to keep it busy. A guide's batch for each GPU is trainer.batch_per_worker here");
+}
+
 // OpenMP's threads spin for milliseconds at the end of each loop where nobody tells them otherwise: on a machine that
 // does anything else besides, a step then takes up to ten times as long. A short spin costs an idle machine nothing.
 std::vector<std::pair<std::string, std::string>> launch_variables(const LaunchChoice& launch) {

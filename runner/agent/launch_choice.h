@@ -37,6 +37,12 @@ Machine this_machine();
 // fewer samples in a batch than workers, and for what the trainer is told to do and the device cannot.
 LaunchChoice choose_launch(const LaunchConfig& config, const TrainerConfig& trainer, const Machine& machine);
 
+// Returns the setting for which an experiment needs a GPU, "trainer.precision=fp16"; empty if it trains without one.
+std::string need_of_gpu(const LaunchConfig& config, const TrainerConfig& trainer);
+
+// Returns a warning if so many workers have few samples each; else an empty text.
+std::string small_parts_warning(const TrainerConfig& trainer, int64_t world_size);
+
 // The environment variables that tell workers of it.
 std::vector<std::pair<std::string, std::string>> launch_variables(const LaunchChoice& launch);
 

@@ -47,4 +47,10 @@ std::string padded(const std::string& text, size_t width) {
   return text + std::string(width - std::min(width, width_of(text)), ' ');
 }
 
+std::string grouped(int64_t count) {
+  auto text = std::to_string(count);
+  for (auto at = static_cast<int64_t>(text.size()) - 3; at > 0; at -= 3) text.insert(static_cast<size_t>(at), ",");
+  return text;
+}
+
 }  // namespace ddprun

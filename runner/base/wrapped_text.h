@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -25,5 +26,7 @@ std::string paragraph(const std::string& text, size_t indent);
 
 // Appends spaces up to this width.
 std::string padded(const std::string& text, size_t width);
+
+std::string grouped(int64_t count);  // "60,000"
 
 }  // namespace ddprun

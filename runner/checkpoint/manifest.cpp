@@ -50,7 +50,7 @@ std::string read_text(const std::filesystem::path& file) {
 }
 
 void check_format(json& content) {
-  const auto format = content.at("format").get<int64_t>();
+  const auto format = to_count(content.at("format"));
   if (format > kFormat) {
     throw std::runtime_error("its format is " + std::to_string(format) + ", this ddprun reads up to " +
                              std::to_string(kFormat) + "; use a newer ddprun");
@@ -64,7 +64,7 @@ void check_format(json& content) {
 void check_files(const Manifest& manifest) {
   std::set<std::string> expected = {kModelFile, kTrainingFile};
   if (manifest.files.contains(kAverageFile)) expected.insert(kAverageFile);
-  if (manifest.step < 0 || manifest.world_size < 1) throw std::runtime_error("its step or world size is out of range");
+  if (manifest.world_size < 1) throw std::runtime_error("its world size is out of range");
   if (static_cast<size_t>(manifest.world_size) + expected.size() != manifest.files.size()) {
     throw std::runtime_error("it lists " + std::to_string(manifest.files.size()) + " files for a world size of " +
                              std::to_string(manifest.world_size));
@@ -78,12 +78,12 @@ void check_files(const Manifest& manifest) {
 Manifest parse(const std::string& text) {
   auto content = parse_strict_json(text);
   check_format(content);
-  Manifest manifest{.step = content.at("step").get<int64_t>(),
-                    .world_size = content.at("world_size").get<int64_t>(),
+  Manifest manifest{.step = static_cast<int64_t>(to_count(content.at("step"))),
+                    .world_size = static_cast<int64_t>(to_count(content.at("world_size"))),
                     .torch = content.at("torch").get<std::string>(),
                     .best = content.at("best").get<bool>()};
   for (const auto& [name, digest] : content.at("files").items()) {
-    manifest.files[name] = {digest.at("size").get<uint64_t>(), digest.at("sha256").get<std::string>()};
+    manifest.files[name] = {to_count(digest.at("size")), digest.at("sha256").get<std::string>()};
   }
   check_files(manifest);
   return manifest;

@@ -56,22 +56,46 @@ std::string look_at_data(const CheckedExperiment& checked, bool may_prepare, int
   throw located(error, checked.experiment);
 }
 
+// A machine without a GPU stands for one that has those which the experiment asks for: a login node, as often as not.
+struct Place {
+  Machine machine;
+  std::string not_looked_at;  // a line; empty: the machine is this one
+};
+
+Place place_of(const Experiment& experiment) {
+  auto machine = this_machine();
+  const auto need = machine.gpus > 0 ? "" : need_of_gpu(experiment.launch, experiment.trainer);
+  if (need.empty()) return {.machine = std::move(machine)};
+  const auto why = machine.driver_problem.empty() ? "" : "; their driver does not start: " + machine.driver_problem;
+  return {.machine = {.gpus = std::max({int64_t{1}, experiment.launch.workers, experiment.resources.gpus}),
+                      .cores = machine.cores},
+          .not_looked_at = log::text("Not looked at: what needs a GPU (", need, "): none is found here", why, ".\n")};
+}
+
+void tell_warnings(const Experiment& experiment, const LaunchChoice& launch) {
+  const auto small = small_parts_warning(experiment.trainer, launch.workers * experiment.launch.min_nodes);
+  for (const auto& warning : {launch.warning, small})
+    if (!warning.empty()) log::warn(warning);
+}
+
 }  // namespace
 
 int show_check(const Arguments& arguments) {
   const auto checked = check_experiment(
       {.experiment = arguments.target, .overrides = arguments.overrides, .search_path = config_search_path()});
   const auto& experiment = checked.experiment;
-  const auto launch = choose_launch(experiment.launch, experiment.trainer, this_machine());
+  const auto place = place_of(experiment);
+  const auto launch = choose_launch(experiment.launch, experiment.trainer, place.machine);
   const auto looked_at = arguments.no_data ? "Not looked at: the data, and the model on them.\n"
                                            : look_at_data(checked, arguments.gradients, launch.workers);
+  if (arguments.gradients && check_gradients(checked) != kExitDone) return kExitFailed;
   std::cout << arguments.target << ": no mistakes found. " << experiment.name << " trains " << experiment.model.plugin
             << " on " << experiment.dataset.plugin << " with " << experiment.optimizer.plugin << ", " << launch.workers
             << (launch.workers == 1 ? " worker" : " workers") << " on " << launch.device << ", global batch "
             << experiment.trainer.global_batch_of(launch.workers * std::max<int64_t>(1, launch.gpus)) << ".\n"
-            << looked_at;
-  if (!launch.warning.empty()) log::warn(launch.warning);
-  return arguments.gradients ? check_gradients(checked) : kExitDone;
+            << looked_at << place.not_looked_at;
+  tell_warnings(experiment, launch);
+  return kExitDone;
 }
 
 }  // namespace ddprun

@@ -18,13 +18,6 @@ constexpr size_t kMostClasses = 20;   // that a table has in full
 constexpr size_t kFewestAndMost = 5;  // of more than these, so many from each end
 constexpr size_t kWidestName = 30, kNamesTold = 5;
 
-// 60,000
-std::string grouped(int64_t count) {
-  auto text = std::to_string(count);
-  for (auto at = static_cast<int64_t>(text.size()) - 3; at > 0; at -= 3) text.insert(static_cast<size_t>(at), ",");
-  return text;
-}
-
 std::string number(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.4g", value);
@@ -49,6 +42,7 @@ std::string table(const std::vector<Row>& rows) {
 }
 
 Row range_row(const std::string& what, const std::string& samples, const NumberRange& range) {
+  if (range.count == 0) return {what, samples, "-", "-", "-", "-"};
   return {what, samples, number(range.least), number(range.greatest), number(range.mean), number(range.std)};
 }
 
@@ -58,7 +52,7 @@ std::string splits_text(const DataSurvey& survey) {
   for (const auto& split : survey.splits) {
     const std::string name = split_name(split.split);
     rows.push_back(range_row(name, grouped(split.samples), split.input));
-    if (split.target.count > 0) rows.push_back(range_row("  target", "", split.target));
+    if (split.target.count + split.target.not_finite > 0) rows.push_back(range_row("  target", "", split.target));
     if (split.looked_at == split.samples) continue;
     parts +=
         log::text(parts.empty() ? "" : ", ", grouped(split.looked_at), " of ", grouped(split.samples), " of ", name);

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/private_folder.h"
 #include "base/program.h"
+#include "base/wrapped_text.h"
 #include "cli/commands.h"
 #include "cli/new_file.h"
 #include "launch/launcher.h"
@@ -97,20 +98,24 @@ Outcome run_workers(const Inference& inference, std::vector<std::pair<std::strin
 std::string share(int64_t correct, int64_t total) {
   char percent[32];
   std::snprintf(percent, sizeof percent, "%.2f %%", 100.0 * static_cast<double>(correct) / static_cast<double>(total));
-  return std::to_string(correct) + " of " + std::to_string(total) + " correct (" + percent + ")";
+  return grouped(correct) + " of " + grouped(total) + " correct (" + percent + ")";
 }
 
 void print_metrics(const Inference& inference, const Json& result) {
-  std::cout << inference.checkpoint.path.string() << "\n";
+  std::vector<std::pair<std::string, std::string>> rows;
   for (const auto& [name, value] : result.at("metrics").items()) {
     char text[32] = "not finite";
     if (value.is_number()) std::snprintf(text, sizeof text, "%.6g", value.get<double>());
-    std::cout << name << " " << text << "\n";
+    rows.emplace_back(name, text);
   }
   for (const std::string split : {"val", "test"}) {
-    if (!result.contains(split + "_correct")) continue;
-    std::cout << split << " " << share(result.at(split + "_correct"), result.at(split + "_total")) << "\n";
+    if (result.contains(split + "_correct"))
+      rows.emplace_back(split, share(result.at(split + "_correct"), result.at(split + "_total")));
   }
+  size_t width = 0;
+  for (const auto& [name, text] : rows) width = std::max(width, width_of(name));
+  std::cout << inference.checkpoint.path.string() << "\n";
+  for (const auto& [name, text] : rows) std::cout << padded(name, width + 2) << text << "\n";
 }
 
 }  // namespace

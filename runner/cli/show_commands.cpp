@@ -5,6 +5,7 @@
 #include "base/wrapped_text.h"
 #include "cli/commands.h"
 #include "launch/worker_process.h"
+#include "metrics/objective.h"
 #include "plugin_host/plugin_check.h"
 #include "plugin_host/plugin_search.h"
 #include "plugin_host/plugin_text.h"
@@ -64,6 +65,14 @@ std::string key_text(const OptionDeclaration& key) {
   return "  " + key.name + "  " + wrapped(kind, key.name.size() + 4, 6) + "\n" + paragraph(key.help, 6);
 }
 
+// Those of the experiment file, and those that the objective reads itself.
+std::vector<SectionHelp> all_keys() {
+  auto sections = experiment_keys();
+  sections.insert(std::ranges::find(sections, "trainer", &SectionHelp::name),
+                  {.name = "objective", .help = "the loss and its metrics", .keys = objective_keys()});
+  return sections;
+}
+
 }  // namespace
 
 int list_experiments(const Arguments&) {
@@ -85,7 +94,7 @@ int list_experiments(const Arguments&) {
 int list_keys(const Arguments& arguments) {
   const auto& word = arguments.target;
   bool found = false;
-  for (const auto& section : experiment_keys()) {
+  for (const auto& section : all_keys()) {
     std::string text;
     for (const auto& key : section.keys) {
       if (section.name == word || is_in(word, key.name) || is_in(word, key.help)) text += key_text(key);

@@ -5,6 +5,7 @@
 #include "config/yaml_reader.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -204,7 +205,7 @@ bool is_folder_name(const std::string& name) {
 // One of everything.
 void shorten(TrainerConfig& trainer) {
   trainer.max_epochs = trainer.max_steps = trainer.log_every = 1;
-  trainer.train_batches = trainer.val_batches = Limit{.batches = 1};
+  trainer.train_batches = trainer.val_batches = trainer.test_batches = Limit{.batches = 1};
 }
 
 // Two that say how many machines there are.
@@ -218,9 +219,32 @@ void check_nodes(const Experiment& experiment, Problems& problems) {
                                       std::to_string(launch.max_nodes) + "; leave one of them out"));
 }
 
+bool is_of_command_line(const Value& value) { return value.origin().source.starts_with("command line"); }
+
+// Two ways to say the same. What the command line says is meant, so the other one has to go.
+void check_batches(const Experiment& experiment, Problems& problems) {
+  struct Key {
+    std::string name;
+    const Value* value;
+  };
+  const auto* trainer = experiment.config.find("trainer");
+  if (!trainer || experiment.trainer.batch_per_worker == 0) return;
+  Key meant{"batch_per_worker", trainer->find("batch_per_worker")},
+      other{"global_batch", trainer->find("global_batch")};
+  if (!meant.value || !other.value) return;
+  if (is_of_command_line(*other.value)) std::swap(meant, other);
+  const bool is_clear = is_of_command_line(*meant.value) && !is_of_command_line(*other.value);
+  problems.push_back(
+      problem_line(meant.value->origin(), "trainer." + meant.name,
+                   "cannot be combined with " + other.name +
+                       (is_clear ? " of " + other.value->origin().text() + "; remove that with ~trainer." + other.name
+                                 : "; remove one of them")));
+}
+
 // What no section can see alone.
 void cross_check(const Experiment& experiment, Problems& problems) {
   check_nodes(experiment, problems);
+  check_batches(experiment, problems);
   const auto* name = experiment.config.find("name");
   if (!is_folder_name(experiment.name)) {
     problems.push_back(

@@ -40,6 +40,7 @@ struct Limit {
   double share = 0;
 
   bool none() const { return batches == 0 && share == 0; }
+  bool operator==(const Limit&) const = default;
   int64_t of(int64_t all) const;  // at least 1, at most all
 };
 
@@ -111,7 +112,7 @@ struct TrainerConfig {
   int64_t sanity_batches = 1;         // evaluation batches before training, to find mistakes early
   int64_t log_every = 50;             // steps between training rows
   double system_metrics_seconds = 5;  // between rows of the split "system"; 0: none
-  Limit train_batches, val_batches;
+  Limit train_batches, val_batches, test_batches;
   int64_t overfit_batches = 0;  // the same first batches in every epoch; 0: off
   bool fast_dev_run = false;
   bool shuffle = true;

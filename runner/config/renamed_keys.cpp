@@ -14,7 +14,8 @@ struct Renamed {
   const char *section, *before, *now;
 };
 
-constexpr std::array kRenamed{Renamed{"trainer", "layout", "memory_format"},
+constexpr std::array kRenamed{Renamed{"resources", "cpus", "cpus_per_worker"},
+                              Renamed{"trainer", "layout", "memory_format"},
                               Renamed{"trainer", "measure_seconds", "system_metrics_seconds"}};
 
 void warn(const Origin& origin, const Renamed& key) {

@@ -18,7 +18,7 @@ std::string read_bytes(Options& options, std::string_view name, std::string_view
   std::smatch parts;
   if (text.empty()) return "";
   if (std::regex_match(text, parts, form)) return parts[1];
-  options.reject(name, "expected a whole number with M, G or T, such as 64G, found \"" + text + "\"");
+  options.reject(name, "expected a whole number with M, G or T (or Mi, Gi, Ti), such as 64G, found \"" + text + "\"");
   return "";
 }
 

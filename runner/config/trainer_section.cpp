@@ -22,6 +22,7 @@ void read_length(Options& options, TrainerConfig& trainer) {
       read_duration(options, "max_time", "limit of training time, such as 90min, 2h or 01:30:00; then it tests");
   trainer.train_batches = read_limit(options, "limit_train_batches", "batches per epoch, or a share such as 0.1");
   trainer.val_batches = read_limit(options, "limit_val_batches", "batches per evaluation, or a share");
+  trainer.test_batches = read_limit(options, "limit_test_batches", "batches of the test at the end, or a share");
   trainer.overfit_batches = options.get<int64_t>(
       "overfit_batches", 0, "train and evaluate on only this many batches, unshuffled; 0: on all", {0, kMost});
   trainer.fast_dev_run =
@@ -45,13 +46,9 @@ int64_t read_micro_batch(Options& options) {
 void read_batches(Options& options, TrainerConfig& trainer) {
   trainer.global_batch = options.get<int64_t>("global_batch", trainer.global_batch,
                                               "samples per optimizer step, all workers together", {1, kMost});
-  const bool both = options.has("batch_per_worker") && options.has("global_batch");
   trainer.batch_per_worker =
       options.get<int64_t>("batch_per_worker", 0,
                            "samples per worker, instead of global_batch; a resumed run keeps the product", {0, kMost});
-  if (both && trainer.batch_per_worker > 0)
-    options.reject("batch_per_worker",
-                   "cannot be combined with global_batch; remove one, for example with ~trainer.global_batch");
   trainer.micro_batch = read_micro_batch(options);
   trainer.eval_batch =
       options.get<int64_t>("eval_batch", trainer.eval_batch,

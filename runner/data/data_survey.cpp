@@ -131,6 +131,12 @@ class SplitCount {
   RangeSums input_, target_;
 };
 
+// A NaN is the same as another.
+bool are_same(const at::Tensor& one, const at::Tensor& other) {
+  return one.sizes() == other.sizes() && one.scalar_type() == other.scalar_type() &&
+         at::allclose(one, other, /*rtol=*/0, /*atol=*/0, /*equal_nan=*/true);
+}
+
 }  // namespace
 
 Batch augmented(const Dataset& dataset, const Batch& batch, const AugmentKey& key) {
@@ -172,7 +178,7 @@ AugmentationSurvey survey_augmentation(const Dataset& dataset, uint64_t seed) {
   const auto second = augmented(dataset, stored, {.seed = seed, .epoch = 1});
   AugmentationSurvey found{.samples = stored.size()};
   const auto same = [](const Batch& one, const Batch& other, int64_t row) {
-    return at::equal(one.input[row], other.input[row]) && at::equal(one.target[row], other.target[row]);
+    return are_same(one.input[row], other.input[row]) && are_same(one.target[row], other.target[row]);
   };
   for (int64_t row = 0; row < found.samples; ++row) {
     found.changed += same(stored, first, row) ? 0 : 1;

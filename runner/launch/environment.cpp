@@ -159,6 +159,7 @@ RecordedEnvironment describe_environment(const RunRecord& record, const fs::path
   ::uname(&system);
   std::error_code ignored;
   Json json = {{"time", time_stamp()},
+               {"attempt", record.attempt},
                {"host", system.nodename},
                {"system", std::string(system.sysname) + " " + system.release + " " + system.machine},
                {"arguments", record.arguments},

@@ -11,6 +11,7 @@ namespace ddprun {
 
 // What only the caller knows.
 struct RunRecord {
+  int attempt = 0;                                            // RunFolder fills it in
   std::string config_yaml;                                    // the frozen experiment
   std::vector<std::string> overrides;                         // as given on the command line
   std::vector<std::string> arguments;                         // the command itself

@@ -44,7 +44,8 @@ std::string describe_cause(const WorkerEnd& end) {
 }
 
 std::string describe_moment(const std::string& phase, int64_t step) {
-  return phase + (step < 0 ? "" : (phase.empty() ? "step " : ", step ") + std::to_string(step));
+  if (step < 0) return phase;
+  return phase + (phase.empty() ? "after " : ", after ") + std::to_string(step) + (step == 1 ? " step" : " steps");
 }
 
 std::string describe_moment(const WorkerEnd& end) {

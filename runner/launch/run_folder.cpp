@@ -301,17 +301,18 @@ bool RunFolder::discard_if_unbegun() {
 }
 
 void RunFolder::record(const RunRecord& record) try {
+  record_ = record;
+  record_.attempt = attempt_;
   std::string overrides;
-  for (const auto& override_text : record.overrides) overrides += override_text + "\n";
+  for (const auto& override_text : record_.overrides) overrides += override_text + "\n";
   make_folders(path_ / kWaiting);
-  const auto environment = describe_environment(record);
-  write_file_atomically(path_ / kWaiting / "config.yaml", record.config_yaml);
+  const auto environment = describe_environment(record_);
+  write_file_atomically(path_ / kWaiting / "config.yaml", record_.config_yaml);
   write_file_atomically(path_ / kWaiting / "overrides.txt", overrides);
   write_file_atomically(path_ / kWaiting / "environment.json", environment.json);
   if (!environment.uncommitted.empty())
     write_file_atomically(path_ / kWaiting / kUncommitted, environment.uncommitted, 0600);
   if (!fs::exists(path_ / "config.yaml")) commit_record(path_, attempt_);
-  record_ = record;
 } catch (const std::system_error& error) {
   cannot_write(path_, error.what());
 }

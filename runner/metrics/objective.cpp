@@ -10,6 +10,7 @@
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 #include <sstream>
 
@@ -214,6 +215,14 @@ class MeanAbsoluteError final : public ValueObjective {
   }
 };
 
+constexpr std::array kObjectives{"cross_entropy", "nll", "bce", "mse", "l1"};
+
+std::string objectives_text() {
+  std::string text;
+  for (const auto* name : kObjectives) text += (text.empty() ? "" : " | ") + std::string(name);
+  return text;
+}
+
 }  // namespace
 
 std::unique_ptr<Objective> make_objective(const std::string& name, Options& options, Phase phase) {
@@ -222,10 +231,30 @@ std::unique_ptr<Objective> make_objective(const std::string& name, Options& opti
   if (name == "bce") return std::make_unique<BinaryCrossEntropy>(options, phase);
   if (name == "mse") return std::make_unique<MeanSquaredError>(options);
   if (name == "l1") return std::make_unique<MeanAbsoluteError>(options);
-  const auto near = nearest_name(name, {"cross_entropy", "nll", "bce", "mse", "l1"});
-  options.reject("name", "expected cross_entropy | nll | bce | mse | l1, found \"" + name + "\"" +
+  const auto near = nearest_name(name, {kObjectives.begin(), kObjectives.end()});
+  options.reject("name", "expected " + objectives_text() + ", found \"" + name + "\"" +
                              (near.empty() ? "" : "; did you mean " + near + "?"));
   return nullptr;
+}
+
+std::vector<OptionDeclaration> objective_keys() {
+  std::vector<OptionDeclaration> keys{
+      {.name = "name", .type = objectives_text(), .fallback = kObjectives.front(), .help = "the loss"}};
+  for (const std::string name : kObjectives) {
+    Options options(Value(), "objective");
+    make_objective(name, options, Phase::kTraining);
+    for (const auto& key : options.declared()) {
+      const auto known = std::ranges::find_if(
+          keys, [&](const auto& other) { return other.name == key.name && other.help.ends_with(": " + key.help); });
+      if (known != keys.end()) {
+        known->help.insert(known->help.find(": "), ", " + name);
+      } else {
+        keys.push_back(key);
+        keys.back().help = name + ": " + key.help;
+      }
+    }
+  }
+  return keys;
 }
 
 std::vector<std::string> metric_names(const std::string& name, const Objective& objective) {
@@ -246,12 +275,20 @@ void require_number_for_each_class(const at::Tensor& prediction, const at::Tenso
                                          "], a number for each of the dataset's classes")});
 }
 
+// LibTorch's own errors ("Target 7 is out of bounds") do not tell whose tensors they are about.
+at::Tensor loss_or_shapes(const Objective& objective, const at::Tensor& prediction, const at::Tensor& target) try {
+  return objective.loss(prediction, target);
+} catch (const c10::IndexError& error) {
+  throw std::runtime_error(c10::str(error.what_without_backtrace(), " The model gave it a prediction of ",
+                                    prediction.sizes(), " for targets of ", target.sizes()));
+}
+
 }  // namespace
 
 at::Tensor WatchedObjective::loss(const at::Tensor& prediction, const at::Tensor& target) const {
   was_asked_.store(true, std::memory_order_relaxed);
   if (classes_ > 0) require_number_for_each_class(prediction, target, classes_);
-  return in_plugin({"objective", "loss"}, [&] { return objective_->loss(prediction, target); });
+  return in_plugin({"objective", "loss"}, [&] { return loss_or_shapes(*objective_, prediction, target); });
 }
 
 std::vector<MetricSum> WatchedObjective::metrics(const at::Tensor& prediction, const at::Tensor& target) const {
@@ -264,6 +301,11 @@ std::unique_ptr<WatchedObjective> watched_objective(const Experiment& experiment
   const auto& name = experiment.objective;
   const bool by_classes = model.has_default_step() && (name == "cross_entropy" || name == "nll");
   return std::make_unique<WatchedObjective>(make_objective(name, options, phase), by_classes ? data.classes : 0);
+}
+
+Step call_step(Model& model, const Batch& batch, const Objective& objective) {
+  const Hook hook{"model", model.has_default_step() ? "forward" : "step"};
+  return in_plugin(hook, [&] { return model.step(batch, objective); });
 }
 
 }  // namespace ddprun

@@ -27,6 +27,9 @@ enum class Phase { kTraining, kEvaluation };
 // options are noted in `options`; the result is then unusable.
 std::unique_ptr<Objective> make_objective(const std::string& name, Options& options, Phase phase);
 
+// The keys of the section `objective`, each with the names that know it.
+std::vector<OptionDeclaration> objective_keys();
+
 // What an objective of this name measures: "loss", then the metrics.
 std::vector<std::string> metric_names(const std::string& name, const Objective& objective);
 
@@ -59,5 +62,9 @@ class WatchedObjective final : public Objective {
 // The experiment's objective for this model and these data.
 std::unique_ptr<WatchedObjective> watched_objective(const Experiment& experiment, const Model& model,
                                                     const DataSpec& data, Phase phase);
+
+// Calls the model's step(). Errors, crashes and hangs name the hook that its author wrote: forward(), where the model
+// has no step() of its own.
+Step call_step(Model& model, const Batch& batch, const Objective& objective);
 
 }  // namespace ddprun

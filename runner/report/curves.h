@@ -30,7 +30,7 @@ struct Curves {
   double steps_per_epoch = 0;            // 0: the rows do not tell
 };
 
-// Reads the rows that count, whatever is broken in the file; that is reported in `problems`, one line each. `starts`
+// Reads the rows that count, none if there is no file, whatever is broken in it; that is reported in `problems`, one line each. `starts`
 // knows where attempts were resumed, and learns of those that the file shows.
 Curves read_curves(const std::filesystem::path& file, AttemptStarts& starts, std::vector<std::string>& problems);
 

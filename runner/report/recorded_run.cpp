@@ -196,6 +196,9 @@ Json recorded_run(const fs::path& run_dir, size_t most_points) {
   const auto state = read_run_state(run_dir);
   const auto events = read_events(run_dir / "events.jsonl", starts, problems);
   const auto curves = read_curves(run_dir / "metrics.jsonl", starts, problems);
+  const bool began = state.status != "failed" || state.steps > 0;
+  if (began && !fs::exists(run_dir / "metrics.jsonl"))
+    problems.push_back("metrics.jsonl is missing: the logger jsonl writes it");
   const TableIndex tables(run_dir / "tables.jsonl", starts, problems);
   const auto start = start_of(state, curves, events);
   ImageShelf images(run_dir);

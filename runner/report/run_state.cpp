@@ -39,13 +39,25 @@ int64_t attempts_begun(const fs::path& run_dir) {
   return stream >> attempts ? attempts : 0;
 }
 
+// Returns the attempt that the run's state is that of. While somebody runs it, the newest; afterwards the newest that
+// resumed the run and so replaced its environment.json: one that was refused has changed nothing. 0 if unknown.
+int64_t attempt_that_counts(const fs::path& run_dir) {
+  const auto newest = std::max<int64_t>(attempts_begun(run_dir) - 1, 0);
+  if (is_locked(run_dir)) return newest;
+  const auto environment = read_json_file(run_dir / "environment.json");
+  if (!environment.is_object()) return newest;
+  const auto attempt = environment.find("attempt");
+  return attempt != environment.end() && attempt->is_number_integer() ? attempt->get<int64_t>() : newest;
+}
+
 // Ignores the summary of an earlier attempt, which does not describe a run that goes on.
 nlohmann::json current_summary(const fs::path& run_dir) {
   auto summary = read_json_file(run_dir / "summary.json");
   if (!summary.is_object() || !summary.contains("status") || !summary["status"].is_string()) return nullptr;
-  const auto attempts = attempts_begun(run_dir);
   const auto attempt = summary.find("attempt");
-  if (attempts > 0 && attempt != summary.end() && *attempt != attempts - 1) return nullptr;
+  if (attempt != summary.end() && attempt->is_number_integer() &&
+      attempt->get<int64_t>() < attempt_that_counts(run_dir))
+    return nullptr;
   return summary;
 }
 

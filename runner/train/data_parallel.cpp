@@ -3,7 +3,7 @@
 
 #include "comm/replicate.h"
 #include "data/loader.h"
-#include "plugin_host/plugin_call.h"
+#include "metrics/objective.h"
 
 #include <ddprun/error.h>
 
@@ -126,7 +126,7 @@ void DataParallel::refresh() {
 }
 
 Step DataParallel::step(const Batch& batch, const Objective& objective) {
-  if (devices() == 1) return in_plugin({"model", "step"}, [&] { return lanes_.front().model->step(batch, objective); });
+  if (devices() == 1) return call_step(*lanes_.front().model, batch, objective);
   const auto samples = batch.size();
   const auto used = std::min(devices(), samples);
   std::vector<Batch> parts;
@@ -148,7 +148,7 @@ std::vector<Step> DataParallel::run(const std::vector<Batch>& parts, const Objec
   const auto run_part = [&](size_t i) {
     const at::ThreadLocalStateGuard same_state(state);
     const c10::StreamGuard on_stream(streams[i]);  // and its device
-    steps[i] = in_plugin({"model", "step"}, [&] { return lanes_[i].model->step(parts[i], objective); });
+    steps[i] = call_step(*lanes_[i].model, parts[i], objective);
   };
   std::packaged_task<void()> own([&] { run_part(0); });
   std::vector<std::future<void>> ends;

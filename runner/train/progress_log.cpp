@@ -80,6 +80,7 @@ void ProgressLog::log_part(double evaluation_seconds) {
   const auto seconds = state.train_seconds - std::exchange(state.part_seconds, state.train_seconds);
   update(state.last_metrics, values_of(totals, "train"));
   auto values = values_of(totals);
+  std::ranges::move(parts_.step.lrs(), std::back_inserter(values));
   values.emplace_back("samples_per_second", per_second(samples, seconds));
   values.emplace_back("train_seconds", seconds);
   if (evaluation_seconds > 0) values.emplace_back("evaluation_seconds", evaluation_seconds);

@@ -89,7 +89,7 @@ bool Validator::validate(const std::function<bool()>& interrupted) {
   const auto evaluation = evaluate(split, limit, interrupted);
   if (!evaluation) return false;
   parts_.log.log_part(time.seconds());
-  if (split == Split::kTest && limit.none()) tested_ = {parts_.state.step, *evaluation};
+  if (split == Split::kTest && limit == config.test_batches) tested_ = {parts_.state.step, *evaluation};
   observe(*evaluation);
   log_predictions(split);
   return true;
@@ -167,7 +167,7 @@ std::optional<double> Validator::monitored(const std::string& key, const std::st
 
 Validator::TestResult Validator::test() {
   if (parts_.dataset->size(Split::kTest) == 0) return {};
-  const Limit limit = parts_.experiment.trainer.fast_dev_run ? Limit{.batches = 1} : Limit{};
+  const auto& limit = parts_.experiment.trainer.test_batches;
   if (tested_.step != parts_.state.step)
     tested_ = {parts_.state.step, *evaluate(Split::kTest, limit, [] { return false; })};
   const auto& totals = tested_.result.totals;

@@ -40,11 +40,12 @@ void write_all(int fd, std::initializer_list<const char*> parts) {
     const auto written = ::write(fd, part, std::strlen(part));
 }
 
-void write_file(const std::string& file, std::initializer_list<const char*> parts) {
+bool write_file(const std::string& file, std::initializer_list<const char*> parts) {
   const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (fd < 0) return;
+  if (fd < 0) return false;
   write_all(fd, parts);
   ::close(fd);
+  return true;
 }
 
 // "in step() of model".
@@ -64,12 +65,12 @@ void tell_doing() {
 }
 
 // What write_failure does.
-void tell_launcher(const CurrentOp* doing, const std::string& begin, const char* what) {
-  if (failure_file.empty()) return;
+bool tell_launcher(const CurrentOp* doing, const std::string& begin, const char* what) {
   const bool of_plugin = doing != nullptr && doing->section != nullptr;
-  write_file(failure_file,
-             {begin.c_str(), of_plugin ? doing->section : "", R"(", "message": ")", of_plugin ? "in " : "",
-              of_plugin ? doing->name : "", of_plugin ? "():" : "", what, "\"}\n"});
+  return !failure_file.empty() &&
+         write_file(failure_file,
+                    {begin.c_str(), of_plugin ? doing->section : "", R"(", "message": ")", of_plugin ? "in " : "",
+                     of_plugin ? doing->name : "", of_plugin ? "():" : "", what, "\"}\n"});
 }
 
 void refuse() {
@@ -77,10 +78,11 @@ void refuse() {
   const auto* doing = current_op;
   const bool in_hook = doing != nullptr && doing->section != nullptr;
   if (!in_hook && !exit_ends_nothing) return;
-  tell_launcher(doing, failure_begin_internal, " exit() was called, before the work was done");
-  write_all(STDERR_FILENO, {prefix.c_str(), "exit() was called"});
-  tell_doing();
-  write_all(STDERR_FILENO, {"\n"});
+  if (!tell_launcher(doing, failure_begin_internal, " exit() was called, before the work was done")) {
+    write_all(STDERR_FILENO, {prefix.c_str(), "exit() was called"});
+    tell_doing();
+    write_all(STDERR_FILENO, {"\n"});
+  }
   std::fflush(nullptr);
   ::_exit(kExitFailed);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "worker/gradient_check.h"
 
+#include "metrics/objective.h"
 #include "plugin_host/plugin_call.h"
 
 #include <algorithm>
@@ -20,9 +21,7 @@ constexpr auto kHint =
 
 std::vector<check::GradientFinding> check_gradients(Model& model, const Objective& objective, Batch batch,
                                                     int64_t numbers, uint64_t seed) {
-  const auto loss_of = [&](const Batch& one) {
-    return in_plugin({"model", "step"}, [&] { return model.step(one, objective).loss; });
-  };
+  const auto loss_of = [&](const Batch& one) { return call_step(model, one, objective).loss; };
   try {
     return check::compare_gradients(model, loss_of, std::move(batch), numbers, seed);
   } catch (const PluginFailure& error) {

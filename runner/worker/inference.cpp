@@ -72,7 +72,7 @@ class EvaluationTask final : public Inference {
     const auto& trainer = runtime_.experiment.trainer;
     Json result{{"metrics", Json::object()}};
     add(result, Split::kVal, trainer.val_batches);
-    add(result, Split::kTest, trainer.fast_dev_run ? Limit{.batches = 1} : Limit{});
+    add(result, Split::kTest, trainer.test_batches);
     if (result["metrics"].empty())
       throw UserError("dataset: it has neither a validation nor a test split, so there is nothing to evaluate on");
     return result;

@@ -72,7 +72,7 @@ class Scene {
 
   Step step(const Batch& batch, Phase phase) const {
     const auto objective = watched_objective(experiment_, *model_, data_, phase);
-    return in_plugin({"model", "step"}, [&] { return model_->step(batch, *objective); });
+    return call_step(*model_, batch, *objective);
   }
 
   void train() {

@@ -18,13 +18,6 @@ using nlohmann::json;
 
 std::string number(uint64_t value) { return std::to_string(value); }
 
-uint64_t to_count(const json& value) {
-  if (!value.is_number_unsigned()) throw std::runtime_error("found " + describe(value) + " instead of a count");
-  const auto count = value.get<uint64_t>();
-  if (count > INT64_MAX) throw std::runtime_error(number(count) + " is out of range");
-  return count;
-}
-
 void check_metadata(const json& metadata) {
   const bool texts = std::all_of(metadata.begin(), metadata.end(), [](const json& value) { return value.is_string(); });
   if (!metadata.is_null() && !(metadata.is_object() && texts))

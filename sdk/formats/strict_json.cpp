@@ -65,6 +65,13 @@ json parse_strict_msgpack(std::string_view bytes, size_t most_depth) {
   return json::from_msgpack(bytes);
 }
 
+uint64_t to_count(const json& value) {
+  if (!value.is_number_unsigned()) throw std::runtime_error("found " + describe(value) + " instead of a count");
+  const auto count = value.get<uint64_t>();
+  if (count > INT64_MAX) throw std::runtime_error(std::to_string(count) + " is out of range");
+  return count;
+}
+
 std::string describe(const json& value) {
   if (value.is_number()) return value.dump();
   if (value.is_object()) return "an object";

@@ -18,6 +18,10 @@ nlohmann::json parse_strict_json(std::string_view text, size_t most_depth = kMos
 // Does the same for MessagePack.
 nlohmann::json parse_strict_msgpack(std::string_view bytes, size_t most_depth = kMostJsonDepth);
 
+// Returns a whole number of at most 2^63 - 1. Throws std::runtime_error for anything else: a whole number that needs
+// more than 64 bits is parsed as a float, which the library's own conversion does not check.
+uint64_t to_count(const nlohmann::json& value);
+
 // Describes a value of any size for an error message: "a list", "a text", or a number itself.
 std::string describe(const nlohmann::json& value);
 

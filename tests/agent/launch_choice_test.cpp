@@ -136,6 +136,16 @@ TEST(LaunchChoice, WhatOnlyAGpuCanIsRefusedOnTheCpuWithWhatWorksThere) {
   EXPECT_EQ(refusal({}, {.precision = PrecisionMode::kFp16}, {.gpus = 1, .cores = 8}), "");
 }
 
+TEST(LaunchChoice, TellsForWhatAnExperimentNeedsAGpu) {
+  EXPECT_EQ(need_of_gpu({}, {}), "");
+  EXPECT_EQ(need_of_gpu({}, {.precision = PrecisionMode::kFp16}), "trainer.precision=fp16");
+  EXPECT_EQ(need_of_gpu({.device = "cpu"}, {.precision = PrecisionMode::kFp16}), "") << "it is refused as a mistake";
+  EXPECT_EQ(need_of_gpu({.device = "cuda"}, {}), "launch.device=cuda");
+  EXPECT_EQ(need_of_gpu({.backend = Backend::kNccl}, {}), "launch.backend=nccl");
+  EXPECT_EQ(need_of_gpu({}, {.strategy = Strategy::kDp}), "trainer.strategy=dp");
+  EXPECT_EQ(need_of_gpu({}, {.cuda_graph = CudaGraphMode::kOn}), "trainer.cuda_graph=on");
+}
+
 TEST(LaunchChoice, WarnsOfBf16WhereTheProcessorHasNoKernelsForIt) {
   const Machine old{.gpus = 0, .cores = 8, .bf16 = false};
   for (const std::string precision : {"bf16", "bf16_pure"}) {

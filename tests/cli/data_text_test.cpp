@@ -9,6 +9,7 @@
 namespace ddprun {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -69,6 +70,13 @@ TEST(DataText, SaysOfHowManySamplesItTells) {
   survey.splits[0].looked_at = survey.splits[0].counted = 64;
   EXPECT_THAT(data_text(survey), HasSubstr("The values are those of 64 of 1,000 of train, spread evenly.\n"));
   EXPECT_THAT(data_text(survey), HasSubstr("Counted are 64 of 1,000 of train, spread evenly.\n"));
+}
+
+TEST(DataText, HasNoRangeWhereNoNumberIsFinite) {
+  auto survey = survey_of({5, 6}, {1, 1});
+  survey.splits[0].input = {.not_finite = 88};
+  EXPECT_THAT(data_text(survey), ContainsRegex("train +11 +- +- +- +-\n"));
+  EXPECT_THAT(data_text(survey), HasSubstr("train: 88 numbers of the inputs are NaN or infinite"));
 }
 
 TEST(Doubts, NameWhatLooksLikeAMistake) {

@@ -54,9 +54,10 @@ TEST_F(Compose, ExpandsShortForms) {
 TEST_F(Compose, ReadsFormerNamesOfKeysAndSaysWhatTheyAreCalledNow) {
   write("e.yaml", "trainer: {layout: channels_last, max_epochs: 1}\n");
   ::testing::internal::CaptureStderr();
-  const auto config = compose({.experiment = "e.yaml", .overrides = {"trainer.measure_seconds=2"}});
+  const auto config = compose({.experiment = "e.yaml", .overrides = {"trainer.measure_seconds=2", "resources.cpus=4"}});
   EXPECT_EQ(config.find("trainer")->find("memory_format")->text(), "channels_last");
   EXPECT_EQ(config.find("trainer")->find("system_metrics_seconds")->text(), "2");
+  EXPECT_EQ(config.find("resources")->find("cpus_per_worker")->text(), "4");
   EXPECT_THAT(
       ::testing::internal::GetCapturedStderr(),
       ::testing::AllOf(::testing::HasSubstr("e.yaml:1:11: trainer.layout is called trainer.memory_format now"),

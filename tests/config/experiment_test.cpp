@@ -73,6 +73,7 @@ TEST_F(ReadExperiment, ReadsAllSections) {
 
 TEST_F(ReadExperiment, RefusesResourcesThatNoSchedulerWouldTake) {
   EXPECT_THAT(error("resources: {memory: 64 GB}\n"), HasSubstr("resources.memory: expected a whole number with M, G"));
+  EXPECT_THAT(error("resources: {memory: 30Ki}\n"), HasSubstr("Mi, Gi, Ti"));
   EXPECT_THAT(error("resources: {time: soon}\n"), HasSubstr("resources.time: expected 90min, 2h"));
   EXPECT_THAT(error("resources: {slurm: [partition=accel]}\n"),
               HasSubstr("resources.slurm: expected options of sbatch"));
@@ -191,7 +192,15 @@ TEST_F(ReadExperiment, TakesTheBatchAsAWholeOrOfEachWorker) {
   const auto e = loaded(kMinimal + "trainer: {batch_per_worker: 2}\nlaunch: {workers: 300}\n");
   EXPECT_EQ(e.trainer.global_batch_of(300), 600);
   EXPECT_THAT(error("trainer: {global_batch: 64, batch_per_worker: 2}\n"),
-              HasSubstr("trainer.batch_per_worker: cannot be combined with global_batch"));
+              HasSubstr("trainer.batch_per_worker: cannot be combined with global_batch; remove one"));
+}
+
+TEST_F(ReadExperiment, KeepsTheBatchOfTheCommandLineInItsAdvice) {
+  EXPECT_THAT(load_error(kMinimal + "trainer: {batch_per_worker: 2}\n", {"trainer.global_batch=64"}),
+              AllOf(HasSubstr("trainer.global_batch: cannot be combined with batch_per_worker of e.yaml:4:"),
+                    HasSubstr("~trainer.batch_per_worker")));
+  EXPECT_THAT(load_error(kMinimal + "trainer: {global_batch: 2}\n", {"trainer.batch_per_worker=64"}),
+              HasSubstr("~trainer.global_batch"));
 }
 
 TEST_F(ReadExperiment, RefusesAnEarlyStopForNothing) {

@@ -121,6 +121,7 @@ TEST(DataSurvey, TellsWhatAugmentationChanges) {
   EXPECT_EQ(alike.changed, 4);
   EXPECT_EQ(alike.otherwise, 0);
   EXPECT_EQ(none.changed, 0);
+  EXPECT_EQ(survey_augmentation(Values(8, 0), 1).changed, 0) << "a NaN that stays is no change";
 }
 
 }  // namespace

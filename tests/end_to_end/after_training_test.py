@@ -67,7 +67,7 @@ class AfterTraining(CommandTest):
                 self.assertEqual(sum(map(sum, counts)), 301)
                 self.assertEqual(sum(counts[i][i] for i in range(10)), self.trained["test_correct"])
         text = self.ddprun("evaluate", "run").out()
-        self.assertIn(f"test {self.trained['test_correct']} of 301 correct (", text)
+        self.assertIn(f"{self.trained['test_correct']} of 301 correct (", text)
         self.assertEqual(self.all_files(), self.before)
         self.assertEqual(list((self.folder / "tmp").iterdir()), [])
 

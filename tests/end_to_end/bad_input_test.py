@@ -130,6 +130,16 @@ class Machine(CommandTest):
         message = self.assert_refused(*SMALL, "launch.device=cuda", "launch.workers=2", env={"CUDA_VISIBLE_DEVICES": ""})
         self.assertIn("launch.device: cuda, but no GPU is found here; launch.device=cpu", message)
 
+    def test_check_passes_what_needs_a_gpu_where_there_is_none_and_says_so(self):
+        for word in ("trainer.precision=fp16", "trainer.strategy=dp", "launch.backend=nccl", "trainer.cuda_graph=on", "launch.device=cuda"):
+            with self.subTest(word=word):
+                words = [*SMALL, "launch.device=auto", word]
+                lines = self.ddprun("check", "--no-data", *words, env={"CUDA_VISIBLE_DEVICES": ""}).out().splitlines()
+                self.assertIn("no mistakes found", lines[0])
+                self.assertTrue(lines[-1].startswith(f"Not looked at: what needs a GPU ({word})"), lines)
+                self.assert_refused(*words, env={"CUDA_VISIBLE_DEVICES": ""})
+        self.assert_refused("check", "--no-data", *SMALL, "trainer.precision=fp16")  # launch.device=cpu: that is the mistake
+
     def test_a_folder_that_exists_is_not_touched(self):
         run = self.folder / "mine"
         run.mkdir()

@@ -94,7 +94,7 @@ class GuidesParity(CommandTest):
         torch.multiprocessing.spawn(train, (str(self.folder), network, samples, batch, loss_of, optimizer_of), nprocs=WORKERS)
         pythons = torch.load(self.folder / "losses.pt")
         self.ddprun(f"experiments/{experiment}", f"dataset.root={MNIST}", "trainer.init_weights=first.safetensors", "trainer.shuffle=false",
-                    f"trainer.max_steps={STEPS}", "trainer.log_every=1", "trainer.limit_val_batches=1", "trainer.sanity_batches=0",
+                    f"trainer.max_steps={STEPS}", "trainer.log_every=1", "trainer.limit_val_batches=1", "trainer.limit_test_batches=1", "trainer.sanity_batches=0",
                     "trainer.eval_every=never", f"launch.workers={WORKERS}", "launch.threads=1",
                     "launch.device=cpu", "run.dir=run", *words, seconds=280)
         rows = results(self.folder / "run")

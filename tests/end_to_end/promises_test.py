@@ -89,6 +89,9 @@ class Model(PromiseTest):
     def test_a_number_for_each_class_is_what_a_classifier_gives(self):
         self.assert_found([self.PLACE, ", 7]: expected [", ", 4], a number for each of the dataset's classes"], "model.flaw=outputs")
 
+    def test_an_error_names_the_hook_that_the_model_has(self):
+        self.assertIn(self.PLACE + "forward() threw: mat1 and mat2", self.start_and_fail("model.flaw=shapes"))
+
     def test_a_loss_that_depends_on_nothing(self):
         self.assert_found([self.PLACE, "the loss of step() depends on no parameter"], "model.flaw=detached")
 
@@ -103,7 +106,9 @@ class Model(PromiseTest):
         self.assertIn(self.PLACE + words, message)
 
     def test_the_gradient_check_hints_at_what_is_not_registered(self):
-        message = self.ddprun("check", "--gradients", "e.yaml", "model.flaw=unregistered", code=2).err()
+        running = self.ddprun("check", "--gradients", "e.yaml", "model.flaw=unregistered", code=2)
+        self.assertEqual(running.out(), "", "nor that there are no mistakes")
+        message = running.err()
         self.assertIn(self.PLACE, message)
         self.assertIn("register_module()", message)
 

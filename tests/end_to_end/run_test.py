@@ -128,6 +128,8 @@ class Telling(CommandTest):
     def test_check_says_what_would_run(self):
         text = self.tell("check", *QUICK, "launch.workers=2")
         self.assertIn("no mistakes found. digits trains mlp on digits with sgd, 2 workers on cpu, global batch 64.", text)
+        warned = self.ddprun("check", "--no-data", *QUICK, "launch.workers=32", "trainer.global_batch=100").err()
+        self.assertIn("of 100 samples each of the 32 workers has 3", warned)
 
     def test_cfg_shows_each_value_with_its_file_and_is_an_experiment_itself(self):
         text = self.tell("--cfg", "experiments/digits.yaml", "optimizer.lr=0.5")
@@ -159,6 +161,7 @@ class Telling(CommandTest):
         few = self.tell("keys", "patience")
         self.assertRegex(few, r"(?s)^schedule:.*\n  patience .*\nearly_stopping:.*\n  patience ")
         self.assertNotIn("trainer:", few)
+        self.assertRegex(self.tell("keys", "class_weights"), r"(?s)^objective:.*\n  class_weights .*cross_entropy, nll: ")
 
     def test_experiments_are_listed_with_what_they_are(self):
         head, *lines = self.tell("experiments").splitlines()

@@ -80,7 +80,7 @@ TEST(FailureReport, ACrashIsToldWithItsPlaceAndItsMoment) {
   EXPECT_THAT(
       judge({with_failure(0, 3, "communication"), crashed}).report,
       StartsWith("rank 1 failed first: killed by SIGSEGV (11): an invalid memory access, in a plugin or a library\n"
-                 "  while: computing, step 12\n"));
+                 "  while: computing, after 12 steps\n"));
   crashed.failure = WorkerFailure{.rank = 1, .kind = "signal", .message = "model: plugin lenet: in step():"};
   const auto result = judge({crashed});
   EXPECT_THAT(result.report, StartsWith("rank 1 failed: model: plugin lenet: in step(): killed by SIGSEGV (11)"));

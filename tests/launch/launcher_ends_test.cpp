@@ -42,7 +42,7 @@ TEST(LauncherEnds, ZeroWithoutTheWorkDoneIsAFailure) {
   EXPECT_EQ(end.exit_code, 1);
   EXPECT_THAT(end.err,
               HasSubstr("rank 0 failed: _exit(0) was called before the work was done, by a plugin or one of its "
-                        "libraries\n  while: computing, step 41\n"));
+                        "libraries\n  while: computing, after 41 steps\n"));
 }
 
 TEST(LauncherEnds, DeathBySignalIsDecodedWithTheLogsLastLines) {
@@ -119,7 +119,7 @@ LauncherEnd after_rank_0_lost_contact(int workers, const std::vector<std::string
 TEST(LauncherEnds, ReportNamesTheCauseThoughAnotherRankLostContactBefore) {
   const auto end = after_rank_0_lost_contact(3, {"2:fail=internal|bad thing|training|8", "2:exit=1", "1:exit=75"});
   EXPECT_EQ(end.exit_code, 1);
-  EXPECT_THAT(end.err, HasSubstr("rank 2 failed first: bad thing\n  while: training, step 8\n"));
+  EXPECT_THAT(end.err, HasSubstr("rank 2 failed first: bad thing\n  while: training, after 8 steps\n"));
   EXPECT_THAT(end.err, HasSubstr("other ranks: 0 lost contact, 1 stopped\n"));
 }
 
@@ -133,7 +133,7 @@ TEST(LauncherEnds, LostContactAloneIsReportedAsItIs) {
   const auto end =
       FakeLauncher().run({.workers = 2}, {"1:fail=communication|timed out|evaluating|7", "1:exit=1", "*:sleep="});
   EXPECT_EQ(end.exit_code, 1);
-  EXPECT_THAT(end.err, HasSubstr("rank 1 failed first: timed out\n  while: evaluating, step 7\n"));
+  EXPECT_THAT(end.err, HasSubstr("rank 1 failed first: timed out\n  while: evaluating, after 7 steps\n"));
 }
 
 TEST(LauncherEnds, FailureEndsWorkersThatIgnoreSigterm) {

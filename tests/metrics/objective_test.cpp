@@ -160,6 +160,16 @@ TEST(WatchedObjective, AsksAClassifierForANumberForEachClass) {
   EXPECT_EQ(thrown([&] { of_anything.loss(torch::zeros({5, 7}), torch::zeros({5}, at::kLong)); }), "nothing");
 }
 
+TEST(WatchedObjective, TellsTheShapesWhereATargetIsNoneOfTheClasses) {
+  const WatchedObjective watched(objective("cross_entropy"));
+  try {
+    watched.loss(torch::zeros({2, 7}), torch::full({2}, 7, at::kLong));
+    ADD_FAILURE() << "took a class of 7 outputs for the eighth";
+  } catch (const PluginFailure& error) {
+    EXPECT_THAT(error.what(), HasSubstr("prediction of [2, 7] for targets of [2]"));
+  }
+}
+
 TEST(WatchedObjective, NamesTheObjectiveInItsErrors) {
   const auto section_of = [](const WatchedObjective& watched) -> std::string {
     try {
@@ -182,6 +192,14 @@ TEST(Objective, AMetricOfAnotherKindOfTaskIsRefusedWithTheKnownOnes) {
   EXPECT_THAT(problem("mse", with("metrics", list({"accuracy"}))),
               HasSubstr("objective.metrics: this objective has no metric \"accuracy\"; known: mae, mse"));
   EXPECT_THAT(problem("nll", with("metrics", list({"top"}))), HasSubstr("no metric \"top\""));
+}
+
+TEST(ObjectiveKeys, NameTheObjectivesThatKnowThem) {
+  std::vector<std::string> told;
+  for (const auto& key : objective_keys()) told.push_back(key.name + ": " + key.help.substr(0, key.help.find(": ")));
+  EXPECT_THAT(told,
+              ElementsAre("name: the loss", "class_weights: cross_entropy, nll", "metrics: cross_entropy, nll, bce",
+                          "label_smoothing: cross_entropy", "metrics: mse, l1"));
 }
 
 }  // namespace

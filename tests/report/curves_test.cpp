@@ -106,8 +106,7 @@ TEST_F(CurveFiles, TellTheFirstBrokenLineAndHowManyMore) {
 
 TEST_F(CurveFiles, AreNoneWithoutAFile) {
   EXPECT_TRUE(read_curves(folder_ / "metrics.jsonl", starts_, problems_).curves.empty());
-  ASSERT_EQ(problems_.size(), 1U);
-  EXPECT_EQ(problems_[0], "metrics.jsonl is missing: the logger jsonl writes it");
+  EXPECT_TRUE(problems_.empty());
 }
 
 TEST(AttemptStarts, TakeTheEarliestOfAllLaterAttempts) {

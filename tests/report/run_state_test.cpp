@@ -124,6 +124,27 @@ TEST_F(RunStates, OfARunThatGoesOnAreNotThoseOfItsLastEnd) {
   EXPECT_EQ(read_run_state(folder_ / "run").status, "interrupted");
 }
 
+TEST_F(RunStates, StayAsTheyWereWhereAnAttemptToGoOnIsRefused) {
+  std::optional<RunFolder> folder = RunFolder::create("toy", folder_ / "run");
+  const auto begin = [&] {
+    folder->begin_attempt();
+    folder->record({.config_yaml = "name: toy\n"});
+  };
+  begin();
+  summarize("completed", 0);
+  begin();
+  EXPECT_EQ(read_run_state(folder_ / "run").status, "running");
+  folder->drop_waiting_record();
+  folder.reset();
+  EXPECT_EQ(read_run_state(folder_ / "run").status, "completed");
+
+  folder = RunFolder::resume(folder_ / "run");
+  begin();
+  commit_record(folder_ / "run", 2);
+  folder.reset();
+  EXPECT_EQ(read_run_state(folder_ / "run").status, "interrupted") << "since it resumed, and never ended";
+}
+
 TEST_F(RunStates, BeginWithTheFirstAttempt) {
   const auto run = make_run("run");
   write("run/environment.json", R"({"time":"2026-11-20T13:00:00+0100"})");

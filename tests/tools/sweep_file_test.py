@@ -301,6 +301,7 @@ class Places(FileTest):
 
     def test_axes_have_round_numbers_or_the_values_themselves(self):
         self.assertEqual([text for _, text in Axis([16, 32, 48]).ticks()], ["16", "32", "48"])
+        self.assertEqual([text for _, text in Axis([0.3125, 0.36719, 0.375, 0.5]).ticks()], ["0.35", "0.4", "0.45", "0.5"])
         self.assertEqual([text for _, text in Axis([0.8401, 0.9772, *(0.9 + i / 1e4 for i in range(9))]).ticks()],
                          ["0.85", "0.9", "0.95"])  # fmt: skip
         self.assertEqual([text for _, text in Axis([3**i / 1e4 for i in range(9)], log=True).ticks()], ["0.0001", "0.001", "0.01", "0.1"])

@@ -54,6 +54,23 @@ TEST(TrainerLimits, AnEpochCanBeLimitedToItsFirstBatches) {
   EXPECT_EQ(result.end.epochs, 2);
 }
 
+class Tested : public testing::ToyDataset {
+ public:
+  using ToyDataset::ToyDataset;
+  int64_t size(Split split) const override { return split == Split::kTest ? 50 : ToyDataset::size(split); }
+};
+
+TEST(TrainerLimits, TheTestCanBeLimitedToItsFirstBatches) {
+  const TempFolder folder;
+  auto run = two_epochs(folder, 1);
+  run.make_dataset = [](int64_t train, int64_t val) { return std::make_shared<Tested>(train, val); };
+  EXPECT_EQ(train_toy(run).end.test_total, 50);
+  run.experiment.trainer.test_batches = {.batches = 2};
+  EXPECT_EQ(train_toy(run).end.test_total, 24);
+  run.val_samples = 0;  // evaluated on the whole test split, which is not the test
+  EXPECT_EQ(train_toy(run).end.test_total, 24);
+}
+
 TEST(TrainerLimits, OverfittingALittleDataSucceeds) {
   const TempFolder folder;
   auto run = two_epochs(folder);

@@ -75,6 +75,8 @@ TEST(Trainer, RowsCoverAllStepsOnceAndEachEpochHasItsMean) {
     const auto covered = static_cast<double>(row.samples) - samples[row.split];
     losses[row.split] += row.values.front().second * covered;
     samples[row.split] += covered;
+    const bool has_rate = std::ranges::count(row.values, "lr", &NamedValues::value_type::first) == 1;
+    EXPECT_EQ(has_rate, row.split != "val") << row.split;
   }
   EXPECT_EQ(rows, (std::vector<std::string>{"train 4", "train 8", "epoch 9", "val 9", "train 12", "train 16",
                                             "train 18", "epoch 18", "val 18"}));

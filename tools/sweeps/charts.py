@@ -9,6 +9,7 @@ from sweeps.table import number_text, value_text
 
 WIDTH, HEIGHT, MARGIN = 760, 320, 56
 FEW = 6  # ticks of an axis
+APART = 0.08  # of an axis, where their texts do not touch
 
 
 class Axis:
@@ -38,8 +39,9 @@ class Axis:
         return [(self.place(value), number_text(value)) for value in self.marks()]
 
     def marks(self):
-        """The values themselves where they are few, else round numbers among them."""
-        if len(self.values) <= FEW:
+        """The values themselves where they are few and apart, else round numbers among them."""
+        places = [self.place(value) for value in self.values]
+        if len(places) <= FEW and all(b - a >= APART for a, b in zip(places, places[1:])):
             return self.values
         low, high = self.unscale(self.low), self.unscale(self.high)
         if self.log and high / low > 30:

@@ -89,9 +89,8 @@ class Console final : public ddprun::Logger {
     print_items(run_.name + ": " + run_.model + " (" + grouped(run_.parameters) + " parameters) on " + run_.dataset +
                 " with " + run_.optimizer + ", " + workers_text());
     if (run_.train_samples > 0) print_items(samples_text());
-    print_items("global batch " + grouped(run_.global_batch) + ", " + grouped(run_.steps_per_epoch) +
-                " steps per epoch, " + grouped(run_.max_steps) + " steps at most; run folder " +
-                path_text(run_.run_dir));
+    print_items("global batch " + grouped(run_.global_batch) + ", " + counted(run_.steps_per_epoch, "step") +
+                " per epoch, " + counted(run_.max_steps, "step") + " at most; run folder " + path_text(run_.run_dir));
     if (run_.resumed_step > 0) print("resumed at step " + grouped(run_.resumed_step));
     if (layers_ && run_.resumed_step == 0 && !run_.layers.empty()) show_layers();
   }
@@ -148,7 +147,7 @@ class Console final : public ddprun::Logger {
         std::to_string(end.nodes) + " x " + std::to_string(end.world_size / std::max<int64_t>(1, end.nodes)));
     char epochs[32];
     std::snprintf(epochs, sizeof epochs, end.epochs == 1 ? "%.3g epoch" : "%.3g epochs", end.epochs);
-    row("steps", grouped(end.steps) + " (" + epochs + ", " + grouped(end.samples) + " samples)");
+    row("steps", grouped(end.steps) + " (" + epochs + ", " + counted(end.samples, "sample") + ")");
     if (!end.best.empty()) row("best", painted(place_text(end.best_step) + join(shown(end.best)), Colour::kStrong));
     show_test(end);
     if (confusion_) show_confusion(*confusion_);
@@ -234,7 +233,7 @@ class Console final : public ddprun::Logger {
     };
     add("", shown(part.values));
     add("val ", evaluation);
-    if (const auto rate = find(train_, "lr")) cells.emplace_back("lr", in_column(metric_value("lr", *rate)));
+    if (const auto rate = find(part.values, "lr")) cells.emplace_back("lr", in_column(metric_value("lr", *rate)));
     if (const auto speed = find(part.values, "samples_per_second"))
       cells.emplace_back("samples/s", grouped(static_cast<int64_t>(*speed)));
     if (const auto time = find(part.values, "evaluation_seconds")) cells.emplace_back("val time", part_time(*time));

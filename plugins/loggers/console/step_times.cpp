@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "step_times.h"
 
+#include "terminal_text.h"
+
 #include <algorithm>
 #include <cstdio>
 
@@ -13,7 +15,8 @@ std::string percent(double share) {
   return text;
 }
 
-std::string milliseconds(double seconds) {
+std::string step_time(double seconds) {
+  if (seconds >= 1) return duration(seconds);
   char text[32];
   std::snprintf(text, sizeof text, "%.3g ms", 1e3 * seconds);
   return text;
@@ -56,7 +59,7 @@ std::string StepTimes::phases() const {
   add("CUDA graph", "graph_seconds");
   add("logging", "logging_seconds");
   add("other", "other_seconds");
-  return milliseconds(step) + ": " + text;
+  return step_time(step) + ": " + text;
 }
 
 std::string StepTimes::slowest() const {

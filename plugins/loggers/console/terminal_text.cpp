@@ -37,6 +37,10 @@ std::string grouped(int64_t number) {
   return text;
 }
 
+std::string counted(int64_t number, const std::string& what) {
+  return grouped(number) + " " + what + (number == 1 ? "" : "s");
+}
+
 std::string duration(double seconds) {
   const auto whole = static_cast<long>(std::lround(seconds));
   if (seconds < 0.095) return format("%.0f ms", 1e3 * seconds);

@@ -9,11 +9,12 @@
 
 namespace ddprun::console {
 
-std::string grouped(int64_t number);                        // "1,199,882"
-std::string duration(double seconds);                       // "8.3 s", "1 min 23 s", "2 h 05 min"
-std::string clock(double seconds);                          // "0:08", "1:02:03"
-std::string part_time(double seconds);                      // "0.4 s", "1:23"
-std::string metric(const std::string& name, double value);  // "loss 0.0512", "accuracy 98.43 %"
+std::string grouped(int64_t number);                           // "1,199,882"
+std::string counted(int64_t number, const std::string& what);  // "1 step", "1,200 steps"
+std::string duration(double seconds);                          // "8.3 s", "1 min 23 s", "2 h 05 min"
+std::string clock(double seconds);                             // "0:08", "1:02:03"
+std::string part_time(double seconds);                         // "0.4 s", "1:23"
+std::string metric(const std::string& name, double value);     // "loss 0.0512", "accuracy 98.43 %"
 std::string metric_value(const std::string& name, double value);
 std::string memory(double bytes);  // "1.4 GB"
 

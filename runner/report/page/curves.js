@@ -36,10 +36,12 @@ function placeOfSystem(id) {
   return place >= 0 ? place : kSystem.length;
 }
 
-// These are not curves, but a share of each rank (record.js), and the time a CPU replays CUDA graphs.
-function isIdle({split, name, points}) {
+// These are not curves, but a share of each rank (record.js), the work of a slowest one of one, and the time a CPU
+// replays CUDA graphs.
+function isIdle({split, name, points}, workers) {
   if (split !== 'system') return false;
-  return name === 'slowest_rank' || (name === 'graph_seconds' && !points.value.some(Boolean));
+  return name === 'slowest_rank' || (name === 'slowest_rank_seconds' && workers === 1) ||
+    (name === 'graph_seconds' && !points.value.some(Boolean));
 }
 
 // Returns the charts of these runs: [{id, title, format, stacked, rough, lines: [{run, curve, label}]}]. Rough:
@@ -49,7 +51,7 @@ function chartsOf(runs) {
   const alone = runs.length === 1;
   runs.forEach((run, index) => {
     for (const curve of run.curves) {
-      if (isIdle(curve)) continue;
+      if (isIdle(curve, run.workers)) continue;
       const system = curve.split === 'system';
       const shared =
         system && alone ? Object.entries(kShared).find(([, chart]) => Object.hasOwn(chart.lines, curve.name)) : null;

@@ -57,7 +57,7 @@ function ridges(steps, label) {
   const peak =
     [...peaks].sort((a, b) => a - b)[Math.floor(peaks.length * 0.9)] || 1;  // a single needle must not flatten the others
   const layout = {};
-  const canvas = canvasOf(260, (context, width, height) => {
+  const canvas = canvasOf(rows.length > 1 ? Math.min(104 + 22 * (rows.length - 1), 260) : 160, (context, width, height) => {
     const pitch = Math.min((height - 104) / Math.max(rows.length - 1, 1), 22);
     Object.assign(
       layout, {left: 8, right: width - 52, bottom: height - 24, pitch, tall: rows.length > 1 ? 64 : height - 60});

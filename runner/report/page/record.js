@@ -49,7 +49,8 @@ function ranksSection(run) {
   const table = run.ranks[run.ranks.length - 1];
   if (!table || table.rows.length === 0) return null;
   const busy = table.rows.map((row) => busySeconds(table.columns, row));
-  const told = table.columns.map((_, i) => i).filter((i) => table.rows.some((row) => row[i] !== null));
+  const isTold = (name, i) => table.rows.some((row) => row[i] !== null && (row[i] !== 0 || name !== 'graph_seconds'));
+  const told = table.columns.map((_, i) => i).filter((i) => isTold(table.columns[i], i));
   const slowest = table.rows.length > 1 ? busy.indexOf(Math.max(...busy)) : -1;
   const most = table.columns.map((_, i) => Math.max(...table.rows.map((row) => row[i] ?? 0)));
   const order =

@@ -20,7 +20,7 @@ class FlawedModel final : public ddprun::Model {
   }
 
   at::Tensor forward(const at::Tensor& input) override {
-    const auto output = output_(hidden_(input));
+    const auto output = output_(flaw_ == "shapes" ? output_(input) : hidden_(input));
     return flaw_ == "detached" ? output.detach() : output;
   }
 

@@ -51,7 +51,7 @@ class Agent {
                 " restarts this job itself (--max-restarts); ddprun does not");
     auto run = request_.make();
     const std::scoped_lock lock(mutex_);
-    if (!setup_.alone()) common_ = common_part(request_.checked);
+    if (!setup_.standalone()) common_ = common_part(request_.checked);
     run_.emplace(std::move(run));
   }
 
@@ -84,7 +84,7 @@ class Agent {
                    checkpoint.empty() ? "" : ", from " + checkpoint.filename().string()));
     return {.attempt = attempt_,
             .run_dir = folder.path().string(),
-            .mark = setup_.alone() ? "" : folder.leave_mark(),
+            .mark = setup_.standalone() ? "" : folder.leave_mark(),
             .keeper = setup_.host,
             .checkpoint = checkpoint.string(),
             .started_at = request_.started_at,
@@ -95,7 +95,7 @@ class Agent {
     return [this](int world_size, int nodes) { return begin(world_size, nodes); };
   }
 
-  Coordinator::Say say() {
+  Coordinator::Notify notify() {
     return [this](bool warning, const std::string& text) {
       warning ? log::warn(text) : log::info(text);
       const std::scoped_lock lock(mutex_);
@@ -220,7 +220,7 @@ NodeResult run_own_node(ControlLink& link, const NodeSetup& setup, const RunRequ
 int run_single_node(const NodeSetup& setup, const RunRequest& request) {
   Agent agent(setup, request);
   agent.make_run();
-  Coordinator coordinator(setup.coordination(), agent.begin(), agent.say(), Clock::now());
+  Coordinator coordinator(setup.coordination(), agent.begin(), agent.notify(), Clock::now());
   LocalLink link(coordinator);
   const auto node = run_own_node(link, setup, request, agent);
   return agent.conclude(coordinator.result());
@@ -240,7 +240,7 @@ ServerPlan server_plan(const NodeSetup& setup) {
 std::unique_ptr<RendezvousServer> listen(const NodeSetup& setup, Agent& agent) {
   const auto plan = server_plan(setup);
   try {
-    return std::make_unique<RendezvousServer>(plan, agent.begin(), agent.say());
+    return std::make_unique<RendezvousServer>(plan, agent.begin(), agent.notify());
   } catch (const PortTaken& taken) {
     if (setup.hosts() == NodeSetup::Hosts::kFirstCome) return nullptr;
     throw UserError("cannot listen at " + std::string(taken.what()) +
@@ -287,7 +287,7 @@ int host_rendezvous(NodeSetup setup, const RunRequest& request, Agent& agent, Re
     result = LaunchResult{.exit_code = node.exit_code, .report = asked ? "" : node.text + "\n"};
   }
   const int exit_code = agent.conclude(*result);
-  server.say_farewell();
+  server.wait_for_farewells();
   signals.take();
   return exit_code;
 }
@@ -343,9 +343,9 @@ int run_agent(NodeSetup setup, const RunRequest& request) {
     signals.take();
     return exit_code;
   };
-  if (!setup.alone() && setup.hosts() == NodeSetup::Hosts::kNo) return join_rendezvous(setup, request);
+  if (!setup.standalone() && setup.hosts() == NodeSetup::Hosts::kNo) return join_rendezvous(setup, request);
   find_end_of_job(setup);
-  if (setup.alone()) return with_requeue(run_single_node(setup, request));
+  if (setup.standalone()) return with_requeue(run_single_node(setup, request));
   Agent agent(setup, request);
   const auto server = listen(setup, agent);
   return server ? with_requeue(host_rendezvous(setup, request, agent, *server)) : join_rendezvous(setup, request);

@@ -113,7 +113,7 @@ std::string own_address(const std::string& wanted, const Endpoint& endpoint) {
 }
 
 void require_one_process(const NodeSetup& setup) {
-  if (setup.alone()) return;
+  if (setup.standalone()) return;
   throw UserError(
       "trainer.strategy: dp is one process with the GPUs of one machine, and this one is one of several. Use "
       "trainer.strategy=ddp");
@@ -138,7 +138,7 @@ NodeSetup find_node_setup(const LaunchFlags& flags, const Experiment& experiment
   if (has_cores_of_its_own(placement, machine, environment)) node.cores *= placement.local_world_size;
   setup.launch = choose_launch(with_placement(experiment.launch, placement, node), experiment.trainer, node);
   if (setup.is_rank()) setup.launch.workers = 1;
-  if (setup.alone()) return setup;
+  if (setup.standalone()) return setup;
   setup.secret = {.id = placement.job_id, .token = read_token(experiment.launch)};
   setup.address = own_address(experiment.launch.address, setup.endpoint);
   return setup;
@@ -205,7 +205,7 @@ LaunchPlan attempt_plan(const NodeSetup& setup, const StartOrder& start) {
     if (setup.gpu) environment.emplace_back("DDPRUN_GPU", std::to_string(*setup.gpu));
   }
   if (setup.launch.device == "cuda") add_flight_recorder(environment, start.run_dir);
-  if (setup.alone()) return plan;
+  if (setup.standalone()) return plan;
   plan.host = setup.host;
   plan.store = StorePlace{setup.endpoint, attempt_prefix(start.attempt)}.text();
   environment.emplace_back("DDPRUN_ADDRESS", setup.address);

@@ -27,8 +27,8 @@ struct NodeSetup {
   Secret secret;
   std::map<std::string, std::string> plugins;  // their places in the experiment, for reports
 
-  bool alone() const { return endpoint.host.empty(); }
-  bool is_rank() const { return placement.role == Role::kRank && !alone(); }
+  bool standalone() const { return endpoint.host.empty(); }
+  bool is_rank() const { return placement.role == Role::kRank && !standalone(); }
   // Whether it keeps the run's server: yes, no, or whoever is first to listen at the endpoint.
   enum class Hosts { kYes, kNo, kFirstCome };
   Hosts hosts() const;

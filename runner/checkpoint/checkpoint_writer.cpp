@@ -76,7 +76,7 @@ std::filesystem::path CheckpointWriter::save(const Checkpoint& checkpoint, bool 
   } else if (best) {
     for_all(step, [&] { mark_best(path_of(step)); });
   }
-  if (leads()) tidy(step);
+  if (is_rank_zero()) tidy(step);
   reached("done");
   return path_of(step);
 }
@@ -85,7 +85,7 @@ std::filesystem::path CheckpointWriter::save(const Checkpoint& checkpoint, bool 
 void CheckpointWriter::for_all(int64_t step, const std::function<void()>& part) {
   std::string problem;
   try {
-    if (leads()) part();
+    if (is_rank_zero()) part();
   } catch (...) {
     problem = "cannot save the checkpoint of step " + std::to_string(step) + ": " + cause_of(std::current_exception());
     std::error_code ignored;  // the problem being handled is the one to report
@@ -196,7 +196,7 @@ void CheckpointWriter::tidy(int64_t step) {
 
 void CheckpointWriter::resume(int64_t step) {
   warnings_.clear();
-  if (leads()) point_links(step, best_step_up_to(step));
+  if (is_rank_zero()) point_links(step, best_step_up_to(step));
 }
 
 void CheckpointWriter::point_links(int64_t step, int64_t best_step) {

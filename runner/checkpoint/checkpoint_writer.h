@@ -53,7 +53,7 @@ class CheckpointWriter {
   void set_save_observer(std::function<void(std::string_view point)> observer) { observer_ = std::move(observer); }
 
  private:
-  bool leads() const { return ranks_.rank == 0; }
+  bool is_rank_zero() const { return ranks_.rank == 0; }
   void reached(std::string_view point) const;
   void for_all(int64_t step, const std::function<void()>& part);
 

@@ -48,7 +48,7 @@ std::string look_at_data(const CheckedExperiment& checked, bool may_prepare, int
   }
   start_data(checked);
   const PluginHost host(plugin_search_path(checked.experiment.plugin_path));
-  const auto rehearsal = rehearse(checked.experiment, host, *checked.dataset);
+  const auto rehearsal = run_sanity_check(checked.experiment, host, *checked.dataset);
   tell_of_unused(rehearsal, checked.experiment, workers);
   return log::text("Looked at: some samples of ", listed(rehearsal.splits), ", and one step with ",
                    rehearsal.step_samples, " of them; `ddprun data` shows more of the data.\n");

@@ -45,7 +45,7 @@ std::shared_ptr<BatchStatistics> synchronize_batch_norm(Model& model, Communicat
                     "name: its weights and buffers are the same.");
   }
   const auto statistics = std::make_shared<CommunicatorStatistics>(communicator);
-  if (!communicator.alone()) attach_statistics(model, statistics);
+  if (communicator.is_distributed()) attach_statistics(model, statistics);
   return statistics;
 }
 

@@ -67,7 +67,7 @@ double gpu_timeout_seconds(double timeout_seconds, double hang_seconds) {
 }
 
 Communicator::Communicator(const CommunicatorOptions& options) : world_(options.world), options_(options) {
-  if (alone()) return;
+  if (!is_distributed()) return;
   group_ = guarded("joining the process group", [&] {
     auto group = c10::make_intrusive<c10d::ProcessGroup>(options.store, static_cast<int>(world_.rank),
                                                          static_cast<int>(world_.size));
@@ -114,19 +114,19 @@ void Communicator::leave_hangs_to_launcher(double hang_seconds) {
 }
 
 void Communicator::sum(at::Tensor& values) {
-  if (alone()) return;
+  if (!is_distributed()) return;
   start_sum(values).take();
 }
 
 PendingSum Communicator::start_sum(at::Tensor values) {
-  if (alone()) return {std::move(values), {}};
+  if (!is_distributed()) return {std::move(values), {}};
   std::vector<at::Tensor> tensors{values};
   auto work = guarded("all-reduce", [&] { return group_->allreduce(tensors); });
   return {std::move(values), [work] { guarded("all-reduce", [&] { return work->wait(); }); }};
 }
 
 void Communicator::broadcast(std::vector<at::Tensor> tensors) {
-  if (alone() || tensors.empty()) return;
+  if (!is_distributed() || tensors.empty()) return;
   for (auto& tensor : tensors) tensor = tensor.detach();
   guarded("broadcast", [&] { c10d::broadcast_coalesced(group_, tensors, kBroadcastBucketBytes, 0); });
 }
@@ -137,7 +137,7 @@ void Communicator::barrier() {
 }
 
 std::vector<std::string> Communicator::gather_texts(const std::string& mine) {
-  if (alone()) return {mine};
+  if (!is_distributed()) return {mine};
   auto sizes = at::zeros({world_.size}, at::kLong);
   sizes[world_.rank] = static_cast<int64_t>(mine.size());
   sum(sizes);
@@ -153,7 +153,7 @@ std::vector<std::string> Communicator::gather_texts(const std::string& mine) {
 }
 
 std::string Communicator::broadcast_text(const std::string& text) {
-  if (alone()) return text;
+  if (!is_distributed()) return text;
   auto size = at::full({1}, static_cast<int64_t>(text.size()), at::kLong);
   broadcast({size});
   auto bytes = at::zeros({size.item<int64_t>()}, at::kByte);

@@ -72,7 +72,7 @@ class Communicator {
   void leave_hangs_to_launcher(double hang_seconds);
 
   const World& world() const { return world_; }
-  bool alone() const { return world_.size == 1; }
+  bool is_distributed() const { return world_.size > 1; }
 
   void sum(at::Tensor& values);                     // in place
   PendingSum start_sum(at::Tensor values);          // `values` must not be touched until take()

@@ -166,7 +166,7 @@ class GradientReducer::Impl {
 
 GradientReducer::GradientReducer(const std::vector<NamedParameter>& parameters, const Communicator& communicator,
                                  const ReducerOptions& options)
-    : impl_(communicator.alone() ? nullptr : std::make_unique<Impl>(parameters, communicator, options)) {}
+    : impl_(!communicator.is_distributed() ? nullptr : std::make_unique<Impl>(parameters, communicator, options)) {}
 
 GradientReducer::~GradientReducer() = default;
 

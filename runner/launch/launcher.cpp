@@ -64,7 +64,7 @@ class Attempt {
   void look_after_folder();
   void watch_for_hangs();
   void look_for_the_cause();
-  void hear();
+  void poll_requests();
   bool any_running() const;
   fs::path failure_file(int rank) const;
   std::optional<WorkerFailure> failure_of(int rank) const;
@@ -108,7 +108,7 @@ AttemptEnd Attempt::run() {
     for (const int signal : inbox_.take()) {
       if (signal != SIGCHLD) on_signal(signal);
     }
-    hear();
+    poll_requests();
     for (const auto& worker : workers_) worker->drain();
     reap();
     keep_deadlines();
@@ -204,16 +204,16 @@ void Attempt::on_signal(int signal) {
 }
 
 // Handles what other nodes want of this one.
-void Attempt::hear() {
+void Attempt::poll_requests() {
   if (!observer_) return;
-  switch (observer_->take_news()) {
-    case LaunchObserver::News::kNone: break;
-    case LaunchObserver::News::kStop: ask_to_stop(plan_.grace_seconds); break;
-    case LaunchObserver::News::kAbort:
+  switch (observer_->take_request()) {
+    case LaunchObserver::Request::kNone: break;
+    case LaunchObserver::Request::kStop: ask_to_stop(plan_.grace_seconds); break;
+    case LaunchObserver::Request::kAbort:
       if (!std::exchange(failing_, true)) look_for_the_cause();
       ask_to_stop(plan_.failure_grace_seconds);
       break;
-    case LaunchObserver::News::kKill: kill_all(); break;
+    case LaunchObserver::Request::kKill: kill_all(); break;
   }
 }
 

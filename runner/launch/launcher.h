@@ -53,12 +53,12 @@ struct LaunchPlan {
 // launch_workers().
 class LaunchObserver {
  public:
-  enum class News { kNone, kStop, kAbort, kKill };  // later ones take precedence
+  enum class Request { kNone, kStop, kAbort, kKill };  // later ones take precedence
 
   virtual ~LaunchObserver() = default;
   virtual int fd() const = 0;                                // readable when there may be news; -1: there is none
-  virtual std::chrono::milliseconds ask_within() const = 0;  // how often take_news() must be called at least
-  virtual News take_news() = 0;
+  virtual std::chrono::milliseconds ask_within() const = 0;  // how often take_request() must be called at least
+  virtual Request take_request() = 0;
   virtual void failing() = 0;                            // the first worker of this node failed
   virtual void signalled(int signal, bool at_once) = 0;  // the signal came to this launcher
 };

@@ -15,7 +15,7 @@ constexpr auto kPatience = std::chrono::seconds(2);  // who has not answered by 
 constexpr int kBetweenLooksMs = 5;
 
 // Waits until all have answered, or until kPatience is over.
-void hear_all(const std::vector<const Worker*>& asked) {
+void wait_for_answers(const std::vector<const Worker*>& asked) {
   const auto give_up_at = Clock::now() + kPatience;
   const auto answered = [](const Worker* worker) { return worker->probe_answer().has_value(); };
   while (!std::ranges::all_of(asked, answered) && Clock::now() < give_up_at) ::poll(nullptr, 0, kBetweenLooksMs);
@@ -53,7 +53,7 @@ void note_stalls(const Workers& workers, const LaunchPlan& plan, Clock::time_poi
     const bool stopped = still->state == 'T' || still->state == 't';  // it cannot answer
     if (!stopped && worker->probe_worker()) asked.push_back(worker.get());
   }
-  hear_all(asked);
+  wait_for_answers(asked);
   for (const auto& worker : workers) {
     auto still = worker->stall(awake_since);
     if (!still) continue;

@@ -134,7 +134,7 @@ std::string MetricSums::made_beside(c10::Device device) const {
 
 std::vector<MetricTotal> MetricSums::totals(Communicator& communicator) const {
   std::vector<MetricTotal> totals;
-  if (communicator.alone()) {  // nothing to agree on or to add up: a row of every step is cheap
+  if (!communicator.is_distributed()) {  // nothing to agree on or to add up: a row of every step is cheap
     const auto values = this->values();
     for (size_t i = 0; i < values.size(); ++i)
       totals.push_back({entries_[i].name, values[i], entries_[i].count, entries_[i].exponential});

@@ -43,10 +43,10 @@ bool any_failed(const AttemptEnd& end) {
 
 }  // namespace
 
-Coordinator::Coordinator(const CoordinatorPlan& plan, Begin begin, Say say, Time now)
+Coordinator::Coordinator(const CoordinatorPlan& plan, Begin begin, Notify notify, Time now)
     : plan_(plan),
       begin_(std::move(begin)),
-      say_(std::move(say)),
+      notify_(std::move(notify)),
       ticked_(now),
       gathering_since_(now),
       last_join_(now),
@@ -55,7 +55,7 @@ Coordinator::Coordinator(const CoordinatorPlan& plan, Begin begin, Say say, Time
 void Coordinator::joined(int node, const NodeInfo& info, Time now) {
   const auto objection = finished() ? "the run is over" : this->objection(info);
   if (!objection.empty()) {
-    return tell(node, {.exit_code = kExitUsage, .text = objection});
+    return send_order(node, {.exit_code = kExitUsage, .text = objection});
   }
   remaining_ += nodes_.insert_or_assign(node, Node{.info = info}).second ? 1 : 0;
   if (info.rank) holders_[*info.rank] = node;
@@ -160,7 +160,7 @@ void Coordinator::signalled(int node, int signal, bool at_once, Time now) {
 }
 
 void Coordinator::rescale(const std::string& why, Time now, int but) {
-  say_(false, why);
+  notify_(false, why);
   rescaling_ = true;
   end_all(Order::Kind::kStop, now, but);
 }
@@ -173,7 +173,7 @@ void Coordinator::end_all(Order::Kind kind, Time now, int but) {
   for (auto& [id, node] : nodes_) {
     if (!runs(node)) continue;
     node.end_by = std::min(node.end_by, by);
-    if (id != but) tell(id, {.kind = kind});
+    if (id != but) send_order(id, {.kind = kind});
   }
 }
 
@@ -194,7 +194,7 @@ void Coordinator::lose_late_nodes(Time now) {
     if (runs(node) && node.started && now >= node.end_by) late.push_back(id);
   }
   for (const int node : late) {
-    tell(node, {.exit_code = kExitFailed, .text = "this node did not report in time how its workers ended"});
+    send_order(node, {.exit_code = kExitFailed, .text = "this node did not report in time how its workers ended"});
     lost(node, "it does not report how its workers ended", now);
   }
 }
@@ -240,21 +240,21 @@ void Coordinator::start() try {
   const auto start = begin_(world_size, nodes);
   begun_ = true;
   attempt_ = start.attempt;
-  if (nodes > 1) say_(false, log::text("starting ", world_size, " workers: ", workers_by_host(order)));
+  if (nodes > 1) notify_(false, log::text("starting ", world_size, " workers: ", workers_by_host(order)));
   for (const auto& [id, node] : nodes_) {
     if (node.place < 0) continue;
-    tell(id, {.kind = Order::Kind::kStart,
-              .start = {.attempt = start.attempt,
-                        .run_dir = start.run_dir,
-                        .mark = start.mark,
-                        .keeper = start.keeper,
-                        .checkpoint = start.checkpoint,
-                        .node = node.place,
-                        .nodes = nodes,
-                        .first_rank = node.first_rank,
-                        .world_size = world_size,
-                        .started_at = start.started_at,
-                        .experiment = start.experiment}});
+    send_order(id, {.kind = Order::Kind::kStart,
+                    .start = {.attempt = start.attempt,
+                              .run_dir = start.run_dir,
+                              .mark = start.mark,
+                              .keeper = start.keeper,
+                              .checkpoint = start.checkpoint,
+                              .node = node.place,
+                              .nodes = nodes,
+                              .first_rank = node.first_rank,
+                              .world_size = world_size,
+                              .started_at = start.started_at,
+                              .experiment = start.experiment}});
   }
   phase_ = Phase::kRunning;
 } catch (const UserError& error) {
@@ -319,8 +319,8 @@ void Coordinator::restart_after_failure(const LaunchResult& result, bool by_loss
   if (leader == nodes_.end() || leader->second.lost) return finish(result);  // it has the run's folder
   const bool others_go_on = by_loss && plan_.elastic() && remaining_ >= static_cast<size_t>(plan_.min_nodes);
   if (others_go_on) {
-    say_(true, headline(result.report));
-    say_(false, "continuing with the nodes that are left");
+    notify_(true, headline(result.report));
+    notify_(false, "continuing with the nodes that are left");
     return restart(0, now);
   }
   if (restarts_ >= plan_.max_restarts || !curable(result)) return finish(result);
@@ -328,19 +328,19 @@ void Coordinator::restart_after_failure(const LaunchResult& result, bool by_loss
   const double pause =
       std::min(plan_.first_pause_seconds * static_cast<double>(1 << std::min(restarts_, 10)), kLongestPause);
   ++restarts_;
-  say_(true, result.report);
+  notify_(true, result.report);
   const auto missing = plan_.min_nodes - static_cast<int>(remaining_);
   const auto awaited = log::text("; it needs ", missing, missing == 1 ? " node" : " nodes", " more, restarted within ",
                                  plan_.join_seconds, " s");
-  say_(false, log::text("restart ", restarts_, " of ", plan_.max_restarts, " from the last checkpoint in ", pause, " s",
-                        missing > 0 ? awaited : ""));
+  notify_(false, log::text("restart ", restarts_, " of ", plan_.max_restarts, " from the last checkpoint in ", pause,
+                           " s", missing > 0 ? awaited : ""));
   restart(pause, now);
 }
 
 void Coordinator::restart(double pause_seconds, Time now) {
   for (const auto& [id, node] : nodes_) {
     if (node.leaving && !node.lost)
-      tell(id, {.exit_code = kExitPreempted, .text = "this node has left; the run goes on without it"});
+      send_order(id, {.exit_code = kExitPreempted, .text = "this node has left; the run goes on without it"});
   }
   std::erase_if(nodes_, [](const auto& entry) { return entry.second.lost || entry.second.leaving; });
   for (auto& [id, node] : nodes_) node = {.info = node.info};
@@ -354,7 +354,7 @@ void Coordinator::restart(double pause_seconds, Time now) {
 
 void Coordinator::finish(LaunchResult result) {
   for (const auto& [id, node] : nodes_) {
-    if (!node.lost) tell(id, {.exit_code = result.exit_code, .text = headline(result.report)});
+    if (!node.lost) send_order(id, {.exit_code = result.exit_code, .text = headline(result.report)});
   }
   result_ = std::move(result);
 }

@@ -45,9 +45,9 @@ class Coordinator {
   };
   // Prepares the run's folder for an attempt with that world size and number of nodes. A UserError ends the run.
   using Begin = std::function<Start(int world_size, int nodes)>;
-  using Say = std::function<void(bool warning, const std::string& text)>;  // prints to people at the first node
+  using Notify = std::function<void(bool warning, const std::string& text)>;  // prints to people at the first node
 
-  Coordinator(const CoordinatorPlan& plan, Begin begin, Say say, Time now);
+  Coordinator(const CoordinatorPlan& plan, Begin begin, Notify notify, Time now);
 
   // Events. `node` is the owner's number of a connection, never used twice.
   void joined(int node, const NodeInfo& info, Time now);
@@ -96,11 +96,11 @@ class Coordinator {
   void restart_after_failure(const LaunchResult& result, bool by_loss, Time now);
   void finish(LaunchResult result);
   void goes(Node& node, bool Node::*how);
-  void tell(int node, Order order) { orders_.emplace_back(node, std::move(order)); }
+  void send_order(int node, Order order) { orders_.emplace_back(node, std::move(order)); }
 
   CoordinatorPlan plan_;
   Begin begin_;
-  Say say_;
+  Notify notify_;
   std::map<int, Node> nodes_;
   std::map<int, int> holders_;  // the last node that came with each rank of its own
   size_t remaining_ = 0;        // nodes that a next attempt could have

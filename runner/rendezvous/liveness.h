@@ -22,7 +22,7 @@ class Liveness {
 
   explicit Liveness(double timeout_seconds) : timeout_(seconds(timeout_seconds)) {}
 
-  void heard(int id, Time now) {
+  void seen(int id, Time now) {
     last_[id] = now;
     if (asked_ == Time{}) asked_ = now;
   }

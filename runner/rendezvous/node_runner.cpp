@@ -65,17 +65,17 @@ class Observer final : public LaunchObserver {
 
   std::chrono::milliseconds ask_within() const override { return link_.ask_within(); }
 
-  News take_news() override {
+  Request take_request() override {
     inbox_.read();
-    News news = News::kNone;
+    Request request = Request::kNone;
     auto& orders = inbox_.orders();
     while (!orders.empty() && orders.front().kind != Order::Kind::kStart &&
            orders.front().kind != Order::Kind::kFinish) {
-      news = std::max(news, meaning(orders.front().kind));
+      request = std::max(request, meaning(orders.front().kind));
       orders.pop_front();
     }
     const bool over = inbox_.lost() || !orders.empty();  // nobody waits for these workers any more
-    return over ? std::max(news, News::kAbort) : news;
+    return over ? std::max(request, Request::kAbort) : request;
   }
 
   void failing() override {
@@ -87,9 +87,9 @@ class Observer final : public LaunchObserver {
   }
 
  private:
-  static News meaning(Order::Kind kind) {
-    if (kind == Order::Kind::kStop) return News::kStop;
-    return kind == Order::Kind::kKill ? News::kKill : News::kAbort;
+  static Request meaning(Order::Kind kind) {
+    if (kind == Order::Kind::kStop) return Request::kStop;
+    return kind == Order::Kind::kKill ? Request::kKill : Request::kAbort;
   }
 
   ControlLink& link_;

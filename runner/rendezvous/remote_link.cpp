@@ -16,7 +16,7 @@ RemoteLink::RemoteLink(Connection connection, double node_timeout_seconds)
       node_timeout_seconds_(node_timeout_seconds),
       liveness_(node_timeout_seconds),
       next_beat_(Clock::now()) {
-  liveness_.heard(kCoordinator, Clock::now());
+  liveness_.seen(kCoordinator, Clock::now());
 }
 
 void RemoteLink::join(const NodeInfo& info) { connection_.send({{"node", to_message(info)}}); }
@@ -34,7 +34,7 @@ void RemoteLink::beat() { connection_.send({{"beat", true}}); }
 std::vector<Order> RemoteLink::take_orders() {
   std::vector<Order> orders;
   while (const auto message = connection_.receive(Clock::now())) {
-    liveness_.heard(kCoordinator, Clock::now());
+    liveness_.seen(kCoordinator, Clock::now());
     if (!message->contains("beat")) orders.push_back(order(*message));
   }
   if (!liveness_.silent(Clock::now()).empty())

@@ -63,10 +63,10 @@ tcp::endpoint listening_place(const Endpoint& listen) {
 
 class RendezvousServer::Impl {
  public:
-  Impl(const ServerPlan& plan, Coordinator::Begin begin, Coordinator::Say say)
+  Impl(const ServerPlan& plan, Coordinator::Begin begin, Coordinator::Notify notify)
       : plan_(plan),
-        say_(say),
-        coordinator_(plan.coordinator, std::move(begin), std::move(say), now()),
+        notify_(notify),
+        coordinator_(plan.coordinator, std::move(begin), std::move(notify), now()),
         liveness_(plan.node_timeout_seconds),
         acceptor_(io_),
         timer_(io_),
@@ -91,7 +91,7 @@ class RendezvousServer::Impl {
     return result_.get();
   }
 
-  void say_farewell() { farewell_.get_future().wait_for(kFarewell); }
+  void wait_for_farewells() { farewell_.get_future().wait_for(kFarewell); }
 
  private:
   void listen() try {
@@ -117,7 +117,7 @@ class RendezvousServer::Impl {
   // Out of descriptors: new connections wait until others have left.
   void accept_later(const std::string& why) {
     if (!std::exchange(full_, true))
-      say_(true, "no more nodes and workers can join: " + why + "; on the first node each takes one of `ulimit -Hn`");
+      notify_(true, "no more nodes and workers can join: " + why + "; on the first node each takes one of `ulimit -Hn`");
     pause_.expires_after(kTick);
     pause_.async_wait([this](const auto& error) {
       if (!error) accept();
@@ -146,20 +146,20 @@ class RendezvousServer::Impl {
   }
 
   void take(int id, const Message& message) {
-    if (liveness_.knows(id)) liveness_.heard(id, now());
+    if (liveness_.knows(id)) liveness_.seen(id, now());
     if (message.contains("op")) {
       const auto number = whole<int64_t>(message.at("number"));
       keys_.request(id, message, [this, id, number](Message answer) { reply(id, number, std::move(answer)); });
       return;
     }
-    hear_node(id, message);
+    handle_message(id, message);
     carry_out_orders();
   }
 
-  void hear_node(int id, const Message& message) {
+  void handle_message(int id, const Message& message) {
     if (message.contains("beat")) return;
     if (message.contains("node")) {
-      liveness_.heard(id, now());
+      liveness_.seen(id, now());
       coordinator_.joined(id, node_info(message.at("node")), now());
     } else if (message.contains("started")) {
       coordinator_.started(id, whole<int>(message.at("started")));
@@ -222,7 +222,7 @@ class RendezvousServer::Impl {
   }
 
   const ServerPlan plan_;
-  const Coordinator::Say say_;
+  const Coordinator::Notify notify_;
   Coordinator coordinator_;
   KeyValues keys_;
   Liveness liveness_;  // of the launchers
@@ -242,8 +242,8 @@ class RendezvousServer::Impl {
   std::thread thread_;
 };
 
-RendezvousServer::RendezvousServer(const ServerPlan& plan, Coordinator::Begin begin, Coordinator::Say say)
-    : impl_(std::make_unique<Impl>(plan, std::move(begin), std::move(say))) {}
+RendezvousServer::RendezvousServer(const ServerPlan& plan, Coordinator::Begin begin, Coordinator::Notify notify)
+    : impl_(std::make_unique<Impl>(plan, std::move(begin), std::move(notify))) {}
 
 RendezvousServer::~RendezvousServer() = default;
 
@@ -251,6 +251,6 @@ int RendezvousServer::port() const { return impl_->port(); }
 
 std::optional<LaunchResult> RendezvousServer::result() const { return impl_->result(); }
 
-void RendezvousServer::say_farewell() { impl_->say_farewell(); }
+void RendezvousServer::wait_for_farewells() { impl_->wait_for_farewells(); }
 
 }  // namespace ddprun

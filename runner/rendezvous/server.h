@@ -29,7 +29,7 @@ class RendezvousServer {
  public:
   // Listens from here on. `begin` and `say` are called on the server's thread. Throws PortTaken, or std::runtime_error
   // if it cannot listen for another reason.
-  RendezvousServer(const ServerPlan& plan, Coordinator::Begin begin, Coordinator::Say say);
+  RendezvousServer(const ServerPlan& plan, Coordinator::Begin begin, Coordinator::Notify notify);
   ~RendezvousServer();  // ends all connections
   RendezvousServer(const RendezvousServer&) = delete;
   RendezvousServer& operator=(const RendezvousServer&) = delete;
@@ -41,7 +41,7 @@ class RendezvousServer {
   std::optional<LaunchResult> result() const;
 
   // Waits, at most a second, until the other launchers have been told too.
-  void say_farewell();
+  void wait_for_farewells();
 
  private:
   class Impl;

@@ -21,7 +21,7 @@ double steady_seconds() {
 Agreement::Agreement(Communicator& communicator, Clock clock)
     : communicator_(communicator), clock_(clock ? std::move(clock) : steady_seconds), exchanged_at_(clock_()) {}
 
-bool Agreement::due() { return ++steps_ >= every_ || communicator_.alone(); }
+bool Agreement::due() { return ++steps_ >= every_ || !communicator_.is_distributed(); }
 
 void Agreement::keep(const Flags& mine) {
   kept_.stop |= mine.stop;
@@ -32,7 +32,7 @@ void Agreement::keep(const Flags& mine) {
 }
 
 Flags Agreement::exchange(const Flags& mine) {
-  if (communicator_.alone()) return mine;
+  if (!communicator_.is_distributed()) return mine;
   keep(mine);
   const auto flags = std::exchange(kept_, {});
   const auto now = clock_();

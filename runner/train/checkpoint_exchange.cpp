@@ -102,14 +102,14 @@ std::vector<TensorDict> gather_tensors(const TensorDict& mine, Communicator& com
 }
 
 Checkpoint read_on_all(const std::string& path, Communicator& communicator) {
-  const bool leads = communicator.world().rank == 0;
+  const bool is_rank_zero = communicator.world().rank == 0;
   Checkpoint checkpoint;
-  if (leads) checkpoint = read_checkpoint(read_checkpoint_info(path));
-  if (communicator.alone()) return checkpoint;
+  if (is_rank_zero) checkpoint = read_checkpoint(read_checkpoint_info(path));
+  if (!communicator.is_distributed()) return checkpoint;
   for (auto* tensors : {&checkpoint.average, &checkpoint.optimizer}) *tensors = dense(std::move(*tensors));
   for (auto& rank : checkpoint.ranks) rank = dense(std::move(rank));
-  const auto text = communicator.broadcast_text(leads ? outline(checkpoint).dump() : "");
-  if (!leads) checkpoint = empty_like_that(nlohmann::json::parse(text));
+  const auto text = communicator.broadcast_text(is_rank_zero ? outline(checkpoint).dump() : "");
+  if (!is_rank_zero) checkpoint = empty_like_that(nlohmann::json::parse(text));
   std::vector<at::Tensor> pieces;
   for (const auto* tensors : {&checkpoint.average, &checkpoint.optimizer}) add_pieces(*tensors, pieces);
   for (const auto& rank : checkpoint.ranks) add_pieces(rank, pieces);

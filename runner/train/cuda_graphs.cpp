@@ -67,7 +67,7 @@ StepResults CudaGraphs::run(const TrainBatch& batch, bool watched, const Compute
 StepResults CudaGraphs::ordinary(const TrainBatch& batch, const Compute& compute, OperatorLog* log) {
   bool applied = false;
   const auto once = [&] { return compute(batch, {.log = log, .applied = &applied}); };
-  if (!any() || !parts_.communicator.alone()) return once();
+  if (!any() || parts_.communicator.is_distributed()) return once();
   try {
     StateGuard before(parts_.buffers, parts_.backend);
     auto results = once();
@@ -92,7 +92,7 @@ CudaGraphs::Kind* CudaGraphs::kind_of(const TrainBatch& batch) {
   for (auto& kind : kinds_) {
     if (kind.global_samples != batch.global_samples) continue;
     if (kind.input == input && kind.target == target) return &kind;
-    if (parts_.communicator.alone()) continue;
+    if (!parts_.communicator.is_distributed()) continue;
     const auto shapes =
         log::text(c10::str(batch.batch.input.sizes()), " after ", c10::str(at::IntArrayRef(kind.input.sizes)));
     if (kind.graph) {
@@ -152,12 +152,12 @@ std::string CudaGraphs::capture_alike(Kind& kind, const Compute& compute) {
   parts_.backend->release_memory();
   const auto reserved = parts_.backend->memory().reserved;
   std::unique_ptr<DeviceGraph> trial;
-  if (reason.empty() && !parts_.communicator.alone()) {
+  if (reason.empty() && parts_.communicator.is_distributed()) {
     reason = agreed(failure_of([&] { trial = parts_.backend->capture(work(kind, compute, /*alone=*/true)); }));
   }
   if (!reason.empty()) return reason;
   reason = agreed(failure_of([&] { kind.graph = parts_.backend->capture(work(kind, compute, /*alone=*/false)); }));
-  if (!reason.empty() && !parts_.communicator.alone()) {
+  if (!reason.empty() && parts_.communicator.is_distributed()) {
     throw UserError("trainer.cuda_graph: the exchange of gradients cannot be captured: " + reason +
                     ". Set trainer.cuda_graph=off");
   }

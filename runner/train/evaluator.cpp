@@ -20,7 +20,7 @@ namespace {
 
 // The sum over all ranks. A rank that had no batch has nothing, and does not know how many classes there are.
 at::Tensor sum_over_ranks(at::Tensor counts, Communicator& communicator) {
-  if (communicator.alone()) return counts.defined() ? counts.cpu() : counts;
+  if (!communicator.is_distributed()) return counts.defined() ? counts.cpu() : counts;
   const auto mine = counts.defined() ? std::to_string(counts.size(0)) : "";
   std::string classes;
   for (const auto& theirs : communicator.gather_texts(mine)) {

@@ -37,42 +37,42 @@ int64_t Schedule::in_steps(const Interval& interval) const {
   return interval.epochs > 0 ? interval.epochs * steps_per_epoch_ : interval.steps;
 }
 
-double Schedule::rate(double rate, int64_t step) const {
-  rate *= scaling_;
-  if (step >= warmup_) return along(rate, step);
+double Schedule::lr(double base_lr, int64_t step) const {
+  base_lr *= scaling_;
+  if (step >= warmup_) return along(base_lr, step);
   const double at = static_cast<double>(step) / static_cast<double>(warmup_);
-  return along(rate, step) * on_line(config_.warmup_from, 1, at);
+  return along(base_lr, step) * on_line(config_.warmup_from, 1, at);
 }
 
-double Schedule::along(double rate, int64_t step) const {
+double Schedule::along(double base_lr, int64_t step) const {
   const int64_t unit = config_.per_epoch ? steps_per_epoch_ : 1;
   const auto done = std::clamp<int64_t>(step - warmup_, 0, length_) / unit;
   const double whole = std::max(1.0, static_cast<double>(length_ / unit));
   const double at = std::min(static_cast<double>(done) / whole, 1.0);
-  const auto falls = [&](int64_t times) { return rate * std::pow(config_.gamma, static_cast<double>(times)); };
+  const auto falls = [&](int64_t times) { return base_lr * std::pow(config_.gamma, static_cast<double>(times)); };
   switch (config_.kind) {
-    case ScheduleKind::kConstant: return rate;
-    case ScheduleKind::kStep: return config_.every.none() ? rate : falls(step / in_steps(config_.every));
+    case ScheduleKind::kConstant: return base_lr;
+    case ScheduleKind::kStep: return config_.every.none() ? base_lr : falls(step / in_steps(config_.every));
     case ScheduleKind::kMultistep:
       return falls(std::ranges::count_if(config_.milestones, [&](const auto& m) { return in_steps(m) <= step; }));
     case ScheduleKind::kExponential: return falls(step / unit);
-    case ScheduleKind::kCosine: return on_cosine(rate, config_.end_lr, at);
-    case ScheduleKind::kLinear: return on_line(rate, config_.end_lr, at);
-    case ScheduleKind::kOneCycle: return cycle(rate, static_cast<double>(done));
+    case ScheduleKind::kCosine: return on_cosine(base_lr, config_.end_lr, at);
+    case ScheduleKind::kLinear: return on_line(base_lr, config_.end_lr, at);
+    case ScheduleKind::kOneCycle: return cycle(base_lr, static_cast<double>(done));
     case ScheduleKind::kPlateau:
-      const double reduced = rate * std::pow(config_.factor, static_cast<double>(state_.reductions));
-      return std::max(reduced, std::min(rate, config_.min_lr));
+      const double reduced = base_lr * std::pow(config_.factor, static_cast<double>(state_.reductions));
+      return std::max(reduced, std::min(base_lr, config_.min_lr));
   }
-  return rate;
+  return base_lr;
 }
 
-double Schedule::cycle(double rate, double step) const {
-  const double start = rate / config_.div_factor, end = start / config_.final_div_factor;
+double Schedule::cycle(double base_lr, double step) const {
+  const double start = base_lr / config_.div_factor, end = start / config_.final_div_factor;
   const double top = config_.pct_start * static_cast<double>(length_) - 1;
   const double last = std::max(top + 1, static_cast<double>(length_ - 1));
   const auto curve = config_.cosine_anneal ? on_cosine : on_line;
-  if (step <= top) return curve(start, rate, step / std::max(top, 1e-9));
-  return curve(rate, end, std::min(1.0, (step - top) / (last - top)));
+  if (step <= top) return curve(start, base_lr, step / std::max(top, 1e-9));
+  return curve(base_lr, end, std::min(1.0, (step - top) / (last - top)));
 }
 
 // The rules of torch's ReduceLROnPlateau with a relative threshold.

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
-// The learning rate of each step, from the optimizer's own rate and the experiment's `schedule:`.
+// The learning rate of each step, from the optimizer's own lr and the experiment's `schedule:`.
 //
-//   constant     the rate
-//   step         rate * gamma^(times `every` has passed)
-//   multistep    rate * gamma^(milestones passed)
-//   exponential  rate * gamma^(steps or epochs)
-//   cosine       from the rate to end_lr along half a cosine (Loshchilov, Hutter: "SGDR", 2016)
-//   linear       from the rate to end_lr along a line
-//   one_cycle    up to the rate and down again (Smith, Topin: "Super-convergence", 2018), as torch's OneCycleLR
-//   plateau      rate * factor^(times the metric stood still), as torch's ReduceLROnPlateau
+//   constant     the lr
+//   step         lr * gamma^(times `every` has passed)
+//   multistep    lr * gamma^(milestones passed)
+//   exponential  lr * gamma^(steps or epochs)
+//   cosine       from the lr to end_lr along half a cosine (Loshchilov, Hutter: "SGDR", 2016)
+//   linear       from the lr to end_lr along a line
+//   one_cycle    up to the lr and down again (Smith, Topin: "Super-convergence", 2018), as torch's OneCycleLR
+//   plateau      lr * factor^(times the metric stood still), as torch's ReduceLROnPlateau
 //
 // Steps are counted from the run's beginning, without those left out for an overflow or a loss that is no number.
-// During a warm-up the rate rises along a line from warmup_from * rate; cosine and linear begin after it, the others
+// During a warm-up the lr rises along a line from warmup_from * lr; cosine and linear begin after it, the others
 // count on beneath it.
 #pragma once
 
@@ -36,8 +36,8 @@ class Schedule {
   // The run has `total_steps` at most.
   Schedule(const ScheduleConfig& config, int64_t global_batch, int64_t steps_per_epoch, int64_t total_steps);
 
-  // For the step after `step` steps; `rate` is the optimizer's own.
-  double rate(double rate, int64_t step) const;
+  // For the step after `step` steps; `base_lr` is the optimizer's own.
+  double lr(double base_lr, int64_t step) const;
 
   // An evaluation's value of the monitored metric, for a plateau.
   void observe(double value);
@@ -50,8 +50,8 @@ class Schedule {
 
  private:
   int64_t in_steps(const Interval& interval) const;
-  double along(double rate, int64_t step) const;
-  double cycle(double rate, double step) const;
+  double along(double base_lr, int64_t step) const;
+  double cycle(double base_lr, double step) const;
 
   ScheduleConfig config_;
   double scaling_ = 1;

@@ -124,7 +124,7 @@ void TrainStep::set_scaler_state(const GradScaler::State& state) {
 
 // Why steps cannot be captured, as far as the settings tell.
 std::string TrainStep::why_not_capturable() {
-  const bool several = !parts_.communicator.alone();
+  const bool several = parts_.communicator.is_distributed();
   if (parts_.parallel->devices() > 1) return "trainer.strategy dp has several GPUs in one process";
   if (config_.sync_batchnorm) return "trainer.sync_batchnorm exchanges counts on the host";
   if (several && config_.find_unused_parameters) return "trainer.find_unused_parameters looks for them on the host";
@@ -230,7 +230,7 @@ at::Tensor TrainStep::forward(const MicroBatch& micro, MetricSums& sums) {
 
 // What ends a run of several workers would pass without a word in one of a single one.
 void TrainStep::tell_of_unused() {
-  if (!parts_.communicator.alone() || std::exchange(looked_for_unused_, true)) return;
+  if (parts_.communicator.is_distributed() || std::exchange(looked_for_unused_, true)) return;
   const auto unused = without_gradient(parameters_);
   if (!unused.empty() && !config_.find_unused_parameters) log::warn("model: " + unused_text(unused));
 }
@@ -289,7 +289,7 @@ void TrainStep::set_skipped(int64_t steps) {
 // Without the other ranks: one that runs out of memory would leave them waiting.
 void TrainStep::try_micro_batch(const TrainBatch& batch, int64_t samples) {
   const auto attach = [this](const auto& statistics) { attach_statistics(*parts_.model, statistics); };
-  const bool synchronized = statistics_ && !parts_.communicator.alone();
+  const bool synchronized = statistics_ && parts_.communicator.is_distributed();
   if (synchronized) attach(std::shared_ptr<BatchStatistics>());
   const ScopeEnd restore([&] {
     if (synchronized) attach(statistics_);
@@ -326,13 +326,13 @@ void TrainStep::set_lrs(int64_t step) {
   if (lrs_of_ == step) return;
   const int64_t applied = step - skipped() - scaler_.overflows();
   auto& groups = parts_.optimizer->groups();
-  for (size_t i = 0; i < groups.size(); ++i) groups[i].lr = schedule_.rate(base_lrs_[i], applied);
+  for (size_t i = 0; i < groups.size(); ++i) groups[i].lr = schedule_.lr(base_lrs_[i], applied);
   if (parts_.backend) send_lrs();
   lrs_of_ = step;
 }
 
 bool TrainStep::send_lrs() {
-  return in_plugin({"optimizer", "send_rates"}, [&] { return parts_.optimizer->send_rates(); });
+  return in_plugin({"optimizer", "send_lrs"}, [&] { return parts_.optimizer->send_lrs(); });
 }
 
 NamedValues TrainStep::lrs() const {

@@ -78,8 +78,8 @@ void Trainer::begin() {
   validator_.require_monitors(state_.last_metrics);  // those of a resumed run
   if (state_.step == 0 && config.sanity_batches > 0) validator_.sanity_check();
   if (config.micro_batch == TrainerConfig::kAutoMicroBatch) choose_micro_batch(*loader());
-  moved(Activity::kComputing);
-  if (!parts_.communicator.alone()) warm_up_reducer(*loader());
+  on_activity(Activity::kComputing);
+  if (parts_.communicator.is_distributed()) warm_up_reducer(*loader());
   const bool needs_a_way_back = config.on_nonfinite == OnNonfinite::kRollback && !checkpoints_.is_own();
   if (needs_a_way_back) save_now(false);
   start_from_here();
@@ -131,7 +131,7 @@ void Trainer::train_step() try {
   timer_.begin(StepPhase::kData);
   const auto batch = loader_->next();
 
-  moved(Activity::kComputing);
+  on_activity(Activity::kComputing);
   if (nonfinite_.skips(state_.step + 1)) {
     step_.skip();
     ++state_.skipped;
@@ -159,7 +159,7 @@ void Trainer::train_step() try {
 
 // What all ranks decide together: to stop, to save, that the time is over.
 void Trainer::agree_after_step() {
-  moved(Activity::kAgreeing);
+  on_activity(Activity::kAgreeing);
   const auto& every = experiment_.checkpoint.every;
   const auto limit = experiment_.trainer.max_seconds;
   const auto flags = agree({.stop = stop_requested_(),
@@ -302,11 +302,11 @@ void Trainer::roll_back(const NonfinitePolicy::Rollback& rollback) {
 
 void Trainer::enter(const char* phase, Activity activity) {
   phase_ = phase;
-  moved(activity);
+  on_activity(activity);
 }
 
-void Trainer::moved(Activity activity) const {
-  if (parts_.moved) parts_.moved(activity, state_.step);
+void Trainer::on_activity(Activity activity) const {
+  if (parts_.on_activity) parts_.on_activity(activity, state_.step);
 }
 
 RunEnd Trainer::end() const {

@@ -48,11 +48,11 @@ struct TrainerParts {
   Precision precision;
   std::shared_ptr<DeviceBackend> backend;  // null on the CPU
   c10::Device device = c10::kCPU;
-  std::shared_ptr<DataParallel> parallel;             // with trainer.strategy dp
-  SplitImages images = {};                            // what makes the batches, where the images lie in memory
-  std::function<void(Activity, int64_t step)> moved;  // told of each activity; may be null
-  Agreement::Clock clock = {};                        // for how often the ranks agree; null: the machine's
-  double command_started_at = wall_seconds();         // seconds since 1970
+  std::shared_ptr<DataParallel> parallel;                   // with trainer.strategy dp
+  SplitImages images = {};                                  // what makes the batches, where the images lie in memory
+  std::function<void(Activity, int64_t step)> on_activity;  // told of each activity; may be null
+  Agreement::Clock clock = {};                              // for how often the ranks agree; null: the machine's
+  double command_started_at = wall_seconds();               // seconds since 1970
 };
 
 class Trainer {
@@ -99,7 +99,7 @@ class Trainer {
   bool go_on(const NonfinitePolicy::Verdict& verdict);
   void roll_back(const NonfinitePolicy::Rollback& rollback);
   void enter(const char* phase, Activity activity);
-  void moved(Activity activity) const;
+  void on_activity(Activity activity) const;
   bool due(const Interval& every) const { return plan_.due(every, state_.step); }
   bool at_part_end() const { return plan_.at_part_end(state_); }
   bool over() const { return stopping_ || (plan_.all_done(state_) && !at_part_end()); }

@@ -116,7 +116,7 @@ void answer(int) {
   write_file(answer_draft, {section, "\n", doing ? doing->name : "", "\n"});
   ::rename(answer_draft.c_str(), answer_file.c_str());
   if (doing == nullptr || doing->section != nullptr) {
-    write_all(STDERR_FILENO, {prefix.c_str(), "stands still"});
+    write_all(STDERR_FILENO, {prefix.c_str(), "stalled"});
     tell_doing();
     tell_calls();
   }

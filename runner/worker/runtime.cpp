@@ -65,16 +65,16 @@ CommunicatorOptions communicator_options(const Runtime& runtime) {
 
 }  // namespace
 
-Runtime::Runtime(WorkerPlace worker_place, const Moved& moved, const LoadBackend& load)
+Runtime::Runtime(WorkerPlace worker_place, const OnActivity& on_activity, const LoadBackend& load)
     : place(std::move(worker_place)),
       experiment(frozen_experiment(place)),
       plugins(plugin_search_path(experiment.plugin_path)),
       backend(load_backend(place, experiment.trainer, load)),
       device(backend ? backend->device() : c10::Device(c10::kCPU)),
       communicator(communicator_options(*this)) {
-  if (moved) moved(Activity::kConnecting);
+  if (on_activity) on_activity(Activity::kConnecting);
   communicator.connect_gpus();
-  if (moved) moved(Activity::kStarting);
+  if (on_activity) on_activity(Activity::kStarting);
 }
 
 void Runtime::build(const std::function<void(Model&)>& fill) {

@@ -20,12 +20,13 @@ namespace ddprun {
 
 // Its parts are made in this order and destroyed in the reverse. Used from one thread.
 struct Runtime {
-  using Moved = std::function<void(Activity)>;
+  using OnActivity = std::function<void(Activity)>;
   using LoadBackend = std::function<std::shared_ptr<DeviceBackend>(int64_t local_rank, int64_t gpus)>;
 
-  // Reads the frozen experiment of the run's folder and joins the others. `moved` is told where it connects the GPUs,
-  // for a launcher that looks for hangs; may be null.
-  explicit Runtime(WorkerPlace worker_place, const Moved& moved = {}, const LoadBackend& load = load_cuda_backend);
+  // Reads the frozen experiment of the run's folder and joins the others. `on_activity` is told where it connects the
+  // GPUs, for a launcher that looks for hangs; may be null.
+  explicit Runtime(WorkerPlace worker_place, const OnActivity& on_activity = {},
+                   const LoadBackend& load = load_cuda_backend);
 
   // Opens the data and builds the model, equal on all ranks: its weights are drawn from the seed, then changed by
   // `fill`.

@@ -107,7 +107,7 @@ class Scene {
 
 }  // namespace
 
-SanityCheck rehearse(const Experiment& experiment, const PluginHost& plugins, const Dataset& dataset) {
+SanityCheck run_sanity_check(const Experiment& experiment, const PluginHost& plugins, const Dataset& dataset) {
   return Scene(experiment, plugins, dataset).play();
 }
 

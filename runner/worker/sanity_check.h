@@ -21,6 +21,6 @@ struct SanityCheck {
 
 // `dataset` is started. Throws PluginMistake or PluginFailure for samples that are not as the dataset promises, shapes
 // that do not fit, a group of parameters without any, and a metric that is followed and not measured.
-SanityCheck rehearse(const Experiment& experiment, const PluginHost& plugins, const Dataset& dataset);
+SanityCheck run_sanity_check(const Experiment& experiment, const PluginHost& plugins, const Dataset& dataset);
 
 }  // namespace ddprun

@@ -52,7 +52,7 @@ class TrainTask final : public WorkerTask {
         heartbeat_(place.heartbeat),
         fault_(fault_from_environment(
             place.rank, place.attempt, [this]() -> Model& { return *runtime_.model; }, stop_requested_)),
-        runtime_(std::move(place), [this](Activity activity) { moved(activity, 0); }) {}
+        runtime_(std::move(place), [this](Activity activity) { on_activity(activity, 0); }) {}
 
   int run() override {
     prepare();
@@ -156,7 +156,7 @@ class TrainTask final : public WorkerTask {
     return loggers;
   }
 
-  void moved(Activity activity, int64_t step) {
+  void on_activity(Activity activity, int64_t step) {
     heartbeat_.beat(activity, step);
     if (fault_) fault_(name_of(activity), step);
     if (activity == Activity::kAgreeing && first_step_seconds_ == 0) {
@@ -202,7 +202,7 @@ class TrainTask final : public WorkerTask {
                     .device = runtime_.device,
                     .parallel = runtime_.data_parallel(),
                     .images = runtime_.images(),
-                    .moved = [this](Activity activity, int64_t step) { moved(activity, step); },
+                    .on_activity = [this](Activity activity, int64_t step) { on_activity(activity, step); },
                     .command_started_at = runtime_.place.started_at},
                    stop_requested_);
   }
@@ -266,7 +266,8 @@ class TrainTask final : public WorkerTask {
   }
 
   std::string backend_name() const {
-    return runtime_.communicator.alone() ? "" : runtime_.experiment.launch.exchange(runtime_.backend != nullptr);
+    return !runtime_.communicator.is_distributed() ? ""
+                                                   : runtime_.experiment.launch.exchange(runtime_.backend != nullptr);
   }
 
   // Of all ranks. Collective.

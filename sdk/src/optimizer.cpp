@@ -11,10 +11,10 @@ void Optimizer::start(std::vector<NamedParameter> parameters) {
   groups_.push_back({.lr = initial_lr_, .parameters = std::move(parameters)});
 }
 
-void Optimizer::step_unless(const at::Tensor& overflow) {
-  if (overflow.item<float>() == 0) step();
+void Optimizer::step_unless(const at::Tensor& found_inf) {
+  if (found_inf.item<float>() == 0) step();
 }
 
-bool Optimizer::send_rates() { return false; }
+bool Optimizer::send_lrs() { return false; }
 
 }  // namespace ddprun

@@ -180,9 +180,9 @@ TEST_F(Writer, LeavesNothingOfATensorThatCannotBeSaved) {
 TEST_F(Writer, TheFirstRankWritesForAll) {
   std::filesystem::create_directory(file("elsewhere"));
   on_ranks(4, [&](const CheckpointWriter::Ranks& ranks) {
-    const bool leads = ranks.rank == 0;
-    CheckpointWriter writer(leads ? folder() : file("elsewhere"), 2, ranks);
-    for (const int64_t step : {1, 2, 3}) writer.save(leads ? sample_checkpoint(step, 4) : Checkpoint{step}, step == 1);
+    const bool is_rank_zero = ranks.rank == 0;
+    CheckpointWriter writer(is_rank_zero ? folder() : file("elsewhere"), 2, ranks);
+    for (const int64_t step : {1, 2, 3}) writer.save(is_rank_zero ? sample_checkpoint(step, 4) : Checkpoint{step}, step == 1);
   });
   EXPECT_TRUE(std::filesystem::is_empty(file("elsewhere")));
   EXPECT_THAT(names(), ElementsAre("best", "last", "step_00000001", "step_00000002", "step_00000003"));

@@ -171,7 +171,7 @@ class Hooks(CommandTest):
                 place = re.escape(PLACES["model"].removesuffix(": "))
                 self.assertRegex(launchers[0].err(), rf"rank 1\b.* has hung for \d+ s at step \d+, computing, in step\(\) of {place}")
                 self.assertRegex(launchers[0].err(), r"rank 0 at step \d+, computing, waits for the others: ")
-                self.assertIn("stands still in step() of model; the calls that led there:\n", text)
+                self.assertIn("stalled in step() of model; the calls that led there:\n", text)
                 self.assertIn("restart 1 of 1", launchers[0].err())
                 logs = self.folder / f"run_{number}/logs"
                 self.assertIn(f"collectives: {logs}/under_way_rank_*.json", launchers[0].err())

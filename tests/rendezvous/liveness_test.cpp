@@ -13,10 +13,10 @@ using ::testing::IsEmpty;
 TEST(Liveness, WhoIsNotHeardOfWithinTheTimeoutIsSilent) {
   Liveness liveness(10);
   const Liveness::Time start(std::chrono::hours(1));
-  liveness.heard(1, start);
-  liveness.heard(2, start);
+  liveness.seen(1, start);
+  liveness.seen(2, start);
   for (int second = 1; second < 10; ++second) {
-    liveness.heard(2, start + seconds(second));
+    liveness.seen(2, start + seconds(second));
     EXPECT_THAT(liveness.silent(start + seconds(second)), IsEmpty());
   }
   EXPECT_THAT(liveness.silent(start + seconds(10)), ElementsAre(1));
@@ -27,7 +27,7 @@ TEST(Liveness, WhoIsNotHeardOfWithinTheTimeoutIsSilent) {
 TEST(Liveness, NobodyIsSilentBecauseThisProcessStoodStill) {
   Liveness liveness(10);
   const Liveness::Time start(std::chrono::hours(1));
-  liveness.heard(1, start);
+  liveness.seen(1, start);
   EXPECT_THAT(liveness.silent(start), IsEmpty());
   EXPECT_THAT(liveness.silent(start + seconds(60)), IsEmpty());
   EXPECT_THAT(liveness.silent(start + seconds(64)), IsEmpty());

@@ -119,7 +119,7 @@ void SimulatedRun::disconnect(Machine& machine, const std::string& why) {
 
 void SimulatedRun::serve(Machine& machine, const std::function<void()>& act) {
   if (server_dead_ || !connections_.contains(machine.connection)) return;
-  liveness_.heard(machine.connection, time_.time());
+  liveness_.seen(machine.connection, time_.time());
   act();
   carry_out_orders();
 }
@@ -140,7 +140,7 @@ void SimulatedRun::server_tick() {
     if (beats) server_beat_ = time_.now() + kNodeTimeout / 8;
     for (const auto& [connection, machine] : connections_) {
       if (!beats) break;
-      machine->from_server.emplace_back([this, machine] { machine->liveness.heard(0, time_.time()); });
+      machine->from_server.emplace_back([this, machine] { machine->liveness.seen(0, time_.time()); });
       time_.in(0.05, [this, machine] { pump(*machine, false); });
     }
     coordinator_->tick(time_.time());
@@ -155,7 +155,7 @@ void SimulatedRun::carry_out_orders() {
     auto* machine = connections_.at(connection);
     machine->dismissed = machine->dismissed || order.kind == Order::Kind::kFinish;
     machine->from_server.emplace_back([this, machine, order = order] {
-      machine->liveness.heard(0, time_.time());
+      machine->liveness.seen(0, time_.time());
       obey(*machine, order);
     });
     time_.in(machine->index == 0 ? 0.001 : uniform(0.001, 0.3), [this, machine] { pump(*machine, false); });
@@ -185,7 +185,7 @@ void SimulatedRun::join(Machine& machine) {
   machine.connected = true;
   machine.doing = Doing::kWaiting;
   machine.liveness = Liveness(kNodeTimeout);
-  machine.liveness.heard(0, time_.time());
+  machine.liveness.seen(0, time_.time());
   connections_[machine.connection] = &machine;
   send(machine, [this, &machine] {
     serve(machine, [&] {

@@ -61,15 +61,15 @@ TEST(ReadOnAll, EveryRankGetsItsElementsAsTheyLie) {
   const auto path =
       CheckpointWriter(folder.path(), 1, {0, 2, [](const auto& error) { return error; }}).save(saved, false);
   on_ranks(3, [&](Communicator& communicator) {
-    const bool leads = communicator.world().rank == 0;
-    const auto read = read_on_all(leads ? path.string() : "/nowhere", communicator);
+    const bool is_rank_zero = communicator.world().rank == 0;
+    const auto read = read_on_all(is_rank_zero ? path.string() : "/nowhere", communicator);
     EXPECT_EQ(read.step, 7);
     EXPECT_EQ(read.progress, saved.progress);
     EXPECT_TRUE(same(read.average, saved.average));
     EXPECT_TRUE(same(read.optimizer, saved.optimizer));
     ASSERT_EQ(read.ranks.size(), 2U);
     for (const size_t rank : {0, 1}) EXPECT_TRUE(same(read.ranks[rank], saved.ranks[rank]));
-    EXPECT_EQ(read.model.empty(), !leads);
+    EXPECT_EQ(read.model.empty(), !is_rank_zero);
   });
 }
 

@@ -60,7 +60,7 @@ TEST(StepGraphsRefusal, AnOptimizerThatReadsOverflows) {
 class Lying : public testing::ToySgd {
  public:
   using ToySgd::ToySgd;
-  bool send_rates() override { return true; }
+  bool send_lrs() override { return true; }
 };
 
 TEST(StepGraphsRefusal, ARateThatIsANumberOfTheHostAllTheSame) {

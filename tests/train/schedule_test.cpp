@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 // Ten steps per epoch, a hundred in all.
 Schedule schedule(const ScheduleConfig& config, int64_t global_batch = 256) { return {config, global_batch, 10, 100}; }
 
-double rate(const ScheduleConfig& config, int64_t step) { return schedule(config).rate(0.1, step); }
+double rate(const ScheduleConfig& config, int64_t step) { return schedule(config).lr(0.1, step); }
 
 TEST(Schedule, ConstantIsTheOptimizersOwnRate) {
   EXPECT_EQ(rate({}, 0), 0.1);
@@ -72,8 +72,8 @@ TEST(Schedule, OneCycleRisesToTheRateAndEndsFarBelowItsBeginning) {
 }
 
 TEST(Schedule, RateScalesWithTheGlobalBatch) {
-  EXPECT_DOUBLE_EQ(schedule({.lr_scaling = LrScaling::kLinear, .reference_batch = 128}, 512).rate(0.1, 0), 0.4);
-  EXPECT_DOUBLE_EQ(schedule({.lr_scaling = LrScaling::kSqrt, .reference_batch = 128}, 512).rate(0.1, 0), 0.2);
+  EXPECT_DOUBLE_EQ(schedule({.lr_scaling = LrScaling::kLinear, .reference_batch = 128}, 512).lr(0.1, 0), 0.4);
+  EXPECT_DOUBLE_EQ(schedule({.lr_scaling = LrScaling::kSqrt, .reference_batch = 128}, 512).lr(0.1, 0), 0.2);
 }
 
 TEST(Schedule, PlateauFallsAfterPatienceEvaluationsWithoutProgress) {
@@ -81,7 +81,7 @@ TEST(Schedule, PlateauFallsAfterPatienceEvaluationsWithoutProgress) {
   std::vector<double> rates;
   for (const double loss : {1.0, 0.5, 0.5, 0.49999, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6}) {
     plateau.observe(loss);
-    rates.push_back(std::round(plateau.rate(0.1, 50) * 1e6) / 1e6);
+    rates.push_back(std::round(plateau.lr(0.1, 50) * 1e6) / 1e6);
   }
   EXPECT_THAT(rates, ElementsAre(0.1, 0.1, 0.1, 0.01, 0.01, 0.01, 0.01, 0.002, 0.002, 0.002));
 }

@@ -12,9 +12,9 @@ class Adam final : public ddprun::AdamFamily {
 
  private:
   void update(const ddprun::FusedCall& call, const Moments& m, const Settings& s) override {
-    call.with_rate([&](const auto& lr) {
+    call.with_lr([&](const auto& lr) {
       at::_fused_adam_(call.parameters, call.gradients, m.mean, m.square, m.max_square, m.steps, lr, s.beta1, s.beta2,
-                       call.weight_decay, s.eps, s.amsgrad, /*maximize=*/false, /*grad_scale=*/{}, call.overflow);
+                       call.weight_decay, s.eps, s.amsgrad, /*maximize=*/false, /*grad_scale=*/{}, call.found_inf);
     });
   }
 };

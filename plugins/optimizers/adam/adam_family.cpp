@@ -33,7 +33,7 @@ void AdamFamily::update(const FusedCall& call) {
                         .steps = memory[2]};
   at::_foreach_add_(moments.steps, 1);
   update(call, moments, settings_);
-  if (call.overflow) at::_foreach_sub_(moments.steps, std::vector<at::Tensor>(moments.steps.size(), *call.overflow));
+  if (call.found_inf) at::_foreach_sub_(moments.steps, std::vector<at::Tensor>(moments.steps.size(), *call.found_inf));
 }
 
 }  // namespace ddprun

@@ -46,21 +46,21 @@ void FusedOptimizer::read_groups(Options& options, double weight_decay, std::str
   parts_.front().groups = read_group_rules(options);
 }
 
-void FusedOptimizer::step_unless(const at::Tensor& overflow) {
+void FusedOptimizer::step_unless(const at::Tensor& found_inf) {
   if (reads_overflow_first_) {
-    Optimizer::step_unless(overflow);
+    Optimizer::step_unless(found_inf);
   } else {
-    step_all(overflow.ne(0).to(at::kFloat));  // the kernels skip the step for exactly 1
+    step_all(found_inf.ne(0).to(at::kFloat));  // the kernels skip the step for exactly 1
   }
 }
 
 // CUDA's kernels read a float32. Those of the CPU convert the tensor back to a number: float64 keeps it exact.
-bool FusedOptimizer::send_rates() {
+bool FusedOptimizer::send_lrs() {
   if (!on_one_device_) return false;
-  rates_.resize(groups().size());
-  for (size_t i = 0; i < rates_.size(); ++i) {
+  lr_tensors_.resize(groups().size());
+  for (size_t i = 0; i < lr_tensors_.size(); ++i) {
     const auto& group = groups()[i];
-    auto& [tensor, value] = rates_[i];
+    auto& [tensor, value] = lr_tensors_[i];
     if (group.parameters.empty()) continue;
     const auto& parameter = group.parameters.front().value;
     if (!tensor.defined()) {
@@ -74,7 +74,7 @@ bool FusedOptimizer::send_rates() {
   return !reads_overflow_first_;
 }
 
-void FusedOptimizer::step_all(const std::optional<at::Tensor>& overflow) {
+void FusedOptimizer::step_all(const std::optional<at::Tensor>& found_inf) {
   const at::NoGradGuard no_grad;
   auto memory = memory_.begin();
   for (size_t i = 0; i < groups().size(); ++i) {
@@ -83,10 +83,10 @@ void FusedOptimizer::step_all(const std::optional<at::Tensor>& overflow) {
     for (auto& call : calls) {
       call.part = settings_[i].part;
       call.lr = groups()[i].lr;
-      const bool sent = !rates_.empty() && rates_[i].value == call.lr;
-      if (sent) call.rate = rates_[i].tensor;
+      const bool sent = !lr_tensors_.empty() && lr_tensors_[i].value == call.lr;
+      if (sent) call.lr_tensor = lr_tensors_[i].tensor;
       call.weight_decay = settings_[i].weight_decay;
-      call.overflow = overflow;
+      call.found_inf = found_inf;
       update(call);
     }
   }

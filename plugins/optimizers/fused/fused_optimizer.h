@@ -19,14 +19,14 @@ struct FusedCall {
   std::vector<std::vector<at::Tensor>> memory;  // [in the order of remember()][parameter]
   size_t part = 0;                              // index of the optimizer's part, in the order of parts_of()
   double lr = 0, weight_decay = 0;
-  at::Tensor rate;                     // lr on the device, if the kernel reads it there; otherwise undefined
-  std::optional<at::Tensor> overflow;  // 0, or 1 if the kernel is to change nothing
-  bool first_step = false;             // of all these parameters: their state is still zero
+  at::Tensor lr_tensor;                 // lr on the device, if the kernel reads it there; otherwise undefined
+  std::optional<at::Tensor> found_inf;  // 0, or 1 if the kernel is to change nothing
+  bool first_step = false;              // of all these parameters: their state is still zero
 
   // Calls `step` with the learning rate, as a number or a tensor.
   template <class Step>
-  void with_rate(Step step) const {
-    rate.defined() ? step(rate) : step(lr);
+  void with_lr(Step step) const {
+    lr_tensor.defined() ? step(lr_tensor) : step(lr);
   }
 };
 
@@ -36,8 +36,8 @@ class FusedOptimizer : public Optimizer {
   // Its other groups follow, then the next part in the same way.
   void start(std::vector<NamedParameter> parameters) final;
   void step() final { step_all({}); }
-  void step_unless(const at::Tensor& overflow) final;
-  bool send_rates() final;
+  void step_unless(const at::Tensor& found_inf) final;
+  bool send_lrs() final;
   // Returns the tensors themselves, not copies: the next step() changes them.
   OptimizerState state() const final;
   void load_state(const OptimizerState& state) final;
@@ -90,7 +90,7 @@ class FusedOptimizer : public Optimizer {
   using Memory = std::vector<at::Tensor>;  // one per kind; empty before the parameter's first step
 
   void start_part(size_t part, std::vector<NamedParameter> parameters);
-  void step_all(const std::optional<at::Tensor>& overflow);
+  void step_all(const std::optional<at::Tensor>& found_inf);
   static at::Tensor blank(const Kind& kind, const at::Tensor& parameter);
   static at::Tensor loaded(const Kind& kind, const NamedParameter& parameter, const std::string& entry,
                            const at::Tensor& saved);
@@ -102,7 +102,7 @@ class FusedOptimizer : public Optimizer {
   bool reads_overflow_first_ = false, on_one_device_ = false;
   std::vector<Part> parts_;
   std::vector<GroupSetting> settings_;  // one per entry of groups()
-  std::vector<SentRate> rates_;         // one per entry of groups(); empty until somebody asks for them
+  std::vector<SentRate> lr_tensors_;    // one per entry of groups(); empty until somebody asks for them
   std::vector<Memory> memory_;          // one per parameter, group after group
 };
 

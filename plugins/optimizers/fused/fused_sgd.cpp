@@ -39,9 +39,9 @@ void fused_sgd(const FusedCall& call, const SgdRule& rule) {
   if (kernel_fails(call.parameters.front())) return step_in_float32(call, rule);
   const bool without = call.memory.empty() || rule.momentum == 0;  // the kernel refuses a buffer that it does not need
   const auto buffers = without ? at::TensorList() : at::TensorList(call.memory[0]);
-  call.with_rate([&](const auto& lr) {
+  call.with_lr([&](const auto& lr) {
     at::_fused_sgd_(call.parameters, call.gradients, buffers, call.weight_decay, rule.momentum, lr, rule.dampening,
-                    rule.nesterov, /*maximize=*/false, call.first_step, /*grad_scale=*/{}, call.overflow);
+                    rule.nesterov, /*maximize=*/false, call.first_step, /*grad_scale=*/{}, call.found_inf);
   });
 }
 

@@ -86,14 +86,14 @@ class Muon final : public ddprun::FusedOptimizer {
     auto gather = call;
     gather.parameters = directions.tensors;
     gather.lr = -1;
-    gather.rate.reset();
+    gather.lr_tensor.reset();
     gather.weight_decay = 0;
     fused_sgd(gather, momentum_);
 
     const auto type = precision_of(call.parameters.front());
     for (const auto& stack : directions.stacks) stack.copy_(ddprun::orthogonalised(stack, steps_, type));
 
-    if (normalize_ && (call.rate.defined() || call.lr != 0)) normalize(call);
+    if (normalize_ && (call.lr_tensor.defined() || call.lr != 0)) normalize(call);
     auto move = call;
     move.gradients = directions.tensors;
     move.memory.clear();
@@ -113,8 +113,8 @@ class Muon final : public ddprun::FusedOptimizer {
       wanted.emplace_back(std::sqrt(static_cast<double>(parameter.size(0))));
     const auto norms = at::_foreach_div(at::_foreach_norm(call.parameters, 2, type), wanted);
     auto factors = at::stack(norms).clamp_min_(kLeast).reciprocal_();
-    if (call.overflow) factors = at::where(*call.overflow == 0, factors, 1);
-    if (call.rate.defined()) factors = at::where(call.rate != 0, factors, 1);
+    if (call.found_inf) factors = at::where(*call.found_inf == 0, factors, 1);
+    if (call.lr_tensor.defined()) factors = at::where(call.lr_tensor != 0, factors, 1);
     at::_foreach_mul_(call.parameters, factors.unbind());
   }
 

@@ -41,17 +41,17 @@ class DDPRUN_API Optimizer {
   // Updates the weights from their gradients.
   virtual void step() = 0;
 
-  // Calls step(), or does nothing if `overflow` is not 0. `overflow` (found_inf in PyTorch) is a float32 scalar on the
+  // Calls step(), or does nothing if `found_inf` is not 0. It is a float32 scalar on the
   // parameters' device that says whether a gradient is not finite. Called with mixed precision and with
   // trainer.on_nonfinite skip. The default reads it, which waits for the GPU; optimizers whose kernels take it override
   // this.
-  virtual void step_unless(const at::Tensor& overflow);
+  virtual void step_unless(const at::Tensor& found_inf);
 
   // Called before each step if there is a GPU: copies the learning rates of groups() to the parameters' device. Returns
   // true if step() and step_unless() read them there and, from their second call on, launch the same GPU work every
   // time without waiting for it, so that the step can be captured once and replayed (trainer.cuda_graph). The default
   // returns false: the optimizer's steps are not captured.
-  virtual bool send_rates();
+  virtual bool send_lrs();
 
   // Returns the groups, for schedules: a changed lr takes effect at the next step().
   std::vector<ParameterGroup>& groups() { return groups_; }

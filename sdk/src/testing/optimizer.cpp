@@ -74,7 +74,7 @@ void check_learning_rate(const OptimizerTest& test) {
 void check_overflow(const OptimizerTest& test) {
   const auto parameters = given_parameters(), skipping_parameters = given_parameters();
   const auto optimizer = started(test, parameters), skipping = started(test, skipping_parameters);
-  const auto none = at::zeros({}), overflow = at::ones({});
+  const auto none = at::zeros({}), found_inf = at::ones({});
   const at::NoGradGuard no_gradients;
   for (int64_t number = 0; number < 8; ++number) {
     give_gradients(parameters, number);
@@ -82,7 +82,7 @@ void check_overflow(const OptimizerTest& test) {
     if (number == 0 || number == 3) {
       give_gradients(skipping_parameters, number);
       skipping_parameters[0].value.mutable_grad().fill_(std::numeric_limits<float>::infinity());
-      in_hook("step_unless()", [&] { skipping->step_unless(overflow); });
+      in_hook("step_unless()", [&] { skipping->step_unless(found_inf); });
     }
     give_gradients(skipping_parameters, number);
     in_hook("step_unless()", [&] { skipping->step_unless(none); });

@@ -7,7 +7,7 @@
 namespace ddprun {
 namespace {
 
-class SentRates : public ::testing::TestWithParam<OptimizerCase> {
+class SentLrs : public ::testing::TestWithParam<OptimizerCase> {
  protected:
   using Step = std::function<void(Optimizer& optimizer, int64_t step)>;
 
@@ -37,44 +37,44 @@ class SentRates : public ::testing::TestWithParam<OptimizerCase> {
   }
 };
 
-TEST_P(SentRates, GiveTheBitsOfNumbers) {
+TEST_P(SentLrs, GiveTheBitsOfNumbers) {
   const auto numbers = trained([](Optimizer&, int64_t) {});
-  const auto sent = trained([](Optimizer& optimizer, int64_t) { EXPECT_TRUE(optimizer.send_rates()); });
+  const auto sent = trained([](Optimizer& optimizer, int64_t) { EXPECT_TRUE(optimizer.send_lrs()); });
   expect_same_bits(sent, numbers);
   const auto first = copies(make_parameters());
   EXPECT_FALSE(at::equal(sent[0].value, first[0].value)) << "nothing was trained";
 }
 
-TEST_P(SentRates, ARateThatWasChangedButNotSentCountsAllTheSame) {
+TEST_P(SentLrs, ARateThatWasChangedButNotSentCountsAllTheSame) {
   const auto numbers = trained([](Optimizer&, int64_t) {});
   const auto sent = trained([](Optimizer& optimizer, int64_t step) {
-    if (step % 2 == 0) optimizer.send_rates();
+    if (step % 2 == 0) optimizer.send_lrs();
   });
   expect_same_bits(sent, numbers);
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Optimizers, SentRates,
+    Optimizers, SentLrs,
     ::testing::Values(OptimizerCase{"Sgd", "sgd", {{"lr", "0.1"}, {"momentum", "0.9"}}},
                       OptimizerCase{"Adam", "adam", {{"lr", "0.05"}, {"amsgrad", "true"}}},
                       OptimizerCase{"AdamW", "adamw", {{"lr", "0.05"}}},
                       OptimizerCase{"Muon", "muon", {{"lr", "0.02"}, {"normalize", "true"}, {"others_lr", "0.3"}}}),
     [](const auto& item) { return item.param.title; });
 
-TEST(SentRatesOfSgd, AreNotEnoughWhereOverflowsAreReadOnTheHost) {
+TEST(SentLrsOfSgd, AreNotEnoughWhereOverflowsAreReadOnTheHost) {
   const auto optimizer = make_optimizer("sgd", {{"momentum", "0.5"}, {"dampening", "0.3"}});
   optimizer->start(make_parameters());
-  EXPECT_FALSE(optimizer->send_rates());
+  EXPECT_FALSE(optimizer->send_lrs());
 }
 
-TEST(SentRatesOfMuon, ARateOfZeroMovesNothingNorNormalizes) {
+TEST(SentLrsOfMuon, ARateOfZeroMovesNothingNorNormalizes) {
   const auto optimizer = make_optimizer("muon", {{"normalize", "true"}});
   const auto parameters = copies(make_parameters());
   optimizer->start(parameters);
   const auto before = copies(parameters);
   for (auto& group : optimizer->groups()) group.lr = 0;
   set_gradients(parameters, 7);
-  optimizer->send_rates();
+  optimizer->send_lrs();
   optimizer->step();
   for (size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(at::equal(parameters[i].value, before[i].value));
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "agent/agent.h"
 
-#include "agent/carried_plugins.h"
 #include "agent/checked_experiment.h"
 #include "agent/chosen_checkpoint.h"
 #include "agent/error_file.h"
@@ -10,16 +9,15 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "checkpoint/checkpoint.h"
-#include "comm/agent_store.h"
+#include "comm/stores.h"
 #include "launch/event_log.h"
 #include "launch/signal_inbox.h"
 #include "metrics/run_summary.h"
 #include "rendezvous/connection.h"
-#include "rendezvous/local_link.h"
+#include "rendezvous/control_link.h"
 #include "rendezvous/node_runner.h"
-#include "rendezvous/remote_link.h"
 #include "rendezvous/server.h"
-#include "report/recorded_end.h"
+#include "report/run_state.h"
 #include "submit/requeue.h"
 
 #include <ddprun/error.h>

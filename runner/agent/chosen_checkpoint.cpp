@@ -2,7 +2,7 @@
 #include "agent/chosen_checkpoint.h"
 
 #include "base/log.h"
-#include "checkpoint/manifest.h"
+#include "checkpoint/checkpoint.h"
 #include "launch/run_folder.h"
 #include "plugin_host/plugin_file.h"
 

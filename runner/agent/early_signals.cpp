@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "agent/early_signals.h"
 
-#include "base/signal_set.h"
+#include "base/spawn.h"
 #include "launch/worker_process.h"
 
 #include <unistd.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "agent/error_file.h"
 
-#include "base/atomic_file.h"
 #include "base/clock.h"
-#include "cluster/environment.h"
+#include "base/durable_file.h"
+#include "cluster/setting.h"
 
 #include <nlohmann/json.hpp>
 

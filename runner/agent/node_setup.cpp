@@ -3,11 +3,10 @@
 
 #include "agent/checked_experiment.h"
 #include "base/clock.h"
-#include "base/host_name.h"
 #include "base/log.h"
 #include "base/program.h"
-#include "rendezvous/store_place.h"
-#include "submit/time_left.h"
+#include "rendezvous/address.h"
+#include "submit/requeue.h"
 
 #include <ddprun/error.h>
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "agent/launch_choice.h"
-#include "cluster/launch_flags.h"
 #include "cluster/placement.h"
+#include "cluster/setting.h"
 #include "launch/launcher.h"
 #include "rendezvous/address.h"
 #include "rendezvous/coordinator.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "base/private_folder.h"
 
-#include "base/atomic_file.h"
+#include "base/durable_file.h"
 
 #include <ddprun/error.h>
 

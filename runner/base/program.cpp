@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "base/program.h"
 
-#include "base/atomic_file.h"
 #include "base/clock.h"
+#include "base/durable_file.h"
 #include "base/spawn.h"
 
 #include <ddprun/error.h>

@@ -2,6 +2,8 @@
 // Runs other programs to their end (a scheduler's, git, a compiler), and tells where this one lies.
 #pragma once
 
+#include <unistd.h>
+
 #include <cstddef>
 #include <filesystem>
 #include <string>
@@ -30,5 +32,12 @@ ProgramEnd run_program(const std::vector<std::string>& command, const ProgramOpt
 bool has_program(const std::string& name);
 
 std::filesystem::path own_program();  // this one's file
+
+// Returns this machine's name.
+inline std::string host_name() {
+  char name[256] = "";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
 
 }  // namespace ddprun

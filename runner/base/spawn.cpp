@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "base/spawn.h"
 
-#include "base/signal_set.h"
-
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>

@@ -4,6 +4,8 @@
 
 #include <sys/types.h>
 
+#include <csignal>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,5 +54,20 @@ struct SpawnRequest {
 // Its own children are not killed: whoever reaps it must end its group. Throws std::system_error with the program's
 // path if exec fails.
 pid_t spawn(const SpawnRequest& request);
+
+// Makes a set from signal numbers in any container.
+template <class Signals>
+sigset_t signal_set(const Signals& signals) {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int signal : signals) ::sigaddset(&set, signal);
+  return set;
+}
+
+// Returns "SIGSEGV", or "signal 77" if it has no name.
+inline std::string signal_name(int signal) {
+  const char* name = ::sigabbrev_np(signal);
+  return name ? "SIG" + std::string(name) : "signal " + std::to_string(signal);
+}
 
 }  // namespace ddprun

@@ -2,6 +2,7 @@
 // Saves checkpoints on a thread of its own, one at a time, while training goes on.
 #pragma once
 
+#include "checkpoint/checkpoint.h"
 #include "checkpoint/checkpoint_writer.h"
 
 #include <functional>
@@ -44,6 +45,18 @@ class BackgroundSaver {
   Observer observer_;
   std::shared_ptr<Progress> progress_;  // of the save in progress; null: none
   std::vector<std::string> warnings_;
+};
+
+// A checkpoint that does not change while training goes on: copies in host memory that is reused each time.
+
+class Snapshot {
+ public:
+  // Call on the rank that writes the run's files. The result shares its memory with the previous one, which nobody may
+  // still be reading, and Checkpoint::ranks with `live`.
+  Checkpoint take(const Checkpoint& live);
+
+ private:
+  TensorDict model_, average_, optimizer_;
 };
 
 }  // namespace ddprun

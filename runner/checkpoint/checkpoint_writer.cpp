@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "checkpoint/checkpoint_writer.h"
 
-#include "checkpoint/manifest.h"
-#include "checkpoint/safetensors.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/tensor_dict.h"
 #include "checkpoint/training_file.h"
 
 #include <ddprun/error.h>

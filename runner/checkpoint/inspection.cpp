@@ -2,8 +2,7 @@
 #include "checkpoint/inspection.h"
 
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/manifest.h"
-#include "checkpoint/safetensors.h"
+#include "checkpoint/tensor_dict.h"
 #include "checkpoint/training_file.h"
 
 #include <ddprun/error.h>

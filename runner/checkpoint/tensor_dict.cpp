@@ -1,10 +1,22 @@
 // SPDX-License-Identifier: MIT
 #include "checkpoint/tensor_dict.h"
 
+#include "safetensors_header.h"
+
+#include <ddprun/error.h>
+
+#include <ATen/Functions.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
 #include <array>
+#include <bit>
+#include <fstream>
 #include <stdexcept>
+#include <vector>
 
 namespace ddprun {
+
 namespace {
 
 struct Dtype {
@@ -63,6 +75,129 @@ at::Tensor to_dense_host(const at::Tensor& tensor) {
   if (!host.is_non_overlapping_and_dense()) return host.contiguous();
   const bool alone = host.storage_offset() == 0 && host.storage().nbytes() == host.nbytes();
   return alone ? host : host.clone(at::MemoryFormat::Preserve);
+}
+
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "tensors are written as they lie in memory");
+
+using nlohmann::json;
+
+// ---- writing
+
+// Orders the largest elements first, so that each tensor begins at a multiple of its element size.
+std::vector<TensorDict::const_iterator> in_file_order(const TensorDict& tensors) {
+  std::vector<TensorDict::const_iterator> order;
+  for (auto it = tensors.begin(); it != tensors.end(); ++it) {
+    require_storable(it->first, it->second);
+    if (it->first == kSafetensorsMetadata)
+      throw std::invalid_argument("safetensors: no tensor can have the name __metadata__");
+    order.push_back(it);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [](auto a, auto b) { return a->second.element_size() > b->second.element_size(); });
+  return order;
+}
+
+std::string header_of(const std::vector<TensorDict::const_iterator>& order) {
+  json header = {{kSafetensorsMetadata, {{"format", "pt"}}}};
+  uint64_t offset = 0;
+  for (const auto& it : order) {
+    const auto& [name, tensor] = *it;
+    const uint64_t end = offset + tensor.numel() * tensor.element_size();
+    header[name] = {
+        {"dtype", *dtype_name(tensor.scalar_type())}, {"shape", tensor.sizes().vec()}, {"data_offsets", {offset, end}}};
+    offset = end;
+  }
+  auto text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  if (text.size() > kLargestSafetensorsHeader)
+    throw std::invalid_argument("safetensors: the header would exceed 100 MB");
+  return text;
+}
+
+// ---- reading
+
+// Reads one file once, from beginning to end.
+class Reader {
+ public:
+  explicit Reader(const std::filesystem::path& path)
+      : path_(path), size_(size_of_file(path)), file_(path, std::ios::binary) {
+    if (!file_) throw UserError(path.string() + ": cannot open it for reading");
+  }
+
+  [[noreturn]] void refuse(const std::string& flaw) const {
+    throw UserError(path_.string() + ": not a valid safetensors file: " + flaw);
+  }
+
+  void read(void* target, uint64_t bytes) {
+    file_.read(static_cast<char*>(target), static_cast<std::streamsize>(bytes));
+    if (static_cast<uint64_t>(file_.gcount()) != bytes) refuse("it ends early or cannot be read");
+  }
+
+  uint64_t size() const { return size_; }
+
+ private:
+  std::filesystem::path path_;
+  uint64_t size_;
+  std::ifstream file_;
+};
+
+std::vector<SafetensorsEntry> read_header(Reader& reader) {
+  const auto refusing = [&](const auto& parse) {
+    try {
+      return parse();
+    } catch (const std::exception& error) {
+      reader.refuse(error.what());
+    }
+  };
+  std::string first(kSafetensorsLengthBytes, '\0');
+  if (reader.size() >= first.size()) reader.read(first.data(), first.size());
+  std::string text(refusing([&] { return safetensors_header_length(first, reader.size()); }), '\0');
+  reader.read(text.data(), text.size());
+  const uint64_t data_bytes = reader.size() - first.size() - text.size();
+  return refusing([&] { return parse_safetensors_header(text, data_bytes); });
+}
+
+at::Tensor read_tensor(Reader& reader, const SafetensorsEntry& entry) {
+  const auto refuse = [&](const std::string& flaw) { reader.refuse("tensor \"" + entry.name + "\": " + flaw); };
+  const auto dtype = dtype_from_name(entry.dtype);
+  if (!dtype) refuse("unknown dtype " + entry.dtype);
+  const auto bytes = byte_count(entry.shape, *dtype);
+  if (!bytes) refuse("its shape is too large");
+  if (entry.end - entry.begin != static_cast<uint64_t>(*bytes))
+    refuse("its shape and dtype need " + std::to_string(*bytes) + " bytes, its data_offsets span " +
+           std::to_string(entry.end - entry.begin));
+
+  auto tensor = at::empty(entry.shape, at::dtype(*dtype));
+  reader.read(tensor.data_ptr(), entry.end - entry.begin);
+  if (*dtype == at::kBool && tensor.numel() > 0 && tensor.view(at::kByte).max().item<uint8_t>() > 1)
+    refuse("it holds a BOOL that is neither 0 nor 1");
+  return tensor;
+}
+
+}  // namespace
+
+FileDigest write_safetensors(const std::filesystem::path& file, const TensorDict& tensors) {
+  const auto order = in_file_order(tensors);
+  const auto header = header_of(order);
+  const uint64_t length = header.size();
+
+  DurableFile out(file);
+  out.write(&length, kSafetensorsLengthBytes);
+  out.write(header.data(), header.size());
+  for (const auto& it : order) {
+    const auto dense = to_dense_host(it->second).contiguous();
+    out.write(dense.const_data_ptr(), dense.nbytes());
+  }
+  return out.finish();
+}
+
+TensorDict read_safetensors(const std::filesystem::path& file) {
+  Reader reader(file);
+  TensorDict tensors;
+  for (const auto& entry : read_header(reader)) tensors[entry.name] = read_tensor(reader, entry);
+  return tensors;
 }
 
 }  // namespace ddprun

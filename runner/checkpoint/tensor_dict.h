@@ -2,9 +2,12 @@
 // Tensors by name, and which of them a file can store.
 #pragma once
 
+#include "base/durable_file.h"
+
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -28,5 +31,19 @@ void require_storable(const std::string& name, const at::Tensor& tensor);
 // Returns the tensor on the CPU, detached, dense and alone in its storage, so that writing a slice does not write all
 // that it was cut from. Copies only if needed. Keeps strides (channels last).
 at::Tensor to_dense_host(const at::Tensor& tensor);
+
+// The safetensors format: weights only, nothing executable; Hugging Face's library and many others read it.
+//
+//   8 bytes    N, the header's length, little-endian
+//   N bytes    JSON {"conv1.weight": {"dtype": "F32", "shape": [20, 1, 5, 5], "data_offsets": [0, 2000]}, ...},
+//              padded with spaces
+//   the rest   the elements of each tensor, row-major, one after the other without a gap
+
+// Writes the tensors one after the other. Only those on a GPU or with strides are copied, one at a time. Throws
+// UserError if the file cannot be written, std::invalid_argument for a tensor that it cannot hold.
+FileDigest write_safetensors(const std::filesystem::path& file, const TensorDict& tensors);
+
+// Reads all tensors to the CPU. Throws UserError naming the file and the flaw if it is not a whole and valid file.
+TensorDict read_safetensors(const std::filesystem::path& file);
 
 }  // namespace ddprun

@@ -6,9 +6,11 @@
 #include "base/durable_file.h"
 #include "checkpoint/tensor_dict.h"
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 
 namespace ddprun {
 
@@ -28,5 +30,13 @@ FileDigest write_state_dict(const std::filesystem::path& file, const TensorDict&
 // else: it looks up no class, and calls no function of the file but the one that makes a tensor. It does not detect
 // flipped bits in the elements; a checkpoint's manifest does.
 TrainingFile read_training_file(const std::filesystem::path& file);
+
+inline constexpr uint64_t kLargestPickle = 100'000'000;  // as for the weights' header; a tensor needs 0.2 kB
+inline constexpr int kMostPickleDepth = 8;               // a dictionary of dictionaries of tensors has 4
+
+// Checks a pickle before LibTorch reads it, since LibTorch recurses once per nesting level and allocates room for as
+// many values as the pickle claims. Throws std::runtime_error for one that nests deeper, is cut off, or contains what
+// neither we nor torch.save() write for dictionaries of tensors.
+void check_pickle(std::string_view pickle);
 
 }  // namespace ddprun

@@ -2,10 +2,14 @@
 // The command line.
 #pragma once
 
-#include "cluster/launch_flags.h"
+#include "cluster/setting.h"
 
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+}
 
 namespace ddprun {
 
@@ -44,5 +48,8 @@ Arguments parse_arguments(int argc, char** argv);
 
 // Whether the command trains as long as it runs.
 bool starts_training(const Arguments& arguments);
+
+// Adds torchrun's flags to a command; what is given goes into `flags`, which must outlive the parsing.
+void add_launch_flags(CLI::App& command, LaunchFlags& flags);
 
 }  // namespace ddprun

@@ -3,7 +3,7 @@
 #include "cli/commands.h"
 
 #include "agent/early_signals.h"
-#include "cli/launch_flags.h"
+#include "cli/arguments.h"
 #include "cli/multirun.h"
 #include "config/config_files.h"
 #include "plugin_host/plugin_build.h"

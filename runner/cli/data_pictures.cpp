@@ -6,7 +6,7 @@
 #include "metrics/predictions.h"
 #include "picture.h"
 #include "plugin_host/plugin_call.h"
-#include "report/base64.h"
+#include "report/page.h"
 
 #include <ATen/ATen.h>
 

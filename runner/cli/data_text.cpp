@@ -2,7 +2,7 @@
 #include "cli/data_text.h"
 
 #include "base/log.h"
-#include "base/wrapped_text.h"
+#include "base/terminal.h"
 #include "metrics/predictions.h"
 
 #include <algorithm>

@@ -4,16 +4,16 @@
 #include "agent/checked_experiment.h"
 #include "agent/chosen_checkpoint.h"
 #include "agent/launch_choice.h"
-#include "base/atomic_file.h"
 #include "base/clock.h"
+#include "base/durable_file.h"
 #include "base/log.h"
 #include "base/private_folder.h"
 #include "base/program.h"
-#include "base/wrapped_text.h"
+#include "base/terminal.h"
 #include "cli/commands.h"
 #include "cli/new_file.h"
 #include "launch/launcher.h"
-#include "worker/worker_task.h"
+#include "worker/worker.h"
 
 #include <ddprun/error.h>
 

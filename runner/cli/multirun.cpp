@@ -2,8 +2,8 @@
 #include "cli/multirun.h"
 
 #include "agent/checked_experiment.h"
-#include "base/atomic_file.h"
 #include "base/clock.h"
+#include "base/durable_file.h"
 #include "base/log.h"
 #include "base/program.h"
 #include "base/spawn.h"
@@ -11,7 +11,7 @@
 #include "launch/signal_inbox.h"
 #include "launch/worker_process.h"
 #include "metrics/run_summary.h"
-#include "submit/quote.h"
+#include "submit/submission.h"
 
 #include <ddprun/error.h>
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The commands that only tell.
 #include "agent/checked_experiment.h"
+#include "agent/launch_choice.h"
 #include "base/program.h"
-#include "base/wrapped_text.h"
+#include "base/terminal.h"
 #include "cli/commands.h"
+#include "cluster/placement_text.h"
 #include "launch/worker_process.h"
 #include "metrics/objective.h"
 #include "plugin_host/plugin_check.h"
@@ -11,6 +13,9 @@
 #include "plugin_host/plugin_text.h"
 
 #include <ddprun/error.h>
+#include <ddprun/version.h>
+
+#include <torch/headeronly/version.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -134,6 +139,17 @@ int plugins(const Arguments& arguments) {
   const PluginHost host(plugin_search_path({}));
   std::cout << (arguments.target.empty() ? plugin_list_text(host.list(), own_plugin_folder())
                                          : plugin_page_text(host.describe(arguments.target, arguments.kind)));
+  return kExitDone;
+}
+
+// `ddprun env`: how this process was started, and where it stands.
+
+int env(const Arguments& arguments) {
+  const auto placement = find_placement(arguments.launch, process_environment());
+  const auto machine = this_machine();
+  const Installation installation{
+      .ddprun = DDPRUN_VERSION, .libtorch = TORCH_VERSION, .gpus = machine.gpus, .cores = machine.cores};
+  std::cout << (arguments.json ? placement_json(placement, installation) : placement_text(placement, installation));
   return kExitDone;
 }
 

@@ -2,7 +2,6 @@
 // `ddprun verify RUN`: are the checkpoints what they were when they were saved?
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/inspection.h"
-#include "checkpoint/manifest.h"
 #include "cli/commands.h"
 #include "launch/run_folder.h"
 #include "launch/worker_process.h"

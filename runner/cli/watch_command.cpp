@@ -7,9 +7,7 @@
 #include "launch/worker_process.h"
 #include "metrics/run_summary.h"
 #include "plugin_host/plugin_host.h"
-#include "report/flat_object.h"
-#include "report/line_reader.h"
-#include "report/recorded_end.h"
+#include "report/json_lines.h"
 #include "report/run_state.h"
 
 #include <ddprun/error.h>

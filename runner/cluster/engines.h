@@ -2,11 +2,9 @@
 // The engines that may have started this process. Each one's variables are read from the environment and checked.
 #pragma once
 
-#include "cluster/claim.h"
 #include "cluster/endpoint.h"
-#include "cluster/environment.h"
-#include "cluster/launch_flags.h"
 #include "cluster/placement.h"
+#include "cluster/setting.h"
 
 #include <optional>
 #include <string>

@@ -3,8 +3,7 @@
 // torchrun, Slurm, MPI, Kubeflow and Ray leave in the environment. Does not need LibTorch.
 #pragma once
 
-#include "cluster/environment.h"
-#include "cluster/launch_flags.h"
+#include "cluster/setting.h"
 
 #include <optional>
 #include <string>
@@ -60,5 +59,25 @@ struct Placement {
 // LOCAL_RANK, Open MPI, a step of Slurm, MPICH, Kubeflow, PET_*, nobody. Throws UserError for a contradiction, naming
 // both sides with their values, for a malformed number, and if something needed is missing.
 Placement find_placement(const LaunchFlags& flags, const Environment& environment);
+
+// What one engine says about this process: which rank of how many it is.
+
+struct Claim {
+  std::string engine;
+  std::optional<Setting> rank, size, local_rank, local_size;
+  std::string local_rank_name, local_size_name;  // their names there, for errors
+
+  bool several() const { return rank && size && size->number(1) > 1; }
+};
+
+Claim torch_claim(const Environment& environment);  // RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, in part or whole
+Claim openmpi_claim(const Environment& environment);  // OMPI_COMM_WORLD_*
+Claim mpich_claim(const Environment& environment);    // PMI_*: MPICH, Intel MPI, and Slurm if it serves them
+
+// Throws UserError for the first number on which both differ.
+void require_agreement(const Claim& claim, const Claim& other);
+
+// Places this process as the claimed rank of several. Throws UserError if something is missing or not below its limit.
+Placement place_rank(const Claim& claim);
 
 }  // namespace ddprun

@@ -3,6 +3,8 @@
 
 #include <ddprun/error.h>
 
+#include <unistd.h>
+
 #include <charconv>
 
 namespace ddprun {
@@ -24,6 +26,54 @@ void contradict(const Setting& one, const Setting& other, const std::string& why
 
 void require_below(const Setting& one, const Setting& limit) {
   if (one.number(0) >= limit.number(1)) contradict(one, limit, "the first must be below the second");
+}
+
+std::optional<Setting> Environment::find(std::initializer_list<const char*> names) const {
+  for (const auto* name : names) {
+    const auto found = variables_.find(name);
+    if (found != variables_.end() && !found->second.empty()) return Setting{found->first, found->second};
+  }
+  return std::nullopt;
+}
+
+Environment process_environment() {
+  std::map<std::string, std::string> variables;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    const auto equals = text.find('=');
+    if (equals != std::string::npos) variables.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return Environment(std::move(variables));
+}
+
+namespace {
+
+constexpr std::optional<Setting> LaunchFlags::*kAll[] = {
+    &LaunchFlags::nnodes,       &LaunchFlags::nproc_per_node, &LaunchFlags::node_rank, &LaunchFlags::rdzv_endpoint,
+    &LaunchFlags::master_addr,  &LaunchFlags::master_port,    &LaunchFlags::rdzv_id,   &LaunchFlags::rdzv_backend,
+    &LaunchFlags::max_restarts, &LaunchFlags::standalone,
+};
+
+}  // namespace
+
+std::optional<Setting> LaunchFlags::first() const {
+  for (const auto flag : kAll) {
+    if (this->*flag) return this->*flag;
+  }
+  return std::nullopt;
+}
+
+LaunchFlags LaunchFlags::over(const LaunchFlags& others) const {
+  LaunchFlags both = *this;
+  for (const auto flag : kAll) {
+    if (!(both.*flag)) both.*flag = others.*flag;
+  }
+  if (rdzv_endpoint || master_addr) {
+    both.rdzv_endpoint = rdzv_endpoint;
+    both.master_addr = master_addr;
+    both.master_port = master_port;
+  }
+  return both;
 }
 
 }  // namespace ddprun

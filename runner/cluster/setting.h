@@ -2,8 +2,12 @@
 // One setting of the launch: an environment variable or a flag, under the name that the user knows.
 #pragma once
 
+#include <initializer_list>
 #include <limits>
+#include <map>
+#include <optional>
 #include <string>
+#include <utility>
 
 namespace ddprun {
 
@@ -23,5 +27,45 @@ struct Setting {
 
 // Throws UserError unless the first number is below the other.
 void require_below(const Setting& one, const Setting& limit);
+
+// The environment variables that a launch is read from: the process's own, or a test's.
+
+class Environment {
+ public:
+  Environment() = default;
+  explicit Environment(std::map<std::string, std::string> variables) : variables_(std::move(variables)) {}
+
+  // Returns the first of these that is set; an empty value counts as not set.
+  std::optional<Setting> find(std::initializer_list<const char*> names) const;
+  std::optional<Setting> find(const char* name) const { return find({name}); }
+  bool has(const char* name) const { return find(name).has_value(); }
+
+ private:
+  std::map<std::string, std::string> variables_;
+};
+
+Environment process_environment();
+
+// torchrun's options, from the command line or from the PET_* variables that torchrun would read.
+
+// Each has the name under which it was given, for error messages. Nothing is checked yet.
+struct LaunchFlags {
+  std::optional<Setting> nnodes;          // N or MIN:MAX
+  std::optional<Setting> nproc_per_node;  // N, auto, gpu or cpu
+  std::optional<Setting> node_rank;
+  std::optional<Setting> rdzv_endpoint;  // host[:port]
+  std::optional<Setting> master_addr;    // the same in two parts
+  std::optional<Setting> master_port;
+  std::optional<Setting> rdzv_id;
+  std::optional<Setting> rdzv_backend;
+  std::optional<Setting> max_restarts;
+  std::optional<Setting> standalone;  // set by the flag alone, whatever its value
+
+  // Returns any flag that was given, or nothing.
+  std::optional<Setting> first() const;
+
+  // Returns these flags, completed from `others`. The endpoint is taken as a whole, however many flags it comes in.
+  LaunchFlags over(const LaunchFlags& others) const;
+};
 
 }  // namespace ddprun

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The tasks of a Slurm step.
 #include "cluster/engines.h"
-#include "cluster/slurm_nodes.h"
+#include "cluster/slurm.h"
 
 #include <ddprun/error.h>
 

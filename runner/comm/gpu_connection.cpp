@@ -2,9 +2,9 @@
 #include "comm/gpu_connection.h"
 
 #include "base/communication_error.h"
-#include "base/host_name.h"
 #include "base/line_folder.h"
 #include "base/log.h"
+#include "base/program.h"
 #include "rendezvous/address.h"
 
 #include <ddprun/error.h>

@@ -4,6 +4,9 @@
 // is no longer in training mode. Rank 0's own, which count, are the same either way.
 #pragma once
 
+#include "comm/communicator.h"
+
+#include <ddprun/batch_norm.h>
 #include <ddprun/model.h>
 
 #include <memory>
@@ -28,5 +31,16 @@ class SharedBuffers {
   std::vector<at::Tensor> always_;
   std::vector<Statistics> statistics_;
 };
+
+// BatchNorm over the global batch.
+
+// Attaches the ranks to every ddprun::BatchNorm of a model and returns the object they share, whose `counts` the caller
+// sets before each training batch. With one rank the layers are left alone, since its batch is the global batch. The
+// communicator must outlive the model's training. Throws UserError that names the layers with other running statistics,
+// such as torch::nn::BatchNorm2d, which cannot be synchronized.
+std::shared_ptr<BatchStatistics> synchronize_batch_norm(Model& model, Communicator& communicator);
+
+// Gives every ddprun::BatchNorm of a model these statistics; with none, each rank normalizes alone.
+void attach_statistics(Model& model, const std::shared_ptr<BatchStatistics>& statistics);
 
 }  // namespace ddprun

@@ -5,13 +5,14 @@
 #include "config/experiment.h"
 #include "config/interpolation.h"
 #include "config/key_path.h"
-#include "config/merge.h"
-#include "config/overrides.h"
+#include "config/schema.h"
 #include "config/secrets.h"
 
 #include <algorithm>
+#include <set>
 
 namespace ddprun {
+
 namespace fs = std::filesystem;
 namespace {
 
@@ -102,6 +103,183 @@ Experiment load_experiment(const ComposeInput& input) {
   auto experiment = load_experiment(input, problems);
   if (!problems.empty()) throw_problems(problems);
   return experiment;
+}
+
+namespace {
+
+using enum Override::Action;
+
+class OverrideApplier {
+ public:
+  OverrideApplier(Value& config, DefaultsComposer& composer, Problems& problems)
+      : config_(config), composer_(composer), problems_(problems) {}
+
+  void apply(const Override& change) {
+    if (change.action == kRemove) return remove(change);
+    if (!may_set(change)) return;
+    if (change.path.size() == 1 && change.value.is_scalar() && choose(change)) return;
+    set(change);
+    expand_short_forms(config_);
+  }
+
+  // Whether the override decides which plugin or file a section is made of.
+  static bool is_choice(const Override& change) {
+    if (change.action == kRemove || change.action == kAdd) return false;
+    const auto& path = change.path;
+    return path.size() == 1 || (path.size() == 2 && path[1] == selector_of(path[0]) && has_short_form(path[0]));
+  }
+
+ private:
+  void reject(const Override& change, std::string_view text) {
+    problems_.push_back(problem_line(change.origin, to_text(change.path), text));
+  }
+
+  bool may_set(const Override& change) {
+    const auto* present = find_at(config_, change.path);
+    const bool extends_list = present && present->is_list();
+    if (change.action == kAdd && present && !present->is_null() && !extends_list) {
+      reject(change, "is there already; write it without + to change it, or with ++ for either");
+      return false;
+    }
+    if (present || schema_.allows(change.path)) return true;
+    const auto meant = change.path.size() == 1 ? sections_with(change.path[0]) : "";
+    reject(change, meant.empty() ? schema_.unknown_key(change.path) : "unknown key; did you mean " + meant + "?");
+    return false;
+  }
+
+  // "optimizer.lr or schedule.lr": where a section has a key of this name.
+  std::string sections_with(const std::string& name) const {
+    std::set<std::string> found;
+    for (const auto& path : schema_.paths())
+      if (path.ends_with("." + name)) found.insert(path);
+    for (const auto& entry : config_.entries())
+      if (entry.value.find(name)) found.insert(entry.key + "." + name);
+    std::string text;
+    for (const auto& path : found) text += (text.empty() ? "" : " or ") + path;
+    return text;
+  }
+
+  // `optimizer=adam`: the file of that group, or the plugin of that name. False where it is neither.
+  bool choose(const Override& change) {
+    const auto& key = change.path[0];
+    const auto entry = group_of_key(key) + "/" + change.value.text();
+    const bool plain =
+        !change.value.quoted() && key != "experiments" && change.value.text().find("..") == std::string::npos;
+    if (plain && composer_.files().find(entry)) {
+      auto chosen = composer_.compose_group(entry, change.origin);
+      if (change.action == kAdd) {
+        if (auto* section = chosen.find(key)) put(change, std::move(*section));
+      } else {
+        if (has_short_form(key)) config_.erase(key);
+        merge(config_, std::move(chosen));
+      }
+      return true;
+    }
+    if (!schema_.is_section(key) || change.value.text().find("${") != std::string::npos) return false;
+    reject(change, entry + ": " + composer_.files().not_found(entry));
+    return true;
+  }
+
+  void set(const Override& change) { put(change, change.value); }
+
+  void put(const Override& change, Value value) {
+    auto* parent = &config_;
+    for (size_t depth = 0; depth + 1 < change.path.size(); ++depth) {
+      parent = step_down(change, *parent, depth);
+      if (!parent) return;
+    }
+    const auto& last = change.path.back();
+    auto* present = child(*parent, last);
+    if (present && present->is_list() && change.action == kAdd) return append(*present, std::move(value));
+    if (parent->is_list()) return put_item(change, *parent, std::move(value));
+    if (!parent->is_map())
+      return reject(change, to_text({change.path.begin(), change.path.end() - 1}) + " is not a map");
+    put_entry(change, *parent, std::move(value));
+  }
+
+  // The section that holds the rest of the path; made where it is not written yet.
+  Value* step_down(const Override& change, Value& parent, size_t depth) {
+    auto* next = child(parent, change.path[depth]);
+    if (!next && parent.is_map()) next = &parent.set(change.path[depth], Value::map(change.origin), change.origin);
+    if (next && next->is_null()) *next = Value::map(change.origin);
+    if (next && (next->is_map() || next->is_list())) return next;
+    const KeyPath to_here(change.path.begin(), change.path.begin() + static_cast<std::ptrdiff_t>(depth) + 1);
+    reject(change, to_text(to_here) + (next ? " is not a map" : " does not exist"));
+    return nullptr;
+  }
+
+  static void append(Value& list, Value value) {
+    if (!value.is_list()) {
+      list.items().push_back(std::move(value));
+      return;
+    }
+    for (auto& item : value.items()) list.items().push_back(std::move(item));
+  }
+
+  void put_item(const Override& change, Value& list, Value value) {
+    const auto index = list_index(change.path.back());
+    if (!index || *index >= list.items().size()) {
+      const KeyPath path(change.path.begin(), change.path.end() - 1);
+      return reject(change, to_text(path) + " has " + std::to_string(list.items().size()) +
+                                " entries, counted from 0; +" + to_text(path) + "=... appends one");
+    }
+    list.items()[*index] = std::move(value);
+  }
+
+  void put_entry(const Override& change, Value& map, Value value) {
+    const auto& key = change.path.back();
+    const auto section = change.path.size() > 1 ? change.path[change.path.size() - 2] : "";
+    auto* present = map.find(key);
+    const bool chooses = has_short_form(change.path[0]) && key == selector_of(section);
+    if (chooses && present &&
+        present->text() != value.text()) {  // another plugin: the options of the old one go with it
+      map.entries().clear();
+      present = nullptr;
+    }
+    if (present && present->is_map() && value.is_map() && !value.find(selector_of(key))) {
+      merge(*present, std::move(value), key);
+    } else {
+      map.set(key, std::move(value), change.origin);
+    }
+  }
+
+  void remove(const Override& change) {
+    const auto& path = change.path;
+    auto* parent = find_at(config_, {path.begin(), path.end() - 1});
+    const auto index = parent && parent->is_list() ? list_index(path.back()) : std::nullopt;
+    if (!parent || !child(*parent, path.back())) {
+      const bool known = schema_.allows(path) && !Schema::is_open(path[0]);
+      reject(change, known ? "is not written, so there is nothing to remove" : "no such key to remove");
+    } else if (index) {
+      parent->items().erase(parent->items().begin() + static_cast<std::ptrdiff_t>(*index));
+    } else {
+      parent->erase(path.back());
+    }
+  }
+
+  Value& config_;
+  DefaultsComposer& composer_;
+  Problems& problems_;
+  Schema schema_;
+};
+
+}  // namespace
+
+void apply_overrides(Value& config, const std::vector<std::string>& overrides, DefaultsComposer& composer,
+                     Problems& problems) {
+  std::vector<Override> changes;
+  for (const auto& text : overrides) {
+    auto change = parse_override(text, problems);
+    if (!change) continue;
+    change->path = current_name(std::move(change->path), change->origin);
+    changes.push_back(std::move(*change));
+  }
+  OverrideApplier applier(config, composer, problems);
+  for (const bool choices : {true, false}) {
+    for (const auto& change : changes) {
+      if (OverrideApplier::is_choice(change) == choices) applier.apply(change);
+    }
+  }
 }
 
 }  // namespace ddprun

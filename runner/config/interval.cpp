@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "config/interval.h"
 
-#include "config/limits.h"
+#include "config/sections.h"
 
 #include <algorithm>
 #include <array>

@@ -2,6 +2,8 @@
 // Where a value sits in the tree: "trainer.max_epochs", "loggers[1].plugin" (the same as "loggers.1.plugin").
 #pragma once
 
+#include "config/yaml_reader.h"
+
 #include <ddprun/value.h>
 
 #include <optional>
@@ -27,5 +29,18 @@ const Value* find_at(const Value& root, const KeyPath& path);
 
 // The paths of all values below this one, lists and maps included.
 std::vector<std::string> all_paths(const Value& root);
+
+// One override as written: "+trainer.max_steps=3" is the action kAdd, a path and a value.
+
+struct Override {
+  enum class Action { kSet, kAdd, kForce, kRemove };
+  Action action = Action::kSet;
+  KeyPath path;
+  Value value;    // null for kRemove
+  Origin origin;  // "command line: +trainer.max_steps=3"
+};
+
+// Nothing, and a line in `problems`, where the text is no override.
+std::optional<Override> parse_override(const std::string& text, Problems& problems);
 
 }  // namespace ddprun

@@ -5,6 +5,8 @@
 #include "config/experiment.h"
 #include "config/key_path.h"
 
+#include <ddprun/value.h>
+
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,5 +41,13 @@ class Schema {
 
   std::vector<SectionHelp> sections_;  // the first, without a name, holds the keys of the root
 };
+
+// Keys of the experiment file that have had another name. The old one is read as the new one until 0.3, with a warning.
+
+// The path under its present name.
+KeyPath current_name(KeyPath path, const Origin& origin);
+
+// The same for all that is written in a file. A key that is there under both names keeps them: the old one is unknown.
+void use_current_names(Value& config);
 
 }  // namespace ddprun

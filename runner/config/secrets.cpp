@@ -3,7 +3,7 @@
 
 #include "base/log.h"
 #include "config/compose.h"
-#include "config/reference_text.h"
+#include "config/interpolation.h"
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,6 @@
 #include "config/sections.h"
 
 #include "config/interval.h"
-#include "config/limits.h"
 
 #include <cmath>
 #include <optional>

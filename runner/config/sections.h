@@ -6,6 +6,9 @@
 
 #include <ddprun/options.h>
 
+#include <cstdint>
+#include <limits>
+
 namespace ddprun {
 
 TrainerConfig read_trainer(Options& options);
@@ -22,5 +25,10 @@ std::filesystem::path read_run_dir(Options& options);
 // What several sections read alike.
 std::string read_monitor(Options& options, std::string_view fallback, std::string_view help);
 bool read_maximize(Options& options, const std::string& metric);  // the key `mode`
+
+// What numbers in an experiment may be where nothing else bounds them.
+
+inline constexpr int64_t kMost = 1'000'000'000;  // far beyond any run; keeps products of two within an int64
+inline constexpr double kLargest = std::numeric_limits<double>::max();
 
 }  // namespace ddprun

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "config/interval.h"
-#include "config/limits.h"
 #include "config/sections.h"
 
 namespace ddprun {

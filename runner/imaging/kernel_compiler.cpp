@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "imaging/kernel_compiler.h"
 
-#include "imaging/kernel_texts.h"
-
 #include <ddprun/error.h>
 
 #include <nvrtc.h>

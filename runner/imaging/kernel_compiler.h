@@ -16,4 +16,10 @@ void load_kernel_compiler();
 // does not know the architecture.
 std::string compile_image_kernel(const std::string& architecture);
 
+// Sources that this program compiles itself, as they were when it was built (embed_sources.cmake).
+
+extern const char* const kImageKernel;       // image_kernel.cu
+extern const char* const kImagePlaceHeader;  // image_place.h
+extern const char* const kPhiloxHeader;      // ddprun/philox.h
+
 }  // namespace ddprun

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "launch/event_log.h"
 
-#include "base/atomic_file.h"
 #include "base/clock.h"
+#include "base/durable_file.h"
 #include "base/log.h"
 #include "base/spawn.h"
 

@@ -2,7 +2,7 @@
 #include "launch/failure_report.h"
 
 #include "base/line_folder.h"
-#include "base/signal_set.h"
+#include "base/spawn.h"
 #include "launch/hang_report.h"
 
 #include <algorithm>

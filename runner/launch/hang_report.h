@@ -3,8 +3,13 @@
 #pragma once
 
 #include "launch/failure_report.h"
+#include "launch/launcher.h"
+#include "launch/worker.h"
 
+#include <chrono>
+#include <memory>
 #include <optional>
+#include <vector>
 
 namespace ddprun {
 
@@ -12,5 +17,15 @@ namespace ddprun {
 // `lost` is then the worker that reported the timeout, otherwise null. Returns nothing if all were moving or failed by
 // themselves.
 std::optional<LaunchResult> judge_hang(const AttemptEnd& end, const WorkerEnd* lost);
+
+// Records what all workers of a node are doing, for the report of a hang here or at another node of the run.
+
+using Workers = std::vector<std::unique_ptr<Worker>>;
+
+// Returns true if one of them has not moved for that long.
+bool any_stalled(const Workers& workers, std::chrono::steady_clock::time_point awake_since, double seconds);
+
+// Records it for each running worker. Asks those that look hung what they are doing, and waits briefly for the answers.
+void note_stalls(const Workers& workers, const LaunchPlan& plan, std::chrono::steady_clock::time_point awake_since);
 
 }  // namespace ddprun

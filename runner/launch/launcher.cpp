@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "launch/launcher.h"
 
-#include "base/atomic_file.h"
 #include "base/clock.h"
+#include "base/durable_file.h"
 #include "base/line_folder.h"
 #include "base/private_folder.h"
-#include "base/terminal_writer.h"
+#include "base/terminal.h"
+#include "launch/hang_report.h"
 #include "launch/signal_inbox.h"
-#include "launch/stalls.h"
 #include "launch/worker.h"
-#include "launch/worker_environment.h"
+#include "launch/worker_process.h"
 
 #include <ddprun/error.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "launch/rank_log.h"
 
-#include "base/atomic_file.h"
 #include "base/call_lines.h"
+#include "base/durable_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "launch/run_folder.h"
 
-#include "base/atomic_file.h"
 #include "base/clock.h"
-#include "base/host_name.h"
+#include "base/durable_file.h"
 #include "base/log.h"
+#include "base/program.h"
 
 #include <ddprun/error.h>
 

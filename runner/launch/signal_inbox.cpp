@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "launch/signal_inbox.h"
 
-#include "base/signal_set.h"
+#include "base/spawn.h"
 
 #include <sys/signalfd.h>
 #include <unistd.h>

@@ -8,8 +8,11 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace ddprun {
+
+struct LaunchPlan;
 
 // Exit codes of workers and of ddprun itself.
 enum ExitCode : int {
@@ -36,10 +39,10 @@ struct WorkerPlace {
   int attempt = 0;                  // DDPRUN_ATTEMPT
   std::filesystem::path run_dir;    // DDPRUN_RUN_DIR
   std::filesystem::path config;     // DDPRUN_CONFIG: the experiment; by default the run folder's config.yaml
-  std::string store;                // DDPRUN_STORE: where the ranks meet (comm/remote_store.h)
+  std::string store;                // DDPRUN_STORE: where the ranks meet (comm/stores.h)
   std::string address;              // DDPRUN_ADDRESS: where other ranks reach this machine; loopback if all are here
   std::filesystem::path heartbeat;  // DDPRUN_HEARTBEAT: the file to beat in; may be empty
-  std::filesystem::path probe_answer;  // DDPRUN_PROBE: the file to answer in (launch/worker_probe.h); may be empty
+  std::filesystem::path probe_answer;  // DDPRUN_PROBE: the file to answer in (launch/worker.h); may be empty
   std::filesystem::path failure;       // DDPRUN_FAILURE: the file to report a failure in; may be empty
   std::string device;                  // DDPRUN_DEVICE: "cpu" or "cuda"
   std::string checkpoint;  // DDPRUN_CHECKPOINT: the verified one to go on from, or to use; empty: a run begins
@@ -73,5 +76,12 @@ struct WorkerFailure {
 bool write_failure(const std::filesystem::path& file, const WorkerFailure& failure) noexcept;
 // Returns nothing if there is no such file, or it is not one of ours.
 std::optional<WorkerFailure> read_failure(const std::filesystem::path& file);
+
+// Returns "NAME=value" for the plan's worker number `index`: the launcher's own environment, the plan's additions, and
+// the worker's place (worker_process.h); later ones win. `store` is where the ranks meet.
+std::vector<std::string> worker_environment(const LaunchPlan& plan, int index, const std::string& store);
+
+// Describes that worker, for its log.
+std::string place_text(const LaunchPlan& plan, int index);
 
 }  // namespace ddprun

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "metrics/run_summary.h"
 
-#include "base/atomic_file.h"
+#include "base/durable_file.h"
 #include "base/log.h"
 
 #include <ddprun/error.h>

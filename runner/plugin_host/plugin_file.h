@@ -5,6 +5,7 @@
 #include <ddprun/descriptor.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -32,5 +33,12 @@ std::string plugin_mismatch(const PluginDescriptor& descriptor);
 // Loads a file that read_plugin_file found without a problem. It stays loaded until the process ends. Throws UserError
 // with the dynamic linker's message if it cannot be loaded. Safe to call from any thread.
 const PluginDescriptor& load_plugin_file(const std::filesystem::path& file);
+
+// Reads one section of a shared library's file, without loading it. The file may be anything, or cut off: every offset
+// in it is checked before it is followed.
+
+// Returns the first bytes of the section, at most `limit`, or nothing if the file is a shared library for this machine
+// without such a section. Throws UserError, with a text without the file's name, if it is not one.
+std::optional<std::string> read_elf_section(const std::filesystem::path& file, std::string_view name, size_t limit);
 
 }  // namespace ddprun

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "plugin_host/plugin_text.h"
 
-#include "base/wrapped_text.h"
+#include "base/terminal.h"
 
 #include <algorithm>
 

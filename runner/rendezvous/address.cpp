@@ -2,7 +2,6 @@
 #include "rendezvous/address.h"
 
 #include "base/spawn.h"
-#include "rendezvous/resolve.h"
 
 #include <ddprun/error.h>
 
@@ -12,10 +11,13 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string_view>
 
 namespace ddprun {
+
 namespace {
 
 std::string numeric(const sockaddr* address, socklen_t length) {
@@ -88,6 +90,53 @@ std::string interface_of(const std::string& address) {
     return own == address;
   });
   return found;
+}
+
+std::vector<SocketAddress> resolve(const Endpoint& endpoint, int socket_type) {
+  addrinfo hints = {};
+  hints.ai_socktype = socket_type;
+  hints.ai_flags = AI_NUMERICSERV;
+  addrinfo* list = nullptr;
+  const int error = ::getaddrinfo(endpoint.host.c_str(), std::to_string(endpoint.port).c_str(), &hints, &list);
+  if (error != 0) throw UserError("the host " + endpoint.host + " is not known here: " + ::gai_strerror(error));
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, &::freeaddrinfo);
+  std::vector<SocketAddress> addresses;
+  for (const auto* at = list; at != nullptr; at = at->ai_next) {
+    SocketAddress address{.family = at->ai_family, .length = at->ai_addrlen};
+    std::memcpy(&address.storage, at->ai_addr, at->ai_addrlen);
+    addresses.push_back(address);
+  }
+  return addresses;
+}
+
+namespace {
+
+constexpr std::string_view kScheme = "tcp://";
+constexpr auto kId = "DDPRUN_RENDEZVOUS_ID", kToken = "DDPRUN_TOKEN";
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+}  // namespace
+
+std::string attempt_prefix(int attempt) { return "attempt_" + std::to_string(attempt); }
+
+std::string StorePlace::text() const { return std::string(kScheme) + endpoint.text() + "/" + prefix; }
+
+std::optional<StorePlace> parse_store_place(const std::string& text) {
+  if (!text.starts_with(kScheme)) return std::nullopt;
+  const auto slash = text.find('/', kScheme.size());
+  if (slash == text.npos) return std::nullopt;
+  const auto where = text.substr(kScheme.size(), slash - kScheme.size());
+  return StorePlace{parse_endpoint({"DDPRUN_STORE", where}, 0), text.substr(slash + 1)};
+}
+
+Secret secret_from_environment() { return {.id = variable(kId), .token = variable(kToken)}; }
+
+std::vector<std::pair<std::string, std::string>> secret_variables(const Secret& secret) {
+  return {{kId, secret.id}, {kToken, secret.token}};
 }
 
 }  // namespace ddprun

@@ -3,8 +3,14 @@
 #pragma once
 
 #include "cluster/endpoint.h"
+#include "rendezvous/tls_channel.h"
 
+#include <sys/socket.h>
+
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace ddprun {
 
@@ -20,5 +26,36 @@ std::string own_addresses();
 
 // Returns "eth0", the interface that has this numeric address; empty if there is none.
 std::string interface_of(const std::string& address);
+
+// Names to socket addresses, through getaddrinfo.
+
+struct SocketAddress {
+  int family = AF_INET;
+  socklen_t length = 0;
+  sockaddr_storage storage = {};
+
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+};
+
+// Returns addresses in the order to try. Throws UserError for an unknown host.
+std::vector<SocketAddress> resolve(const Endpoint& endpoint, int socket_type);
+
+// Where the ranks of an attempt meet, as given to a worker: DDPRUN_STORE, with DDPRUN_RENDEZVOUS_ID and DDPRUN_TOKEN.
+
+struct StorePlace {
+  Endpoint endpoint;
+  std::string prefix;  // of the attempt's keys
+
+  std::string text() const;  // "tcp://node1:29400/attempt_0"
+};
+
+// Returns the prefix of an attempt's keys at the server.
+std::string attempt_prefix(int attempt);
+
+// Returns nothing if the text is a file's path instead.
+std::optional<StorePlace> parse_store_place(const std::string& text);
+
+Secret secret_from_environment();
+std::vector<std::pair<std::string, std::string>> secret_variables(const Secret& secret);
 
 }  // namespace ddprun

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "rendezvous/connection.h"
 
-#include "rendezvous/resolve.h"
+#include "rendezvous/address.h"
 
 #include <ddprun/error.h>
 

@@ -2,10 +2,10 @@
 #include "rendezvous/server.h"
 
 #include "base/log.h"
+#include "rendezvous/address.h"
 #include "rendezvous/key_values.h"
 #include "rendezvous/liveness.h"
 #include "rendezvous/session.h"
-#include "rendezvous/store_place.h"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -117,7 +117,8 @@ class RendezvousServer::Impl {
   // Out of descriptors: new connections wait until others have left.
   void accept_later(const std::string& why) {
     if (!std::exchange(full_, true))
-      notify_(true, "no more nodes and workers can join: " + why + "; on the first node each takes one of `ulimit -Hn`");
+      notify_(true,
+              "no more nodes and workers can join: " + why + "; on the first node each takes one of `ulimit -Hn`");
     pause_.expires_after(kTick);
     pause_.async_wait([this](const auto& error) {
       if (!error) accept();

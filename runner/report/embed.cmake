@@ -1,6 +1,6 @@
 # cmake -D files=A;B;... -D output=FILE.cpp -P embed.cmake: a C++ file with the texts of the files, by their names.
 set(delimiter ddprun_page_part)
-set(cpp "// Made by embed.cmake.\n#include \"report/page_parts.h\"\n\nnamespace ddprun {\n\nconst std::vector<PagePart>& page_parts() {\n  static const std::vector<PagePart> parts = {\n")
+set(cpp "// Made by embed.cmake.\n#include \"report/page.h\"\n\nnamespace ddprun {\n\nconst std::vector<PagePart>& page_parts() {\n  static const std::vector<PagePart> parts = {\n")
 foreach(file ${files})
   get_filename_component(name ${file} NAME)
   file(READ ${file} text)

@@ -2,7 +2,7 @@
 // Reads events.jsonl: what happened to a run.
 #pragma once
 
-#include "report/attempts.h"
+#include "report/json_lines.h"
 
 #include <cstdint>
 #include <filesystem>

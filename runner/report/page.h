@@ -6,6 +6,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ddprun {
 
@@ -22,5 +23,16 @@ std::string render_page(const std::string& title, const nlohmann::ordered_json& 
 
 // Escapes text for HTML, in an element or in quotes.
 std::string escape_html(std::string_view text);
+
+std::string base64(std::string_view bytes);
+
+// The files that report.html is made of, as they were when the program was built.
+
+struct PagePart {
+  std::string_view name;  // "page.css"
+  std::string_view text;
+};
+
+const std::vector<PagePart>& page_parts();  // in the order of CMakeLists.txt
 
 }  // namespace ddprun

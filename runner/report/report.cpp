@@ -1,19 +1,30 @@
 // SPDX-License-Identifier: MIT
 #include "report/report.h"
 
-#include "base/atomic_file.h"
+#include "base/call_lines.h"
 #include "base/clock.h"
+#include "base/durable_file.h"
+#include "launch/rank_log.h"
+#include "report/config_lines.h"
+#include "report/curves.h"
+#include "report/event_list.h"
+#include "report/json_lines.h"
 #include "report/page.h"
-#include "report/recorded_run.h"
+#include "report/run_state.h"
+#include "report/table_index.h"
+#include "report/tables.h"
 
 #include <ddprun/error.h>
 #include <ddprun/version.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <system_error>
 
 namespace ddprun {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -73,6 +84,206 @@ void write_data_page(const std::string& title, nlohmann::ordered_json data, cons
   const auto page = render_page(
       title, {{"version", DDPRUN_VERSION}, {"written", wall_seconds()}, {"data", std::move(data)}}, kDataMark);
   write_page(out, page, "page of data");
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+using Problems = std::vector<std::string>;
+
+constexpr size_t kMostRanks = 4096;
+
+Json number_or_null(double value) { return std::isfinite(value) ? Json(short_number(value)) : Json(nullptr); }
+
+// Times are seconds since the run's start, to the millisecond.
+Json columns_of(const std::vector<Point>& points, double start) {
+  auto steps = Json::array(), times = Json::array(), values = Json::array();
+  for (const auto& point : points) {
+    steps.push_back(point.step);
+    times.push_back(std::round((point.time - start) * 1e3) / 1e3);
+    values.push_back(number_or_null(point.value));
+  }
+  return {{"step", std::move(steps)}, {"time", std::move(times)}, {"value", std::move(values)}};
+}
+
+Json shown_curves(const std::vector<Curve>& curves, double start, size_t most_points) {
+  auto shown = Json::array();
+  for (const auto& curve : curves) {
+    const auto thin = downsample(curve.points, most_points);
+    const auto lost =
+        std::ranges::count_if(curve.points, [](const Point& point) { return !std::isfinite(point.value); });
+    shown.push_back({{"split", curve.split},
+                     {"name", curve.name},
+                     {"count", curve.points.size()},
+                     {"nonfinite", lost},
+                     {"points", columns_of(thin.points, start)}});
+    if (!thin.means.empty()) shown.back()["means"] = columns_of(thin.means, start);
+  }
+  return shown;
+}
+
+Json shown_events(const std::vector<RecordedEvent>& events, double start) {
+  auto shown = Json::array();
+  for (const auto& event : events)
+    shown.push_back({{"time", std::round((event.time - start) * 1e3) / 1e3},
+                     {"attempt", event.attempt},
+                     {"step", event.step},
+                     {"kind", event.kind},
+                     {"text", event.text}});
+  return shown;
+}
+
+Json shown_ranks(const nlohmann::json& table) {
+  const auto columns = table.at("columns").get<std::vector<std::string>>();
+  auto rows = Json::array();
+  for (const auto& row : table.at("rows")) {
+    if (rows.size() == kMostRanks) break;
+    auto values = Json::array();
+    for (size_t i = 0; i < columns.size(); ++i)
+      values.push_back(i < row.size() && row[i].is_number() ? number_or_null(row[i].get<double>()) : Json(nullptr));
+    rows.push_back(std::move(values));
+  }
+  return {{"columns", columns}, {"rows", std::move(rows)}, {"count", table.at("rows").size()}};
+}
+
+// Returns the newest table of a kind for each split. `show` extracts what the page needs from it.
+template <class Show>
+Json newest_tables(const TableIndex& tables, const char* kind, Problems& problems, const Show& show) {
+  auto shown = Json::array();
+  for (const auto& line : tables.newest(kind)) {
+    try {
+      auto one = show(tables.read(line));
+      one.update({{"split", line.split}, {"epoch", line.epoch}, {"step", line.step}});
+      shown.push_back(std::move(one));
+    } catch (const std::exception& error) {
+      problems.push_back("tables.jsonl: the table " + line.kind + " of step " + std::to_string(line.step) +
+                         " cannot be shown: " + error.what());
+    }
+  }
+  return shown;
+}
+
+Json shown_config(const fs::path& run_dir, Problems& problems) {
+  const auto file = run_dir / "config.yaml";
+  auto lines = Json::array(), values = Json::object();
+  for (const auto& line : read_config_lines(file)) lines.push_back({line.text, line.origin});
+  if (const auto config = read_config(file, problems)) {
+    for (const auto& [path, text] : single_values(*config)) values[path] = text;
+  }
+  return {{"lines", std::move(lines)}, {"values", std::move(values)}};
+}
+
+Json shown_environment(const fs::path& run_dir, Problems& problems) {
+  const auto file = run_dir / "environment.json";
+  Json environment = read_json_file(file);
+  std::error_code error;
+  if (!environment.is_object()) {
+    if (fs::exists(file, error)) problems.push_back("environment.json is not a JSON object");
+    return nullptr;
+  }
+  // Reports get mailed, and nobody knows what is in the changes.
+  if (environment.contains("git") && environment["git"].is_object()) environment["git"].erase("diff");
+  return environment;
+}
+
+Json shown_checkpoints(const fs::path& run_dir) {
+  auto shown = Json::array();
+  for (const auto& checkpoint : list_checkpoints(run_dir))
+    shown.push_back({{"name", checkpoint.name},
+                     {"step", checkpoint.step},
+                     {"bytes", checkpoint.bytes},
+                     {"saved", checkpoint.saved},
+                     {"best", checkpoint.best},
+                     {"last", checkpoint.last}});
+  return shown;
+}
+
+int64_t parameters_of(const fs::path& run_dir) {
+  const auto start = read_json_file(run_dir / "run.json");
+  const auto found = start.is_object() ? start.find("parameters") : start.end();
+  return start.is_object() && found != start.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
+}
+
+Json shown_state(const fs::path& run_dir, const RunState& state) {
+  return {{"name", state.name},
+          {"folder", run_dir.filename().string()},
+          {"path", run_dir.string()},
+          {"status", state.status},
+          {"reason", state.reason},
+          {"started", state.started},
+          {"seconds", state.seconds},
+          {"epochs", state.epochs},
+          {"steps", state.steps},
+          {"workers", state.workers},
+          {"best_name", state.best_name},
+          {"best", state.best ? number_or_null(*state.best) : Json(nullptr)},
+          {"parameters", parameters_of(run_dir)},
+          {"summary", state.summary}};
+}
+
+// Returns the end of the log of the rank that failed first, which the reason names: "rank 3 on node1 failed first:
+// ...".
+Json last_words(const fs::path& run_dir, const RunState& state) {
+  constexpr uintmax_t kReadBytes = 64 << 10;
+  auto words = Json::array();
+  if (state.status != "failed") return words;
+  const auto rank = state.reason.starts_with("rank ") ? std::atoi(state.reason.c_str() + 5) : 0;
+  const auto log = run_dir / "logs" / ("rank_" + std::to_string(rank) + ".log");
+  std::error_code error;
+  const auto size = fs::file_size(log, error);
+  if (error) return words;
+  LastLines last;
+  for (LineReader lines(log, size - std::min(size, kReadBytes)); lines.next();) last.add(lines.line());
+  for (const auto& line : with_named_calls(last.lines())) words.push_back(line);
+  return words;
+}
+
+// Returns the time of whatever was written first.
+double start_of(const RunState& state, const Curves& curves, const std::vector<RecordedEvent>& events) {
+  auto start = curves.first_time;
+  for (const auto time : {state.started, events.empty() ? 0 : events.front().time})
+    if (time > 0 && (start == 0 || time < start)) start = time;
+  return start;
+}
+
+double steps_per_epoch(const RunState& state, const Curves& curves) {
+  const bool told = !state.summary.is_null() && state.epochs > 0 && state.steps > 0;
+  return told ? static_cast<double>(state.steps) / state.epochs : curves.steps_per_epoch;
+}
+
+}  // namespace
+
+Json recorded_run(const fs::path& run_dir, size_t most_points) {
+  Problems problems;
+  AttemptStarts starts;
+  const auto state = read_run_state(run_dir);
+  const auto events = read_events(run_dir / "events.jsonl", starts, problems);
+  const auto curves = read_curves(run_dir / "metrics.jsonl", starts, problems);
+  const bool began = state.status != "failed" || state.steps > 0;
+  if (began && !fs::exists(run_dir / "metrics.jsonl"))
+    problems.push_back("metrics.jsonl is missing: the logger jsonl writes it");
+  const TableIndex tables(run_dir / "tables.jsonl", starts, problems);
+  const auto start = start_of(state, curves, events);
+  ImageShelf images(run_dir);
+  auto run = shown_state(run_dir, state);
+  run["last_words"] = last_words(run_dir, state);
+  run["start"] = start;
+  run["steps_per_epoch"] = steps_per_epoch(state, curves);
+  run["curves"] = shown_curves(curves.curves, start, most_points);
+  run["events"] = shown_events(events, start);
+  run["confusions"] = newest_tables(tables, "confusion", problems, shown_confusion);
+  run["predictions"] = newest_tables(tables, "predictions", problems,
+                                     [&](const nlohmann::json& table) { return shown_predictions(table, images); });
+  run["histograms"] = shown_histograms(tables, problems);
+  run["ranks"] = newest_tables(tables, "ranks", problems, shown_ranks);
+  run["config"] = shown_config(run_dir, problems);
+  run["overrides"] = read_overrides(run_dir);
+  run["environment"] = shown_environment(run_dir, problems);
+  run["checkpoints"] = shown_checkpoints(run_dir);
+  images.tell(problems);
+  run["problems"] = problems;
+  return run;
 }
 
 }  // namespace ddprun

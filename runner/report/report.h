@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -23,5 +24,11 @@ void require_data_page(const std::filesystem::path& out);
 // Writes a page of what `ddprun data` found, {"name": ...} as page/data.js shows it; `out` is checked as above, but for
 // pages of data.
 void write_data_page(const std::string& title, nlohmann::ordered_json data, const std::filesystem::path& out);
+
+// Collects everything that the page shows of one run.
+
+// Returns an object for page/*.js. Whatever is missing in the folder is missing here; broken parts are listed under
+// "problems". A curve has at most `most_points` points.
+nlohmann::ordered_json recorded_run(const std::filesystem::path& run_dir, size_t most_points);
 
 }  // namespace ddprun

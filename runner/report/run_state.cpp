@@ -5,22 +5,26 @@
 #include "base/spawn.h"
 #include "launch/run_folder.h"
 #include "report/config_lines.h"
-#include "report/flat_object.h"
-#include "report/line_reader.h"
+#include "report/json_lines.h"
 #include "strict_json.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <ctime>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
+#include <string_view>
 
 namespace ddprun {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -180,6 +184,142 @@ RunState read_run_state(const fs::path& run_dir) {
   }
   if (state.workers == 0) state.workers = count_rank_logs(run_dir);
   return state;
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+using MetricValues = std::vector<std::pair<std::string, double>>;
+
+// Excludes the columns of a row that were not measured on the model.
+bool is_metric(std::string_view name) {
+  constexpr auto kOthers = std::to_array<std::string_view>({"time", "attempt", "epoch", "step", "samples", "lr",
+                                                            "samples_per_second", "loss_scale", "overflows",
+                                                            "skipped_steps", "train_seconds", "evaluation_seconds"});
+  return std::ranges::find(kOthers, name) == kOthers.end() && !name.starts_with("lr_");
+}
+
+MetricValues metrics_of(const FlatObject& row) {
+  MetricValues values;
+  for (const auto& [name, value] : row.numbers) {
+    if (is_metric(name)) values.emplace_back(std::string(row.text("split")) + "/" + name, value);
+  }
+  return values;
+}
+
+void update(MetricValues& values, const MetricValues& changes) {
+  for (const auto& change : changes) {
+    const auto at = std::ranges::find(values, change.first, &MetricValues::value_type::first);
+    at == values.end() ? values.push_back(change) : void(at->second = change.second);
+  }
+}
+
+class Rows {
+ public:
+  Rows(Goal goal, RunEnd& end) : goal_(std::move(goal)), end_(end) {}
+
+  void take(const FlatObject& row) {
+    if (row.text("split") == "system" || row.text("split") == "epoch") return;
+    const auto samples = row.integer("samples");
+    const auto speed = row.number("samples_per_second");
+    if (speed > 0 && samples > end_.samples) end_.train_seconds += static_cast<double>(samples - end_.samples) / speed;
+    end_.steps = row.integer("step");
+    end_.samples = samples;
+    end_.epochs = row.number("epoch");
+    const auto measured = metrics_of(row);
+    update(end_.metrics, measured);
+    take_best(measured, end_.steps);
+  }
+
+ private:
+  void take_best(const MetricValues& measured, int64_t step) {
+    const auto at = std::ranges::find(measured, goal_.metric, &MetricValues::value_type::first);
+    if (at == measured.end() || !std::isfinite(at->second)) return;
+    if (!std::isnan(best_) && (goal_.maximize ? at->second <= best_ : at->second >= best_)) return;
+    best_ = at->second;
+    end_.best = measured;
+    std::rotate(end_.best.begin(), end_.best.begin() + (at - measured.begin()),
+                end_.best.begin() + (at - measured.begin()) + 1);
+    end_.best_step = step;
+  }
+
+  Goal goal_;
+  RunEnd& end_;
+  double best_ = std::nan("");
+};
+
+}  // namespace
+
+RunEnd recorded_end(const fs::path& run_dir) {
+  const auto state = read_run_state(run_dir);
+  RunEnd end{.status = state.status, .total_seconds = state.seconds, .world_size = state.workers};
+  std::vector<std::string> unheard;
+  Rows rows(goal_of(read_config(run_dir / "config.yaml", unheard).value_or(Value())), end);
+  LineReader reader(run_dir / "metrics.jsonl");
+  while (reader.next() && reader.ended()) {
+    if (const auto row = FlatObject::parse(reader.line())) rows.take(*row);
+  }
+  const auto start = read_json_file(run_dir / "run.json");
+  const auto number = [&](const char* name) {
+    return start.is_object() ? start.value(name, nlohmann::json()) : nullptr;
+  };
+  if (const auto per_epoch = number("steps_per_epoch"); per_epoch.is_number() && per_epoch > 0)
+    end.epochs = static_cast<double>(end.steps) / per_epoch.get<double>();
+  if (const auto nodes = number("nodes"); nodes.is_number()) end.nodes = nodes;
+  if (end.train_seconds > 0) end.samples_per_second = static_cast<double>(end.samples) / end.train_seconds;
+  for (const auto& checkpoint : list_checkpoints(run_dir)) {
+    if (checkpoint.last) end.checkpoint = (run_dir / "checkpoints" / checkpoint.name).string();
+  }
+  return end;
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "step_";
+
+bool read_step(std::string_view name, int64_t& step) {
+  if (!name.starts_with(kPrefix)) return false;
+  name.remove_prefix(kPrefix.size());
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
+  return error == std::errc() && end == name.data() + name.size();  // rejects step_00000100.tmp
+}
+
+uint64_t size_of_files(const fs::path& folder) {
+  uint64_t bytes = 0;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const auto size = entry.is_regular_file(error) ? entry.file_size(error) : 0;
+    if (!error) bytes += size;
+  }
+  return bytes;
+}
+
+double time_saved(const fs::path& folder) {
+  struct stat status {};
+  const auto manifest = folder / "manifest.json";
+  return ::stat(manifest.c_str(), &status) == 0 ? static_cast<double>(status.st_mtime) : 0;
+}
+
+}  // namespace
+
+std::vector<ListedCheckpoint> list_checkpoints(const fs::path& run_dir) {
+  std::vector<ListedCheckpoint> checkpoints;
+  std::error_code error;
+  const auto folder = run_dir / "checkpoints";
+  const auto best = fs::read_symlink(folder / "best", error), last = fs::read_symlink(folder / "last", error);
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    ListedCheckpoint checkpoint{.name = entry.path().filename().string()};
+    if (!read_step(checkpoint.name, checkpoint.step) || !entry.is_directory(error)) continue;
+    checkpoint.bytes = size_of_files(entry.path());
+    checkpoint.saved = time_saved(entry.path());
+    checkpoint.best = best == checkpoint.name;
+    checkpoint.last = last == checkpoint.name;
+    checkpoints.push_back(std::move(checkpoint));
+  }
+  std::ranges::sort(checkpoints, {}, &ListedCheckpoint::step);
+  return checkpoints;
 }
 
 }  // namespace ddprun

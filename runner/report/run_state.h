@@ -2,6 +2,8 @@
 // The state of a run, from its folder: over, in progress, or cut off.
 #pragma once
 
+#include <ddprun/logger.h>
+
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
@@ -9,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ddprun {
 
@@ -40,5 +43,24 @@ nlohmann::json read_json_file(const std::filesystem::path& file);
 
 // Returns a recorded count. Throws std::runtime_error unless it is a whole number.
 int64_t recorded_count(const nlohmann::json& value);
+
+// Reconstructs how a run ended whose workers were killed, from its rows and checkpoints.
+
+// Fills in everything but the reason; the status is "running" or "interrupted" if nobody has ended the run. What is not
+// recorded is 0.
+RunEnd recorded_end(const std::filesystem::path& run_dir);
+
+// Lists the checkpoints of a run by name and size. `ddprun verify` checks whether they are whole.
+
+struct ListedCheckpoint {
+  std::string name;  // step_00001200
+  int64_t step = 0;
+  uint64_t bytes = 0;
+  double saved = 0;  // seconds since 1970
+  bool best = false, last = false;
+};
+
+// Returns them by ascending steps; empty if there are none.
+std::vector<ListedCheckpoint> list_checkpoints(const std::filesystem::path& run_dir);
 
 }  // namespace ddprun

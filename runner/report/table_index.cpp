@@ -2,7 +2,6 @@
 #include "report/table_index.h"
 
 #include "report/json_lines.h"
-#include "report/line_reader.h"
 #include "report/run_state.h"
 
 #include <algorithm>

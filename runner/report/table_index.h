@@ -2,7 +2,7 @@
 // An index of the tables in tables.jsonl: a table may be large, and most of them are not shown.
 #pragma once
 
-#include "report/attempts.h"
+#include "report/json_lines.h"
 
 #include <nlohmann/json.hpp>
 

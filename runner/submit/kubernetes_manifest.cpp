@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "cluster/endpoint.h"
-#include "submit/quote.h"
 #include "submit/submission.h"
 
 #include <ddprun/error.h>

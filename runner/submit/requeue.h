@@ -2,9 +2,11 @@
 // launch.requeue: puts a Slurm job that a signal has ended back into the queue.
 #pragma once
 
-#include "cluster/environment.h"
+#include "cluster/setting.h"
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace ddprun {
 
@@ -15,5 +17,15 @@ std::string job_to_requeue(const Environment& environment);
 // Has Slurm restart the job, unless it ends anyway: somebody has cancelled it, its time is up, or Slurm itself requeues
 // it. Logs what it did; if Slurm refuses, that is an error in the log, because the run has ended well.
 void requeue(const std::string& job);
+
+// How long Slurm lets a job run.
+
+// Returns what squeue says about this process's job, in seconds, or nothing outside of a job, if squeue does not
+// answer, and for a job without a limit. Sends one request to Slurm's controller: call it in one process per job, not
+// in each.
+std::optional<double> slurm_time_left(const Environment& environment);
+
+// Converts "5:07", "1:00:00" or "2-00:00:00" to seconds; returns nothing for any other text ("UNLIMITED").
+std::optional<double> parse_time_left(std::string_view text);
 
 }  // namespace ddprun

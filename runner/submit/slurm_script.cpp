@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "submit/quote.h"
 #include "submit/submission.h"
 
 #include <cmath>

@@ -10,7 +10,6 @@
 #include "metrics/metric_sums.h"
 #include "metrics/step_timer.h"
 #include "metrics/system_metrics.h"
-#include "train/train_plan.h"
 #include "train/train_state.h"
 #include "train/train_step.h"
 

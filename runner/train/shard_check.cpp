@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "train/shard_check.h"
 
-#include "base/host_name.h"
 #include "base/log.h"
+#include "base/program.h"
 #include "base/sha256.h"
 #include "plugin_host/plugin_call.h"
 

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "train/train_state.h"
 
+#include "data/loader.h"
+
 #include <ddprun/error.h>
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <bit>
 
 namespace ddprun {
+
 namespace {
 
 using nlohmann::json;
@@ -132,6 +136,30 @@ TrainState TrainState::from_json(const std::string& text, const std::string& whe
   } catch (const json::exception& error) {
     throw UserError(where + ": the training state in it is not one of this version of ddprun (" + error.what() + ")");
   }
+}
+
+namespace {
+
+int64_t step_limit(const TrainerConfig& config, int64_t steps_per_epoch) {
+  const int64_t by_epochs = config.max_epochs * steps_per_epoch;
+  return config.max_steps > 0 ? std::min(config.max_steps, by_epochs) : by_epochs;
+}
+
+}  // namespace
+
+TrainPlan::TrainPlan(const TrainerConfig& config, int64_t samples)
+    : steps_per_epoch_(step_plan(config, samples).steps_per_epoch()),
+      max_steps_(step_limit(config, steps_per_epoch_)),
+      eval_every_(config.eval_every) {}
+
+bool TrainPlan::due(const Interval& every, int64_t step) const {
+  if (every.steps > 0) return step % every.steps == 0;
+  return every.epochs > 0 && step % (steps_per_epoch_ * every.epochs) == 0;
+}
+
+bool TrainPlan::at_part_end(const TrainState& state) const {
+  const bool boundary = all_done(state) || is_epoch_end(state.step) || due(eval_every_, state.step);
+  return boundary && state.step > state.evaluated_step;
 }
 
 }  // namespace ddprun

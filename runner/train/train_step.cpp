@@ -6,8 +6,8 @@
 #include "data/sample_order.h"
 #include "plugin_host/plugin_call.h"
 #include "train/gradients.h"
-#include "train/micro_batch_search.h"
 #include "train/state_guard.h"
+#include "train/trials.h"
 
 #include <ddprun/error.h>
 

@@ -7,7 +7,6 @@
 // and by all ranks alike.
 #pragma once
 
-#include "comm/batch_statistics.h"
 #include "comm/communicator.h"
 #include "comm/gradient_reducer.h"
 #include "comm/shared_buffers.h"
@@ -17,7 +16,6 @@
 #include "metrics/step_timer.h"
 #include "train/cuda_graphs.h"
 #include "train/data_parallel.h"
-#include "train/device_numbers.h"
 #include "train/ema.h"
 #include "train/grad_scaler.h"
 #include "train/gradients.h"

@@ -3,9 +3,9 @@
 
 #include "base/log.h"
 #include "comm/replicate.h"
-#include "train/checkpoint_exchange.h"
-#include "train/micro_batch_search.h"
+#include "train/checkpointer.h"
 #include "train/state_guard.h"
+#include "train/trials.h"
 
 #include <ddprun/error.h>
 

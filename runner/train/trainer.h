@@ -19,7 +19,6 @@
 #include "train/nonfinite_policy.h"
 #include "train/progress_log.h"
 #include "train/shard_check.h"
-#include "train/train_plan.h"
 #include "train/train_state.h"
 #include "train/train_step.h"
 #include "train/validator.h"

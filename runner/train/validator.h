@@ -6,7 +6,7 @@
 #include "train/early_stopper.h"
 #include "train/evaluator.h"
 #include "train/progress_log.h"
-#include "train/train_plan.h"
+#include "train/train_state.h"
 #include "train/train_step.h"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "worker/flight_record_writer.h"
 
-#include "base/atomic_file.h"
+#include "base/durable_file.h"
 #include "base/log.h"
 #include "worker/crash_handler.h"
 

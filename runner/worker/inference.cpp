@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT
-#include "base/atomic_file.h"
 #include "base/durable_file.h"
 #include "checkpoint/checkpoint.h"
 #include "data/loader.h"
 #include "metrics/predictions.h"
+#include "train/ema.h"
 #include "train/evaluator.h"
-#include "train/model_weights.h"
 #include "train/state_guard.h"
 #include "train/train_state.h"
 #include "worker/runtime.h"
-#include "worker/worker_task.h"
+#include "worker/worker.h"
 
 #include <ddprun/error.h>
 

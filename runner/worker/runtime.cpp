@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "worker/runtime.h"
 
-#include "comm/remote_store.h"
 #include "comm/replicate.h"
+#include "comm/stores.h"
 #include "config/compose.h"
 #include "data/checked_split.h"
 #include "plugin_host/plugin_call.h"
-#include "train/rng_state.h"
 #include "train/state_guard.h"
 
 #include <ddprun/error.h>

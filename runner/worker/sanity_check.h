@@ -7,7 +7,10 @@
 #include "plugin_host/plugin_host.h"
 
 #include <ddprun/dataset.h>
+#include <ddprun/model.h>
+#include <ddprun/testing/gradients.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -22,5 +25,14 @@ struct SanityCheck {
 // `dataset` is started. Throws PluginMistake or PluginFailure for samples that are not as the dataset promises, shapes
 // that do not fit, a group of parameters without any, and a metric that is followed and not measured.
 SanityCheck run_sanity_check(const Experiment& experiment, const PluginHost& plugins, const Dataset& dataset);
+
+// `ddprun check --gradients`: a model of an experiment under the SDK's comparison with finite differences.
+
+// check::compare_gradients() of the model's step(); what that throws is told as the plugin's.
+std::vector<check::GradientFinding> check_gradients(Model& model, const Objective& objective, Batch batch,
+                                                    int64_t numbers, uint64_t seed);
+
+// One line for each parameter, and what it means.
+std::string gradient_report(const std::vector<check::GradientFinding>& findings);
 
 }  // namespace ddprun

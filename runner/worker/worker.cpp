@@ -6,9 +6,8 @@
 #include "base/log.h"
 #include "launch/worker_process.h"
 #include "plugin_host/plugin_call.h"
-#include "train/micro_batch_search.h"
+#include "train/trials.h"
 #include "worker/crash_handler.h"
-#include "worker/worker_task.h"
 
 #include <ddprun/error.h>
 

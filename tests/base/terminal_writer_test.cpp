@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "base/terminal_writer.h"
-
 #include "base/spawn.h"
+#include "base/terminal.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,6 @@
 #include "checkpoint/background_saver.h"
 
 #include "checkpoint/checkpoint_fixture.h"
-#include "checkpoint/snapshot.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>

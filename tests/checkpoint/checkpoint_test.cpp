@@ -3,7 +3,6 @@
 #include "checkpoint/checkpoint.h"
 
 #include "checkpoint/checkpoint_fixture.h"
-#include "checkpoint/manifest.h"
 
 #include <ddprun/error.h>
 

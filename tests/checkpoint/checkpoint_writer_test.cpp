@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "checkpoint/checkpoint_writer.h"
 
+#include "checkpoint/checkpoint.h"
 #include "checkpoint/checkpoint_fixture.h"
-#include "checkpoint/manifest.h"
 
 #include <ddprun/error.h>
 
@@ -182,7 +182,8 @@ TEST_F(Writer, TheFirstRankWritesForAll) {
   on_ranks(4, [&](const CheckpointWriter::Ranks& ranks) {
     const bool is_rank_zero = ranks.rank == 0;
     CheckpointWriter writer(is_rank_zero ? folder() : file("elsewhere"), 2, ranks);
-    for (const int64_t step : {1, 2, 3}) writer.save(is_rank_zero ? sample_checkpoint(step, 4) : Checkpoint{step}, step == 1);
+    for (const int64_t step : {1, 2, 3})
+      writer.save(is_rank_zero ? sample_checkpoint(step, 4) : Checkpoint{step}, step == 1);
   });
   EXPECT_TRUE(std::filesystem::is_empty(file("elsewhere")));
   EXPECT_THAT(names(), ElementsAre("best", "last", "step_00000001", "step_00000002", "step_00000003"));

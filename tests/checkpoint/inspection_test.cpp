@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "checkpoint/inspection.h"
 
+#include "checkpoint/checkpoint.h"
 #include "checkpoint/checkpoint_fixture.h"
-#include "checkpoint/manifest.h"
 
 #include <ddprun/error.h>
 

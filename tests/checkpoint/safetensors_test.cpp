@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "checkpoint/safetensors.h"
-
 #include "checkpoint/checkpoint_fixture.h"
+#include "checkpoint/tensor_dict.h"
 
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>

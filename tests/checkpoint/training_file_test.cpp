@@ -2,7 +2,6 @@
 #include "checkpoint/training_file.h"
 
 #include "checkpoint/checkpoint_fixture.h"
-#include "checkpoint/pickle_check.h"
 
 #include <ddprun/error.h>
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "cli/launch_flags.h"
-
 #include "cli/arguments.h"
 
 #include <gmock/gmock.h>

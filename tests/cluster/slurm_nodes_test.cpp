@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "cluster/slurm_nodes.h"
+#include "cluster/slurm.h"
 
 #include <ddprun/error.h>
 

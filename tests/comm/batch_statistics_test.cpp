@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "comm/batch_statistics.h"
-
 #include "comm/replicate.h"
+#include "comm/shared_buffers.h"
 #include "support/ranks.h"
 
 #include <ddprun/error.h>

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "comm/error_exchange.h"
-
 #include "comm/communicator.h"
 
 #include <gmock/gmock.h>

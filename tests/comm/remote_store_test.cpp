@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The ranks' store at the run's server, as attempts that follow each other use it.
-#include "comm/remote_store.h"
-
+#include "comm/stores.h"
+#include "rendezvous/address.h"
 #include "rendezvous/server.h"
-#include "rendezvous/store_place.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>

@@ -4,7 +4,7 @@
 //
 // Each line of standard input names a reader, a file, and names of tensors where the reader takes them, between tabs.
 // It is answered by one line of JSON: {"value": what was read}, or {"error": what the reader tells the user}.
-#include "checkpoint/safetensors.h"
+#include "checkpoint/tensor_dict.h"
 #include "checkpoint/training_file.h"
 #include "config/compose.h"
 #include "config/yaml_reader.h"

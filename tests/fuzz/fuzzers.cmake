@@ -13,13 +13,13 @@ foreach(room base config launch)
   list(APPEND runner_files ${files})
 endforeach()
 list(APPEND runner_files
-  checkpoint/manifest.cpp checkpoint/pickle_check.cpp
-  cluster/endpoint.cpp cluster/setting.cpp cluster/slurm_nodes.cpp
-  plugin_host/elf_section.cpp plugin_host/plugin_file.cpp
+  checkpoint/checkpoint.cpp checkpoint/training_file.cpp
+  cluster/endpoint.cpp cluster/setting.cpp cluster/slurm.cpp
+  plugin_host/plugin_file.cpp plugin_host/plugin_file.cpp
   rendezvous/key_values.cpp rendezvous/message.cpp rendezvous/node_messages.cpp
-  report/attempts.cpp report/base64.cpp report/checkpoint_list.cpp report/config_lines.cpp report/confusion.cpp report/curves.cpp
-  report/downsample.cpp report/event_list.cpp report/flat_object.cpp report/histograms.cpp report/json_lines.cpp report/line_reader.cpp
-  report/predictions.cpp report/recorded_run.cpp report/run_overrides.cpp report/run_state.cpp report/table_index.cpp)
+  report/json_lines.cpp report/page.cpp report/run_state.cpp report/config_lines.cpp report/tables.cpp report/curves.cpp
+  report/curves.cpp report/event_list.cpp report/json_lines.cpp report/tables.cpp report/json_lines.cpp report/json_lines.cpp
+  report/tables.cpp report/report.cpp report/config_lines.cpp report/run_state.cpp report/table_index.cpp)
 list(TRANSFORM runner_files PREPEND ${PROJECT_SOURCE_DIR}/runner/)
 
 set(plugin_files
@@ -34,7 +34,7 @@ list(TRANSFORM plugin_files PREPEND ${PROJECT_SOURCE_DIR}/plugins/)
 set(tensor_files
   plugins/datasets/image_folder/csv_list.cpp
   plugins/datasets/tensors/npy_file.cpp plugins/datasets/tensors/safetensors_file.cpp plugins/datasets/tensors/stored_array.cpp
-  runner/checkpoint/safetensors.cpp runner/checkpoint/tensor_dict.cpp runner/checkpoint/training_file.cpp
+  runner/checkpoint/tensor_dict.cpp runner/checkpoint/tensor_dict.cpp runner/checkpoint/training_file.cpp
   sdk/src/batch.cpp)
 list(TRANSFORM tensor_files PREPEND ${PROJECT_SOURCE_DIR}/)
 

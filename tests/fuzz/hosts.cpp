@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What Slurm, torchrun and people write of nodes.
 #include "cluster/endpoint.h"
-#include "cluster/slurm_nodes.h"
+#include "cluster/slurm.h"
 #include "fuzz/fuzz_target.h"
 
 namespace ddprun {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What a checkpoint says of itself: as it stands, and again with the digest of its own that the rest is held against.
-#include "checkpoint/manifest.h"
-
+#include "checkpoint/checkpoint.h"
 #include "fuzz/fuzz_target.h"
 #include "strict_json.h"
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // A run's folder, as the report reads it. The files follow each other, with a zero between them.
+#include "report/report.h"
+
 #include "fuzz/fuzz_target.h"
-#include "report/recorded_run.h"
-#include "report/run_overrides.h"
+#include "report/config_lines.h"
 
 #include <array>
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Weights, as the runner reads them, and as the dataset of tensors does. The first two bytes are the header's length.
-#include "checkpoint/safetensors.h"
-
+#include "checkpoint/tensor_dict.h"
 #include "fuzz/fuzz_target.h"
 #include "mapped_file.h"
 #include "safetensors_file.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "launch/run_folder.h"
 
-#include "base/atomic_file.h"
+#include "base/durable_file.h"
 #include "support/temporary_folder.h"
 
 #include <ddprun/error.h>

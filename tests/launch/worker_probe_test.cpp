@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "launch/worker_probe.h"
-
+#include "launch/worker.h"
 #include "support/temporary_folder.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "comm/batch_statistics.h"
+#include "comm/shared_buffers.h"
 #include "models/model_under_test.h"
 #include "support/ranks.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "plugin_host/compiler_message.h"
+#include "plugin_host/plugin_build.h"
 
 #include <gmock/gmock.h>
 

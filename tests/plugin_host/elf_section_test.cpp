@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "plugin_host/elf_section.h"
-
 #include "plugin_host/fixture_files.h"
 #include "plugin_host/plugin_file.h"
 

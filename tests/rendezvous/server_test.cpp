@@ -3,7 +3,7 @@
 #include "rendezvous/server.h"
 
 #include "rendezvous/connection.h"
-#include "rendezvous/remote_link.h"
+#include "rendezvous/control_link.h"
 #include "rendezvous/store_client.h"
 
 #include <ddprun/error.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "rendezvous/store_place.h"
+#include "rendezvous/address.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "report/downsample.h"
+#include "report/curves.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "report/line_reader.h"
-
-#include "report/flat_object.h"
+#include "report/json_lines.h"
 #include "report/run_files.h"
 
 #include <cmath>

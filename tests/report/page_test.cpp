@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "report/page.h"
 
-#include "report/base64.h"
-
 #include <gtest/gtest.h>
 
 namespace ddprun {

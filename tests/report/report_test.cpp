@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "report/report.h"
 
-#include "report/checkpoint_list.h"
 #include "report/config_lines.h"
 #include "report/page.h"
-#include "report/recorded_run.h"
 #include "report/run_files.h"
+#include "report/run_state.h"
 
 #include <ddprun/error.h>
 

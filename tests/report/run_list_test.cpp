@@ -2,7 +2,6 @@
 #include "report/run_list.h"
 
 #include "report/run_files.h"
-#include "report/run_list_text.h"
 
 #include <ddprun/error.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "report/run_overrides.h"
+#include "report/config_lines.h"
 
 #include <gtest/gtest.h>
 

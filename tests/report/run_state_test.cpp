@@ -2,7 +2,6 @@
 #include "report/run_state.h"
 
 #include "launch/run_folder.h"
-#include "report/recorded_end.h"
 #include "report/run_files.h"
 
 #include <optional>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "report/confusion.h"
-#include "report/histograms.h"
-#include "report/predictions.h"
+#include "report/tables.h"
+
 #include "report/run_files.h"
 #include "report/table_index.h"
 

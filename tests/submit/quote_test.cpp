@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "submit/quote.h"
-
 #include "base/program.h"
+#include "submit/submission.h"
 
 #include <gtest/gtest.h>
 #include <yaml-cpp/yaml.h>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "submit/time_left.h"
-
 #include "programs.h"
+#include "submit/requeue.h"
 
 #include <gtest/gtest.h>
 

@@ -3,11 +3,11 @@
 #pragma once
 
 #include "checkpoint/checkpoint.h"
-#include "comm/error_exchange.h"
+#include "comm/communicator.h"
 #include "comm/replicate.h"
 #include "support/ranks.h"
 #include "support/toy.h"
-#include "train/checkpoint_exchange.h"
+#include "train/checkpointer.h"
 #include "train/trainer.h"
 
 #include <filesystem>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "train/checkpoint_exchange.h"
-
 #include "checkpoint/checkpoint_writer.h"
 #include "support/toy_run.h"
+#include "train/checkpointer.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "metrics/objective.h"
 #include "support/ranks.h"
-#include "train/memory_format_trial.h"
+#include "train/trials.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

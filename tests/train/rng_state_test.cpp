@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "train/rng_state.h"
-
 #include "imaging/image_batcher.h"
+#include "train/state_guard.h"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>

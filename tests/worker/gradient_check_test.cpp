@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "worker/gradient_check.h"
-
 #include "support/toy.h"
+#include "worker/sanity_check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

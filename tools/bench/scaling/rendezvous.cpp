@@ -2,7 +2,7 @@
 #include "base/spawn.h"
 #include "probes.h"
 #include "process_cost.h"
-#include "rendezvous/remote_link.h"
+#include "rendezvous/control_link.h"
 #include "rendezvous/server.h"
 #include "rendezvous/store_client.h"
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
+#include "checkpoint/checkpoint.h"
 #include "checkpoint/checkpoint_writer.h"
-#include "checkpoint/manifest.h"
 #include "data/sample_order.h"
 #include "metrics/metric_sums.h"
 #include "probes.h"
 #include "process_cost.h"
 #include "train/agreement.h"
-#include "train/rng_state.h"
+#include "train/state_guard.h"
 
 #include <ATen/ATen.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>

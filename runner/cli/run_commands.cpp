@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+// `ddprun list [FOLDER]`: which runs there are, and how they stand.
+#include "agent/checked_experiment.h"
+#include "agent/chosen_checkpoint.h"
+#include "agent/run_end.h"
+#include "base/clock.h"
+#include "base/durable_file.h"
+#include "base/log.h"
+#include "checkpoint/tensor_dict.h"
+#include "checkpoint/training_file.h"
+#include "cli/commands.h"
+#include "cli/new_file.h"
+#include "launch/worker_process.h"
+#include "report/report.h"
+#include "report/run_list.h"
+
+#include <ddprun/error.h>
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <iostream>
+#include <limits>
+
+namespace ddprun {
+
+namespace {
+
+constexpr const char* kDefaultFolder = "outputs";
+constexpr size_t kColumns = 80;
+
+ListStyle style_of_output() {
+  ListStyle style{.columns = kColumns, .terminal = ::isatty(STDOUT_FILENO) != 0, .now = wall_seconds()};
+  winsize size{};
+  if (style.terminal && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) style.columns = size.ws_col;
+  const char* no_color = std::getenv("NO_COLOR");
+  style.color = style.terminal && (!no_color || *no_color == '\0');
+  return style;
+}
+
+// Nobody has to make outputs/ before the first run.
+std::vector<ListedRun> runs_in(const std::string& folder) {
+  std::error_code error;
+  if (folder.empty() && !std::filesystem::exists(kDefaultFolder, error)) return {};
+  return list_runs(folder.empty() ? kDefaultFolder : folder);
+}
+
+void put_best_first(std::vector<ListedRun>& runs) {
+  const auto merit = [](const ListedRun& run) {
+    const auto best = run.state.best.value_or(std::nan(""));
+    return std::isnan(best) ? -std::numeric_limits<double>::infinity() : run.state.maximize ? best : -best;
+  };
+  std::ranges::stable_sort(runs, std::greater(), merit);
+}
+
+}  // namespace
+
+int list(const Arguments& arguments) {
+  auto runs = runs_in(arguments.target);
+  if (arguments.best_first) put_best_first(runs);
+  if (arguments.json) {
+    std::cout << run_list_json(runs).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
+  } else if (runs.empty()) {
+    std::cout << "no runs in " << (arguments.target.empty() ? kDefaultFolder : arguments.target) << "\n";
+  } else {
+    const auto text = run_list_text(runs, style_of_output());  // with colours, and names without control characters
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    for (const auto& run : runs) {
+      if (run.state.status == "elsewhere") std::cout << run.label << ": " << run.state.reason << "\n";
+    }
+  }
+  return kExitDone;
+}
+
+// `ddprun report RUN...`: a run, or several beside each other, as one HTML file.
+
+int report(const Arguments& arguments) {
+  std::vector<std::filesystem::path> runs;
+  for (const auto& word : arguments.runs) {
+    auto run = existing_run(word);
+    if (std::ranges::find(runs, run) == runs.end()) runs.push_back(std::move(run));
+  }
+  std::filesystem::path out = arguments.out;
+  if (out.empty()) out = runs.size() == 1 ? runs[0] / "report.html" : "report.html";
+  write_report(runs, out);
+  std::cout << out.string() << "\n";
+  return kExitDone;
+}
+
+// `ddprun upload RUN`: sends what a run's loggers could not send while it ran.
+
+int upload(const Arguments& arguments) {
+  const auto run = existing_run(arguments.target);
+  const auto checked = check_experiment({.experiment = run / "config.yaml",
+                                         .overrides = arguments.overrides,
+                                         .search_path = config_search_path(),
+                                         .frozen = true});
+  int code = kExitDone;
+  for (const auto& upload : upload_run(run, checked.experiment)) {
+    if (upload.problem.empty()) continue;
+    log::error("logger " + upload.logger + ": " + upload.problem);
+    code = kExitFailed;
+  }
+  if (code == kExitDone) std::cout << run.string() << ": nothing is left to send\n";
+  return code;
+}
+
+// `ddprun export RUN`: a checkpoint's weights as one file for others.
+
+namespace {
+
+std::string format_of(const Arguments& arguments) {
+  if (!arguments.format.empty()) return arguments.format;
+  const auto extension = std::filesystem::path(arguments.out).extension();
+  if (extension == ".safetensors") return "safetensors";
+  if (extension == ".pt" || extension == ".pth") return "torch";
+  if (extension == ".onnx" || extension == ".pt2")
+    throw UserError("--out " + arguments.out +
+                    ": weights alone are exported, as .safetensors or .pt; the network they "
+                    "belong to is written in Python anew (docs/python.md)");
+  throw UserError("--out " + arguments.out +
+                  ": the name does not tell the format; add --format safetensors or --format torch");
+}
+
+}  // namespace
+
+int export_weights(const Arguments& arguments) {
+  const auto format = format_of(arguments);
+  const auto checkpoint = choose_checkpoint(existing_run(arguments.target), arguments.checkpoint);
+  NewFile file(arguments.out);
+  const auto weights = inference_weights(checkpoint);
+  if (format == "torch") {
+    write_state_dict(file.temporary(), weights);
+  } else {
+    write_safetensors(file.temporary(), weights);
+  }
+  file.keep();
+  std::cout << arguments.out << ": " << weights.size() << " tensors of step " << checkpoint.step << "\n";
+  return kExitDone;
+}
+
+}  // namespace ddprun

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+#include "train/trials.h"
+
+#include "base/log.h"
+#include "comm/replicate.h"
+#include "train/state_guard.h"
+
+#include <ddprun/error.h>
+
+#include <ATen/ATen.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <limits>
+#include <new>
+#include <numeric>
+#include <string_view>
+
+namespace ddprun {
+
+namespace {
+
+constexpr double kPrice = 1.1;  // that channels last may take, times channels first
+constexpr int kTries = 3;
+constexpr int64_t kFewSamples = 2, kMostSamples = 32;  // on the CPU
+constexpr double kSecondsOfTry = 0.04;                 // that many samples on the CPU as take no longer
+
+bool has_filters(const Model& model) {
+  return std::ranges::any_of(model.parameters(), [](const at::Tensor& parameter) { return parameter.dim() == 4; });
+}
+
+void drop_gradients(const Model& model) {
+  for (auto& parameter : model.parameters()) parameter.mutable_grad().reset();
+}
+
+double now(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+class Passes {
+ public:
+  explicit Passes(const MemoryFormatTrial& trial) : trial_(trial), precision_(trial.precision) {}
+
+  void load(int64_t samples) {
+    std::vector<int64_t> indices(static_cast<size_t>(samples));
+    std::iota(indices.begin(), indices.end(), 0);
+    batch_ = trial_.dataset.get(Split::kTrain, indices);
+    batch_.input = batch_.input.to(trial_.device);
+    batch_.target = batch_.target.to(trial_.device);
+  }
+
+  // Seconds of one forward and backward.
+  double run(MemoryFormat memory_format) {
+    precision_.set_memory_format(memory_format);
+    precision_.convert(trial_.model);
+    const auto batch = precision_.converted(batch_);
+    const auto clock = trial_.backend ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID;
+    const double begin = now(clock);
+    {
+      const auto autocast = precision_.autocast();
+      trial_.model.step(batch, trial_.objective).loss.backward();
+    }
+    if (trial_.backend) trial_.backend->synchronize();
+    const double seconds = now(clock) - begin;
+    drop_gradients(trial_.model);
+    return seconds;
+  }
+
+ private:
+  const MemoryFormatTrial& trial_;
+  Precision precision_;
+  Batch batch_;
+};
+
+// Seconds with channels first and with channels last. The first pass of each makes what the kernels keep for these
+// sizes.
+std::array<double, 2> tried(const MemoryFormatTrial& trial) {
+  const StateGuard kept(buffers(trial.model), trial.backend);
+  trial.model.train();
+  const auto most = std::min(trial.samples, trial.dataset.size(Split::kTrain));
+  Passes passes(trial);
+  passes.load(trial.backend ? most : std::min(most, kFewSamples));
+  if (!trial.backend) {
+    passes.run(MemoryFormat::kChannelsFirst);
+    const double few = passes.run(MemoryFormat::kChannelsFirst) / kFewSamples;
+    passes.load(std::min(most, std::clamp(static_cast<int64_t>(kSecondsOfTry / few), kFewSamples, kMostSamples)));
+  }
+  constexpr auto kNever = std::numeric_limits<double>::infinity();
+  std::array<double, 2> seconds{kNever, kNever};
+  for (int i = 0; i <= kTries; ++i) {
+    for (const auto memory_format : {MemoryFormat::kChannelsFirst, MemoryFormat::kChannelsLast}) {
+      const double one = passes.run(memory_format);
+      auto& best = seconds[static_cast<size_t>(memory_format)];
+      if (i > 0) best = std::min(best, one);
+    }
+  }
+  return seconds;
+}
+
+}  // namespace
+
+MemoryFormat find_memory_format(const MemoryFormatTrial& trial) {
+  const auto shape = trial.dataset.spec().sample_shape;
+  if (shape.size() != 3 || !has_filters(trial.model)) return MemoryFormat::kChannelsFirst;
+  constexpr auto kNever = std::numeric_limits<double>::infinity();
+  std::array<double, 2> seconds{0, kNever};
+  try {
+    seconds = tried(trial);
+  } catch (const std::exception&) {  // memory too: it is tried with a whole batch on a GPU
+    drop_gradients(trial.model);
+    if (trial.backend) trial.backend->release_memory();
+  }
+  auto sums = at::tensor({seconds[0], seconds[1]}, at::kDouble);
+  trial.communicator.sum(sums);
+  const bool last = sums[1].item<double>() <= kPrice * sums[0].item<double>();
+  return last ? MemoryFormat::kChannelsLast : MemoryFormat::kChannelsFirst;
+}
+
+namespace {
+
+// Whether this rank can do it. Another error than memory is the user's or ours, and is thrown.
+bool fits(TrainStep& step, const TrainBatch& item, int64_t samples) {
+  try {
+    step.try_micro_batch(item, std::min(samples, item.batch.size()));
+    return true;
+  } catch (const std::exception& error) {
+    if (!is_out_of_memory(error)) throw;
+    return false;
+  }
+}
+
+std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
+
+// The samples of one pass; 0 where not even one fits.
+int64_t try_passes(TrainStep& step, const TrainBatch& item, Communicator& communicator, DeviceBackend* backend) {
+  const int64_t world = communicator.world().size;
+  const int64_t whole = (item.global_samples + world - 1) / world;
+  for (int64_t samples = whole; samples >= 1; samples = samples == 1 ? 0 : (samples + 1) / 2) {
+    const bool mine = fits(step, item, samples);
+    if (backend) backend->release_memory();
+    auto failed = at::scalar_tensor(mine ? 0 : 1, at::kInt);
+    communicator.sum(failed);
+    const auto ranks = failed.item<int>();
+    if (ranks == 0) {
+      if (samples < whole && communicator.world().rank == 0) {
+        log::info(log::text("trainer.micro_batch: auto found ", samples, " samples of a worker's ", whole,
+                            ": their gradients are accumulated, the global batch stays ", item.global_samples));
+      }
+      return samples;
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+int64_t find_micro_batch(TrainStep& step, const TrainBatch& item, Communicator& communicator, DeviceBackend* backend) {
+  int64_t found = 0;
+  step.with_memory_of_a_step([&] { found = try_passes(step, item, communicator, backend); });
+  if (found > 0) return found;
+  throw UserError(
+      "trainer.micro_batch: not even one sample of the training fits into the memory of every worker; take a smaller "
+      "model or smaller samples");
+}
+
+bool is_out_of_memory(const std::exception& error) {
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) || dynamic_cast<const std::bad_alloc*>(&error)) return true;
+  constexpr std::array kTexts{"DefaultCPUAllocator: can't allocate memory", "CUDA error: out of memory",
+                              "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED",
+                              "FIND was unable to find an engine to execute this computation"};
+  const std::string_view text = error.what();
+  return std::ranges::any_of(kTexts, [&](std::string_view known) { return text.find(known) != text.npos; });
+}
+
+std::string out_of_memory_text(const std::exception& error, int64_t step, const TrainerConfig& config) {
+  std::string advice = "trainer.micro_batch=auto (the same training, in smaller passes)";
+  if (config.micro_batch > 0) advice = log::text("trainer.micro_batch=", std::max<int64_t>(1, config.micro_batch / 2));
+  if (config.precision < PrecisionMode::kBf16) advice += ", trainer.precision=bf16";
+  return log::text("out of memory in step ", step, ": ", first_line(error.what()), "\nTry ", advice,
+                   ", or a smaller model. trainer.global_batch is ", config.global_batch, ".");
+}
+
+}  // namespace ddprun

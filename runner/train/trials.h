@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+// Which order of numbers suits this network on this machine, for `trainer.memory_format: auto`: forward and backward
+// are tried in both.
+#pragma once
+
+#include "comm/communicator.h"
+#include "comm/device_backend.h"
+#include "config/experiment.h"
+#include "train/precision.h"
+#include "train/train_step.h"
+
+#include <ddprun/dataset.h>
+#include <ddprun/error.h>
+#include <ddprun/model.h>
+
+#include <cstdint>
+#include <exception>
+#include <string>
+
+namespace ddprun {
+
+struct MemoryFormatTrial {
+  Model& model;  // on its device, in its precision; no reducer holds its gradients yet
+  const Objective& objective;
+  const Dataset& dataset;
+  Precision precision;
+  c10::Device device;
+  DeviceBackend* backend;  // null on the CPU
+  Communicator& communicator;
+  int64_t samples;  // at most, in a pass
+};
+
+// The same answer on all ranks: channels last unless it takes a tenth longer. On the CPU processor time counts, which
+// other programs disturb less than the clock on the wall; a few samples are enough there. A network without filters of
+// two dimensions is not tried, and one that fails in the trial stays as it is: its first step tells why. The filters
+// are left in either order; gradients, buffers and random generators as they were. Collective.
+MemoryFormat find_memory_format(const MemoryFormatTrial& trial);
+
+// How many samples fit into memory in one pass, for `trainer.micro_batch: auto`, and what to say where too many were
+// asked for.
+
+// Tries the forward and backward pass of `item` with its whole part on every rank, then with half of it, and so on
+// until no rank runs out of memory, beside what the optimizer and averages keep from the first step on. Returns the
+// same number on all ranks; tells it where it is less than the whole. Throws UserError where not even one sample fits.
+// Collective; random generators and buffers change.
+int64_t find_micro_batch(TrainStep& step, const TrainBatch& item, Communicator& communicator, DeviceBackend* backend);
+
+// What a training step throws, with out_of_memory_text().
+class OutOfMemory : public UserError {
+ public:
+  using UserError::UserError;
+};
+
+bool is_out_of_memory(const std::exception& error);
+
+// For the user: what was asked for in step number `step`, and what to change.
+std::string out_of_memory_text(const std::exception& error, int64_t step, const TrainerConfig& config);
+
+}  // namespace ddprun

@@ -25,7 +25,6 @@
 #include <system_error>
 
 namespace ddprun {
-
 namespace {
 
 // Runs one check; what it finds is added to the others' findings.

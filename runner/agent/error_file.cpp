@@ -10,7 +10,6 @@
 #include <cmath>
 
 namespace ddprun {
-
 namespace {
 
 // The layout is torch.distributed.elastic's: of all ranks' files, torchrun shows the one with the earliest time.

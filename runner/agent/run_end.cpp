@@ -15,7 +15,6 @@
 #include <thread>
 
 namespace ddprun {
-
 namespace {
 
 constexpr auto kPatience = std::chrono::seconds(10);

@@ -15,8 +15,9 @@
 #include <utility>
 
 namespace ddprun {
-
 namespace {
+
+namespace fs = std::filesystem;
 
 std::string remedy(int error_number) {
   switch (error_number) {
@@ -33,11 +34,11 @@ std::string remedy(int error_number) {
 
 std::string cause_of(int error_number) { return std::error_code(error_number, std::generic_category()).message(); }
 
-[[noreturn]] void fail_to(const std::string& deed, const std::filesystem::path& path, int error_number) {
+[[noreturn]] void fail_to(const std::string& deed, const fs::path& path, int error_number) {
   throw UserError(path.string() + ": cannot " + deed + ": " + cause_of(error_number) + remedy(error_number));
 }
 
-[[noreturn]] void fail_to_read(const std::filesystem::path& path, int error_number) {
+[[noreturn]] void fail_to_read(const fs::path& path, int error_number) {
   throw UserError(path.string() + ": cannot read: " + cause_of(error_number));
 }
 
@@ -49,11 +50,56 @@ int force(int fd) {
   return 0;
 }
 
+// Forces a folder's entries to the disk. Returns 0, or the error.
+int force_names(const fs::path& folder) {
+  const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return errno == EACCES ? 0 : errno;  // new files may be made in folders that nobody may list
+  const int failed = force(fd);
+  ::close(fd);
+  // Some network file systems have no fsync for folders and do not need it.
+  return failed == EINVAL || failed == ENOTSUP ? 0 : failed;
+}
+
 constexpr size_t kLargestWrite = size_t{1} << 30;  // Linux takes at most 2 GiB in one call
+
+// Closes the file, and removes it unless it was renamed away.
+class TemporaryFile {
+ public:
+  TemporaryFile(const fs::path& target, unsigned mode)
+      : path_(target.parent_path() / ("." + target.filename().string() + ".tmp-" + std::to_string(::getpid()))),
+        fd_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode)) {
+    if (fd_ < 0) fail(errno);
+  }
+  ~TemporaryFile() {
+    ::close(fd_);
+    if (!renamed_) ::unlink(path_.c_str());
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  void write(std::string_view content) {
+    if (!write_all(fd_, content)) fail(errno);
+    if (const int error_number = force(fd_); error_number != 0) fail(error_number);
+  }
+
+  void rename_to(const fs::path& target) {
+    if (::rename(path_.c_str(), target.c_str()) != 0) fail(errno);
+    renamed_ = true;
+  }
+
+ private:
+  [[noreturn]] void fail(int error_number) const {
+    throw std::system_error(error_number, std::generic_category(), path_.string());
+  }
+
+  fs::path path_;
+  int fd_;
+  bool renamed_ = false;
+};
 
 }  // namespace
 
-DurableFile::DurableFile(std::filesystem::path path)
+DurableFile::DurableFile(fs::path path)
     : path_(std::move(path)), fd_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
   if (fd_ < 0) fail(errno);
 }
@@ -89,45 +135,39 @@ FileDigest DurableFile::finish() {
   return {size_, sha256_.hex()};
 }
 
-uint64_t size_of_file(const std::filesystem::path& file) {
+uint64_t size_of_file(const fs::path& file) {
   std::error_code error;
-  const auto size = std::filesystem::file_size(file, error);
+  const auto size = fs::file_size(file, error);
   if (error) fail_to_read(file, error.value());
   return size;
 }
 
-FileDigest digest_of(const std::filesystem::path& file) try {
+FileDigest digest_of(const fs::path& file) try {
   return {size_of_file(file), sha256_file(file)};
 } catch (const std::system_error& error) {
   fail_to_read(file, error.code().value());
 }
 
-void make_folder(const std::filesystem::path& folder) {
+void make_folder(const fs::path& folder) {
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
+  fs::create_directories(folder, error);
   if (error) fail_to("make the folder", folder, error.value());
   sync_folder(folder.parent_path());
 }
 
-void sync_folder(const std::filesystem::path& folder) {
-  const auto* name = folder.empty() ? "." : folder.c_str();
-  const int fd = ::open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) fail_to("open the folder", folder, errno);
-  const int failed = force(fd);
-  ::close(fd);
-  // Some network file systems have no fsync for folders and do not need it.
-  if (failed != 0 && failed != EINVAL && failed != ENOTSUP) fail_to("force the folder to the disk", folder, failed);
+void sync_folder(const fs::path& folder) {
+  if (const int failed = force_names(folder); failed != 0) fail_to("force the folder to the disk", folder, failed);
 }
 
-void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to) {
+void rename_durably(const fs::path& from, const fs::path& to) {
   if (std::rename(from.c_str(), to.c_str()) != 0) fail_to("rename to " + to.filename().string(), from, errno);
   sync_folder(to.parent_path());
 }
 
-void rename_to_new(const std::filesystem::path& from, const std::filesystem::path& to) {
+void rename_to_new(const fs::path& from, const fs::path& to) {
   int error = ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0 ? 0 : errno;
   if (error == EINVAL || error == ENOSYS) {  // some file systems lack such a rename
-    error = std::filesystem::exists(std::filesystem::symlink_status(to)) ? EEXIST : 0;
+    error = fs::exists(fs::symlink_status(to)) ? EEXIST : 0;
     if (error == 0 && std::rename(from.c_str(), to.c_str()) != 0) error = errno;
   }
   if (error == EEXIST) throw UserError(to.string() + " exists already, and is not overwritten; choose another name");
@@ -135,52 +175,17 @@ void rename_to_new(const std::filesystem::path& from, const std::filesystem::pat
   sync_folder(to.parent_path());
 }
 
-void point_link_at(const std::filesystem::path& link, const std::filesystem::path& target) {
-  const std::filesystem::path fresh = link.string() + ".tmp";
+void point_link_at(const fs::path& link, const fs::path& target) {
+  const fs::path fresh = link.string() + "-" + std::to_string(::getpid()) + ".tmp";
   ::unlink(fresh.c_str());
   if (::symlink(target.c_str(), fresh.c_str()) != 0) fail_to("make the link", fresh, errno);
-  rename_durably(fresh, link);
+  if (std::rename(fresh.c_str(), link.c_str()) != 0) {
+    const int error = errno;
+    ::unlink(fresh.c_str());
+    fail_to("point to " + target.string(), link, error);
+  }
+  sync_folder(link.parent_path());
 }
-
-namespace fs = std::filesystem;
-namespace {
-
-// Closes the file, and removes it unless it was renamed away.
-class TemporaryFile {
- public:
-  TemporaryFile(const fs::path& target, unsigned mode)
-      : path_(target.parent_path() / ("." + target.filename().string() + ".tmp-" + std::to_string(::getpid()))),
-        fd_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode)) {
-    if (fd_ < 0) fail();
-  }
-  ~TemporaryFile() {
-    ::close(fd_);
-    if (!renamed_) ::unlink(path_.c_str());
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-
-  void write(std::string_view content) {
-    if (!write_all(fd_, content)) fail();
-    while (::fsync(fd_) != 0) {
-      if (errno != EINTR) fail();
-    }
-  }
-
-  void rename_to(const fs::path& target) {
-    if (::rename(path_.c_str(), target.c_str()) != 0) fail();
-    renamed_ = true;
-  }
-
- private:
-  [[noreturn]] void fail() const { throw std::system_error(errno, std::generic_category(), path_.string()); }
-
-  fs::path path_;
-  int fd_;
-  bool renamed_ = false;
-};
-
-}  // namespace
 
 bool write_all(int fd, std::string_view& text) {
   while (!text.empty()) {
@@ -191,36 +196,13 @@ bool write_all(int fd, std::string_view& text) {
   return true;
 }
 
-void sync_names(const fs::path& folder) {
-  const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;
-  int failed = 0;
-  do {
-    failed = ::fsync(fd) == 0 ? 0 : errno;
-  } while (failed == EINTR);
-  ::close(fd);
-  if (failed != 0 && failed != EINVAL && failed != ENOTSUP) {
-    throw std::system_error(failed, std::generic_category(), folder.string());
-  }
-}
-
 void write_file_atomically(const fs::path& file, std::string_view content, unsigned mode) {
   TemporaryFile temporary(file, mode);
   temporary.write(content);
   temporary.rename_to(file);
-  sync_names(file.parent_path());
-}
-
-void point_symlink(const fs::path& link, const fs::path& target) {
-  const fs::path temporary = link.string() + ".tmp-" + std::to_string(::getpid());
-  std::error_code ignored;
-  fs::remove(temporary, ignored);
-  fs::create_symlink(target, temporary);
-  std::error_code error;
-  fs::rename(temporary, link, error);
-  if (!error) return sync_names(link.parent_path());
-  fs::remove(temporary, ignored);
-  throw std::system_error(error, link.string());
+  const auto folder = file.parent_path();
+  if (const int failed = force_names(folder); failed != 0)
+    throw std::system_error(failed, std::generic_category(), folder.string());
 }
 
 }  // namespace ddprun

@@ -52,7 +52,8 @@ FileDigest digest_of(const std::filesystem::path& file);
 // Creates the folder and its parents if missing, and forces the new entries to the disk.
 void make_folder(const std::filesystem::path& folder);
 
-// Forces a folder's entries to the disk: names that were created, renamed or removed in it.
+// Forces a folder's entries to the disk: names that were created, renamed or removed in it. A file system that cannot
+// (some network ones) and a folder that nobody may list are no errors.
 void sync_folder(const std::filesystem::path& folder);
 
 // Replaces what `to` names, atomically, and forces the change to the disk. Both must be in one folder.
@@ -64,8 +65,6 @@ void rename_to_new(const std::filesystem::path& from, const std::filesystem::pat
 // Makes `link` a symbolic link to `target`, replacing an earlier one: a reader sees the old or the new.
 void point_link_at(const std::filesystem::path& link, const std::filesystem::path& target);
 
-// Atomic file operations: a file is there whole or not at all, whatever dies meanwhile.
-
 // Writes all of `text`, despite interruptions and partial writes. On failure returns false, with errno; `text` is then
 // what was not written.
 bool write_all(int fd, std::string_view& text);
@@ -74,13 +73,5 @@ bool write_all(int fd, std::string_view& text);
 // with the path and the cause; the temporary file is then gone and an older `file` untouched, unless it is the folder's
 // fsync that failed.
 void write_file_atomically(const std::filesystem::path& file, std::string_view content, unsigned mode = 0666);
-
-// Forces the names in a folder to the disk. A file system that cannot (some network ones) is no error. Throws
-// std::system_error.
-void sync_names(const std::filesystem::path& folder);
-
-// Points `link` to `target`, replacing an existing link in one step; it is on the disk on return. Throws
-// std::system_error.
-void point_symlink(const std::filesystem::path& link, const std::filesystem::path& target);
 
 }  // namespace ddprun

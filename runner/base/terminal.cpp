@@ -10,7 +10,6 @@
 #include <sstream>
 
 namespace ddprun {
-
 namespace {
 using Clock = std::chrono::steady_clock;
 constexpr size_t kMostTexts = 1000;

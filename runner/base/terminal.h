@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Writes lines to the launcher's standard error without blocking: a pager that nobody scrolls, or a terminal stopped
-// with Ctrl-S, would otherwise stop the training.
+// What a terminal shows: lines that nothing waits for, and text of 80 columns.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +10,8 @@
 
 namespace ddprun {
 
+// Writes lines to the launcher's standard error without blocking: a pager that nobody scrolls, or a terminal stopped
+// with Ctrl-S, would otherwise stop the training.
 class TerminalWriter {
  public:
   explicit TerminalWriter(int fd);
@@ -31,8 +32,6 @@ class TerminalWriter {
   std::string begin_;  // clears a progress bar on the terminal's line
   std::deque<std::string> waiting_;
 };
-
-// Text for a terminal of 80 columns.
 
 inline constexpr size_t kTextWidth = 80;
 

@@ -48,7 +48,6 @@ class BackgroundSaver {
 };
 
 // A checkpoint that does not change while training goes on: copies in host memory that is reused each time.
-
 class Snapshot {
  public:
   // Call on the rank that writes the run's files. The result shares its memory with the previous one, which nobody may

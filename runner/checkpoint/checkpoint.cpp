@@ -24,7 +24,6 @@
 #include <utility>
 
 namespace ddprun {
-
 namespace {
 
 constexpr std::string_view kStepPrefix = "step_";

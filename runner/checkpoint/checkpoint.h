@@ -87,7 +87,6 @@ TensorDict inference_weights(const CheckpointInfo& info);
 Checkpoint read_checkpoint(const CheckpointInfo& info);
 
 // manifest.json lists the contents of a checkpoint. It is written last; a folder without it is not a checkpoint.
-
 inline constexpr auto kManifestFile = "manifest.json";
 inline constexpr auto kModelFile = "model.safetensors";
 inline constexpr auto kAverageFile = "ema.safetensors";

@@ -16,7 +16,6 @@
 #include <vector>
 
 namespace ddprun {
-
 namespace {
 
 struct Dtype {

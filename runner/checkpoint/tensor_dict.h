@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Tensors by name, and which of them a file can store.
+// Tensors by name, and the .safetensors files that store them.
 #pragma once
 
 #include "base/durable_file.h"

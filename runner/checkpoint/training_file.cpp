@@ -19,7 +19,6 @@
 #include <vector>
 
 namespace ddprun {
-
 namespace {
 
 using caffe2::serialize::PyTorchStreamReader;

@@ -19,7 +19,6 @@
 #include <utility>
 
 namespace ddprun {
-
 namespace {
 
 constexpr const char* kWorker = "worker";

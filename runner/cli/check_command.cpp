@@ -22,7 +22,6 @@
 #include <numeric>
 
 namespace ddprun {
-
 namespace {
 
 // Whoever has not put the data there yet still has an experiment to check.

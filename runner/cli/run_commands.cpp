@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// `ddprun list [FOLDER]`: which runs there are, and how they stand.
+// The commands on runs that are there: list, report, upload, export.
 #include "agent/checked_experiment.h"
 #include "agent/chosen_checkpoint.h"
 #include "agent/run_end.h"
@@ -28,7 +28,6 @@
 #include <limits>
 
 namespace ddprun {
-
 namespace {
 
 constexpr const char* kDefaultFolder = "outputs";

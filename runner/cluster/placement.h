@@ -61,7 +61,6 @@ struct Placement {
 Placement find_placement(const LaunchFlags& flags, const Environment& environment);
 
 // What one engine says about this process: which rank of how many it is.
-
 struct Claim {
   std::string engine;
   std::optional<Setting> rank, size, local_rank, local_size;

@@ -29,7 +29,6 @@ struct Setting {
 void require_below(const Setting& one, const Setting& limit);
 
 // The environment variables that a launch is read from: the process's own, or a test's.
-
 class Environment {
  public:
   Environment() = default;

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 namespace ddprun {
-
 namespace {
 
 constexpr size_t kMostInList = 65536;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Slurm's shorthands for lists of nodes and of task counts.
+// What Slurm tells its jobs: which one this is, and its shorthands for lists of nodes and of task counts.
 #pragma once
 
 #include "cluster/setting.h"
@@ -18,7 +18,6 @@ std::vector<std::string> expand_hosts(const Setting& list);
 std::vector<int> expand_task_counts(const Setting& list);
 
 // The Slurm job that this process belongs to.
-
 struct SlurmJob {
   std::string name;           // as scontrol takes it: "12", or "12_3" for a task of an array
   std::vector<Setting> from;  // the job's variable, or the array's and the task's

@@ -20,7 +20,6 @@
 #include <vector>
 
 namespace ddprun {
-
 namespace {
 
 constexpr size_t kBroadcastBucketBytes = size_t{250} << 20;  // as in Python's DDP

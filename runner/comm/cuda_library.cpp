@@ -11,7 +11,6 @@
 #include <string_view>
 
 namespace ddprun {
-
 namespace {
 
 // Extracts "libnccl.so.2: cannot open shared object file: No such file or directory" from Boost's message around it.

@@ -8,7 +8,6 @@
 #include <torch/nn/modules/instancenorm.h>
 
 namespace ddprun {
-
 namespace {
 
 bool is_batch_norm(const torch::nn::Module& module) {

@@ -15,7 +15,6 @@
 #include <utility>
 
 namespace ddprun {
-
 namespace {
 
 using std::chrono::milliseconds;

@@ -13,7 +13,6 @@
 #include <utility>
 
 namespace ddprun {
-
 namespace {
 
 // ${a} of ${b}${b} of ${c}${c} doubles at each step, and a chain of references is a recursion: both end here.

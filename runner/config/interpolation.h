@@ -17,7 +17,6 @@ namespace ddprun {
 std::vector<std::string> interpolate(Value& config, Problems& problems);
 
 // A text with ${...} in it, cut into what stands as it is and what refers to something.
-
 inline constexpr std::string_view kSecretOpen = "${secret:";  // stays a text until a plugin gets it: secrets.h
 
 struct TextPart {

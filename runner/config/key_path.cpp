@@ -5,7 +5,6 @@
 #include <charconv>
 
 namespace ddprun {
-
 namespace {
 
 void collect(const Value& value, const std::string& path, std::vector<std::string>& paths) {

@@ -31,7 +31,6 @@ const Value* find_at(const Value& root, const KeyPath& path);
 std::vector<std::string> all_paths(const Value& root);
 
 // One override as written: "+trainer.max_steps=3" is the action kAdd, a path and a value.
-
 struct Override {
   enum class Action { kSet, kAdd, kForce, kRemove };
   Action action = Action::kSet;

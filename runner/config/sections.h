@@ -27,7 +27,6 @@ std::string read_monitor(Options& options, std::string_view fallback, std::strin
 bool read_maximize(Options& options, const std::string& metric);  // the key `mode`
 
 // What numbers in an experiment may be where nothing else bounds them.
-
 inline constexpr int64_t kMost = 1'000'000'000;  // far beyond any run; keeps products of two within an int64
 inline constexpr double kLargest = std::numeric_limits<double>::max();
 

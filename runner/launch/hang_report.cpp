@@ -13,7 +13,6 @@
 #include <tuple>
 
 namespace ddprun {
-
 namespace {
 
 // The smallest place is the rank that keeps the others waiting: at the same place, one that does not wait itself or

@@ -19,7 +19,6 @@ namespace ddprun {
 std::optional<LaunchResult> judge_hang(const AttemptEnd& end, const WorkerEnd* lost);
 
 // Records what all workers of a node are doing, for the report of a hang here or at another node of the run.
-
 using Workers = std::vector<std::unique_ptr<Worker>>;
 
 // Returns true if one of them has not moved for that long.

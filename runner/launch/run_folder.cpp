@@ -51,10 +51,6 @@ std::string read_text(const fs::path& file) {
   throw UserError("cannot write " + path.string() + ": " + cause + "; choose another folder with run.dir=...");
 }
 
-void force_names(const fs::path& folder) try { sync_names(folder); } catch (const std::system_error& error) {
-  cannot_write(folder, error.code().message());
-}
-
 // Makes folders durably: a power cut must not take a run's folder with all that was forced to the disk in it.
 void make_folders(const fs::path& path) {
   std::vector<fs::path> grown;
@@ -64,13 +60,13 @@ void make_folders(const fs::path& path) {
   }
   fs::create_directories(path, error);
   if (error) cannot_write(path, error.message());
-  for (const auto& folder : grown) force_names(folder);
+  for (const auto& folder : grown) sync_folder(folder);
 }
 
 // Returns false if something of that name exists: of all who try, one creates it.
 bool make_new_folder(const fs::path& path) {
   if (::mkdir(path.c_str(), 0777) == 0) {
-    force_names(path.parent_path());
+    sync_folder(path.parent_path());
     return true;
   }
   if (errno != EEXIST) cannot_write(path, std::strerror(errno));
@@ -85,8 +81,8 @@ void require_folder_name(const std::string& name) {
 }
 
 void point_latest(const fs::path& parent, const fs::path& run) try {
-  point_symlink(parent / "latest", run.filename());
-} catch (const std::system_error& error) {
+  point_link_at(parent / "latest", run.filename());
+} catch (const UserError& error) {
   log::warn(std::string("cannot point `latest` to the newest run: ") + error.what());
 }
 
@@ -396,7 +392,7 @@ void make_own_folder(const fs::path& run_dir, const std::string& keeper, const s
           "this node's workers, and its experiment for `ddprun resume`.\n");
   std::error_code error;
   fs::rename(fresh, run_dir, error);
-  if (!error) return force_names(run_dir.parent_path());
+  if (!error) return sync_folder(run_dir.parent_path());
   fs::remove_all(fresh);
   if (!fs::exists(run_dir)) cannot_write(run_dir, error.message());
   if (!kept_elsewhere(run_dir))

@@ -17,7 +17,6 @@
 #include <fstream>
 
 namespace ddprun {
-
 namespace {
 
 // Reads the mask of caught signals in /proc, since the question would kill a process that does not catch it.

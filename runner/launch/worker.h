@@ -22,7 +22,6 @@ namespace ddprun {
 //
 // The question is SIGUSR2 to the worker's main thread. The answer is a file of two lines, written atomically by the
 // handler there (worker/crash_handler.h): section and name of base/current_op.h, each empty if there is none.
-
 struct ProbeAnswer {
   std::string section, name;
 

@@ -13,7 +13,6 @@
 #include <utility>
 
 namespace ddprun {
-
 namespace {
 
 std::vector<std::string> lines_of(const std::string& text) {

@@ -15,7 +15,6 @@
 #include <sstream>
 
 namespace ddprun {
-
 namespace {
 
 [[noreturn]] void shapes_do_not_fit(const char* name, const char* expected, const at::Tensor& prediction,

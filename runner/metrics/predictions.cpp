@@ -14,7 +14,6 @@
 #include <charconv>
 
 namespace ddprun {
-
 namespace {
 
 std::vector<double> row_of(const at::Tensor& values, int64_t row) {

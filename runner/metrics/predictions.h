@@ -42,7 +42,8 @@ PredictedBatch predict(Model& model, const Batch& batch, const Objective& object
 // Appends the samples of a batch. `input` is the batch's, where the model has not changed it.
 void append_rows(PredictionTable& table, const PredictedBatch& batch, const at::Tensor& input, const Dataset& dataset);
 
-// The head of a CSV file, one line: index,truth,guess,score_<class> ...; without classes index,truth_0 ...,prediction_0.
+// The head of a CSV file, one line: index,truth,guess,score_<class> ...; without classes index,truth_0
+// ...,prediction_0.
 std::string prediction_head(const PredictedBatch& batch, const DataSpec& spec);
 
 // A line for each sample. Truth and guess are the classes' names; numbers read back as the float32 they are.

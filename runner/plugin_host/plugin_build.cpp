@@ -24,7 +24,6 @@
 #include <vector>
 
 namespace ddprun {
-
 namespace {
 
 namespace fs = std::filesystem;

@@ -20,7 +20,6 @@
 #include <system_error>
 
 namespace ddprun {
-
 namespace {
 
 namespace fs = std::filesystem;

@@ -25,7 +25,6 @@ PluginCheck check_plugin(const std::filesystem::path& file, const std::vector<Pl
                          std::chrono::milliseconds patience = std::chrono::minutes(1));
 
 // Runs something that may crash or hang in a child process, which reports by lines of text.
-
 struct TrialEnd {
   std::vector<std::string> lines;  // what the child sent
   std::string problem;  // how it ended, where that was not of its own accord: "SIGSEGV", "exit code 3", "it hangs"

@@ -15,7 +15,6 @@
 #include <vector>
 
 namespace ddprun {
-
 namespace {
 
 constexpr std::array<std::string_view, 4> kKinds = {"model", "dataset", "optimizer", "logger"};

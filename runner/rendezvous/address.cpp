@@ -17,7 +17,6 @@
 #include <string_view>
 
 namespace ddprun {
-
 namespace {
 
 std::string numeric(const sockaddr* address, socklen_t length) {

@@ -28,7 +28,6 @@ std::string own_addresses();
 std::string interface_of(const std::string& address);
 
 // Names to socket addresses, through getaddrinfo.
-
 struct SocketAddress {
   int family = AF_INET;
   socklen_t length = 0;
@@ -41,7 +40,6 @@ struct SocketAddress {
 std::vector<SocketAddress> resolve(const Endpoint& endpoint, int socket_type);
 
 // Where the ranks of an attempt meet, as given to a worker: DDPRUN_STORE, with DDPRUN_RENDEZVOUS_ID and DDPRUN_TOKEN.
-
 struct StorePlace {
   Endpoint endpoint;
   std::string prefix;  // of the attempt's keys

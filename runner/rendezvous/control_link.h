@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The link over the network.
+// A launcher's link to the run's coordinator: over the network, or in the same process.
 #pragma once
 
 #include "rendezvous/connection.h"
@@ -11,8 +11,6 @@
 #include <vector>
 
 namespace ddprun {
-
-// A launcher's link to the run's coordinator, local or remote.
 
 class ControlLink {
  public:
@@ -34,6 +32,7 @@ class ControlLink {
   virtual void beat() = 0;
 };
 
+// The link over the network.
 class RemoteLink final : public ControlLink {
  public:
   // A coordinator that is silent for `node_timeout_seconds` is lost: its machine vanished or is frozen, or the link is
@@ -58,7 +57,6 @@ class RemoteLink final : public ControlLink {
 };
 
 // The link of a single node, whose coordinator is in the same process.
-
 class LocalLink final : public ControlLink {
  public:
   explicit LocalLink(Coordinator& coordinator) : coordinator_(coordinator) {}

@@ -11,7 +11,6 @@
 #include <string_view>
 
 namespace ddprun {
-
 namespace {
 
 using Values = std::vector<std::pair<std::string, std::string>>;

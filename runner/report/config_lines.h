@@ -37,7 +37,6 @@ Goal goal_of(const Value& config);
 std::string value_at(const Value& config, const std::vector<std::string>& keys, const std::string& fallback);
 
 // The overrides on a run's command line.
-
 using Overrides = std::vector<std::string>;  // of one run, as on its command line
 
 // Returns those recorded in the run's folder; none if it has no record.

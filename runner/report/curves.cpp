@@ -12,7 +12,6 @@
 #include <unordered_map>
 
 namespace ddprun {
-
 namespace {
 
 constexpr auto kPlaces = std::to_array<std::string_view>({"time", "attempt", "epoch", "step", "samples"});

@@ -36,7 +36,6 @@ Curves read_curves(const std::filesystem::path& file, AttemptStarts& starts, std
 
 // Thins out a curve without changing its looks: each stretch keeps its smallest and its greatest value, and whether one
 // was not finite.
-
 struct ThinCurve {
   std::vector<Point> points;  // of the curve itself, by steps
   std::vector<Point> means;   // one per stretch, for smoothed lines; empty if all points were kept

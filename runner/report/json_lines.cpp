@@ -9,7 +9,6 @@
 #include <limits>
 
 namespace ddprun {
-
 namespace {
 
 // Collects the direct members of the outermost object.

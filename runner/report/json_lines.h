@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reads a file of JSON objects, one per line.
+// Reads a run's files of JSON objects, one per line, and tells which of their rows count.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,6 @@
 namespace ddprun {
 
 // The scalar members of one JSON object, without nested ones: a row of metrics, or the head of a large table.
-
 struct FlatObject {
   std::vector<std::pair<std::string, double>> numbers;  // NaN for null, which stands for a number that was not finite
   std::vector<std::pair<std::string, std::string>> texts;
@@ -36,7 +35,6 @@ bool read_json_lines(const std::filesystem::path& file, std::string_view key, st
                      const std::function<void(const FlatObject& object, uint64_t offset)>& visit);
 
 // Reads a file line by line, in as much memory as its longest line needs.
-
 class LineReader {
  public:
   static constexpr size_t kMostLineBytes = size_t{64} << 20;  // longer ones are skipped
@@ -68,7 +66,6 @@ class LineReader {
 
 // Tracks where the attempts of a run began: rows that an earlier attempt wrote beyond that came again, and do not
 // count.
-
 class AttemptStarts {
  public:
   // The first step that is reported for an attempt counts as its start.

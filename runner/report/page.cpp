@@ -7,7 +7,6 @@
 #include <stdexcept>
 
 namespace ddprun {
-
 namespace {
 
 using Json = nlohmann::ordered_json;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The page around the data.
+// The page around the data: report.html, and that of `ddprun data`.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -27,7 +27,6 @@ std::string escape_html(std::string_view text);
 std::string base64(std::string_view bytes);
 
 // The files that report.html is made of, as they were when the program was built.
-
 struct PagePart {
   std::string_view name;  // "page.css"
   std::string_view text;

@@ -24,7 +24,6 @@
 #include <system_error>
 
 namespace ddprun {
-
 namespace {
 
 namespace fs = std::filesystem;

@@ -17,7 +17,6 @@
 #include <string_view>
 
 namespace ddprun {
-
 namespace {
 
 namespace fs = std::filesystem;

@@ -28,7 +28,6 @@ std::vector<ListedRun> list_runs(const std::filesystem::path& folder);
 nlohmann::ordered_json run_list_json(const std::vector<ListedRun>& runs);
 
 // The list of runs as a table for people.
-
 struct ListStyle {
   // If they do not suffice, the metric's name is cut, steps and workers are left out, then, if overrides are shown, the
   // start time and the epochs; then the overrides are cut and, on a terminal, the runs' names.

@@ -24,7 +24,6 @@
 #include <string_view>
 
 namespace ddprun {
-
 namespace {
 
 namespace fs = std::filesystem;

@@ -51,7 +51,6 @@ int64_t recorded_count(const nlohmann::json& value);
 RunEnd recorded_end(const std::filesystem::path& run_dir);
 
 // Lists the checkpoints of a run by name and size. `ddprun verify` checks whether they are whole.
-
 struct ListedCheckpoint {
   std::string name;  // step_00001200
   int64_t step = 0;

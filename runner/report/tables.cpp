@@ -16,7 +16,6 @@
 #include <vector>
 
 namespace ddprun {
-
 namespace {
 
 namespace fs = std::filesystem;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Prepares a table of predictions for the page: mistakes first, the most confident ones at the top, images included.
+// Prepares a run's tables for the page: predictions with their images, confusion matrices, histograms of tensors.
 #pragma once
 
 #include "report/table_index.h"
@@ -31,19 +31,15 @@ class ImageShelf {
   size_t bytes_ = 0, no_room_ = 0, unreadable_ = 0;
 };
 
-// Takes a table of kind "predictions". Throws nlohmann::json::exception if it is not one.
+// Puts mistakes first, the most confident ones at the top. Takes a table of kind "predictions". Throws nlohmann::json::exception if it is not one.
 nlohmann::ordered_json shown_predictions(const nlohmann::json& table, ImageShelf& images);
 
-// Prepares a confusion matrix for the page: the counts if they can be drawn, and the classes most often taken for
-// another.
-
-// Takes a table of kind "confusion". Omits the counts if there are too many classes to tell apart in a picture. Throws
+// Returns the counts if they can be drawn, and the classes most often taken for another. Takes a table of kind
+// "confusion". Omits the counts if there are too many classes to tell apart in a picture. Throws
 // nlohmann::json::exception or std::runtime_error if it is not such a table.
 nlohmann::ordered_json shown_confusion(const nlohmann::json& table);
 
-// Prepares how the numbers of each tensor were distributed, over the steps.
-
-// Returns [{"name": "weights/conv1.weight", "steps": [{"step", "min", "max", "mean", "stddev", "nonfinite", "counts",
+// Returns how the numbers of each tensor were distributed: [{"name": "weights/conv1.weight", "steps": [{"step", "min", "max", "mean", "stddev", "nonfinite", "counts",
 // "edges"}]}] with every tensor's first and last table, and as many between them, evenly spread, as a page can hold.
 // Omits edges that are evenly spaced. Empty if there are none.
 nlohmann::ordered_json shown_histograms(const TableIndex& tables, std::vector<std::string>& problems);

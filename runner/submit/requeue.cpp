@@ -11,7 +11,6 @@
 #include <string>
 
 namespace ddprun {
-
 namespace {
 
 constexpr double kPatience = 30;  // seconds to wait for a controller that does not answer

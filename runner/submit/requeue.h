@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// launch.requeue: puts a Slurm job that a signal has ended back into the queue.
+// A Slurm job's time: when it ends, and how the job is put back into the queue after it (launch.requeue).
 #pragma once
 
 #include "cluster/setting.h"

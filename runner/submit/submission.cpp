@@ -5,7 +5,6 @@
 #include <cstdio>
 
 namespace ddprun {
-
 namespace {
 
 // Returns the workers per node, if known here.

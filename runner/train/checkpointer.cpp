@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "comm/replicate.h"
 #include "plugin_host/plugin_call.h"
-#include "train/ema.h"
+#include "train/model_weights.h"
 #include "train/state_guard.h"
 
 #include <ddprun/error.h>

@@ -21,7 +21,6 @@ namespace ddprun {
 
 // Numbers that a device computes, on their way to the host. Nothing waits for a GPU until somebody asks, and then only
 // for the work up to them.
-
 class DeviceNumbers {
  public:
   explicit DeviceNumbers(const at::Tensor& numbers);  // float32, of any shape

@@ -17,7 +17,6 @@
 #include <cmath>
 
 namespace ddprun {
-
 namespace {
 
 using nlohmann::json;

@@ -9,7 +9,6 @@
 #include <torch/types.h>
 
 namespace ddprun {
-
 namespace {
 
 std::optional<c10::ScalarType> autocast_type(PrecisionMode precision) {

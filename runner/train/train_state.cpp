@@ -11,7 +11,6 @@
 #include <bit>
 
 namespace ddprun {
-
 namespace {
 
 using nlohmann::json;

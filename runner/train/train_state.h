@@ -55,7 +55,6 @@ struct TrainState {
 };
 
 // How long a training is and what is due at which of its steps: the same on all ranks.
-
 class TrainPlan {
  public:
   // `samples` of the training split.

@@ -19,7 +19,6 @@
 #include <string_view>
 
 namespace ddprun {
-
 namespace {
 
 constexpr double kPrice = 1.1;  // that channels last may take, times channels first

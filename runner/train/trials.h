@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which order of numbers suits this network on this machine, for `trainer.memory_format: auto`: forward and backward
-// are tried in both.
+// What a training tries out before its first step: the memory format, and how many samples fit into a micro-batch.
 #pragma once
 
 #include "comm/communicator.h"
@@ -30,16 +29,14 @@ struct MemoryFormatTrial {
   int64_t samples;  // at most, in a pass
 };
 
-// The same answer on all ranks: channels last unless it takes a tenth longer. On the CPU processor time counts, which
+// Finds which order of numbers suits this network on this machine, for `trainer.memory_format: auto`, by forward and
+// backward in both. The same answer on all ranks: channels last unless it takes a tenth longer. On the CPU processor time counts, which
 // other programs disturb less than the clock on the wall; a few samples are enough there. A network without filters of
 // two dimensions is not tried, and one that fails in the trial stays as it is: its first step tells why. The filters
 // are left in either order; gradients, buffers and random generators as they were. Collective.
 MemoryFormat find_memory_format(const MemoryFormatTrial& trial);
 
-// How many samples fit into memory in one pass, for `trainer.micro_batch: auto`, and what to say where too many were
-// asked for.
-
-// Tries the forward and backward pass of `item` with its whole part on every rank, then with half of it, and so on
+// Finds how many samples fit into memory in one pass, for `trainer.micro_batch: auto`. Tries the forward and backward pass of `item` with its whole part on every rank, then with half of it, and so on
 // until no rank runs out of memory, beside what the optimizer and averages keep from the first step on. Returns the
 // same number on all ranks; tells it where it is less than the whole. Throws UserError where not even one sample fits.
 // Collective; random generators and buffers change.

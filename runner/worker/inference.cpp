@@ -3,7 +3,7 @@
 #include "checkpoint/checkpoint.h"
 #include "data/loader.h"
 #include "metrics/predictions.h"
-#include "train/ema.h"
+#include "train/model_weights.h"
 #include "train/evaluator.h"
 #include "train/state_guard.h"
 #include "train/train_state.h"

@@ -24,7 +24,6 @@
 #include <utility>
 
 namespace ddprun {
-
 namespace {
 
 constexpr int64_t kSamples = 16;     // of each split

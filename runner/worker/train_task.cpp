@@ -11,7 +11,7 @@
 #include "metrics/run_summary.h"
 #include "plugin_host/plugin_call.h"
 #include "train/checkpointer.h"
-#include "train/ema.h"
+#include "train/model_weights.h"
 #include "train/shard_check.h"
 #include "train/state_guard.h"
 #include "train/trainer.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // One worker process: joins the others, puts the experiment together from the run folder's frozen config, trains; or,
-// where the launcher asked for it (worker/worker.h), evaluates or predicts.
+// where the launcher asked for it, evaluates or predicts.
 #pragma once
+
 #include "launch/worker_process.h"
 
 #include <functional>
@@ -15,7 +16,6 @@ int run_worker();
 
 // What a worker process is there for: to train, to evaluate, to predict. Made and run once, on the process's main
 // thread.
-
 class WorkerTask {
  public:
   virtual ~WorkerTask() = default;

@@ -27,7 +27,7 @@ void write(const std::filesystem::path& file, const std::string& report, double 
 void write_error_file(const std::filesystem::path& file, const AttemptEnd& end, const std::string& others) noexcept
     try {
   const auto result = judge_ends(end);
-  const bool own = !result.report.empty() && !(result.cause && result.cause->kind == "communication");
+  const bool own = !result.report.empty() && !(result.cause && result.cause->kind == FailureKind::kCommunication);
   const auto& report = own ? result.report : others;
   if (report.empty()) return;
   double time = wall_seconds();

@@ -3,8 +3,8 @@
 // LibTorch and yaml-cpp, so that the launcher and the tests of the configuration stay cheap to build.
 #pragma once
 
+#include "base/words.h"
 #include "config/compose.h"
-#include "config/words.h"
 
 #include <ddprun/options.h>
 #include <ddprun/value.h>

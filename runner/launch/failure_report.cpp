@@ -21,7 +21,9 @@ bool failed(const WorkerEnd& end) {
 }
 
 // A rank whose collective failed more often reports another's death than a fault of its own.
-bool secondary(const WorkerEnd& end) { return end.signal == 0 && end.failure && end.failure->kind == "communication"; }
+bool secondary(const WorkerEnd& end) {
+  return end.signal == 0 && end.failure && end.failure->kind == FailureKind::kCommunication;
+}
 
 double failing_time(const WorkerEnd& end) {
   return end.signal == 0 && end.failure && end.failure->time > 0 ? end.failure->time : end.time;
@@ -37,7 +39,7 @@ const WorkerEnd* root_cause(const std::vector<WorkerEnd>& ends) {
 }
 
 std::string describe_cause(const WorkerEnd& end) {
-  const auto where = end.failure && end.failure->kind == "signal" ? end.failure->message + " " : "";
+  const auto where = end.failure && end.failure->kind == FailureKind::kSignal ? end.failure->message + " " : "";
   if (end.signal != 0) return where + "killed by " + describe_signal(end.signal);
   if (end.failure && !end.failure->message.empty()) return end.failure->message;
   return "exit code " + std::to_string(end.exit_code) + " without a message about the cause";
@@ -83,7 +85,8 @@ std::string report(const std::vector<WorkerEnd>& ends, const WorkerEnd& root) {
   std::ostringstream text;
   const bool alone = ends.size() == 1;
   const bool explained = root.signal == 0 && root.failure;
-  const bool of_user = explained && (root.failure->kind == "user" || root.failure->kind == "memory");
+  const bool of_user =
+      explained && (root.failure->kind == FailureKind::kUser || root.failure->kind == FailureKind::kMemory);
   const bool all =
       !alone && of_user && std::ranges::all_of(ends, [&](const auto& end) { return same_cause(end, root); });
   if (all) {

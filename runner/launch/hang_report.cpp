@@ -81,7 +81,7 @@ std::optional<LaunchResult> judge_hang(const AttemptEnd& end, const WorkerEnd* l
                       .report = text.str(),
                       .cause = WorkerFailure{.rank = last->rank,
                                              .time = last->time,
-                                             .kind = "hang",
+                                             .kind = FailureKind::kHang,
                                              .message = message,
                                              .phase = name_of(last->stall->activity),
                                              .step = static_cast<long>(last->stall->step)}};

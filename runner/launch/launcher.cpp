@@ -69,7 +69,7 @@ class Attempt {
   fs::path failure_file(int rank) const;
   std::optional<WorkerFailure> failure_of(int rank) const;
   AttemptEnd end();
-  AttemptEnd end(const char* kind, const std::string& problem);
+  AttemptEnd end(FailureKind kind, const std::string& problem);
 
   const LaunchPlan& plan_;
   LaunchObserver* observer_;
@@ -99,7 +99,7 @@ AttemptEnd Attempt::run() {
     start_workers();
   } catch (const std::system_error& error) {
     const bool full = error.code() == std::errc::no_space_on_device;
-    return end("internal",
+    return end(FailureKind::kInternal,
                std::string("cannot start a worker: ") + error.what() +
                    (full ? "; TMPDIR names the folder of the files that workers and their launcher exchange" : ""));
   }
@@ -124,7 +124,7 @@ AttemptEnd Attempt::run() {
   for (const int signal : inbox_.take()) {  // too late to stop anything, in time to prevent a restart
     if (signal != SIGCHLD && signal != SIGTSTP && stop_signal_ == 0) stop_signal_ = signal;
   }
-  return folder_problem_.empty() ? end() : end("user", folder_problem_);
+  return folder_problem_.empty() ? end() : end(FailureKind::kUser, folder_problem_);
 }
 
 void Attempt::start_workers() {
@@ -306,14 +306,14 @@ AttemptEnd Attempt::end() {
     end.workers.back().host = plan_.host;
     auto told = failure_of(worker->rank());
     if (!told) continue;
-    if (told->kind != "signal") worker->log_failure(told->message);
+    if (told->kind != FailureKind::kSignal) worker->log_failure(told->message);
     end.workers.back().failure = std::move(told);
   }
   return end;
 }
 
 // Ends the attempt for a problem of the launcher's own, which is reported as that of the last worker.
-AttemptEnd Attempt::end(const char* kind, const std::string& problem) {
+AttemptEnd Attempt::end(FailureKind kind, const std::string& problem) {
   auto end = this->end();
   auto& culprit = end.workers.back();
   culprit.signal = 0;

@@ -108,7 +108,7 @@ void Worker::note_end_undone() {
   end_.exit_code = kExitFailed;
   end_.failure = {.rank = rank(),
                   .time = end_.time,
-                  .kind = "internal",
+                  .kind = FailureKind::kInternal,
                   .message = "_exit(0) was called before the work was done, by a plugin or one of its libraries"};
   const auto beat = read_beat(heartbeat_);
   if (!beat) return;

@@ -98,7 +98,7 @@ void unblock_stop_signals() {
 }
 
 bool write_failure(const fs::path& file, const WorkerFailure& failure) noexcept try {
-  const nlohmann::json json = {{"rank", failure.rank},       {"time", failure.time},   {"kind", failure.kind},
+  const nlohmann::json json = {{"rank", failure.rank},       {"time", failure.time},   {"kind", word_of(failure.kind)},
                                {"message", failure.message}, {"phase", failure.phase}, {"step", failure.step},
                                {"section", failure.section}};
   // Messages may contain any bytes (a path, a foreign library's text): what is not UTF-8 is replaced.
@@ -116,7 +116,9 @@ std::optional<WorkerFailure> read_failure(const fs::path& file) try {
   WorkerFailure failure;
   failure.rank = json.at("rank").get<int>();
   failure.time = json.at("time").get<double>();
-  failure.kind = json.at("kind").get<std::string>();
+  const auto kind = enum_of<FailureKind>(json.at("kind").get<std::string>());
+  if (!kind) return std::nullopt;
+  failure.kind = *kind;
   failure.message = json.at("message").get<std::string>();
   failure.phase = json.at("phase").get<std::string>();
   failure.step = json.at("step").get<long>();

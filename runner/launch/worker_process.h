@@ -3,6 +3,8 @@
 // file out. Names that torchrun has too are torchrun's.
 #pragma once
 
+#include "base/words.h"
+
 #include <array>
 #include <csignal>
 #include <filesystem>
@@ -58,13 +60,25 @@ WorkerPlace read_worker_place();
 inline constexpr std::array<int, 2> kStopSignals{SIGTERM, SIGUSR1};
 void unblock_stop_signals();
 
-// Why a worker failed, for the launcher's report. `kind` is "user" (a mistake in the experiment or the data), "memory"
-// (there was too little), "internal", "hang" (set by the launcher), "signal" (the message says where it came), or
-// "communication" (a collective failed, most often because another rank had failed before).
+enum class FailureKind {
+  kUser,           // a mistake in the experiment or the data
+  kMemory,         // there was too little
+  kInternal,       // any other exception
+  kHang,           // the launcher's finding
+  kSignal,         // the message says where it came
+  kCommunication,  // a collective failed, most often because another rank had failed before
+};
+template <>
+struct WordsOf<FailureKind> {
+  static constexpr auto kAll =
+      std::to_array<std::string_view>({"user", "memory", "internal", "hang", "signal", "communication"});
+};
+
+// Why a worker failed, for the launcher's report.
 struct WorkerFailure {
   int rank = 0;
   double time = 0;  // seconds since 1970
-  std::string kind;
+  FailureKind kind = FailureKind::kInternal;
   std::string message;
   std::string phase;    // "starting", "training", "evaluating", "saving"
   long step = -1;       // -1: before the first

@@ -295,7 +295,8 @@ bool Coordinator::is_by_loss(const LaunchResult& workers) const {
   if (loss_.empty()) return false;
   if (workers.exit_code == kExitDone) return true;  // of all that reported: not the lost ones
   if (workers.stop_requested) return false;
-  const bool explained = !workers.report.empty() && !(workers.cause && workers.cause->kind == "communication");
+  const bool explained =
+      !workers.report.empty() && !(workers.cause && workers.cause->kind == FailureKind::kCommunication);
   return loss_came_first_ || !explained;
 }
 
@@ -309,9 +310,9 @@ LaunchResult Coordinator::judge_loss(const LaunchResult& others) const {
 bool Coordinator::curable(const LaunchResult& result) const {
   if (result.exit_code == kExitUsage) return false;
   if (!result.cause) return true;
-  if (result.cause->kind == "memory")
-    return !(last_failure_ && last_failure_->kind == "memory" && last_failure_->step == result.cause->step);
-  return result.cause->kind != "user";
+  if (result.cause->kind == FailureKind::kMemory)
+    return !(last_failure_ && last_failure_->kind == FailureKind::kMemory && last_failure_->step == result.cause->step);
+  return result.cause->kind != FailureKind::kUser;
 }
 
 void Coordinator::restart_after_failure(const LaunchResult& result, bool by_loss, Time now) {

@@ -20,16 +20,22 @@ std::string text_of(const Message& message) {
 
 Message failure_message(const WorkerFailure& failure) {
   return {{"time", failure.time},
-          {"kind", failure.kind},
+          {"kind", word_of(failure.kind)},
           {"message", text(failure.message)},
           {"phase", text(failure.phase)},
           {"step", failure.step}};
 }
 
+FailureKind kind_of(const Message& word) {
+  const auto kind = enum_of<FailureKind>(word.get<std::string>());
+  if (!kind) throw ProtocolError("a failure of an unknown kind");
+  return *kind;
+}
+
 WorkerFailure failure_of(const Message& message, int rank) {
   return {.rank = rank,
           .time = message.at("time"),
-          .kind = message.at("kind"),
+          .kind = kind_of(message.at("kind")),
           .message = text_of(message.at("message")),
           .phase = text_of(message.at("phase")),
           .step = whole<int64_t>(message.at("step"))};

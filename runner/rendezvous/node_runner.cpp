@@ -103,7 +103,7 @@ AttemptEnd failed_to_prepare(const StartOrder& start, const NodeInfo& info, cons
                 .host = start.nodes > 1 ? info.host : "",
                 .exit_code = kExitUsage,
                 .time = wall_seconds()};
-  end.failure = WorkerFailure{.rank = end.rank, .time = end.time, .kind = "user", .message = problem};
+  end.failure = WorkerFailure{.rank = end.rank, .time = end.time, .kind = FailureKind::kUser, .message = problem};
   return {.workers = {end}};
 }
 

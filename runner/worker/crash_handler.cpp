@@ -145,12 +145,12 @@ void handle(int signal, void (*handler)(int), int flags) {
 void install_crash_handler(const std::string& who, const std::filesystem::path& failure, int rank) {
   prefix = who;
   failure_file = failure.string();
-  const auto begin = [rank](const std::string& kind) {
-    return R"({"rank": )" + std::to_string(rank) + R"(, "time": 0, "kind": ")" + kind +
+  const auto begin = [rank](FailureKind kind) {
+    return R"({"rank": )" + std::to_string(rank) + R"(, "time": 0, "kind": ")" + std::string(word_of(kind)) +
            R"(", "phase": "", "step": -1, "section": ")";
   };
-  failure_begin = begin("signal");
-  failure_begin_internal = begin("internal");
+  failure_begin = begin(FailureKind::kSignal);
+  failure_begin_internal = begin(FailureKind::kInternal);
   load_backtrace();
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   static std::array<char, kStackBytes> stack;  // of the main thread's handler: its own may be what has run out

@@ -51,7 +51,7 @@ void keep_freed_memory() {
 
 // What ended a task. The launcher tells it, in its report and in the rank's log.
 struct Problem {
-  const char* kind;
+  FailureKind kind;
   std::string message;
   int exit_code = kExitFailed;
   std::string section = {};  // of the experiment, where a plugin threw it
@@ -83,19 +83,19 @@ Problem problem_of(const WorkerTask* task) {
   try {
     throw;
   } catch (const OutOfMemory& error) {
-    return {.kind = "memory", .message = error.what()};
+    return {.kind = FailureKind::kMemory, .message = error.what()};
   } catch (const PluginMistake& error) {
-    return {.kind = "user", .message = error.problem, .exit_code = of_user, .section = error.section};
+    return {.kind = FailureKind::kUser, .message = error.problem, .exit_code = of_user, .section = error.section};
   } catch (const UserError& error) {
-    return {.kind = "user", .message = error.what(), .exit_code = of_user};
+    return {.kind = FailureKind::kUser, .message = error.what(), .exit_code = of_user};
   } catch (const PluginFailure& error) {
-    return {.kind = "internal", .message = error.problem, .section = error.section};
+    return {.kind = FailureKind::kInternal, .message = error.problem, .section = error.section};
   } catch (const CommunicationError& error) {
-    return {.kind = "communication", .message = error.what()};
+    return {.kind = FailureKind::kCommunication, .message = error.what()};
   } catch (const c10::Error& error) {
-    return {.kind = "internal", .message = error.what_without_backtrace()};
+    return {.kind = FailureKind::kInternal, .message = error.what_without_backtrace()};
   } catch (const std::exception& error) {
-    return {.kind = "internal", .message = error.what()};
+    return {.kind = FailureKind::kInternal, .message = error.what()};
   }
 }
 

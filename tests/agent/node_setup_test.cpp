@@ -36,7 +36,7 @@ Variables rank_of_two(Variables more = {}) {
 Experiment experiment(const std::string& strategy = "ddp") {
   Experiment experiment;
   experiment.trainer.global_batch = 64;
-  experiment.trainer.strategy = value_of<Strategy>(strategy).value();
+  experiment.trainer.strategy = enum_of<Strategy>(strategy).value();
   return experiment;
 }
 

@@ -38,7 +38,7 @@ class StepGraphsGpu : public testing::Gpu {
   static ToyResult with(ToyRun run, const char* cuda_graph) {
     const TempFolder folder;
     run.folder = folder.path();
-    run.experiment.trainer.cuda_graph = value_of<CudaGraphMode>(cuda_graph).value();
+    run.experiment.trainer.cuda_graph = enum_of<CudaGraphMode>(cuda_graph).value();
     return train_toy(run);
   }
 
@@ -108,7 +108,7 @@ TEST_F(StepGraphsGpu, RepeatTheBitsOfOrdinarySteps) {
     for (const auto* precision : {"fp32", "bf16", "fp16"}) {
       const TempFolder folder;
       auto run = toy(folder);
-      run.experiment.trainer.precision = value_of<PrecisionMode>(precision).value();
+      run.experiment.trainer.precision = enum_of<PrecisionMode>(precision).value();
       run.experiment.trainer.clip_norm = 0.5;
       run.experiment.trainer.ema_decay = 0.9;
       run.make_optimizer = [plugin](double rate) { return make_optimizer(plugin, {{"lr", std::to_string(rate / 5)}}); };
@@ -151,7 +151,7 @@ TEST_F(StepGraphsGpu, NoStepWaitsForTheGpu) {
     for (const auto* precision : {"fp32", "bf16", "fp16"}) {
       const TempFolder folder;
       auto run = toy(folder);
-      run.experiment.trainer.precision = value_of<PrecisionMode>(precision).value();
+      run.experiment.trainer.precision = enum_of<PrecisionMode>(precision).value();
       run.experiment.trainer.clip_norm = 0.5;
       run.experiment.trainer.ema_decay = 0.9;
       EXPECT_NO_THROW(without_waits(run, cuda_graph)) << cuda_graph << " " << precision;

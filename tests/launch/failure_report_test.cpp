@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-WorkerEnd with_failure(int rank, double time, const std::string& kind, int exit_code = 1) {
+WorkerEnd with_failure(int rank, double time, FailureKind kind, int exit_code = 1) {
   WorkerEnd end{.rank = rank, .exit_code = exit_code, .time = time + 1};
   end.failure = WorkerFailure{rank, time, kind, "message of " + std::to_string(rank), "training", 5};
   return end;
@@ -27,48 +27,53 @@ LaunchResult judge(const std::vector<WorkerEnd>& ends, int stop_signal = 0) {
 }
 
 TEST(FailureReport, EarliestOfItsKindIsTheCause) {
-  EXPECT_THAT(judge({with_failure(0, 12, "internal"), with_failure(1, 11, "user")}).report,
+  EXPECT_THAT(judge({with_failure(0, 12, FailureKind::kInternal), with_failure(1, 11, FailureKind::kUser)}).report,
               HasSubstr("rank 1 failed first"));
-  EXPECT_THAT(judge({with_failure(0, 12, "communication"), with_failure(1, 11, "communication")}).report,
-              HasSubstr("rank 1 failed first"));
-  EXPECT_THAT(judge({with_failure(0, 12, "internal"), killed(1, 11, SIGSEGV)}).report,
+  EXPECT_THAT(
+      judge({with_failure(0, 12, FailureKind::kCommunication), with_failure(1, 11, FailureKind::kCommunication)})
+          .report,
+      HasSubstr("rank 1 failed first"));
+  EXPECT_THAT(judge({with_failure(0, 12, FailureKind::kInternal), killed(1, 11, SIGSEGV)}).report,
               HasSubstr("rank 1 failed first"));
 }
 
 TEST(FailureReport, WhatAllRanksSawIsNotOneRanksOwn) {
-  auto first = with_failure(0, 12, "user"), second = with_failure(1, 11, "user"), third = with_failure(2, 13, "user");
+  auto first = with_failure(0, 12, FailureKind::kUser), second = with_failure(1, 11, FailureKind::kUser),
+       third = with_failure(2, 13, FailureKind::kUser);
   first.failure->message = second.failure->message = "the loss is not finite";
   EXPECT_EQ(judge({first, second}).report, "all ranks failed: the loss is not finite\n");
   EXPECT_THAT(judge({first, second, third}).report, HasSubstr("other ranks: 0 failed in the same way, 2 failed too\n"));
 }
 
 TEST(FailureReport, LostContactIsNeverTheCauseOfAnother) {
-  EXPECT_THAT(judge({with_failure(0, 1, "communication"), with_failure(1, 99, "internal")}).report,
-              HasSubstr("rank 1 failed first"));
-  EXPECT_THAT(judge({with_failure(0, 1, "communication"), killed(1, 99, SIGKILL)}).report,
+  EXPECT_THAT(
+      judge({with_failure(0, 1, FailureKind::kCommunication), with_failure(1, 99, FailureKind::kInternal)}).report,
+      HasSubstr("rank 1 failed first"));
+  EXPECT_THAT(judge({with_failure(0, 1, FailureKind::kCommunication), killed(1, 99, SIGKILL)}).report,
               HasSubstr("rank 1 failed first"));
 }
 
 TEST(FailureReport, DeathByTheLaunchersHandIsNoFailure) {
-  const auto result = judge({killed(0, 1, SIGTERM, true), with_failure(1, 2, "internal")});
+  const auto result = judge({killed(0, 1, SIGTERM, true), with_failure(1, 2, FailureKind::kInternal)});
   EXPECT_THAT(result.report, HasSubstr("rank 1 failed first"));
   EXPECT_THAT(result.report, HasSubstr("other ranks: 0 ended by the launcher"));
 }
 
 TEST(FailureReport, UserErrorAtTheStartIs2AndLaterIs1) {
-  EXPECT_EQ(judge({with_failure(0, 1, "user", 2)}).exit_code, 2);
-  EXPECT_EQ(judge({with_failure(0, 1, "user", 1)}).exit_code, 1);
+  EXPECT_EQ(judge({with_failure(0, 1, FailureKind::kUser, 2)}).exit_code, 2);
+  EXPECT_EQ(judge({with_failure(0, 1, FailureKind::kUser, 1)}).exit_code, 1);
 }
 
 TEST(FailureReport, StopThatEndedSomeExplainsLostContactOfOthers) {
-  const auto result = judge({killed(0, 1, SIGTERM, true), with_failure(1, 2, "communication")}, SIGINT);
+  const auto result = judge({killed(0, 1, SIGTERM, true), with_failure(1, 2, FailureKind::kCommunication)}, SIGINT);
   EXPECT_EQ(result.exit_code, 128 + SIGINT);
   EXPECT_TRUE(result.stop_requested);
   EXPECT_THAT(result.report, HasSubstr("ranks 0-1 did not save"));
 }
 
 TEST(FailureReport, FailureWhileStoppingIsAFailureThatIsNotRestarted) {
-  const auto result = judge({with_failure(0, 2, "internal"), {.rank = 1, .exit_code = kExitPreempted}}, SIGTERM);
+  const auto result =
+      judge({with_failure(0, 2, FailureKind::kInternal), {.rank = 1, .exit_code = kExitPreempted}}, SIGTERM);
   EXPECT_EQ(result.exit_code, kExitFailed);
   EXPECT_TRUE(result.stop_requested);
   EXPECT_THAT(result.report, HasSubstr("message of 0"));
@@ -78,10 +83,11 @@ TEST(FailureReport, ACrashIsToldWithItsPlaceAndItsMoment) {
   auto crashed = killed(1, 2, SIGSEGV);
   crashed.stall = {.activity = Activity::kComputing, .step = 12};
   EXPECT_THAT(
-      judge({with_failure(0, 3, "communication"), crashed}).report,
+      judge({with_failure(0, 3, FailureKind::kCommunication), crashed}).report,
       StartsWith("rank 1 failed first: killed by SIGSEGV (11): an invalid memory access, in a plugin or a library\n"
                  "  while: computing, after 12 steps\n"));
-  crashed.failure = WorkerFailure{.rank = 1, .kind = "signal", .message = "model: plugin lenet: in step():"};
+  crashed.failure =
+      WorkerFailure{.rank = 1, .kind = FailureKind::kSignal, .message = "model: plugin lenet: in step():"};
   const auto result = judge({crashed});
   EXPECT_THAT(result.report, StartsWith("rank 1 failed: model: plugin lenet: in step(): killed by SIGSEGV (11)"));
   EXPECT_EQ(result.exit_code, 128 + SIGSEGV);

@@ -27,7 +27,7 @@ TEST(HangReport, NamesWhoKeepsTheOthersWaiting) {
               HasSubstr("rank 2 on b has hung for 61 s at step 7, loading data; the process is stopped"));
   EXPECT_THAT(result.report, HasSubstr("ranks 0-1,3 at step 7, computing"));
   ASSERT_TRUE(result.cause);
-  EXPECT_EQ(result.cause->kind, "hang");
+  EXPECT_EQ(result.cause->kind, FailureKind::kHang);
   EXPECT_EQ(result.cause->step, 7);
   EXPECT_EQ(result.exit_code, kExitFailed);
 }
@@ -74,7 +74,7 @@ TEST(HangReport, WhereAllStandEquallyNobodyIsBlamed) {
 TEST(HangReport, OfACollectiveThatRanOutOfTimeTheOneThatStandsStillIsTheCause) {
   auto gave_up = standing(0, Activity::kComputing, 7);
   gave_up.failure =
-      WorkerFailure{.rank = 0, .time = 1, .kind = "communication", .message = "all-reduce failed: timeout"};
+      WorkerFailure{.rank = 0, .time = 1, .kind = FailureKind::kCommunication, .message = "all-reduce failed: timeout"};
   gave_up.signal = 0;
   gave_up.exit_code = 1;
   const auto report = judge_ends({.workers = {gave_up, standing(1, Activity::kComputing, 7)}, .hung = true}).report;

@@ -69,7 +69,7 @@ class FailureFileTest : public ::testing::Test {
 };
 
 TEST_F(FailureFileTest, IsReadAsItWasWritten) {
-  write_failure(file_, {3, 12.5, "internal", "a \"quoted\"\nmessage", "saving", 77, "model"});
+  write_failure(file_, {3, 12.5, FailureKind::kInternal, "a \"quoted\"\nmessage", "saving", 77, "model"});
   const auto failure = read_failure(file_);
   ASSERT_TRUE(failure);
   EXPECT_EQ(failure->rank, 3);
@@ -81,7 +81,7 @@ TEST_F(FailureFileTest, IsReadAsItWasWritten) {
 }
 
 TEST_F(FailureFileTest, AnyBytesAreAMessage) {
-  write_failure(file_, {0, 1, "user", "path \xff\xfe", "starting", -1});
+  write_failure(file_, {0, 1, FailureKind::kUser, "path \xff\xfe", "starting", -1});
   EXPECT_TRUE(read_failure(file_));
 }
 
@@ -94,7 +94,7 @@ TEST_F(FailureFileTest, NoneOrAForeignOneIsNothing) {
 }
 
 TEST_F(FailureFileTest, WritingNeverThrows) {
-  EXPECT_NO_THROW(write_failure("/dev/null/failure.json", {0, 1, "user", "x", "starting", -1}));
+  EXPECT_NO_THROW(write_failure("/dev/null/failure.json", {0, 1, FailureKind::kUser, "x", "starting", -1}));
 }
 
 }  // namespace

@@ -22,8 +22,8 @@ TEST(Coordinator, AnElasticWorldGoesOnWithWhoIsLeft) {
   Scene run(elastic(1, 3));
   for (int node : {0, 1, 2}) run.join(node);
   run.lose(2);
-  run.end(0, kExitFailed, "communication");
-  run.end(1, kExitFailed, "communication");
+  run.end(0, kExitFailed, FailureKind::kCommunication);
+  run.end(1, kExitFailed, FailureKind::kCommunication);
   run.told();
   run.pass(9);
   EXPECT_THAT(run.told(), IsEmpty()) << "the last call";

@@ -98,9 +98,9 @@ TEST(Coordinator, AFailureEndsTheOthersAtOnceAndIsNamed) {
   run.told();
   run.fail(1);
   EXPECT_THAT(run.told(), UnorderedElementsAre(std::pair(0, Kind::kAbort), std::pair(2, Kind::kAbort)));
-  run.end(1, kExitFailed, "internal");
-  run.end(0, kExitFailed, "communication");
-  run.end(2, kExitFailed, "communication");
+  run.end(1, kExitFailed, FailureKind::kInternal);
+  run.end(0, kExitFailed, FailureKind::kCommunication);
+  run.end(2, kExitFailed, FailureKind::kCommunication);
   ASSERT_TRUE(run->finished());
   EXPECT_THAT(run->result().report, HasSubstr("rank 2 on host1 failed first: bad"));
   EXPECT_THAT(run->result().report, HasSubstr("0-1,4-5 lost contact"));
@@ -111,7 +111,7 @@ TEST(Coordinator, ANodeThatDoesNotSayHowItEndedIsNotWaitedForForEver) {
   for (int node : {0, 1}) run.join(node);
   run.told();
   run.fail(0);
-  run.end(0, kExitFailed, "internal");
+  run.end(0, kExitFailed, FailureKind::kInternal);
   run.pass(19);
   EXPECT_FALSE(run->finished());
   run.pass(1);
@@ -126,7 +126,7 @@ TEST(Coordinator, WhereThisProcessStoodStillTheOthersGetTheirTimeAgain) {
   for (int node : {0, 1}) run.join(node);
   run.told();
   run.fail(0);
-  run.end(0, kExitFailed, "internal");
+  run.end(0, kExitFailed, FailureKind::kInternal);
   run.leap(3600);
   run.pass(19);
   EXPECT_FALSE(run->finished());
@@ -140,7 +140,7 @@ TEST(Coordinator, ANodeThatIsBusyWithItsDataIsWaitedFor) {
   run->take_orders();
   run->started(0, 0);
   run.fail(0);
-  run.end(0, kExitFailed, "internal");
+  run.end(0, kExitFailed, FailureKind::kInternal);
   run.pass(3600);
   EXPECT_FALSE(run->finished());
   run.end(1, kExitPreempted);
@@ -164,17 +164,17 @@ TEST(Coordinator, RestartsAsOftenAsAllowedWithLongerPauses) {
   Scene run(fixed(1, 2));
   run.join(0);
   run.told();
-  run.end(0, kExitFailed, "internal");
+  run.end(0, kExitFailed, FailureKind::kInternal);
   EXPECT_THAT(run.told(), IsEmpty());
   run.pass(1);
   EXPECT_THAT(run.told(), ElementsAre(std::pair(0, Kind::kStart)));
   EXPECT_EQ(run.starts[0].attempt, 1);
-  run.end(0, kExitFailed, "internal");
+  run.end(0, kExitFailed, FailureKind::kInternal);
   run.pass(1.5);
   EXPECT_THAT(run.told(), IsEmpty());
   run.pass(0.5);
   EXPECT_THAT(run.told(), ElementsAre(std::pair(0, Kind::kStart)));
-  run.end(0, kExitFailed, "internal");
+  run.end(0, kExitFailed, FailureKind::kInternal);
   EXPECT_EQ(run->result().exit_code, kExitFailed);
   EXPECT_THAT(run.said, ::testing::Contains(HasSubstr("restart 2 of 2")));
 }
@@ -182,25 +182,25 @@ TEST(Coordinator, RestartsAsOftenAsAllowedWithLongerPauses) {
 TEST(Coordinator, WhatARestartCannotCureIsNotTriedAgain) {
   Scene mistake(fixed(1, 5));
   mistake.join(0);
-  mistake.end(0, kExitUsage, "user");
+  mistake.end(0, kExitUsage, FailureKind::kUser);
   EXPECT_EQ(mistake->result().exit_code, kExitUsage);
 
   Scene not_finite(fixed(1, 5));
   not_finite.join(0);
-  not_finite.end(0, kExitFailed, "user");
+  not_finite.end(0, kExitFailed, FailureKind::kUser);
   EXPECT_TRUE(not_finite->finished());
 }
 
 TEST(Coordinator, MemoryIsTriedAgainButNotTwiceAtTheSameStep) {
   Scene run(fixed(1, 5));
   run.join(0);
-  run.end(0, kExitFailed, "memory", 10);
+  run.end(0, kExitFailed, FailureKind::kMemory, 10);
   run.pass(1);
   EXPECT_FALSE(run->finished());
-  run.end(0, kExitFailed, "memory", 12);
+  run.end(0, kExitFailed, FailureKind::kMemory, 12);
   run.pass(2);
   EXPECT_FALSE(run->finished());
-  run.end(0, kExitFailed, "memory", 12);
+  run.end(0, kExitFailed, FailureKind::kMemory, 12);
   EXPECT_TRUE(run->finished());
 }
 
@@ -211,7 +211,7 @@ TEST(Coordinator, ALostNodeEndsTheOthersAndIsNamed) {
   run.told();
   run.lose(1);
   EXPECT_THAT(run.told(), ElementsAre(std::pair(0, Kind::kAbort)));
-  run.end(0, kExitFailed, "communication");
+  run.end(0, kExitFailed, FailureKind::kCommunication);
   EXPECT_THAT(run->result().report, HasSubstr("node 1 (host1) is lost: gone"));
   EXPECT_EQ(run->result().exit_code, kExitFailed);
 }
@@ -221,7 +221,7 @@ TEST(Coordinator, AFixedWorldWaitsForTheLostNodesReturn) {
   run.join(0);
   run.join(1);
   run.lose(1);
-  run.end(0, kExitFailed, "communication");
+  run.end(0, kExitFailed, FailureKind::kCommunication);
   EXPECT_THAT(run.said.back(), HasSubstr("it needs 1 node more, restarted within 600 s"));
   run.told();
   run.pass(30);
@@ -268,7 +268,7 @@ TEST(Coordinator, ARunThatHasBegunAndCannotGoOnHasFailed) {
   Scene run(fixed(1, 1));
   run.join(0);
   run.refusal = "the disk is full";
-  run.end(0, kExitFailed, "internal");
+  run.end(0, kExitFailed, FailureKind::kInternal);
   run.pass(1);
   EXPECT_EQ(run->result().exit_code, kExitFailed);
   EXPECT_THAT(run->result().report, HasSubstr("the disk is full"));

@@ -51,12 +51,12 @@ class Scene {
   }
 
   // All of the node's workers end with that code; ranks are as the start order said, two for each node.
-  void end(int node, int exit_code, const std::string& kind = "", long step = 7) {
+  void end(int node, int exit_code, std::optional<FailureKind> kind = {}, long step = 7) {
     AttemptEnd end{.attempt = attempt()};
     for (int index = 0; index < 2; ++index) {
       WorkerEnd worker{.rank = 2 * node + index, .host = "host" + std::to_string(node), .exit_code = exit_code};
-      if (!kind.empty())
-        worker.failure = WorkerFailure{.rank = worker.rank, .time = 1, .kind = kind, .message = "bad", .step = step};
+      if (kind)
+        worker.failure = WorkerFailure{.rank = worker.rank, .time = 1, .kind = *kind, .message = "bad", .step = step};
       end.workers.push_back(worker);
     }
     coordinator_->ended(node, end, now_);

@@ -71,7 +71,8 @@ TEST(RendezvousServer, LeadsTwoNodesThroughARun) {
   EXPECT_EQ(first.next_order().kind, Order::Kind::kStart);
   EXPECT_EQ(second.next_order().start.first_rank, 1);
   WorkerEnd broken{.rank = 1, .host = "b", .exit_code = 1};
-  broken.failure = WorkerFailure{.rank = 1, .time = 5, .kind = "internal", .message = std::string("a\xff\0b", 4)};
+  broken.failure =
+      WorkerFailure{.rank = 1, .time = 5, .kind = FailureKind::kInternal, .message = std::string("a\xff\0b", 4)};
   second->failing(0);
   EXPECT_EQ(first.next_order().kind, Order::Kind::kAbort);
   second->ended({.workers = {broken}});

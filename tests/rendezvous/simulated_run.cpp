@@ -62,7 +62,7 @@ void SimulatedRun::add_fault() {
   const double durations[] = {uniform(0.5, 6), uniform(16, 60), kForever};
   switch (pick(0, 6)) {
     case 0:
-    case 1: return machine.doing == Doing::kTraining ? fail_worker(machine, "internal") : void();
+    case 1: return machine.doing == Doing::kTraining ? fail_worker(machine, FailureKind::kInternal) : void();
     case 2: return kill(machine);
     case 3: return freeze(machine, durations[pick(0, 2)]);
     case 4: return cut_link(machine, durations[pick(0, 1)]);
@@ -236,7 +236,8 @@ void SimulatedRun::obey(Machine& machine, const Order& order) {
     case Order::Kind::kAbort:
     case Order::Kind::kKill:
       if (machine.doing == Doing::kPreparing) machine.told = order.kind;
-      if (machine.doing == Doing::kTraining) end_workers(machine, uniform(0.1, 13), kExitFailed, "communication");
+      if (machine.doing == Doing::kTraining)
+        end_workers(machine, uniform(0.1, 13), kExitFailed, FailureKind::kCommunication);
   }
 }
 
@@ -251,7 +252,7 @@ void SimulatedRun::start_workers(Machine& machine, int attempt) {
   machine.doing = Doing::kTraining;
   auto& now = attempts_.at(attempt);
   now.training.insert(machine.index);
-  if (machine.told) return end_workers(machine, uniform(0.1, 3), kExitPreempted, "");
+  if (machine.told) return end_workers(machine, uniform(0.1, 3), kExitPreempted);
   if (now.stopping) return save_and_stop(attempt);
   if (now.training.size() == static_cast<size_t>(machine.start.nodes))
     time_.in(uniform(5, 40), [this, attempt] { finish_training(attempt); });
@@ -263,12 +264,12 @@ void SimulatedRun::start_workers(Machine& machine, int attempt) {
 }
 
 // The workers have ended, or are about to; the launcher says so.
-void SimulatedRun::end_workers(Machine& machine, double after, int exit_code, const std::string& kind) {
+void SimulatedRun::end_workers(Machine& machine, double after, int exit_code, std::optional<FailureKind> kind) {
   const int attempt = machine.start.attempt;
   machine.doing = Doing::kEnding;
-  if (!kind.empty() && !machine.failure)
+  if (kind && !machine.failure)
     machine.failure =
-        WorkerFailure{.rank = machine.start.first_rank, .time = time_.now(), .kind = kind, .message = "bad"};
+        WorkerFailure{.rank = machine.start.first_rank, .time = time_.now(), .kind = *kind, .message = "bad"};
   time_.in(after, [this, &machine, attempt, exit_code] { say_ended(machine, attempt, exit_code); });
 }
 
@@ -324,7 +325,7 @@ void SimulatedRun::finish_training(int attempt) {
   if (!std::ranges::all_of(now.machines, trains)) return;
   if (std::ranges::any_of(now.machines, [&](int index) { return frozen(*machines_[index]) || cut(*machines_[index]); }))
     return time_.in(1, [this, attempt] { finish_training(attempt); });
-  for (const int index : now.machines) end_workers(*machines_[index], uniform(0, 1), kExitDone, "");
+  for (const int index : now.machines) end_workers(*machines_[index], uniform(0, 1), kExitDone, std::nullopt);
 }
 
 // One rank is asked, all save at the end of the step; where somebody is not there any more the launchers end the rest.
@@ -339,14 +340,14 @@ void SimulatedRun::save_and_stop(int attempt) {
   for (const int index : now.machines) {
     auto& machine = *machines_[index];
     if (machine.doing == Doing::kTraining && machine.start.attempt == attempt)
-      all_there ? end_workers(machine, uniform(0.1, 5), kExitPreempted, "")
-                : end_workers(machine, uniform(0.1, 30), kExitFailed, "communication");
+      all_there ? end_workers(machine, uniform(0.1, 5), kExitPreempted)
+                : end_workers(machine, uniform(0.1, 30), kExitFailed, FailureKind::kCommunication);
   }
 }
 
-void SimulatedRun::fail_worker(Machine& machine, const std::string& kind) {
-  if (kind != "communication") note_cause(machine, /*loss=*/false);
-  tell(log::text("rank ", machine.start.first_rank, " fails: ", kind));
+void SimulatedRun::fail_worker(Machine& machine, FailureKind kind) {
+  if (kind != FailureKind::kCommunication) note_cause(machine, /*loss=*/false);
+  tell(log::text("rank ", machine.start.first_rank, " fails: ", word_of(kind)));
   const auto say = [this, &machine, attempt = machine.start.attempt] {
     serve(machine, [&] { coordinator_->failing(machine.connection, attempt, time_.time()); });
   };
@@ -365,7 +366,7 @@ void SimulatedRun::lose_contact(int attempt, int but, double after) {
 
 void SimulatedRun::fail_collective(Machine& machine, int attempt) {
   if (machine.doing != Doing::kTraining || machine.start.attempt != attempt) return;
-  if (!frozen(machine)) return fail_worker(machine, "communication");
+  if (!frozen(machine)) return fail_worker(machine, FailureKind::kCommunication);
   if (machine.frozen_until != kForever)
     time_.in(0.25, [this, &machine, attempt] { fail_collective(machine, attempt); });
 }
@@ -428,7 +429,8 @@ void SimulatedRun::signal(Machine& machine, int number) {
     machine.doing = Doing::kGone;
     time_.in(0.5, [this, &machine] { disconnect(machine, "it closed the connection"); });
   } else if (machine.doing == Doing::kTraining) {
-    again ? end_workers(machine, uniform(0.1, 10), kExitFailed, "communication") : save_and_stop(machine.start.attempt);
+    again ? end_workers(machine, uniform(0.1, 10), kExitFailed, FailureKind::kCommunication)
+          : save_and_stop(machine.start.attempt);
   }
 }
 

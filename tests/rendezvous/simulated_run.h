@@ -112,14 +112,14 @@ class SimulatedRun {
   void launcher_tick(Machine& machine);
   void obey(Machine& machine, const Order& order);
   void start_workers(Machine& machine, int attempt);
-  void end_workers(Machine& machine, double after, int exit_code, const std::string& kind);
+  void end_workers(Machine& machine, double after, int exit_code, std::optional<FailureKind> kind = {});
   void say_ended(Machine& machine, int attempt, int exit_code);
   void lose_server(Machine& machine);
 
   // The workers.
   void finish_training(int attempt);
   void save_and_stop(int attempt);
-  void fail_worker(Machine& machine, const std::string& kind);
+  void fail_worker(Machine& machine, FailureKind kind);
   void lose_contact(int attempt, int but, double after);
   void fail_collective(Machine& machine, int attempt);
 

@@ -78,7 +78,7 @@ inline ToyRun poisoned_toy(const TempFolder& folder, const std::string& action, 
   ToyRun run{.ranks = ranks, .train_samples = 9 * kBatch, .folder = folder.path()};
   run.experiment.seed = 42;
   run.experiment.trainer = {.max_epochs = 1, .global_batch = kBatch, .log_every = 100, .shuffle = false};
-  run.experiment.trainer.on_nonfinite = value_of<OnNonfinite>(action).value();
+  run.experiment.trainer.on_nonfinite = enum_of<OnNonfinite>(action).value();
   run.experiment.trainer.ema_decay = 0.9;
   run.experiment.schedule = {.kind = ScheduleKind::kStep, .every = {.steps = 3}, .gamma = 0.5};
   run.experiment.checkpoint.every = {.steps = 2};

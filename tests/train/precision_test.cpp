@@ -51,7 +51,7 @@ TEST(Precision, ProductsOfFloat32AreTorchsUnlessTheExactOnesAreAskedFor) {
 TEST(Precision, OnlyFp16NeedsAScaler) {
   EXPECT_TRUE(Precision({.precision = PrecisionMode::kFp16}, at::kCPU).scales_gradients());
   for (const auto word : WordsOf<PrecisionMode>::kAll) {
-    const auto other = value_of<PrecisionMode>(word).value();
+    const auto other = enum_of<PrecisionMode>(word).value();
     if (other == PrecisionMode::kFp16) continue;
     EXPECT_FALSE(Precision({.precision = other}, at::kCPU).scales_gradients());
   }

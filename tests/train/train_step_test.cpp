@@ -163,7 +163,7 @@ TEST(TrainStep, CompressedGradientsStayNearTheExactOnes) {
   for (const auto* compression : {"fp16", "bf16"}) {
     const TempFolder folder;
     auto run = each_step_logged(folder, 3);
-    run.experiment.trainer.gradient_compression = value_of<GradientCompression>(compression).value();
+    run.experiment.trainer.gradient_compression = enum_of<GradientCompression>(compression).value();
     const auto result = train_toy(run);
     for (const auto& weights : result.weights) EXPECT_TRUE(testing::same_bits(weights, result.weights[0]));
     const TempFolder exact_folder;

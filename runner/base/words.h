@@ -23,7 +23,7 @@ constexpr std::string_view word_of(Enum value) {
 
 // Returns nothing where it is none of the words.
 template <class Enum>
-std::optional<Enum> value_of(std::string_view word) {
+std::optional<Enum> enum_of(std::string_view word) {
   const auto& all = WordsOf<Enum>::kAll;
   const auto at = std::ranges::find(all, word);
   if (at == all.end()) return std::nullopt;
@@ -37,7 +37,7 @@ Enum choose(Options& options, std::string_view name, Enum fallback, std::string_
   const auto word = [&]<size_t... I>(std::index_sequence<I...>) {
     return options.choose(name, word_of(fallback), {WordsOf<Enum>::kAll[I]...}, help);
   }(std::make_index_sequence<kCount>());
-  return value_of<Enum>(word).value_or(fallback);
+  return enum_of<Enum>(word).value_or(fallback);
 }
 
 }  // namespace ddprun

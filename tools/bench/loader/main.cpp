@@ -30,7 +30,7 @@ std::shared_ptr<const ImageBatcher> images_of(const Dataset& dataset, const std:
 
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }  // of all threads
 
-nlohmann::json pull(TrainSource& source, int64_t batches) {
+nlohmann::json pull(TrainLoader& source, int64_t batches) {
   using Clock = std::chrono::steady_clock;
   for (int64_t i = 0; i < kWarmUp; ++i) source.next();
   int64_t images = 0;
@@ -49,7 +49,7 @@ nlohmann::json probe(const std::vector<std::string>& words) {
   const PluginHost plugins(plugin_search_path(experiment.plugin_path));
   const auto dataset = plugins.make_dataset(experiment.dataset);
   dataset->start();
-  TrainSource source(dataset, experiment.trainer, experiment.seed, {}, at::kCPU, 0,
+  TrainLoader source(dataset, experiment.trainer, experiment.seed, {}, at::kCPU, 0,
                      images_of(*dataset, experiment.resident));
   return pull(source, std::stol(words[1]));
 }

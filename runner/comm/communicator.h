@@ -13,6 +13,8 @@
 #include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -22,8 +24,6 @@ namespace c10d {
 class Backend;
 class ProcessGroup;
 }  // namespace c10d
-#include <chrono>
-#include <cstdint>
 
 namespace ddprun {
 

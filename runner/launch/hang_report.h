@@ -18,13 +18,13 @@ namespace ddprun {
 // themselves.
 std::optional<LaunchResult> judge_hang(const AttemptEnd& end, const WorkerEnd* lost);
 
-// Records what all workers of a node are doing, for the report of a hang here or at another node of the run.
-using Workers = std::vector<std::unique_ptr<Worker>>;
+using Workers = std::vector<std::unique_ptr<Worker>>;  // of one node
 
 // Returns true if one of them has not moved for that long.
 bool any_stalled(const Workers& workers, std::chrono::steady_clock::time_point awake_since, double seconds);
 
-// Records it for each running worker. Asks those that look hung what they are doing, and waits briefly for the answers.
+// Records what each running worker is doing, for the report of a hang here or at another node of the run. Asks those
+// that look hung, and waits briefly for the answers.
 void note_stalls(const Workers& workers, const LaunchPlan& plan, std::chrono::steady_clock::time_point awake_since);
 
 }  // namespace ddprun

@@ -21,9 +21,6 @@
 
 namespace ddprun {
 
-// A step whose loss or gradients were NaN or infinite: what all ranks know of it, as text and as
-// <run>/nonfinite/step_00000037.json.
-
 // A step that is done, or under way on a GPU, while the ranks do not all know yet whether it was nonfinite.
 struct OpenStep {
   int64_t step = 0, epoch = 0;  // counted from 1
@@ -31,6 +28,8 @@ struct OpenStep {
   StepOutcome outcome;
 };
 
+// A step whose loss or gradients were NaN or infinite: what all ranks know of it, as text and as
+// <run>/nonfinite/step_00000037.json.
 struct NonfiniteEvent {
   struct Part {
     double loss = 0;               // mean over the rank's samples

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The numbers that forward and backward compute with.
 //
-//   fp32        float32; convolutions on GPUs from Ampere on with 10 bits of fraction (TF32), as PyTorch has it by
-//   default fp32_exact  float32, in convolutions too tf32        float32, matrix products and convolutions with 10 bits
-//   of fraction (GPUs from Ampere on) bf16        autocast: matrix products and convolutions in bfloat16, weights and
-//   losses in float32 fp16        the same in float16, with a gradient scaler bf16_pure   weights and activations in
-//   bfloat16
+// - fp32: float32; convolutions on GPUs from Ampere on with 10 bits of fraction (TF32), as PyTorch has it by default
+// - fp32_exact: float32, in convolutions too
+// - tf32: float32, matrix products and convolutions with 10 bits of fraction (GPUs from Ampere on)
+// - bf16: autocast: matrix products and convolutions in bfloat16, weights and losses in float32
+// - fp16: the same in float16, with a gradient scaler
+// - bf16_pure: weights and activations in bfloat16
 #pragma once
 
 #include "config/experiment.h"

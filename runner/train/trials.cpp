@@ -25,6 +25,7 @@ constexpr double kPrice = 1.1;  // that channels last may take, times channels f
 constexpr int kTries = 3;
 constexpr int64_t kFewSamples = 2, kMostSamples = 32;  // on the CPU
 constexpr double kSecondsOfTry = 0.04;                 // that many samples on the CPU as take no longer
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 bool has_filters(const Model& model) {
   return std::ranges::any_of(model.parameters(), [](const at::Tensor& parameter) { return parameter.dim() == 4; });
@@ -88,7 +89,6 @@ std::array<double, 2> tried(const MemoryFormatTrial& trial) {
     const double few = passes.run(MemoryFormat::kChannelsFirst) / kFewSamples;
     passes.load(std::min(most, std::clamp(static_cast<int64_t>(kSecondsOfTry / few), kFewSamples, kMostSamples)));
   }
-  constexpr auto kNever = std::numeric_limits<double>::infinity();
   std::array<double, 2> seconds{kNever, kNever};
   for (int i = 0; i <= kTries; ++i) {
     for (const auto memory_format : {MemoryFormat::kChannelsFirst, MemoryFormat::kChannelsLast}) {
@@ -105,7 +105,6 @@ std::array<double, 2> tried(const MemoryFormatTrial& trial) {
 MemoryFormat find_memory_format(const MemoryFormatTrial& trial) {
   const auto shape = trial.dataset.spec().sample_shape;
   if (shape.size() != 3 || !has_filters(trial.model)) return MemoryFormat::kChannelsFirst;
-  constexpr auto kNever = std::numeric_limits<double>::infinity();
   std::array<double, 2> seconds{0, kNever};
   try {
     seconds = tried(trial);

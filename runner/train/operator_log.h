@@ -17,7 +17,8 @@ class OperatorLog {
   // Of work on `device`: a number that lies in a CPU's tensor is one of the host where that is a GPU.
   explicit OperatorLog(c10::Device device) : device_(device) {}
 
-  // While it is there, what its thread asks of LibTorch is added, in backward passes too. Without a log it does nothing.
+  // While it is there, what its thread asks of LibTorch is added, in backward passes too. Without a log it does
+  // nothing.
   class Listening {
    public:
     explicit Listening(OperatorLog* log);

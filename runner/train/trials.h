@@ -30,16 +30,17 @@ struct MemoryFormatTrial {
 };
 
 // Finds which order of numbers suits this network on this machine, for `trainer.memory_format: auto`, by forward and
-// backward in both. The same answer on all ranks: channels last unless it takes a tenth longer. On the CPU processor time counts, which
-// other programs disturb less than the clock on the wall; a few samples are enough there. A network without filters of
-// two dimensions is not tried, and one that fails in the trial stays as it is: its first step tells why. The filters
-// are left in either order; gradients, buffers and random generators as they were. Collective.
+// backward in both. The same answer on all ranks: channels last unless it takes a tenth longer. On the CPU processor
+// time counts, which other programs disturb less than the clock on the wall; a few samples are enough there. A network
+// without filters of two dimensions is not tried, and one that fails in the trial stays as it is: its first step tells
+// why. The filters are left in either order; gradients, buffers and random generators as they were. Collective.
 MemoryFormat find_memory_format(const MemoryFormatTrial& trial);
 
-// Finds how many samples fit into memory in one pass, for `trainer.micro_batch: auto`. Tries the forward and backward pass of `item` with its whole part on every rank, then with half of it, and so on
-// until no rank runs out of memory, beside what the optimizer and averages keep from the first step on. Returns the
-// same number on all ranks; tells it where it is less than the whole. Throws UserError where not even one sample fits.
-// Collective; random generators and buffers change.
+// Finds how many samples fit into memory in one pass, for `trainer.micro_batch: auto`. Tries the forward and backward
+// pass of `item` with its whole part on every rank, then with half of it, and so on until no rank runs out of memory,
+// beside what the optimizer and averages keep from the first step on. Returns the same number on all ranks; tells it
+// where it is less than the whole. Throws UserError where not even one sample fits. Collective; random generators and
+// buffers change.
 int64_t find_micro_batch(TrainStep& step, const TrainBatch& item, Communicator& communicator, DeviceBackend* backend);
 
 // What a training step throws, with out_of_memory_text().

@@ -302,9 +302,6 @@ std::unique_ptr<WatchedObjective> watched_objective(const Experiment& experiment
   return std::make_unique<WatchedObjective>(make_objective(name, options, phase), by_classes ? data.classes : 0);
 }
 
-Step call_step(Model& model, const Batch& batch, const Objective& objective) {
-  const Hook hook{"model", model.has_default_step() ? "forward" : "step"};
-  return in_plugin(hook, [&] { return model.step(batch, objective); });
-}
+CurrentOp step_hook(const Model& model) { return {"model", model.has_default_step() ? "forward" : "step"}; }
 
 }  // namespace ddprun

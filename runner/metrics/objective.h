@@ -2,6 +2,7 @@
 // The losses that an experiment can name under `objective:`, with their metrics.
 #pragma once
 
+#include "base/current_op.h"
 #include "config/experiment.h"
 
 #include <ddprun/model.h>
@@ -63,8 +64,8 @@ class WatchedObjective final : public Objective {
 std::unique_ptr<WatchedObjective> watched_objective(const Experiment& experiment, const Model& model,
                                                     const DataSpec& data, Phase phase);
 
-// Calls the model's step(). Errors, crashes and hangs name the hook that its author wrote: forward(), where the model
-// has no step() of its own.
-Step call_step(Model& model, const Batch& batch, const Objective& objective);
+// What errors, crashes and hangs in the model's step() name: the hook that its author wrote, which is forward() where
+// the model has no step() of its own.
+CurrentOp step_hook(const Model& model);
 
 }  // namespace ddprun

@@ -4,8 +4,10 @@
 #include "comm/replicate.h"
 #include "data/loader.h"
 #include "metrics/objective.h"
+#include "plugin_host/plugin_call.h"
 
 #include <ddprun/error.h>
+#include <ddprun/fused_layers.h>
 
 #include <ATen/ThreadLocalState.h>
 #include <c10/core/StreamGuard.h>
@@ -126,7 +128,8 @@ void DataParallel::refresh() {
 }
 
 Step DataParallel::step(const Batch& batch, const Objective& objective) {
-  if (devices() == 1) return call_step(*lanes_.front().model, batch, objective);
+  auto& model = *lanes_.front().model;
+  if (devices() == 1) return in_plugin(step_hook(model), [&] { return model.step(batch, objective); });
   const auto samples = batch.size();
   const auto used = std::min(devices(), samples);
   std::vector<Batch> parts;
@@ -136,19 +139,22 @@ Step DataParallel::step(const Batch& batch, const Objective& objective) {
   return merged(run(parts, objective), parts, samples);
 }
 
-// The first part in this thread. The others' see its autocast and gradient mode, and go on where it has begun: on the
+// The first part in this thread. The others' see its autocast, gradient mode and fused_layers(), and go on where it has begun: on the
 // streams that it works on.
 std::vector<Step> DataParallel::run(const std::vector<Batch>& parts, const Objective& objective) {
   std::vector<Step> steps(parts.size());
   const at::ThreadLocalState state;
+  const bool fused = fused_layers();
   std::vector<c10::Stream> streams;
   for (const auto& lane : lanes_) {
     streams.push_back(c10::impl::VirtualGuardImpl(lane.device.type()).getStream(lane.device));
   }
   const auto run_part = [&](size_t i) {
     const at::ThreadLocalStateGuard same_state(state);
+    const FusedLayersScope same_layers(fused);
     const c10::StreamGuard on_stream(streams[i]);  // and its device
-    steps[i] = call_step(*lanes_[i].model, parts[i], objective);
+    auto& model = *lanes_[i].model;
+    steps[i] = in_plugin(step_hook(model), [&] { return model.step(parts[i], objective); });
   };
   std::packaged_task<void()> own([&] { run_part(0); });
   std::vector<std::future<void>> ends;

@@ -5,6 +5,7 @@
 #include "data/loader.h"
 #include "metrics/objective.h"
 #include "metrics/predictions.h"
+#include "plugin_host/plugin_call.h"
 #include "train/state_guard.h"
 
 #include <ddprun/error.h>
@@ -52,7 +53,8 @@ std::optional<Evaluation> Evaluator::run(Split split, const Limit& limit, const 
   for (int64_t round = 0; round < source.rounds(); ++round) {
     if (source.has_next()) {
       const auto batch = parts_.precision.converted(source.next());
-      const auto step = call_step(*parts_.model, batch, parts_.objective);
+      const auto step =
+          in_plugin(step_hook(*parts_.model), [&] { return parts_.model->step(batch, parts_.objective); });
       sums.add(step, batch.size());
       if (step.confusion.defined()) confusion = confusion.defined() ? confusion + step.confusion : step.confusion;
     }

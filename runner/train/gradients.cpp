@@ -33,6 +33,26 @@ void clip_value(const std::vector<at::Tensor>& gradients, double limit) {
   at::_foreach_clamp_max_(gradients, limit);
 }
 
+GradientClip::GradientClip(const TrainerConfig& config, bool scaled)
+    : norm_(config.clip_norm),
+      value_(config.clip_value),
+      scaled_(scaled),
+      total_(norm_ > 0 || (config.on_nonfinite == OnNonfinite::kSkip && !scaled)) {}
+
+std::vector<at::Tensor> GradientClip::apply(const std::vector<at::Tensor>& gradients, MetricSums& sums) const {
+  std::vector<at::Tensor> norms;
+  if (total_ || !scaled_) norms = norms_of(gradients);
+  if (total_) norms = {total_norm(norms)};
+  if (norm_ > 0) {
+    clip_norm(gradients, norms.front(), norm_);
+    sums.add_number("grad_norm",
+                    scaled_ ? norms.front().nan_to_num(0, 0, 0) : norms.front());  // overflows have a count
+  }
+  if (value_ > 0) clip_value(gradients, value_);
+  if (scaled_) norms.clear();
+  return norms;
+}
+
 struct GradientMark::Mark {
   at::Tensor value;  // 0 or NaN
   std::atomic<bool> waiting = false;

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Norms and limits of gradients, and a mark in them, in place and without waiting for a GPU (torch::nn::utils::clip_grad_norm_ reads the norm on the host).
+// Norms and limits of gradients, and a mark in them, in place and without waiting for a GPU
+// (torch::nn::utils::clip_grad_norm_ reads the norm on the host).
 #pragma once
+
+#include "config/experiment.h"
+#include "metrics/metric_sums.h"
 
 #include <ddprun/optimizer.h>
 
@@ -23,6 +27,22 @@ void clip_norm(const std::vector<at::Tensor>& gradients, const at::Tensor& norm,
 
 // Cuts each gradient to [-limit, limit].
 void clip_value(const std::vector<at::Tensor>& gradients, double limit);
+
+// trainer.clip_norm and trainer.clip_value; without a limit it leaves the gradients as they are.
+class GradientClip {
+ public:
+  // `scaled`: a GradScaler has found overflows already.
+  GradientClip(const TrainerConfig& config, bool scaled);
+
+  // Clips in place, and adds the norm to the metrics where that is limited. Returns what tells whether the gradients
+  // were finite before: their norms, or one over all of them where that is limited or the device is to skip the step;
+  // nothing where they are scaled.
+  std::vector<at::Tensor> apply(const std::vector<at::Tensor>& gradients, MetricSums& sums) const;
+
+ private:
+  double norm_, value_;  // 0: no limit
+  bool scaled_, total_;
+};
 
 // Takes a loss that is NaN or infinite to all ranks without an exchange of its own: it puts NaN into one gradient
 // before the gradients are averaged. A finite loss adds 0 there.

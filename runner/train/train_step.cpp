@@ -104,6 +104,7 @@ TrainStep::TrainStep(Parts parts, const TrainerConfig& config, Schedule schedule
       shared_(*parts_.model, config.broadcast_buffers == BroadcastBuffers::kEveryStep),
       reducer_(parameters_, parts_.communicator, reducer_options(config)),
       scaler_({.scale = config.loss_scale}, parts_.device, parts_.precision.scales_gradients()),
+      clip_(config, scaler_.enabled()),
       ema_(parameters_, config.ema_decay),
       mark_(parameters_, skips_by_norm()),
       graphs_({config.cuda_graph, parts_.backend, parts_.communicator, parts_.device, parts_.timer, buffers_}),
@@ -239,26 +240,13 @@ void TrainStep::tell_of_unused() {
 // of its own only where it is to skip the step.
 TrainStep::Gradients TrainStep::finish_gradients(MetricSums& sums) {
   const auto all = gradients();
-  const bool scales = scaler_.enabled();
   Gradients result{.found_inf = scaler_.unscale(all)};
   if (shown_to_) std::exchange(shown_to_, nullptr)(parameters_);
-  auto norms = scales && config_.clip_norm == 0 ? std::vector<at::Tensor>() : norms_of(all);
-  if (config_.clip_norm > 0 || skips_by_norm()) norms = {total_norm(norms)};
-  if (config_.clip_norm > 0) {
-    clip_norm(all, norms.front(), config_.clip_norm);
-    sums.add_number("grad_norm", scales ? norms.front().nan_to_num(0, 0, 0) : norms.front());  // overflows have a count
-  }
-  if (config_.clip_value > 0) clip_value(all, config_.clip_value);
-  if (skips_by_norm()) {
-    result.skipped = not_finite(norms.front());
-    result.found_inf = result.skipped.to(at::kFloat);
-  }
-  if (scales) norms.clear();
-  if (const auto loss = sums.loss(); loss.defined()) {
-    norms.push_back(loss.to(at::kFloat));
-    if (skips() && scales) result.skipped = not_finite(loss);
-  }
-  result.checked = norms.empty() ? at::zeros({0}, at::kFloat) : at::stack(norms);
+  auto numbers = clip_.apply(all, sums);
+  if (const auto loss = sums.loss(); loss.defined()) numbers.push_back(loss.to(at::kFloat));
+  result.checked = numbers.empty() ? at::zeros({0}, at::kFloat) : at::stack(numbers);
+  if (skips() && !numbers.empty()) result.skipped = not_finite(numbers.front());
+  if (skips_by_norm()) result.found_inf = result.skipped.to(at::kFloat);
   return result;
 }
 

@@ -138,7 +138,8 @@ class TrainStep {
   GradientReducer reducer_;
   std::shared_ptr<BatchStatistics> statistics_;  // with sync_batchnorm
   GradScaler scaler_;                            // enabled with fp16
-  Ema ema_;                                      // with trainer.ema_decay
+  GradientClip clip_;
+  Ema ema_;            // with trainer.ema_decay
   GradientMark mark_;  // enabled where all ranks must see in the gradients that one's loss is nonfinite
   CudaGraphs graphs_;
   bool looked_for_unused_ = false;

@@ -75,7 +75,7 @@ class Scene {
 
   Step step(const Batch& batch, Phase phase) const {
     const auto objective = watched_objective(experiment_, *model_, data_, phase);
-    return call_step(*model_, batch, *objective);
+    return in_plugin(step_hook(*model_), [&] { return model_->step(batch, *objective); });
   }
 
   void train() {
@@ -125,7 +125,9 @@ constexpr auto kHint =
 
 std::vector<check::GradientFinding> check_gradients(Model& model, const Objective& objective, Batch batch,
                                                     int64_t numbers, uint64_t seed) {
-  const auto loss_of = [&](const Batch& one) { return call_step(model, one, objective).loss; };
+  const auto loss_of = [&](const Batch& one) {
+    return in_plugin(step_hook(model), [&] { return model.step(one, objective).loss; });
+  };
   try {
     return check::compare_gradients(model, loss_of, std::move(batch), numbers, seed);
   } catch (const PluginFailure& error) {

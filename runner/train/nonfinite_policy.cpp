@@ -111,6 +111,7 @@ std::string advice_for(const TrainerConfig& config) {
 
 void NonfinitePolicy::restart() {
   open_.clear();
+  nonfinite_.clear();
   handed_in_ = parts_.state.step;
 }
 
@@ -131,84 +132,76 @@ void NonfinitePolicy::hand_in(Flags& mine) {
 }
 
 // Which of several steps it was that somebody found nonfinite, they tell each other then.
-NonfinitePolicy::Verdict NonfinitePolicy::close_agreed(const Flags& agreed) {
+void NonfinitePolicy::learn(const Flags& agreed) {
   const auto is_agreed = [&agreed](const OpenStep& step) { return step.step <= agreed.checked_step; };
   const auto count = static_cast<size_t>(std::ranges::count_if(open_, is_agreed));
   if (agreed.nonfinite && count > 1) return settle(count);
-  for (size_t i = 0; i < count; ++i) {
-    if (auto verdict = close(agreed.nonfinite)) return verdict;
-  }
-  return {};
+  nonfinite_.assign(count, agreed.nonfinite);
 }
 
 // The first `count` that are open.
-NonfinitePolicy::Verdict NonfinitePolicy::settle(size_t count) {
-  if (count == 0) return {};
+void NonfinitePolicy::settle(size_t count) {
+  if (count == 0) return;
   auto raised = at::zeros({static_cast<int64_t>(count)}, at::kInt);
   auto* flags = raised.data_ptr<int>();
   for (size_t i = 0; i < count; ++i) flags[i] = open_[i].outcome.nonfinite() ? 1 : 0;
   parts_.communicator.sum(raised);
   const auto* sums = raised.const_data_ptr<int>();
-  for (auto left = count; left > 0; --left) {
-    if (auto verdict = close(*sums++ > 0)) return verdict;
-  }
-  return {};
+  for (size_t i = 0; i < count; ++i) nonfinite_.push_back(sums[i] > 0);
 }
 
-NonfinitePolicy::Verdict NonfinitePolicy::close(bool nonfinite) {
-  const auto step = std::move(open_.front());
+std::optional<NonfinitePolicy::Verdict> NonfinitePolicy::next(int64_t last_checkpoint) {
+  if (nonfinite_.empty()) return std::nullopt;
+  const bool nonfinite = nonfinite_.front();
+  nonfinite_.pop_front();
+  auto step = std::move(open_.front());
   open_.pop_front();
-  if (nonfinite) return judge(step);
-  parts_.log.add(step.outcome);
-  parts_.state.skips_in_row = 0;
-  return {};
+  return nonfinite ? judge(std::move(step), last_checkpoint) : Verdict{.step = std::move(step)};
 }
 
-NonfinitePolicy::Verdict NonfinitePolicy::judge(const OpenStep& step) {
-  const auto event = gather_event(step, parts_.communicator);
-  const auto& config = parts_.config;
-  const auto file = event_file(parts_.run_dir, event.step);
-  const bool is_rank_zero = parts_.communicator.world().rank == 0;
-  try {
-    if (is_rank_zero) write_event(event, config.on_nonfinite, file);
-  } catch (const std::exception& error) {  // what is wrong with the step is worth more than this
-    log::warn(error.what());
+NonfinitePolicy::Verdict NonfinitePolicy::judge(OpenStep step, int64_t last_checkpoint) const {
+  auto event = gather_event(step, parts_.communicator);
+  Verdict verdict{.step = std::move(step), .found = event.text()};
+  switch (parts_.config.on_nonfinite) {
+    case OnNonfinite::kStop:
+      verdict.error = verdict.found + advice(event.step) +
+                      ". trainer.on_nonfinite=skip skips such steps, rollback goes back to the last checkpoint and "
+                      "past the batch. The checkpoints are from before.";
+      break;
+    case OnNonfinite::kSkip:
+      verdict.action = Action::kSkip;
+      if (parts_.state.skips_in_row < TrainerConfig::kMostSkips) break;
+      verdict.error =
+          log::text(verdict.found, ". That is more than ", TrainerConfig::kMostSkips,
+                    " steps in a row, too many to skip", advice(event.step), ". The checkpoints are from before.");
+      break;
+    case OnNonfinite::kRollback:
+      verdict.action = Action::kRollBack;
+      if (rollbacks_.to != last_checkpoint || rollbacks_.count < TrainerConfig::kMostRollbacks) break;
+      verdict.error = log::text(verdict.found, ". From step ", last_checkpoint, " training has gone back ",
+                                TrainerConfig::kMostRollbacks, " times already", advice(event.step), ".");
+      break;
   }
-  const auto found = event.text();
-  const auto advice =
-      advice_for(config) + " or look at the data: the numbers of the batch's samples are in " + file.string();
-  if (config.on_nonfinite == OnNonfinite::kRollback)
-    return Rollback{.step = event.step, .found = found, .advice = advice};
-  if (config.on_nonfinite == OnNonfinite::kStop) {
-    throw UserError(
-        found + advice +
-        ". trainer.on_nonfinite=skip skips such steps, rollback goes back to the last checkpoint and past the "
-        "batch. The checkpoints are from before.");
-  }
-  if (++parts_.state.skips_in_row > TrainerConfig::kMostSkips) {
-    throw UserError(log::text(found, ". That is more than ", TrainerConfig::kMostSkips,
-                              " steps in a row, too many to skip", advice, ". The checkpoints are from before."));
-  }
-  ++parts_.state.skipped;
-  parts_.log.event("nonfinite", found + "; the step is skipped");
-  if (is_rank_zero) log::warn(found + ". The step is skipped; its batch is in " + file.string());
-  return {};
+  if (!verdict.error.empty()) verdict.action = Action::kStop;
+  verdict.event = std::move(event);
+  return verdict;
 }
 
-void NonfinitePolicy::count_rollback(const Rollback& rollback, int64_t from) {
-  if (rollbacks_.to != from) rollbacks_ = {.to = from};
-  if (++rollbacks_.count > TrainerConfig::kMostRollbacks) {
-    throw UserError(log::text(rollback.found, ". From step ", from, " training has gone back ",
-                              TrainerConfig::kMostRollbacks, " times already", rollback.advice, "."));
-  }
+std::string NonfinitePolicy::advice(int64_t step) const {
+  return advice_for(parts_.config) + " or look at the data: the numbers of the batch's samples are in " +
+         event_file(parts_.run_dir, step).string();
 }
 
-void NonfinitePolicy::check_weights(const Model& model) const {
+void NonfinitePolicy::rolled_back(int64_t from, int64_t to) {
+  rollbacks_ = {.to = to, .count = rollbacks_.to == from ? rollbacks_.count + 1 : 1};
+}
+
+std::optional<std::string> NonfinitePolicy::problem_of_weights(const Model& model) const {
   std::vector<at::Tensor> weights;
   for (const auto& parameter : trainable_parameters(model)) weights.push_back(parameter.value.detach());
-  if (std::isfinite(total_norm(norms_of(weights)).item<double>())) return;
-  throw UserError(log::text("the weights are not finite after step ", parts_.state.step, advice_for(parts_.config),
-                            ". The checkpoints are from before."));
+  if (std::isfinite(total_norm(norms_of(weights)).item<double>())) return std::nullopt;
+  return log::text("the weights are not finite after step ", parts_.state.step, advice_for(parts_.config),
+                   ". The checkpoints are from before.");
 }
 
 }  // namespace ddprun

@@ -5,10 +5,11 @@
 // A step stays open until all ranks know whether it was nonfinite: its flag goes with Agreement's exchange, and before
 // anything that would keep or show what it did (a row, an evaluation, a checkpoint) all open ones are settled. Its
 // metrics come into the log's sums only then. Used from the training thread, by all ranks alike.
+//
+// The policy decides and changes nothing: the trainer counts, logs, goes back and throws.
 #pragma once
 
 #include "train/agreement.h"
-#include "train/progress_log.h"
 #include "train/train_state.h"
 #include "train/train_step.h"
 
@@ -53,12 +54,16 @@ void write_event(const NonfiniteEvent& event, OnNonfinite action, const std::fil
 
 class NonfinitePolicy {
  public:
-  // The verdict on a step for which training is to go back; the trainer does so.
-  struct Rollback {
-    int64_t step = 0;
-    std::string found, advice;  // "step 37: the training loss is not finite: ...", ". Lower the learning rate ..."
+  enum class Action { kKeep, kSkip, kRollBack, kStop };
+
+  // What is to be done about one step.
+  struct Verdict {
+    Action action = Action::kKeep;
+    OpenStep step;
+    NonfiniteEvent event = {};  // as `found` and `error`, of a step that is not kept
+    std::string found = {};     // "step 37: the training loss is not finite: ..."
+    std::string error = {};     // with kStop, the text to end with: what was found, and what to do
   };
-  using Verdict = std::optional<Rollback>;  // nothing: training goes on
 
   // All outlive it.
   struct Parts {
@@ -66,8 +71,7 @@ class NonfinitePolicy {
     std::filesystem::path run_dir;
     Communicator& communicator;
     c10::Device device;
-    TrainState& state;
-    ProgressLog& log;
+    const TrainState& state;
   };
 
   explicit NonfinitePolicy(Parts parts) : parts_(std::move(parts)) {}
@@ -83,27 +87,32 @@ class NonfinitePolicy {
   // Raises the flags of the steps that the device is done with, for Agreement's next exchange.
   void hand_in(Flags& mine);
 
-  // All throw UserError where the run is to end: with "stop", and after too many skips in a row. close_agreed() closes
-  // the steps that an exchange was about, settle() all that are open, with an exchange of its own. Collective.
-  Verdict close_agreed(const Flags& agreed);
-  Verdict settle() { return settle(open_.size()); }
+  // From then on all ranks know of the steps that an exchange was about, or, by an exchange of its own, of all that are
+  // open. next() is to be called until it returns nothing. Collective.
+  void learn(const Flags& agreed);
+  void settle() { settle(open_.size()); }
 
-  // Counts a rollback to the checkpoint of `from`, which came to `to`. Throws UserError after too many to the same one.
-  void count_rollback(const Rollback& rollback, int64_t from);
-  void rolled_back(int64_t to) { rollbacks_.to = to; }
+  // The verdict on the first step that all ranks know of, which is then no longer open; nothing where there is none.
+  // `last_checkpoint` is the step of the one to go back to. Collective.
+  std::optional<Verdict> next(int64_t last_checkpoint);
+
+  // Training has gone back for a verdict: from the checkpoint of the step `from` on, or from `to` where that was
+  // broken.
+  void rolled_back(int64_t from, int64_t to);
 
   // Weights that are no numbers must not take the place of good ones in a checkpoint: gradients may be finite and the
-  // step too long all the same. Throws UserError.
-  void check_weights(const Model& model) const;
+  // step too long all the same. Returns the text of an error, or nothing.
+  std::optional<std::string> problem_of_weights(const Model& model) const;
 
  private:
-  Verdict settle(size_t count);
-  Verdict close(bool nonfinite);
-  Verdict judge(const OpenStep& step);
+  void settle(size_t count);
+  Verdict judge(OpenStep step, int64_t last_checkpoint) const;
+  std::string advice(int64_t step) const;
 
   Parts parts_;
-  std::deque<OpenStep> open_;  // by step
-  int64_t handed_in_ = -1;     // the last step whose flag went into an exchange
+  std::deque<OpenStep> open_;   // by step
+  std::deque<bool> nonfinite_;  // of the first of them, what all ranks know; empty but between learn() and next()
+  int64_t handed_in_ = -1;      // the last step whose flag went into an exchange
   struct {
     int64_t to = -1;
     int64_t count = 0;

@@ -27,7 +27,7 @@ Trainer::Trainer(const Experiment& experiment, TrainerParts parts, std::function
       log_({experiment_, plan_, state_, step_, timer_, parts_.communicator, parts_.loggers, *parts_.model,
             parts_.backend.get()}),
       agreement_(parts_.communicator, parts_.clock),
-      nonfinite_({experiment_.trainer, parts_.run_dir, parts_.communicator, parts_.device, state_, log_}),
+      nonfinite_({experiment_.trainer, parts_.run_dir, parts_.communicator, parts_.device, state_}),
       checkpoints_({experiment_.checkpoint, parts_.run_dir, parts_.communicator, parts_.model, parts_.optimizer, step_,
                     parts_.backend.get(), parts_.loggers, parts_.checkpoints,
                     [this] { enter("saving", Activity::kSaving); }}),
@@ -146,7 +146,7 @@ void Trainer::train_step() try {
   if (shards_) shards_->add(batch);
   timer_.begin(StepPhase::kLogging);
   const bool row_is_due = at_part_end() || state_.step % experiment_.trainer.log_every == 0;
-  if (row_is_due && go_on(nonfinite_.settle())) log_.log_window();
+  if (row_is_due && settle()) log_.log_window();
   log_.end_step();
   timer_.begin(StepPhase::kOther);
   state_.train_seconds = log_.train_seconds();
@@ -170,7 +170,8 @@ void Trainer::agree_after_step() {
   if (flags.save_failed) finish_saving();
   if (flags.measure) log_.log_system();
   stopping_ = flags.stop;
-  if (!go_on(nonfinite_.close_agreed(flags))) return;
+  nonfinite_.learn(flags);
+  if (!close_steps()) return;
   if (flags.time_over && !stopping_) {
     state_.finished = "completed";
     state_.stop_reason = "trainer.max_time is over";
@@ -192,7 +193,7 @@ Flags Trainer::agree(Flags mine) {
 
 // Evaluates, decides on stopping, counts the part, saves. Interrupted, it leaves the evaluation to the resumed run.
 void Trainer::finish_part() {
-  if (!go_on(nonfinite_.settle())) return;
+  if (!settle()) return;
   log_.log_system();
   const auto before = state_.best_value;
   const auto interrupted = [this] {
@@ -213,8 +214,8 @@ void Trainer::save(bool best) {
 
 void Trainer::save_now(bool best) {
   enter("saving", Activity::kSaving);
-  if (!go_on(nonfinite_.settle())) return;
-  nonfinite_.check_weights(*parts_.model);
+  if (!settle()) return;
+  if (const auto problem = nonfinite_.problem_of_weights(*parts_.model)) throw UserError(*problem);
   log_.save_window();
   state_.skipped_without_overflow = step_.skipped();
   state_.clock = run_clock_.state();
@@ -274,29 +275,64 @@ void Trainer::check_same_run(const std::string& path) const {
   if (state_.train_samples != samples) refuse("the size of the training set", state_.train_samples, samples);
 }
 
-// Whether training goes on from where it is: false after a rollback.
-bool Trainer::go_on(const NonfinitePolicy::Verdict& verdict) {
-  if (verdict) roll_back(*verdict);
-  return !verdict;
+// All open steps. This and the next two return whether training goes on from where it is: false after a rollback.
+bool Trainer::settle() {
+  nonfinite_.settle();
+  return close_steps();
+}
+
+// Those that all ranks know of.
+bool Trainer::close_steps() {
+  while (const auto verdict = nonfinite_.next(checkpoints_.step())) {
+    if (!act_on(*verdict)) return false;
+  }
+  return true;
+}
+
+bool Trainer::act_on(const NonfinitePolicy::Verdict& verdict) {
+  using Action = NonfinitePolicy::Action;
+  const auto& [action, step, event, found, error] = verdict;
+  const bool is_rank_zero = parts_.communicator.world().rank == 0;
+  const auto file = event_file(parts_.run_dir, step.step);
+  try {
+    if (is_rank_zero && action != Action::kKeep) write_event(event, experiment_.trainer.on_nonfinite, file);
+  } catch (const std::exception& problem) {  // what is wrong with the step is worth more than this
+    log::warn(problem.what());
+  }
+  switch (action) {
+    case Action::kKeep:
+      log_.add(step.outcome);
+      state_.skips_in_row = 0;
+      break;
+    case Action::kSkip:
+      ++state_.skips_in_row;
+      ++state_.skipped;
+      log_.event("nonfinite", found + "; the step is skipped");
+      if (is_rank_zero) log::warn(found + ". The step is skipped; its batch is in " + file.string());
+      break;
+    case Action::kRollBack: roll_back(verdict); return false;
+    case Action::kStop: throw UserError(error);
+  }
+  return true;
 }
 
 // All ranks together, as if this attempt began anew: nothing of what came after the checkpoint is left but the rows in
 // the logs, which are written again.
-void Trainer::roll_back(const NonfinitePolicy::Rollback& rollback) {
-  nonfinite_.count_rollback(rollback, checkpoints_.step());
+void Trainer::roll_back(const NonfinitePolicy::Verdict& verdict) {
+  const auto from = checkpoints_.step();
   finish_saving();
   const auto path = checkpoints_.last_good();
   auto skipped = state_.skipped_steps;
-  skipped.push_back(rollback.step);
+  skipped.push_back(verdict.step.step);
   agreement_.settle();  // its flags are of steps that are no more
   restore(read_on_all(path, parts_.communicator), path);
   state_.skipped_steps = std::move(skipped);
-  nonfinite_.rolled_back(state_.step);
+  nonfinite_.rolled_back(from, state_.step);
   if (parts_.communicator.world().rank == 0) {
-    log::warn(log::text(rollback.found, ". Back to step ", state_.step, ", and past that batch; it is in ",
-                        event_file(parts_.run_dir, rollback.step).string()));
+    log::warn(log::text(verdict.found, ". Back to step ", state_.step, ", and past that batch; it is in ",
+                        event_file(parts_.run_dir, verdict.step.step).string()));
   }
-  log_.event("rollback", log::text(rollback.found, "; back to step ", state_.step));
+  log_.event("rollback", log::text(verdict.found, "; back to step ", state_.step));
   start_from_here();
 }
 

@@ -95,8 +95,10 @@ class Trainer {
   void finish_saving();
   void check_same_run(const std::string& path) const;
   void restore_window(const TensorDict& own);
-  bool go_on(const NonfinitePolicy::Verdict& verdict);
-  void roll_back(const NonfinitePolicy::Rollback& rollback);
+  bool settle();
+  bool close_steps();
+  bool act_on(const NonfinitePolicy::Verdict& verdict);
+  void roll_back(const NonfinitePolicy::Verdict& verdict);
   void enter(const char* phase, Activity activity);
   void on_activity(Activity activity) const;
   bool due(const Interval& every) const { return plan_.due(every, state_.step); }

@@ -9,7 +9,6 @@
 #include "train/state_guard.h"
 
 #include <ddprun/error.h>
-#include <ddprun/fused_layers.h>
 #include <ddprun/image_store.h>
 
 #include <ATen/Context.h>
@@ -70,7 +69,8 @@ Runtime::Runtime(WorkerPlace worker_place, const OnActivity& on_activity, const 
       plugins(plugin_search_path(experiment.plugin_path)),
       backend(load_backend(place, experiment.trainer, load)),
       device(backend ? backend->device() : c10::Device(c10::kCPU)),
-      communicator(communicator_options(*this)) {
+      communicator(communicator_options(*this)),
+      layers_(experiment.trainer.fused_layers) {
   if (on_activity) on_activity(Activity::kConnecting);
   communicator.connect_gpus();
   if (on_activity) on_activity(Activity::kStarting);
@@ -78,7 +78,6 @@ Runtime::Runtime(WorkerPlace worker_place, const OnActivity& on_activity, const 
 
 void Runtime::build(const std::function<void(Model&)>& fill) {
   set_product_precision(experiment.trainer);
-  set_fused_layers(experiment.trainer.fused_layers);
   dataset = plugins.make_dataset(experiment.dataset);
   in_plugin({"dataset", "start"}, [&] { dataset->start(); });
   model = prepared_model();

@@ -13,6 +13,8 @@
 #include "train/data_parallel.h"
 #include "train/precision.h"
 
+#include <ddprun/fused_layers.h>
+
 #include <functional>
 #include <memory>
 
@@ -62,6 +64,8 @@ struct Runtime {
  private:
   std::shared_ptr<const ImageBatcher> images_of(Split split) const;
   std::shared_ptr<Model> prepared_model() const;  // its weights are drawn from the seed
+
+  FusedLayersScope layers_;  // of this thread, which calls the model
 };
 
 }  // namespace ddprun

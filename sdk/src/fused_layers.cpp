@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT
 #include <ddprun/fused_layers.h>
 
-#include <atomic>
+#include <utility>
 
 namespace ddprun {
 namespace {
 
-std::atomic<bool> fused = true;
+thread_local bool fused = true;
 
 }  // namespace
 
 bool fused_layers() { return fused; }
 
-void set_fused_layers(bool value) { fused = value; }
+FusedLayersScope::FusedLayersScope(bool value) : before_(std::exchange(fused, value)) {}
+
+FusedLayersScope::~FusedLayersScope() { fused = before_; }
 
 }  // namespace ddprun

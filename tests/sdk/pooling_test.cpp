@@ -9,6 +9,7 @@
 
 #include <cmath>
 #include <limits>
+#include <thread>
 
 namespace ddprun {
 namespace {
@@ -179,16 +180,16 @@ TEST(PooledBatchNorm, IsTheSameAtAnyNumberOfThreads) {
   EXPECT_TRUE(results[0].equal(results[1]));
 }
 
-// Switched off, for one scope.
-struct LayersApart {
-  LayersApart() { set_fused_layers(false); }
-  ~LayersApart() { set_fused_layers(true); }
-  LayersApart(const LayersApart&) = delete;
-  LayersApart& operator=(const LayersApart&) = delete;
-};
+TEST(FusedLayers, AreEachThreadsOwn) {
+  const FusedLayersScope apart(false);
+  bool elsewhere = false;
+  std::thread([&] { elsewhere = fused_layers(); }).join();
+  EXPECT_TRUE(elsewhere);
+  EXPECT_FALSE(fused_layers());
+}
 
 TEST(FusedLayers, SwitchedOffHaveTheBitsOfTorch) {
-  const LayersApart apart;
+  const FusedLayersScope apart(false);
   torch::manual_seed(12);
   Twins twins({.channels = 20});
   const auto input = images({4, 20, 7, 8}).requires_grad_();

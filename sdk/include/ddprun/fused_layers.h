@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whether the SDK's layers fuse several operations into one pass on CPUs. Safe to call from any thread.
+// Whether the SDK's layers fuse several operations into one pass on CPUs.
 #pragma once
 
 #include <ddprun/api.h>
@@ -7,9 +7,19 @@
 namespace ddprun {
 
 // BatchNorm::pool_relu(), max_pool_relu() and dropout() ask this in each forward. The default is true; if false, they
-// call LibTorch's operations one after the other. The setting is process-wide: trainer.fused_layers sets it before the
-// model is made.
+// call LibTorch's operations one after the other. The setting is the calling thread's.
 DDPRUN_API bool fused_layers();
-DDPRUN_API void set_fused_layers(bool fused);
+
+// Sets it on this thread for a scope. The runner does, from trainer.fused_layers, in each thread that calls a model.
+class DDPRUN_API FusedLayersScope {
+ public:
+  explicit FusedLayersScope(bool fused);
+  ~FusedLayersScope();
+  FusedLayersScope(const FusedLayersScope&) = delete;
+  FusedLayersScope& operator=(const FusedLayersScope&) = delete;
+
+ private:
+  bool before_;
+};
 
 }  // namespace ddprun

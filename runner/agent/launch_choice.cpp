@@ -150,13 +150,15 @@ std::string small_parts_warning(const TrainerConfig& trainer, int64_t world_size
                    ", too few to keep it busy. A guide's batch for each GPU is trainer.batch_per_worker here");
 }
 
+WorkerPlace node_place(const LaunchChoice& launch) {
+  return {
+      .gpus = static_cast<int>(launch.gpus), .shared_gpus = static_cast<int>(launch.shared), .device = launch.device};
+}
+
 // OpenMP's threads spin for milliseconds at the end of each loop where nobody tells them otherwise: on a machine that
 // does anything else besides, a step then takes up to ten times as long. A short spin costs an idle machine nothing.
-std::vector<std::pair<std::string, std::string>> launch_variables(const LaunchChoice& launch) {
-  std::vector<std::pair<std::string, std::string>> variables{{"DDPRUN_DEVICE", launch.device},
-                                                             {"DDPRUN_GPUS", std::to_string(launch.gpus)},
-                                                             {"OMP_NUM_THREADS", std::to_string(launch.threads)}};
-  if (launch.shared > 0) variables.emplace_back("DDPRUN_SHARED_GPUS", std::to_string(launch.shared));
+Variables thread_variables(const LaunchChoice& launch) {
+  Variables variables{{"OMP_NUM_THREADS", std::to_string(launch.threads)}};
   const bool users_choice = std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT");
   if (!users_choice) variables.emplace_back("GOMP_SPINCOUNT", "1000");
   return variables;

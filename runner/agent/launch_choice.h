@@ -5,6 +5,7 @@
 #include "agent/machine.h"
 #include "comm/device_backend.h"
 #include "config/experiment.h"
+#include "launch/worker_process.h"
 
 #include <cstdint>
 #include <string>
@@ -43,7 +44,9 @@ std::string need_of_gpu(const LaunchConfig& config, const TrainerConfig& trainer
 // Returns a warning if so many workers have few samples each; else an empty text.
 std::string small_parts_warning(const TrainerConfig& trainer, int64_t world_size);
 
-// The environment variables that tell workers of it.
-std::vector<std::pair<std::string, std::string>> launch_variables(const LaunchChoice& launch);
+// What workers are told of it, all of a node alike.
+WorkerPlace node_place(const LaunchChoice& launch);
+// What their libraries are told.
+Variables thread_variables(const LaunchChoice& launch);
 
 }  // namespace ddprun

@@ -178,7 +178,8 @@ void find_end_of_job(NodeSetup& setup, const Environment& environment) {
 
 LaunchPlan attempt_plan(const NodeSetup& setup, const StartOrder& start) {
   LaunchPlan plan{.command = {own_program().string(), "worker"},
-                  .environment = launch_variables(setup.launch),
+                  .environment = thread_variables(setup.launch),
+                  .place = node_place(setup.launch),
                   .run_dir = start.run_dir,
                   .workers = static_cast<int>(setup.launch.workers),
                   .first_rank = start.first_rank,
@@ -194,22 +195,21 @@ LaunchPlan attempt_plan(const NodeSetup& setup, const StartOrder& start) {
   if (setup.placement.ends_at > 0 && setup.config.end_margin_seconds > 0)
     plan.ends_at = setup.placement.ends_at - setup.config.end_margin_seconds;
   auto& environment = plan.environment;
-  environment.emplace_back("DDPRUN_CHECKPOINT", start.checkpoint);
+  plan.place.checkpoint = start.checkpoint;
   if (setup.is_rank()) {
     plan.local_rank = setup.placement.local_rank;
     plan.local_world_size = setup.placement.local_world_size;
     environment.emplace_back(
         "TERM", "dumb");  // what an engine gives its ranks, a terminal or not, ends in its log: no bar, no colours
     if (start.node > 0) plan.stopping.clear();  // rank 0's launcher tells it
-    if (setup.gpu) environment.emplace_back("DDPRUN_GPU", std::to_string(*setup.gpu));
+    if (setup.gpu) plan.place.gpu = *setup.gpu;
   }
   if (setup.launch.device == "cuda") add_flight_recorder(environment, start.run_dir);
   if (setup.standalone()) return plan;
   plan.host = setup.host;
   plan.store = StorePlace{setup.endpoint, attempt_prefix(start.attempt)}.text();
-  environment.emplace_back("DDPRUN_ADDRESS", setup.address);
-  const auto nodes = setup.is_rank() ? start.world_size / setup.placement.local_world_size : start.nodes;
-  environment.emplace_back("DDPRUN_NODES", std::to_string(nodes));
+  plan.place.address = setup.address;
+  plan.place.nodes = setup.is_rank() ? start.world_size / setup.placement.local_world_size : start.nodes;
   for (auto& variable : secret_variables(setup.secret)) environment.push_back(std::move(variable));
   return plan;
 }

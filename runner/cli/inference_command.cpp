@@ -71,14 +71,13 @@ struct Outcome {
   Json result;  // of rank 0, where the exit code is 0
 };
 
-Outcome run_workers(const Inference& inference, std::vector<std::pair<std::string, std::string>> task) {
+Outcome run_workers(const Inference& inference, WorkerPlace place) {
   const PrivateFolder folder;
   write_file_atomically(folder.path() / "config.yaml", to_yaml(inference.checked.experiment.config, /*origins=*/true));
-  auto environment = launch_variables(inference.launch);
-  environment.emplace_back("DDPRUN_CHECKPOINT", inference.checkpoint.path.string());
-  for (auto& variable : task) environment.push_back(std::move(variable));
+  place.checkpoint = inference.checkpoint.path;
   const auto launched = launch_workers({.command = {own_program().string(), "worker"},
-                                        .environment = environment,
+                                        .environment = thread_variables(inference.launch),
+                                        .place = std::move(place),
                                         .run_dir = folder.path(),
                                         .workers = static_cast<int>(inference.launch.workers),
                                         .started_at = wall_seconds(),
@@ -122,7 +121,9 @@ void print_metrics(const Inference& inference, const Json& result) {
 
 int evaluate(const Arguments& arguments) {
   const auto inference = make_inference(arguments);
-  const auto outcome = run_workers(inference, {{"DDPRUN_TASK", "evaluate"}});
+  auto place = node_place(inference.launch);
+  place.task = "evaluate";
+  const auto outcome = run_workers(inference, std::move(place));
   if (outcome.exit_code != kExitDone) return outcome.exit_code;
   if (!arguments.json) {
     print_metrics(inference, outcome.result);
@@ -140,9 +141,11 @@ int evaluate(const Arguments& arguments) {
 int predict(const Arguments& arguments) {
   NewFile file(arguments.out);
   const auto inference = make_inference(arguments);
-  const auto outcome = run_workers(
-      inference,
-      {{"DDPRUN_TASK", "predict"}, {"DDPRUN_SPLIT", arguments.split}, {"DDPRUN_OUT", file.temporary().string()}});
+  auto place = node_place(inference.launch);
+  place.task = "predict";
+  place.split = arguments.split;
+  place.out = file.temporary();
+  const auto outcome = run_workers(inference, std::move(place));
   if (outcome.exit_code != kExitDone) return outcome.exit_code;
   file.keep();
   const auto& result = outcome.result;

@@ -68,7 +68,8 @@ std::string to_yaml(const Value& value, bool origins);
 [[noreturn]] void throw_problems(const std::vector<std::string>& problems);
 
 // Applies changes from the command line to the composed tree, in order, but choices of a plugin or of a group's file
-// before everything else: `model.dropout=0.2 model=convnet` means what it says. Each mistake is one line in `problems`, and its override is left out.
+// before everything else: `model.dropout=0.2 model=convnet` means what it says. Each mistake is one line in `problems`,
+// and its override is left out.
 void apply_overrides(Value& config, const std::vector<std::string>& overrides, DefaultsComposer& composer,
                      Problems& problems);
 

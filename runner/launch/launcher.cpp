@@ -137,15 +137,14 @@ void Attempt::start_workers() {
     const fs::path log = logs_ / ("rank_" + std::to_string(rank) + ".log");
     workers_.push_back(std::make_unique<Worker>(rank, log, show, warn));
     if (index == 0 && !plan_.config.empty()) write_file_atomically(config, plan_.config);
-    auto environment = worker_environment(plan_, index, store);
-    const auto heartbeat = private_folder_.path() / ("heartbeat_" + std::to_string(rank));
-    environment.push_back("DDPRUN_HEARTBEAT=" + heartbeat.string());
-    environment.push_back("DDPRUN_FAILURE=" + failure_file(rank).string());
-    if (!plan_.config.empty()) environment.push_back("DDPRUN_CONFIG=" + config.string());
-    const auto probe_answer = private_folder_.path() / ("whereabouts_" + std::to_string(rank));
-    environment.push_back("DDPRUN_PROBE=" + probe_answer.string());
-    workers_.back()->watch(heartbeat, probe_answer);
-    workers_.back()->start(place_text(plan_, index), plan_.command, environment);
+    auto place = worker_place(plan_, index);
+    place.store = store;
+    place.heartbeat = private_folder_.path() / ("heartbeat_" + std::to_string(rank));
+    place.probe_answer = private_folder_.path() / ("probe_" + std::to_string(rank));
+    place.failure = failure_file(rank);
+    if (!plan_.config.empty()) place.config = config;
+    workers_.back()->watch(place.heartbeat, place.probe_answer);
+    workers_.back()->start(place_text(plan_, index), plan_.command, worker_environment(plan_, place));
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "launch/failure_report.h"
+#include "launch/worker_process.h"
 
 #include <chrono>
 #include <filesystem>
@@ -22,17 +23,18 @@ struct FolderNews {
 
 struct LaunchPlan {
   std::vector<std::string> command;  // a worker's program (a path, not searched on PATH) and arguments
-  std::vector<std::pair<std::string, std::string>> environment;  // added to the launcher's own
-  std::string config;             // the workers' experiment as YAML; empty: <run_dir>/config.yaml
-  std::filesystem::path run_dir;  // logs go to <run_dir>/logs/rank_<N>.log
-  int workers = 1;                // on this node
-  int first_rank = 0;             // the first of this node's consecutive ranks
-  int world_size = 0;             // 0: there are only this node's workers
-  int local_rank = 0;             // of the first
-  int local_world_size = 0;       // 0: `workers`
-  std::string host;               // name of this node, for reports; empty if it is the only one
-  std::string device;             // for the ranks' logs: "cpu", "cuda over nccl"
-  std::string store;              // where the ranks meet; empty: a file on this machine
+  Variables environment;             // added to the launcher's own
+  WorkerPlace place;                 // what all workers are told besides what is below
+  std::string config;                // the workers' experiment as YAML; empty: <run_dir>/config.yaml
+  std::filesystem::path run_dir;     // logs go to <run_dir>/logs/rank_<N>.log
+  int workers = 1;                   // on this node
+  int first_rank = 0;                // the first of this node's consecutive ranks
+  int world_size = 0;                // 0: there are only this node's workers
+  int local_rank = 0;                // of the first
+  int local_world_size = 0;          // 0: `workers`
+  std::string host;                  // name of this node, for reports; empty if it is the only one
+  std::string device;                // for the ranks' logs: "cpu", "cuda over nccl"
+  std::string store;                 // where the ranks meet; empty: a file on this machine
   int attempt = 0;
   double started_at = 0;
   std::string stopping = "stopping: saving a checkpoint at the end of this step";  // on a signal; may be empty

@@ -73,7 +73,7 @@ WorkerPlace read_worker_place() {
   place.run_dir = variable("DDPRUN_RUN_DIR");
   place.config =
       is_set("DDPRUN_CONFIG") ? std::filesystem::path(variable("DDPRUN_CONFIG")) : place.run_dir / "config.yaml";
-  place.store = variable("DDPRUN_STORE");
+  place.store = variable(kStoreVariable);
   place.heartbeat = optional_variable("DDPRUN_HEARTBEAT");
   place.probe_answer = optional_variable("DDPRUN_PROBE");
   place.failure = optional_variable("DDPRUN_FAILURE");
@@ -84,12 +84,47 @@ WorkerPlace read_worker_place() {
   place.out = optional_variable("DDPRUN_OUT");
   place.nodes = is_set("DDPRUN_NODES") ? number("DDPRUN_NODES", 1) : 1;
   place.gpu = is_set("DDPRUN_GPU") ? number("DDPRUN_GPU", 0) : place.local_rank;
-  if (is_set("DDPRUN_SHARED_GPUS")) place.gpu = place.local_rank % number("DDPRUN_SHARED_GPUS", 1);
+  if (is_set("DDPRUN_SHARED_GPUS")) {
+    place.shared_gpus = number("DDPRUN_SHARED_GPUS", 1);
+    place.gpu = place.local_rank % place.shared_gpus;
+  }
   place.gpus = is_set("DDPRUN_GPUS") ? number("DDPRUN_GPUS", 0) : 1;
   place.address = is_set("DDPRUN_ADDRESS") ? variable("DDPRUN_ADDRESS") : "127.0.0.1";
   require_below("RANK", place.rank, "WORLD_SIZE", place.world_size);
   require_below("LOCAL_RANK", place.local_rank, "LOCAL_WORLD_SIZE", place.local_world_size);
   return place;
+}
+
+namespace {
+
+std::string precise(double seconds_since_1970) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.6f", seconds_since_1970);
+  return text;
+}
+
+}  // namespace
+
+Variables to_environment(const WorkerPlace& place) {
+  Variables variables{{"RANK", std::to_string(place.rank)},
+                      {"LOCAL_RANK", std::to_string(place.local_rank)},
+                      {"WORLD_SIZE", std::to_string(place.world_size)},
+                      {"LOCAL_WORLD_SIZE", std::to_string(place.local_world_size)},
+                      {"DDPRUN_ATTEMPT", std::to_string(place.attempt)},
+                      {"DDPRUN_NODES", std::to_string(place.nodes)},
+                      {"DDPRUN_GPUS", std::to_string(place.gpus)},
+                      {"DDPRUN_STARTED_AT", precise(place.started_at)}};
+  if (place.gpu >= 0) variables.emplace_back("DDPRUN_GPU", std::to_string(place.gpu));
+  if (place.shared_gpus > 0) variables.emplace_back("DDPRUN_SHARED_GPUS", std::to_string(place.shared_gpus));
+  const std::pair<const char*, std::string> texts[] = {
+      {"DDPRUN_RUN_DIR", place.run_dir}, {"DDPRUN_CONFIG", place.config},       {kStoreVariable, place.store},
+      {"DDPRUN_ADDRESS", place.address}, {"DDPRUN_HEARTBEAT", place.heartbeat}, {"DDPRUN_PROBE", place.probe_answer},
+      {"DDPRUN_FAILURE", place.failure}, {"DDPRUN_DEVICE", place.device},       {"DDPRUN_CHECKPOINT", place.checkpoint},
+      {"DDPRUN_TASK", place.task},       {"DDPRUN_SPLIT", place.split},         {"DDPRUN_OUT", place.out}};
+  for (const auto& [name, text] : texts) {
+    if (!text.empty()) variables.emplace_back(name, text);
+  }
+  return variables;
 }
 
 void unblock_stop_signals() {
@@ -128,20 +163,25 @@ std::optional<WorkerFailure> read_failure(const fs::path& file) try {
   return std::nullopt;  // not ours, or of another version: the exit code must do
 }
 
-namespace fs = std::filesystem;
 namespace {
-
-std::string precise(double seconds_since_1970) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.6f", seconds_since_1970);
-  return text;
-}
 
 int or_all(const LaunchPlan& plan, int size) { return size > 0 ? size : plan.workers; }
 
 }  // namespace
 
-std::vector<std::string> worker_environment(const LaunchPlan& plan, int index, const std::string& store) {
+WorkerPlace worker_place(const LaunchPlan& plan, int index) {
+  auto place = plan.place;
+  place.rank = plan.first_rank + index;
+  place.local_rank = plan.local_rank + index;
+  place.world_size = or_all(plan, plan.world_size);
+  place.local_world_size = or_all(plan, plan.local_world_size);
+  place.attempt = plan.attempt;
+  place.run_dir = fs::absolute(plan.run_dir);
+  place.started_at = plan.started_at;
+  return place;
+}
+
+std::vector<std::string> worker_environment(const LaunchPlan& plan, const WorkerPlace& place) {
   std::map<std::string, std::string> values;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
@@ -150,15 +190,7 @@ std::vector<std::string> worker_environment(const LaunchPlan& plan, int index, c
     }
   }
   for (const auto& [name, value] : plan.environment) values[name] = value;
-  const auto or_workers = [&plan](int size) { return std::to_string(or_all(plan, size)); };
-  values["RANK"] = std::to_string(plan.first_rank + index);
-  values["LOCAL_RANK"] = std::to_string(plan.local_rank + index);
-  values["WORLD_SIZE"] = or_workers(plan.world_size);
-  values["LOCAL_WORLD_SIZE"] = or_workers(plan.local_world_size);
-  values["DDPRUN_RUN_DIR"] = fs::absolute(plan.run_dir).string();
-  values["DDPRUN_ATTEMPT"] = std::to_string(plan.attempt);
-  values["DDPRUN_STORE"] = store;
-  values["DDPRUN_STARTED_AT"] = precise(plan.started_at);
+  for (const auto& [name, value] : to_environment(place)) values[name] = value;
   std::vector<std::string> result;
   for (const auto& [name, value] : values) result.push_back(name + "=" + value);
   return result;

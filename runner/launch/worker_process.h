@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ddprun {
@@ -29,21 +30,25 @@ enum ExitCode : int {
 // success.
 inline constexpr int kWorkerDone = 90;
 
-// A worker's place, from RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE and ddprun's own variables.
+inline constexpr auto kStoreVariable = "DDPRUN_STORE";
+
+// A worker's place, as RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE and ddprun's own variables. Whoever plans an
+// attempt fills in what is the same for all workers, the launcher each one's ranks and files.
 struct WorkerPlace {
   int rank = 0;
   int world_size = 1;
   int local_rank = 0;
   int local_world_size = 1;
-  int nodes = 1;                    // DDPRUN_NODES
-  int gpu = 0;                      // DDPRUN_GPU; by default the local rank, modulo DDPRUN_SHARED_GPUS if that is set
-  int gpus = 1;                     // DDPRUN_GPUS: used by this process; all with trainer.strategy dp; 0 on the CPU
-  int attempt = 0;                  // DDPRUN_ATTEMPT
-  std::filesystem::path run_dir;    // DDPRUN_RUN_DIR
-  std::filesystem::path config;     // DDPRUN_CONFIG: the experiment; by default the run folder's config.yaml
-  std::string store;                // DDPRUN_STORE: where the ranks meet (comm/stores.h)
-  std::string address;              // DDPRUN_ADDRESS: where other ranks reach this machine; loopback if all are here
-  std::filesystem::path heartbeat;  // DDPRUN_HEARTBEAT: the file to beat in; may be empty
+  int nodes = 1;                       // DDPRUN_NODES
+  int gpu = -1;                        // DDPRUN_GPU; -1, before it is read: the local rank, modulo shared_gpus
+  int shared_gpus = 0;                 // DDPRUN_SHARED_GPUS: that more workers share; 0: each worker has its own
+  int gpus = 1;                        // DDPRUN_GPUS: used by this process; all with trainer.strategy dp; 0 on the CPU
+  int attempt = 0;                     // DDPRUN_ATTEMPT
+  std::filesystem::path run_dir;       // DDPRUN_RUN_DIR
+  std::filesystem::path config;        // DDPRUN_CONFIG: the experiment; by default the run folder's config.yaml
+  std::string store;                   // DDPRUN_STORE: where the ranks meet (comm/stores.h)
+  std::string address;                 // DDPRUN_ADDRESS: where other ranks reach this machine; loopback if all are here
+  std::filesystem::path heartbeat;     // DDPRUN_HEARTBEAT: the file to beat in; may be empty
   std::filesystem::path probe_answer;  // DDPRUN_PROBE: the file to answer in (launch/worker.h); may be empty
   std::filesystem::path failure;       // DDPRUN_FAILURE: the file to report a failure in; may be empty
   std::string device;                  // DDPRUN_DEVICE: "cpu" or "cuda"
@@ -55,6 +60,11 @@ struct WorkerPlace {
 
 // Throws UserError naming the variable that is missing or malformed.
 WorkerPlace read_worker_place();
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+// What read_worker_place() reads; without the texts that are empty.
+Variables to_environment(const WorkerPlace& place);
 
 // A worker starts with these blocked: one that arrives while it is loading waits until it is ready.
 inline constexpr std::array<int, 2> kStopSignals{SIGTERM, SIGUSR1};
@@ -91,9 +101,12 @@ bool write_failure(const std::filesystem::path& file, const WorkerFailure& failu
 // Returns nothing if there is no such file, or it is not one of ours.
 std::optional<WorkerFailure> read_failure(const std::filesystem::path& file);
 
-// Returns "NAME=value" for the plan's worker number `index`: the launcher's own environment, the plan's additions, and
-// the worker's place (worker_process.h); later ones win. `store` is where the ranks meet.
-std::vector<std::string> worker_environment(const LaunchPlan& plan, int index, const std::string& store);
+// The place of the plan's worker number `index`, but for its files and where the ranks meet.
+WorkerPlace worker_place(const LaunchPlan& plan, int index);
+
+// Returns "NAME=value" for a worker: the launcher's own environment, the plan's additions, and the worker's place;
+// later ones win.
+std::vector<std::string> worker_environment(const LaunchPlan& plan, const WorkerPlace& place);
 
 // Describes that worker, for its log.
 std::string place_text(const LaunchPlan& plan, int index);

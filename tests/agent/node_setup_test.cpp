@@ -46,13 +46,13 @@ TEST(NodeSetup, ARankThatIsShownItsOwnGpuUsesIt) {
   EXPECT_EQ(setup.launch.workers, 1);
   EXPECT_EQ(setup.launch.device, "cuda");
   const auto plan = attempt_plan(setup, {.run_dir = "run", .world_size = 2});
-  EXPECT_THAT(plan.environment, Contains(Pair("DDPRUN_GPU", "0")));
+  EXPECT_EQ(plan.place.gpu, 0);
   EXPECT_EQ(plan.local_rank, 1);
 }
 
 TEST(NodeSetup, ARankThatSeesAllGpusTakesThatOfItsLocalRank) {
   const auto setup = find_node_setup({}, experiment(), Environment(rank_of_two()), {.gpus = 2, .cores = 8});
-  EXPECT_THAT(attempt_plan(setup, {.run_dir = "run", .world_size = 2}).environment, Not(Contains(Key("DDPRUN_GPU"))));
+  EXPECT_EQ(attempt_plan(setup, {.run_dir = "run", .world_size = 2}).place.gpu, -1);
 }
 
 TEST(NodeSetup, ARankThatSlurmHasBoundToItsCoresUsesThemAll) {
@@ -83,9 +83,9 @@ TEST(NodeSetup, NcclChoosesItsInterfacesItself) {
   wanted.launch.address = address_of_this_machine();
   if (wanted.launch.address.empty()) GTEST_SKIP() << "this machine has no address but loopback";
   const auto setup = find_node_setup({}, wanted, Environment(rank_of_two()), {.gpus = 2, .cores = 8});
-  const auto environment = attempt_plan(setup, {.run_dir = "run", .world_size = 2}).environment;
-  EXPECT_THAT(environment, Contains(Pair("DDPRUN_ADDRESS", wanted.launch.address)));
-  EXPECT_THAT(environment, Not(Contains(Key("NCCL_SOCKET_IFNAME"))));
+  const auto plan = attempt_plan(setup, {.run_dir = "run", .world_size = 2});
+  EXPECT_EQ(plan.place.address, wanted.launch.address);
+  EXPECT_THAT(plan.environment, Not(Contains(Key("NCCL_SOCKET_IFNAME"))));
 }
 
 TEST(NodeSetup, AnAddressThatIsNotThisMachinesIsRefusedWithThoseThatAre) {

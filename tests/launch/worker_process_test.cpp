@@ -46,6 +46,38 @@ TEST_F(WorkerPlaceTest, WorkersShareGpusInTurn) {
   ::unsetenv("DDPRUN_SHARED_GPUS");
 }
 
+TEST_F(WorkerPlaceTest, ReadsWhatTheLauncherWrites) {
+  const WorkerPlace written{.rank = 3,
+                            .world_size = 4,
+                            .local_rank = 1,
+                            .local_world_size = 2,
+                            .nodes = 2,
+                            .gpus = 2,
+                            .shared_gpus = 1,
+                            .attempt = 5,
+                            .run_dir = "/runs/b",
+                            .config = "/runs/c.yaml",
+                            .store = "/tmp/t",
+                            .address = "10.0.0.1",
+                            .heartbeat = "/tmp/h",
+                            .probe_answer = "/tmp/p",
+                            .failure = "/tmp/f",
+                            .device = "cuda",
+                            .checkpoint = "/runs/b/checkpoints/step_00000001",
+                            .task = "predict",
+                            .split = "test",
+                            .out = "out.csv",
+                            .started_at = 2.25};
+  for (const auto& [name, value] : to_environment(written)) set(name.c_str(), value.c_str());
+  const auto read = read_worker_place();
+  for (const auto& [name, value] : to_environment(written)) {
+    if (name.starts_with("DDPRUN_")) ::unsetenv(name.c_str());
+  }
+  auto expected = written;
+  expected.gpu = 0;  // the local rank, modulo those that are shared
+  EXPECT_THAT(to_environment(read), ::testing::ElementsAreArray(to_environment(expected)));
+}
+
 TEST_F(WorkerPlaceTest, MissingOrMalformedIsNamed) {
   for (const char* value : {"", "x", "2x", "-1", "99999999999", "4"}) {
     set("RANK", value);

@@ -46,7 +46,7 @@ FOLLOWER = """
 import pathlib, sys, types
 sys.path.insert(0, sys.argv[1])
 import tooling
-from follow.journal import Journal
+from wandb_follow.journal import Journal
 run = pathlib.Path(sys.argv[2])
 run.mkdir(parents=True)
 journal = None
@@ -127,7 +127,7 @@ class PowerCut(RecordedTest):
         self.check(resumed=10 if NIGHTLY else 0, verified=0)
 
     def test_what_a_follower_has_noted_is_there(self):
-        self.start_program(sys.executable, "-B", "-c", FOLLOWER, ROOT / "tools", self.run_folder, env=self.recording()).wait()
+        self.start_program(sys.executable, "-B", "-c", FOLLOWER, ROOT / "tools/lib", self.run_folder, env=self.recording()).wait()
         for cut in self.cuts(RunHistory("")):
             rows = cut.state.get("outputs/tiny/metrics.jsonl", b"")
             for _, note in objects(cut.state.get("outputs/tiny/wandb/follow.jsonl", b"")):

@@ -87,9 +87,9 @@ expect_dependencies() {
 # Installed tools call the ddprun beside them, and keep what they make in the user's cache.
 expect_installed_tools() {
   local prefix=$scratch/ddprun/usr told
-  told=$(env -i PYTHONPATH="$prefix/share/ddprun/tools" XDG_CACHE_HOME=/cache /usr/bin/python3 -B -c '
+  told=$(env -i PYTHONPATH="$prefix/share/ddprun/tools/lib" XDG_CACHE_HOME=/cache /usr/bin/python3 -B -c '
 import tooling
-from sweeps import packages, program
+from sweep import packages, program
 print(packages.ENVIRONMENT, program.find(None))') || fail "the sweep's modules cannot be loaded"
   [[ $told == "/cache/ddprun/sweep_env $prefix/bin/ddprun" ]] || fail "the installed sweep uses $told"
 }
@@ -106,11 +106,11 @@ for package in ddprun ddprun-dev; do dpkg-deb -R "$packages/${package}_"*.deb "$
 
 expect_files "$scratch/ddprun" bin/{ddprun,ddprun-sweep,ddprun-plot,ddprun-wandb-follow} lib/libddprun_sdk.so \
   lib/ddprun/{get_libtorch,libtorch.txt,plugins/{models/mlp,datasets/digits,optimizers/sgd,loggers/csv}.so} \
-  share/ddprun/{configs/{experiments,sweeps}/digits.yaml,tools/{sweep,sweeps/requirements.txt,tooling/place.py},python/ddprun/run_folder.py} \
+  share/ddprun/{configs/{experiments,sweeps}/digits.yaml,tools/{sweep,lib/{sweep/requirements.txt,tooling/place.py}},python/ddprun/run_folder.py} \
   share/doc/ddprun/{copyright,README.md,docs/plugins.md}
 expect_files "$scratch/ddprun-dev" bin/ddprun-new-plugin include/ddprun/{model,testing,version,testing/model}.h \
   lib/libddprun_testing.a lib/cmake/ddprun/ddprun{Config,ConfigVersion,_add_plugin}.cmake \
-  share/ddprun/{plugin_command,new_plugins/model/plugin.cpp} share/doc/ddprun-dev/copyright
+  share/ddprun/{plugin_command,new_plugin/model/plugin.cpp} share/doc/ddprun-dev/copyright
 expect_no_overlap
 expect_no_path "$build" "$checkout/"
 expect_own_runpaths

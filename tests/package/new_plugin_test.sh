@@ -89,8 +89,9 @@ refusals() {
 # A fresh checkout, where nothing is built, knows its own plugins' names too.
 refuses_before_the_first_build() {
   local output
-  mkdir -p "$scratch/clone/tools"
-  cp -R -- "$checkout/tools/new_plugin" "$checkout/tools/new_plugins" "$scratch/clone/tools/"
+  mkdir -p "$scratch/clone/tools/lib"
+  cp -- "$checkout/tools/new_plugin" "$scratch/clone/tools/"
+  cp -R -- "$checkout/tools/lib/new_plugin" "$scratch/clone/tools/lib/"
   cp -R -- "$checkout/plugins" "$checkout/CMakeLists.txt" "$scratch/clone/"
   for name in convnet jsonl mlflow cifar100; do
     if output=$(alone "$scratch/clone/tools/new_plugin" model "$name" "$scratch/$name" 2>&1); then

@@ -45,7 +45,7 @@ build_consumer() {
 
 "$cmake" --install "$build" --prefix "$prefix" >"$scratch/install.log" || { cat "$scratch/install.log"; fail "cmake --install"; }
 expect_files lib/libddprun_{sdk.so,testing.a} include/ddprun/{model,plugin,testing,testing/model,version}.h \
-  share/ddprun/{configs,new_plugins,plugin_command} bin/ddprun-new-plugin \
+  share/ddprun/{configs,new_plugin,plugin_command} bin/ddprun-new-plugin \
   lib/cmake/ddprun/{ddprunConfig,ddprunConfigVersion,ddprun_add_plugin,LibTorch}.cmake
 expect_clean_rpaths
 mapfile -d '' -t libraries < <(find "$prefix/lib" -name '*.so' -print0)

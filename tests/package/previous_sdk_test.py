@@ -15,7 +15,7 @@ import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "end_to_end"), str(HERE.parents[1] / "tools/references")]
+sys.path[:0] = [str(HERE.parent / "end_to_end"), str(HERE.parents[1] / "tools/dev/reference")]
 from command import DDPRUN, SMALL, CommandTest  # noqa: E402
 from documented import with_version  # noqa: E402
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""What tools/bench says of sides that end with different accuracies."""
+"""What tools/dev/bench says of sides that end with different accuracies."""
 
 import pathlib
 import sys
 import types
 import unittest
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tools/bench"))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tools/dev/bench"))
 
 from suite import comparison  # noqa: E402
 

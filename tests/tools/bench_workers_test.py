@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""What tools/bench takes from a trace for the hidden share of the exchange."""
+"""What tools/dev/bench takes from a trace for the hidden share of the exchange."""
 
 import pathlib
 import sys
 import unittest
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tools/bench"))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tools/dev/bench"))
 
 from suite import workers  # noqa: E402
 

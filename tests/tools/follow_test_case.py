@@ -8,7 +8,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 TOOL = HERE.parents[1] / "tools/wandb_follow"
-sys.path[:0] = [str(HERE.parent / "end_to_end"), str(TOOL.parent), str(HERE.parents[1] / "sdk/python")]
+sys.path[:0] = [str(HERE.parent / "end_to_end"), str(TOOL.parent / "lib"), str(HERE.parents[1] / "sdk/python")]
 
 from command import SMALL, CommandTest  # noqa: E402
 from wandb_runs import WandbRun  # noqa: E402

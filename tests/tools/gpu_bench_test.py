@@ -13,17 +13,17 @@ import unittest
 from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tools/bench")]
+sys.path[:0] = [str(ROOT / "tools/dev"), str(ROOT / "tools/dev/bench")]
 
-from gpu import bench, bench_report, calculation, network_cost  # noqa: E402
-from gpu.budget import Budget, OutOfTime, Share  # noqa: E402
-from gpu.rounds import Rounds  # noqa: E402
-from gpu.sizes import Sizes  # noqa: E402
-from gpu.table import Comparison, Table, Target, factors  # noqa: E402
-from gpu.tables import scaling, wide_resnet  # noqa: E402
-from gpu.tables.fast_paths import FastPaths  # noqa: E402
-from gpu.tables.roofline import Roofline  # noqa: E402
-from gpu.trainings import Job, Measured, Trainer, speed  # noqa: E402
+from gpu_check import bench, bench_report, calculation, network_cost  # noqa: E402
+from gpu_check.budget import Budget, OutOfTime, Share  # noqa: E402
+from gpu_check.rounds import Rounds  # noqa: E402
+from gpu_check.sizes import Sizes  # noqa: E402
+from gpu_check.table import Comparison, Table, Target, factors  # noqa: E402
+from gpu_check.tables import scaling, wide_resnet  # noqa: E402
+from gpu_check.tables.fast_paths import FastPaths  # noqa: E402
+from gpu_check.tables.roofline import Roofline  # noqa: E402
+from gpu_check.trainings import Job, Measured, Trainer, speed  # noqa: E402
 from suite import cifar10_data, cifar_data  # noqa: E402
 
 

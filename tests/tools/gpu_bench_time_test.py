@@ -8,12 +8,12 @@ import textwrap
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tools/bench")]
+sys.path[:0] = [str(ROOT / "tools/dev"), str(ROOT / "tools/dev/bench")]
 
-from gpu.budget import Budget, OutOfTime, Share  # noqa: E402
-from gpu.rounds import Side, alternate  # noqa: E402
-from gpu.standing import Standing  # noqa: E402
-from gpu.trainings import Measured  # noqa: E402
+from gpu_check.budget import Budget, OutOfTime, Share  # noqa: E402
+from gpu_check.rounds import Side, alternate  # noqa: E402
+from gpu_check.standing import Standing  # noqa: E402
+from gpu_check.trainings import Measured  # noqa: E402
 from suite import process  # noqa: E402
 
 

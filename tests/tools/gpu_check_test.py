@@ -14,14 +14,14 @@ import unittest
 from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tools/bench")]
+sys.path[:0] = [str(ROOT / "tools/dev"), str(ROOT / "tools/dev/bench")]
 
-from gpu import attempt, bench, build, pack, plan, session  # noqa: E402
-from gpu.__main__ import parse_arguments  # noqa: E402
-from gpu.attempt import Outcome  # noqa: E402
-from gpu.checks import context, machine  # noqa: E402
-from gpu.results import Results  # noqa: E402
-from gpu.runs import Hung, processes_with  # noqa: E402
+from gpu_check import attempt, bench, build, pack, plan, session  # noqa: E402
+from gpu_check.__main__ import parse_arguments  # noqa: E402
+from gpu_check.attempt import Outcome  # noqa: E402
+from gpu_check.checks import context, machine  # noqa: E402
+from gpu_check.results import Results  # noqa: E402
+from gpu_check.runs import Hung, processes_with  # noqa: E402
 
 
 class FolderTest(unittest.TestCase):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""tools/reference: the SDK's reference pages, made of the comments of its headers.
+"""tools/dev/reference/run: the SDK's reference pages, made of the comments of its headers.
 
 Skipped where there is no Doxygen, unless DDPRUN_REFERENCE=1 says that there has to be.
 """
@@ -15,7 +15,7 @@ import tempfile
 import unittest
 
 CLONE = pathlib.Path(__file__).resolve().parents[2]
-READ = ("CMakeLists.txt", "docs/plugins.md", "sdk/include", "tools/common.sh", "tools/reference", "tools/references")
+READ = ("CMakeLists.txt", "docs/plugins.md", "sdk/include", "tools/common.sh", "tools/dev/reference")
 
 
 def code_of(header):
@@ -32,7 +32,7 @@ class Reference(unittest.TestCase):
             (shutil.copytree if (CLONE / name).is_dir() else shutil.copy)(CLONE / name, self.clone / name)
 
     def reference(self):
-        done = subprocess.run([self.clone / "tools/reference"], check=False, capture_output=True, text=True)
+        done = subprocess.run([self.clone / "tools/dev/reference/run"], check=False, capture_output=True, text=True)
         return done.returncode, done.stderr
 
     def change(self, header, old, new):
@@ -73,7 +73,7 @@ class Reference(unittest.TestCase):
 
     def test_declarations_stay_as_they_are(self):
         """What Doxygen reads differs from a header in its comments alone."""
-        subprocess.run([sys.executable, "-B", CLONE / "tools/references/documented.py", CLONE, self.clone / "to"], check=True,
+        subprocess.run([sys.executable, "-B", CLONE / "tools/dev/reference/documented.py", CLONE, self.clone / "to"], check=True,
                        stdout=subprocess.DEVNULL)
         headers = sorted((CLONE / "sdk/include").rglob("*.h"))
         self.assertGreater(len(headers), 20)

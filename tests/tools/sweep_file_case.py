@@ -8,9 +8,9 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "sdk/python")]
+sys.path[:0] = [str(ROOT / "tools/lib"), str(ROOT / "sdk/python")]
 
-from sweeps.sweep_file import read_sweep  # noqa: E402
+from sweep.sweep_file import read_sweep  # noqa: E402
 
 
 class SweepFileTest(unittest.TestCase):

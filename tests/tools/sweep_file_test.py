@@ -14,15 +14,15 @@ from optuna.trial import TrialState as State
 from sweep_file_case import SweepFileTest  # first: it knows where the tools lie
 
 from ddprun.errors import UserError
-from sweeps.arguments import parse_arguments
-from sweeps.charts import Axis
-from sweeps.processes import Processes
-from sweeps.program import Program
-from sweeps.proposals import Proposals
-from sweeps.slots import make_slots, threads_override
-from sweeps.space import override_text
-from sweeps.storage import Storage, explain
-from sweeps.sweep_file import find_sweep_file
+from sweep.arguments import parse_arguments
+from sweep.charts import Axis
+from sweep.processes import Processes
+from sweep.program import Program
+from sweep.proposals import Proposals
+from sweep.slots import make_slots, threads_override
+from sweep.space import override_text
+from sweep.storage import Storage, explain
+from sweep.sweep_file import find_sweep_file
 
 HEAD = "experiment: e.yaml\nmethod: random\nmetric: {name: val/loss}\nrun_cap: 9\n"  # four lines
 optuna.logging.set_verbosity(optuna.logging.ERROR)

@@ -7,7 +7,7 @@ import unittest
 from sweep_test_case import HERE, State, SweepTest  # first: it knows where the tools lie
 
 from command import SMALL, Gate, summary
-from sweeps.report import summary_line
+from sweep.report import summary_line
 
 SIZES = ["dataset.train_size=200", "dataset.val_size=100", "dataset.test_size=20"]
 WORDS = [*SIZES, *SMALL[4:], "model=mlp", "loggers=[jsonl]", "checkpoint.keep=1"]

@@ -12,9 +12,9 @@ from optuna.trial import TrialState as State
 from sweep_file_case import SweepFileTest  # first: it knows where the tools lie
 
 from ddprun.errors import UserError
-from sweeps.active_trial import ActiveTrial
-from sweeps.proposals import Proposals
-from sweeps.study import SweepStudy
+from sweep.active_trial import ActiveTrial
+from sweep.proposals import Proposals
+from sweep.study import SweepStudy
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 

@@ -9,7 +9,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 TOOL = HERE.parents[1] / "tools/sweep"
 MADE = HERE / "made_ddprun.py"
-sys.path[:0] = [str(HERE.parent / "end_to_end"), str(TOOL.parent), str(HERE.parents[1] / "sdk/python")]
+sys.path[:0] = [str(HERE.parent / "end_to_end"), str(TOOL.parent / "lib"), str(HERE.parents[1] / "sdk/python")]
 
 import optuna  # noqa: E402
 from command import DDPRUN, CommandTest  # noqa: E402

@@ -14,15 +14,15 @@ from optuna.trial import TrialState as State
 from sweep_file_case import SweepFileTest  # first: it knows where the tools lie
 
 from ddprun.errors import UserError
-from sweeps import commands
-from sweeps.active_trial import ActiveTrial
-from sweeps.arguments import parse_arguments
-from sweeps.best import write_best
-from sweeps.report import report_study
-from sweeps.storage import Storage, parse
-from sweeps.study import REASON
-from sweeps.sweep_file import Metric
-from sweeps.sweeper import say
+from sweep import commands
+from sweep.active_trial import ActiveTrial
+from sweep.arguments import parse_arguments
+from sweep.best import write_best
+from sweep.report import report_study
+from sweep.storage import Storage, parse
+from sweep.study import REASON
+from sweep.sweep_file import Metric
+from sweep.sweeper import say
 
 HEAD = "experiment: e.yaml\nmethod: random\nmetric: {name: val/loss}\nrun_cap: 9\n"  # four lines
 

@@ -10,7 +10,7 @@ from follow_test_case import WORDS, FollowTest, metrics_line
 
 from command import all_rows
 from ddprun.rows import standing_rows
-from follow.journal import Journal
+from wandb_follow.journal import Journal
 from wandb_runs import WandbRun
 from wandb_server import WandbServer
 

@@ -6,9 +6,9 @@ import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "sdk/python")]
+sys.path[:0] = [str(ROOT / "tools/lib"), str(ROOT / "sdk/python")]
 
-from follow.wandb_file import records  # noqa: E402
+from wandb_follow.wandb_file import records  # noqa: E402
 from wandb.proto import wandb_internal_pb2 as messages  # noqa: E402
 
 

@@ -1,6 +1,6 @@
 """What this machine's Python has, and what its GPU reaches: one line of JSON.
 
-    python3 tools/bench/gpu_peaks.py --device cuda
+    python3 tools/dev/bench/gpu_peaks.py --device cuda
 
 Operations a second of a large bf16 matrix product of random numbers, bytes a second that a large copy reads and writes.
 """

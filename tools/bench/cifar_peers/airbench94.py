@@ -1,7 +1,7 @@
 """airbench94 of Keller Jordan's package airbench, as its README calls it: a warm-up, then CIFAR-10 to 94 %.
 
-    python3 tools/bench/cifar_peers/airbench94.py --prepare --data FOLDER_WITH_cifar-10-batches-bin
-    python3 tools/bench/cifar_peers/airbench94.py --data FOLDER_WITH_cifar-10-batches-bin --json result.json
+    python3 tools/dev/bench/cifar_peers/airbench94.py --prepare --data FOLDER_WITH_cifar-10-batches-bin
+    python3 tools/dev/bench/cifar_peers/airbench94.py --data FOLDER_WITH_cifar-10-batches-bin --json result.json
 
 It runs in the folder --data: the package looks for its own files, which --prepare makes, in `cifar10` there. Needs a GPU. Nothing is
 evaluated between the epochs, as in ddprun's run beside it.

@@ -1,7 +1,7 @@
 """CIFAR-100 with a wide residual network on one GPU, by somebody who knows what makes it fast.
 
     RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=0 \\
-    python3 tools/bench/cifar_peers/expert.py --data FOLDER_WITH_cifar-100-binary
+    python3 tools/dev/bench/cifar_peers/expert.py --data FOLDER_WITH_cifar-100-binary
 
 Against the plain script: all images as bytes on the GPU, where whole batches are cropped, mirrored and normalised, channels_last, bf16
 without a scaler, a fused optimizer, torch.compile for augmentation and network, no DDP for one worker.

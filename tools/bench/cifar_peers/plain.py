@@ -1,6 +1,6 @@
 """CIFAR-100 with a wide residual network in mixed precision, as the guides to training on a cluster's GPUs write it.
 
-    torchrun --nproc-per-node 1 tools/bench/cifar_peers/plain.py --data FOLDER_WITH_cifar-100-binary --num-workers 16
+    torchrun --nproc-per-node 1 tools/dev/bench/cifar_peers/plain.py --data FOLDER_WITH_cifar-100-binary --num-workers 16
 
 DDP, a DataLoader with worker processes that crop and mirror image by image, autocast with a GradScaler. Nothing is slowed down; what
 such a guide has to say on speed is in it: page-locked batches, workers that outlive an epoch, cuDNN's choice of algorithms.

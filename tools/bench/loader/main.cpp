@@ -23,9 +23,9 @@ using namespace ddprun;
 
 constexpr int64_t kWarmUp = 20;  // batches
 
-std::shared_ptr<const ImageBatcher> images_of(const Dataset& dataset, const std::string& resident) {
+std::shared_ptr<const ImageBatcher> images_of(const Dataset& dataset, Resident resident) {
   const auto source = dataset.images(Split::kTrain);
-  return source.store && resident != "off" ? make_image_batcher(source, {}) : nullptr;
+  return source.store && resident != Resident::kOff ? make_image_batcher(source, {}) : nullptr;
 }
 
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }  // of all threads

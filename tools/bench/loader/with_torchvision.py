@@ -1,6 +1,6 @@
 """Pulls training batches out of torchvision's datasets through a DataLoader as fast as they come, without a model.
 
-    .venv-bench/bin/python tools/bench/loader/with_torchvision.py --dataset mnist --data FOLDER_WITH_MNIST/raw
+    .venv-bench/bin/python tools/dev/bench/loader/with_torchvision.py --dataset mnist --data FOLDER_WITH_MNIST/raw
 
 MNIST as in mnist_peers/plain.py; CIFAR-100 with the crop and flip that guides give it. One line of JSON.
 """

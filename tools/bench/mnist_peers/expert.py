@@ -1,6 +1,6 @@
 """MNIST with PyTorch DDP, by somebody who knows what makes it fast.
 
-    torchrun --nproc-per-node 2 tools/bench/mnist_peers/expert.py --data FOLDER_WITH_MNIST/raw
+    torchrun --nproc-per-node 2 tools/dev/bench/mnist_peers/expert.py --data FOLDER_WITH_MNIST/raw
 
 Against the plain script: images normalised once and kept as tensors on the device instead of a DataLoader, channels_last,
 a fused optimizer, gradients that live in DDP's buckets, a static graph, bf16 where asked, torch.compile on GPUs. A worker that is

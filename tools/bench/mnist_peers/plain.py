@@ -1,6 +1,6 @@
 """MNIST with plain PyTorch DDP, as the multi-GPU guides write it.
 
-    torchrun --nproc-per-node 2 tools/bench/mnist_peers/plain.py --data FOLDER_WITH_MNIST/raw
+    torchrun --nproc-per-node 2 tools/dev/bench/mnist_peers/plain.py --data FOLDER_WITH_MNIST/raw
 
 Fair and plain: nothing is slowed down, nothing is tuned. What measures is in ../peer_worker.py.
 """

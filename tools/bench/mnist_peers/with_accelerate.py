@@ -1,6 +1,6 @@
 """MNIST with Hugging Face Accelerate, as its guide writes it.
 
-    torchrun --nproc-per-node 2 tools/bench/mnist_peers/with_accelerate.py --data FOLDER_WITH_MNIST/raw
+    torchrun --nproc-per-node 2 tools/dev/bench/mnist_peers/with_accelerate.py --data FOLDER_WITH_MNIST/raw
 
 `accelerate launch --cpu` starts one worker, whatever it is told, without MPI; the guide names torchrun as the other way.
 """

@@ -1,6 +1,6 @@
 """MNIST with Lightning, as its guide writes it. It starts the workers itself.
 
-    .venv-bench/bin/python tools/bench/mnist_peers/with_lightning.py --workers 2 --data FOLDER_WITH_MNIST/raw
+    .venv-bench/bin/python tools/dev/bench/mnist_peers/with_lightning.py --workers 2 --data FOLDER_WITH_MNIST/raw
 
 Logger, progress bar, checkpoints and summary are off, so that nothing slows it that the plain script does not have.
 """

@@ -1,4 +1,4 @@
-"""tools/bench/run [TABLE...]: measures the tables named, or all, and prints them as markdown."""
+"""tools/dev/bench/run [TABLE...]: measures the tables named, or all, and prints them as markdown."""
 
 import argparse
 import json
@@ -15,13 +15,13 @@ TABLES = {"beside_python": beside_python, "training": training, "job": job, "sta
           "own_operators": own_operators, "allocator": allocator, "saving": saving,
           "logging": logging, "survival": survival, "scaling": scaling, "sweep": sweep}  # fmt: skip
 MODELS = ["convnet_bn", "convnet"]
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+ROOT = pathlib.Path(__file__).resolve().parents[4]
 
 
 def make_parser(cores):
     tables = "\n".join(f"  {name:<16} {table.__doc__.removeprefix('Table: ')}" for name, table in TABLES.items())
     parser = argparse.ArgumentParser(
-        prog="tools/bench/run",
+        prog="tools/dev/bench/run",
         description=f"Measures ddprun beside its peers and prints markdown tables. Tables:\n{tables}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

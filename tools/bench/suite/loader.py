@@ -10,7 +10,7 @@ TITLE = "The data pipeline alone"
 BATCH = 100
 BATCHES = {"mnist": 600, "cifar100": 300}  # of the scripts; ddprun makes ten times as many
 NAMES = {"mnist": "MNIST", "cifar100": "CIFAR-100, crop and flip"}
-SCRIPT = probes.ROOT / "tools/bench/loader/with_torchvision.py"
+SCRIPT = probes.ROOT / "tools/dev/bench/loader/with_torchvision.py"
 
 
 def ours(name, options):

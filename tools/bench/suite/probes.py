@@ -8,7 +8,7 @@ import sys
 
 from suite import process
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+ROOT = pathlib.Path(__file__).resolve().parents[4]
 BUILD = ROOT / "build/release"
 
 

@@ -13,8 +13,8 @@ import numpy
 from suite import machine, process, report
 
 TITLE = "A trial of one step"
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-PEERS = ROOT / "tools/bench/sweep_peers"
+ROOT = pathlib.Path(__file__).resolve().parents[4]
+PEERS = ROOT / "tools/dev/bench/sweep_peers"
 ROUNDS, ROUND = 5, 20  # at most; of at least so many trials, for each round starts its program anew
 COUNTS = {"train": 1200, "val": 200}
 EXPERIMENT = """\

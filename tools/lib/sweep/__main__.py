@@ -1,0 +1,28 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Searches hyperparameters: tools/sweep sweeps/digits.yaml. Each trial is a run of ddprun. See docs/sweeps.md."""
+
+import sys
+
+sys.dont_write_bytecode = True
+
+import tooling  # noqa: E402, F401; first: it makes ddprun known
+from ddprun import UserError  # noqa: E402
+from sweep.arguments import parse_arguments  # noqa: E402
+from sweep.packages import require_packages  # noqa: E402
+
+
+def main():
+    command, options = parse_arguments(sys.argv[1:])
+    require_packages()
+    from sweep import commands  # needs what was just required
+
+    return getattr(commands, command)(options)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except UserError as error:
+        print(f"sweep: error: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: MIT
+import fcntl
+import os
+import secrets
+import socket
+import time
+
+from ddprun.lock import is_held
+from sweep.storage import ERRORS
+
+UNWATCHED_SECONDS = (
+    10  # without a look (the storage was away, all slots were taken): what was heard before tells nothing
+)
+BEATS = 6  # in the time after which a silent process is taken for dead
+
+
+class Processes:
+    """The calls of tools/sweep that work on a study, this one among them: which of them are dead?
+
+    On this machine each holds a lock on a file in the sweep's folder for as long as it lives. The others are heard of
+    through the storage, in which each counts on; whoever has not done so for the time of grace is dead. That time is
+    measured by whoever looks, so the machines' clocks need not agree.
+    """
+
+    def __init__(self, storage, study_id, folder, grace):
+        self.storage, self.study_id, self.folder, self.grace = storage, study_id, folder / "processes", grace
+        self.id = secrets.token_hex(4)
+        self.host = socket.gethostname()
+        self.beat, self.next_beat = 0, 0
+        self.heard = {}  # {process: (beat, when it was first seen)}
+        self.looked = 0
+
+    def join(self):
+        self.folder.mkdir(exist_ok=True)
+        self.file = open(self.folder / self.id, "w")
+        fcntl.flock(self.file, fcntl.LOCK_EX)
+        self.say_hello()
+
+    def say_hello(self):
+        """From time to time; the others count on it."""
+        if time.monotonic() < self.next_beat:
+            return
+        self.write({"host": self.host, "pid": os.getpid(), "beat": self.beat})
+        self.beat += 1
+        self.next_beat = time.monotonic() + self.grace / BEATS
+
+    def leave(self):
+        """What it has left undone is for the others, at once."""
+        try:
+            self.write({"host": self.host, "ended": True})
+        except ERRORS:
+            pass  # they find out by its silence, or by its lock
+        self.file.close()
+
+    def write(self, record):
+        self.storage.set_study_system_attr(self.study_id, f"process {self.id}", record)
+
+    def dead(self, names):
+        """Those of them that are."""
+        records = self.storage.get_study_system_attrs(self.study_id) if names else {}
+        if time.monotonic() - self.looked > max(self.grace, UNWATCHED_SECONDS):
+            self.heard.clear()
+        self.looked = time.monotonic()
+        return {name for name in names if self.is_dead(name, records.get(f"process {name}"))}
+
+    def is_dead(self, name, record):
+        if name == self.id:
+            return False
+        if not record or record.get("ended"):
+            return True
+        if record["host"] == self.host and (held := is_held(self.folder / name)) is not None:
+            return not held
+        beat, since = self.heard.get(name, (None, 0))
+        if beat != record["beat"]:
+            self.heard[name] = (record["beat"], time.monotonic())
+            return False
+        return time.monotonic() - since > self.grace

@@ -13,6 +13,7 @@ DDPRUN_API bool fused_layers();
 // Sets it on this thread for a scope. The runner does, from trainer.fused_layers, in each thread that calls a model.
 class DDPRUN_API FusedLayersScope {
  public:
+  // Until the scope ends, which puts back what was set before it.
   explicit FusedLayersScope(bool fused);
   ~FusedLayersScope();
   FusedLayersScope(const FusedLayersScope&) = delete;

@@ -8,36 +8,77 @@ import unittest
 
 RUNNER = pathlib.Path(__file__).resolve().parents[2] / "runner"
 INCLUDE = re.compile(r'^#include "(\w+)/', re.MULTILINE)
+TOKEN = re.compile(r"\b(?:(PUBLIC|PRIVATE)|ddprun_(\w+))\b")
 
 
 def rooms_of(runner):
     return {folder.name: folder for folder in sorted(runner.iterdir()) if (folder / "CMakeLists.txt").exists()}
 
 
+def commands(file):
+    return re.findall(r"^\s*(\w+)\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)", re.sub(r"#.*", "", file.read_text()), re.MULTILINE)
+
+
 def linked(folder, rooms):
-    words = re.findall(r"\bddprun_(\w+)\b", (folder / "CMakeLists.txt").read_text())
-    return (set(words) & set(rooms)) - {folder.name}
+    """The rooms that the library of this one links: publicly, and at all."""
+    public, all_of_them = set(), set()
+    for command, arguments in commands(folder / "CMakeLists.txt"):
+        if command != "ddprun_add_runner_library" or arguments.split()[0] != folder.name:
+            continue
+        way = "PUBLIC"
+        for match in TOKEN.finditer(arguments):
+            way = match[1] or way
+            if match[2] in rooms and match[2] != folder.name:
+                all_of_them.add(match[2])
+                public |= {match[2]} if way == "PUBLIC" else set()
+    return public, all_of_them
 
 
-def included(folder, rooms):
+def linked_besides(file, rooms):
+    """The rooms that other targets link which a room's CMakeLists.txt makes of this file: the GPU backend."""
+    words = [a for c, a in commands(file.parent / "CMakeLists.txt")
+             if c != "ddprun_add_runner_library" and re.search(rf"\b{re.escape(file.name)}\b", a)]
+    return set(re.findall(r"\bddprun_(\w+)\b", " ".join(words))) & set(rooms)
+
+
+def linked_by_program(runner, rooms):
+    """Those that the executable links, whose source is main.cpp."""
+    words = [a for c, a in commands(runner / "CMakeLists.txt") if c == "target_link_libraries" and a.split()[0] == "ddprun"]
+    return set(re.findall(r"\bddprun_(\w+)\b", " ".join(words))) & set(rooms)
+
+
+def included(files, runner, rooms):
     """The rooms whose headers are included, each with a place."""
     found = {}
-    for file in sorted([*folder.glob("*.h"), *folder.glob("*.cpp")]):
+    for file in files:
         text = file.read_text()
         for match in INCLUDE.finditer(text):
             line = text.count("\n", 0, match.start()) + 1
-            found.setdefault(match[1], f"runner/{folder.name}/{file.name}:{line}")
-    return {room: place for room, place in found.items() if room in rooms and room != folder.name}
+            found.setdefault(match[1], f"runner/{file.relative_to(runner)}:{line}")
+    return {room: place for room, place in found.items() if room in rooms}
 
 
 def mistakes(runner):
     rooms = rooms_of(runner)
     found = []
     for name, folder in rooms.items():
-        links, includes = linked(folder, rooms), included(folder, rooms)
+        others = set(rooms) - {name}
+        public, links = linked(folder, rooms)
+        in_headers = included(sorted(folder.glob("*.h")), runner, others)
+        includes = dict(in_headers)
+        for file in sorted([*folder.glob("*.cpp"), *folder.glob("*.cu")]):
+            besides = linked_besides(file, rooms)
+            for room, place in included([file], runner, others).items():
+                if room not in besides:
+                    includes.setdefault(room, place)
         found += [f"{place} includes a header of {room}/, which ddprun_{name} does not link"
                   for room, place in includes.items() if room not in links]
+        found += [f"{place}, a header, includes one of {room}/, which ddprun_{name} links as PRIVATE"
+                  for room, place in in_headers.items() if room in links - public]
         found += [f"ddprun_{name} links ddprun_{room}, of which it includes nothing" for room in sorted(links - set(includes))]
+    program = linked_by_program(runner, rooms)
+    found += [f"{place} includes a header of {room}/, which ddprun does not link"
+              for room, place in included(sorted(runner.glob("*.cpp")), runner, rooms).items() if room not in program]
     return found
 
 
@@ -46,7 +87,7 @@ def floors(runner):
     rooms = rooms_of(runner)
 
     def floor(name):
-        return 1 + max((floor(room) for room in linked(rooms[name], rooms)), default=-1)
+        return 1 + max((floor(room) for room in linked(rooms[name], rooms)[1]), default=-1)
 
     return {name: floor(name) for name in rooms}
 
@@ -58,18 +99,38 @@ class RoomsTest(unittest.TestCase):
     def test_no_room_stands_above_itself(self):
         self.assertEqual(floors(RUNNER)["base"], 0)
 
-    def test_a_planted_include_is_found(self):
+    def planted(self, **files):
+        """What is wrong with a house of these files; a room's links are the text of its name."""
         with tempfile.TemporaryDirectory() as folder:
             runner = pathlib.Path(folder)
-            for name, links in [("base", ""), ("cli", "LINK PUBLIC ddprun_base")]:
-                (runner / name).mkdir()
-                (runner / name / "CMakeLists.txt").write_text(f"ddprun_add_runner_library({name} {links})\n")
+            for room, links in {"base": "", "cli": "LINK PUBLIC ddprun_base", **files.pop("links", {})}.items():
+                (runner / room).mkdir()
+                (runner / room / "CMakeLists.txt").write_text(f"ddprun_add_runner_library({room} SOURCES x.cpp {links})\n")
+            (runner / "CMakeLists.txt").write_text("target_link_libraries(ddprun PRIVATE ddprun_cli)\n")
             (runner / "cli/verb.cpp").write_text('#include "base/log.h"\n')
-            self.assertEqual(mistakes(runner), [])
-            (runner / "base/log.h").write_text('#pragma once\n#include "cli/verb.h"\n')
-            self.assertEqual(mistakes(runner), ["runner/base/log.h:2 includes a header of cli/, which ddprun_base does not link"])
-            (runner / "cli/verb.cpp").write_text("")
-            self.assertEqual(mistakes(runner)[1:], ["ddprun_cli links ddprun_base, of which it includes nothing"])
+            for name, text in files.pop("files").items():
+                (runner / name).write_text(text)
+            return mistakes(runner)
+
+    def test_a_house_in_order(self):
+        self.assertEqual(self.planted(files={"main.cpp": '#include "cli/verb.h"\n'}), [])
+
+    def test_a_planted_include_is_found(self):
+        self.assertEqual(self.planted(files={"base/log.h": '#pragma once\n#include "cli/verb.h"\n'}),
+                         ["runner/base/log.h:2 includes a header of cli/, which ddprun_base does not link"])
+
+    def test_a_link_without_an_include_is_found(self):
+        self.assertEqual(self.planted(files={"cli/verb.cpp": ""}), ["ddprun_cli links ddprun_base, of which it includes nothing"])
+
+    def test_a_header_needs_a_public_link(self):
+        files = {"cli/verb.h": '#include "base/log.h"\n'}
+        self.assertEqual(self.planted(files=files), [])
+        self.assertEqual(self.planted(files=files, links={"cli": "LINK PUBLIC x::y PRIVATE ddprun_base"}),
+                         ["runner/cli/verb.h:1, a header, includes one of base/, which ddprun_cli links as PRIVATE"])
+
+    def test_the_program_is_held_against_its_links(self):
+        self.assertEqual(self.planted(files={"main.cpp": '#include "base/log.h"\n'}),
+                         ["runner/main.cpp:1 includes a header of base/, which ddprun does not link"])
 
 
 if __name__ == "__main__":

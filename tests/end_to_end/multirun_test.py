@@ -46,7 +46,7 @@ class Multirun(CommandTest):
         self.assertEqual(running.wait(), 75, running.text())
         self.assertEqual(self.summary("all/0")["status"], "preempted")
         self.assertFalse((self.folder / "all/1").exists())
-        self.assertRegex(running.err(), r"the sweep is stopped; 1 more not started; go on with: \S+ -m .* run.dir=all\n")
+        self.assertRegex(running.err(), r"the sweep is stopped; 1 more not started; resume with: \S+ -m .* run.dir=all\n")
         self.assert_nothing_left()
         self.assertIn("exists already, and is not the folder of this sweep", self.assert_refused(*sweep, "seed=7"))
         going_on = self.ddprun(*sweep)

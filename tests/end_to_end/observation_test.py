@@ -53,7 +53,7 @@ class Watch(CommandTest):
         self.assertIn("interrupted: nobody runs it", watching.out())
         self.assertRegex(watching.out(), r"(?m)^  steps +1\d \(1[.\d]* epochs, [67]\d\d samples\)$")
         self.assertRegex(watching.out(), r"(?m)^  best +epoch 1: val/accuracy [\d.]+ %  val/loss ")
-        self.assertIn("go on with: ddprun resume", watching.err())
+        self.assertIn("resume with: ddprun resume", watching.err())
         self.assert_nothing_left()
 
     def test_needs_what_the_logger_jsonl_writes(self):

@@ -110,8 +110,10 @@ class Agent {
     if (loss == RunFolder::Loss::kNone) return {};
     const bool all = loss == RunFolder::Loss::kFolder;
     FolderNews news{
-        .warning = path.string() + (all ? " was removed during the run and has been recreated with the run's config, to save what is trained"
-                                        : "/config.yaml was removed and has been rewritten"),
+        .warning =
+            path.string() +
+            (all ? " was removed during the run and has been recreated with the run's config, to save what is trained"
+                 : "/config.yaml was removed and has been rewritten"),
         .stop = all};
     note("failure", news.warning);
     return news;
@@ -241,8 +243,9 @@ std::unique_ptr<RendezvousServer> listen(const NodeSetup& setup, Agent& agent) {
     return std::make_unique<RendezvousServer>(plan, agent.begin(), agent.notify());
   } catch (const PortTaken& taken) {
     if (setup.hosts() == NodeSetup::Hosts::kFirstCome) return nullptr;
-    throw UserError("cannot listen at " + std::string(taken.what()) +
-                    ". Another run is using this port: give each its own with --rdzv-endpoint=HOST:PORT (or MASTER_PORT)");
+    throw UserError(
+        "cannot listen at " + std::string(taken.what()) +
+        ". Another run is using this port: give each its own with --rdzv-endpoint=HOST:PORT (or MASTER_PORT)");
   }
 }
 
@@ -259,7 +262,8 @@ void tell_of_openness(const NodeSetup& setup) {
               " can join this run or impersonate its first node. Set the same on all nodes: export "
               "DDPRUN_TOKEN=$(openssl rand -hex 32)");
   if (!token.empty() && token.size() < kWeak)
-    log::warn(log::text("a token of ", token.size(), " characters is too short; use the output of openssl rand -hex 32"));
+    log::warn(
+        log::text("a token of ", token.size(), " characters is too short; use the output of openssl rand -hex 32"));
 }
 
 int host_rendezvous(NodeSetup setup, const RunRequest& request, Agent& agent, RendezvousServer& server) {
@@ -298,8 +302,10 @@ void tell_of_joining(const NodeSetup& setup, const StartOrder& start) {
   const auto place = setup.is_rank() ? log::text("rank ", start.first_rank, " of ", start.world_size)
                                      : log::text("node ", start.node, " of ", start.nodes);
   const bool sees = sees_run(start.run_dir, start.mark);
-  log::info("joined as " + place + " at " + setup.endpoint.text() + "; the run's folder is " + start.run_dir +
-            (sees ? "" : " at " + start.keeper + ", which this node does not see; its logs go to a local folder of that path"));
+  log::info(
+      "joined as " + place + " at " + setup.endpoint.text() + "; the run's folder is " + start.run_dir +
+      (sees ? ""
+            : " at " + start.keeper + ", which this node does not see; its logs go to a local folder of that path"));
 }
 
 void tell_of_end(const NodeResult& node, const std::string& run_dir) {

@@ -25,9 +25,9 @@ struct RunRequest {
   const std::vector<std::string>& words;      // the whole command line, kept in the run folder
   const std::vector<std::string>& overrides;  // key=value and the like
   bool carries_plugins = false;               // plugins made by --build go into the run's folder
-  CheckedExperiment& checked;                 // its data are prepared by `make` on the first node, by run_agent() on others
-  double started_at = 0;                      // seconds since 1970
-  std::filesystem::path run_dir;              // as the command names it; empty: a new one below outputs/<name>
+  CheckedExperiment& checked;     // its data are prepared by `make` on the first node, by run_agent() on others
+  double started_at = 0;          // seconds since 1970
+  std::filesystem::path run_dir;  // as the command names it; empty: a new one below outputs/<name>
   // Creates the run. The first node's agent calls it after it listens, so that a failure shows before the other nodes
   // are kept busy.
   std::function<PreparedRun()> make;

@@ -87,11 +87,11 @@ fs::path checkpoint_to_resume(const fs::path& run) {
     log::warn("skipped a broken checkpoint: " + flaw.path.string() + ": " + flaw.problem +
               (newest ? ". The run replaces it when it reaches this step again; move it away to keep it" : ""));
   if (!newest && !flaws.empty())
-    throw UserError(
-        log::text(run.string(), ": none of its ", flaws.size(),
-                  " checkpoints is intact, and ddprun never overwrites one. Restore the missing files, or restart the run "
-                  "from its first step by moving ",
-                  checkpoints_folder(run).string(), " away"));
+    throw UserError(log::text(
+        run.string(), ": none of its ", flaws.size(),
+        " checkpoints is intact, and ddprun never overwrites one. Restore the missing files, or restart the run "
+        "from its first step by moving ",
+        checkpoints_folder(run).string(), " away"));
   if (!newest) return {};
   require_its_torch(*newest);
   return newest->path;
@@ -100,7 +100,8 @@ fs::path checkpoint_to_resume(const fs::path& run) {
 fs::path named_checkpoint(const std::string& from) {
   if (!fs::exists(fs::path(from) / kManifestFile)) {
     const auto newest = checkpoint_to_resume(from);
-    if (newest.empty()) throw UserError("checkpoint.resume: " + from + " is neither a checkpoint nor a run with a good one");
+    if (newest.empty())
+      throw UserError("checkpoint.resume: " + from + " is neither a checkpoint nor a run with a good one");
     return fs::absolute(newest);
   }
   const auto checkpoint = verify_checkpoint(from);

@@ -71,7 +71,8 @@ std::string read_token(const LaunchConfig& config) {
   std::error_code error;
   const auto others = std::filesystem::perms::group_all | std::filesystem::perms::others_all;
   if ((std::filesystem::status(path, error).permissions() & others) != std::filesystem::perms::none)
-    throw UserError("launch.token_file: " + path.string() + " is accessible to other users; run chmod 600 " + path.string());
+    throw UserError("launch.token_file: " + path.string() + " is accessible to other users; run chmod 600 " +
+                    path.string());
   return token;
 }
 
@@ -197,8 +198,7 @@ LaunchPlan attempt_plan(const NodeSetup& setup, const StartOrder& start) {
   if (setup.is_rank()) {
     plan.local_rank = setup.placement.local_rank;
     plan.local_world_size = setup.placement.local_world_size;
-    environment.emplace_back(
-        "TERM", "dumb");  // output of an engine's ranks ends in its log: no bar, no colours
+    environment.emplace_back("TERM", "dumb");   // output of an engine's ranks ends in its log: no bar, no colours
     if (start.node > 0) plan.stopping.clear();  // rank 0's launcher reports it
     if (setup.gpu) environment.emplace_back("DDPRUN_GPU", std::to_string(*setup.gpu));
   }

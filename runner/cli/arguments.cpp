@@ -82,8 +82,7 @@ constexpr Example kExamples[] = {
     {"", "--cfg experiments/mnist.yaml", "show each value and the file it comes from"},
     {"", "resume outputs/mnist/latest", "resume after Ctrl-C, a crash or kill -9"},
     {"run", "experiments/mnist.yaml launch.workers=2 trainer.max_epochs=3", "two workers, three epochs"},
-    {"run", "--build my_net.cpp experiments/digits.yaml model=my_net",
-     "your own plugin, compiled if it has changed"},
+    {"run", "--build my_net.cpp experiments/digits.yaml model=my_net", "your own plugin, compiled if it has changed"},
     {"run", "-m optimizer.lr=0.1,0.01 model.hidden=64,128 experiments/digits", "four runs, one after the other"},
     {"run", "-n 4 -g 8 -nr 0 --rdzv-endpoint node0:29400 experiments/mnist.yaml",
      "the first of four nodes, with eight workers on each"},
@@ -233,8 +232,9 @@ void add_launch_flags(CLI::App& command, LaunchFlags& flags) {
     const auto names = flag.shorter ? std::string(flag.shorter) + "," + flag.name : std::string(flag.name);
     command.add_option_function<std::string>(names, take, flag.help)->type_name(flag.value)->group(group);
   }
-  command.add_flag_callback(
-             kStandalone, [&flags] { flags.standalone = Setting{kStandalone, ""}; }, "a job of this node alone")
+  command
+      .add_flag_callback(
+          kStandalone, [&flags] { flags.standalone = Setting{kStandalone, ""}; }, "a job of this node alone")
       ->group(group);
 }
 

@@ -28,8 +28,7 @@ namespace {
 void start_data(const CheckedExperiment& checked) try {
   in_plugin({"dataset", "start"}, [&] { checked.dataset->start(); });
 } catch (const FromPlugin& error) {
-  throw UserError(std::string(located(error, checked.experiment).what()) +
-                  "\n`ddprun check --no-data` skips the data");
+  throw UserError(std::string(located(error, checked.experiment).what()) + "\n`ddprun check --no-data` skips the data");
 }
 
 void tell_of_unused(const SanityCheck& rehearsal, const Experiment& experiment, int64_t workers) {
@@ -50,7 +49,8 @@ std::string look_at_data(const CheckedExperiment& checked, bool may_prepare, int
   if (may_prepare) {
     prepare_data(checked);
   } else if (!in_plugin({"dataset", "is_prepared"}, [&] { return checked.dataset->is_prepared(); })) {
-    return "Not checked: the data and the model's use of them, since the data have to be downloaded or prepared first; a "
+    return "Not checked: the data and the model's use of them, since the data have to be downloaded or prepared first; "
+           "a "
            "run and `ddprun data` do that.\n";
   }
   start_data(checked);

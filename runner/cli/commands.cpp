@@ -68,8 +68,7 @@ void add_run(CLI::App& run, Arguments& arguments) {
 }
 
 void add_check(CLI::App& check, Arguments& arguments) {
-  auto& no_data = *check.add_flag("--no-data", arguments.no_data,
-                                  "skip all checks that need the data");
+  auto& no_data = *check.add_flag("--no-data", arguments.no_data, "skip all checks that need the data");
   check
       .add_flag("--gradients", arguments.gradients,
                 "also compare the model's gradients with finite differences, on a few samples")
@@ -171,8 +170,8 @@ void add_nothing(CLI::App&, Arguments&) {}
 constexpr auto kCommands = std::to_array<Command>({
     {"run", "train an experiment; the word `run` is optional", add_run, run},
     {"check", "find every mistake in an experiment and its plugins' options, without training", add_check, show_check},
-    {"data", "show an experiment's data: class counts, values, and a page of pictures as training sees them",
-     add_data, show_data},
+    {"data", "show an experiment's data: class counts, values, and a page of pictures as training sees them", add_data,
+     show_data},
     {"submit", "check an experiment and submit it to a scheduler with its `resources:`", add_submit, submit},
     {"resume", "resume a run from its last good checkpoint", add_resume, resume},
     {"evaluate", "measure a checkpoint on the validation and test splits", add_evaluate, evaluate},

@@ -67,7 +67,8 @@ int list(const Arguments& arguments) {
   } else if (runs.empty()) {
     std::cout << "no runs in " << (arguments.target.empty() ? kDefaultFolder : arguments.target) << "\n";
   } else {
-    const auto text = run_list_text(runs, style_of_output());  // uses colours, and removes control characters from names
+    const auto text =
+        run_list_text(runs, style_of_output());  // uses colours, and removes control characters from names
     std::fwrite(text.data(), 1, text.size(), stdout);
     for (const auto& run : runs) {
       if (run.state.status == "elsewhere") std::cout << run.label << ": " << run.state.reason << "\n";

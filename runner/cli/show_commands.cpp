@@ -127,8 +127,8 @@ int check_plugins(const Arguments& arguments) {
     std::cout << plugin_check_text(found) << std::flush;
     if (!found.problems.empty()) ++wrong;
   }
-  std::cout << files.size() << (files.size() == 1 ? " plugin checked" : " plugins checked") << ", "
-            << wrong << " failed\n";
+  std::cout << files.size() << (files.size() == 1 ? " plugin checked" : " plugins checked") << ", " << wrong
+            << " failed\n";
   return wrong == 0 ? kExitDone : kExitFailed;
 }
 

@@ -49,9 +49,8 @@ std::string look_at_data(const CheckedExperiment& checked, bool may_prepare, int
   if (may_prepare) {
     prepare_data(checked);
   } else if (!in_plugin({"dataset", "is_prepared"}, [&] { return checked.dataset->is_prepared(); })) {
-    return "Not checked: the data and the model's use of them, since the data have to be downloaded or prepared first; "
-           "a "
-           "run and `ddprun data` do that.\n";
+    return "Not checked: the data and the model's use of them; the data have to be downloaded or prepared first, by a "
+           "run or `ddprun data`.\n";
   }
   start_data(checked);
   const PluginHost host(plugin_search_path(checked.experiment.plugin_path));

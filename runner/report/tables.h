@@ -31,7 +31,8 @@ class ImageShelf {
   size_t bytes_ = 0, no_room_ = 0, unreadable_ = 0;
 };
 
-// Puts mistakes first, the most confident ones at the top. Takes a table of kind "predictions". Throws nlohmann::json::exception if it is not one.
+// Puts mistakes first, the most confident ones at the top. Takes a table of kind "predictions". Throws
+// nlohmann::json::exception if it is not one.
 nlohmann::ordered_json shown_predictions(const nlohmann::json& table, ImageShelf& images);
 
 // Returns the counts if they can be drawn, and the classes most often taken for another. Takes a table of kind
@@ -39,9 +40,9 @@ nlohmann::ordered_json shown_predictions(const nlohmann::json& table, ImageShelf
 // nlohmann::json::exception or std::runtime_error if it is not such a table.
 nlohmann::ordered_json shown_confusion(const nlohmann::json& table);
 
-// Returns how the numbers of each tensor were distributed: [{"name": "weights/conv1.weight", "steps": [{"step", "min", "max", "mean", "stddev", "nonfinite", "counts",
-// "edges"}]}] with every tensor's first and last table, and as many between them, evenly spread, as a page can hold.
-// Omits edges that are evenly spaced. Empty if there are none.
+// Returns how the numbers of each tensor were distributed: [{"name": "weights/conv1.weight", "steps": [{"step", "min",
+// "max", "mean", "stddev", "nonfinite", "counts", "edges"}]}] with every tensor's first and last table, and as many
+// between them, evenly spread, as a page can hold. Omits edges that are evenly spaced. Empty if there are none.
 nlohmann::ordered_json shown_histograms(const TableIndex& tables, std::vector<std::string>& problems);
 
 // Rounds to six digits, the most that a chart shows, which makes the text much shorter.

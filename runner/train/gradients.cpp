@@ -43,7 +43,7 @@ GradientMark::GradientMark(const std::vector<NamedParameter>& parameters, bool e
   mark_ = std::make_shared<Mark>();
   for (const auto& parameter : parameters) {
     parameter.value.register_hook([mark = mark_](const at::Tensor& gradient) {
-      if (gradient.layout() != at::kStrided || !mark->waiting.exchange(false)) return at::Tensor();  // as it is
+      if (gradient.layout() != at::kStrided || !mark->waiting.exchange(false)) return at::Tensor();  // unchanged
       return gradient + mark->value.to(gradient.options());
     });
   }

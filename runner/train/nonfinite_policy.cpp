@@ -22,7 +22,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr size_t kMostNamed = 8;  // ranks in a message; the file has all
+constexpr size_t kMostNamed = 8;  // ranks named in a message; the file has all
 
 std::string number(double value) {
   if (std::isnan(value)) return "nan";
@@ -102,8 +102,8 @@ namespace {
 
 std::string advice_for(const TrainerConfig& config) {
   std::string advice = ". Lower the learning rate";
-  if (config.clip_norm == 0) advice += ", limit the gradients (trainer.clip_norm=1)";
-  if (config.precision == PrecisionMode::kFp16) advice += ", take trainer.precision=bf16, which has float32's range";
+  if (config.clip_norm == 0) advice += ", clip the gradients (trainer.clip_norm=1)";
+  if (config.precision == PrecisionMode::kFp16) advice += ", use trainer.precision=bf16, which has float32's range";
   return advice;
 }
 
@@ -119,7 +119,7 @@ bool NonfinitePolicy::skips(int64_t step) const {
   return std::ranges::find(steps, step) != steps.end();
 }
 
-// On a GPU not the last one's, since it still works on that.
+// Hands in the flags; on a GPU not the last step's, which it still works on.
 void NonfinitePolicy::hand_in(Flags& mine) {
   auto done = open_.size();
   if (parts_.device.is_cuda() && done > 0) --done;
@@ -130,7 +130,7 @@ void NonfinitePolicy::hand_in(Flags& mine) {
   }
 }
 
-// Which of several steps it was that somebody found nonfinite, they tell each other then.
+// Closes the steps of an exchange; the ranks then agree which of several was nonfinite.
 NonfinitePolicy::Verdict NonfinitePolicy::close_agreed(const Flags& agreed) {
   const auto is_agreed = [&agreed](const OpenStep& step) { return step.step <= agreed.checked_step; };
   const auto count = static_cast<size_t>(std::ranges::count_if(open_, is_agreed));
@@ -141,7 +141,7 @@ NonfinitePolicy::Verdict NonfinitePolicy::close_agreed(const Flags& agreed) {
   return {};
 }
 
-// The first `count` that are open.
+// Settles the first `count` open steps.
 NonfinitePolicy::Verdict NonfinitePolicy::settle(size_t count) {
   if (count == 0) return {};
   auto raised = at::zeros({static_cast<int64_t>(count)}, at::kInt);
@@ -171,23 +171,23 @@ NonfinitePolicy::Verdict NonfinitePolicy::judge(const OpenStep& step) {
   const bool is_rank_zero = parts_.communicator.world().rank == 0;
   try {
     if (is_rank_zero) write_event(event, config.on_nonfinite, file);
-  } catch (const std::exception& error) {  // what is wrong with the step is worth more than this
+  } catch (const std::exception& error) {  // the step's problem matters more than this
     log::warn(error.what());
   }
   const auto found = event.text();
   const auto advice =
-      advice_for(config) + " or look at the data: the numbers of the batch's samples are in " + file.string();
+      advice_for(config) + " or check the data: the indices of the batch's samples are in " + file.string();
   if (config.on_nonfinite == OnNonfinite::kRollback)
     return Rollback{.step = event.step, .found = found, .advice = advice};
   if (config.on_nonfinite == OnNonfinite::kStop) {
     throw UserError(
         found + advice +
-        ". trainer.on_nonfinite=skip skips such steps, rollback goes back to the last checkpoint and past the "
-        "batch. The checkpoints are from before.");
+        ". trainer.on_nonfinite=skip skips such steps; rollback returns to the last checkpoint and skips the batch. "
+        "Existing checkpoints are unaffected.");
   }
   if (++parts_.state.skips_in_row > TrainerConfig::kMostSkips) {
     throw UserError(log::text(found, ". That is more than ", TrainerConfig::kMostSkips,
-                              " steps in a row, too many to skip", advice, ". The checkpoints are from before."));
+                              " steps in a row, too many to skip", advice, ". Existing checkpoints are unaffected."));
   }
   ++parts_.state.skipped;
   parts_.log.event("nonfinite", found + "; the step is skipped");
@@ -198,8 +198,8 @@ NonfinitePolicy::Verdict NonfinitePolicy::judge(const OpenStep& step) {
 void NonfinitePolicy::count_rollback(const Rollback& rollback, int64_t from) {
   if (rollbacks_.to != from) rollbacks_ = {.to = from};
   if (++rollbacks_.count > TrainerConfig::kMostRollbacks) {
-    throw UserError(log::text(rollback.found, ". From step ", from, " training has gone back ",
-                              TrainerConfig::kMostRollbacks, " times already", rollback.advice, "."));
+    throw UserError(log::text(rollback.found, "; training has already rolled back to step ", from, " ",
+                              TrainerConfig::kMostRollbacks, " times", rollback.advice, "."));
   }
 }
 
@@ -208,7 +208,7 @@ void NonfinitePolicy::check_weights(const Model& model) const {
   for (const auto& parameter : trainable_parameters(model)) weights.push_back(parameter.value.detach());
   if (std::isfinite(total_norm(norms_of(weights)).item<double>())) return;
   throw UserError(log::text("the weights are not finite after step ", parts_.state.step, advice_for(parts_.config),
-                            ". The checkpoints are from before."));
+                            ". Existing checkpoints are unaffected."));
 }
 
 }  // namespace ddprun

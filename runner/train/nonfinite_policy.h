@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// What training does about a step whose loss or gradients are NaN or infinite (trainer.on_nonfinite): it ends, skips
-// the step, or goes back to the last checkpoint and past the batch.
+// Decides what happens after a step whose loss or gradients are NaN or infinite (trainer.on_nonfinite): training ends,
+// skips the step, or rolls back to the last checkpoint and skips the batch.
 //
-// A step stays open until all ranks know whether it was nonfinite: its flag goes with Agreement's exchange, and before
-// anything that would keep or show what it did (a row, an evaluation, a checkpoint) all open ones are settled. Its
-// metrics come into the log's sums only then. Used from the training thread, by all ranks alike.
+// A step stays open until all ranks know whether it was nonfinite: its flag travels with Agreement's exchange, and all
+// open steps are settled before anything that would keep or show their effect (a row, an evaluation, a checkpoint).
+// Only then are its metrics added to the log's sums. Used from the training thread, by all ranks alike.
 #pragma once
 
 #include "train/agreement.h"
@@ -21,47 +21,44 @@
 
 namespace ddprun {
 
-// A step whose loss or gradients were NaN or infinite: what all ranks know of it, as text and as
-// <run>/nonfinite/step_00000037.json.
-
-// A step that is done, or under way on a GPU, while the ranks do not all know yet whether it was nonfinite.
+// A step that is done, or running on a GPU, while not all ranks know yet whether it was nonfinite.
 struct OpenStep {
   int64_t step = 0, epoch = 0;  // counted from 1
-  at::Tensor samples;           // [B] int64 on the CPU: this rank's part of the batch, in numbers of the training split
+  at::Tensor samples;  // [B] int64 on the CPU: this rank's part of the batch, as indices into the training split
   StepOutcome outcome;
 };
 
 struct NonfiniteEvent {
   struct Part {
     double loss = 0;               // mean over the rank's samples
-    std::vector<int64_t> samples;  // none on a rank that had to borrow one
+    std::vector<int64_t> samples;  // empty on a rank that had to borrow one
   };
   int64_t step = 0, epoch = 0;
   std::vector<Part> ranks;
 
-  // "step 37: the training loss is not finite: nan on rank 1, 0.52 on rank 0", or that it is the gradients.
+  // Returns "step 37: the training loss is not finite: nan on rank 1, 0.52 on rank 0", or the same of the gradients.
   std::string text() const;
 };
 
-// Of this step, from all ranks. Collective.
+// Gathers the event of this step from all ranks. Collective.
 NonfiniteEvent gather_event(const OpenStep& step, Communicator& communicator);
 
 std::filesystem::path event_file(const std::filesystem::path& run_dir, int64_t step);
 
-// Unless the file is there from an earlier attempt. `action` is trainer.on_nonfinite. Throws where it cannot be
-// written.
+// Writes the event to <run>/nonfinite/step_00000037.json, unless the file exists from an earlier attempt. `action` is
+// trainer.on_nonfinite. Throws if it cannot be written.
 void write_event(const NonfiniteEvent& event, OnNonfinite action, const std::filesystem::path& file);
 
 class NonfinitePolicy {
  public:
-  // The verdict on a step for which training is to go back; the trainer does so.
+  // The verdict that training must roll back because of a step; the trainer does so.
   struct Rollback {
     int64_t step = 0;
     std::string found, advice;  // "step 37: the training loss is not finite: ...", ". Lower the learning rate ..."
   };
-  using Verdict = std::optional<Rollback>;  // nothing: training goes on
+  using Verdict = std::optional<Rollback>;  // empty: training continues
 
-  // All outlive it.
+  // All parts outlive it.
   struct Parts {
     const TrainerConfig& config;
     std::filesystem::path run_dir;
@@ -73,28 +70,28 @@ class NonfinitePolicy {
 
   explicit NonfinitePolicy(Parts parts) : parts_(std::move(parts)) {}
 
-  // At the start of an attempt, and after a rollback.
+  // Restarts at the beginning of an attempt and after a rollback.
   void restart();
 
-  // Whether the batch of this step is passed over, since training has gone back because of it.
+  // Returns whether the batch of this step is skipped, since training rolled back because of it.
   bool skips(int64_t step) const;
 
   void open(OpenStep step) { open_.push_back(std::move(step)); }
 
-  // Raises the flags of the steps that the device is done with, for Agreement's next exchange.
+  // Raises the flags of the steps that the device has finished, for Agreement's next exchange.
   void hand_in(Flags& mine);
 
-  // All throw UserError where the run is to end: with "stop", and after too many skips in a row. close_agreed() closes
-  // the steps that an exchange was about, settle() all that are open, with an exchange of its own. Collective.
+  // Close steps, and throw UserError if the run must end: with "stop", and after too many skips in a row.
+  // close_agreed() closes the steps of an exchange, settle() all open ones, with an exchange of its own. Collective.
   Verdict close_agreed(const Flags& agreed);
   Verdict settle() { return settle(open_.size()); }
 
-  // Counts a rollback to the checkpoint of `from`, which came to `to`. Throws UserError after too many to the same one.
+  // Counts a rollback to the checkpoint `from`. Throws UserError after too many to the same one.
   void count_rollback(const Rollback& rollback, int64_t from);
   void rolled_back(int64_t to) { rollbacks_.to = to; }
 
-  // Weights that are no numbers must not take the place of good ones in a checkpoint: gradients may be finite and the
-  // step too long all the same. Throws UserError.
+  // Throws UserError if weights are not finite, which must not replace good ones in a checkpoint: gradients may be
+  // finite and the step too long all the same.
   void check_weights(const Model& model) const;
 
  private:
@@ -104,7 +101,7 @@ class NonfinitePolicy {
 
   Parts parts_;
   std::deque<OpenStep> open_;  // by step
-  int64_t handed_in_ = -1;     // the last step whose flag went into an exchange
+  int64_t handed_in_ = -1;     // the last step whose flag was exchanged
   struct {
     int64_t to = -1;
     int64_t count = 0;

@@ -69,7 +69,7 @@ class Events(CommandTest):
         self.assertEqual(run.wait(), 75)
         folder = self.folder / "run"
         self.assertEqual(kinds(folder)[0], "attempt")
-        self.assertEqual(events(folder)[-1]["text"], "preempted: asked to stop; saved, to be resumed")
+        self.assertEqual(events(folder)[-1]["text"], "preempted: asked to stop; saved and resumable")
         step = json.loads((folder / "summary.json").read_text())["steps"]
         self.ddprun("resume", "run")
         second = [event for event in events(folder) if event["attempt"] == 1]

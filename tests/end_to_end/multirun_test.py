@@ -48,7 +48,7 @@ class Multirun(CommandTest):
         self.assertFalse((self.folder / "all/1").exists())
         self.assertRegex(running.err(), r"the sweep is stopped; 1 more not started; resume with: \S+ -m .* run.dir=all\n")
         self.assert_nothing_left()
-        self.assertIn("exists already, and is not the folder of this sweep", self.assert_refused(*sweep, "seed=7"))
+        self.assertIn("already exists and is not the folder of this sweep", self.assert_refused(*sweep, "seed=7"))
         going_on = self.ddprun(*sweep)
         self.assertIn("resumed at step", going_on.out())
         self.assertEqual([self.summary(f"all/{run}")["status"] for run in (0, 1)], ["completed", "completed"])

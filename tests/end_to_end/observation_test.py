@@ -50,7 +50,7 @@ class Watch(CommandTest):
         run.send(signal.SIGKILL)
         run.wait()
         self.assertEqual(watching.wait(), 1)
-        self.assertIn("interrupted: nobody runs it", watching.out())
+        self.assertIn("interrupted: no process is running it", watching.out())
         self.assertRegex(watching.out(), r"(?m)^  steps +1\d \(1[.\d]* epochs, [67]\d\d samples\)$")
         self.assertRegex(watching.out(), r"(?m)^  best +epoch 1: val/accuracy [\d.]+ %  val/loss ")
         self.assertIn("resume with: ddprun resume", watching.err())

@@ -249,7 +249,7 @@ class StopAndResume(CommandTest):
         before = contents(self.run_folder)
         refused = self.ddprun("resume", "run", "model=mlp", "trainer.max_epochs=9", code=2)
         self.assertIn("does not fit the model", refused.err())
-        self.assertNotIn("go on from the last checkpoint", refused.err())
+        self.assertNotIn("resume from the last checkpoint", refused.err())
         self.assertEqual(contents(self.run_folder), before)
         self.ddprun("resume", "run")
         self.assert_same_end()

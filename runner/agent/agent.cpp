@@ -36,7 +36,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-// The run as its agent holds it. begin() is called on the server's thread, while the other waits for orders.
+// Holds the run for its agent. begin() is called on the server's thread, while the other thread waits for orders.
 class Agent {
  public:
   Agent(const NodeSetup& setup, const RunRequest& request)
@@ -64,7 +64,7 @@ class Agent {
       earlier_seconds_ = read_run_end(folder.path()).total_seconds;
     }
     world_size_ = world_size;
-    const auto newest = checkpoint_to_resume(folder.path());  // first: nothing is written where it is refused
+    const auto newest = checkpoint_to_resume(folder.path());  // first: nothing is written if it is refused
     note_whether_it_trained();
     attempt_ = folder.begin_attempt();
     begun_ = true;
@@ -101,8 +101,8 @@ class Agent {
     };
   }
 
-  // The run goes on where its config.yaml was removed. Where all of it was, what the loggers still write goes to files
-  // that nobody finds: the next attempt opens them anew.
+  // Restores what was removed of the run's folder. The run continues if only config.yaml was removed. If all of it was,
+  // loggers write to files that nobody finds, so the next attempt reopens them.
   FolderNews look_after_folder() {
     const std::scoped_lock lock(mutex_);
     const auto& path = run_->folder.path();
@@ -110,19 +110,20 @@ class Agent {
     if (loss == RunFolder::Loss::kNone) return {};
     const bool all = loss == RunFolder::Loss::kFolder;
     FolderNews news{
-        .warning = path.string() + (all ? " was removed, or moved away, while its run was under way: it is made "
-                                          "again, with the run's config, to save what is trained"
-                                        : "/config.yaml was removed: it is written again"),
+        .warning =
+            path.string() +
+            (all ? " was removed during the run and has been recreated with the run's config, to save what is trained"
+                 : "/config.yaml was removed and has been rewritten"),
         .stop = all};
     note("failure", news.warning);
     return news;
   }
 
-  // Tells how the run ended, to people and to scripts.
+  // Reports how the run ended, to people and to scripts.
   int conclude(const LaunchResult& result) {
     run_->folder.discard_if_unbegun();
     if (!result.report.empty()) log::error(result.report);
-    if (!begun_) return result.exit_code;  // what an earlier attempt has left stays as it is
+    if (!begun_) return result.exit_code;  // what an earlier attempt left stays as it is
     if (!keep_folder()) return result.exit_code;
     note_whether_it_trained();
     run_->folder.drop_waiting_record();
@@ -144,7 +145,7 @@ class Agent {
   }
 
  private:
-  // For what is told in it now. False where it is another's by now, or cannot be written.
+  // Keeps the folder for the results. Returns false if it now belongs to another run or cannot be written.
   bool keep_folder() try {
     const auto news = look_after_folder();
     if (!news.warning.empty()) log::warn(news.warning);
@@ -168,10 +169,11 @@ class Agent {
     write_summary(folder, {.end = end, .attempt = attempt_});
     std::vector<CheckpointFlaw> told_already;
     if (newest_checkpoint(folder, told_already))
-      log::info("go on from the last checkpoint with: ddprun resume " + folder.string());
+      log::info("resume from the last checkpoint with: ddprun resume " + folder.string());
   }
 
-  // The attempt that began last: else the run's config and summary stay those of the one before.
+  // Notes whether the last attempt trained; if none did, the run's config and summary stay those of the previous
+  // command.
   void note_whether_it_trained() { trained_ = trained_ || (begun_ && !run_->folder.record_waits()); }
 
   static void require_batch(const TrainerConfig& trainer, int world_size, int nodes) {
@@ -185,16 +187,16 @@ class Agent {
   const NodeSetup& setup_;
   const RunRequest& request_;
   const TimeSince since_command_;
-  double earlier_seconds_ = 0;  // of the commands before, as far as they have ended
+  double earlier_seconds_ = 0;  // of earlier commands that have ended
   std::mutex mutex_;
   std::optional<PreparedRun> run_;
-  std::map<std::string, std::string> common_;  // for the other nodes
+  std::map<std::string, std::string> common_;  // compared by the other nodes
   int world_size_ = 1, attempt_ = 0;
-  bool begun_ = false;    // an attempt
-  bool trained_ = false;  // one of them, or it is the run's first
+  bool begun_ = false;    // an attempt has begun
+  bool trained_ = false;  // an attempt has, or it is the run's first
 };
 
-// Where torchrun looks for a worker's failure.
+// Writes the failure where torchrun looks for it.
 void tell_engine(const NodeSetup& setup, const NodeResult& node) {
   if (!setup.placement.error_file.empty()) write_error_file(setup.placement.error_file, node.last, node.text);
 }
@@ -230,36 +232,38 @@ ServerPlan server_plan(const NodeSetup& setup) {
                   .node_timeout_seconds = setup.config.node_timeout_seconds,
                   .coordinator = setup.coordination()};
   const bool known = setup.placement.agent_store || is_this_machine(setup.endpoint);
-  if (!known) plan.listen.host.clear();  // a name that others have for this machine: a service of Kubernetes
+  if (!known) plan.listen.host.clear();  // a name that others use for this machine, such as a Kubernetes service
   return plan;
 }
 
-// Null where another launcher has come first to the endpoint, and this one may join it.
+// Returns null if another launcher was first at the endpoint and this one may join it.
 std::unique_ptr<RendezvousServer> listen(const NodeSetup& setup, Agent& agent) {
   const auto plan = server_plan(setup);
   try {
     return std::make_unique<RendezvousServer>(plan, agent.begin(), agent.notify());
   } catch (const PortTaken& taken) {
     if (setup.hosts() == NodeSetup::Hosts::kFirstCome) return nullptr;
-    throw UserError("cannot listen at " + std::string(taken.what()) +
-                    ". Another run has this port: give each its own with --rdzv-endpoint=HOST:PORT (or MASTER_PORT)");
+    throw UserError(
+        "cannot listen at " + std::string(taken.what()) +
+        ". Another run is using this port: give each its own with --rdzv-endpoint=HOST:PORT (or MASTER_PORT)");
   }
 }
 
-// Warns where others than this machine's processes may knock.
+// Warns if processes of other machines can connect.
 void tell_of_openness(const NodeSetup& setup) {
   constexpr size_t kWeak = 16;
   const auto& token = setup.secret.token;
   if (!setup.placement.agent_store && !is_this_machine(setup.endpoint))
-    log::warn(setup.endpoint.host + " is none of this machine's addresses (" + own_addresses() +
+    log::warn(setup.endpoint.host + " is not an address of this machine (" + own_addresses() +
               "): listening on all of them; launch.address chooses one");
   if (is_loopback(setup.address)) return;
   if (token.empty())
-    log::warn("no DDPRUN_TOKEN and no launch.token_file: whoever reaches " + setup.endpoint.text() +
-              " can join this run, or pass for its first node. On all nodes the same: export DDPRUN_TOKEN=$(openssl "
-              "rand -hex 32)");
+    log::warn("no DDPRUN_TOKEN and no launch.token_file: anyone who can reach " + setup.endpoint.text() +
+              " can join this run or impersonate its first node. Set the same on all nodes: export "
+              "DDPRUN_TOKEN=$(openssl rand -hex 32)");
   if (!token.empty() && token.size() < kWeak)
-    log::warn(log::text("a token of ", token.size(), " characters can be guessed: take that of openssl rand -hex 32"));
+    log::warn(
+        log::text("a token of ", token.size(), " characters is too short; use the output of openssl rand -hex 32"));
 }
 
 int host_rendezvous(NodeSetup setup, const RunRequest& request, Agent& agent, RendezvousServer& server) {
@@ -274,12 +278,12 @@ int host_rendezvous(NodeSetup setup, const RunRequest& request, Agent& agent, Re
                       setup.endpoint.text()));
   tell_of_openness(setup);
   agent.make_run();
-  SignalInbox signals;  // torchrun signals whoever has not ended yet: not before all is told
+  SignalInbox signals;  // holds back torchrun's signals until everything is reported
   RemoteLink link(Connection::open(setup.endpoint, setup.secret, Clock::now() + seconds(setup.config.join_seconds)),
                   setup.config.node_timeout_seconds);
   const auto node = run_own_node(link, setup, request, agent);
   auto result = server.result();
-  if (!result) {  // this launcher does not wait for the others, or the coordinator has given it up
+  if (!result) {  // this launcher does not wait for the others, or the coordinator gave up on it
     const bool asked = node.exit_code > kExitSignalBase;
     if (asked) log::warn(node.text);
     result = LaunchResult{.exit_code = node.exit_code, .report = asked ? "" : node.text + "\n"};
@@ -290,7 +294,7 @@ int host_rendezvous(NodeSetup setup, const RunRequest& request, Agent& agent, Re
   return exit_code;
 }
 
-// Each node has one launcher that tells people how it goes; of ranks that an engine starts it is the first one's.
+// Returns whether this launcher reports to people: one per node, the first of the ranks that an engine starts.
 bool speaks(const NodeSetup& setup) { return !setup.is_rank() || setup.placement.local_rank == 0; }
 
 void tell_of_joining(const NodeSetup& setup, const StartOrder& start) {
@@ -298,8 +302,10 @@ void tell_of_joining(const NodeSetup& setup, const StartOrder& start) {
   const auto place = setup.is_rank() ? log::text("rank ", start.first_rank, " of ", start.world_size)
                                      : log::text("node ", start.node, " of ", start.nodes);
   const bool sees = sees_run(start.run_dir, start.mark);
-  log::info("joined as " + place + " at " + setup.endpoint.text() + "; the run's folder is " + start.run_dir +
-            (sees ? "" : " at " + start.keeper + ", which this node does not see: its own of that name gets its logs"));
+  log::info(
+      "joined as " + place + " at " + setup.endpoint.text() + "; the run's folder is " + start.run_dir +
+      (sees ? ""
+            : " at " + start.keeper + ", which this node does not see; its logs go to a local folder of that path"));
 }
 
 void tell_of_end(const NodeResult& node, const std::string& run_dir) {
@@ -336,7 +342,7 @@ int run_agent(NodeSetup setup, const RunRequest& request) {
   const auto job = setup.config.requeue ? job_to_requeue(process_environment()) : "";
   const auto with_requeue = [&](int exit_code) {
     if (exit_code != kExitPreempted || job.empty()) return exit_code;
-    SignalInbox signals;  // Slurm ends a job that it requeues: not before scontrol has its answer
+    SignalInbox signals;  // Slurm ends a job that it requeues: not before scontrol has answered
     requeue(job);
     signals.take();
     return exit_code;

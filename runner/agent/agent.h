@@ -14,25 +14,26 @@
 
 namespace ddprun {
 
-// A run that is ready for its first attempt of today.
+// A run that is ready for its first attempt under this command.
 struct PreparedRun {
   RunFolder folder;
-  std::filesystem::path checkpoint;  // to begin with where the folder has none; may be empty
+  std::filesystem::path checkpoint;  // to start from if the folder has none; may be empty
 };
 
 // What the command line asks for.
 struct RunRequest {
-  const std::vector<std::string>& words;      // the whole command line, for the record
+  const std::vector<std::string>& words;      // the whole command line, kept in the run folder
   const std::vector<std::string>& overrides;  // key=value and the like
-  bool carries_plugins = false;               // those that --build has made go into the run's folder
-  CheckedExperiment& checked;                 // `make` prepares its data on the first node, run_agent() on the others
-  double started_at = 0;                      // seconds since 1970
-  std::filesystem::path run_dir;              // as the command names it; empty: a new one below outputs/<name>
-  // The first node's agent calls it once it listens: what can fail has its say before the others are kept busy.
+  bool carries_plugins = false;               // plugins made by --build go into the run's folder
+  CheckedExperiment& checked;     // its data are prepared by `make` on the first node, by run_agent() on others
+  double started_at = 0;          // seconds since 1970
+  std::filesystem::path run_dir;  // as the command names it; empty: a new one below outputs/<name>
+  // Creates the run. The first node's agent calls it after it listens, so that a failure shows before the other nodes
+  // are kept busy.
   std::function<PreparedRun()> make;
 };
 
-// Returns the program's exit code at the run's end. Throws UserError for what keeps the run from starting.
+// Returns the program's exit code at the run's end. Throws UserError if the run cannot start.
 int run_agent(NodeSetup setup, const RunRequest& request);
 
 }  // namespace ddprun

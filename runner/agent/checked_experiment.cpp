@@ -27,7 +27,7 @@
 namespace ddprun {
 namespace {
 
-// Runs one check; what it finds is added to the others' findings.
+// Runs one check and adds its findings to the others.
 template <class Check>
 void collect(std::vector<std::string>& problems, Check&& check) {
   try {
@@ -37,7 +37,7 @@ void collect(std::vector<std::string>& problems, Check&& check) {
   }
 }
 
-// Null where something is wrong with it.
+// Returns null if something is wrong with the objective.
 std::unique_ptr<Objective> check_objective(const Experiment& experiment, std::vector<std::string>& problems) {
   Options options(experiment.objective_options, "objective");
   auto objective = make_objective(experiment.objective, options, Phase::kTraining);
@@ -62,7 +62,8 @@ std::vector<const PluginChoice*> choices(const Experiment& experiment) {
   return all;
 }
 
-// Paths mean the same to whoever reads the run's experiment from another folder. A secret stays the text that names it.
+// Makes paths absolute, so that they mean the same to a reader in another folder. A secret stays the text that names
+// it.
 void freeze_paths(Value& config, const PluginChoice& choice, const std::vector<std::string>& names) {
   auto* section = find_at(config, *parse_key_path(choice.path));
   for (const auto& name : names) {
@@ -107,7 +108,7 @@ CheckedExperiment check_experiment(const ComposeInput& input) {
   for (const auto& logger : experiment.loggers)
     check(logger, [&](const auto&... arguments) { host.make_logger(arguments...); });
   const auto objective = check_objective(experiment, problems);
-  const bool is_to_train = !input.frozen;  // what a run has recorded is also evaluated and sent
+  const bool is_to_train = !input.frozen;  // a run's recorded experiment is also evaluated and uploaded
   if (is_to_train && model && objective && model->has_default_step()) check_monitors(experiment, *objective, problems);
   if (!problems.empty()) throw_problems(problems);
   checked.plugin_files = files_of(experiment, host);
@@ -136,7 +137,7 @@ namespace {
 
 constexpr std::chrono::seconds kPause{5};
 
-// A line that moves; in a file one every few seconds, so that what is quick leaves none.
+// Returns a progress line; in a file it writes one every few seconds, so that quick work leaves none.
 Progress display() {
   return [live = isatty(STDERR_FILENO) == 1, told = std::chrono::steady_clock::now()](
              const std::string& text, int64_t done, int64_t total) mutable {
@@ -164,7 +165,7 @@ namespace fs = std::filesystem;
 
 fs::path carried_folder(const fs::path& run_dir) { return run_dir / "plugins"; }
 
-// Of any cache: the run may have been moved to another user's.
+// Returns whether the path lies in any build cache: the run may have been moved to another user's.
 bool is_build(const fs::path& path) {
   const auto cache = path.parent_path();
   return cache.filename() == "built" && cache.parent_path().filename() == "ddprun";
@@ -183,7 +184,7 @@ void carry_built_plugins(const std::vector<fs::path>& plugin_files, const fs::pa
   const auto folder = carried_folder(run_dir);
   for (const auto& file : plugin_files) {
     if (!is_build(file.parent_path())) continue;
-    std::error_code ignored;  // copy_to() finds out
+    std::error_code ignored;  // copy_to() reports it
     fs::create_directory(folder, ignored);
     for (const auto& entry : fs::directory_iterator(file.parent_path())) copy_to(folder, entry.path());
   }

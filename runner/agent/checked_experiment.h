@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An experiment with every mistake found that can be found without a GPU, without data and without training.
+// Checks an experiment for every mistake that can be found without a GPU, data or training.
 #pragma once
 
 #include "config/experiment.h"
@@ -21,29 +21,29 @@ struct CheckedExperiment {
   std::vector<std::filesystem::path> plugin_files;  // of all plugins that the experiment names
 };
 
-// Composes, reads, and constructs every plugin. Throws UserError with all mistakes, those of the keys and those of the
-// plugins' options together, one a line.
+// Composes, reads, and constructs every plugin. Throws UserError with all mistakes in keys and in plugins' options
+// together, one a line.
 CheckedExperiment check_experiment(const ComposeInput& input);
 
 // Returns where the experiment names its plugins, its objective and the metrics that it follows, for errors that come
 // out of their hooks: {"model": "mnist.yaml:3:10: model: plugin lenet"}.
 std::map<std::string, std::string> plugin_places(const Experiment& experiment);
 
-// The error with its plugin's place before it.
+// Returns the error with its plugin's place before it.
 UserError located(const FromPlugin& error, const Experiment& experiment);
 
-// Calls Dataset::prepare, once on each node before workers open the data. Shows how far it is on standard error: a line
-// that redraws itself on a terminal, a line every few seconds in a file. Throws UserError with the dataset's place in
-// the experiment, whatever the plugin threw.
+// Calls Dataset::prepare, once on each node before workers open the data. Shows progress on standard error: a line that
+// redraws itself on a terminal, a line every few seconds in a file. Throws UserError with the dataset's place in the
+// experiment, whatever the plugin threw.
 void prepare_data(const CheckedExperiment& checked);
 
-// Plugins that --build has made, and that a run takes with it: the folder that they were built in is a cache.
+// Plugins that --build has made. A run carries them along, since the folder that they were built in is a cache.
 
-// Copies those of the files that were built into RUN/plugins, each with its source. Throws UserError where they cannot
-// be written.
+// Copies those of the files that were built into RUN/plugins, each with its source. Throws UserError if they cannot be
+// written.
 void carry_built_plugins(const std::vector<std::filesystem::path>& plugin_files, const std::filesystem::path& run_dir);
 
-// In the experiment that a run has recorded, what the run carries takes the place of the cache.
+// Replaces paths in the cache by those that the run carries, in the experiment that it has recorded.
 void find_carried_plugins(Experiment& experiment, const std::filesystem::path& run_dir);
 
 }  // namespace ddprun

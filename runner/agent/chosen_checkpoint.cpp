@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
                   (known.empty() ? "it has none at all" : "it has: " + known));
 }
 
-// The folder that the word means now.
+// Returns the folder that the word means now.
 fs::path path_of(const fs::path& run, const std::string& word) {
   std::error_code error;
   const auto in_run = fs::canonical(checkpoints_folder(run) / word, error);
@@ -36,19 +36,19 @@ fs::path path_of(const fs::path& run, const std::string& word) {
   return word;
 }
 
-// Which checkpoint to take where the chosen one is broken.
+// Names the checkpoint to use if the chosen one is broken.
 std::string advice(const fs::path& run) {
   std::vector<CheckpointFlaw> flaws;
   const auto whole = newest_checkpoint(run, flaws);
-  return whole ? "; " + whole->path.filename().string() + " is whole" : "";
+  return whole ? "; " + whole->path.filename().string() + " is intact" : "";
 }
 
 void require_its_torch(const CheckpointInfo& checkpoint) {
   if (is_this_torch(checkpoint.torch)) return;
   const auto path = checkpoint.path.string();
   throw UserError(path + " was saved with LibTorch " + checkpoint.torch +
-                  ", and this ddprun has LibTorch " TORCH_VERSION + ": go on with a ddprun for LibTorch " +
-                  checkpoint.torch + ", or begin a new run from its weights with trainer.init_weights=" + path);
+                  ", and this ddprun has LibTorch " TORCH_VERSION + ": resume with a ddprun for LibTorch " +
+                  checkpoint.torch + ", or start a new run from its weights with trainer.init_weights=" + path);
 }
 
 }  // namespace
@@ -74,7 +74,7 @@ CheckpointInfo choose_checkpoint(const fs::path& run, const std::string& word) {
     try {
       return verify_checkpoint(path);
     } catch (const UserError& error) {
-      const bool pruned = !fs::exists(path) && tried < kTries;  // meanwhile; the link leads to a newer one now
+      const bool pruned = !fs::exists(path) && tried < kTries;  // meanwhile: the link points to a newer one now
       if (!pruned) throw UserError(error.what() + advice(run));
     }
   }
@@ -84,14 +84,14 @@ fs::path checkpoint_to_resume(const fs::path& run) {
   std::vector<CheckpointFlaw> flaws;
   const auto newest = newest_checkpoint(run, flaws);
   for (const auto& flaw : flaws)
-    log::warn("passed over a broken checkpoint: " + flaw.path.string() + ": " + flaw.problem +
-              (newest ? ". The run replaces it when it gets to this step again; move it away to keep it" : ""));
+    log::warn("skipped a broken checkpoint: " + flaw.path.string() + ": " + flaw.problem +
+              (newest ? ". The run replaces it when it reaches this step again; move it away to keep it" : ""));
   if (!newest && !flaws.empty())
-    throw UserError(
-        log::text(run.string(), ": none of its ", flaws.size(),
-                  " checkpoints is whole, and none is ever written over. Put back what is missing; or begin the run "
-                  "again from its first step, by moving ",
-                  checkpoints_folder(run).string(), " away"));
+    throw UserError(log::text(
+        run.string(), ": none of its ", flaws.size(),
+        " checkpoints is intact, and ddprun never overwrites one. Restore the missing files, or restart the run "
+        "from its first step by moving ",
+        checkpoints_folder(run).string(), " away"));
   if (!newest) return {};
   require_its_torch(*newest);
   return newest->path;
@@ -100,7 +100,8 @@ fs::path checkpoint_to_resume(const fs::path& run) {
 fs::path named_checkpoint(const std::string& from) {
   if (!fs::exists(fs::path(from) / kManifestFile)) {
     const auto newest = checkpoint_to_resume(from);
-    if (newest.empty()) throw UserError("checkpoint.resume: " + from + " is no checkpoint, and no run with a good one");
+    if (newest.empty())
+      throw UserError("checkpoint.resume: " + from + " is neither a checkpoint nor a run with a good one");
     return fs::absolute(newest);
   }
   const auto checkpoint = verify_checkpoint(from);

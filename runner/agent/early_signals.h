@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-// SIGTERM and SIGUSR1 before anybody takes them. They wait from the program's first moment on, for the kernel throws
-// away what the first process of a container does not handle; while a run is made ready they end it, as nothing has
-// begun: it can be run again.
+// Handles SIGTERM and SIGUSR1 until the run takes over. They are blocked from the program's first moment on, since the
+// kernel discards what the first process of a container does not handle. While a run is being prepared they end the
+// process: nothing has started, so it can be run again.
 #pragma once
 
 namespace ddprun {
 
-// To be called before the libraries are initialised, which takes a tenth of a second and more.
+// Blocks the signals. Call it before the libraries are initialised, which takes a tenth of a second and more.
 void hold_early_signals() noexcept;
 
-// For commands that do not train: the signals act as they did when the program was started.
+// Lets the signals act as they did when the program started, for commands that do not train.
 void release_early_signals() noexcept;
 
-// While it lives, these signals end the process with kExitPreempted, also where they came before; later ones wait
+// Ends the process with kExitPreempted on these signals while it lives, also if they came before; later ones wait
 // (launch/signal_inbox.h).
 class EarlySignals {
  public:

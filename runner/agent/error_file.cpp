@@ -12,7 +12,7 @@
 namespace ddprun {
 namespace {
 
-// The layout is torch.distributed.elastic's: of all ranks' files, torchrun shows the one with the earliest time.
+// Writes the file in torch.distributed.elastic's format: torchrun shows the one with the earliest time of all ranks.
 void write(const std::filesystem::path& file, const std::string& report, double time) {
   const nlohmann::json json{
       {"message",

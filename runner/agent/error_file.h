@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The file from which torchrun takes why a worker failed (TORCHELASTIC_ERROR_FILE); without it, torchrun tells
+// Writes the file from which torchrun reads why a worker failed (TORCHELASTIC_ERROR_FILE); without it, torchrun shows
 // "error_file: <N/A>".
 #pragma once
 
@@ -10,15 +10,15 @@
 
 namespace ddprun {
 
-// Of the attempt's first failure here, or what the run's leader says of the others' where no worker of this node failed
-// by itself. Nothing for a run that did not fail. Never throws.
+// Writes the attempt's first failure here or, if no worker of this node failed by itself, what the first node reports
+// of the others. Writes nothing for a run that did not fail. Never throws.
 void write_error_file(const std::filesystem::path& file, const AttemptEnd& end, const std::string& others) noexcept;
 
-// Of what kept this process from taking part, or ended it. Whether torchrun waits for it and it is written. Never
-// throws.
+// Writes what kept this process from joining, or ended it. Returns whether torchrun waits for the file and it was
+// written. Never throws.
 bool tell_torchrun(const std::string& problem) noexcept;
 
-// Of the ranks that torchrun has started here.
+// Returns whether this is the first of the ranks that torchrun started on this node.
 bool is_first_of_its_node() noexcept;
 
 }  // namespace ddprun

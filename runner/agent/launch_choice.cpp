@@ -20,7 +20,8 @@ std::string capability_text(int capability) { return log::text(capability / 10, 
 void check_driver(const Machine& machine) {
   if (machine.gpus == 0) {
     const auto why = machine.driver_problem.empty() ? "" : "; their driver does not start: " + machine.driver_problem;
-    throw UserError("launch.device: cuda, but no GPU is found here" + why + "; launch.device=cpu trains without");
+    throw UserError("launch.device: cuda, but no GPU is found here" + why +
+                    "; use launch.device=cpu to train without one");
   }
   if (machine.driver_cuda / 1000 < kCuda.version / 1000) {
     throw UserError(log::text("launch.device: the GPUs' driver runs CUDA ", cuda_text(machine.driver_cuda),
@@ -29,7 +30,7 @@ void check_driver(const Machine& machine) {
   }
 }
 
-// The GPUs that are used: those after them may be as old as they like.
+// Checks the GPUs that are used; the others may be as old as they like.
 void check_models(const Machine& machine, int64_t used) {
   for (size_t gpu = 0; gpu < machine.models.size() && gpu < static_cast<size_t>(used); ++gpu) {
     const auto& [name, capability] = machine.models[gpu];
@@ -54,7 +55,7 @@ void check_device(const LaunchConfig& config, const TrainerConfig& trainer, bool
     throw UserError("trainer.precision: tf32 is a mode of GPUs, and this run is on the CPU; use fp32 or bf16");
 }
 
-// trainer.strategy dp: one process that uses all GPUs it sees.
+// Checks that trainer.strategy dp, one process that uses all GPUs it sees, is possible.
 void check_data_parallel(const LaunchConfig& config, const Machine& machine) {
   const bool on_cpu = config.device == "cpu";
   if (on_cpu || machine.gpus == 0) {
@@ -146,8 +147,8 @@ std::string small_parts_warning(const TrainerConfig& trainer, int64_t world_size
   constexpr int64_t kSmall = 8;
   const auto batch = trainer.global_batch_of(world_size), part = batch / world_size;
   if (world_size == 1 || part >= kSmall) return "";
-  return log::text("trainer.global_batch: of ", batch, " samples each of the ", world_size, " workers has ", part,
-                   ", too few to keep it busy. A guide's batch for each GPU is trainer.batch_per_worker here");
+  return log::text("trainer.global_batch: each of the ", world_size, " workers gets only ", part, " of ", batch,
+                   " samples, too few to keep it busy. To set the batch per GPU, use trainer.batch_per_worker");
 }
 
 WorkerPlace node_place(const LaunchChoice& launch) {
@@ -155,8 +156,8 @@ WorkerPlace node_place(const LaunchChoice& launch) {
       .gpus = static_cast<int>(launch.gpus), .shared_gpus = static_cast<int>(launch.shared), .device = launch.device};
 }
 
-// OpenMP's threads spin for milliseconds at the end of each loop where nobody tells them otherwise: on a machine that
-// does anything else besides, a step then takes up to ten times as long. A short spin costs an idle machine nothing.
+// Limits the spinning of OpenMP's threads, which by default lasts milliseconds at the end of each loop: on a machine
+// that does anything else, a step then takes up to ten times as long. A short spin costs an idle machine nothing.
 Variables thread_variables(const LaunchChoice& launch) {
   Variables variables{{"OMP_NUM_THREADS", std::to_string(launch.threads)}};
   const bool users_choice = std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How many workers on which device, from the experiment's `launch:` and what the machine has.
+// Chooses the number of workers and their device, from the experiment's `launch:` and what the machine has.
 #pragma once
 
 #include "agent/machine.h"
@@ -17,25 +17,25 @@ namespace ddprun {
 struct LaunchChoice {
   int64_t workers = 1;
   std::string device;   // "cpu" or "cuda"
-  int64_t gpus = 0;     // of each worker: all with trainer.strategy dp, else one; none on the CPU
-  int64_t shared = 0;   // GPUs that more workers share; 0: each worker has its own
-  int64_t threads = 1;  // of each worker's kernels
-  std::string warning;  // where what was chosen is slow here; else empty
+  int64_t gpus = 0;     // per worker: all with trainer.strategy dp, else one; 0 on the CPU
+  int64_t shared = 0;   // GPUs that the workers share; 0: each worker has its own
+  int64_t threads = 1;  // per worker, for its kernels
+  std::string warning;  // if the choice is slow here; else empty
 };
 
 struct Machine {
-  int64_t gpus = 0;                   // that this process may use
-  int64_t cores = 1;                  // the same
-  bool bf16 = true;                   // LibTorch's kernels for it run here: on x86-64, those of oneDNN, from AVX-512 on
+  int64_t gpus = 0;                   // available to this process
+  int64_t cores = 1;                  // available to this process
+  bool bf16 = true;                   // LibTorch has kernels for it here: on x86-64, oneDNN's need AVX-512
   int driver_cuda = kCuda.version;    // the newest CUDA that the GPUs' driver runs
-  std::string driver_problem = {};    // why that does not start; empty: it does, or there is none
-  std::vector<GpuModel> models = {};  // of the GPUs, as far as they are known
+  std::string driver_problem = {};    // why the driver does not start; empty: it does, or there is none
+  std::vector<GpuModel> models = {};  // of the GPUs, as far as known
 };
 
 Machine this_machine();
 
-// Throws UserError for more workers than GPUs, for a GPU where there is none or where it or its driver is too old, for
-// fewer samples in a batch than workers, and for what the trainer is told to do and the device cannot.
+// Throws UserError for more workers than GPUs, for a GPU if there is none or it or its driver is too old, for fewer
+// samples in a batch than workers, and for trainer settings that the device does not support.
 LaunchChoice choose_launch(const LaunchConfig& config, const TrainerConfig& trainer, const Machine& machine);
 
 // Returns the setting for which an experiment needs a GPU, "trainer.precision=fp16"; empty if it trains without one.
@@ -44,9 +44,9 @@ std::string need_of_gpu(const LaunchConfig& config, const TrainerConfig& trainer
 // Returns a warning if so many workers have few samples each; else an empty text.
 std::string small_parts_warning(const TrainerConfig& trainer, int64_t world_size);
 
-// What workers are told of it, all of a node alike.
+// Returns what all workers of a node are told of the choice.
 WorkerPlace node_place(const LaunchChoice& launch);
-// What their libraries are told.
+// Returns the environment variables that pass it to their libraries.
 Variables thread_variables(const LaunchChoice& launch);
 
 }  // namespace ddprun

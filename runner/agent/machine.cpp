@@ -20,21 +20,22 @@ namespace {
 
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
-struct Hierarchy {  // of cgroups
+struct Hierarchy {  // a cgroup hierarchy
   bool v2 = false;
   std::string path;  // this process's group in it
 };
 
 struct Mount {
-  std::string group;  // what of the hierarchy is mounted
-  fs::path folder;    // where
+  std::string group;  // the mounted part of the hierarchy
+  fs::path folder;    // the mount point
 };
 
 bool lists(const std::string& words, const std::string& word) {
   return ("," + words + ",").find("," + word + ",") != std::string::npos;
 }
 
-// From a line of /proc/self/cgroup, "4:cpu,cpuacct:/job" or "0::/job"; nothing where it does not rule CPU time.
+// Parses a line of /proc/self/cgroup, "4:cpu,cpuacct:/job" or "0::/job"; returns nothing if the hierarchy does not
+// control CPU time.
 std::optional<Hierarchy> read_hierarchy(const std::string& line) {
   const auto first = line.find(':'), second = line.find(':', first + 1);
   if (first == line.npos || second == line.npos) return std::nullopt;
@@ -44,7 +45,8 @@ std::optional<Hierarchy> read_hierarchy(const std::string& line) {
   return Hierarchy{.v2 = v2, .path = line.substr(second + 1)};
 }
 
-// From /proc/self/mountinfo: "35 24 0:30 /docker/1f /sys/fs/cgroup/cpu ro,nosuid - cgroup cgroup rw,cpu,cpuacct".
+// Finds the mount in /proc/self/mountinfo: "35 24 0:30 /docker/1f /sys/fs/cgroup/cpu ro,nosuid - cgroup cgroup
+// rw,cpu,cpuacct".
 std::optional<Mount> find_mount(const fs::path& root, bool v2) {
   std::ifstream mounts(root / "proc/self/mountinfo");
   for (std::string line; std::getline(mounts, line);) {
@@ -66,7 +68,7 @@ std::string first_word(std::istream& stream) {
   return word;
 }
 
-// What one group grants.
+// Returns the cores that one group grants.
 double quota(const fs::path& group, bool v2) {
   std::ifstream file(group / (v2 ? "cpu.max" : "cpu.cfs_quota_us")), v1_period(group / "cpu.cfs_period_us");
   const auto most = first_word(file);
@@ -75,7 +77,8 @@ double quota(const fs::path& group, bool v2) {
   return std::strtod(most.c_str(), nullptr) / std::max(1.0, std::strtod(period.c_str(), nullptr));
 }
 
-// In a container the mounted part may be the process's own group, or one above it.
+// Returns the path of a group below the mount. In a container the mounted part may be the process's own group or one
+// above it.
 fs::path below(const Mount& mount, const std::string& path) {
   if (mount.group == "/") return fs::path(path).relative_path();
   return path.starts_with(mount.group + "/") ? fs::path(path.substr(mount.group.size() + 1)) : fs::path();
@@ -125,7 +128,7 @@ std::string error_text(void* library, int error) {
   return std::string(text) + " (CUDA's error " + std::to_string(error) + ")";
 }
 
-// What it does not tell stays empty.
+// Describes a GPU; what the driver does not tell stays empty.
 GpuModel model_of(void* library, int number) {
   constexpr int kMajor = 75, kMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR
   const auto get = function<int(int*, int)>(library, "cuDeviceGet");

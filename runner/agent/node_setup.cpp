@@ -15,8 +15,8 @@
 namespace ddprun {
 namespace {
 
-// A launcher's for what is left once it has asked its workers to end: the grace after a failure, SIGKILL, a process
-// that does not even then end (launcher.cpp), and the way here.
+// Allows a launcher time after it has asked its workers to end: the grace after a failure, SIGKILL, a process that even
+// then does not end (launcher.cpp), and the message back.
 constexpr double kTimeToSay = 30;
 
 std::string nodes_text(const LaunchConfig& config) {
@@ -24,7 +24,7 @@ std::string nodes_text(const LaunchConfig& config) {
   return config.min_nodes == config.max_nodes ? least : least + ":" + std::to_string(config.max_nodes);
 }
 
-// What the experiment says of nodes counts as a flag that was not given.
+// Fills in flags that were not given from what the experiment says of nodes.
 LaunchFlags with_experiment(LaunchFlags flags, const LaunchConfig& config) {
   if (!flags.nnodes && config.max_nodes > 1) flags.nnodes = Setting{"launch.nodes", nodes_text(config)};
   return flags;
@@ -35,7 +35,7 @@ Placement place(const LaunchFlags& flags, const LaunchConfig& config, const Envi
   return placement.engine.empty() ? find_placement(with_experiment(flags, config), environment) : placement;
 }
 
-// This node's workers, where the flags say them or an engine has started each rank itself.
+// Sets this node's workers if the flags give them or an engine has started each rank itself.
 LaunchConfig with_placement(LaunchConfig config, const Placement& placement, const Machine& machine) {
   const auto& workers = placement.workers;
   if (placement.role == Role::kRank) {
@@ -52,7 +52,7 @@ LaunchConfig with_placement(LaunchConfig config, const Placement& placement, con
   return config;
 }
 
-// Leaves out the blanks that editors and shells put at its ends.
+// Removes the blanks that editors and shells add at the ends.
 std::string trimmed(const std::string& text) {
   constexpr auto kBlanks = " \t\r\n";
   const auto begin = text.find_first_not_of(kBlanks);
@@ -71,19 +71,19 @@ std::string read_token(const LaunchConfig& config) {
   std::error_code error;
   const auto others = std::filesystem::perms::group_all | std::filesystem::perms::others_all;
   if ((std::filesystem::status(path, error).permissions() & others) != std::filesystem::perms::none)
-    throw UserError("launch.token_file: others than its owner may use " + path.string() +
-                    "; take that from them: chmod 600 " + path.string());
+    throw UserError("launch.token_file: " + path.string() + " is accessible to other users; run chmod 600 " +
+                    path.string());
   return token;
 }
 
-// Whether an engine shows each of a node's ranks one GPU, and each another one: srun --gpus-per-task=1.
+// Returns whether an engine shows each of a node's ranks a different single GPU: srun --gpus-per-task=1.
 bool sees_one_of_several(const Placement& placement, const Machine& machine, const Environment& environment) {
   return placement.role == Role::kRank && placement.local_world_size > 1 && machine.gpus == 1 &&
          environment.has("CUDA_VISIBLE_DEVICES");
 }
 
-// NCCL's, of a collective that failed or ran out of time. It writes to this machine's disk, for which 2 s are plenty:
-// four times as long its watchdog waits before it ends the process, a minute by default.
+// Enables NCCL's flight recorder for collectives that fail or time out. It writes to this machine's disk, for which 2 s
+// are plenty: its watchdog waits four times as long before it ends the process, a minute by default.
 void add_flight_recorder(std::vector<std::pair<std::string, std::string>>& environment, const std::string& run_dir) {
   const auto own = process_environment();
   if (!own.has("TORCH_FR_DUMP_TEMP_FILE")) {
@@ -94,8 +94,8 @@ void add_flight_recorder(std::vector<std::pair<std::string, std::string>>& envir
   if (!own.has(kWait)) environment.emplace_back(kWait, "2000");
 }
 
-// Whether Slurm has bound each of a node's ranks to cores of its own: srun --cpus-per-task=8. Those of all would be as
-// many times more.
+// Returns whether Slurm has bound each of a node's ranks to its own cores: srun --cpus-per-task=8. The cores of all
+// ranks would be that many times more.
 bool has_cores_of_its_own(const Placement& placement, const Machine& machine, const Environment& environment) {
   const auto setting = environment.find("SLURM_CPUS_PER_TASK");
   if (placement.role != Role::kRank || !setting) return false;
@@ -103,18 +103,18 @@ bool has_cores_of_its_own(const Placement& placement, const Machine& machine, co
   return machine.cores < cores * placement.local_world_size;
 }
 
-// This machine's for the others: as the experiment says, or on the way to the endpoint.
+// Returns this machine's address for the others: the experiment's, or that of the route to the endpoint.
 std::string own_address(const std::string& wanted, const Endpoint& endpoint) {
   if (wanted.empty()) return local_address_towards(endpoint);
   if (is_this_machine({wanted, 0})) return wanted;
   throw UserError("launch.address: " + wanted + " is not an address of this machine, which has " + own_addresses() +
-                  ". Give each node one of its own, or leave it out for the one on the way to " + endpoint.text());
+                  ". Give each node its own, or omit it to use the one on the route to " + endpoint.text());
 }
 
 void require_one_process(const NodeSetup& setup) {
   if (setup.standalone()) return;
   throw UserError(
-      "trainer.strategy: dp is one process with the GPUs of one machine, and this one is one of several. Use "
+      "trainer.strategy: dp is one process with the GPUs of one machine, but this job has several processes. Use "
       "trainer.strategy=ddp");
 }
 
@@ -199,9 +199,8 @@ LaunchPlan attempt_plan(const NodeSetup& setup, const StartOrder& start) {
   if (setup.is_rank()) {
     plan.local_rank = setup.placement.local_rank;
     plan.local_world_size = setup.placement.local_world_size;
-    environment.emplace_back(
-        "TERM", "dumb");  // what an engine gives its ranks, a terminal or not, ends in its log: no bar, no colours
-    if (start.node > 0) plan.stopping.clear();  // rank 0's launcher tells it
+    environment.emplace_back("TERM", "dumb");   // output of an engine's ranks ends in its log: no bar, no colours
+    if (start.node > 0) plan.stopping.clear();  // rank 0's launcher reports it
     if (setup.gpu) plan.place.gpu = *setup.gpu;
   }
   if (setup.launch.device == "cuda") add_flight_recorder(environment, start.run_dir);

@@ -19,7 +19,7 @@ namespace {
 
 constexpr auto kPatience = std::chrono::seconds(10);
 
-// In a thread that is left behind where a logger hangs: the program ends soon.
+// Tells the servers in a thread that is left behind if a logger hangs: the program ends soon.
 void tell_servers(const std::filesystem::path& run_dir, const Experiment& experiment) {
   auto done = std::make_shared<std::promise<std::vector<LoggerUpload>>>();
   auto uploads = done->get_future();
@@ -47,7 +47,7 @@ void close_run(const std::filesystem::path& run_dir, const Experiment& experimen
 }
 
 void tell_how_to_resume(const std::filesystem::path& run_dir) {
-  log::info("the run is saved; go on with: ddprun resume " + run_dir.string());
+  log::info("the run is saved; resume with: ddprun resume " + run_dir.string());
 }
 
 std::optional<RunStart> read_run_start(const std::filesystem::path& run_dir) try {

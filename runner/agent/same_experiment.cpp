@@ -27,7 +27,7 @@ constexpr std::array<std::string_view, 10> kOwn{
     "launch.address", "launch.device", "launch.token_file"};
 constexpr size_t kKeysTold = 3;
 
-// The key itself, or one below it: "loggers[0].plugin".
+// Returns whether the key is a node's own, or lies below one: "loggers[0].plugin".
 bool is_own(std::string_view path) {
   return std::ranges::any_of(kOwn, [path](std::string_view key) {
     return path.starts_with(key) && (path.size() == key.size() || path[key.size()] == '.' || path[key.size()] == '[');
@@ -40,7 +40,7 @@ std::string digest_of(const fs::path& file) try {
   throw UserError(file.string() + ": " + error.what());
 }
 
-// A path is as good as any other with the same file at its end.
+// Adds a plugin by its file's digest: any path to the same file is equally good.
 void add_plugin(const PluginChoice& choice, const fs::path& file, Parts& parts) {
   parts[choice.path + ".plugin"] = fs::path(choice.plugin).filename();
   parts["the file of " + choice.path + "'s plugin"] = file.filename().string() + ", SHA-256 " + digest_of(file);
@@ -98,7 +98,7 @@ void require_expected_places(const StartOrder& start, const Experiment& experime
   const bool own_checkpoint = start.checkpoint.empty() || lies_in(start.checkpoint, start.run_dir) ||
                               (from != "auto" && from != "never" && lies_in(start.checkpoint, from));
   if (!own_checkpoint)
-    throw UserError("the first node says that the run goes on from " + start.checkpoint +
+    throw UserError("the first node says that the run resumes from " + start.checkpoint +
                     ", which is neither in the run's folder nor what checkpoint.resume names here");
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Every node composes the experiment from its own command and trains what it has composed. What the first node says is
-// compared with it, never obeyed: whoever answers in its place can run nothing here, and two commands that differ are
-// told apart before they train.
+// compared with it, never obeyed: an impostor can run nothing here, and commands that differ are refused before they
+// train.
 #pragma once
 
 #include "agent/checked_experiment.h"
@@ -13,16 +13,16 @@
 
 namespace ddprun {
 
-// All that must be equal on all nodes, by its key: the experiment's values, the digests of its plugins' files, the
-// versions. Without what each node has of its own (its workers, its address, its token), and without what only rank 0
-// uses (loggers, the run's folder).
+// Returns all that must be equal on all nodes, by its key: the experiment's values, the digests of its plugins' files,
+// the versions. Excludes what each node has of its own (workers, address, token) and what only rank 0 uses (loggers,
+// the run's folder).
 std::map<std::string, std::string> common_part(const CheckedExperiment& checked);
 
 // Throws UserError with the first keys that differ.
 void require_same_experiment(const std::map<std::string, std::string>& first_nodes,
                              const std::map<std::string, std::string>& own);
 
-// The run's folder and checkpoint, where no token proves who the first node is: they must lie where this node's own
+// Checks the run's folder and checkpoint if no token proves who the first node is: they must lie where this node's own
 // command has them. `run_dir` is the folder that it names; empty: one below outputs/<name>. Throws UserError.
 void require_expected_places(const StartOrder& start, const Experiment& experiment,
                              const std::filesystem::path& run_dir);

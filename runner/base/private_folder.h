@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Temporary folders for one user, removed even after a crash.
 #pragma once
 
 #include "base/spawn.h"

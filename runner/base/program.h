@@ -25,7 +25,7 @@ struct ProgramEnd {
   bool cut = false;    // it hit one of the limits
 };
 
-// Runs command[0], found on PATH. With a time limit, it leads a process group of its own and has no signals blocked.
+// Runs command[0], found on PATH. A time limit makes it lead its own process group with no signals blocked.
 // Throws UserError if there is no such program, and std::system_error if it cannot be started.
 ProgramEnd run_program(const std::vector<std::string>& command, const ProgramOptions& options = {});
 

@@ -25,7 +25,7 @@ constexpr const char* kWorker = "worker";
 constexpr const char* kQuiet = "--quiet";
 constexpr const char* kVerbose = "--verbose";
 
-// The experiment may also stand after the overrides.
+// Takes the experiment, which may also stand after the overrides.
 void take_experiment(Arguments& arguments) {
   const auto is_override = [](const std::string& word) {
     return word.find('=') != std::string::npos || word[0] == '~';
@@ -37,7 +37,7 @@ void take_experiment(Arguments& arguments) {
   arguments.overrides.insert(arguments.overrides.begin(), std::exchange(arguments.target, std::move(name)));
 }
 
-// The first word after the run names the checkpoint, unless it is an override.
+// Takes the first word after the run as the checkpoint, unless it is an override.
 void take_checkpoint(Arguments& arguments) {
   auto& words = arguments.overrides;
   if (words.empty() || words[0].find('=') != std::string::npos || words[0].starts_with("~")) return;
@@ -45,7 +45,8 @@ void take_checkpoint(Arguments& arguments) {
   words.erase(words.begin());
 }
 
-// How much is told, of all commands and wherever the flag stands; workers inherit the variable.
+// Takes -q and -v out of the words and sets the log level, for any command and wherever they stand; workers inherit the
+// variable.
 std::vector<std::string> without_log_flags(std::vector<std::string> words) {
   for (const auto* flag : {kQuiet, kVerbose}) {
     if (std::erase(words, flag) > 0) ::setenv(log::kLevelVariable, flag + 2, /*overwrite=*/1);
@@ -53,7 +54,8 @@ std::vector<std::string> without_log_flags(std::vector<std::string> words) {
   return words;
 }
 
-// `ddprun experiments/mnist.yaml` and `ddprun --cfg experiments/mnist.yaml` mean `ddprun run ...`.
+// Inserts the command that may be left out: `ddprun experiments/mnist.yaml` and `ddprun --cfg experiments/mnist.yaml`
+// mean `ddprun run ...`.
 std::vector<std::string> with_command(std::vector<std::string> words) {
   const bool global = words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "--version";
   const bool named =
@@ -66,56 +68,55 @@ bool is_one_of(const std::string& command, std::initializer_list<std::string_vie
   return std::ranges::find(commands, command) != commands.end();
 }
 
-constexpr size_t kOptionColumn = 24, kCommandColumn = 16;  // where their texts begin
+constexpr size_t kOptionColumn = 24, kCommandColumn = 16;  // where help texts begin
 
 struct Example {
-  std::string_view command;  // empty: of the whole program
+  std::string_view command;  // empty: an example for the whole program
   std::string_view words;    // after "ddprun "
-  const char* text;          // what they do
+  const char* text;          // what the command does
 };
 
 constexpr Example kExamples[] = {
     {"", "experiments/mnist.yaml", "train on all GPUs, or on the CPU"},
-    {"", "experiments/mnist.yaml model=mlp model.hidden=512 optimizer=adam", "the same with other parts"},
-    {"", "--cfg experiments/mnist.yaml", "what it is made of, and from which files"},
-    {"", "resume outputs/mnist/latest", "go on after Ctrl-C, a crash or kill -9"},
+    {"", "experiments/mnist.yaml model=mlp model.hidden=512 optimizer=adam", "swap parts and set their options"},
+    {"", "--cfg experiments/mnist.yaml", "show each value and the file it comes from"},
+    {"", "resume outputs/mnist/latest", "resume after Ctrl-C, a crash or kill -9"},
     {"run", "experiments/mnist.yaml launch.workers=2 trainer.max_epochs=3", "two workers, three epochs"},
-    {"run", "--build my_net.cpp experiments/digits.yaml model=my_net",
-     "a plugin of your own, compiled if it has changed"},
+    {"run", "--build my_net.cpp experiments/digits.yaml model=my_net", "your own plugin, compiled if it has changed"},
     {"run", "-m optimizer.lr=0.1,0.01 model.hidden=64,128 experiments/digits", "four runs, one after the other"},
     {"run", "-n 4 -g 8 -nr 0 --rdzv-endpoint node0:29400 experiments/mnist.yaml",
      "the first of four nodes, with eight workers on each"},
-    {"check", "experiments/mnist.yaml trainer.max_epochs=3", "every mistake, each with its file and line"},
-    {"check", "--gradients --build my_net.cpp experiments/digits model=my_net", "is its backward right?"},
-    {"data", "experiments/mnist.yaml", "counts, values, and a page of pictures with their labels"},
-    {"submit", "--slurm experiments/mnist resources.gpus=4 resources.time=2h", "a batch job of Slurm"},
-    {"submit", "--kubernetes --dry-run experiments/mnist resources.image=IMAGE", "the manifest alone"},
-    {"resume", "outputs/mnist/latest", "to the end that its experiment says"},
-    {"resume", "outputs/mnist/latest trainer.max_epochs=20", "and ten epochs more"},
-    {"evaluate", "outputs/mnist/latest", "its last checkpoint"},
-    {"evaluate", "outputs/mnist/latest best dataset.root=other", "its best one, on other data"},
-    {"predict", "outputs/mnist/latest --out p.csv", "class and scores of every test sample"},
+    {"check", "experiments/mnist.yaml trainer.max_epochs=3", "find every mistake, with its file and line"},
+    {"check", "--gradients --build my_net.cpp experiments/digits model=my_net", "check its backward"},
+    {"data", "experiments/mnist.yaml", "show counts, values, and a page of labelled pictures"},
+    {"submit", "--slurm experiments/mnist resources.gpus=4 resources.time=2h", "submit a Slurm batch job"},
+    {"submit", "--kubernetes --dry-run experiments/mnist resources.image=IMAGE", "print the manifest"},
+    {"resume", "outputs/mnist/latest", "train to the end set in its experiment"},
+    {"resume", "outputs/mnist/latest trainer.max_epochs=20", "train ten more epochs"},
+    {"evaluate", "outputs/mnist/latest", "measure its last checkpoint"},
+    {"evaluate", "outputs/mnist/latest best dataset.root=other", "measure its best one on other data"},
+    {"predict", "outputs/mnist/latest --out p.csv", "write the class and scores of every test sample"},
     {"export", "outputs/mnist/latest --out m.pt", "for torch.load in Python"},
-    {"export", "outputs/mnist/latest best --out m.safetensors", "the best checkpoint's"},
-    {"verify", "outputs/mnist/latest", "are its checkpoints what they were when they were saved?"},
-    {"upload", "outputs/mnist/latest", "send what its loggers' servers have missed"},
+    {"export", "outputs/mnist/latest best --out m.safetensors", "the best checkpoint's weights"},
+    {"verify", "outputs/mnist/latest", "check that its checkpoints are intact"},
+    {"upload", "outputs/mnist/latest", "send what its loggers have not sent yet"},
     {"report", "outputs/mnist/latest", "write outputs/mnist/latest/report.html"},
-    {"report", "outputs/a outputs/b --out both.html", "two runs beside each other"},
-    {"list", "", "the runs in outputs/, and how they stand"},
-    {"list", "--best outputs/mnist", "the best of them on top"},
-    {"watch", "outputs/mnist/latest", "what the terminal of the run shows"},
-    {"keys", "trainer", "the keys of a section"},
-    {"keys", "batch", "those whose name or text has the word"},
-    {"plugins", "show convnet", "its options, with their defaults"},
-    {"plugins", "check my_net.so", "what is wrong with a plugin, found in a process of its own"},
-    {"env", "-n 2 -nr 1", "where a launcher of this place would stand"},
+    {"report", "outputs/a outputs/b --out both.html", "compare two runs"},
+    {"list", "", "list the runs in outputs/ and their status"},
+    {"list", "--best outputs/mnist", "list the best first"},
+    {"watch", "outputs/mnist/latest", "show what the run's terminal shows"},
+    {"keys", "trainer", "list the keys of a section"},
+    {"keys", "batch", "list keys whose name or help contains the word"},
+    {"plugins", "show convnet", "show its options and their defaults"},
+    {"plugins", "check my_net.so", "load a plugin in its own process and report problems"},
+    {"env", "-n 2 -nr 1", "show the place a launcher started here would take"},
 };
 
 constexpr const char* kOverrides =
     "Overrides: key=value changes a key, +key=value adds one, ++key=value does either, ~key removes one "
     "(docs/experiments.md).";
 constexpr const char* kExitCodes =
-    "Exit codes: 0 done, 1 failed, 2 wrong usage or experiment, 75 saved and to be resumed, 128+N ended by signal N.";
+    "Exit codes: 0 done, 1 failed, 2 wrong usage or experiment, 75 saved and resumable, 128+N ended by signal N.";
 
 std::string examples_of(std::string_view command) {
   std::string text;
@@ -155,7 +156,7 @@ class PlainHelp final : public CLI::Formatter {
     return examples_of("") + "\n" + paragraph(kOverrides, 0) + paragraph(kExitCodes, 0);
   }
 
-  // The text beside the name, or below it where the name is long.
+  // Returns the name with the text beside it, or below if the name is long.
   static std::string entry(const std::string& name, const std::string& text, size_t column) {
     const auto head = "  " + name;
     if (head.size() + 2 > column) return head + "\n" + paragraph(text, column);
@@ -183,17 +184,17 @@ struct Flag {
 };
 
 constexpr Flag kFlags[] = {
-    {"--nnodes", "-n", "N", &LaunchFlags::nnodes, "nodes of the job, or MIN:MAX where they may come and go"},
+    {"--nnodes", "-n", "N", &LaunchFlags::nnodes, "nodes of the job, or MIN:MAX for an elastic job"},
     {"--nproc-per-node", "-g", "N", &LaunchFlags::nproc_per_node, "workers of each node: a number, auto, gpu or cpu"},
-    {"--node-rank", nullptr, "N", &LaunchFlags::node_rank, "which of the nodes this is, from 0; also -nr"},
+    {"--node-rank", nullptr, "N", &LaunchFlags::node_rank, "rank of this node, from 0; also -nr"},
     {"--rdzv-endpoint", nullptr, "HOST[:PORT]", &LaunchFlags::rdzv_endpoint,
-     "where the nodes meet: the first one's address, the same on all (port: 29400)"},
+     "address of the first node, the same on all nodes (port: 29400)"},
     {"--rdzv-id", nullptr, "NAME", &LaunchFlags::rdzv_id, "the job's name, the same on all nodes"},
     {"--rdzv-backend", nullptr, "NAME", &LaunchFlags::rdzv_backend,
-     "taken as torchrun takes it, c10d or static; it changes nothing"},
-    {"--max-restarts", nullptr, "N", &LaunchFlags::max_restarts, "how often failed workers are started again"},
-    {"--master-addr", nullptr, "HOST", &LaunchFlags::master_addr, "--rdzv-endpoint in two parts"},
-    {"--master-port", nullptr, "PORT", &LaunchFlags::master_port, "the other (29500)"},
+     "accepted as in torchrun (c10d, static); has no effect"},
+    {"--max-restarts", nullptr, "N", &LaunchFlags::max_restarts, "how often failed workers are restarted"},
+    {"--master-addr", nullptr, "HOST", &LaunchFlags::master_addr, "host of --rdzv-endpoint"},
+    {"--master-port", nullptr, "PORT", &LaunchFlags::master_port, "port of --rdzv-endpoint (29500)"},
 };
 constexpr const char* kStandalone = "--standalone";
 
@@ -202,8 +203,8 @@ bool is_launch_flag(const std::string& name) {
 }
 
 // Gives each launch flag the one spelling that add_launch_flags knows: torchrun's --nproc_per_node becomes
-// --nproc-per-node, and -nr, which would be read as -n r, becomes --node-rank. Those of a well-known tutorial are known
-// too: --nodes, --gpus, --nr, and --epochs N, which becomes trainer.max_epochs=N.
+// --nproc-per-node, and -nr, which would be read as -n r, becomes --node-rank. Also accepts the flags of a well-known
+// tutorial: --nodes, --gpus, --nr, and --epochs N, which becomes trainer.max_epochs=N.
 std::vector<std::string> with_plain_launch_flags(std::vector<std::string> words) {
   static const std::map<std::string, std::string> kOthers{
       {"-nr", "--node-rank"}, {"--nr", "--node-rank"}, {"--nodes", "--nnodes"}, {"--gpus", "--nproc-per-node"}};
@@ -231,8 +232,9 @@ void add_launch_flags(CLI::App& command, LaunchFlags& flags) {
     const auto names = flag.shorter ? std::string(flag.shorter) + "," + flag.name : std::string(flag.name);
     command.add_option_function<std::string>(names, take, flag.help)->type_name(flag.value)->group(group);
   }
-  command.add_flag_callback(
-             kStandalone, [&flags] { flags.standalone = Setting{kStandalone, ""}; }, "this node alone")
+  command
+      .add_flag_callback(
+          kStandalone, [&flags] { flags.standalone = Setting{kStandalone, ""}; }, "a job of this node alone")
       ->group(group);
 }
 
@@ -244,11 +246,11 @@ Arguments parse_arguments(int argc, char** argv) {
   Arguments arguments{.words = {argv, argv + argc}};
   CLI::App app{"train a YAML experiment with distributed data parallelism", "ddprun"};
   app.set_version_flag("--version", "ddprun " DDPRUN_VERSION);
-  app.add_flag_callback(kQuiet, [] {}, "tell warnings and errors alone; also behind a command");
-  app.add_flag_callback(kVerbose, [] {}, "tell what is loaded, too");
+  app.add_flag_callback(kQuiet, [] {}, "show only warnings and errors; may follow a command");
+  app.add_flag_callback(kVerbose, [] {}, "also show what is loaded");
   app.require_subcommand(1);
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
-    return std::string("ddprun: error: ") + error.what() + "; `ddprun --help` tells the usage\n";
+    return std::string("ddprun: error: ") + error.what() + "; see `ddprun --help`\n";
   });
   for (const auto& command : commands())
     command.add_options(*app.add_subcommand(std::string(command.name), command.help), arguments);
@@ -257,7 +259,7 @@ Arguments parse_arguments(int argc, char** argv) {
   auto words = with_plain_launch_flags(with_command(without_log_flags({argv + 1, argv + argc})));
   try {
     if (words.empty()) throw CLI::CallForHelp();
-    std::ranges::reverse(words);  // as CLI11 wants them
+    std::ranges::reverse(words);  // the order CLI11 expects
     app.parse(words);
   } catch (const CLI::ParseError& error) {
     throw Exit{app.exit(error) == 0 && argc > 1 ? kExitDone : kExitUsage};

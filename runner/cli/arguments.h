@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The command line.
+// Parses the command line.
 #pragma once
 
 #include "cluster/setting.h"
@@ -14,39 +14,39 @@ class App;
 namespace ddprun {
 
 struct Arguments {
-  std::string command;  // "run", "check", ...: as in commands(), or "worker"
+  std::string command;  // a name in commands(), or "worker"
   std::string target;   // the experiment, run folder, folder of runs (list), plugin (plugins show) or word (keys)
   std::vector<std::string> runs;           // report: the run folders
   std::vector<std::string> overrides;      // key=value, +key=value, ++key=value, ~key
   std::string checkpoint = "last";         // export, evaluate, predict: best, last, or a checkpoint's name or path
-  std::string out;                         // export, predict, submit, report, data: the file to make
-  std::string format;                      // export: safetensors or torch; empty: as the file's name says
+  std::string out;                         // export, predict, submit, report, data: the file to write
+  std::string format;                      // export: safetensors or torch; empty: by the file's extension
   std::string split = "test";              // predict
   bool json = false;                       // evaluate, verify, list, env
-  bool show_config = false;                // run: print it, and train nothing
+  bool show_config = false;                // run: print the experiment and do not train
   bool best_first = false;                 // list
-  bool no_data = false;                    // check: do not look at them
+  bool no_data = false;                    // check: skip the data
   bool gradients = false;                  // check: compare backward with finite differences
   bool slurm = false, kubernetes = false;  // submit
   bool dry_run = false;                    // submit
-  std::string kind;                        // plugins show: which kind, where a name has several
+  std::string kind;                        // plugins show: the kind, if several plugins have the name
   bool check_plugins = false;              // plugins check
-  std::vector<std::string> plugins;        // plugins check: names or files; none: all that are found
-  std::string logger = "console";          // watch: what shows the run
+  std::vector<std::string> plugins;        // plugins check: names or files; empty: all found
+  std::string logger = "console";          // watch: the logger that shows the run
   bool multirun = false;                   // run: one for each combination of values
   std::vector<std::string> build;          // run, check, data: source files of plugins
   LaunchFlags launch;                      // run, resume, env
-  std::vector<std::string> words;          // the whole command line, for the record
+  std::vector<std::string> words;          // the whole command line, kept in the run folder
 };
 
-// Thrown where the command line is answered at once (--help) or wrong; all is printed by then.
+// Thrown if the command line was answered at once (--help) or is wrong; everything has been printed by then.
 struct Exit {
   int code = 0;
 };
 
 Arguments parse_arguments(int argc, char** argv);
 
-// Whether the command trains as long as it runs.
+// Returns whether the command trains as long as it runs.
 bool starts_training(const Arguments& arguments);
 
 // Adds torchrun's flags to a command; what is given goes into `flags`, which must outlive the parsing.

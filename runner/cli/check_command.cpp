@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// `ddprun check EXPERIMENT`: every mistake that shows without training; where the data are there, on a few samples of
-// them too.
+// `ddprun check EXPERIMENT`: reports every mistake that shows without training, also on a few samples if the data are
+// present.
 #include "agent/checked_experiment.h"
 #include "agent/launch_choice.h"
 #include "base/log.h"
@@ -24,12 +24,11 @@
 namespace ddprun {
 namespace {
 
-// Whoever has not put the data there yet still has an experiment to check.
+// Starts the dataset; a failure names --no-data, since an experiment can be checked without its data.
 void start_data(const CheckedExperiment& checked) try {
   in_plugin({"dataset", "start"}, [&] { checked.dataset->start(); });
 } catch (const FromPlugin& error) {
-  throw UserError(std::string(located(error, checked.experiment).what()) +
-                  "\n`ddprun check --no-data` leaves the data out");
+  throw UserError(std::string(located(error, checked.experiment).what()) + "\n`ddprun check --no-data` skips the data");
 }
 
 void tell_of_unused(const SanityCheck& rehearsal, const Experiment& experiment, int64_t workers) {
@@ -45,28 +44,29 @@ std::string listed(const std::vector<std::string>& words) {
   return text;
 }
 
-// What was looked at, for the last line.
+// Checks the data and returns what was checked, for the last line.
 std::string look_at_data(const CheckedExperiment& checked, bool may_prepare, int64_t workers) try {
   if (may_prepare) {
     prepare_data(checked);
   } else if (!in_plugin({"dataset", "is_prepared"}, [&] { return checked.dataset->is_prepared(); })) {
-    return "Not looked at: the data, which have to be downloaded or prepared first, and the model on them; a run and "
-           "`ddprun data` do that.\n";
+    return "Not checked: the data and the model's use of them; the data have to be downloaded or prepared first, by a "
+           "run or `ddprun data`.\n";
   }
   start_data(checked);
   const PluginHost host(plugin_search_path(checked.experiment.plugin_path));
   const auto rehearsal = run_sanity_check(checked.experiment, host, *checked.dataset);
   tell_of_unused(rehearsal, checked.experiment, workers);
-  return log::text("Looked at: some samples of ", listed(rehearsal.splits), ", and one step with ",
+  return log::text("Checked: some samples of ", listed(rehearsal.splits), ", and one step with ",
                    rehearsal.step_samples, " of them; `ddprun data` shows more of the data.\n");
 } catch (const FromPlugin& error) {
   throw located(error, checked.experiment);
 }
 
-// A machine without a GPU stands for one that has those which the experiment asks for: a login node, as often as not.
+// Describes the machine to check for: without a GPU here, one that has those that the experiment asks for, since this
+// may be a login node.
 struct Place {
   Machine machine;
-  std::string not_looked_at;  // a line; empty: the machine is this one
+  std::string not_looked_at;  // a line; empty if the machine is this one
 };
 
 Place place_of(const Experiment& experiment) {
@@ -76,7 +76,7 @@ Place place_of(const Experiment& experiment) {
   const auto why = machine.driver_problem.empty() ? "" : "; their driver does not start: " + machine.driver_problem;
   return {.machine = {.gpus = std::max({int64_t{1}, experiment.launch.workers, experiment.resources.gpus}),
                       .cores = machine.cores},
-          .not_looked_at = log::text("Not looked at: what needs a GPU (", need, "): none is found here", why, ".\n")};
+          .not_looked_at = log::text("Not checked: what needs a GPU (", need, "): none is found here", why, ".\n")};
 }
 
 void tell_warnings(const Experiment& experiment, const LaunchChoice& launch) {
@@ -93,7 +93,7 @@ int show_check(const Arguments& arguments) {
   const auto& experiment = checked.experiment;
   const auto place = place_of(experiment);
   const auto launch = choose_launch(experiment.launch, experiment.trainer, place.machine);
-  const auto looked_at = arguments.no_data ? "Not looked at: the data, and the model on them.\n"
+  const auto looked_at = arguments.no_data ? "Not checked: the data, and the model's use of them.\n"
                                            : look_at_data(checked, arguments.gradients, launch.workers);
   if (arguments.gradients && check_gradients(checked) != kExitDone) return kExitFailed;
   std::cout << arguments.target << ": no mistakes found. " << experiment.name << " trains " << experiment.model.plugin
@@ -105,13 +105,13 @@ int show_check(const Arguments& arguments) {
   return kExitDone;
 }
 
-// `ddprun check --gradients EXPERIMENT`: the experiment's own model, data and loss, without training. The dataset is
-// started by then.
+// `ddprun check --gradients EXPERIMENT`: checks the gradients with the experiment's own model, data and loss, without
+// training. The dataset has been started.
 
 namespace {
 
 constexpr int64_t kSamples = 8, kNumbers = 20;  // enough to find a wrong formula, few enough to be quick
-constexpr int64_t kTexts = 1;                   // of many symbols, where these are predicted
+constexpr int64_t kTexts = 1;                   // of many symbols, if these are predicted
 
 Batch first_samples(const Dataset& dataset) {
   std::vector<int64_t> indices(static_cast<size_t>(std::min(kSamples, dataset.size(Split::kTrain))));

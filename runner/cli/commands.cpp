@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The commands of the program: to add one, write its function, and a line in kCommands.
+// The commands of the program: to add one, write its function and add a line to kCommands.
 #include "cli/commands.h"
 
 #include "agent/early_signals.h"
@@ -29,7 +29,7 @@ void add_build(CLI::App& command, Arguments& arguments) {
       ->allow_extra_args(false);
 }
 
-// Those of a command that names an experiment.
+// Adds the arguments of a command that takes an experiment.
 void add_experiment(CLI::App& command, Arguments& arguments) {
   command.add_option("experiment", arguments.target, "an experiment's YAML file; also found in the installed configs")
       ->required();
@@ -46,7 +46,7 @@ void add_out(CLI::App& command, Arguments& arguments, const char* help, bool req
 
 void add_json(CLI::App& command, Arguments& arguments) { command.add_flag("--json", arguments.json, "print JSON"); }
 
-// A run, which of its checkpoints, and where the experiment counts, overrides.
+// Adds the run, its checkpoint and, if the experiment matters, overrides.
 void add_target(CLI::App& command, Arguments& arguments, bool overrides) {
   add_run_folder(command, arguments);
   const auto* help = overrides
@@ -59,7 +59,7 @@ void add_target(CLI::App& command, Arguments& arguments, bool overrides) {
 
 void add_run(CLI::App& run, Arguments& arguments) {
   run.add_flag("--cfg", arguments.show_config,
-               "print the composed experiment, each value with its file and line, and stop");
+               "print the composed experiment, each value with its file and line, and exit");
   run.add_flag("-m,--multirun", arguments.multirun,
                "one run after the other for each combination of values: optimizer.lr=0.1,0.01 model.hidden=64,128");
   add_build(run, arguments);
@@ -68,8 +68,7 @@ void add_run(CLI::App& run, Arguments& arguments) {
 }
 
 void add_check(CLI::App& check, Arguments& arguments) {
-  auto& no_data = *check.add_flag("--no-data", arguments.no_data,
-                                  "look neither at the data nor at the model on them: for machines that have none");
+  auto& no_data = *check.add_flag("--no-data", arguments.no_data, "skip all checks that need the data");
   check
       .add_flag("--gradients", arguments.gradients,
                 "also compare the model's gradients with finite differences, on a few samples")
@@ -79,17 +78,17 @@ void add_check(CLI::App& check, Arguments& arguments) {
 }
 
 void add_data(CLI::App& data, Arguments& arguments) {
-  add_out(data, arguments, "the page, an HTML file; by default ./NAME_data.html");
+  add_out(data, arguments, "the HTML page to write; by default ./NAME_data.html");
   add_build(data, arguments);
   add_experiment(data, arguments);
 }
 
 void add_submit(CLI::App& submit, Arguments& arguments) {
-  auto& slurm = *submit.add_flag("--slurm", arguments.slurm, "as a batch job, by sbatch");
-  auto& kubernetes = *submit.add_flag("--kubernetes", arguments.kubernetes, "as a Job, by kubectl apply");
+  auto& slurm = *submit.add_flag("--slurm", arguments.slurm, "submit a batch job with sbatch");
+  auto& kubernetes = *submit.add_flag("--kubernetes", arguments.kubernetes, "submit a Job with kubectl apply");
   slurm.excludes(&kubernetes);
-  submit.add_flag("--dry-run", arguments.dry_run, "print the script or manifest, and submit nothing");
-  add_out(submit, arguments, "the file to write it to; an existing one is not touched");
+  submit.add_flag("--dry-run", arguments.dry_run, "print the script or manifest without submitting it");
+  add_out(submit, arguments, "the file to write it to; must not exist");
   add_experiment(submit, arguments);
 }
 
@@ -109,16 +108,16 @@ void add_predict(CLI::App& predict, Arguments& arguments) {
   predict.add_option("--split", arguments.split, "test by default")
       ->type_name("SPLIT")
       ->check(CLI::IsMember({"train", "val", "test"}));
-  add_out(predict, arguments, "the CSV file to make; an existing one is not touched", /*required=*/true);
+  add_out(predict, arguments, "the CSV file to write; must not exist", /*required=*/true);
 }
 
 void add_export(CLI::App& command, Arguments& arguments) {
   add_target(command, arguments, false);
   command
       .add_option("--format", arguments.format,
-                  "safetensors, or torch: for torch.load; by default as the file is called")
+                  "safetensors, or torch for torch.load; by default, from the file's extension")
       ->check(CLI::IsMember({"safetensors", "torch"}));
-  add_out(command, arguments, "the file to make; an existing one is not touched", /*required=*/true);
+  add_out(command, arguments, "the file to write; must not exist", /*required=*/true);
 }
 
 void add_verify(CLI::App& verify, Arguments& arguments) {
@@ -138,7 +137,7 @@ void add_report(CLI::App& report, Arguments& arguments) {
 
 void add_list(CLI::App& list, Arguments& arguments) {
   list.add_option("folder", arguments.target, "outputs by default");
-  list.add_flag("--best", arguments.best_first, "the best first");
+  list.add_flag("--best", arguments.best_first, "list the best first");
   add_json(list, arguments);
 }
 
@@ -149,15 +148,15 @@ void add_watch(CLI::App& watch, Arguments& arguments) {
 }
 
 void add_keys(CLI::App& keys, Arguments& arguments) {
-  keys.add_option("word", arguments.target, "only a section (trainer), a key (batch) or what its text says");
+  keys.add_option("word", arguments.target, "a section (trainer), a part of a key (batch), or words of its help");
 }
 
 void add_plugins(CLI::App& plugins, Arguments& arguments) {
   auto& show = *plugins.add_subcommand("show", "a plugin's options");
   show.add_option("plugin", arguments.target, "its name, or the path of its .so")->required();
-  show.add_option("--kind", arguments.kind, "model, dataset, optimizer or logger, where several have the name");
-  auto& check = *plugins.add_subcommand("check", "load each in a process of its own, and tell what is wrong");
-  check.add_option("plugin", arguments.plugins, "names, or paths of .so files; by default all that are found");
+  show.add_option("--kind", arguments.kind, "model, dataset, optimizer or logger, if several have the name");
+  auto& check = *plugins.add_subcommand("check", "load each plugin in its own process and report problems");
+  check.add_option("plugin", arguments.plugins, "names, or paths of .so files; by default all found");
   check.callback([&arguments] { arguments.check_plugins = true; });
 }
 
@@ -169,24 +168,24 @@ void add_env(CLI::App& env, Arguments& arguments) {
 void add_nothing(CLI::App&, Arguments&) {}
 
 constexpr auto kCommands = std::to_array<Command>({
-    {"run", "train an experiment; the word `run` may be left out", add_run, run},
+    {"run", "train an experiment; the word `run` is optional", add_run, run},
     {"check", "find every mistake in an experiment and its plugins' options, without training", add_check, show_check},
-    {"data", "look at an experiment's data: counts of each class, values, and a page of pictures as training sees them",
-     add_data, show_data},
-    {"submit", "check an experiment, and hand it to a scheduler with its `resources:`", add_submit, submit},
-    {"resume", "go on with a run from its last good checkpoint", add_resume, resume},
+    {"data", "show an experiment's data: class counts, values, and a page of pictures as training sees them", add_data,
+     show_data},
+    {"submit", "check an experiment and submit it to a scheduler with its `resources:`", add_submit, submit},
+    {"resume", "resume a run from its last good checkpoint", add_resume, resume},
     {"evaluate", "measure a checkpoint on the validation and test splits", add_evaluate, evaluate},
-    {"predict", "write what a checkpoint predicts for each sample of a split", add_predict, predict},
-    {"export", "write a checkpoint's weights as one file", add_export, export_weights},
-    {"verify", "check every file of a run's checkpoints; exit code 1 where one is broken", add_verify, verify},
+    {"predict", "write a checkpoint's predictions for each sample of a split", add_predict, predict},
+    {"export", "write a checkpoint's weights to one file", add_export, export_weights},
+    {"verify", "check every file of a run's checkpoints; exit code 1 if one is broken", add_verify, verify},
     {"upload", "send what a run's loggers could not send while it ran", add_upload, upload},
-    {"report", "write a run, or several beside each other, as one HTML file", add_report, report},
-    {"list", "list the runs below a folder, the newest first", add_list, list},
-    {"watch", "show a run that goes on elsewhere, until its end", add_watch, watch},
-    {"experiments", "list the experiments that come with ddprun, a line each", add_nothing, list_experiments},
+    {"report", "write a report on one run, or several compared, as one HTML file", add_report, report},
+    {"list", "list the runs below a folder, newest first", add_list, list},
+    {"watch", "follow a running run until it ends", add_watch, watch},
+    {"experiments", "list the experiments that come with ddprun", add_nothing, list_experiments},
     {"keys", "list every key of an experiment file with its default", add_keys, list_keys},
-    {"plugins", "list the plugins found", add_plugins, plugins},
-    {"env", "tell how this process was started, and where it stands in a job of several nodes", add_env, env},
+    {"plugins", "list the plugins found, or show or check one", add_plugins, plugins},
+    {"env", "show how this process was started and its place in a multi-node job", add_env, env},
 });
 
 std::vector<std::string> command_names() {
@@ -195,15 +194,15 @@ std::vector<std::string> command_names() {
   return names;
 }
 
-// `ddprun resum outputs/a`, `ddprun --build f.cpp check EXPERIMENT`: a word that is taken for an experiment, and is
-// none.
+// Throws UserError if the word taken for an experiment looks like a mistaken command: `ddprun resum outputs/a`, `ddprun
+// --build f.cpp check EXPERIMENT`.
 void refuse_mistaken_command(const Arguments& arguments) {
   const auto& word = arguments.target;
   const auto near = word == "train" ? "run" : nearest_name(word, command_names());
   Problems problems;
   if (near.empty() || ConfigFiles(config_search_path()).find_experiment(word, problems)) return;
   throw UserError(word == near
-                      ? word + ": no such experiment; the command " + word + " stands first: ddprun " + word + " ..."
+                      ? word + ": no such experiment; the command " + word + " must come first: ddprun " + word + " ..."
                       : word + ": no such command or experiment; did you mean ddprun " + near + "?");
 }
 

@@ -23,7 +23,7 @@ struct Command {
   int (*run)(const Arguments& arguments);
 };
 
-std::span<const Command> commands();  // in the order in which --help lists them
+std::span<const Command> commands();  // in the order of --help
 
 int run_command(const Arguments& arguments);
 
@@ -45,11 +45,11 @@ int list_keys(const Arguments& arguments);
 int plugins(const Arguments& arguments);
 int env(const Arguments& arguments);
 
-int check_gradients(const CheckedExperiment& checked);  // of `check --gradients`
-int show_config(const Arguments& arguments);            // of `run --cfg`
+int check_gradients(const CheckedExperiment& checked);  // `check --gradients`
+int show_config(const Arguments& arguments);            // `run --cfg`
 
-// Where experiments and groups lie: $DDPRUN_CONFIG_PATH (separated by colons), then the program's own folder of
-// configs.
+// Returns the folders with experiments and groups: $DDPRUN_CONFIG_PATH (separated by colons), then the configs
+// installed with the program.
 std::vector<std::filesystem::path> config_search_path();
 
 }  // namespace ddprun

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// `ddprun data EXPERIMENT`: what the samples are like before anybody trains on them, as lines and as a page.
+// `ddprun data EXPERIMENT`: shows the samples before training, as text and as a page.
 #include "agent/checked_experiment.h"
 #include "cli/commands.h"
 #include "cli/data_pictures.h"
@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int64_t kMostNumbers = 50'000'000;  // of a split's inputs that are looked at: a second or so
+constexpr int64_t kMostNumbers = 50'000'000;  // read of a split's inputs: about a second
 
 DataSurvey survey_of(const CheckedExperiment& checked) {
   const auto& dataset = *checked.dataset;

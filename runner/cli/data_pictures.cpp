@@ -21,21 +21,20 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int64_t kLongestSide = 96;    // of a picture on the page
-constexpr int64_t kMostPictures = 600;  // of the page
+constexpr int64_t kLongestSide = 96;    // pixels of a picture on the page
+constexpr int64_t kMostPictures = 600;  // pictures on the page
 constexpr int64_t kMostGroups = 100;    // classes
-constexpr int64_t kViews = 4;           // of a sample, where training changes them
-// Samples in which classes are looked for, where the labels are known only with them, and the numbers of their inputs,
-// at most.
+constexpr int64_t kViews = 4;           // of a sample that training augments
+// Limits the samples searched for classes, if only the samples tell the labels, and the numbers in their inputs.
 constexpr int64_t kMostSearched = 400, kSearchedNumbers = 20'000'000;
-constexpr int64_t kRows = 24, kValues = 16, kSymbols = 200;  // of samples that are no pictures
+constexpr int64_t kRows = 24, kValues = 16, kSymbols = 200;  // shown of samples that are not pictures
 
 struct Group {
   int64_t label = -1;  // none
   std::vector<int64_t> numbers;
 };
 
-// The first samples of each class in the order of the training's first epoch.
+// Returns the first samples of each class, in the order of the first training epoch.
 std::vector<Group> groups_of(const Dataset& dataset, const DataSpec& spec, uint64_t seed, int64_t each) {
   auto order = epoch_order(seed, 0, dataset.size(Split::kTrain));
   auto labels = known_labels(dataset, Split::kTrain);
@@ -65,8 +64,8 @@ std::vector<Group> groups_of(const Dataset& dataset, const DataSpec& spec, uint6
   return groups;
 }
 
-// [B, C, H, W] bytes of at most kLongestSide, each the mean of those that it stands for; undefined where there are no
-// images.
+// Returns [B, C, H, W] bytes of at most kLongestSide, each the mean of the pixels it replaces; undefined if there are
+// no images.
 at::Tensor pictures_of(const Dataset& dataset, const at::Tensor& input) {
   const auto images = in_plugin({"dataset", "to_image"}, [&] { return dataset.to_image(input); });
   if (!images.defined()) return images;
@@ -111,7 +110,7 @@ std::string values_text(const at::Tensor& values) {
   return flat.numel() > kValues ? text + " ..." : text;
 }
 
-// The symbols by their names: the characters of a text, if they are such.
+// Returns the symbols by their names: as text, if they are characters.
 std::string symbols_text(const at::Tensor& symbols, const std::vector<std::string>& names) {
   const auto flat = symbols.flatten();
   std::string text;

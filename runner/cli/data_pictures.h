@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Training samples for the page of `ddprun data`: each as it is stored, and as some epochs of the training see it.
+// Renders training samples for the page of `ddprun data`: each as it is stored, and as training sees it in some epochs.
 #pragma once
 
 #include "cli/data_text.h"
@@ -10,10 +10,9 @@
 
 namespace ddprun {
 
-// [{"label": 3, "samples": [{"id": 17, "stored": "data:image/png...", "views": ["data:..."]}]}]: a group for each
-// class, with the samples that the training comes to first; one group without a label where there are no classes. Of
-// samples that are no images
-// {"id", "values": "0.1, 0.5", "target": "0.3"}. `seed` is the experiment's.
+// Returns [{"label": 3, "samples": [{"id": 17, "stored": "data:image/png...", "views": ["data:..."]}]}]: a group for
+// each class, with the samples that training comes to first, or one group without a label if there are no classes.
+// Samples that are not images are {"id", "values": "0.1, 0.5", "target": "0.3"}. `seed` is the experiment's.
 nlohmann::ordered_json shown_samples(const Dataset& dataset, const DataSurvey& survey, uint64_t seed);
 
 }  // namespace ddprun

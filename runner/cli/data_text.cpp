@@ -14,8 +14,8 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-constexpr size_t kMostClasses = 20;   // that a table has in full
-constexpr size_t kFewestAndMost = 5;  // of more than these, so many from each end
+constexpr size_t kMostClasses = 20;   // shown in full
+constexpr size_t kFewestAndMost = 5;  // shown from each end if there are more
 constexpr size_t kWidestName = 30, kNamesTold = 5;
 
 std::string number(double value) {
@@ -24,7 +24,7 @@ std::string number(double value) {
   return text;
 }
 
-// The first column to the left, the others to the right.
+// Formats rows with the first column aligned left and the others right.
 std::string table(const std::vector<Row>& rows) {
   std::vector<size_t> widths(rows.front().size());
   for (const auto& row : rows) {
@@ -60,7 +60,7 @@ std::string splits_text(const DataSurvey& survey) {
   return table(rows) + (parts.empty() ? "" : "The values are those of " + parts + ", spread evenly.\n");
 }
 
-// The splits whose classes are counted.
+// Returns the splits whose classes are counted.
 std::vector<const SplitSurvey*> counted(const DataSurvey& survey) {
   std::vector<const SplitSurvey*> splits;
   for (const auto& split : survey.splits) {
@@ -86,7 +86,7 @@ std::string even_text(const DataSurvey& survey, const std::vector<const SplitSur
   return log::text("Each of the ", grouped(survey.spec.classes), " classes has ", text, ".\n");
 }
 
-// All classes, or of many the rarest and the most frequent ones.
+// Formats all classes or, if there are many, the rarest and the most frequent.
 std::string classes_text(const DataSurvey& survey) {
   const auto splits = counted(survey);
   if (splits.empty()) return "";
@@ -112,7 +112,7 @@ std::string classes_text(const DataSurvey& survey) {
     if (folded && i == kFewestAndMost)
       rows.push_back({log::text("... ", order.size() - 2 * kFewestAndMost, " more, on the page")});
   }
-  return "\n" + table(rows) + (parts.empty() ? "" : "Counted are " + parts + ", spread evenly.\n");
+  return "\n" + table(rows) + (parts.empty() ? "" : "Counts cover " + parts + ", spread evenly.\n");
 }
 
 std::string first_names(const std::vector<std::string>& names) {
@@ -122,7 +122,7 @@ std::string first_names(const std::vector<std::string>& names) {
   return names.size() > kNamesTold ? text + log::text(" and ", names.size() - kNamesTold, " more") : text;
 }
 
-// In lines of 80 columns, those behind the first indented.
+// Wraps the text at 80 columns and indents the lines after the first.
 std::string told(const std::string& text) { return wrapped(text, 0, 2) + "\n"; }
 
 std::string head_text(const DataSurvey& survey) {
@@ -143,7 +143,7 @@ std::string shape_text(const std::vector<int64_t>& shape) {
 }
 
 std::string augmentation_text(const AugmentationSurvey& found) {
-  if (found.changed == 0) return "none; training has the samples as they are stored";
+  if (found.changed == 0) return "none; training uses the samples as stored";
   const auto text = log::text(found.changed, " of ", found.samples, " training samples are changed, ");
   return text + (found.otherwise == 0 ? "in the same way in each epoch" : "differently in each epoch");
 }
@@ -177,7 +177,7 @@ std::vector<std::string> doubts(const DataSurvey& survey) {
 std::string data_text(const DataSurvey& survey) {
   auto text = told(head_text(survey)) + "\n" + splits_text(survey) + classes_text(survey) + "\n";
   text += told("Augmentation: " + augmentation_text(survey.augmentation) + ".");
-  for (const auto& doubt : doubts(survey)) text += told("Look at this: " + doubt + ".");
+  for (const auto& doubt : doubts(survey)) text += told("Warning: " + doubt + ".");
   return text;
 }
 

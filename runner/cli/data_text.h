@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What `ddprun data` prints: the samples of an experiment in lines of 80 columns.
+// Formats what `ddprun data` prints: the samples of an experiment in lines of 80 columns.
 #pragma once
 
 #include "data/data_survey.h"
@@ -18,14 +18,14 @@ struct DataSurvey {
 
 std::string data_text(const DataSurvey& survey);
 
-// "some of them are changed, differently in each epoch": what training does to the samples, as a sentence.
+// Returns a sentence about what training does to the samples.
 std::string augmentation_text(const AugmentationSurvey& found);
 
-// What looks like a mistake, a sentence each: classes without a training sample, numbers that are not finite, constant
-// inputs.
+// Returns what looks like a mistake, a sentence each: classes without a training sample, numbers that are not finite,
+// constant inputs.
 std::vector<std::string> doubts(const DataSurvey& survey);
 
-// "1 x 28 x 28"
+// Returns "1 x 28 x 28".
 std::string shape_text(const std::vector<int64_t>& shape);
 
 }  // namespace ddprun

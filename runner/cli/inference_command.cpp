@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// `ddprun evaluate RUN` and `ddprun predict RUN`: workers as for training, in a temporary folder. The run's own is only
-// read.
+// `ddprun evaluate RUN` and `ddprun predict RUN`: start workers as for training, in a temporary folder. The run's own
+// folder is only read.
 #include "agent/checked_experiment.h"
 #include "agent/chosen_checkpoint.h"
 #include "agent/launch_choice.h"
@@ -29,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-// A trained run with what is asked of it.
+// A request to a trained run.
 struct Inference {
   fs::path run;
   CheckpointInfo checkpoint;
@@ -47,14 +47,14 @@ Inference make_inference(const Arguments& arguments) {
   const auto& experiment = inference.checked.experiment;
   auto trainer = experiment.trainer;
   trainer.strategy =
-      Strategy::kDdp;  // how it was trained has no meaning here: each worker has a model and batches of its own
+      Strategy::kDdp;  // the strategy of training does not matter: each worker has its own model and batches
   inference.launch = choose_launch(experiment.launch, trainer, this_machine());
   if (!inference.launch.warning.empty()) log::warn(inference.launch.warning);
   prepare_data(inference.checked);
   return inference;
 }
 
-// Why it failed, without the log's path: the log is gone by the time anybody reads it.
+// Returns why it failed, without the log's path: the log is gone by the time anyone reads this.
 std::string cause(const std::string& report) {
   std::string text;
   for (size_t begin = 0; begin < report.size();) {
@@ -68,7 +68,7 @@ std::string cause(const std::string& report) {
 
 struct Outcome {
   int exit_code = kExitFailed;
-  Json result;  // of rank 0, where the exit code is 0
+  Json result;  // rank 0's, if the exit code is 0
 };
 
 Outcome run_workers(const Inference& inference, WorkerPlace place) {

@@ -33,10 +33,10 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-// The parts between the commas that stand in no brackets, braces or quotes.
+// Splits at commas outside brackets, braces and quotes.
 Words alternatives(std::string_view value) {
   Words parts{""};
-  std::string open;  // what would close the brackets and quotes around this place
+  std::string open;  // closing characters of the brackets and quotes around this place
   for (size_t i = 0; i < value.size(); ++i) {
     const char c = value[i];
     const bool quoted = !open.empty() && (open.back() == '"' || open.back() == '\'');
@@ -61,15 +61,15 @@ Words choices_of(const std::string& override) {
   auto values = alternatives(std::string_view(override).substr(equals + 1));
   if (values.size() > 1 && std::ranges::find(values, "") != values.end())
     throw UserError("command line: " + override +
-                    ": a value is missing before or after a comma; quotes keep a comma in a value");
+                    ": a value is missing before or after a comma; quote a value that contains a comma");
   for (auto& value : values) value.insert(0, override, 0, equals + 1);
   return values;
 }
 
-constexpr auto kSweep = ".multirun";  // the file that tells which sweep a folder is of
+constexpr auto kSweep = ".multirun";  // the file that identifies the sweep of a folder
 constexpr std::string_view kRunDir = "run.dir=";
 
-// Its experiment, and a line for each run, wherever they lie.
+// Returns the sweep's experiment and a line for each run, independent of where they lie.
 std::string describe(const std::string& experiment, const std::vector<Words>& runs) {
   auto text = experiment + "\n";
   for (const auto& words : runs) {
@@ -79,7 +79,7 @@ std::string describe(const std::string& experiment, const std::vector<Words>& ru
   return text;
 }
 
-// A new one, or that of the same sweep, which goes on there.
+// Returns a new folder, or the existing one of the same sweep.
 fs::path sweep_folder(const Experiment& experiment, const std::string& sweep) {
   auto folder = experiment.run_dir;
   if (folder.empty()) folder = fs::path("outputs") / experiment.name / ("multirun_" + local_time_stamp());
@@ -90,7 +90,7 @@ fs::path sweep_folder(const Experiment& experiment, const std::string& sweep) {
   }
   std::ifstream file(folder / kSweep);
   if (std::string(std::istreambuf_iterator(file), {}) != sweep)
-    throw UserError("run.dir: " + folder.string() + " exists already, and is not the folder of this sweep");
+    throw UserError("run.dir: " + folder.string() + " already exists and is not the folder of this sweep");
   return folder;
 }
 
@@ -99,7 +99,7 @@ bool is_done(const fs::path& run) {
   return status == "completed" || status == "stopped_early";
 }
 
-// What one run is told by the command line that is not told to all.
+// Returns the swept overrides of this run.
 std::string difference(const Words& words, const Words& given) {
   std::string text;
   for (const auto& word : words) {
@@ -110,7 +110,7 @@ std::string difference(const Words& words, const Words& given) {
 
 int exit_code(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : kExitSignalBase + WTERMSIG(status); }
 
-// Until it has ended; what this process is told by signals is passed on.
+// Waits until the run has ended, forwarding signals to it.
 int wait_for(pid_t run, SignalInbox& inbox) {
   while (true) {
     int status = 0;
@@ -127,7 +127,7 @@ int wait_for(pid_t run, SignalInbox& inbox) {
   }
 }
 
-// Or goes on with it, where it has begun.
+// Starts the run, or resumes it if it has begun.
 pid_t start(const std::string& experiment, const Words& words, const fs::path& run_dir) {
   SpawnRequest request{.command = {own_program().string()}};
   if (fs::exists(run_dir / "config.yaml")) {
@@ -141,7 +141,7 @@ pid_t start(const std::string& experiment, const Words& words, const fs::path& r
   return spawn(request);
 }
 
-// By somebody, and not by a crash of its own.
+// Returns whether someone stopped the run; a crash does not count.
 bool was_stopped(int code) {
   constexpr std::array kStops{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGQUIT};
   return code == kExitPreempted || std::ranges::find(kStops, code - kExitSignalBase) != kStops.end();
@@ -152,7 +152,7 @@ void tell_how_to_go_on(const Arguments& arguments, const fs::path& folder, size_
   const auto says_where = [](const auto& word) { return word.starts_with(kRunDir); };
   if (std::ranges::none_of(words, says_where)) words.push_back(std::string(kRunDir) + folder.string());
   log::info(log::text("the sweep is stopped", not_started > 0 ? log::text("; ", not_started, " more not started") : "",
-                      "; go on with: ", shell_words(words)));
+                      "; resume with: ", shell_words(words)));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A file that a command makes: there whole or not at all, and never in place of another.
+// Writes an output file: it appears complete or not at all, and never replaces another.
 #pragma once
 
 #include <filesystem>
@@ -8,15 +8,15 @@ namespace ddprun {
 
 class NewFile {
  public:
-  // Throws UserError where the file exists already or its folder does not.
+  // Throws UserError if the file exists or its folder does not.
   explicit NewFile(std::filesystem::path path);
-  ~NewFile();  // removes what was not kept
+  ~NewFile();  // removes the file unless it was kept
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
 
-  const std::filesystem::path& temporary() const { return temporary_; }  // absolute: what is to be written
+  const std::filesystem::path& temporary() const { return temporary_; }  // absolute; the file to write to
 
-  // Gives it its name. Throws UserError where somebody else has taken that meanwhile.
+  // Moves the file to its final name. Throws UserError if another process has taken that meanwhile.
   void keep();
 
  private:

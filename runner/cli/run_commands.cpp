@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The commands on runs that are there: list, report, upload, export.
+// The commands on existing runs: list, report, upload, export.
 #include "agent/checked_experiment.h"
 #include "agent/chosen_checkpoint.h"
 #include "agent/run_end.h"
@@ -42,7 +42,7 @@ ListStyle style_of_output() {
   return style;
 }
 
-// Nobody has to make outputs/ before the first run.
+// Returns the runs in the folder; outputs/ need not exist before the first run.
 std::vector<ListedRun> runs_in(const std::string& folder) {
   std::error_code error;
   if (folder.empty() && !std::filesystem::exists(kDefaultFolder, error)) return {};
@@ -67,7 +67,8 @@ int list(const Arguments& arguments) {
   } else if (runs.empty()) {
     std::cout << "no runs in " << (arguments.target.empty() ? kDefaultFolder : arguments.target) << "\n";
   } else {
-    const auto text = run_list_text(runs, style_of_output());  // with colours, and names without control characters
+    const auto text =
+        run_list_text(runs, style_of_output());  // uses colours, and removes control characters from names
     std::fwrite(text.data(), 1, text.size(), stdout);
     for (const auto& run : runs) {
       if (run.state.status == "elsewhere") std::cout << run.label << ": " << run.state.reason << "\n";
@@ -76,7 +77,7 @@ int list(const Arguments& arguments) {
   return kExitDone;
 }
 
-// `ddprun report RUN...`: a run, or several beside each other, as one HTML file.
+// `ddprun report RUN...`: writes one run, or several compared, as one HTML file.
 
 int report(const Arguments& arguments) {
   std::vector<std::filesystem::path> runs;
@@ -109,7 +110,7 @@ int upload(const Arguments& arguments) {
   return code;
 }
 
-// `ddprun export RUN`: a checkpoint's weights as one file for others.
+// `ddprun export RUN`: writes a checkpoint's weights to one file for other programs.
 
 namespace {
 
@@ -120,10 +121,10 @@ std::string format_of(const Arguments& arguments) {
   if (extension == ".pt" || extension == ".pth") return "torch";
   if (extension == ".onnx" || extension == ".pt2")
     throw UserError("--out " + arguments.out +
-                    ": weights alone are exported, as .safetensors or .pt; the network they "
-                    "belong to is written in Python anew (docs/python.md)");
+                    ": only weights are exported, as .safetensors or .pt; rewrite the network in "
+                    "Python (docs/python.md)");
   throw UserError("--out " + arguments.out +
-                  ": the name does not tell the format; add --format safetensors or --format torch");
+                  ": cannot tell the format from the name; add --format safetensors or --format torch");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The commands that only tell.
+// The commands that only show something.
 #include "agent/checked_experiment.h"
 #include "agent/launch_choice.h"
 #include "base/program.h"
@@ -48,7 +48,7 @@ int show_config(const Arguments& arguments) {
 
 namespace {
 
-// Of the comment that a file begins with: its first sentence, or what stands before a colon in it.
+// Returns the first sentence of the comment that a file begins with, or the part before a colon in it.
 std::string title_of(const std::filesystem::path& file) {
   std::ifstream lines(file);
   std::string text;
@@ -70,7 +70,7 @@ std::string key_text(const OptionDeclaration& key) {
   return "  " + key.name + "  " + wrapped(kind, key.name.size() + 4, 6) + "\n" + paragraph(key.help, 6);
 }
 
-// Those of the experiment file, and those that the objective reads itself.
+// Returns the keys of the experiment file and those that the objective reads itself.
 std::vector<SectionHelp> all_keys() {
   auto sections = experiment_keys();
   sections.insert(std::ranges::find(sections, "trainer", &SectionHelp::name),
@@ -109,12 +109,12 @@ int list_keys(const Arguments& arguments) {
     std::cout << (section.name.empty() ? "at the top" : section.name + ":") << "  # " << section.help << "\n" << text;
   }
   if (found) return kExitDone;
-  throw UserError(word + ": no section, key or text of `ddprun keys` has this word");
+  throw UserError(word + ": no section, key or help text contains this word");
 }
 
 namespace {
 
-// Each file in a process of its own: those named, or all on the search path.
+// Checks each file in its own process: those named, or all on the search path.
 int check_plugins(const Arguments& arguments) {
   const PluginSearch search(plugin_search_path({}));
   const auto known = search.list();
@@ -127,8 +127,8 @@ int check_plugins(const Arguments& arguments) {
     std::cout << plugin_check_text(found) << std::flush;
     if (!found.problems.empty()) ++wrong;
   }
-  std::cout << files.size() << (files.size() == 1 ? " plugin checked" : " plugins checked") << ", "
-            << (wrong == 0 ? "nothing is wrong\n" : "something is wrong with " + std::to_string(wrong) + "\n");
+  std::cout << files.size() << (files.size() == 1 ? " plugin checked" : " plugins checked") << ", " << wrong
+            << " failed\n";
   return wrong == 0 ? kExitDone : kExitFailed;
 }
 
@@ -142,8 +142,7 @@ int plugins(const Arguments& arguments) {
   return kExitDone;
 }
 
-// `ddprun env`: how this process was started, and where it stands.
-
+// `ddprun env`: shows how this process was started and its place in a job.
 int env(const Arguments& arguments) {
   const auto placement = find_placement(arguments.launch, process_environment());
   const auto machine = this_machine();

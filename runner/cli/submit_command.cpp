@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// `ddprun submit`: an experiment as a job of Slurm or Kubernetes.
+// `ddprun submit`: submits an experiment as a job of Slurm or Kubernetes.
 #include "base/log.h"
 #include "base/program.h"
 #include "cli/commands.h"
@@ -28,7 +28,7 @@ void require_program(const std::string& name) {
     throw UserError("there is no program " + name + " on PATH: submit where it is, or write the job with --dry-run");
 }
 
-// Gives the text to a program, and its answer to the user.
+// Passes the text to a program, and its answer to the user.
 int hand_over(const std::vector<std::string>& command, const std::string& text) {
   const auto& program = command[0];
   const auto end = run_program(command, {.input = text});
@@ -50,7 +50,7 @@ void make_output_folder(const Experiment& experiment) {
 }  // namespace
 
 int submit(const Arguments& arguments) {
-  if (!arguments.slurm && !arguments.kubernetes) throw UserError("submit: to what? Give --slurm or --kubernetes");
+  if (!arguments.slurm && !arguments.kubernetes) throw UserError("submit needs --slurm or --kubernetes");
   const auto checked = check_experiment(
       {.experiment = arguments.target, .overrides = arguments.overrides, .search_path = config_search_path()});
   const auto& experiment = checked.experiment;

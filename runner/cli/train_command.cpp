@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// `ddprun EXPERIMENT` and `ddprun resume RUN`: which run it is, and what it begins with.
+// `ddprun EXPERIMENT` and `ddprun resume RUN`: choose the run and what it starts from.
 #include "agent/agent.h"
 #include "agent/checked_experiment.h"
 #include "agent/chosen_checkpoint.h"
@@ -26,23 +26,23 @@ PreparedRun go_on(RunFolder folder, const CheckedExperiment& checked) {
   return {.folder = std::move(folder), .checkpoint = {}};
 }
 
-// What an engine calls the job that this process belongs to, over restarts and requeues; empty where there is none. A
-// torchrun that was given no name is told by its process, the parent of this one.
+// Returns the engine's name for the job of this process, which lasts over restarts and requeues; empty if there is
+// none. A torchrun without a name is identified by its process, the parent of this one.
 std::string job_of(const Placement& placement) {
   if (!placement.job_id.empty()) return placement.engine + ":" + placement.job_id;
   if (!placement.engine_restarts) return "";
   return log::text(placement.engine, ":", placement.host, ":", placement.port, ":", ::getppid());
 }
 
-// The run to go on with: that of the same job where its engine has started it again; with checkpoint.resume=auto the
-// run in run.dir where that exists, else the newest unfinished one of the name.
+// Returns the run to resume: that of the same job if its engine has restarted it; with checkpoint.resume=auto, the run
+// in run.dir if that exists, else the newest unfinished run of the name.
 std::optional<fs::path> unfinished_run(const Experiment& experiment, const Placement& placement) {
   const auto& run_dir = experiment.run_dir;
   if (placement.restart_count > 0) {
     const auto job = job_of(placement);
     if (const auto run = find_run_of_job(experiment.name, run_dir, job)) return run;
-    log::info(log::text(placement.engine, " has started this job again, but no run of it is found: beginning a new one",
-                        placement.job_id.empty() ? "; torchrun --rdzv-id=NAME would tell which it is" : ""));
+    log::info(log::text(placement.engine, " restarted this job, but none of its runs was found; starting a new one",
+                        placement.job_id.empty() ? "; torchrun --rdzv-id=NAME would identify it" : ""));
   }
   if (experiment.checkpoint.resume != "auto") return std::nullopt;
   if (!run_dir.empty()) return fs::exists(run_dir) ? std::optional(run_dir) : std::nullopt;
@@ -52,11 +52,12 @@ std::optional<fs::path> unfinished_run(const Experiment& experiment, const Place
 PreparedRun start_or_go_on(const CheckedExperiment& checked, const Placement& placement) {
   const auto& experiment = checked.experiment;
   if (const auto run = unfinished_run(experiment, placement)) {
-    log::info("going on with " + run->string());
-    // With the experiment as it is now: the frozen one has these overrides in it, and ~key or +key does not work twice.
+    log::info("resuming " + run->string());
+    // Passes the experiment as it is now: the frozen one already has these overrides, and ~key or +key does not work
+    // twice.
     return go_on(RunFolder::resume(*run), checked);
   }
-  // What can fail comes before there is a folder: a run that cannot start leaves none behind.
+  // Whatever can fail comes before the folder is created: a run that cannot start leaves none behind.
   const auto& from = experiment.checkpoint.resume;
   auto checkpoint = from == "auto" || from == "never" ? fs::path() : named_checkpoint(from);
   prepare_data(checked);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// `ddprun verify RUN`: are the checkpoints what they were when they were saved?
+// `ddprun verify RUN`: checks that the checkpoints are intact.
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/inspection.h"
 #include "cli/commands.h"
@@ -33,7 +33,7 @@ std::string local_time(std::time_t time) {
   return text;
 }
 
-// Of whatever bytes a file's name has.
+// Returns the JSON text, whatever bytes a file's name has.
 std::string text_of(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace); }
 
 std::string flaws_text(const CheckpointReport& report) {
@@ -65,7 +65,7 @@ Json to_json(const CheckpointReport& report) {
           {"flaws", std::move(flaws)}};
 }
 
-// The newest good one: where `ddprun resume` goes on.
+// Returns the newest good checkpoint: the one that `ddprun resume` would use.
 const CheckpointReport* resumed_from(const RunReport& report) {
   const auto usable = [](const CheckpointReport& checkpoint) { return checkpoint.good() && !checkpoint.removed; };
   const auto newest = std::ranges::find_if(report.checkpoints.rbegin(), report.checkpoints.rend(), usable);
@@ -93,8 +93,8 @@ void print(const fs::path& run, const RunReport& report) {
   if (report.checkpoints.empty()) {
     std::cout << run.string() << " has no checkpoint yet\n";
   } else if (!report.good()) {
-    std::cout << (newest ? "ddprun resume would go on from " + newest->name
-                         : std::string("none of its checkpoints is whole: ddprun resume would refuse to go on"))
+    std::cout << (newest ? "ddprun resume would resume from " + newest->name
+                         : std::string("none of its checkpoints is intact: ddprun resume would refuse"))
               << "\n";
   }
 }
@@ -140,7 +140,7 @@ int verify(const Arguments& arguments) {
   if (fs::exists(path / "config.yaml", error)) return verify_run(path, arguments.json);
   const bool named = step_of_name(path.filename().string()) && fs::is_directory(path, error);
   if (named || fs::exists(path / kManifestFile, error)) return verify_one(path, arguments.json);
-  throw UserError(arguments.target + " is neither a run's folder (there is no config.yaml in it) nor a checkpoint");
+  throw UserError(arguments.target + " is neither a run's folder (it has no config.yaml) nor a checkpoint");
 }
 
 }  // namespace ddprun

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// `ddprun watch RUN`: a logger, the console by default, is told what the run's files tell, as they grow: what the run's
-// own terminal shows, in another one.
+// `ddprun watch RUN`: shows what the run's own terminal shows, by feeding a logger (the console by default) from the
+// run's files as they grow.
 #include "agent/chosen_checkpoint.h"
 #include "agent/run_end.h"
 #include "cli/commands.h"
@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr auto kPause = std::chrono::milliseconds(300);
 
-// The whole lines that a growing file has got since the last time.
+// Reads the complete lines that a growing file has gained since the last call.
 class Follower {
  public:
   explicit Follower(fs::path file) : file_(std::move(file)) {}
@@ -56,7 +56,7 @@ class Watch {
   // Returns the run's status at its end.
   std::string to_the_end() {
     while (true) {
-      const auto state = read_run_state(run_);  // before the files: what is over writes no more
+      const auto state = read_run_state(run_);  // before the files: a run that has ended writes no more
       look();
       if (state.status != "running") return finish(state);
       std::this_thread::sleep_for(kPause);
@@ -112,9 +112,9 @@ class Watch {
     if (!started_)
       throw UserError(
           run_.string() +
-          " has no run.json and metrics.jsonl: they come from the logger jsonl, which its experiment leaves out");
+          " has no run.json and metrics.jsonl: they come from the logger jsonl, which its experiment does not use");
     auto end = state.summary.is_null() ? recorded_end(run_) : read_run_end(run_);
-    if (state.summary.is_null()) end.stop_reason = "nobody runs it, and nobody has ended it";
+    if (state.summary.is_null()) end.stop_reason = "no process is running it, and it did not end normally";
     logger_->finish(end);
     const bool over = end.status == "completed" || end.status == "stopped_early";
     if (end.status == "preempted" || (!over && !end.checkpoint.empty())) tell_how_to_resume(run_);

@@ -34,8 +34,8 @@ struct SlurmStep {
 // Returns nothing in a batch script and in salloc's shell, which are not steps of several tasks.
 std::optional<SlurmStep> find_slurm_step(const Environment& environment);
 
-// Places a task. With one per node, this process starts the node's workers, whose number the flags may set; with more
-// it is a rank.
+// Places a task. If there is one per node, this process starts the node's workers, whose number the flags may set; if
+// there are more, it is a rank.
 Placement place_slurm_task(const SlurmStep& step, const LaunchFlags& flags, const Environment& environment);
 
 // Returns the flags that torchrun would read from PET_*.

@@ -2,8 +2,8 @@
 // The ranks of a run as one object, with collectives that every rank must call in the same order, from its training
 // thread.
 //
-// CPU tensors use Gloo; CUDA tensors use NCCL, or Gloo on request. With one rank every call is a no-op and nothing is
-// opened. A failed collective throws CommunicationError.
+// CPU tensors use Gloo; CUDA tensors use NCCL, or Gloo on request. In a world of one every call is a no-op and nothing
+// is opened. A failed collective throws CommunicationError.
 #pragma once
 
 #include "base/communication_error.h"

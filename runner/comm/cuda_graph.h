@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Captures work of a CUDA stream for replay.
 #pragma once
 
 #include "comm/device_backend.h"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Times work on a CUDA stream by events.
 #pragma once
 
 #include "comm/device_backend.h"

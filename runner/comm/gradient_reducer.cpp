@@ -58,7 +58,7 @@ std::shared_ptr<c10d::Reducer> make_reducer(const std::vector<NamedParameter>& p
     values.push_back(parameter.value);
   }
   // The first step uses one bucket; rebuild_buckets() then makes the real ones in the order in which gradients became
-  // ready. With unused parameters there is no such order, and no rebuilding.
+  // ready. If parameters are unused, there is no such order and no rebuilding.
   std::vector<size_t> limits{static_cast<size_t>(std::numeric_limits<int64_t>::max())};
   if (options.find_unused_parameters) limits = {kFirstBucketBytes, kBucketBytes};
   auto [buckets, sizes] =

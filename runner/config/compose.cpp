@@ -18,8 +18,8 @@ namespace {
 
 struct Composition {
   Value config;
-  bool complete = false;                   // nothing is missing: a reader's complaints about it are true
-  std::vector<std::string> failed_places;  // of values that keep their ${...}, reported already
+  bool complete = false;                   // nothing is missing, so a reader's complaints are justified
+  std::vector<std::string> failed_places;  // places of values that keep their ${...}, already reported
 };
 
 void fill_in(Value& config, const fs::path& file) {
@@ -39,7 +39,7 @@ void fill_in(Value& config, const fs::path& file) {
 
 void make_absolute(Value& path) { path = absolute_paths(std::move(path)); }
 
-// The name of a plugin stays; the path of a library must mean the same from anywhere.
+// Makes the path of a library absolute, so that it means the same from anywhere; a plugin's name stays.
 void make_plugin_absolute(Value* section) {
   auto* plugin = section ? section->find("plugin") : nullptr;
   if (plugin && (plugin->text().ends_with(".so") || plugin->text().find('/') != std::string::npos))
@@ -122,7 +122,7 @@ class OverrideApplier {
     expand_short_forms(config_);
   }
 
-  // Whether the override decides which plugin or file a section is made of.
+  // Returns whether the override decides which plugin or file a section is made of.
   static bool is_choice(const Override& change) {
     if (change.action == kRemove || change.action == kAdd) return false;
     const auto& path = change.path;
@@ -147,7 +147,7 @@ class OverrideApplier {
     return false;
   }
 
-  // "optimizer.lr or schedule.lr": where a section has a key of this name.
+  // Returns the sections with a key of this name: "optimizer.lr or schedule.lr".
   std::string sections_with(const std::string& name) const {
     std::set<std::string> found;
     for (const auto& path : schema_.paths())
@@ -159,7 +159,7 @@ class OverrideApplier {
     return text;
   }
 
-  // `optimizer=adam`: the file of that group, or the plugin of that name. False where it is neither.
+  // Applies `optimizer=adam`: the file of that group, or the plugin of that name. Returns false if it is neither.
   bool choose(const Override& change) {
     const auto& key = change.path[0];
     const auto entry = group_of_key(key) + "/" + change.value.text();
@@ -197,7 +197,7 @@ class OverrideApplier {
     put_entry(change, *parent, std::move(value));
   }
 
-  // The section that holds the rest of the path; made where it is not written yet.
+  // Returns the section that holds the rest of the path, creating it if it is not there.
   Value* step_down(const Override& change, Value& parent, size_t depth) {
     auto* next = child(parent, change.path[depth]);
     if (!next && parent.is_map()) next = &parent.set(change.path[depth], Value::map(change.origin), change.origin);
@@ -231,8 +231,7 @@ class OverrideApplier {
     const auto section = change.path.size() > 1 ? change.path[change.path.size() - 2] : "";
     auto* present = map.find(key);
     const bool chooses = has_short_form(change.path[0]) && key == selector_of(section);
-    if (chooses && present &&
-        present->text() != value.text()) {  // another plugin: the options of the old one go with it
+    if (chooses && present && present->text() != value.text()) {  // another plugin: drops the options of the old one
       map.entries().clear();
       present = nullptr;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// From an experiment's file and the overrides of the command line to one tree of values, each with its origin.
+// Composes an experiment's file and the overrides of the command line into one tree of values, each with its origin.
 //
 // Files. An experiment lists the files it is made of:
 //
@@ -45,31 +45,32 @@
 namespace ddprun {
 
 struct ComposeInput {
-  std::filesystem::path experiment;    // tried as given, then below each folder of the search path, see config_files.h
-  std::vector<std::string> overrides;  // key=value, +key=value, ++key=value, ~key, group=option
-  std::vector<std::filesystem::path> search_path;  // where experiments and the groups of `defaults:` lie
-  bool frozen = false;  // the config.yaml of a run: its values are final, and a ${ in them is a text
+  std::filesystem::path experiment;                // tried as given, then on the search path (config_files.h)
+  std::vector<std::string> overrides;              // key=value, +key=value, ++key=value, ~key, group=option
+  std::vector<std::filesystem::path> search_path;  // folders with experiments and the groups of `defaults:`
+  bool frozen = false;  // the config.yaml of a run: its values are final, and ${ is plain text
 };
 
-// Reads, composes `defaults:`, applies the overrides, interpolates. Fills in `name` (the file's stem) and `loggers`,
-// and makes the paths of plugins absolute: relative ones start at the file that has them, or at the current folder on
-// the command line. Throws UserError with all mistakes, one a line. What the keys mean is read_experiment's to check.
+// Reads the file, composes its `defaults:`, applies the overrides and interpolates. Fills in `name` (the file's stem)
+// and `loggers`, and makes the paths of plugins absolute: relative ones start at the file that has them, or at the
+// current folder on the command line. Throws UserError with all mistakes, one a line. read_experiment checks what the
+// keys mean.
 Value compose(const ComposeInput& input);
 
-// One YAML file as a tree. Throws UserError for what YAML or our limits forbid: duplicate keys, cycles, alias bombs,
-// more than 1 MB, deeper than 64.
+// Reads one YAML file as a tree. Throws UserError for what YAML or our limits forbid: duplicate keys, cycles, alias
+// bombs, more than 1 MB, deeper than 64.
 Value load_yaml(const std::filesystem::path& file);
 
-// The tree as YAML, each line with its value's origin as a comment where `origins` is set. load_yaml reads it back: the
-// same texts, types and order.
+// Returns the tree as YAML, each line with its value's origin as a comment if `origins` is set. load_yaml reads it
+// back: the same texts, types and order.
 std::string to_yaml(const Value& value, bool origins);
 
-// Throws UserError with these lines, the first hundred of them.
+// Throws UserError with the first hundred of these lines.
 [[noreturn]] void throw_problems(const std::vector<std::string>& problems);
 
-// Applies changes from the command line to the composed tree, in order, but choices of a plugin or of a group's file
-// before everything else: `model.dropout=0.2 model=convnet` means what it says. Each mistake is one line in `problems`,
-// and its override is left out.
+// Applies the overrides of the command line in order, but choices of a plugin or of a group's file first:
+// `model.dropout=0.2 model=convnet` means what it says. Each mistake is one line in `problems`, and its override is
+// skipped.
 void apply_overrides(Value& config, const std::vector<std::string>& overrides, DefaultsComposer& composer,
                      Problems& problems);
 

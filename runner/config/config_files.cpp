@@ -10,7 +10,7 @@ namespace ddprun {
 namespace fs = std::filesystem;
 namespace {
 
-// What may be read as text: a pipe too (`ddprun <(generate)`), but no folder.
+// Returns whether the path can be read as text: a pipe too (`ddprun <(generate)`), but not a folder.
 bool is_readable(const fs::path& path) {
   std::error_code error;
   const auto status = fs::status(path, error);
@@ -28,7 +28,7 @@ std::string join(const std::vector<fs::path>& paths) {
   return text;
 }
 
-// The names of the YAML files beside these paths, and of those one folder "experiments" below.
+// Returns the names of the YAML files beside these paths, and of those one folder "experiments" below.
 std::vector<std::string> names_beside(const std::vector<fs::path>& paths) {
   std::set<std::string> names;
   for (const auto& path : paths) {
@@ -97,7 +97,7 @@ std::string ConfigFiles::not_found(const std::string& entry) const {
 void ConfigFiles::put_first(const fs::path& experiment) {
   auto folder = fs::absolute(experiment).parent_path().lexically_normal();
   if (folder.filename() == "experiments") folder = folder.parent_path();
-  // A relative path stays one in messages.
+  // Keeps a relative path relative in messages.
   if (!experiment.is_absolute()) folder = folder.lexically_proximate(fs::current_path());
   std::erase_if(search_path_, [&](const fs::path& known) {
     std::error_code error;

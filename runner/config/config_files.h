@@ -15,18 +15,18 @@ class ConfigFiles {
  public:
   explicit ConfigFiles(std::vector<std::filesystem::path> search_path) : search_path_(std::move(search_path)) {}
 
-  // The file of an experiment: as given, then below each folder, then below each folder's experiments/; with and
-  // without ".yaml". Where there is none: a problem with all places tried and the nearest existing name.
+  // Returns the file of an experiment: as given, then below each folder, then below each folder's experiments/; with
+  // and without ".yaml". If there is none, notes a problem with all places tried and the nearest existing name.
   std::optional<std::filesystem::path> find_experiment(const std::filesystem::path& given, Problems& problems) const;
 
-  // The file of "model/convnet": <folder>/model/convnet.yaml in the first folder that has it.
+  // Returns the file of "model/convnet": <folder>/model/convnet.yaml in the first folder that has it.
   std::optional<std::filesystem::path> find(const std::string& entry) const;
 
-  // Why find() gave nothing: the places tried and the nearest name in that group.
+  // Returns why find() found nothing: the places tried and the nearest name in that group.
   std::string not_found(const std::string& entry) const;
 
-  // The folder of the experiment goes first, so that its groups may lie beside it: x/experiments/mnist.yaml finds
-  // x/model/convnet.yaml, and x/mnist.yaml does too.
+  // Puts the folder of the experiment first, so that its groups may lie beside it: x/experiments/mnist.yaml finds
+  // x/model/convnet.yaml, and so does x/mnist.yaml.
   void put_first(const std::filesystem::path& experiment);
 
  private:

@@ -11,9 +11,9 @@ namespace ddprun {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr size_t kMaxFiles = 256;  // a defaults list may name a file twice, and so grow without a cycle
+constexpr size_t kMaxFiles = 256;  // a file may be named twice, so a list can grow without a cycle
 
-// "model" of "model/vision/resnet".
+// Returns "model" for "model/vision/resnet".
 std::string group_of_entry(const std::string& entry) { return entry.substr(0, entry.find('/')); }
 
 bool is_safe(const std::string& entry) {
@@ -59,7 +59,7 @@ bool DefaultsComposer::is_right_kind(const Value& content, const std::string& gr
 
 Value DefaultsComposer::compose_file(const fs::path& file, const std::string& group, const Origin& asked_at) {
   auto tree = Value::map({.source = file.string(), .line = 1, .column = 1});
-  std::error_code nameless;  // a pipe has no path: nothing can ask for it twice
+  std::error_code nameless;  // a pipe has no path, so nothing can name it twice
   const auto canonical = fs::weakly_canonical(file, nameless);
   if (!nameless && std::ranges::find(open_, canonical) != open_.end()) {
     fail(asked_at, "defaults", "a cycle: " + file.string() + " is among the files that need it");
@@ -104,7 +104,7 @@ void DefaultsComposer::merge_defaults(Value& tree, const Value& defaults, const 
   }
 }
 
-// "model/convnet", from that text, from Hydra's `model: convnet`, or from a lone `convnet` in a file of the group
+// Returns "model/convnet" for that text, for Hydra's `model: convnet`, or for a lone `convnet` in a file of the group
 // model.
 std::string DefaultsComposer::entry_name(const Value& item, const std::string& group) {
   std::string entry = item.text();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Composes an experiment from the files that its `defaults:` lists; compose.h tells the rules.
+// Composes an experiment from the files that its `defaults:` lists; compose.h has the rules.
 #pragma once
 
 #include "config/config_files.h"
@@ -17,15 +17,15 @@ class DefaultsComposer {
  public:
   DefaultsComposer(ConfigFiles files, Problems& problems) : files_(std::move(files)), problems_(problems) {}
 
-  // The experiment with its defaults below it. `problems` grows where something is wrong.
+  // Returns the experiment with its defaults below it. Notes mistakes in `problems`.
   Value compose_experiment(const std::filesystem::path& file);
 
-  // "optimizer/adam" with its own defaults, as a tree from the root: {optimizer: {...}}. `origin` asked for it.
+  // Returns "optimizer/adam" with its own defaults, as a tree from the root: {optimizer: {...}}. `origin` asked for it.
   Value compose_group(const std::string& entry, const Origin& origin);
 
   const ConfigFiles& files() const { return files_; }
 
-  // Whether a part is missing, so that what is left would show mistakes that are none.
+  // Returns whether a part is missing, so that mistakes in the rest may be false alarms.
   bool incomplete() const { return incomplete_; }
 
  private:
@@ -42,11 +42,9 @@ class DefaultsComposer {
   bool incomplete_ = false;
 };
 
-// The key that a group's files go below: its own name, "loggers" for logger, none ("") for experiments.
+// Returns the key that a group's files go below: its own name, "loggers" for logger, none ("") for experiments.
 std::string key_of_group(const std::string& group);
 std::string group_of_key(const std::string& key);
-
-// How two trees become one.
 
 // Puts `over` on top of `base`. Maps merge key by key; anything else replaces what was there: a list replaces the whole
 // list, null the whole section.
@@ -55,14 +53,14 @@ std::string group_of_key(const std::string& key);
 // a convnet mean nothing to an mlp, and must not linger to be refused by it.
 void merge(Value& base, Value over, std::string_view key = "");
 
-// What chooses in the map below this key: "name" for objective, "plugin" for all others.
+// Returns the key that chooses the plugin in the map below this key: "name" for objective, "plugin" for all others.
 std::string_view selector_of(std::string_view key);
 
-// The short forms, in place: `model: mlp` is {plugin: mlp}, as are dataset, optimizer and each entry of loggers;
+// Expands the short forms in place: `model: mlp` is {plugin: mlp}, as are dataset, optimizer and each entry of loggers;
 // `objective: mse` is {name: mse}; a lone logger or plugin_path is a list of one.
 void expand_short_forms(Value& root);
 
-// Whether the section's text form names a plugin or an objective.
+// Returns whether the section's text form names a plugin or an objective.
 bool has_short_form(std::string_view section);
 
 }  // namespace ddprun

@@ -10,7 +10,7 @@
 namespace ddprun {
 namespace {
 
-// The keys of the root. Sections are read as trees here, and their own keys by sections.cpp.
+// The keys of the root. Sections are read as trees here, and their own keys in sections.cpp.
 struct Root {
   std::string name;
   int64_t seed = 0;
@@ -22,7 +22,7 @@ struct Root {
 Root read_root(Options& options) {
   Root root;
   root.name = options.get<std::string>("name", "experiment", "names the run's folder; by default the file's name");
-  root.seed = options.get<int64_t>("seed", 0, "of all random numbers", {.min = 0});
+  root.seed = options.get<int64_t>("seed", 0, "seed of all random number generators", {.min = 0});
   root.model = options.subtree("model", "the plugin that makes the network, with its options");
   root.dataset = options.subtree("dataset", "the plugin that provides the data, with its options");
   root.optimizer = options.subtree("optimizer", "the plugin that updates the weights, with its options");
@@ -55,7 +55,7 @@ std::vector<OptionDeclaration> declared_by() {
   return options.declared();
 }
 
-// The keys of a schedule depend on its name: all of them, each with the names that know it.
+// Returns all keys of schedules, each with the names of those that use it.
 std::vector<OptionDeclaration> schedule_keys() {
   auto keys = declared_by<read_schedule>();
   const auto common = keys.size();
@@ -84,7 +84,7 @@ std::string read_resident(Options& options) {
                         "from host memory; off: by the dataset's own get() and augment()");
 }
 
-// Section by section, what it declares, for the documentation.
+// One section and the keys it declares, for the documentation.
 struct Section {
   const char* name;
   const char* help;
@@ -114,7 +114,7 @@ auto read_section(const Value& values, const char* path, Read read, Problems& pr
   return result;
 }
 
-// A section that is missing because its key has a slip in it, `optimiser`, which is told already.
+// Returns whether a section is missing because its key is misspelt, `optimiser`, which is already reported.
 bool is_misspelt(const Value& config, const std::string& key) {
   return std::ranges::any_of(config.entries(),
                              [&](const Value::Entry& entry) { return nearest_name(entry.key, {key}) == key; });
@@ -142,7 +142,7 @@ PluginChoice read_choice(const Value& section, const std::string& path, const Or
   return choice;
 }
 
-// The dataset's one key that is the runner's; the others are the plugin's.
+// Takes the one key of the dataset that is the runner's; the others are the plugin's.
 std::string take_resident(PluginChoice& dataset, Problems& problems) {
   auto values = Value::map(dataset.options.origin());
   const auto* written = dataset.options.is_map() ? dataset.options.find("resident") : nullptr;
@@ -190,25 +190,25 @@ void read_objective(const Value& objective, Experiment& experiment, Problems& pr
   experiment.objective_options.erase("name");
 }
 
-// `target: null` is how an experiment takes back the target of one that it builds on.
+// Drops `target: null`, with which an experiment removes the target of the one that it builds on.
 void drop_null_target(Value& early_stopping) {
   const auto* target = early_stopping.find("target");
   if (target && target->is_null()) early_stopping.erase("target");
 }
 
-// The name becomes a folder's.
+// Returns whether the name can be a folder's, which it becomes.
 bool is_folder_name(const std::string& name) {
   const auto is_bad = [](unsigned char byte) { return byte < 0x20 || byte == '/' || byte == 0x7F; };
   return !name.empty() && name.size() <= 128 && name[0] != '.' && std::ranges::none_of(name, is_bad);
 }
 
-// One of everything.
+// Applies fast_dev_run: one of everything.
 void shorten(TrainerConfig& trainer) {
   trainer.max_epochs = trainer.max_steps = trainer.log_every = 1;
   trainer.train_batches = trainer.val_batches = trainer.test_batches = Limit{.batches = 1};
 }
 
-// Two that say how many machines there are.
+// Checks that launch.nodes and resources.nodes agree.
 void check_nodes(const Experiment& experiment, Problems& problems) {
   const auto asked = experiment.resources.nodes;
   const auto& launch = experiment.launch;
@@ -221,7 +221,8 @@ void check_nodes(const Experiment& experiment, Problems& problems) {
 
 bool is_of_command_line(const Value& value) { return value.origin().source.starts_with("command line"); }
 
-// Two ways to say the same. What the command line says is meant, so the other one has to go.
+// Checks that only one of global_batch and batch_per_worker is set. The error keeps the command line's and names the
+// other one.
 void check_batches(const Experiment& experiment, Problems& problems) {
   struct Key {
     std::string name;
@@ -241,7 +242,7 @@ void check_batches(const Experiment& experiment, Problems& problems) {
                                  : "; remove one of them")));
 }
 
-// What no section can see alone.
+// Checks what no section can see alone.
 void cross_check(const Experiment& experiment, Problems& problems) {
   check_nodes(experiment, problems);
   check_batches(experiment, problems);

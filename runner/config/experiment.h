@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One experiment, read from its composed YAML: what every other part of the runner takes its settings from. Free of
-// LibTorch and yaml-cpp, so that the launcher and the tests of the configuration stay cheap to build.
+// One experiment, read from its composed YAML: every other part of the runner takes its settings from it. It depends on
+// neither LibTorch nor yaml-cpp, so that the launcher and the tests of the configuration stay cheap to build.
 #pragma once
 
 #include "base/words.h"
@@ -21,11 +21,11 @@ namespace ddprun {
 struct PluginChoice {
   std::string plugin;  // a name on the search path, or the path of a .so
   Value options;       // a map without the key `plugin`
-  std::string path;    // "model", "loggers[1]": what error texts say
-  Origin origin;       // of the name
+  std::string path;    // "model", "loggers[1]", as in error texts
+  Origin origin;       // the place of the name
 };
 
-// How often, or for how long: at most one of the three is set.
+// An interval or a length: at most one of the three is set.
 struct Interval {
   int64_t epochs = 0;
   int64_t steps = 0;
@@ -34,7 +34,7 @@ struct Interval {
   bool none() const { return epochs == 0 && steps == 0 && seconds == 0; }
 };
 
-// A number of batches, or a share of them; neither: all.
+// A number of batches, or a share of them; all if neither is set.
 struct Limit {
   int64_t batches = 0;
   double share = 0;
@@ -44,7 +44,7 @@ struct Limit {
   int64_t of(int64_t all) const;  // at least 1, at most all
 };
 
-// What some options choose between; docs/training.md says what each means.
+// The choices of some options; docs/training.md explains each.
 enum class PrecisionMode { kFp32, kFp32Exact, kTf32, kBf16, kFp16, kBf16Pure };
 enum class Strategy { kDdp, kDp };
 enum class CudaGraphMode { kAuto, kOn, kOff };
@@ -103,10 +103,10 @@ struct WordsOf<Backend> {
 struct TrainerConfig {
   int64_t max_epochs = 10;
   int64_t max_steps = 0;         // 0: no limit but max_epochs
-  double max_seconds = 0;        // of training, all attempts together; 0: no limit
+  double max_seconds = 0;        // training time of all attempts together; 0: no limit
   int64_t global_batch = 64;     // samples per optimizer step, all ranks together
-  int64_t batch_per_worker = 0;  // in place of it: of each worker that the run begins with; 0: not so
-  int64_t micro_batch = 0;  // samples of one rank in one pass, at most; 0: its whole share; kAutoMicroBatch: what fits
+  int64_t batch_per_worker = 0;  // samples per worker at the start of the run, instead of global_batch; 0: not set
+  int64_t micro_batch = 0;  // most samples of a rank in a micro-batch; 0: its whole share; kAutoMicroBatch: what fits
   int64_t eval_batch = 0;   // samples per evaluation batch on one rank; 0: the global batch, at most 256
   Interval eval_every{.epochs = 1};
   int64_t sanity_batches = 1;         // evaluation batches before training, to find mistakes early
@@ -120,26 +120,26 @@ struct TrainerConfig {
   int64_t prefetch_batches = 2;  // batches held ready, at most
 
   PrecisionMode precision = PrecisionMode::kFp32;
-  double loss_scale = 65536;                         // the gradient scaler's first scale
+  double loss_scale = 65536;                         // the gradient scaler's initial scale
   MemoryFormat memory_format = MemoryFormat::kAuto;  // memory order of images and their filters
   bool fused_layers = true;                          // the SDK's layers in one pass on CPUs
   CudaGraphMode cuda_graph = CudaGraphMode::kAuto;   // steps are captured once and replayed by the GPU
   double clip_norm = 0;                              // largest norm of all gradients together; 0: no limit
   double clip_value = 0;                             // largest magnitude of each gradient; 0: no limit
-  double ema_decay = 0;                              // of the averaged weights; 0: none
+  double ema_decay = 0;                              // decay of the averaged weights; 0: none
   bool sync_batchnorm = false;                       // statistics of the global batch
   Strategy strategy = Strategy::kDdp;                // ddp: a process for each GPU; dp: one process over all GPUs
   bool find_unused_parameters = false;
   bool static_graph = false;
-  BroadcastBuffers broadcast_buffers = BroadcastBuffers::kNeeded;         // when rank 0's are everybody's
-  GradientCompression gradient_compression = GradientCompression::kNone;  // what is exchanged
+  BroadcastBuffers broadcast_buffers = BroadcastBuffers::kNeeded;         // when rank 0's buffers go to all
+  GradientCompression gradient_compression = GradientCompression::kNone;  // number format of exchanged gradients
   std::string init_weights;  // .safetensors, a checkpoint or a run; empty: drawn from the seed
 
   bool deterministic = false;
   OnNonfinite on_nonfinite = OnNonfinite::kStop;  // a loss or gradients that are NaN or infinite
   bool verify_shards = false;
 
-  // Of a run that begins with so many workers (with strategy dp: GPUs).
+  // Returns the global batch of a run that starts with this many workers (with strategy dp: GPUs).
   int64_t global_batch_of(int64_t workers) const {
     return batch_per_worker > 0 ? batch_per_worker * workers : global_batch;
   }
@@ -149,13 +149,13 @@ struct TrainerConfig {
   static constexpr int64_t kMostRollbacks = 3;  // to the same checkpoint
 };
 
-// How the learning rate goes; runner/train/schedule.h says what each name computes.
+// How the learning rate changes; runner/train/schedule.h defines each schedule.
 struct ScheduleConfig {
   ScheduleKind kind = ScheduleKind::kConstant;
-  bool per_epoch = false;                   // moves at epochs' ends, not at every step
+  bool per_epoch = false;                   // changes at the end of epochs, not at every step
   Interval warmup;                          // none: no warm-up
-  double warmup_from = 0.01;                // share of the rate at its beginning
-  LrScaling lr_scaling = LrScaling::kNone;  // with global_batch / reference_batch
+  double warmup_from = 0.01;                // share of the lr at its start
+  LrScaling lr_scaling = LrScaling::kNone;  // by global_batch / reference_batch
   int64_t reference_batch = 256;
 
   Interval every{.epochs = 30};      // step
@@ -164,7 +164,7 @@ struct ScheduleConfig {
   Interval length;                   // cosine, linear, one_cycle; none: to the end of the run
   double end_lr = 0;                 // cosine, linear
   double pct_start = 0.3, div_factor = 25, final_div_factor = 1e4;  // one_cycle
-  bool cosine_anneal = true;                                        // one_cycle: along a cosine, else a line
+  bool cosine_anneal = true;                                        // one_cycle: along a cosine, else along a line
   std::string monitor = "val/loss";                                 // plateau, and what follows
   bool maximize = false;
   double factor = 0.1, threshold = 1e-4, min_lr = 0;
@@ -174,7 +174,7 @@ struct ScheduleConfig {
 struct EarlyStoppingConfig {
   std::string monitor = "val/accuracy";
   bool maximize = true;
-  int64_t patience = 3;  // evaluations without an improvement; 0: it does not stop for that
+  int64_t patience = 3;  // evaluations without an improvement; 0: no limit
   double min_delta = 0;
   std::optional<double> target;
   int64_t hold = 1;  // evaluations in a row at the target
@@ -183,25 +183,25 @@ struct EarlyStoppingConfig {
 struct CheckpointConfig {
   Interval every{.epochs = 1};  // none: only at the end
   int64_t keep = 3;
-  std::string monitor = "val/accuracy";  // what `best` follows
+  std::string monitor = "val/accuracy";  // the metric that `best` follows
   bool maximize = true;
   bool async = true;             // written while training goes on, from a copy in host memory
   std::string resume = "never";  // "never", "auto", or the path of a run or checkpoint
 };
 
-// Which samples of an evaluation the loggers get with what the model makes of them; no batches: none.
+// The samples of an evaluation that the loggers get with their predictions; none if there are no batches.
 struct PredictionsConfig {
   int64_t batches = 0;
   int64_t images_per_batch = 10;
 };
 
-// Of weights and gradients; no interval: none.
+// Histograms of weights and gradients; none without an interval.
 struct HistogramsConfig {
   Interval every;
   int64_t bins = 64;
 };
 
-// Both counted, from 1.
+// A range of steps, counted from 1, both ends included.
 struct StepRange {
   int64_t first = 0, last = 0;
 };
@@ -209,47 +209,47 @@ struct StepRange {
 // A trace of some steps for chrome://tracing or Perfetto, <run>/profile/rank_<rank>.json; no steps: none.
 struct ProfileConfig {
   StepRange steps;
-  int64_t ranks = 8;  // the first so many write one
+  int64_t ranks = 8;  // number of ranks that write one, from rank 0 on
   bool shapes = false, memory = false;
 };
 
 struct LaunchConfig {
-  int64_t workers = 0;          // of each node; 0: auto, one per GPU (one in all with strategy dp), or one on the CPU
+  int64_t workers = 0;          // per node; 0: auto, one per GPU (a single one with strategy dp), or one on the CPU
   std::string device = "auto";  // auto, cpu or cuda
-  Backend backend = Backend::kAuto;  // of the ranks' exchanges; auto: NCCL on GPUs, else Gloo
-  int64_t threads = 0;               // of each worker's kernels; 0: auto, cores / workers
+  Backend backend = Backend::kAuto;  // how the ranks communicate; auto: NCCL on GPUs, else Gloo
+  int64_t threads = 0;               // per worker, for its kernels; 0: auto, cores / workers
   double timeout_seconds = 1800;     // of a collective
-  double hang_seconds = 600;         // a worker that stands still for so long has failed; 0: no matter
+  double hang_seconds = 600;         // a worker that stalls for this long has failed; 0: no limit
   int64_t max_restarts = 0;          // after failures
   double restart_seconds = 1;        // pause before the first of them; doubles with each
 
   int64_t min_nodes = 1, max_nodes = 1;
-  double grace_seconds = 30;         // from the signal that ends a run until what still runs is killed
-  double end_margin_seconds = 60;    // before the end of Slurm's time the run is saved and ends; 0: it is not
-  bool requeue = false;              // ask Slurm to start the job again where a signal ended it
+  double grace_seconds = 30;         // from the signal that ends a run until workers are killed
+  double end_margin_seconds = 60;    // the run saves and ends this long before Slurm's time limit; 0: it does not
+  bool requeue = false;              // have Slurm restart the job if a signal ended it
   double join_seconds = 600;         // how long the nodes wait for each other
-  double node_timeout_seconds = 30;  // a node that is silent for so long is lost
-  std::string address;               // of this node, for the others; empty: by the route to the first
-  std::filesystem::path token_file;  // with the secret that all nodes know; empty: DDPRUN_TOKEN, or none
+  double node_timeout_seconds = 30;  // a node that is silent for this long is lost
+  std::string address;               // this node's, for the others; empty: by the route to the first
+  std::filesystem::path token_file;  // with the secret that all nodes share; empty: DDPRUN_TOKEN, or none
 
-  // What several workers exchange by.
+  // Returns the library that several workers communicate with.
   std::string exchange(bool on_gpus) const { return on_gpus && backend != Backend::kGloo ? "nccl" : "gloo"; }
 };
 
-// What `ddprun submit` asks a scheduler for. A run that is started in any other way takes no notice of it.
+// What `ddprun submit` asks a scheduler for. A run started in any other way ignores it.
 struct ResourcesConfig {
   int64_t nodes = 0;               // 0: launch.nodes
-  int64_t gpus = 0;                // of each node
-  int64_t cpus_per_worker = 0;     // 0: the scheduler's default, as for what follows
-  int64_t cpus_per_node = 0;       // the same as a whole
-  std::string memory;              // of each node, "64G"
-  std::string ephemeral_storage;   // Kubernetes: of each node's disk, "20G"
-  double seconds = 0;              // of the job
+  int64_t gpus = 0;                // per node
+  int64_t cpus_per_worker = 0;     // 0: the scheduler's default, here and below
+  int64_t cpus_per_node = 0;       // for all workers of a node together
+  std::string memory;              // per node, "64G"
+  std::string ephemeral_storage;   // Kubernetes: disk space per node, "20G"
+  double seconds = 0;              // time limit of the job
   std::vector<std::string> slurm;  // more options of sbatch
-  std::string container;           // Slurm: an image of Apptainer's
-  std::string image;               // Kubernetes: of the pods
+  std::string container;           // Slurm: the image for Apptainer
+  std::string image;               // Kubernetes: the image of the pods
   std::string claim;               // Kubernetes: the volume claim for the outputs
-  int64_t user = 0;                // Kubernetes: whom the pods run as; 0: the image says
+  int64_t user = 0;                // Kubernetes: user ID of the pods; 0: the image's own
 };
 
 inline constexpr std::array kDefaultLoggers{"console", "csv", "jsonl"};
@@ -258,7 +258,7 @@ struct Experiment {
   std::string name;
   uint64_t seed = 0;
   PluginChoice model, dataset, optimizer;
-  std::string resident = "auto";  // auto, host or off: where batches of images in memory are made
+  std::string resident = "auto";  // auto, host or off: where batches of in-memory images are made
   std::vector<PluginChoice> loggers;
   std::string objective = "cross_entropy";
   Value objective_options;
@@ -276,26 +276,26 @@ struct Experiment {
   Value config;  // the whole composed tree, to be frozen
 };
 
-// Reads a composed tree. All mistakes are appended to `problems`, one full line each; the result is only usable without
-// any.
+// Reads a composed tree. Appends all mistakes to `problems`, one full line each; the result is usable only without any.
 Experiment read_experiment(Value config, std::vector<std::string>& problems);
 
-// compose() and read_experiment() in one, so that the mistakes of both are told at once: appended to `problems`, one
-// full line each. Throws UserError with all of them where a file is missing or unreadable, so that there is nothing to
-// go on with.
+// Calls compose() and read_experiment(), so that the mistakes of both are reported together: appended to `problems`,
+// one full line each. Throws UserError with all of them if a file is missing or unreadable, so that nothing can be
+// read.
 Experiment load_experiment(const ComposeInput& input, std::vector<std::string>& problems);
 
-// The same, throwing UserError for any mistake.
+// Does the same, but throws UserError for any mistake.
 Experiment load_experiment(const ComposeInput& input);
 
-// One section of the file with its keys, as the help and the documentation list them.
+// One section of the file with its keys, as in the help and the documentation.
 struct SectionHelp {
   std::string name;  // "trainer"; empty for the keys of the root
   std::string help;
   std::vector<OptionDeclaration> keys;
 };
 
-// All keys that a plugin does not define, the root's first: from the declarations that read_experiment reads with.
+// Returns all keys that a plugin does not define, the root's first: from the declarations that read_experiment reads
+// with.
 std::vector<SectionHelp> experiment_keys();
 
 }  // namespace ddprun

@@ -15,9 +15,9 @@
 namespace ddprun {
 namespace {
 
-// ${a} of ${b}${b} of ${c}${c} doubles at each step, and a chain of references is a recursion: both end here.
+// Limits texts and chains: ${a} of ${b}${b} of ${c}${c} doubles at each step, and a chain of references is a recursion.
 constexpr size_t kMaxChain = 64;
-constexpr size_t kMaxSuggestions = 20;  // each compares with every key
+constexpr size_t kMaxSuggestions = 20;  // each is compared with every key
 constexpr size_t kMaxCopiedBytes = size_t{1} << 20;
 
 std::string time_text(const std::string& format, std::time_t now) {
@@ -47,7 +47,7 @@ size_t bytes_of(const Value& value) {
 
 bool is_of_environment(const TextPart& part) { return part.is_reference && part.text.starts_with("env:"); }
 
-// Their values would be written to wherever the experiment goes.
+// Refuses secrets in ${env:}: their values would be written wherever the experiment goes.
 void require_no_secrets(const std::vector<TextPart>& parts, const std::string& path) {
   const auto key = path.substr(path.rfind('.') + 1);
   for (const auto& part : parts) {
@@ -58,7 +58,7 @@ void require_no_secrets(const std::vector<TextPart>& parts, const std::string& p
         "${env:" + name +
         "} looks like a secret, and its value would be written to config.yaml, reports and loggers. In an option of a "
         "plugin write ${secret:" +
-        name + "}; what is no secret needs another name"};
+        name + "}; if it is not a secret, rename it"};
   }
 }
 
@@ -102,7 +102,7 @@ class Interpolator {
     }
   }
 
-  // What was copied is resolved already, and its literal ${ must stay.
+  // Marks a copied value as resolved; its literal ${ must stay.
   void mark_done(Value& value) {
     done_.insert(&value);
     for (auto& item : value.items()) mark_done(item);
@@ -154,7 +154,8 @@ class Interpolator {
     return *value;
   }
 
-  // The resolved value at the path. Texts on the way are resolved too: they may stand for the map that holds the rest.
+  // Returns the resolved value at the path. Texts on the way are resolved too, since they may stand for the map that
+  // holds the rest.
   const Value* lookup(const KeyPath& path) {
     auto* value = &root_;
     for (size_t depth = 0; depth < path.size(); ++depth) {
@@ -182,7 +183,7 @@ class Interpolator {
     if (failed_.size() > kMaxSuggestions) return "${" + reference + "}: no such key";
     auto known = all_paths(root_);
     std::ranges::copy(schema_.paths(), std::back_inserter(known));
-    std::erase_if(known, [&](const std::string& path) { return is_being_resolved(path); });  // it would be a cycle
+    std::erase_if(known, [&](const std::string& path) { return is_being_resolved(path); });  // would be cycles
     const auto near = nearest_name(reference, known);
     return "${" + reference + "}: no such key" + (near.empty() ? "" : "; did you mean ${" + near + "}?");
   }
@@ -236,7 +237,7 @@ std::vector<TextPart> split_references(std::string_view text) {
     }
     const bool escaped = open > 0 && text[open - 1] == '\\';
     if (escaped) {
-      const bool names_secret = text.substr(open).starts_with(kSecretOpen);  // unescaped where secrets are put in
+      const bool names_secret = text.substr(open).starts_with(kSecretOpen);  // unescaped when secrets are inserted
       add_literal(parts, text.substr(0, names_secret ? open : open - 1));
       add_literal(parts, kOpen);
       text.remove_prefix(open + kOpen.size());

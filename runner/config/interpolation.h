@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Replaces ${...} in the values of a composed tree; compose.h tells the syntax.
+// Replaces ${...} in the values of a composed tree; compose.h has the syntax.
 #pragma once
 
 #include "config/yaml_reader.h"
@@ -12,25 +12,25 @@
 
 namespace ddprun {
 
-// Each mistake is one line in `problems`. Returns the places of the values that keep their ${...} because of one: a
-// reader's complaint about those says nothing new.
+// Replaces the references. Each mistake is one line in `problems`. Returns the places of the values that keep their
+// ${...} because of one: a reader's complaint about those would say nothing new.
 std::vector<std::string> interpolate(Value& config, Problems& problems);
 
-// A text with ${...} in it, cut into what stands as it is and what refers to something.
+// A text with ${...} in it is cut into literal parts and references.
 inline constexpr std::string_view kSecretOpen = "${secret:";  // stays a text until a plugin gets it: secrets.h
 
 struct TextPart {
-  std::string text;  // of a reference: what is between the braces
+  std::string text;  // for a reference, the text between the braces
   bool is_reference = false;
 };
 
-// What is wrong with a reference; caught where its value is.
+// A mistake in a reference; caught where its value is known.
 struct BadReference {
-  std::string text;  // empty where the mistake is another value's, reported there
+  std::string text;  // empty if the mistake is another value's and reported there
 };
 
-// "a-${seed}-\${x}" is "a-", the reference seed, "-${x}"; "\${secret:x}" stays as it is. Throws BadReference for a
-// brace that is not closed.
+// Splits "a-${seed}-\${x}" into "a-", the reference seed, "-${x}"; "\${secret:x}" stays as it is. Throws BadReference
+// for a brace that is not closed.
 std::vector<TextPart> split_references(std::string_view text);
 
 }  // namespace ddprun

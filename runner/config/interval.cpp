@@ -19,7 +19,7 @@ std::optional<Number> number_in(std::string_view text) {
   return number;
 }
 
-// "01:30:00", hours beyond 24 too.
+// Parses "01:30:00", with hours beyond 24 too.
 std::optional<double> clock_seconds(std::string_view text) {
   double seconds = 0;
   int fields = 0;

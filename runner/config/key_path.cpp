@@ -97,8 +97,8 @@ void set_origins(Value& value, const Origin& origin) {
   }
 }
 
-// Lists, maps and quoted texts are YAML; everything else is taken as it stands, so that `:`, `#` and ${env:X,y} need no
-// quotes.
+// Parses lists, maps and quoted texts as YAML and takes everything else literally, so that `:`, `#` and ${env:X,y} need
+// no quotes.
 std::optional<Value> parse_value(std::string_view text, const Origin& origin, Problems& problems) {
   text = trimmed(text);
   if (text.empty()) return Value::scalar("", origin, true);

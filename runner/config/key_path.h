@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where a value sits in the tree: "trainer.max_epochs", "loggers[1].plugin" (the same as "loggers.1.plugin").
+// The path of a value in the tree: "trainer.max_epochs", "loggers[1].plugin" (the same as "loggers.1.plugin").
 #pragma once
 
 #include "config/yaml_reader.h"
@@ -13,21 +13,21 @@
 
 namespace ddprun {
 
-using KeyPath = std::vector<std::string>;  // an element of a list is its index as text
+using KeyPath = std::vector<std::string>;  // a list element is its index as text
 
-// Nothing where a part is empty or a bracket is wrong.
+// Returns nothing if a part is empty or a bracket is wrong.
 std::optional<KeyPath> parse_key_path(std::string_view text);
 std::string to_text(const KeyPath& path);
 
-// An index into a list: digits only.
+// Returns the index into a list if the text is digits only.
 std::optional<size_t> list_index(std::string_view text);
 
-// One step down: the value at this key or index; null pointer where there is none.
+// Returns the value at this key or index; null if there is none.
 Value* child(Value& parent, std::string_view key);
 Value* find_at(Value& root, const KeyPath& path);
 const Value* find_at(const Value& root, const KeyPath& path);
 
-// The paths of all values below this one, lists and maps included.
+// Returns the paths of all values below this one, including lists and maps.
 std::vector<std::string> all_paths(const Value& root);
 
 // One override as written: "+trainer.max_steps=3" is the action kAdd, a path and a value.
@@ -39,7 +39,7 @@ struct Override {
   Origin origin;  // "command line: +trainer.max_steps=3"
 };
 
-// Nothing, and a line in `problems`, where the text is no override.
+// Returns nothing, and notes a line in `problems`, if the text is not an override.
 std::optional<Override> parse_override(const std::string& text, Problems& problems);
 
 }  // namespace ddprun

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What of a run is shown besides its rows of metrics.
+// Reads the sections for what is shown of a run besides its rows of metrics.
 #include "config/interval.h"
 #include "config/sections.h"
 
@@ -8,7 +8,7 @@
 namespace ddprun {
 namespace {
 
-// "10..20", both counted.
+// Parses "10..20", both ends included.
 std::optional<StepRange> parse_steps(const std::string& text) {
   static const std::regex form(R"((\d{1,12})\.\.(\d{1,12}))");
   std::smatch parts;
@@ -20,7 +20,7 @@ std::optional<StepRange> parse_steps(const std::string& text) {
 }  // namespace
 
 PredictionsConfig read_predictions(Options& options) {
-  constexpr int64_t kMostBatches = 1000, kMostImages = 10'000;  // a table to look at, held in memory
+  constexpr int64_t kMostBatches = 1000, kMostImages = 10'000;  // the table is held in memory
   PredictionsConfig predictions;
   predictions.batches = options.get<int64_t>(
       "num_batches_to_log", 1, "show the samples of this many evaluation batches, spread over the split; 0: none",
@@ -34,12 +34,12 @@ HistogramsConfig read_histograms(Options& options) {
   HistogramsConfig histograms;
   histograms.every = read_interval(options, "every", "1ep", "never", false, "1ep, 200st, or never");
   histograms.bins = options.get<int64_t>("bins", histograms.bins,
-                                         "of equal width, from the smallest to the largest number", {1, 1000});
+                                         "bins of equal width, from the smallest to the largest number", {1, 1000});
   return histograms;
 }
 
 ProfileConfig read_profile(Options& options) {
-  constexpr int64_t kMostSteps = 1000;  // a trace is some 100 kB for each
+  constexpr int64_t kMostSteps = 1000;  // a trace takes some 100 kB per step
   ProfileConfig profile;
   const auto text = options.get<std::string>("steps", "10..20", "the first and the last step to trace");
   if (const auto steps = parse_steps(text)) {

@@ -11,7 +11,7 @@ namespace {
 constexpr int64_t kMostNodes = 65536, kMostOfANode = 65536;
 constexpr int64_t kMostUser = 2147483647;
 
-// In units of 1024, as Slurm writes them: Kubernetes' 64Gi is 64G.
+// Reads a size in units of 1024, as Slurm writes them: Kubernetes' 64Gi is 64G.
 std::string read_bytes(Options& options, std::string_view name, std::string_view help) {
   const auto text = options.get<std::string>(name, "", help);
   static const std::regex form("([1-9][0-9]{0,8}[MGT])i?");
@@ -31,7 +31,7 @@ void read_cpus(Options& options, ResourcesConfig& resources) {
     options.reject("cpus_per_node", "cannot be combined with cpus_per_worker; choose one");
 }
 
-// Each becomes one line of a script.
+// Returns whether the text is an option; each becomes one line of a script.
 bool is_option(const std::string& text) {
   const auto is_control = [](unsigned char byte) { return byte < 0x20 || byte == 0x7F; };
   return text.starts_with("-") && std::ranges::none_of(text, is_control);
@@ -41,17 +41,17 @@ bool is_option(const std::string& text) {
 
 ResourcesConfig read_resources(Options& options) {
   ResourcesConfig resources;
-  resources.nodes = options.get<int64_t>("nodes", 0, "machines; 0: as launch.nodes", {0, kMostNodes});
+  resources.nodes = options.get<int64_t>("nodes", 0, "number of machines; 0: launch.nodes", {0, kMostNodes});
   resources.gpus = options.get<int64_t>("gpus", 0, "GPUs per node", {0, kMostOfANode});
   read_cpus(options, resources);
-  resources.memory = read_bytes(options, "memory", "per node: 64G, or 64Gi, which is the same");
+  resources.memory = read_bytes(options, "memory", "memory per node, such as 64G or 64Gi, which mean the same");
   resources.ephemeral_storage =
-      read_bytes(options, "ephemeral_storage", "Kubernetes: disk space per node for what is not on the claim: 20G");
+      read_bytes(options, "ephemeral_storage", "Kubernetes: disk space per node outside the claim, such as 20G");
   resources.seconds = read_duration(options, "time", "limit of the job, such as 90min, 2h, 01:30:00 or 1-12:00:00");
   resources.slurm = options.get<std::vector<std::string>>(
-      "slurm", {}, "more options of sbatch: [--partition=accel, --account=project]");
+      "slurm", {}, "more sbatch options, such as [--partition=accel, --account=project]");
   if (!std::ranges::all_of(resources.slurm, is_option))
-    options.reject("slurm", "expected options of sbatch, one per text, such as --partition=accel");
+    options.reject("slurm", "expected sbatch options, one per text, such as --partition=accel");
   resources.container = options.get<std::string>("container", "", "Slurm: the image that Apptainer runs ddprun in");
   resources.image = options.get<std::string>("image", "", "Kubernetes: the pods' image, with ddprun in it");
   resources.claim = options.get<std::string>("claim", "", "Kubernetes: the volume claim for the outputs of all pods");

@@ -48,7 +48,7 @@ std::string look_up(const std::string& name) {
   return secret;
 }
 
-// The text with what `replace` makes of each name; \${secret:NAME} loses its backslash.
+// Returns the text with each name replaced by what `replace` returns; \${secret:NAME} loses its backslash.
 template <class Replace>
 std::string replaced(std::string_view text, Replace&& replace) {
   std::string result;
@@ -87,7 +87,8 @@ void for_each_scalar(Tree& value, const std::string& path, Visit&& visit) {
     for_each_scalar(value.items()[i], path + "[" + std::to_string(i) + "]", visit);
 }
 
-// loggers[0].url is one; loggers[0].plugin and dataset.resident are for the runner.
+// Returns whether the option is the plugin's own: loggers[0].url is; loggers[0].plugin and dataset.resident are the
+// runner's.
 bool is_plugins_own(const std::string& path) {
   const auto dot = path.find('.');
   if (dot == path.npos || path.substr(dot) == ".plugin" || path == "dataset.resident") return false;
@@ -95,7 +96,7 @@ bool is_plugins_own(const std::string& path) {
   return section == "model" || section == "dataset" || section == "optimizer" || section == "loggers";
 }
 
-// A reference that cannot be resolved is a problem at its value's place.
+// Reports a reference that cannot be resolved as a problem at its value's place.
 template <class Action>
 void note_bad_reference(const Value& value, const std::string& path, Problems& problems, Action&& action) try {
   action();

@@ -10,7 +10,7 @@
 namespace ddprun {
 namespace {
 
-// A count, or "auto" for 0.
+// Reads a count, or "auto" as 0.
 int64_t read_auto(Options& options, std::string_view name, std::string_view help, int64_t most) {
   const auto text = options.get<std::string>(name, "auto", help);
   if (text == "auto") return 0;
@@ -20,14 +20,14 @@ int64_t read_auto(Options& options, std::string_view name, std::string_view help
   return 0;
 }
 
-// The test split is measured once, when all is over.
+// Returns whether this is a metric that can be followed; the test split is measured only once, at the end.
 bool is_metric(const std::string& name) {
   const auto slash = name.find('/');
   const auto split = name.substr(0, slash);
   return slash != name.npos && slash + 1 < name.size() && (split == "train" || split == "val");
 }
 
-// A loss is better when smaller; whatever else is measured usually is better when larger.
+// Returns whether smaller is better, as for a loss; for other metrics larger usually is.
 bool is_loss(const std::string& metric) { return metric.ends_with("loss") || metric.ends_with("perplexity"); }
 
 }  // namespace
@@ -62,15 +62,14 @@ EarlyStoppingConfig read_early_stopping(Options& options) {
   if (has_target) stopping.target = target;
   if (has_target && !has_patience) stopping.patience = 0;
   if (!has_target && stopping.patience == 0)
-    options.reject("patience",
-                   "is 0 and there is no target, so nothing would stop the run early; leave the section out");
+    options.reject("patience", "is 0 and there is no target, so nothing would stop the run early; remove the section");
   return stopping;
 }
 
 CheckpointConfig read_checkpoint(Options& options) {
   CheckpointConfig checkpoint;
-  checkpoint.every =
-      read_interval(options, "every", "1ep", "never", true, "1ep, 200st, 10min, 30s, 2h, or never: only at the end");
+  checkpoint.every = read_interval(options, "every", "1ep", "never", true,
+                                   "1ep, 200st, 10min, 30s, 2h, or never, for only at the end");
   checkpoint.keep =
       options.get<int64_t>("keep", checkpoint.keep, "how many of the newest to keep, besides the best", {1, kMost});
   checkpoint.monitor = read_monitor(options, checkpoint.monitor,
@@ -86,7 +85,7 @@ CheckpointConfig read_checkpoint(Options& options) {
 
 namespace {
 
-// "2", or "1:4".
+// Reads "2", or "1:4".
 void read_nodes(Options& options, LaunchConfig& launch) {
   const auto text = options.get<std::string>("nodes", "1", "number of machines, or MIN:MAX; the same as --nnodes");
   static const std::regex form(R"((\d{1,5})(?::(\d{1,5}))?)");

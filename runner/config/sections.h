@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The sections of an experiment with keys of their own. Each function is the one declaration of its section's keys.
+// Reads the sections of an experiment that have keys of their own. Each function is the only declaration of its keys.
 #pragma once
 
 #include "config/experiment.h"
@@ -12,7 +12,7 @@
 namespace ddprun {
 
 TrainerConfig read_trainer(Options& options);
-ScheduleConfig read_schedule(Options& options);  // with the key `name`
+ScheduleConfig read_schedule(Options& options);  // including the key `name`
 EarlyStoppingConfig read_early_stopping(Options& options);
 CheckpointConfig read_checkpoint(Options& options);
 PredictionsConfig read_predictions(Options& options);
@@ -22,11 +22,11 @@ LaunchConfig read_launch(Options& options);
 ResourcesConfig read_resources(Options& options);
 std::filesystem::path read_run_dir(Options& options);
 
-// What several sections read alike.
+// Reads keys that several sections have alike.
 std::string read_monitor(Options& options, std::string_view fallback, std::string_view help);
 bool read_maximize(Options& options, const std::string& metric);  // the key `mode`
 
-// What numbers in an experiment may be where nothing else bounds them.
+// Limits numbers in an experiment that nothing else bounds.
 inline constexpr int64_t kMost = 1'000'000'000;  // far beyond any run; keeps products of two within an int64
 inline constexpr double kLargest = std::numeric_limits<double>::max();
 

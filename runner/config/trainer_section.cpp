@@ -18,7 +18,7 @@ void read_length(Options& options, TrainerConfig& trainer) {
   trainer.max_steps =
       options.get<int64_t>("max_steps", trainer.max_steps, "optimizer steps; 0: no limit but max_epochs", {0, kMost});
   trainer.max_seconds =
-      read_duration(options, "max_time", "limit of training time, such as 90min, 2h or 01:30:00; then it tests");
+      read_duration(options, "max_time", "limit of training time, such as 90min, 2h or 01:30:00; the test follows");
   trainer.train_batches = read_limit(options, "limit_train_batches", "batches per epoch, or a share such as 0.1");
   trainer.val_batches = read_limit(options, "limit_val_batches", "batches per evaluation, or a share");
   trainer.test_batches = read_limit(options, "limit_test_batches", "batches of the test at the end, or a share");
@@ -29,7 +29,7 @@ void read_length(Options& options, TrainerConfig& trainer) {
   trainer.shuffle = options.get<bool>("shuffle", trainer.shuffle, "a new order of the samples in every epoch");
 }
 
-// "auto", or a number.
+// Reads "all", "auto" or a number.
 int64_t read_micro_batch(Options& options) {
   const auto text = options.get<std::string>(
       "micro_batch", "all",
@@ -53,7 +53,7 @@ void read_batches(Options& options, TrainerConfig& trainer) {
       options.get<int64_t>("eval_batch", trainer.eval_batch,
                            "samples per evaluation batch of one worker; 0: the global batch, at most 256", {0, kMost});
   trainer.eval_every =
-      read_interval(options, "eval_every", "1ep", "never", false, "1ep, 200st, or never: only at the end");
+      read_interval(options, "eval_every", "1ep", "never", false, "1ep, 200st, or never, for only at the end");
   trainer.sanity_batches =
       options.get<int64_t>("sanity_batches", trainer.sanity_batches,
                            "evaluation batches before training, to find mistakes early", {0, kMost});
@@ -69,8 +69,8 @@ void read_batches(Options& options, TrainerConfig& trainer) {
 }
 
 void read_numbers(Options& options, TrainerConfig& trainer) {
-  trainer.precision =
-      choose(options, "precision", trainer.precision, "of the forward and backward pass; bf16 and fp16 use autocast");
+  trainer.precision = choose(options, "precision", trainer.precision,
+                             "number format of forward and backward; bf16 and fp16 use autocast");
   trainer.loss_scale = options.get<double>("loss_scale", trainer.loss_scale,
                                            "initial loss scale with fp16; it adapts itself", {1, 1e30});
   trainer.memory_format = choose(options, "memory_format", trainer.memory_format,
@@ -93,7 +93,7 @@ void read_numbers(Options& options, TrainerConfig& trainer) {
       options.get<bool>("sync_batchnorm", false, "BatchNorm over the global batch, not each worker's");
 }
 
-// What works between processes has no meaning within one.
+// Refuses options that work between processes, which have no meaning with strategy dp.
 void refuse_with_dp(Options& options, const TrainerConfig& trainer) {
   const auto refuse = [&](std::string_view name, bool chosen) {
     if (chosen) options.reject(name, "cannot be combined with strategy dp, which is one process; choose strategy: ddp");

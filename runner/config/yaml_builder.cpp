@@ -46,7 +46,7 @@ void YamlBuilder::count(size_t nodes, size_t depth, const Origin& origin) {
 void YamlBuilder::OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) {
   Value null;
   auto place = origin(mark);
-  // The mark of a value that is not written at all is that of whatever comes next: its key tells more.
+  // Uses the key's mark for a value that is not written at all, whose own mark is that of whatever comes next.
   const bool in_map = !stack_.empty() && stack_.back().has_key;
   if (in_map && stack_.back().key_origin.line != place.line) place = stack_.back().key_origin;
   null.set_origin(place);

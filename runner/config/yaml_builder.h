@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Receives yaml-cpp's events and builds the tree. Events rather than yaml-cpp's own nodes: those lose the marks of
-// keys, take the same key twice, and share nodes between aliases, so that a cycle is only met by falling into it.
+// Receives yaml-cpp's events and builds the tree. It uses events rather than yaml-cpp's own nodes, which lose the marks
+// of keys, accept the same key twice, and share nodes between aliases, so that a cycle is only found by recursing.
 #pragma once
 
 #include "config/yaml_reader.h"
@@ -12,7 +12,7 @@
 
 namespace ddprun {
 
-// Thrown out of yaml-cpp's parser where going on is pointless; the text is a full line.
+// Thrown out of yaml-cpp's parser if there is no point in continuing; the text is a full line.
 struct UnreadableYaml {
   std::string text;
 };
@@ -43,10 +43,10 @@ class YamlBuilder final : public YAML::EventHandler {
     Value value;
     YAML::anchor_t anchor = 0;
     bool has_key = false;  // in a map: the next value belongs to `key`
-    bool keep = true;      // whether that key is one to keep
+    bool keep = true;      // whether to keep that key
     std::string key;
     Origin key_origin;
-    std::unordered_map<std::string, Origin> keys;  // all so far: Value::find looks at one after the other
+    std::unordered_map<std::string, Origin> keys;  // all so far, for quick lookup: Value::find searches linearly
   };
   struct Anchor {
     Value value;

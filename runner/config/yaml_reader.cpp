@@ -20,8 +20,8 @@ std::string_view line_of(std::string_view text, int line) {
   return text.substr(0, text.find('\n'));
 }
 
-// "{ in line 2": the last bracket that is open at the end of `text`; empty where none is. Knows quotes and comments as
-// far as one line.
+// Returns the last bracket that is open at the end of `text`, "{ in line 2"; empty if there is none. Handles quotes and
+// comments within one line.
 std::string open_bracket(std::string_view text) {
   std::vector<std::string> open;
   int line = 1;
@@ -45,7 +45,7 @@ std::string open_bracket(std::string_view text) {
   return open.empty() ? "" : open.back();
 }
 
-// yaml-cpp's message, and what usually is behind it.
+// Returns yaml-cpp's message and its usual cause.
 std::string syntax_problem(const YAML::Exception& error, std::string_view text) {
   std::string problem = "not valid YAML: " + error.msg;
   const auto line = error.mark.is_null() ? std::string_view() : line_of(text, error.mark.line);
@@ -61,7 +61,7 @@ std::string syntax_problem(const YAML::Exception& error, std::string_view text) 
   return problem;
 }
 
-// The length in bytes of the UTF-8 sequence that starts the text; 0 where it is none.
+// Returns the length in bytes of the UTF-8 sequence that starts the text; 0 if it is not one.
 size_t utf8_length(std::string_view text) {
   const auto lead = static_cast<unsigned char>(text[0]);
   const size_t length = lead < 0x80 ? 1 : lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
@@ -70,7 +70,8 @@ size_t utf8_length(std::string_view text) {
   return std::ranges::all_of(text.substr(1, length - 1), continues) ? length : 0;
 }
 
-// yaml-cpp takes byte 4 for the end of the file, and passes broken UTF-8 on: neither may get that far.
+// Returns whether the text may be passed to yaml-cpp, which takes byte 4 for the end of the file and passes broken
+// UTF-8 on.
 bool is_text(std::string_view text, const std::string& source, Problems& problems) {
   Origin place{.source = source, .line = 1, .column = 1};
   while (!text.empty()) {
@@ -90,8 +91,8 @@ bool is_text(std::string_view text, const std::string& source, Problems& problem
   return true;
 }
 
-// yaml-cpp takes the end of the last line for the end of a quoted text that is still open, and for the colon of a key
-// that lacks it: here a comment follows.
+// Parses the text. yaml-cpp takes the end of the last line for the end of a quoted text that is still open, and for the
+// colon of a key that lacks it, so a comment is appended.
 void parse(std::string_view text, YamlBuilder& builder) {
   std::istringstream stream(std::string(text) + (text.ends_with('\n') ? "#" : ""));
   YAML::Parser parser(stream);
@@ -132,7 +133,7 @@ std::optional<Value> read_yaml(const std::filesystem::path& file, Problems& prob
   }
   std::string text;
   std::array<char, 1 << 14> piece;
-  while (stream && text.size() <= kMaxYamlBytes) {  // no further: it may be a pipe
+  while (stream && text.size() <= kMaxYamlBytes) {  // not further: it may be endless
     stream.read(piece.data(), piece.size());
     text.append(piece.data(), static_cast<size_t>(stream.gcount()));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// YAML text as a tree of values. The only part, with yaml_reader.cpp and yaml_builder.cpp, that knows yaml-cpp.
+// Reads YAML text as a tree of values. Only this, yaml_reader.cpp and yaml_builder.cpp use yaml-cpp.
 #pragma once
 
 #include <ddprun/value.h>
@@ -14,23 +14,23 @@ namespace ddprun {
 
 using Problems = std::vector<std::string>;  // one full line each
 
-// Limits of one file. Far above any experiment, far below what hurts.
+// Limits of one file: far above any experiment, far below what hurts.
 inline constexpr size_t kMaxYamlBytes = size_t{1} << 20;
-inline constexpr size_t kMaxYamlNodes = 100'000;  // with every alias counted as what it stands for
+inline constexpr size_t kMaxYamlNodes = 100'000;  // counting every alias as what it stands for
 inline constexpr size_t kMaxYamlDepth = 64;
 inline constexpr size_t kMaxKeyBytes = 256;
 
-// "mnist.yaml:12:5: trainer.max_epoch: text", without the parts that are empty.
+// Returns "mnist.yaml:12:5: trainer.max_epoch: text", without the parts that are empty.
 std::string problem_line(const Origin& origin, std::string_view name, std::string_view text);
 
-// One document as a tree. `source` is what places are given in. Without a value where the text cannot be read at all;
+// Reads one document as a tree. `source` names it in places. Returns no value if the text cannot be read at all;
 // mistakes that leave a tree (a key written twice: the first stays) are noted in `problems` too.
 std::optional<Value> parse_yaml(std::string_view text, const std::string& source, Problems& problems);
 
-// The same for a file. What it holds is not checked: an empty file is null.
+// Does the same for a file. Its content is not checked: an empty file is null.
 std::optional<Value> read_yaml(const std::filesystem::path& file, Problems& problems);
 
-// What YAML makes of an unquoted text: null for "null" and "~", else a scalar.
+// Returns the value of an unquoted text: null for "null" and "~", else a scalar.
 Value plain_scalar(std::string text, Origin origin);
 
 size_t count_nodes(const Value& value);

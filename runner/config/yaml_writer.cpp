@@ -7,7 +7,7 @@
 namespace ddprun {
 namespace {
 
-constexpr size_t kCommentColumn = 48;  // of the origins, where the lines allow
+constexpr size_t kCommentColumn = 48;  // column of the origins, if lines are short enough
 constexpr std::string_view kDigits = "0123456789abcdef";
 
 struct Line {
@@ -17,7 +17,7 @@ struct Line {
 
 bool is_alphanumeric(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-// Whether YAML reads the text back as the same unquoted scalar. Rather too strict than too loose.
+// Returns whether YAML reads the text back as the same unquoted scalar; rather too strict than too lax.
 bool is_plain(const std::string& text) {
   if (text.empty() || text == "null" || text == "Null" || text == "NULL" || text == "~") return false;
   const auto starts_plain = [](char c) {
@@ -49,7 +49,7 @@ std::string quoted(const std::string& text) {
 
 std::string key_text(const std::string& key) { return is_plain(key) ? key : quoted(key); }
 
-// Values that fit behind their key.
+// Formats values that fit on the line of their key.
 std::string inline_text(const Value& value) {
   switch (value.kind()) {
     case Value::Kind::kNull: return "null";
@@ -62,7 +62,7 @@ std::string inline_text(const Value& value) {
 
 bool is_inline(const Value& value) { return value.items().empty() && value.entries().empty(); }
 
-// `first` begins the first line, in place of its indent: "- " of the list that this map is an entry of.
+// Writes a value. `first` starts the first line instead of its indent: "- " of the list that this map is an entry of.
 void write(const Value& value, const std::string& indent, std::string first, std::vector<Line>& lines);
 
 void write_entry(const std::string& head, const Value& value, const Origin& origin, const std::string& indent,
@@ -90,7 +90,7 @@ void write(const Value& value, const std::string& indent, std::string first, std
   }
 }
 
-// A comment ends with its line, and so must what is in it.
+// Removes line breaks, since a comment ends with its line.
 std::string one_line(std::string text) {
   std::ranges::replace_if(text, [](unsigned char byte) { return byte < 0x20; }, ' ');
   return text;

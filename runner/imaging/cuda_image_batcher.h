@@ -12,7 +12,7 @@ namespace ddprun {
 class ImageKernels;
 std::shared_ptr<const ImageKernels> compile_image_kernels(c10::Device device);  // throws UserError on failure
 
-// Copies the split's images, labels and tables to the device. With bf16 the input is bfloat16, rounded as by LibTorch.
+// Copies the split's images, labels and tables to the device. For bf16 the input is bfloat16, rounded as by LibTorch.
 // Throws c10::OutOfMemoryError if the images do not fit.
 std::unique_ptr<ImageBatcher> make_cuda_image_batcher(const ImageSource& source, const ImageForm& form,
                                                       c10::Device device, std::shared_ptr<const ImageKernels> kernels);

@@ -26,7 +26,7 @@ class ImageBatcher {
   virtual c10::Device device() const = 0;
 
   // Returns the images with these numbers ([B] int64 on the CPU) on the device: input [B, C, H, W], target [B], index
-  // as given. With a key they are augmented, as in training. Call from any thread for the CPU, from the training thread
+  // as given. A key makes it augment them, as in training. Call from any thread for the CPU, from the training thread
   // for a GPU.
   virtual Batch make(const at::Tensor& numbers, const AugmentKey* key) const = 0;
 };

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Writes the launcher's events to the run folder.
 #pragma once
 
 #include <filesystem>

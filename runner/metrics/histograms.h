@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Histograms of weights and gradients for the loggers.
 #pragma once
 
 #include <ddprun/logger.h>
@@ -12,7 +13,8 @@
 
 namespace ddprun {
 
-// `bins` of equal width from the least to the greatest of the tensor's finite numbers; one where all are equal.
+// Returns `bins` bins of equal width from the smallest to the largest of the tensor's finite numbers; a single bin if
+// all are equal.
 Histogram histogram_of(const std::string& name, const at::Tensor& values, int64_t bins);
 
 std::vector<Histogram> histograms_of_weights(const std::vector<NamedParameter>& parameters, int64_t bins);

@@ -16,16 +16,16 @@
 namespace ddprun {
 namespace {
 
-// What may wait for a logger: calls, and the bytes they hold.
+// Limits what may wait for a logger: calls, and the bytes they hold.
 constexpr size_t kMostCalls = 10'000;
 constexpr size_t kMostBytes = size_t{256} << 20;
 constexpr auto kPatience = std::chrono::seconds(5);  // for a logger that hangs, at a checkpoint and at the end
 
-// For so long a logger that has nothing to do lets rows gather before it looks again: to be woken by each of some
-// thousand rows a second would cost the training several microseconds of each step.
+// The time for which an idle logger lets rows gather before it looks again: waking it for each of some thousand rows a
+// second would cost the training several microseconds per step.
 constexpr auto kNap = std::chrono::milliseconds(20);
 
-constexpr size_t kThreadName = 15;  // characters of a thread's name that Linux keeps, for top and debuggers
+constexpr size_t kThreadName = 15;  // characters of a thread's name that Linux keeps
 
 template <class T>
 size_t bytes_of(const std::vector<T>& values) {
@@ -57,13 +57,14 @@ size_t bytes_of(const RankTable& table) {
 
 }  // namespace
 
-// The state outlives the channel where the logger hangs: its thread is then left behind and still needs it.
+// Runs a logger on its own thread. Its state outlives the channel if the logger hangs: the thread is then left behind
+// and still needs it.
 class LoggerHub::Channel {
  public:
   struct Call {
     const char* hook;
     std::function<void(Logger&)> run;
-    size_t bytes = 0;  // of the tables and rows in it
+    size_t bytes = 0;  // held by its tables and rows
   };
 
   explicit Channel(Entry entry) : state_(std::make_shared<State>(std::move(entry))) {
@@ -85,7 +86,7 @@ class LoggerHub::Channel {
     state_->tell_of_loss();
   }
 
-  // `urgent`: somebody waits for it.
+  // Queues a call; `urgent` if somebody waits for it.
   void post(Call call, bool urgent = false) {
     {
       std::scoped_lock lock(state_->mutex);
@@ -104,7 +105,8 @@ class LoggerHub::Channel {
     return state_->calls.empty() && !state_->busy;
   }
 
-  // A call that is dropped, as it is where the logger has failed, keeps nobody waiting: its promise goes with it.
+  // Starts a flush and returns a function that waits for it. A dropped call, as after a failure of the logger, keeps
+  // nobody waiting: its promise is dropped with it.
   std::function<void()> start_flush() {
     const auto done = std::make_shared<std::promise<void>>();
     const bool hangs = flushed_.valid() && flushed_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
@@ -114,7 +116,7 @@ class LoggerHub::Channel {
     return [flushed = flushed_, earlier, hangs, name = state_->entry.name] {
       if (hangs && earlier.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
       if (flushed.wait_for(kPatience) != std::future_status::ready)
-        log::warn("logger " + name + " hangs; the training goes on without waiting for it");
+        log::warn("logger " + name + " hangs; training continues without waiting for it");
     };
   }
 
@@ -144,7 +146,7 @@ class LoggerHub::Channel {
       }
     }
 
-    // Of what is larger than all that may wait, one is taken.
+    // Returns whether a call may be queued; an empty queue takes one of any size.
     bool has_room(size_t bytes) const {
       return calls.empty() || (calls.size() < kMostCalls && waiting_bytes + bytes <= kMostBytes);
     }
@@ -152,22 +154,22 @@ class LoggerHub::Channel {
     void drop(const Call& call) {
       if (lost_calls == 0)
         log::warn(log::text("logger ", entry.name, " is too slow: ", calls.size(), " rows and tables (",
-                            megabytes(waiting_bytes), ") wait for it, and it loses what comes until it has caught up"));
+                            megabytes(waiting_bytes), ") are waiting; new ones are dropped until it catches up"));
       ++lost_calls;
       lost_bytes += call.bytes;
     }
 
-    // When it has caught up, or at the end.
+    // Reports lost calls, when the logger has caught up or at the end.
     void tell_of_loss() {
       if (lost_calls > 0)
-        log::warn(log::text("logger ", entry.name, " has lost ", lost_calls, " rows and tables (",
-                            megabytes(lost_bytes), ")"));
+        log::warn(
+            log::text("logger ", entry.name, " lost ", lost_calls, " rows and tables (", megabytes(lost_bytes), ")"));
       lost_calls = lost_bytes = 0;
     }
 
     static std::string megabytes(size_t bytes) { return log::text((bytes + 500'000) / 1'000'000, " MB"); }
 
-    // False where no more will come.
+    // Returns false if no more calls will come.
     bool wait_for_calls(std::unique_lock<std::mutex>& lock) {
       hurry = hurry && !calls.empty();
       if (calls.empty()) arrived.wait_for(lock, kNap, [&] { return closing || hurry; });
@@ -190,18 +192,18 @@ class LoggerHub::Channel {
     }
 
     void leave_out(const std::string& problem) const {
-      log::warn("logger " + entry.name + " failed and is left out from now on: " + problem);
+      log::warn("logger " + entry.name + " failed and is disabled: " + problem);
     }
 
     Entry entry;
     std::mutex mutex;
     std::condition_variable arrived, drained;
     std::deque<Call> calls;
-    size_t waiting_bytes = 0;               // of the calls
-    size_t lost_calls = 0, lost_bytes = 0;  // since it was last told
+    size_t waiting_bytes = 0;               // held by the calls
+    size_t lost_calls = 0, lost_bytes = 0;  // since the last report
     bool busy = false, broken = false, closing = false;
-    bool asleep = false;  // until it is woken; else it looks again by itself
-    bool hurry = false;   // somebody waits for what is in the queue
+    bool asleep = false;  // until woken; otherwise it looks again by itself
+    bool hurry = false;   // somebody waits for the queue
   };
 
   bool drained() {
@@ -245,7 +247,7 @@ void LoggerHub::confusion(const ConfusionTable& table) {
     channel->post({"confusion", [shared](Logger& logger) { logger.confusion(*shared); }, bytes});
 }
 
-// The images are many bytes: one copy for all loggers.
+// Shares one copy of the images, which are large, between all loggers.
 void LoggerHub::predictions(const PredictionTable& table) {
   const auto shared = std::make_shared<const PredictionTable>(table);
   const auto bytes = bytes_of(table);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Stands between the training and its loggers: each logger has a thread and a bounded queue of its own, so that a slow,
-// hanging or throwing one neither stops nor slows the training nor the other loggers.
+// Stands between the training and its loggers: each logger has its own thread and bounded queue, so that a slow,
+// hanging or throwing one neither stops nor slows the training or the other loggers.
 #pragma once
 
 #include <ddprun/logger.h>
@@ -17,7 +17,7 @@ class LoggerHub {
   struct Entry {
     std::string name;  // for warnings
     std::shared_ptr<Logger> logger;
-    std::string section;  // of the experiment: "loggers[0]"
+    std::string section;  // in the experiment: "loggers[0]"
   };
 
   explicit LoggerHub(std::vector<Entry> loggers);  // none on ranks other than 0
@@ -27,16 +27,16 @@ class LoggerHub {
 
   void start(const RunStart& run);
   void metrics(MetricRow row);
-  void progress(const RunProgress& progress);  // left out while a logger's queue is not empty
+  void progress(const RunProgress& progress);  // skipped while a logger's queue is not empty
   void confusion(const ConfusionTable& table);
   void predictions(const PredictionTable& table);
   void histograms(const HistogramTable& table);
   void ranks(const RankTable& table);
   void event(const RunEvent& event);
 
-  // Asks the loggers to write out all that came before, forced to the disk where they write files. What it returns
-  // waits for them, on any thread, but no longer than some seconds for a logger that hangs: that one is warned of, and
-  // not waited for again until it has moved.
+  // Asks the loggers to write out everything before it, and files to the disk. The function that it returns waits for
+  // them, on any thread, but only some seconds for a logger that hangs: it warns of that one and does not wait for it
+  // again until it moves.
   std::function<void()> start_flush();
   void flush() { start_flush()(); }
   void finish(const RunEnd& end);

@@ -23,13 +23,13 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// Of a scalar; without the microsecond of the dispatcher where it is a float64 on the CPU.
+// Reads a scalar; a float64 on the CPU without the microsecond of the dispatcher.
 double value_of(const at::Tensor& number) {
   const bool at_hand = number.is_cpu() && number.scalar_type() == at::kDouble;
   return at_hand ? *number.const_data_ptr<double>() : number.item<double>();
 }
 
-// The names that all ranks have; a rank without a batch has none of its own.
+// Returns the names that all ranks have; a rank without a batch has none of its own.
 std::vector<std::string> agreed_names(const std::string& mine, Communicator& communicator) {
   std::string names;
   for (const auto& theirs : communicator.gather_texts(mine)) {
@@ -43,7 +43,7 @@ std::vector<std::string> agreed_names(const std::string& mine, Communicator& com
   return lines_of(names);
 }
 
-// Before a name that is agreed on: no name of a metric has control characters.
+// Marks a name that is exponentiated, when names are agreed on: metrics' names have no control characters.
 const std::string kExponential = "\t";
 
 MetricTotal without_numbers(const std::string& agreed) {
@@ -59,7 +59,7 @@ double MetricTotal::value() const {
   return exponential ? std::exp(mean) : mean;
 }
 
-// Out of place, since a step's value may lie where the next one is written.
+// Adds out of place, since a step's value may lie where the next one is written.
 void MetricSums::add(const Entry& entry) {
   const auto sum = std::ranges::find(entries_, entry.name, &Entry::name);
   if (sum == entries_.end()) {
@@ -96,7 +96,7 @@ at::Tensor MetricSums::loss() const {
   return entries_.empty() || entries_.front().count == 0 ? at::Tensor() : entries_.front().value;
 }
 
-// One operator for each, which converts it on its way: a stack would want them of one type first.
+// Packs with one operator per value, which also converts it: a stack would first want them of one type.
 at::Tensor MetricSums::packed(c10::Device device) const {
   std::vector<at::Tensor> values;
   for (const auto& entry : entries_) {
@@ -133,7 +133,7 @@ std::string MetricSums::made_beside(c10::Device device) const {
 
 std::vector<MetricTotal> MetricSums::totals(Communicator& communicator) const {
   std::vector<MetricTotal> totals;
-  if (!communicator.is_distributed()) {  // nothing to agree on or to add up: a row of every step is cheap
+  if (!communicator.is_distributed()) {  // nothing to agree on or to add up, so a row per step is cheap
     const auto values = this->values();
     for (size_t i = 0; i < values.size(); ++i)
       totals.push_back({entries_[i].name, values[i], entries_[i].count, entries_[i].exponential});
@@ -153,7 +153,7 @@ std::vector<MetricTotal> MetricSums::totals(Communicator& communicator) const {
   return totals;
 }
 
-// With one wait for the GPU that has some of them.
+// Reads all sums with one wait for the GPU that has some of them.
 std::vector<double> MetricSums::values() const {
   const auto elsewhere = std::ranges::find_if(entries_, [](const Entry& entry) { return !entry.value.is_cpu(); });
   const auto copied = elsewhere == entries_.end() ? at::Tensor() : packed(elsewhere->value.device()).cpu();
@@ -214,7 +214,7 @@ at::Tensor numbers_of(const std::vector<MetricTotal>& totals) {
 
 NamedValues values_of(const std::vector<MetricTotal>& totals, const std::string& split) {
   NamedValues values;
-  values.reserve(totals.size() + 8);  // what else a row has
+  values.reserve(totals.size() + 8);  // a row's other values
   for (const auto& total : totals)
     values.emplace_back(split.empty() ? total.name : split + "/" + total.name, total.value());
   return values;
@@ -251,7 +251,7 @@ void require_metric_name(const std::string& name) {
   if (std::ranges::find(kTaken, name) == kTaken.end()) return;
   std::string taken;
   for (const auto other : kTaken) taken += (taken.empty() ? "" : ", ") + std::string(other);
-  refuse("is called " + name + ", which rows have for something else; choose another name than " + taken);
+  refuse("is called " + name + ", which is reserved; reserved: " + taken);
 }
 
 }  // namespace ddprun

@@ -25,13 +25,14 @@ namespace {
   throw PluginMistake({"objective", text.str()});
 }
 
-// Losses are computed in float32 at least: under mixed precision a model returns 16 bits.
+// Widens to float32, in which losses are computed at least: under mixed precision a model returns 16 bits.
 at::Tensor widened(const at::Tensor& values) {
   return values.scalar_type() == at::kDouble ? values : values.to(at::kFloat);
 }
 
 // One weight for each class. The loss is the mean over the samples of weight[class] * loss, not divided by the batch's
-// weights as torch's is: then it would depend on how the samples are dealt out to ranks (docs/decisions/0006).
+// weights as torch's is, since it would then depend on how the samples are distributed over the ranks
+// (docs/decisions/0006).
 class ClassWeights {
  public:
   explicit ClassWeights(Options& options)
@@ -49,8 +50,8 @@ class ClassWeights {
   }
 
  private:
-  // Made once for a device and a type: to bring them there waits for a GPU, which no recorded step may do. With
-  // trainer.strategy dp several threads ask.
+  // Returns the weights on the prediction's device and in its type. They are created once for each: moving them waits
+  // for a GPU, which no captured step may do. Called from several threads with trainer.strategy dp.
   at::Tensor on(const at::Tensor& prediction) const {
     const std::scoped_lock lock(mutex_);
     const auto fits = [&](const at::Tensor& made) {
@@ -90,7 +91,7 @@ class ClassObjective : public Objective {
   }
 
  protected:
-  // Over the samples; `weights` may be undefined.
+  // Returns the sum over the samples; `weights` may be undefined.
   virtual at::Tensor loss_sum(const at::Tensor& prediction, const at::Tensor& target,
                               const at::Tensor& weights) const = 0;
 
@@ -132,7 +133,7 @@ class NegativeLogLikelihood final : public ClassObjective {
   }
 };
 
-// A prediction for each value of the target. Returns it in the target's shape.
+// Returns the prediction, one value for each of the target, in the target's shape.
 at::Tensor fitted(const char* name, const at::Tensor& prediction, const at::Tensor& target) {
   const bool column = prediction.dim() == 2 && prediction.size(1) == 1 && target.dim() == 1;
   const auto values = widened(column ? prediction.squeeze(1) : prediction);
@@ -142,7 +143,7 @@ at::Tensor fitted(const char* name, const at::Tensor& prediction, const at::Tens
   return values;
 }
 
-// 0 or 1 for each sample, or for each of several labels of a sample; the logit's sign is the guess.
+// Predicts 0 or 1 for each sample, or for each of several labels of a sample; the logit's sign is the guess.
 class BinaryCrossEntropy final : public Objective {
  public:
   BinaryCrossEntropy(Options& options, Phase phase) : measures_(options), phase_(phase) {}
@@ -274,7 +275,7 @@ void require_number_for_each_class(const at::Tensor& prediction, const at::Tenso
                                          "], a number for each of the dataset's classes")});
 }
 
-// LibTorch's own errors ("Target 7 is out of bounds") do not tell whose tensors they are about.
+// Returns the loss; LibTorch's own errors ("Target 7 is out of bounds") do not tell which tensors they are about.
 at::Tensor loss_or_shapes(const Objective& objective, const at::Tensor& prediction, const at::Tensor& target) try {
   return objective.loss(prediction, target);
 } catch (const c10::IndexError& error) {

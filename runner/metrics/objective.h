@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The losses that an experiment can name under `objective:`, with their metrics.
+// The losses of an experiment's `objective:`, with their metrics.
 #pragma once
 
 #include "base/current_op.h"
@@ -16,35 +16,35 @@
 
 namespace ddprun {
 
-// A confusion matrix is counted in evaluation alone: nobody looks at one of the training steps.
+// A confusion matrix is counted only in evaluation: nobody reads one of the training steps.
 enum class Phase { kTraining, kEvaluation };
 
-// The objective of this name:
+// Creates the objective of this name:
 //   cross_entropy  [B, C] logits, [B] int64 classes; options label_smoothing, class_weights
 //   nll            [B, C] log-probabilities, [B] int64 classes; option class_weights
 //   bce            logits and 0 or 1 in equal shapes, [B] or [B, labels]
 //   mse, l1        values in equal shapes, [B] or [B, values]
-// and for all of them the option `metrics`. A prediction of [B, 1] goes with a target of [B]. An unknown name and wrong
+// All of them have the option `metrics`. A prediction of [B, 1] matches a target of [B]. An unknown name and wrong
 // options are noted in `options`; the result is then unusable.
 std::unique_ptr<Objective> make_objective(const std::string& name, Options& options, Phase phase);
 
-// The keys of the section `objective`, each with the names that know it.
+// Returns the keys of the section `objective`, each with the names that use it.
 std::vector<OptionDeclaration> objective_keys();
 
-// What an objective of this name measures: "loss", then the metrics.
+// Returns what an objective of this name measures: "loss", then the metrics.
 std::vector<std::string> metric_names(const std::string& name, const Objective& objective);
 
-// The experiment's objective as models get it: it knows whether a model asks it for a loss, which one with a step() of
-// its own need not, and its errors name the objective, or the model where that has not a number for each class.
+// The experiment's objective as models get it: it knows whether a model asks it for a loss, which a model with its own
+// step() need not. Its errors name the objective, or the model if that does not return a number for each class.
 class WatchedObjective final : public Objective {
  public:
-  // `classes`: that many numbers for each sample are the model's promise; 0: it promises nothing.
+  // Wraps the objective. The model promises `classes` numbers for each sample; 0: no promise.
   explicit WatchedObjective(std::unique_ptr<Objective> objective, int64_t classes = 0)
       : objective_(std::move(objective)), classes_(classes) {}
 
   bool was_asked() const { return was_asked_.load(std::memory_order_relaxed); }
 
-  // Both throw PluginMistake: of the model, or of the section `objective`.
+  // Return the loss and the metrics. Both throw PluginMistake, of the model or of the section `objective`.
   at::Tensor loss(const at::Tensor& prediction, const at::Tensor& target) const override;
   std::vector<MetricSum> metrics(const at::Tensor& prediction, const at::Tensor& target) const override;
 
@@ -60,12 +60,12 @@ class WatchedObjective final : public Objective {
   mutable std::atomic<bool> was_asked_ = false;
 };
 
-// The experiment's objective for this model and these data.
+// Creates the experiment's objective for this model and these data.
 std::unique_ptr<WatchedObjective> watched_objective(const Experiment& experiment, const Model& model,
                                                     const DataSpec& data, Phase phase);
 
-// What errors, crashes and hangs in the model's step() name: the hook that its author wrote, which is forward() where
-// the model has no step() of its own.
+// Returns what errors, crashes and hangs in the model's step() name: the hook that its author wrote, which is forward()
+// if the model does not override step().
 CurrentOp step_hook(const Model& model);
 
 }  // namespace ddprun

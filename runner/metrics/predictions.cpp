@@ -22,19 +22,19 @@ std::vector<double> row_of(const at::Tensor& values, int64_t row) {
   return {first, first + wide.numel()};
 }
 
-// Whether [B, T, C] scores are those of the T symbols of sequences, [B, T] classes.
+// Returns whether [B, T, C] scores are those of the T symbols of sequences, [B, T] classes.
 bool are_of_sequences(const at::Tensor& prediction, const at::Tensor& target) {
   return prediction.dim() == 3 && target.dim() == 2 && target.scalar_type() == at::kLong && target.size(1) > 0 &&
          prediction.sizes().slice(0, 2) == target.sizes();
 }
 
-// Whether the model gives an image, or the like, for each that it gets.
+// Returns whether the model outputs an image, or the like, for each input.
 bool is_like_input(const at::Tensor& prediction, const Batch& batch) {
   return prediction.dim() > 2 && prediction.sizes() == batch.input.sizes();
 }
 
-// Such a prediction is the objective's to read where its target is of that shape too, a reconstruction; else the
-// model has a loss of its own, and what it gives is what people see.
+// Returns the output to show. Such a prediction is for the objective to read if its target has that shape too, a
+// reconstruction; otherwise the model has its own loss, and its output is shown.
 at::Tensor readable_output(const at::Tensor& prediction, const Batch& batch, const Objective& objective) {
   const auto values = prediction.sizes() == batch.target.sizes() ? objective.scores(prediction) : prediction;
   return values.to(at::kCPU).to(at::kFloat);
@@ -94,7 +94,7 @@ PredictedBatch predict(Model& model, const Batch& batch, const Objective& object
                               " samples; predictions need a row for each"));
   }
   const bool classes = scores.dim() == 2 && scores.size(1) > 1 && truth.dim() == 1 && truth.scalar_type() == at::kLong;
-  // As accuracy does: of the prediction itself, for probabilities may round to equals.
+  // Takes the class from the prediction itself, as accuracy does: probabilities may round to equal values.
   if (classes) {
     return {.index = batch.index, .scores = scores, .guess = prediction.argmax(1).to(at::kCPU), .truth = truth};
   }
@@ -113,7 +113,7 @@ void append_rows(PredictionTable& table, const PredictedBatch& batch, const at::
       prediction.guess = batch.guess[row].item<int64_t>();
       prediction.truth = batch.truth[row].item<int64_t>();
     } else if (!outputs.defined() ||
-               batch.truth.sizes() != batch.scores.sizes()) {  // the pixels of an image tell nobody anything
+               batch.truth.sizes() != batch.scores.sizes()) {  // an image's pixels are no use in a table
       prediction.true_values = row_of(batch.truth, row);
     }
     table.rows.push_back(std::move(prediction));
@@ -122,7 +122,7 @@ void append_rows(PredictionTable& table, const PredictedBatch& batch, const at::
 
 namespace {
 
-// The shortest text that reads back as the same number.
+// Appends the shortest texts that read back as the same numbers.
 void append_numbers(std::string& line, const at::Tensor& values) {
   const auto row = values.to(at::kFloat).contiguous();
   const auto* number = row.const_data_ptr<float>();
@@ -155,8 +155,7 @@ std::string prediction_lines(const PredictedBatch& batch, const DataSpec& spec) 
   const auto names = classes ? class_names(spec, batch.scores.size(1)) : std::vector<std::string>();
   const auto name = [&](const at::Tensor& index) {
     const auto number = index.item<int64_t>();
-    const bool known =
-        number >= 0 && number < static_cast<int64_t>(names.size());  // not so where nobody knows the truth
+    const bool known = number >= 0 && number < static_cast<int64_t>(names.size());  // not if the truth is unknown
     return known ? csv_cell(names[static_cast<size_t>(number)]) : std::to_string(number);
   };
   std::string lines;

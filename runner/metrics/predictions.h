@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What an evaluation found, in the form that people and loggers take.
+// Turns the results of an evaluation into tables for people and loggers.
 #pragma once
 
 #include <ddprun/batch.h>
@@ -15,38 +15,38 @@
 
 namespace ddprun {
 
-// The dataset's own names, or "0", "1", ... where it has not one for each of `classes`.
+// Returns the dataset's class names, or "0", "1", ... unless it has one for each of `classes`.
 std::vector<std::string> class_names(const DataSpec& spec, int64_t classes);
 
-// One of the images that Dataset::to_image has made; nothing where it has made none.
+// Returns one of the images that Dataset::to_image has made; nothing if it has made none.
 ShownImage image_of(const at::Tensor& images, int64_t row);
 
-// `counts` as Evaluation::confusion.
+// Makes a table of `counts`, as in Evaluation::confusion.
 ConfusionTable confusion_table(const at::Tensor& counts, const DataSpec& spec, const std::string& split, int64_t epoch,
                                int64_t step);
 
-// What a model makes of one batch, on the CPU; of sequences, [B, T, C] scores against [B, T] classes, the last symbol
-// alone: the one that is predicted from all others.
+// A model's predictions for one batch, on the CPU. For sequences, [B, T, C] scores against [B, T] classes, only the
+// last symbol: it is predicted from all others.
 struct PredictedBatch {
   at::Tensor index;   // [B] int64
   at::Tensor scores;  // [B, C] float32 of the classes, or [B, values]
-  at::Tensor guess;   // [B] int64: the class of the highest score; undefined where the task has no classes
-  at::Tensor truth;   // [B] int64, or [B, values] where the task has no classes
-  at::Tensor output;  // [B, ...] float32, an image for each image where the model gives such; else undefined
+  at::Tensor guess;   // [B] int64: the class of the highest score; undefined without classes
+  at::Tensor truth;   // [B] int64, or [B, values] without classes
+  at::Tensor output;  // [B, ...] float32, an image for each image if the model returns those; else undefined
 };
 
-// Calls the model's forward as it stands: evaluation mode and NoGradGuard are the caller's. Throws UserError where the
-// prediction has not a row for each sample.
+// Calls the model's forward; evaluation mode and NoGradGuard are the caller's. Throws UserError if the prediction does
+// not have a row for each sample.
 PredictedBatch predict(Model& model, const Batch& batch, const Objective& objective);
 
-// Appends the samples of a batch. `input` is the batch's, where the model has not changed it.
+// Appends the samples of a batch. `input` is the batch's, before the model could change it.
 void append_rows(PredictionTable& table, const PredictedBatch& batch, const at::Tensor& input, const Dataset& dataset);
 
-// The head of a CSV file, one line: index,truth,guess,score_<class> ...; without classes index,truth_0
+// Returns the header of a CSV file: index,truth,guess,score_<class> ...; without classes index,truth_0
 // ...,prediction_0.
 std::string prediction_head(const PredictedBatch& batch, const DataSpec& spec);
 
-// A line for each sample. Truth and guess are the classes' names; numbers read back as the float32 they are.
+// Returns a line for each sample. Truth and guess are the classes' names; numbers read back as the same float32.
 std::string prediction_lines(const PredictedBatch& batch, const DataSpec& spec);
 
 }  // namespace ddprun

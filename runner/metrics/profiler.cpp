@@ -36,7 +36,7 @@ Profiler::~Profiler() {
 void Profiler::before(int64_t step) {
   const auto& steps = config_.steps;
   if (!wanted_ || first_ > 0 || step < steps.first || step > steps.last) return;
-  if (!gpu_) ::setenv("KINETO_LOG_LEVEL", "5", /*overwrite=*/0);  // it would tell of an error where there is no GPU
+  if (!gpu_) ::setenv("KINETO_LOG_LEVEL", "5", /*overwrite=*/0);  // it would report an error without a GPU
   const profiler::ProfilerConfig config(profiler::ProfilerState::KINETO, config_.shapes, config_.memory);
   profiler::prepareProfiler(config, activities(gpu_));
   profiler::enableProfiler(
@@ -51,7 +51,7 @@ void Profiler::after(int64_t step) {
   if (step >= config_.steps.last) write();
 }
 
-// Training is worth more than its trace.
+// Writes the trace. A failure is only a warning, since training is worth more.
 void Profiler::write() noexcept try {
   wanted_ = false;
   const auto result = profiler::disableProfiler();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A trace of some training steps, as chrome://tracing and Perfetto read it: LibTorch's profiler, with the GPU's kernels
-// where there is one. Used from the training thread.
+// Writes a trace of some training steps for chrome://tracing and Perfetto, by LibTorch's profiler, with a GPU's
+// kernels. Used from the training thread.
 #pragma once
 
 #include "config/experiment.h"
@@ -12,9 +12,9 @@ namespace ddprun {
 
 class Profiler {
  public:
-  // Writes <run_dir>/profile/rank_<rank>_steps_<first>_<last>.json, where this rank is one of those that do.
+  // Writes <run_dir>/profile/rank_<rank>_steps_<first>_<last>.json if this rank is one of those traced.
   Profiler(const ProfileConfig& config, std::filesystem::path run_dir, int64_t rank, bool gpu);
-  ~Profiler();  // what is under way is written
+  ~Profiler();  // writes a trace under way
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
 

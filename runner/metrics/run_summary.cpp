@@ -90,8 +90,8 @@ void write_summary(const std::filesystem::path& run_dir, const RunSummary& summa
     write_file_atomically(run_dir / "summary.json", json.dump(2) + "\n");
   } catch (const std::system_error& error) {
     const auto problem = std::string("cannot write the summary: ") + error.what();
-    if (end.status != "failed") throw UserError(problem + "; the run itself is saved, and `ddprun resume` ends it");
-    log::warn(problem);  // what the run has failed of is the one to tell
+    if (end.status != "failed") throw UserError(problem + "; the run is saved; `ddprun resume` finishes it");
+    log::warn(problem);  // the run's own failure is the one to report
   }
 }
 

@@ -68,7 +68,7 @@ void StepTimer::mark_on_device(int phase) {
   marks_.push_back({phase, stride_});
 }
 
-// A range belongs to its thread: what another one begins is not shown.
+// Shows the range of a phase, unless another thread begins it: a range belongs to its thread.
 void StepTimer::show_range(int phase) {
   if (std::this_thread::get_id() != thread_) return;
   const auto* nvtx = torch::profiler::impl::cudaStubs();
@@ -95,7 +95,7 @@ void StepTimer::take_marks() {
     const auto [phase, steps] = marks_[i];
     if (phase >= 0) counted_.of[static_cast<size_t>(phase)] += seconds[i] * static_cast<double>(steps) * share;
   }
-  marks_ = {{marks_.back().phase, 1}};  // where the timer goes on from
+  marks_ = {{marks_.back().phase, 1}};  // where the timer continues
   steps_ = timed_ = stood_for_ = 0;
   stride_ = 1;
   times_ = true;

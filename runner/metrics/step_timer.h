@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Where the time of one rank's training steps goes. On a GPU the times are the GPU's own, from one mark in its queue to
-// the next: the training thread does not wait for it. For profilers each phase is a range of its name.
+// Measures the time of one rank's training steps by phase. On a GPU the times are the GPU's own, from one mark in its
+// queue to the next: the training thread does not wait for it. Profilers see each phase as a range of its name.
 //
-// Marks cost the host time and memory until they are taken. So on a GPU the first 64 steps are timed, then every second
-// of 128, every fourth of 256 and so on, each of which counts for as many: short steps by the million leave a few
-// thousand marks.
+// Marks cost the host time and memory until they are read. So on a GPU the first 64 steps are timed, then every second
+// of 128, every fourth of 256 and so on, each counting for that many: millions of short steps leave a few thousand
+// marks.
 //
 // Used from the training thread; begin() also from a thread that it waits for.
 #pragma once
@@ -27,12 +27,12 @@ namespace ddprun {
 enum class StepPhase : size_t {
   kData,       // waiting for the batch and moving it
   kForward,    //
-  kBackward,   // up to this rank's last gradient
+  kBackward,   // until this rank's last gradient
   kWait,       // for the other ranks: their gradients, buffers before the step
-  kOptimizer,  // with scaling, clipping, the average of weights
-  kGraph,      // a step that is replayed as a whole: all four in one (trainer.cuda_graph)
-  kLogging,    // rows, histograms; what loggers do with them is done beside the training
-  kOther,      // what else is between two steps: agreement, checkpoints
+  kOptimizer,  // including scaling, clipping and EMA
+  kGraph,      // a replayed step: all four phases in one (trainer.cuda_graph)
+  kLogging,    // rows, histograms; loggers work on them in the background
+  kOther,      // the rest between two steps: agreement, checkpoints
 };
 inline constexpr size_t kStepPhases = 8;
 
@@ -41,7 +41,7 @@ struct PhaseSeconds {
 
   double operator[](StepPhase phase) const { return of[static_cast<size_t>(phase)]; }
   double total() const;
-  double computing() const;  // forward, backward, waiting for the others, optimizer; graphs of them
+  double computing() const;  // forward, backward, waiting for the others, optimizer; and graphs
   PhaseSeconds& operator+=(const PhaseSeconds& other);
 };
 
@@ -49,10 +49,10 @@ class StepTimer {
  public:
   explicit StepTimer(std::unique_ptr<DeviceTimer> timer) : timer_(std::move(timer)) {}  // null on the CPU
 
-  void begin(StepPhase phase);  // and ends the one before; a step begins with kData
-  void pause();                 // ends it; until the next begin() no time counts
+  void begin(StepPhase phase);  // also ends the previous one; a step begins with kData
+  void pause();                 // ends the phase; no time counts until the next begin()
 
-  // For a scope in which begin() does nothing: a step that is captured, and not made.
+  // Makes begin() do nothing for a scope: a step that is captured, not run.
   class Muted {
    public:
     explicit Muted(StepTimer& timer) : timer_(timer) { timer_.muted_ = true; }
@@ -64,14 +64,14 @@ class StepTimer {
     StepTimer& timer_;
   };
 
-  // What counted since the last call. On a GPU it waits until the last phase that has ended is done there.
+  // Returns the times since the last call. On a GPU it waits until the last ended phase is done there.
   PhaseSeconds take();
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Mark {
     int phase;
-    int64_t steps;  // that its time stands for
+    int64_t steps;  // represented by its time
   };
 
   void begin_step();
@@ -81,17 +81,17 @@ class StepTimer {
   void show_range(int phase);
 
   std::unique_ptr<DeviceTimer> timer_;  // null on the CPU
-  std::vector<Mark> marks_;             // with a timer: what begins at each of its marks
-  int64_t steps_ = 0;                   // with a timer, since its times were taken
-  int64_t timed_ = 0, stood_for_ = 0;   // of these: that have marks; that those stand for
-  int64_t stride_ = 1;                  // the step under way is one of so many
-  bool times_ = true;                   // this one
+  std::vector<Mark> marks_;             // with a timer: the phase that begins at each mark
+  int64_t steps_ = 0;                   // with a timer, since its times were read
+  int64_t timed_ = 0, stood_for_ = 0;   // of these, those with marks; those that they represent
+  int64_t stride_ = 1;                  // the current step represents this many
+  bool times_ = true;                   // whether the current step is timed
   bool muted_ = false;
   Clock::time_point since_;
-  int phase_ = -1;  // under way; -1: none
+  int phase_ = -1;  // the current one; -1: none
   PhaseSeconds counted_;
   std::thread::id thread_ = std::this_thread::get_id();
-  std::optional<at::RecordFunction> range_;  // of LibTorch's profiler, and one of NVTX on a GPU
+  std::optional<at::RecordFunction> range_;  // for LibTorch's profiler, and for NVTX on a GPU
 };
 
 }  // namespace ddprun

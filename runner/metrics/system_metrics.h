@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What each rank measures of itself: the time of its steps, its memory, how busy its processor and GPU are.
+// Measures each rank: the time of its steps, its memory, the load of its processor and GPU.
 #pragma once
 
 #include "comm/communicator.h"
@@ -16,8 +16,8 @@ class SystemMetrics {
  public:
   explicit SystemMetrics(DeviceBackend* backend);  // null on the CPU
 
-  // Since the last call, in which this rank made `steps` steps with these times. The rows of all ranks, on every rank.
-  // Collective.
+  // Returns the rows of all ranks, on every rank, for the time since the last call, in which this rank made `steps`
+  // steps with these times. Collective.
   RankTable gather(const PhaseSeconds& seconds, int64_t steps, Communicator& communicator);
 
  private:
@@ -25,8 +25,8 @@ class SystemMetrics {
   double wall_, cpu_;  // seconds, at the last call
 };
 
-// The row of the split "system": means over the ranks; but the largest memory, and the slowest rank with its seconds:
-// the time of a step in which it was not waiting.
+// Returns the row of the split "system": means over the ranks, but the largest memory, and the slowest rank with its
+// seconds, the time of a step in which it was not waiting.
 NamedValues system_values(const RankTable& table);
 
 }  // namespace ddprun

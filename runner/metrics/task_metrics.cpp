@@ -9,7 +9,7 @@
 namespace ddprun {
 namespace {
 
-// The K of "topK"; 0 for another name.
+// Returns the K of "topK"; 0 for another name.
 int64_t top_k(const std::string& name) {
   int64_t k = 0;
   if (!name.starts_with("top")) return 0;

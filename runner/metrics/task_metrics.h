@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The metrics that an experiment names under `objective.metrics`.
+// The metrics of an experiment's `objective.metrics`.
 #pragma once
 
 #include <ddprun/metric.h>
@@ -13,7 +13,7 @@
 
 namespace ddprun {
 
-// What can be measured of predicted classes, [B, C] scores (the highest is the guess) against [B] int64 classes.
+// Metrics of predicted classes, [B, C] scores (the highest is the guess) against [B] int64 classes.
 class ClassMetrics {
  public:
   // Reads the option `metrics`: accuracy (the default), topK for any K, confusion.
@@ -27,7 +27,7 @@ class ClassMetrics {
   std::vector<int64_t> top_;
 };
 
-// What can be measured of predicted values against targets of the same shape.
+// Metrics of predicted values against targets of the same shape.
 class ValueMetrics {
  public:
   // Reads the option `metrics`: mae (the default), mse.
@@ -39,7 +39,8 @@ class ValueMetrics {
   bool mae_ = false, mse_ = false;
 };
 
-// [classes, classes] int64: how often each truth (row) was taken for each guess (column). Both are [B] int64.
+// Returns [classes, classes] int64: how often each truth (row) was predicted as each guess (column). Both are [B]
+// int64.
 at::Tensor confusion_counts(const at::Tensor& guess, const at::Tensor& truth, int64_t classes);
 
 }  // namespace ddprun

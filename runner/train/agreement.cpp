@@ -10,7 +10,7 @@
 namespace ddprun {
 namespace {
 
-constexpr int64_t kFlags = 6, kMicroseconds = 6;  // the numbers' places in what is sent
+constexpr int64_t kFlags = 6, kMicroseconds = 6;  // indices into what is sent
 
 double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();

@@ -12,21 +12,20 @@
 namespace ddprun {
 
 struct Flags {
-  bool stop = false;          // somebody was asked to end (SIGTERM)
+  bool stop = false;          // a rank was asked to end (SIGTERM)
   bool save = false;          // a checkpoint by the clock is due
   bool time_over = false;     // trainer.max_time has passed
   bool save_failed = false;   // a checkpoint could not be written
   bool measure = false;       // a row of the split "system" is due
-  bool nonfinite = false;     // somebody's loss or gradients of a step up to `checked_step` were NaN or infinite
+  bool nonfinite = false;     // a rank's loss or gradients in a step up to `checked_step` were NaN or infinite
   int64_t checked_step = -1;  // the same on all ranks; -1: none
 };
 
-// Exchanges of the ranks' flags. The sum runs beside what comes next, so what goes into one exchange is seen by all in
-// the next.
+// Exchanges the ranks' flags. The sum runs in the background, so the flags of one exchange are seen by all in the next.
 //
-// A sum takes as many messages in a row as there are ranks, twice. So where steps are short there is an exchange after
-// every so many of them only, as many as fit into kBetweenSeconds. How long they take goes with the flags: all ranks
-// come to the same number. It is 1 at first and at most doubles, for one short step says little.
+// A sum takes twice as many messages in a row as there are ranks. So with short steps there is only one exchange for as
+// many steps as fit into kBetweenSeconds. Their duration travels with the flags, so all ranks come to the same number.
+// It is 1 at first and at most doubles, since one short step says little.
 class Agreement {
  public:
   using Clock = std::function<double()>;  // seconds
@@ -36,23 +35,24 @@ class Agreement {
 
   explicit Agreement(Communicator& communicator, Clock clock = {});
 
-  // After each step of every rank: whether an exchange is due, on all ranks alike. Alone it always is.
+  // Returns whether an exchange is due, equal on all ranks. Call it after each step of every rank. A single rank always
+  // exchanges.
   bool due();
 
-  // Keeps this rank's flags, but for the nonfinite step, for its next exchange.
+  // Keeps this rank's flags, except the nonfinite step, for its next exchange.
   void keep(const Flags& mine);
 
-  // Hands in this rank's flags with those that it kept, returns what all ranks handed in the time before.
+  // Hands in this rank's flags with those that it kept; returns what all ranks handed in the last time.
   Flags exchange(const Flags& mine);
 
-  // Waits for the exchange under way and forgets it: before other collectives whose failure would be mistaken for its.
+  // Waits for the exchange under way and forgets it, before other collectives whose failure would be mistaken for its.
   void settle();
 
  private:
   struct Pending {
     PendingSum sum;
     int64_t checked_step;
-    int64_t steps;  // since the exchange before
+    int64_t steps;  // since the previous exchange
   };
   Flags take(Pending pending);
 
@@ -60,8 +60,8 @@ class Agreement {
   Clock clock_;
   std::optional<Pending> pending_;
   Flags kept_;
-  int64_t every_ = 1;  // steps there is an exchange
-  int64_t steps_ = 0;  // since the last
+  int64_t every_ = 1;  // steps between exchanges
+  int64_t steps_ = 0;  // since the last exchange
   double exchanged_at_;
 };
 

@@ -20,7 +20,7 @@ namespace ddprun {
 
 void Checkpointer::save(const TrainState& state, const at::Tensor& window, bool best) {
   const auto rows_written = parts_.loggers.start_flush();
-  finish();  // the save before: there is one copy in memory
+  finish();  // the previous save: there is one copy in memory
   const auto now = live(state, window);
   parts_.saver.start(parts_.config.async ? snapshot_.take(now) : now, best, rows_written);
   if (!parts_.config.async) finish();
@@ -38,7 +38,7 @@ void Checkpointer::rescue() noexcept try { parts_.saver.wait(parts_.alive); } ca
   log::warn(error.what());
 }
 
-// On rank 0, with what the others have told it; on those no more than its step.
+// Returns the live state on rank 0, with what the others sent; on those little more than its step.
 Checkpoint Checkpointer::live(const TrainState& state, const at::Tensor& window) const {
   auto own = rng_state(parts_.backend);
   own["window"] = window;
@@ -69,7 +69,7 @@ std::string Checkpointer::last_good() const {
   if (parts_.communicator.world().rank == 0) {
     std::vector<CheckpointFlaw> flaws;
     const auto newest = newest_checkpoint(parts_.run_dir, flaws, saved_step_);
-    for (const auto& flaw : flaws) log::warn("passed over a broken checkpoint: " + flaw.problem);
+    for (const auto& flaw : flaws) log::warn("skipped a broken checkpoint: " + flaw.problem);
     if (newest) found = newest->path.string();
   }
   found = parts_.communicator.broadcast_text(found);
@@ -83,14 +83,14 @@ bool Checkpointer::is_own() const {
 
 namespace {
 
-constexpr int64_t kPieceBytes = 64 << 20;  // what a broadcast copies at once is a few of them
+constexpr int64_t kPieceBytes = 64 << 20;  // a broadcast copies a few of them at once
 
 TensorDict dense(TensorDict tensors) {
   for (auto& [name, tensor] : tensors) tensor = to_dense_host(tensor);
   return tensors;
 }
 
-// Names, types and places of the elements, from which empty_like_those() makes tensors to receive into.
+// Returns names, types and places of the elements, from which empty_like_those() makes tensors to receive into.
 nlohmann::json description(const TensorDict& tensors) {
   auto all = nlohmann::json::array();
   for (const auto& [name, tensor] : tensors) {
@@ -111,10 +111,10 @@ TensorDict empty_like_those(const nlohmann::json& described) {
   return tensors;
 }
 
-// The elements of a dense tensor as they lie in memory.
+// Returns the elements of a dense tensor as they lie in memory.
 at::Tensor bytes_of(const at::Tensor& tensor) { return tensor.as_strided({tensor.numel()}, {1}).view(at::kByte); }
 
-// "<bytes of the description> <description><all elements>"
+// Returns "<bytes of the description> <description><all elements>".
 std::string packed(const TensorDict& tensors) {
   const auto header = description(tensors).dump();
   auto text = std::to_string(header.size()) + " " + header;
@@ -143,7 +143,7 @@ void add_pieces(const TensorDict& tensors, std::vector<at::Tensor>& pieces) {
   }
 }
 
-// All but the tensors' elements.
+// Returns everything but the tensors' elements.
 nlohmann::json outline(const Checkpoint& checkpoint) {
   auto ranks = nlohmann::json::array();
   for (const auto& rank : checkpoint.ranks) ranks.push_back(description(rank));

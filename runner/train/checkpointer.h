@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Puts a training's state into checkpoints while it goes on, and a checkpoint's back into the training. Used from the
-// training thread; every rank calls the same in the same order.
+// Saves a training's state to checkpoints in the background, and restores it. Used from the training thread; every rank
+// makes the same calls in the same order.
 #pragma once
 
 #include "base/clock.h"
@@ -24,10 +24,10 @@ namespace ddprun {
 
 class Checkpointer {
  public:
-  // All outlive it.
+  // All parts outlive it.
   struct Parts {
     const CheckpointConfig& config;
-    std::filesystem::path run_dir;  // whose checkpoints these are
+    std::filesystem::path run_dir;  // of the run whose checkpoints these are
     Communicator& communicator;
     std::shared_ptr<Model> model;
     std::shared_ptr<Optimizer> optimizer;
@@ -35,31 +35,31 @@ class Checkpointer {
     DeviceBackend* backend;  // null on the CPU
     LoggerHub& loggers;
     BackgroundSaver& saver;
-    std::function<void()> alive;  // called while a save is waited for: a slow disk is not a hang
+    std::function<void()> alive;  // called while waiting for a save: a slow disk is not a hang
   };
 
   explicit Checkpointer(Parts parts) : parts_(std::move(parts)) {}
 
-  // Begins to write the state, with this rank's window of metrics. It counts once the rows that it stands for are on
-  // the disk. Waits for the save before it, and with checkpoint.async off for this one.
+  // Starts writing the state, with this rank's window of metrics. The checkpoint counts once the rows that it stands
+  // for are on the disk. Waits for the previous save and, with checkpoint.async off, for this one.
   void save(const TrainState& state, const at::Tensor& window, bool best);
 
-  // Waits for the save under way. What it throws, a full disk on one rank, all ranks throw.
+  // Waits for the save under way. An error on one rank, such as a full disk, is thrown on all.
   void finish();
-  // The same before this rank ends by an error: the others are still there, and write the checkpoint with it.
+  // Does the same before this rank ends with an error: the others are still there, and write the checkpoint with it.
   void rescue() noexcept;
   bool failed() const { return parts_.saver.failed(); }
 
-  // Weights, optimizer, averages and random generators as they were; the rest of the state is the caller's. `path` is
-  // for errors. Returns what this rank has kept of its own.
+  // Restores weights, optimizer, averages and random generators; the rest of the state is the caller's. `path` is for
+  // errors. Returns what this rank has kept of its own.
   TensorDict restore(const Checkpoint& checkpoint, const TrainState& state, const std::string& path);
 
-  // Rank 0 looks, all get the same answer: the newest one that is whole. Throws UserError where there is none.
+  // Returns the newest intact checkpoint; rank 0 looks and all get the same answer. Throws UserError if there is none.
   std::string last_good() const;
 
-  int64_t step() const { return saved_step_; }             // of the last one, made or restored; -1: none
+  int64_t step() const { return saved_step_; }             // of the last one saved or restored; -1: none
   const std::string& path() const { return saved_path_; }  // empty: none
-  bool is_own() const;                                     // whether that one is this run's
+  bool is_own() const;                                     // whether it is this run's
   double seconds_since() const { return since_save_.seconds(); }
 
  private:
@@ -72,15 +72,14 @@ class Checkpointer {
   Stopwatch since_save_;
 };
 
-// Checkpoints between the ranks: rank 0 alone reads and writes them, so that nobody else need see the run's folder.
-
-// Every rank's tensors, by rank, on rank 0; nothing on the others. For small ones: each goes around as many times as
-// there are ranks. Collective.
+// Gathers every rank's tensors, by rank, on rank 0; returns nothing on the others. For small tensors: each is sent
+// around as many times as there are ranks. Collective.
 std::vector<TensorDict> gather_tensors(const TensorDict& mine, Communicator& communicator);
 
-// What rank 0 reads of a checkpoint that was verified, on every rank; but the model on rank 0 alone, which gives it to
-// the others by broadcast_state(). A rank holds what it gets once, and 256 MiB meanwhile. Collective. Throws UserError
-// where rank 0 cannot read it.
+// Returns a verified checkpoint that rank 0 reads, on every rank; but the model on rank 0 only, which gives it to the
+// others by broadcast_state(). Only rank 0 reads and writes checkpoints, so that no other node need see the run's
+// folder. A rank holds what it receives once, and 256 MiB meanwhile. Collective. Throws UserError if rank 0 cannot read
+// it.
 Checkpoint read_on_all(const std::string& path, Communicator& communicator);
 
 }  // namespace ddprun

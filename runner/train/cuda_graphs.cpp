@@ -17,11 +17,11 @@
 namespace ddprun {
 namespace {
 
-constexpr size_t kMostKinds = 32;  // that are watched; further ones come too seldom
+constexpr size_t kMostKinds = 32;  // that are tracked; further ones are too rare
 
 at::Tensor host_numbers() { return at::globalContext().defaultGenerator(at::kCPU).get_state(); }
 
-// Whether the step draws numbers from the host's generator, which it has done once then.
+// Detects whether the step draws numbers from the host's generator; it has done so once by then.
 class HostDraws {
  public:
   explicit HostDraws(c10::Device device) : before_(device.is_cuda() ? host_numbers() : at::Tensor()) {}
@@ -31,7 +31,7 @@ class HostDraws {
   at::Tensor before_;
 };
 
-// What `call` throws, in one line; empty: nothing.
+// Returns what `call` throws, in one line; empty if nothing.
 template <class Call>
 std::string failure_of(Call&& call) {
   try {
@@ -39,7 +39,7 @@ std::string failure_of(Call&& call) {
     return "";
   } catch (const std::exception& error) {
     const auto text = cause_of(error);
-    return text.empty() ? "it failed without a word" : text;
+    return text.empty() ? "it failed without a message" : text;
   }
 }
 
@@ -62,8 +62,8 @@ StepResults CudaGraphs::run(const TrainBatch& batch, bool watched, const Compute
   return kind->graph ? replay(*kind, batch) : warm_up(*kind, batch, compute);
 }
 
-// Graphs keep the memory of their step for themselves. Where too little is left beside it, they go, and the step is
-// done again: on one rank alone, for others would be in the middle of theirs.
+// Runs an ordinary step. If graphs, which keep the memory of their step, leave too little for it, they are dropped and
+// the step is repeated: only with a single rank, since others would be in the middle of theirs.
 StepResults CudaGraphs::ordinary(const TrainBatch& batch, const Compute& compute, OperatorLog* log) {
   bool applied = false;
   const auto once = [&] { return compute(batch, {.log = log, .applied = &applied}); };
@@ -76,7 +76,7 @@ StepResults CudaGraphs::ordinary(const TrainBatch& batch, const Compute& compute
   } catch (const std::exception& error) {
     if (!is_out_of_memory(error) || applied) throw;
   }
-  refuse("an ordinary step finds too little memory beside the captured ones");
+  refuse("captured steps leave too little memory for an ordinary one");
   return once();
 }
 
@@ -85,8 +85,8 @@ CudaGraphs::Form CudaGraphs::form_of(const at::Tensor& tensor) {
   return {.sizes = tensor.sizes().vec(), .strides = tensor.strides().vec(), .type = tensor.scalar_type()};
 }
 
-// Null: one of too many. Several ranks must mean the same kind, which the number of samples of them all tells them;
-// that their own parts then have one form each is up to the dataset.
+// Returns null if there are too many kinds. All ranks must mean the same kind, which the global number of samples tells
+// them; it is up to the dataset that each rank's part then has one form.
 CudaGraphs::Kind* CudaGraphs::kind_of(const TrainBatch& batch) {
   const auto input = form_of(batch.batch.input), target = form_of(batch.batch.target);
   for (auto& kind : kinds_) {
@@ -108,14 +108,14 @@ CudaGraphs::Kind* CudaGraphs::kind_of(const TrainBatch& batch) {
   return &kinds_.back();
 }
 
-// An ordinary step. The last two are compared.
+// Runs an ordinary step of the warm-up. The last two are compared.
 StepResults CudaGraphs::warm_up(Kind& kind, const TrainBatch& batch, const Compute& compute) {
   constexpr int64_t kCompared = 2;
   if (++kind.seen <= kWarmUp - kCompared) return ordinary(batch, compute);
   OperatorLog log(parts_.device);
   const HostDraws draws(parts_.device);
   auto results = ordinary(batch, compute, &log);
-  if (draws.seen()) kind.problem = "a step draws random numbers on the host; give the model's draws the device";
+  if (draws.seen()) kind.problem = "a step draws random numbers on the host; draw them on the device in the model";
   if (kind.problem.empty()) kind.problem = problem_of(kind, log, results);
   kind.log = std::move(log);
   kind.pattern = results;
@@ -125,11 +125,11 @@ StepResults CudaGraphs::warm_up(Kind& kind, const TrainBatch& batch, const Compu
 std::string CudaGraphs::problem_of(const Kind& kind, const OperatorLog& log, const StepResults& results) const {
   if (!log.wait().empty()) return "the host waits for the GPU in each step (" + log.wait() + ")";
   if (const auto metric = results.sums.made_beside(parts_.device); !metric.empty())
-    return "the metric " + metric + " is made on the host";
+    return "the metric " + metric + " is computed on the host";
   if (kind.log.empty()) return "";
   if (const auto change = kind.log.difference(log); !change.empty())
-    return "a step asks for something else each time: " + change;
-  if (!kind.pattern.sums.alike(results.sums)) return "a step's metrics count something else each time";
+    return "a step's operators change from step to step: " + change;
+  if (!kind.pattern.sums.alike(results.sums)) return "a step's metric counts change from step to step";
   return "";
 }
 
@@ -145,8 +145,8 @@ void CudaGraphs::capture(Kind& kind, const TrainBatch& batch, const Compute& com
   if (graphs == 0) tell("steps are replayed from CUDA graphs from here on");
 }
 
-// All ranks, or none. Where one fails while it captures the exchange, c10d's reducer is left in the middle of it: so
-// each tries all but that first.
+// Captures on all ranks or on none. If one fails while it captures the exchange, c10d's reducer is left in the middle
+// of it, so each first tries everything else.
 std::string CudaGraphs::capture_alike(Kind& kind, const Compute& compute) {
   auto reason = agreed(kind.problem);
   parts_.backend->release_memory();
@@ -165,7 +165,8 @@ std::string CudaGraphs::capture_alike(Kind& kind, const Compute& compute) {
   return reason.empty() ? agreed(memory_problem(reserved)) : reason;
 }
 
-// Graphs keep what one of their steps needs. A ragged batch, or a step that is watched, takes as much again.
+// Returns a problem if memory is too short: graphs keep what one of their steps needs, and a ragged batch or a watched
+// step takes as much again.
 std::string CudaGraphs::memory_problem(int64_t reserved_before) {
   parts_.backend->release_memory();
   const auto memory = parts_.backend->memory();
@@ -173,7 +174,7 @@ std::string CudaGraphs::memory_problem(int64_t reserved_before) {
   if (memory.free >= pool_bytes_) return "";
   constexpr int64_t kMiB = 1 << 20;
   return log::text("a captured step keeps ", pool_bytes_ / kMiB, " MiB, and the ", memory.free / kMiB,
-                   " MiB beside it are too few for an ordinary one; a smaller trainer.micro_batch has room for both");
+                   " MiB left are too few for an ordinary one; use a smaller trainer.micro_batch");
 }
 
 bool CudaGraphs::any() const {
@@ -186,7 +187,7 @@ std::function<std::vector<at::Tensor>()> CudaGraphs::work(Kind& kind, const Comp
     OperatorLog log(device);
     const auto results = compute(kind.batch, {.alone = alone, .log = &log});
     const auto change = alone ? "" : kind.log.difference(log);
-    if (!change.empty()) throw std::runtime_error("a step asks for something else each time: " + change);
+    if (!change.empty()) throw std::runtime_error("a step's operators change from step to step: " + change);
     return tensors_of(results, device);
   };
 }
@@ -202,7 +203,7 @@ StepResults CudaGraphs::replay(Kind& kind, const TrainBatch& batch) {
   return {.sums = kind.pattern.sums.with(results[1], parts_.device), .checked = results[0]};
 }
 
-// The first rank's problem, on all of them; empty: nobody has one.
+// Returns the first rank's problem, on all of them; empty if none has one.
 std::string CudaGraphs::agreed(const std::string& mine) {
   const auto texts = parts_.communicator.gather_texts(mine);
   const auto first = std::ranges::find_if(texts, [](const std::string& text) { return !text.empty(); });
@@ -215,7 +216,7 @@ void CudaGraphs::refuse(const std::string& reason) {
                     ". Set it to auto or off to train without");
   }
   reason_ = reason;
-  for (auto& kind : kinds_) {  // one of them may be under way
+  for (auto& kind : kinds_) {  // one of them may be in use: it is emptied, not erased
     kind.graph.reset();
     kind.batch = {};
   }

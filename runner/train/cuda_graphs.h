@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The steps of one rank as graphs of its GPU (trainer.cuda_graph): what a step gives to the GPU is captured once for
-// each kind of batch and from then on replayed as a whole, without the host's work for each operator.
+// Runs the steps of one rank as CUDA graphs (trainer.cuda_graph): the GPU work of a step is captured once for each kind
+// of batch and from then on replayed as a whole, without the host's work for each operator.
 //
-// A kind of batch is captured once it was seen in kWarmUp ordinary steps: then LibTorch has chosen its kernels, memory
-// that lasts is there, and c10d's reducer is done with looking on. A step that cannot be captured, or asks for
-// something else each time, never is; why, is told once. All ranks capture and replay the same steps, since NCCL wants
-// it so: what one of them says against it counts for all. Used from the training thread.
+// A kind of batch is captured after kWarmUp ordinary steps: by then LibTorch has chosen its kernels, lasting memory is
+// allocated, and c10d's reducer has finished observing. A step that cannot be captured, or whose operators change from
+// step to step, never is; the reason is reported once. All ranks capture and replay the same steps, as NCCL requires:
+// an objection of one counts for all. Used from the training thread.
 #pragma once
 
 #include "comm/communicator.h"
@@ -24,26 +24,26 @@
 
 namespace ddprun {
 
-// What the device computes in a step that the host asks for later.
+// Results of a step on the device that the host reads later.
 struct StepResults {
   MetricSums sums;
-  at::Tensor checked;  // [n] float32 on the device, not all finite where the step is. The next step may write there
+  at::Tensor checked;  // [n] float32 on the device, all finite if the step is; the next step may overwrite it
 };
 
-// How a step is computed.
+// Options for computing a step.
 struct StepMode {
   bool alone = false;          // without the other ranks
-  bool backward_only = false;  // up to the gradients, which are thrown away
-  OperatorLog* log = nullptr;  // told what the step asks of the device; may be null
+  bool backward_only = false;  // up to the gradients, which are discarded
+  OperatorLog* log = nullptr;  // records the step's operators; may be null
   bool* applied = nullptr;     // set before the weights change; may be null
 };
 
 class CudaGraphs {
  public:
-  static constexpr int64_t kWarmUp = 12;  // c10d takes times in its first 10 steps
+  static constexpr int64_t kWarmUp = 12;  // c10d measures its first 10 steps
   static constexpr int64_t kMostGraphs = 4;
 
-  // The whole step but what the host does before it, and after it with its results.
+  // Computes the whole step except what the host does before it and with its results afterwards.
   using Compute = std::function<StepResults(const TrainBatch& batch, const StepMode& mode)>;
 
   struct Parts {
@@ -55,31 +55,31 @@ class CudaGraphs {
     std::vector<at::Tensor> buffers;  // the model's
   };
 
-  // Throws UserError where graphs are wanted and there is no GPU.
+  // Throws UserError if graphs are required and there is no GPU.
   explicit CudaGraphs(Parts parts);
 
-  // Whether steps are captured or replayed, now or later.
+  // Returns whether steps are captured or replayed, now or later.
   bool in_use() const { return parts_.backend && parts_.wanted != CudaGraphMode::kOff && reason_.empty(); }
 
-  // One step. A watched one is computed operator by operator; the same on all ranks.
+  // Runs one step. A watched one is computed operator by operator; `watched` is equal on all ranks.
   StepResults run(const TrainBatch& batch, bool watched, const Compute& compute);
 
-  // Steps are not captured from here on, and graphs give their memory back; the same on all ranks. Throws UserError
-  // where graphs are required.
+  // Stops capturing steps and frees the graphs' memory; called on all ranks alike. Throws UserError if graphs are
+  // required.
   void refuse(const std::string& reason);
 
-  // Tensors that steps work on have gone to another place. Graphs are captured anew.
+  // Drops all graphs, to capture them anew: tensors that steps work on have moved.
   void forget() {
     kinds_.clear();
     pool_bytes_ = 0;
   }
 
-  // "replayed", "not yet", or why not: for the run's summary.
+  // Returns "replayed", "not yet", or why not, for the run's summary.
   std::string state() const;
-  int64_t replayed() const { return replayed_; }  // steps
+  int64_t replayed() const { return replayed_; }  // replayed steps
 
  private:
-  struct Form {  // of a tensor
+  struct Form {  // the form of a tensor
     std::vector<int64_t> sizes, strides;
     at::ScalarType type = at::kFloat;
     bool operator==(const Form&) const = default;
@@ -87,17 +87,17 @@ class CudaGraphs {
   struct Kind {
     int64_t global_samples = 0;
     Form input, target;
-    int64_t seen = 0;     // ordinary steps
+    int64_t seen = 0;     // ordinary steps so far
     std::string problem;  // on this rank; empty: none
     OperatorLog log;      // of the last ordinary step
-    StepResults pattern;  // what the host knows of the results: metrics' names and counts
-    TrainBatch batch;     // in the place where the graph reads it
+    StepResults pattern;  // the host's part of the results: metrics' names and counts
+    TrainBatch batch;     // at the addresses that the graph reads
     std::unique_ptr<DeviceGraph> graph;
   };
 
   static Form form_of(const at::Tensor& tensor);
   Kind* kind_of(const TrainBatch& batch);
-  bool any() const;  // graph is there
+  bool any() const;  // whether there is a graph
   StepResults ordinary(const TrainBatch& batch, const Compute& compute, OperatorLog* log = nullptr);
   StepResults warm_up(Kind& kind, const TrainBatch& batch, const Compute& compute);
   std::string problem_of(const Kind& kind, const OperatorLog& log, const StepResults& results) const;
@@ -110,9 +110,9 @@ class CudaGraphs {
   void tell(const std::string& text) const;
 
   Parts parts_;
-  std::deque<Kind> kinds_;  // which stay where they are
-  std::string reason_;      // why there are no graphs; empty: there are, or will be
-  int64_t pool_bytes_ = 0;  // what the graphs keep, one after the other working in it
+  std::deque<Kind> kinds_;  // a deque, so that they stay in place
+  std::string reason_;      // why there are no graphs; empty if there are or will be
+  int64_t pool_bytes_ = 0;  // memory shared by the graphs, which run one after the other
   int64_t replayed_ = 0;
 };
 

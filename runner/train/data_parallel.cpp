@@ -31,7 +31,7 @@ std::vector<at::Tensor> values(const std::vector<NamedParameter>& named) {
   return values;
 }
 
-// Its index stays on the CPU.
+// Moves a batch to the device; its index stays on the CPU.
 Batch moved(Batch batch, c10::Device device) {
   batch.input = batch.input.to(device, /*non_blocking=*/true);
   batch.target = batch.target.to(device, /*non_blocking=*/true);
@@ -50,7 +50,7 @@ void add(std::vector<MetricSum>& sums, const std::vector<MetricSum>& more, c10::
   }
 }
 
-// The parts' steps as the whole batch's, on the first part's device.
+// Merges the parts' steps into the whole batch's, on the first part's device.
 Step merged(std::vector<Step> steps, const std::vector<Batch>& parts, int64_t samples) {
   if (steps.size() == 1) return std::move(steps.front());
   auto whole = std::move(steps.front());
@@ -69,11 +69,11 @@ Step merged(std::vector<Step> steps, const std::vector<Batch>& parts, int64_t sa
 
 }  // namespace
 
-// A thread that lasts until it is destroyed: cuDNN remembers what it found fastest for a convolution by thread. Used
+// A thread that lasts until it is destroyed, since cuDNN remembers the fastest kernel for a convolution by thread. Used
 // from one other thread, for one piece of work at a time.
 class DataParallel::Thread {
  public:
-  // What the work throws comes out of the future.
+  // Starts the work; what it throws comes out of the future.
   std::future<void> start(std::function<void()> work) {
     std::packaged_task<void()> task(std::move(work));
     auto end = task.get_future();
@@ -98,8 +98,8 @@ class DataParallel::Thread {
 
   std::mutex mutex_;
   std::condition_variable_any given_;
-  std::packaged_task<void()> next_;  // not valid: none
-  // Stopped and joined before the others are gone.
+  std::packaged_task<void()> next_;  // not valid if there is none
+  // It is stopped and joined before the other members are destroyed.
   std::jthread thread_{[this](const std::stop_token& stopped) { run(stopped); }};
 };
 
@@ -116,7 +116,8 @@ DataParallel::DataParallel(const std::vector<Copy>& copies) {
 
 DataParallel::~DataParallel() = default;
 
-// Gradients that a pass without collect_gradients() has left, one that ran out of memory, are dropped.
+// Refreshes the copies. Drops gradients left by a micro-batch without collect_gradients(), as after one that ran out of
+// memory.
 void DataParallel::refresh() {
   const torch::NoGradGuard no_gradients;
   const auto& source = lanes_.front();
@@ -139,7 +140,7 @@ Step DataParallel::step(const Batch& batch, const Objective& objective) {
   return merged(run(parts, objective), parts, samples);
 }
 
-// The first part in this thread. The others' see its autocast, gradient mode and fused_layers(), and go on where it has begun: on the
+// Runs the first part in this thread. The others use this thread's autocast, gradient mode and fused layers, and the
 // streams that it works on.
 std::vector<Step> DataParallel::run(const std::vector<Batch>& parts, const Objective& objective) {
   std::vector<Step> steps(parts.size());
@@ -152,7 +153,7 @@ std::vector<Step> DataParallel::run(const std::vector<Batch>& parts, const Objec
   const auto run_part = [&](size_t i) {
     const at::ThreadLocalStateGuard same_state(state);
     const FusedLayersScope same_layers(fused);
-    const c10::StreamGuard on_stream(streams[i]);  // and its device
+    const c10::StreamGuard on_stream(streams[i]);  // also sets its device
     auto& model = *lanes_[i].model;
     steps[i] = in_plugin(step_hook(model), [&] { return model.step(parts[i], objective); });
   };

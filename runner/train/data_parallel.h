@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// trainer.strategy dp: one process computes each pass on several devices at once, as torch.nn.DataParallel does. Every
-// device has a copy of the model and a part of the batch; losses, metrics and gradients come together on the first one,
-// which has the model itself: what is optimized, evaluated and saved (docs/decisions/0008). Of one device it is the
-// model.
+// Implements trainer.strategy dp: one process computes each micro-batch on several devices at once, as
+// torch.nn.DataParallel does. Every device has a copy of the model and a part of the batch; losses, metrics and
+// gradients come together on the first one, which has the model itself, the one that is optimized, evaluated and saved
+// (docs/decisions/0008). On a single device it just calls the model.
 //
-// Used from the training thread. The copies' steps run in threads of their own, each in the same one every time.
+// Used from the training thread. The copies' steps run in threads of their own, each always in the same one.
 #pragma once
 
 #include <ddprun/model.h>
@@ -25,23 +25,24 @@ class DataParallel {
     c10::Device device;
   };
 
-  // The model first, then what was made from the same options for the other devices. Throws UserError where one of them
-  // is another network.
+  // Takes the model first, then the copies made from the same options for the other devices. Throws UserError if one of
+  // them is a different network.
   explicit DataParallel(const std::vector<Copy>& copies);
   ~DataParallel();
 
   int64_t devices() const { return static_cast<int64_t>(lanes_.size()); }
 
-  // Before the first pass of an optimizer step: the copies take the model's parameters, buffers and mode.
+  // Copies the model's parameters, buffers and mode to the copies. Call it before the first micro-batch of an optimizer
+  // step.
   void refresh();
 
-  // One pass of a batch on the first device, each device with a contiguous part of it; fewer samples than devices leave
-  // the last ones idle. Gives what the model alone would: the mean loss over the batch, attached to the graphs of all
-  // copies, and the sums of their metrics. Buffers such as running statistics are those of the first part. Rethrows
-  // what a copy threw once all have ended, the first device's where it is several.
+  // Runs a micro-batch that lies on the first device, each device with a contiguous part of it; with fewer samples than
+  // devices the last ones stay idle. Returns what the model alone would: the mean loss over the batch, attached to the
+  // graphs of all copies, and the sums of their metrics. Buffers such as running statistics are those of the first
+  // part. Rethrows what a copy threw once all have ended, the first device's if there are several.
   Step step(const Batch& batch, const Objective& objective);
 
-  // After the last backward of an optimizer step: the copies' gradients are added to the model's.
+  // Adds the copies' gradients to the model's, after the last backward of an optimizer step.
   void collect_gradients();
 
  private:
@@ -49,8 +50,8 @@ class DataParallel {
   struct Lane {
     std::shared_ptr<Model> model;
     c10::Device device;
-    std::vector<at::Tensor> state, parameters;  // all that refresh() copies; what has a gradient
-    std::unique_ptr<Thread> thread;             // none for the first, which the training thread computes
+    std::vector<at::Tensor> state, parameters;  // everything that refresh() copies; those with a gradient
+    std::unique_ptr<Thread> thread;             // null for the first, which the training thread computes
   };
 
   std::span<Lane> copies() { return std::span(lanes_).subspan(1); }

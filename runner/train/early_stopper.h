@@ -12,10 +12,10 @@
 namespace ddprun {
 
 // Stops when `patience` evaluations in a row did not improve on the best by more than min_delta, or when `hold` in a
-// row reached the target, where there is one: whichever comes first.
+// row reached the target, if there is one: whichever comes first.
 class EarlyStopper {
  public:
-  // What a checkpoint keeps.
+  // The state that a checkpoint keeps.
   struct State {
     std::optional<double> best;
     int64_t evaluations_without_improvement = 0;
@@ -26,7 +26,7 @@ class EarlyStopper {
 
   // Takes the monitored value; returns whether to stop. NaN is no improvement and no target reached.
   bool observe(double value);
-  std::string reason() const;  // why observe() said so: the target where it is both; one sentence
+  std::string reason() const;  // why observe() returned true, in one sentence; the target if both apply
 
   const State& state() const { return state_; }
   void set_state(const State& state) { state_ = state; }
@@ -38,8 +38,7 @@ class EarlyStopper {
   State state_;
 };
 
-// Whether `value` is better than `best` by more than min_delta; anything is better than nothing, NaN than nothing at
-// all.
+// Returns whether `value` is better than `best` by more than min_delta. Anything is better than nothing; NaN never is.
 bool improves(double value, const std::optional<double>& best, bool maximize, double min_delta);
 
 }  // namespace ddprun

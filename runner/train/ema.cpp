@@ -16,7 +16,7 @@ std::vector<at::Tensor> Ema::weights() const {
   return weights;
 }
 
-// In the averages' types: the weights themselves where they have them.
+// Returns the weights in the averages' types: the weights themselves if they have them.
 std::vector<at::Tensor> Ema::wide_weights() const {
   auto weights = this->weights();
   std::vector<at::Tensor> narrow, wide;
@@ -30,7 +30,7 @@ std::vector<at::Tensor> Ema::wide_weights() const {
   return weights;
 }
 
-// A step that overflowed averages the averages with themselves, which leaves their bits.
+// Updates the averages. A skipped step averages them with themselves, which leaves their bits.
 void Ema::update(const at::Tensor& found_inf) {
   if (decay_ == 0) return;
   if (averages_.empty()) {

@@ -19,7 +19,7 @@
 namespace ddprun {
 namespace {
 
-// The sum over all ranks. A rank that had no batch has nothing, and does not know how many classes there are.
+// Returns the sum over all ranks. A rank without a batch has no counts and does not know the number of classes.
 at::Tensor sum_over_ranks(at::Tensor counts, Communicator& communicator) {
   if (!communicator.is_distributed()) return counts.defined() ? counts.cpu() : counts;
   const auto mine = counts.defined() ? std::to_string(counts.size(0)) : "";

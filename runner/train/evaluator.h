@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One exact pass over a split: every sample once, sums and counts all-reduced.
+// Runs one exact pass over a split: every sample once, sums and counts all-reduced.
 #pragma once
 
 #include "comm/communicator.h"
@@ -18,14 +18,14 @@
 
 namespace ddprun {
 
-// What was measured, over all ranks.
+// The results, over all ranks.
 struct Evaluation {
   std::vector<MetricTotal> totals;
-  at::Tensor confusion;  // [C, C] int64 on the CPU, row = truth; undefined where nobody asked for it
+  at::Tensor confusion;  // [C, C] int64 on the CPU, row = truth; undefined unless asked for
 };
 
-// Samples of one rank's evaluation batch. As many as a rank trains on would depend on the number of ranks: one size for
-// all.
+// Returns the samples of one rank's evaluation batch: one size for all, since those of training depend on the number of
+// ranks.
 int64_t eval_batch(const TrainerConfig& config);
 
 class Evaluator {
@@ -42,13 +42,13 @@ class Evaluator {
 
   Evaluator(Parts parts, const TrainerConfig& config) : parts_(std::move(parts)), config_(config) {}
 
-  // Over the split, or its first batches. The same on every rank; nothing where `agree`, called once a round on every
-  // rank, said to stop. The model is in evaluation mode meanwhile and in its former mode afterwards.
+  // Evaluates the split, or its first batches. The result is the same on every rank; nothing if `agree`, called once a
+  // round on every rank, returned true. The model is in evaluation mode meanwhile and in its former mode afterwards.
   std::optional<Evaluation> run(Split split, const Limit& limit, const std::function<bool()>& agree);
 
-  // As many samples as `predictions` takes of its batches, spread evenly over the split, for one sorted by class has
-  // one class alone in its first batch; and what the model makes of them: split, epoch and step are the caller's to
-  // add. No collective: for one rank alone. The model's mode is kept as by run().
+  // Returns samples of the split with the model's predictions; split, epoch and step are the caller's to add. It takes
+  // as many samples as `predictions` asks for, spread evenly over the split, since the first batch of a sorted one has
+  // a single class. Not collective: for one rank alone. Keeps the model's mode as run() does.
   PredictionTable sample(Split split, const PredictionsConfig& predictions);
 
  private:

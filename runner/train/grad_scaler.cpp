@@ -48,7 +48,7 @@ at::Tensor GradScaler::unscale(const std::vector<at::Tensor>& gradients) {
   if (!enabled()) return {};
   found_inf_.zero_();
   const auto inverse = scale_.to(at::kDouble).reciprocal().to(at::kFloat);
-  std::map<c10::ScalarType, std::vector<at::Tensor>> by_type;  // the kernel takes tensors of one type
+  std::map<c10::ScalarType, std::vector<at::Tensor>> by_type;  // the kernel accepts tensors of one type
   for (const auto& gradient : gradients) by_type[gradient.scalar_type()].push_back(gradient);
   for (auto& [type, tensors] : by_type) {
     at::_amp_foreach_non_finite_check_and_unscale_(tensors, found_inf_, inverse);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Keeps float16 gradients within range: the loss is multiplied by a scale, the gradients are divided by it, and a step
-// whose gradients are not all finite is left out (Micikevicius et al.: "Mixed precision training", 2017; the rules are
+// whose gradients are not all finite is skipped (Micikevicius et al.: "Mixed precision training", 2017; the rules are
 // those of torch.amp.GradScaler).
 //
-// Gradients come in averaged over the ranks, so that an overflow on one is seen by all: every rank decides alike.
-// Nothing here waits for a GPU but overflows(), and that for work of the step before. One that is not enabled does
-// nothing: gradients of other types than float16 need no scale.
+// Gradients arrive averaged over the ranks, so that all see an overflow on one: every rank decides alike. Nothing here
+// waits for a GPU except overflows(), and only for work of the previous step. A disabled scaler does nothing: gradients
+// of other types than float16 need no scale.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,13 +19,13 @@
 
 namespace ddprun {
 
-// Numbers that a device computes, on their way to the host. Nothing waits for a GPU until somebody asks, and then only
+// Numbers computed by a device, on their way to the host. Nothing waits for a GPU until they are read, and then only
 // for the work up to them.
 class DeviceNumbers {
  public:
   explicit DeviceNumbers(const at::Tensor& numbers);  // float32, of any shape
 
-  std::span<const float> get();  // as long as this object lives
+  std::span<const float> get();  // valid as long as this object
   bool all_finite();
 
  private:
@@ -35,11 +35,11 @@ class DeviceNumbers {
 
 class GradScaler {
  public:
-  // What a checkpoint keeps.
+  // The state that a checkpoint keeps.
   struct State {
     double scale = 65536;
     int64_t steps_since_change = 0;
-    int64_t overflows = 0;  // steps left out so far
+    int64_t overflows = 0;  // steps skipped so far
   };
 
   GradScaler(const State& state, c10::Device device, bool enabled);
@@ -49,16 +49,16 @@ class GradScaler {
   at::Tensor scaled(const at::Tensor& loss) const { return enabled() ? loss * scale_ : loss; }
 
   // Divides the gradients in place. Returns whether one was not finite: 0 or 1, float32 scalar on the device; undefined
-  // where there is no scale.
+  // without a scale.
   at::Tensor unscale(const std::vector<at::Tensor>& gradients);
 
-  // After the step: half the scale after an overflow, twice after 2,000 steps without.
+  // Updates the scale after the step: halves it after an overflow, doubles it after 2,000 steps without.
   void update();
 
-  // After update(): counts the step where it overflowed. The only part of a step that is the host's.
+  // Counts the step if it overflowed, after update(). This is the only part of a step on the host.
   void count();
 
-  // Steps left out so far.
+  // Returns the number of steps skipped so far.
   int64_t overflows();
 
   State state();  // waits for the device
@@ -66,10 +66,10 @@ class GradScaler {
  private:
   void settle();
 
-  State initial_;  // the state, where it is not enabled
+  State initial_;  // the state of a disabled scaler
 
   at::Tensor scale_, since_change_, found_inf_;  // float32, int32, float32 scalars on the device
-  std::optional<DeviceNumbers> last_found_inf_;  // on its way; none where it was read
+  std::optional<DeviceNumbers> last_found_inf_;  // on its way to the host; empty once read
   int64_t overflows_ = 0;
 };
 

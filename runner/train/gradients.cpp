@@ -45,8 +45,7 @@ std::vector<at::Tensor> GradientClip::apply(const std::vector<at::Tensor>& gradi
   if (total_) norms = {total_norm(norms)};
   if (norm_ > 0) {
     clip_norm(gradients, norms.front(), norm_);
-    sums.add_number("grad_norm",
-                    scaled_ ? norms.front().nan_to_num(0, 0, 0) : norms.front());  // overflows have a count
+    sums.add_number("grad_norm", scaled_ ? norms.front().nan_to_num(0, 0, 0) : norms.front());  // overflows are counted
   }
   if (value_ > 0) clip_value(gradients, value_);
   if (scaled_) norms.clear();
@@ -63,7 +62,7 @@ GradientMark::GradientMark(const std::vector<NamedParameter>& parameters, bool e
   mark_ = std::make_shared<Mark>();
   for (const auto& parameter : parameters) {
     parameter.value.register_hook([mark = mark_](const at::Tensor& gradient) {
-      if (gradient.layout() != at::kStrided || !mark->waiting.exchange(false)) return at::Tensor();  // as it is
+      if (gradient.layout() != at::kStrided || !mark->waiting.exchange(false)) return at::Tensor();  // unchanged
       return gradient + mark->value.to(gradient.options());
     });
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Norms and limits of gradients, and a mark in them, in place and without waiting for a GPU
-// (torch::nn::utils::clip_grad_norm_ reads the norm on the host).
+// Norms, clipping and marking of gradients, in place and without waiting for a GPU (torch::nn::utils::clip_grad_norm_
+// reads the norm on the host).
 #pragma once
 
 #include "config/experiment.h"
@@ -15,28 +15,27 @@
 
 namespace ddprun {
 
-// The norm of each tensor, float32 scalars on its device; one operator for all.
+// Returns the norm of each tensor, float32 scalars on its device, with one operator for all.
 std::vector<at::Tensor> norms_of(const std::vector<at::Tensor>& tensors);
 
-// The norm of all tensors together, from norms_of() them: float32 scalar on their device; 0 where there are none.
+// Returns the norm of all tensors together, from their norms_of(): float32 scalar on their device; 0 if there are none.
 at::Tensor total_norm(const std::vector<at::Tensor>& norms);
 
-// Scales all gradients so that their norm, over all of them together, is at most `limit`; `norm` is total_norm() of
-// theirs.
+// Scales all gradients so that their common norm is at most `limit`; `norm` is their total_norm().
 void clip_norm(const std::vector<at::Tensor>& gradients, const at::Tensor& norm, double limit);
 
-// Cuts each gradient to [-limit, limit].
+// Clamps each gradient to [-limit, limit].
 void clip_value(const std::vector<at::Tensor>& gradients, double limit);
 
-// trainer.clip_norm and trainer.clip_value; without a limit it leaves the gradients as they are.
+// Applies trainer.clip_norm and trainer.clip_value; leaves the gradients unchanged without a limit.
 class GradientClip {
  public:
   // `scaled`: a GradScaler has found overflows already.
   GradientClip(const TrainerConfig& config, bool scaled);
 
-  // Clips in place, and adds the norm to the metrics where that is limited. Returns what tells whether the gradients
-  // were finite before: their norms, or one over all of them where that is limited or the device is to skip the step;
-  // nothing where they are scaled.
+  // Clips in place, and adds the norm to the metrics if that is limited. Returns what tells whether the gradients were
+  // finite before: their norms, or one over all of them if that is limited or the device may have to skip the step;
+  // nothing if they are scaled.
   std::vector<at::Tensor> apply(const std::vector<at::Tensor>& gradients, MetricSums& sums) const;
 
  private:
@@ -44,20 +43,20 @@ class GradientClip {
   bool scaled_, total_;
 };
 
-// Takes a loss that is NaN or infinite to all ranks without an exchange of its own: it puts NaN into one gradient
-// before the gradients are averaged. A finite loss adds 0 there.
+// Tells all ranks of a loss that is NaN or infinite without an exchange of its own: puts NaN into one gradient before
+// the gradients are averaged. A finite loss adds 0 there.
 //
-// Such a loss does not always have such gradients: those of clamp are 0 where its input is NaN.
+// Such a loss does not always give such gradients: those of clamp are 0 if its input is NaN.
 class GradientMark {
  public:
-  // One that is not enabled does nothing.
+  // Constructs the mark; a disabled one does nothing.
   GradientMark(const std::vector<NamedParameter>& parameters, bool enabled);
 
-  // Before the backward pass of this loss. Whichever gradient comes first in it carries the mark.
+  // Marks the backward pass of this loss, before it runs. The first gradient computed in it carries the mark.
   void set(const at::Tensor& loss);
 
  private:
-  struct Mark;  // shared with the parameters' hooks, which autograd may call from a thread of its own
+  struct Mark;  // shared with the parameters' hooks, which autograd may call from another thread
   std::shared_ptr<Mark> mark_;
 };
 

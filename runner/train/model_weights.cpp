@@ -23,7 +23,7 @@ TensorDict read_weights(const fs::path& path) {
   std::vector<CheckpointFlaw> flaws;
   if (const auto newest = newest_checkpoint(path, flaws)) return inference_weights(*newest);
   throw UserError("trainer.init_weights: " + path.string() +
-                  " is no .safetensors file, no checkpoint, and no run with a good one");
+                  " is neither a .safetensors file, nor a checkpoint, nor a run with a good one");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Weights from disk into a model.
+// Loads weights from disk into a model.
 #pragma once
 
 #include "checkpoint/tensor_dict.h"
@@ -10,12 +10,12 @@
 
 namespace ddprun {
 
-// Copies parameters and buffers of these names into the model. Throws UserError, beginning with `where`, for a name
-// that the model lacks or misses and for another shape.
+// Copies parameters and buffers into the model by name. Throws UserError, beginning with `where`, for a missing or
+// unknown name and for another shape.
 void load_weights(const Model& model, const TensorDict& saved, const std::string& where);
 
-// trainer.init_weights: a .safetensors file, a checkpoint, or a run, whose newest good checkpoint is taken; the
-// averaged weights where the checkpoint has them.
+// Loads trainer.init_weights: a .safetensors file, a checkpoint, or a run's newest good checkpoint; the averaged
+// weights if the checkpoint has them.
 void load_initial_weights(const Model& model, const std::string& path);
 
 }  // namespace ddprun

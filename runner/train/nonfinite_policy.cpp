@@ -22,7 +22,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr size_t kMostNamed = 8;  // ranks in a message; the file has all
+constexpr size_t kMostNamed = 8;  // ranks named in a message; the file has all
 
 std::string number(double value) {
   if (std::isnan(value)) return "nan";
@@ -102,8 +102,8 @@ namespace {
 
 std::string advice_for(const TrainerConfig& config) {
   std::string advice = ". Lower the learning rate";
-  if (config.clip_norm == 0) advice += ", limit the gradients (trainer.clip_norm=1)";
-  if (config.precision == PrecisionMode::kFp16) advice += ", take trainer.precision=bf16, which has float32's range";
+  if (config.clip_norm == 0) advice += ", clip the gradients (trainer.clip_norm=1)";
+  if (config.precision == PrecisionMode::kFp16) advice += ", use trainer.precision=bf16, which has float32's range";
   return advice;
 }
 
@@ -120,7 +120,7 @@ bool NonfinitePolicy::skips(int64_t step) const {
   return std::ranges::find(steps, step) != steps.end();
 }
 
-// On a GPU not the last one's, since it still works on that.
+// Hands in the flags; on a GPU not the last step's, which it still works on.
 void NonfinitePolicy::hand_in(Flags& mine) {
   auto done = open_.size();
   if (parts_.device.is_cuda() && done > 0) --done;
@@ -131,7 +131,7 @@ void NonfinitePolicy::hand_in(Flags& mine) {
   }
 }
 
-// Which of several steps it was that somebody found nonfinite, they tell each other then.
+// Takes the steps of an exchange as known; the ranks then agree which of several was nonfinite.
 void NonfinitePolicy::learn(const Flags& agreed) {
   const auto is_agreed = [&agreed](const OpenStep& step) { return step.step <= agreed.checked_step; };
   const auto count = static_cast<size_t>(std::ranges::count_if(open_, is_agreed));
@@ -139,7 +139,7 @@ void NonfinitePolicy::learn(const Flags& agreed) {
   nonfinite_.assign(count, agreed.nonfinite);
 }
 
-// The first `count` that are open.
+// Settles the first `count` open steps.
 void NonfinitePolicy::settle(size_t count) {
   if (count == 0) return;
   auto raised = at::zeros({static_cast<int64_t>(count)}, at::kInt);
@@ -165,21 +165,21 @@ NonfinitePolicy::Verdict NonfinitePolicy::judge(OpenStep step, int64_t last_chec
   switch (parts_.config.on_nonfinite) {
     case OnNonfinite::kStop:
       verdict.error = verdict.found + advice(event.step) +
-                      ". trainer.on_nonfinite=skip skips such steps, rollback goes back to the last checkpoint and "
-                      "past the batch. The checkpoints are from before.";
+                      ". trainer.on_nonfinite=skip skips such steps; rollback returns to the last checkpoint and "
+                      "skips the batch. Existing checkpoints are unaffected.";
       break;
     case OnNonfinite::kSkip:
       verdict.action = Action::kSkip;
       if (parts_.state.skips_in_row < TrainerConfig::kMostSkips) break;
       verdict.error =
           log::text(verdict.found, ". That is more than ", TrainerConfig::kMostSkips,
-                    " steps in a row, too many to skip", advice(event.step), ". The checkpoints are from before.");
+                    " steps in a row, too many to skip", advice(event.step), ". Existing checkpoints are unaffected.");
       break;
     case OnNonfinite::kRollback:
       verdict.action = Action::kRollBack;
       if (rollbacks_.to != last_checkpoint || rollbacks_.count < TrainerConfig::kMostRollbacks) break;
-      verdict.error = log::text(verdict.found, ". From step ", last_checkpoint, " training has gone back ",
-                                TrainerConfig::kMostRollbacks, " times already", advice(event.step), ".");
+      verdict.error = log::text(verdict.found, "; training has already rolled back to step ", last_checkpoint, " ",
+                                TrainerConfig::kMostRollbacks, " times", advice(event.step), ".");
       break;
   }
   if (!verdict.error.empty()) verdict.action = Action::kStop;
@@ -188,7 +188,7 @@ NonfinitePolicy::Verdict NonfinitePolicy::judge(OpenStep step, int64_t last_chec
 }
 
 std::string NonfinitePolicy::advice(int64_t step) const {
-  return advice_for(parts_.config) + " or look at the data: the numbers of the batch's samples are in " +
+  return advice_for(parts_.config) + " or check the data: the indices of the batch's samples are in " +
          event_file(parts_.run_dir, step).string();
 }
 
@@ -201,7 +201,7 @@ std::optional<std::string> NonfinitePolicy::problem_of_weights(const Model& mode
   for (const auto& parameter : trainable_parameters(model)) weights.push_back(parameter.value.detach());
   if (std::isfinite(total_norm(norms_of(weights)).item<double>())) return std::nullopt;
   return log::text("the weights are not finite after step ", parts_.state.step, advice_for(parts_.config),
-                   ". The checkpoints are from before.");
+                   ". Existing checkpoints are unaffected.");
 }
 
 }  // namespace ddprun

@@ -18,10 +18,11 @@ namespace {
 
 constexpr size_t kMostShown = 160;  // characters of one entry in an error text
 
-// LibTorch takes it along into backward, and uses it for nothing. A constant up to 2.14, an object of its own since.
+// Returns a kind that LibTorch passes on into backward and uses for nothing. It is a constant up to 2.14, an object
+// since.
 auto kind() { return c10::DebugInfoKind::PRODUCER_INFO; }
 
-// Whether its number goes into kernels as one of the host.
+// Returns whether the tensor's number goes into kernels as a number of the host.
 bool is_host_number(const at::Tensor& tensor, c10::Device device) {
   return device.is_cuda() && tensor.is_cpu() && tensor.numel() == 1 && tensor.layout() == at::kStrided;
 }
@@ -36,7 +37,7 @@ void tell(std::ostream& out, const at::Tensor& tensor, c10::Device device) {
   if (is_host_number(tensor, device)) out << "=" << at::_local_scalar_dense(tensor);
 }
 
-// Lists of what else there is, generators and process groups, are told by their kind alone.
+// Writes an argument; other lists, generators and process groups only by their kind.
 void tell(std::ostream& out, const c10::IValue& value, c10::Device device) {
   if (value.isTensor()) {
     tell(out, value.toTensor(), device);
@@ -70,7 +71,7 @@ struct Listener final : c10::DebugInfoBase {
 
 std::unique_ptr<at::ObserverContext> on_call(const at::RecordFunction& call) {
   auto* listener = static_cast<Listener*>(c10::ThreadLocalDebugInfo::get(kind()));
-  if (!listener || !call.operator_name()) return nullptr;  // ranges for profilers have no such name
+  if (!listener || !call.operator_name()) return nullptr;  // profiler ranges have no operator name
   const at::DisableRecordFunctionGuard unheard;
   std::ostringstream text;
   text.precision(17);
@@ -82,7 +83,7 @@ std::unique_ptr<at::ObserverContext> on_call(const at::RecordFunction& call) {
     comma = ", ";
   }
   text << ")";
-  const std::scoped_lock lock(listener->mutex);  // c10d takes the listener along, too
+  const std::scoped_lock lock(listener->mutex);  // c10d also passes the listener on to its threads
   listener->entries->push_back(text.str());
   if (listener->wait->empty() && waits(call, listener->device)) *listener->wait = call.name();
   return nullptr;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What a piece of work asks of LibTorch: its operators in their order, with the shapes of their tensors and all their
-// numbers. Work that was captured once and is replayed does the same again and again, so what it asks must not change
-// from time to time: a number of the host that does, as a rate or a count of steps, would stay what it was.
+// Records the LibTorch operators of a piece of work in their order, with the shapes of their tensors and all their
+// numbers. Captured work repeats exactly, so its operators must not change from step to step: a number of the host that
+// does, such as an lr or a count of steps, would keep its old value.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -14,11 +14,10 @@ namespace ddprun {
 
 class OperatorLog {
  public:
-  // Of work on `device`: a number that lies in a CPU's tensor is one of the host where that is a GPU.
+  // Logs work on `device`: if that is a GPU, a number in a CPU tensor counts as the host's.
   explicit OperatorLog(c10::Device device) : device_(device) {}
 
-  // While it is there, what its thread asks of LibTorch is added, in backward passes too. Without a log it does
-  // nothing.
+  // Adds the operators of its thread to the log while it lives, in backward passes too. Does nothing without a log.
   class Listening {
    public:
     explicit Listening(OperatorLog* log);
@@ -34,11 +33,11 @@ class OperatorLog {
   bool empty() const { return entries_.empty(); }
   const std::vector<std::string>& entries() const { return entries_; }
 
-  // The operator for which the host waited for the device; empty: none.
+  // Returns the operator for which the host waited for the device; empty if it did not.
   const std::string& wait() const { return wait_; }
 
-  // Where `later` asks for something else, as "aten::mul(float[8], 0.2), which was aten::mul(float[8], 0.1)"; empty:
-  // nowhere.
+  // Returns the first difference to `later`, as "aten::mul(float[8], 0.2), which was aten::mul(float[8], 0.1)"; empty
+  // if there is none.
   std::string difference(const OperatorLog& later) const;
 
  private:

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The numbers that forward and backward compute with.
+// Sets the number formats of forward and backward.
 //
-// - fp32: float32; convolutions on GPUs from Ampere on with 10 bits of fraction (TF32), as PyTorch has it by default
+// - fp32: float32; on GPUs from Ampere on, convolutions round to 10 bits of fraction (TF32), PyTorch's default
 // - fp32_exact: float32, in convolutions too
-// - tf32: float32, matrix products and convolutions with 10 bits of fraction (GPUs from Ampere on)
+// - tf32: float32; matrix products and convolutions round to 10 bits of fraction (GPUs from Ampere on)
 // - bf16: autocast: matrix products and convolutions in bfloat16, weights and losses in float32
-// - fp16: the same in float16, with a gradient scaler
+// - fp16: autocast in float16, with a gradient scaler
 // - bf16_pure: weights and activations in bfloat16
 #pragma once
 
@@ -24,7 +24,7 @@
 
 namespace ddprun {
 
-// Autocast on this thread for a scope; nothing where there is no type.
+// Enables autocast on this thread for a scope; does nothing without a type.
 class AutocastScope {
  public:
   AutocastScope(c10::DeviceType device, std::optional<c10::ScalarType> type);
@@ -43,13 +43,13 @@ class Precision {
   Precision() = default;  // float32
   Precision(const TrainerConfig& config, c10::DeviceType device);
 
-  // Of images and their filters; channels first until then.
+  // Sets the memory format of images and filters; channels first until then.
   void set_memory_format(MemoryFormat memory_format) { memory_format_ = memory_format; }
   MemoryFormat memory_format() const { return memory_format_; }
 
-  // Types and memory order of the weights; before the optimizer and the reducer see them.
+  // Converts the weights' types and memory format, before the optimizer and the reducer see them.
   void convert(Model& model) const;
-  // The same of a batch's input, and of what makes them so.
+  // Returns the same for a batch's input.
   ImageForm image_form() const {
     return {.channels_last = memory_format_ == MemoryFormat::kChannelsLast, .bf16 = pure_bf16_};
   }
@@ -65,14 +65,14 @@ class Precision {
   MemoryFormat memory_format_ = MemoryFormat::kChannelsFirst;
 };
 
-// Sets what the whole process computes float32 products with. Call before the first one.
+// Sets how the whole process computes float32 products. Call it before the first one.
 void set_product_precision(const TrainerConfig& config);
 
-// Reads what word_of() has said; any other word means channels first.
+// Reads what word_of() wrote; any other word means channels first.
 MemoryFormat memory_format_of(const std::string& word);
 
-// A tensor of four dimensions with its numbers in this order; the tensor itself where they lie so. One channel lies the
-// same in both, but kernels take the order from the strides: those are set in any case.
+// Returns a tensor of four dimensions in this memory format, or the tensor itself if it has it. A single channel is
+// laid out the same in both, but kernels read the format from the strides, so those are always set.
 at::Tensor in_memory_format(const at::Tensor& tensor, MemoryFormat memory_format);
 
 }  // namespace ddprun

@@ -42,8 +42,8 @@ void ProgressLog::show_progress(const char* phase) {
   parts_.loggers.progress({epoch(), state.step, step_in_epoch, phase, speed});
 }
 
-// No row at a part's end, where it would be of a few steps: its noise would pass for a change. They are in the next
-// one.
+// Writes no row at the end of a part, where it would cover few steps and its noise would look like a change. They go
+// into the next one.
 void ProgressLog::log_window() {
   auto& state = parts_.state;
   const auto totals = window_.totals(parts_.communicator);
@@ -115,7 +115,8 @@ void ProgressLog::log_system() {
   parts_.loggers.ranks(table);
 }
 
-// All ranks have the same weights and gradients: rank 0 alone shows them, without a word to the others.
+// Returns whether to show gradients. All ranks have the same weights and gradients: only rank 0 shows them, without
+// communication.
 bool ProgressLog::watch_gradients() {
   const auto& config = parts_.experiment.histograms;
   if (!parts_.plan.due(config.every, parts_.state.step + 1)) return false;

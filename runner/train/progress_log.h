@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the loggers are told while training goes on: rows of metrics, the measurements of each rank, histograms, the
-// progress bar, events. Used from the training thread, on all ranks; rank 0 alone has loggers.
+// Sends the loggers rows of metrics, the measurements of each rank, histograms, progress and events during training.
+// Used from the training thread, on all ranks; only rank 0 has loggers.
 #pragma once
 
 #include "base/clock.h"
@@ -20,7 +20,7 @@ namespace ddprun {
 
 class ProgressLog {
  public:
-  // All outlive it.
+  // All parts outlive it.
   struct Parts {
     const Experiment& experiment;
     const TrainPlan& plan;
@@ -35,37 +35,37 @@ class ProgressLog {
 
   explicit ProgressLog(const Parts& parts) : parts_(parts), system_metrics_(parts.backend) {}
 
-  // At the start of an attempt, and after a rollback: rows count from the state's step on.
+  // Restarts at the beginning of an attempt and after a rollback: rows count from the state's step on.
   void restart();
 
   void begin_step() { since_step_.restart(); }
   void end_step();
-  double train_seconds() const;  // in training steps; within one: with what it has taken
+  double train_seconds() const;  // in training steps, including the current one so far
 
-  // Adds a step that counts to the sums that the next row is made of.
+  // Adds a step that counts to the sums of the next row.
   void add(const StepOutcome& outcome) { window_.add(outcome.sums); }
 
-  // Takes the sums of all ranks, and writes the row "train" where it is due. Collective.
+  // Takes the sums of all ranks and writes the row "train" if it is due. Collective.
   void log_window();
-  // The row "epoch": the means over an epoch, or over what lies between two evaluations of it.
+  // Writes the row "epoch": the means over an epoch, or over the part between two evaluations.
   void log_part(double evaluation_seconds);
   void log_row(const std::string& split, NamedValues values);
   void event(const std::string& kind, const std::string& text);
   void show_progress(const char* phase);
 
-  // Whether a row "system" is due, by rank 0's clock; on the other ranks false.
+  // Returns whether a row "system" is due, by rank 0's clock; false on the other ranks.
   bool system_row_is_due();
   void log_system();  // collective
 
-  // Whether the gradients of the next step are to be shown, so that it is watched: the same on all ranks.
+  // Returns whether the gradients of the next step are to be shown, so that it is watched: equal on all ranks.
   bool watch_gradients();
 
-  // What a checkpoint keeps of the sums: those of all ranks go into the state, which is collective; this rank's own.
+  // Puts the sums of all ranks into the state, for a checkpoint. Collective.
   void save_window() { parts_.state.window = window_.totals(parts_.communicator); }
   at::Tensor window() const { return window_.numbers(); }
   void restore_window(const at::Tensor& numbers) { window_.reset(parts_.state.window, numbers); }
 
-  // Of this attempt's steps. Waits for a GPU.
+  // Returns the phases of this attempt's steps. Waits for a GPU.
   const PhaseSeconds& take_phases();
   const PhaseSeconds& phases() const { return phases_; }
 
@@ -77,9 +77,9 @@ class ProgressLog {
   Parts parts_;
   SystemMetrics system_metrics_;
   MetricSums window_;                 // since the state's `window` was taken
-  PhaseSeconds phases_;               // but for those that the timer still has
+  PhaseSeconds phases_;               // except those still in the timer
   int64_t steps_measured_ = 0;        // since the last row of the split "system"
-  std::vector<Histogram> gradients_;  // of the last step, where they are to be shown
+  std::vector<Histogram> gradients_;  // of the last step, if they are shown
   Stopwatch since_progress_, since_step_, since_measured_;
   int64_t samples_at_row_ = 0;
   double seconds_at_row_ = 0;  // in training steps

@@ -11,7 +11,7 @@
 namespace ddprun {
 namespace {
 
-// From `from` at 0 to `to` at 1.
+// Returns the value at `at` on the line from `from` at 0 to `to` at 1.
 double on_line(double from, double to, double at) { return from + (to - from) * at; }
 double on_cosine(double from, double to, double at) {
   return to + (from - to) * (1 + std::cos(std::numbers::pi * at)) / 2;
@@ -75,7 +75,7 @@ double Schedule::cycle(double base_lr, double step) const {
   return curve(base_lr, end, std::min(1.0, (step - top) / (last - top)));
 }
 
-// The rules of torch's ReduceLROnPlateau with a relative threshold.
+// Follows the rules of torch's ReduceLROnPlateau with a relative threshold.
 void Schedule::observe(double value) {
   if (config_.kind != ScheduleKind::kPlateau) return;
   const double sign = config_.maximize ? 1 : -1;

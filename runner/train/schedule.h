@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The learning rate of each step, from the optimizer's own lr and the experiment's `schedule:`.
+// Computes the learning rate of each step, from the optimizer's own lr and the experiment's `schedule:`.
 //
 //   constant     the lr
 //   step         lr * gamma^(times `every` has passed)
@@ -8,11 +8,10 @@
 //   cosine       from the lr to end_lr along half a cosine (Loshchilov, Hutter: "SGDR", 2016)
 //   linear       from the lr to end_lr along a line
 //   one_cycle    up to the lr and down again (Smith, Topin: "Super-convergence", 2018), as torch's OneCycleLR
-//   plateau      lr * factor^(times the metric stood still), as torch's ReduceLROnPlateau
+//   plateau      lr * factor^(number of stalls of the metric), as torch's ReduceLROnPlateau
 //
-// Steps are counted from the run's beginning, without those left out for an overflow or a loss that is no number.
-// During a warm-up the lr rises along a line from warmup_from * lr; cosine and linear begin after it, the others
-// count on beneath it.
+// Steps are counted from the run's start, without those skipped for an overflow or a nonfinite loss. During a warm-up
+// the lr rises linearly from warmup_from * lr; cosine and linear start after it, the others run from the first step.
 #pragma once
 
 #include "config/experiment.h"
@@ -26,26 +25,27 @@ namespace ddprun {
 
 class Schedule {
  public:
-  // What a checkpoint keeps: of a plateau alone.
+  // The state that a checkpoint keeps, of a plateau only.
   struct State {
     int64_t reductions = 0;
     std::optional<double> best;
     int64_t bad_evaluations = 0, cooling = 0;
   };
 
-  // The run has `total_steps` at most.
+  // The run has at most `total_steps` steps.
   Schedule(const ScheduleConfig& config, int64_t global_batch, int64_t steps_per_epoch, int64_t total_steps);
 
-  // For the step after `step` steps; `base_lr` is the optimizer's own.
+  // Returns the lr of the step after `step` steps; `base_lr` is the optimizer's own.
   double lr(double base_lr, int64_t step) const;
 
-  // An evaluation's value of the monitored metric, for a plateau.
+  // Takes an evaluation's value of the monitored metric, for a plateau.
   void observe(double value);
 
   const State& state() const { return state_; }
   void set_state(const State& state) { state_ = state; }
 
-  // Where the schedule says more than the run will see: "schedule.milestones: 90ep is after the end of the run, ..."
+  // Returns warnings of parts of the schedule that the run does not reach: "schedule.milestones: 90ep is after the end
+  // of the run, ..."
   std::vector<std::string> warnings() const;
 
  private:

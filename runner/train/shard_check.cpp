@@ -20,10 +20,10 @@ namespace {
 
 constexpr std::array kSplits{std::pair(Split::kTrain, "training"), std::pair(Split::kVal, "validation"),
                              std::pair(Split::kTest, "test")};
-constexpr int64_t kCompared = 32;  // samples of a split, at once
+constexpr int64_t kCompared = 32;  // samples of a split at a time
 constexpr size_t kHexDigits = 16;  // of a sample's SHA-256
 
-// Spread over the whole split, others in the next round.
+// Returns samples spread over the whole split, different ones in each round.
 std::vector<int64_t> compared_samples(int64_t samples, int64_t round) {
   const auto count = std::min(samples, kCompared);
   std::vector<int64_t> numbers;
@@ -36,7 +36,7 @@ void update(Sha256& sum, const at::Tensor& tensor) {
   sum.update(values.const_data_ptr(), values.nbytes());
 }
 
-// The first digits of each sample's.
+// Returns the first digits of each sample's digest.
 std::string digests_of(const Batch& batch) {
   std::string digests;
   for (int64_t i = 0; i < batch.size(); ++i) {
@@ -48,13 +48,13 @@ std::string digests_of(const Batch& batch) {
   return digests;
 }
 
-// The first rank that says something else than rank 0; 0: there is none.
+// Returns the first rank that differs from rank 0; 0 if there is none.
 size_t first_other(const std::vector<std::string>& said) {
   const auto other = std::ranges::find_if(said, [&](const auto& text) { return text != said[0]; });
   return other == said.end() ? 0 : static_cast<size_t>(other - said.begin());
 }
 
-// Called by all ranks.
+// Throws the error; called by all ranks.
 [[noreturn]] void refuse(size_t rank, const std::string& its, const std::string& of_rank_0,
                          Communicator& communicator) {
   const auto hosts = communicator.gather_texts(host_name());
@@ -71,7 +71,7 @@ void require_same_sizes(const Dataset& dataset, Communicator& communicator) {
   if (const auto rank = first_other(all)) refuse(rank, all[rank], all[0], communicator);
 }
 
-// Other samples in each round.
+// Compares different samples in each round.
 void require_same_samples(const Dataset& dataset, Split split, const char* name, int64_t round,
                           Communicator& communicator) {
   const auto numbers = compared_samples(dataset.size(split), round);
@@ -111,7 +111,7 @@ void ShardCheck::add(const TrainBatch& item) {
 }
 
 void ShardCheck::check(int64_t epoch, const Experiment& experiment) {
-  if (steps_ == 0) return;  // a run that goes on at the epoch's end has only its evaluation to do
+  if (steps_ == 0) return;  // a run resumed at the epoch's end only has its evaluation left
   const auto& config = experiment.trainer;
   const bool shuffled = config.shuffle && config.overfit_batches == 0;
   const auto order = shuffled ? epoch_order(experiment.seed, epoch - 1, samples_) : unshuffled_order(samples_);

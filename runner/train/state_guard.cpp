@@ -48,9 +48,10 @@ std::vector<at::Generator> device_generators(const DeviceBackend* backend) {
   return generators;
 }
 
-// Rank 0 keeps the seed's lower half, which is all that the CPU's generator looks at; the GPUs' take the whole.
+// Returns a rank's seed. Rank 0 keeps the lower half of the seed, which is all that the CPU's generator uses; the GPUs'
+// use the whole.
 uint64_t seed_of(uint64_t seed, int64_t rank) {
-  constexpr uint64_t kRankStream = 0x72616E6B;  // "rank": apart from the draws of the sample order
+  constexpr uint64_t kRankStream = 0x72616E6B;  // "rank"; differs from the stream of the sample order
   const uint64_t draw = RandomStream(seed, kRankStream, static_cast<uint32_t>(rank)).next();
   return (draw << 32) ^ seed ^ (rank == 0 ? 0 : draw);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a trial run of the model changes besides gradients, put back at the end of the scope unless it is let go:
-// buffers (running statistics) and the random generators.
+// Restores what a trial run of the model changes besides gradients at the end of the scope, unless let go: buffers
+// (running statistics) and the random generators.
 #pragma once
 
 #include "checkpoint/checkpoint.h"
@@ -23,7 +23,7 @@ class StateGuard {
   StateGuard(const StateGuard&) = delete;
   StateGuard& operator=(const StateGuard&) = delete;
 
-  void let_go() { kept_ = false; }  // what was changed stays
+  void let_go() { kept_ = false; }  // keeps the changes
 
  private:
   std::vector<at::Tensor> buffers_, values_;
@@ -32,7 +32,7 @@ class StateGuard {
   bool kept_ = true;
 };
 
-// Puts a model into evaluation mode for a scope, and back into its former mode.
+// Puts a model into evaluation mode for a scope, then back into its former mode.
 class EvalMode {
  public:
   explicit EvalMode(Model& model) : model_(model), was_training_(model.is_training()) { model_.eval(); }
@@ -45,16 +45,16 @@ class EvalMode {
   bool was_training_;
 };
 
-// The states of this process's random generators, which dropout and the like draw from.
-
-// {"cpu": ..., "device": ..., "device_1": ...}: the last two only with a backend, one for each of its devices.
+// Returns the states of this process's random generators: {"cpu": ..., "device": ..., "device_1": ...}, the last two
+// only with a backend, one for each of its devices.
 TensorDict rng_state(const DeviceBackend* backend);
 
-// Sets what `state` holds; a generator without an entry keeps its own.
+// Sets the states in `state`; a generator without an entry keeps its own.
 void set_rng_state(const TensorDict& state, const DeviceBackend* backend);
 
-// Every rank draws its own numbers, the same in every run of one seed. Before the model is built all ranks take rank
-// 0's. The further devices of one process (trainer.strategy dp) draw what the ranks after it would.
+// Seeds the generators: every rank draws different numbers, the same in every run with one seed. Before the model is
+// built all ranks use rank 0's. The further devices of one process (trainer.strategy dp) draw what the next ranks
+// would.
 void seed_generators(uint64_t seed, int64_t rank, const DeviceBackend* backend);
 
 }  // namespace ddprun

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-// Doubles as their bits: exact, and NaN and infinity survive.
+// Stores doubles as their bits: exact, and NaN and infinity survive.
 json exact(double value) { return std::bit_cast<uint64_t>(value); }
 double exact(const json& value) { return std::bit_cast<double>(value.get<uint64_t>()); }
 
@@ -110,7 +110,7 @@ TrainState TrainState::from_json(const std::string& text, const std::string& whe
     const auto& scaler = from.at("scaler");
     state.scaler = {exact(scaler.at(0)), scaler.at(1), scaler.at(2)};
     from.at("micro_batch").get_to(state.micro_batch);
-    state.memory_format = from.value("memory_format", from.value("layout", state.memory_format));  // 0.1 called it so
+    state.memory_format = from.value("memory_format", from.value("layout", state.memory_format));  // its name in 0.1
     if (const auto nonfinite = from.find("nonfinite"); nonfinite != from.end()) {
       nonfinite->at("skipped").get_to(state.skipped);
       nonfinite->at("in_row").get_to(state.skips_in_row);

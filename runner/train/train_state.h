@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where a run stands: all that a checkpoint keeps besides tensors. Equal on all ranks.
+// The progress of a run: everything that a checkpoint keeps besides tensors. Equal on all ranks.
 #pragma once
 
 #include "config/experiment.h"
@@ -18,9 +18,9 @@ namespace ddprun {
 
 struct TrainState {
   int64_t step = 0;                 // optimizer steps done
-  int64_t evaluated_step = 0;       // the step of the last finished evaluation at an epoch's end
+  int64_t evaluated_step = 0;       // the step of the last finished evaluation at the end of an epoch
   int64_t samples = 0;              // training samples seen by all ranks
-  std::vector<MetricTotal> window;  // training metrics that are not yet in the next two, all ranks together
+  std::vector<MetricTotal> window;  // training metrics not yet added to the next two, of all ranks
   std::vector<MetricTotal> row;     // since the last row
   std::vector<MetricTotal> part;    // since the last part's end
   int64_t part_samples = 0;         // `samples` and `train_seconds` there
@@ -28,21 +28,21 @@ struct TrainState {
   EarlyStopper::State stopper;
   Schedule::State schedule;
   GradScaler::State scaler;
-  int64_t micro_batch = 0;                       // that trainer.micro_batch=auto found; 0: none was searched
-  std::string memory_format = "channels_first";  // that trainer.memory_format=auto found, or asked for
+  int64_t micro_batch = 0;                       // found by trainer.micro_batch=auto; 0: not searched
+  std::string memory_format = "channels_first";  // set by trainer.memory_format or found by its auto
   std::optional<double> best_value;              // of checkpoint.monitor
   NamedValues best_metrics;                      // all metrics of that evaluation, checkpoint.monitor's first
-  int64_t best_step = 0;                         // where it was
+  int64_t best_step = 0;                         // the step of that evaluation
   NamedValues last_metrics;                      // the last value of each
-  int64_t skipped = 0;                   // steps skipped with trainer.on_nonfinite, here and next: skip or rollback
-  int64_t skips_in_row = 0;              // that ended with this step
-  int64_t skipped_without_overflow = 0;  // of the skipped, those that the scaler did not count as overflows
-  std::vector<int64_t> skipped_steps;    // by rollback: the steps whose batch is passed over
-  std::string finished;                  // "completed" or "stopped_early" once training is over
+  int64_t skipped = 0;                           // steps skipped with trainer.on_nonfinite skip or rollback
+  int64_t skips_in_row = 0;                      // ending with this step
+  int64_t skipped_without_overflow = 0;          // of these, those that the scaler did not count as overflows
+  std::vector<int64_t> skipped_steps;            // with rollback: the steps whose batch is skipped
+  std::string finished;                          // "completed" or "stopped_early" once training is over
   std::string stop_reason;
   double train_seconds = 0;  // in training steps, all attempts
   RunClock::State clock;
-  int64_t global_batch = 0;  // what the run was started with: a resumed run must agree
+  int64_t global_batch = 0;  // at the start of the run: a resumed run must use the same
   uint64_t seed = 0;
   int64_t world_size = 1;  // of the attempt that saved it
   int64_t devices = 1;     // of each rank of it
@@ -50,28 +50,28 @@ struct TrainState {
 
   std::string to_json() const;
 
-  // Throws UserError where the text is not what to_json() writes; `where` names the file.
+  // Throws UserError if the text is not what to_json() writes; `where` names the file.
   static TrainState from_json(const std::string& text, const std::string& where);
 };
 
-// How long a training is and what is due at which of its steps: the same on all ranks.
+// Knows the length of a training and what is due at which step: the same on all ranks.
 class TrainPlan {
  public:
-  // `samples` of the training split.
+  // Makes the plan; `samples` is the size of the training split.
   TrainPlan(const TrainerConfig& config, int64_t samples);
 
   int64_t steps_per_epoch() const { return steps_per_epoch_; }
   int64_t max_steps() const { return max_steps_; }
 
-  // The epoch of the step that was done last, counted from 1.
+  // Returns the epoch of the last step done, counted from 1.
   int64_t epoch_of(int64_t step) const { return step == 0 ? 1 : (step - 1) / steps_per_epoch_ + 1; }
   bool is_epoch_end(int64_t step) const { return step % steps_per_epoch_ == 0; }
   bool due(const Interval& every, int64_t step) const;  // by steps or epochs
 
-  // Whether no step is left to be done.
+  // Returns whether no step is left.
   bool all_done(const TrainState& state) const { return state.step >= max_steps_ || !state.finished.empty(); }
 
-  // Whether the steps of an epoch, or of a part of one (trainer.eval_every), are done and its evaluation is not.
+  // Returns whether the steps of an epoch, or of a part of one (trainer.eval_every), are done but not evaluated.
   bool at_part_end(const TrainState& state) const;
 
  private:

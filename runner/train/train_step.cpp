@@ -27,14 +27,14 @@ ReducerOptions reducer_options(const TrainerConfig& config) {
   return options;
 }
 
-// A bool of the device: x - x is 0 for every number that is finite, NaN for the others.
+// Returns a bool on the device: x - x is 0 for every finite number, NaN for the others.
 at::Tensor not_finite(const at::Tensor& number) { return (number - number).ne(0); }
 
 at::Tensor on_host(const at::Tensor& tensor) {
   return tensor.detach().to(at::kCPU, tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
 }
 
-// Calls at the end of the scope, however it is left.
+// Calls a function at the end of the scope, however it is left.
 template <class Call>
 class ScopeEnd {
  public:
@@ -47,14 +47,14 @@ class ScopeEnd {
   Call call_;
 };
 
-// Puts running statistics back where the device finds that the step is to be skipped.
+// Restores running statistics if the device finds that the step is skipped.
 class BufferGuard {
  public:
   BufferGuard(const std::vector<at::Tensor>& buffers, bool enabled) : buffers_(buffers) {
     for (size_t i = 0; enabled && i < buffers.size(); ++i) kept_.push_back(buffers[i].clone());
   }
 
-  // `skipped` is a bool on the device, or undefined.
+  // Restores the buffers; `skipped` is a bool on the device, or undefined.
   void restore_where(const at::Tensor& skipped) const {
     for (size_t i = 0; skipped.defined() && i < kept_.size(); ++i)
       buffers_[i].copy_(at::where(skipped, kept_[i], buffers_[i]));
@@ -70,9 +70,7 @@ class BufferGuard {
 void require_loss(const at::Tensor& loss) {
   if (!loss.defined() || !loss.requires_grad())
     throw PluginMistake(
-        {"model",
-         "the loss of step() depends on no parameter: is there a detach(), an item() or a NoGradGuard on "
-         "its way?"});
+        {"model", "the loss of step() depends on no parameter; check for detach(), item() or a NoGradGuard"});
   if (loss.numel() != 1)
     throw PluginMistake({"model", log::text("the loss of step() is ", loss.sizes(),
                                             ": expected one number, the mean over the samples")});
@@ -89,10 +87,9 @@ std::vector<std::string> without_gradient(const std::vector<NamedParameter>& par
 std::string unused_text(const std::vector<std::string>& names) {
   std::string list;
   for (const auto& name : names) list += (list.empty() ? "" : ", ") + name;
-  return "the loss does not depend on these parameters, so they are not trained, and several workers would end "
-         "here: " +
-         list +
-         ". Use them in forward, or do not register them; trainer.find_unused_parameters=true says that it is meant";
+  return "the loss does not depend on these parameters, so they are not trained, and training with several workers "
+         "would fail: " +
+         list + ". Use them in forward, or do not register them; trainer.find_unused_parameters=true allows them";
 }
 
 TrainStep::TrainStep(Parts parts, const TrainerConfig& config, Schedule schedule)
@@ -123,7 +120,7 @@ void TrainStep::set_scaler_state(const GradScaler::State& state) {
   scaler_ = GradScaler(state, parts_.device, parts_.precision.scales_gradients());
 }
 
-// Why steps cannot be captured, as far as the settings tell.
+// Returns why the settings prevent capturing steps; empty if they do not.
 std::string TrainStep::why_not_capturable() {
   const bool several = parts_.communicator.is_distributed();
   if (parts_.parallel->devices() > 1) return "trainer.strategy dp has several GPUs in one process";
@@ -141,8 +138,8 @@ void TrainStep::restart() {
   lrs_of_ = -1;
 }
 
-// The learning rates may depend on whether the step before counted, for which the host waits then: with graphs before
-// the step, else as late as it can, in compute(), when the GPU has more to do.
+// Runs a step. The lrs may depend on whether the previous step counted, which the host then waits for: with graphs
+// before the step, otherwise as late as possible, in compute(), when the GPU has more work queued.
 StepOutcome TrainStep::run(const TrainBatch& batch, int64_t step, bool watched) {
   if (graphs_.in_use() && !watched) set_lrs(step);
   const auto computed = [&](const TrainBatch& some, const StepMode& mode) { return compute(some, step, mode); };
@@ -154,8 +151,8 @@ StepOutcome TrainStep::run(const TrainBatch& batch, int64_t step, bool watched) 
   return outcome;
 }
 
-// Micro-batches, loss, backward with all-reduce, unscaling and clipping, optimizer, EMA. Nothing in it may wait for the
-// device, or depend on numbers of the host that are others in the next step: cuda_graphs.h captures it.
+// Computes micro-batches, loss, backward with all-reduce, unscaling and clipping, optimizer, EMA. Nothing in it may
+// wait for the device or use host numbers that change from step to step: cuda_graphs.h captures it.
 StepResults TrainStep::compute(const TrainBatch& batch, int64_t step, const StepMode& mode) {
   auto& timer = parts_.timer;
   const ScopeEnd without_gradients([this] { drop_gradients(); });
@@ -195,8 +192,8 @@ StepResults TrainStep::compute(const TrainBatch& batch, int64_t step, const Step
   return results;
 }
 
-// As many micro-batches on every rank, decided by the largest part: the exchange belongs to each rank's last one. A
-// micro-batch without a sample of its own borrows one and adds nothing.
+// Splits the batch into the same number of micro-batches on every rank, set by the largest part: the exchange belongs
+// to each rank's last one. A micro-batch without samples of its own borrows one and adds nothing.
 std::vector<TrainStep::MicroBatch> TrainStep::split(const TrainBatch& batch) const {
   const int64_t world = parts_.communicator.world().size;
   const int64_t largest = (batch.global_samples + world - 1) / world;
@@ -214,7 +211,7 @@ std::vector<TrainStep::MicroBatch> TrainStep::split(const TrainBatch& batch) con
   return parts;
 }
 
-// The loss to go back from: weighted and scaled.
+// Returns the loss for backward: weighted and scaled.
 at::Tensor TrainStep::forward(const MicroBatch& micro, MetricSums& sums) {
   const auto batch = parts_.precision.converted(micro.batch);
   if (statistics_) statistics_->counts = micro.samples > 0;
@@ -229,15 +226,15 @@ at::Tensor TrainStep::forward(const MicroBatch& micro, MetricSums& sums) {
   return scaler_.scaled(micro.weight == 1 ? step.loss : step.loss * micro.weight);
 }
 
-// What ends a run of several workers would pass without a word in one of a single one.
+// Warns of unused parameters, which end a run of several workers but would go unnoticed in one of a single worker.
 void TrainStep::tell_of_unused() {
   if (parts_.communicator.is_distributed() || std::exchange(looked_for_unused_, true)) return;
   const auto unused = without_gradient(parameters_);
   if (!unused.empty() && !config_.find_unused_parameters) log::warn("model: " + unused_text(unused));
 }
 
-// Nothing but one norm of each gradient tells that they are finite, which the host looks at: the device needs an answer
-// of its own only where it is to skip the step.
+// Unscales, checks and clips the gradients. One norm per gradient tells the host whether they are finite; the device
+// needs an answer of its own only if it must skip the step.
 TrainStep::Gradients TrainStep::finish_gradients(MetricSums& sums) {
   const auto all = gradients();
   Gradients result{.found_inf = scaler_.unscale(all)};
@@ -258,7 +255,8 @@ void TrainStep::step_optimizer(const Gradients& gradients) {
   }
 }
 
-// Undefined gradients cost the next backward nothing: it leaves its own in their place, where zeros would be added to.
+// Drops the gradients. Undefined gradients cost the next backward nothing: it puts its own in their place, where zeros
+// would be added to.
 void TrainStep::drop_gradients() {
   for (const auto& parameter : parameters_) parameter.value.mutable_grad().reset();
 }
@@ -274,7 +272,7 @@ void TrainStep::set_skipped(int64_t steps) {
   skipped_ = steps;
 }
 
-// Without the other ranks: one that runs out of memory would leave them waiting.
+// Tries a micro-batch without the other ranks: one that runs out of memory would leave them waiting.
 void TrainStep::try_micro_batch(const TrainBatch& batch, int64_t samples) {
   const auto attach = [this](const auto& statistics) { attach_statistics(*parts_.model, statistics); };
   const bool synchronized = statistics_ && parts_.communicator.is_distributed();
@@ -291,7 +289,7 @@ void TrainStep::try_micro_batch(const TrainBatch& batch, int64_t samples) {
 
 void TrainStep::with_memory_of_a_step(const std::function<void()>& trial) {
   const torch::NoGradGuard no_gradients;
-  std::vector<at::Tensor> weights;  // on the host, where they take none of it
+  std::vector<at::Tensor> weights;  // on the host, to take no device memory
   for (const auto& parameter : parameters_) {
     weights.push_back(on_host(parameter.value));
     parameter.value.mutable_grad() = at::zeros_like(parameter.value.detach());

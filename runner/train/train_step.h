@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-// One optimizer step of one rank: forward and backward over its part of a global batch, in micro-batches where it does
-// not fit into memory at once, the exchange of gradients, their scaling and clipping, the optimizer, the average of the
-// weights.
+// Runs one optimizer step of one rank: forward and backward over its part of a global batch, in micro-batches if it
+// does not fit into memory at once, the exchange of gradients, their scaling and clipping, the optimizer and the EMA.
 //
-// The gradient is the mean over the samples of the global batch, however that is cut. Used from the training thread,
-// and by all ranks alike.
+// The gradient is the mean over the samples of the global batch, however it is split. Used from the training thread, by
+// all ranks alike.
 #pragma once
 
 #include "comm/communicator.h"
@@ -31,20 +30,20 @@
 
 namespace ddprun {
 
-// What one step has to tell.
+// The results of one step.
 struct StepOutcome {
   MetricSums sums;
   std::shared_ptr<DeviceNumbers> checked;
 
-  // Whether the loss of this rank is NaN or infinite or, without a scaler, the gradients are; a scaler sees to those
-  // itself. With trainer.on_nonfinite skip and no scaler it is equal on all ranks. Waits for the step.
+  // Returns whether the loss of this rank is NaN or infinite or, without a scaler, the gradients are; a scaler handles
+  // those itself. It is equal on all ranks with trainer.on_nonfinite skip and no scaler. Waits for the step.
   bool nonfinite() const { return !checked->all_finite(); }
 };
 
-// Throws PluginMistake unless it is a number to go back from.
+// Throws PluginMistake unless the loss is a number that backward can start from.
 void require_loss(const at::Tensor& loss);
 
-// After a backward pass: the parameters that it has not reached, and what to tell of them.
+// Return the parameters that a backward pass has not reached, and the message about them.
 std::vector<std::string> without_gradient(const std::vector<NamedParameter>& parameters);
 std::string unused_text(const std::vector<std::string>& names);
 
@@ -57,38 +56,39 @@ class TrainStep {
     const Objective& objective;
     Precision precision;
     c10::Device device;
-    std::shared_ptr<DataParallel> parallel;  // with trainer.strategy dp: the model and its copies; else null
+    std::shared_ptr<DataParallel> parallel;  // with trainer.strategy dp, the model and its copies; else null
     StepTimer& timer;
     DeviceBackend* backend = nullptr;  // null on the CPU
   };
 
   TrainStep(Parts parts, const TrainerConfig& config, Schedule schedule);
 
-  // The step after `step` steps. With trainer.on_nonfinite skip, a nonfinite one changes neither weights, optimizer,
-  // averages and buffers nor the schedule's place. A watched one is computed operator by operator, not from a graph;
-  // all ranks say the same.
+  // Runs the step after `step` steps. A nonfinite one changes, with trainer.on_nonfinite skip, neither weights,
+  // optimizer, averages and buffers nor the position in the schedule. A watched step is computed operator by operator,
+  // not from a graph; all ranks pass the same.
   StepOutcome run(const TrainBatch& batch, int64_t step, bool watched = false);
 
-  // Shows the gradients of the next run(), a watched one, averaged over the ranks, before they are clipped.
+  // Shows the gradients of the next run(), a watched one, averaged over the ranks and before clipping.
   void show_gradients(std::function<void(const std::vector<NamedParameter>&)> to) { shown_to_ = std::move(to); }
 
-  // In place of run(): a step that is skipped.
+  // Skips a step, instead of run().
   void skip() { ++skipped_; }
 
-  // Forward, backward and exchange alone; the gradients are thrown away. Random generators and buffers change.
+  // Runs forward, backward and the exchange only, and discards the gradients. Random generators and buffers change.
   void warm_up(const TrainBatch& batch) { compute(batch, 0, {.backward_only = true}); }
 
-  // Forward and backward of the first `samples` samples on this rank alone; the gradients are thrown away.
+  // Runs forward and backward of the first `samples` samples on this rank only, and discards the gradients.
   void try_micro_batch(const TrainBatch& batch, int64_t samples);
 
-  // Calls `trial` while what later steps keep takes its memory: the optimizer's own, averages. Weights, optimizer and
-  // averages, which have made no step yet, are as before then.
+  // Calls `trial` while memory is held as during training: the optimizer's state, averages. Restores weights, optimizer
+  // and averages, which have made no step yet.
   void with_memory_of_a_step(const std::function<void()>& trial);
 
-  // Samples of one rank in one pass, at most; 0: all of its part.
+  // Sets the most samples of a rank in a micro-batch; 0: all of its part.
   void set_micro_batch(int64_t samples) { micro_batch_ = samples; }
 
-  // Of the last step: "lr", and "lr_1", "lr_2" ... of the groups behind the first whose own rates are others.
+  // Returns the lrs of the last step: "lr", and "lr_1", "lr_2" ... of the groups whose own lr differs from the first
+  // one's.
   NamedValues lrs() const;
   Schedule& schedule() { return schedule_; }
   GradScaler& scaler() { return scaler_; }
@@ -96,22 +96,22 @@ class TrainStep {
   const Ema& ema() const { return ema_; }
   const CudaGraphs& graphs() const { return graphs_; }
   void set_scaler_state(const GradScaler::State& state);
-  void restart();     // weights, averages or what the optimizer remembers have been loaded
-  int64_t skipped();  // steps so far, besides the scaler's overflows
+  void restart();     // after weights, averages or the optimizer's state were loaded
+  int64_t skipped();  // steps skipped so far, besides the scaler's overflows
   void set_skipped(int64_t steps);
 
  private:
   struct MicroBatch {
     Batch batch;
-    double weight = 1;    // of its mean loss in the mean over ranks
-    int64_t samples = 0;  // that count; none where the batch is borrowed
+    double weight = 1;    // weight of its mean loss in the mean over ranks
+    int64_t samples = 0;  // samples that count; 0 if the batch is borrowed
     bool last = true;
   };
-  // After the exchange: unscaled, checked, clipped.
+  // The gradients after the exchange: unscaled, checked, clipped.
   struct Gradients {
-    at::Tensor checked;    // [n] float32, not all finite where the step is nonfinite
-    at::Tensor found_inf;  // float32: not 0 where there shall be no step; undefined: there is one
-    at::Tensor skipped;    // bool, with trainer.on_nonfinite skip: the step leaves buffers as they were
+    at::Tensor checked;    // [n] float32, all finite unless the step is nonfinite
+    at::Tensor found_inf;  // float32: not 0 if the step is skipped; undefined: it never is
+    at::Tensor skipped;    // bool, with trainer.on_nonfinite skip: the step restores buffers
   };
 
   std::string why_not_capturable();
@@ -134,18 +134,18 @@ class TrainStep {
   std::vector<NamedParameter> parameters_;
   std::vector<at::Tensor> buffers_;
   SharedBuffers shared_;
-  std::vector<double> base_lrs_;  // the optimizer's own, one for each group
+  std::vector<double> base_lrs_;  // the optimizer's own lrs, one per group
   GradientReducer reducer_;
   std::shared_ptr<BatchStatistics> statistics_;  // with sync_batchnorm
   GradScaler scaler_;                            // enabled with fp16
   GradientClip clip_;
   Ema ema_;            // with trainer.ema_decay
-  GradientMark mark_;  // enabled where all ranks must see in the gradients that one's loss is nonfinite
+  GradientMark mark_;  // enabled if all ranks must see one's nonfinite loss in the gradients
   CudaGraphs graphs_;
   bool looked_for_unused_ = false;
-  int64_t lrs_of_ = -1;                                               // the step under way whose learning rates are set
-  std::function<void(const std::vector<NamedParameter>&)> shown_to_;  // null: nobody
-  std::shared_ptr<DeviceNumbers> last_;  // of the step before, where it may have been skipped and is not counted yet
+  int64_t lrs_of_ = -1;                                               // the current step, once its lrs are set
+  std::function<void(const std::vector<NamedParameter>&)> shown_to_;  // may be null
+  std::shared_ptr<DeviceNumbers> last_;  // found_inf of the previous step, until it is counted
   int64_t skipped_ = 0;
   int64_t micro_batch_ = 0;
 };

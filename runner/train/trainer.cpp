@@ -72,10 +72,10 @@ RunEnd Trainer::run() try {
   throw;
 }
 
-// Before the first step of this attempt.
+// Prepares this attempt, before its first step.
 void Trainer::begin() {
   const auto& config = experiment_.trainer;
-  validator_.require_monitors(state_.last_metrics);  // those of a resumed run
+  validator_.require_monitors(state_.last_metrics);  // from a resumed run
   if (state_.step == 0 && config.sanity_batches > 0) validator_.sanity_check();
   if (config.micro_batch == TrainerConfig::kAutoMicroBatch) choose_micro_batch(*loader());
   on_activity(Activity::kComputing);
@@ -91,7 +91,7 @@ std::unique_ptr<TrainLoader> Trainer::loader() const {
                                        parts_.images[static_cast<size_t>(Split::kTrain)]);
 }
 
-// What goes on from the present step, at the start of an attempt or after a rollback.
+// Starts what depends on the current step, at the start of an attempt and after a rollback.
 void Trainer::start_from_here() {
   const auto& config = experiment_.trainer;
   loader_ = loader();
@@ -104,7 +104,8 @@ void Trainer::start_from_here() {
   log_.restart();
 }
 
-// Once in a run: a resumed one takes the number that was found, or it would sum its gradients in another order.
+// Finds the micro-batch, once in a run: a resumed one uses the number that was found, since otherwise it would sum its
+// gradients in another order.
 void Trainer::choose_micro_batch(TrainLoader& trial) {
   if (state_.micro_batch == 0) {
     const StateGuard kept(buffers_, parts_.backend.get());
@@ -114,10 +115,10 @@ void Trainer::choose_micro_batch(TrainLoader& trial) {
   step_.set_micro_batch(state_.micro_batch);
 }
 
-// The reducer finds the order of its buckets in its first step and exchanges gradients in other portions from the
-// second on, which changes the rounding of sums over three or more ranks. One step whose result is thrown away puts
-// every start of a run, fresh or resumed, behind that: or a resumed run would differ in its first step from one that
-// was never stopped.
+// Warms up the reducer, which finds the order of its buckets in its first step and exchanges gradients in other
+// portions from the second on: that changes the rounding of sums over three or more ranks. One step whose result is
+// discarded puts every start of a run, fresh or resumed, past this point; otherwise a resumed run would differ in its
+// first step from one that never stopped.
 void Trainer::warm_up_reducer(TrainLoader& trial) {
   const StateGuard kept(buffers_, parts_.backend.get());
   parts_.model->train();
@@ -157,7 +158,7 @@ void Trainer::train_step() try {
   throw;
 }
 
-// What all ranks decide together: to stop, to save, that the time is over.
+// Decides with all ranks: to stop, to save, that the time is over.
 void Trainer::agree_after_step() {
   on_activity(Activity::kAgreeing);
   const auto& every = experiment_.checkpoint.every;
@@ -181,7 +182,7 @@ void Trainer::agree_after_step() {
   if (!stopping_ && !at_part_end() && (by_step || flags.save)) save(false);
 }
 
-// With what was raised since the last exchange where there is one after this step, else nothing.
+// Exchanges the flags raised since the last exchange if one is due after this step; else returns nothing.
 Flags Trainer::agree(Flags mine) {
   if (agreement_.due()) {
     nonfinite_.hand_in(mine);
@@ -191,7 +192,8 @@ Flags Trainer::agree(Flags mine) {
   return {};
 }
 
-// Evaluates, decides on stopping, counts the part, saves. Interrupted, it leaves the evaluation to the resumed run.
+// Finishes a part: evaluates, decides on stopping, counts the part, saves. If interrupted, it leaves the evaluation to
+// the resumed run.
 void Trainer::finish_part() {
   if (!settle()) return;
   log_.log_system();
@@ -246,8 +248,7 @@ void Trainer::restore(const Checkpoint& checkpoint, const std::string& path) {
   if (more_to_do || stops_no_more) state_.finished.clear();
 }
 
-// Each rank goes on with its own sums, as if it had never stopped; at another world size rank 0 goes on with
-// everybody's.
+// Restores each rank's own sums, as if it had never stopped; at another world size rank 0 takes over everyone's.
 void Trainer::restore_window(const TensorDict& own) {
   const auto& world = parts_.communicator.world();
   if (state_.world_size == world.size) {
@@ -257,7 +258,7 @@ void Trainer::restore_window(const TensorDict& own) {
   }
   const int64_t devices = parts_.parallel ? parts_.parallel->devices() : 1;
   const bool same_parts = state_.world_size == world.size && state_.devices == devices;
-  if (!same_parts) state_.micro_batch = 0;  // what fits into memory is another number now
+  if (!same_parts) state_.micro_batch = 0;  // another number fits into memory now
   state_.world_size = world.size;
   state_.devices = devices;
 }
@@ -266,7 +267,7 @@ void Trainer::check_same_run(const std::string& path) const {
   const auto& config = experiment_.trainer;
   const auto refuse = [&](const char* what, auto saved, auto now) {
     throw UserError(log::text(what, " is ", now, ", but ", path, " was saved with ", saved,
-                              ": a resumed run sees the same samples in the same order only with the same value"));
+                              ": a resumed run must use the same value to see the same samples in the same order"));
   };
   if (state_.global_batch != config.global_batch)
     refuse("trainer.global_batch", state_.global_batch, config.global_batch);
@@ -275,13 +276,14 @@ void Trainer::check_same_run(const std::string& path) const {
   if (state_.train_samples != samples) refuse("the size of the training set", state_.train_samples, samples);
 }
 
-// All open steps. This and the next two return whether training goes on from where it is: false after a rollback.
+// Settles all open steps. This and the next two return whether training continues from the current step: false after a
+// rollback.
 bool Trainer::settle() {
   nonfinite_.settle();
   return close_steps();
 }
 
-// Those that all ranks know of.
+// Closes the steps that all ranks know of.
 bool Trainer::close_steps() {
   while (const auto verdict = nonfinite_.next(checkpoints_.step())) {
     if (!act_on(*verdict)) return false;
@@ -296,7 +298,7 @@ bool Trainer::act_on(const NonfinitePolicy::Verdict& verdict) {
   const auto file = event_file(parts_.run_dir, step.step);
   try {
     if (is_rank_zero && action != Action::kKeep) write_event(event, experiment_.trainer.on_nonfinite, file);
-  } catch (const std::exception& problem) {  // what is wrong with the step is worth more than this
+  } catch (const std::exception& problem) {  // the step's problem matters more than this
     log::warn(problem.what());
   }
   switch (action) {
@@ -316,7 +318,7 @@ bool Trainer::act_on(const NonfinitePolicy::Verdict& verdict) {
   return true;
 }
 
-// All ranks together, as if this attempt began anew: nothing of what came after the checkpoint is left but the rows in
+// Rolls back all ranks together, as if this attempt started anew: nothing after the checkpoint is kept except rows in
 // the logs, which are written again.
 void Trainer::roll_back(const NonfinitePolicy::Verdict& verdict) {
   const auto from = checkpoints_.step();
@@ -324,15 +326,15 @@ void Trainer::roll_back(const NonfinitePolicy::Verdict& verdict) {
   const auto path = checkpoints_.last_good();
   auto skipped = state_.skipped_steps;
   skipped.push_back(verdict.step.step);
-  agreement_.settle();  // its flags are of steps that are no more
+  agreement_.settle();  // its flags are for steps that were rolled back
   restore(read_on_all(path, parts_.communicator), path);
   state_.skipped_steps = std::move(skipped);
   nonfinite_.rolled_back(from, state_.step);
   if (parts_.communicator.world().rank == 0) {
-    log::warn(log::text(verdict.found, ". Back to step ", state_.step, ", and past that batch; it is in ",
+    log::warn(log::text(verdict.found, ". Rolled back to step ", state_.step, ", skipping that batch; it is in ",
                         event_file(parts_.run_dir, verdict.step.step).string()));
   }
-  log_.event("rollback", log::text(verdict.found, "; back to step ", state_.step));
+  log_.event("rollback", log::text(verdict.found, "; rolled back to step ", state_.step));
   start_from_here();
 }
 
@@ -348,7 +350,7 @@ void Trainer::on_activity(Activity activity) const {
 RunEnd Trainer::end() const {
   const auto& world = parts_.communicator.world();
   return {.status = stopping_ ? "preempted" : state_.finished,
-          .stop_reason = stopping_ ? "asked to stop; saved, to be resumed" : state_.stop_reason,
+          .stop_reason = stopping_ ? "asked to stop; saved and resumable" : state_.stop_reason,
           .steps = state_.step,
           .epochs = static_cast<double>(state_.step) / static_cast<double>(plan_.steps_per_epoch()),
           .samples = state_.samples,

@@ -33,7 +33,7 @@
 
 namespace ddprun {
 
-// What a worker has put together before training starts; all of it outlives the trainer.
+// What a worker prepares before training starts; all of it outlives the trainer.
 struct TrainerParts {
   Communicator& communicator;
   std::shared_ptr<Model> model;  // prepared, on its device, in its precision
@@ -43,41 +43,41 @@ struct TrainerParts {
   const Objective& evaluation_objective;
   LoggerHub& loggers;
   BackgroundSaver& checkpoints;
-  std::filesystem::path run_dir;  // whose checkpoints these are
+  std::filesystem::path run_dir;  // of the run whose checkpoints these are
   Precision precision;
   std::shared_ptr<DeviceBackend> backend;  // null on the CPU
   c10::Device device = c10::kCPU;
   std::shared_ptr<DataParallel> parallel;                   // with trainer.strategy dp
-  SplitImages images = {};                                  // what makes the batches, where the images lie in memory
-  std::function<void(Activity, int64_t step)> on_activity;  // told of each activity; may be null
-  Agreement::Clock clock = {};                              // for how often the ranks agree; null: the machine's
+  SplitImages images = {};                                  // makes the batches if the images lie in memory
+  std::function<void(Activity, int64_t step)> on_activity;  // called for each activity; may be null
+  Agreement::Clock clock = {};                              // times the ranks' agreement; null: the machine's clock
   double command_started_at = wall_seconds();               // seconds since 1970
 };
 
 class Trainer {
  public:
-  // `stop_requested` is asked at every step: whether this process was told to end.
+  // Constructs the trainer; `stop_requested` is asked at every step whether this process was told to end.
   Trainer(const Experiment& experiment, TrainerParts parts, std::function<bool()> stop_requested);
   Trainer(const Trainer&) = delete;  // its parts refer to each other
   Trainer& operator=(const Trainer&) = delete;
 
-  // Before run(): goes on from a checkpoint, as read_on_all() gives it, instead of from the start. Collective. Throws
-  // UserError where it belongs to another run.
+  // Continues from a checkpoint of read_on_all(), instead of from the start; called before run(). Collective. Throws
+  // UserError if it belongs to another run.
   void restore(const Checkpoint& checkpoint, const std::string& path);
 
   // Trains to the end, or until all agree to stop; then tests. Returns how it ended, with what rank 0's summary needs.
-  // A checkpoint under way is written before an error passes through, but for a CommunicationError.
+  // A checkpoint under way is written before an error passes through, except a CommunicationError.
   RunEnd run();
 
   const TrainPlan& plan() const { return plan_; }
   const TrainState& state() const { return state_; }
   const TrainStep& step() const { return step_; }
-  const PhaseSeconds& phases() const { return log_.phases(); }  // of this attempt's steps
+  const PhaseSeconds& phases() const { return log_.phases(); }  // in this attempt's steps
 
-  // For failure reports: "training", "evaluating" or "saving".
+  // Returns "training", "evaluating" or "saving", for failure reports.
   const char* phase() const { return phase_; }
 
-  // Whether run() has thrown before its first step, for what the experiment says.
+  // Returns whether run() threw before its first step because of the experiment.
   bool refused() const { return validator_.refused(); }
 
  private:
@@ -124,7 +124,7 @@ class Trainer {
   std::unique_ptr<TrainLoader> loader_;
   std::optional<ShardCheck> shards_;
   Validator::TestResult test_;
-  bool stopping_ = false;  // all agreed to end here
+  bool stopping_ = false;  // all ranks agreed to end here
   const char* phase_ = "starting";
 };
 

@@ -21,10 +21,10 @@
 namespace ddprun {
 namespace {
 
-constexpr double kPrice = 1.1;  // that channels last may take, times channels first
+constexpr double kPrice = 1.1;  // times the time of channels first that channels last may take
 constexpr int kTries = 3;
 constexpr int64_t kFewSamples = 2, kMostSamples = 32;  // on the CPU
-constexpr double kSecondsOfTry = 0.04;                 // that many samples on the CPU as take no longer
+constexpr double kSecondsOfTry = 0.04;                 // on the CPU, as many samples as take no longer
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 bool has_filters(const Model& model) {
@@ -53,7 +53,7 @@ class Passes {
     batch_.target = batch_.target.to(trial_.device);
   }
 
-  // Seconds of one forward and backward.
+  // Returns the seconds of one forward and backward.
   double run(MemoryFormat memory_format) {
     precision_.set_memory_format(memory_format);
     precision_.convert(trial_.model);
@@ -76,8 +76,8 @@ class Passes {
   Batch batch_;
 };
 
-// Seconds with channels first and with channels last. The first pass of each makes what the kernels keep for these
-// sizes.
+// Returns the seconds with channels first and with channels last. The first pass of each allocates what the kernels
+// keep for these sizes.
 std::array<double, 2> tried(const MemoryFormatTrial& trial) {
   const StateGuard kept(buffers(trial.model), trial.backend);
   trial.model.train();
@@ -108,7 +108,7 @@ MemoryFormat find_memory_format(const MemoryFormatTrial& trial) {
   std::array<double, 2> seconds{0, kNever};
   try {
     seconds = tried(trial);
-  } catch (const std::exception&) {  // memory too: it is tried with a whole batch on a GPU
+  } catch (const std::exception&) {  // including out of memory: a GPU tries a whole batch
     drop_gradients(trial.model);
     if (trial.backend) trial.backend->release_memory();
   }
@@ -120,7 +120,7 @@ MemoryFormat find_memory_format(const MemoryFormatTrial& trial) {
 
 namespace {
 
-// Whether this rank can do it. Another error than memory is the user's or ours, and is thrown.
+// Returns whether this rank can do it. Errors other than out of memory are the user's or ours, and are rethrown.
 bool fits(TrainStep& step, const TrainBatch& item, int64_t samples) {
   try {
     step.try_micro_batch(item, std::min(samples, item.batch.size()));
@@ -133,7 +133,7 @@ bool fits(TrainStep& step, const TrainBatch& item, int64_t samples) {
 
 std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
 
-// The samples of one pass; 0 where not even one fits.
+// Returns the samples of a micro-batch; 0 if not even one fits.
 int64_t try_passes(TrainStep& step, const TrainBatch& item, Communicator& communicator, DeviceBackend* backend) {
   const int64_t world = communicator.world().size;
   const int64_t whole = (item.global_samples + world - 1) / world;
@@ -161,8 +161,8 @@ int64_t find_micro_batch(TrainStep& step, const TrainBatch& item, Communicator& 
   step.with_memory_of_a_step([&] { found = try_passes(step, item, communicator, backend); });
   if (found > 0) return found;
   throw UserError(
-      "trainer.micro_batch: not even one sample of the training fits into the memory of every worker; take a smaller "
-      "model or smaller samples");
+      "trainer.micro_batch: not even one training sample fits into the memory of every worker; use a smaller model or "
+      "smaller samples");
 }
 
 bool is_out_of_memory(const std::exception& error) {
@@ -175,7 +175,7 @@ bool is_out_of_memory(const std::exception& error) {
 }
 
 std::string out_of_memory_text(const std::exception& error, int64_t step, const TrainerConfig& config) {
-  std::string advice = "trainer.micro_batch=auto (the same training, in smaller passes)";
+  std::string advice = "trainer.micro_batch=auto (the same training, in smaller micro-batches)";
   if (config.micro_batch > 0) advice = log::text("trainer.micro_batch=", std::max<int64_t>(1, config.micro_batch / 2));
   if (config.precision < PrecisionMode::kBf16) advice += ", trainer.precision=bf16";
   return log::text("out of memory in step ", step, ": ", first_line(error.what()), "\nTry ", advice,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a training tries out before its first step: the memory format, and how many samples fit into a micro-batch.
+// Finds by trial before the first step: the memory format, and how many samples fit into a micro-batch.
 #pragma once
 
 #include "comm/communicator.h"
@@ -26,24 +26,24 @@ struct MemoryFormatTrial {
   c10::Device device;
   DeviceBackend* backend;  // null on the CPU
   Communicator& communicator;
-  int64_t samples;  // at most, in a pass
+  int64_t samples;  // at most, per trial
 };
 
-// Finds which order of numbers suits this network on this machine, for `trainer.memory_format: auto`, by forward and
-// backward in both. The same answer on all ranks: channels last unless it takes a tenth longer. On the CPU processor
-// time counts, which other programs disturb less than the clock on the wall; a few samples are enough there. A network
-// without filters of two dimensions is not tried, and one that fails in the trial stays as it is: its first step tells
-// why. The filters are left in either order; gradients, buffers and random generators as they were. Collective.
+// Finds the faster memory format of this network on this machine, for `trainer.memory_format: auto`, by forward and
+// backward in both. Returns the same on all ranks: channels last unless it takes a tenth longer. On the CPU it measures
+// processor time, which other programs disturb less than wall time, and a few samples suffice. A network without
+// two-dimensional filters is not tried; one that fails in the trial stays as it is, and its first step shows why. The
+// filters are left in either format; gradients, buffers and random generators are restored. Collective.
 MemoryFormat find_memory_format(const MemoryFormatTrial& trial);
 
-// Finds how many samples fit into memory in one pass, for `trainer.micro_batch: auto`. Tries the forward and backward
-// pass of `item` with its whole part on every rank, then with half of it, and so on until no rank runs out of memory,
-// beside what the optimizer and averages keep from the first step on. Returns the same number on all ranks; tells it
-// where it is less than the whole. Throws UserError where not even one sample fits. Collective; random generators and
-// buffers change.
+// Finds how many samples fit into memory at once, for `trainer.micro_batch: auto`. Tries forward and backward of `item`
+// with its whole part on every rank, then with half of it, and so on until no rank runs out of memory, while holding
+// what the optimizer and averages keep from the first step on. Returns the same number on all ranks, and logs it if it
+// is less than the whole. Throws UserError if not even one sample fits. Collective; random generators and buffers
+// change.
 int64_t find_micro_batch(TrainStep& step, const TrainBatch& item, Communicator& communicator, DeviceBackend* backend);
 
-// What a training step throws, with out_of_memory_text().
+// Thrown by a training step, with out_of_memory_text().
 class OutOfMemory : public UserError {
  public:
   using UserError::UserError;
@@ -51,7 +51,7 @@ class OutOfMemory : public UserError {
 
 bool is_out_of_memory(const std::exception& error);
 
-// For the user: what was asked for in step number `step`, and what to change.
+// Returns the message for the user: what was asked for in step number `step`, and what to change.
 std::string out_of_memory_text(const std::exception& error, int64_t step, const TrainerConfig& config);
 
 }  // namespace ddprun

@@ -15,7 +15,7 @@
 namespace ddprun {
 namespace {
 
-// The validation split, or where there is none the test split, as most guides do.
+// Returns the validation split or, if there is none, the test split, as most guides do.
 Split evaluation_split(const Dataset& dataset) { return dataset.size(Split::kVal) > 0 ? Split::kVal : Split::kTest; }
 
 Limit evaluation_limit(const TrainerConfig& config) {
@@ -28,7 +28,7 @@ std::vector<std::string> names_of(const NamedValues& values) {
   return names;
 }
 
-// The averaged weights in the model for a scope, where there are any.
+// Puts the averaged weights into the model for a scope, if there are any.
 class AveragedWeights {
  public:
   explicit AveragedWeights(Ema& ema) : ema_(ema) { ema_.exchange(); }
@@ -49,8 +49,8 @@ Validator::Validator(Parts parts, Evaluator evaluator)
 
 void Validator::restore() { stopper_.set_state(parts_.state.stopper); }
 
-// With rank 0's buffers, which are the checkpoint's: after a training step each rank has BatchNorm statistics of its
-// own, and a result that mixes them could not be had again from any checkpoint.
+// Evaluates with rank 0's buffers, which are the checkpoint's: after a training step each rank has BatchNorm statistics
+// of its own, and a result that mixes them could not be reproduced from any checkpoint.
 std::optional<Evaluation> Validator::evaluate(Split split, const Limit& limit,
                                               const std::function<bool()>& interrupted) {
   parts_.alive();
@@ -103,7 +103,8 @@ void Validator::log_evaluation(const std::string& split, const Evaluation& evalu
       confusion_table(evaluation.confusion, parts_.dataset->spec(), split, parts_.plan.epoch_of(step), step));
 }
 
-// Rank 0 alone, without a word to the others; what it changes is put back, so that the training is the same without.
+// Logs predictions on rank 0 only, without communication; restores what it changes, so that training is the same
+// without.
 void Validator::log_predictions(Split split) {
   const auto& config = parts_.experiment.predictions;
   if (parts_.communicator.world().rank != 0 || config.batches == 0 || config.images_per_batch == 0) return;
@@ -144,7 +145,8 @@ void Validator::observe(const Evaluation& evaluation) {
   }
 }
 
-// The loss where nobody has chosen a metric and the default one is not measured: a regression has no accuracy.
+// Returns what `best` follows: the loss if no metric was chosen and the default one is not measured, since a regression
+// has no accuracy.
 CheckpointConfig Validator::followed_by_best() const {
   auto config = parts_.experiment.checkpoint;
   const auto names = names_of(parts_.state.last_metrics);
@@ -160,7 +162,7 @@ std::optional<double> Validator::monitored(const std::string& key, const std::st
   if (at != parts_.state.last_metrics.end()) return at->second;
   const auto problem = key + ": " + unknown_metric(name, names_of(parts_.state.last_metrics));
   if (required) throw UserError(problem);
-  if (!warned_of_monitor_) log::warn(problem + ". No checkpoint is best");
+  if (!warned_of_monitor_) log::warn(problem + "; no checkpoint is marked as the best");
   warned_of_monitor_ = true;
   return std::nullopt;
 }

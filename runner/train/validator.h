@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Evaluations while training goes on, and what follows from them: the best checkpoint, the plateau schedule, early
-// stopping; the test at the end. Used from the training thread, by all ranks alike.
+// Runs evaluations during training and acts on them: the best checkpoint, the plateau schedule, early stopping; and the
+// test at the end. Used from the training thread, by all ranks alike.
 #pragma once
 
 #include "train/early_stopper.h"
@@ -20,7 +20,7 @@ namespace ddprun {
 
 class Validator {
  public:
-  // All outlive it.
+  // All parts outlive it.
   struct Parts {
     const Experiment& experiment;
     const TrainPlan& plan;
@@ -32,7 +32,7 @@ class Validator {
     LoggerHub& loggers;
     std::vector<at::Tensor> buffers;  // the model's
     DeviceBackend* backend;           // null on the CPU
-    std::function<void()> alive;      // called while an evaluation goes on
+    std::function<void()> alive;      // called during an evaluation
   };
   struct TestResult {
     int64_t correct = -1, total = -1;  // -1: the task has no classes
@@ -40,20 +40,20 @@ class Validator {
 
   Validator(Parts parts, Evaluator evaluator);
 
-  // Before the first step of an attempt, and after a rollback: results of later steps are forgotten.
+  // Forgets the results of later steps, before the first step of an attempt and after a rollback.
   void restart() { tested_ = {}; }
   void restore();  // from the state
 
-  // Evaluates a few batches and keeps nothing: a mistake in the evaluation, or in what follows its metrics, shows
+  // Evaluates a few batches and discards the results: a mistake in the evaluation, or in what uses its metrics, shows
   // before training.
   void sanity_check();
 
-  // Throws PluginMistake where a metric is followed and is none of the last ones measured.
+  // Throws PluginMistake if a followed metric is not among the last ones measured.
   void require_monitors(const NamedValues& measured);
   bool refused() const { return refused_; }  // whether it has thrown
 
-  // At a part's end: evaluates where that is due, writes the rows, and notes what follows in the state. False where
-  // `interrupted`, called on all ranks alike, has said so.
+  // Ends a part: evaluates if that is due, writes the rows, and notes the consequences in the state. Returns false if
+  // `interrupted`, called on all ranks alike, returned true.
   bool validate(const std::function<bool()>& interrupted);
 
   TestResult test();
@@ -73,7 +73,7 @@ class Validator {
   struct {
     int64_t step = -1;
     Evaluation result;
-  } tested_;  // the test split's result, where the validation has computed it: a dataset without a validation split
+  } tested_;  // the test split's result, if validation used that split for lack of its own
 };
 
 }  // namespace ddprun

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// All that a handler calls is async-signal-safe, or was called once before (backtrace loads its library at the first
-// call).
+// Everything that a handler calls is async-signal-safe, or was called once before (backtrace loads its library at the
+// first call).
 #include "worker/crash_handler.h"
 
 #include "base/call_lines.h"
@@ -25,13 +25,13 @@
 namespace ddprun {
 namespace {
 
-constexpr int kFrames = 16;         // the launcher's report has not many lines more
-constexpr int kHandlersFrames = 2;  // the handler's own, and the kernel's way to it
+constexpr int kFrames = 16;         // about as many lines as the launcher's report shows
+constexpr int kHandlersFrames = 2;  // the handler's own, and the kernel's trampoline
 constexpr size_t kStackBytes = 64 << 10;
 
 std::atomic<int> asked_event = -1;
 
-// Set before the handlers, and never again.
+// Set before the handlers are installed, and never again.
 std::string prefix, failure_file, failure_begin, failure_begin_internal, answer_file, answer_draft;
 bool refuses_exit = false, exit_ends_nothing = false;
 
@@ -48,14 +48,14 @@ bool write_file(const std::string& file, std::initializer_list<const char*> part
   return true;
 }
 
-// "in step() of model".
+// Writes "in step() of model".
 void tell_doing() {
   const auto* doing = current_op;
   if (doing == nullptr) return;
   write_all(STDERR_FILENO, {" in ", doing->name, doing->section ? "() of " : "", doing->section ? doing->section : ""});
 }
 
-// In line: the frames to leave out are the caller's own.
+// Writes the call stack. It is inlined, since the frames to skip are the caller's own.
 [[gnu::always_inline]] inline void tell_calls() {
   write_all(STDERR_FILENO, {kCallsFollow.data(), "\n"});
   std::array<void*, kFrames + kHandlersFrames> frames{};
@@ -64,7 +64,7 @@ void tell_doing() {
     ::backtrace_symbols_fd(frames.data() + kHandlersFrames, count - kHandlersFrames, STDERR_FILENO);
 }
 
-// What write_failure does.
+// Writes the failure file, as write_failure does.
 bool tell_launcher(const CurrentOp* doing, const std::string& begin, const char* what) {
   const bool of_plugin = doing != nullptr && doing->section != nullptr;
   return !failure_file.empty() &&
@@ -90,7 +90,7 @@ void refuse() {
 void report_crash(int signal) {
   static std::atomic_flag told;
   if (told.test_and_set()) {
-    for (;;) ::pause();  // another thread tells of its own, and ends the process
+    for (;;) ::pause();  // another thread reports its own crash and ends the process
   }
   const auto* doing = current_op;
   if (doing != nullptr && doing->section != nullptr) tell_launcher(doing, failure_begin, "");
@@ -102,7 +102,7 @@ void report_crash(int signal) {
   ::raise(signal);  // takes effect when the handler returns
 }
 
-// A terminal's Ctrl-\ is for programs that no longer listen to anything else.
+// Handles SIGQUIT: a terminal's Ctrl-\ is for programs that respond to nothing else.
 void report_quit(int signal) {
   write_all(STDERR_FILENO, {prefix.c_str(), "SIGQUIT: ends at once, and saves nothing\n"});
   std::signal(signal, SIG_DFL);
@@ -127,7 +127,7 @@ void answer(int) {
   errno = error;
 }
 
-// Its first call loads a library, which a handler may not.
+// Calls backtrace once: its first call loads a library, which a handler may not.
 void load_backtrace() {
   std::array<void*, 1> frame{};
   ::backtrace(frame.data(), 1);
@@ -153,7 +153,7 @@ void install_crash_handler(const std::string& who, const std::filesystem::path& 
   failure_begin_internal = begin(FailureKind::kInternal);
   load_backtrace();
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  static std::array<char, kStackBytes> stack;  // of the main thread's handler: its own may be what has run out
+  static std::array<char, kStackBytes> stack;  // of the main thread's handler, since a full stack may be the crash
   const stack_t apart{.ss_sp = stack.data(), .ss_flags = 0, .ss_size = stack.size()};
   ::sigaltstack(&apart, nullptr);
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) handle(signal, report_crash, SA_ONSTACK);
@@ -179,8 +179,8 @@ void wake_when_asked(int event) { asked_event = event; }
 
 }  // namespace ddprun
 
-// For the program and all its libraries, in place of libc's. A handler (atexit) would come too late: those that
-// libraries registered after it run first, and take away what other threads still use.
+// Replaces libc's exit for the program and all its libraries. A handler (atexit) would come too late: those that
+// libraries registered after it run first, and destroy what other threads still use.
 extern "C" [[gnu::visibility("default")]] void exit(int code) noexcept {
   ddprun::refuse();
   reinterpret_cast<decltype(&::exit)>(::dlsym(RTLD_NEXT, "exit"))(code);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a process says of itself when a signal of its own making kills it, and when its launcher asks where it stands.
+// Reports what a process was doing when it crashes, and when its launcher asks for it.
 #pragma once
 
 #include <filesystem>
@@ -7,22 +7,22 @@
 
 namespace ddprun {
 
-// From now on SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT write what the thread was doing (base/current_op.h) and the
-// calls that led there to standard error, behind `who`, and of rank `rank` the plugin's hook to the file where
-// launchers look for failures, if there is one; then they kill the process as they would have, and so does SIGQUIT,
-// with a word. Call it once. It does nothing with a sanitizer, which has handlers of its own.
+// Makes SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT write what the thread was doing (base/current_op.h) and its call
+// stack to standard error, after `who`. On rank `rank` they also write the plugin's hook to the failure file where
+// launchers look for it, if there is one. Then they kill the process as they would have, and so does SIGQUIT, with a
+// message. Call it once. Does nothing with a sanitizer, which has its own handlers.
 void install_crash_handler(const std::string& who, const std::filesystem::path& failure = {}, int rank = 0);
 
-// From now on exit() in a plugin's hook ends the process with 1, and is told in the same way: a library that gives up
-// so must not pass for a task that is done. In a worker, which ends otherwise, so does exit() anywhere. After
-// install_crash_handler; call it once.
+// Makes exit() in a plugin's hook end the process with 1, and reports it in the same way: a library that gives up this
+// way must not count as a finished task. In a worker, which ends differently, exit() anywhere does so. Call it once,
+// after install_crash_handler.
 void refuse_exit(bool anywhere);
 
-// From now on this process answers its launcher (launch/worker.h) in this file, and writes the calls that led
-// there to standard error where it does not wait for other ranks. After install_crash_handler; call it once.
+// Makes this process answer its launcher (launch/worker.h) in this file, and write its call stack to standard error if
+// it is not waiting for other ranks. Call it once, after install_crash_handler.
 void answer_launcher(const std::filesystem::path& file);
 
-// An eventfd that each question adds 1 to; -1: none. Whoever waits for it can do what a handler may not.
+// Sets an eventfd that each question adds 1 to; -1: none. Its reader can do what a signal handler may not.
 void wake_when_asked(int event);
 
 }  // namespace ddprun

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Writes the record of this rank's collectives into the run's folder when the launcher asks where the rank stands: no
-// other thread of a process that hangs could.
+// Writes the record of this rank's collectives into the run's folder when the launcher asks what the rank is doing: no
+// other thread of a hanging process could.
 #pragma once
 
 #include "comm/flight_record.h"
@@ -13,9 +13,9 @@ namespace ddprun {
 
 class FlightRecordWriter {
  public:
-  // To <logs>/collectives_rank_<rank>, and of those under way to <logs>/under_way_rank_<rank>.json; whole or not at
-  // all. `record` is called on a thread of this object's own. After answer_launcher (worker/crash_handler.h); one at a
-  // time.
+  // Writes to <logs>/collectives_rank_<rank>, and those under way to <logs>/under_way_rank_<rank>.json, complete or not
+  // at all. `record` is called on a thread of this object. Construct it after answer_launcher (worker/crash_handler.h),
+  // one at a time.
   FlightRecordWriter(const std::filesystem::path& logs, int rank, std::function<FlightRecord()> record);
   ~FlightRecordWriter();
   FlightRecordWriter(const FlightRecordWriter&) = delete;
@@ -26,7 +26,7 @@ class FlightRecordWriter {
 
   std::filesystem::path pickled_, under_way_;
   std::function<FlightRecord()> record_;
-  int event_;  // a number for each question; closes with the object
+  int event_;  // an eventfd, signalled by each question; closed with the object
   std::jthread thread_;
 };
 

@@ -51,7 +51,7 @@ class Inference : public WorkerTask {
   SplitImages images_ = {};
 
  private:
-  // That of the training, for the same numbers.
+  // Returns the memory format of the training, so that the numbers are the same.
   MemoryFormat memory_format(const std::string& checkpoint) const {
     const auto& config = runtime_.experiment.trainer;
     if (config.memory_format != MemoryFormat::kAuto) return config.memory_format;
@@ -148,7 +148,7 @@ class PredictionTask final : public Inference {
     return (first ? prediction_head(predicted, spec) : "") + prediction_lines(predicted, spec);
   }
 
-  // The ranks' batches follow each other in the split's order: so do their lines.
+  // Writes the lines of all ranks in the order of the split, as their batches follow each other.
   void write(const std::string& mine) {
     for (const auto& text : runtime_.communicator.gather_texts(mine)) {
       if (file_) file_->write(text.data(), text.size());

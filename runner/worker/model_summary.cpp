@@ -23,9 +23,10 @@ namespace {
 
 using torch::autograd::AccumulateGrad;
 using torch::autograd::Node;
-using Shapes = std::unordered_map<const c10::TensorImpl*, std::vector<int64_t>>;  // of outputs, by a parameter
+using Shapes =
+    std::unordered_map<const c10::TensorImpl*, std::vector<int64_t>>;  // outputs' shapes, by a parameter of their layer
 
-// Operations that only show a parameter in another form, on its way into a layer's own.
+// Returns whether an operation only changes the form of a parameter on its way into the layer's own operation.
 bool changes_form(const Node& node) {
   constexpr auto kForms =
       std::to_array<std::string_view>({"TBackward", "TransposeBackward", "ViewBackward", "PermuteBackward",
@@ -49,8 +50,8 @@ std::vector<int64_t> output_of(const Node& node) {
 
 bool is_view(const Node& node) { return node.name().find("ViewBackward") != std::string::npos; }
 
-// The shape of a node's output. A linear layer makes rows of all symbols of all samples; a view right after it, `user`,
-// makes samples of them again.
+// Returns the shape of a node's output. A linear layer makes rows of all symbols of all samples; a view right after it,
+// `user`, makes samples of them again.
 std::vector<int64_t> shape_of(const Node& node, const Node* user, int64_t batch) {
   auto shape = output_of(node);
   const auto viewed = user && is_view(*user) ? output_of(*user) : shape;
@@ -82,7 +83,7 @@ std::string text_of(const std::vector<int64_t>& shape, int64_t batch) {
   return text;
 }
 
-// "torch::nn::Conv2dImpl" is Conv2d to those who write models.
+// Returns Conv2d for "torch::nn::Conv2dImpl", as model authors call it.
 std::string kind_of(const torch::nn::Module& module) {
   auto name = module.name();
   name = name.substr(name.rfind(':') + 1);
@@ -90,7 +91,7 @@ std::string kind_of(const torch::nn::Module& module) {
   return name;
 }
 
-// cuDNN takes what it holds for the fastest, for a scope: to try is for shapes that come again.
+// Turns off cuDNN's benchmark mode for a scope: trying kernels is for shapes that come again.
 class WithoutBenchmark {
  public:
   WithoutBenchmark() { at::globalContext().setBenchmarkCuDNN(false); }

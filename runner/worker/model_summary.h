@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The layers of a model, for people.
+// Lists the layers of a model.
 #pragma once
 
 #include "comm/device_backend.h"
@@ -16,13 +16,13 @@
 
 namespace ddprun {
 
-// The modules with parameters of their own, each parameter counted once. Where `output` is what the model made of
-// `batch` samples with gradients enabled, with the shapes of the layers' outputs but for the samples: autograd's graph
-// tells which operation took a layer's parameters, for C++ modules have no hooks. A layer whose operation is not found
-// there has none.
+// Returns the modules with parameters of their own, each parameter counted once. If `output` is the model's output for
+// `batch` samples, with gradients enabled, it adds the shapes of the layers' outputs without the samples: C++ modules
+// have no hooks, but autograd's graph tells which operation used a layer's parameters. A layer whose operation is not
+// found gets no shape.
 std::vector<LayerSummary> layers_of(const Model& model, const at::Tensor& output = {}, int64_t batch = 0);
 
-// What a forward takes.
+// What a forward pass needs.
 struct SummaryParts {
   Model& model;  // on its device, in its precision
   const Dataset& dataset;
@@ -31,8 +31,8 @@ struct SummaryParts {
   DeviceBackend* backend;  // null on the CPU
 };
 
-// The same with the shapes that a forward of two samples of zeros has, which changes nothing that training sees. A
-// model that takes no such samples is shown without shapes: its own errors come with its first step.
+// Returns the same with the shapes from a forward pass of two samples of zeros, which changes nothing that training
+// sees. A model that does not accept them is shown without shapes: its own errors come with its first step.
 std::vector<LayerSummary> layers_of(const SummaryParts& parts);
 
 }  // namespace ddprun

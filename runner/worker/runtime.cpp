@@ -21,8 +21,8 @@
 namespace ddprun {
 namespace {
 
-// Deterministic kernels only, or an error from those that have none; otherwise cuDNN picks the fastest by trying. New
-// tensors are not filled: nothing here reads what nobody has written.
+// Selects deterministic kernels only, or an error from operations without one; otherwise cuDNN picks the fastest by
+// trying. New tensors are not filled: nothing here reads uninitialised memory.
 void set_determinism(bool deterministic) {
   auto& context = at::globalContext();
   context.setDeterministicAlgorithms(deterministic, /*warn_only=*/false);
@@ -41,8 +41,8 @@ Experiment frozen_experiment(const WorkerPlace& place) {
   return experiment;
 }
 
-// After set_determinism: NCCL's process group asks for it when it is made, and leaves out algorithms then; cuBLAS at
-// its first use.
+// Loads the GPU's backend. Call it after set_determinism: NCCL's process group checks that when it is created and then
+// excludes algorithms; cuBLAS checks it at its first use.
 std::shared_ptr<DeviceBackend> load_backend(const WorkerPlace& place, const TrainerConfig& config,
                                             const Runtime::LoadBackend& load) {
   set_determinism(config.deterministic);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What each worker has of the experiment, whether it trains or predicts: the link to the others, the data, the model.
+// What each worker needs of the experiment, whether it trains or predicts: the communicator, the data, the model.
 #pragma once
 
 #include "comm/communicator.h"
@@ -20,13 +20,13 @@
 
 namespace ddprun {
 
-// Its parts are made in this order and destroyed in the reverse. Used from one thread.
+// Its parts are created in this order and destroyed in reverse. Used from one thread.
 struct Runtime {
   using OnActivity = std::function<void(Activity)>;
   using LoadBackend = std::function<std::shared_ptr<DeviceBackend>(int64_t local_rank, int64_t gpus)>;
 
-  // Reads the frozen experiment of the run's folder and joins the others. `on_activity` is told where it connects the
-  // GPUs, for a launcher that looks for hangs; may be null.
+  // Reads the frozen experiment of the run's folder and joins the others. `on_activity` is called when it connects the
+  // GPUs, for a launcher that watches for hangs; may be null.
   explicit Runtime(WorkerPlace worker_place, const OnActivity& on_activity = {},
                    const LoadBackend& load = load_cuda_backend);
 
@@ -34,21 +34,22 @@ struct Runtime {
   // `fill`.
   void build(const std::function<void(Model&)>& fill);
 
-  // Of the model and of the batches from here on; before an optimizer or a reducer has seen the weights.
+  // Sets the memory format of the model and of later batches. Call it before an optimizer or a reducer has seen the
+  // weights.
   void set_memory_format(MemoryFormat memory_format);
 
   std::unique_ptr<Objective> objective(Phase phase) const;
 
-  // What makes the batches of splits whose images lie in memory, where dataset.resident says so: on the GPU where they
-  // take no more than a quarter of its free memory. After set_memory_format().
+  // Returns what makes the batches of splits whose images lie in memory, if dataset.resident asks for it: on the GPU if
+  // they take no more than a quarter of its free memory. Call it after set_memory_format().
   SplitImages images() const;
 
-  // The ranks' store once more, by a connection of its own: for a thread beside the training's. Null with a world of
+  // Opens a second connection to the ranks' store, for a thread beside the training's. Returns null with a world of
   // one.
   c10::intrusive_ptr<c10d::Store> open_store(const std::string& prefix) const;
 
-  // With trainer.strategy dp: the model, and a copy of it on every further GPU of this process; else null. Leaves the
-  // random generators as they are.
+  // Returns the model and a copy of it on every further GPU of this process with trainer.strategy dp, else null. Leaves
+  // the random generators as they are.
   std::shared_ptr<DataParallel> data_parallel() const;
 
   WorkerPlace place;

@@ -26,8 +26,8 @@
 namespace ddprun {
 namespace {
 
-constexpr int64_t kSamples = 16;     // of each split
-constexpr int64_t kStepSamples = 4;  // of a step: enough for BatchNorm, few enough for a large network on a CPU
+constexpr int64_t kSamples = 16;     // per split
+constexpr int64_t kStepSamples = 4;  // per step: enough for BatchNorm, few enough for a large network on a CPU
 
 class Scene {
  public:
@@ -117,9 +117,8 @@ SanityCheck run_sanity_check(const Experiment& experiment, const PluginHost& plu
 namespace {
 
 constexpr auto kHint =
-    ". This check computes in double precision, and what the model registers follows: is a layer or tensor of it not "
-    "given to "
-    "register_module(), register_parameter() or register_buffer()? It would be neither trained nor saved";
+    ". This check computes in double precision, which converts only what the model registers: pass every layer and "
+    "tensor to register_module(), register_parameter() or register_buffer(), or it is neither trained nor saved";
 
 }  // namespace
 

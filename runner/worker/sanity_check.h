@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What `ddprun check` does of a training: a few samples of each split, and one step with some of them on the CPU.
-// Nothing is changed by it but what the process has in memory.
+// Runs what `ddprun check` tries of a training: a few samples of each split, and one step with some of them on the CPU.
+// It changes nothing outside the process's memory.
 #pragma once
 
 #include "config/experiment.h"
@@ -17,22 +17,21 @@
 namespace ddprun {
 
 struct SanityCheck {
-  std::vector<std::string> splits;  // whose samples were looked at
+  std::vector<std::string> splits;  // splits whose samples were checked
   int64_t step_samples = 0;
   std::vector<std::string> unused;  // parameters that the loss does not depend on
 };
 
-// `dataset` is started. Throws PluginMistake or PluginFailure for samples that are not as the dataset promises, shapes
-// that do not fit, a group of parameters without any, and a metric that is followed and not measured.
+// Runs the check; `dataset` has been started. Throws PluginMistake or PluginFailure for samples that break the
+// dataset's promises, shapes that do not fit, an empty parameter group, and a metric that is followed but not measured.
 SanityCheck run_sanity_check(const Experiment& experiment, const PluginHost& plugins, const Dataset& dataset);
 
-// `ddprun check --gradients`: a model of an experiment under the SDK's comparison with finite differences.
-
-// check::compare_gradients() of the model's step(); what that throws is told as the plugin's.
+// Applies check::compare_gradients() to the model's step(), for `ddprun check --gradients`; what that throws is
+// reported as the plugin's.
 std::vector<check::GradientFinding> check_gradients(Model& model, const Objective& objective, Batch batch,
                                                     int64_t numbers, uint64_t seed);
 
-// One line for each parameter, and what it means.
+// Returns one line for each parameter, and what the findings mean.
 std::string gradient_report(const std::vector<check::GradientFinding>& findings);
 
 }  // namespace ddprun

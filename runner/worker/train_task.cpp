@@ -43,7 +43,7 @@ int64_t peak_rss_bytes() {
   return int64_t{usage.ru_maxrss} * 1024;
 }
 
-// Trains. Its parts are made in this order and destroyed in the reverse.
+// Trains. Its parts are created in this order and destroyed in reverse.
 class TrainTask final : public WorkerTask {
  public:
   TrainTask(WorkerPlace place, StopRequested stop_requested)
@@ -74,14 +74,14 @@ class TrainTask final : public WorkerTask {
   long step() const override { return step_; }
 
  private:
-  // Model, data, optimizer, equal on all ranks.
+  // Prepares model, data and optimizer, equal on all ranks.
   void prepare() {
     runtime_.build([this](Model& model) {
       if (runtime_.dataset->size(Split::kTrain) == 0) throw UserError("dataset: it has no training samples");
       if (!runtime_.place.checkpoint.empty()) return;
       const auto& initial = runtime_.experiment.trainer.init_weights;
       if (!initial.empty()) {
-        if (runtime_.place.rank == 0) load_initial_weights(model, initial);  // the others get its weights
+        if (runtime_.place.rank == 0) load_initial_weights(model, initial);  // the others get rank 0's weights
         return;
       }
       in_plugin({"model", "initialize"}, [&] { model.initialize(*runtime_.dataset); });
@@ -109,7 +109,7 @@ class TrainTask final : public WorkerTask {
     return watched_objective(runtime_.experiment, *runtime_.model, data, phase);
   }
 
-  // What batch_per_worker came to when the run began, in whatever world it goes on.
+  // Keeps the global batch that batch_per_worker gave when the run started, whatever world it resumes in.
   void keep_batch() {
     auto& trainer = runtime_.experiment.trainer;
     if (trainer.batch_per_worker > 0) trainer.global_batch = saved_state().global_batch;
@@ -117,7 +117,8 @@ class TrainTask final : public WorkerTask {
 
   TrainState saved_state() const { return TrainState::from_json(resumed_->progress, runtime_.place.checkpoint); }
 
-  // A resumed run keeps what was found when it began: another order sums in another order.
+  // Returns the memory format. A resumed run keeps the one found at its start, since another order of numbers rounds
+  // differently.
   MemoryFormat memory_format() {
     const auto& config = runtime_.experiment.trainer;
     if (config.memory_format != MemoryFormat::kAuto) return config.memory_format;
@@ -133,7 +134,8 @@ class TrainTask final : public WorkerTask {
                                .samples = trial_samples()});
   }
 
-  // On the CPU as many at any number of workers, so that they find the same; on a GPU what a step has there.
+  // Returns the samples of a trial: on the CPU independent of the number of workers, so that they find the same; on a
+  // GPU those of a step.
   int64_t trial_samples() const {
     const auto batch = runtime_.experiment.trainer.global_batch;
     return runtime_.backend ? std::max<int64_t>(1, batch / runtime_.place.world_size) : batch;
@@ -165,12 +167,12 @@ class TrainTask final : public WorkerTask {
     }
   }
 
-  // After the first step.
+  // Warns of an objective that is not used, after the first step.
   void tell_of_unused_objective() const {
     const auto& experiment = runtime_.experiment;
     if (runtime_.place.rank != 0 || objective_->was_asked() || !experiment.config.find("objective")) return;
     log::warn(log::text("objective: the model ", experiment.model.plugin,
-                        " has a loss of its own: what the experiment says of its objective is not used in training"));
+                        " computes its own loss; `objective:` is ignored in training"));
   }
 
   std::unique_ptr<BackgroundSaver> make_saver() const {
@@ -207,7 +209,7 @@ class TrainTask final : public WorkerTask {
                    stop_requested_);
   }
 
-  // Goes on from the checkpoint where there is one, and tells the loggers that the run begins.
+  // Restores the checkpoint, if there is one, and tells the loggers that the run begins.
   void announce(Trainer& trainer) {
     const auto resume = runtime_.place.checkpoint;
     if (resumed_) {
@@ -270,7 +272,7 @@ class TrainTask final : public WorkerTask {
                                                    : runtime_.experiment.launch.exchange(runtime_.backend != nullptr);
   }
 
-  // Of all ranks. Collective.
+  // Returns the places of all ranks. Collective.
   std::vector<RankPlace> places() {
     const auto device = runtime_.backend ? runtime_.device.str() + ", " + device_text() : device_text();
     const auto hosts = runtime_.communicator.gather_texts(host_name());
@@ -280,7 +282,7 @@ class TrainTask final : public WorkerTask {
     return places;
   }
 
-  // "NVIDIA H200, 139 GiB"; with trainer.strategy dp "4 GPUs (dp): NVIDIA H200, 139 GiB".
+  // Returns "NVIDIA H200, 139 GiB"; with trainer.strategy dp "4 GPUs (dp): NVIDIA H200, 139 GiB".
   std::string device_text() const {
     if (!runtime_.backend) return "cpu";
     const auto text = runtime_.backend->description();
@@ -300,7 +302,7 @@ class TrainTask final : public WorkerTask {
 
   void finish(const Trainer& trainer, const RunEnd& end) {
     if (runtime_.place.rank != 0) return;
-    loggers_->flush();  // the summary stands for all rows
+    loggers_->flush();  // the summary must not precede its rows
     write_summary(runtime_.place.run_dir, {.end = end,
                                            .first_step_seconds = first_step_seconds_,
                                            .phases = trainer.phases(),

@@ -25,8 +25,8 @@ volatile std::sig_atomic_t stop_signal = 0;
 
 void note_stop(int signal) { stop_signal = signal; }
 
-// SIGTERM asks for an orderly end; the launcher sends it for Ctrl-C too, so the terminal's own SIGINT is left to it. A
-// reader of our output that goes away (`| head`) does not end the training.
+// Handles SIGTERM as a request to end in order; the launcher sends it for Ctrl-C too, so the terminal's own SIGINT is
+// left to it. A closed reader of our output (`| head`) does not end the training.
 void install_signal_handlers() {
   struct sigaction action {};
   action.sa_handler = note_stop;
@@ -37,10 +37,9 @@ void install_signal_handlers() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-// glibc gives blocks of more than 32 MB back to the kernel at every free, and a training step frees all its
-// activations: the page faults of taking them anew cost up to half of the step. The process keeps what it has once used
-// instead. DDPRUN_ALLOCATOR=default leaves glibc's settings as they are, to see what this is worth
-// (docs/benchmarks.md).
+// Makes glibc keep freed memory. By default it returns blocks of more than 32 MB to the kernel at every free, and a
+// training step frees all its activations: the page faults of allocating them again cost up to half of the step.
+// DDPRUN_ALLOCATOR=default leaves glibc's settings as they are, to measure the difference (docs/benchmarks.md).
 void keep_freed_memory() {
   const char* allocator = std::getenv("DDPRUN_ALLOCATOR");
   if (allocator && std::string(allocator) == "default") return;
@@ -49,12 +48,12 @@ void keep_freed_memory() {
   mallopt(M_TOP_PAD, 64 << 20);
 }
 
-// What ended a task. The launcher tells it, in its report and in the rank's log.
+// A failure that ended a task, shown by the launcher in its report and in the rank's log.
 struct Problem {
   FailureKind kind;
   std::string message;
   int exit_code = kExitFailed;
-  std::string section = {};  // of the experiment, where a plugin threw it
+  std::string section = {};  // the experiment's, if a plugin threw it
 };
 
 int report(const WorkerPlace& place, const WorkerTask* task, const Problem& problem) {
@@ -72,12 +71,12 @@ int report(const WorkerPlace& place, const WorkerTask* task, const Problem& prob
 
 std::unique_ptr<WorkerTask> make_task(const WorkerPlace& place) {
   const bool trains = place.task.empty();
-  if (trains) install_signal_handlers();  // else they end it at once
+  if (trains) install_signal_handlers();  // otherwise signals end it at once
   unblock_stop_signals();
   return trains ? make_train_task(place, [] { return stop_signal != 0; }) : make_inference(place);
 }
 
-// Of the exception that is being handled.
+// Describes the exception that is being handled.
 Problem problem_of(const WorkerTask* task) {
   const int of_user = task && task->step() >= 0 ? kExitFailed : kExitUsage;
   try {

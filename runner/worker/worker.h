@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One worker process: joins the others, puts the experiment together from the run folder's frozen config, trains; or,
-// where the launcher asked for it, evaluates or predicts.
+// One worker process: it joins the others, builds the experiment from the run folder's frozen config and trains; or, if
+// the launcher asked for it, evaluates or predicts.
 #pragma once
 
 #include "launch/worker_process.h"
@@ -10,24 +10,24 @@
 
 namespace ddprun {
 
-// The process's exit code. Takes its place from the environment that the launcher sets (launch/worker_process.h); a
-// failure is written for the launcher's report, and to standard error.
+// Runs the worker and returns the process's exit code. Takes its place from the environment that the launcher sets
+// (launch/worker_process.h); writes a failure for the launcher's report and to standard error.
 int run_worker();
 
-// What a worker process is there for: to train, to evaluate, to predict. Made and run once, on the process's main
-// thread.
+// The task of a worker process: to train, to evaluate, to predict. Created and run once, on the process's main thread.
 class WorkerTask {
  public:
   virtual ~WorkerTask() = default;
 
-  virtual int run() = 0;  // the process's exit code
+  virtual int run() = 0;  // returns the process's exit code
 
-  // For failure reports: "starting", "training", "evaluating" ..., and the optimizer steps done, -1 before the first.
+  // Returns "starting", "training", "evaluating" ..., and the optimizer steps done, -1 before the first, for failure
+  // reports.
   virtual const char* phase() const = 0;
   virtual long step() const { return -1; }
 };
 
-using StopRequested = std::function<bool()>;  // whether this rank is asked to save and to end
+using StopRequested = std::function<bool()>;  // returns whether this rank is asked to save and end
 
 std::unique_ptr<WorkerTask> make_train_task(const WorkerPlace& place, StopRequested stop_requested);
 

@@ -75,8 +75,7 @@ TEST_F(ReadExperiment, RefusesResourcesThatNoSchedulerWouldTake) {
   EXPECT_THAT(error("resources: {memory: 64 GB}\n"), HasSubstr("resources.memory: expected a whole number with M, G"));
   EXPECT_THAT(error("resources: {memory: 30Ki}\n"), HasSubstr("Mi, Gi, Ti"));
   EXPECT_THAT(error("resources: {time: soon}\n"), HasSubstr("resources.time: expected 90min, 2h"));
-  EXPECT_THAT(error("resources: {slurm: [partition=accel]}\n"),
-              HasSubstr("resources.slurm: expected options of sbatch"));
+  EXPECT_THAT(error("resources: {slurm: [partition=accel]}\n"), HasSubstr("resources.slurm: expected sbatch options"));
   EXPECT_THAT(error("resources: {nodes: 3}\nlaunch: {nodes: 2}\n"),
               HasSubstr("resources.nodes: 3, but launch.nodes says 2; leave one of them out"));
   EXPECT_EQ(loaded(kMinimal + "resources: {nodes: 3}\nlaunch: {nodes: \"1:4\"}\n").resources.nodes, 3);

@@ -136,7 +136,7 @@ class Machine(CommandTest):
                 words = [*SMALL, "launch.device=auto", word]
                 lines = self.ddprun("check", "--no-data", *words, env={"CUDA_VISIBLE_DEVICES": ""}).out().splitlines()
                 self.assertIn("no mistakes found", lines[0])
-                self.assertTrue(lines[-1].startswith(f"Not looked at: what needs a GPU ({word})"), lines)
+                self.assertTrue(lines[-1].startswith(f"Not checked: what needs a GPU ({word})"), lines)
                 self.assert_refused(*words, env={"CUDA_VISIBLE_DEVICES": ""})
         self.assert_refused("check", "--no-data", *SMALL, "trainer.precision=fp16")  # launch.device=cpu: that is the mistake
 
@@ -207,7 +207,7 @@ class Words(CommandTest):
         checked = self.ddprun("plugins", "check", "my_net.so", "digits", code=1)
         self.assertRegex(checked.out(), r"(?m)^my_net.so\n  wrong  ")
         self.assertRegex(checked.out(), r"(?m)^  ok     it is constructed: \d+ options$")
-        self.assertIn("2 plugins checked, something is wrong with 1\n", checked.out())
+        self.assertIn("2 plugins checked, 1 failed\n", checked.out())
         self.assertIn("did you mean convnet?", self.assert_refused("plugins", "check", "convne"))
         self.assertIn("./my_nut.so: there is no such file", self.assert_refused("plugins", "check", "./my_nut.so"))
 

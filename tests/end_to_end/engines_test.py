@@ -47,7 +47,7 @@ class Torchrun(EngineTest):
 
     def assert_goes_on(self, running):
         self.assert_ends(running, 0)
-        self.assertIn("going on with run", running.err())
+        self.assertIn("resuming run", running.err())
         self.assertEqual(differences(self.folder / "run", self.alone()), {})
         self.assert_nothing_left()
 

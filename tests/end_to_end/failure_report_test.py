@@ -45,7 +45,7 @@ class FailureReport(CommandTest):
         running = self.begin("checkpoint.every=2st")
         os.kill(self.workers()[1], signal.SIGKILL)
         running.wait()
-        self.assertIn(f"go on from the last checkpoint with: ddprun resume {self.folder}/run", running.err())
+        self.assertIn(f"resume from the last checkpoint with: ddprun resume {self.folder}/run", running.err())
 
     def test_a_checkpoint_under_way_is_written_before_an_error_ends_the_run(self):
         for rank in (0, 1):

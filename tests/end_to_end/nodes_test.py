@@ -58,7 +58,7 @@ class Training(NodesTest):
         launchers = [self.launch(None, 2, "trainer.global_batch=14") for _ in range(2)]
         self.assert_ends(launchers, 0, 0)
         self.assertEqual(summary(self.run_dir)["nodes"], 2)
-        self.assertIn("of 14 samples each of the 2 workers has 7, too few", "".join(launcher.err() for launcher in launchers))
+        self.assertIn("each of the 2 workers gets only 7 of 14 samples, too few", "".join(launcher.err() for launcher in launchers))
 
     def test_a_node_may_have_more_workers_than_another(self):
         self.assert_ends([self.launch(0, 2, workers=1), self.launch(1, 2, workers=3)], 0, 0)
@@ -111,7 +111,7 @@ class Mistakes(NodesTest):
         self.wait_until(lambda: "listens" in first.err(), "the first", first)
         other = self.start("run", "--nnodes=2", "--node-rank=0", f"--rdzv-endpoint=127.0.0.1:{self.port}", *WORDS)
         self.assertEqual(other.wait(WITHIN), 2)
-        self.assertIn("Another run has this port", other.err())
+        self.assertIn("Another run is using this port", other.err())
         follower = self.launch(1, 2, flags=("--rdzv-id=another",))
         self.assertEqual(follower.wait(WITHIN), 2)
         self.assertIn("another run listens there", follower.err())

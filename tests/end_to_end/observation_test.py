@@ -50,10 +50,10 @@ class Watch(CommandTest):
         run.send(signal.SIGKILL)
         run.wait()
         self.assertEqual(watching.wait(), 1)
-        self.assertIn("interrupted: nobody runs it", watching.out())
+        self.assertIn("interrupted: no process is running it", watching.out())
         self.assertRegex(watching.out(), r"(?m)^  steps +1\d \(1[.\d]* epochs, [67]\d\d samples\)$")
         self.assertRegex(watching.out(), r"(?m)^  best +epoch 1: val/accuracy [\d.]+ %  val/loss ")
-        self.assertIn("go on with: ddprun resume", watching.err())
+        self.assertIn("resume with: ddprun resume", watching.err())
         self.assert_nothing_left()
 
     def test_needs_what_the_logger_jsonl_writes(self):
@@ -69,7 +69,7 @@ class Events(CommandTest):
         self.assertEqual(run.wait(), 75)
         folder = self.folder / "run"
         self.assertEqual(kinds(folder)[0], "attempt")
-        self.assertEqual(events(folder)[-1]["text"], "preempted: asked to stop; saved, to be resumed")
+        self.assertEqual(events(folder)[-1]["text"], "preempted: asked to stop; saved and resumable")
         step = json.loads((folder / "summary.json").read_text())["steps"]
         self.ddprun("resume", "run")
         second = [event for event in events(folder) if event["attempt"] == 1]

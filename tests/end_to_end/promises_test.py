@@ -63,9 +63,9 @@ class Dataset(PromiseTest):
                 self.assert_found([self.PLACE, found], f"dataset.flaw={flaw}")
 
     def test_the_dataset_is_started_where_nothing_has_to_be_prepared(self):
-        self.assertRegex(self.check(), r"^Looked at: some samples of train, val and test, and one step with 4 of them")
-        self.assertRegex(self.check("dataset.prepares=true"), r"^Not looked at: the data, which have to be downloaded or prepared")
-        self.assertRegex(self.check("dataset.flaw=type", "--no-data"), r"^Not looked at: the data")
+        self.assertRegex(self.check(), r"^Checked: some samples of train, val and test, and one step with 4 of them")
+        self.assertRegex(self.check("dataset.prepares=true"), r"^Not checked: the data and the model's use of them; the data have to be downloaded or prepared")
+        self.assertRegex(self.check("dataset.flaw=type", "--no-data"), r"^Not checked: the data")
         self.assertIn("backward agrees", self.ddprun("check", "--gradients", "e.yaml", "dataset.prepares=true").out())
 
     def test_files_that_are_not_there_are_found_by_check(self):
@@ -78,7 +78,7 @@ class Dataset(PromiseTest):
 
     def test_nothing_is_downloaded_by_check(self):
         words = ("dataset=mnist", "dataset.root=data", "model=convnet")
-        self.assertRegex(self.check(*words), r"^Not looked at: the data, which have to be downloaded")
+        self.assertRegex(self.check(*words), r"^Not checked: the data and the model's use of them; the data have to be downloaded")
         self.assertFalse((self.folder / "data").exists())
         self.assertIn("mnist: the files are not there", self.assert_refused("check", "e.yaml", *words, "dataset.download=false"))
 

@@ -129,7 +129,7 @@ class Telling(CommandTest):
         text = self.tell("check", *QUICK, "launch.workers=2")
         self.assertIn("no mistakes found. digits trains mlp on digits with sgd, 2 workers on cpu, global batch 64.", text)
         warned = self.ddprun("check", "--no-data", *QUICK, "launch.workers=32", "trainer.global_batch=100").err()
-        self.assertIn("of 100 samples each of the 32 workers has 3", warned)
+        self.assertIn("each of the 32 workers gets only 3 of 100 samples", warned)
 
     def test_cfg_shows_each_value_with_its_file_and_is_an_experiment_itself(self):
         text = self.tell("--cfg", "experiments/digits.yaml", "optimizer.lr=0.5")
@@ -146,7 +146,7 @@ class Telling(CommandTest):
 
     def test_nothing_is_wrong_with_our_own_plugins(self):
         text = self.tell("plugins", "check")
-        self.assertRegex(text, r"\n\d\d plugins checked, nothing is wrong\n$")
+        self.assertRegex(text, r"\n\d\d plugins checked, 0 failed\n$")
 
     def test_plugins_show_tells_options_with_their_defaults_and_ranges(self):
         self.assertRegex(self.tell("plugins", "show", "convnet"), r"(?m)^  dropout +float +0.5 +0 .. 1$")

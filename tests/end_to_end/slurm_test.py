@@ -119,7 +119,7 @@ class JobTest(SlurmTest):
     def assert_it_went_on(self, number):
         self.assert_job_ends(number, "COMPLETED", "0:0")
         self.assertEqual(self.job(number)["Restarts"], "1")
-        self.assertRegex(self.text(number), rf"going on with .*{re.escape(self.run_dir.name)}\n")
+        self.assertRegex(self.text(number), rf"resuming .*{re.escape(self.run_dir.name)}\n")
         self.assertRegex(self.text(number), r"resumed at step [1-9]")
         self.assertEqual(differences(self.run_dir, self.undisturbed()), {})
 

@@ -70,7 +70,7 @@ class StopAndResume(CommandTest):
         running.send(number)
         self.assertEqual(running.wait(), 75, running.text())
         self.assertIn("saving a checkpoint", running.err())
-        self.assertIn(f"go on with: ddprun resume {self.run_folder}", running.err())
+        self.assertIn(f"resume with: ddprun resume {self.run_folder}", running.err())
         self.assert_nothing_left()
         found = summary(self.run_folder)
         self.assertEqual(found["status"], "preempted")
@@ -181,13 +181,13 @@ class StopAndResume(CommandTest):
         running.wait()
         self.assert_nothing_left()
         again = self.ddprun(*auto)
-        self.assertIn("going on with outputs/digits/", again.err())
+        self.assertIn("resuming outputs/digits/", again.err())
         self.assertRegex(again.out(), r"resumed at step \d+\n")
         runs = self.folder / "outputs/digits"
         self.assert_same_end(runs / "latest")
         self.assertEqual(len(list(runs.iterdir())), 2)  # the run and `latest`
         new = self.ddprun(*auto, "trainer.max_steps=3")
-        self.assertNotIn("going on", new.err())
+        self.assertNotIn("resuming", new.err())
         self.assertEqual(len(list(runs.iterdir())), 3)
 
     def test_auto_with_a_folder_of_its_own(self):
@@ -210,7 +210,7 @@ class StopAndResume(CommandTest):
         running = self.begin(6)
         self.run_folder.rename(self.folder / "away")
         self.assertEqual(running.wait(), 75, running.text())
-        self.assertIn(f"{self.run_folder} was removed, or moved away, while its run was under way", running.err())
+        self.assertIn(f"{self.run_folder} was removed during the run", running.err())
         self.assertRegex(self.ddprun("resume", "run").out(), r"resumed at step \d+\n")
         self.assertEqual(self.weights(), self.weights(self.reference))
 
@@ -228,7 +228,7 @@ class StopAndResume(CommandTest):
                 content[len(content) // 2] ^= 1
                 broken.write_bytes(content)
                 resumed = self.ddprun("resume", self.run_folder)
-                self.assertIn(f"passed over a broken checkpoint: {broken.parent}: ", resumed.err())
+                self.assertIn(f"skipped a broken checkpoint: {broken.parent}: ", resumed.err())
                 self.assertIn(f"resumed at step {older}\n", resumed.out())
                 self.assert_same_end()
 
@@ -238,7 +238,7 @@ class StopAndResume(CommandTest):
             manifest.write_text("{")
         before = contents(self.run_folder)
         refused = self.ddprun("resume", "run", code=2)
-        self.assertIn("none of its 2 checkpoints is whole", refused.err())
+        self.assertIn("none of its 2 checkpoints is intact", refused.err())
         self.assertEqual(contents(self.run_folder), before)
         (self.run_folder / "checkpoints").rename(self.folder / "away")
         self.assertIn("starting it from the beginning", self.ddprun("resume", "run").err())
@@ -249,7 +249,7 @@ class StopAndResume(CommandTest):
         before = contents(self.run_folder)
         refused = self.ddprun("resume", "run", "model=mlp", "trainer.max_epochs=9", code=2)
         self.assertIn("does not fit the model", refused.err())
-        self.assertNotIn("go on from the last checkpoint", refused.err())
+        self.assertNotIn("resume from the last checkpoint", refused.err())
         self.assertEqual(contents(self.run_folder), before)
         self.ddprun("resume", "run")
         self.assert_same_end()

@@ -45,7 +45,7 @@ class SubmitTest(CommandTest):
         self.assertIn("no program sbatch on PATH", self.assert_refused("submit", "--slurm", EXPERIMENT, env=empty))
         refused = self.assert_refused("submit", "--kubernetes", EXPERIMENT, *IMAGE, env=empty)
         self.assertIn("no program kubectl on PATH", refused)
-        self.assertIn("Give --slurm or --kubernetes", self.assert_refused("submit", EXPERIMENT))
+        self.assertIn("submit needs --slurm or --kubernetes", self.assert_refused("submit", EXPERIMENT))
 
     def test_kubectl_gets_the_manifest(self):
         env = self.program("kubectl", '[ "$*" = "apply -f -" ] && read -r first && echo "job created: $first"')

@@ -66,7 +66,7 @@ class Terminal(CommandTest):
         code, text = self.type_in_terminal(*SMALL, "model=convnet_bn", "trainer.max_epochs=100000", keys=b"\x03")
         self.assertEqual(code, 75, text)
         self.assertIn("saving a checkpoint", text)
-        self.assertIn("go on with: ddprun resume ", text)
+        self.assertIn("resume with: ddprun resume ", text)
         self.assertIn("stopped", text)
         self.assert_nothing_left()
 

@@ -62,7 +62,7 @@ class Text(CommandTest):
         quiet = self.ddprun(*SMALL, *short, "run.dir=quiet")
         self.assertNotIn("objective", quiet.err())
         told = self.ddprun(*SMALL, *short, "objective=mse", "run.dir=told")
-        self.assertIn("objective: the model transformer has a loss of its own", told.err())
+        self.assertIn("objective: the model transformer computes its own loss", told.err())
         asked = self.ddprun("experiments/digits.yaml", "dataset.train_size=64", "model=mlp", "trainer.max_steps=1",
                             "objective={name: cross_entropy, label_smoothing: 0.1}", "launch.device=cpu",
                             "run.dir=asked")

@@ -54,7 +54,7 @@ class Verify(CommandTest):
             self.assertIn(words, lines["step_00000030"])
         self.assertIn("leftover", lines["step_00000040.tmp"])
         self.assertEqual(lines["last"], "last -> step_00000030  (broken)")
-        self.assertIn("would go on from step_00000020", lines["ddprun"])
+        self.assertIn("would resume from step_00000020", lines["ddprun"])
 
         found = json.loads(self.ddprun("verify", "run", "--json", code=1).out())
         self.assertEqual((found["ok"], found["last"], found["resume"]), (False, "step_00000030", "step_00000020"))

@@ -116,7 +116,7 @@ class Faults(CommandTest):
             self.assertRegex(leader, rf"rank {fault.rank}\b.* has hung|all ranks have stalled", text)
         if fault.kind.name == "flip":
             broken = re.escape(f"{self.flipped.parent}: ") + ".*" + re.escape(self.flipped.name)
-            self.assertRegex(leader, f"warning: passed over a broken checkpoint: {broken}", text)
+            self.assertRegex(leader, f"warning: skipped a broken checkpoint: {broken}", text)
         self.assert_resumed(fault, launchers[0], text)
 
     def assert_resumed(self, fault, running, text):
@@ -127,7 +127,7 @@ class Faults(CommandTest):
     def assert_ended_for_good(self, fault, run, launchers, codes, text):
         """Nothing is left to go on from, and what is broken is not written over."""
         self.assertEqual(set(codes), {1}, text)
-        self.assertIn("none of its 1 checkpoints is whole", launchers[0].err())
+        self.assertIn("none of its 1 checkpoints is intact", launchers[0].err())
         (run / "checkpoints").rename(run / "broken")
         resumed = self.ddprun("resume", run, f"launch.workers={fault.world_size}", "launch.hang_seconds=2")
         self.assert_resumed(fault, resumed, text)

@@ -91,7 +91,7 @@ class Fault:
         else:
             told = ("" if self.way == "mistake" else f"{called} threw: ") + re.escape(TOLD[self.way])
         if self.section == "logger" and self.way in TOLD:
-            return f"warning: logger brittle_logger failed and is left out from now on: {told}"
+            return f"warning: logger brittle_logger failed and is disabled: {told}"
         return re.escape(PLACES[self.section]) + told
 
     @property

@@ -120,8 +120,8 @@ TEST(MetricSums, AnyReadableNameIsAMetrics) {
 TEST(MetricSums, NamesThatRowsCannotHaveAreRefusedWithTheReason) {
   const std::vector<std::pair<std::string, std::string>> refused{
       {"", "empty name"},
-      {"loss", "called loss, which rows have for something else"},
-      {"step", "called step, which rows have for something else"},
+      {"loss", "called loss, which is reserved"},
+      {"step", "called step, which is reserved"},
       {"two\nlines", "control character, such as a newline: \"two\\nlines\""},
       {"\xff", "not UTF-8"},
       {std::string(1000, 'x'), "1000 bytes"}};

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""tools/sweeps: what a sweep file may hold, how its mistakes are told, and which values trials get."""
+"""tools/lib/sweep: what a sweep file may hold, how its mistakes are told, and which values trials get."""
 
 import contextlib
 import io

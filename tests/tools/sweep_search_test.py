@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""tools/sweeps: whether samplers find what is good, and pruners end what is bad. Nothing is trained."""
+"""tools/lib/sweep: whether samplers find what is good, and pruners end what is bad. Nothing is trained."""
 
 import contextlib
 import math

@@ -81,7 +81,7 @@ TEST(NonfiniteEvents, ThreeRollbacksToOneCheckpointSucceedAndAFourthIsAnError) {
     run.experiment.checkpoint.every = {.steps = 9};
     poison(run, {4 * kBatch, 5 * kBatch, 6 * kBatch, 7 * kBatch + 11});
     EXPECT_THAT(error_of(run),
-                AllOf(HasSubstr("step 8: "), HasSubstr("From step 0 training has gone back 3 times already")));
+                AllOf(HasSubstr("step 8: "), HasSubstr("training has already rolled back to step 0 3 times")));
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where the steps spent their time, over a whole run.
+// Summarizes where the steps spent their time, over a whole run.
 #pragma once
 
 #include <ddprun/logger.h>

@@ -67,7 +67,7 @@ def require_whole(info):
 
 
 def wanted_torch(info):
-    """ "2.11" of the wheel's "Requires-Dist: torch==2.11.*"."""
+    """Returns "2.11" for the wheel's "Requires-Dist: torch==2.11.*"."""
     for line in lines_of(os.path.join(info, "METADATA")):
         if line.startswith("Requires-Dist: torch=="):
             return line.removeprefix("Requires-Dist: torch==").strip().removesuffix(".*")
@@ -103,7 +103,7 @@ def lines_of(file):
 
 
 def give_up(problem, pip_arguments):
-    print(f"ddprun: error: {problem}. To mend it: {sys.executable} -m pip install {pip_arguments}", file=sys.stderr)
+    print(f"ddprun: error: {problem}. To fix it: {sys.executable} -m pip install {pip_arguments}", file=sys.stderr)
     sys.exit(2)
 
 

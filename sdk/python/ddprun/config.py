@@ -30,7 +30,7 @@ def read_config(file):
 
 
 class ConfigReader:
-    """Lines are (number, indent, text); a block is the lines from `next` on that are indented as its first is."""
+    """Parses lines (number, indent, text); a block is the lines from `next` on with the indent of its first."""
 
     def __init__(self, file, lines):
         self.file, self.lines, self.next = file, lines, 0
@@ -54,7 +54,7 @@ class ConfigReader:
         return value
 
     def item(self):
-        """ "- key: value" begins a map that is indented by the dash."""
+        """Reads "- key: value", which begins a map that is indented by the dash."""
         number, indent, text = self.lines[self.next]
         if not text.startswith("-"):
             self.refuse()
@@ -110,7 +110,7 @@ def typed_value(word):
 
 
 def flat(config, prefix=""):
-    """{"optimizer.lr": 0.1, "loggers.0.plugin": "console"}."""
+    """Returns {"optimizer.lr": 0.1, "loggers.0.plugin": "console"}."""
     pairs = config.items() if isinstance(config, dict) else enumerate(config)
     values = {}
     for key, value in pairs:

@@ -17,7 +17,9 @@ class Curves:
         self.steps_per_epoch = self.find_steps_per_epoch()
 
     def find_steps_per_epoch(self):
-        """Taken from the run's summary, or else the least that fits the rows, exact from the end of the first epoch on."""
+        """Returns the steps of an epoch: from the run's summary, or else the fewest that fit the rows, exact from the
+        end of the first epoch on.
+        """
         summary = self.run.summary
         if summary.get("steps") and summary.get("epochs"):
             return summary["steps"] / summary["epochs"]
@@ -49,8 +51,10 @@ class Curves:
 
 
 def training_clock(rows):
-    """{id of the row: seconds since the first}, without the time from an attempt's last row to the next one's first. Rows are in
-    the order in which they were written; if the clock was set back between two, no time has passed."""
+    """Returns {id of the row: seconds since the first}, without the time from an attempt's last row to the next one's
+    first. Rows are in the order in which they were written; if the clock was set back between two, no time has
+    passed.
+    """
     clock = {}
     elapsed, before = 0, None
     for row in rows:

@@ -140,7 +140,7 @@ def charts_of(run):
 
 
 def chart(name, lines):
-    """One SVG; {split: ([x...], [y...])}."""
+    """Returns one SVG; {split: ([x...], [y...])}."""
     xs = [x for line in lines.values() for x in line[0]]
     ys = [y for line in lines.values() for y in line[1] if math.isfinite(y)]
     across, up = Scale(0, max(xs), LEFT, WIDTH - RIGHT), Scale(min(ys, default=0), max(ys, default=1), HEIGHT - BOTTOM, TOP)
@@ -192,7 +192,7 @@ def legend(name, lines):
 
 
 def line_svg(split, xs, ys, across, up):
-    """The line is broken where a value was not finite; a single point is a dot."""
+    """Draws a line, broken where a value was not finite; a single point is a dot."""
     parts, piece = [], []
     for x, y in [*thinned(xs, ys), (math.nan, math.nan)]:
         if math.isfinite(y):

@@ -31,7 +31,9 @@ def program_at(name, told):
 
 
 def ours():
-    """In a wheel, in an installation (its package is share/ddprun/python/ddprun), and in a clone, where it is built when needed."""
+    """Looks in a wheel, in an installation (its package is share/ddprun/python/ddprun), and in a clone, where it is
+    built when needed.
+    """
     return [PACKAGE / "bin/ddprun", *((PACKAGE / place).resolve() for place in ("../../../../bin/ddprun", "../../../tools/ddprun"))]
 
 

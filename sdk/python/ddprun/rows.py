@@ -10,9 +10,10 @@ LAST = ("time", "attempt")
 
 
 def read_lines(file, begin=0, end=None):
-    """The objects in a file of JSON lines from byte `begin` on, and the byte behind the last whole line.
+    """Returns the objects in a file of JSON lines from byte `begin` on, and the end of the last complete line.
 
-    A line that is being written is left for the next call. What a killed run left torn is skipped. No file: no lines.
+    A line that is being written is left for the next call. What a killed run left torn is skipped. A missing file has
+    no lines.
     """
     try:
         with open(file, "rb") as stream:
@@ -58,7 +59,7 @@ def metric_names(row):
 
 
 def number(value):
-    """A row writes null for what was not finite."""
+    """Returns NaN for null, which a row has for what was not finite."""
     return math.nan if value is None else value
 
 

@@ -30,7 +30,7 @@ def run(path):
     if version_of(found.version) > version_of(ddprun.__version__):
         told = (
             f"{found.path} was written by ddprun {found.version}, and this reads what {ddprun.__version__} writes: what is new "
-            "in it is left out"
+            "in it is skipped"
         )
         warnings.warn(printable(told), stacklevel=2)
     return found
@@ -109,7 +109,7 @@ class Run:
 
     @property
     def status(self):
-        """As in its summary; "running"; "interrupted": nobody runs it, and nobody has ended it; "elsewhere": another node keeps it."""
+        """As in its summary; "running"; "interrupted": it ended abnormally; "elsewhere": another node keeps it."""
         if self.kept_elsewhere():
             return "elsewhere"
         held = self.is_held()  # checked first: a run that ends meanwhile has its summary by then
@@ -147,8 +147,9 @@ class Run:
         return standing_rows([row for row in rows if "split" in row and "step" in row])
 
     def metrics(self, split=None):
-        """What it measured so far, a row each; of one split ("train", "epoch" for its means, "val", "test", "system"), or of
-        all but "system"."""
+        """Returns what it measured so far, a row each; of one split ("train", "epoch" for its means, "val", "test",
+        "system"), or of all but "system".
+        """
         rows = self.rows()
         known = sorted({*SPLITS, *(row["split"] for row in rows)})
         if split is not None and split not in known:
@@ -156,13 +157,17 @@ class Run:
         return frame([table_row(row) for row in rows if row["split"] == split or split is None and row["split"] != "system"])
 
     def curve(self, metric, x="step"):
-        """([x...], [y...]) of "val/accuracy", over "step", "epoch", "samples" or "time" (the seconds that it trained)."""
+        """Returns ([x...], [y...]) of "val/accuracy", over "step", "epoch", "samples" or "time" (the seconds that it
+        trained).
+        """
         if x not in ("step", "epoch", "samples", "time"):
             raise UserError(f'curve(x="{x}"): must be step, epoch, samples or time')
         return Curves(self).curve(metric, x)
 
     def predictions(self, split=None, step=None):
-        """The samples that it logged, a row each: truth, guess, scores, and the image's file; of each split the newest ones."""
+        """Returns the samples that it logged, a row each: truth, guess, scores, and the image's file; the newest of each
+        split.
+        """
         tables = standing_rows(read_lines(self.path / "tables.jsonl")[0], ("kind", "split"))
         tables = [table for table in tables if table.get("kind") == "predictions"]
         if not tables:
@@ -198,7 +203,9 @@ class Run:
         return dict(sorted(found.items()))
 
     def weights(self, which="best"):
-        """The tensors by their names, of the checkpoint "best", "last" or of a step: torch's where torch is there, else numpy's."""
+        """Returns the tensors by name, of the checkpoint "best", "last" or of a step: torch's if torch is installed,
+        otherwise numpy's.
+        """
         for tried in range(3):  # a run that goes on removes its older checkpoints
             folder = self._checkpoint(which)
             try:

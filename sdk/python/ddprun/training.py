@@ -68,7 +68,8 @@ class Child:
             raise UserError(f"{words[0]} cannot be started: {error.strerror}") from None
 
     def show(self):
-        """Writes what it writes to sys.stdout, which a notebook shows, until it ends. Its exit code; 128 + N where signal N ended it.
+        """Copies its output to sys.stdout, which a notebook shows, until it ends. Returns its exit code; 128 + N if
+        signal N ended it.
 
         The first Ctrl-C lets it save and end, another one ends it at once.
         """
@@ -105,8 +106,9 @@ class Child:
 
 
 def find_run(child, arguments):
-    """The folder that it has locked, or had: one that was named, one that it told of, or a new one in outputs/; numbers of
-    processes come again, so an older one may have the same in its lock."""
+    """Returns the folder that it has or had locked: the named one, one that it printed, or a new one in outputs/.
+    Process numbers are reused, so an older folder may have the same in its lock.
+    """
     named = [word.partition("=")[2] for word in arguments if word.lstrip("+").startswith("run.dir=")]
     fresh = [folder for folder in stamped_folders() if folder not in child.others]
     for folder in [*map(pathlib.Path, [*named, *child.folders]), *fresh]:
@@ -116,7 +118,7 @@ def find_run(child, arguments):
 
 
 def stamped_folders():
-    """The folders of runs that were not named."""
+    """Returns the folders of runs that were not named."""
     return pathlib.Path("outputs").glob("*/*")
 
 
@@ -124,7 +126,7 @@ def stamped_folders():
 
 
 def override_text(value, name):
-    """Behind `name=`. Text is taken there as it stands, but where it would be read as something else."""
+    """Returns the text after `name=`: literal, unless it would be read as something else."""
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
     if isinstance(value, str):

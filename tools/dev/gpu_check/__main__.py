@@ -21,20 +21,20 @@ from gpu_check.session import Session, list_all
 def parse_arguments(words=None):
     parser = argparse.ArgumentParser(prog="tools/gpu_check", description=__doc__)
     add = parser.add_argument
-    add("--dry-run", action="store_true", help="only say what would be done")
-    add("--part", type=int, action="append", choices=plan.PARTS, help="this part alone; both where none is named")
-    add("--only", action="append", default=[], metavar="CHECK", help="this check; may be repeated; without --table no table")
-    add("--table", action="append", default=[], metavar="TABLE", help="this table; may be repeated; without --only no check")
-    add("--minutes", type=float, default=9, help="of each part: what does not fit is skipped (default 9)")
-    add("--pairs", type=int, default=5, help="rounds of a table, where the time allows (default 5)")
-    add("--keep", type=pathlib.Path, metavar="DIR", help="results.json, results.md and the logs of what failed, after each check")
-    add("--pack", metavar="DIR", help="build here, and copy what a machine without a network lacks into DIR; nothing else")
-    add("--packed", metavar="DIR", help="such a folder: its program, or a build with its libraries; needs --python")
-    add("--rebuild", action="store_true", help="with --packed: build, though it has a program")
-    add("--python", help="a Python that has torch 2.11.0; then nothing is set up or downloaded")
+    add("--dry-run", action="store_true", help="only list what would be done")
+    add("--part", type=int, action="append", choices=plan.PARTS, help="run only this part; default: both")
+    add("--only", action="append", default=[], metavar="CHECK", help="run only this check; may be repeated; no tables without --table")
+    add("--table", action="append", default=[], metavar="TABLE", help="make only this table; may be repeated; no checks without --only")
+    add("--minutes", type=float, default=9, help="limit of each part; what does not fit is skipped (default 9)")
+    add("--pairs", type=int, default=5, help="rounds of a table, if time allows (default 5)")
+    add("--keep", type=pathlib.Path, metavar="DIR", help="write results.json, results.md and logs of failures here after each check")
+    add("--pack", metavar="DIR", help="only build here, and copy what a machine without a network needs into DIR")
+    add("--packed", metavar="DIR", help="use such a folder: its program, or a build with its libraries; needs --python")
+    add("--rebuild", action="store_true", help="with --packed: build even if it has a program")
+    add("--python", help="a Python with torch 2.11.0; nothing is set up or downloaded then")
     add("--build", default=str(build.ROOT / "build/gpu_check"), help="build folder, with --python")
     add("--program", help="check this ddprun instead of building one")
-    add("--rehearse", action="store_true", help="on the CPU: tries this script where there is no GPU")
+    add("--rehearse", action="store_true", help="try this script on the CPU")
     options = parser.parse_args(words)
     check_names(parser, options)
     if options.python:  # peers are started in folders of their own; a link is the Python of a virtual environment
@@ -59,7 +59,7 @@ def check_names(parser, options):
 
 
 def find_gpus():
-    """Their names; empty without a driver."""
+    """Returns the GPUs' names; empty without a driver."""
     if not shutil.which("nvidia-smi"):
         return []
     query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]

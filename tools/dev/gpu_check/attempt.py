@@ -26,7 +26,7 @@ class Outcome:
 
 
 def attempt(name, folder, settings, seconds):
-    """The outcome of a check in a new folder."""
+    """Returns the outcome of a check in a new folder."""
     command = [sys.executable, "-B", "-m", "gpu_check.attempt", name, str(folder)]
     return run(command, folder, {**settings, "folder": str(folder), "seconds": seconds}, seconds)
 

@@ -52,7 +52,7 @@ class Bench:
         return bool(self.versions.get("torchvision"))
 
     def fp32_in_words(self):
-        """As the peers' torch says, whose scripts change nothing of it; trainer.precision=fp32 is the same."""
+        """Uses the default of the peers' torch, which their scripts do not change; trainer.precision=fp32 is the same."""
         convolutions = "in TF32" if self.versions.get("tf32_convolutions") else "exact"
         products = {"highest": "exact", "high": "in TF32"}.get(self.versions.get("float32_products"), "unknown")
         return f"convolutions {convolutions}, matrix products {products}"
@@ -69,7 +69,7 @@ class Bench:
                                     self.loader_workers)  # fmt: skip
 
     def wait_for_peers(self, seconds):
-        """One that does not get ready is missed in its table, which says why."""
+        """Starts the peers. One that does not get ready is missing in its table, which says why."""
         deadline = time.monotonic() + seconds
         for one in self.standing.values():
             try:
@@ -94,7 +94,7 @@ class Bench:
 
 
 def make(program, device, folder, options):
-    """Lays out the data that is there; where CIFAR-100 is not, random images of the same size, the same for all sides."""
+    """Prepares the data that is there; without CIFAR-100, random images of the same size, the same for all sides."""
     data = folder / "data"
     data.mkdir(parents=True)
     sizes = REHEARSAL if options.rehearse else Sizes()
@@ -120,7 +120,7 @@ def make(program, device, folder, options):
 
 
 def python_of_peers(options):
-    """The one given, or where none is, the benchmarks' own environment, made where it is missing."""
+    """Returns the given Python or else that of the benchmarks' own environment, which is created if missing."""
     if options.python:
         return options.python
     subprocess.run([build.ROOT / "tools/dev/bench/setup"], check=True)
@@ -128,12 +128,12 @@ def python_of_peers(options):
 
 
 def peer_path(options):
-    """Where Python packages may lie that a folder of --pack brings along."""
+    """Returns where a folder of --pack may have Python packages."""
     return str(build.carried_folder(options) / "python") if options.packed else os.environ.get("PYTHONPATH", "")
 
 
 def measure(bench, names, deadline):
-    """Yields of each table its name, outcome, detail, seconds and gpu.table.Table, or None where it could not be made."""
+    """Yields for each table its name, outcome, detail, seconds and gpu.table.Table, or None if it could not be made."""
     chosen = [table for table in TABLES if table.name in names]
     times = budget.Budget(deadline, {table.name: table.weight for table in chosen if table.needs not in bench.missing})
     for table in chosen:
@@ -143,7 +143,7 @@ def measure(bench, names, deadline):
 
 
 def measure_one(bench, table, times):
-    """The table, or None, with outcome and detail."""
+    """Returns the table, or None, with outcome and detail."""
     if table.needs in bench.missing:
         return None, "SKIP", bench.missing[table.needs]
     try:

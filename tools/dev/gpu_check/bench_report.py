@@ -1,4 +1,4 @@
-"""What a run of the benchmarks leaves: JSON with every single value, and markdown to paste into docs/benchmarks.md."""
+"""Writes the results of the benchmarks: JSON with every single value, and markdown to paste into docs/benchmarks.md."""
 
 import datetime
 import json
@@ -14,7 +14,7 @@ GPU_FACTS = {"name": "name", "driver": "driver_version", "memory": "memory.total
 
 
 def gpu_facts():
-    """Of each GPU; empty without a driver."""
+    """Describes each GPU; empty without a driver."""
     query = ["nvidia-smi", f"--query-gpu={','.join(GPU_FACTS.values())}", "--format=csv,noheader"]
     try:
         listed = subprocess.run(query, capture_output=True, text=True, timeout=60, check=True).stdout
@@ -64,7 +64,7 @@ def table_as_json(table):
 
 
 def without_nan(value):
-    """JSON has no NaN: null stands for it."""
+    """Replaces NaN, which JSON lacks, by null."""
     if isinstance(value, dict):
         return {str(key): without_nan(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):

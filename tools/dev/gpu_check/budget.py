@@ -1,10 +1,10 @@
-"""How the minutes are dealt out: to each table its share of what is left, so that a slow one takes nothing from those after it."""
+"""Distributes the minutes: each table gets its share of what is left, so that a slow one takes nothing from later ones."""
 
 import time
 
 
 class OutOfTime(Exception):
-    """What was asked for does not fit any more; the text says what was left."""
+    """Raised if a request does not fit any more; the text says what was left."""
 
 
 class Share:
@@ -16,7 +16,9 @@ class Share:
         self.deadline = clock() + left  # of all: nothing may run on after it
 
     def rounds(self, wanted):
-        """Numbers from 0 on. The first always comes; another where one as long as the longest yet still fits."""
+        """Yields numbers from 0 on. The first always comes; another only if one as long as the longest so far still
+        fits.
+        """
         longest = 0.0
         for number in range(wanted):
             began = self._clock()
@@ -26,7 +28,7 @@ class Share:
             longest = max(longest, self._clock() - began)
 
     def timeout(self, most):
-        """Seconds for one run."""
+        """Returns the seconds for one run."""
         left = self.deadline - self._clock()
         if left < 1:
             raise OutOfTime("the time is used up")
@@ -45,7 +47,9 @@ class Budget:
         return self._deadline - self._clock()
 
     def share(self, name, least):
-        """What a table that is not made leaves over goes to those after it. Throws OutOfTime where not even `least` seconds are left."""
+        """Returns a share; time that a table does not use goes to later ones. Raises OutOfTime if not even `least`
+        seconds are left.
+        """
         all_weights = sum(self._waiting.values())
         weight = self._waiting.pop(name)
         left = self.left()

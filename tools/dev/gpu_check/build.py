@@ -27,7 +27,7 @@ class Program:
 
     @property
     def gpu_test(self):
-        """Installed beside it, or in the build tree."""
+        """Returns the libraries installed beside it, or in the build tree."""
         beside = self.ddprun.with_name("gpu_test")
         return beside if beside.exists() else self.ddprun.parents[1] / "tests/gpu_test"
 
@@ -37,13 +37,13 @@ def carried_folder(options):
 
 
 def own_python():
-    """The one that tools/build has made; empty where there is none."""
+    """Returns the program that tools/build has made; empty if there is none."""
     python = ROOT / ".venv/bin/python"
     return str(python) if python.exists() else ""
 
 
 def carried(options):
-    """The program of --packed, where it starts here."""
+    """Returns the program of --packed if it starts here."""
     prefix = carried_folder(options)
     unpack(options, "program", prefix)
     link = prefix / "lib/ddprun/libtorch"
@@ -66,7 +66,7 @@ def output_of(words, environment=None):
 
 
 def unpack(options, name, folder):
-    """DIR/NAME.tar.xz, anew."""
+    """Unpacks DIR/NAME.tar.xz afresh."""
     archive = pathlib.Path(options.packed).resolve() / f"{name}.tar.xz"
     if not archive.exists():
         raise BuildFailed(f"{archive} is not there: tools/gpu_check --pack makes it")
@@ -93,7 +93,7 @@ def prepare(options, deadline):
 
 
 def real_python(python):
-    """Where it lies itself: cmake and ninja, where they come from wheels, lie beside it."""
+    """Returns its own folder: if cmake and ninja come from wheels, they are there."""
     return output_of([python, "-c", "import sys; print(sys.executable)"]).strip()
 
 
@@ -124,7 +124,7 @@ def dependency_options(deps):
 
 
 def call(command, log, deadline, environment=None):
-    """What it compiled is kept where the time is too short: the next call goes on from there."""
+    """Builds. If time is too short, what it compiled is kept: the next call continues from there."""
     log.parent.mkdir(parents=True, exist_ok=True)
     name = pathlib.Path(str(command[0])).name
     with open(log, "wb") as file:

@@ -1,4 +1,4 @@
-"""What is calculated from measured numbers: the roofline of a network on a GPU, and more GPUs than are there."""
+"""Calculates from measured numbers: the roofline of a network on a GPU, and more GPUs than are there."""
 
 import dataclasses
 
@@ -10,7 +10,7 @@ BUS_BANDWIDTHS = {"NVLink, 370 GB/s": 370e9, "PCIe, 20 GB/s": 20e9}
 
 @dataclasses.dataclass(frozen=True)
 class Roofline:
-    """Images a second that a GPU could train at most."""
+    """Returns the most images a second that a GPU could train."""
 
     compute: float  # were it for the matrix units alone
     memory: float  # were it for the memory alone, with kernels that are not fused
@@ -30,8 +30,9 @@ class Bucket:
 
 
 def buckets(layers):
-    """As the Reducer fills them: from the last layer to the first, the first bucket smaller than the others. A layer takes the share
-    of backward that it has of all operations."""
+    """Fills buckets like the Reducer: from the last layer to the first, the first bucket smaller than the others. A
+    layer takes the share of backward that it has of all operations.
+    """
     total = sum(layer.operations for layer in layers)
     filled, size, done, limit = [], 0, 0, FIRST_BUCKET_BYTES
     for layer in reversed(layers):
@@ -46,7 +47,7 @@ def buckets(layers):
 
 
 def all_reduce_seconds(gradient_bytes, gpus, bytes_per_second):
-    """A ring's: every byte travels 2 (n - 1) / n times over the stated bus bandwidth."""
+    """Returns the time of a ring: every byte travels 2 (n - 1) / n times over the stated bus bandwidth."""
     return gradient_bytes * 2 * (gpus - 1) / gpus / bytes_per_second
 
 
@@ -58,7 +59,7 @@ class Exchange:
 
 
 def exchange(filled, gpus, bytes_per_second, backward_seconds, step_seconds):
-    """Buckets go one after the other, each as soon as it is ready; latency and waiting for slower GPUs are not in it."""
+    """Sends buckets one after the other, each as soon as it is ready; ignores latency and waiting for slower GPUs."""
     total = end = 0.0
     for bucket in filled:
         seconds = all_reduce_seconds(bucket.gradient_bytes, gpus, bytes_per_second)

@@ -98,7 +98,7 @@ def soname(library):
 
 
 def included_headers():
-    """What the tree's sources include in angle brackets."""
+    """Returns what the tree's sources include in angle brackets."""
     found = set()
     for name in SOURCES:
         for file in (ROOT / name).rglob("*"):
@@ -108,7 +108,7 @@ def included_headers():
 
 
 def closure(headers, flags=()):
-    """The paths of these headers and of all that they include, told by the compiler."""
+    """Returns the paths of these headers and of all that they include, as the compiler reports them."""
     with tempfile.NamedTemporaryFile("w", suffix=".cpp") as source:
         source.write("".join(f"#include <{header}>\n" for header in sorted(headers)))
         source.flush()
@@ -147,7 +147,7 @@ def copy_file(file, prefix):
 
 
 def copy_needed(binaries, folder):
-    """The system's libraries that these need, and theirs in turn, under the names by which they ask for them."""
+    """Returns the system's libraries that these need, and theirs in turn, by the names that they ask for."""
     folder.mkdir(parents=True, exist_ok=True)
     listed = subprocess.run(["ldd", *binaries], capture_output=True, text=True, check=True, env={"LD_LIBRARY_PATH": ""})
     for line in listed.stdout.splitlines():
@@ -159,7 +159,7 @@ def copy_needed(binaries, folder):
 
 
 def copy_boost(prefix):
-    """Of Boost's 150 MB the headers that ours include, and the files by which CMake finds it."""
+    """Packs those of Boost's 150 MB of headers that ours include, and the files by which CMake finds it."""
     ours = {header for header in included_headers() if header.startswith("boost/")}
     for header in closure({*ours, "boost/version.hpp"}, BOOST_FLAGS):
         if str(header).startswith("/usr/include/boost/"):
@@ -202,7 +202,7 @@ def copy_cuda_headers(prefix):
 
 
 def collect_program(folder):
-    """As it is installed, but for what users alone need. Its run paths are relative; LibTorch is linked there."""
+    """Packs it as installed, without what only users need. Its run paths are relative; LibTorch is linked there."""
     build = ROOT / "build/release"
     options = [f"-DCMAKE_INSTALL_PREFIX={folder}", "-DCMAKE_INSTALL_DO_STRIP=1"]
     for component, script in {"runtime": "cmake_install.cmake", "gpu_check": "tests/gpu/cmake_install.cmake"}.items():

@@ -7,7 +7,7 @@ from gpu_check.checks import bits, machine, models, ranks
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """Where `after` hung, it would hang, too: then it is skipped."""
+    """A check that would hang if `after` hung, and is skipped then."""
 
     run: object  # called with a Context; returns a line of what it saw. AssertionError is a failure
     seconds: int  # then it is killed, and has failed

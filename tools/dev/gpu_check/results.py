@@ -43,7 +43,7 @@ class Results:
         return bench_report.markdown(self._about, "\n".join(lines), self.bench, self._tables)
 
     def save(self):
-        """Whoever ends this script early keeps what there is."""
+        """Keeps what there is if the script is ended early."""
         if not self._keep:
             return
         (self._keep / "results.md").write_text(self.markdown())

@@ -25,11 +25,11 @@ class Run:
         return ddprun.run(self.folder).summary
 
     def rows(self, split="train"):
-        """Of metrics.jsonl so far, those of all attempts."""
+        """Returns the rows of metrics.jsonl so far, of all attempts."""
         return [row for row in read_lines(self.folder / "metrics.jsonl")[0] if row["split"] == split]
 
     def losses(self):
-        """By step. A step that was repeated after a resume counts once, with its last value."""
+        """Returns values by step. A step that was repeated after a resume counts once, with its last value."""
         return {row["step"]: row["loss"] for row in self.rows()}
 
     def weights(self):
@@ -85,7 +85,7 @@ class Ddprun:
             raise AssertionError(f"{name}: ddprun ended with {status}: {self.output(name)[-600:]}")
 
     def status(self, process, name, timeout=200):
-        """The exit code. What does not end is killed, and Hung is thrown."""
+        """Returns the exit code. Kills what does not end, and raises Hung."""
         timeout = max(1, min(timeout, self.deadline - time.monotonic()))
         try:
             return process.wait(timeout)
@@ -99,7 +99,7 @@ class Ddprun:
 
 
 def processes_with(variable, value):
-    """The ids of all processes that have it in their environment."""
+    """Returns the ids of all processes that have it in their environment."""
     mark = f"{variable}={value}".encode()
     found = []
     for entry in os.listdir("/proc"):
@@ -112,7 +112,9 @@ def processes_with(variable, value):
 
 
 def kill_processes_with(variable, value):
-    """Until none is left: what they start meanwhile has the variable, too. One that is in the kernel is left to it."""
+    """Kills until none is left: what they start meanwhile has the variable too. One that is stuck in the kernel is left
+    to it.
+    """
     for _ in range(50):
         found = [pid for pid in processes_with(variable, value) if pid != os.getpid()]
         if not found:
@@ -126,7 +128,7 @@ def kill_processes_with(variable, value):
 
 
 def wait_for(what, met, processes, seconds=60):
-    """Until met() is true; AssertionError where a process ends before, or time is up."""
+    """Waits until met() is true; raises AssertionError if a process ends before, or time is up."""
     deadline = time.monotonic() + seconds
     while not met():
         for process in processes:

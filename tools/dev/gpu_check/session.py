@@ -41,7 +41,7 @@ class Session:
         return self.timed(BUILD, lambda: build.prepare(self.options, deadline), "FAIL", "{}")
 
     def timed(self, name, find, word, text):
-        """The program, or None where it is not to be had; that is `word`."""
+        """Returns the program, or None if it cannot be had; then `word` says why."""
         began = self._clock()
         logs = [pathlib.Path(self.options.build) / "configure.log", pathlib.Path(self.options.build) / "build.log"]
         try:
@@ -89,13 +89,13 @@ class Session:
         self.results.add(check.name, outcome.word, outcome.detail, self._clock() - began, [folder])
 
     def settings(self):
-        """What a gpu_check.checks.context.Context is made from."""
+        """Returns what a gpu_check.checks.context.Context is made from."""
         return {"program": str(self._program.ddprun), "gpu_test": str(self._program.gpu_test), "gpus": self._gpus,
                 "environment": self._program.environment, "rehearse": self.options.rehearse,
                 "python": self.options.python or build.own_python()}  # fmt: skip
 
     def guarded(self, name, action):
-        """A step of the tables. Whatever goes wrong must not cost the checks."""
+        """Runs a step of the tables. Its failures must not cost the checks."""
         began = self._clock()
         try:
             word, detail = "PASS", action()

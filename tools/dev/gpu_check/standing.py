@@ -53,7 +53,7 @@ class Standing:
             raise process.Failed(self._failure)
 
     def train(self, words, seconds):
-        """What the script measured. One thread at a time."""
+        """Returns what the script measured. One thread at a time."""
         if self._failure:
             raise process.Failed(self._failure)
         self._asked += 1
@@ -100,13 +100,13 @@ class Standing:
             self._fail(f"ended with {self._process.wait()}")
 
     def _fail(self, what):
-        """It is of no use any more: after an answer that came late nobody would know which training it is of."""
+        """Gives up on a script: after a late answer, answers could not be matched to trainings."""
         self._process.kill()
         self._failure = f"{self.name}: {what}: {self.log.read_text(errors='replace')[-1500:]}"
         raise process.Failed(self._failure)
 
 
 def as_only_rank():
-    """What torchrun would set; the port is a free one."""
+    """Returns what torchrun would set; the port is a free one."""
     return {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0",
             "OMP_NUM_THREADS": "1", "PYTHONPATH": str(BENCH), "PYTHONUNBUFFERED": "1"}  # fmt: skip

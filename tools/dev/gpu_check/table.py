@@ -1,4 +1,4 @@
-"""What a table comes out as: text to paste, figures to keep, and targets that are reached or not."""
+"""Formats a table: text to paste, figures to keep, and targets that are reached or not."""
 
 import dataclasses
 import statistics
@@ -60,7 +60,7 @@ class Comparison:
 
 
 def factors(rounds, comparisons):
-    """The rows, and the targets among them; sides that failed are left out."""
+    """Returns the rows and their targets; skips sides that failed."""
     rows, targets = [], []
     for one in comparisons:
         if one.ours not in rounds.results or one.theirs not in rounds.results:
@@ -81,5 +81,5 @@ def factors_table(rows):
 
 
 def figures_of(rounds):
-    """For JSON: all single values of all sides."""
+    """Returns all single values of all sides, for JSON."""
     return {name: [dataclasses.asdict(result) for result in results] for name, results in rounds.results.items()}

@@ -82,7 +82,7 @@ class Trainer:
 
 
 def speed(ended_at, job):
-    """From the end of the warm-up to the end of the last step."""
+    """Returns the time from the end of the warm-up to the end of the last step."""
     last = max(ended_at)
     return (last - job.warm_up) * job.batch / (ended_at[last] - ended_at[job.warm_up])
 

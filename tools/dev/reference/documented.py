@@ -24,14 +24,14 @@ CAN_BE_DOCUMENTED = re.compile(r"^ *(?!public:|protected:|private:|namespace|ext
 
 
 def escaped(text):
-    """What Doxygen would take for its commands, HTML or dashes, as text; between backticks everything is text already."""
+    """Escapes what Doxygen would take for commands, HTML or dashes; between backticks everything is text already."""
     parts = re.split(r"(`[^`]*`)", text)
     parts[::2] = [re.sub(r"[\\@<>#%&]|--", r"\\\g<0>", part) for part in parts[::2]]
     return "".join(parts)
 
 
 def documentation(lines):
-    """The lines of a comment, without their slashes, as those of Doxygen."""
+    """Turns the lines of a comment, without their slashes, into Doxygen's."""
     result, in_code = [], False
     for line in lines:
         is_code = line.startswith("  ") or (in_code and not line)
@@ -76,7 +76,7 @@ class Header:
         self.spread = None  # the comment that counts up to the next empty line
 
     def comment(self):
-        """The comment that begins at this line."""
+        """Returns the comment that begins at this line."""
         indent, lines = COMMENT.match(self.source[self.at])[1], []
         while self.at < len(self.source) and (found := COMMENT.match(self.source[self.at])):
             lines.append(found[2] or "")
@@ -84,7 +84,9 @@ class Header:
         return Comment(indent, lines)
 
     def declaration(self):
-        """The lines of what begins here: a declaration, the head of a class or a function, a directive, or the end of a block."""
+        """Returns the lines of what begins here: a declaration, the head of a class or a function, a directive, or the
+        end of a block.
+        """
         begin = self.at
         while self.at + 1 < len(self.source) and self.source[self.at + 1] and not ENDS.search(code_of(self.source[self.at])):
             self.at += 1

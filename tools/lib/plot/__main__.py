@@ -22,7 +22,7 @@ SUFFIXES = (".pdf", ".png", ".svg")
 def parse_arguments():
     parser = argparse.ArgumentParser(prog=command("plot"), description=__doc__)
     add = parser.add_argument
-    add("runs", metavar="RUN", nargs="+", help="folder of a run, or of several")
+    add("runs", metavar="RUN", nargs="+", help="folder of one or several runs")
     add(
         "--metric",
         action="append",
@@ -35,16 +35,16 @@ def parse_arguments():
         "--x",
         choices=["step", "epoch", "samples", "time"],
         default="step",
-        help="time: while it trained, from the first row on",
+        help="time: training time since the first row",
     )
     add(
         "--label",
         type=lambda text: text.split(","),
         metavar="KEY,...",
-        help="settings that name a run: optimizer.lr (default: what differs)",
+        help="settings that name a run, such as optimizer.lr (default: what differs)",
     )
     add("--names", type=lambda text: text.split(","), metavar="A,B,...", help="names for the legend, in its order")
-    add("--group", action="store_true", help="runs that are the same but for the seed: their mean, and a band")
+    add("--group", action="store_true", help="show the mean of runs that differ only in the seed, with a band")
     add(
         "--band",
         choices=["std", "sem", "range"],
@@ -56,7 +56,7 @@ def parse_arguments():
         type=fraction,
         default=0,
         metavar="W",
-        help="weight of what came before, 0 to 1: an exponential moving average",
+        help="exponential moving average with this weight of earlier values, 0 to 1",
     )
     add("--log", choices=["x", "y", "xy"], default="", help="logarithmic axes")
     add("--xlim", type=limits, metavar="A,B", help="--xlim=0,100")
@@ -70,7 +70,7 @@ def parse_arguments():
     )
     add("--font", default="sans-serif", help="family, as matplotlib knows it: serif")
     add("--font-size", type=float, default=8, metavar="PT")
-    add("--dpi", type=int, default=300, help="of a .png")
+    add("--dpi", type=int, default=300, help="resolution of a .png")
     return parser.parse_args()
 
 
@@ -105,7 +105,7 @@ def inches(text):
 
 
 def find_runs(words):
-    """Each once, however it is named: latest is a link."""
+    """Returns each run once, however it is named: latest is a link."""
     found = {}
     for word in map(pathlib.Path, words):
         inside = (
@@ -128,7 +128,7 @@ def import_pyplot():
 
 
 def make_series(runs, options):
-    """Lines of the figure: for each metric one a run, or one a group of them."""
+    """Returns the lines of the figure: for each metric one per run, or one per group of runs."""
     curves = [Curves(one) for one in runs]
     groups = {}
     for one in curves:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The look of it: made to be read in a column of a paper, in print, and by the colour-blind."""
+"""Lays out figures for a column of a paper, for print, and for the colour-blind."""
 
 from ddprun.errors import UserError
 
@@ -14,7 +14,7 @@ TIMES = [("h", 3600, 3 * 3600), ("min", 60, 180), ("s", 1, 0)]  # unit, seconds,
 
 
 class Figure:
-    """Panels side by side, one for each quantity: train/loss and val/loss share one."""
+    """A figure with panels side by side, one for each quantity: train/loss and val/loss share one."""
 
     def __init__(self, pyplot, options):
         self.pyplot, self.options = pyplot, options
@@ -56,7 +56,9 @@ class Figure:
         self.set_axes(panel, list(dict.fromkeys(one.metric for one in series)))
 
     def look(self, run, split_name):
-        """Runs differ in colour and line; only in colour where lines tell splits apart. One run's splits do in both."""
+        """Styles lines: runs differ in colour and line, or only in colour if lines tell splits apart. One run's splits
+        differ in both.
+        """
         place = self.splits.index(split_name) if self.splits else run + run // len(STYLES)
         colour = place if self.splits and len(self.labels) == 1 else run
         return {"color": COLOURS[colour % len(COLOURS)], "linestyle": STYLES[place % len(STYLES)]}
@@ -88,7 +90,7 @@ class Figure:
             panels[0].legend(handles=lines, loc="best")
 
     def legend_lines(self, points):
-        """The lines as they are drawn; where they tell the splits apart, colours and lines each for themselves."""
+        """Returns the legend's lines; if line styles tell the splits apart, colours and styles separately."""
         from matplotlib.lines import Line2D
 
         if not self.splits:
@@ -129,7 +131,7 @@ def marker(run, points):
 
 
 def told_apart(series):
-    """The splits, where a panel shows a quantity of several: train/loss and val/loss."""
+    """Returns the splits, if a panel shows a quantity of several: train/loss and val/loss."""
     metrics = dict.fromkeys(one.metric for one in series)
     quantities = {quantity(metric) for metric in metrics}
     return list(dict.fromkeys(map(split, metrics))) if len(quantities) < len(metrics) else []

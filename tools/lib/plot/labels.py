@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the curves are called: by what differs between the experiments."""
+"""Names the curves by what differs between the experiments."""
 
 import difflib
 
@@ -15,12 +15,12 @@ def settings(run):
 
 
 def same_but_seed(run):
-    """Equal for runs that are repetitions of each other."""
+    """Returns a key that is equal for repetitions of a run."""
     return tuple(sorted((key, str(value)) for key, value in settings(run).items() if key != "seed"))
 
 
 def label_runs(runs, keys=None):
-    """One text for each run: the given settings of it, else those that differ."""
+    """Returns one text for each run: its given settings, or those that differ."""
     values = [settings(run) for run in runs]
     if keys:
         for key in keys:
@@ -44,13 +44,13 @@ def require(key, values):
 
 
 def short_names(keys):
-    """The last word of each, where that is enough to tell them apart; a plugin by its kind."""
+    """Returns the last word of each key if that tells them apart; a plugin by its kind."""
     last = {key: key.split(".")[-2 if key.endswith(".plugin") else -1] for key in keys}
     return {key: name if list(last.values()).count(name) == 1 else key for key, name in last.items()}
 
 
 def text(name, value):
-    """Names of plugins and experiments speak for themselves."""
+    """Shows names of plugins and experiments without their key."""
     if isinstance(value, bool):
         return f"{name} = {str(value).lower()}"
     return value if isinstance(value, str) and not value[:1].isdigit() else f"{name} = {value}"

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""From the curves of runs to the lines of a figure: smoothed, and repetitions with other seeds as one."""
+"""Turns the curves of runs into the lines of a figure: smoothed, and repetitions with
+other seeds as one.
+"""
 
 import dataclasses
 import math
@@ -14,7 +16,7 @@ POINTS = 200  # of a mean over runs whose points do not fall together
 
 @dataclasses.dataclass
 class Series:
-    """One line of a figure, and the band around it where it is a mean."""
+    """One line of a figure, and the band around it if it is a mean."""
 
     metric: str
     label: str
@@ -25,7 +27,7 @@ class Series:
 
 
 def smoothed(values, weight):
-    """An exponential moving average that starts at the first value; NaN stays where it is and counts for nothing."""
+    """Returns an exponential moving average that starts at the first value; NaN stays and does not count."""
     result, average, norm = [], 0.0, 0.0
     for value in values:
         if not math.isnan(value):
@@ -35,7 +37,7 @@ def smoothed(values, weight):
 
 
 def mean_of(curves, metric, label, axis, band):
-    """Where all of them have a value: a mean over fewer runs at its end would jump."""
+    """Cuts to where all have a value: a mean over fewer runs at its end would jump."""
     if axis == "time":
         curves = [resampled(curve, curves) for curve in curves]
     tables = [dict(zip(x, y)) for x, y in curves]
@@ -72,7 +74,7 @@ def around(values, band):
 
 
 def resampled(curve, curves):
-    """At places that all of them reach."""
+    """Interpolates at places that all of them reach."""
     first, last = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)
     places = [first + (last - first) * i / (POINTS - 1) for i in range(POINTS)] if last > first else [first]
     return places, interpolated(places, *curve)

@@ -8,9 +8,9 @@ ENDED_WELL = ("completed", "stopped_early")
 
 
 class ActiveTrial:
-    """A trial of ours and its run.
+    """A trial of this process and its run.
 
-    Each step may be cut off: done again by whoever takes the trial over, it comes to the same.
+    Every step may be cut off: repeated by the process that takes the trial over, it has the same effect.
     """
 
     def __init__(self, study, trial):
@@ -23,12 +23,12 @@ class ActiveTrial:
         self.has_no_metric = False  # found when it has ended: then no trial has
 
     def must_be_started(self):
-        """Neither does its run go on, nor has it come to an end."""
+        """Returns whether the run neither continues nor has ended."""
         status = self.run.summary().get("status")
         return not self.run.is_alive() and (status is None or status == "preempted" and not self.pruning)
 
     def start(self, program, words, slot):
-        """Goes on with its run, if there is one."""
+        """Resumes its run, if there is one."""
         run, study = self.run, self.study
         run.clear_torn()
         if run.has_begun():
@@ -41,7 +41,7 @@ class ActiveTrial:
         run.start(list(map(str, command)), slot.environment())
 
     def follow(self):
-        """Tells the study what is new. True where the run has ended."""
+        """Reports news to the study. Returns True if the run has ended."""
         ended = not self.run.is_alive()  # asked first: what it wrote last must count
         for value in self.run.values()[self.reported :]:
             self.reported += 1
@@ -54,7 +54,7 @@ class ActiveTrial:
         return ended
 
     def settle(self):
-        """Of a run that has ended: (the trial's state, what to say). No state: it was interrupted."""
+        """Returns (the trial's state, a message) for a run that has ended. No state: it was interrupted."""
         summary, code = self.run.summary(), self.run.exit_code()
         values = [value for value in self.run.values() if math.isfinite(value)]
         if summary.get("status") in ENDED_WELL or code == 0:

@@ -7,18 +7,19 @@ from tooling.place import command as command_of
 TOOL = command_of("sweep")
 OF_THE_FILE = ("method", "metric", "parameters", "run_cap", "early_terminate", "target", "sampler")
 USAGE = f"""\
-{TOOL} SWEEP.yaml [key=value ...]        run a sweep, or go on with it: the same command again
-       {TOOL} report FOLDER|SWEEP.yaml          its table, best.yaml and report.html
-       {TOOL} --slurm SWEEP.yaml --tasks N      as an array of N jobs that share a storage"""
+{TOOL} SWEEP.yaml [key=value ...]        run a sweep, or resume it with the same command
+       {TOOL} report FOLDER|SWEEP.yaml          write its table, best.yaml and report.html
+       {TOOL} --slurm SWEEP.yaml --tasks N      run as an array of N jobs with one storage
+       """
 
 
 def parse_arguments(words):
-    """What is to be done, and with which options."""
+    """Returns the command and its options."""
     command = "report" if "report" in words else "run"
     parser = argparse.ArgumentParser(prog=TOOL, usage=USAGE, description="Searches hyperparameters; docs/sweeps.md.")
     if command == "report":
         parser.add_argument(
-            "sweep", metavar="FOLDER|SWEEP.yaml", help="a sweep's folder, or the file it was begun with"
+            "sweep", metavar="FOLDER|SWEEP.yaml", help="a sweep's folder, or its file"
         )
         add_place(parser)
         parser.add_argument("--ddprun", help=argparse.SUPPRESS)  # as for the run itself: a report needs none
@@ -39,19 +40,19 @@ def add_place(parser):
         metavar="URL",
         help="postgresql://user@host/database for several machines; default: FOLDER/study.db",
     )
-    add("--name", help="of the sweep and its study; default: `name:` of the file, or the file's name")
-    add("--out", metavar="FOLDER", help="where the trials go; default: outputs/sweeps/NAME")
+    add("--name", help="name of the sweep and its study; default: `name:` of the file, or the file's name")
+    add("--out", metavar="FOLDER", help="folder of the trials; default: outputs/sweeps/NAME")
 
 
 def add_run(parser):
     add = parser.add_argument
     add("sweep", nargs="?", metavar="SWEEP.yaml", help="a sweep file; also found in configs/")
-    add("overrides", nargs="*", metavar="key=value", help="changes the experiment for all trials, as with ddprun")
+    add("overrides", nargs="*", metavar="key=value", help="change the experiment for all trials, as with ddprun")
     add("--jobs", type=count, metavar="N", help="trials at once; default 1, or one for each of --gpus")
-    add("--gpus", type=gpu_list, default=[], metavar="0,1", help="deals these out among the trials that run at once")
-    add("--ddprun", metavar="PROGRAM", help="default: $DDPRUN_PROGRAM, or the one this belongs to, built where it is needed")
+    add("--gpus", type=gpu_list, default=[], metavar="0,1", help="share these among the trials that run at once")
+    add("--ddprun", metavar="PROGRAM", help="default: $DDPRUN_PROGRAM, or the one of this installation or clone")
     add("--grace", type=seconds, default=60, metavar="SECONDS",
-        help="a process of another machine that is silent for so long is dead")  # fmt: skip
+        help="a process of another machine that is silent for this long is dead")  # fmt: skip
 
 
 def add_slurm(parser):
@@ -63,9 +64,9 @@ def add_slurm(parser):
         action="append",
         default=[],
         metavar="OPTION",
-        help="of sbatch: --sbatch=--partition=accel; repeatable",
+        help="an option of sbatch: --sbatch=--partition=accel; repeatable",
     )
-    add("--dry-run", action="store_true", help="print the script, and submit nothing")
+    add("--dry-run", action="store_true", help="print the script without submitting it")
 
 
 def check(options, parser):

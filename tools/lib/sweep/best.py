@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""best.yaml: the best trial as an experiment file, from the config.yaml of its run."""
+"""Writes best.yaml: the best trial as an experiment file, from the config.yaml of its run."""
 
 import yaml
 
@@ -9,7 +9,7 @@ from tooling.durable import write_file
 
 
 def best_trial(study):
-    """None where none was trained to the end."""
+    """Returns None if no trial was trained to the end."""
     done = [one for one in study.trials() if one.state == State.COMPLETE]
     better = max if study.sweep.metric.maximize else min
     return (
@@ -20,7 +20,7 @@ def best_trial(study):
 
 
 def write_best(study, trial):
-    """Its path; None where the run is not on this machine."""
+    """Returns its path; None if the run is not on this machine."""
     config = run_path(trial) / "config.yaml"
     if not config.is_file():
         return None

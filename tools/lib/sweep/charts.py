@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Charts of a study as SVG; colours and fonts are the page's."""
+"""Draws charts of a study as SVG; colours and fonts are the page's."""
 
 import html
 import math
@@ -13,7 +13,7 @@ APART = 0.08  # of an axis, where their texts do not touch
 
 
 class Axis:
-    """From a parameter's or metric's values to 0 .. 1."""
+    """Maps a parameter's or metric's values to 0 .. 1."""
 
     def __init__(self, values, log=False):
         self.names = None
@@ -33,13 +33,13 @@ class Axis:
         return (self.scale(value) - self.low) / (self.high - self.low) if self.high > self.low else 0.5
 
     def ticks(self):
-        """[(place, text)]."""
+        """Returns [(place, text)]."""
         if self.names:
             return [(self.place(name), name) for name in self.names]
         return [(self.place(value), number_text(value)) for value in self.marks()]
 
     def marks(self):
-        """The values themselves where they are few and apart, else round numbers among them."""
+        """Returns the values themselves if they are few and far apart, otherwise round numbers among them."""
         places = [self.place(value) for value in self.values]
         if len(places) <= FEW and all(b - a >= APART for a, b in zip(places, places[1:])):
             return self.values
@@ -56,7 +56,7 @@ class Axis:
 
 
 def history(study, trials):
-    """Each trial's value in the order of their numbers, and the best so far."""
+    """Draws each trial's value in the order of their numbers, and the best so far."""
     points = [one for one in trials if one.value is not None and math.isfinite(one.value)]
     if not points:
         return ""
@@ -80,7 +80,7 @@ def history(study, trials):
 
 
 def parallel(study, trials):
-    """A line for each trial through its parameters to its value; the better, the darker."""
+    """Draws a line for each trial through its parameters to its value; the better, the darker."""
     points = [one for one in trials if one.state in (State.COMPLETE, State.PRUNED) and one.value is not None]
     parameters = study.sweep.searched
     if not points or not parameters:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What tools/sweep does, by the words it was called with."""
+"""Runs the commands of tools/sweep."""
 
 import datetime
 import json
@@ -26,7 +26,7 @@ RECORD = "sweep.json"  # in the sweep's folder: where its study is
 
 
 def run(options):
-    """Runs a sweep, or goes on with it."""
+    """Runs or resumes a sweep."""
     sweep = read_sweep(find_sweep_file(options.sweep))
     name = name_of(options, sweep)
     program = Program(options.ddprun)
@@ -43,7 +43,7 @@ def run(options):
 
 
 def name_of(options, sweep):
-    """It becomes a folder's, and a job's."""
+    """Checks the name, which becomes that of a folder and a job."""
     name = options.name or sweep.name
     if not is_folder_name(name):
         raise UserError(f"--name: {NO_FOLDER_NAME}, found {json.dumps(name)}")
@@ -51,7 +51,7 @@ def name_of(options, sweep):
 
 
 def folder_of(options, name):
-    """Absolute: a run is found again from any folder."""
+    """Returns an absolute path: a run is found again from any folder."""
     return (pathlib.Path(options.out) if options.out else OUTPUTS / name).resolve()
 
 
@@ -91,7 +91,7 @@ def write_record(study):
 
 
 def report(options):
-    """Of a sweep that is done or under way."""
+    """Reports on a sweep that is done or under way."""
     folder = pathlib.Path(options.sweep)
     if not folder.is_dir():
         sweep = read_sweep(find_sweep_file(options.sweep))
@@ -108,7 +108,7 @@ def report(options):
 
 
 def submit(options):
-    """As an array of jobs of Slurm."""
+    """Submits the sweep as a Slurm job array."""
     sweep = read_sweep(find_sweep_file(options.sweep))
     name = name_of(options, sweep)
     if not options.storage or parse(options.storage).get_backend_name() == "sqlite":

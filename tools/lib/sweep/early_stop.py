@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`early_terminate:`, which trials are ended before they are done."""
+"""Decides which trials end early (`early_terminate:`)."""
 
 import dataclasses
 
@@ -15,7 +15,7 @@ KEYS = {
 
 @dataclasses.dataclass
 class EarlyStop:
-    """An iteration is one value of the metric: one evaluation, for val/accuracy."""
+    """Prunes by iterations; one is one value of the metric, such as one evaluation for val/accuracy."""
 
     type: str
     min_iter: int = 1
@@ -24,7 +24,7 @@ class EarlyStop:
     min_trials: int = 5
 
     def may_end(self, iteration):
-        """Who has come to max_iter has nothing left to be saved: it is let finish."""
+        """Lets a trial at max_iter finish: there is nothing left to save."""
         return self.max_iter is None or iteration < self.max_iter
 
     def pruner(self):

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Where Optuna comes from: the Python that runs us, or an environment of our own, made when it is first needed.
+"""Finds Optuna: in the Python that runs us, or in an environment of our own, created when
+first needed.
 
-Nothing of .venv (5 GB with LibTorch) is needed to look at a sweep, or to run one with an installed ddprun: so this one
-stands alone, 150 MB beside the build or in the user's cache, and one command is enough in a fresh clone.
+Viewing a sweep, or running one with an installed ddprun, needs nothing of .venv (5 GB
+with LibTorch): this environment is separate, 150 MB beside the build or in the user's
+cache, and one command is enough in a fresh clone.
 """
 
 import fcntl
@@ -23,7 +25,7 @@ MARK = "DDPRUN_SWEEP_ENV"  # in the environment of the Python that we have made
 
 
 def require_packages():
-    """Returns where they are there; else goes on in the Python of our own environment."""
+    """Returns if the packages are there; otherwise continues in the Python of our own environment."""
     if has_packages():
         return
     if os.environ.get(MARK) == str(ENVIRONMENT):
@@ -33,7 +35,7 @@ def require_packages():
 
 
 def has_packages():
-    """Optuna of the version that this was written for."""
+    """Checks for the version of Optuna that this was written for."""
     wanted = wanted_version("optuna")
     try:
         found = importlib.metadata.version("optuna")
@@ -48,7 +50,7 @@ def wanted_version(package):
 
 
 def make_environment():
-    """Its Python. Of several calls at once, one makes it, and the others wait."""
+    """Returns its Python. If called several times at once, one call creates it and the others wait."""
     python = ENVIRONMENT / "bin/python"
     stamp = ENVIRONMENT / ".complete"
     kept().mkdir(parents=True, exist_ok=True)
@@ -61,7 +63,7 @@ def make_environment():
 
 
 def identity():
-    """What it was made from, and where: its scripts hold its own path."""
+    """Returns what it was made from, and where: its scripts contain its path."""
     digest = hashlib.sha256(REQUIREMENTS.read_bytes()).hexdigest()
     return f"{ENVIRONMENT}\n{sys.version}\n{digest}\n"
 

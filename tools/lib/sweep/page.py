@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""report.html of a sweep: one file, no script, no network."""
+"""Writes report.html of a sweep: one file, no script, no network."""
 
 import html
 
@@ -84,13 +84,13 @@ def trial_table(study, trials):
 
 
 def linked(folder, name):
-    """To the trial's own report, where it is on this machine."""
+    """Links to the trial's own report if it is on this machine."""
     there = (folder / name / "report.html").is_file()
     return Markup(f'<a href="{name}/report.html">{name}</a>') if there else name
 
 
 class Markup(str):
-    """Text that is HTML already."""
+    """Text that is already HTML."""
 
 
 def row(cell, words):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""An entry of `parameters:`, read as W&B writes it."""
+"""Reads an entry of `parameters:`, in W&B's format."""
 
 import dataclasses
 import math
@@ -38,7 +38,7 @@ class Parameter:
 
 
 def read_parameters(node, problems, prefix=""):
-    """All of them; a nested `parameters:` makes paths longer."""
+    """Reads all entries; a nested `parameters:` makes paths longer."""
     found = []
     for name, entry in problems.entries(node, f"parameters{prefix and '.'}{prefix}"):
         path = f"{prefix}.{name}" if prefix else name
@@ -53,7 +53,7 @@ def read_parameters(node, problems, prefix=""):
 
 
 def read_space(path, entry, keys, problems):
-    """None where something is wrong with it, which has been told then."""
+    """Returns None if something is wrong with it, which is then already reported."""
     kind = chosen_distribution(keys)
     if kind not in DISTRIBUTIONS:
         return problems.unknown(keys["distribution"], f"{path}: distribution", kind, DISTRIBUTIONS)
@@ -141,7 +141,7 @@ def ends(numbers, bell):
 
 
 def whole_range(path, kind, space, numbers, entry, problems):
-    """With the step that it has, its ends moved to multiples of it."""
+    """Returns it with its step, its ends moved to multiples of it."""
     low, high = space.low, space.high
     if kind == "int_uniform":
         if any(value != int(value) or abs(value) > MOST for value in (low, high)):

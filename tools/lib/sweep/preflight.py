@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Before the first trial: has the experiment each parameter, and takes it each of its values? The program says so."""
+"""Checks before the first trial that the experiment has each parameter and accepts each of
+its values, by asking the program.
+"""
 
 import concurrent.futures
 import os
@@ -10,7 +12,7 @@ from sweep.space import override_text
 
 
 def check_values(sweep, program, overrides):
-    """Row by row: the first value of all parameters, the second, ...; of ranges both ends."""
+    """Returns rows of values: the first value of all parameters, the second, ...; for ranges both ends."""
     if problems := program.problems(sweep.experiment, overrides):
         raise UserError("\n".join(problems))
     rows = list(probe_rows(sweep.parameters))
@@ -30,7 +32,7 @@ def probe_rows(parameters):
 
 
 def placed(line, sweep):
-    """With the sweep file's line in the place of the command line's."""
+    """Replaces the command line's place by the sweep file's line."""
     for parameter in sweep.parameters:
         if found := re.match(rf"command line: {re.escape(parameter.path)}=(.*?): (.*)", line):
             return f"{sweep.file}:{parameter.line}: with {parameter.path}={found[1]}: {found[2]}"
@@ -38,7 +40,7 @@ def placed(line, sweep):
 
 
 def what_is_wrong(line):
-    """Without the value that it was found with; what is wrong with that one names it again."""
+    """Drops the value that it was found with: the text names that again."""
     return re.sub(r"^command line: ([^=]*)=.*?: ", r"\1: ", line)
 
 

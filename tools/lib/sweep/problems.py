@@ -5,7 +5,7 @@ from ddprun.errors import UserError
 
 
 class Problems:
-    """What is wrong with a file, each with its line; all are told at once."""
+    """Mistakes in a file, each with its line; all are reported together."""
 
     def __init__(self, file):
         self.file, self.lines = file, []
@@ -19,7 +19,7 @@ class Problems:
         self.add(node, f"{what}: {found} is unknown;{hint} known: {', '.join(known)}")
 
     def entries(self, node, what, known=None):
-        """Of a map: those that are known. None where it is no map."""
+        """Returns the known keys of a map; None if it is not a map."""
         if not isinstance(node.value, dict):
             self.add(node, f"{what}: expected a map of keys, found {node.plain()}")
             return
@@ -30,7 +30,7 @@ class Problems:
                 yield key, value
 
     def typed(self, node, what, kind, least=None):
-        """The value; None where it is of another type or too small."""
+        """Returns the value; None if it has another type or is too small."""
         value = node.value
         fits = isinstance(value, kind) and not isinstance(value, bool) and value != ""
         if not fits or least is not None and value < least:
@@ -49,6 +49,6 @@ class Problems:
         return self.unknown(node, what, node.plain(), known)
 
     def refuse(self):
-        """If there are any."""
+        """Raises if there are any."""
         if self.lines:
             raise UserError("\n".join(text for _, text in sorted(self.lines)))

@@ -15,11 +15,11 @@ BEATS = 6  # in the time after which a silent process is taken for dead
 
 
 class Processes:
-    """The calls of tools/sweep that work on a study, this one among them: which of them are dead?
+    """Finds which processes of tools/sweep on a study, including this one, are dead.
 
-    On this machine each holds a lock on a file in the sweep's folder for as long as it lives. The others are heard of
-    through the storage, in which each counts on; whoever has not done so for the time of grace is dead. That time is
-    measured by whoever looks, so the machines' clocks need not agree.
+    On this machine each holds a lock on a file in the sweep's folder while it lives. Those of other machines each
+    increase a counter in the storage; one that has not done so for the time of grace is dead. The observer measures
+    that time, so the machines' clocks need not agree.
     """
 
     def __init__(self, storage, study_id, folder, grace):
@@ -37,7 +37,7 @@ class Processes:
         self.say_hello()
 
     def say_hello(self):
-        """From time to time; the others count on it."""
+        """Increases the counter from time to time, for the others."""
         if time.monotonic() < self.next_beat:
             return
         self.write({"host": self.host, "pid": os.getpid(), "beat": self.beat})
@@ -45,7 +45,7 @@ class Processes:
         self.next_beat = time.monotonic() + self.grace / BEATS
 
     def leave(self):
-        """What it has left undone is for the others, at once."""
+        """Leaves unfinished work to the others at once."""
         try:
             self.write({"host": self.host, "ended": True})
         except ERRORS:
@@ -56,7 +56,7 @@ class Processes:
         self.storage.set_study_system_attr(self.study_id, f"process {self.id}", record)
 
     def dead(self, names):
-        """Those of them that are."""
+        """Returns those of them that are dead."""
         records = self.storage.get_study_system_attrs(self.study_id) if names else {}
         if time.monotonic() - self.looked > max(self.grace, UNWATCHED_SECONDS):
             self.heard.clear()

@@ -9,7 +9,7 @@ from tooling.durable import write_file
 
 
 class Program:
-    """ddprun, as trials are started with it."""
+    """The ddprun that trials are started with."""
 
     def __init__(self, named=None):
         self.path = find(named)
@@ -20,7 +20,7 @@ class Program:
         )
 
     def problems(self, experiment, overrides):
-        """What `ddprun check` finds wrong, a line each; without the data, which only the trials' machines need to have."""
+        """Returns what `ddprun check` finds wrong, a line each; without the data, which only the trials' machines need."""
         done = self.run("check", experiment, *overrides, "--no-data")
         if done.returncode == 0:
             return []
@@ -28,7 +28,7 @@ class Program:
         return lines or [f"`ddprun check {experiment}` ended with {done.returncode}"]
 
     def write_composed(self, experiment, overrides, file):
-        """The experiment without a trial's values."""
+        """Returns the experiment without a trial's values."""
         done = self.run("--cfg", experiment, *overrides)
         if done.returncode:
             raise UserError(done.stderr.strip().removeprefix("ddprun: error: "))
@@ -36,7 +36,9 @@ class Program:
 
 
 def find(named):
-    """--ddprun, else as for the package ddprun; that of this clone is brought up to date first, once for all trials."""
+    """Returns --ddprun, else the program of the package ddprun; the one of this clone is first brought up to date, once
+    for all trials.
+    """
     path = program_at(named, f"--ddprun {named}") if named else program()
     if path != place.ROOT / "tools/ddprun":
         return str(path)

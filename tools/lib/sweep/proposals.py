@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which values the next trial gets: never those of a trial that was there before."""
+"""Proposes the values of the next trial, never those of an earlier trial."""
 
 import hashlib
 import importlib.util
@@ -18,8 +18,9 @@ LISTED = 100_000  # combinations of which those left over can be listed
 
 
 class Proposals:
-    """A sampler is made anew for each trial, seeded by the sweep's seed and the trial's number: what a sweep tries does
-    not depend on how often it was interrupted, and no two processes draw the same."""
+    """Samples values. A new sampler for each trial is seeded by the sweep's seed and the trial's number: what a sweep
+    tries does not depend on interruptions, and no two processes draw the same.
+    """
 
     def __init__(self, sweep, name, pruner):
         self.sweep, self.name, self.pruner = sweep, name, pruner
@@ -29,7 +30,7 @@ class Proposals:
         self.searched = {one.path: one.space for one in sweep.searched}
 
     def next(self, trials):
-        """(values, the sampler's own notes) for a trial after these; None where all has been tried."""
+        """Returns (values, the sampler's own notes) for a trial after these; None if all have been tried."""
         tried = {self.key(trial.params) for trial in trials}
         size = self.sweep.size()
         if size is not None and len(tried) >= size:
@@ -51,7 +52,7 @@ class Proposals:
         return int.from_bytes(hashlib.sha256(f"{self.sweep.seed} {number}".encode()).digest()[:4]) >> 1
 
     def combinations(self):
-        """In the order of the file, the last parameter changes first."""
+        """Counts up in the order of the file; the last parameter changes first."""
         for values in itertools.product(*(space.all_values() for space in self.spaces.values())):
             yield dict(zip(self.spaces, values))
 
@@ -68,7 +69,7 @@ class Proposals:
         return generator.choice([values for values in self.combinations() if self.key(values) not in tried])
 
     def ask(self, trials, tried, number):
-        """Optuna's sampler, on a copy of the study: a second try leaves no trace in the storage."""
+        """Runs Optuna's sampler on a copy of the study: a second try leaves no trace in the storage."""
         direction = "maximize" if self.sweep.metric.maximize else "minimize"
         sampler = self.sampler(self.seed(number))
         study = optuna.create_study(study_name=self.name, sampler=sampler, pruner=self.pruner, direction=direction)
@@ -90,6 +91,8 @@ class Proposals:
         return optuna.samplers.TPESampler(seed=seed, constant_liar=True, n_startup_trials=self.drawn_first())
 
     def drawn_first(self):
-        """Trials at random before TPE has something to learn from: Optuna's ten, or a quarter of a short sweep."""
+        """Returns the number of random trials before TPE has something to learn from: Optuna's ten, or a quarter of a
+        short sweep.
+        """
         cap = self.sweep.run_cap
         return min(10, max(3, cap // 4)) if cap else 10

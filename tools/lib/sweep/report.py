@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The end of a sweep: its table on standard output, best.yaml and report.html in its folder."""
+"""Reports on a sweep: its table on standard output, best.yaml and report.html in its
+folder.
+"""
 
 import pathlib
 import statistics
@@ -15,7 +17,7 @@ from sweep.table import table_text, time_text
 
 
 def report_study(study):
-    """The exit code: whether there is a result."""
+    """Returns the exit code: whether there is a result."""
     trials = study.trials()
     print(printable(table_text(study)))
     print(summary_line(trials))
@@ -38,7 +40,7 @@ def summary_line(trials):
 
 
 def saved_seconds(trials):
-    """What the pruned ones would have trained longer, had they taken as long as the others."""
+    """Estimates the training time that pruning saved, had those trials taken as long as the others."""
 
     def seconds(state):
         return [one.user_attrs["seconds"] for one in trials if one.state == state and "seconds" in one.user_attrs]
@@ -48,7 +50,7 @@ def saved_seconds(trials):
 
 
 def importances(study):
-    """{path: share}; empty where there are too few trials to tell."""
+    """Returns {path: share}; empty if there are too few trials."""
     paths = [one.path for one in study.sweep.searched]
     done = [one for one in study.trials() if one.state == State.COMPLETE]
     if len(paths) < 2 or len(done) < 4 or len({one.value for one in done}) < 2:
@@ -62,6 +64,6 @@ def importances(study):
 
 
 def shown(path):
-    """As short as it can be said from here."""
+    """Returns the path in its shortest form from here."""
     here = pathlib.Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path

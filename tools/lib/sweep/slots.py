@@ -5,7 +5,7 @@ import os
 
 @dataclasses.dataclass
 class Slot:
-    """Room for a trial. `gpus` of CUDA_VISIBLE_DEVICES; None: as in our own environment."""
+    """Room for a trial. `gpus` for CUDA_VISIBLE_DEVICES; None: as in our own environment."""
 
     gpus: str | None = None
     active: object = None
@@ -15,8 +15,9 @@ class Slot:
 
 
 def make_slots(jobs, gpus):
-    """GPUs are dealt out evenly: several to a trial where there are more of them than trials, else several trials to
-    one."""
+    """Distributes GPUs evenly: several per trial if there are more of them than trials, otherwise several trials per
+    GPU.
+    """
     if not gpus:
         return [Slot() for _ in range(jobs or 1)]
     jobs = jobs or len(gpus)
@@ -25,7 +26,9 @@ def make_slots(jobs, gpus):
 
 
 def threads_override(experiment, jobs, overrides):
-    """The cores, shared by all workers of all trials, unless the experiment (as ddprun composed it) says otherwise."""
+    """Returns the cores per worker, shared by all workers of all trials, unless the experiment (as ddprun composed it)
+    sets them.
+    """
     launch = experiment.get("launch") or {}
     if (
         any(word.lstrip("+~").startswith("launch.threads") for word in overrides)

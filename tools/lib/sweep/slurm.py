@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A sweep as an array of Slurm: each of its jobs is a tools/sweep, and all of them share one storage."""
+"""Runs a sweep as a Slurm job array: each job is a tools/sweep, and all share one storage."""
 
 import json
 import shlex
@@ -36,7 +36,7 @@ exit $code
 
 
 def check_script(folder, options):
-    """Refuses what the script cannot hold, or should not."""
+    """Refuses what the script cannot or should not contain."""
     if has_control(str(folder)):
         raise UserError(f"--out: expected a folder without control characters, found {json.dumps(str(folder))}")
     for option in options.sbatch:
@@ -50,7 +50,7 @@ def check_script(folder, options):
 
 
 def quoted(option):
-    """A word for sbatch: --comment='two words'."""
+    """Quotes a word for sbatch: --comment='two words'."""
     name, equals, value = option.partition("=")
     return name + equals + shlex.quote(value) if option.startswith("--") and equals else shlex.quote(option)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a parameter may be: one of several values, or a number of a range."""
+"""The values of a parameter: one of several, or a number in a range."""
 
 import dataclasses
 import json
@@ -43,7 +43,7 @@ class Choice:
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """Both ends belong to it. With a step, the values are its multiples; `bell`: normal around the middle, cut off at
+    """A range with both ends. With a step, the values are its multiples; `bell`: normal around the middle, cut off at
     the ends."""
 
     low: float
@@ -62,7 +62,7 @@ class Range:
 
     @property
     def size(self):
-        """None: more than can be counted."""
+        """Returns the number of values; None if they cannot be counted."""
         return round((self.high - self.low) / self.step) + 1 if self.step else None
 
     def probes(self):
@@ -92,7 +92,7 @@ class Range:
         return self.near(math.exp(value) if self.log else value)
 
     def near(self, value):
-        """The nearest value that belongs to it."""
+        """Returns the nearest value that belongs to it."""
         if self.step:
             value = round(value / self.step) * self.step
         value = round(value) if self.integer else float(f"{value:.{12 if self.step else DIGITS}g}")
@@ -100,13 +100,14 @@ class Range:
 
 
 def held(value):
-    """As a study can hold it: lists and maps as their text."""
+    """Returns the value as a study can hold it: lists and maps as their text."""
     return json.dumps(value) if isinstance(value, (list, dict)) else value
 
 
 def override_text(value):
-    """As ddprun's command line reads it: what begins like a list, a map or a quoted text is YAML, all else is taken as
-    it stands."""
+    """Reads a value like ddprun's command line: what begins like a list, a map or a quoted text is YAML, everything else
+    is literal.
+    """
     if isinstance(value, bool) or value is None:
         return json.dumps(value)
     if isinstance(value, str):

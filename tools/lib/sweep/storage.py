@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where a study is kept: SQLite in the sweep's folder, or PostgreSQL for several machines."""
+"""Keeps a study: in SQLite in the sweep's folder, or in PostgreSQL for several machines."""
 
 import contextlib
 import fcntl
@@ -26,8 +26,9 @@ OTHER_VERSION = (RuntimeError, alembic.util.CommandError)  # while it is opened
 
 
 class DurableConnection(sqlite3.Connection):
-    """Whose commits a power cut does not take back: SQLite's own setting waits for the file, but not for the folder that its
-    journal is removed from, and a journal that comes back undoes its transaction."""
+    """Makes commits survive a power cut: SQLite's default syncs the file, but not the folder that its journal is removed
+    from, and a journal that reappears undoes its transaction.
+    """
 
     def __init__(self, *words, **named):
         super().__init__(*words, **named)
@@ -35,7 +36,7 @@ class DurableConnection(sqlite3.Connection):
 
 
 class Storage:
-    """A study's place. `lock()` is for whatever must be done by one process at a time."""
+    """The storage of a study. `lock()` is for whatever only one process may do at a time."""
 
     def __init__(self, url, name):
         self.url, self.name, self.file = parse(url), name, None
@@ -54,14 +55,14 @@ class Storage:
         return self.url.get_backend_name() == "sqlite"
 
     def is_gone(self):
-        """Whether somebody has removed or replaced the file: what is written to it since then is lost."""
+        """Returns whether the file was removed or replaced: what is written to it since then is lost."""
         try:
             return self.file is not None and file_id(self.url.database) != self.file
         except OSError:
             return False  # a file system that does not answer now
 
     def text(self):
-        """Without the password."""
+        """Returns the URL without the password."""
         url = self.url
         query = {key: value for key, value in url.query.items() if "password" not in key}
         place = {"host": url.host, "port": url.port, "database": url.database, "query": query}
@@ -75,7 +76,7 @@ class Storage:
 
     @contextlib.contextmanager
     def lock(self):
-        """Ends with the process, however that ends."""
+        """Holds a lock that ends with the process, however that ends."""
         if self.is_sqlite:
             with open(f"{self.url.database}.lock", "a") as file:
                 fcntl.flock(file, fcntl.LOCK_EX)
@@ -88,7 +89,7 @@ class Storage:
 
 
 def file_id(path):
-    """None where there is none."""
+    """Returns None if there is none."""
     try:
         found = os.stat(path)
     except FileNotFoundError:
@@ -115,12 +116,12 @@ def parse(url):
 
 
 def holds_password(url):
-    """The user's, or that of a key: ?sslpassword=."""
+    """Returns the user's password, or that of a key: ?sslpassword=."""
     return url.password is not None or any("password" in key for key in url.query)
 
 
 def require_folder(url):
-    """With the file's whole path: it is found again from any folder."""
+    """Returns the URL with the file's absolute path, so that it is found again from any folder."""
     file = pathlib.Path(url.database).resolve()
     if not file.parent.is_dir():
         raise UserError(f"--storage {url}: there is no folder {file.parent}")
@@ -129,7 +130,7 @@ def require_folder(url):
 
 @contextlib.contextmanager
 def telling_of(storage, more=()):
-    """Errors of a storage as one line that says what to do."""
+    """Turns errors of a storage into one line that says what to do."""
     try:
         yield
     except (*ERRORS, *more) as error:
@@ -137,7 +138,7 @@ def telling_of(storage, more=()):
 
 
 def causes(error):
-    """Its texts, the outermost first: Optuna and SQLAlchemy wrap what the driver says."""
+    """Returns the texts of an error, the outermost first: Optuna and SQLAlchemy wrap the driver's."""
     while error is not None:
         yield " ".join(str(error).split())
         error = error.__cause__
@@ -167,7 +168,7 @@ def explain(storage, error):
 
 
 def short(text):
-    """The driver's own words, without those around them."""
+    """Returns the driver's own message."""
     for begin in ("OperationalError) ", "DatabaseError) ", "OperationalError: "):
         text = text.rpartition(begin)[2] or text
     for end in (" (Background on this error", " [SQL:", " Is the server running"):

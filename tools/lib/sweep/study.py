@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The sweep as Optuna's study: every decision of which trial is whose, and of how a trial ended."""
+"""Keeps the sweep as Optuna's study: which process has which trial, and how each trial
+ended.
+"""
 
 import pathlib
 
@@ -41,7 +43,7 @@ class SweepStudy:
         self.proposals = Proposals(sweep, name, self.pruner)
 
     def require_same(self, overrides):
-        """A sweep that goes on is the one that was begun."""
+        """Checks that a resumed sweep is the one that was started."""
         mine = self.sweep.identity(overrides)
         with self.place.lock():
             known, trials = self.study.user_attrs.get(SPEC), self.trials()
@@ -59,7 +61,7 @@ class SweepStudy:
             )
 
     def refuse_strangers(self, count):
-        """Runs in our folder that the study does not know have other values than we would give them."""
+        """Refuses runs in our folder that the study does not know: they have other values than we would give them."""
         strange = [path.name for path in sorted(self.folder.glob("trial_*")) if path.name >= trial_name(count)]
         if strange:
             raise UserError(
@@ -73,8 +75,9 @@ class SweepStudy:
     # Whose a trial is
 
     def claim(self, mine, more):
-        """A trial for this process: one that a dead process has left, else a new one where `more` are wanted. None
-        where there is nothing to do now. `mine`: numbers of those that this process has had."""
+        """Returns a trial for this process: one that a dead process has left, else a new one if `more` are wanted; None
+        if there is nothing to do now. `mine`: the numbers of this process's trials.
+        """
         with self.place.lock():
             trials = self.trials()
             if left := self.left_behind(trials, mine):
@@ -91,7 +94,9 @@ class SweepStudy:
         return self.storage.get_trial(trial._trial_id)
 
     def left_behind(self, trials, mine):
-        """Trials under way that nobody follows. Ours, but unknown to us: the storage went away while we began it."""
+        """Returns trials under way that nobody follows, including ours that we do not know of: the storage failed while
+        we started them.
+        """
         under_way = [trial for trial in trials if trial.state == State.RUNNING]
         dead = self.processes.dead({trial.user_attrs.get(OWNER) for trial in under_way})
         dead.add(self.processes.id)
@@ -101,7 +106,7 @@ class SweepStudy:
         return str(self.folder / trial_name(number))
 
     def create(self, number, values, notes):
-        """Whole from its first moment, whoever is killed when."""
+        """Creates a trial in one transaction, whoever is killed when."""
         spaces = {one.path: one.space.distribution() for one in self.sweep.parameters}
         words = [f"{path}={override_text(value)}" for path, value in values.items()]
         notes_of_ours = {OWNER: self.processes.id, RUN: self.run_of(number), "overrides": words}
@@ -117,7 +122,7 @@ class SweepStudy:
         )
 
     def is_over(self):
-        """Whether nothing is under way any more, anywhere."""
+        """Returns whether no trial is under way anywhere."""
         return not any(trial.state == State.RUNNING for trial in self.trials())
 
     # What becomes of it
@@ -136,7 +141,7 @@ class SweepStudy:
         return self.pruner.prune(self.study, self.storage.get_trial(trial._trial_id))
 
     def finish(self, trial, state, value=None, **attributes):
-        """False where somebody else has taken the trial over: it was told by then, or will be."""
+        """Returns False if another process has taken the trial over, which then reports it."""
         with self.place.lock():
             now = self.storage.get_trial(trial._trial_id)
             if now.state.is_finished() or now.user_attrs.get(OWNER) != self.processes.id:

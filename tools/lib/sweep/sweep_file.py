@@ -73,11 +73,11 @@ class Sweep:
 
     @property
     def searched(self):
-        """The parameters that are not the same in all trials."""
+        """Returns the parameters that differ between trials."""
         return [one for one in self.parameters if not one.fixed]
 
     def size(self):
-        """How many different trials there are; None where they cannot be counted."""
+        """Returns how many different trials there are; None if they cannot be counted."""
         total = 1
         for parameter in self.parameters:
             if parameter.space.size is None:
@@ -90,7 +90,7 @@ class Sweep:
         return self.run_cap if size is None else min(size, self.run_cap or size)
 
     def identity(self, overrides):
-        """What must not change while a sweep goes on: its trials could not be compared."""
+        """Returns what must not change in a resumed sweep: its trials could not be compared."""
         space = {one.path: repr(one.space) for one in self.parameters}
         fixed = [self.experiment, self.metric.name, self.metric.goal, self.metric.summary, sorted(overrides)]
         digest = hashlib.sha256(json.dumps([fixed, space], sort_keys=True).encode()).hexdigest()[:16]
@@ -100,7 +100,7 @@ class Sweep:
 
 
 def find_sweep_file(text):
-    """As given, or in this clone's configs/."""
+    """Returns the path as given, or in this clone's configs/."""
     for file in (pathlib.Path(text), ROOT / "configs" / text):
         if file.is_file():
             return file
@@ -148,7 +148,7 @@ def read_experiment(sweep, keys, root, problems):
 
 
 def is_folder_name(text):
-    """As ddprun has it for its own experiments."""
+    """Checks the name by the rule of ddprun's experiments."""
     plain = "/" not in text and not has_control(text)
     return plain and 0 < len(os.fsencode(text)) <= MOST_NAME and not text.startswith(".")
 

@@ -16,7 +16,7 @@ PATIENCE_SECONDS = 600  # with it
 
 
 class Sweeper:
-    """Runs trials in its slots until none is left. What it was doing when it was killed is done by the next call."""
+    """Runs trials in its slots until none is left. The next call continues what a killed one was doing."""
 
     def __init__(self, study, program, slots, words, stopping):
         self.study, self.program, self.slots, self.words, self.stopping = study, program, slots, words, stopping
@@ -26,7 +26,7 @@ class Sweeper:
         self.refusal = None  # why no trial can be of use
 
     def run(self):
-        """True where the sweep is done; False where it was stopped."""
+        """Returns True if the sweep is done, False if it was stopped."""
         while not self.patiently(self.look_around):
             self.wait()
         if self.refusal:
@@ -34,7 +34,7 @@ class Sweeper:
         return not self.stopping.is_set()
 
     def patiently(self, action):
-        """A storage that is away for a while holds up nothing but what is asked of it: the runs go on."""
+        """Tolerates a storage that is away for a while: only requests to it wait, the runs continue."""
         try:
             result = action()
         except (*ERRORS, FileNotFoundError) as error:
@@ -54,7 +54,7 @@ class Sweeper:
         return result
 
     def require_storage(self, error):
-        """One that was removed does not come back, and another missing file is no matter of the storage."""
+        """Raises if the storage was removed, since it does not come back; other missing files are not its problem."""
         if self.study.place.is_gone():
             self.stop_all()
             raise UserError(f"{explain(self.study.place, error)}; the trials under way save, and end") from None
@@ -62,7 +62,7 @@ class Sweeper:
             raise error
 
     def look_around(self):
-        """One round. True when there is nothing left to do."""
+        """Runs one round. Returns True when there is nothing left to do."""
         self.study.processes.say_hello()
         none_left = not self.stopping.is_set() and self.fill_slots()
         for slot in self.busy():
@@ -78,7 +78,7 @@ class Sweeper:
         return [slot for slot in self.slots if slot.active]
 
     def wait(self):
-        """Until one of the runs ends, or for a moment."""
+        """Waits until one of the runs ends, or for a moment."""
         ends = [end for slot in self.busy() if (end := slot.active.run.process()) is not None]
         select.select(ends, [], [], self.pause())
         for end in ends:
@@ -95,7 +95,7 @@ class Sweeper:
     # Begin
 
     def fill_slots(self):
-        """True where there was no trial for a free slot just now."""
+        """Returns True if there was no trial for a free slot."""
         while free := [slot for slot in self.slots if not slot.active]:
             if time.monotonic() < self.next_claim:
                 return False
@@ -108,7 +108,7 @@ class Sweeper:
         return False
 
     def begin(self, active, free):
-        """In the slot that it was in before, where there is one: its run may still be there."""
+        """Puts it into its previous slot if there is one: its run may still be there."""
         gpus = active.trial.user_attrs.get("gpus")
         slot = next((one for one in free if one.gpus == gpus), free[0])
         slot.active = active

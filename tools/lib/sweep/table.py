@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The trials as a table for the terminal, the best first."""
+"""Formats the trials as a table for the terminal, the best first."""
 
 import shutil
 
@@ -18,7 +18,7 @@ ORDER = [State.COMPLETE, State.PRUNED, State.RUNNING, State.WAITING, State.FAIL]
 
 
 def ranked(trials, maximize):
-    """Those that were trained to the end first, by their value."""
+    """Sorts those that were trained to the end first, by their value."""
 
     def rank(trial):
         worst = trial.value is None
@@ -47,7 +47,7 @@ def cells(trial):
 
 
 def fitted(rows, width):
-    """As many columns as there is room for."""
+    """Keeps as many columns as fit."""
     widths = [max(map(len, column)) for column in zip(*rows)]
     shown = len(widths)
     while shown > 4 and sum(widths[:shown]) + 2 * (shown - 1) > width:
@@ -58,7 +58,7 @@ def fitted(rows, width):
 
 
 def line(row, widths):
-    """Numbers end below each other."""
+    """Aligns numbers to the right."""
     cells = [cell.ljust(width) if i < 2 else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths))]
     return "  ".join(cells)
 

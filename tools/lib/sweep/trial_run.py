@@ -15,10 +15,10 @@ SIGNALLED = (75, 128 + signal.SIGTERM, -signal.SIGTERM)  # saved first; or it ha
 
 
 class TrialRun:
-    """The run of a trial: started by this process, or by one that is dead now.
+    """The run of a trial, started by this process or by a dead one.
 
-    ddprun writes its console into logs/trial_0007.log. That file is locked before it is started and stays so while it
-    lives, whatever becomes of us: the lock belongs to the open file that it inherits.
+    ddprun writes its console to logs/trial_0007.log. That file is locked before ddprun starts and stays locked while
+    it lives, whatever happens to us: the lock belongs to the open file that it inherits.
     """
 
     def __init__(self, path, metric):
@@ -44,7 +44,7 @@ class TrialRun:
         return bool(is_held(self.log)) or bool(is_held(self.path / ".lock"))
 
     def has_begun(self):
-        """Whether there is a run to go on with. What a start left that was killed in its first moment is none."""
+        """Returns whether there is a run to resume. A start that was killed at once leaves none."""
         return (self.path / "config.yaml").is_file() and (self.path / "logs").is_dir()
 
     def clear_torn(self):
@@ -53,7 +53,7 @@ class TrialRun:
             shutil.rmtree(self.path)
 
     def process(self):
-        """A pidfd of whoever runs it; None where that is not known, or not on this machine."""
+        """Returns a pidfd of the process that runs it; None if that is unknown, or on another machine."""
         if self.child:
             return os.pidfd_open(self.child.pid) if self.child.poll() is None else None
         found = owner(self.path / ".lock")
@@ -67,7 +67,7 @@ class TrialRun:
         return descriptor
 
     def stop(self):
-        """By SIGTERM, once: it saves, and ends. Called again until it could be sent."""
+        """Stops it by SIGTERM, sent once: it saves and ends. Called again until it could be sent."""
         if self.stopped or (descriptor := self.process()) is None:
             return
         try:
@@ -79,7 +79,7 @@ class TrialRun:
             os.close(descriptor)
 
     def exit_code(self):
-        """None where it is not our child's."""
+        """Returns None if it is not our child's."""
         return self.child.poll() if self.child else None
 
     def was_signalled(self):
@@ -88,7 +88,7 @@ class TrialRun:
     # What it left
 
     def values(self):
-        """Of the metric so far, one for each iteration; NaN where it was not finite."""
+        """Returns the values of the metric so far, one for each iteration; NaN if it was not finite."""
         rows, self.read_to = read_lines(self.path / "metrics.jsonl", self.read_to)
         if rows:
             known = len(self.measured)
@@ -100,24 +100,25 @@ class TrialRun:
         return self.measured
 
     def sync_rows(self):
-        """Before the study is told of them: one that a power cut takes back does not come again, and those behind it would
-        count for other iterations. ddprun sees to its other files itself."""
+        """Puts rows on the disk before the study is told of them: one lost in a power cut would not come again, and
+        those after it would count for other iterations. ddprun takes care of its other files.
+        """
         sync(self.path / "metrics.jsonl")
         for folder in (self.path, self.path.parent):
             sync_folder(folder)
 
     def metrics(self):
-        """All that it measured: what the metric could have been."""
+        """Returns everything that it measured: possible names of the metric."""
         return sorted({f"{row['split']}/{name}" for row in self.rows for name in metric_names(row)})
 
     def summary(self):
-        """Of its newest attempt; empty where that wrote none."""
+        """Returns the summary of its newest attempt; empty if that wrote none."""
         if not self.has_begun():
             return {}
         return Run(self.path).summary
 
     def failure(self):
-        """Why it failed, in a line."""
+        """Returns why it failed, in one line."""
         summary, code = self.summary(), self.exit_code()
         if summary.get("status") == "failed" and summary.get("stop_reason"):
             return one_line(summary["stop_reason"])

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""YAML with the line of each value, and with the types of ddprun's own files: 1e-3 is a number, yes is a text."""
+"""Reads YAML with the line of each value, and with the types of ddprun's own files: 1e-3
+is a number, yes is a text.
+"""
 
 import dataclasses
 
@@ -20,7 +22,7 @@ class Node:
     line: int
 
     def plain(self):
-        """Without the lines."""
+        """Returns the values without the lines."""
         if isinstance(self.value, dict):
             return {key: node.plain() for key, node in self.value.items()}
         if isinstance(self.value, list):

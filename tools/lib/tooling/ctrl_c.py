@@ -3,7 +3,9 @@ import signal
 
 
 def ctrl_c_sets(event, tell=lambda: None):
-    """SIGINT and SIGTERM: the first is told and sets the event, the second of its kind ends the process at once."""
+    """Handles SIGINT and SIGTERM: the first is reported and sets the event, the second of its kind ends the process at
+    once.
+    """
 
     def stop(number, _):
         if not event.is_set():

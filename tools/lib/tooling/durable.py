@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Files and folders that a power cut does not take back: what is done is on the disk when the call returns."""
+"""Writes files and folders that survive a power cut: they are on the disk when the call
+returns.
+"""
 
 import contextlib
 import os
@@ -7,7 +9,7 @@ import secrets
 
 
 def write_file(file, content, mode=0o666):
-    """Text, or bytes. The file is whole, or as it was before, whatever happens when."""
+    """Writes text or bytes. The file is complete or as it was before, whatever happens."""
     data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
     temporary = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
     try:
@@ -23,7 +25,7 @@ def write_file(file, content, mode=0o666):
 
 
 def make_folder(folder):
-    """And those above it."""
+    """Syncs the folder and those above it."""
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for one in missing:
@@ -31,7 +33,7 @@ def make_folder(folder):
 
 
 def sync(file):
-    """What was written to it, by whoever. Nothing where it is not there."""
+    """Syncs what any process wrote to it; does nothing if it does not exist."""
     try:
         descriptor = os.open(file, os.O_RDONLY)
     except FileNotFoundError:
@@ -43,6 +45,6 @@ def sync(file):
 
 
 def sync_folder(folder):
-    """The names in it. A file system that cannot (some network ones) has done what it can: no error."""
+    """Syncs the names in it. Ignores file systems that cannot (some network ones)."""
     with contextlib.suppress(OSError):
         sync(folder)

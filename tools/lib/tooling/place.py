@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Where these tools lie: in a clone, or in share/ddprun of an installed ddprun. Both have tools/ and configs/."""
+"""Finds these tools: in a clone, or in share/ddprun of an installed ddprun. Both have
+tools/ and configs/.
+"""
 
 import os
 import pathlib
@@ -9,12 +11,12 @@ IN_CLONE = (ROOT / "tools/ddprun").is_file()
 
 
 def command(name):
-    """How a tool is called: tools/wandb_follow, or the command ddprun-wandb-follow."""
+    """Returns how a tool is called: tools/wandb_follow, or the command ddprun-wandb-follow."""
     return f"tools/{name}" if IN_CLONE else f"ddprun-{name.replace('_', '-')}"
 
 
 def kept():
-    """Where to keep what is made once: beside the build, or in the user's cache."""
+    """Returns the folder for what is made once: beside the build, or in the user's cache."""
     if IN_CLONE:
         return ROOT / "build"
     cache = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"

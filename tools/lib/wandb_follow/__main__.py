@@ -25,7 +25,7 @@ def parse_arguments():
     add("runs", metavar="RUN", nargs="+", help="folder of a run: outputs/mnist/latest")
     add("--project", help="default: the experiment's name, or WANDB_PROJECT")
     add("--entity", help="user or team; default: W&B's own, or WANDB_ENTITY")
-    add("--name", help="of the run in W&B; default: experiment/folder, or WANDB_NAME")
+    add("--name", help="name of the run in W&B; default: experiment/folder, or WANDB_NAME")
     add("--group", help="runs of the same group are shown together")
     add("--tags", type=lambda text: text.split(","), metavar="A,B", help="separated by commas")
     add(
@@ -33,7 +33,7 @@ def parse_arguments():
         action="store_true",
         help="no network: write below RUN/wandb, for `wandb sync` (or WANDB_MODE=offline)",
     )
-    add("--once", action="store_true", help="send what is there now, and do not wait for more")
+    add("--once", action="store_true", help="send what is there now without waiting for more")
     add("--poll", type=float, default=2, metavar="SECONDS", help="how often to look for new rows (default 2)")
     options = parser.parse_args()
     if options.poll <= 0:

@@ -18,7 +18,7 @@ SETTINGS = {  # about this process and machine, which are not the run's
 
 
 class Follower:
-    """One run and its counterpart in W&B."""
+    """A run and its counterpart in W&B."""
 
     def __init__(self, wandb, run, options):
         self.wandb, self.run, self.options = wandb, run, options
@@ -32,7 +32,7 @@ class Follower:
     # What there is to be sent
 
     def is_over(self):
-        """Whether nothing will come any more. Asked before the last lines are read."""
+        """Returns whether nothing more will come. Asked before the last lines are read."""
         held = self.run.is_held()
         if held or self.run.summary:
             return not held
@@ -44,14 +44,14 @@ class Follower:
         return {name: read_lines(self.run.path / name, reached.get(name, 0))[1] for name in FILES}
 
     def is_done(self):
-        """Whether an earlier call has sent everything."""
+        """Returns whether an earlier call has sent everything."""
         return self.journal.is_complete(self.ending()) and self.new_ends() == self.journal.reached()
 
     def ending(self):
         return {"attempt": self.run.attempt, "status": self.status()}
 
     def status(self):
-        """As in summary.json; "killed" where the run could not write one."""
+        """Returns the status in summary.json; "killed" if the run could not write one."""
         summary = self.run.summary
         return summary.get("status", "failed") if summary else "killed"
 
@@ -115,7 +115,7 @@ class Follower:
     # Its end
 
     def finish(self):
-        """The run has ended: W&B is to say so, too."""
+        """Ends the W&B run, like the run itself."""
         summary, status = self.run.summary, self.status()
         self.sink.summary.update(
             {"status": status} | flat({key: value for key, value in summary.items() if key != "metrics"})
@@ -127,6 +127,6 @@ class Follower:
         self.journal.close()
 
     def leave(self):
-        """The run goes on, and somebody may follow it again."""
+        """Detaches from a run that continues and may be followed again."""
         self.sink.finish(exit_code=0)
         self.journal.close()

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What a line of a run's files becomes in W&B: one row of its history each, a dictionary for wandb.log()."""
+"""Turns a line of a run's files into W&B items: one row of its history each, a dictionary
+for wandb.log().
+"""
 
 import datetime
 import math
@@ -12,7 +14,7 @@ EVENT_COLUMNS = ["time", "attempt", "epoch", "step", "kind", "text"]
 
 
 class Items:
-    """The same lines give the same items in the same order, always: the journal counts on it."""
+    """Makes items. The same lines always give the same items in the same order: the journal relies on it."""
 
     def __init__(self, wandb, path):
         self.wandb, self.path = wandb, path
@@ -44,7 +46,7 @@ class Items:
         return place(line) | (maker(line) if maker else {})
 
     def confusion(self, line):
-        """The chart that wandb.plot.confusion_matrix makes, from counts."""
+        """Makes the chart of wandb.plot.confusion_matrix from counts."""
         names = line["classes"]
         rows = [
             [truth, guess, count] for truth, counts in zip(names, line["counts"]) for guess, count in zip(names, counts)
@@ -74,7 +76,9 @@ class Items:
         return {f"{line['split']}/predictions": self.wandb.Table(columns=["id", *images, *heads], data=rows)}
 
     def image(self, name):
-        """None where the sample is no image, or its file is gone, or not in the run's folder: no other is to be uploaded."""
+        """Returns None if the sample is not an image, or its file is gone or outside the run's folder: no other may be
+        uploaded.
+        """
         file = path_below(self.path, name) if self.images and name else None
         return self.wandb.Image(str(file)) if file and file.is_file() else None
 
@@ -92,7 +96,7 @@ class Items:
 
 
 def place(line):
-    """Where a row belongs: any of these can be a chart's x axis."""
+    """Returns a row's positions, any of which can be a chart's x axis."""
     values = {name: line[name] for name in ("step", "epoch", "samples", "attempt") if line.get(name) is not None}
     return values | ({"_timestamp": line["time"]} if "time" in line else {})
 
@@ -104,7 +108,7 @@ def metrics(row):
 
 
 def ranks(line):
-    """How far the ranks are apart: hundreds of curves would hide it."""
+    """Returns how far the ranks are apart: hundreds of curves would hide it."""
     values = {}
     for name, column in zip(line["columns"], zip(*line["rows"])):
         if known := [value for value in column if value is not None]:

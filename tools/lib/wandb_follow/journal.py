@@ -13,7 +13,7 @@ FILES = ("metrics.jsonl", "tables.jsonl", "events.jsonl")
 
 @dataclasses.dataclass
 class Batch:
-    """Lines that are sent together: of each file those between two bytes. The first has W&B's step `step`."""
+    """Lines that are sent together: from each file those between two bytes. The first has W&B's step `step`."""
 
     step: int
     begin: dict
@@ -54,7 +54,7 @@ class Journal:
                 self.last_end = line
 
     def reached(self):
-        """The bytes behind the last lines that were noted."""
+        """Returns the ends of the last lines that were noted."""
         return self.batches[-1].end if self.batches else dict.fromkeys(FILES, 0)
 
     def note(self, line):
@@ -74,7 +74,7 @@ class Journal:
         return batch
 
     def force_lines(self):
-        """To the disk: a note that outlived the lines it counts would count others, which a resumed run writes in their place."""
+        """Syncs a file: a note that outlived its lines would count others, which a resumed run writes in their place."""
         for name in FILES:
             sync(self.run.path / name)
 
@@ -83,11 +83,11 @@ class Journal:
         self.note(self.last_end)
 
     def is_complete(self, summary):
-        """Whether all was sent, and this is how the run had ended."""
+        """Returns whether everything was sent, and the run had ended this way."""
         return self.last_end == {"ended": summary, "end": self.reached()}
 
     def from_step(self, step):
-        """The noted batches that W&B may lack something of, where `step` is the first that it does not have."""
+        """Returns the noted batches that W&B may lack parts of; `step` is the first step that it does not have."""
         first = max((index for index, batch in enumerate(self.batches) if batch.step <= step), default=0)
         return self.batches[first:]
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""run-ID.wandb, which the wandb package writes for `wandb sync`: a log of LevelDB's form that holds its messages.
+"""Reads run-ID.wandb, which the wandb package writes for `wandb sync`: a log in LevelDB's
+format with its messages.
 
-Who is killed takes along what wandb had not written yet, so these files, not our own notes, tell what is there.
+A kill loses what wandb had not written yet, so these files, not our own notes, tell
+what is there.
 """
 
 BLOCK = 32768
@@ -10,7 +12,7 @@ WHOLE, FIRST, LAST = 1, 2, 4
 
 
 def records(file):
-    """The bytes of each whole record; a torn end is left out."""
+    """Returns the bytes of each complete record; a torn end is skipped."""
     data = file.read_bytes()
     at, record = HEADER, b""
     while at + HEADER <= len(data):
@@ -29,7 +31,7 @@ def records(file):
 
 
 def next_step(folder, run_id):
-    """The first step that none of the W&B run's files below `folder` has."""
+    """Returns the first step that none of the W&B run's files below `folder` has."""
     from wandb.proto import wandb_internal_pb2
 
     step = 0

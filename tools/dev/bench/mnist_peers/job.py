@@ -19,7 +19,7 @@ def make_parser(text):
     add("--data", required=True, help="folder that holds MNIST/raw")
     add("--model", choices=NAMES, default="convnet_bn")
     add("--hidden", type=int, default=128, help="units of mlp")
-    add("--evaluations", type=int, default=1, help="how often the test images are evaluated in the end")
+    add("--evaluations", type=int, default=1, help="number of final evaluations of the test images")
     return parser
 
 

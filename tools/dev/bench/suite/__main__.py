@@ -26,32 +26,32 @@ def make_parser(cores):
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("tables", nargs="*", metavar="TABLE", help="all where none is named")
+    add("tables", nargs="*", metavar="TABLE", help="default: all")
     add("--pairs", type=int, default=5, help="rounds of one run of each side (default 5)")
-    add("--steps", type=int, default=300, help="optimizer steps of a run (default 300: one epoch at batch 200)")
-    add("--warm-up", type=int, default=50, help="of these, the steps before the measured ones (default 50)")
-    add("--model", action="append", choices=MODELS, help="of the tables beside peers; may be repeated (default: both)")
-    add("--precision", action="append", choices=["fp32", "bf16"], help="of training; may be repeated (default fp32)")
-    add("--peer", action="append", choices=list(peers.PEERS), help="beside ddprun; may be repeated (default: all)")
-    add("--epochs", action="append", type=int, help="of job; may be repeated (default 1 and 5)")
-    add("--workers", type=int, default=2, help="of a run (default 2)")
-    add("--threads", type=int, help="of each worker's kernels (default: the cores over --workers)")
-    add("--all-threads", type=int, default=cores, help="of the one worker of allocator (default: the cores)")
+    add("--steps", type=int, default=300, help="optimizer steps per run (default 300: one epoch at batch 200)")
+    add("--warm-up", type=int, default=50, help="of these, the warm-up steps before the measured ones (default 50)")
+    add("--model", action="append", choices=MODELS, help="model of the tables with peers; may be repeated (default: both)")
+    add("--precision", action="append", choices=["fp32", "bf16"], help="precision of training; may be repeated (default fp32)")
+    add("--peer", action="append", choices=list(peers.PEERS), help="peer to compare with; may be repeated (default: all)")
+    add("--epochs", action="append", type=int, help="job: epochs; may be repeated (default 1 and 5)")
+    add("--workers", type=int, default=2, help="workers per run (default 2)")
+    add("--threads", type=int, help="threads per worker's kernels (default: the cores over --workers)")
+    add("--all-threads", type=int, default=cores, help="allocator: threads of its only worker (default: the cores)")
     add("--global-batch", type=int, default=200, help="default 200; one worker takes half of it")
-    add("--num-workers", type=int, default=0, help="loader processes of each Python worker (default 0)")
-    add("--allocator-images", type=int, default=12_000, help="images of a run of allocator (default 12,000)")
-    add("--case", action="append", metavar="MODEL:BATCH", help="of allocator; may be repeated (default: four of them)")
-    add("--trials", type=int, default=50, help="of sweep (default 50)")
-    add("--jobs", type=int, default=1, help="trials at once, of sweep (default 1)")
+    add("--num-workers", type=int, default=0, help="loader processes per Python worker (default 0)")
+    add("--allocator-images", type=int, default=12_000, help="allocator: images per run (default 12,000)")
+    add("--case", action="append", metavar="MODEL:BATCH", help="allocator: a case; may be repeated (default: four of them)")
+    add("--trials", type=int, default=50, help="sweep: trials (default 50)")
+    add("--jobs", type=int, default=1, help="sweep: trials at once (default 1)")
     add("--device", choices=["cpu", "cuda"], default="cpu")
-    add("--timeout", type=float, default=600, help="seconds for one run")
-    add("--json", type=pathlib.Path, help="write all figures here, too")
+    add("--timeout", type=float, default=600, help="seconds per run")
+    add("--json", type=pathlib.Path, help="also write all figures here")
     add(
         "--program",
         default=os.environ.get("DDPRUN_PROGRAM", ROOT / "build/release/bin/ddprun"),
         help="the ddprun to measure",
     )
-    add("--before", metavar="PROGRAM", help="another ddprun beside it, of own_operators")
+    add("--before", metavar="PROGRAM", help="own_operators: another ddprun to compare with")
     return parser
 
 

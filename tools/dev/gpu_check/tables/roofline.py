@@ -34,7 +34,7 @@ class Roofline:
 
 
 def sides(bench):
-    """Without graphs, too, which tells the phases of a step apart."""
+    """Also runs without graphs, which separates the phases of a step."""
     sizes = bench.sizes
     base = (*network(sizes.large_network), *images(bench), "trainer.precision=bf16")
     cases = {"ddprun bf16": base, NO_GRAPHS: (*base, "trainer.cuda_graph=off")}

@@ -41,13 +41,17 @@ IN_WORDS = (
 
 
 def wide_resnet_runs(found):
-    """Where a step is replayed as one CUDA graph its phases are not told apart: then those of a run without graphs serve."""
+    """Returns the phases. A step replayed as a CUDA graph does not separate them: a run without graphs provides them
+    then.
+    """
     paths = found.get("fast_paths_wide_resnet", {})
     return [found.get("wide_resnet", []), paths.get(AS_IT_IS, []), paths.get("trainer.cuda_graph=off", [])]
 
 
 def step_times(candidates, batch):
-    """Seconds of a step, and of backward in it: of the first runs whose phases can be told apart. None where there are none."""
+    """Returns the seconds of a step, and of backward in it, from the first runs that separate phases; None if there are
+    none.
+    """
     for results in candidates:
         if any(result.summary.get("graph_seconds") for result in results):
             continue

@@ -4,7 +4,7 @@ if(NOT CMAKE_CXX_COMPILER_ID STREQUAL Clang)
   message(FATAL_ERROR "libFuzzer is a part of clang, and the compiler is ${CMAKE_CXX_COMPILER_ID}. "
     "Install clang and its libclang-rt, and configure with: cmake --preset fuzz")
 endif()
-set(tensor_targets csv npy safetensors training)
+set(tensor_targets csv manifest npy safetensors training)
 
 foreach(room base config launch)
   get_target_property(files ddprun_${room} SOURCES)
@@ -13,13 +13,11 @@ foreach(room base config launch)
   list(APPEND runner_files ${files})
 endforeach()
 list(APPEND runner_files
-  checkpoint/checkpoint.cpp checkpoint/training_file.cpp
   cluster/endpoint.cpp cluster/setting.cpp cluster/slurm.cpp
-  plugin_host/plugin_file.cpp plugin_host/plugin_file.cpp
+  plugin_host/plugin_file.cpp
   rendezvous/key_values.cpp rendezvous/message.cpp rendezvous/node_messages.cpp
-  report/json_lines.cpp report/page.cpp report/run_state.cpp report/config_lines.cpp report/tables.cpp report/curves.cpp
-  report/curves.cpp report/event_list.cpp report/json_lines.cpp report/tables.cpp report/json_lines.cpp report/json_lines.cpp
-  report/tables.cpp report/report.cpp report/config_lines.cpp report/run_state.cpp report/table_index.cpp)
+  report/config_lines.cpp report/curves.cpp report/event_list.cpp report/json_lines.cpp report/page.cpp report/report.cpp
+  report/run_state.cpp report/table_index.cpp report/tables.cpp)
 list(TRANSFORM runner_files PREPEND ${PROJECT_SOURCE_DIR}/runner/)
 
 set(plugin_files
@@ -34,7 +32,7 @@ list(TRANSFORM plugin_files PREPEND ${PROJECT_SOURCE_DIR}/plugins/)
 set(tensor_files
   plugins/datasets/image_folder/csv_list.cpp
   plugins/datasets/tensors/npy_file.cpp plugins/datasets/tensors/safetensors_file.cpp plugins/datasets/tensors/stored_array.cpp
-  runner/checkpoint/tensor_dict.cpp runner/checkpoint/tensor_dict.cpp runner/checkpoint/training_file.cpp
+  runner/checkpoint/checkpoint.cpp runner/checkpoint/tensor_dict.cpp runner/checkpoint/training_file.cpp
   sdk/src/batch.cpp)
 list(TRANSFORM tensor_files PREPEND ${PROJECT_SOURCE_DIR}/)
 

@@ -38,9 +38,10 @@ std::vector<std::string> metric_names(const std::string& name, const Objective& 
 // step() need not. Its errors name the objective, or the model if that does not return a number for each class.
 class WatchedObjective final : public Objective {
  public:
-  // Wraps the objective. The model promises `classes` numbers for each sample; 0: no promise.
-  explicit WatchedObjective(std::unique_ptr<Objective> objective, int64_t classes = 0)
-      : objective_(std::move(objective)), classes_(classes) {}
+  // Wraps the objective. The model's method `hook` promises `classes` numbers for each sample, or for each of its
+  // symbols; 0: no promise.
+  explicit WatchedObjective(std::unique_ptr<Objective> objective, int64_t classes = 0, const char* hook = "forward")
+      : objective_(std::move(objective)), classes_(classes), hook_(hook) {}
 
   bool was_asked() const { return was_asked_.load(std::memory_order_relaxed); }
 
@@ -57,6 +58,7 @@ class WatchedObjective final : public Objective {
  private:
   std::unique_ptr<Objective> objective_;
   int64_t classes_;
+  const char* hook_;
   mutable std::atomic<bool> was_asked_ = false;
 };
 
@@ -64,8 +66,12 @@ class WatchedObjective final : public Objective {
 std::unique_ptr<WatchedObjective> watched_objective(const Experiment& experiment, const Model& model,
                                                     const DataSpec& data, Phase phase);
 
+// Calls the model's predict(). Errors, crashes and hangs name the hook that its author wrote: forward(), if the model
+// does not override predict().
+at::Tensor call_predict(Model& model, const Batch& batch);
+
 // Returns what errors, crashes and hangs in the model's step() name: the hook that its author wrote, which is forward()
-// if the model does not override step().
+// or predict() if the model does not override step().
 CurrentOp step_hook(const Model& model);
 
 }  // namespace ddprun

@@ -35,7 +35,7 @@ struct PredictedBatch {
   at::Tensor output;  // [B, ...] float32, an image for each image if the model returns those; else undefined
 };
 
-// Calls the model's forward; evaluation mode and NoGradGuard are the caller's. Throws UserError if the prediction does
+// Calls the model's predict(); evaluation mode and NoGradGuard are the caller's. Throws UserError if the prediction does
 // not have a row for each sample.
 PredictedBatch predict(Model& model, const Batch& batch, const Objective& objective);
 

@@ -49,7 +49,7 @@ class Precision {
 
   // Converts the weights' types and memory format, before the optimizer and the reducer see them.
   void convert(Model& model) const;
-  // Returns the same for a batch's input.
+  // Returns the same for a batch's input and extras.
   ImageForm image_form() const {
     return {.channels_last = memory_format_ == MemoryFormat::kChannelsLast, .bf16 = pure_bf16_};
   }

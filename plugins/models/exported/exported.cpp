@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+// Trains a network written in Python: the file that tools/export_model (torch.export) writes of it. Parameters and
+// buffers are registered under their Python names, so that checkpoints fit module.load_state_dict().
+#include "archive.h"
+#include "program.h"
+
+#include <ddprun/error.h>
+#include <ddprun/model.h>
+
+#include <torch/types.h>
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace ddprun::exported {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The programs of a file, with its tensors unread.
+struct Contents {
+  explicit Contents(const fs::path& file) : archive(file), training(archive.training()) {
+    if (archive.evaluation().is_null())
+      throw UserError("it has no program for evaluation: tools/export_model (ddprun-export-model) writes both");
+    evaluation.emplace(archive.evaluation());
+    if (training.inputs().size() != evaluation->inputs().size())
+      throw UserError("its programs for training and for evaluation take different inputs");
+  }
+
+  Archive archive;
+  Program training;
+  std::optional<Program> evaluation;
+};
+
+Contents open(const fs::path& file) try {
+  return Contents(file);
+} catch (const nlohmann::json::exception& error) {
+  throw UserError(std::string("it is damaged: ") + error.what() + "; export it again");
+}
+
+// Registers a tensor as Python names it: a.b.weight is weight of the module b of the module a.
+void register_tensor(torch::nn::Module& root, const std::string& path, const Weight& weight) {
+  auto* module = &root;
+  size_t begin = 0;
+  for (size_t dot = path.find('.'); dot != std::string::npos; begin = dot + 1, dot = path.find('.', begin)) {
+    const auto name = path.substr(begin, dot - begin);
+    if (name.empty()) throw UserError("it is damaged: a tensor is called " + path + "; export it again");
+    const auto& children = module->named_children();
+    const auto* child = children.find(name);
+    module = child ? child->get() : module->register_module(name, std::make_shared<torch::nn::Module>(name)).get();
+  }
+  const auto name = path.substr(begin);
+  if (weight.is_parameter) {
+    module->register_parameter(name, weight.tensor, weight.tensor.requires_grad());
+  } else {
+    module->register_buffer(name, weight.tensor);
+  }
+}
+
+class Exported final : public Model {
+ public:
+  explicit Exported(Options& options)
+      : file_(options.require<fs::path>("file", "what tools/export_model (ddprun-export-model) wrote: net.pt2")) {
+    if (!options.has("file")) return;
+    try {
+      if (!fs::is_regular_file(file_)) throw UserError("no such file");
+      contents_.emplace(open(file_));
+    } catch (const UserError& error) {
+      options.reject("file", file_.string() + ": " + error.what());
+    }
+  }
+
+  void prepare(const DataSpec&) override try {
+    for (auto& [name, weight] : contents_->archive.tensors()) {
+      if (weight.is_state) {
+        register_tensor(*this, name, weight);
+      } else {
+        constants_.insert(name);
+      }
+      tensors_.emplace(name, std::move(weight.tensor));
+    }
+    training_.emplace(std::move(contents_->training));
+    evaluation_.emplace(std::move(*contents_->evaluation));
+    training_->bind(tensors_);
+    evaluation_->bind(tensors_);
+    contents_.reset();
+    require_trainable();
+  } catch (const UserError& error) {
+    throw UserError("exported: " + file_.string() + ": " + error.what());
+  }
+
+  at::Tensor forward(const at::Tensor& input) override { return run({input}); }
+
+ private:
+  void require_trainable() const {
+    for (const auto& parameter : parameters())
+      if (parameter.requires_grad()) return;
+    throw UserError("it has no parameters to train: were they made with requires_grad=False?");
+  }
+
+  at::Tensor run(const std::vector<at::Tensor>& given) {
+    const auto& program = is_training() ? *training_ : *evaluation_;
+    const auto& forms = program.inputs();
+    for (size_t i = 0; i < forms.size(); ++i) {
+      if (i >= given.size())
+        throw UserError("exported: " + file_.string() + " takes the input " + forms[i].name + " too, which the data do not give");
+      if (!forms[i].takes(given[i]))
+        throw UserError(c10::str("exported: ", file_.string(), " takes ", forms[i].text(), " as ", forms[i].name,
+                                 "; the data give ", given[i].sizes(), " ", given[i].scalar_type()));
+    }
+    const auto device = given.at(0).device();
+    move_constants(device);
+    return program.run(given, device);
+  }
+
+  // They are no part of a checkpoint, nor of the module, as in Python: what moves the model does not reach them.
+  void move_constants(at::Device device) {
+    if (device == constants_on_) return;
+    const torch::NoGradGuard no_gradients;
+    for (const auto& name : constants_) tensors_.at(name) = tensors_.at(name).to(device);
+    constants_on_ = device;
+  }
+
+  const fs::path file_;
+  std::optional<Contents> contents_;  // until prepare()
+  std::map<std::string, at::Tensor> tensors_;
+  std::set<std::string> constants_;
+  at::Device constants_on_ = at::kCPU;
+  std::optional<Program> training_, evaluation_;
+};
+
+}  // namespace
+}  // namespace ddprun::exported
+
+DDPRUN_MODEL(ddprun::exported::Exported, "exported", "a network written in Python, exported with torch.export")

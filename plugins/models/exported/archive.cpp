@@ -21,15 +21,13 @@
 namespace ddprun::exported {
 namespace {
 
-constexpr int64_t kSchema = 8;        // major version of torch's export schema that this program reads
-constexpr size_t kMostDepth = 64;     // of the JSON: blocks of a program nest 4 levels each
+constexpr int64_t kSchema = 8;              // major version of torch's export schema that this program reads
+constexpr size_t kMostDepth = 64;           // of the JSON: blocks of a program nest 4 levels each
 constexpr auto kWeights = "data/weights/";  // what Python calls the state_dict()
 constexpr auto kWriter = "tools/export_model (ddprun-export-model) writes one";
 constexpr auto kMostBytes = std::numeric_limits<int64_t>::max() / 2;
 
-[[noreturn]] void damaged(const std::string& what) {
-  throw UserError("it is damaged: " + what + "; export it again");
-}
+[[noreturn]] void damaged(const std::string& what) { throw UserError("it is damaged: " + what + "; export it again"); }
 
 // Returns what another kind of file is and who reads it, as far as its first bytes tell.
 std::string other_kind(const std::filesystem::path& file) {
@@ -138,8 +136,9 @@ nlohmann::json Archive::program(const std::string& record) const {
     const auto major = json.at("schema_version").at("major").get<int64_t>();
     if (major != kSchema) {
       const auto by = json.value("torch_version", "another version");
-      throw UserError(c10::str("it was exported by torch ", by, " in schema ", major, ", and this program reads schema ",
-                               kSchema, ": export it with the torch that ddprun runs with"));
+      throw UserError(c10::str("it was exported by torch ", by, " in schema ", major,
+                               ", and this program reads schema ", kSchema,
+                               ": export it with the torch that ddprun runs with"));
     }
     return std::move(json.at("graph_module"));
   });
@@ -149,7 +148,8 @@ std::map<std::string, Weight> Archive::tensors() const {
   std::map<std::string, Weight> tensors;
   std::map<Place, at::Tensor> at_place;
   const auto read = [&](const std::string& folder, const std::string& name, const nlohmann::json& payload) {
-    if (payload.at("use_pickle").get<bool>()) throw UserError(name + " is not a plain tensor: expected plain ones alone");
+    if (payload.at("use_pickle").get<bool>())
+      throw UserError(name + " is not a plain tensor: expected plain ones alone");
     const auto place = place_of(folder, payload);
     auto& tensor = at_place[place];
     if (!tensor.defined()) {
@@ -162,12 +162,11 @@ std::map<std::string, Weight> Archive::tensors() const {
       if (payload.at("is_param").get<bool>() && at::isFloatingType(place.type))
         tensor.set_requires_grad(payload.at("tensor_meta").at("requires_grad").get<bool>());
     }
-    tensors[name] = {.tensor = tensor,
-                     .is_parameter = payload.at("is_param").get<bool>(),
-                     .is_state = folder == kWeights};
+    tensors[name] = {
+        .tensor = tensor, .is_parameter = payload.at("is_param").get<bool>(), .is_state = folder == kWeights};
   };
-  for (const auto& [folder, config] : {std::pair{kWeights, "_weights_config.json"},
-                                       {"data/constants/", "_constants_config.json"}}) {
+  for (const auto& [folder, config] :
+       {std::pair{kWeights, "_weights_config.json"}, {"data/constants/", "_constants_config.json"}}) {
     const auto record = folder + name_ + config;
     if (!has(record)) continue;
     read_as(record, [&] {
@@ -180,12 +179,24 @@ std::map<std::string, Weight> Archive::tensors() const {
 }
 
 at::ScalarType scalar_type_of(int64_t number) {
-  static const std::map<int64_t, at::ScalarType> kTypes{
-      {1, at::kByte},           {2, at::kChar},           {3, at::kShort},           {4, at::kInt},
-      {5, at::kLong},           {6, at::kHalf},           {7, at::kFloat},           {8, at::kDouble},
-      {9, at::kComplexHalf},    {10, at::kComplexFloat},  {11, at::kComplexDouble},  {12, at::kBool},
-      {13, at::kBFloat16},      {28, at::kUInt16},        {29, at::kFloat8_e4m3fn},  {30, at::kFloat8_e5m2},
-      {31, at::kFloat8_e4m3fnuz}, {32, at::kFloat8_e5m2fnuz}};
+  static const std::map<int64_t, at::ScalarType> kTypes{{1, at::kByte},
+                                                        {2, at::kChar},
+                                                        {3, at::kShort},
+                                                        {4, at::kInt},
+                                                        {5, at::kLong},
+                                                        {6, at::kHalf},
+                                                        {7, at::kFloat},
+                                                        {8, at::kDouble},
+                                                        {9, at::kComplexHalf},
+                                                        {10, at::kComplexFloat},
+                                                        {11, at::kComplexDouble},
+                                                        {12, at::kBool},
+                                                        {13, at::kBFloat16},
+                                                        {28, at::kUInt16},
+                                                        {29, at::kFloat8_e4m3fn},
+                                                        {30, at::kFloat8_e5m2},
+                                                        {31, at::kFloat8_e4m3fnuz},
+                                                        {32, at::kFloat8_e5m2fnuz}};
   const auto found = kTypes.find(number);
   if (found == kTypes.end()) throw UserError(c10::str("its type of number ", number, " is unknown here"));
   return found->second;
@@ -199,8 +210,8 @@ at::MemoryFormat memory_format_of(int64_t number) {
 }
 
 at::Layout layout_of(int64_t number) {
-  constexpr std::array kLayouts{at::kSparse, at::kSparseCsr, at::kSparseCsc, at::kSparseBsr,
-                                at::kSparseBsc, at::kMkldnn, at::kStrided};
+  constexpr std::array kLayouts{at::kSparse,    at::kSparseCsr, at::kSparseCsc, at::kSparseBsr,
+                                at::kSparseBsc, at::kMkldnn,    at::kStrided};
   if (number < 1 || number > 7) throw UserError(c10::str("its layout ", number, " is unknown here"));
   return kLayouts.at(static_cast<size_t>(number - 1));
 }

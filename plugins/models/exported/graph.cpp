@@ -30,8 +30,7 @@ IValue list_of(const Argument& argument, Graph::Frame& frame) {
 
 IValue value_of(const Argument& argument, Graph::Frame& frame) {
   switch (argument.kind) {
-    case Argument::Kind::kConstant:
-      return argument.constant;
+    case Argument::Kind::kConstant: return argument.constant;
     case Argument::Kind::kValue: {
       auto& slot = frame.slots[static_cast<size_t>(argument.slot)];
       return argument.last ? std::move(slot) : slot;
@@ -40,17 +39,15 @@ IValue value_of(const Argument& argument, Graph::Frame& frame) {
       const auto& value = frame.slots[static_cast<size_t>(argument.slot)];
       return value.isTensor() ? value : IValue(number_as_tensor(value.toScalar()));
     }
-    case Argument::Kind::kList:
-      return list_of(argument, frame);
-    case Argument::Kind::kDevice:
-      return frame.device;
-    case Argument::Kind::kCudnn:
-      return at::globalContext().userEnabledCuDNN();
+    case Argument::Kind::kList: return list_of(argument, frame);
+    case Argument::Kind::kDevice: return frame.device;
+    case Argument::Kind::kCudnn: return at::globalContext().userEnabledCuDNN();
   }
   return {};
 }
 
-// torch.autocast's __enter__ and __exit__: without the nesting, weights that were cast in the step before would be kept.
+// torch.autocast's __enter__ and __exit__: without the nesting, weights that were cast in the step before would be
+// kept.
 class Autocast {
  public:
   explicit Autocast(at::DeviceType device)
@@ -80,38 +77,6 @@ std::vector<IValue> rest_of(std::vector<IValue>& values, size_t first) {
           std::make_move_iterator(values.end())};
 }
 
-// with torch.set_grad_enabled(enabled)
-std::vector<IValue> run_in_grad_mode(const Node& node, std::vector<IValue>& arguments, at::Device device) {
-  const c10::AutoGradMode mode(arguments.at(0).toBool());
-  return node.graphs.at(0).run(rest_of(arguments, 1), device);
-}
-
-// with torch.autocast(device type, type, enabled, cache enabled)
-std::vector<IValue> run_in_autocast(const Node& node, std::vector<IValue>& arguments, at::Device device) {
-  const auto asked = at::Device(arguments.at(0).toStringRef()).type();
-  const auto type = asked == at::kCPU ? device.type() : asked;  // it was exported on a CPU, for any device
-  const Autocast restored_afterwards(type);
-  at::autocast::set_autocast_enabled(type, arguments.at(2).toBool());
-  if (!arguments.at(1).isNone()) at::autocast::set_autocast_dtype(type, arguments.at(1).toScalarType());
-  if (!arguments.at(3).isNone()) at::autocast::set_autocast_cache_enabled(arguments.at(3).toBool());
-  return node.graphs.at(0).run(rest_of(arguments, 4), device);
-}
-
-// torch.cond(predicate, graph, graph, operands)
-std::vector<IValue> run_condition(const Node& node, std::vector<IValue>& arguments, at::Device device) {
-  const auto& predicate = arguments.at(0);
-  const bool holds = predicate.isTensor() ? predicate.toTensor().item<bool>() : predicate.toBool();
-  std::vector<IValue> operands;
-  for (auto& argument : rest_of(arguments, 1)) {
-    if (!argument.isList()) {
-      operands.push_back(std::move(argument));
-      continue;
-    }
-    for (const IValue& one : argument.toListRef()) operands.push_back(one);
-  }
-  return node.graphs.at(holds ? 0 : 1).run(std::move(operands), device);
-}
-
 std::string first_sentence(const std::string& text) {
   return text.substr(0, std::min({text.find('\n'), text.find(". "), size_t{300}}));
 }
@@ -121,6 +86,44 @@ std::string first_sentence(const std::string& text) {
 }
 
 }  // namespace
+
+// Takes whether gradients are on, and the body's values.
+Call grad_mode_block(Graph body) {
+  return [body = std::move(body)](std::vector<IValue>& arguments, at::Device device) {
+    const c10::AutoGradMode mode(arguments.at(0).toBool());
+    return body.run(rest_of(arguments, 1), device);
+  };
+}
+
+// Takes device type, number type, whether it is on, whether casts are cached, and the body's values.
+Call autocast_block(Graph body) {
+  return [body = std::move(body)](std::vector<IValue>& arguments, at::Device device) {
+    const auto asked = at::Device(arguments.at(0).toStringRef()).type();
+    const auto type = asked == at::kCPU ? device.type() : asked;  // it was exported on a CPU, for any device
+    const Autocast restored_afterwards(type);
+    at::autocast::set_autocast_enabled(type, arguments.at(2).toBool());
+    if (!arguments.at(1).isNone()) at::autocast::set_autocast_dtype(type, arguments.at(1).toScalarType());
+    if (!arguments.at(3).isNone()) at::autocast::set_autocast_cache_enabled(arguments.at(3).toBool());
+    return body.run(rest_of(arguments, 4), device);
+  };
+}
+
+// Takes the predicate and a list of the bodies' values.
+Call condition(Graph if_true, Graph if_false) {
+  return [yes = std::move(if_true), no = std::move(if_false)](std::vector<IValue>& arguments, at::Device device) {
+    const auto& predicate = arguments.at(0);
+    const bool holds = predicate.isTensor() ? predicate.toTensor().item<bool>() : predicate.toBool();
+    std::vector<IValue> operands;
+    for (auto& argument : rest_of(arguments, 1)) {
+      if (!argument.isList()) {
+        operands.push_back(std::move(argument));
+        continue;
+      }
+      for (const IValue& one : argument.toListRef()) operands.push_back(one);
+    }
+    return (holds ? yes : no).run(std::move(operands), device);
+  };
+}
 
 at::Tensor number_as_tensor(const at::Scalar& number) {
   auto tensor = c10::scalar_to_tensor(number);
@@ -146,16 +149,10 @@ std::vector<IValue> Graph::run(std::vector<IValue> given, at::Device device) con
 void Graph::execute(const Node& node, Frame& frame, std::vector<IValue>& stack) const try {
   stack.clear();
   for (const auto& argument : node.arguments) stack.push_back(value_of(argument, frame));
-  if (node.op) {
-    node.op->callBoxed(stack);
-  } else if (node.function) {
-    stack = {node.function(stack)};
-  } else if (node.block == Node::Block::kGradMode) {
-    stack = run_in_grad_mode(node, stack, frame.device);
-  } else if (node.block == Node::Block::kAutocast) {
-    stack = run_in_autocast(node, stack, frame.device);
+  if (node.call) {
+    stack = node.call(stack, frame.device);
   } else {
-    stack = run_condition(node, stack, frame.device);
+    node.op->callBoxed(stack);
   }
   if (node.unpacks) {
     const auto list = std::move(stack.at(0)).toTensorVector();

@@ -3,19 +3,15 @@
 // autocast and hooks see the same calls in the same order.
 #pragma once
 
-#include "size_functions.h"
-
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 
-#include <memory>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace ddprun::exported {
-
-class Graph;
 
 // What is passed to an operator.
 struct Argument {
@@ -35,14 +31,15 @@ struct Argument {
   c10::TypePtr element_type = {};
 };
 
-struct Node {
-  // One of these four is called.
-  std::optional<c10::OperatorHandle> op;
-  SizeFunction function = nullptr;
-  enum class Block { kNone, kGradMode, kAutocast, kCondition } block = Block::kNone;
-  bool skipped = false;  // a check of what export saw, which need not hold in other precisions or on other devices
+// What a node runs that is no operator: takes the arguments and returns the results.
+using Call = std::function<std::vector<c10::IValue>(std::vector<c10::IValue>& arguments, at::Device device)>;
 
-  std::vector<Graph> graphs;        // of a block
+struct Node {
+  std::optional<c10::OperatorHandle> op;
+  Call call;  // null: the operator is called
+  bool skipped =
+      false;  // a check of what export saw, which need not hold in other precisions; or a part of another node
+
   std::vector<Argument> arguments;  // those of the operator's schema, in its order
   std::vector<int> results;         // slots; -1: nobody reads it
   bool unpacks = false;             // the one result is a list of tensors, for the slots
@@ -60,7 +57,7 @@ class Graph {
   };
 
   // Returns the results. Throws UserError that names the operator that failed and its line in Python; out of memory and
-  // what a lost rank causes are passed on. May run in several threads at once.
+  // what a lost rank causes are passed on.
   std::vector<c10::IValue> run(std::vector<c10::IValue> inputs, at::Device device) const;
 
   std::vector<int> inputs;  // slots; -1: nobody reads it
@@ -74,6 +71,11 @@ class Graph {
  private:
   void execute(const Node& node, Frame& frame, std::vector<c10::IValue>& stack) const;
 };
+
+// Return what runs a block of torch: with torch.set_grad_enabled(...), with torch.autocast(...), torch.cond(...).
+Call grad_mode_block(Graph body);
+Call autocast_block(Graph body);
+Call condition(Graph if_true, Graph if_false);
 
 // Returns a number as Python passes it for a tensor: x * 2 does not make x float64.
 at::Tensor number_as_tensor(const at::Scalar& number);

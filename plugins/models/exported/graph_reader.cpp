@@ -2,11 +2,12 @@
 #include "graph_reader.h"
 
 #include "archive.h"
+#include "size_functions.h"
 
 #include <ddprun/error.h>
 
-#include <ATen/core/jit_type.h>
 #include <ATen/core/List.h>
+#include <ATen/core/jit_type.h>
 
 #include <limits>
 #include <set>
@@ -24,7 +25,8 @@ constexpr std::string_view kOperators = "torch.ops.", kBlocks = "torch.ops.highe
 
 // A union of the archive is an object with one key, its kind.
 std::string kind_of(const Json& value) {
-  if (!value.is_object() || value.size() != 1) throw UserError("it is damaged: a value has not one kind; export it again");
+  if (!value.is_object() || value.size() != 1)
+    throw UserError("it is damaged: a value has not one kind; export it again");
   return value.begin().key();
 }
 
@@ -72,9 +74,8 @@ class ArgumentReader {
     if (kind == "as_tensor") return use(content.at("name"));
     if (kind == "as_tensors") return tensors(content, wanted.is_list_of(TypeKind::OptionalType));
     if (kind == "as_optional_tensor") return optional_tensor(content);
-    if (kind == "as_optional_tensors") return list(content, c10::OptionalType::ofTensor(), [this](const Json& one) {
-      return optional_tensor(one);
-    });
+    if (kind == "as_optional_tensors")
+      return list(content, c10::OptionalType::ofTensor(), [this](const Json& one) { return optional_tensor(one); });
     if (kind == "as_int") return number(content.get<int64_t>(), wanted);
     if (kind == "as_float") return number(float_of(content), wanted);
     if (kind == "as_bool") return truth(content.get<bool>(), wanted);
@@ -100,7 +101,8 @@ class ArgumentReader {
  private:
   Argument use(const std::string& name) const {
     const auto found = slots_.find(name);
-    if (found == slots_.end()) throw UserError("it is damaged: " + name + " is read before it is made; export it again");
+    if (found == slots_.end())
+      throw UserError("it is damaged: " + name + " is read before it is made; export it again");
     return {.kind = Argument::Kind::kValue, .slot = found->second};
   }
 
@@ -171,8 +173,8 @@ std::string python_line(const std::string& trace) {
     const auto begin = at + kFile.size(), end = trace.find(kLine, begin);
     if (end == std::string::npos) break;
     const auto file = trace.substr(begin, end - begin);
-    const auto line = trace.substr(end + kLine.size(), trace.find_first_not_of("0123456789", end + kLine.size()) -
-                                                           end - kLine.size());
+    const auto line = trace.substr(end + kLine.size(),
+                                   trace.find_first_not_of("0123456789", end + kLine.size()) - end - kLine.size());
     if (found.empty() || file.find("/torch/") == std::string::npos) found = file + ":" + line;
   }
   return found;
@@ -226,8 +228,9 @@ class GraphReader {
     } else if (node.name.starts_with(kOperators)) {
       read_operator(node, json);
     } else {
-      node.function = find_size_function(node.name);
-      if (!node.function) throw UserError("the function " + node.name + " of Python is not understood");
+      const auto function = find_size_function(node.name);
+      if (!function) throw UserError("the function " + node.name + " of Python is not understood");
+      node.call = [function](std::vector<IValue>& arguments, at::Device) { return std::vector{function(arguments)}; };
       for (const auto& input : json.at("inputs")) node.arguments.push_back(arguments_.read(input.at("arg"), Wanted()));
     }
   }
@@ -254,7 +257,8 @@ class GraphReader {
     node.skipped = kChecks.contains(node.name);
     node.op = c10::Dispatcher::singleton().findSchema({node.name, overload == "default" ? "" : overload});
     if (!node.op)
-      throw UserError("operator " + node.name + " is not in this LibTorch: a package in Python makes it, or another torch");
+      throw UserError("operator " + node.name +
+                      " is not in this LibTorch: a package in Python makes it, or another torch");
     read_arguments(node, json.at("inputs"));
   }
 
@@ -279,20 +283,24 @@ class GraphReader {
 
   void read_block(Node& node, const Json& json) {
     node.name = node.name.substr(kBlocks.size());
-    if (node.name == "wrap_with_set_grad_enabled") node.block = Node::Block::kGradMode;
-    if (node.name == "wrap_with_autocast") node.block = Node::Block::kAutocast;
-    if (node.name == "cond") node.block = Node::Block::kCondition;
-    if (node.block == Node::Block::kNone) throw UserError("torch's control flow " + node.name + " cannot run here");
+    std::vector<Graph> bodies;
     for (const auto& input : json.at("inputs")) {
       const auto& value = input.at("arg");
       if (value.contains("as_graph")) {
-        node.graphs.push_back(read_graph(value.at("as_graph").at("graph")).graph);
+        bodies.push_back(read_graph(value.at("as_graph").at("graph")).graph);
       } else {
         node.arguments.push_back(arguments_.read(value, Wanted()));
       }
     }
-    if (node.graphs.size() != (node.block == Node::Block::kCondition ? 2 : 1))
-      throw UserError("it is damaged: " + node.name + " has not its blocks; export it again");
+    if (node.name == "wrap_with_set_grad_enabled" && bodies.size() == 1) {
+      node.call = grad_mode_block(std::move(bodies[0]));
+    } else if (node.name == "wrap_with_autocast" && bodies.size() == 1) {
+      node.call = autocast_block(std::move(bodies[0]));
+    } else if (node.name == "cond" && bodies.size() == 2) {
+      node.call = condition(std::move(bodies[0]), std::move(bodies[1]));
+    } else {
+      throw UserError("the control flow " + node.name + " of torch cannot run here");
+    }
   }
 
   const Json& json_;

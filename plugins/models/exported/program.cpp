@@ -83,11 +83,20 @@ void Program::require_one_result(const nlohmann::json& specs) const {
                     " results: expected one tensor; --output of tools/export_model chooses one");
 }
 
+std::map<int, std::string> Program::names() const {
+  std::map<int, std::string> names;
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    if (!sources_[i].name.empty()) names.emplace(graph_.inputs[i], sources_[i].name);
+  }
+  return names;
+}
+
 void Program::bind(const std::map<std::string, at::Tensor>& tensors) {
   for (auto& source : sources_) {
     if (source.name.empty()) continue;
     const auto found = tensors.find(source.name);
-    if (found == tensors.end()) throw UserError("it is damaged: the tensor " + source.name + " is missing; export it again");
+    if (found == tensors.end())
+      throw UserError("it is damaged: the tensor " + source.name + " is missing; export it again");
     source.tensor = &found->second;
   }
 }

@@ -5,7 +5,6 @@
 #include "graph.h"
 
 #include <ATen/core/Tensor.h>
-
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
@@ -37,6 +36,10 @@ class Program {
   // From now on the program reads and changes these tensors, by their names in Python. The map must outlive the program
   // and keep its entries; what they hold may be replaced. Throws UserError that names one that is missing.
   void bind(const std::map<std::string, at::Tensor>& tensors);
+
+  // Returns the graph, and the names of its tensors by slot, for what replaces its nodes.
+  Graph& graph() { return graph_; }
+  std::map<int, std::string> names() const;
 
   // Returns the program's one result. `given` are the inputs in their order, on `device`, as are the tensors.
   at::Tensor run(const std::vector<at::Tensor>& given, at::Device device) const;

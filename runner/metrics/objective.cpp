@@ -75,7 +75,10 @@ class ClassObjective : public Objective {
   at::Tensor loss(const at::Tensor& prediction, const at::Tensor& target) const final {
     const bool fits = prediction.dim() == 2 && target.dim() == 1 && prediction.size(0) == target.size(0) &&
                       target.scalar_type() == at::kLong;
-    if (!fits) shapes_do_not_fit(name_, "[B, C] predictions and [B] int64 classes", prediction, target);
+    if (!fits) {
+      shapes_do_not_fit(name_, "[B, C] predictions and [B] int64 classes, or of sequences [B, T, C] and [B, T]",
+                        prediction, target);
+    }
     const auto wide = widened(prediction);
     return loss_sum(wide, target, weights_.as(wide)) / static_cast<double>(target.size(0));
   }
@@ -267,12 +270,18 @@ std::vector<std::string> metric_names(const std::string& name, const Objective& 
 
 namespace {
 
-void require_number_for_each_class(const at::Tensor& prediction, const at::Tensor& target, int64_t classes) {
-  const auto samples = target.dim() > 0 ? target.size(0) : 0;
+// The default step() hands the symbols of sequences over as samples; where it could not, both are still as they came.
+void require_number_for_each_class(const char* hook, const at::Tensor& prediction, const at::Tensor& target,
+                                   int64_t classes) {
   if (prediction.dim() == 2 && prediction.size(1) == classes) return;
-  throw PluginMistake({"model", c10::str("forward() gives ", prediction.sizes(), ": expected [", samples, ", ", classes,
-                                         "], a number for each of the dataset's classes")});
+  auto expected = target.sizes().vec();
+  if (target.dim() != 2 || target.scalar_type() != at::kLong) expected = {target.dim() > 0 ? target.size(0) : 0};
+  expected.push_back(classes);
+  throw PluginMistake({"model", c10::str(hook, "() gives ", prediction.sizes(), ": expected ",
+                                         at::IntArrayRef(expected), ", a number for each of the dataset's classes")});
 }
+
+const char* predicting_hook(const Model& model) { return model.has_default_predict() ? "forward" : "predict"; }
 
 // LibTorch's own errors ("Target 7 is out of bounds") do not tell whose tensors they are about.
 at::Tensor loss_or_shapes(const Objective& objective, const at::Tensor& prediction, const at::Tensor& target) try {
@@ -286,7 +295,7 @@ at::Tensor loss_or_shapes(const Objective& objective, const at::Tensor& predicti
 
 at::Tensor WatchedObjective::loss(const at::Tensor& prediction, const at::Tensor& target) const {
   was_asked_.store(true, std::memory_order_relaxed);
-  if (classes_ > 0) require_number_for_each_class(prediction, target, classes_);
+  if (classes_ > 0) require_number_for_each_class(hook_, prediction, target, classes_);
   return in_plugin({"objective", "loss"}, [&] { return loss_or_shapes(*objective_, prediction, target); });
 }
 
@@ -299,11 +308,16 @@ std::unique_ptr<WatchedObjective> watched_objective(const Experiment& experiment
   Options options(experiment.objective_options, "objective");
   const auto& name = experiment.objective;
   const bool by_classes = model.has_default_step() && (name == "cross_entropy" || name == "nll");
-  return std::make_unique<WatchedObjective>(make_objective(name, options, phase), by_classes ? data.classes : 0);
+  return std::make_unique<WatchedObjective>(make_objective(name, options, phase), by_classes ? data.classes : 0,
+                                            predicting_hook(model));
+}
+
+at::Tensor call_predict(Model& model, const Batch& batch) {
+  return in_plugin({"model", predicting_hook(model)}, [&] { return model.predict(batch); });
 }
 
 Step call_step(Model& model, const Batch& batch, const Objective& objective) {
-  const Hook hook{"model", model.has_default_step() ? "forward" : "step"};
+  const Hook hook{"model", model.has_default_step() ? predicting_hook(model) : "step"};
   return in_plugin(hook, [&] { return model.step(batch, objective); });
 }
 

@@ -37,9 +37,10 @@ std::vector<std::string> metric_names(const std::string& name, const Objective& 
 // its own need not, and its errors name the objective, or the model where that has not a number for each class.
 class WatchedObjective final : public Objective {
  public:
-  // `classes`: that many numbers for each sample are the model's promise; 0: it promises nothing.
-  explicit WatchedObjective(std::unique_ptr<Objective> objective, int64_t classes = 0)
-      : objective_(std::move(objective)), classes_(classes) {}
+  // `classes`: that many numbers for each sample, or for each of its symbols, are the promise of the model's method
+  // `hook`; 0: it promises nothing.
+  explicit WatchedObjective(std::unique_ptr<Objective> objective, int64_t classes = 0, const char* hook = "forward")
+      : objective_(std::move(objective)), classes_(classes), hook_(hook) {}
 
   bool was_asked() const { return was_asked_.load(std::memory_order_relaxed); }
 
@@ -56,6 +57,7 @@ class WatchedObjective final : public Objective {
  private:
   std::unique_ptr<Objective> objective_;
   int64_t classes_;
+  const char* hook_;
   mutable std::atomic<bool> was_asked_ = false;
 };
 
@@ -63,8 +65,9 @@ class WatchedObjective final : public Objective {
 std::unique_ptr<WatchedObjective> watched_objective(const Experiment& experiment, const Model& model,
                                                     const DataSpec& data, Phase phase);
 
-// Calls the model's step(). Errors, crashes and hangs name the hook that its author wrote: forward(), where the model
-// has no step() of its own.
+// Call the model's predict() and its step(). Errors, crashes and hangs name the hook that its author wrote: forward()
+// where the model has no predict() of its own, and either of them where it has no step() of its own.
+at::Tensor call_predict(Model& model, const Batch& batch);
 Step call_step(Model& model, const Batch& batch, const Objective& objective);
 
 }  // namespace ddprun

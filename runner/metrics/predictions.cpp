@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "csv_cell.h"
+#include "metrics/objective.h"
 #include "plugin_host/plugin_call.h"
 
 #include <ddprun/error.h>
@@ -78,7 +79,7 @@ ConfusionTable confusion_table(const at::Tensor& counts, const DataSpec& spec, c
 }
 
 PredictedBatch predict(Model& model, const Batch& batch, const Objective& objective) {
-  auto prediction = in_plugin({"model", "forward"}, [&] { return model.forward(batch.input); });
+  auto prediction = call_predict(model, batch);
   auto truth = batch.target.to(at::kCPU);
   if (are_of_sequences(prediction, truth)) {
     prediction = prediction.select(1, -1);
@@ -90,7 +91,7 @@ PredictedBatch predict(Model& model, const Batch& batch, const Objective& object
   }
   const auto scores = objective.scores(prediction).to(at::kCPU).to(at::kFloat);
   if (scores.dim() < 1 || scores.size(0) != batch.size()) {
-    throw UserError(log::text("model: its forward gives ", scores.sizes(), " for ", batch.size(),
+    throw UserError(log::text("model: it predicts ", scores.sizes(), " for ", batch.size(),
                               " samples; predictions need a row for each"));
   }
   const bool classes = scores.dim() == 2 && scores.size(1) > 1 && truth.dim() == 1 && truth.scalar_type() == at::kLong;

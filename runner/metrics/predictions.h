@@ -35,8 +35,8 @@ struct PredictedBatch {
   at::Tensor output;  // [B, ...] float32, an image for each image where the model gives such; else undefined
 };
 
-// Calls the model's forward as it stands: evaluation mode and NoGradGuard are the caller's. Throws UserError where the
-// prediction has not a row for each sample.
+// Calls the model's predict() as it stands: evaluation mode and NoGradGuard are the caller's. Throws UserError where
+// the prediction has not a row for each sample.
 PredictedBatch predict(Model& model, const Batch& batch, const Objective& objective);
 
 // Appends the samples of a batch. `input` is the batch's, where the model has not changed it.

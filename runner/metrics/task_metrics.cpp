@@ -85,8 +85,10 @@ std::vector<MetricSum> ValueMetrics::sums(const at::Tensor& prediction, const at
 }
 
 at::Tensor confusion_counts(const at::Tensor& guess, const at::Tensor& truth, int64_t classes) {
+  constexpr int64_t kIgnored = -100;  // a symbol that cross-entropy ignores
+  const auto counted = truth.ne(kIgnored);
   auto counts = at::zeros({classes * classes}, truth.options());
-  counts.index_add_(0, truth * classes + guess, at::ones_like(truth));
+  counts.index_add_(0, at::where(counted, truth * classes + guess, 0), counted.to(truth.scalar_type()));
   return counts.view({classes, classes});
 }
 

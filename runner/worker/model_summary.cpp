@@ -2,6 +2,7 @@
 #include "worker/model_summary.h"
 
 #include "comm/replicate.h"
+#include "metrics/objective.h"
 #include "plugin_host/plugin_call.h"
 #include "train/state_guard.h"
 
@@ -130,10 +131,11 @@ std::vector<LayerSummary> layers_of(const SummaryParts& parts) {
     const EvalMode mode(parts.model);
     const WithoutBenchmark untried;
     const std::vector<int64_t> indices(kSamples, 0);
-    const auto some = in_plugin({"dataset", "get"}, [&] { return parts.dataset.get(Split::kTrain, indices); });
-    const auto batch = parts.precision.converted({.input = at::zeros_like(some.input, parts.device)});
+    auto some = in_plugin({"dataset", "get"}, [&] { return parts.dataset.get(Split::kTrain, indices); });
+    some.replace_tensors([&](const at::Tensor& tensor) { return at::zeros_like(tensor, parts.device); });
+    const auto batch = parts.precision.converted(some);
     const auto autocast = parts.precision.autocast();
-    const auto output = in_plugin({"model", "forward"}, [&] { return parts.model.forward(batch.input); });
+    const auto output = call_predict(parts.model, batch);
     return layers_of(parts.model, output, kSamples);
   } catch (const std::exception&) {
     return layers_of(parts.model);

@@ -1,18 +1,41 @@
 // SPDX-License-Identifier: MIT
+#include <ddprun/error.h>
 #include <ddprun/model.h>
 
+#include <ATen/ATen.h>
+
 namespace ddprun {
+namespace {
+
+// Whether [B, T, C] predictions stand against one class for each of the T symbols.
+bool are_of_sequences(const at::Tensor& prediction, const at::Tensor& target) {
+  return prediction.dim() == 3 && target.dim() == 2 && target.scalar_type() == at::kLong &&
+         prediction.sizes().slice(0, 2) == target.sizes();
+}
+
+}  // namespace
 
 Model::Model() = default;
 Model::~Model() = default;
 void Model::prepare(const DataSpec&) {}
 void Model::initialize(const Dataset&) {}
 
+at::Tensor Model::forward(const at::Tensor&) {
+  throw UserError("the model has several inputs: it has no forward(), but a predict() of its own");
+}
+
+at::Tensor Model::predict(const Batch& batch) { return forward(batch.input); }
+
 Step Model::step(const Batch& batch, const Objective& objective) {
-  const auto prediction = forward(batch.input);
-  return {.loss = objective.loss(prediction, batch.target),
-          .metrics = objective.metrics(prediction, batch.target),
-          .confusion = objective.confusion(prediction, batch.target)};
+  auto prediction = predict(batch);
+  auto target = batch.target;
+  if (are_of_sequences(prediction, target)) {
+    prediction = prediction.flatten(0, 1);
+    target = target.flatten();
+  }
+  return {.loss = objective.loss(prediction, target),
+          .metrics = objective.metrics(prediction, target),
+          .confusion = objective.confusion(prediction, target)};
 }
 
 }  // namespace ddprun

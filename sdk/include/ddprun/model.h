@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The network under training: a torch::nn::Module with a constructor that reads options, and a forward.
+// The network under training: a torch::nn::Module with a constructor that reads options, and a forward() or predict().
 //
 // The runner constructs it (also in `ddprun check`, so the constructor only reads options), calls prepare() once, calls
 // initialize() if training starts from scratch, moves it to its device, gives every rank the weights of rank 0, and
 // then calls step() from one thread. With trainer.strategy dp, a worker has one model per GPU and their steps run
 // concurrently. The runner averages the gradients itself: a model never calls a collective.
 //
-// Shapes: B = samples in this rank's batch, C = number of classes.
+// Shapes: B = samples in this rank's batch, C = number of classes, T = symbols of a sequence.
 #pragma once
 
 #include <ddprun/batch.h>
@@ -48,10 +48,16 @@ class DDPRUN_API Model : public torch::nn::Module {
   // a run: a resumed run takes its weights from the checkpoint. The default changes nothing.
   virtual void initialize(const Dataset& data);
 
-  // Returns the predictions, [B, C] logits for a classifier. `input` is that of the batch.
-  virtual at::Tensor forward(const at::Tensor& input) = 0;
+  // Returns the predictions, [B, C] logits for a classifier, [B, T, C] for one of symbols. `input` is that of the
+  // batch. A model of one input overrides it; the default throws.
+  virtual at::Tensor forward(const at::Tensor& input);
 
-  // Returns loss and metrics of one batch. The default applies the experiment's objective to forward(batch.input). A
+  // Returns the predictions for a batch. The default is forward(batch.input); a model of several inputs overrides it,
+  // and finds the others in batch.extras. It must not read batch.target: the runner also asks it for what nobody knows.
+  virtual at::Tensor predict(const Batch& batch);
+
+  // Returns loss and metrics of one batch. The default applies the experiment's objective to predict(batch); of
+  // sequences, a prediction of [B, T, C] and a target of [B, T] int64, the objective sees [B * T, C] and [B * T]. A
   // model with a loss of its own overrides it.
   virtual Step step(const Batch& batch, const Objective& objective);
 
@@ -59,22 +65,49 @@ class DDPRUN_API Model : public torch::nn::Module {
   // for models made otherwise.
   bool has_default_step() const { return has_default_step_; }
 
+  // Returns true unless DDPRUN_MODEL has found a predict() of the model's own.
+  bool has_default_predict() const { return has_default_predict_; }
+
  private:
   template <class Class>
   friend void detail::create_model(void* options, void* out);
 
-  bool has_default_step_ = false;
+  bool has_default_step_ = false, has_default_predict_ = true;
 };
 
 namespace detail {
 
 template <class Class>
-concept InheritsStep = requires { requires std::is_same_v<decltype(&Class::step), decltype(&Model::step)>; };
+concept InheritsStep = requires {
+  requires std::is_same_v<decltype(&Class::step), decltype(&Model::step)>;
+};
+
+template <class Class>
+concept InheritsPredict = requires {
+  requires std::is_same_v<decltype(&Class::predict), decltype(&Model::predict)>;
+};
+
+// A method that only looks like these, one that takes its argument otherwise, overrides nothing.
+template <class Class>
+concept OverridesForward = requires {
+  static_cast<at::Tensor (Class::*)(const at::Tensor&)>(&Class::forward);
+  requires !std::is_same_v<decltype(&Model::forward), decltype(&Class::forward)>;
+};
+
+template <class Class>
+concept OverridesPredict = !InheritsPredict<Class> && requires {
+  static_cast<at::Tensor (Class::*)(const Batch&)>(&Class::predict);
+};
 
 template <class Class>
 void create_model(void* options, void* out) {
+  static_assert(OverridesForward<Class> || OverridesPredict<Class>,
+                "a model has a public at::Tensor forward(const at::Tensor& input), or at::Tensor predict(const "
+                "ddprun::Batch& batch) if it has several inputs");
   create_plugin<Model, Class>(options, out);
-  (*static_cast<std::shared_ptr<Model>*>(out))->has_default_step_ = InheritsStep<Class>;
+  auto& model = **static_cast<std::shared_ptr<Model>*>(out);
+  model.has_default_step_ = InheritsStep<Class>;
+  model.has_default_predict_ = !OverridesPredict<Class>;
 }
 
 }  // namespace detail

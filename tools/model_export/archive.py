@@ -5,10 +5,9 @@
     extra/eval.json         the one for evaluation, in the same schema
     extra/ddprun.json       what else ddprun wants to know"""
 
-import contextlib
 import json
 import pathlib
-import secrets
+import tempfile
 
 import torch
 from ddprun import UserError
@@ -22,15 +21,13 @@ def write_archive(file, programs, inputs, source):
     text = evaluation_text(training, evaluation)
     about = {"format": FORMAT, "torch": torch.__version__, "source": source, "inputs": [one.name for one in inputs]}
     file = pathlib.Path(file)
-    temporary = file.with_name(f".{file.name}.{secrets.token_hex(4)}.pt2")
     try:
-        torch.export.save(training, temporary, extra_files={"eval.json": text, "ddprun.json": json.dumps(about, indent=1)})
-        temporary.replace(file)
+        with tempfile.TemporaryDirectory(dir=file.parent, prefix=f".{file.name}.") as folder:
+            whole = pathlib.Path(folder) / file.name  # the archive's records begin with its name
+            torch.export.save(training, whole, extra_files={"eval.json": text, "ddprun.json": json.dumps(about, indent=1)})
+            whole.replace(file)
     except OSError as error:
         raise UserError(f"{file}: {error.strerror}") from error
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            temporary.unlink()
 
 
 def evaluation_text(training, evaluation):

@@ -17,34 +17,43 @@ def check_programs(module, programs, inputs):
     """Raises UserError for what would train differently. Weights and buffers are as before."""
     refuse_own_gradients(module, inputs)
     for program, training in zip(programs, (True, False), strict=True):
-        expected = outcome(module, module.train(training), inputs, training)
         with quiet():
-            runnable = program.module()
-        compare(expected, outcome(module, runnable, inputs, training), "training" if training else "evaluation")
+            exported = program.module()
+        start = {name: value.clone() for name, value in exported.state_dict().items()}
+        compare(
+            outcome(module.train(training), start, inputs, training),
+            outcome(exported, start, inputs, training),
+            "training" if training else "evaluation",
+        )
     module.train()
 
 
-def outcome(module, runnable, inputs, training):
-    """What one step leaves, by name. `runnable` shares the weights of `module`."""
-    before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
+def outcome(module, start, inputs, training):
+    """What one step from this state leaves, by name."""
     torch.manual_seed(SEED)
     given = examples(inputs, BATCH, SEED)
+    put_back(module, start)
     try:
         with torch.set_grad_enabled(training):
-            output = runnable(**given)
+            output = module(**given)
         found = {"the output": output.detach()}
         if training:
             found |= gradients_of(module, output)
-        return found | {f"buffer {name}": value.clone() for name, value in module.named_buffers()}
+        return found | {f"buffer {name}": value.clone() for name, value in module.named_buffers() if name in start}
     except UserError:
         raise
     except Exception as error:
         first = str(error).strip().splitlines()[0]
         raise UserError(f"with a batch of {BATCH}: {type(error).__name__}: {first}") from error
     finally:
-        with torch.no_grad():
-            for name, tensor in module.state_dict().items():
-                tensor.copy_(before[name])
+        put_back(module, start)
+
+
+def put_back(module, state):
+    with torch.no_grad():
+        for name, tensor in module.state_dict().items():
+            if name in state:
+                tensor.copy_(state[name])
 
 
 def gradients_of(module, output):
@@ -63,6 +72,8 @@ def gradients_of(module, output):
 
 def compare(expected, found, mode):
     for what, value in expected.items():
+        if what not in found:
+            raise UserError(f"in {mode}, {what} is not there in the exported program")
         other = found[what]
         if (value is None) != (other is None):
             raise UserError(f"in {mode}, {what} is there {'only' if other is None else 'not'} in the module, unlike the exported program")
@@ -79,9 +90,7 @@ def refuse_own_gradients(module, inputs):
     given = examples(inputs, BATCH, SEED)
     before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
     output = module(**given)
-    with torch.no_grad():
-        for name, tensor in module.state_dict().items():
-            tensor.copy_(before[name])
+    put_back(module, before)
     pending, seen = [output.grad_fn], set()
     while pending:
         node = pending.pop()

@@ -44,7 +44,9 @@ Contents open(const fs::path& file) try { return Contents(file); } catch (const 
 // Registers modules and tensors as Python names them: a.b.weight is weight of the module b of the module a.
 class Registry {
  public:
-  explicit Registry(torch::nn::Module& root) : root_(root) {}
+  // `classes` are those of the modules, by path: what a table of layers shows.
+  Registry(torch::nn::Module& root, const std::map<std::string, std::string>& classes)
+      : root_(root), classes_(classes) {}
 
   void add(const std::string& path, const Weight& weight) {
     const auto name = last_name(path);
@@ -71,12 +73,18 @@ class Registry {
       if (name.empty()) throw UserError("it is damaged: a tensor is called " + path + "; export it again");
       const auto& children = module->named_children();
       const auto* child = children.find(name);
-      module = child ? child->get() : module->register_module(name, std::make_shared<torch::nn::Module>(name)).get();
+      module = child ? child->get() : module->register_module(name, plain_module(path.substr(0, dot))).get();
     }
     return *module;
   }
 
+  std::shared_ptr<torch::nn::Module> plain_module(const std::string& path) const {
+    const auto found = classes_.find(path);
+    return std::make_shared<torch::nn::Module>(found == classes_.end() ? "Module" : found->second);
+  }
+
   torch::nn::Module& root_;
+  const std::map<std::string, std::string>& classes_;
 };
 
 class Exported final : public Model {
@@ -100,7 +108,7 @@ class Exported final : public Model {
     training_.emplace(std::move(contents_->training));
     evaluation_.emplace(std::move(*contents_->evaluation));
     contents_.reset();
-    Registry registry(*this);
+    Registry registry(*this, training_->modules());
     make_norms(registry, weights);
     for (const auto& [name, weight] : weights) {
       if (weight.is_state) {
@@ -117,7 +125,20 @@ class Exported final : public Model {
     throw UserError("exported: " + file_.string() + ": " + error.what());
   }
 
-  at::Tensor forward(const at::Tensor& input) override { return run({input}); }
+  // The first input of forward() in Python is the batch's, the others are its extras of the same names.
+  at::Tensor predict(const Batch& batch) override {
+    const auto& program = is_training() ? *training_ : *evaluation_;
+    std::vector<at::Tensor> given;
+    for (const auto& form : program.inputs()) {
+      const auto& tensor = given.empty() ? batch.input : batch.extra(form.name);
+      if (!form.takes(tensor))
+        throw UserError(c10::str("exported: ", file_.string(), " takes ", form.text(), " as ", form.name,
+                                 "; the data give ", tensor.sizes(), " ", tensor.scalar_type()));
+      given.push_back(tensor);
+    }
+    move_constants(batch.input.device());
+    return program.run(given, batch.input.device());
+  }
 
  private:
   // Puts layers of the SDK, with the archive's weights, in the place of its BatchNorms.
@@ -154,22 +175,6 @@ class Exported final : public Model {
     for (const auto& parameter : parameters())
       if (parameter.requires_grad()) return;
     throw UserError("it has no parameters to train: were they made with requires_grad=False?");
-  }
-
-  at::Tensor run(const std::vector<at::Tensor>& given) {
-    const auto& program = is_training() ? *training_ : *evaluation_;
-    const auto& forms = program.inputs();
-    for (size_t i = 0; i < forms.size(); ++i) {
-      if (i >= given.size())
-        throw UserError("exported: " + file_.string() + " takes the input " + forms[i].name +
-                        " too, which the data do not give");
-      if (!forms[i].takes(given[i]))
-        throw UserError(c10::str("exported: ", file_.string(), " takes ", forms[i].text(), " as ", forms[i].name,
-                                 "; the data give ", given[i].sizes(), " ", given[i].scalar_type()));
-    }
-    const auto device = given.at(0).device();
-    move_constants(device);
-    return program.run(given, device);
   }
 
   // They are no part of a checkpoint, nor of the module, as in Python: what moves the model does not reach them.

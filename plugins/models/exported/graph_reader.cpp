@@ -11,6 +11,7 @@
 
 #include <limits>
 #include <set>
+#include <sstream>
 #include <unordered_map>
 #include <utility>
 
@@ -22,13 +23,6 @@ using c10::TypeKind;
 using Json = nlohmann::json;
 
 constexpr std::string_view kOperators = "torch.ops.", kBlocks = "torch.ops.higher_order.";
-
-// A union of the archive is an object with one key, its kind.
-std::string kind_of(const Json& value) {
-  if (!value.is_object() || value.size() != 1)
-    throw UserError("it is damaged: a value has not one kind; export it again");
-  return value.begin().key();
-}
 
 double float_of(const Json& value) {
   if (value.is_number()) return value.get<double>();
@@ -190,7 +184,7 @@ class GraphReader {
     for (const auto& output : json_.at("outputs")) graph_.outputs.push_back(arguments_.read(output, Wanted()));
     graph_.slots = slots_.size();
     graph_.mark_last_uses();
-    return {std::move(graph_), std::move(slots_)};
+    return {std::move(graph_), std::move(modules_)};
   }
 
  private:
@@ -213,13 +207,25 @@ class GraphReader {
     const auto& metadata = json.at("metadata");
     node.place = metadata.contains("stack_trace") ? python_line(metadata.at("stack_trace").get<std::string>()) : "";
     if (node.place.empty()) node.place = "line unknown";
+    if (metadata.contains("nn_module_stack")) note_modules(metadata.at("nn_module_stack").get<std::string>());
     try {
       read_call(node, json);
       read_results(node, json.at("outputs"));
     } catch (const UserError& error) {
       throw UserError(node.place + ": " + error.what());
+    } catch (const c10::Error&) {  // of a conversion
+      throw UserError(node.place + ": " + node.name + " is given an argument of another kind than it takes here");
     }
     graph_.nodes.push_back(std::move(node));
+  }
+
+  // "L__self__body,body,torch.nn.modules.container.Sequential;L__self__body.0,body.0,torch.nn.modules.conv.Conv2d"
+  void note_modules(const std::string& stack) {
+    std::istringstream entries(stack);
+    for (std::string entry; std::getline(entries, entry, ';');) {
+      const auto path = entry.find(','), type = entry.rfind(',');
+      if (type > path) modules_[entry.substr(path + 1, type - path - 1)] = entry.substr(entry.find_last_of(".,") + 1);
+    }
   }
 
   void read_call(Node& node, const Json& json) {
@@ -306,10 +312,17 @@ class GraphReader {
   const Json& json_;
   Graph graph_;
   std::map<std::string, int> slots_;
+  std::map<std::string, std::string> modules_;
   const ArgumentReader arguments_{slots_};
 };
 
 }  // namespace
+
+std::string kind_of(const Json& value) {
+  if (!value.is_object() || value.size() != 1)
+    throw UserError("it is damaged: a value is not of one kind; export it again");
+  return value.begin().key();
+}
 
 NamedGraph read_graph(const Json& json) { return GraphReader(json).read(); }
 

@@ -11,9 +11,12 @@
 
 namespace ddprun::exported {
 
+// Returns the one key of an object that stands for a union, its kind. Throws UserError for other values.
+std::string kind_of(const nlohmann::json& value);
+
 struct NamedGraph {
   Graph graph;
-  std::map<std::string, int> slots;  // of the values' names
+  std::map<std::string, std::string> modules;  // the classes of the modules in Python, by path: "layer1.0.bn1"
 };
 
 // `json` is the value of the key "graph". Throws UserError that names the operator and its line in Python: one that

@@ -44,7 +44,9 @@ Program::Program(const nlohmann::json& json) {
   const auto& signature = json.at("signature");
   read_sources(signature.at("input_specs"), graph);
   require_one_result(signature.at("output_specs"));
-  graph_ = read_graph(graph).graph;
+  auto named = read_graph(graph);
+  graph_ = std::move(named.graph);
+  modules_ = std::move(named.modules);
   if (graph_.inputs.size() != sources_.size())
     throw UserError("it is damaged: its graph and its signature do not agree; export it again");
 }
@@ -53,7 +55,7 @@ void Program::read_sources(const nlohmann::json& specs, const nlohmann::json& gr
   static const std::map<std::string, std::string> kNames{
       {"parameter", "parameter_name"}, {"buffer", "buffer_name"}, {"tensor_constant", "tensor_constant_name"}};
   for (const auto& spec : specs) {
-    const auto kind = spec.begin().key();
+    const auto kind = kind_of(spec);
     const auto& content = spec.begin().value();
     if (const auto name = kNames.find(kind); name != kNames.end()) {
       sources_.push_back({.name = content.at(name->second).get<std::string>()});
@@ -72,7 +74,7 @@ void Program::read_sources(const nlohmann::json& specs, const nlohmann::json& gr
 void Program::require_one_result(const nlohmann::json& specs) const {
   size_t results = 0;
   for (const auto& spec : specs) {
-    const auto kind = spec.begin().key();
+    const auto kind = kind_of(spec);
     if (kind != "user_output")
       throw UserError("a result of the kind " + kind +
                       " is not understood: export with torch.export.export alone, without run_decompositions()");

@@ -41,6 +41,9 @@ class Program {
   Graph& graph() { return graph_; }
   std::map<int, std::string> names() const;
 
+  // Returns the classes of the modules in Python, by path.
+  const std::map<std::string, std::string>& modules() const { return modules_; }
+
   // Returns the program's one result. `given` are the inputs in their order, on `device`, as are the tensors.
   at::Tensor run(const std::vector<at::Tensor>& given, at::Device device) const;
 
@@ -55,6 +58,7 @@ class Program {
   void require_one_result(const nlohmann::json& specs) const;
 
   Graph graph_;
+  std::map<std::string, std::string> modules_;
   std::vector<Source> sources_;
   std::vector<InputForm> inputs_;
 };

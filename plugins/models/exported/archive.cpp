@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT
+#include "archive.h"
+
+#include "strict_json.h"
+
+#include <ddprun/error.h>
+
+#include <ATen/ops/empty.h>
+#include <c10/core/Allocator.h>
+#include <c10/util/StringUtil.h>
+#include <caffe2/serialize/inline_container.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <limits>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace ddprun::exported {
+namespace {
+
+constexpr int64_t kSchema = 8;              // major version of torch's export schema that this program reads
+constexpr size_t kMostDepth = 64;           // of the JSON: blocks of a program nest 4 levels each
+constexpr auto kWeights = "data/weights/";  // what Python calls the state_dict()
+constexpr auto kWriter = "tools/export_model (ddprun-export-model) writes one";
+constexpr auto kMostBytes = std::numeric_limits<int64_t>::max() / 2;
+
+[[noreturn]] void damaged(const std::string& what) { throw UserError("it is damaged: " + what + "; export it again"); }
+
+// Returns what another kind of file is and who reads it, as far as its first bytes tell.
+std::string other_kind(const std::filesystem::path& file) {
+  std::array<char, 2> begin{};
+  std::ifstream(file, std::ios::binary).read(begin.data(), begin.size());
+  const bool is_zip = begin[0] == 'P' && begin[1] == 'K';
+  if (!is_zip) return "it is not an archive of torch.export, or its end is missing";
+  return "it is a damaged archive, or its end is missing";
+}
+
+std::unique_ptr<caffe2::serialize::PyTorchStreamReader> open(const std::filesystem::path& file) try {
+  return std::make_unique<caffe2::serialize::PyTorchStreamReader>(file.string());
+} catch (const c10::Error&) {
+  throw UserError(c10::str(other_kind(file), ": ", kWriter));
+}
+
+// Returns `made` of a JSON value; what is missing or of another type is damage.
+template <class Make>
+auto read_as(const std::string& record, const Make& make) try {
+  return make();
+} catch (const nlohmann::json::exception& error) {
+  damaged(record + ": " + error.what());
+}
+
+struct Place {
+  std::string record;
+  at::ScalarType type = at::kFloat;
+  std::vector<int64_t> sizes, strides;
+  int64_t offset = 0;
+
+  auto operator<=>(const Place&) const = default;
+};
+
+std::vector<int64_t> numbers(const nlohmann::json& list) {
+  std::vector<int64_t> result;
+  for (const auto& one : list) result.push_back(one.at("as_int").get<int64_t>());
+  return result;
+}
+
+Place place_of(const std::string& folder, const nlohmann::json& payload) {
+  const auto& meta = payload.at("tensor_meta");
+  return {.record = folder + payload.at("path_name").get<std::string>(),
+          .type = scalar_type_of(meta.at("dtype").get<int64_t>()),
+          .sizes = numbers(meta.at("sizes")),
+          .strides = numbers(meta.at("strides")),
+          .offset = meta.at("storage_offset").at("as_int").get<int64_t>()};
+}
+
+// Returns whether the tensor lies in a storage of this many bytes; false, too, where a product would overflow.
+bool lies_in(const Place& place, size_t bytes) {
+  if (place.sizes.size() != place.strides.size() || place.offset < 0) return false;
+  int64_t last = place.offset;
+  for (size_t i = 0; i < place.sizes.size(); ++i) {
+    const int64_t size = place.sizes[i], stride = place.strides[i];
+    if (size < 0 || stride < 0) return false;
+    if (size == 0) return true;
+    int64_t reach = 0;
+    if (__builtin_mul_overflow(size - 1, stride, &reach) || __builtin_add_overflow(last, reach, &last)) return false;
+  }
+  return last < kMostBytes / 16 && static_cast<size_t>(last + 1) * c10::elementSize(place.type) <= bytes;
+}
+
+}  // namespace
+
+Archive::Archive(const std::filesystem::path& file) : reader_(open(file)) {
+  if (!has("archive_format") || text("archive_format") != "pt2") {
+    if (has("constants.pkl") && !has("data.pkl")) damaged("it has no program");
+    throw UserError(has("code/__torch__.py") || has("constants.pkl")
+                        ? "it is TorchScript: model plugin torchscript trains it"
+                        : c10::str("it is no archive of torch.export (torch.save() writes weights alone): ", kWriter));
+  }
+  if (has("byteorder") && text("byteorder") != "little") throw UserError("it was written on a big-endian machine");
+  for (const auto& record : reader_->getAllRecords()) {
+    if (!record.starts_with("models/") || !record.ends_with(".json")) continue;
+    if (!name_.empty()) throw UserError(c10::str("it holds several programs: expected one; ", kWriter));
+    name_ = record.substr(7, record.size() - 12);
+  }
+  if (name_.empty()) throw UserError(c10::str("it holds no exported program: ", kWriter));
+  training_ = program("models/" + name_ + ".json");
+  if (has("extra/eval.json")) evaluation_ = program("extra/eval.json");
+}
+
+Archive::~Archive() = default;
+Archive::Archive(Archive&&) noexcept = default;
+Archive& Archive::operator=(Archive&&) noexcept = default;
+
+bool Archive::has(const std::string& record) const { return reader_->hasRecord(record); }
+
+std::string Archive::text(const std::string& record) const try {
+  const auto [data, size] = reader_->getRecord(record);
+  return {static_cast<const char*>(data.get()), size};
+} catch (const c10::Error&) {
+  damaged("its part " + record + " cannot be read");
+}
+
+nlohmann::json Archive::program(const std::string& record) const {
+  nlohmann::json json;
+  try {
+    json = parse_strict_json(text(record), kMostDepth);
+  } catch (const UserError&) {
+    throw;
+  } catch (const std::exception& error) {
+    damaged(record + ": " + error.what());
+  }
+  return read_as(record, [&] {
+    const auto major = json.at("schema_version").at("major").get<int64_t>();
+    if (major != kSchema) {
+      const auto by = json.value("torch_version", "another version");
+      throw UserError(c10::str("it was exported by torch ", by, " in schema ", major,
+                               ", and this program reads schema ", kSchema,
+                               ": export it with the torch that ddprun runs with"));
+    }
+    return std::move(json.at("graph_module"));
+  });
+}
+
+std::map<std::string, Weight> Archive::tensors() const {
+  std::map<std::string, Weight> tensors;
+  std::map<Place, at::Tensor> at_place;
+  const auto read = [&](const std::string& folder, const std::string& name, const nlohmann::json& payload) {
+    if (payload.at("use_pickle").get<bool>())
+      throw UserError(name + " is not a plain tensor: expected plain ones alone");
+    const auto place = place_of(folder, payload);
+    auto& tensor = at_place[place];
+    if (!tensor.defined()) {
+      if (!has(place.record)) damaged("the numbers of " + name + " are missing");
+      auto [data, bytes] = reader_->getRecord(place.record);
+      if (!lies_in(place, bytes)) damaged("the numbers of " + name + " are not all there");
+      tensor = at::empty({0}, at::TensorOptions(place.type));
+      tensor.set_(c10::Storage(c10::Storage::use_byte_size_t(), bytes, std::move(data)), place.offset, place.sizes,
+                  place.strides);
+      if (payload.at("is_param").get<bool>() && at::isFloatingType(place.type))
+        tensor.set_requires_grad(payload.at("tensor_meta").at("requires_grad").get<bool>());
+    }
+    tensors[name] = {
+        .tensor = tensor, .is_parameter = payload.at("is_param").get<bool>(), .is_state = folder == kWeights};
+  };
+  for (const auto& [folder, config] :
+       {std::pair{kWeights, "_weights_config.json"}, {"data/constants/", "_constants_config.json"}}) {
+    const auto record = folder + name_ + config;
+    if (!has(record)) continue;
+    read_as(record, [&] {
+      const auto list = parse_strict_json(text(record));
+      for (const auto& [name, payload] : list.at("config").items()) read(folder, name, payload);
+      return true;
+    });
+  }
+  return tensors;
+}
+
+at::ScalarType scalar_type_of(int64_t number) {
+  static const std::map<int64_t, at::ScalarType> kTypes{{1, at::kByte},
+                                                        {2, at::kChar},
+                                                        {3, at::kShort},
+                                                        {4, at::kInt},
+                                                        {5, at::kLong},
+                                                        {6, at::kHalf},
+                                                        {7, at::kFloat},
+                                                        {8, at::kDouble},
+                                                        {9, at::kComplexHalf},
+                                                        {10, at::kComplexFloat},
+                                                        {11, at::kComplexDouble},
+                                                        {12, at::kBool},
+                                                        {13, at::kBFloat16},
+                                                        {28, at::kUInt16},
+                                                        {29, at::kFloat8_e4m3fn},
+                                                        {30, at::kFloat8_e5m2},
+                                                        {31, at::kFloat8_e4m3fnuz},
+                                                        {32, at::kFloat8_e5m2fnuz}};
+  const auto found = kTypes.find(number);
+  if (found == kTypes.end()) throw UserError(c10::str("its type of number ", number, " is unknown here"));
+  return found->second;
+}
+
+at::MemoryFormat memory_format_of(int64_t number) {
+  constexpr std::array kFormats{at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast,
+                                at::MemoryFormat::ChannelsLast3d, at::MemoryFormat::Preserve};
+  if (number < 1 || number > 4) throw UserError(c10::str("its memory format ", number, " is unknown here"));
+  return kFormats.at(static_cast<size_t>(number - 1));
+}
+
+at::Layout layout_of(int64_t number) {
+  constexpr std::array kLayouts{at::kSparse,    at::kSparseCsr, at::kSparseCsc, at::kSparseBsr,
+                                at::kSparseBsc, at::kMkldnn,    at::kStrided};
+  if (number < 1 || number > 7) throw UserError(c10::str("its layout ", number, " is unknown here"));
+  return kLayouts.at(static_cast<size_t>(number - 1));
+}
+
+}  // namespace ddprun::exported

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+// The file that torch.export.save() writes: a zip archive of a program in JSON and its tensors as bytes.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+
+namespace caffe2::serialize {
+class PyTorchStreamReader;
+}
+
+namespace ddprun::exported {
+
+struct Weight {
+  at::Tensor tensor;
+  bool is_parameter = false;
+  bool is_state = false;  // a part of the module's state_dict(): not a constant, nor a buffer that is not saved
+};
+
+class Archive {
+ public:
+  // Reads what the archive holds, not its tensors. Throws UserError, without the file's name, if it is another kind of
+  // file, is damaged, or was written by another torch than this program understands.
+  explicit Archive(const std::filesystem::path& file);
+  ~Archive();
+  Archive(Archive&&) noexcept;
+  Archive& operator=(Archive&&) noexcept;
+
+  // Return the program for training and the one for evaluation, which is null if the archive has none.
+  const nlohmann::json& training() const { return training_; }
+  const nlohmann::json& evaluation() const { return evaluation_; }
+
+  // Returns parameters, buffers and constants by their names in Python, on the CPU. Two names of the same numbers (tied
+  // weights) share one tensor; parameters require gradients as they did in Python. The tensors own what was read: the
+  // archive may go, and be replaced. Throws UserError.
+  std::map<std::string, Weight> tensors() const;
+
+ private:
+  std::string text(const std::string& record) const;
+  nlohmann::json program(const std::string& record) const;
+  bool has(const std::string& record) const;
+
+  std::unique_ptr<caffe2::serialize::PyTorchStreamReader> reader_;
+  std::string name_;  // of the program: "model"
+  nlohmann::json training_, evaluation_;
+};
+
+// Returns the type, memory format or layout of a number in the archive, whose numbers are not LibTorch's. Throw
+// UserError.
+at::ScalarType scalar_type_of(int64_t number);
+at::MemoryFormat memory_format_of(int64_t number);
+at::Layout layout_of(int64_t number);
+
+}  // namespace ddprun::exported

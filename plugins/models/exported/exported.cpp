@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT
+// Trains a network written in Python: the file that tools/export_model (torch.export) writes of it. Parameters and
+// buffers are registered under their Python names, so that checkpoints fit module.load_state_dict().
+#include "archive.h"
+#include "layers.h"
+#include "program.h"
+
+#include <ddprun/error.h>
+#include <ddprun/model.h>
+
+#include <torch/types.h>
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace ddprun::exported {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The programs of a file, with its tensors unread.
+struct Contents {
+  explicit Contents(const fs::path& file) : archive(file), training(archive.training()) {
+    if (archive.evaluation().is_null())
+      throw UserError("it has no program for evaluation: tools/export_model (ddprun-export-model) writes both");
+    evaluation.emplace(archive.evaluation());
+    if (training.inputs().size() != evaluation->inputs().size())
+      throw UserError("its programs for training and for evaluation take different inputs");
+  }
+
+  Archive archive;
+  Program training;
+  std::optional<Program> evaluation;
+};
+
+Contents open(const fs::path& file) try { return Contents(file); } catch (const nlohmann::json::exception& error) {
+  throw UserError(std::string("it is damaged: ") + error.what() + "; export it again");
+}
+
+// Registers modules and tensors as Python names them: a.b.weight is weight of the module b of the module a.
+class Registry {
+ public:
+  // `classes` are those of the modules, by path: what a table of layers shows.
+  Registry(torch::nn::Module& root, const std::map<std::string, std::string>& classes)
+      : root_(root), classes_(classes) {}
+
+  void add(const std::string& path, const Weight& weight) {
+    const auto name = last_name(path);
+    auto& module = owner(path);
+    if (weight.is_parameter) {
+      module.register_parameter(name, weight.tensor, weight.tensor.requires_grad());
+    } else {
+      module.register_buffer(name, weight.tensor);
+    }
+  }
+
+  void add(const std::string& path, const std::shared_ptr<torch::nn::Module>& module) {
+    owner(path).register_module(last_name(path), module);
+  }
+
+ private:
+  static std::string last_name(const std::string& path) { return path.substr(path.rfind('.') + 1); }
+
+  torch::nn::Module& owner(const std::string& path) {
+    auto* module = &root_;
+    size_t begin = 0;
+    for (size_t dot = path.find('.'); dot != std::string::npos; begin = dot + 1, dot = path.find('.', begin)) {
+      const auto name = path.substr(begin, dot - begin);
+      if (name.empty()) throw UserError("it is damaged: a tensor is called " + path + "; export it again");
+      const auto& children = module->named_children();
+      const auto* child = children.find(name);
+      module = child ? child->get() : module->register_module(name, plain_module(path.substr(0, dot))).get();
+    }
+    return *module;
+  }
+
+  std::shared_ptr<torch::nn::Module> plain_module(const std::string& path) const {
+    const auto found = classes_.find(path);
+    return std::make_shared<torch::nn::Module>(found == classes_.end() ? "Module" : found->second);
+  }
+
+  torch::nn::Module& root_;
+  const std::map<std::string, std::string>& classes_;
+};
+
+class Exported final : public Model {
+ public:
+  explicit Exported(Options& options)
+      : file_(options.require<fs::path>("file", "what tools/export_model (ddprun-export-model) wrote: net.pt2")),
+        fused_(options.get<bool>("fused_layers", false,
+                                 "BatchNorm with ReLU and 2 x 2 pooling, and dropout, in one pass on CPUs: faster, and "
+                                 "equal to Python within rounding, no longer in every bit")) {
+    if (!options.has("file")) return;
+    try {
+      if (!fs::is_regular_file(file_)) throw UserError("no such file");
+      contents_.emplace(open(file_));
+    } catch (const UserError& error) {
+      options.reject("file", file_.string() + ": " + error.what());
+    }
+  }
+
+  void prepare(const DataSpec&) override try {
+    auto weights = contents_->archive.tensors();
+    training_.emplace(std::move(contents_->training));
+    evaluation_.emplace(std::move(*contents_->evaluation));
+    contents_.reset();
+    Registry registry(*this, training_->modules());
+    make_norms(registry, weights);
+    for (const auto& [name, weight] : weights) {
+      if (weight.is_state) {
+        if (!tensors_.contains(name)) registry.add(name, weight);
+      } else {
+        constants_.insert(name);
+      }
+      tensors_.emplace(name, weight.tensor);
+    }
+    training_->bind(tensors_);
+    evaluation_->bind(tensors_);
+    require_trainable();
+  } catch (const UserError& error) {
+    throw UserError("exported: " + file_.string() + ": " + error.what());
+  }
+
+  // The first input of forward() in Python is the batch's, the others are its extras of the same names.
+  at::Tensor predict(const Batch& batch) override {
+    const auto& program = is_training() ? *training_ : *evaluation_;
+    std::vector<at::Tensor> given;
+    for (const auto& form : program.inputs()) {
+      const auto& tensor = given.empty() ? batch.input : batch.extra(form.name);
+      if (!form.takes(tensor))
+        throw UserError(c10::str("exported: ", file_.string(), " takes ", form.text(), " as ", form.name,
+                                 "; the data give ", tensor.sizes(), " ", tensor.scalar_type()));
+      given.push_back(tensor);
+    }
+    move_constants(batch.input.device());
+    return program.run(given, batch.input.device());
+  }
+
+ private:
+  // Puts layers of the SDK, with the archive's weights, in the place of its BatchNorms.
+  void make_norms(Registry& registry, const std::map<std::string, Weight>& weights) {
+    const auto names = training_->names();
+    std::map<std::string, BatchNorm> made;
+    std::map<size_t, BatchNorm> by_node;
+    for (auto& call : find_norms(training_->graph(), names)) {
+      call.options.channels = weights.at(call.path + ".weight").tensor.numel();
+      const auto [layer, is_new] = made.try_emplace(call.path, call.options);
+      if (is_new) {
+        registry.add(call.path, layer->second.ptr());
+        take(call.path, *layer->second, weights);
+      }
+      call_layer(training_->graph(), call, layer->second, names);
+      by_node.emplace(call.node, layer->second);
+    }
+    if (fused_) fuse(training_->graph(), by_node);
+  }
+
+  void take(const std::string& path, torch::nn::Module& layer, const std::map<std::string, Weight>& weights) {
+    const torch::NoGradGuard no_gradients;
+    const auto take_one = [&](const std::string& name, at::Tensor& own) {
+      const auto& given = weights.at(path + "." + name).tensor;
+      own.set_data(given.detach());
+      if (own.requires_grad() != given.requires_grad()) own.set_requires_grad(given.requires_grad());
+      tensors_.emplace(path + "." + name, own);
+    };
+    for (auto& one : layer.named_parameters(/*recurse=*/false)) take_one(one.key(), one.value());
+    for (auto& one : layer.named_buffers(/*recurse=*/false)) take_one(one.key(), one.value());
+  }
+
+  void require_trainable() const {
+    for (const auto& parameter : parameters())
+      if (parameter.requires_grad()) return;
+    throw UserError("it has no parameters to train: were they made with requires_grad=False?");
+  }
+
+  // They are no part of a checkpoint, nor of the module, as in Python: what moves the model does not reach them.
+  void move_constants(at::Device device) {
+    if (device == constants_on_) return;
+    const torch::NoGradGuard no_gradients;
+    for (const auto& name : constants_) tensors_.at(name) = tensors_.at(name).to(device);
+    constants_on_ = device;
+  }
+
+  const fs::path file_;
+  const bool fused_;
+  std::optional<Contents> contents_;  // until prepare()
+  std::map<std::string, at::Tensor> tensors_;
+  std::set<std::string> constants_;
+  at::Device constants_on_ = at::kCPU;
+  std::optional<Program> training_, evaluation_;
+};
+
+}  // namespace
+}  // namespace ddprun::exported
+
+DDPRUN_MODEL(ddprun::exported::Exported, "exported", "a network written in Python, exported with torch.export")

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+#include "program.h"
+
+#include "archive.h"
+#include "graph_reader.h"
+
+#include <ddprun/error.h>
+
+#include <utility>
+
+namespace ddprun::exported {
+namespace {
+
+InputForm form_of(const std::string& value, const nlohmann::json& graph) {
+  const auto& meta = graph.at("tensor_values").at(value);
+  InputForm form{.name = value, .type = scalar_type_of(meta.at("dtype").get<int64_t>())};
+  for (const auto& size : meta.at("sizes")) {
+    const auto fixed = size.find("as_int");
+    form.sizes.push_back(fixed == size.end() ? std::nullopt : std::optional(fixed->get<int64_t>()));
+  }
+  return form;
+}
+
+}  // namespace
+
+bool InputForm::takes(const at::Tensor& input) const {
+  const bool same_kind = input.scalar_type() == type || (input.is_floating_point() && at::isFloatingType(type));
+  if (!same_kind || static_cast<size_t>(input.dim()) != sizes.size()) return false;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] && *sizes[i] != input.size(static_cast<int64_t>(i))) return false;
+  }
+  return true;
+}
+
+std::string InputForm::text() const {
+  std::string text = "[";
+  for (size_t i = 0; i < sizes.size(); ++i)
+    text += (i == 0 ? "" : ", ") + (sizes[i] ? std::to_string(*sizes[i]) : std::string("*"));
+  return text + "] " + c10::toString(type);
+}
+
+Program::Program(const nlohmann::json& json) {
+  const auto& graph = json.at("graph");
+  const auto& signature = json.at("signature");
+  read_sources(signature.at("input_specs"), graph);
+  require_one_result(signature.at("output_specs"));
+  auto named = read_graph(graph);
+  graph_ = std::move(named.graph);
+  modules_ = std::move(named.modules);
+  if (graph_.inputs.size() != sources_.size())
+    throw UserError("it is damaged: its graph and its signature do not agree; export it again");
+}
+
+void Program::read_sources(const nlohmann::json& specs, const nlohmann::json& graph) {
+  static const std::map<std::string, std::string> kNames{
+      {"parameter", "parameter_name"}, {"buffer", "buffer_name"}, {"tensor_constant", "tensor_constant_name"}};
+  for (const auto& spec : specs) {
+    const auto kind = kind_of(spec);
+    const auto& content = spec.begin().value();
+    if (const auto name = kNames.find(kind); name != kNames.end()) {
+      sources_.push_back({.name = content.at(name->second).get<std::string>()});
+    } else if (kind == "user_input" && content.at("arg").contains("as_tensor")) {
+      sources_.push_back({.is_input = true});
+      inputs_.push_back(form_of(content.at("arg").at("as_tensor").at("name"), graph));
+    } else if (kind == "user_input" || kind == "constant_input") {
+      sources_.emplace_back();  // a number or None: it stands in the graph itself
+    } else {
+      throw UserError("an input of the kind " + kind + " is not understood");
+    }
+  }
+  if (inputs_.empty()) throw UserError("its forward() takes no tensor: expected one at least");
+}
+
+void Program::require_one_result(const nlohmann::json& specs) const {
+  size_t results = 0;
+  for (const auto& spec : specs) {
+    const auto kind = kind_of(spec);
+    if (kind != "user_output")
+      throw UserError("a result of the kind " + kind +
+                      " is not understood: export with torch.export.export alone, without run_decompositions()");
+    results += spec.begin().value().at("arg").contains("as_tensor") ? 1 : 0;
+  }
+  if (results != 1 || specs.size() != 1)
+    throw UserError("its forward() gives " + std::to_string(specs.size()) +
+                    " results: expected one tensor; --output of tools/export_model chooses one");
+}
+
+std::map<int, std::string> Program::names() const {
+  std::map<int, std::string> names;
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    if (!sources_[i].name.empty()) names.emplace(graph_.inputs[i], sources_[i].name);
+  }
+  return names;
+}
+
+void Program::bind(const std::map<std::string, at::Tensor>& tensors) {
+  for (auto& source : sources_) {
+    if (source.name.empty()) continue;
+    const auto found = tensors.find(source.name);
+    if (found == tensors.end())
+      throw UserError("it is damaged: the tensor " + source.name + " is missing; export it again");
+    source.tensor = &found->second;
+  }
+}
+
+at::Tensor Program::run(const std::vector<at::Tensor>& given, at::Device device) const {
+  std::vector<c10::IValue> values;
+  values.reserve(sources_.size());
+  size_t next = 0;
+  for (const auto& source : sources_) {
+    if (source.tensor) {
+      values.emplace_back(*source.tensor);
+    } else {
+      values.push_back(source.is_input ? c10::IValue(given.at(next++)) : c10::IValue());
+    }
+  }
+  auto results = graph_.run(std::move(values), device);
+  return std::move(results.at(0)).toTensor();
+}
+
+}  // namespace ddprun::exported

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+"""A module that is trained twice on the same data: by PyTorch in Python, and by ddprun as a torch.export file."""
+
+import json
+import logging
+import pathlib
+import sys
+import warnings
+
+import torch
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "sdk/python")]
+warnings.filterwarnings("ignore")
+logging.disable(logging.WARNING)
+
+from model_export.archive import write_archive  # noqa: E402
+from model_export.check import check_programs  # noqa: E402
+from model_export.inputs import examples, parse_inputs  # noqa: E402
+from model_export.programs import export_programs  # noqa: E402
+
+import weights  # noqa: E402
+
+STEPS, BATCH, LR, SEED = 20, 4, 0.01, 1
+torch.set_num_threads(1)
+
+
+class Training:
+    """What both train with: batches in the order of the file, SGD with momentum."""
+
+    def __init__(self, module, inputs, folder, steps=STEPS, batch=BATCH):
+        self.module, self.folder, self.steps, self.batch = module, folder, steps, batch
+        self.inputs = parse_inputs(inputs, module)
+        self.data = examples(self.inputs, steps * batch, seed=3)
+        module.eval()
+        with torch.no_grad():
+            shape = module(**{name: values[:2] for name, values in self.data.items()}).shape
+        module.train()
+        self.classes = shape[-1]
+        generator = torch.Generator().manual_seed(4)
+        self.target = torch.randint(0, self.classes, (steps * batch, *shape[1:-1]), generator=generator)
+
+    def export(self, check=True):
+        programs = export_programs(self.module, self.inputs)
+        if check:
+            check_programs(self.module, programs, self.inputs)
+        write_archive(self.folder / "net.pt2", programs, self.inputs, "a test")
+        self.nodes = sum(node.op == "call_function" for node in programs[0].graph.nodes)
+
+    def experiment(self):
+        """Writes data.safetensors and net.yaml."""
+        first, *others = self.data
+        named = {"input": self.data[first], "target": self.target, **{name: self.data[name] for name in others}}
+        save(self.folder / "data.safetensors", named)
+        dataset = {"plugin": "tensors", "train": "data.safetensors", "classes": self.classes}
+        if self.data[first].dtype == torch.int64:
+            dataset["symbols"] = True
+        if others:
+            dataset["extras"] = others
+        experiment = {
+            "name": "net", "seed": SEED, "dataset": dataset,
+            "model": {"plugin": "exported", "file": "net.pt2"},
+            "optimizer": {"plugin": "sgd", "lr": LR, "momentum": 0.9},
+            "loggers": ["jsonl"],
+            "checkpoint": {"every": "1ep"},
+            "trainer": {"max_epochs": 1, "global_batch": self.batch, "shuffle": False, "memory_format": "channels_first", "log_every": 1},
+            "launch": {"workers": 1, "threads": 1, "device": "cpu"},
+        }
+        file = self.folder / "net.yaml"
+        file.write_text(json.dumps(experiment))  # JSON is YAML
+        return file
+
+    def in_python(self, autocast=False):
+        """The losses of the steps; the module is trained."""
+        torch.manual_seed(SEED)
+        optimizer = torch.optim.SGD(self.module.parameters(), lr=LR, momentum=0.9, fused=True)
+        losses = []
+        for step in range(self.steps):
+            part = slice(step * self.batch, (step + 1) * self.batch)
+            optimizer.zero_grad()
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
+                output = self.module(**{name: values[part] for name, values in self.data.items()})
+            loss = torch.nn.functional.cross_entropy(output.float().reshape(-1, self.classes), self.target[part].reshape(-1))
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        return losses
+
+
+def save(path, tensors):
+    """weights.save(), with truth values."""
+    weights.TYPES.setdefault("BOOL", torch.bool)
+    weights.save(path, tensors)
+
+
+def losses_of(run):
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [row["loss"] for row in rows if row["split"] == "train"]
+
+
+def weights_of(run):
+    return weights.load(run / "checkpoints/last/model.safetensors")
+
+
+def unequal(module, found):
+    """The names of the module's weights and buffers that are not found with the same bits."""
+    return [name for name, value in module.state_dict().items()
+            if name not in found or not torch.equal(found[name].nan_to_num(7), value.nan_to_num(7))]

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: MIT
+"""Modules written in Python, exported with torch.export and trained by the command, beside Python."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import unittest
+import zipfile
+
+import torch
+
+from command import CommandTest, differences, main
+from eager import ROOT, Training, losses_of, unequal, weights_of
+from exported_networks import NETWORKS, Images, Tied
+
+MY_NET = """
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, width=4):
+        super().__init__()
+        self.layer = nn.Linear(64, width)
+        self.head = nn.Linear(width, 10)
+
+    def forward(self, images):
+        return self.head(torch.relu(self.layer(images.flatten(1))))
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(context, value):
+        return value * value
+
+    @staticmethod
+    def backward(context, gradient):
+        return gradient
+
+
+class OwnGradient(Net):
+    def forward(self, images):
+        return Square.apply(super().forward(images))
+
+
+class Fixed(Net):
+    def forward(self, images):
+        return super().forward(images.reshape(4, 64))
+
+
+class Branches(Net):
+    def forward(self, images):
+        result = super().forward(images)
+        if result.sum() > 0:
+            return result
+        return -result
+"""
+
+
+class Exported(CommandTest):
+    def training(self, name):
+        make, inputs = NETWORKS[name]
+        torch.manual_seed(0)
+        training = Training(make(), inputs, self.folder)
+        training.export()
+        training.experiment()
+        return training
+
+    def run_of(self, name, *words, **options):
+        self.ddprun("net.yaml", f"run.dir={name}", *words, **options)
+        return self.folder / name
+
+    def test_every_bit_is_pythons(self):
+        for name in NETWORKS:
+            with self.subTest(name):
+                training = self.training(name)
+                run = self.run_of(name)
+                self.assertEqual(losses_of(run), training.in_python())
+                self.assertEqual(unequal(training.module, weights_of(run)), [])
+                self.assertEqual(set(weights_of(run)), set(training.module.state_dict()))
+
+    def test_a_killed_run_goes_on_bit_for_bit(self):
+        self.training("images")
+        whole = self.run_of("whole", "checkpoint.every=5st")
+        running = self.start_held(12, "net.yaml", "run.dir=killed", "checkpoint.every=5st")
+        running.send(signal.SIGKILL)
+        running.wait()
+        running.gate.open()
+        self.end_processes()
+        self.ddprun("resume", "killed")
+        self.assertEqual(differences(whole, self.folder / "killed"), {})
+        self.assert_same_weights(whole, self.folder / "killed")
+
+    def assert_same_weights(self, run, other, tolerance=0.0):
+        mine, others = weights_of(run), weights_of(other)
+        self.assertEqual(mine.keys(), others.keys())
+        for name in mine:
+            torch.testing.assert_close(mine[name], others[name], rtol=tolerance, atol=tolerance, msg=lambda text, name=name: f"{name}: {text}")
+
+    def test_workers_and_micro_batches_train_the_same(self):
+        training = Training(WithoutNoise(), NETWORKS["images"][1], self.folder, batch=12)
+        training.export()
+        training.experiment()
+        words = ["trainer.sync_batchnorm=true", "trainer.ema_decay=0.9"]
+        one = self.run_of("one", *words)
+        for workers in (2, 3):
+            self.assert_same_weights(one, self.run_of(f"workers{workers}", *words, f"launch.workers={workers}"), 2e-5)
+        whole = self.run_of("whole", "model.fused_layers=true", "trainer.sync_batchnorm=false")
+        self.assert_same_weights(one, whole, 2e-5)
+
+    def test_autocast_is_pythons(self):
+        training = self.training("tied")
+        run = self.run_of("bf16", "trainer.precision=bf16")
+        self.assertEqual(losses_of(run)[0], training.in_python(autocast=True)[0])
+
+    def test_no_python_runs_while_it_trains(self):
+        self.training("images")
+        running = self.start_held(3, "net.yaml", "run.dir=run", "launch.workers=2")
+        for pid in self.processes():
+            self.assertNotIn("python", os.readlink(f"/proc/{pid}/exe"))
+            self.assertNotIn("libpython", pathlib.Path(f"/proc/{pid}/maps").read_text())
+        running.gate.open()
+        self.assertEqual(running.wait(), 0, running.text())
+
+    # The tool
+
+    def export(self, *words, code=0):
+        (self.folder / "my_net.py").write_text(MY_NET)
+        done = subprocess.run([sys.executable, ROOT / "tools/export_model", *words], cwd=self.folder, capture_output=True, text=True)
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertNotIn("Traceback", done.stderr)
+        return done.stderr
+
+    def test_the_tool_writes_what_trains(self):
+        self.export("my_net.py:Net", "--input", "1x8x8", "--set", "width=16", "--out", "net.pt2")
+        training = Training(Images(), ["1x8x8"], self.folder)
+        training.experiment()
+        run = self.run_of("run")
+        self.assertEqual(weights_of(run)["layer.weight"].shape, (16, 64))
+        layers = json.loads((run / "run.json").read_text())["layers"]
+        self.assertEqual([layer["kind"] for layer in layers], ["Linear", "Linear"])
+
+    def test_the_tool_refuses_what_would_train_differently(self):
+        for name, texts in {
+            "my_net.py:OwnGradient": ["my_net.py:18", "Square is a torch.autograd.Function"],
+            "my_net.py:Fixed": ["my_net.py:36"],
+            "my_net.py:Branches": ["my_net.py:42", "torch.cond"],
+            "my_net.py:Nett": ["no class or function Nett", "Net"],
+            "your_net.py:Net": ["no such file"],
+        }.items():
+            with self.subTest(name):
+                error = self.export(name, "--input", "1x8x8", "--out", "net.pt2", code=2)
+                for text in texts:
+                    self.assertIn(text, error)
+                self.assertFalse((self.folder / "net.pt2").exists())
+
+    # Bad archives
+
+    def assert_found_by_check(self, *texts):
+        error = self.assert_refused("check", "net.yaml")
+        for text in texts:
+            self.assertIn(text, error)
+
+    def rewrite(self, change):
+        """Each record of the archive by name, as `change` gives it back; None leaves it out."""
+        source = self.folder / "net.pt2"
+        with zipfile.ZipFile(source) as archive:
+            records = {name: archive.read(name) for name in archive.namelist()}
+        with zipfile.ZipFile(source, "w") as archive:
+            for name, content in records.items():
+                changed = change(name, content)
+                if changed is not None:
+                    archive.writestr(name, changed)
+
+    def test_what_cannot_train_is_found_by_check(self):
+        self.training("images")
+        archive = (self.folder / "net.pt2").read_bytes()
+
+        def replaced(old, new):
+            return lambda name, content: content.replace(old, new) if name.endswith("model.json") else content
+
+        for what, change, texts in (
+            ("operator", replaced(b"aten.relu.default", b"my.relu.default"), ["my::relu", "exported_networks.py:"]),
+            ("overload", replaced(b"aten.relu.default", b"aten.relu.other"), ["aten::relu", "exported_networks.py:"]),
+            ("argument", replaced(b'"name": "momentum"', b'"name": "moment"'), ["aten::batch_norm", "momentum"]),
+            ("schema", replaced(b'"major": 8', b'"major": 9'), ["schema 9"]),
+            ("evaluation", lambda name, content: None if name.endswith("eval.json") else content, ["no program for evaluation"]),
+            ("program", lambda name, content: None if name.endswith("model.json") else content, ["no exported program"]),
+        ):
+            with self.subTest(what):
+                (self.folder / "net.pt2").write_bytes(archive)
+                self.rewrite(change)
+                self.assert_found_by_check("net.yaml:1:", "net.pt2", *texts)
+
+    def test_a_damaged_file_is_told(self):
+        self.training("images")
+        file = self.folder / "net.pt2"
+        archive = file.read_bytes()
+        for content in (b"", b"hello", archive[:100], archive[: len(archive) // 2], archive[:-1]):
+            file.write_bytes(content)
+            self.assert_found_by_check("net.pt2", "export_model")
+        file.write_bytes(archive)
+        self.rewrite(lambda name, content: None if name.endswith("weights/weight_0") else content)
+        self.assertIn("is damaged", self.ddprun("net.yaml", code=2).err())
+        torch.jit.script(torch.nn.Linear(2, 2)).save(str(file))
+        self.assert_found_by_check("torchscript")
+        torch.save({"a": torch.zeros(1)}, file)
+        self.assert_found_by_check("weights alone")
+
+    def test_an_input_that_does_not_fit_names_both_sides(self):
+        Training(Tied(), NETWORKS["tied"][1], self.folder).export()
+        Training(Images(), ["1x8x8"], self.folder).experiment()
+        self.assert_found_by_check("[*, 12] Long as symbols", "[4, 1, 8, 8] Float")
+
+
+class WithoutNoise(Images):
+    def __init__(self):
+        super().__init__()
+        self.drop.p = 0.0
+
+    def forward(self, images):
+        hidden = self.body(images)
+        return self.head((hidden + self.block(hidden)).mean((2, 3)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// Archives of torch.export: the program in JSON by itself, which is most of it, and whole files.
+#include "archive.h"
+#include "fuzz/fuzz_target.h"
+#include "program.h"
+#include "strict_json.h"
+
+namespace ddprun {
+namespace {
+
+void read_program(std::string_view bytes) {
+  constexpr size_t kMostDepth = 64;
+  nlohmann::json json;
+  try {
+    json = parse_strict_json(bytes, kMostDepth);
+  } catch (const std::exception&) {
+    return;  // the archive's reader refuses it with these words
+  }
+  exported::Program program(json);
+}
+
+}  // namespace
+
+void feed_exported(std::string_view bytes) try {
+  if (bytes.starts_with("{")) return read_program(bytes);
+  const exported::Archive archive(fuzz::as_file(bytes));
+  exported::Program program(archive.training());
+  const auto tensors = archive.tensors();
+} catch (const nlohmann::json::exception&) {  // something is missing in the JSON: the model says that it is damaged
+}
+
+}  // namespace ddprun
+
+DDPRUN_FUZZ_TARGET(exported, feed_exported)

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT
+"""The module as two programs over one set of weights, for training and for evaluation, as torch.export traces them."""
+
+import contextlib
+import inspect
+import logging
+import pathlib
+import re
+import warnings
+
+import torch
+from ddprun import UserError
+from model_export.inputs import examples
+
+BATCH = 4  # of the example; 1 would be taken for a constant
+
+
+def export_programs(module, inputs):
+    """[for training, for evaluation]"""
+    programs = []
+    for training in (True, False):
+        module.train(training)
+        programs.append(export_program(module, inputs))
+    module.train()
+    for program in programs:
+        refuse_foreign_operators(program)
+    return programs
+
+
+def export_program(module, inputs):
+    given = examples(inputs, BATCH, seed=0)
+    shapes = {one.name: one.dynamic() for one in inputs}
+    before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
+    try:
+        with quiet():
+            return torch.export.export(module, (), given, dynamic_shapes=shapes)
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(explained(error, module)) from error
+    finally:
+        with torch.no_grad():
+            for name, tensor in module.state_dict().items():
+                tensor.copy_(before[name])
+
+
+def explained(error, module):
+    """Which line of the module torch.export cannot trace, and why: its own message is a page."""
+    text = str(error)
+    place = user_line(error, module) or named_line(text)
+    first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+    advice = ""
+    if "data-dependent" in text or "GuardOnDataDependent" in type(error).__name__:
+        advice = "; what is done depends on the values of a tensor: torch.where or torch.cond can replace the `if`"
+    elif "specialized" in text or "ConstraintViolation" in type(error).__name__ or "constant" in first:
+        advice = "; the batch's size must be free: x.size(0), x.flatten(1) and -1 in a view keep it so"
+    return f"{place or type(module).__name__}: torch.export: {first}{advice}"
+
+
+def user_line(error, module):
+    files = {source_file(type(one)) for one in module.modules()} - {None}
+    found = None
+    trace = error.__traceback__
+    while trace:
+        file = trace.tb_frame.f_code.co_filename
+        if file in files and not is_torch(file):
+            found = f"{file}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return found
+
+
+def named_line(text):
+    found = re.search(r'File "([^"]+)", line (\d+)', text)
+    return f"{found[1]}:{found[2]}" if found and not is_torch(found[1]) else None
+
+
+def source_file(cls):
+    with contextlib.suppress(TypeError, OSError):
+        return inspect.getsourcefile(cls)
+    return None
+
+
+def is_torch(file):
+    return pathlib.Path(torch.__file__).parent in pathlib.Path(file).parents
+
+
+def line_of(node):
+    """The line of the user's code that made a node: my_net.py:12."""
+    trace = re.findall(r'File "([^"]+)", line (\d+)', node.meta.get("stack_trace") or "")
+    own = [(file, line) for file, line in trace if not is_torch(file)] or trace
+    return f"{own[-1][0]}:{own[-1][1]}" if own else "its place is unknown"
+
+
+def refuse_foreign_operators(program):
+    for graph in graphs(program.graph_module):
+        for node in graph.nodes:
+            operator = node.target
+            if isinstance(operator, torch._ops.OpOverload) and operator.namespace != "aten":
+                raise UserError(
+                    f"{line_of(node)}: operator {operator.name()} is made by a Python package, and is not in LibTorch, which "
+                    "trains without Python; expected operators of torch itself"
+                )
+
+
+def graphs(module):
+    return [one.graph for one in module.modules() if isinstance(one, torch.fx.GraphModule)]
+
+
+@contextlib.contextmanager
+def quiet():
+    """torch.export warns of its own work; what it cannot do is an exception."""
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: MIT
+"""Where the module comes from: a class or a function in a file of one's own, or a name in torchvision, timm or transformers."""
+
+import ast
+import functools
+import importlib
+import importlib.util
+import inspect
+import pathlib
+import sys
+
+import torch
+from ddprun import UserError
+
+LIBRARIES = ("torchvision", "timm", "transformers")
+
+
+def make_module(source, settings, output):
+    """`source` is my_net.py:Net, torchvision:resnet18, timm:vit_tiny_patch16_224 or transformers:GPT2LMHeadModel; `settings`
+    are the constructor's arguments, for transformers those of its configuration. forward() of the result gives one tensor."""
+    place, _, name = source.rpartition(":")
+    if not place:
+        raise UserError(f"{source}: expected FILE.py:NAME or LIBRARY:NAME, such as my_net.py:Net or torchvision:resnet18")
+    if place in LIBRARIES:
+        module = from_library(place, name, settings)
+    else:
+        module = from_file(pathlib.Path(place), name, settings)
+    give_one_tensor(module, output)
+    return module
+
+
+def from_library(library, name, settings):
+    try:
+        package = importlib.import_module(f"{library}.models" if library == "torchvision" else library)
+    except ImportError as error:
+        raise UserError(f"{error}: pip install {library}, for {sys.executable}") from None
+    if library == "torchvision":
+        return call(lambda **given: package.get_model(name, weights=None, **given), f"torchvision:{name}", settings)
+    if library == "timm":
+        return call(functools.partial(package.create_model, name), f"timm:{name}", settings)
+    return from_transformers(package, name, settings)
+
+
+def from_transformers(package, name, settings):
+    made = getattr(package, name, None)
+    if not (inspect.isclass(made) and getattr(made, "config_class", None)):
+        raise UserError(f"transformers:{name}: expected a model's class, such as transformers:GPT2LMHeadModel")
+    config = call(made.config_class, f"the configuration of transformers:{name}", {"use_cache": False, **settings})
+    return made(config)
+
+
+def from_file(file, name, settings):
+    if not file.is_file():
+        raise UserError(f"{file}: no such file; expected FILE.py:NAME, or {', '.join(LIBRARIES)} and a name")
+    sys.path.insert(0, str(file.resolve().parent))
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    code = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = code
+    try:
+        spec.loader.exec_module(code)
+    except Exception as error:
+        raise UserError(f"{where_of(error, file)}: {type(error).__name__}: {error}") from error
+    made = getattr(code, name, None)
+    if not callable(made):
+        known = [key for key, value in vars(code).items() if inspect.isclass(value) and issubclass(value, torch.nn.Module)]
+        raise UserError(f"{file}: no class or function {name}; modules in it: {', '.join(known) or 'none'}")
+    module = call(made, f"{file}:{name}", settings)
+    if not isinstance(module, torch.nn.Module):
+        raise UserError(f"{file}:{name} gives a {type(module).__name__}: expected a torch.nn.Module")
+    return module
+
+
+def call(make, what, settings):
+    try:
+        return make(**settings)
+    except Exception as error:
+        given = ", ".join(f"{key}={value!r}" for key, value in settings.items())
+        raise UserError(f"{what}({given}): {type(error).__name__}: {error}; --set NAME=VALUE gives an argument") from error
+
+
+def parse_settings(words):
+    """["widths=[16, 32]", "name=x"] as arguments: what is no number, list or such is a string."""
+    settings = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not equals or not name.isidentifier():
+            raise UserError(f"--set {word}: expected NAME=VALUE")
+        try:
+            settings[name] = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            settings[name] = text
+    return settings
+
+
+def where_of(error, file):
+    """The line of the user's file that raised it: my_net.py:12."""
+    lines = []
+    trace = error.__traceback__
+    while trace:
+        if pathlib.Path(trace.tb_frame.f_code.co_filename).resolve() == file.resolve():
+            lines.append(trace.tb_lineno)
+        trace = trace.tb_next
+    if isinstance(error, SyntaxError) and error.lineno:
+        lines.append(error.lineno)
+    return f"{file}:{lines[-1]}" if lines else str(file)
+
+
+def give_one_tensor(module, output):
+    original = module.forward
+
+    @functools.wraps(original)
+    def forward(*args, **kwargs):
+        return one_tensor(original(*args, **kwargs), output)
+
+    module.forward = forward
+
+
+def one_tensor(result, output):
+    if isinstance(result, torch.Tensor):
+        return result
+    parts = named_parts(result)
+    wanted = output or ("logits" if "logits" in parts else next(iter(parts)) if len(parts) == 1 else None)
+    if wanted in parts:
+        return parts[wanted]
+    names = ", ".join(parts) or f"a {type(result).__name__}"
+    problem = f"there is no {output}" if output else "which of them is trained on is not clear"
+    raise UserError(f"forward() gives {names}: {problem}; --output NAME chooses one")
+
+
+def named_parts(result):
+    if hasattr(result, "_asdict"):
+        result = result._asdict()
+    items = result.items() if isinstance(result, dict) else enumerate(result) if isinstance(result, (list, tuple)) else []
+    return {str(key): value for key, value in items if isinstance(value, torch.Tensor)}

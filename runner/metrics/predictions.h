@@ -35,8 +35,8 @@ struct PredictedBatch {
   at::Tensor output;  // [B, ...] float32, an image for each image if the model returns those; else undefined
 };
 
-// Calls the model's predict(); evaluation mode and NoGradGuard are the caller's. Throws UserError if the prediction does
-// not have a row for each sample.
+// Calls the model's predict(); evaluation mode and NoGradGuard are the caller's. Throws UserError if the prediction
+// does not have a row for each sample.
 PredictedBatch predict(Model& model, const Batch& batch, const Objective& objective);
 
 // Appends the samples of a batch. `input` is the batch's, before the model could change it.

@@ -10,14 +10,14 @@ import warnings
 import torch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "sdk/python")]
+sys.path[:0] = [str(ROOT / "tools/lib"), str(ROOT / "sdk/python")]
 warnings.filterwarnings("ignore")
 logging.disable(logging.WARNING)
 
-from model_export.archive import write_archive  # noqa: E402
-from model_export.check import check_programs  # noqa: E402
-from model_export.inputs import examples, parse_inputs  # noqa: E402
-from model_export.programs import export_programs  # noqa: E402
+from export_model.archive import write_archive  # noqa: E402
+from export_model.check import check_programs  # noqa: E402
+from export_model.inputs import examples, parse_inputs  # noqa: E402
+from export_model.programs import export_programs  # noqa: E402
 
 import weights  # noqa: E402
 

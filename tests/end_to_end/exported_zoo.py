@@ -16,7 +16,7 @@ import torch
 import exported_networks
 from ddprun import UserError
 from eager import Training, losses_of, unequal, weights_of
-from model_export.source import make_module, parse_settings
+from export_model.source import make_module, parse_settings
 
 CLASSES = "num_classes=10"
 

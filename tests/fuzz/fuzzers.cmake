@@ -4,7 +4,7 @@ if(NOT CMAKE_CXX_COMPILER_ID STREQUAL Clang)
   message(FATAL_ERROR "libFuzzer is a part of clang, and the compiler is ${CMAKE_CXX_COMPILER_ID}. "
     "Install clang and its libclang-rt, and configure with: cmake --preset fuzz")
 endif()
-set(tensor_targets csv manifest npy safetensors training)
+set(tensor_targets csv exported manifest npy safetensors training)
 
 foreach(room base config launch)
   get_target_property(files ddprun_${room} SOURCES)
@@ -32,6 +32,8 @@ list(TRANSFORM plugin_files PREPEND ${PROJECT_SOURCE_DIR}/plugins/)
 set(tensor_files
   plugins/datasets/image_folder/csv_list.cpp
   plugins/datasets/tensors/npy_file.cpp plugins/datasets/tensors/safetensors_file.cpp plugins/datasets/tensors/stored_array.cpp
+  plugins/models/exported/archive.cpp plugins/models/exported/graph.cpp plugins/models/exported/graph_reader.cpp
+  plugins/models/exported/program.cpp plugins/models/exported/size_functions.cpp
   runner/checkpoint/checkpoint.cpp runner/checkpoint/tensor_dict.cpp runner/checkpoint/training_file.cpp
   sdk/src/batch.cpp)
 list(TRANSFORM tensor_files PREPEND ${PROJECT_SOURCE_DIR}/)
@@ -55,6 +57,8 @@ target_link_libraries(fuzz_readers
   PRIVATE spdlog::spdlog ddprun_warnings)
 
 add_library(fuzz_tensor_readers STATIC ${tensor_files})
+# Not for all: it has an archive.h, as libarchive.
+target_include_directories(fuzz_tensor_readers PUBLIC ${PROJECT_SOURCE_DIR}/plugins/models/exported)
 target_link_libraries(fuzz_tensor_readers PUBLIC fuzz_readers ddprun::torch PRIVATE ddprun_warnings)
 
 foreach(target ${targets})

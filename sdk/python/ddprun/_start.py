@@ -27,6 +27,10 @@ def ddprun():
     become("ddprun")
 
 
+def export_model():
+    run_tool("export_model")
+
+
 def new_plugin():
     become("ddprun-new-plugin")
 

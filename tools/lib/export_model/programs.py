@@ -10,7 +10,7 @@ import warnings
 
 import torch
 from ddprun import UserError
-from model_export.inputs import examples
+from export_model.inputs import examples
 
 BATCH = 4  # of the example; 1 would be taken for a constant
 

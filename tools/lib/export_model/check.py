@@ -5,8 +5,8 @@ import inspect
 
 import torch
 from ddprun import UserError
-from model_export.inputs import examples
-from model_export.programs import quiet, source_file
+from export_model.inputs import examples
+from export_model.programs import quiet, source_file
 
 BATCH = 3  # not that of the export: a size that became a constant shows
 SEED = 7

@@ -1,3 +1,0 @@
-# SPDX-License-Identifier: MIT
-"""What ddprun-export-model does: source (where the module comes from), inputs (what it is tried with), programs (torch.export, for
-training and for evaluation), check (the exported programs against the module), archive (the file)."""

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+"""Comments, docs and texts are spelled as codespell has it, and the C++ lies as clang-format puts it. style_words.txt has what is
+meant to be written so: mistakes that tests make on purpose, and pieces of names."""
+
+import fcntl
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+REQUIREMENTS = HERE / "style_requirements.txt"
+VENV = ROOT / "build/style"
+WORDS = HERE / "style_words.txt"
+
+CXX = {".h", ".cpp", ".cu"}
+# Written by others, or data: not ours to mend.
+FOREIGN = re.compile(r"tests/package/sdk_0\.1\.0/|tests/fuzz/corpus/|.*\.(png|jpe?g|gz|npy|safetensors|pt|bin|idx\w*|ipynb|svg)$")
+
+
+def pinned():
+    return dict(re.findall(r"^([\w-]+)==(\S+)$", REQUIREMENTS.read_text(), re.MULTILINE))
+
+
+def install():
+    """Makes build/style, or leaves it as it is where it has these versions."""
+    VENV.parent.mkdir(exist_ok=True)
+    with open(VENV.parent / ".style_lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        made = VENV / ".complete"
+        if made.is_file() and made.read_text() == REQUIREMENTS.read_text():
+            return
+        shutil.rmtree(VENV, ignore_errors=True)
+        subprocess.run([sys.executable, "-m", "venv", VENV], check=True)
+        subprocess.run([VENV / "bin/python", "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--no-input",
+                        "--requirement", REQUIREMENTS], check=True)
+        made.write_text(REQUIREMENTS.read_text())
+
+
+def tool(name):
+    """The program in its pinned version. Skips the test where it is not installed."""
+    found = shutil.which(name, path=f"{VENV / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}")
+    version = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout if found else ""
+    if pinned()[name] not in version:
+        raise unittest.SkipTest(f"there is no {name} {pinned()[name]}; DDPRUN_STYLE=1 installs it into build/style")
+    return found
+
+
+def tracked():
+    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True, check=False)
+    if listed.returncode != 0:
+        raise unittest.SkipTest("this is no clone: git cannot list its files")
+    names = [name for name in listed.stdout.splitlines() if not FOREIGN.match(name)]
+    return [ROOT / name for name in names if (ROOT / name).is_file() and not (ROOT / name).is_symlink()]
+
+
+def misspelled(files):
+    return subprocess.run([tool("codespell"), "--ignore-words", WORDS, *files], capture_output=True, text=True, check=False).stdout
+
+
+def out_of_order(files):
+    command = [tool("clang-format"), "--dry-run", "-Werror", "--style=file", "--fallback-style=Google", *files]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stderr
+
+
+class Style(unittest.TestCase):
+    def planted(self, name, text):
+        file = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / name
+        file.write_text(text)
+        return [file]
+
+    def test_words_are_spelled_right(self):
+        self.assertEqual(misspelled(tracked()), "")
+
+    def test_a_planted_mistake_is_found(self):
+        self.assertIn("==> receive", misspelled(self.planted("a.h", "// What the ranks rec" + "ieve.\n")))
+
+    def test_the_cxx_is_formatted(self):
+        self.assertEqual(out_of_order([file for file in tracked() if file.suffix in CXX]), "")
+
+    def test_a_planted_line_is_found(self):
+        self.assertIn("a.h:1", out_of_order(self.planted("a.h", "int  a ;\n")))
+
+    def test_the_versions_are_those_of_the_commits_hooks(self):
+        hooks = (ROOT / ".pre-commit-config.yaml").read_text()
+        for name, version in pinned().items():
+            self.assertIn(f"{name}=={version}", hooks)
+
+
+if __name__ == "__main__":
+    if os.environ.get("DDPRUN_STYLE") == "1":
+        install()
+    unittest.main()

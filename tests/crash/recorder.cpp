@@ -60,7 +60,7 @@ std::string path_of(int fd) {
   return size > 0 ? std::string(path.data(), static_cast<size_t>(size)) : "";
 }
 
-// Of a name that may not exist; links in the folders above it are followed, it itself is not.
+// Returns the path of a name that may not exist; follows links in the folders above it, but not the name itself.
 std::string path_of(int at, const char* name) {
   std::string path = name;
   while (path.size() > 1 && path.back() == '/') path.pop_back();
@@ -137,7 +137,7 @@ class Turn {
     return *one;
   }
 
-  // Of all processes: the size of a file beside the record.
+  // Counts over all processes, by the size of a file beside the record.
   static long count() {
     const auto path = environment("CRASH_LOG") + ".count";
     const int fd =

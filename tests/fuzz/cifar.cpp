@@ -20,7 +20,7 @@ const cifar::CifarTable kTable = {.folder = "pictures",
                                   .most_records = 4,
                                   .labels = {{.name = "label", .classes = 2, .names_file = "names.txt"}}};
 
-// Of each block that could be a member's head.
+// Sets the checksum of each block that could be a member's head.
 std::string with_sums(std::string_view bytes) {
   std::string tar(bytes);
   for (size_t at = 0; at + kBlock <= tar.size(); at += kBlock) {

@@ -9,7 +9,7 @@
 namespace ddprun {
 namespace {
 
-// With the elements of two tensors, of 4 and of 64 bytes.
+// Makes a training file around a pickle, with the elements of two tensors, of 4 and of 64 bytes.
 std::filesystem::path around_pickle(std::string_view pickle) {
   std::string zip;
   {

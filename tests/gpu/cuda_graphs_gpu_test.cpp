@@ -71,7 +71,7 @@ class StepGraphsGpu : public testing::Gpu {
     }
   };
 
-  // With filters and running statistics.
+  // A model with filters and running statistics.
   class Filtering : public Dropping {
    public:
     void prepare(const DataSpec& data) override {

@@ -14,7 +14,7 @@
 namespace ddprun {
 namespace {
 
-// Where the libraries of this process lie whose names begin so.
+// Returns the folders of this process's libraries whose names begin with this.
 std::set<std::filesystem::path> folders_of(const std::string& beginning) {
   std::set<std::filesystem::path> folders;
   std::ifstream maps("/proc/self/maps");

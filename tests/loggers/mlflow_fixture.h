@@ -59,7 +59,7 @@ class MlflowLogger : public FolderTest {
         {.time = static_cast<double>(step), .split = "train", .epoch = 1, .step = step, .values = {{name, 0.5}}});
   }
 
-  // Of train/<name>, in the order in which they came.
+  // Returns the steps of train/<name>, in the order in which they came.
   std::vector<int64_t> steps(const std::string& name = "loss") {
     std::vector<int64_t> found;
     for (const auto& metric : server_.run().metrics) {

@@ -57,7 +57,7 @@ std::shared_ptr<Model> whitened(const Photographs& data, OptionTexts options = {
 
 at::Tensor filters_of(const Model& model) { return model.named_parameters()["whiten.weight"].detach(); }
 
-// Of the filters' outputs at all places of all images, [filters, filters].
+// Returns the covariance of the filters' outputs at all places of all images, [filters, filters].
 at::Tensor covariance(const at::Tensor& filters, const at::Tensor& images) {
   return torch::conv2d(images.to(at::kDouble), filters.to(at::kDouble)).transpose(0, 1).flatten(1).cov(0);
 }

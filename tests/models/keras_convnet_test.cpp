@@ -14,7 +14,8 @@ namespace F = torch::nn::functional;
 
 TEST(KerasConvNet, HasAsManyParametersAsTheGuidesNetwork) {
   const auto model = prepared("keras_convnet", kMnist);
-  // Of Keras' layers: the kernels, a shift for each normalised channel, biases of large_k and the dense layers.
+  // Counts the parameters of Keras' layers: the kernels, a shift for each normalised channel, biases of large_k and the
+  // dense layers.
   EXPECT_EQ(numbers_in(*model),
             (9 * 12 + 12) + (12 * 24 * 36 + 24) + (24 * 32 * 36 + 32 + 32) + (32 * 256 + 256) + (256 * 10 + 10));
   EXPECT_THAT(model->named_parameters().keys(),

@@ -51,7 +51,7 @@ TEST(ModelSummary, WithoutAnOutputThereAreNoShapes) {
   for (const auto& layer : layers_of(*prepared("mlp", kMnist, {}))) EXPECT_EQ(layer.shape, "") << layer.name;
 }
 
-// Of shapes that never come again, cuDNN would try all of its algorithms.
+// For shapes that never come again, cuDNN would try all of its algorithms.
 TEST(ModelSummary, TriesNoAlgorithmsForItsTwoSamples) {
   class Seeing final : public testing::ToyModel {
    public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where the tests' plugins lie, and a folder for files that a test writes.
+// Finds the tests' plugins, and makes a folder for files that a test writes.
 #pragma once
 
 #include <unistd.h>

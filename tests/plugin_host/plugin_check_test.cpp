@@ -19,7 +19,7 @@ using ::testing::IsEmpty;
 
 std::vector<std::string> problems_of(const std::string& name) { return check_plugin(fixture(name), {}).problems; }
 
-// Of the fixture that does what the environment says.
+// Returns the problems of the fixture that does what the environment says.
 std::vector<std::string> problems_where(const char* what,
                                         std::chrono::milliseconds patience = std::chrono::minutes(1)) {
   ::setenv("DDPRUN_FIXTURE", what, 1);

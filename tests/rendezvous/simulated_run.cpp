@@ -465,7 +465,7 @@ void SimulatedRun::check_end() {
   check_cause();
 }
 
-// Where one thing alone went wrong in the last attempt, it is what the report names.
+// Checks that the report names what went wrong in the last attempt, if it is only one thing.
 void SimulatedRun::check_cause() {
   const auto& result = coordinator_->result();
   if (signalled_ || untold_ || attempts_.empty() || attempts_.back().hurt_before) return;

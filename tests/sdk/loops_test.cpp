@@ -77,7 +77,7 @@ void expect_near(const std::vector<T>& one, const std::vector<T>& other, double 
   }
 }
 
-// Where a processor multiplies and adds at once, it rounds once.
+// Allows for processors that multiply and add at once, which round only once.
 template <class T>
 void expect_equal(const Results<T>& one, const Results<T>& other) {
   const double tolerance = std::is_same_v<T, float> ? 1e-5 : 1e-2;

@@ -44,7 +44,7 @@ TEST(Agreement, ANonfiniteStepIsToldWithItsNumber) {
   });
 }
 
-// Where steps take a millisecond, and then a second.
+// Steps take a millisecond, and then a second.
 TEST(Agreement, ShortStepsShareAnExchangeAndLongOnesHaveTheirOwn) {
   testing::on_ranks(3, [](Communicator& ranks) {
     double now = static_cast<double>(ranks.world().rank);  // no two clocks are alike

@@ -60,7 +60,7 @@ class Gapped : public ToyDataset {
   std::vector<int64_t> gaps_;  // ascending
 };
 
-// With running statistics to spoil.
+// A model with running statistics to spoil.
 class Normed : public ToyModel {
  public:
   void prepare(const DataSpec& data) override {

@@ -82,7 +82,7 @@ class FusedOptimizer : public Optimizer {
     std::string name;
     Shape shape;
   };
-  // The learning rate of one of groups() on its parameters' device: a scalar that is filled anew when the rate changes.
+  // The learning rate of one of groups() on its parameters' device: a scalar that is refilled when the lr changes.
   struct SentRate {
     at::Tensor tensor;  // undefined: the group has no parameters
     double value = 0;

@@ -1,4 +1,4 @@
-"""What a call does, in order: the checks of each part, what is worth most first, and the tables."""
+"""What a call does, in order: the checks of each part, the most valuable first, and the tables."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ from gpu_check.checks import bits, machine, models, ranks
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """A check that would hang if `after` hung, and is skipped then."""
+    """A check. If `after` hung, it would hang too, and is skipped."""
 
     run: object  # called with a Context; returns a line of what it saw. AssertionError is a failure
     seconds: int  # then it is killed, and has failed

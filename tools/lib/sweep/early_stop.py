@@ -24,7 +24,7 @@ class EarlyStop:
     min_trials: int = 5
 
     def may_end(self, iteration):
-        """Lets a trial at max_iter finish: there is nothing left to save."""
+        """Returns whether a trial may end early; one at max_iter may finish, since nothing would be saved."""
         return self.max_iter is None or iteration < self.max_iter
 
     def pruner(self):

@@ -48,7 +48,7 @@ class TrialRun:
         return (self.path / "config.yaml").is_file() and (self.path / "logs").is_dir()
 
     def clear_torn(self):
-        """ddprun wants to make the folder itself."""
+        """Removes a torn folder, since ddprun creates the folder itself."""
         if self.path.exists() and not self.has_begun():
             shutil.rmtree(self.path)
 

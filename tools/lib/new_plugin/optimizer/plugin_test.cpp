@@ -11,7 +11,7 @@ const check::OptimizerTest kOptimizer{
     .make = check::optimizer_plugin(DDPRUN_PLUGIN, {{"lr", 0.01}, {"alpha", 0.9}}),
 };
 
-// Each check returns what is wrong, and "" where nothing is. Where LibTorch has the same optimizer, compare with it.
+// Each check returns what is wrong, and "" where nothing is. If LibTorch has the same optimizer, compare with it.
 TEST(@class@, TakesTheStepsOfLibTorchs) {
   const auto reference = check::torch_optimizer<torch::optim::RMSprop>(torch::optim::RMSpropOptions(0.01).alpha(0.9));
   EXPECT_EQ(check::same_as(kOptimizer, reference), "");

@@ -41,11 +41,15 @@ Json page_of(const CheckedExperiment& checked, const DataSurvey& survey) {
   const auto& spec = survey.spec;
   auto splits = Json::array();
   for (const auto& split : survey.splits) {
+    auto extras = Json::array();
+    for (const auto& extra : split.extras)
+      extras.push_back({{"name", extra.name}, {"type", extra.type}, {"range", range_json(extra.range)}});
     splits.push_back({{"name", split_name(split.split)},
                       {"samples", split.samples},
                       {"looked_at", split.looked_at},
                       {"input", range_json(split.input)},
                       {"target", range_json(split.target)},
+                      {"extras", std::move(extras)},
                       {"counted", split.counted},
                       {"per_class", split.per_class}});
   }

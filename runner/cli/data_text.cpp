@@ -53,6 +53,7 @@ std::string splits_text(const DataSurvey& survey) {
     const std::string name = split_name(split.split);
     rows.push_back(range_row(name, grouped(split.samples), split.input));
     if (split.target.count + split.target.not_finite > 0) rows.push_back(range_row("  target", "", split.target));
+    for (const auto& extra : split.extras) rows.push_back(range_row("  " + extra.name, "", extra.range));
     if (split.looked_at == split.samples) continue;
     parts +=
         log::text(parts.empty() ? "" : ", ", grouped(split.looked_at), " of ", grouped(split.samples), " of ", name);
@@ -127,8 +128,14 @@ std::string told(const std::string& text) { return wrapped(text, 0, 2) + "\n"; }
 
 std::string head_text(const DataSurvey& survey) {
   const auto& first = survey.splits.front();
+  std::string extras;
+  for (const auto& [name, type, range] : first.extras) {
+    const auto& shape = survey.spec.extras.at(name);
+    extras += log::text(extras.empty() ? " with " : " and ", name, " of ", shape.empty() ? "one" : shape_text(shape),
+                        " ", type);
+  }
   auto text = log::text(survey.experiment, " has the dataset ", survey.dataset, ": samples of ",
-                        shape_text(survey.spec.sample_shape), " ", first.input_type);
+                        shape_text(survey.spec.sample_shape), " ", first.input_type, extras);
   if (survey.spec.classes > 0) return text + log::text(", ", grouped(survey.spec.classes), " classes");
   return text + ", targets of " + (first.target_shape.empty() ? "one " : shape_text(first.target_shape) + " ") +
          first.target_type;
@@ -152,12 +159,13 @@ std::vector<std::string> doubts(const DataSurvey& survey) {
   std::vector<std::string> found;
   for (const auto& split : survey.splits) {
     const std::string name = split_name(split.split);
-    for (const auto& [what, range] : {std::pair{"inputs", &split.input}, {"targets", &split.target}}) {
-      if (range->not_finite > 0)
-        found.push_back(
-            log::text(name, ": ", grouped(range->not_finite), " numbers of the ", what, " are NaN or infinite"));
-      if (range->count > 1 && range->least == range->greatest)
-        found.push_back(log::text(name, ": all numbers of the ", what, " are ", number(range->least)));
+    std::vector<std::pair<std::string, NumberRange>> ranges{{"the inputs", split.input}, {"the targets", split.target}};
+    for (const auto& extra : split.extras) ranges.emplace_back(extra.name, extra.range);
+    for (const auto& [what, range] : ranges) {
+      if (range.not_finite > 0)
+        found.push_back(log::text(name, ": ", grouped(range.not_finite), " numbers of ", what, " are NaN or infinite"));
+      if (range.count > 1 && range.least == range.greatest)
+        found.push_back(log::text(name, ": all numbers of ", what, " are ", number(range.least)));
     }
   }
   const auto splits = counted(survey);

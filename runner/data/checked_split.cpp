@@ -10,6 +10,7 @@
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
+#include <ranges>
 #include <string>
 
 namespace ddprun {
@@ -24,6 +25,14 @@ template <class... Parts>
 
 std::span<const int64_t> numbers_of(const at::Tensor& tensor) {
   return {tensor.const_data_ptr<int64_t>(), static_cast<size_t>(tensor.numel())};
+}
+
+// The names of extras, "none" without any.
+template <class Extras>
+std::string names_of(const Extras& extras) {
+  std::string names;
+  for (const auto& [name, extra] : extras) names += (names.empty() ? "" : ", ") + name;
+  return names.empty() ? "none" : names;
 }
 
 bool are_numbers(const at::Tensor& tensor) { return tensor.scalar_type() == at::kLong && tensor.is_contiguous(); }
@@ -49,8 +58,9 @@ void CheckedSplit::augment(Batch& batch, const AugmentKey& key) const {
   in_plugin({"dataset", "augment"}, [&] {
     const auto samples = batch.size();
     dataset_.augment(batch, key);
-    for (const auto& [name, tensor] : {std::pair{"input", &batch.input}, {"target", &batch.target}}) {
-      const auto rows = tensor->defined() && tensor->dim() > 0 ? tensor->size(0) : 0;
+    require_promised_extras(batch, "augment()");
+    for (const auto& [name, tensor] : batch.tensors()) {
+      const auto rows = tensor.defined() && tensor.dim() > 0 ? tensor.size(0) : 0;
       if (rows != samples) broken(split_, "augment() makes ", name, " of ", rows, " samples out of ", samples);
     }
   });
@@ -58,15 +68,18 @@ void CheckedSplit::augment(Batch& batch, const AugmentKey& key) const {
 
 void CheckedSplit::check(const Batch& batch, std::span<const int64_t> asked) const {
   const auto count = static_cast<int64_t>(asked.size());
-  for (const auto& [name, tensor] :
-       {std::pair{"input", &batch.input}, {"target", &batch.target}, {"index", &batch.index}}) {
-    if (!tensor->defined()) broken(split_, "get() leaves Batch::", name, " undefined");
-    if (!tensor->is_cpu()) broken(split_, "get() gives ", name, " on ", tensor->device(), ", expected the CPU");
-    const auto rows = tensor->dim() > 0 ? tensor->size(0) : 0;
+  require_promised_extras(batch, "get()");
+  auto tensors = batch.tensors();
+  tensors.emplace(tensors.begin() + 2, "index", batch.index);
+  for (const auto& [name, tensor] : tensors) {
+    if (!tensor.defined()) broken(split_, "get() leaves Batch::", name, " undefined");
+    if (!tensor.is_cpu()) broken(split_, "get() gives ", name, " on ", tensor.device(), ", expected the CPU");
+    const auto rows = tensor.dim() > 0 ? tensor.size(0) : 0;
     if (rows != count) broken(split_, "get() was asked for ", count, " samples, and gives ", name, " of ", rows);
   }
   check_input(batch.input);
   check_target(batch, asked);
+  for (const auto& [name, extra] : batch.extras) check_extra(name, extra);
   const bool same =
       batch.index.dim() == 1 && are_numbers(batch.index) && std::ranges::equal(numbers_of(batch.index), asked);
   if (!same)
@@ -80,6 +93,9 @@ void CheckedSplit::check(const ImageStore& images) const {
     broken(split_, "images() lends images of ", at::IntArrayRef(images.shape()), ", but spec() promises samples of ",
            at::IntArrayRef(spec_.sample_shape));
   if (spec_.classes > 0) check_labels(images.labels(), {}, /*may_ignore=*/false);
+  if (!spec_.extras.empty())
+    broken(split_, "images() lends images, which have no extras, but spec() promises ", names_of(spec_.extras),
+           "; leave images() out");
 }
 
 void CheckedSplit::check(const at::Tensor& labels) const {
@@ -97,6 +113,22 @@ void CheckedSplit::check_input(const at::Tensor& input) const {
   if (input.scalar_type() != at::kFloat && input.scalar_type() != at::kLong)
     broken(split_, "get() gives inputs of type ", input.scalar_type(),
            ", expected Float, or Long where samples are made of symbols; use .to(at::kFloat)");
+}
+
+void CheckedSplit::require_promised_extras(const Batch& batch, const char* method) const {
+  if (std::ranges::equal(std::views::keys(batch.extras), std::views::keys(spec_.extras))) return;
+  broken(split_, method, " gives the extras ", names_of(batch.extras), ", but spec() promises ",
+         names_of(spec_.extras));
+}
+
+void CheckedSplit::check_extra(const std::string& name, const at::Tensor& extra) const {
+  const at::IntArrayRef promised = spec_.extras.at(name);
+  if (extra.sizes().slice(1) != promised)
+    broken(split_, "get() gives ", name, " of ", extra.sizes().slice(1), " for a sample, but spec() promises ",
+           promised);
+  const auto type = extra.scalar_type();
+  if (type != at::kFloat && type != at::kLong && type != at::kBool)
+    broken(split_, "get() gives ", name, " of type ", type, ", expected Float, Long or Bool");
 }
 
 // Targets of other shapes and types are left to the objective, or to the model's own step().

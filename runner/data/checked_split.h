@@ -7,10 +7,11 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 namespace ddprun {
 
-// Checks every label and number of a batch, but no input values. Thread-safe; does not own the dataset.
+// Checks every label and number of a batch, but no values of inputs and extras. Thread-safe; does not own the dataset.
 class CheckedSplit {
  public:
   CheckedSplit(const Dataset& dataset, Split split);
@@ -21,7 +22,7 @@ class CheckedSplit {
   void augment(Batch& batch, const AugmentKey& key) const;
 
   // Throws UserError unless each tensor has a row for each of `asked`, the inputs have the promised shape and type, the
-  // labels are existing classes, and index is what was asked for.
+  // extras are the promised ones, the labels are existing classes, and index is what was asked for.
   void check(const Batch& batch, std::span<const int64_t> asked) const;
 
   // Checks the classes that the dataset knows without reading samples.
@@ -32,6 +33,8 @@ class CheckedSplit {
 
  private:
   void check_input(const at::Tensor& input) const;
+  void require_promised_extras(const Batch& batch, const char* method) const;
+  void check_extra(const std::string& name, const at::Tensor& extra) const;
   void check_target(const Batch& batch, std::span<const int64_t> asked) const;
   // `numbers` are those of the samples that the labels belong to, equally many labels each; if empty: 0, 1, 2, ...
   void check_labels(std::span<const int64_t> labels, std::span<const int64_t> numbers, bool may_ignore) const;

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace ddprun {
 namespace {
@@ -108,6 +109,7 @@ class SplitCount {
     if (!found_.per_class.empty()) found_.counted = labels_.defined() ? found_.samples : found_.looked_at;
     found_.input = input_.range();
     found_.target = target_.range();
+    for (auto& extra : found_.extras) extra.range = extras_[extra.name].range();
     return found_;
   }
 
@@ -117,6 +119,11 @@ class SplitCount {
     found_.target_type = type_name(batch.target.scalar_type());
     found_.target_shape = batch.target.sizes().slice(1).vec();
     input_.add(batch.input);
+    found_.extras.clear();
+    for (const auto& [name, extra] : batch.extras) {
+      found_.extras.push_back({.name = name, .type = type_name(extra.scalar_type())});
+      extras_[name].add(extra);
+    }
     const bool classes = spec_.classes > 0 && batch.target.scalar_type() == at::kLong;
     if (!classes) return target_.add(batch.target);
     if (labels_.defined()) return;
@@ -129,18 +136,20 @@ class SplitCount {
   at::Tensor labels_;
   SplitSurvey found_;
   RangeSums input_, target_;
+  std::map<std::string, RangeSums> extras_;
 };
 
 // A NaN is the same as another.
 bool are_same(const at::Tensor& one, const at::Tensor& other) {
   return one.sizes() == other.sizes() && one.scalar_type() == other.scalar_type() &&
-         at::allclose(one, other, /*rtol=*/0, /*atol=*/0, /*equal_nan=*/true);
+         at::allclose(one.to(at::kDouble), other.to(at::kDouble), /*rtol=*/0, /*atol=*/0, /*equal_nan=*/true);
 }
 
 }  // namespace
 
 Batch augmented(const Dataset& dataset, const Batch& batch, const AugmentKey& key) {
-  Batch changed{.input = batch.input.clone(), .target = batch.target.clone(), .index = batch.index};
+  auto changed = batch;
+  changed.replace_tensors([](const at::Tensor& tensor) { return tensor.clone(); });
   CheckedSplit(dataset, Split::kTrain).augment(changed, key);
   return changed;
 }
@@ -178,7 +187,8 @@ AugmentationSurvey survey_augmentation(const Dataset& dataset, uint64_t seed) {
   const auto second = augmented(dataset, stored, {.seed = seed, .epoch = 1});
   AugmentationSurvey found{.samples = stored.size()};
   const auto same = [](const Batch& one, const Batch& other, int64_t row) {
-    return are_same(one.input[row], other.input[row]) && are_same(one.target[row], other.target[row]);
+    return std::ranges::equal(one.tensors(), other.tensors(),
+                              [&](const auto& a, const auto& b) { return are_same(a.second[row], b.second[row]); });
   };
   for (int64_t row = 0; row < found.samples; ++row) {
     found.changed += same(stored, first, row) ? 0 : 1;

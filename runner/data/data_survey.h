@@ -17,6 +17,12 @@ struct NumberRange {
   double least = 0, greatest = 0, mean = 0, std = 0;
 };
 
+// One of the extras of a split's samples.
+struct ExtraSurvey {
+  std::string name, type;
+  NumberRange range;
+};
+
 struct SplitSurvey {
   Split split = Split::kTrain;
   int64_t samples = 0;
@@ -24,7 +30,8 @@ struct SplitSurvey {
   std::string input_type;             // "float32", "int64"
   std::vector<int64_t> target_shape;  // of one sample; empty: a single number
   std::string target_type;
-  NumberRange input, target;       // target: only if the task has no classes
+  NumberRange input, target;  // target: only if the task has no classes
+  std::vector<ExtraSurvey> extras;
   int64_t counted = 0;             // samples that per_class covers
   std::vector<int64_t> per_class;  // of samples, or of a text's symbols; empty if the task has no classes
 };

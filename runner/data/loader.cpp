@@ -30,8 +30,7 @@ bool is_resident(const std::shared_ptr<const ImageBatcher>& images) { return ima
 Batch pinned(Batch batch, c10::Device device) {
   if (!device.is_cuda()) return batch;
   if (!batch.input.defined()) return {.index = batch.index.pin_memory()};
-  batch.input = batch.input.pin_memory();
-  batch.target = batch.target.pin_memory();
+  batch.replace_tensors([](const at::Tensor& tensor) { return tensor.pin_memory(); });
   return batch;
 }
 
@@ -39,15 +38,16 @@ Batch pinned(Batch batch, c10::Device device) {
 
 Batch on_device(Batch batch, c10::Device device) {
   if (!device.is_cuda()) return batch;
-  batch.input = batch.input.to(device, /*non_blocking=*/true);
-  batch.target = batch.target.to(device, /*non_blocking=*/true);
+  batch.replace_tensors([&](const at::Tensor& tensor) { return tensor.to(device, /*non_blocking=*/true); });
   return batch;
 }
 
 Batch part_of_batch(const Batch& batch, Slice slice) {
-  return {.input = batch.input.narrow(0, slice.begin, slice.size()),
-          .target = batch.target.narrow(0, slice.begin, slice.size()),
-          .index = batch.index.defined() ? batch.index.narrow(0, slice.begin, slice.size()) : batch.index};
+  const auto rows = [&](const at::Tensor& tensor) { return tensor.narrow(0, slice.begin, slice.size()); };
+  auto part = batch;
+  part.replace_tensors(rows);
+  if (part.index.defined()) part.index = rows(part.index);
+  return part;
 }
 
 StepPlan step_plan(const TrainerConfig& config, int64_t samples) {

@@ -21,9 +21,10 @@
 
 namespace ddprun {
 
+// Returns these samples of a batch, as views of it.
 Batch part_of_batch(const Batch& batch, Slice slice);
 
-// Moves input and target; the index stays on the CPU.
+// Moves input, target and extras; the index stays on the CPU.
 Batch on_device(Batch batch, c10::Device device);
 
 // A rank's part of one global batch, on its device.

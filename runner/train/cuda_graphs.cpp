@@ -80,21 +80,33 @@ StepResults CudaGraphs::ordinary(const TrainBatch& batch, const Compute& compute
   return once();
 }
 
-CudaGraphs::Form CudaGraphs::form_of(const at::Tensor& tensor) {
-  if (!tensor.defined()) return {};
-  return {.sizes = tensor.sizes().vec(), .strides = tensor.strides().vec(), .type = tensor.scalar_type()};
+CudaGraphs::Forms CudaGraphs::forms_of(const Batch& batch) {
+  Forms forms;
+  for (const auto& [name, tensor] : batch.tensors()) {
+    auto& form = forms.emplace_back(name, Form()).second;
+    if (!tensor.defined()) continue;
+    form = {.sizes = tensor.sizes().vec(), .strides = tensor.strides().vec(), .type = tensor.scalar_type()};
+  }
+  return forms;
+}
+
+// "[5, 8] after [5, 9]", with the name where it is not the input that differs.
+std::string CudaGraphs::difference(const Forms& before, const Forms& now) {
+  const auto [one, other] = std::ranges::mismatch(before, now);
+  if (one == before.end() || other == now.end()) return "one has more tensors than the other";
+  const auto sizes = [](const Form& form) { return c10::str(at::IntArrayRef(form.sizes)); };
+  return (other->first == "input" ? "" : other->first + " ") + sizes(other->second) + " after " + sizes(one->second);
 }
 
 // Null: one of too many. Several ranks must mean the same kind, which the number of samples of them all tells them;
 // that their own parts then have one form each is up to the dataset.
 CudaGraphs::Kind* CudaGraphs::kind_of(const TrainBatch& batch) {
-  const auto input = form_of(batch.batch.input), target = form_of(batch.batch.target);
+  auto forms = forms_of(batch.batch);
   for (auto& kind : kinds_) {
     if (kind.global_samples != batch.global_samples) continue;
-    if (kind.input == input && kind.target == target) return &kind;
+    if (kind.forms == forms) return &kind;
     if (!parts_.communicator.is_distributed()) continue;
-    const auto shapes =
-        log::text(c10::str(batch.batch.input.sizes()), " after ", c10::str(at::IntArrayRef(kind.input.sizes)));
+    const auto shapes = difference(kind.forms, forms);
     if (kind.graph) {
       throw UserError("trainer.cuda_graph: batches of one size have different shapes, " + shapes +
                       ", which several workers cannot replay; set trainer.cuda_graph=off");
@@ -104,7 +116,7 @@ CudaGraphs::Kind* CudaGraphs::kind_of(const TrainBatch& batch) {
   }
   if (kinds_.size() == kMostKinds) return nullptr;
   kinds_.push_back(
-      {.global_samples = batch.global_samples, .input = input, .target = target, .log = OperatorLog(parts_.device)});
+      {.global_samples = batch.global_samples, .forms = std::move(forms), .log = OperatorLog(parts_.device)});
   return &kinds_.back();
 }
 
@@ -137,9 +149,9 @@ void CudaGraphs::capture(Kind& kind, const TrainBatch& batch, const Compute& com
   const auto graphs = std::ranges::count_if(kinds_, [](const Kind& other) { return other.graph != nullptr; });
   if (graphs == kMostGraphs) return;
   parts_.timer.begin(StepPhase::kOther);
-  const auto own_place = [](const at::Tensor& tensor) { return tensor.defined() ? at::empty_like(tensor) : tensor; };
   kind.batch = batch;
-  kind.batch.batch = {.input = own_place(batch.batch.input), .target = own_place(batch.batch.target)};
+  kind.batch.batch.index.reset();
+  kind.batch.batch.replace_tensors([](const at::Tensor& tensor) { return at::empty_like(tensor); });
   const auto reason = capture_alike(kind, compute);
   if (!reason.empty()) return refuse(reason);
   if (graphs == 0) tell("steps are replayed from CUDA graphs from here on");
@@ -193,9 +205,10 @@ std::function<std::vector<at::Tensor>()> CudaGraphs::work(Kind& kind, const Comp
 
 StepResults CudaGraphs::replay(Kind& kind, const TrainBatch& batch) {
   parts_.timer.begin(StepPhase::kGraph);
-  auto& place = kind.batch.batch;
-  place.input.copy_(batch.batch.input, /*non_blocking=*/true);
-  if (place.target.defined()) place.target.copy_(batch.batch.target, /*non_blocking=*/true);
+  const auto places = kind.batch.batch.tensors(), tensors = batch.batch.tensors();  // of the same forms
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (places[i].second.defined()) places[i].second.copy_(tensors[i].second, /*non_blocking=*/true);
+  }
   kind.graph->replay();
   ++replayed_;
   const auto& results = kind.graph->results();

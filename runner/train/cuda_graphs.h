@@ -20,6 +20,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ddprun {
@@ -84,9 +85,10 @@ class CudaGraphs {
     at::ScalarType type = at::kFloat;
     bool operator==(const Form&) const = default;
   };
+  using Forms = std::vector<std::pair<std::string, Form>>;  // of a batch's tensors, by their names
   struct Kind {
     int64_t global_samples = 0;
-    Form input, target;
+    Forms forms;
     int64_t seen = 0;     // ordinary steps
     std::string problem;  // on this rank; empty: none
     OperatorLog log;      // of the last ordinary step
@@ -95,7 +97,8 @@ class CudaGraphs {
     std::unique_ptr<DeviceGraph> graph;
   };
 
-  static Form form_of(const at::Tensor& tensor);
+  static Forms forms_of(const Batch& batch);
+  static std::string difference(const Forms& before, const Forms& now);
   Kind* kind_of(const TrainBatch& batch);
   bool any() const;  // graph is there
   StepResults ordinary(const TrainBatch& batch, const Compute& compute, OperatorLog* log = nullptr);

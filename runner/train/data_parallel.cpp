@@ -31,8 +31,7 @@ std::vector<at::Tensor> values(const std::vector<NamedParameter>& named) {
 
 // Its index stays on the CPU.
 Batch moved(Batch batch, c10::Device device) {
-  batch.input = batch.input.to(device, /*non_blocking=*/true);
-  batch.target = batch.target.to(device, /*non_blocking=*/true);
+  batch.replace_tensors([&](const at::Tensor& tensor) { return tensor.to(device, /*non_blocking=*/true); });
   return batch;
 }
 

@@ -50,8 +50,12 @@ void Precision::convert(Model& model) const {
 }
 
 Batch Precision::converted(Batch batch) const {
-  if (pure_bf16_ && batch.input.is_floating_point()) batch.input = batch.input.to(at::kBFloat16);
-  if (batch.input.dim() == 4) batch.input = in_memory_format(batch.input, memory_format_);
+  const auto formed = [&](at::Tensor tensor) {
+    if (pure_bf16_ && tensor.is_floating_point()) tensor = tensor.to(at::kBFloat16);
+    return tensor.dim() == 4 ? in_memory_format(tensor, memory_format_) : tensor;
+  };
+  batch.input = formed(batch.input);
+  for (auto& [name, extra] : batch.extras) extra = formed(extra);
   return batch;
 }
 

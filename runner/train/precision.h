@@ -48,7 +48,7 @@ class Precision {
 
   // Types and memory order of the weights; before the optimizer and the reducer see them.
   void convert(Model& model) const;
-  // The same of a batch's input, and of what makes them so.
+  // The same of a batch's input and extras, and of what makes inputs so.
   ImageForm image_form() const {
     return {.channels_last = memory_format_ == MemoryFormat::kChannelsLast, .bf16 = pure_bf16_};
   }

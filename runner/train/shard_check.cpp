@@ -41,8 +41,7 @@ std::string digests_of(const Batch& batch) {
   std::string digests;
   for (int64_t i = 0; i < batch.size(); ++i) {
     Sha256 sum;
-    update(sum, batch.input[i]);
-    update(sum, batch.target[i]);
+    for (const auto& [name, tensor] : batch.tensors()) update(sum, tensor[i]);
     digests += sum.hex().substr(0, kHexDigits);
   }
   return digests;

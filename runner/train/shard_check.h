@@ -15,9 +15,9 @@
 
 namespace ddprun {
 
-// Throws UserError on every rank where one's dataset has other sizes than rank 0's, or, with `samples`, another input
-// or target for some of each split's. The rank and the sample are named. They are compared by the SHA-256 of their
-// tensors, as get() gives them, before augment(). Collective.
+// Throws UserError on every rank where one's dataset has other sizes than rank 0's, or, with `samples`, another input,
+// target or extra for some of each split's. The rank and the sample are named. They are compared by the SHA-256 of
+// their tensors, as get() gives them, before augment(). Collective.
 void require_same_data(const Dataset& dataset, bool samples, Communicator& communicator);
 
 class ShardCheck {

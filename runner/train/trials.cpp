@@ -48,8 +48,7 @@ class Passes {
     std::vector<int64_t> indices(static_cast<size_t>(samples));
     std::iota(indices.begin(), indices.end(), 0);
     batch_ = trial_.dataset.get(Split::kTrain, indices);
-    batch_.input = batch_.input.to(trial_.device);
-    batch_.target = batch_.target.to(trial_.device);
+    batch_.replace_tensors([&](const at::Tensor& tensor) { return tensor.to(trial_.device); });
   }
 
   // Seconds of one forward and backward.

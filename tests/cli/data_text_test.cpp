@@ -48,6 +48,17 @@ TEST(DataText, HasARowForEachOfFewClasses) {
   EXPECT_THAT(text, HasSubstr("Augmentation: none"));
 }
 
+TEST(DataText, HasARowForEachExtra) {
+  auto survey = survey_of({2, 3}, {});
+  survey.spec.extras = {{"age", {}}, {"mask", {3, 8}}};
+  survey.splits[0].extras = {{"age", "int64", {.count = 5, .least = 3, .greatest = 9}},
+                             {"mask", "bool", {.count = 120, .least = 1, .greatest = 1, .mean = 1}}};
+  const auto text = data_text(survey);
+  EXPECT_THAT(text, HasSubstr("3 x 8 x 8 float32 with age of one int64 and\n  mask of 3 x 8 bool, 2 classes"));
+  EXPECT_THAT(text, ContainsRegex("\n  mask +1 +1 +1 +0\n"));
+  EXPECT_THAT(text, HasSubstr("train: all numbers of mask are 1"));
+}
+
 TEST(DataText, FoldsManyClassesToTheRarestAndTheMostFrequent) {
   const auto text = data_text(survey_of(rising(100), rising(100)));
   EXPECT_THAT(text, HasSubstr("\n4 "));

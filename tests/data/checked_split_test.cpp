@@ -15,12 +15,12 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using testing::MaskedToyDataset;
 using testing::ToyDataset;
 
 // What a good dataset's batch of the samples 3, 5 and 9 is found to be after `change`.
-template <class Change>
-std::string found(Change change) {
-  const ToyDataset dataset(20, 0);
+template <class Change, class Data = ToyDataset>
+std::string found(Change change, const Data& dataset = Data(20, 0)) {
   const std::vector<int64_t> asked{3, 5, 9};
   auto batch = dataset.get(Split::kTrain, asked);
   change(batch);
@@ -32,7 +32,9 @@ TEST(CheckedSplit, TakesWhatAGoodDatasetGives) {
 }
 
 TEST(CheckedSplit, NamesWhatIsOtherwise) {
-  EXPECT_EQ(found([](Batch& batch) { batch = part_of_batch(batch, {0, 2}); }),
+  EXPECT_EQ(found([](Batch& batch) {
+              batch = part_of_batch(batch, {0, 2});
+            }),
             "split train: get() was asked for 3 samples, and gives input of 2");
   EXPECT_THAT(found([](Batch& batch) { batch.target = batch.target.slice(0, 1); }), HasSubstr("gives target of 2"));
   EXPECT_THAT(found([](Batch& batch) { batch.index.reset(); }), HasSubstr("leaves Batch::index undefined"));
@@ -52,8 +54,44 @@ TEST(CheckedSplit, NamesWhatIsOtherwise) {
 
 TEST(CheckedSplit, LeavesOtherTargetsToTheObjective) {
   EXPECT_EQ(found([](Batch& batch) { batch.target = at::zeros({3}); }), "") << "0 or 1, for bce";
-  EXPECT_EQ(found([](Batch& batch) { batch.target = at::full({3, 4, 4}, 255, at::kLong); }), "")
+  EXPECT_EQ(found([](Batch& batch) {
+              batch.target = at::full({3, 4, 4}, 255, at::kLong);
+            }),
+            "")
       << "a class for each pixel";
+}
+
+TEST(CheckedSplit, HoldsThePromiseOfExtras) {
+  const auto problem = [](auto change) { return found(change, MaskedToyDataset(20, 0)); };
+  EXPECT_EQ(problem([](Batch&) {}), "");
+  EXPECT_EQ(problem([](Batch& batch) { batch.extras.erase("mask"); }),
+            "split train: get() gives the extras factor, but spec() promises factor, mask");
+  EXPECT_EQ(problem([](Batch& batch) { batch.extras["other"] = at::zeros({3}); }),
+            "split train: get() gives the extras factor, mask, other, but spec() promises factor, mask");
+  EXPECT_EQ(found([](Batch& batch) { batch.extras["mask"] = at::zeros({3}); }),
+            "split train: get() gives the extras mask, but spec() promises none");
+  EXPECT_EQ(problem([](Batch& batch) {
+              batch.extras["mask"] = at::zeros({3, 7});
+            }),
+            "split train: get() gives mask of [7] for a sample, but spec() promises [8]");
+  EXPECT_EQ(problem([](Batch& batch) { batch.extras["factor"] = at::zeros({2}); }),
+            "split train: get() was asked for 3 samples, and gives factor of 2");
+  EXPECT_THAT(problem([](Batch& batch) { batch.extras["factor"] = at::zeros({3}, at::kDouble); }),
+              HasSubstr("factor of type Double, expected Float, Long or Bool"));
+  EXPECT_THAT(problem([](Batch& batch) { batch.extras["factor"].reset(); }), HasSubstr("Batch::factor undefined"));
+}
+
+class LosingExtras : public MaskedToyDataset {
+ public:
+  using MaskedToyDataset::MaskedToyDataset;
+  void augment(Batch& batch, const AugmentKey&) const override { batch.extras.erase("factor"); }
+};
+
+TEST(CheckedSplit, ExpectsTheExtrasOfAnAugmentedBatchToo) {
+  const LosingExtras dataset(20, 0);
+  auto batch = dataset.get(Split::kTrain, std::vector<int64_t>{3});
+  EXPECT_THAT(error_of([&] { CheckedSplit(dataset, Split::kTrain).augment(batch, {}); }),
+              HasSubstr("augment() gives the extras mask, but spec() promises factor, mask"));
 }
 
 class Symbols : public ToyDataset {

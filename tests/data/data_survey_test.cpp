@@ -100,6 +100,17 @@ TEST(DataSurvey, TellsTheRangeOfTargetsThatAreNoClasses) {
   EXPECT_NEAR(train.target.std, 14.43, 0.1) << "of a spread that is small beside the mean";
 }
 
+TEST(DataSurvey, TellsTheRangeOfEachExtra) {
+  const auto train = survey_splits(testing::MaskedToyDataset(50, 0), 1'000'000).front();
+  ASSERT_EQ(train.extras.size(), 2U);
+  const auto &factor = train.extras[0], &mask = train.extras[1];
+  EXPECT_EQ(factor.name + " " + factor.type, "factor float32");
+  EXPECT_EQ(factor.range.count, 50);
+  EXPECT_EQ(mask.name + " " + mask.type, "mask bool");
+  EXPECT_EQ(mask.range.count, 50 * 8);
+  EXPECT_NEAR(mask.range.mean, 0.7, 0.1);
+}
+
 class Shaken : public Counting {
  public:
   Shaken(int64_t train, bool each_time) : Counting(train, 0), each_time_(each_time) {}

@@ -11,6 +11,7 @@
 namespace ddprun {
 namespace {
 
+using testing::MaskedToyDataset;
 using testing::ToyDataset;
 
 std::vector<int64_t> numbers(const at::Tensor& index) {
@@ -57,6 +58,26 @@ TEST(TrainLoader, StartingAtAStepContinuesTheSameSequence) {
   for (int step = 0; step < 10; ++step) batches.push_back(numbers(whole.next().batch.index));
   auto rest = source(50, 16, {0, 1}, 6);
   for (int step = 6; step < 10; ++step) EXPECT_EQ(numbers(rest.next().batch.index), batches[step]);
+}
+
+void expect_own_extras(const Batch& batch, const Dataset& data, Split split) {
+  const auto expected = data.get(split, numbers(batch.index)).extras;
+  ASSERT_EQ(batch.extras.size(), 2U);
+  for (const auto& [name, extra] : expected) EXPECT_TRUE(at::equal(batch.extra(name), extra)) << name;
+}
+
+TEST(Loaders, GiveEachSampleItsOwnExtras) {
+  const auto data = std::make_shared<MaskedToyDataset>(50, 23);
+  for (int64_t rank = 0; rank < 3; ++rank) {
+    TrainLoader train(data, {.global_batch = 16}, 42, {rank, 3}, at::kCPU, 0);
+    EvalLoader val(data, Split::kVal, 5, {}, {}, {rank, 3}, at::kCPU);
+    for (int step = 0; step < 5; ++step) {
+      const auto batch = train.next().batch;
+      expect_own_extras(batch, *data, Split::kTrain);
+      expect_own_extras(part_of_batch(batch, {batch.size() - 1, batch.size()}), *data, Split::kTrain);
+    }
+    while (val.has_next()) expect_own_extras(val.next(), *data, Split::kVal);
+  }
 }
 
 TEST(EvalLoader, EverySampleOnceAtEveryWorldSizeInTheSameBatches) {

@@ -129,7 +129,9 @@ TEST_F(Tensors, NamesFilesThatAreNone) {
 TEST_F(Tensors, RequiresFilesOfTrain) {
   EXPECT_THAT(message_of<std::runtime_error>([] { load_dataset(TENSORS_PLUGIN, Settings{}); }),
               HasSubstr("dataset.train: missing; it has no default"));
-  EXPECT_THAT(message_of<std::runtime_error>([] { load_dataset(TENSORS_PLUGIN, {{"train", ""}}); }),
+  EXPECT_THAT(message_of<std::runtime_error>([] {
+                load_dataset(TENSORS_PLUGIN, {{"train", ""}});
+              }),
               HasSubstr("expected a .safetensors file or [input.npy, target.npy]"));
 }
 
@@ -157,6 +159,57 @@ TEST_F(Tensors, NamesSplitsOfDifferentShape) {
                        std::string(16, '\0'));
   EXPECT_THAT(problem({{"train", train}, {"test", put("test.safetensors", floats)}}),
               HasSubstr("integers are classes, floats are values"));
+}
+
+// Two texts of three symbols, with a class for each symbol, a mask and an age.
+std::string text_file(const std::string& age_type = "I64") {
+  const auto ages = age_type == "I64" ? bytes_of<int64_t>({30, 40}) : bytes_of<double>({30, 40});
+  const auto header = "{" + entry("input", "U8", "[2,3]", 0, 6) + "," + entry("target", "I64", "[2,3]", 6, 54) + "," +
+                      entry("mask", "BOOL", "[2,3]", 54, 60) + "," + entry("age", age_type, "[2]", 60, 76) + "," +
+                      entry("odd", "U8", "[1]", 76, 77) + "}";
+  return safetensors_file(header, "\x07\x08\x09\x0A\x0B\x0C" + bytes_of<int64_t>({0, 4, -100, 1, 2, 3}) +
+                                      std::string("\x01\x01\x00\x01\x00\x00", 6) + ages + "x");
+}
+
+Options with_extras(const std::string& file, const std::vector<std::string>& names) {
+  auto extras = Value::list(), values = Value::map();
+  for (const auto& name : names) extras.items().push_back(Value::scalar(name));
+  values.set("train", Value::scalar(file));
+  values.set("symbols", Value::scalar("true"));
+  values.set("extras", extras);
+  return {std::move(values), "dataset"};
+}
+
+TEST_F(Tensors, GivesSymbolsAndExtrasAsTheyAre) {
+  const auto data = load_dataset(TENSORS_PLUGIN, with_extras(put("a.safetensors", text_file()), {"mask", "age"}));
+  data->start();
+  const auto spec = data->spec();
+  EXPECT_EQ(spec.classes, 5);
+  EXPECT_EQ(spec.extras, (std::map<std::string, std::vector<int64_t>>{{"age", {}}, {"mask", {3}}}));
+  EXPECT_FALSE(data->labels(Split::kTrain).defined()) << "a sample has no class";
+  const auto batch = data->get(Split::kTrain, std::vector<int64_t>{1, 0, 1});
+  EXPECT_TRUE(batch.input.equal(at::tensor({10, 11, 12, 7, 8, 9, 10, 11, 12}, at::kLong).view({3, 3})));
+  EXPECT_TRUE(batch.target.equal(at::tensor({1, 2, 3, 0, 4, -100, 1, 2, 3}, at::kLong).view({3, 3})));
+  EXPECT_TRUE(batch.extra("age").equal(at::tensor({40, 30, 40}, at::kLong)));
+  EXPECT_TRUE(batch.extra("mask").equal(at::tensor({1, 0, 0, 1, 1, 0, 1, 0, 0}, at::kBool).view({3, 3})));
+}
+
+TEST_F(Tensors, NamesExtrasThatDoNotFit) {
+  const auto problem_of = [&](const std::vector<std::string>& names, const std::string& bytes) {
+    return message_of<std::runtime_error>(
+        [&] { load_dataset(TENSORS_PLUGIN, with_extras(put("a.safetensors", bytes), names))->start(); });
+  };
+  EXPECT_THAT(problem_of({"maks"}, text_file()),
+              AllOf(HasSubstr("has no tensor \"maks\", but "), HasSubstr("dataset.extras")));
+  EXPECT_THAT(problem_of({"odd"}, text_file()), HasSubstr("tensor \"odd\": has 1 rows, but "));
+  EXPECT_THAT(problem_of({"age"}, text_file("F64")),
+              HasSubstr("tensor \"age\": is [2] float64, expected float32, int64 or bool"));
+  EXPECT_THAT(problem_of({"mask", "mask"}, text_file()), HasSubstr("dataset.extras: mask is another tensor's name"));
+  EXPECT_THAT(problem_of({}, sample_file(2)), HasSubstr("is [2, 3] float32, but dataset.symbols says"));
+  EXPECT_THAT(message_of<std::runtime_error>([&] {
+                load_dataset(TENSORS_PLUGIN, {{"train", "a.safetensors"}, {"symbols", "true"}, {"scale", "2"}});
+              }),
+              HasSubstr("dataset.scale: symbols are not scaled"));
 }
 
 TEST_F(Tensors, UsesTheNamesAskedFor) {

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-TYPES = {"F32": torch.float32, "F64": torch.float64, "I64": torch.int64}
+TYPES = {"F32": torch.float32, "F64": torch.float64, "I64": torch.int64, "BOOL": torch.bool}
 
 
 def load(path):

@@ -62,6 +62,45 @@ DatasetTest changed(Change change) {
   return {.make = [change] { return std::make_shared<Changed>(change); }};
 }
 
+// Pictures with a mask each.
+class Masked : public Pictures {
+ public:
+  DataSpec spec() const override {
+    auto spec = Pictures::spec();
+    spec.extras = {{"mask", {3, 3}}};
+    return spec;
+  }
+  Batch get(Split split, std::span<const int64_t> indices) const override {
+    auto batch = Pictures::get(split, indices);
+    batch.extras = {{"mask", batch.input.squeeze(1) < 0.5}};
+    return batch;
+  }
+};
+
+TEST(DatasetSamples, HaveTheExtrasThatSpecTells) {
+  struct Unpromised : Masked {
+    DataSpec spec() const override { return Pictures::spec(); }
+  };
+  struct Narrow : Masked {
+    Batch get(Split split, std::span<const int64_t> indices) const override {
+      auto batch = Masked::get(split, indices);
+      batch.extras["mask"] = batch.extras["mask"].slice(2, 1);
+      return batch;
+    }
+  };
+  struct Shared : Masked {
+    Batch get(Split split, std::span<const int64_t> indices) const override {
+      auto batch = Masked::get(split, indices);
+      batch.extras["mask"] = torch::ones({batch.size(), 3, 3}) * static_cast<double>(batch.size());
+      return batch;
+    }
+  };
+  EXPECT_THAT(all(test_of<Masked>()), IsEmpty());
+  EXPECT_THAT(samples(test_of<Unpromised>()), HasSubstr("the batch has mask, which spec() does not promise"));
+  EXPECT_THAT(samples(test_of<Narrow>()), HasSubstr("mask has shape [50, 3, 2], but spec() promises [3, 3]"));
+  EXPECT_THAT(same_in_any_batch(test_of<Shared>()), HasSubstr("is not the same alone as in a batch"));
+}
+
 // Bytes that the runner may make batches of.
 class Lent : public Dataset {
  public:

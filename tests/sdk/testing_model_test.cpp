@@ -47,6 +47,45 @@ TEST(ModelChecks, FindNothingWrongWithGoodModels) {
   EXPECT_THAT(all(test_of<Net>({.sample_shape = {6}})), IsEmpty()) << "a model that predicts values";
 }
 
+// Has a predict() in place of a forward().
+class WithAMask : public Model {
+ public:
+  void prepare(const DataSpec& data) override {
+    net_ = std::make_shared<Net>();
+    net_->prepare(data);
+    register_module("net", net_);
+  }
+  at::Tensor predict(const Batch& batch) override { return net_->forward(batch.input * batch.extra("mask")); }
+
+ private:
+  std::shared_ptr<Net> net_;
+};
+
+TEST(ModelChecks, GiveAModelTheExtrasOfItsData) {
+  EXPECT_THAT(all(test_of<WithAMask>({.sample_shape = {6}, .classes = 3, .extras = {{"mask", {6}}}})), IsEmpty());
+  EXPECT_THAT(shapes(test_of<WithAMask>({.sample_shape = {6}, .classes = 3, .extras = {{"age", {}}}})),
+              HasSubstr("asks for the extra \"mask\" of a batch; the dataset gives age"));
+}
+
+// Predicts a class for each of T symbols of two numbers.
+class OfSequences : public Model {
+ public:
+  void prepare(const DataSpec& data) override { layer_ = register_module("layer", torch::nn::Linear(2, data.classes)); }
+  at::Tensor forward(const at::Tensor& input) override { return layer_(input); }
+
+ private:
+  torch::nn::Linear layer_{nullptr};
+};
+
+TEST(ModelChecks, TakeAClassForEachSymbol) {
+  auto test = test_of<OfSequences>({.sample_shape = {5, 2}, .classes = 3});
+  test.batch = random_batch(test.data, 8);
+  test.batch.target = torch::randint(3, {8, 5}, torch::kLong);
+  EXPECT_EQ(shapes(test), "");
+  EXPECT_EQ(gradients(test), "");
+  EXPECT_EQ(ranks_agree(test), "");
+}
+
 TEST(ModelChecks, TakeTheTestsOwnBatchAndObjective) {
   auto test = test_of<Net>();
   test.batch = random_batch(kData, 5);

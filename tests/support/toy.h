@@ -58,6 +58,40 @@ class ToyModel : public Model {
   torch::nn::Linear hidden_{nullptr}, output_{nullptr};
 };
 
+// Each sample has a mask of its own that leaves features out, and a factor of what is left.
+class MaskedToyDataset : public ToyDataset {
+ public:
+  using ToyDataset::ToyDataset;
+
+  DataSpec spec() const override {
+    return {.sample_shape = {8}, .classes = 3, .extras = {{"mask", {8}}, {"factor", {}}}};
+  }
+
+  Batch get(Split split, std::span<const int64_t> indices) const override {
+    auto batch = ToyDataset::get(split, indices);
+    const auto draws = uniform_for_samples(77 + static_cast<uint64_t>(split), 0, batch.index, 9);
+    batch.extras = {{"mask", draws.slice(1, 0, 8) < 0.7}, {"factor", draws.select(1, 8).contiguous()}};
+    return batch;
+  }
+};
+
+// Has several inputs, and no forward() for one alone.
+class MaskedToyModel : public Model {
+ public:
+  void prepare(const DataSpec& data) override {
+    net_ = std::make_shared<ToyModel>();
+    net_->prepare(data);
+    register_module("net", net_);
+  }
+
+  at::Tensor predict(const Batch& batch) override {
+    return net_->forward(batch.input * batch.extra("mask") * batch.extra("factor").unsqueeze(1));
+  }
+
+ private:
+  std::shared_ptr<ToyModel> net_;
+};
+
 class ToySgd : public Optimizer {
  public:
   explicit ToySgd(double lr) : Optimizer(lr) {}

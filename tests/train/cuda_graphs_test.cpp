@@ -45,6 +45,18 @@ TEST(CudaGraphs, RepeatTheBitsOfOrdinarySteps) {
   EXPECT_NE(rates[30], rates[31]) << "a rate that moves in replayed steps is what this is about";
 }
 
+TEST(CudaGraphs, ReplayedStepsHaveTheirOwnExtras) {
+  for (const int64_t ranks : {1, 2}) {
+    const TempFolder folder;
+    auto run = replayed_toy(folder, ranks);
+    run.make_dataset = [](int64_t train, int64_t val) {
+      return std::make_shared<testing::MaskedToyDataset>(train, val);
+    };
+    run.make_model = [] { return std::make_shared<testing::MaskedToyModel>(); };
+    EXPECT_EQ(expect_the_bits_of_ordinary_steps(run).replayed, kFullSteps - CudaGraphs::kWarmUp);
+  }
+}
+
 TEST(CudaGraphs, TheRaggedBatchHasItsOwnOnceItWasSeenOften) {
   const TempFolder folder;
   const auto result = expect_the_bits_of_ordinary_steps(replayed_toy(folder, 1, 15));

@@ -66,6 +66,17 @@ TEST(Precision, PureBf16ConvertsWeightsAndInput) {
   EXPECT_EQ(model.forward(batch.input).scalar_type(), at::kBFloat16);
 }
 
+TEST(Precision, PureBf16ConvertsExtrasThatAreNoIntegers) {
+  const Precision precision({.precision = PrecisionMode::kBf16Pure}, at::kCPU);
+  const auto batch = precision.converted({.input = torch::ones({2, 8}),
+                                          .extras = {{"age", torch::ones({2}, at::kLong)},
+                                                     {"factor", torch::ones({2})},
+                                                     {"mask", torch::ones({2, 8}, at::kBool)}}});
+  EXPECT_EQ(batch.extra("factor").scalar_type(), at::kBFloat16);
+  EXPECT_EQ(batch.extra("age").scalar_type(), at::kLong);
+  EXPECT_EQ(batch.extra("mask").scalar_type(), at::kBool);
+}
+
 // In bfloat16 there is no number between 256 and 258, and an index is no number at all.
 TEST(Precision, PureBf16LeavesIntegersAsTheyAre) {
   class Counting final : public Model {

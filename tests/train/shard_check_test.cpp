@@ -12,6 +12,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using testing::MaskedToyDataset;
 using testing::on_ranks;
 using testing::ToyDataset;
 
@@ -60,6 +61,25 @@ TEST(RequireSameData, NamesTheRankAndTheSampleThatDiffers) {
     EXPECT_EQ(told(data, false, communicator), "");
     EXPECT_THAT(told(data, true, communicator),
                 AllOf(HasSubstr("rank 2 on "), HasSubstr("has validation sample 0 with SHA-256 ")));
+  });
+}
+
+class StaleMask : public MaskedToyDataset {
+ public:
+  StaleMask() : MaskedToyDataset(100, 40) {}
+  Batch get(Split split, std::span<const int64_t> indices) const override {
+    auto batch = MaskedToyDataset::get(split, indices);
+    batch.extras["mask"][0][3].logical_not_();
+    return batch;
+  }
+};
+
+TEST(RequireSameData, NamesTheSampleWhoseExtraDiffers) {
+  const MaskedToyDataset data(100, 40);
+  on_ranks(2, [&](Communicator& communicator) {
+    const StaleMask stale;
+    const auto& mine = communicator.world().rank == 1 ? static_cast<const Dataset&>(stale) : data;
+    EXPECT_THAT(told(mine, true, communicator), HasSubstr("has training sample 0 with SHA-256 "));
   });
 }
 

@@ -61,6 +61,24 @@ TEST_P(TrainerWorlds, EvaluationCountsEverySampleOnce) {
   EXPECT_GT(accuracy->second, 0.6);
 }
 
+ToyRun masked(ToyRun run) {
+  run.make_dataset = [](int64_t train, int64_t val) { return std::make_shared<testing::MaskedToyDataset>(train, val); };
+  run.make_model = [] { return std::make_shared<testing::MaskedToyModel>(); };
+  return run;
+}
+
+TEST_P(TrainerWorlds, TrainTheSameWithASecondInput) {
+  const TempFolder alone_folder, folder, copies_folder;
+  const auto alone = train_toy(masked(five_epochs(alone_folder)));
+  auto several = masked(five_epochs(folder, GetParam())), copies = masked(five_epochs(copies_folder));
+  several.experiment.trainer.micro_batch = 2;
+  copies.devices = GetParam();
+  const auto weights = train_toy(several).weights;
+  for (const auto& rank : weights) EXPECT_LT(largest_difference(rank, alone.weights[0]), 1e-5);
+  EXPECT_LT(largest_difference(train_toy(copies).weights[0], alone.weights[0]), 1e-5);
+  EXPECT_GT(testing::values_of(alone.rows, "val", "accuracy").back(), 0.5);
+}
+
 INSTANTIATE_TEST_SUITE_P(Worlds, TrainerWorlds, ::testing::Values(2, 3, 4));
 
 TEST(Trainer, RowsCoverAllStepsOnceAndEachEpochHasItsMean) {

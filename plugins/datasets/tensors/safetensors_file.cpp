@@ -43,7 +43,7 @@ StoredArray to_array(const MappedFile& file, const uint8_t* data, const Safetens
   for (size_t i = 0; i < std::min(entries.size(), kMostNamesShown); ++i) names += (i ? ", " : "") + entries[i].name;
   if (entries.size() > kMostNamesShown) names += ", ... (" + std::to_string(entries.size()) + ")";
   file.refuse("has no tensor \"" + name + "\", but " + (names.empty() ? "none at all" : names) +
-              "; name those to use with dataset.input and dataset.target");
+              "; name those to use with dataset.input, dataset.target and dataset.extras");
 }
 
 }  // namespace

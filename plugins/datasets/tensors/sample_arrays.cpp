@@ -6,20 +6,30 @@
 #include "safetensors_file.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace ddprun::arrays {
 namespace {
 
 SampleArrays read(const std::vector<std::filesystem::path>& files, const TensorNames& names) {
-  if (files.size() == 2) return {read_npy(map_file(files[0])), read_npy(map_file(files[1]))};
+  if (files.size() == 2) {
+    SampleArrays pair{read_npy(map_file(files[0])), read_npy(map_file(files[1])), {}};
+    if (!names.extras.empty()) pair.input.refuse("is an array alone; dataset.extras needs a .safetensors file");
+    return pair;
+  }
   const auto file = map_file(files.front());
   if (files.front().extension() == ".npy") {
     file.refuse("holds one array; name a list of two files, [input.npy, target.npy]");
   }
   if (const auto ending = files.front().extension().string(); ending == ".csv" || ending == ".tsv" || ending == ".txt")
     file.refuse("is a table of text, which is not read; write its columns with numpy.save or safetensors first");
-  auto arrays = read_safetensors(file, {names.input, names.target});
-  return {std::move(arrays[0]), std::move(arrays[1])};
+  std::vector<std::string> all{names.input, names.target};
+  all.insert(all.end(), names.extras.begin(), names.extras.end());
+  auto arrays = read_safetensors(file, all);
+  SampleArrays samples{std::move(arrays[0]), std::move(arrays[1]), {}};
+  samples.extras.assign(std::move_iterator(arrays.begin() + 2), std::move_iterator(arrays.end()));
+  return samples;
 }
 
 bool same_sample(const StoredArray& a, const StoredArray& b) {
@@ -34,18 +44,40 @@ void require_same_sample(const StoredArray& train, const StoredArray& other) {
 
 }  // namespace
 
+namespace {
+
+void require_a_row_for_each(const StoredArray& input, const StoredArray& other) {
+  require_values(other);
+  if (input.rows() == other.rows()) return;
+  other.refuse("has " + std::to_string(other.rows()) + " rows, but " + input.place + " has " +
+               std::to_string(input.rows()) + ": each sample needs one of both");
+}
+
+// One class for each sample, or for each symbol of a sequence.
+void require_classes(const StoredArray& target, const StoredArray& input) {
+  const bool per_symbol = target.shape.size() == 2 && input.shape.size() >= 2 && target.shape[1] == input.shape[1];
+  if (target.row_values() == 1 || per_symbol) return;
+  target.refuse("is " + target.text() + ", expected one class for each sample, or for each symbol of the inputs, " +
+                input.text() +
+                ", or values of a float type; save targets that are values, or several labels of 0 and 1, as float32");
+}
+
+void require_type_of_extra(const StoredArray& extra) {
+  if (extra.dtype == at::kFloat || extra.dtype == at::kLong || extra.dtype == at::kBool) return;
+  extra.refuse("is " + extra.text() +
+               ", expected float32, int64 or bool: the model gets extras as they are; convert it before saving");
+}
+
+}  // namespace
+
 SampleArrays open_samples(const std::vector<std::filesystem::path>& files, const TensorNames& names) {
   auto samples = read(files, names);
   require_values(samples.input);
-  require_values(samples.target);
-  if (samples.input.rows() != samples.target.rows()) {
-    samples.target.refuse("has " + std::to_string(samples.target.rows()) + " rows, but " + samples.input.place +
-                          " has " + std::to_string(samples.input.rows()) + ": each sample needs one of both");
-  }
-  if (samples.has_classes() && samples.target.row_values() != 1) {
-    samples.target.refuse("is " + samples.target.text() +
-                          ", expected one class for each sample, or values of a float type; save targets that are "
-                          "values, or several labels of 0 and 1, as float32");
+  require_a_row_for_each(samples.input, samples.target);
+  if (samples.has_classes()) require_classes(samples.target, samples.input);
+  for (const auto& extra : samples.extras) {
+    require_a_row_for_each(samples.input, extra);
+    require_type_of_extra(extra);
   }
   return samples;
 }
@@ -56,7 +88,14 @@ void require_alike(const SampleArrays& train, const SampleArrays& other) {
     other.target.refuse("is " + other.target.text() + ", but " + train.target.place + " is " + train.target.text() +
                         ": integers are classes, floats are values; all splits need the same");
   }
-  if (!train.has_classes()) require_same_sample(train.target, other.target);
+  if (!train.has_classes() || train.has_class_per_symbol() || other.has_class_per_symbol())
+    require_same_sample(train.target, other.target);
+  for (size_t i = 0; i < train.extras.size(); ++i) {
+    require_same_sample(train.extras[i], other.extras[i]);
+    if (train.extras[i].dtype == other.extras[i].dtype) continue;
+    other.extras[i].refuse("is " + other.extras[i].text() + ", but " + train.extras[i].place + " is " +
+                           train.extras[i].text() + ": all splits need one type");
+  }
 }
 
 }  // namespace ddprun::arrays

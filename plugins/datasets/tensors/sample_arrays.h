@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The inputs and targets of one split.
+// The inputs, targets and extras of one split.
 #pragma once
 
 #include "stored_array.h"
@@ -11,20 +11,25 @@ namespace ddprun::arrays {
 
 struct TensorNames {
   std::string input, target;  // in a .safetensors file
+  std::vector<std::string> extras;
 };
 
 struct SampleArrays {
   StoredArray input;
   StoredArray target;
+  std::vector<StoredArray> extras;  // as TensorNames::extras
 
   bool has_classes() const { return target.holds_integers(); }
+  bool has_class_per_symbol() const { return has_classes() && target.row_values() > 1; }
 };
 
-// Opens one .safetensors file, or two .npy files: inputs, targets. Both have one row per sample. Throws UserError with
-// the file, what was found, what was expected and what to do.
+// Opens one .safetensors file, or two .npy files: inputs, targets. All have one row per sample; classes are one for
+// each sample, [N], or one for each symbol, [N, T] for inputs of [N, T, ...]. Extras are float32, int64 or bool. Throws
+// UserError with the file, what was found, what was expected and what to do.
 SampleArrays open_samples(const std::vector<std::filesystem::path>& files, const TensorNames& names);
 
-// Throws UserError if the samples of another split have another shape, or its targets another kind, than train's.
+// Throws UserError if the samples of another split have another shape, or its targets or extras another kind, than
+// train's.
 void require_alike(const SampleArrays& train, const SampleArrays& other);
 
 }  // namespace ddprun::arrays

@@ -53,6 +53,17 @@ T value_at(const uint8_t* bytes, int64_t i) {
   return value;
 }
 
+// Calls `use` with the place and the value of each number of a row.
+template <class Use>
+void each_of_row(const StoredArray& array, int64_t row, Use&& use) {
+  with_type(array.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const int64_t count = array.row_values();
+    const auto* bytes = array.bytes.get() + row * count * static_cast<int64_t>(sizeof(T));
+    for (int64_t i = 0; i < count; ++i) use(i, value_at<T>(bytes, i));
+  });
+}
+
 }  // namespace
 
 std::span<const Dtype> known_dtypes() { return kDtypes; }
@@ -95,14 +106,17 @@ void require_values(const StoredArray& array) {
 }
 
 void copy_row(const StoredArray& array, int64_t row, const Affine& change, float* out) {
-  with_type(array.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const int64_t count = array.row_values();
-    const auto* bytes = array.bytes.get() + row * count * static_cast<int64_t>(sizeof(T));
-    for (int64_t i = 0; i < count; ++i) {
-      out[i] = static_cast<float>(static_cast<double>(value_at<T>(bytes, i)) * change.factor + change.offset);
-    }
+  each_of_row(array, row, [&](int64_t i, auto value) {
+    out[i] = static_cast<float>(static_cast<double>(value) * change.factor + change.offset);
   });
+}
+
+void copy_integers(const StoredArray& array, int64_t row, int64_t* out) {
+  each_of_row(array, row, [&](int64_t i, auto value) { out[i] = static_cast<int64_t>(value); });
+}
+
+void copy_unchanged(const StoredArray& array, int64_t row, void* out) {
+  each_of_row(array, row, [&](int64_t i, auto value) { static_cast<decltype(value)*>(out)[i] = value; });
 }
 
 std::vector<int64_t> to_integers(const StoredArray& array) {

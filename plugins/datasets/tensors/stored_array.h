@@ -55,6 +55,12 @@ struct Affine {
 // Writes row_values() numbers to `out`.
 void copy_row(const StoredArray& array, int64_t row, const Affine& change, float* out);
 
+// Writes row_values() numbers to `out`; the array holds integers.
+void copy_integers(const StoredArray& array, int64_t row, int64_t* out);
+
+// Writes row_values() numbers of the array's own type to `out`.
+void copy_unchanged(const StoredArray& array, int64_t row, void* out);
+
 // Returns all values of an array of integers.
 std::vector<int64_t> to_integers(const StoredArray& array);
 

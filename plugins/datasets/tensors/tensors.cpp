@@ -12,6 +12,7 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <set>
 #include <stdexcept>
 
 namespace {
@@ -23,14 +24,15 @@ using ddprun::arrays::StoredArray;
 
 constexpr uint64_t kHoldOutStream = 0x74656E736F727300;  // "tensors": told apart from other uses of the seed
 constexpr int64_t kMostClasses = 1'000'000;              // a larger label is not a class
+constexpr int64_t kIgnored = -100;                       // the label of a symbol that cross-entropy ignores
 using Files = std::vector<std::filesystem::path>;
 
 constexpr std::array kSplits = {Split::kTrain, Split::kVal, Split::kTest};
 
-// The part of two arrays that makes up a split.
+// The part of the arrays that makes up a split.
 struct Part {
   SampleArrays arrays;
-  std::vector<int64_t> labels;  // of all rows; empty if the targets are values
+  std::vector<int64_t> labels;  // of all rows; empty if the targets are no class for each sample
   std::vector<int64_t> rows;    // by sample number
 
   int64_t size() const { return static_cast<int64_t>(rows.size()); }
@@ -59,8 +61,14 @@ class Tensors final : public ddprun::Dataset {
     files_[1] = read_files(options, "val", "validation samples" + otherwise);
     files_[2] = read_files(options, "test", "test samples" + otherwise);
     names_.input = options.get<std::string>("input", "input", "name of the inputs in a .safetensors file");
-    names_.target = options.get<std::string>(
-        "target", "target", "name of the targets in a .safetensors file; integers are classes, floats are values");
+    names_.target = options.get<std::string>("target", "target",
+                                             "name of the targets in a .safetensors file; integers are classes, of "
+                                             "samples or of their symbols, floats are values");
+    names_.extras = options.get<std::vector<std::string>>(
+        "extras", {},
+        "names of further tensors in a .safetensors file, such as attention_mask: float32, int64 or bool");
+    require_other_names(options);
+    symbols_ = options.get<bool>("symbols", false, "inputs are numbers of symbols, as of a text: they stay integers");
     declared_classes_ = options.get<int64_t>(
         "classes", 0, "number of classes; 0: the largest label of all splits, plus 1", {.min = 0, .max = kMostClasses});
     read_numbers(options);
@@ -78,7 +86,12 @@ class Tensors final : public ddprun::Dataset {
   ddprun::DataSpec spec() const override {
     const auto& shape = part(Split::kTrain).arrays.input.shape;
     const std::vector<int64_t> sample(shape.begin() + 1, shape.end());
-    return {.sample_shape = sample.empty() ? std::vector<int64_t>{1} : sample, .classes = classes_};
+    ddprun::DataSpec spec{.sample_shape = sample.empty() ? std::vector<int64_t>{1} : sample, .classes = classes_};
+    for (size_t i = 0; i < names_.extras.size(); ++i) {
+      const auto& extra = part(Split::kTrain).arrays.extras[i].shape;
+      spec.extras[names_.extras[i]].assign(extra.begin() + 1, extra.end());
+    }
+    return spec;
   }
 
   int64_t size(Split split) const override { return part(split).size(); }
@@ -100,16 +113,13 @@ class Tensors final : public ddprun::Dataset {
       if (index < 0 || index >= from.size()) throw std::out_of_range("sample " + std::to_string(index));
       rows.push_back(from.rows[static_cast<size_t>(index)]);
     }
-    ddprun::Batch batch{.input = values(from.arrays.input, rows, change_, spec().sample_shape)};
-    if (from.labels.empty()) {
-      const auto& shape = from.arrays.target.shape;
-      batch.target = values(from.arrays.target, rows, {}, std::span(shape).subspan(1));
-    } else {
-      batch.target = at::empty({static_cast<int64_t>(rows.size())}, at::kLong);
-      auto* out = batch.target.mutable_data_ptr<int64_t>();
-      for (const int64_t row : rows) *out++ = from.labels[static_cast<size_t>(row)];
-    }
-    batch.index = at::tensor(at::IntArrayRef(indices.data(), indices.size()), at::kLong);
+    const auto sample = spec().sample_shape;
+    const auto& input = from.arrays.input;
+    ddprun::Batch batch{.input = symbols_ ? integers(input, rows, sample) : values(input, rows, change_, sample),
+                        .target = targets(from, rows),
+                        .index = at::tensor(at::IntArrayRef(indices.data(), indices.size()), at::kLong)};
+    for (size_t i = 0; i < names_.extras.size(); ++i)
+      batch.extras[names_.extras[i]] = unchanged(from.arrays.extras[i], rows);
     return batch;
   }
 
@@ -118,10 +128,22 @@ class Tensors final : public ddprun::Dataset {
   const Part& part(Split split) const { return parts_[slot(split)]; }
   Part& part(Split split) { return parts_[slot(split)]; }
 
+  void require_other_names(ddprun::Options& options) const {
+    std::set<std::string> seen{names_.input, names_.target, "index"};
+    for (const auto& name : names_.extras) {
+      if (!seen.insert(name).second)
+        options.reject("extras",
+                       name + " is another tensor's name already: expected each once, and neither input nor target");
+    }
+  }
+
   void read_numbers(ddprun::Options& options) {
     const auto scale = options.get<double>("scale", 1, "factor of the inputs; 0.00392157 for bytes");
     const auto mean = options.get<double>("mean", 0, "subtracted from the scaled inputs");
     const auto deviation = options.get<double>("std", 1, "divisor of the inputs after that", {.min = 1e-30});
+    for (const auto* name : {"scale", "mean", "std"}) {
+      if (symbols_ && options.has(name)) options.reject(name, "symbols are not scaled; leave it out, or symbols");
+    }
     change_ = {.factor = scale / deviation, .offset = -mean / deviation};
     val_fraction_ = options.get<double>("val_fraction", 0, "share of train held out as val, if there is no val",
                                         {.min = 0, .max = 0.999});
@@ -138,23 +160,33 @@ class Tensors final : public ddprun::Dataset {
     opened.arrays = open_samples(files, names_);
     opened.rows = count_up(opened.arrays.input.rows());
     if (split != Split::kTrain) require_alike(part(Split::kTrain).arrays, opened.arrays);
-    if (opened.arrays.has_classes()) opened.labels = to_integers(opened.arrays.target);
+    const auto& input = opened.arrays.input;
+    if (symbols_ && !input.holds_integers())
+      input.refuse("is " + input.text() +
+                   ", but dataset.symbols says that inputs are numbers of symbols; save integers");
+    const bool one_class = opened.arrays.has_classes() && !opened.arrays.has_class_per_symbol();
+    if (one_class) opened.labels = to_integers(opened.arrays.target);
   }
 
   void check_labels() {
     const int64_t bound = declared_classes_ > 0 ? declared_classes_ : kMostClasses;
     int64_t largest = 0;
     for (const auto& checked : parts_) {
-      for (size_t i = 0; i < checked.labels.size(); ++i) {
-        const int64_t label = checked.labels[i];
-        largest = std::max(largest, label);
-        if (label >= 0 && label < bound) continue;
-        checked.arrays.target.refuse("label " + std::to_string(label) + " of sample " + std::to_string(i) +
-                                     ", expected 0 to " + std::to_string(bound - 1) +
-                                     "; number the classes from 0, or set dataset.classes");
-      }
+      for (const int64_t row : checked.rows) largest = std::max(largest, largest_label(checked.arrays, row, bound));
     }
     classes_ = declared_classes_ > 0 ? declared_classes_ : largest + 1;
+  }
+
+  static int64_t largest_label(const SampleArrays& arrays, int64_t row, int64_t bound) {
+    std::vector<int64_t> labels(static_cast<size_t>(arrays.target.row_values()));
+    copy_integers(arrays.target, row, labels.data());
+    for (const int64_t label : labels) {
+      const bool ignored = arrays.has_class_per_symbol() && label == kIgnored;
+      if ((label >= 0 && label < bound) || ignored) continue;
+      arrays.target.refuse("label " + std::to_string(label) + " of sample " + std::to_string(row) + ", expected 0 to " +
+                           std::to_string(bound - 1) + "; number the classes from 0, or set dataset.classes");
+    }
+    return std::ranges::max(labels);
   }
 
   // Moves a random part of the training samples to val; both keep the order of the file.
@@ -175,11 +207,16 @@ class Tensors final : public ddprun::Dataset {
     std::ranges::sort(val.rows);
   }
 
-  static at::Tensor values(const StoredArray& array, const std::vector<int64_t>& rows, const Affine& change,
-                           std::span<const int64_t> sample_shape) {
+  static at::Tensor empty_rows(const std::vector<int64_t>& rows, std::span<const int64_t> sample_shape,
+                               at::ScalarType type) {
     std::vector<int64_t> shape{static_cast<int64_t>(rows.size())};
     shape.insert(shape.end(), sample_shape.begin(), sample_shape.end());
-    auto result = at::empty(shape, at::kFloat);
+    return at::empty(shape, type);
+  }
+
+  static at::Tensor values(const StoredArray& array, const std::vector<int64_t>& rows, const Affine& change,
+                           std::span<const int64_t> sample_shape) {
+    auto result = empty_rows(rows, sample_shape, at::kFloat);
     auto* out = result.mutable_data_ptr<float>();
     for (const int64_t row : rows) {
       copy_row(array, row, change, out);
@@ -188,8 +225,38 @@ class Tensors final : public ddprun::Dataset {
     return result;
   }
 
+  static at::Tensor integers(const StoredArray& array, const std::vector<int64_t>& rows,
+                             std::span<const int64_t> sample_shape) {
+    auto result = empty_rows(rows, sample_shape, at::kLong);
+    auto* out = result.mutable_data_ptr<int64_t>();
+    for (const int64_t row : rows) {
+      copy_integers(array, row, out);
+      out += array.row_values();
+    }
+    return result;
+  }
+
+  static at::Tensor unchanged(const StoredArray& array, const std::vector<int64_t>& rows) {
+    auto result = empty_rows(rows, std::span(array.shape).subspan(1), array.dtype);
+    auto* out = static_cast<uint8_t*>(result.mutable_data_ptr());
+    for (const int64_t row : rows) {
+      copy_unchanged(array, row, out);
+      out += array.row_values() * static_cast<int64_t>(result.element_size());
+    }
+    return result;
+  }
+
+  // [B] classes, [B, T] classes of symbols, or [B, ...] float32 values.
+  static at::Tensor targets(const Part& from, const std::vector<int64_t>& rows) {
+    const auto& target = from.arrays.target;
+    const auto shape = std::span(target.shape).subspan(1);
+    if (!from.arrays.has_classes()) return values(target, rows, {}, shape);
+    return integers(target, rows, from.arrays.has_class_per_symbol() ? shape : std::span<const int64_t>());
+  }
+
   std::array<Files, 3> files_;  // by Split
   ddprun::arrays::TensorNames names_;
+  bool symbols_ = false;
   int64_t declared_classes_ = 0;  // 0: as many as there are labels
   int64_t classes_ = 0;
   Affine change_;

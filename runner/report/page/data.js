@@ -91,7 +91,9 @@ function valuesSection(data) {
     ...['least', 'greatest', 'mean', 'std'].map((key) => plain(range[key]))];
   const rows = data.splits.flatMap((split) => [
     split.input ? row(split.name, split, split.input) : null,
-    split.target ? row(`${split.name}, target`, split, split.target) : null]).filter(Boolean);
+    split.target ? row(`${split.name}, target`, split, split.target) : null,
+    ...split.extras.filter((extra) => extra.range).map((extra) => row(`${split.name}, ${extra.name}`, split, extra.range)),
+  ]).filter(Boolean);
   return section('values', 'Values, as the model gets them', element('div', {class: 'card'}, tableOf(columns, rows)));
 }
 

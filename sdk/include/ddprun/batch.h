@@ -26,9 +26,9 @@ struct Batch {
   at::Tensor input;   // [B, ...] float32, or int64 if samples are sequences of symbols: [B, T] for text
   at::Tensor target;  // [B] int64 for classification, [B, T] for a class per symbol; otherwise what the objective, or
                       // the model's own step(), takes
-  at::Tensor index;  // [B] int64: the samples' numbers in their split; always on the CPU
+  at::Tensor index;   // [B] int64: the samples' numbers in their split; always on the CPU
   // What a sample has besides, by name: [B, ...] each, such as a mask. DataSpec::extras promises the names and shapes;
-  // the type is the dataset's choice, the same in all batches. They go wherever the input goes.
+  // the type is float32, int64 or bool, the same in all batches. They go wherever the input goes.
   std::map<std::string, at::Tensor> extras = {};
 
   // The number of samples, B.

@@ -63,11 +63,11 @@ class DDPRUN_API Dataset {
   virtual DataSpec spec() const = 0;
   virtual int64_t size(Split split) const = 0;  // number of samples; 0 if there is no such split
 
-  // Returns the samples with these numbers (0 <= n < size(split)), in this order, on the CPU. `input` and `target` own
-  // their memory.
+  // Returns the samples with these numbers (0 <= n < size(split)), in this order, on the CPU. `input`, `target` and
+  // the extras own their memory.
   virtual Batch get(Split split, std::span<const int64_t> indices) const = 0;
 
-  // Changes a training batch on the worker's device. The default changes nothing.
+  // Changes a training batch on the worker's device, its extras too where they belong to the input. The default changes nothing.
   virtual void augment(Batch& batch, const AugmentKey& key) const;
 
   // Lends the split as bytes, if get() is just store->gather() and augment() just augmentation->apply(): neither is

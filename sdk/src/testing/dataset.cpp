@@ -35,18 +35,38 @@ void check_target(const DataSpec& spec, const Batch& batch, const std::string& w
            " classes, from 0 on");
 }
 
+void check_extras(const DataSpec& spec, const Batch& batch, const std::string& where) {
+  for (const auto& [name, shape] : spec.extras) {
+    if (!batch.extras.contains(name)) complain(where, "the batch has no ", name, ", which spec() promises");
+  }
+  for (const auto& [name, extra] : batch.extras) {
+    const auto promised = spec.extras.find(name);
+    if (promised == spec.extras.end()) complain(where, "the batch has ", name, ", which spec() does not promise");
+    if (extra.sizes().slice(1) != at::IntArrayRef(promised->second)) {
+      complain(where, name, " has shape ", extra.sizes(), ", but spec() promises ", at::IntArrayRef(promised->second),
+               " for a sample");
+    }
+    const auto type = extra.scalar_type();
+    if (type != at::kFloat && type != at::kLong && type != at::kBool)
+      complain(where, name, " is ", type, ", expected Float, Long or Bool");
+    if (extra.isnan().any().item<bool>()) complain(where, name, " has NaN among its numbers");
+  }
+}
+
 void check_batch(const DataSpec& spec, const Batch& batch, const Numbers& numbers, const std::string& where) {
   const auto count = static_cast<int64_t>(numbers.size());
-  for (const auto* tensor : {&batch.input, &batch.target, &batch.index}) {
-    const auto* name = tensor == &batch.input ? "input" : tensor == &batch.target ? "target" : "index";
-    if (!tensor->defined()) complain(where, name, " is undefined");
-    if (!tensor->device().is_cpu())
-      complain(where, name, " lies on ", tensor->device(), "; get() hands out tensors on the CPU");
-    const auto rows = tensor->dim() > 0 ? tensor->size(0) : 0;
+  auto tensors = batch.tensors();
+  tensors.emplace_back("index", batch.index);
+  for (const auto& [name, tensor] : tensors) {
+    if (!tensor.defined()) complain(where, name, " is undefined");
+    if (!tensor.device().is_cpu())
+      complain(where, name, " lies on ", tensor.device(), "; get() hands out tensors on the CPU");
+    const auto rows = tensor.dim() > 0 ? tensor.size(0) : 0;
     if (rows != count) complain(where, name, " has ", rows, " rows for ", count, " samples");
   }
   check_input(spec, batch.input, where);
   check_target(spec, batch, where);
+  check_extras(spec, batch, where);
   if (!batch.index.equal(at::tensor(numbers))) {
     complain(where, "Batch::index is not the numbers that were asked for, in their order, as int64");
   }
@@ -89,9 +109,9 @@ void check_order(const SplitScene& scene) {
 
 void check_own_memory(const SplitScene& scene) {
   const auto expected = scene.get();
-  const Batch copy{.input = expected.input.clone(), .target = expected.target.clone(), .index = expected.index};
-  expected.input.fill_(-77);
-  expected.target.fill_(-77);
+  auto copy = expected;
+  copy.replace_tensors([](const at::Tensor& tensor) { return tensor.clone(); });
+  for (const auto& [name, tensor] : expected.tensors()) tensor.fill_(-77);
   const auto again = scene.get();
   for (int64_t i = 0; i < copy.size(); ++i) {
     compare_row(copy, i, again, i,

@@ -7,13 +7,16 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 namespace ddprun::check {
 namespace {
 
 Batch rows_of(const Batch& batch, const at::Tensor& rows) {
-  return {.input = batch.input.index_select(0, rows),
-          .target = batch.target.index_select(0, rows),
-          .index = batch.index.index_select(0, rows)};
+  auto some = batch;
+  some.replace_tensors([&](const at::Tensor& tensor) { return tensor.index_select(0, rows); });
+  some.index = batch.index.index_select(0, rows);
+  return some;
 }
 
 Batch augmented(const Dataset& dataset, Batch batch, const AugmentKey& key) {
@@ -26,6 +29,11 @@ bool alike(const at::Tensor& one, const at::Tensor& other) {
          at::allclose(one.to(at::kDouble), other.to(at::kDouble), 1e-4, 1e-4, /*equal_nan=*/true);
 }
 
+bool alike(const Batch& one, const Batch& other) {
+  return std::ranges::equal(one.tensors(), other.tensors(),
+                            [](const auto& a, const auto& b) { return alike(a.second, b.second); });
+}
+
 void check_augmentation(const Dataset& dataset, const Batch& batch) {
   const AugmentKey key{.seed = 5, .epoch = 2};
   const auto all = at::arange(batch.size(), at::kLong);
@@ -36,9 +44,7 @@ void check_augmentation(const Dataset& dataset, const Batch& batch) {
     for (int64_t first = 0; first < stride && first < batch.size(); ++first) {
       const auto rows = at::arange(first, batch.size(), stride, at::kLong).flip(0);
       const auto some = augmented(dataset, rows_of(batch, rows), key);
-      if (alike(some.input, whole.input.index_select(0, rows)) &&
-          alike(some.target, whole.target.index_select(0, rows)))
-        continue;
+      if (alike(some, rows_of(whole, rows))) continue;
       complain(
           "augment() changes a sample differently in another batch, or the second time: draw from key and "
           "Batch::index ",

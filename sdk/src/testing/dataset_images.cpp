@@ -16,6 +16,7 @@ void check_samples(const ImageSource& source, const SplitScene& scene) {
   const auto lent = source.store->gather(scene.numbers), got = scene.get();
   const auto where = std::string("split ") + split_name(scene.split) + ": get() gives a different ";
   const auto* what = !lent.input.equal(got.input) ? "input" : !lent.target.equal(got.target) ? "target" : nullptr;
+  if (!got.extras.empty()) complain(where, "sample than images(), which have no extras: lend none");
   if (what) complain(where, what, " than images(): lend images only where get() is store->gather() and no more");
 }
 

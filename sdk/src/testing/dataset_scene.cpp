@@ -22,12 +22,10 @@ DataSpec spec_of(const Dataset& dataset) {
 
 Batch SplitScene::get(const Numbers& some) const {
   auto batch = in_hook("get()", [&] { return dataset.get(split, some); });
-  if (!batch.input.defined() || !batch.target.defined() || !batch.index.defined()) {
-    complain("get() gives a batch whose ",
-             !batch.input.defined()    ? "input"
-             : !batch.target.defined() ? "target"
-                                       : "index",
-             " is undefined");
+  auto tensors = batch.tensors();
+  tensors.emplace_back("index", batch.index);
+  for (const auto& [name, tensor] : tensors) {
+    if (!tensor.defined()) complain("get() gives a batch whose ", name, " is undefined");
   }
   return batch;
 }
@@ -51,7 +49,9 @@ bool same(const at::Tensor& one, const at::Tensor& other) {
 }
 
 void compare_row(const Batch& expected, int64_t row, const Batch& got, int64_t got_row, const std::string& when) {
-  const bool equal = same(expected.input[row], got.input[got_row]) && same(expected.target[row], got.target[got_row]);
+  const bool equal = std::ranges::equal(expected.tensors(), got.tensors(), [&](const auto& one, const auto& other) {
+    return one.first == other.first && same(one.second[row], other.second[got_row]);
+  });
   if (!equal) complain("sample ", expected.index[row].item<int64_t>(), " is not the same ", when);
 }
 

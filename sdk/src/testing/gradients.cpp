@@ -101,8 +101,8 @@ std::vector<GradientFinding> compare_gradients(Model& model, const LossOfBatch& 
                                                uint64_t seed) {
   cast_floating_point(model, at::kDouble);
   model.train();
-  if (batch.input.is_floating_point()) batch.input = batch.input.to(at::kDouble);
-  if (batch.target.is_floating_point()) batch.target = batch.target.to(at::kDouble);
+  batch.replace_tensors(
+      [](const at::Tensor& tensor) { return tensor.is_floating_point() ? tensor.to(at::kDouble) : tensor; });
   Loss loss(model, loss_of, batch, seed);
   model.zero_grad();
   loss().backward();

@@ -14,14 +14,24 @@
 namespace ddprun::check {
 namespace {
 
-void check_shape(const ModelTest& test, const at::Tensor& input, const at::Tensor& prediction) {
-  const auto gave = c10::str("forward() gives ", prediction.sizes(), " for an input of ", input.sizes());
-  if (prediction.dim() < 1 || prediction.size(0) != input.size(0)) {
-    complain(gave, ": the first dimension is that of the samples, ", input.size(0));
+// A number for each class, of each sample or of each of its symbols.
+std::vector<int64_t> shape_of_scores(const Batch& batch, int64_t classes) {
+  const auto& target = batch.target;
+  auto shape = target.dim() == 2 ? target.sizes().vec() : std::vector<int64_t>{batch.size()};
+  shape.push_back(classes);
+  return shape;
+}
+
+void check_shape(const ModelTest& test, const ModelScene& scene, const Batch& batch, const at::Tensor& prediction) {
+  const auto gave =
+      c10::str(scene.predicting(), " gives ", prediction.sizes(), " for an input of ", batch.input.sizes());
+  if (prediction.dim() < 1 || prediction.size(0) != batch.size()) {
+    complain(gave, ": the first dimension is that of the samples, ", batch.size());
   }
   const bool classifies = test.data.classes > 0 && !test.objective;
-  if (classifies && (prediction.dim() != 2 || prediction.size(1) != test.data.classes)) {
-    complain(gave, ": expected [", input.size(0), ", ", test.data.classes, "], a number for each class");
+  const auto expected = shape_of_scores(batch, test.data.classes);
+  if (classifies && prediction.sizes() != at::IntArrayRef(expected)) {
+    complain(gave, ": expected ", at::IntArrayRef(expected), ", a number for each class");
   }
   if (!prediction.is_floating_point())
     complain(gave, " of type ", prediction.scalar_type(), ": expected floating-point numbers");
@@ -29,12 +39,12 @@ void check_shape(const ModelTest& test, const at::Tensor& input, const at::Tenso
 }
 
 void check_alone(const ModelScene& scene, const at::Tensor& together) {
-  const auto& input = scene.batch().input;
-  for (int64_t sample = 0; sample < input.size(0); ++sample) {
-    const auto alone = scene.predict(input.narrow(0, sample, 1));
+  const auto& batch = scene.batch();
+  for (int64_t sample = 0; sample < batch.size(); ++sample) {
+    const auto alone = scene.predict(part(batch, sample, 1));
     if (at::allclose(alone, together.narrow(0, sample, 1), 1e-3, 1e-4)) continue;
     complain(
-        "in evaluation sample ", sample, " gets a different prediction alone than in a batch of ", input.size(0),
+        "in evaluation sample ", sample, " gets a different prediction alone than in a batch of ", batch.size(),
         ": it depends on the other samples; does something compute over the batch although is_training() is false?");
   }
 }
@@ -99,15 +109,15 @@ std::string wrong_gradient(const GradientFinding& finding) {
 std::string shapes(const ModelTest& test) {
   return problem_of([&] {
     const ModelScene scene(test);
-    const auto& input = scene.batch().input;
+    const auto& batch = scene.batch();
     const at::NoGradGuard no_gradients;
     scene.model().eval();
-    for (int64_t count = 1; count <= input.size(0); ++count) {
-      const auto samples = input.narrow(0, 0, count);
-      check_shape(test, samples, scene.predict(samples));
+    for (int64_t count = 1; count <= batch.size(); ++count) {
+      const auto samples = part(batch, 0, count);
+      check_shape(test, scene, samples, scene.predict(samples));
     }
-    const auto together = scene.predict(input).clone();
-    if (!at::equal(together, scene.predict(input))) {
+    const auto together = scene.predict().clone();
+    if (!at::equal(together, scene.predict())) {
       complain(
           "in evaluation the same input gives a different prediction the second time: is there noise, such as dropout, "
           "that does ",

@@ -50,6 +50,11 @@ Batch random_batch(const DataSpec& data, int64_t count, uint64_t seed) {
   shape.insert(shape.begin(), count);
   Batch batch{.input = at::randn(shape), .index = at::arange(count, at::kLong)};
   if (data.classes > 0) batch.target = at::randint(data.classes, {count}, at::kLong);
+  for (const auto& [name, sample] : data.extras) {
+    auto sizes = sample;
+    sizes.insert(sizes.begin(), count);
+    batch.extras[name] = at::ones(sizes);
+  }
   return batch;
 }
 
@@ -73,7 +78,7 @@ void ModelScene::fill_target(const DataSpec& data) {
   const at::NoGradGuard no_gradients;
   const bool training = model_->is_training();
   model_->eval();
-  const auto prediction = predict(batch_.input);
+  const auto prediction = predict(batch_);
   model_->train(training);
   at::manual_seed(2);
   batch_.target = at::randn(prediction.sizes());
@@ -90,22 +95,23 @@ Step ModelScene::step(const Batch& batch) const {
   return step;
 }
 
-at::Tensor ModelScene::predict(const at::Tensor& input) const {
-  auto prediction = in_hook("forward()", [&] { return model_->forward(input); });
-  if (!prediction.defined()) complain("forward() gives an undefined tensor");
+at::Tensor ModelScene::predict(const Batch& batch) const {
+  auto prediction = in_hook(predicting(), [&] { return model_->predict(batch); });
+  if (!prediction.defined()) complain(predicting(), " gives an undefined tensor");
   return prediction;
 }
 
 void ModelScene::widen() {
   cast_floating_point(*model_, at::kDouble);
-  if (batch_.input.is_floating_point()) batch_.input = batch_.input.to(at::kDouble);
-  if (batch_.target.is_floating_point()) batch_.target = batch_.target.to(at::kDouble);
+  batch_.replace_tensors(
+      [](const at::Tensor& tensor) { return tensor.is_floating_point() ? tensor.to(at::kDouble) : tensor; });
 }
 
 Batch part(const Batch& batch, int64_t from, int64_t count) {
-  return {.input = batch.input.narrow(0, from, count),
-          .target = batch.target.narrow(0, from, count),
-          .index = batch.index.narrow(0, from, count)};
+  auto some = batch;
+  some.replace_tensors([&](const at::Tensor& tensor) { return tensor.narrow(0, from, count); });
+  some.index = batch.index.narrow(0, from, count);
+  return some;
 }
 
 }  // namespace ddprun::check

@@ -20,7 +20,11 @@ class ModelScene {
   // Throws if the loss is not a number that training can start from.
   Step step(const Batch& batch) const;
   Step step() const { return step(batch_); }
-  at::Tensor predict(const at::Tensor& input) const;
+  at::Tensor predict(const Batch& batch) const;
+  at::Tensor predict() const { return predict(batch_); }
+
+  // "forward()", or "predict()" if the model has one of its own.
+  const char* predicting() const { return model_->has_default_predict() ? "forward()" : "predict()"; }
 
   // Converts model and batch to float64.
   void widen();

@@ -18,7 +18,8 @@ struct DatasetTest {
 };
 
 // Shapes and types from get() match spec(): inputs are float32 and finite, or int64 symbols; classes are int64 and in
-// range; Batch::index holds the numbers that were asked for; to_image() returns images or nothing.
+// range; extras are the promised ones, float32 without NaN, int64 or bool; Batch::index holds the numbers that were
+// asked for; to_image() returns images or nothing.
 std::string samples(const DatasetTest& test);
 
 // A number gives the same sample in any batch: alone, twice, in any order. get() returns memory of its own.

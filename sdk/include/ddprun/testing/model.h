@@ -26,13 +26,15 @@ struct ModelTest {
   std::shared_ptr<const Objective> objective = nullptr;
 };
 
-// Returns `count` samples of normally distributed numbers in the shape of `data`, with random classes if it has any.
+// Returns `count` samples of normally distributed numbers in the shape of `data`, with random classes if it has any,
+// and with extras of ones (float32), as of masks that hide nothing.
 Batch random_batch(const DataSpec& data, int64_t count, uint64_t seed = 1);
 
 // Returns the objective that a ModelTest without one gets.
 std::shared_ptr<const Objective> default_objective(const DataSpec& data);
 
-// forward() takes batches of any size and returns a finite prediction per sample; [B, C] with the default objective. In
+// predict() takes batches of any size and returns a finite prediction per sample; with the default objective [B, C], or
+// [B, T, C] where targets are [B, T]. In
 // evaluation it returns the same each time, whatever the other samples are.
 std::string shapes(const ModelTest& test);
 

@@ -9,12 +9,11 @@
 #include <c10/core/Allocator.h>
 #include <c10/util/StringUtil.h>
 #include <caffe2/serialize/inline_container.h>
+#include <openssl/evp.h>
 
 #include <algorithm>
 #include <array>
 #include <fstream>
-#include <limits>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -25,7 +24,6 @@ constexpr int64_t kSchema = 8;              // major version of torch's export s
 constexpr size_t kMostDepth = 64;           // of the JSON: blocks of a program nest 4 levels each
 constexpr auto kWeights = "data/weights/";  // what Python calls the state_dict()
 constexpr auto kWriter = "tools/export_model (ddprun-export-model) writes one";
-constexpr auto kMostBytes = std::numeric_limits<int64_t>::max() / 2;
 
 [[noreturn]] void damaged(const std::string& what) { throw UserError("it is damaged: " + what + "; export it again"); }
 
@@ -44,7 +42,7 @@ std::unique_ptr<caffe2::serialize::PyTorchStreamReader> open(const std::filesyst
   throw UserError(c10::str(other_kind(file), ": ", kWriter));
 }
 
-// Returns `made` of a JSON value; what is missing or of another type is damage.
+// Returns what a call makes of JSON; what is missing or of another type is damage.
 template <class Make>
 auto read_as(const std::string& record, const Make& make) try {
   return make();
@@ -52,67 +50,77 @@ auto read_as(const std::string& record, const Make& make) try {
   damaged(record + ": " + error.what());
 }
 
-struct Place {
-  std::string record;
-  at::ScalarType type = at::kFloat;
-  std::vector<int64_t> sizes, strides;
-  int64_t offset = 0;
-
-  auto operator<=>(const Place&) const = default;
-};
-
 std::vector<int64_t> numbers(const nlohmann::json& list) {
   std::vector<int64_t> result;
   for (const auto& one : list) result.push_back(one.at("as_int").get<int64_t>());
   return result;
 }
 
-Place place_of(const std::string& folder, const nlohmann::json& payload) {
-  const auto& meta = payload.at("tensor_meta");
-  return {.record = folder + payload.at("path_name").get<std::string>(),
-          .type = scalar_type_of(meta.at("dtype").get<int64_t>()),
-          .sizes = numbers(meta.at("sizes")),
-          .strides = numbers(meta.at("strides")),
-          .offset = meta.at("storage_offset").at("as_int").get<int64_t>()};
-}
-
 // Returns whether the tensor lies in a storage of this many bytes; false, too, where a product would overflow.
-bool lies_in(const Place& place, size_t bytes) {
-  if (place.sizes.size() != place.strides.size() || place.offset < 0) return false;
-  int64_t last = place.offset;
-  for (size_t i = 0; i < place.sizes.size(); ++i) {
-    const int64_t size = place.sizes[i], stride = place.strides[i];
+bool lies_in(size_t bytes, size_t bytes_of_one, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
+             int64_t offset) {
+  if (sizes.size() != strides.size() || offset < 0) return false;
+  int64_t last = offset;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const int64_t size = sizes[i], stride = strides[i];
     if (size < 0 || stride < 0) return false;
     if (size == 0) return true;
     int64_t reach = 0;
     if (__builtin_mul_overflow(size - 1, stride, &reach) || __builtin_add_overflow(last, reach, &last)) return false;
   }
-  return last < kMostBytes / 16 && static_cast<size_t>(last + 1) * c10::elementSize(place.type) <= bytes;
+  return static_cast<size_t>(last) < bytes / bytes_of_one;
+}
+
+// Returns the SHA-256 of all names and numbers, in the order of the names, as tools/model_export/archive.py does.
+std::string digest_of(const std::map<std::string, Weight>& tensors) {
+  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> state(EVP_MD_CTX_new(), EVP_MD_CTX_free);
+  EVP_DigestInit_ex(state.get(), EVP_sha256(), nullptr);
+  for (const auto& [name, weight] : tensors) {
+    const auto dense = weight.tensor.detach().contiguous();
+    EVP_DigestUpdate(state.get(), name.data(), name.size());
+    EVP_DigestUpdate(state.get(), dense.const_data_ptr(), dense.nbytes());
+  }
+  std::array<unsigned char, EVP_MAX_MD_SIZE> bytes{};
+  unsigned size = 0;
+  EVP_DigestFinal_ex(state.get(), bytes.data(), &size);
+  std::string text;
+  for (unsigned i = 0; i < size; ++i) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    text += {kDigits[bytes.at(i) / 16], kDigits[bytes.at(i) % 16]};
+  }
+  return text;
 }
 
 }  // namespace
 
 Archive::Archive(const std::filesystem::path& file) : reader_(open(file)) {
   if (!has("archive_format") || text("archive_format") != "pt2") {
-    if (has("constants.pkl") && !has("data.pkl")) damaged("it has no program");
-    throw UserError(has("code/__torch__.py") || has("constants.pkl")
+    throw UserError(has("constants.pkl")
                         ? "it is TorchScript: model plugin torchscript trains it"
                         : c10::str("it is no archive of torch.export (torch.save() writes weights alone): ", kWriter));
   }
   if (has("byteorder") && text("byteorder") != "little") throw UserError("it was written on a big-endian machine");
+  find_name();
+  training_ = program("models/" + name_ + ".json");
+  if (has("extra/eval.json")) evaluation_ = program("extra/eval.json");
+  find_tensors(kWeights, "_weights_config.json");
+  find_tensors("data/constants/", "_constants_config.json");
+  if (has("extra/ddprun.json"))
+    digest_ = read_as("extra/ddprun.json", [&] { return json("extra/ddprun.json", 8).value("sha256", ""); });
+}
+
+Archive::~Archive() = default;
+Archive::Archive(Archive&&) noexcept = default;
+Archive& Archive::operator=(Archive&&) noexcept = default;
+
+void Archive::find_name() {
   for (const auto& record : reader_->getAllRecords()) {
     if (!record.starts_with("models/") || !record.ends_with(".json")) continue;
     if (!name_.empty()) throw UserError(c10::str("it holds several programs: expected one; ", kWriter));
     name_ = record.substr(7, record.size() - 12);
   }
   if (name_.empty()) throw UserError(c10::str("it holds no exported program: ", kWriter));
-  training_ = program("models/" + name_ + ".json");
-  if (has("extra/eval.json")) evaluation_ = program("extra/eval.json");
 }
-
-Archive::~Archive() = default;
-Archive::Archive(Archive&&) noexcept = default;
-Archive& Archive::operator=(Archive&&) noexcept = default;
 
 bool Archive::has(const std::string& record) const { return reader_->hasRecord(record); }
 
@@ -123,58 +131,83 @@ std::string Archive::text(const std::string& record) const try {
   damaged("its part " + record + " cannot be read");
 }
 
+nlohmann::json Archive::json(const std::string& record, size_t most_depth) const try {
+  return parse_strict_json(text(record), most_depth);
+} catch (const UserError&) {
+  throw;
+} catch (const std::exception& error) {
+  damaged(record + ": " + error.what());
+}
+
 nlohmann::json Archive::program(const std::string& record) const {
-  nlohmann::json json;
-  try {
-    json = parse_strict_json(text(record), kMostDepth);
-  } catch (const UserError&) {
-    throw;
-  } catch (const std::exception& error) {
-    damaged(record + ": " + error.what());
-  }
+  auto whole = json(record, kMostDepth);
   return read_as(record, [&] {
-    const auto major = json.at("schema_version").at("major").get<int64_t>();
+    const auto major = whole.at("schema_version").at("major").get<int64_t>();
     if (major != kSchema) {
-      const auto by = json.value("torch_version", "another version");
+      const auto by = whole.value("torch_version", "of another version");
       throw UserError(c10::str("it was exported by torch ", by, " in schema ", major,
                                ", and this program reads schema ", kSchema,
                                ": export it with the torch that ddprun runs with"));
     }
-    return std::move(json.at("graph_module"));
+    return nlohmann::json(std::move(whole.at("graph_module")));
   });
+}
+
+void Archive::find_tensors(const std::string& folder, const std::string& config) {
+  const auto record = folder + name_ + config;
+  if (!has(record)) return;
+  const auto list = json(record, kMostDepth);
+  read_as(record, [&] {
+    for (const auto& [name, payload] : list.at("config").items()) {
+      if (payload.at("use_pickle").get<bool>())
+        throw UserError(name + " is not a plain tensor: expected plain ones alone");
+      const auto& entry = entries_[name] = entry_of(folder, payload);
+      const auto& place = entry.place;
+      if (!has(place.record)) damaged("the numbers of " + name + " are missing");
+      const auto bytes = reader_->getRecordSize(place.record);
+      if (!lies_in(bytes, c10::elementSize(place.type), place.sizes, place.strides, place.offset))
+        damaged("the numbers of " + name + " are not all there");
+    }
+    return true;
+  });
+}
+
+Archive::Entry Archive::entry_of(const std::string& folder, const nlohmann::json& payload) {
+  const auto& meta = payload.at("tensor_meta");
+  const auto type = scalar_type_of(meta.at("dtype").get<int64_t>());
+  const bool is_parameter = payload.at("is_param").get<bool>();
+  return {.place = {.record = folder + payload.at("path_name").get<std::string>(),
+                    .type = type,
+                    .sizes = numbers(meta.at("sizes")),
+                    .strides = numbers(meta.at("strides")),
+                    .offset = meta.at("storage_offset").at("as_int").get<int64_t>()},
+          .is_parameter = is_parameter,
+          .is_state = folder == kWeights,
+          .requires_grad = is_parameter && at::isFloatingType(type) && meta.at("requires_grad").get<bool>()};
+}
+
+at::Tensor Archive::read(const Entry& entry) const try {
+  auto [data, bytes] = reader_->getRecord(entry.place.record);
+  auto tensor = at::empty({0}, at::TensorOptions(entry.place.type));
+  tensor.set_(c10::Storage(c10::Storage::use_byte_size_t(), bytes, std::move(data)), entry.place.offset,
+              entry.place.sizes, entry.place.strides);
+  if (entry.requires_grad) tensor.set_requires_grad(true);
+  return tensor;
+} catch (const c10::OutOfMemoryError&) {
+  throw;
+} catch (const c10::Error&) {
+  damaged("its part " + entry.place.record + " cannot be read");
 }
 
 std::map<std::string, Weight> Archive::tensors() const {
   std::map<std::string, Weight> tensors;
-  std::map<Place, at::Tensor> at_place;
-  const auto read = [&](const std::string& folder, const std::string& name, const nlohmann::json& payload) {
-    if (payload.at("use_pickle").get<bool>())
-      throw UserError(name + " is not a plain tensor: expected plain ones alone");
-    const auto place = place_of(folder, payload);
-    auto& tensor = at_place[place];
-    if (!tensor.defined()) {
-      if (!has(place.record)) damaged("the numbers of " + name + " are missing");
-      auto [data, bytes] = reader_->getRecord(place.record);
-      if (!lies_in(place, bytes)) damaged("the numbers of " + name + " are not all there");
-      tensor = at::empty({0}, at::TensorOptions(place.type));
-      tensor.set_(c10::Storage(c10::Storage::use_byte_size_t(), bytes, std::move(data)), place.offset, place.sizes,
-                  place.strides);
-      if (payload.at("is_param").get<bool>() && at::isFloatingType(place.type))
-        tensor.set_requires_grad(payload.at("tensor_meta").at("requires_grad").get<bool>());
-    }
-    tensors[name] = {
-        .tensor = tensor, .is_parameter = payload.at("is_param").get<bool>(), .is_state = folder == kWeights};
-  };
-  for (const auto& [folder, config] :
-       {std::pair{kWeights, "_weights_config.json"}, {"data/constants/", "_constants_config.json"}}) {
-    const auto record = folder + name_ + config;
-    if (!has(record)) continue;
-    read_as(record, [&] {
-      const auto list = parse_strict_json(text(record));
-      for (const auto& [name, payload] : list.at("config").items()) read(folder, name, payload);
-      return true;
-    });
+  std::map<Place, at::Tensor> read_already;
+  for (const auto& [name, entry] : entries_) {
+    auto& tensor = read_already[entry.place];
+    if (!tensor.defined()) tensor = read(entry);
+    tensors[name] = {.tensor = tensor, .is_parameter = entry.is_parameter, .is_state = entry.is_state};
   }
+  if (!digest_.empty() && digest_of(tensors) != digest_) damaged("its weights are not those that were written");
   return tensors;
 }
 

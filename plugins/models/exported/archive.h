@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace caffe2::serialize {
 class PyTorchStreamReader;
@@ -24,8 +25,8 @@ struct Weight {
 
 class Archive {
  public:
-  // Reads what the archive holds, not its tensors. Throws UserError, without the file's name, if it is another kind of
-  // file, is damaged, or was written by another torch than this program understands.
+  // Reads what the archive holds, not its tensors, but whether they are all there. Throws UserError, without the file's
+  // name, if it is another kind of file, is damaged, or was written by another torch than this program understands.
   explicit Archive(const std::filesystem::path& file);
   ~Archive();
   Archive(Archive&&) noexcept;
@@ -37,17 +38,38 @@ class Archive {
 
   // Returns parameters, buffers and constants by their names in Python, on the CPU. Two names of the same numbers (tied
   // weights) share one tensor; parameters require gradients as they did in Python. The tensors own what was read: the
-  // archive may go, and be replaced. Throws UserError.
+  // archive may go, and be replaced. Throws UserError if they are not those that were written.
   std::map<std::string, Weight> tensors() const;
 
  private:
+  // Where a tensor's numbers are: those with the same place are one tensor.
+  struct Place {
+    std::string record;
+    at::ScalarType type = at::kFloat;
+    std::vector<int64_t> sizes, strides;
+    int64_t offset = 0;
+
+    auto operator<=>(const Place&) const = default;
+  };
+  struct Entry {
+    Place place;
+    bool is_parameter = false, is_state = false, requires_grad = false;
+  };
+
   std::string text(const std::string& record) const;
+  nlohmann::json json(const std::string& record, size_t most_depth) const;
   nlohmann::json program(const std::string& record) const;
   bool has(const std::string& record) const;
+  void find_name();
+  void find_tensors(const std::string& folder, const std::string& config);
+  static Entry entry_of(const std::string& folder, const nlohmann::json& payload);
+  at::Tensor read(const Entry& entry) const;
 
   std::unique_ptr<caffe2::serialize::PyTorchStreamReader> reader_;
   std::string name_;  // of the program: "model"
   nlohmann::json training_, evaluation_;
+  std::map<std::string, Entry> entries_;
+  std::string digest_;  // of all tensors, as tools/export_model wrote it; empty: unknown
 };
 
 // Returns the type, memory format or layout of a number in the archive, whose numbers are not LibTorch's. Throw

@@ -39,6 +39,8 @@ struct Contents {
 
 Contents open(const fs::path& file) try { return Contents(file); } catch (const nlohmann::json::exception& error) {
   throw UserError(std::string("it is damaged: ") + error.what() + "; export it again");
+} catch (const c10::Error& error) {
+  throw UserError(std::string("it is damaged: ") + error.what_without_backtrace() + "; export it again");
 }
 
 // Registers modules and tensors as Python names them: a.b.weight is weight of the module b of the module a.

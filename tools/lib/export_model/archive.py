@@ -5,6 +5,7 @@
     extra/eval.json         the one for evaluation, in the same schema
     extra/ddprun.json       what else ddprun wants to know"""
 
+import hashlib
 import json
 import pathlib
 import tempfile
@@ -19,7 +20,13 @@ FORMAT = 1  # of ddprun.json
 def write_archive(file, programs, inputs, source):
     training, evaluation = programs
     text = evaluation_text(training, evaluation)
-    about = {"format": FORMAT, "torch": torch.__version__, "source": source, "inputs": [one.name for one in inputs]}
+    about = {
+        "format": FORMAT,
+        "torch": torch.__version__,
+        "source": source,
+        "inputs": [one.name for one in inputs],
+        "sha256": digest_of(training),
+    }
     file = pathlib.Path(file)
     try:
         with tempfile.TemporaryDirectory(dir=file.parent, prefix=f".{file.name}.") as folder:
@@ -28,6 +35,16 @@ def write_archive(file, programs, inputs, source):
             whole.replace(file)
     except OSError as error:
         raise UserError(f"{file}: {error.strerror}") from error
+
+
+def digest_of(program):
+    """Of all names and numbers, in the order of the names' bytes."""
+    digest = hashlib.sha256()
+    tensors = program.state_dict | {name: value for name, value in program.constants.items() if isinstance(value, torch.Tensor)}
+    for name in sorted(tensors, key=str.encode):
+        digest.update(name.encode())
+        digest.update(tensors[name].detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def evaluation_text(training, evaluation):

@@ -3,6 +3,7 @@
 
 import contextlib
 import inspect
+import io
 import logging
 import pathlib
 import re
@@ -32,29 +33,41 @@ def export_program(module, inputs):
     shapes = {one.name: one.dynamic() for one in inputs}
     before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
     try:
-        with quiet():
+        with quiet(), contextlib.redirect_stderr(io.StringIO()):  # it writes whole graphs there
             return torch.export.export(module, (), given, dynamic_shapes=shapes)
     except UserError:
         raise
     except Exception as error:
-        raise UserError(explained(error, module)) from error
+        raise UserError(explained(error, module, inputs)) from error
     finally:
         with torch.no_grad():
             for name, tensor in module.state_dict().items():
                 tensor.copy_(before[name])
 
 
-def explained(error, module):
+def explained(error, module, inputs):
     """Which line of the module torch.export cannot trace, and why: its own message is a page."""
     text = str(error)
     place = user_line(error, module) or named_line(text)
     first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
     advice = ""
+    if first.startswith("Constraints violated"):
+        first = "the size of the batch becomes a constant"
+        place = place or line_that_fails(module, inputs)
     if "data-dependent" in text or "GuardOnDataDependent" in type(error).__name__:
         advice = "; what is done depends on the values of a tensor: torch.where or torch.cond can replace the `if`"
     elif "specialized" in text or "ConstraintViolation" in type(error).__name__ or "constant" in first:
         advice = "; the batch's size must be free: x.size(0), x.flatten(1) and -1 in a view keep it so"
     return f"{place or type(module).__name__}: torch.export: {first}{advice}"
+
+
+def line_that_fails(module, inputs):
+    """Where the module itself stops at another batch size: torch.export does not say which line fixes it."""
+    try:
+        module(**examples(inputs, BATCH - 1, seed=0))
+    except Exception as error:
+        return user_line(error, module)
+    return None
 
 
 def user_line(error, module):

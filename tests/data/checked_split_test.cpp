@@ -32,9 +32,7 @@ TEST(CheckedSplit, TakesWhatAGoodDatasetGives) {
 }
 
 TEST(CheckedSplit, NamesWhatIsOtherwise) {
-  EXPECT_EQ(found([](Batch& batch) {
-              batch = part_of_batch(batch, {0, 2});
-            }),
+  EXPECT_EQ(found([](Batch& batch) { batch = part_of_batch(batch, {0, 2}); }),
             "split train: get() was asked for 3 samples, and gives input of 2");
   EXPECT_THAT(found([](Batch& batch) { batch.target = batch.target.slice(0, 1); }), HasSubstr("gives target of 2"));
   EXPECT_THAT(found([](Batch& batch) { batch.index.reset(); }), HasSubstr("leaves Batch::index undefined"));
@@ -54,10 +52,7 @@ TEST(CheckedSplit, NamesWhatIsOtherwise) {
 
 TEST(CheckedSplit, LeavesOtherTargetsToTheObjective) {
   EXPECT_EQ(found([](Batch& batch) { batch.target = at::zeros({3}); }), "") << "0 or 1, for bce";
-  EXPECT_EQ(found([](Batch& batch) {
-              batch.target = at::full({3, 4, 4}, 255, at::kLong);
-            }),
-            "")
+  EXPECT_EQ(found([](Batch& batch) { batch.target = at::full({3, 4, 4}, 255, at::kLong); }), "")
       << "a class for each pixel";
 }
 
@@ -70,9 +65,7 @@ TEST(CheckedSplit, HoldsThePromiseOfExtras) {
             "split train: get() gives the extras factor, mask, other, but spec() promises factor, mask");
   EXPECT_EQ(found([](Batch& batch) { batch.extras["mask"] = at::zeros({3}); }),
             "split train: get() gives the extras mask, but spec() promises none");
-  EXPECT_EQ(problem([](Batch& batch) {
-              batch.extras["mask"] = at::zeros({3, 7});
-            }),
+  EXPECT_EQ(problem([](Batch& batch) { batch.extras["mask"] = at::zeros({3, 7}); }),
             "split train: get() gives mask of [7] for a sample, but spec() promises [8]");
   EXPECT_EQ(problem([](Batch& batch) { batch.extras["factor"] = at::zeros({2}); }),
             "split train: get() was asked for 3 samples, and gives factor of 2");

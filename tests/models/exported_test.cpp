@@ -94,9 +94,7 @@ TEST(Exported, ErrorsNameTheOperatorAndTheUsersLine) {
   EXPECT_THAT(error_of([] { graph_of(node("torch.ops.aten.relu.default", tensor("self", "later"))); }),
               HasSubstr("later"));
   const auto product = graph_of(node("torch.ops.aten.mm.default", tensor("self", "x") + "," + tensor("mat2", "y")));
-  EXPECT_THAT(error_of([&] {
-                run(product, at::ones({2, 3}), at::ones({2, 3}));
-              }),
+  EXPECT_THAT(error_of([&] { run(product, at::ones({2, 3}), at::ones({2, 3})); }),
               AllOf(HasSubstr("net.py:12"), HasSubstr("aten::mm"), HasSubstr("2x3")));
 }
 

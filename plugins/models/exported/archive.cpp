@@ -71,7 +71,7 @@ bool lies_in(size_t bytes, size_t bytes_of_one, const std::vector<int64_t>& size
   return static_cast<size_t>(last) < bytes / bytes_of_one;
 }
 
-// Returns the SHA-256 of all names and numbers, in the order of the names, as tools/model_export/archive.py does.
+// Returns the SHA-256 of all names and numbers, in the order of the names, as tools/lib/export_model/archive.py does.
 std::string digest_of(const std::map<std::string, Weight>& tensors) {
   const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> state(EVP_MD_CTX_new(), EVP_MD_CTX_free);
   EVP_DigestInit_ex(state.get(), EVP_sha256(), nullptr);

@@ -22,7 +22,7 @@ struct Root {
 Root read_root(Options& options) {
   Root root;
   root.name = options.get<std::string>("name", "experiment", "names the run's folder; by default the file's name");
-  root.seed = options.get<int64_t>("seed", 0, "of all random numbers", {.min = 0});
+  root.seed = options.get<int64_t>("seed", 0, "the seed of all random numbers", {.min = 0});
   root.model = options.subtree("model", "the plugin that makes the network, with its options");
   root.dataset = options.subtree("dataset", "the plugin that provides the data, with its options");
   root.optimizer = options.subtree("optimizer", "the plugin that updates the weights, with its options");

@@ -131,7 +131,7 @@ TrainerConfig read_trainer(Options& options) {
   read_distribution(options, trainer);
   trainer.init_weights = options.get<std::string>(
       "init_weights", "",
-      "weights to start from: a .safetensors file, a checkpoint or a run; drawn from the seed by default");
+      "weights to start from, of a .safetensors file, a checkpoint or a run; by default they are drawn from the seed");
   trainer.deterministic = options.get<bool>("deterministic", trainer.deterministic,
                                             "bitwise the same results for the same seed and world size");
   trainer.on_nonfinite =

@@ -43,7 +43,7 @@ std::string shapes(const ModelTest& test);
 std::string parameters(const ModelTest& test);
 
 // Backward agrees with finite differences, in float64, with dropout drawn alike. Checks up to `numbers` of each
-// parameter.
+// parameter, with two forward passes for each of them: keep the tested model small.
 std::string gradients(const ModelTest& test, int64_t numbers = 20);
 
 // How overfits() trains, and what it expects.

@@ -324,8 +324,8 @@ AttemptEnd Attempt::end(FailureKind kind, const std::string& problem) {
 }  // namespace
 
 std::string LaunchPlan::place_of(const std::string& section) const {
-  const auto place = plugins.find(section);
-  return place == plugins.end() ? section : place->second;
+  const auto found = plugins.find(section);
+  return found == plugins.end() ? section : found->second;
 }
 
 LaunchResult launch_workers(const LaunchPlan& plan) { return judge_ends(Attempt(plan, nullptr).run()); }

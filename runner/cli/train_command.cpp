@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/multirun.h"
+#include "config/config_files.h"
 #include "launch/run_folder.h"
 
 #include <ddprun/error.h>
@@ -29,9 +30,9 @@ PreparedRun go_on(RunFolder folder, const CheckedExperiment& checked) {
 // What an engine calls the job that this process belongs to, over restarts and requeues; empty where there is none. A
 // torchrun that was given no name is told by its process, the parent of this one.
 std::string job_of(const Placement& placement) {
-  if (!placement.job_id.empty()) return placement.engine + ":" + placement.job_id;
+  if (!placement.job_id.empty()) return log::text(word_of(placement.engine), ":", placement.job_id);
   if (!placement.engine_restarts) return "";
-  return log::text(placement.engine, ":", placement.host, ":", placement.port, ":", ::getppid());
+  return log::text(word_of(placement.engine), ":", placement.host, ":", placement.port, ":", ::getppid());
 }
 
 // The run to go on with: that of the same job where its engine has started it again; with checkpoint.resume=auto the
@@ -41,10 +42,11 @@ std::optional<fs::path> unfinished_run(const Experiment& experiment, const Place
   if (placement.restart_count > 0) {
     const auto job = job_of(placement);
     if (const auto run = find_run_of_job(experiment.name, run_dir, job)) return run;
-    log::info(log::text(placement.engine, " has started this job again, but no run of it is found: beginning a new one",
+    log::info(log::text(word_of(placement.engine),
+                        " has started this job again, but no run of it is found: beginning a new one",
                         placement.job_id.empty() ? "; torchrun --rdzv-id=NAME would tell which it is" : ""));
   }
-  if (experiment.checkpoint.resume != "auto") return std::nullopt;
+  if (experiment.checkpoint.resume != Resume::kAuto) return std::nullopt;
   if (!run_dir.empty()) return fs::exists(run_dir) ? std::optional(run_dir) : std::nullopt;
   return find_run_to_resume(experiment.name);
 }
@@ -57,8 +59,8 @@ PreparedRun start_or_go_on(const CheckedExperiment& checked, const Placement& pl
     return go_on(RunFolder::resume(*run), checked);
   }
   // What can fail comes before there is a folder: a run that cannot start leaves none behind.
-  const auto& from = experiment.checkpoint.resume;
-  auto checkpoint = from == "auto" || from == "never" ? fs::path() : named_checkpoint(from);
+  const auto& asked = experiment.checkpoint;
+  auto checkpoint = asked.resume == Resume::kFrom ? named_checkpoint(asked.resume_from) : fs::path();
   prepare_data(checked);
   auto folder = RunFolder::create(experiment.name, experiment.run_dir);
   if (const auto job = job_of(placement); !job.empty()) folder.belongs_to(job);

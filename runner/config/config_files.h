@@ -11,6 +11,10 @@
 
 namespace ddprun {
 
+// Where experiments and groups lie: $DDPRUN_CONFIG_PATH (separated by colons), then the program's own folder of
+// configs.
+std::vector<std::filesystem::path> config_search_path();
+
 class ConfigFiles {
  public:
   explicit ConfigFiles(std::vector<std::filesystem::path> search_path) : search_path_(std::move(search_path)) {}

@@ -139,8 +139,8 @@ Step DataParallel::step(const Batch& batch, const Objective& objective) {
   return merged(run(parts, objective), parts, samples);
 }
 
-// The first part in this thread. The others' see its autocast, gradient mode and fused_layers(), and go on where it has begun: on the
-// streams that it works on.
+// The first part in this thread. The others' see its autocast, gradient mode and fused_layers(), and go on where it has
+// begun: on the streams that it works on.
 std::vector<Step> DataParallel::run(const std::vector<Batch>& parts, const Objective& objective) {
   std::vector<Step> steps(parts.size());
   const at::ThreadLocalState state;

@@ -68,9 +68,6 @@ class Precision {
 // Sets what the whole process computes float32 products with. Call before the first one.
 void set_product_precision(const TrainerConfig& config);
 
-// Reads what word_of() has said; any other word means channels first.
-MemoryFormat memory_format_of(const std::string& word);
-
 // A tensor of four dimensions with its numbers in this order; the tensor itself where they lie so. One channel lies the
 // same in both, but kernels take the order from the strides: those are set in any case.
 at::Tensor in_memory_format(const at::Tensor& tensor, MemoryFormat memory_format);

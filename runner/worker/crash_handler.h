@@ -18,7 +18,7 @@ void install_crash_handler(const std::string& who, const std::filesystem::path& 
 // install_crash_handler; call it once.
 void refuse_exit(bool anywhere);
 
-// From now on this process answers its launcher (launch/worker.h) in this file, and writes the calls that led
+// From now on this process answers its launcher (launch/worker_handle.h) in this file, and writes the calls that led
 // there to standard error where it does not wait for other ranks. After install_crash_handler; call it once.
 void answer_launcher(const std::filesystem::path& file);
 

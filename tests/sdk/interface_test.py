@@ -14,7 +14,7 @@ import tempfile
 import unittest
 
 CLONE = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(CLONE / "tools/references"))
+sys.path.insert(0, str(CLONE / "tools/dev/reference"))
 from documented import version_of  # noqa: E402
 
 TOKEN = re.compile(r'//.*|#include.*|#pragma once|"(?:[^"\\]|\\.)*"|\w+|\S')

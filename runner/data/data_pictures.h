@@ -2,7 +2,7 @@
 // Training samples for the page of `ddprun data`: each as it is stored, and as some epochs of the training see it.
 #pragma once
 
-#include "cli/data_text.h"
+#include "data/data_text.h"
 
 #include <nlohmann/json.hpp>
 

@@ -45,7 +45,7 @@ class Agent {
   void make_run() {
     if (!setup_.launch.warning.empty()) log::warn(setup_.launch.warning);
     if (setup_.placement.engine_restarts && setup_.config.max_restarts > 0)
-      log::info("launch.max_restarts: " + setup_.placement.engine +
+      log::info("launch.max_restarts: " + std::string(word_of(setup_.placement.engine)) +
                 " restarts this job itself (--max-restarts); ddprun does not");
     auto run = request_.make();
     const std::scoped_lock lock(mutex_);
@@ -56,7 +56,8 @@ class Agent {
   Coordinator::Start begin(int world_size, int nodes) {
     const std::scoped_lock lock(mutex_);
     const auto& experiment = request_.checked.experiment;
-    require_batch(experiment.trainer, world_size, nodes);
+    require_a_sample_for_each(experiment.trainer, world_size,
+                              log::text("the ", world_size, " workers of ", nodes, " nodes"));
     auto& folder = run_->folder;
     if (!begun_) {
       if (const auto warning = small_parts_warning(experiment.trainer, world_size); !warning.empty())
@@ -162,7 +163,7 @@ class Agent {
   void record_failure(const LaunchResult& result) const {
     const auto& folder = run_->folder.path();
     auto end = recorded_end(folder);
-    end.status = "failed";
+    end.status = word_of(RunStatus::kFailed);
     end.stop_reason = headline(result.report);
     end.total_seconds = earlier_seconds_ + since_command_.seconds();
     end.world_size = world_size_;
@@ -175,14 +176,6 @@ class Agent {
   // Notes whether the last attempt trained; if none did, the run's config and summary stay those of the previous
   // command.
   void note_whether_it_trained() { trained_ = trained_ || (begun_ && !run_->folder.record_waits()); }
-
-  static void require_batch(const TrainerConfig& trainer, int world_size, int nodes) {
-    if (trainer.global_batch_of(world_size) >= world_size) return;
-    throw UserError(log::text("trainer.global_batch: ", trainer.global_batch, " samples for the ", world_size,
-                              " workers of ", nodes,
-                              " nodes; it is the batch of all workers together, so it must be at "
-                              "least their number"));
-  }
 
   const NodeSetup& setup_;
   const RunRequest& request_;

@@ -57,7 +57,7 @@ void check_device(const LaunchConfig& config, const TrainerConfig& trainer, bool
 
 // Checks that trainer.strategy dp, one process that uses all GPUs it sees, is possible.
 void check_data_parallel(const LaunchConfig& config, const Machine& machine) {
-  const bool on_cpu = config.device == "cpu";
+  const bool on_cpu = config.device == Device::kCpu;
   if (on_cpu || machine.gpus == 0) {
     throw UserError(log::text("trainer.strategy: dp spreads each batch over the GPUs of one process, and ",
                               on_cpu ? "this run is on the CPU (launch.device=cpu)" : "no GPU is found here",
@@ -89,7 +89,7 @@ bool computes_bf16() {
 }
 
 std::string slowness(const LaunchConfig& config, const TrainerConfig& trainer, const Machine& machine, bool on_gpu) {
-  if (!on_gpu && config.device == "auto" && !machine.driver_problem.empty())
+  if (!on_gpu && config.device == Device::kAuto && !machine.driver_problem.empty())
     return "launch.device: the GPUs' driver does not start, so this run is on the CPU: " + machine.driver_problem;
   if (on_gpu || machine.bf16 ||
       (trainer.precision != PrecisionMode::kBf16 && trainer.precision != PrecisionMode::kBf16Pure))
@@ -110,31 +110,33 @@ Machine this_machine() {
           .models = std::move(driver.gpus)};
 }
 
+void require_a_sample_for_each(const TrainerConfig& trainer, int64_t workers, const std::string& named) {
+  if (trainer.has_a_sample_for_each(workers)) return;
+  throw UserError(log::text("trainer.global_batch: ", trainer.global_batch, " samples for ", named,
+                            "; it is the batch of all workers together, so it must be at least their number"));
+}
+
 LaunchChoice choose_launch(const LaunchConfig& config, const TrainerConfig& trainer, const Machine& machine) {
   const bool data_parallel = trainer.strategy == Strategy::kDp;
   if (data_parallel) check_data_parallel(config, machine);
   LaunchChoice choice{.device = config.device};
-  if (choice.device == "auto") choice.device = machine.gpus > 0 ? "cuda" : "cpu";
-  const bool on_gpu = choice.device == "cuda";
+  if (choice.device == Device::kAuto) choice.device = machine.gpus > 0 ? Device::kGpu : Device::kCpu;
+  const bool on_gpu = choice.device == Device::kGpu;
   if (on_gpu) check_driver(machine);
   check_device(config, trainer, on_gpu);
   choice.workers = config.workers > 0 ? config.workers : on_gpu && !data_parallel ? machine.gpus : 1;
   if (on_gpu) choice.gpus = data_parallel ? machine.gpus : 1;
   if (on_gpu) check_models(machine, std::max(choice.workers, choice.gpus));
   if (on_gpu && choice.workers > machine.gpus) choice.shared = shared_gpus(config, choice.workers, machine);
-  if (trainer.global_batch_of(choice.workers) < choice.workers) {
-    throw UserError(
-        log::text("trainer.global_batch: ", trainer.global_batch, " samples for ", choice.workers,
-                  " workers; it is the batch of all workers together, so it must be at least their number"));
-  }
+  require_a_sample_for_each(trainer, choice.workers, log::text(choice.workers, " workers"));
   choice.threads = config.threads > 0 ? config.threads : std::max<int64_t>(1, machine.cores / choice.workers);
   choice.warning = slowness(config, trainer, machine, on_gpu);
   return choice;
 }
 
 std::string need_of_gpu(const LaunchConfig& config, const TrainerConfig& trainer) {
-  if (config.device == "cpu") return "";
-  if (config.device == "cuda") return "launch.device=cuda";
+  if (config.device == Device::kCpu) return "";
+  if (config.device == Device::kGpu) return "launch.device=cuda";
   if (config.backend == Backend::kNccl) return "launch.backend=nccl";
   if (trainer.strategy == Strategy::kDp) return "trainer.strategy=dp";
   if (trainer.cuda_graph == CudaGraphMode::kOn) return "trainer.cuda_graph=on";
@@ -153,7 +155,7 @@ std::string small_parts_warning(const TrainerConfig& trainer, int64_t world_size
 
 WorkerPlace node_place(const LaunchChoice& launch) {
   return {
-      .gpus = static_cast<int>(launch.gpus), .shared_gpus = static_cast<int>(launch.shared), .device = launch.device};
+      .shared_gpus = static_cast<int>(launch.shared), .gpus = static_cast<int>(launch.gpus), .device = launch.device};
 }
 
 // Limits the spinning of OpenMP's threads, which by default lasts milliseconds at the end of each loop: on a machine

@@ -16,11 +16,11 @@ namespace ddprun {
 
 struct LaunchChoice {
   int64_t workers = 1;
-  std::string device;   // "cpu" or "cuda"
-  int64_t gpus = 0;     // per worker: all with trainer.strategy dp, else one; 0 on the CPU
-  int64_t shared = 0;   // GPUs that the workers share; 0: each worker has its own
-  int64_t threads = 1;  // per worker, for its kernels
-  std::string warning;  // if the choice is slow here; else empty
+  Device device = Device::kCpu;  // not kAuto
+  int64_t gpus = 0;              // per worker: all with trainer.strategy dp, else one; 0 on the CPU
+  int64_t shared = 0;            // GPUs that the workers share; 0: each worker has its own
+  int64_t threads = 1;           // per worker, for its kernels
+  std::string warning;           // if the choice is slow here; else empty
 };
 
 struct Machine {
@@ -33,6 +33,9 @@ struct Machine {
 };
 
 Machine this_machine();
+
+// Throws UserError if a batch has fewer samples than there are workers; `named` is what the text calls those.
+void require_a_sample_for_each(const TrainerConfig& trainer, int64_t workers, const std::string& named);
 
 // Throws UserError for more workers than GPUs, for a GPU if there is none or it or its driver is too old, for fewer
 // samples in a batch than workers, and for trainer settings that the device does not support.

@@ -32,7 +32,7 @@ LaunchFlags with_experiment(LaunchFlags flags, const LaunchConfig& config) {
 
 Placement place(const LaunchFlags& flags, const LaunchConfig& config, const Environment& environment) {
   const auto placement = find_placement(flags, environment);
-  return placement.engine.empty() ? find_placement(with_experiment(flags, config), environment) : placement;
+  return placement.engine == Engine::kNobody ? find_placement(with_experiment(flags, config), environment) : placement;
 }
 
 // Sets this node's workers if the flags give them or an engine has started each rank itself.
@@ -42,10 +42,10 @@ LaunchConfig with_placement(LaunchConfig config, const Placement& placement, con
     config.workers = placement.local_world_size;
   } else if (workers == "auto" || workers == "gpu") {
     config.workers = 0;
-    if (workers == "gpu") config.device = "cuda";
+    if (workers == "gpu") config.device = Device::kGpu;
   } else if (workers == "cpu") {
     config.workers = machine.cores;
-    config.device = "cpu";
+    config.device = Device::kCpu;
   } else if (!workers.empty()) {
     config.workers = std::stol(workers);
   }
@@ -154,7 +154,7 @@ NodeInfo NodeSetup::info(bool first) const {
           .address = address,
           .rank = is_rank() ? placement.rank : placement.node_rank,
           .workers = static_cast<int>(launch.workers),
-          .device = launch.device,
+          .device = std::string(word_of(launch.device)),
           .first = first};
 }
 
@@ -190,8 +190,9 @@ LaunchPlan attempt_plan(const NodeSetup& setup, const StartOrder& start) {
                   .hang_seconds = setup.config.hang_seconds,
                   .timeout_seconds = setup.config.timeout_seconds,
                   .plugins = setup.plugins};
-  plan.device = setup.launch.device;
-  if (start.world_size > 1) plan.device += " over " + setup.config.exchange(setup.launch.device == "cuda");
+  const bool on_gpu = setup.launch.device == Device::kGpu;
+  plan.device = word_of(setup.launch.device);
+  if (start.world_size > 1) plan.device += " over " + setup.config.exchange(on_gpu);
   if (setup.placement.ends_at > 0 && setup.config.end_margin_seconds > 0)
     plan.ends_at = setup.placement.ends_at - setup.config.end_margin_seconds;
   auto& environment = plan.environment;
@@ -203,7 +204,7 @@ LaunchPlan attempt_plan(const NodeSetup& setup, const StartOrder& start) {
     if (start.node > 0) plan.stopping.clear();  // rank 0's launcher reports it
     if (setup.gpu) plan.place.gpu = *setup.gpu;
   }
-  if (setup.launch.device == "cuda") add_flight_recorder(environment, start.run_dir);
+  if (on_gpu) add_flight_recorder(environment, start.run_dir);
   if (setup.standalone()) return plan;
   plan.host = setup.host;
   plan.store = StorePlace{setup.endpoint, attempt_prefix(start.attempt)}.text();

@@ -94,9 +94,9 @@ void require_expected_places(const StartOrder& start, const Experiment& experime
                     fs::absolute(expected).lexically_normal().string() +
                     ". Give all nodes the same run.dir=FOLDER, or a token (docs/security.md), which proves who the "
                     "first node is");
-  const auto& from = experiment.checkpoint.resume;
+  const auto& asked = experiment.checkpoint;
   const bool own_checkpoint = start.checkpoint.empty() || lies_in(start.checkpoint, start.run_dir) ||
-                              (from != "auto" && from != "never" && lies_in(start.checkpoint, from));
+                              (asked.resume == Resume::kFrom && lies_in(start.checkpoint, asked.resume_from));
   if (!own_checkpoint)
     throw UserError("the first node says that the run resumes from " + start.checkpoint +
                     ", which is neither in the run's folder nor what checkpoint.resume names here");

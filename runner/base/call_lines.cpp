@@ -69,7 +69,7 @@ bool is_call_line(std::string_view line) { return parsed(line).has_value(); }
 std::deque<std::string> with_named_calls(const std::deque<std::string>& lines) {
   const bool can_look_up = has_program("addr2line");
   std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const auto program = own_program();
   std::deque<std::string> result;
   bool first = true;
   for (const auto& line : lines) {

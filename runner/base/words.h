@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Options that are one of a few words. Each is an enum; WordsOf<Enum>::kAll has its words in the order of its values.
+// Those that several rooms share are here, too.
 #pragma once
 
 #include <ddprun/options.h>
@@ -38,6 +39,23 @@ Enum choose(Options& options, std::string_view name, Enum fallback, std::string_
     return options.choose(name, word_of(fallback), {WordsOf<Enum>::kAll[I]...}, help);
   }(std::make_index_sequence<kCount>());
   return enum_of<Enum>(word).value_or(fallback);
+}
+
+enum class Device { kAuto, kCpu, kGpu };
+template <>
+struct WordsOf<Device> {
+  static constexpr auto kAll = std::to_array<std::string_view>({"auto", "cpu", "cuda"});
+};
+
+// How a run ended, as in summary.json; or that it did not: it runs, nobody runs it, or another node keeps it.
+enum class RunStatus { kCompleted, kStoppedEarly, kPreempted, kFailed, kRunning, kInterrupted, kElsewhere };
+template <>
+struct WordsOf<RunStatus> {
+  static constexpr auto kAll = std::to_array<std::string_view>(
+      {"completed", "stopped_early", "preempted", "failed", "running", "interrupted", "elsewhere"});
+};
+constexpr bool has_trained_to_the_end(std::optional<RunStatus> status) {
+  return status == RunStatus::kCompleted || status == RunStatus::kStoppedEarly;
 }
 
 }  // namespace ddprun

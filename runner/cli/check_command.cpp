@@ -5,6 +5,7 @@
 #include "agent/launch_choice.h"
 #include "base/log.h"
 #include "cli/commands.h"
+#include "config/config_files.h"
 #include "data/loader.h"
 #include "launch/worker_process.h"
 #include "metrics/objective.h"
@@ -95,10 +96,10 @@ int show_check(const Arguments& arguments) {
   const auto launch = choose_launch(experiment.launch, experiment.trainer, place.machine);
   const auto looked_at = arguments.no_data ? "Not checked: the data, and the model's use of them.\n"
                                            : look_at_data(checked, arguments.gradients, launch.workers);
-  if (arguments.gradients && check_gradients(checked) != kExitDone) return kExitFailed;
+  if (arguments.gradients && show_gradient_check(checked) != kExitDone) return kExitFailed;
   std::cout << arguments.target << ": no mistakes found. " << experiment.name << " trains " << experiment.model.plugin
             << " on " << experiment.dataset.plugin << " with " << experiment.optimizer.plugin << ", " << launch.workers
-            << (launch.workers == 1 ? " worker" : " workers") << " on " << launch.device << ", global batch "
+            << (launch.workers == 1 ? " worker" : " workers") << " on " << word_of(launch.device) << ", global batch "
             << experiment.trainer.global_batch_of(launch.workers * std::max<int64_t>(1, launch.gpus)) << ".\n"
             << looked_at << place.not_looked_at;
   tell_warnings(experiment, launch);
@@ -131,12 +132,12 @@ std::vector<check::GradientFinding> findings_of(const CheckedExperiment& checked
   const auto spec = in_plugin({"dataset", "spec"}, [&] { return dataset.spec(); });
   in_plugin({"model", "prepare"}, [&] { model->prepare(spec); });
   const auto objective = watched_objective(experiment, *model, spec, Phase::kTraining);
-  return ddprun::check_gradients(*model, *objective, first_samples(dataset), kNumbers, experiment.seed);
+  return check_gradients(*model, *objective, first_samples(dataset), kNumbers, experiment.seed);
 }
 
 }  // namespace
 
-int check_gradients(const CheckedExperiment& checked) try {
+int show_gradient_check(const CheckedExperiment& checked) try {
   const auto findings = findings_of(checked);
   std::cout << gradient_report(findings);
   return std::ranges::any_of(findings, &check::GradientFinding::wrong) ? kExitFailed : kExitDone;

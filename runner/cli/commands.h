@@ -5,7 +5,6 @@
 #include "agent/checked_experiment.h"
 #include "cli/arguments.h"
 
-#include <filesystem>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -45,11 +44,7 @@ int list_keys(const Arguments& arguments);
 int plugins(const Arguments& arguments);
 int env(const Arguments& arguments);
 
-int check_gradients(const CheckedExperiment& checked);  // `check --gradients`
-int show_config(const Arguments& arguments);            // `run --cfg`
-
-// Returns the folders with experiments and groups: $DDPRUN_CONFIG_PATH (separated by colons), then the configs
-// installed with the program.
-std::vector<std::filesystem::path> config_search_path();
+int show_gradient_check(const CheckedExperiment& checked);  // `check --gradients`
+int show_config(const Arguments& arguments);                // `run --cfg`
 
 }  // namespace ddprun

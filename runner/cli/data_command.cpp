@@ -2,8 +2,9 @@
 // `ddprun data EXPERIMENT`: shows the samples before training, as text and as a page.
 #include "agent/checked_experiment.h"
 #include "cli/commands.h"
-#include "cli/data_pictures.h"
-#include "cli/data_text.h"
+#include "config/config_files.h"
+#include "data/data_pictures.h"
+#include "data/data_text.h"
 #include "launch/worker_process.h"
 #include "metrics/predictions.h"
 #include "report/report.h"

@@ -11,7 +11,7 @@
 #include "base/program.h"
 #include "base/terminal.h"
 #include "cli/commands.h"
-#include "cli/new_file.h"
+#include "config/config_files.h"
 #include "launch/launcher.h"
 #include "worker/worker.h"
 
@@ -37,7 +37,7 @@ struct Inference {
   LaunchChoice launch;
 };
 
-Inference make_inference(const Arguments& arguments) {
+Inference prepare_inference(const Arguments& arguments) {
   Inference inference{.run = existing_run(arguments.target)};
   inference.checkpoint = choose_checkpoint(inference.run, arguments.checkpoint);
   inference.checked = check_experiment({.experiment = inference.run / "config.yaml",
@@ -120,9 +120,9 @@ void print_metrics(const Inference& inference, const Json& result) {
 }  // namespace
 
 int evaluate(const Arguments& arguments) {
-  const auto inference = make_inference(arguments);
+  const auto inference = prepare_inference(arguments);
   auto place = node_place(inference.launch);
-  place.task = "evaluate";
+  place.task = Task::kEvaluate;
   const auto outcome = run_workers(inference, std::move(place));
   if (outcome.exit_code != kExitDone) return outcome.exit_code;
   if (!arguments.json) {
@@ -140,9 +140,9 @@ int evaluate(const Arguments& arguments) {
 
 int predict(const Arguments& arguments) {
   NewFile file(arguments.out);
-  const auto inference = make_inference(arguments);
+  const auto inference = prepare_inference(arguments);
   auto place = node_place(inference.launch);
-  place.task = "predict";
+  place.task = Task::kPredict;
   place.split = arguments.split;
   place.out = file.temporary();
   const auto outcome = run_workers(inference, std::move(place));

@@ -8,6 +8,7 @@
 #include "base/program.h"
 #include "base/spawn.h"
 #include "cli/commands.h"
+#include "config/config_files.h"
 #include "launch/signal_inbox.h"
 #include "launch/worker_process.h"
 #include "metrics/run_summary.h"
@@ -94,10 +95,7 @@ fs::path sweep_folder(const Experiment& experiment, const std::string& sweep) {
   return folder;
 }
 
-bool is_done(const fs::path& run) {
-  const auto status = read_run_end(run).status;
-  return status == "completed" || status == "stopped_early";
-}
+bool is_done(const fs::path& run) { return has_trained_to_the_end(enum_of<RunStatus>(read_run_end(run).status)); }
 
 // Returns the swept overrides of this run.
 std::string difference(const Words& words, const Words& given) {

@@ -9,7 +9,7 @@
 #include "checkpoint/tensor_dict.h"
 #include "checkpoint/training_file.h"
 #include "cli/commands.h"
-#include "cli/new_file.h"
+#include "config/config_files.h"
 #include "launch/worker_process.h"
 #include "report/report.h"
 #include "report/run_list.h"
@@ -71,7 +71,7 @@ int list(const Arguments& arguments) {
         run_list_text(runs, style_of_output());  // uses colours, and removes control characters from names
     std::fwrite(text.data(), 1, text.size(), stdout);
     for (const auto& run : runs) {
-      if (run.state.status == "elsewhere") std::cout << run.label << ": " << run.state.reason << "\n";
+      if (run.state.status == RunStatus::kElsewhere) std::cout << run.label << ": " << run.state.reason << "\n";
     }
   }
   return kExitDone;

@@ -2,10 +2,10 @@
 // The commands that only show something.
 #include "agent/checked_experiment.h"
 #include "agent/launch_choice.h"
-#include "base/program.h"
 #include "base/terminal.h"
 #include "cli/commands.h"
 #include "cluster/placement_text.h"
+#include "config/config_files.h"
 #include "launch/worker_process.h"
 #include "metrics/objective.h"
 #include "plugin_host/plugin_check.h"
@@ -18,26 +18,11 @@
 #include <torch/headeronly/version.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <map>
-#include <sstream>
 
 namespace ddprun {
-
-std::vector<std::filesystem::path> config_search_path() {
-  std::vector<std::filesystem::path> folders;
-  if (const char* listed = std::getenv("DDPRUN_CONFIG_PATH")) {
-    std::istringstream stream(listed);
-    for (std::string folder; std::getline(stream, folder, ':');) {
-      if (!folder.empty()) folders.emplace_back(folder);
-    }
-  }
-  const auto prefix = own_program().parent_path().parent_path();
-  folders.push_back(prefix / "share" / "ddprun" / "configs");
-  return folders;
-}
 
 int show_config(const Arguments& arguments) {
   std::cout << to_yaml(

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/multirun.h"
+#include "config/config_files.h"
 #include "launch/run_folder.h"
 
 #include <ddprun/error.h>
@@ -29,9 +30,9 @@ PreparedRun go_on(RunFolder folder, const CheckedExperiment& checked) {
 // Returns the engine's name for the job of this process, which lasts over restarts and requeues; empty if there is
 // none. A torchrun without a name is identified by its process, the parent of this one.
 std::string job_of(const Placement& placement) {
-  if (!placement.job_id.empty()) return placement.engine + ":" + placement.job_id;
+  if (!placement.job_id.empty()) return log::text(word_of(placement.engine), ":", placement.job_id);
   if (!placement.engine_restarts) return "";
-  return log::text(placement.engine, ":", placement.host, ":", placement.port, ":", ::getppid());
+  return log::text(word_of(placement.engine), ":", placement.host, ":", placement.port, ":", ::getppid());
 }
 
 // Returns the run to resume: that of the same job if its engine has restarted it; with checkpoint.resume=auto, the run
@@ -41,10 +42,11 @@ std::optional<fs::path> unfinished_run(const Experiment& experiment, const Place
   if (placement.restart_count > 0) {
     const auto job = job_of(placement);
     if (const auto run = find_run_of_job(experiment.name, run_dir, job)) return run;
-    log::info(log::text(placement.engine, " restarted this job, but none of its runs was found; starting a new one",
+    log::info(log::text(word_of(placement.engine),
+                        " restarted this job, but none of its runs was found; starting a new one",
                         placement.job_id.empty() ? "; torchrun --rdzv-id=NAME would identify it" : ""));
   }
-  if (experiment.checkpoint.resume != "auto") return std::nullopt;
+  if (experiment.checkpoint.resume != Resume::kAuto) return std::nullopt;
   if (!run_dir.empty()) return fs::exists(run_dir) ? std::optional(run_dir) : std::nullopt;
   return find_run_to_resume(experiment.name);
 }
@@ -58,8 +60,8 @@ PreparedRun start_or_go_on(const CheckedExperiment& checked, const Placement& pl
     return go_on(RunFolder::resume(*run), checked);
   }
   // Whatever can fail comes before the folder is created: a run that cannot start leaves none behind.
-  const auto& from = experiment.checkpoint.resume;
-  auto checkpoint = from == "auto" || from == "never" ? fs::path() : named_checkpoint(from);
+  const auto& asked = experiment.checkpoint;
+  auto checkpoint = asked.resume == Resume::kFrom ? named_checkpoint(asked.resume_from) : fs::path();
   prepare_data(checked);
   auto folder = RunFolder::create(experiment.name, experiment.run_dir);
   if (const auto job = job_of(placement); !job.empty()) folder.belongs_to(job);

@@ -54,11 +54,11 @@ class Watch {
   }
 
   // Returns the run's status at its end.
-  std::string to_the_end() {
+  RunStatus to_the_end() {
     while (true) {
       const auto state = read_run_state(run_);  // before the files: a run that has ended writes no more
       look();
-      if (state.status != "running") return finish(state);
+      if (state.status != RunStatus::kRunning) return finish(state);
       std::this_thread::sleep_for(kPause);
     }
   }
@@ -108,7 +108,7 @@ class Watch {
     logger_->ranks(table);
   }
 
-  std::string finish(const RunState& state) {
+  RunStatus finish(const RunState& state) {
     if (!started_)
       throw UserError(
           run_.string() +
@@ -116,8 +116,9 @@ class Watch {
     auto end = state.summary.is_null() ? recorded_end(run_) : read_run_end(run_);
     if (state.summary.is_null()) end.stop_reason = "no process is running it, and it did not end normally";
     logger_->finish(end);
-    const bool over = end.status == "completed" || end.status == "stopped_early";
-    if (end.status == "preempted" || (!over && !end.checkpoint.empty())) tell_how_to_resume(run_);
+    const auto status = enum_of<RunStatus>(end.status);
+    const bool over = has_trained_to_the_end(status);
+    if (status == RunStatus::kPreempted || (!over && !end.checkpoint.empty())) tell_how_to_resume(run_);
     return state.status;
   }
 
@@ -133,7 +134,7 @@ class Watch {
 
 int watch(const Arguments& arguments) {
   const auto status = Watch(existing_run(arguments.target), arguments.logger).to_the_end();
-  const bool good = status == "completed" || status == "stopped_early" || status == "preempted";
+  const bool good = has_trained_to_the_end(status) || status == RunStatus::kPreempted;
   return good ? kExitDone : kExitFailed;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Variables that mean something only elsewhere.
-#include "cluster/engines.h"
+#include "cluster/placement.h"
 
 #include <algorithm>
 
@@ -43,23 +43,25 @@ constexpr Known kKnown[] = {
     {"PET_MAX_RESTARTS", Family::kPet},
 };
 
-std::string reason_beside(const std::string& engine) {
-  if (engine == "flags") return "the flags take precedence";
-  return engine == "env" ? "RANK and its like take precedence" : engine + " takes precedence";
+std::string reason_beside(Engine engine) {
+  if (engine == Engine::kFlags) return "the flags take precedence";
+  return engine == Engine::kEnv ? "RANK and its like take precedence"
+                                : std::string(word_of(engine)) + " takes precedence";
 }
 
 std::string reason_of_slurm(const Placement& placement, const Environment& environment) {
-  if (placement.engine == "slurm") return "the step's own variables take precedence";
-  if (!placement.engine.empty()) return reason_beside(placement.engine) + ": Slurm counts what it runs in";
+  if (placement.engine == Engine::kSlurm) return "the step's own variables take precedence";
+  if (placement.engine != Engine::kNobody) return reason_beside(placement.engine) + ": Slurm counts what it runs in";
   const bool step = environment.has("SLURM_STEP_ID");
   return step ? "a step of one task" : "the batch script's or salloc's: only srun starts several tasks";
 }
 
 std::string reason_for(Family family, const Placement& placement, const Environment& environment) {
   if (family == Family::kSlurm) return reason_of_slurm(placement, environment);
-  const auto& engine = placement.engine;
-  if (family == Family::kPet && (engine == "pet" || engine == "kubeflow")) return "another of them takes precedence";
-  if (!engine.empty()) return reason_beside(engine);
+  const auto engine = placement.engine;
+  if (family == Family::kPet && (engine == Engine::kPet || engine == Engine::kKubeflow))
+    return "another of them takes precedence";
+  if (engine != Engine::kNobody) return reason_beside(engine);
   return family == Family::kTorch ? "it says nothing by itself" : "a single node meets nobody";
 }
 

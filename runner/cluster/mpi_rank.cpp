@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Ranks that mpirun or mpiexec started: Open MPI, MPICH, Intel MPI.
-#include "cluster/engines.h"
+#include "cluster/placement.h"
 
 #include <ddprun/error.h>
 
@@ -8,7 +8,7 @@ namespace ddprun {
 namespace {
 
 std::string flag_for(const Claim& claim, const std::string& name, const std::string& value) {
-  return claim.engine == "openmpi" ? "mpirun -x " + name + "=" + value : "mpiexec -genv " + name + " " + value;
+  return claim.engine == Engine::kOpenMpi ? "mpirun -x " + name + "=" + value : "mpiexec -genv " + name + " " + value;
 }
 
 void place_host(Placement& placement, const Claim& claim, const Environment& environment) {

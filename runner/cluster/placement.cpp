@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "cluster/placement.h"
 
-#include "cluster/engines.h"
 #include "cluster/slurm.h"
 
 #include <ddprun/error.h>
@@ -29,7 +28,7 @@ bool is_inside(const Claim& mpi, const SlurmStep& step) {
 
 void require_agreement_of_all(const Claim& chosen, const Claims& claims) {
   require_agreement(claims.torch, chosen);
-  const bool mpi = chosen.engine == "openmpi" || chosen.engine == "mpich";
+  const bool mpi = chosen.engine == Engine::kOpenMpi || chosen.engine == Engine::kMpich;
   if (mpi && claims.step && is_inside(chosen, *claims.step)) return;
   for (const auto& other : {claims.openmpi, claims.mpich}) {
     if (other.several()) require_agreement(chosen, other);
@@ -37,10 +36,10 @@ void require_agreement_of_all(const Claim& chosen, const Claims& claims) {
   if (claims.step) require_agreement(chosen, claims.step->claim);
 }
 
-void refuse_flags(const LaunchFlags& flags, const Claim& claim, const std::string& engine) {
+void refuse_flags(const LaunchFlags& flags, const Claim& claim, Engine engine) {
   const auto flag = flags.first();
   if (!flag) return;
-  const auto who = engine == "env" ? "who set it" : engine;
+  const auto who = engine == Engine::kEnv ? "who set it" : std::string(word_of(engine));
   contradict(*flag, *claim.size, who + " has started every rank already, this process too; leave the flag out");
 }
 
@@ -50,7 +49,7 @@ std::optional<Placement> place_by_engine(const Claims& claims, const LaunchFlags
   const auto& [torch, openmpi, mpich, step] = claims;
   if (torch.rank && torch.size && torch.local_rank) {
     const auto engine = torch_engine(environment);
-    if (engine == "env") require_agreement_of_all(torch, claims);
+    if (engine == Engine::kEnv) require_agreement_of_all(torch, claims);
     refuse_flags(flags, torch, engine);
     return place_torch_rank(torch, environment);
   }
@@ -63,7 +62,7 @@ std::optional<Placement> place_by_engine(const Claims& claims, const LaunchFlags
   }
   if (step) {
     require_agreement_of_all(step->claim, claims);
-    if (!step->one_task_per_node()) refuse_flags(flags, step->claim, "slurm");
+    if (!step->one_task_per_node()) refuse_flags(flags, step->claim, Engine::kSlurm);
     return place_slurm_task(*step, flags, environment);
   }
   return std::nullopt;
@@ -79,11 +78,11 @@ Placement place_by_options(const Claims& claims, const LaunchFlags& flags, const
     if (pod.nnodes && pod.node_rank) require_same_nodes(flags, *pod.nnodes, *pod.node_rank);
     auto options = flags.over(pod);
     options.nnodes = pod.nnodes;
-    return place_node("kubeflow", options);
+    return place_node(Engine::kKubeflow, options);
   }
   const LaunchFlags address{.master_addr = environment.find("MASTER_ADDR"),
                             .master_port = environment.find("MASTER_PORT")};
-  const auto engine = flags.first() ? "flags" : "pet";
+  const auto engine = flags.first() ? Engine::kFlags : Engine::kPet;
   return place_node(engine, flags.over(pet_flags(environment)).over(address));
 }
 
@@ -140,7 +139,7 @@ const Setting& need(const std::optional<Setting>& setting, const Setting& beside
 }  // namespace
 
 Claim torch_claim(const Environment& environment) {
-  return {.engine = "env",
+  return {.engine = Engine::kEnv,
           .rank = environment.find("RANK"),
           .size = environment.find("WORLD_SIZE"),
           .local_rank = environment.find("LOCAL_RANK"),
@@ -150,7 +149,7 @@ Claim torch_claim(const Environment& environment) {
 }
 
 Claim openmpi_claim(const Environment& environment) {
-  Claim claim{.engine = "openmpi",
+  Claim claim{.engine = Engine::kOpenMpi,
               .rank = environment.find("OMPI_COMM_WORLD_RANK"),
               .size = environment.find("OMPI_COMM_WORLD_SIZE"),
               .local_rank = environment.find("OMPI_COMM_WORLD_LOCAL_RANK"),
@@ -162,7 +161,7 @@ Claim openmpi_claim(const Environment& environment) {
 }
 
 Claim mpich_claim(const Environment& environment) {
-  Claim claim{.engine = "mpich",
+  Claim claim{.engine = Engine::kMpich,
               .rank = environment.find("PMI_RANK"),
               .size = environment.find("PMI_SIZE"),
               .local_rank = environment.find({"MPI_LOCALRANKID", "PMI_LOCAL_RANK"}),

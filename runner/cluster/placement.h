@@ -3,6 +3,8 @@
 // torchrun, Slurm, MPI, Kubeflow and Ray leave in the environment. Does not need LibTorch.
 #pragma once
 
+#include "base/words.h"
+#include "cluster/endpoint.h"
 #include "cluster/setting.h"
 
 #include <optional>
@@ -24,10 +26,17 @@ struct Evidence {
   bool counted = true;  // false: it was seen and ignored, and the meaning says why
 };
 
+// Who has started this process or says where it stands. kNobody: this command alone; kEnv: RANK, WORLD_SIZE and
+// LOCAL_RANK from something that is none of the others.
+enum class Engine { kNobody, kFlags, kTorchrun, kSlurm, kOpenMpi, kMpich, kKubeflow, kPet, kRay, kEnv };
+template <>
+struct WordsOf<Engine> {
+  static constexpr auto kAll = std::to_array<std::string_view>(
+      {"", "flags", "torchrun", "slurm", "openmpi", "mpich", "kubeflow", "pet", "ray", "env"});
+};
+
 struct Placement {
-  // One of "" (nobody: this command alone), "flags", "torchrun", "slurm", "openmpi", "mpich", "kubeflow", "pet", "ray",
-  // or "env": RANK, WORLD_SIZE and LOCAL_RANK from something else.
-  std::string engine;
+  Engine engine = Engine::kNobody;
   Role role = Role::kNode;
 
   // These are for a node.
@@ -62,7 +71,7 @@ Placement find_placement(const LaunchFlags& flags, const Environment& environmen
 
 // What one engine says about this process: which rank of how many it is.
 struct Claim {
-  std::string engine;
+  Engine engine = Engine::kNobody;
   std::optional<Setting> rank, size, local_rank, local_size;
   std::string local_rank_name, local_size_name;  // their names there, for errors
 
@@ -78,5 +87,51 @@ void require_agreement(const Claim& claim, const Claim& other);
 
 // Places this process as the claimed rank of several. Throws UserError if something is missing or not below its limit.
 Placement place_rank(const Claim& claim);
+
+// What follows is of one engine each: reads its variables from the environment, and checks them.
+
+// Returns who set RANK, WORLD_SIZE and LOCAL_RANK: torchrun or Ray, which make ranks of their own, so that an
+// enclosing step or job counts something else; or kEnv for anything else.
+Engine torch_engine(const Environment& environment);
+
+// Places a rank of these. A single rank is nobody's, with one worker.
+Placement place_torch_rank(Claim claim, const Environment& environment);
+
+// Places a rank that mpirun or mpiexec started.
+Placement place_mpi_rank(const Claim& claim, const Environment& environment);
+
+// A Slurm step: what one srun started.
+struct SlurmStep {
+  Claim claim;  // without local_size
+  Setting id;   // SLURM_STEP_ID
+  Setting nodes;
+  Setting node_id;
+
+  bool one_task_per_node() const { return claim.size->number(1) == nodes.number(1); }
+};
+
+// Returns nothing in a batch script and in salloc's shell, which are not steps of several tasks.
+std::optional<SlurmStep> find_slurm_step(const Environment& environment);
+
+// Places a task. If there is one per node, this process starts the node's workers, whose number the flags may set; if
+// there are more, it is a rank.
+Placement place_slurm_task(const SlurmStep& step, const LaunchFlags& flags, const Environment& environment);
+
+// Returns the flags that torchrun would read from PET_*.
+LaunchFlags pet_flags(const Environment& environment);
+
+// Returns the flags for a pod of Kubeflow's PyTorchJob: RANK and WORLD_SIZE are the pod's, MASTER_ADDR and MASTER_PORT
+// the first pod's, PET_* the rest. Throws UserError if they contradict each other.
+LaunchFlags kubeflow_flags(const Claim& pod, const Environment& environment);
+
+// Places this process as the agent of one node. `known` is where several nodes meet if the flags do not say it. A
+// single node without a number of workers is nobody's.
+Placement place_node(Engine engine, const LaunchFlags& flags, const std::optional<Endpoint>& known = std::nullopt);
+
+// Adds to the evidence what is set but was not used, with the reason.
+void note_ignored(Placement& placement, const Environment& environment);
+
+// Checks that flags agree with an engine that has counted and numbered the nodes.
+void require_same_nodes(const LaunchFlags& flags, const Setting& nodes, const Setting& node_rank);
 
 }  // namespace ddprun

@@ -34,11 +34,11 @@ std::string line(const std::string& label, const std::string& text) {
 }
 
 std::string started_by(const Placement& placement) {
-  if (placement.engine.empty()) return "nobody: this command alone";
+  if (placement.engine == Engine::kNobody) return "nobody: this command alone";
   const auto role = placement.role == Role::kRank ? ": one process per rank" : ": one process per node";
-  if (placement.engine == "env") return std::string("RANK, WORLD_SIZE and LOCAL_RANK") + role;
-  if (placement.engine == "flags") return "the flags of this command" + std::string(role);
-  return placement.engine + role;
+  if (placement.engine == Engine::kEnv) return std::string("RANK, WORLD_SIZE and LOCAL_RANK") + role;
+  if (placement.engine == Engine::kFlags) return "the flags of this command" + std::string(role);
+  return std::string(word_of(placement.engine)) + role;
 }
 
 std::string place(const Placement& placement) {
@@ -114,7 +114,7 @@ std::string placement_text(const Placement& placement, const Installation& insta
 
 std::string placement_json(const Placement& placement, const Installation& installation) {
   const bool node = placement.role == Role::kNode;
-  nlohmann::ordered_json json = {{"engine", placement.engine}, {"role", node ? "node" : "rank"}};
+  nlohmann::ordered_json json = {{"engine", word_of(placement.engine)}, {"role", node ? "node" : "rank"}};
   if (node) {
     json["min_nodes"] = placement.min_nodes;
     json["max_nodes"] = placement.max_nodes;

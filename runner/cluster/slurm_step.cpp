@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The tasks of a Slurm step.
-#include "cluster/engines.h"
+#include "cluster/placement.h"
 #include "cluster/slurm.h"
 
 #include <ddprun/error.h>
@@ -87,7 +87,7 @@ Placement place_node_task(const SlurmStep& step, const LaunchFlags& flags, const
     const auto host = find_host(read, step, environment);
     known = Endpoint{host, flags.master_port ? parse_port(*flags.master_port) : find_port(read, step, environment)};
   }
-  auto placement = place_node("slurm", options, known);
+  auto placement = place_node(Engine::kSlurm, options, known);
   placement.evidence.insert(placement.evidence.begin(), read.evidence.begin(), read.evidence.end());
   return placement;
 }
@@ -98,7 +98,7 @@ std::optional<SlurmStep> find_slurm_step(const Environment& environment) {
   const auto id = environment.find("SLURM_STEP_ID"), rank = environment.find("SLURM_PROCID");
   const auto tasks = environment.find({"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"});
   if (!id || !rank || !tasks || is_own_step(*id)) return std::nullopt;
-  SlurmStep step{.claim = {.engine = "slurm",
+  SlurmStep step{.claim = {.engine = Engine::kSlurm,
                            .rank = rank,
                            .size = tasks,
                            .local_rank = environment.find("SLURM_LOCALID"),

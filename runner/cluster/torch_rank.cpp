@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Places ranks that have torch's variables: torchrun's, Ray's, and those that a script sets.
-#include "cluster/engines.h"
+#include "cluster/placement.h"
 
 #include <ddprun/error.h>
 
@@ -48,9 +48,9 @@ void read_torchrun(Placement& placement, const Environment& environment) {
 
 }  // namespace
 
-std::string torch_engine(const Environment& environment) {
-  if (environment.has("TORCHELASTIC_RUN_ID")) return "torchrun";
-  return environment.find({"RAY_RAYLET_PID", "RAY_JOB_ID", "ACCELERATE_TORCH_DEVICE"}) ? "ray" : "env";
+Engine torch_engine(const Environment& environment) {
+  if (environment.has("TORCHELASTIC_RUN_ID")) return Engine::kTorchrun;
+  return environment.find({"RAY_RAYLET_PID", "RAY_JOB_ID", "ACCELERATE_TORCH_DEVICE"}) ? Engine::kRay : Engine::kEnv;
 }
 
 Placement place_torch_rank(Claim claim, const Environment& environment) {
@@ -62,12 +62,12 @@ Placement place_torch_rank(Claim claim, const Environment& environment) {
   if (claim.several()) {
     place_rendezvous(placement, claim, environment);
   } else {
-    placement.engine.clear();
+    placement.engine = Engine::kNobody;
     placement.role = Role::kNode;
     placement.node_rank = 0;
     placement.workers = "1";
   }
-  if (claim.engine == "torchrun") read_torchrun(placement, environment);
+  if (claim.engine == Engine::kTorchrun) read_torchrun(placement, environment);
   return placement;
 }
 

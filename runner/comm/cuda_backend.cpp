@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The GPU backend, compiled into a library of its own (device_backend.h).
 #include "comm/cuda_graph.h"
-#include "comm/cuda_timer.h"
 #include "comm/device_backend.h"
 #include "comm/gpu_utilization.h"
 #include "imaging/cuda_image_batcher.h"

@@ -91,4 +91,21 @@ std::unique_ptr<DeviceGraph> capture_cuda_graph(const std::function<std::vector<
   return std::make_unique<CudaGraph>(work, std::move(pool));
 }
 
+void CudaTimer::mark() {
+  if (used_ == events_.size()) events_.emplace_back(cudaEventDefault);  // with timing
+  events_[used_++].record();
+}
+
+std::vector<double> CudaTimer::take() {
+  constexpr double kSecondsPerMillisecond = 1e-3;
+  std::vector<double> seconds;
+  if (used_ == 0) return seconds;
+  events_[used_ - 1].synchronize();
+  for (size_t i = 1; i < used_; ++i)
+    seconds.push_back(events_[i - 1].elapsed_time(events_[i]) * kSecondsPerMillisecond);
+  std::swap(events_[0], events_[used_ - 1]);
+  used_ = 1;
+  return seconds;
+}
+
 }  // namespace ddprun

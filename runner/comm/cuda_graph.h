@@ -4,7 +4,10 @@
 
 #include "comm/device_backend.h"
 
+#include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
+
+#include <vector>
 
 namespace ddprun {
 
@@ -13,5 +16,16 @@ namespace ddprun {
 // advances the random numbers of the current GPU's default generator as if the work were done.
 std::unique_ptr<DeviceGraph> capture_cuda_graph(const std::function<std::vector<at::Tensor>()>& work,
                                                 std::shared_ptr<const c10::MempoolId_t> pool);
+
+// Times work on the current stream by events, which it reuses.
+class CudaTimer final : public DeviceTimer {
+ public:
+  void mark() override;
+  std::vector<double> take() override;
+
+ private:
+  std::vector<at::cuda::CUDAEvent> events_;
+  size_t used_ = 0;
+};
 
 }  // namespace ddprun

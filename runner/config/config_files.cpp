@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "config/config_files.h"
 
+#include "base/program.h"
+
 #include <ddprun/options.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
+#include <sstream>
 
 namespace ddprun {
 namespace fs = std::filesystem;
@@ -104,6 +108,19 @@ void ConfigFiles::put_first(const fs::path& experiment) {
     return fs::equivalent(known, folder, error);
   });
   search_path_.insert(search_path_.begin(), folder);
+}
+
+std::vector<std::filesystem::path> config_search_path() {
+  std::vector<std::filesystem::path> folders;
+  if (const char* listed = std::getenv("DDPRUN_CONFIG_PATH")) {
+    std::istringstream stream(listed);
+    for (std::string folder; std::getline(stream, folder, ':');) {
+      if (!folder.empty()) folders.emplace_back(folder);
+    }
+  }
+  const auto prefix = own_program().parent_path().parent_path();
+  folders.push_back(prefix / "share" / "ddprun" / "configs");
+  return folders;
 }
 
 }  // namespace ddprun

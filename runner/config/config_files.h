@@ -11,6 +11,10 @@
 
 namespace ddprun {
 
+// Returns the folders with experiments and groups: $DDPRUN_CONFIG_PATH (separated by colons), then the configs
+// installed with the program.
+std::vector<std::filesystem::path> config_search_path();
+
 class ConfigFiles {
  public:
   explicit ConfigFiles(std::vector<std::filesystem::path> search_path) : search_path_(std::move(search_path)) {}

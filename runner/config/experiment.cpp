@@ -78,10 +78,10 @@ std::vector<OptionDeclaration> schedule_keys() {
   return keys;
 }
 
-std::string read_resident(Options& options) {
-  return options.choose("resident", "auto", {"auto", "host", "off"},
-                        "for images in memory: auto: kept on the GPU if they fit, batches are made there; host: made "
-                        "from host memory; off: by the dataset's own get() and augment()");
+Resident read_resident(Options& options) {
+  return choose(options, "resident", Resident::kAuto,
+                "for images in memory: auto: kept on the GPU if they fit, batches are made there; host: made "
+                "from host memory; off: by the dataset's own get() and augment()");
 }
 
 // One section and the keys it declares, for the documentation.
@@ -143,7 +143,7 @@ PluginChoice read_choice(const Value& section, const std::string& path, const Or
 }
 
 // Takes the one key of the dataset that is the runner's; the others are the plugin's.
-std::string take_resident(PluginChoice& dataset, Problems& problems) {
+Resident take_resident(PluginChoice& dataset, Problems& problems) {
   auto values = Value::map(dataset.options.origin());
   const auto* written = dataset.options.is_map() ? dataset.options.find("resident") : nullptr;
   if (written) values.set("resident", *written);
@@ -254,7 +254,7 @@ void cross_check(const Experiment& experiment, Problems& problems) {
                          experiment.name + "\""));
   }
   const auto workers = experiment.launch.workers, batch = experiment.trainer.global_batch;
-  if (batch >= workers || experiment.trainer.batch_per_worker > 0) return;
+  if (experiment.trainer.has_a_sample_for_each(workers)) return;
   const auto* trainer = experiment.config.find("trainer");
   const auto* written = trainer ? trainer->find("global_batch") : nullptr;
   const auto* launch = experiment.config.find("launch");

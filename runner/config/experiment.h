@@ -100,6 +100,13 @@ struct WordsOf<Backend> {
   static constexpr auto kAll = std::to_array<std::string_view>({"auto", "nccl", "gloo"});
 };
 
+// Where batches of images in memory are made; off: by the dataset.
+enum class Resident { kAuto, kHost, kOff };
+template <>
+struct WordsOf<Resident> {
+  static constexpr auto kAll = std::to_array<std::string_view>({"auto", "host", "off"});
+};
+
 struct TrainerConfig {
   int64_t max_epochs = 10;
   int64_t max_steps = 0;         // 0: no limit but max_epochs
@@ -143,6 +150,7 @@ struct TrainerConfig {
   int64_t global_batch_of(int64_t workers) const {
     return batch_per_worker > 0 ? batch_per_worker * workers : global_batch;
   }
+  bool has_a_sample_for_each(int64_t workers) const { return global_batch_of(workers) >= workers; }
 
   static constexpr int64_t kAutoMicroBatch = -1;
   static constexpr int64_t kMostSkips = 10;     // in a row
@@ -180,13 +188,16 @@ struct EarlyStoppingConfig {
   int64_t hold = 1;  // evaluations in a row at the target
 };
 
+enum class Resume { kNever, kAuto, kFrom };
+
 struct CheckpointConfig {
   Interval every{.epochs = 1};  // none: only at the end
   int64_t keep = 3;
   std::string monitor = "val/accuracy";  // the metric that `best` follows
   bool maximize = true;
-  bool async = true;             // written while training goes on, from a copy in host memory
-  std::string resume = "never";  // "never", "auto", or the path of a run or checkpoint
+  bool async = true;  // written while training goes on, from a copy in host memory
+  Resume resume = Resume::kNever;
+  std::string resume_from;  // the path of a run or checkpoint, with Resume::kFrom
 };
 
 // The samples of an evaluation that the loggers get with their predictions; none if there are no batches.
@@ -214,8 +225,8 @@ struct ProfileConfig {
 };
 
 struct LaunchConfig {
-  int64_t workers = 0;          // per node; 0: auto, one per GPU (a single one with strategy dp), or one on the CPU
-  std::string device = "auto";  // auto, cpu or cuda
+  int64_t workers = 0;  // per node; 0: auto, one per GPU (a single one with strategy dp), or one on the CPU
+  Device device = Device::kAuto;
   Backend backend = Backend::kAuto;  // how the ranks communicate; auto: NCCL on GPUs, else Gloo
   int64_t threads = 0;               // per worker, for its kernels; 0: auto, cores / workers
   double timeout_seconds = 1800;     // of a collective
@@ -258,7 +269,7 @@ struct Experiment {
   std::string name;
   uint64_t seed = 0;
   PluginChoice model, dataset, optimizer;
-  std::string resident = "auto";  // auto, host or off: where batches of in-memory images are made
+  Resident resident = Resident::kAuto;
   std::vector<PluginChoice> loggers;
   std::string objective = "cross_entropy";
   Value objective_options;

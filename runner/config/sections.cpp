@@ -77,9 +77,15 @@ CheckpointConfig read_checkpoint(Options& options) {
   checkpoint.maximize = read_maximize(options, checkpoint.monitor);
   checkpoint.async = options.get<bool>("async", checkpoint.async,
                                        "save in the background, from a copy in memory; false: training waits");
-  checkpoint.resume = options.get<std::string>(
-      "resume", checkpoint.resume, "never, auto (the newest of this run), or the path of a run or checkpoint");
-  if (checkpoint.resume.empty()) options.reject("resume", "expected never, auto or a path, found \"\"");
+  const auto resume = options.get<std::string>(
+      "resume", "never", "never, auto (the newest of this run), or the path of a run or checkpoint");
+  if (resume.empty()) options.reject("resume", "expected never, auto or a path, found \"\"");
+  if (resume == "auto") {
+    checkpoint.resume = Resume::kAuto;
+  } else if (resume != "never") {
+    checkpoint.resume = Resume::kFrom;
+    checkpoint.resume_from = resume;
+  }
   return checkpoint;
 }
 
@@ -117,8 +123,7 @@ LaunchConfig read_launch(Options& options) {
   LaunchConfig launch;
   launch.workers =
       read_auto(options, "workers", "processes on each machine; auto: one per GPU, or one on the CPU", 1024);
-  launch.device = options.choose("device", launch.device, {"auto", "cpu", "cuda"},
-                                 "where to train; auto: on GPUs if there are any");
+  launch.device = choose(options, "device", launch.device, "where to train; auto: on GPUs if there are any");
   launch.backend =
       choose(options, "backend", launch.backend,
              "how GPUs communicate; auto: nccl; gloo goes through host memory and lets workers share a GPU");
@@ -144,6 +149,57 @@ LaunchConfig read_launch(Options& options) {
 
 std::filesystem::path read_run_dir(Options& options) {
   return options.get<std::string>("dir", "", "the run's folder; by default outputs/<name>/<time>");
+}
+
+// The sections for what is shown of a run besides its rows of metrics.
+namespace {
+
+// Parses "10..20", both ends included.
+std::optional<StepRange> parse_steps(const std::string& text) {
+  static const std::regex form(R"((\d{1,12})\.\.(\d{1,12}))");
+  std::smatch parts;
+  if (!std::regex_match(text, parts, form)) return std::nullopt;
+  const StepRange steps{.first = std::stoll(parts[1]), .last = std::stoll(parts[2])};
+  return steps.first >= 1 && steps.first <= steps.last ? std::optional(steps) : std::nullopt;
+}
+
+}  // namespace
+
+PredictionsConfig read_predictions(Options& options) {
+  constexpr int64_t kMostBatches = 1000, kMostImages = 10'000;  // the table is held in memory
+  PredictionsConfig predictions;
+  predictions.batches = options.get<int64_t>(
+      "num_batches_to_log", 1, "show the samples of this many evaluation batches, spread over the split; 0: none",
+      {0, kMostBatches});
+  predictions.images_per_batch = options.get<int64_t>("log_images_per_batch", predictions.images_per_batch,
+                                                      "samples per batch; 0: none", {0, kMostImages});
+  return predictions;
+}
+
+HistogramsConfig read_histograms(Options& options) {
+  HistogramsConfig histograms;
+  histograms.every = read_interval(options, "every", "1ep", "never", false, "1ep, 200st, or never");
+  histograms.bins = options.get<int64_t>("bins", histograms.bins,
+                                         "bins of equal width, from the smallest to the largest number", {1, 1000});
+  return histograms;
+}
+
+ProfileConfig read_profile(Options& options) {
+  constexpr int64_t kMostSteps = 1000;  // a trace takes some 100 kB per step
+  ProfileConfig profile;
+  const auto text = options.get<std::string>("steps", "10..20", "the first and the last step to trace");
+  if (const auto steps = parse_steps(text)) {
+    profile.steps = *steps;
+  } else {
+    options.reject("steps", "expected the first and the last step, such as 10..20, found \"" + text + "\"");
+  }
+  if (profile.steps.last - profile.steps.first >= kMostSteps)
+    options.reject("steps", "expected at most " + std::to_string(kMostSteps) + " steps, found " + text);
+  profile.ranks =
+      options.get<int64_t>("ranks", profile.ranks, "how many ranks write a trace, from rank 0 on", {1, 1024});
+  profile.shapes = options.get<bool>("shapes", profile.shapes, "also record the shapes of each operation's tensors");
+  profile.memory = options.get<bool>("memory", profile.memory, "also record every allocation");
+  return profile;
 }
 
 }  // namespace ddprun

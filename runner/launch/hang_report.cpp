@@ -95,9 +95,9 @@ constexpr auto kPatience = std::chrono::seconds(2);  // who has not answered by 
 constexpr int kBetweenLooksMs = 5;
 
 // Waits until all have answered, or until kPatience is over.
-void wait_for_answers(const std::vector<const Worker*>& asked) {
+void wait_for_answers(const std::vector<const WorkerHandle*>& asked) {
   const auto give_up_at = Clock::now() + kPatience;
-  const auto answered = [](const Worker* worker) { return worker->probe_answer().has_value(); };
+  const auto answered = [](const WorkerHandle* worker) { return worker->probe_answer().has_value(); };
   while (!std::ranges::all_of(asked, answered) && Clock::now() < give_up_at) ::poll(nullptr, 0, kBetweenLooksMs);
 }
 
@@ -126,7 +126,7 @@ bool any_stalled(const Workers& workers, Clock::time_point awake_since, double s
 }
 
 void note_stalls(const Workers& workers, const LaunchPlan& plan, Clock::time_point awake_since) {
-  std::vector<const Worker*> asked;
+  std::vector<const WorkerHandle*> asked;
   for (const auto& worker : workers) {
     const auto still = worker->stall(awake_since);
     if (!still || still->seconds < suspicious_seconds(plan)) continue;

@@ -4,7 +4,7 @@
 
 #include "launch/failure_report.h"
 #include "launch/launcher.h"
-#include "launch/worker.h"
+#include "launch/worker_handle.h"
 
 #include <chrono>
 #include <memory>
@@ -18,7 +18,7 @@ namespace ddprun {
 // themselves.
 std::optional<LaunchResult> judge_hang(const AttemptEnd& end, const WorkerEnd* lost);
 
-using Workers = std::vector<std::unique_ptr<Worker>>;  // of one node
+using Workers = std::vector<std::unique_ptr<WorkerHandle>>;  // of one node
 
 // Returns true if one of them has not moved for that long.
 bool any_stalled(const Workers& workers, std::chrono::steady_clock::time_point awake_since, double seconds);

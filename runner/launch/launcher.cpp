@@ -8,7 +8,7 @@
 #include "base/terminal.h"
 #include "launch/hang_report.h"
 #include "launch/signal_inbox.h"
-#include "launch/worker.h"
+#include "launch/worker_handle.h"
 #include "launch/worker_process.h"
 
 #include <ddprun/error.h>
@@ -79,7 +79,7 @@ class Attempt {
   PrivateFolder private_folder_;
   TerminalWriter terminal_{STDERR_FILENO};
   LineFolder folder_{[this](const std::string& line) { terminal_.line(line); }};
-  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::unique_ptr<WorkerHandle>> workers_;
 
   int stop_signal_ = 0;  // the first signal by which the user asked for the end
   Time stopped_at_;
@@ -135,7 +135,7 @@ void Attempt::start_workers() {
   for (int index = 0; index < plan_.workers; ++index) {
     const int rank = plan_.first_rank + index;
     const fs::path log = logs_ / ("rank_" + std::to_string(rank) + ".log");
-    workers_.push_back(std::make_unique<Worker>(rank, log, show, warn));
+    workers_.push_back(std::make_unique<WorkerHandle>(rank, log, show, warn));
     if (index == 0 && !plan_.config.empty()) write_file_atomically(config, plan_.config);
     auto place = worker_place(plan_, index);
     place.store = store;

@@ -156,8 +156,8 @@ int attempts_so_far(const fs::path& folder) {
 
 bool ended_well(const fs::path& run) {
   const auto json = nlohmann::json::parse(read_text(run / "summary.json"), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("status")) return false;
-  return json["status"] == "completed" || json["status"] == "stopped_early";
+  if (!json.is_object() || !json.contains("status") || !json["status"].is_string()) return false;
+  return has_trained_to_the_end(enum_of<RunStatus>(json["status"].get<std::string>()));
 }
 
 bool has_checkpoint(const fs::path& run) {

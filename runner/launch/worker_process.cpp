@@ -53,6 +53,16 @@ Number number(const char* name, Number lowest) {
   return value;
 }
 
+template <class Enum>
+Enum one_of(const char* name, Enum fallback) {
+  if (!is_set(name)) return fallback;
+  const auto word = variable(name);
+  if (const auto value = enum_of<Enum>(word)) return *value;
+  std::string words;
+  for (const auto known : WordsOf<Enum>::kAll) words += (words.empty() ? "" : ", ") + std::string(known);
+  throw UserError(std::string(name) + "=" + word + ": expected one of " + words + kHint);
+}
+
 void require_below(const char* name, int value, const char* limit_name, int limit) {
   if (value < limit) return;
   std::ostringstream problem;
@@ -77,9 +87,9 @@ WorkerPlace read_worker_place() {
   place.heartbeat = optional_variable("DDPRUN_HEARTBEAT");
   place.probe_answer = optional_variable("DDPRUN_PROBE");
   place.failure = optional_variable("DDPRUN_FAILURE");
-  place.device = optional_variable("DDPRUN_DEVICE");
+  place.device = one_of("DDPRUN_DEVICE", Device::kCpu);
   place.checkpoint = optional_variable("DDPRUN_CHECKPOINT");
-  place.task = optional_variable("DDPRUN_TASK");
+  place.task = one_of("DDPRUN_TASK", Task::kTrain);
   place.split = optional_variable("DDPRUN_SPLIT");
   place.out = optional_variable("DDPRUN_OUT");
   place.nodes = is_set("DDPRUN_NODES") ? number("DDPRUN_NODES", 1) : 1;
@@ -117,10 +127,12 @@ Variables to_environment(const WorkerPlace& place) {
   if (place.gpu >= 0) variables.emplace_back("DDPRUN_GPU", std::to_string(place.gpu));
   if (place.shared_gpus > 0) variables.emplace_back("DDPRUN_SHARED_GPUS", std::to_string(place.shared_gpus));
   const std::pair<const char*, std::string> texts[] = {
-      {"DDPRUN_RUN_DIR", place.run_dir}, {"DDPRUN_CONFIG", place.config},       {kStoreVariable, place.store},
-      {"DDPRUN_ADDRESS", place.address}, {"DDPRUN_HEARTBEAT", place.heartbeat}, {"DDPRUN_PROBE", place.probe_answer},
-      {"DDPRUN_FAILURE", place.failure}, {"DDPRUN_DEVICE", place.device},       {"DDPRUN_CHECKPOINT", place.checkpoint},
-      {"DDPRUN_TASK", place.task},       {"DDPRUN_SPLIT", place.split},         {"DDPRUN_OUT", place.out}};
+      {"DDPRUN_RUN_DIR", place.run_dir},       {"DDPRUN_CONFIG", place.config},
+      {kStoreVariable, place.store},           {"DDPRUN_ADDRESS", place.address},
+      {"DDPRUN_HEARTBEAT", place.heartbeat},   {"DDPRUN_PROBE", place.probe_answer},
+      {"DDPRUN_FAILURE", place.failure},       {"DDPRUN_DEVICE", std::string(word_of(place.device))},
+      {"DDPRUN_CHECKPOINT", place.checkpoint}, {"DDPRUN_TASK", std::string(word_of(place.task))},
+      {"DDPRUN_SPLIT", place.split},           {"DDPRUN_OUT", place.out}};
   for (const auto& [name, text] : texts) {
     if (!text.empty()) variables.emplace_back(name, text);
   }

@@ -30,6 +30,12 @@ enum ExitCode : int {
 // success.
 inline constexpr int kWorkerDone = 90;
 
+enum class Task { kTrain, kEvaluate, kPredict };
+template <>
+struct WordsOf<Task> {
+  static constexpr auto kAll = std::to_array<std::string_view>({"train", "evaluate", "predict"});
+};
+
 inline constexpr auto kStoreVariable = "DDPRUN_STORE";
 
 // A worker's place, as RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE and ddprun's own variables. Whoever plans an
@@ -49,13 +55,13 @@ struct WorkerPlace {
   std::string store;                   // DDPRUN_STORE: where the ranks meet (comm/stores.h)
   std::string address;                 // DDPRUN_ADDRESS: where other ranks reach this machine; loopback if all are here
   std::filesystem::path heartbeat;     // DDPRUN_HEARTBEAT: the file to beat in; may be empty
-  std::filesystem::path probe_answer;  // DDPRUN_PROBE: the file to answer in (launch/worker.h); may be empty
+  std::filesystem::path probe_answer;  // DDPRUN_PROBE: the file to answer in (launch/worker_handle.h); may be empty
   std::filesystem::path failure;       // DDPRUN_FAILURE: the file to report a failure in; may be empty
-  std::string device;                  // DDPRUN_DEVICE: "cpu" or "cuda"
-  std::string checkpoint;  // DDPRUN_CHECKPOINT: the verified one to go on from, or to use; empty: a run begins
-  std::string task;        // DDPRUN_TASK: "evaluate" or "predict"; empty: it trains
-  std::string split, out;  // DDPRUN_SPLIT and DDPRUN_OUT: to predict which split, into which CSV file
-  double started_at = 0;   // DDPRUN_STARTED_AT: seconds since 1970 when the command began
+  Device device = Device::kCpu;        // DDPRUN_DEVICE: not kAuto
+  std::string checkpoint;    // DDPRUN_CHECKPOINT: the verified one to go on from, or to use; empty: a run begins
+  Task task = Task::kTrain;  // DDPRUN_TASK
+  std::string split, out;    // DDPRUN_SPLIT and DDPRUN_OUT: to predict which split, into which CSV file
+  double started_at = 0;     // DDPRUN_STARTED_AT: seconds since 1970 when the command began
 };
 
 // Throws UserError naming the variable that is missing or malformed.

@@ -70,7 +70,7 @@ void write_summary(const std::filesystem::path& run_dir, const RunSummary& summa
                     {"graph_seconds", summary.phases[StepPhase::kGraph]},
                     {"logging_seconds", summary.phases[StepPhase::kLogging]},
                     {"peak_rss_bytes", summary.peak_rss_bytes},
-                    {"memory_format", summary.memory_format},
+                    {"memory_format", summary.memory_format ? word_of(*summary.memory_format) : ""},
                     {"cuda_graph", summary.cuda_graph},
                     {"replayed_steps", summary.replayed_steps},
                     {"metrics", object(end.metrics)},
@@ -90,7 +90,8 @@ void write_summary(const std::filesystem::path& run_dir, const RunSummary& summa
     write_file_atomically(run_dir / "summary.json", json.dump(2) + "\n");
   } catch (const std::system_error& error) {
     const auto problem = std::string("cannot write the summary: ") + error.what();
-    if (end.status != "failed") throw UserError(problem + "; the run is saved; `ddprun resume` finishes it");
+    if (enum_of<RunStatus>(end.status) != RunStatus::kFailed)
+      throw UserError(problem + "; the run is saved; `ddprun resume` finishes it");
     log::warn(problem);  // the run's own failure is the one to report
   }
 }

@@ -3,11 +3,15 @@
 #pragma once
 
 #include "base/clock.h"
+#include "config/experiment.h"
 #include "metrics/step_timer.h"
 
 #include <ddprun/logger.h>
 
 #include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace ddprun {
 
@@ -16,9 +20,9 @@ struct RunSummary {
   double first_step_seconds = 0;  // from the command's start to the end of the first optimizer step; 0: no step
   PhaseSeconds phases;            // in rank 0's training steps
   int64_t peak_rss_bytes = 0;     // of rank 0's process
-  std::string memory_format;      // for images and filters
-  std::string cuda_graph;         // "replayed", or the reason why not
-  int64_t replayed_steps = 0;     // in this attempt
+  std::optional<MemoryFormat> memory_format;  // for images and filters; nothing if no worker reported it
+  std::string cuda_graph;                     // "replayed", or the reason why not
+  int64_t replayed_steps = 0;                 // in this attempt
   int64_t attempt = 0;
   std::string backend;  // as RunStart has it
   std::vector<RankPlace> ranks;

@@ -3,8 +3,8 @@
 
 #include "base/log.h"
 #include "rendezvous/address.h"
+#include "rendezvous/control_link.h"
 #include "rendezvous/key_values.h"
-#include "rendezvous/liveness.h"
 #include "rendezvous/session.h"
 
 #include <boost/asio/io_context.hpp>

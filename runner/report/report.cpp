@@ -208,7 +208,7 @@ Json shown_state(const fs::path& run_dir, const RunState& state) {
   return {{"name", state.name},
           {"folder", run_dir.filename().string()},
           {"path", run_dir.string()},
-          {"status", state.status},
+          {"status", word_of(state.status)},
           {"reason", state.reason},
           {"started", state.started},
           {"seconds", state.seconds},
@@ -226,7 +226,7 @@ Json shown_state(const fs::path& run_dir, const RunState& state) {
 Json last_words(const fs::path& run_dir, const RunState& state) {
   constexpr uintmax_t kReadBytes = 64 << 10;
   auto words = Json::array();
-  if (state.status != "failed") return words;
+  if (state.status != RunStatus::kFailed) return words;
   const auto rank = state.reason.starts_with("rank ") ? std::atoi(state.reason.c_str() + 5) : 0;
   const auto log = run_dir / "logs" / ("rank_" + std::to_string(rank) + ".log");
   std::error_code error;
@@ -259,7 +259,7 @@ Json recorded_run(const fs::path& run_dir, size_t most_points) {
   const auto state = read_run_state(run_dir);
   const auto events = read_events(run_dir / "events.jsonl", starts, problems);
   const auto curves = read_curves(run_dir / "metrics.jsonl", starts, problems);
-  const bool began = state.status != "failed" || state.steps > 0;
+  const bool began = state.status != RunStatus::kFailed || state.steps > 0;
   if (began && !fs::exists(run_dir / "metrics.jsonl"))
     problems.push_back("metrics.jsonl is missing: the logger jsonl writes it");
   const TableIndex tables(run_dir / "tables.jsonl", starts, problems);

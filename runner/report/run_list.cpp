@@ -87,7 +87,7 @@ nlohmann::ordered_json run_list_json(const std::vector<ListedRun>& runs) {
     list.push_back({{"run", label},
                     {"path", path.string()},
                     {"name", state.name},
-                    {"status", state.status},
+                    {"status", word_of(state.status)},
                     {"stop_reason", state.reason},
                     {"epochs", state.epochs},
                     {"steps", state.steps},
@@ -133,7 +133,7 @@ std::string best_text(const RunState& state, Naming naming) {
 Cells cells_of(const ListedRun& run, Naming naming, double now) {
   const auto& state = run.state;
   return {run.label,
-          state.status,
+          std::string(word_of(state.status)),
           state.epochs > 0 ? format(state.epochs < 100 ? "%.3g" : "%.0f", state.epochs) : "-",
           std::to_string(state.steps),
           best_text(state, naming),

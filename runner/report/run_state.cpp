@@ -53,10 +53,15 @@ int64_t attempt_that_counts(const fs::path& run_dir) {
   return attempt != environment.end() && attempt->is_number_integer() ? attempt->get<int64_t>() : newest;
 }
 
+std::string text_in(const nlohmann::json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
 // Ignores the summary of an earlier attempt, which does not describe a run that goes on.
 nlohmann::json current_summary(const fs::path& run_dir) {
   auto summary = read_json_file(run_dir / "summary.json");
-  if (!summary.is_object() || !summary.contains("status") || !summary["status"].is_string()) return nullptr;
+  if (!summary.is_object() || !enum_of<RunStatus>(text_in(summary, "status"))) return nullptr;
   const auto attempt = summary.find("attempt");
   if (attempt != summary.end() && attempt->is_number_integer() &&
       attempt->get<int64_t>() < attempt_that_counts(run_dir))
@@ -88,11 +93,6 @@ int64_t count_in(const nlohmann::json& object, const char* name) {
   return found != object.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
 }
 
-std::string text_in(const nlohmann::json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
 void take_best(const nlohmann::json& summary, const Goal& goal, RunState& state) {
   const auto found = summary.find("best");
   if (found == summary.end() || !found->is_object() || found->empty()) return;
@@ -104,7 +104,7 @@ void take_best(const nlohmann::json& summary, const Goal& goal, RunState& state)
 }
 
 void read_summary(const Goal& goal, RunState& state) {
-  state.status = state.summary["status"];
+  state.status = enum_of<RunStatus>(text_in(state.summary, "status")).value_or(state.status);
   state.reason = text_in(state.summary, "stop_reason");
   state.steps = count_in(state.summary, "steps");
   state.epochs = number_in(state.summary, "epochs");
@@ -163,7 +163,7 @@ RunState read_run_state(const fs::path& run_dir) {
   const auto config = read_config(run_dir / "config.yaml", unheard).value_or(Value());
   RunState state{.name = value_at(config, {"name"}, run_dir.filename().string()), .summary = current_summary(run_dir)};
   if (const auto place = kept_elsewhere(run_dir)) {
-    state.status = "elsewhere";
+    state.status = RunStatus::kElsewhere;
     state.reason = "the run is kept at " + *place + "; here are only this node's logs";
     return state;
   }
@@ -176,8 +176,8 @@ RunState read_run_state(const fs::path& run_dir) {
   if (state.summary.is_null() || state.steps == 0) {
     const auto last_time = read_progress(run_dir / "metrics.jsonl", goal, state);
     if (state.summary.is_null()) {
-      state.status = is_locked(run_dir) ? "running" : "interrupted";
-      const auto until = state.status == "running" ? wall_seconds() : last_time;
+      state.status = is_locked(run_dir) ? RunStatus::kRunning : RunStatus::kInterrupted;
+      const auto until = state.status == RunStatus::kRunning ? wall_seconds() : last_time;
       if (attempt_started > 0) state.seconds = std::max(until - attempt_started, 0.0);
     }
   }
@@ -251,7 +251,7 @@ class Rows {
 
 RunEnd recorded_end(const fs::path& run_dir) {
   const auto state = read_run_state(run_dir);
-  RunEnd end{.status = state.status, .total_seconds = state.seconds, .world_size = state.workers};
+  RunEnd end{.status = std::string(word_of(state.status)), .total_seconds = state.seconds, .world_size = state.workers};
   std::vector<std::string> unheard;
   Rows rows(goal_of(read_config(run_dir / "config.yaml", unheard).value_or(Value())), end);
   LineReader reader(run_dir / "metrics.jsonl");

@@ -2,6 +2,8 @@
 // The state of a run, from its folder: over, in progress, or cut off.
 #pragma once
 
+#include "base/words.h"
+
 #include <ddprun/logger.h>
 
 #include <nlohmann/json.hpp>
@@ -16,15 +18,13 @@
 namespace ddprun {
 
 struct RunState {
-  std::string name;  // name of the experiment
-  // As in summary.json; or "running"; "interrupted": nobody runs it, and nobody has ended it; "elsewhere": another node
-  // keeps it, and `reason` says where.
-  std::string status;
-  std::string reason;      // why it ended; empty if unknown
-  nlohmann::json summary;  // of the newest attempt; null if that has none (yet)
-  double started = 0;      // start of the first attempt, seconds since 1970; 0: unknown
-  double seconds = 0;      // taken by all its commands; without a summary, by the newest attempt so far; 0: unknown
-  double epochs = 0;       // epochs done; without a summary, the one it was in
+  std::string name;                            // name of the experiment
+  RunStatus status = RunStatus::kInterrupted;  // with kElsewhere `reason` says where
+  std::string reason;                          // why it ended; empty if unknown
+  nlohmann::json summary;                      // of the newest attempt; null if that has none (yet)
+  double started = 0;                          // start of the first attempt, seconds since 1970; 0: unknown
+  double seconds = 0;  // taken by all its commands; without a summary, by the newest attempt so far; 0: unknown
+  double epochs = 0;   // epochs done; without a summary, the one it was in
   int64_t steps = 0;
   int64_t workers = 0;    // 0: unknown
   std::string best_name;  // "val/accuracy": what the experiment calls best; empty where nothing was measured

@@ -61,7 +61,7 @@ std::string command(const Experiment& experiment, const Submission& submission, 
   for (const auto& override : submission.overrides) words.push_back(literal(override));
   if (experiment.run_dir.empty())
     words.push_back(yaml_text("run.dir=/outputs/" + kubernetes_name(experiment.name) + "/$(DDPRUN_JOB)"));
-  if (experiment.checkpoint.resume == "never" && !is_overridden(submission, "checkpoint.resume"))
+  if (experiment.checkpoint.resume == Resume::kNever && !is_overridden(submission, "checkpoint.resume"))
     words.push_back(yaml_text("checkpoint.resume=auto"));
   return flow(words);
 }

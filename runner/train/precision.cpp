@@ -76,10 +76,6 @@ std::vector<int64_t> strides_of(at::IntArrayRef sizes, MemoryFormat memory_forma
 
 }  // namespace
 
-MemoryFormat memory_format_of(const std::string& word) {
-  return word == word_of(MemoryFormat::kChannelsLast) ? MemoryFormat::kChannelsLast : MemoryFormat::kChannelsFirst;
-}
-
 at::Tensor in_memory_format(const at::Tensor& tensor, MemoryFormat memory_format) {
   const auto strides = strides_of(tensor.sizes(), memory_format);
   if (tensor.strides() == at::IntArrayRef(strides)) return tensor;

@@ -68,9 +68,6 @@ class Precision {
 // Sets how the whole process computes float32 products. Call it before the first one.
 void set_product_precision(const TrainerConfig& config);
 
-// Reads what word_of() wrote; any other word means channels first.
-MemoryFormat memory_format_of(const std::string& word);
-
 // Returns a tensor of four dimensions in this memory format, or the tensor itself if it has it. A single channel is
 // laid out the same in both, but kernels read the format from the strides, so those are always set.
 at::Tensor in_memory_format(const at::Tensor& tensor, MemoryFormat memory_format);

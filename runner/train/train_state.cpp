@@ -67,17 +67,17 @@ std::string TrainState::to_json() const {
       {"schedule", {schedule.reductions, exact(schedule.best), schedule.bad_evaluations, schedule.cooling}},
       {"scaler", {exact(scaler.scale), scaler.steps_since_change, scaler.overflows}},
       {"micro_batch", micro_batch},
-      {"memory_format", memory_format},
+      {"memory_format", word_of(memory_format)},
       {"nonfinite",
        {{"skipped", skipped},
         {"in_row", skips_in_row},
-        {"unapplied", skipped_without_overflow},
-        {"left_out", skipped_steps}}},
+        {"skipped_without_overflow", skipped_without_overflow},
+        {"skipped_steps", skipped_steps}}},
       {"best_value", exact(best_value)},
       {"best_metrics", to_json_list(best_metrics)},
       {"best_step", best_step},
       {"last_metrics", to_json_list(last_metrics)},
-      {"finished", finished},
+      {"finished", finished ? word_of(*finished) : ""},
       {"stop_reason", stop_reason},
       {"train_seconds", train_seconds},
       {"clock", {clock.earlier, clock.started_at, clock.seconds}},
@@ -110,18 +110,20 @@ TrainState TrainState::from_json(const std::string& text, const std::string& whe
     const auto& scaler = from.at("scaler");
     state.scaler = {exact(scaler.at(0)), scaler.at(1), scaler.at(2)};
     from.at("micro_batch").get_to(state.micro_batch);
-    state.memory_format = from.value("memory_format", from.value("layout", state.memory_format));  // its name in 0.1
+    const auto format = from.value("memory_format", from.value("layout", std::string()));  // its name in 0.1
+    state.memory_format = enum_of<MemoryFormat>(format).value_or(MemoryFormat::kChannelsFirst);
     if (const auto nonfinite = from.find("nonfinite"); nonfinite != from.end()) {
       nonfinite->at("skipped").get_to(state.skipped);
       nonfinite->at("in_row").get_to(state.skips_in_row);
-      nonfinite->at("unapplied").get_to(state.skipped_without_overflow);
-      nonfinite->at("left_out").get_to(state.skipped_steps);
+      const bool old = nonfinite->contains("left_out");  // before 0.2
+      nonfinite->at(old ? "unapplied" : "skipped_without_overflow").get_to(state.skipped_without_overflow);
+      nonfinite->at(old ? "left_out" : "skipped_steps").get_to(state.skipped_steps);
     }
     state.best_value = exact_or_none(from.at("best_value"));
     state.best_metrics = named_values(from.at("best_metrics"));
     state.best_step = from.value("best_step", int64_t{0});
     state.last_metrics = named_values(from.at("last_metrics"));
-    from.at("finished").get_to(state.finished);
+    state.finished = enum_of<RunStatus>(from.at("finished").get<std::string>());
     from.at("stop_reason").get_to(state.stop_reason);
     from.at("train_seconds").get_to(state.train_seconds);
     if (const auto clock = from.find("clock"); clock != from.end())

@@ -28,17 +28,17 @@ struct TrainState {
   EarlyStopper::State stopper;
   Schedule::State schedule;
   GradScaler::State scaler;
-  int64_t micro_batch = 0;                       // found by trainer.micro_batch=auto; 0: not searched
-  std::string memory_format = "channels_first";  // set by trainer.memory_format or found by its auto
-  std::optional<double> best_value;              // of checkpoint.monitor
-  NamedValues best_metrics;                      // all metrics of that evaluation, checkpoint.monitor's first
-  int64_t best_step = 0;                         // the step of that evaluation
-  NamedValues last_metrics;                      // the last value of each
-  int64_t skipped = 0;                           // steps skipped with trainer.on_nonfinite skip or rollback
-  int64_t skips_in_row = 0;                      // ending with this step
-  int64_t skipped_without_overflow = 0;          // of these, those that the scaler did not count as overflows
-  std::vector<int64_t> skipped_steps;            // with rollback: the steps whose batch is skipped
-  std::string finished;                          // "completed" or "stopped_early" once training is over
+  int64_t micro_batch = 0;                                    // found by trainer.micro_batch=auto; 0: not searched
+  MemoryFormat memory_format = MemoryFormat::kChannelsFirst;  // set by trainer.memory_format or found by its auto
+  std::optional<double> best_value;                           // of checkpoint.monitor
+  NamedValues best_metrics;              // all metrics of that evaluation, checkpoint.monitor's first
+  int64_t best_step = 0;                 // the step of that evaluation
+  NamedValues last_metrics;              // the last value of each
+  int64_t skipped = 0;                   // steps skipped with trainer.on_nonfinite skip or rollback
+  int64_t skips_in_row = 0;              // ending with this step
+  int64_t skipped_without_overflow = 0;  // of these, those that the scaler did not count as overflows
+  std::vector<int64_t> skipped_steps;    // with rollback: the steps whose batch is skipped
+  std::optional<RunStatus> finished;     // completed or stopped_early, once training is over
   std::string stop_reason;
   double train_seconds = 0;  // in training steps, all attempts
   RunClock::State clock;
@@ -69,7 +69,7 @@ class TrainPlan {
   bool due(const Interval& every, int64_t step) const;  // by steps or epochs
 
   // Returns whether no step is left.
-  bool all_done(const TrainState& state) const { return state.step >= max_steps_ || !state.finished.empty(); }
+  bool all_done(const TrainState& state) const { return state.step >= max_steps_ || state.finished.has_value(); }
 
   // Returns whether the steps of an epoch, or of a part of one (trainer.eval_every), are done but not evaluated.
   bool at_part_end(const TrainState& state) const;

@@ -55,8 +55,8 @@ RunEnd Trainer::run() try {
     timer_.pause();
     if (!stopping_ && at_part_end()) finish_part();
   }
-  if (!stopping_ && state_.finished.empty()) {
-    state_.finished = "completed";
+  if (!stopping_ && !state_.finished) {
+    state_.finished = RunStatus::kCompleted;
     state_.stop_reason = "all steps are done";
   }
   save(false);
@@ -174,7 +174,7 @@ void Trainer::agree_after_step() {
   nonfinite_.learn(flags);
   if (!close_steps()) return;
   if (flags.time_over && !stopping_) {
-    state_.finished = "completed";
+    state_.finished = RunStatus::kCompleted;
     state_.stop_reason = "trainer.max_time is over";
     return;
   }
@@ -221,7 +221,7 @@ void Trainer::save_now(bool best) {
   log_.save_window();
   state_.skipped_without_overflow = step_.skipped();
   state_.clock = run_clock_.state();
-  state_.memory_format = std::string(word_of(parts_.precision.memory_format()));
+  state_.memory_format = parts_.precision.memory_format();
   state_.scaler = step_.scaler().state();
   checkpoints_.save(state_, log_.window(), best);
   log_.event("checkpoint", checkpoint_name(state_.step) + (best ? ", the best so far" : ""));
@@ -243,9 +243,9 @@ void Trainer::restore(const Checkpoint& checkpoint, const std::string& path) {
   restore_window(checkpoints_.restore(checkpoint, state_, path));
   const auto time = experiment_.trainer.max_seconds;
   const bool time_over = time > 0 && state_.train_seconds >= time;
-  const bool more_to_do = state_.finished == "completed" && state_.step < plan_.max_steps() && !time_over;
-  const bool stops_no_more = state_.finished == "stopped_early" && !experiment_.early_stopping;
-  if (more_to_do || stops_no_more) state_.finished.clear();
+  const bool more_to_do = state_.finished == RunStatus::kCompleted && state_.step < plan_.max_steps() && !time_over;
+  const bool stops_no_more = state_.finished == RunStatus::kStoppedEarly && !experiment_.early_stopping;
+  if (more_to_do || stops_no_more) state_.finished.reset();
 }
 
 // Restores each rank's own sums, as if it had never stopped; at another world size rank 0 takes over everyone's.
@@ -349,7 +349,7 @@ void Trainer::on_activity(Activity activity) const {
 
 RunEnd Trainer::end() const {
   const auto& world = parts_.communicator.world();
-  return {.status = stopping_ ? "preempted" : state_.finished,
+  return {.status = std::string(word_of(stopping_ ? RunStatus::kPreempted : *state_.finished)),
           .stop_reason = stopping_ ? "asked to stop; saved and resumable" : state_.stop_reason,
           .steps = state_.step,
           .epochs = static_cast<double>(state_.step) / static_cast<double>(plan_.steps_per_epoch()),

@@ -41,9 +41,9 @@ double now(clockid_t clock) {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-class Passes {
+class TrialMicroBatch {
  public:
-  explicit Passes(const MemoryFormatTrial& trial) : trial_(trial), precision_(trial.precision) {}
+  explicit TrialMicroBatch(const MemoryFormatTrial& trial) : trial_(trial), precision_(trial.precision) {}
 
   void load(int64_t samples) {
     std::vector<int64_t> indices(static_cast<size_t>(samples));
@@ -81,17 +81,17 @@ std::array<double, 2> tried(const MemoryFormatTrial& trial) {
   const StateGuard kept(buffers(trial.model), trial.backend);
   trial.model.train();
   const auto most = std::min(trial.samples, trial.dataset.size(Split::kTrain));
-  Passes passes(trial);
-  passes.load(trial.backend ? most : std::min(most, kFewSamples));
+  TrialMicroBatch micro_batch(trial);
+  micro_batch.load(trial.backend ? most : std::min(most, kFewSamples));
   if (!trial.backend) {
-    passes.run(MemoryFormat::kChannelsFirst);
-    const double few = passes.run(MemoryFormat::kChannelsFirst) / kFewSamples;
-    passes.load(std::min(most, std::clamp(static_cast<int64_t>(kSecondsOfTry / few), kFewSamples, kMostSamples)));
+    micro_batch.run(MemoryFormat::kChannelsFirst);
+    const double few = micro_batch.run(MemoryFormat::kChannelsFirst) / kFewSamples;
+    micro_batch.load(std::min(most, std::clamp(static_cast<int64_t>(kSecondsOfTry / few), kFewSamples, kMostSamples)));
   }
   std::array<double, 2> seconds{kNever, kNever};
   for (int i = 0; i <= kTries; ++i) {
     for (const auto memory_format : {MemoryFormat::kChannelsFirst, MemoryFormat::kChannelsLast}) {
-      const double one = passes.run(memory_format);
+      const double one = micro_batch.run(memory_format);
       auto& best = seconds[static_cast<size_t>(memory_format)];
       if (i > 0) best = std::min(best, one);
     }
@@ -133,7 +133,7 @@ bool fits(TrainStep& step, const TrainBatch& item, int64_t samples) {
 std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
 
 // Returns the samples of a micro-batch; 0 if not even one fits.
-int64_t try_passes(TrainStep& step, const TrainBatch& item, Communicator& communicator, DeviceBackend* backend) {
+int64_t try_micro_batches(TrainStep& step, const TrainBatch& item, Communicator& communicator, DeviceBackend* backend) {
   const int64_t world = communicator.world().size;
   const int64_t whole = (item.global_samples + world - 1) / world;
   for (int64_t samples = whole; samples >= 1; samples = samples == 1 ? 0 : (samples + 1) / 2) {
@@ -157,7 +157,7 @@ int64_t try_passes(TrainStep& step, const TrainBatch& item, Communicator& commun
 
 int64_t find_micro_batch(TrainStep& step, const TrainBatch& item, Communicator& communicator, DeviceBackend* backend) {
   int64_t found = 0;
-  step.with_memory_of_a_step([&] { found = try_passes(step, item, communicator, backend); });
+  step.with_memory_of_a_step([&] { found = try_micro_batches(step, item, communicator, backend); });
   if (found > 0) return found;
   throw UserError(
       "trainer.micro_batch: not even one training sample fits into the memory of every worker; use a smaller model or "

@@ -140,7 +140,7 @@ void Validator::observe(const Evaluation& evaluation) {
       stopper_.observe(*monitored("early_stopping.monitor", parts_.experiment.early_stopping->monitor, true));
   parts_.state.stopper = stopper_.state();
   if (stop) {
-    parts_.state.finished = "stopped_early";
+    parts_.state.finished = RunStatus::kStoppedEarly;
     parts_.state.stop_reason = stopper_.reason();
   }
 }

@@ -18,8 +18,8 @@ void install_crash_handler(const std::string& who, const std::filesystem::path& 
 // after install_crash_handler.
 void refuse_exit(bool anywhere);
 
-// Makes this process answer its launcher (launch/worker.h) in this file, and write its call stack to standard error if
-// it is not waiting for other ranks. Call it once, after install_crash_handler.
+// Makes this process answer its launcher (launch/worker_handle.h) in this file, and write its call stack to standard
+// error if it is not waiting for other ranks. Call it once, after install_crash_handler.
 void answer_launcher(const std::filesystem::path& file);
 
 // Sets an eventfd that each question adds 1 to; -1: none. Its reader can do what a signal handler may not.

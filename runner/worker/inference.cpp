@@ -56,7 +56,7 @@ class Inference : public WorkerTask {
     const auto& config = runtime_.experiment.trainer;
     if (config.memory_format != MemoryFormat::kAuto) return config.memory_format;
     const auto info = read_checkpoint_info(checkpoint);
-    return memory_format_of(TrainState::from_json(read_checkpoint(info).progress, checkpoint).memory_format);
+    return TrainState::from_json(read_checkpoint(info).progress, checkpoint).memory_format;
   }
 
   const char* phase_ = "starting";
@@ -163,9 +163,8 @@ class PredictionTask final : public Inference {
 }  // namespace
 
 std::unique_ptr<WorkerTask> make_inference(const WorkerPlace& place) {
-  if (place.task == "evaluate") return std::make_unique<EvaluationTask>(place);
-  if (place.task == "predict") return std::make_unique<PredictionTask>(place);
-  throw UserError("DDPRUN_TASK=" + place.task + ": expected evaluate or predict");
+  if (place.task == Task::kEvaluate) return std::make_unique<EvaluationTask>(place);
+  return std::make_unique<PredictionTask>(place);
 }
 
 }  // namespace ddprun

@@ -46,7 +46,7 @@ Experiment frozen_experiment(const WorkerPlace& place) {
 std::shared_ptr<DeviceBackend> load_backend(const WorkerPlace& place, const TrainerConfig& config,
                                             const Runtime::LoadBackend& load) {
   set_determinism(config.deterministic);
-  return place.device == "cuda" ? load(place.gpu, place.gpus) : nullptr;
+  return place.device == Device::kGpu ? load(place.gpu, place.gpus) : nullptr;
 }
 
 CommunicatorOptions communicator_options(const Runtime& runtime) {
@@ -132,9 +132,9 @@ std::shared_ptr<const ImageBatcher> Runtime::images_of(Split split) const {
     if (lent.store) CheckedSplit(*dataset, split).check(*lent.store);
     return lent;
   });
-  if (!source.store || source.store->size() == 0 || experiment.resident == "off") return nullptr;
+  if (!source.store || source.store->size() == 0 || experiment.resident == Resident::kOff) return nullptr;
   const bool fits = backend && image_bytes(source) <= backend->memory().free / kShareOfFree;
-  if (fits && experiment.resident == "auto") return backend->hold_images(source, precision.image_form());
+  if (fits && experiment.resident == Resident::kAuto) return backend->hold_images(source, precision.image_form());
   return make_image_batcher(source, precision.image_form());
 }
 

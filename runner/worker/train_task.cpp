@@ -62,7 +62,7 @@ class TrainTask final : public WorkerTask {
     try {
       const auto end = trainer.run();
       finish(trainer, end);
-      return end.status == "preempted" ? kExitPreempted : kExitDone;
+      return enum_of<RunStatus>(end.status) == RunStatus::kPreempted ? kExitPreempted : kExitDone;
     } catch (...) {
       phase_ = trainer.phase();
       if (!trainer.refused()) step_ = trainer.state().step;
@@ -122,7 +122,7 @@ class TrainTask final : public WorkerTask {
   MemoryFormat memory_format() {
     const auto& config = runtime_.experiment.trainer;
     if (config.memory_format != MemoryFormat::kAuto) return config.memory_format;
-    if (resumed_) return memory_format_of(saved_state().memory_format);
+    if (resumed_) return saved_state().memory_format;
     if (config.deterministic) return MemoryFormat::kChannelsFirst;
     return find_memory_format({.model = *runtime_.model,
                                .objective = *objective_,
@@ -307,7 +307,7 @@ class TrainTask final : public WorkerTask {
                                            .first_step_seconds = first_step_seconds_,
                                            .phases = trainer.phases(),
                                            .peak_rss_bytes = peak_rss_bytes(),
-                                           .memory_format = std::string(word_of(runtime_.precision.memory_format())),
+                                           .memory_format = runtime_.precision.memory_format(),
                                            .cuda_graph = trainer.step().graphs().state(),
                                            .replayed_steps = trainer.step().graphs().replayed(),
                                            .attempt = runtime_.place.attempt,

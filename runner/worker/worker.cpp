@@ -70,7 +70,7 @@ int report(const WorkerPlace& place, const WorkerTask* task, const Problem& prob
 }
 
 std::unique_ptr<WorkerTask> make_task(const WorkerPlace& place) {
-  const bool trains = place.task.empty();
+  const bool trains = place.task == Task::kTrain;
   if (trains) install_signal_handlers();  // otherwise signals end it at once
   unblock_stop_signals();
   return trains ? make_train_task(place, [] { return stop_signal != 0; }) : make_inference(place);

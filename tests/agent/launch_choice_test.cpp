@@ -23,20 +23,21 @@ std::string refusal(const LaunchConfig& config, const TrainerConfig& trainer, co
 
 TEST(LaunchChoice, AutoIsAWorkerForEachGpu) {
   const auto choice = choose_launch({}, {.global_batch = 64}, {.gpus = 4, .cores = 16});
-  EXPECT_EQ(choice.device, "cuda");
+  EXPECT_EQ(choice.device, Device::kGpu);
   EXPECT_EQ(choice.workers, 4);
   EXPECT_EQ(choice.threads, 4);
 }
 
 TEST(LaunchChoice, AutoIsOneWorkerWithAllCoresWhereThereIsNoGpu) {
   const auto choice = choose_launch({}, {.global_batch = 64}, {.gpus = 0, .cores = 6});
-  EXPECT_EQ(choice.device, "cpu");
+  EXPECT_EQ(choice.device, Device::kCpu);
   EXPECT_EQ(choice.workers, 1);
   EXPECT_EQ(choice.threads, 6);
 }
 
 TEST(LaunchChoice, WorkersOnTheCpuShareTheCores) {
-  EXPECT_EQ(choose_launch({.workers = 3, .device = "cpu"}, {.global_batch = 64}, {.gpus = 1, .cores = 8}).threads, 2);
+  EXPECT_EQ(
+      choose_launch({.workers = 3, .device = Device::kCpu}, {.global_batch = 64}, {.gpus = 1, .cores = 8}).threads, 2);
   EXPECT_EQ(choose_launch({.workers = 8}, {.global_batch = 64}, {.gpus = 0, .cores = 2}).threads, 1);
   EXPECT_EQ(choose_launch({.workers = 2, .threads = 5}, {.global_batch = 64}, {.gpus = 0, .cores = 2}).threads, 5);
 }
@@ -44,7 +45,7 @@ TEST(LaunchChoice, WorkersOnTheCpuShareTheCores) {
 TEST(LaunchChoice, MoreWorkersThanGpusIsRefusedWithBothNumbers) {
   EXPECT_THAT(refusal({.workers = 3}, {.global_batch = 64}, {.gpus = 2, .cores = 8}),
               HasSubstr("launch.workers: 3 workers for 2 GPUs"));
-  EXPECT_EQ(refusal({.workers = 3, .device = "cpu"}, {.global_batch = 64}, {.gpus = 2, .cores = 8}), "");
+  EXPECT_EQ(refusal({.workers = 3, .device = Device::kCpu}, {.global_batch = 64}, {.gpus = 2, .cores = 8}), "");
 }
 
 TEST(LaunchChoice, WorkersShareGpusWithGlooOnly) {
@@ -63,14 +64,15 @@ TEST(LaunchChoice, NcclWithoutGpusIsRefused) {
 }
 
 TEST(LaunchChoice, AGpuThatIsNotThereIsRefused) {
-  EXPECT_THAT(refusal({.device = "cuda"}, {.global_batch = 64}, {.gpus = 0, .cores = 8}), HasSubstr("no GPU is found"));
+  EXPECT_THAT(refusal({.device = Device::kGpu}, {.global_batch = 64}, {.gpus = 0, .cores = 8}),
+              HasSubstr("no GPU is found"));
 }
 
 TEST(LaunchChoice, ADriverThatIsTooOldIsRefusedWithBothVersions) {
   const Machine old{.gpus = 2, .cores = 8, .driver_cuda = 12040};
   EXPECT_THAT(refusal({}, {.global_batch = 64}, old),
               AllOf(HasSubstr("CUDA 12.4"), HasSubstr("CUDA 13.0"), HasSubstr("driver 580")));
-  EXPECT_EQ(refusal({.device = "cpu"}, {.global_batch = 64}, old), "");
+  EXPECT_EQ(refusal({.device = Device::kCpu}, {.global_batch = 64}, old), "");
   EXPECT_EQ(refusal({}, {.global_batch = 64}, {.gpus = 2, .cores = 8, .driver_cuda = 13020}), "");
 }
 
@@ -84,9 +86,9 @@ TEST(LaunchChoice, AGpuThatIsTooOldIsRefusedByNameWhereItIsUsed) {
 
 TEST(LaunchChoice, ADriverThatDoesNotStartIsToldWithItsReason) {
   const Machine broken{.gpus = 0, .cores = 8, .driver_problem = "system not yet initialized"};
-  EXPECT_THAT(refusal({.device = "cuda"}, {.global_batch = 64}, broken), HasSubstr("system not yet initialized"));
+  EXPECT_THAT(refusal({.device = Device::kGpu}, {.global_batch = 64}, broken), HasSubstr("system not yet initialized"));
   EXPECT_THAT(choose_launch({}, {.global_batch = 64}, broken).warning, HasSubstr("system not yet initialized"));
-  EXPECT_EQ(choose_launch({.device = "cpu"}, {.global_batch = 64}, broken).warning, "");
+  EXPECT_EQ(choose_launch({.device = Device::kCpu}, {.global_batch = 64}, broken).warning, "");
 }
 
 TEST(LaunchChoice, ABatchSmallerThanTheWorkersIsRefused) {
@@ -99,17 +101,17 @@ TEST(LaunchChoice, DpIsOneProcessWithAllGpus) {
   const TrainerConfig dp{.strategy = Strategy::kDp};
   for (const int64_t workers : {0, 1}) {
     const auto choice = choose_launch({.workers = workers}, dp, {.gpus = 4, .cores = 16});
-    EXPECT_EQ(choice.device, "cuda");
+    EXPECT_EQ(choice.device, Device::kGpu);
     EXPECT_EQ(choice.workers, 1);
     EXPECT_EQ(choice.gpus, 4);
     EXPECT_EQ(choice.threads, 16);
   }
   EXPECT_EQ(choose_launch({}, {}, {.gpus = 4, .cores = 16}).gpus, 1);
-  EXPECT_EQ(choose_launch({.device = "cpu"}, {}, {.gpus = 4, .cores = 16}).gpus, 0);
+  EXPECT_EQ(choose_launch({.device = Device::kCpu}, {}, {.gpus = 4, .cores = 16}).gpus, 0);
 }
 
 TEST(LaunchChoice, WorkersTellHowManyGpusAreTheirs) {
-  EXPECT_EQ(node_place({.workers = 1, .device = "cuda", .gpus = 4}).gpus, 4);
+  EXPECT_EQ(node_place({.workers = 1, .device = Device::kGpu, .gpus = 4}).gpus, 4);
 }
 
 TEST(LaunchChoice, DpWithoutAGpuOrWithSeveralWorkersIsRefusedWithWhatToDo) {
@@ -117,8 +119,9 @@ TEST(LaunchChoice, DpWithoutAGpuOrWithSeveralWorkersIsRefusedWithWhatToDo) {
   const auto none = refusal({}, dp, {.gpus = 0, .cores = 8});
   EXPECT_THAT(none, HasSubstr("trainer.strategy: dp"));
   EXPECT_THAT(none, HasSubstr("no GPU is found here. Use trainer.strategy=ddp"));
-  EXPECT_EQ(refusal({.device = "cuda"}, dp, {.gpus = 0, .cores = 8}), none);
-  EXPECT_THAT(refusal({.device = "cpu"}, dp, {.gpus = 2, .cores = 8}), HasSubstr("on the CPU (launch.device=cpu)"));
+  EXPECT_EQ(refusal({.device = Device::kGpu}, dp, {.gpus = 0, .cores = 8}), none);
+  EXPECT_THAT(refusal({.device = Device::kCpu}, dp, {.gpus = 2, .cores = 8}),
+              HasSubstr("on the CPU (launch.device=cpu)"));
   const auto several = refusal({.workers = 2}, dp, {.gpus = 2, .cores = 8});
   EXPECT_THAT(several, HasSubstr("launch.workers: 2 workers, but trainer.strategy dp is one process"));
   EXPECT_THAT(several, HasSubstr("CUDA_VISIBLE_DEVICES"));
@@ -126,7 +129,7 @@ TEST(LaunchChoice, DpWithoutAGpuOrWithSeveralWorkersIsRefusedWithWhatToDo) {
 
 TEST(LaunchChoice, WhatOnlyAGpuCanIsRefusedOnTheCpuWithWhatWorksThere) {
   EXPECT_THAT(refusal({}, {.precision = PrecisionMode::kFp16}, {.gpus = 0, .cores = 8}), HasSubstr("bf16 works here"));
-  EXPECT_THAT(refusal({.device = "cpu"}, {.precision = PrecisionMode::kTf32}, {.gpus = 1, .cores = 8}),
+  EXPECT_THAT(refusal({.device = Device::kCpu}, {.precision = PrecisionMode::kTf32}, {.gpus = 1, .cores = 8}),
               HasSubstr("use fp32 or bf16"));
   EXPECT_THAT(refusal({}, {.cuda_graph = CudaGraphMode::kOn}, {.gpus = 0, .cores = 8}),
               HasSubstr("cuda_graph: on needs a GPU"));
@@ -137,8 +140,9 @@ TEST(LaunchChoice, WhatOnlyAGpuCanIsRefusedOnTheCpuWithWhatWorksThere) {
 TEST(LaunchChoice, TellsForWhatAnExperimentNeedsAGpu) {
   EXPECT_EQ(need_of_gpu({}, {}), "");
   EXPECT_EQ(need_of_gpu({}, {.precision = PrecisionMode::kFp16}), "trainer.precision=fp16");
-  EXPECT_EQ(need_of_gpu({.device = "cpu"}, {.precision = PrecisionMode::kFp16}), "") << "it is refused as a mistake";
-  EXPECT_EQ(need_of_gpu({.device = "cuda"}, {}), "launch.device=cuda");
+  EXPECT_EQ(need_of_gpu({.device = Device::kCpu}, {.precision = PrecisionMode::kFp16}), "")
+      << "it is refused as a mistake";
+  EXPECT_EQ(need_of_gpu({.device = Device::kGpu}, {}), "launch.device=cuda");
   EXPECT_EQ(need_of_gpu({.backend = Backend::kNccl}, {}), "launch.backend=nccl");
   EXPECT_EQ(need_of_gpu({}, {.strategy = Strategy::kDp}), "trainer.strategy=dp");
   EXPECT_EQ(need_of_gpu({}, {.cuda_graph = CudaGraphMode::kOn}), "trainer.cuda_graph=on");

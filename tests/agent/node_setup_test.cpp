@@ -44,7 +44,7 @@ TEST(NodeSetup, ARankThatIsShownItsOwnGpuUsesIt) {
   const auto setup = find_node_setup({}, experiment(), Environment(rank_of_two({{"CUDA_VISIBLE_DEVICES", "3"}})),
                                      {.gpus = 1, .cores = 8});
   EXPECT_EQ(setup.launch.workers, 1);
-  EXPECT_EQ(setup.launch.device, "cuda");
+  EXPECT_EQ(setup.launch.device, Device::kGpu);
   const auto plan = attempt_plan(setup, {.run_dir = "run", .world_size = 2});
   EXPECT_EQ(plan.place.gpu, 0);
   EXPECT_EQ(plan.local_rank, 1);

@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 TEST(Nobody, IsOneNodeWithTheExperimentsWorkers) {
   const auto placement = place({});
-  EXPECT_EQ(placement.engine, "");
+  EXPECT_EQ(placement.engine, Engine::kNobody);
   EXPECT_EQ(placement.role, Role::kNode);
   EXPECT_EQ(placement.max_nodes, 1);
   EXPECT_EQ(placement.node_rank, 0);
@@ -26,7 +26,7 @@ TEST(Nobody, IsOneNodeWithTheExperimentsWorkers) {
 
 TEST(Nobody, StrayVariablesOfAShellAreNamedAndIgnored) {
   const auto placement = place({{"NODE_RANK", "3"}, {"MASTER_ADDR", "node9"}, {"WORLD_SIZE", "many"}, {"RANK", ""}});
-  EXPECT_EQ(placement.engine, "");
+  EXPECT_EQ(placement.engine, Engine::kNobody);
   EXPECT_EQ(placement.host, "");
   EXPECT_EQ(meaning(placement, "NODE_RANK", false), "it says nothing by itself");
   EXPECT_EQ(meaning(placement, "WORLD_SIZE", false), "it says nothing by itself");
@@ -36,7 +36,7 @@ TEST(Nobody, StrayVariablesOfAShellAreNamedAndIgnored) {
 
 TEST(Torchrun, IsARankWithTheAgentsStore) {
   const auto placement = place(torchrun());
-  EXPECT_EQ(placement.engine, "torchrun");
+  EXPECT_EQ(placement.engine, Engine::kTorchrun);
   EXPECT_EQ(placement.role, Role::kRank);
   EXPECT_EQ(placement.rank, 2);
   EXPECT_EQ(placement.world_size, 4);
@@ -59,7 +59,7 @@ TEST(Torchrun, DefaultRunIdIsNoName) {
 
 TEST(Torchrun, WinsInsideASlurmStepOfOneTaskPerNode) {
   const auto placement = place(with(slurm_nodes(), torchrun()));
-  EXPECT_EQ(placement.engine, "torchrun");
+  EXPECT_EQ(placement.engine, Engine::kTorchrun);
   EXPECT_EQ(placement.rank, 2);
   EXPECT_EQ(placement.job_id, "mnist-7");
   EXPECT_EQ(place(with(slurm_nodes(), with(torchrun(), {{"SLURM_RESTART_COUNT", "5"}}))).restart_count, 1);
@@ -76,7 +76,7 @@ TEST(Torchrun, WithoutANameIsTheSlurmJobs) {
 
 TEST(Torchrun, OneRankIsNobodysAndKeepsTheJob) {
   const auto placement = place(with(torchrun(), {{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"LOCAL_WORLD_SIZE", "1"}}));
-  EXPECT_EQ(placement.engine, "");
+  EXPECT_EQ(placement.engine, Engine::kNobody);
   EXPECT_EQ(placement.role, Role::kNode);
   EXPECT_EQ(placement.workers, "1");
   EXPECT_EQ(placement.host, "");
@@ -90,7 +90,7 @@ TEST(Ray, IsKnownByItsVariablesAndMakesItsOwnRanks) {
   auto ray = with(torchrun(), {{"TORCHELASTIC_RUN_ID", ""}, {"NODE_RANK", "1"}, {"ACCELERATE_TORCH_DEVICE", "cuda:0"}});
   std::erase_if(ray, [](const auto& variable) { return variable.first.starts_with("TORCHELASTIC"); });
   const auto placement = place(with(slurm_nodes(), ray));
-  EXPECT_EQ(placement.engine, "ray");
+  EXPECT_EQ(placement.engine, Engine::kRay);
   EXPECT_EQ(placement.rank, 2);
   EXPECT_FALSE(placement.agent_store);
   EXPECT_FALSE(placement.engine_restarts);
@@ -100,7 +100,7 @@ TEST(TorchVariables, OfSomethingElseAreEnv) {
   const Variables variables{
       {"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "1"}, {"MASTER_ADDR", "::1"}, {"MASTER_PORT", "29500"}};
   const auto placement = place(variables);
-  EXPECT_EQ(placement.engine, "env");
+  EXPECT_EQ(placement.engine, Engine::kEnv);
   EXPECT_EQ(placement.host, "::1");
   EXPECT_EQ(placement.local_world_size, 2) << "all meet at this machine's own address";
   EXPECT_THAT(refusal(with(variables, {{"MASTER_ADDR", "node1"}})), HasSubstr("LOCAL_WORLD_SIZE is not set"));
@@ -108,7 +108,7 @@ TEST(TorchVariables, OfSomethingElseAreEnv) {
 
 TEST(Slurm, OneTaskPerNodeStartsTheNodesWorkers) {
   const auto placement = place(slurm_nodes());
-  EXPECT_EQ(placement.engine, "slurm");
+  EXPECT_EQ(placement.engine, Engine::kSlurm);
   EXPECT_EQ(placement.role, Role::kNode);
   EXPECT_EQ(placement.min_nodes, 2);
   EXPECT_EQ(placement.max_nodes, 2);
@@ -122,7 +122,7 @@ TEST(Slurm, OneTaskPerNodeStartsTheNodesWorkers) {
 
 TEST(Slurm, MoreTasksThanNodesAreRanks) {
   const auto placement = place(slurm_tasks());
-  EXPECT_EQ(placement.engine, "slurm");
+  EXPECT_EQ(placement.engine, Engine::kSlurm);
   EXPECT_EQ(placement.role, Role::kRank);
   EXPECT_EQ(placement.rank, 2);
   EXPECT_EQ(placement.world_size, 4);
@@ -168,7 +168,7 @@ TEST(Slurm, BatchScriptAndSallocsShellAreNotManyRanks) {
   script.erase("SLURM_STEP_ID");
   for (const auto& variables : {script, with(slurm_tasks(), {{"SLURM_STEP_ID", "4294967290"}})}) {
     const auto placement = place(with(variables, {{"SLURM_RESTART_COUNT", "2"}}));
-    EXPECT_EQ(placement.engine, "");
+    EXPECT_EQ(placement.engine, Engine::kNobody);
     EXPECT_EQ(placement.max_nodes, 1);
     EXPECT_EQ(placement.job_id, "4242");
     EXPECT_EQ(placement.restart_count, 2);
@@ -185,7 +185,7 @@ TEST(Slurm, TheEndOfTheJobsTimeIsKnownToWhoeverStartsProcessesInIt) {
 
 TEST(Slurm, OneTaskIsNobodys) {
   const auto placement = place(with(slurm_tasks(), {{"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_PROCID", "0"}}));
-  EXPECT_EQ(placement.engine, "");
+  EXPECT_EQ(placement.engine, Engine::kNobody);
   EXPECT_EQ(placement.job_id, "4242");
 }
 
@@ -196,7 +196,7 @@ TEST(Slurm, ArrayTasksAreJobsOfTheirOwn) {
 
 TEST(OpenMpi, RanksOfOneNodeMeetAtAPortOfTheJob) {
   const auto placement = place(openmpi());
-  EXPECT_EQ(placement.engine, "openmpi");
+  EXPECT_EQ(placement.engine, Engine::kOpenMpi);
   EXPECT_EQ(placement.role, Role::kRank);
   EXPECT_EQ(placement.rank, 1);
   EXPECT_EQ(placement.local_world_size, 2);
@@ -216,7 +216,7 @@ TEST(OpenMpi, SeveralNodesNeedAnAddress) {
 TEST(OpenMpi, InASlurmJobItsNodesAreASlurmStep) {
   const auto nodes = with(openmpi(), {{"OMPI_COMM_WORLD_SIZE", "4"}, {"MASTER_ADDR", "gpu03"}});
   const auto placement = place(with(slurm_nodes(), nodes));
-  EXPECT_EQ(placement.engine, "openmpi");
+  EXPECT_EQ(placement.engine, Engine::kOpenMpi);
   EXPECT_EQ(placement.rank, 1);
   EXPECT_EQ(placement.job_id, "4242");
 }
@@ -224,7 +224,7 @@ TEST(OpenMpi, InASlurmJobItsNodesAreASlurmStep) {
 TEST(Mpich, NeedsAPort) {
   EXPECT_THAT(refusal(mpich()), HasSubstr("mpiexec -genv MASTER_PORT"));
   const auto placement = place(with(mpich(), {{"MASTER_PORT", "12355"}}));
-  EXPECT_EQ(placement.engine, "mpich");
+  EXPECT_EQ(placement.engine, Engine::kMpich);
   EXPECT_EQ(placement.rank, 1);
   EXPECT_EQ(placement.local_rank, 1);
   EXPECT_EQ(placement.host, "127.0.0.1");
@@ -232,12 +232,12 @@ TEST(Mpich, NeedsAPort) {
 }
 
 TEST(Mpich, VariablesThatSlurmServesAreSlurms) {
-  EXPECT_EQ(place(with(slurm_tasks(), {{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}})).engine, "slurm");
+  EXPECT_EQ(place(with(slurm_tasks(), {{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}})).engine, Engine::kSlurm);
 }
 
 TEST(Mpi, OneRankIsNobodys) {
-  EXPECT_EQ(place({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}}).engine, "");
-  EXPECT_EQ(place({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}).engine, "");
+  EXPECT_EQ(place({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}}).engine, Engine::kNobody);
+  EXPECT_EQ(place({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}).engine, Engine::kNobody);
 }
 
 }  // namespace

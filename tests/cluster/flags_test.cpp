@@ -21,7 +21,7 @@ TEST(Flags, SayAllThatTorchrunsDo) {
                                     .rdzv_id = Setting{"--rdzv-id", "mnist"},
                                     .rdzv_backend = Setting{"--rdzv-backend", "c10d"},
                                     .max_restarts = Setting{"--max-restarts", "3"}});
-  EXPECT_EQ(placement.engine, "flags");
+  EXPECT_EQ(placement.engine, Engine::kFlags);
   EXPECT_EQ(placement.role, Role::kNode);
   EXPECT_EQ(placement.min_nodes, 2);
   EXPECT_EQ(placement.max_nodes, 4);
@@ -77,7 +77,7 @@ TEST(Flags, OneNodeMeetsNobody) {
                                     .nproc_per_node = Setting{"--nproc-per-node", "2"},
                                     .rdzv_endpoint = Setting{"--rdzv-endpoint", "localhost:0"},
                                     .standalone = Setting{"--standalone", ""}});
-  EXPECT_EQ(placement.engine, "flags");
+  EXPECT_EQ(placement.engine, Engine::kFlags);
   EXPECT_EQ(placement.host, "");
   EXPECT_EQ(placement.workers, "2");
   EXPECT_THAT(meaning(placement, "--rdzv-endpoint", false), HasSubstr("meets nobody"));
@@ -106,7 +106,7 @@ TEST(Flags, SayTheWorkersOfASlurmNode) {
   const auto placement = place(slurm_nodes(), {.nnodes = kNodes,
                                                .nproc_per_node = Setting{"--nproc-per-node", "2"},
                                                .max_restarts = Setting{"--max-restarts", "1"}});
-  EXPECT_EQ(placement.engine, "slurm");
+  EXPECT_EQ(placement.engine, Engine::kSlurm);
   EXPECT_EQ(placement.workers, "2");
   EXPECT_EQ(placement.node_rank, 1);
   EXPECT_EQ(placement.host, "gpu03");

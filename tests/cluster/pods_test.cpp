@@ -12,14 +12,14 @@ using namespace testing;
 
 TEST(Kubeflow, PodsAreNodes) {
   const auto placement = place(kubeflow());
-  EXPECT_EQ(placement.engine, "kubeflow");
+  EXPECT_EQ(placement.engine, Engine::kKubeflow);
   EXPECT_EQ(placement.role, Role::kNode);
   EXPECT_EQ(placement.max_nodes, 3);
   EXPECT_EQ(placement.node_rank, 1);
   EXPECT_EQ(placement.workers, "");
   EXPECT_EQ(placement.host, "mnist-master-0");
   EXPECT_EQ(placement.port, 23456);
-  EXPECT_EQ(place(with(kubeflow(), {{"RANK", "0"}, {"WORLD_SIZE", "1"}})).engine, "");
+  EXPECT_EQ(place(with(kubeflow(), {{"RANK", "0"}, {"WORLD_SIZE", "1"}})).engine, Engine::kNobody);
 }
 
 TEST(Kubeflow, NewerOperatorsCountTheWorkersOfAllPods) {
@@ -30,7 +30,7 @@ TEST(Kubeflow, NewerOperatorsCountTheWorkersOfAllPods) {
                                       {"PET_MASTER_ADDR", "mnist-master-0"},
                                       {"PET_MASTER_PORT", "23456"}});
   const auto placement = place(pods);
-  EXPECT_EQ(placement.engine, "kubeflow");
+  EXPECT_EQ(placement.engine, Engine::kKubeflow);
   EXPECT_EQ(placement.max_nodes, 3);
   EXPECT_EQ(placement.workers, "4");
   EXPECT_EQ(place(with(pods, {{"WORLD_SIZE", "3"}, {"PET_NPROC_PER_NODE", "auto"}})).workers, "auto");
@@ -43,7 +43,7 @@ TEST(Pet, IsWhatTorchrunWouldRead) {
                                 {"PET_RDZV_BACKEND", "c10d"},
                                 {"PET_RDZV_ID", "mnist"},
                                 {"PET_MAX_RESTARTS", "5"}});
-  EXPECT_EQ(placement.engine, "pet");
+  EXPECT_EQ(placement.engine, Engine::kPet);
   EXPECT_EQ(placement.min_nodes, 2);
   EXPECT_EQ(placement.max_nodes, 4);
   EXPECT_EQ(placement.node_rank, std::nullopt);
@@ -66,7 +66,7 @@ TEST(Pet, OfATrainJobHasTheNodesNumber) {
 }
 
 TEST(Pet, OneNodeWithNothingSaidOfItsWorkersIsNobodys) {
-  EXPECT_EQ(place({{"PET_NNODES", "1"}, {"PET_STANDALONE", "1"}, {"PET_MAX_RESTARTS", "2"}}).engine, "");
+  EXPECT_EQ(place({{"PET_NNODES", "1"}, {"PET_STANDALONE", "1"}, {"PET_MAX_RESTARTS", "2"}}).engine, Engine::kNobody);
   EXPECT_EQ(place({{"PET_NNODES", "1"}, {"PET_MAX_RESTARTS", "2"}}).max_restarts, 2);
 }
 

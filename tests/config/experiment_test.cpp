@@ -51,11 +51,11 @@ TEST_F(ReadExperiment, ReadsAllSections) {
   EXPECT_EQ(e.checkpoint.every.steps, 200);
   EXPECT_EQ(e.checkpoint.keep, 7);
   EXPECT_FALSE(e.checkpoint.maximize);
-  EXPECT_EQ(e.checkpoint.resume, "auto");
+  EXPECT_EQ(e.checkpoint.resume, Resume::kAuto);
   EXPECT_EQ(e.predictions.batches, 2);
   EXPECT_EQ(e.predictions.images_per_batch, 5);
   EXPECT_EQ(e.launch.workers, 4);
-  EXPECT_EQ(e.launch.device, "cpu");
+  EXPECT_EQ(e.launch.device, Device::kCpu);
   EXPECT_EQ(e.launch.threads, 2);
   EXPECT_EQ(e.launch.timeout_seconds, 60);
   EXPECT_TRUE(e.launch.requeue);

@@ -25,7 +25,7 @@ using testing::ToyResult;
 using testing::ToyRun;
 using testing::train_toy;
 
-class StepGraphsGpu : public testing::Gpu {
+class CudaGraphsGpu : public testing::Gpu {
  protected:
   ToyRun toy(const TempFolder& folder) const {
     auto run = testing::replayed_toy(folder);
@@ -103,7 +103,7 @@ class StepGraphsGpu : public testing::Gpu {
   };
 };
 
-TEST_F(StepGraphsGpu, RepeatTheBitsOfOrdinarySteps) {
+TEST_F(CudaGraphsGpu, RepeatTheBitsOfOrdinarySteps) {
   for (const auto* plugin : {"sgd", "adam", "adamw", "muon"}) {
     for (const auto* precision : {"fp32", "bf16", "fp16"}) {
       const TempFolder folder;
@@ -118,7 +118,7 @@ TEST_F(StepGraphsGpu, RepeatTheBitsOfOrdinarySteps) {
   }
 }
 
-TEST_F(StepGraphsGpu, RepeatTheBitsOfFiltersAndNormsInSeveralPasses) {
+TEST_F(CudaGraphsGpu, RepeatTheBitsOfFiltersAndNormsInSeveralPasses) {
   const TempFolder folder;
   auto run = toy(folder);
   run.make_model = [] { return std::make_shared<Filtering>(); };
@@ -127,14 +127,14 @@ TEST_F(StepGraphsGpu, RepeatTheBitsOfFiltersAndNormsInSeveralPasses) {
   EXPECT_GT(expect_the_bits_of_ordinary_steps(run, "on").replayed, 0);
 }
 
-TEST_F(StepGraphsGpu, TwoShapesHaveTwoGraphsInOnePool) {
+TEST_F(CudaGraphsGpu, TwoShapesHaveTwoGraphsInOnePool) {
   const TempFolder folder;
   auto run = toy(folder);
   run.experiment.trainer.max_epochs = 16;
   EXPECT_EQ(expect_the_bits_of_ordinary_steps(run, "on").replayed, 16 * 9 - 2 * CudaGraphs::kWarmUp);
 }
 
-TEST_F(StepGraphsGpu, ResumedRunEndsWithTheBitsOfTheUndisturbedOne) {
+TEST_F(CudaGraphsGpu, ResumedRunEndsWithTheBitsOfTheUndisturbedOne) {
   const TempFolder whole_folder, folder;
   auto whole = toy(whole_folder), cut = whole;
   cut.folder = folder.path();
@@ -146,7 +146,7 @@ TEST_F(StepGraphsGpu, ResumedRunEndsWithTheBitsOfTheUndisturbedOne) {
   EXPECT_TRUE(same_bits(second.weights[0], train_toy(whole).weights[0]));
 }
 
-TEST_F(StepGraphsGpu, NoStepWaitsForTheGpu) {
+TEST_F(CudaGraphsGpu, NoStepWaitsForTheGpu) {
   for (const auto* cuda_graph : {"on", "off"}) {
     for (const auto* precision : {"fp32", "bf16", "fp16"}) {
       const TempFolder folder;
@@ -159,7 +159,7 @@ TEST_F(StepGraphsGpu, NoStepWaitsForTheGpu) {
   }
 }
 
-TEST_F(StepGraphsGpu, AStepThatWaitsIsNoticed) {
+TEST_F(CudaGraphsGpu, AStepThatWaitsIsNoticed) {
   const TempFolder folder;
   auto run = toy(folder);
   run.make_model = [] {
@@ -169,7 +169,7 @@ TEST_F(StepGraphsGpu, AStepThatWaitsIsNoticed) {
 }
 
 // A failed capture leaves nothing behind: dropout draws on, and allocations are ordinary ones.
-TEST_F(StepGraphsGpu, AModelThatWaitsTrainsWithoutAndTheReasonIsTold) {
+TEST_F(CudaGraphsGpu, AModelThatWaitsTrainsWithoutAndTheReasonIsTold) {
   const std::vector<std::pair<std::function<void(const Batch&)>, const char*>> waits{
       {[](const Batch& batch) { static_cast<void>(batch.input.sum().item<float>()); }, "_local_scalar_dense"},
       {[](const Batch& batch) { static_cast<void>(batch.target.nonzero()); }, "nonzero"},
@@ -204,7 +204,7 @@ class Straying : public testing::ToyModel {
   }
 };
 
-TEST_F(StepGraphsGpu, AModelThatLeavesAStreamUnjoinedTrainsWithoutAndIsTold) {
+TEST_F(CudaGraphsGpu, AModelThatLeavesAStreamUnjoinedTrainsWithoutAndIsTold) {
   const TempFolder folder;
   auto run = toy(folder);
   run.make_model = [] { return std::make_shared<Straying>(); };
@@ -213,7 +213,7 @@ TEST_F(StepGraphsGpu, AModelThatLeavesAStreamUnjoinedTrainsWithoutAndIsTold) {
   EXPECT_THAT(result.graph_state, ::testing::Not(::testing::AnyOf("", "replayed", "not yet", "off")));
 }
 
-TEST_F(StepGraphsGpu, ExchangeOfOneRankIsRecordedToo) {
+TEST_F(CudaGraphsGpu, ExchangeOfOneRankIsRecordedToo) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   const auto group = backend_->make_group_backend(store, 0, 1, 60);
   std::vector<at::Tensor> values{at::ones({1000}, at::TensorOptions(backend_->device()))};

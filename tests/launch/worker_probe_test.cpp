@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "launch/worker.h"
+#include "launch/worker_handle.h"
 #include "support/temporary_folder.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace ddprun {
 namespace {
 
-class WhereaboutsTest : public FolderTest {
+class WorkerProbeTest : public FolderTest {
  protected:
   std::optional<ProbeAnswer> read_back(const std::string& text) const {
     write(folder_ / "probe_answer", text);
@@ -22,7 +22,7 @@ class WhereaboutsTest : public FolderTest {
 
 volatile std::sig_atomic_t asked = 0;
 
-TEST_F(WhereaboutsTest, OnlyWhoCanAnswerIsAsked) {
+TEST_F(WorkerProbeTest, OnlyWhoCanAnswerIsAsked) {
   std::signal(SIGUSR2, SIG_DFL);
   EXPECT_FALSE(probe_worker(::getpid()));  // it would have killed this process
   std::signal(SIGUSR2, [](int) { asked = 1; });
@@ -32,7 +32,7 @@ TEST_F(WhereaboutsTest, OnlyWhoCanAnswerIsAsked) {
   std::signal(SIGUSR2, SIG_DFL);
 }
 
-TEST_F(WhereaboutsTest, AHookACollectiveOrNeither) {
+TEST_F(WorkerProbeTest, AHookACollectiveOrNeither) {
   const auto hook = read_back("model\nstep\n");
   ASSERT_TRUE(hook);
   EXPECT_EQ(hook->section, "model");
@@ -42,7 +42,7 @@ TEST_F(WhereaboutsTest, AHookACollectiveOrNeither) {
   EXPECT_FALSE(read_back("\n\n")->waits());
 }
 
-TEST_F(WhereaboutsTest, NoAnswerIsNothing) {
+TEST_F(WorkerProbeTest, NoAnswerIsNothing) {
   EXPECT_FALSE(read_probe_answer("/dev/null/probe_answer"));
   EXPECT_FALSE(read_back(""));
 }

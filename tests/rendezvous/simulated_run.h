@@ -4,8 +4,8 @@
 // FoundationDB tests itself.
 #pragma once
 
+#include "rendezvous/control_link.h"
 #include "rendezvous/coordinator.h"
-#include "rendezvous/liveness.h"
 
 #include <deque>
 #include <functional>

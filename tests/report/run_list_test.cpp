@@ -21,7 +21,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 ListedRun run(const std::string& label, const std::string& status, const std::string& metric, double best) {
   ListedRun listed{.label = label};
-  listed.state.status = status;
+  listed.state.status = enum_of<RunStatus>(status).value();
   listed.state.best_name = metric;
   listed.state.best = best;
   listed.state.steps = 8600;

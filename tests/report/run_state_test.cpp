@@ -31,7 +31,7 @@ TEST_F(RunStates, OfAFinishedRunAreAsItsSummarySays) {
   summarize("completed", 0);
   const auto state = read_run_state(run);
   EXPECT_EQ(state.name, "toy");
-  EXPECT_EQ(state.status, "completed");
+  EXPECT_EQ(state.status, RunStatus::kCompleted);
   EXPECT_EQ(state.reason, "why");
   EXPECT_EQ(state.steps, 30);
   EXPECT_EQ(state.epochs, 3);
@@ -47,7 +47,7 @@ TEST_F(RunStates, OfARunThatNobodyEndedComeFromItsRows) {
   write("run/logs/rank_0.log", "");
   write("run/logs/rank_1.log", "");
   const auto state = read_run_state(run);
-  EXPECT_EQ(state.status, "interrupted");
+  EXPECT_EQ(state.status, RunStatus::kInterrupted);
   EXPECT_EQ(state.steps, 25);
   EXPECT_EQ(state.epochs, 3);
   EXPECT_EQ(state.workers, 2);
@@ -58,7 +58,7 @@ TEST_F(RunStates, OfARunThatAnotherNodeKeepsSayWhere) {
   const auto run = make_run("run");
   write("run/kept_elsewhere.txt", "node1:/scratch/run\nThere the first node keeps the run.\n");
   const auto state = read_run_state(run);
-  EXPECT_EQ(state.status, "elsewhere");
+  EXPECT_EQ(state.status, RunStatus::kElsewhere);
   EXPECT_NE(state.reason.find("kept at node1:/scratch/run;"), std::string::npos) << state.reason;
 }
 
@@ -99,9 +99,9 @@ TEST_F(RunStates, TakeForBestWhatTheExperimentDoes) {
 TEST_F(RunStates, OfALockedFolderWithoutASummaryAreRunning) {
   std::optional<RunFolder> folder = RunFolder::create("toy", folder_ / "run");
   write("run/config.yaml", "name: toy\n");
-  EXPECT_EQ(read_run_state(folder_ / "run").status, "running");
+  EXPECT_EQ(read_run_state(folder_ / "run").status, RunStatus::kRunning);
   folder.reset();
-  EXPECT_EQ(read_run_state(folder_ / "run").status, "interrupted");
+  EXPECT_EQ(read_run_state(folder_ / "run").status, RunStatus::kInterrupted);
 }
 
 TEST_F(RunStates, DoNotDisturbWhoeverStartsTheRun) {
@@ -116,11 +116,12 @@ TEST_F(RunStates, OfARunThatGoesOnAreNotThoseOfItsLastEnd) {
   write("run/config.yaml", "name: toy\n");
   folder->begin_attempt();
   summarize("preempted", 0);
-  EXPECT_EQ(read_run_state(folder_ / "run").status, "preempted") << "while the lock is still held at the end of a run";
+  EXPECT_EQ(read_run_state(folder_ / "run").status, RunStatus::kPreempted)
+      << "while the lock is still held at the end of a run";
   folder->begin_attempt();
-  EXPECT_EQ(read_run_state(folder_ / "run").status, "running");
+  EXPECT_EQ(read_run_state(folder_ / "run").status, RunStatus::kRunning);
   folder.reset();
-  EXPECT_EQ(read_run_state(folder_ / "run").status, "interrupted");
+  EXPECT_EQ(read_run_state(folder_ / "run").status, RunStatus::kInterrupted);
 }
 
 TEST_F(RunStates, StayAsTheyWereWhereAnAttemptToGoOnIsRefused) {
@@ -132,16 +133,16 @@ TEST_F(RunStates, StayAsTheyWereWhereAnAttemptToGoOnIsRefused) {
   begin();
   summarize("completed", 0);
   begin();
-  EXPECT_EQ(read_run_state(folder_ / "run").status, "running");
+  EXPECT_EQ(read_run_state(folder_ / "run").status, RunStatus::kRunning);
   folder->drop_waiting_record();
   folder.reset();
-  EXPECT_EQ(read_run_state(folder_ / "run").status, "completed");
+  EXPECT_EQ(read_run_state(folder_ / "run").status, RunStatus::kCompleted);
 
   folder = RunFolder::resume(folder_ / "run");
   begin();
   commit_record(folder_ / "run", 2);
   folder.reset();
-  EXPECT_EQ(read_run_state(folder_ / "run").status, "interrupted") << "since it resumed, and never ended";
+  EXPECT_EQ(read_run_state(folder_ / "run").status, RunStatus::kInterrupted) << "since it resumed, and never ended";
 }
 
 TEST_F(RunStates, BeginWithTheFirstAttempt) {
@@ -156,10 +157,10 @@ TEST_F(RunStates, SurviveFilesThatAreBroken) {
   const auto run = make_run("run", "name: [\n");
   for (const char* name : {"summary.json", "environment.json", "metrics.jsonl", ".attempts"}) {
     write(std::filesystem::path("run") / name, "[1, {");
-    EXPECT_EQ(read_run_state(run).status, "interrupted") << name;
+    EXPECT_EQ(read_run_state(run).status, RunStatus::kInterrupted) << name;
   }
   write("run/summary.json", R"({"status":"completed","best":7,"steps":"many","epochs":null,"world_size":{}})");
-  EXPECT_EQ(read_run_state(run).status, "completed");
+  EXPECT_EQ(read_run_state(run).status, RunStatus::kCompleted);
 }
 
 }  // namespace

@@ -133,7 +133,7 @@ TEST(KubernetesManifest, LeavesTheUsersRunFolderAndCheckpointAlone) {
   auto experiment = testing::large();
   experiment.resources.nodes = 1;
   experiment.run_dir = "/outputs/mine";
-  experiment.checkpoint.resume = "/outputs/other";
+  experiment.checkpoint.resume = Resume::kFrom;
   EXPECT_THAT(container(job(experiment, {.experiment = "e.yaml", .overrides = {"run.dir=/outputs/mine"}}))["command"]
                   .as<Words>(),
               ElementsAre("ddprun", "e.yaml", "run.dir=/outputs/mine"));

@@ -31,7 +31,7 @@ std::string reason_of(const ToyRun& run) {
   return result.graph_state;
 }
 
-TEST(StepGraphsRefusal, OnWithoutAGpuIsAnError) {
+TEST(CudaGraphsRefusal, OnWithoutAGpuIsAnError) {
   const TempFolder folder;
   auto run = replayed_toy(folder);
   run.make_backend = nullptr;
@@ -40,14 +40,14 @@ TEST(StepGraphsRefusal, OnWithoutAGpuIsAnError) {
   EXPECT_THAT(testing::error_of(run), HasSubstr("needs a GPU"));
 }
 
-TEST(StepGraphsRefusal, AnOptimizerWhoseRatesStayOnTheHost) {
+TEST(CudaGraphsRefusal, AnOptimizerWhoseRatesStayOnTheHost) {
   const TempFolder folder;
   auto run = replayed_toy(folder);
   run.make_optimizer = [](double rate) { return std::make_shared<testing::ToySgd>(rate); };
   EXPECT_THAT(reason_of(run), HasSubstr("this optimizer"));
 }
 
-TEST(StepGraphsRefusal, AnOptimizerThatReadsOverflows) {
+TEST(CudaGraphsRefusal, AnOptimizerThatReadsOverflows) {
   const TempFolder folder;
   auto run = replayed_toy(folder);
   run.make_optimizer = [](double rate) {
@@ -63,7 +63,7 @@ class Lying : public testing::ToySgd {
   bool send_lrs() override { return true; }
 };
 
-TEST(StepGraphsRefusal, ARateThatIsANumberOfTheHostAllTheSame) {
+TEST(CudaGraphsRefusal, ARateThatIsANumberOfTheHostAllTheSame) {
   const TempFolder folder;
   auto run = replayed_toy(folder);
   run.make_optimizer = [](double rate) { return std::make_shared<Lying>(rate); };
@@ -84,7 +84,7 @@ class Counting : public ToyModel {
   int64_t from_, calls_ = 0;
 };
 
-TEST(StepGraphsRefusal, AModelWithANumberThatCountsSteps) {
+TEST(CudaGraphsRefusal, AModelWithANumberThatCountsSteps) {
   const TempFolder folder;
   auto run = replayed_toy(folder);
   run.make_model = [] { return std::make_shared<Counting>(1); };
@@ -92,14 +92,14 @@ TEST(StepGraphsRefusal, AModelWithANumberThatCountsSteps) {
 }
 
 // What a GPU would not see: the test's device does, or the tests of replayed steps would show nothing.
-TEST(StepGraphsRefusal, ANumberThatChangesLaterFailsOnTheTestsDevice) {
+TEST(CudaGraphsRefusal, ANumberThatChangesLaterFailsOnTheTestsDevice) {
   const TempFolder folder;
   auto run = replayed_toy(folder);
   run.make_model = [] { return std::make_shared<Counting>(25); };
   EXPECT_THROW(train_toy(run), std::runtime_error);
 }
 
-TEST(StepGraphsRefusal, ABackendThatCannotRecordOnAnyRank) {
+TEST(CudaGraphsRefusal, ABackendThatCannotRecordOnAnyRank) {
   for (const int64_t ranks : {1, 3}) {
     const TempFolder folder;
     auto run = replayed_toy(folder, ranks);
@@ -110,7 +110,7 @@ TEST(StepGraphsRefusal, ABackendThatCannotRecordOnAnyRank) {
   }
 }
 
-TEST(StepGraphsRefusal, TooLittleMemoryBesideTheRecordedStep) {
+TEST(CudaGraphsRefusal, TooLittleMemoryBesideTheRecordedStep) {
   for (const int64_t ranks : {1, 2}) {
     const TempFolder folder;
     auto run = replayed_toy(folder, ranks);
@@ -127,7 +127,7 @@ TEST(StepGraphsRefusal, TooLittleMemoryBesideTheRecordedStep) {
   }
 }
 
-TEST(StepGraphsRefusal, AnExchangeThatCannotBeRecordedEndsTheRunWithAdvice) {
+TEST(CudaGraphsRefusal, AnExchangeThatCannotBeRecordedEndsTheRunWithAdvice) {
   const TempFolder folder;
   auto run = replayed_toy(folder, 2);
   run.make_backend = [](int64_t rank) { return std::make_shared<testing::ReplayingBackend>(rank == 1 ? 1 : -1); };
@@ -135,7 +135,7 @@ TEST(StepGraphsRefusal, AnExchangeThatCannotBeRecordedEndsTheRunWithAdvice) {
               AllOf(HasSubstr("this device cannot capture"), HasSubstr("trainer.cuda_graph=off")));
 }
 
-TEST(StepGraphsRefusal, SettingsThatNeedTheHost) {
+TEST(CudaGraphsRefusal, SettingsThatNeedTheHost) {
   const std::vector<std::pair<const char*, std::function<void(TrainerConfig&)>>> settings{
       {"sync_batchnorm", [](auto& trainer) { trainer.sync_batchnorm = true; }},
       {"find_unused_parameters", [](auto& trainer) { trainer.find_unused_parameters = true; }},
@@ -166,7 +166,7 @@ class FirstEight : public ToyModel {
   at::Tensor forward(const at::Tensor& input) override { return ToyModel::forward(input.narrow(1, 0, 8)); }
 };
 
-TEST(StepGraphsRefusal, BatchesOfChangingShapesHaveGraphsOfTheirOwnOnOneRank) {
+TEST(CudaGraphsRefusal, BatchesOfChangingShapesHaveGraphsOfTheirOwnOnOneRank) {
   const TempFolder folder, plain_folder;
   auto run = replayed_toy(folder, 1, 6);
   run.make_dataset = [](int64_t train, int64_t val) { return std::make_shared<Widening>(train, val); };
@@ -176,7 +176,7 @@ TEST(StepGraphsRefusal, BatchesOfChangingShapesHaveGraphsOfTheirOwnOnOneRank) {
   EXPECT_TRUE(testing::same_bits(result.weights[0], train_toy(testing::without_device(run, plain_folder)).weights[0]));
 }
 
-TEST(StepGraphsRefusal, BatchesOfChangingShapesOnSeveralRanks) {
+TEST(CudaGraphsRefusal, BatchesOfChangingShapesOnSeveralRanks) {
   const TempFolder folder;
   auto run = replayed_toy(folder, 2, 6);
   run.make_dataset = [](int64_t train, int64_t val) { return std::make_shared<Widening>(train, val); };

@@ -35,7 +35,7 @@ TEST(Runtime, DeterminismIsSetBeforeNcclsGroupIsMade) {
                           .config = folder.path() / "config.yaml",
                           .store = folder.path() / "store",
                           .address = "127.0.0.1",
-                          .device = "cuda"};
+                          .device = Device::kGpu};
   EXPECT_THROW(Runtime(place, {}, load), Grouped);
   at::globalContext().setDeterministicAlgorithms(false, false);
   EXPECT_TRUE(deterministic);

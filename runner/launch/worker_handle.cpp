@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "launch/worker.h"
+#include "launch/worker_handle.h"
 
 #include "base/call_lines.h"
 #include "base/clock.h"
@@ -55,21 +55,21 @@ char process_state(pid_t pid) {
 
 }  // namespace
 
-Worker::Worker(int rank, const std::filesystem::path& log, ShowLine show, LogFile::Warn warn)
+WorkerHandle::WorkerHandle(int rank, const std::filesystem::path& log, ShowLine show, LogFile::Warn warn)
     : show_(std::move(show)), log_(log, std::move(warn)) {
   end_.rank = rank;
   end_.log = log;
 }
 
-Worker::~Worker() {
+WorkerHandle::~WorkerHandle() {
   if (!running()) return;
   ::kill(-pid_, SIGKILL);
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
 
-void Worker::start(const std::string& what, const std::vector<std::string>& command,
-                   const std::vector<std::string>& environment) {
+void WorkerHandle::start(const std::string& what, const std::vector<std::string>& command,
+                         const std::vector<std::string>& environment) {
   Pipe err = make_pipe(), out;
   if (rank() != 0) out = make_pipe();
   pid_ = spawn({.command = command,
@@ -82,7 +82,7 @@ void Worker::start(const std::string& what, const std::vector<std::string>& comm
   err_.fd = std::move(err.read);
 }
 
-void Worker::reap() {
+void WorkerHandle::reap() {
   siginfo_t ended{};
   if (!running() || ::waitid(P_PID, pid_, &ended, WEXITED | WNOHANG | WNOWAIT) != 0 || ended.si_pid != pid_) return;
   ::kill(-pid_, SIGKILL);  // also kills what it has started; the group's number is its own until it is reaped
@@ -90,7 +90,7 @@ void Worker::reap() {
   if (::waitpid(pid_, &status, WNOHANG) == pid_) note_end(status);
 }
 
-void Worker::note_end(int status) {
+void WorkerHandle::note_end(int status) {
   pid_ = -1;
   end_.time = wall_seconds();
   if (WIFSIGNALED(status)) {
@@ -104,7 +104,7 @@ void Worker::note_end(int status) {
   }
 }
 
-void Worker::note_end_undone() {
+void WorkerHandle::note_end_undone() {
   end_.exit_code = kExitFailed;
   end_.failure = {.rank = rank(),
                   .time = end_.time,
@@ -116,31 +116,31 @@ void Worker::note_end_undone() {
   end_.failure->step = beat->step;
 }
 
-void Worker::note_last_beat() {
+void WorkerHandle::note_last_beat() {
   if (const auto beat = read_beat(heartbeat_)) end_.stall = {.activity = beat->activity, .step = beat->step};
 }
 
-void Worker::send(int signal) {
+void WorkerHandle::send(int signal) {
   bool& sent = signal == SIGKILL ? sent_kill_ : sent_term_;
   if (running() && !std::exchange(sent, true)) ::kill(pid_, signal);
 }
 
-void Worker::pause() {
+void WorkerHandle::pause() {
   if (running()) ::kill(pid_, SIGSTOP);
 }
 
-void Worker::go_on() {
+void WorkerHandle::go_on() {
   if (running()) ::kill(pid_, SIGCONT);
 }
 
-std::string Worker::abandon() {
+std::string WorkerHandle::abandon() {
   end_.signal = SIGKILL;
   end_.killed_by_launcher = true;
   return "rank " + std::to_string(rank()) + " (process " + std::to_string(std::exchange(pid_, -1)) +
          ") survives SIGKILL: it hangs in the kernel (a file system or a driver) and ends when that returns";
 }
 
-std::optional<Stall> Worker::stall(std::chrono::steady_clock::time_point awake_since) const {
+std::optional<Stall> WorkerHandle::stall(std::chrono::steady_clock::time_point awake_since) const {
   const auto beat = running() ? read_beat(heartbeat_) : std::nullopt;
   if (!beat || beat->activity == Activity::kStarting) return std::nullopt;
   const auto idle = std::chrono::steady_clock::now() - std::max(beat->at, awake_since);
@@ -150,7 +150,7 @@ std::optional<Stall> Worker::stall(std::chrono::steady_clock::time_point awake_s
                .state = process_state(pid_)};
 }
 
-std::vector<int> Worker::fds() const {
+std::vector<int> WorkerHandle::fds() const {
   std::vector<int> fds;
   for (const Stream* stream : {&out_, &err_}) {
     if (stream->fd.open()) fds.push_back(stream->fd.get());
@@ -158,21 +158,21 @@ std::vector<int> Worker::fds() const {
   return fds;
 }
 
-void Worker::drain() { drain_once(); }
+void WorkerHandle::drain() { drain_once(); }
 
-size_t Worker::drain_once() {
+size_t WorkerHandle::drain_once() {
   const size_t out = drain(out_, [this](std::string_view line) { last_lines_.add(line); });
   const size_t err = drain(err_, [this](std::string_view line) { take_error_line(line); });
   return out + err;
 }
 
 // The report shows the calls that led to a crash, with names.
-void Worker::take_error_line(std::string_view line) {
+void WorkerHandle::take_error_line(std::string_view line) {
   last_lines_.add(line);
   if (!is_call_line(line) && !line.ends_with(kCallsFollow)) show_(rank(), line);
 }
 
-size_t Worker::drain(Stream& stream, const LineCutter::Take& take) {
+size_t WorkerHandle::drain(Stream& stream, const LineCutter::Take& take) {
   if (!stream.fd.open()) return 0;
   std::array<char, kReadBytes> buffer;
   const ssize_t got = ::read(stream.fd.get(), buffer.data(), buffer.size());
@@ -188,11 +188,11 @@ size_t Worker::drain(Stream& stream, const LineCutter::Take& take) {
   return 0;
 }
 
-void Worker::log_failure(const std::string& message) {
+void WorkerHandle::log_failure(const std::string& message) {
   log_.append("rank " + std::to_string(rank()) + ": error: " + message + "\n");
 }
 
-void Worker::finish_output() {
+void WorkerHandle::finish_output() {
   for (size_t total = 0; total < kMostLeftBytes;) {
     const size_t got = drain_once();
     if (got == 0) break;
@@ -204,12 +204,12 @@ void Worker::finish_output() {
   err_.fd.reset();
 }
 
-bool Worker::failed() const {
+bool WorkerHandle::failed() const {
   if (running()) return false;
   return end_.signal != 0 || (end_.exit_code != kExitDone && end_.exit_code != kExitPreempted);
 }
 
-WorkerEnd Worker::end() const {
+WorkerEnd WorkerHandle::end() const {
   WorkerEnd end = end_;
   end.last_lines = with_named_calls(last_lines_.lines());
   return end;

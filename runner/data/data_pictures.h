@@ -2,7 +2,7 @@
 // Renders training samples for the page of `ddprun data`: each as it is stored, and as training sees it in some epochs.
 #pragma once
 
-#include "cli/data_text.h"
+#include "data/data_text.h"
 
 #include <nlohmann/json.hpp>
 

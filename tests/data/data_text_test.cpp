@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "cli/data_text.h"
+#include "data/data_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "rendezvous/liveness.h"
+#include "rendezvous/control_link.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

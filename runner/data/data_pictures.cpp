@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "cli/data_pictures.h"
+#include "data/data_pictures.h"
 
 #include "data/checked_split.h"
 #include "data/sample_order.h"

@@ -34,14 +34,14 @@ bool probe_worker(pid_t pid);
 // Returns nothing if there is no answer.
 std::optional<ProbeAnswer> read_probe_answer(const std::filesystem::path& file);
 
-class Worker {
+class WorkerHandle {
  public:
   using ShowLine = std::function<void(int rank, std::string_view line)>;  // for lines of its standard error
 
-  Worker(int rank, const std::filesystem::path& log, ShowLine show, LogFile::Warn warn);
-  ~Worker();  // kills and reaps a process that is still running
-  Worker(const Worker&) = delete;
-  Worker& operator=(const Worker&) = delete;
+  WorkerHandle(int rank, const std::filesystem::path& log, ShowLine show, LogFile::Warn warn);
+  ~WorkerHandle();  // kills and reaps a process that is still running
+  WorkerHandle(const WorkerHandle&) = delete;
+  WorkerHandle& operator=(const WorkerHandle&) = delete;
 
   // Throws std::system_error if the program cannot be run. Rank 0 keeps the caller's standard output. The log begins
   // with `what` the worker is, and its process.
@@ -57,14 +57,14 @@ class Worker {
 
   void watch(std::filesystem::path heartbeat, std::filesystem::path probe_answer) {
     heartbeat_ = std::move(heartbeat);
-    whereabouts_ = std::move(probe_answer);
+    probe_answer_ = std::move(probe_answer);
   }
   // Returns how long a running worker that has finished starting has not moved. `awake_since` is when the launcher
   // itself was last unable to look.
   std::optional<Stall> stall(std::chrono::steady_clock::time_point awake_since) const;
   void note_stall(Stall still) { end_.stall = std::move(still); }
   bool probe_worker() const { return running() && ddprun::probe_worker(pid_); }
-  std::optional<ProbeAnswer> probe_answer() const { return read_probe_answer(whereabouts_); }
+  std::optional<ProbeAnswer> probe_answer() const { return read_probe_answer(probe_answer_); }
 
   std::vector<int> fds() const;  // to poll; at most two
   void drain();                  // takes a bounded amount of what its pipes hold
@@ -92,7 +92,7 @@ class Worker {
   LogFile log_;
   LastLines last_lines_;
   Stream out_, err_;
-  std::filesystem::path heartbeat_, whereabouts_;
+  std::filesystem::path heartbeat_, probe_answer_;
   pid_t pid_ = -1;
   bool sent_term_ = false, sent_kill_ = false;
   WorkerEnd end_;

@@ -145,7 +145,7 @@ class TrainStep {
   bool looked_for_unused_ = false;
   int64_t lrs_of_ = -1;                                               // the current step, once its lrs are set
   std::function<void(const std::vector<NamedParameter>&)> shown_to_;  // may be null
-  std::shared_ptr<DeviceNumbers> last_;  // found_inf of the previous step, until it is counted
+  std::shared_ptr<DeviceNumbers> last_;  // `checked` of the previous step, until it is counted
   int64_t skipped_ = 0;
   int64_t micro_batch_ = 0;
 };

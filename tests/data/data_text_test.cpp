@@ -80,7 +80,7 @@ TEST(DataText, SaysOfHowManySamplesItTells) {
   auto survey = survey_of({500, 500}, {1, 1});
   survey.splits[0].looked_at = survey.splits[0].counted = 64;
   EXPECT_THAT(data_text(survey), HasSubstr("The values are those of 64 of 1,000 of train, spread evenly.\n"));
-  EXPECT_THAT(data_text(survey), HasSubstr("Counted are 64 of 1,000 of train, spread evenly.\n"));
+  EXPECT_THAT(data_text(survey), HasSubstr("Counts cover 64 of 1,000 of train, spread evenly.\n"));
 }
 
 TEST(DataText, HasNoRangeWhereNoNumberIsFinite) {

@@ -128,7 +128,7 @@ class Machine(CommandTest):
 
     def test_a_gpu_where_there_is_none(self):
         message = self.assert_refused(*SMALL, "launch.device=cuda", "launch.workers=2", env={"CUDA_VISIBLE_DEVICES": ""})
-        self.assertIn("launch.device: cuda, but no GPU is found here; launch.device=cpu", message)
+        self.assertIn("launch.device: cuda, but no GPU is found here; use launch.device=cpu", message)
 
     def test_check_passes_what_needs_a_gpu_where_there_is_none_and_says_so(self):
         for word in ("trainer.precision=fp16", "trainer.strategy=dp", "launch.backend=nccl", "trainer.cuda_graph=on", "launch.device=cuda"):

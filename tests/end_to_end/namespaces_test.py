@@ -98,7 +98,7 @@ class Namespaces(EngineTest):
         launchers = self.launch_all()
         self.assert_end(launchers, 0, 0, 0)
         self.assertIn("listens at 10.213.0.1:29400", launchers[0].err())
-        self.assertIn("whoever reaches 10.213.0.1:29400 can join", launchers[0].err())
+        self.assertIn("anyone who can reach 10.213.0.1:29400 can join", launchers[0].err())
         self.assertEqual(summary(self.run_dir)["nodes"], NODES)
         self.assertEqual(differences(self.run_dir, self.alone()), {})
         self.assert_nothing_left()

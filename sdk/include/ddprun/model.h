@@ -3,7 +3,7 @@
 //
 // The runner constructs it (also in `ddprun check`, so the constructor only reads options), calls prepare() once, calls
 // initialize() if training starts from scratch, moves it to its device, gives every rank the weights of rank 0, and
-// then calls step() from one thread. With trainer.strategy dp, a worker has one model per GPU and their steps run
+// then calls step() from one thread. Under trainer.strategy dp, a worker has one model per GPU and their steps run
 // concurrently. The runner averages the gradients itself: a model never calls a collective.
 //
 // Shapes: B = samples in this rank's batch, C = number of classes, T = symbols of a sequence.

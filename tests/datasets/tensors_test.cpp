@@ -177,7 +177,7 @@ Options with_extras(const std::string& file, const std::vector<std::string>& nam
   values.set("train", Value::scalar(file));
   values.set("symbols", Value::scalar("true"));
   values.set("extras", extras);
-  return {std::move(values), "dataset"};
+  return Options(std::move(values), "dataset");
 }
 
 TEST_F(Tensors, GivesSymbolsAndExtrasAsTheyAre) {

@@ -67,7 +67,8 @@ class DDPRUN_API Dataset {
   // the extras own their memory.
   virtual Batch get(Split split, std::span<const int64_t> indices) const = 0;
 
-  // Changes a training batch on the worker's device, its extras too where they belong to the input. The default changes nothing.
+  // Changes a training batch on the worker's device, its extras too where they belong to the input. The default changes
+  // nothing.
   virtual void augment(Batch& batch, const AugmentKey& key) const;
 
   // Lends the split as bytes, if get() is just store->gather() and augment() just augmentation->apply(): neither is
@@ -93,7 +94,9 @@ class DDPRUN_API Dataset {
 namespace detail {
 
 template <class Class>
-concept InheritsPrepare = requires { requires std::is_same_v<decltype(&Class::prepare), decltype(&Dataset::prepare)>; };
+concept InheritsPrepare = requires {
+  requires std::is_same_v<decltype(&Class::prepare), decltype(&Dataset::prepare)>;
+};
 
 template <class Class>
 void create_dataset(void* options, void* out) {

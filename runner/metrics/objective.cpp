@@ -275,9 +275,9 @@ namespace {
 // samples; if it could not, prediction and target still have their own shapes.
 void require_number_for_each_class(const char* hook, const at::Tensor& prediction, const at::Tensor& target,
                                    int64_t classes) {
-  if (prediction.dim() == 2 && prediction.size(1) == classes) return;
-  auto expected = target.sizes().vec();
-  if (target.dim() != 2 || target.scalar_type() != at::kLong) expected = {target.dim() > 0 ? target.size(0) : 0};
+  const bool of_symbols = target.dim() == 2 && target.size(1) > 1 && target.scalar_type() == at::kLong;
+  if (!of_symbols && prediction.dim() == 2 && prediction.size(1) == classes) return;
+  auto expected = of_symbols ? target.sizes().vec() : std::vector<int64_t>{target.dim() > 0 ? target.size(0) : 0};
   expected.push_back(classes);
   throw PluginMistake({"model", c10::str(hook, "() gives ", prediction.sizes(), ": expected ",
                                          at::IntArrayRef(expected), ", a number for each of the dataset's classes")});

@@ -54,7 +54,7 @@ TEST(DataText, HasARowForEachExtra) {
   survey.splits[0].extras = {{"age", "int64", {.count = 5, .least = 3, .greatest = 9}},
                              {"mask", "bool", {.count = 120, .least = 1, .greatest = 1, .mean = 1}}};
   const auto text = data_text(survey);
-  EXPECT_THAT(text, HasSubstr("3 x 8 x 8 float32 with age of one int64 and\n  mask of 3 x 8 bool, 2 classes"));
+  EXPECT_THAT(text, HasSubstr("3 x 8 x 8 float32 with age of one\n  int64 and mask of 3 x 8 bool, 2 classes"));
   EXPECT_THAT(text, ContainsRegex("\n  mask +1 +1 +1 +0\n"));
   EXPECT_THAT(text, HasSubstr("train: all numbers of mask are 1"));
 }

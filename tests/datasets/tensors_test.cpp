@@ -175,7 +175,7 @@ Options with_extras(const std::string& file, const std::vector<std::string>& nam
   values.set("train", Value::scalar(file));
   values.set("symbols", Value::scalar("true"));
   values.set("extras", extras);
-  return {std::move(values), "dataset"};
+  return Options(std::move(values), "dataset");
 }
 
 TEST_F(Tensors, GivesSymbolsAndExtrasAsTheyAre) {
@@ -189,7 +189,7 @@ TEST_F(Tensors, GivesSymbolsAndExtrasAsTheyAre) {
   EXPECT_TRUE(batch.input.equal(at::tensor({10, 11, 12, 7, 8, 9, 10, 11, 12}, at::kLong).view({3, 3})));
   EXPECT_TRUE(batch.target.equal(at::tensor({1, 2, 3, 0, 4, -100, 1, 2, 3}, at::kLong).view({3, 3})));
   EXPECT_TRUE(batch.extra("age").equal(at::tensor({40, 30, 40}, at::kLong)));
-  EXPECT_TRUE(batch.extra("mask").equal(at::tensor({1, 0, 0, 1, 1, 0, 1, 0, 0}, at::kBool).view({3, 3})));
+  EXPECT_TRUE(batch.extra("mask").equal(at::tensor({1, 0, 0, 1, 1, 0, 1, 0, 0}, at::kLong).to(at::kBool).view({3, 3})));
 }
 
 TEST_F(Tensors, NamesExtrasThatDoNotFit) {

@@ -50,7 +50,8 @@ class Extras(CommandTest):
         self.assertGreater(summary(alone)["metrics"]["val/accuracy"], 0.95)
         for workers in (2, 3):
             self.assert_same_losses(self.train(f"run{workers}", f"launch.workers={workers}"), alone, 1e-4)
-        self.assert_same_losses(self.train("hidden", "launch.workers=1", "dataset.train=55.safetensors"), alone, 1e-6)  # the mask of each sample stayed with it
+        # What the masks hide may be anything, as long as each stays with its sample.
+        self.assert_same_losses(self.train("hidden", "launch.workers=1", "dataset.train=55.safetensors"), alone, 1e-6)
 
         self.ddprun("predict", alone, "--split", "val", "--out", "p.csv")
         with open(self.folder / "p.csv", newline="") as file:

@@ -71,10 +71,9 @@ void require_loss(const at::Tensor& loss) {
   if (!loss.defined() || !loss.requires_grad())
     throw PluginMistake(
         {"model",
-         "the loss of step() depends on no parameter: is there a detach(), an item() or a NoGradGuard on "
-         "its way?"});
+         "the loss depends on no parameter: is there a detach(), an item() or a NoGradGuard on its way?"});
   if (loss.numel() != 1)
-    throw PluginMistake({"model", log::text("the loss of step() is ", loss.sizes(),
+    throw PluginMistake({"model", log::text("the loss is ", loss.sizes(),
                                             ": expected one number, the mean over the samples")});
 }
 

@@ -69,8 +69,8 @@ void read_batches(Options& options, TrainerConfig& trainer) {
 }
 
 void read_numbers(Options& options, TrainerConfig& trainer) {
-  trainer.precision =
-      choose(options, "precision", trainer.precision, "the number format of the forward and backward pass; bf16 and fp16 use autocast");
+  trainer.precision = choose(options, "precision", trainer.precision,
+                             "the number format of the forward and backward pass; bf16 and fp16 use autocast");
   trainer.loss_scale = options.get<double>("loss_scale", trainer.loss_scale,
                                            "initial loss scale with fp16; it adapts itself", {1, 1e30});
   trainer.memory_format = choose(options, "memory_format", trainer.memory_format,
@@ -129,9 +129,9 @@ TrainerConfig read_trainer(Options& options) {
   read_batches(options, trainer);
   read_numbers(options, trainer);
   read_distribution(options, trainer);
-  trainer.init_weights = options.get<std::string>(
-      "init_weights", "",
-      "a .safetensors file, a checkpoint or a run whose weights the run starts from; by default they are drawn from the seed");
+  trainer.init_weights = options.get<std::string>("init_weights", "",
+                                                  "a .safetensors file, a checkpoint or a run whose weights the run "
+                                                  "starts from; by default they are drawn from the seed");
   trainer.deterministic = options.get<bool>("deterministic", trainer.deterministic,
                                             "bitwise the same results for the same seed and world size");
   trainer.on_nonfinite =

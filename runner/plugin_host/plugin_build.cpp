@@ -205,7 +205,7 @@ bool is_source_line(const std::string& line) {
   return bar != std::string::npos && bar > 0 && line[bar] == '|';
 }
 
-// Returns DDPRUN_MODEL for a line of source like `DDPRUN_MODLE(MyNet, "my_net", "help")`, and "" if nothing is mistyped.
+// Returns DDPRUN_MODEL for a line like `DDPRUN_MODLE(MyNet, "my_net", "help")`, and "" if nothing is mistyped.
 std::string meant_macro(const std::string& line) {
   static const std::vector<std::string> kMacros = {"DDPRUN_DATASET", "DDPRUN_LOGGER", "DDPRUN_MODEL",
                                                    "DDPRUN_OPTIMIZER"};

@@ -130,7 +130,7 @@ std::string best_text(const RunState& state, Naming naming) {
   return (full ? state.best_name : state.best_name.substr(slash + 1)) + " " + value;
 }
 
-// Returns the status in words, as the console says them: "preempted" is the word for scripts, whoever asked for the end.
+// Returns the status in words, as the console does; "preempted" is for scripts, whoever asked for the end.
 std::string status_text(const std::string& status) { return status == "preempted" ? "stopped" : status; }
 
 Cells cells_of(const ListedRun& run, Naming naming, double now) {

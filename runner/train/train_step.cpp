@@ -70,11 +70,10 @@ class BufferGuard {
 void require_loss(const at::Tensor& loss) {
   if (!loss.defined() || !loss.requires_grad())
     throw PluginMistake(
-        {"model",
-         "the loss depends on no parameter: is there a detach(), an item() or a NoGradGuard on its way?"});
+        {"model", "the loss depends on no parameter: is there a detach(), an item() or a NoGradGuard on its way?"});
   if (loss.numel() != 1)
-    throw PluginMistake({"model", log::text("the loss is ", loss.sizes(),
-                                            ": expected one number, the mean over the samples")});
+    throw PluginMistake(
+        {"model", log::text("the loss is ", loss.sizes(), ": expected one number, the mean over the samples")});
 }
 
 std::vector<std::string> without_gradient(const std::vector<NamedParameter>& parameters) {

@@ -36,6 +36,14 @@ fs::path path_of(const fs::path& run, const std::string& word) {
   return word;
 }
 
+// Refuses a folder of pictures, for instance. A broken checkpoint of the run is a different case: another may be intact.
+void require_checkpoint(const fs::path& path, const fs::path& run, const std::string& word) {
+  if (fs::exists(path / kManifestFile) || path.parent_path() == checkpoints_folder(run)) return;
+  throw UserError(word + " is not a checkpoint: it has no " + kManifestFile +
+                  "; evaluate and predict read the run's own dataset; for other files of the same classes use "
+                  "dataset.root=");
+}
+
 // Names the checkpoint to use if the chosen one is broken.
 std::string advice(const fs::path& run) {
   std::vector<CheckpointFlaw> flaws;
@@ -71,6 +79,7 @@ CheckpointInfo choose_checkpoint(const fs::path& run, const std::string& word) {
   constexpr int kTries = 10;
   for (int tried = 1;; ++tried) {
     const auto path = path_of(run, word);
+    if (fs::exists(path)) require_checkpoint(path, run, word);
     try {
       return verify_checkpoint(path);
     } catch (const UserError& error) {

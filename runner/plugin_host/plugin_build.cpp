@@ -9,6 +9,7 @@
 #include "plugin_host/plugin_file.h"
 
 #include <ddprun/error.h>
+#include <ddprun/options.h>
 #include <ddprun/version.h>
 
 #include <algorithm>
@@ -204,12 +205,24 @@ bool is_source_line(const std::string& line) {
   return bar != std::string::npos && bar > 0 && line[bar] == '|';
 }
 
+// Returns DDPRUN_MODEL for a line like `DDPRUN_MODLE(MyNet, "my_net", "help")`, and "" if nothing is mistyped.
+std::string meant_macro(const std::string& line) {
+  static const std::vector<std::string> kMacros = {"DDPRUN_DATASET", "DDPRUN_LOGGER", "DDPRUN_MODEL",
+                                                   "DDPRUN_OPTIMIZER"};
+  const auto begin = line.find("DDPRUN_"), end = line.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_", begin);
+  if (begin == line.npos || end == line.npos) return "";
+  const auto word = line.substr(begin, end - begin);
+  const auto near = nearest_name(word, kMacros);
+  return near == word ? "" : near;
+}
+
 }  // namespace
 
 std::string errors_of_compiler(const std::string& output) {
   std::istringstream lines(output);
   std::string text;
   std::string cause;
+  std::string meant;
   std::set<std::string> seen;
   bool shown = false;
   for (std::string line; std::getline(lines, line);) {
@@ -223,8 +236,11 @@ std::string errors_of_compiler(const std::string& output) {
       shown = false;
       if (has(line, " warning: ")) cause.clear();  // it led to the warning
     }
-    if (shown) text += (text.empty() ? "" : "\n") + line;
+    if (!shown) continue;
+    text += (text.empty() ? "" : "\n") + line;
+    if (meant.empty()) meant = meant_macro(line);
   }
+  if (!meant.empty()) text += "\ndid you mean " + meant + "?";
   return text.empty() ? output : text;
 }
 

@@ -85,7 +85,10 @@ std::shared_ptr<Kind> PluginHost::make(const std::string& kind, const PluginChoi
   return object;
 }
 
-std::string plugin_place(const PluginChoice& choice) { return place(choice) + "plugin " + choice.plugin; }
+std::string plugin_place(const PluginChoice& choice) {
+  const auto word = "command line: " + choice.path + "=" + choice.plugin;  // says section and plugin already
+  return choice.origin.text() == word ? word : place(choice) + "plugin " + choice.plugin;
+}
 
 std::shared_ptr<Model> PluginHost::make_model(const PluginChoice& choice, Names* paths) const {
   return make<Model>("model", choice, paths);

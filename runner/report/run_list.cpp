@@ -130,10 +130,15 @@ std::string best_text(const RunState& state, Naming naming) {
   return (full ? state.best_name : state.best_name.substr(slash + 1)) + " " + value;
 }
 
+// Returns the status in words, as the console does; "preempted" is for scripts, whoever asked for the end.
+std::string_view status_text(RunStatus status) {
+  return status == RunStatus::kPreempted ? "stopped" : word_of(status);
+}
+
 Cells cells_of(const ListedRun& run, Naming naming, double now) {
   const auto& state = run.state;
   return {run.label,
-          std::string(word_of(state.status)),
+          std::string(status_text(state.status)),
           state.epochs > 0 ? format(state.epochs < 100 ? "%.3g" : "%.0f", state.epochs) : "-",
           std::to_string(state.steps),
           best_text(state, naming),
@@ -180,7 +185,7 @@ std::string cut_front(const std::string& text, size_t width) {
 std::string_view color_of(const std::string& status) {
   if (status == "running") return "\033[36m";
   if (status == "failed") return "\033[31m";
-  if (status == "interrupted" || status == "preempted" || status == "elsewhere") return "\033[33m";
+  if (status == "interrupted" || status == "stopped" || status == "elsewhere") return "\033[33m";
   return "\033[32m";
 }
 

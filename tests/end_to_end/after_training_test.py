@@ -105,6 +105,12 @@ class AfterTraining(CommandTest):
         self.assertEqual((self.folder / "mine.csv").read_text(), "years of work")
         self.assertIn("nowhere: No such file", self.refuse("evaluate", "nowhere"))
         self.assertIn("has no checkpoint step_5; it has: ", self.refuse("evaluate", "run", "step_5"))
+        (self.folder / "newpics").mkdir()
+        for pictures in ("newpics", self.folder / "newpics"):
+            message = self.refuse("predict", "run", pictures, "--out", "a.csv")
+            self.assertIn(f"{pictures} is not a checkpoint: it has no manifest.json; ", message)
+            self.assertIn("for other files of the same classes use dataset.root=", message)
+        (self.folder / "newpics").rmdir()
         self.assertIn("--split", self.refuse("predict", "run", "--split", "tset", "--out", "a.csv"))
         self.assertIn("--out is required", self.refuse("predict", "run"))
         self.assertIn("trainer.global_bach: unknown key", self.refuse("evaluate", "run", "trainer.global_bach=3"))

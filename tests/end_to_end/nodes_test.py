@@ -44,7 +44,9 @@ class NodesTest(CommandTest):
 
 class Training(NodesTest):
     def test_three_nodes_of_two_train_as_six_workers_of_one(self):
-        self.assert_ends(self.launch_all(3, workers=2), 0, 0, 0)
+        launchers = self.launch_all(3, workers=2)
+        self.assert_ends(launchers, 0, 0, 0)
+        self.assertIn(", 6 workers on 3 nodes (2 each), on cpu over gloo\n", launchers[0].out())
         alone = self.folder / "alone"
         self.ddprun(*WORDS, "launch.workers=6", f"run.dir={alone}")
         self.assertEqual(differences(self.run_dir, alone), {})

@@ -92,8 +92,12 @@ class Model(PromiseTest):
     def test_an_error_names_the_hook_that_the_model_has(self):
         self.assertIn(self.PLACE + "forward() threw: mat1 and mat2", self.start_and_fail("model.flaw=shapes"))
 
+    def test_a_plugin_that_a_word_of_the_command_line_names_is_named_once(self):
+        message = self.start_and_fail("model=flawed_model", "model.flaw=shapes")
+        self.assertIn(" command line: model=flawed_model: forward() threw: mat1 and mat2", message)
+
     def test_a_loss_that_depends_on_nothing(self):
-        self.assert_found([self.PLACE, "the loss of step() depends on no parameter"], "model.flaw=detached")
+        self.assert_found([self.PLACE, "the loss depends on no parameter"], "model.flaw=detached")
 
     def test_unused_parameters_are_told_with_one_worker_too(self):
         words = "the loss does not depend on these parameters"

@@ -161,6 +161,7 @@ class Browser(PageTest):
         for text in ("Step time by phase", "2 not finite", "rank 2 was killed by SIGKILL", "Slowest of", "92.88 %"):
             self.assertIn(text, document)
         self.assertGreaterEqual(document.count("<canvas"), 10)
+        self.assertRegex(document, r'dygraph-axis-label-y[^>]*>(<[^>]*>)?1,[0-9]{3}<', "throughput in whole numbers, as in the tile")
         self.assertEqual(without_scripts(document).count('src="data:image/png;base64,'), 24)
 
     def test_a_page_with_nothing_draws_itself(self):

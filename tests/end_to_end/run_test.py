@@ -71,6 +71,24 @@ class OneRun(CommandTest):
         self.assertIn(f"run folder       {self.run_folder}", text)
         self.assertEqual(self.running.stderr, "")
 
+    def test_it_says_first_what_is_trained_where(self):
+        lines = self.running.stdout.splitlines()
+        self.assertRegex(lines[0], r"^digits: mlp \(.* parameters\) on digits with sgd, 2 workers on cpu over gloo$")
+        self.assertEqual(lines[1], "610 train, 150 val, 301 test samples of 1 x 28 x 28, 10 classes")
+        found = [json.loads((self.run_folder / name).read_text()) for name in ("run.json", "summary.json")]
+        for facts in found:
+            self.assertEqual(facts["backend"], "gloo")
+            self.assertEqual([place["device"] for place in facts["ranks"]], ["cpu", "cpu"])
+        self.assertEqual(found[0]["ranks"], found[1]["ranks"])
+        host = found[0]["ranks"][1]["host"]
+        first = (self.run_folder / "logs/rank_1.log").read_text().splitlines()[0]
+        self.assertIn(f"rank 1 of 2, local rank 1 of 2 on {host}, cpu", first)
+
+    def test_every_0_writes_a_line_for_each_row_with_the_step_of_its_epoch(self):
+        running = self.ddprun(*QUICK, "loggers.0={plugin: console, every: 0}", "run.dir=lines")
+        self.assertRegex(running.out(), r"(?m)^epoch 1/2  step 2 \(2/10\)  loss ")
+        self.assertRegex(running.out(), r"(?m)^epoch 2/2  step 12 \(2/10\)  loss ")
+
     def test_the_frozen_experiment_gives_the_same_bits(self):
         self.ddprun(self.run_folder / "config.yaml", "run.dir=other")
         weights = [(run / "checkpoints/last/model.safetensors").read_bytes() for run in (self.run_folder, self.folder / "other")]

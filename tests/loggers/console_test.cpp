@@ -24,6 +24,14 @@ TEST(ConsoleText, NumbersAreGroupedByThousands) {
   EXPECT_EQ(grouped(-100), "-100");
 }
 
+TEST(ConsoleText, EpochsAreWholeNumbersFromAHundredOn) {
+  EXPECT_EQ(epochs_text(1), "1 epoch");
+  EXPECT_EQ(epochs_text(2), "2 epochs");
+  EXPECT_EQ(epochs_text(0.05096), "0.051 epochs");
+  EXPECT_EQ(epochs_text(99.96), "100 epochs");
+  EXPECT_EQ(epochs_text(4000), "4,000 epochs");
+}
+
 TEST(ConsoleText, TimesReadAsPeopleSayThem) {
   EXPECT_EQ(duration(0.0523), "52 ms");
   EXPECT_EQ(duration(8.34), "8.3 s");

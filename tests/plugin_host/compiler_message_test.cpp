@@ -43,6 +43,18 @@ TEST(CompilerMessage, TellsTheLineThatLeadsIntoATemplate) {
             "    9 |   static_assert(false);");
 }
 
+TEST(CompilerMessage, NamesTheMacroThatIsMeant) {
+  EXPECT_EQ(errors_of_compiler("my_net.cpp:9:14: error: expected identifier before string constant\n"
+                               "    9 | DDPRUN_MODLE(MyNet, \"my_net\", \"mine\")\n"
+                               "      |              ^~~~~~~~\n"),
+            "my_net.cpp:9:14: error: expected identifier before string constant\n"
+            "    9 | DDPRUN_MODLE(MyNet, \"my_net\", \"mine\")\n"
+            "      |              ^~~~~~~~\n"
+            "did you mean DDPRUN_MODEL?");
+  for (const std::string line : {"DDPRUN_MODEL(MyNet, 3, 4)", "class DDPRUN_API MyNet", "#if DDPRUN_VERSION_MAJOR"})
+    EXPECT_THAT(errors_of_compiler("a.cpp:9:1: error: e\n    9 | " + line + "\n"), Not(HasSubstr("did you mean")));
+}
+
 TEST(CompilerMessage, TellsFiveErrorsOnce) {
   std::string output;
   for (const int line : {1, 1, 2, 3, 4, 5, 6}) output += "a.cpp:" + std::to_string(line) + ":1: error: e\n";

@@ -124,6 +124,13 @@ TEST(RunListText, CutsLongNamesOnATerminalAlone) {
       << "scripts want it whole";
 }
 
+TEST(RunListText, SaysStoppedAsTheConsoleDoes) {
+  const auto text = run_list_text({run("a", "preempted", "val/accuracy", 0.5)}, {.color = true, .now = 1000});
+  EXPECT_NE(text.find("\033[33mstopped\033[0m"), std::string::npos) << text;
+  EXPECT_EQ(text.find("preempted"), std::string::npos);
+  EXPECT_EQ(run_list_json({run("a", "preempted", "val/accuracy", 0.5)})[0]["status"], "preempted") << "for scripts";
+}
+
 TEST(RunListText, HasNoControlCharacters) {
   auto listed = run("a\033[2J\nb", "completed", "val/accuracy", 0.5);
   listed.apart = "name=\033[2J";

@@ -275,8 +275,8 @@ class BadLoss : public ToyModel {
 };
 
 TEST(TrainStep, ALossThatIsNoneNamesTheModel) {
-  for (const auto& [detached, words] : {std::pair{true, "model: the loss of step() depends on no parameter"},
-                                        {false, "model: the loss of step() is [12]: expected one number"}}) {
+  for (const auto& [detached, words] : {std::pair{true, "model: the loss depends on no parameter"},
+                                        {false, "model: the loss is [12]: expected one number"}}) {
     const TempFolder folder;
     auto run = each_step_logged(folder);
     run.experiment.trainer.sanity_batches = 0;

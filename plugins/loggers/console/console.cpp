@@ -145,9 +145,7 @@ class Console final : public ddprun::Logger {
     if (const auto slowest = times_.slowest(); !slowest.empty()) row("slowest", slowest);
     row("nodes x workers",
         std::to_string(end.nodes) + " x " + std::to_string(end.world_size / std::max<int64_t>(1, end.nodes)));
-    char epochs[32];
-    std::snprintf(epochs, sizeof epochs, end.epochs == 1 ? "%.3g epoch" : "%.3g epochs", end.epochs);
-    row("steps", grouped(end.steps) + " (" + epochs + ", " + counted(end.samples, "sample") + ")");
+    row("steps", grouped(end.steps) + " (" + epochs_text(end.epochs) + ", " + counted(end.samples, "sample") + ")");
     if (!end.best.empty()) row("best", painted(place_text(end.best_step) + join(shown(end.best)), Colour::kStrong));
     show_test(end);
     if (confusion_) show_confusion(*confusion_);
@@ -194,10 +192,14 @@ class Console final : public ddprun::Logger {
     return step % epoch == 0 ? "epoch " + std::to_string(step / epoch) + ": " : "step " + grouped(step) + ": ";
   }
 
-  // Returns "4 workers on 2 nodes, on cuda over nccl".
+  // Returns "4 workers on 2 nodes (2 each), on cuda over nccl".
   std::string workers_text() const {
     auto text = std::to_string(run_.world_size) + (run_.world_size == 1 ? " worker" : " workers");
-    if (run_.nodes > 1) text += " on " + std::to_string(run_.nodes) + " nodes,";
+    if (run_.nodes > 1) {
+      const bool even = run_.world_size % run_.nodes == 0;
+      text += " on " + std::to_string(run_.nodes) + " nodes" +
+              (even ? " (" + std::to_string(run_.world_size / run_.nodes) + " each)," : ",");
+    }
     return text + " on " + run_.device + (run_.backend.empty() ? "" : " over " + run_.backend);
   }
 
@@ -212,10 +214,17 @@ class Console final : public ddprun::Logger {
     return text + (run_.classes > 0 ? ", " + grouped(run_.classes) + " classes" : "");
   }
 
+  // Returns " (10/20)", the step within its epoch.
+  std::string step_of_epoch(const ddprun::MetricRow& row) const {
+    if (run_.steps_per_epoch <= 0) return "";
+    return " (" + grouped(row.step - (row.epoch - 1) * run_.steps_per_epoch) + "/" + grouped(run_.steps_per_epoch) +
+           ")";
+  }
+
   void tell_of_training(const ddprun::MetricRow& row) {
     if ((live_ && !lines_) || seconds_since(last_line_) < every_) return;
     print("epoch " + std::to_string(row.epoch) + "/" + std::to_string(run_.max_epochs) + "  step " + grouped(row.step) +
-          "  " + join(shown(row.values)));
+          step_of_epoch(row) + "  " + join(shown(row.values)));
     last_line_ = Clock::now();
   }
 

@@ -41,6 +41,12 @@ std::string counted(int64_t number, const std::string& what) {
   return grouped(number) + " " + what + (number == 1 ? "" : "s");
 }
 
+std::string epochs_text(double epochs) {
+  constexpr double kWhole = 100;  // from here on parts of an epoch are not told
+  const auto number = epochs < kWhole ? format("%.3g", epochs) : grouped(std::llround(epochs));
+  return number + (epochs == 1 ? " epoch" : " epochs");
+}
+
 std::string duration(double seconds) {
   const auto whole = static_cast<long>(std::lround(seconds));
   if (seconds < 0.095) return format("%.0f ms", 1e3 * seconds);

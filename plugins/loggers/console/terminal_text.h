@@ -11,6 +11,7 @@ namespace ddprun::console {
 
 std::string grouped(int64_t number);                           // "1,199,882"
 std::string counted(int64_t number, const std::string& what);  // "1 step", "1,200 steps"
+std::string epochs_text(double epochs);                        // "1 epoch", "0.051 epochs", "4,000 epochs"
 std::string duration(double seconds);                          // "8.3 s", "1 min 23 s", "2 h 05 min"
 std::string clock(double seconds);                             // "0:08", "1:02:03"
 std::string part_time(double seconds);                         // "0.4 s", "1:23"

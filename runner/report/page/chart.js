@@ -104,7 +104,7 @@ class Chart {
             (ofTime() ? timeTicks : Dygraph.numericTicks)(from, to, pixels, ...rest)
         },
         y: {
-          axisLabelWidth: plan.format === bytes ? 62 : 50,
+          axisLabelWidth: plan.format === bytes || plan.format === speedText ? 62 : 50,
           pixelsPerLabel: 26,
           axisLabelFormatter: (y) => withoutZeros(plan.format(y))
         },

@@ -19,6 +19,7 @@ function formatOf(name) {
   if (name.endsWith('_seconds')) return duration;
   if (name.endsWith('_bytes')) return bytes;
   if (isShare(name)) return percent;
+  if (name === 'samples_per_second') return speedText;
   if (name.endsWith('_percent')) return (value) => `${plain(value)} %`;
   return plain;
 }

@@ -101,6 +101,7 @@ function title(name) {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
+// "preempted" is the word for scripts, whoever asked for the end.
 function statusText(status) {
-  return status.replaceAll('_', ' ');
+  return status === 'preempted' ? 'stopped' : status.replaceAll('_', ' ');
 }

@@ -20,7 +20,8 @@ namespace ddprun::detail {
 template <class Kind, class Class>
 void create_plugin(void* options, void* out) {
   static_assert(std::is_base_of_v<Kind, Class>, "a plugin's class derives from ddprun's class of its kind");
-  static_assert(!std::is_abstract_v<Class>, "a plugin's class overrides all pure virtual methods of its kind");
+  static_assert(!std::is_abstract_v<Class>,
+                "a plugin's class overrides all pure virtual methods of its kind; write override to see which");
   static_assert(std::is_abstract_v<Class> || std::is_constructible_v<Class, Options&>,
                 "a plugin's class is constructed from a ddprun::Options&");
   *static_cast<std::shared_ptr<Kind>*>(out) = std::make_shared<Class>(*static_cast<Options*>(options));

@@ -116,8 +116,11 @@ void add_export(CLI::App& command, Arguments& arguments) {
   add_target(command, arguments, false);
   command
       .add_option("--format", arguments.format,
-                  "safetensors, or torch: for torch.load; by default as the file is called")
-      ->check(CLI::IsMember({"safetensors", "torch"}));
+                  "weights: safetensors, or torch, for torch.load; the network: torchscript, pt2, for torch.export.load, "
+                  "or onnx; by default as the file is called")
+      ->check(CLI::IsMember({"safetensors", "torch", "torchscript", "pt2", "onnx"}));
+  command.add_flag("--raw", arguments.raw,
+                   "the network takes images as bytes and gives probabilities: the dataset's normalization lies inside");
   add_out(command, arguments, "the file to make; an existing one is not touched", /*required=*/true);
 }
 
@@ -177,7 +180,7 @@ constexpr auto kCommands = std::to_array<Command>({
     {"resume", "go on with a run from its last good checkpoint", add_resume, resume},
     {"evaluate", "measure a checkpoint on the validation and test splits", add_evaluate, evaluate},
     {"predict", "write what a checkpoint predicts for each sample of a split", add_predict, predict},
-    {"export", "write a checkpoint's weights as one file", add_export, export_weights},
+    {"export", "write a trained network, or its weights alone, as one file that runs without ddprun", add_export, export_run},
     {"verify", "check every file of a run's checkpoints; exit code 1 where one is broken", add_verify, verify},
     {"upload", "send what a run's loggers could not send while it ran", add_upload, upload},
     {"report", "write a run, or several beside each other, as one HTML file", add_report, report},

@@ -5,12 +5,16 @@
 #include <ddprun/error.h>
 #include <ddprun/model.h>
 
+#include <torch/csrc/jit/frontend/tracer.h>
+#include <torch/csrc/jit/passes/inliner.h>
+#include <torch/csrc/jit/passes/lower_graph.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/serialization/import.h>
 #include <torch/types.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 
 namespace {
@@ -76,6 +80,7 @@ class TorchScript final : public ddprun::Model {
     // The optimizing executor rewrites the graph after its first calls, which changes the rounding: a resumed run would
     // differ.
     const torch::jit::GraphOptimizerEnabledGuard as_written(false);
+    if (torch::jit::tracer::isTracing()) return recorded(input);
     auto output = script_->forward({input}).toTensor();
     keep_buffers();
     return output;
@@ -104,6 +109,20 @@ class TorchScript final : public ddprun::Model {
     for (const auto& child : script.named_children()) {
       adopt(*ours.register_module(child.name, std::make_shared<torch::nn::Module>(child.name)), child.value);
     }
+  }
+
+  // What `ddprun export` records knows the tensors that are registered here, and not the script module that has them
+  // too: they become inputs of its code.
+  at::Tensor recorded(const at::Tensor& input) {
+    const auto code = script_->get_method("forward").graph()->copy();
+    torch::jit::Inline(*code);
+    auto [graph, weights] = torch::jit::LowerGraph(*code, script_->_ivalue());
+    torch::jit::Stack stack{input};
+    for (size_t given = 1; given + weights.size() < graph->inputs().size(); ++given)
+      stack.push_back(*script_->get_method("forward").function().getSchema().arguments()[given + 1].default_value());
+    std::ranges::move(weights, std::back_inserter(stack));
+    torch::jit::GraphExecutor(graph, "forward").run(stack);
+    return std::move(stack.at(0)).toTensor();
   }
 
   // A forward that assigns a buffer anew (self.count = self.count + 1) replaces the registered tensor: copies the value

@@ -55,6 +55,8 @@ Format format_of(const Arguments& arguments) {
                   "network); or add --format");
 }
 
+constexpr auto kKeepsSizes = "; --out with .pt2 or .onnx takes the file that the model came from, for any batch";
+
 bool holds_network(Format format) { return format != Format::kSafetensors && format != Format::kTorch; }
 
 // The run's experiment, with the plugins that it took along, in the place of the training's workers.
@@ -126,7 +128,8 @@ class Network {
   void write(Format format, const fs::path& file, const TensorDict& weights) {
     PluginHost::Names paths;
     auto model = host_.make_model(experiment_.model, &paths);
-    if (format == Format::kTorchScript) return write_script(*model, file, weights);
+    if (format == Format::kTorchScript)
+      return write_script(*model, file, weights, exported_program(experiment_, paths).empty() ? "" : kKeepsSizes);
     const auto python = find_torch_python();
     const PrivateFolder folder;
     std::ofstream(folder.path() / "about.json") << about(form_, checkpoint_);
@@ -142,14 +145,14 @@ class Network {
   }
 
  private:
-  void write_script(Model& model, const fs::path& file, const TensorDict& weights) const {
+  void write_script(Model& model, const fs::path& file, const TensorDict& weights, const std::string& advice = {}) const {
     in_plugin({"model", "prepare"}, [&] { model.prepare(form_.data.spec); });
     load_weights(model, weights, checkpoint_.path.string());
     std::ofstream stream(file, std::ios::binary);
     try {
       traced(model, form_).save(stream, {{"ddprun.json", about(form_, checkpoint_)}});
     } catch (const UserError& error) {
-      throw UserError("model " + experiment_.model.plugin + ": " + error.what());
+      throw UserError("model " + experiment_.model.plugin + ": " + error.what() + advice);
     }
     stream.close();
     if (!stream) throw UserError(file.string() + " cannot be written: is the disk full?");

@@ -100,13 +100,19 @@ class Trace {
   }
 
   at::Tensor eager(const at::Tensor& input) const {
-    const auto output = forward_(input);
+    const auto output = forward_or_refuse(input);
     if (!output.defined()) throw UserError("its forward() returns no tensor");
     const auto classes = form_.data.spec.classes;
     if (form_.raw && (output.dim() != 2 || output.size(1) != classes))
       throw UserError(log::text("--raw gives the probabilities of ", classes, " classes, and its forward() gives ",
                                 output.sizes(), " for a batch of ", input.size(0)));
     return output;
+  }
+
+  at::Tensor forward_or_refuse(const at::Tensor& input) const try { return forward_(input); } catch (const UserError&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw UserError("its forward() fails: " + first_sentence(error));
   }
 
   torch::jit::Module record() const {

@@ -32,7 +32,7 @@ def convert(network, weights, about, out, kind):
     else:
         program, training = trained_programs(network, weights)
         if about["raw"]:
-            program = reexported(Raw(program.module(), about), about)
+            program = reexported(Raw(program, about), about)
         else:
             extra["train.json"] = training  # the model plugin `exported` trains it on
     if kind == "pt2":
@@ -101,19 +101,29 @@ def trained_programs(file, weights):
     return found, training
 
 
+def only_input(program):
+    """Its name, where it is given by name; tools/export_model writes programs that are called so."""
+    names = program.call_spec.in_spec.children()[1].context
+    if len(names) > 1:
+        raise Refused(f"--raw is for networks with one input, and this one takes {', '.join(names)}")
+    return names[0] if names else None
+
+
 def make_raw():
     class Raw(torch.nn.Module):
         """Bytes in, probabilities of the classes out."""
 
-        def __init__(self, network, about):
+        def __init__(self, program, about):
             super().__init__()
             black, white = (torch.tensor(about["bytes"][name]).view(1, -1, 1, 1) for name in ("black", "white"))
-            self.network = network
+            self.network = program.module()
+            self.name = only_input(program)
             self.register_buffer("black", black, persistent=False)
             self.register_buffer("step", (white - black) / 255, persistent=False)
 
         def forward(self, input):
-            return self.network(input.float() * self.step + self.black).softmax(1)
+            images = input.float() * self.step + self.black
+            return (self.network(**{self.name: images}) if self.name else self.network(images)).softmax(1)
 
     return Raw
 

@@ -106,8 +106,10 @@ Archive::Archive(const std::filesystem::path& file) : reader_(open(file)) {
     name_ = record.substr(7, record.size() - 12);
   }
   if (name_.empty()) throw UserError(c10::str("it holds no exported program: ", kWriter));
-  training_ = program("models/" + name_ + ".json");
-  if (has("extra/eval.json")) evaluation_ = program("extra/eval.json");
+  const auto main = "models/" + name_ + ".json";  // what torch.export.load() gives
+  const bool is_trained = has("extra/train.json");  // `ddprun export` wrote it
+  training_ = program(is_trained ? "extra/train.json" : main);
+  if (is_trained || has("extra/eval.json")) evaluation_ = program(is_trained ? main : "extra/eval.json");
 }
 
 Archive::~Archive() = default;

@@ -6,16 +6,21 @@
 #include <ddprun/model.h>
 
 #include <torch/csrc/jit/frontend/tracer.h>
+#include <torch/csrc/jit/ir/ir.h>
+#include <torch/csrc/jit/passes/constant_propagation.h>
 #include <torch/csrc/jit/passes/inliner.h>
-#include <torch/csrc/jit/passes/lower_graph.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/serialization/import.h>
 #include <torch/types.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <iterator>
+#include <map>
+#include <memory>
 #include <optional>
+#include <ranges>
+#include <string>
+#include <vector>
 
 namespace {
 
@@ -51,6 +56,63 @@ void check_forward(const torch::jit::Module& module, const std::string& file) {
                                    "; expected one tensor as input and one as result: forward(self, input) -> Tensor. "
                                    "Wrap the module in one that picks what the objective takes."));
 }
+
+// The code of a script module's forward, in its present mode: its tensors are inputs that follow its arguments, and its
+// other attributes are constants. What it would assign to an attribute is left out.
+class Lowered {
+ public:
+  explicit Lowered(const torch::jit::Module& module) : graph_(module.get_method("forward").graph()->copy()) {
+    torch::jit::Inline(*graph_);
+    objects_.emplace(graph_->inputs()[0], module._ivalue());
+    lower(graph_->block());
+    for (auto* node : std::views::reverse(modules_)) node->destroy();
+    graph_->eraseInput(0);
+    torch::jit::ConstantPropagation(graph_);
+  }
+
+  std::shared_ptr<torch::jit::Graph> graph() const { return graph_; }
+  const std::vector<at::IValue>& tensors() const { return tensors_; }
+
+ private:
+  void lower(torch::jit::Block* block) {
+    for (auto at = block->nodes().begin(); at != block->nodes().end();) {
+      auto* node = *at++;
+      for (auto* inner : node->blocks()) lower(inner);
+      if (node->kind() == c10::prim::SetAttr) {
+        node->destroy();
+      } else if (node->kind() == c10::prim::GetAttr) {
+        replace(node);
+      }
+    }
+  }
+
+  void replace(torch::jit::Node* node) {
+    const auto value = objects_.at(node->input())->getAttr(node->s(c10::attr::name));
+    if (value.isObject()) {
+      objects_.emplace(node->output(), value.toObject());
+      modules_.push_back(node);
+      return;
+    }
+    const torch::jit::WithInsertPoint here(node);
+    node->output()->replaceAllUsesWith(value.isTensor() ? input(value.toTensor()) : graph_->insertConstant(value));
+    node->destroy();
+  }
+
+  torch::jit::Value* input(const at::Tensor& tensor) {
+    auto& made = inputs_[tensor.unsafeGetTensorImpl()];
+    if (!made) {
+      made = graph_->addInput()->setType(c10::TensorType::get());
+      tensors_.emplace_back(tensor);
+    }
+    return made;
+  }
+
+  std::shared_ptr<torch::jit::Graph> graph_;
+  std::map<const torch::jit::Value*, c10::intrusive_ptr<c10::ivalue::Object>> objects_;
+  std::vector<torch::jit::Node*> modules_;  // that read one of another
+  std::map<const c10::TensorImpl*, torch::jit::Value*> inputs_;
+  std::vector<at::IValue> tensors_;
+};
 
 class TorchScript final : public ddprun::Model {
  public:
@@ -112,16 +174,15 @@ class TorchScript final : public ddprun::Model {
   }
 
   // What `ddprun export` records knows the tensors that are registered here, and not the script module that has them
-  // too: they become inputs of its code.
+  // too.
   at::Tensor recorded(const at::Tensor& input) {
-    const auto code = script_->get_method("forward").graph()->copy();
-    torch::jit::Inline(*code);
-    auto [graph, weights] = torch::jit::LowerGraph(*code, script_->_ivalue());
+    const auto& forward = script_->get_method("forward").function();
+    Lowered code(*script_);
     torch::jit::Stack stack{input};
-    for (size_t given = 1; given + weights.size() < graph->inputs().size(); ++given)
-      stack.push_back(*script_->get_method("forward").function().getSchema().arguments()[given + 1].default_value());
-    std::ranges::move(weights, std::back_inserter(stack));
-    torch::jit::GraphExecutor(graph, "forward").run(stack);
+    const auto& arguments = forward.getSchema().arguments();
+    for (size_t i = 2; i < arguments.size(); ++i) stack.push_back(*arguments[i].default_value());
+    stack.insert(stack.end(), code.tensors().begin(), code.tensors().end());
+    torch::jit::GraphExecutor(code.graph(), "forward").run(stack);
     return std::move(stack.at(0)).toTensor();
   }
 

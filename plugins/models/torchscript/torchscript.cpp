@@ -62,10 +62,13 @@ void check_forward(const torch::jit::Module& module, const std::string& file) {
 class Lowered {
  public:
   explicit Lowered(const torch::jit::Module& module) : graph_(module.get_method("forward").graph()->copy()) {
-    torch::jit::Inline(*graph_);
+    for (int depth = 0; depth < kMostDepth && has_calls(graph_->block()); ++depth) torch::jit::Inline(*graph_);
     objects_.emplace(graph_->inputs()[0], module._ivalue());
     lower(graph_->block());
-    for (auto* node : std::views::reverse(modules_)) node->destroy();
+    for (auto* node : std::views::reverse(modules_)) {
+      TORCH_CHECK(!node->output()->hasUses(), "it passes a module on, which cannot be recorded: ", *node->output()->uses()[0].user);
+      node->destroy();
+    }
     graph_->eraseInput(0);
     torch::jit::ConstantPropagation(graph_);
   }
@@ -74,9 +77,18 @@ class Lowered {
   const std::vector<at::IValue>& tensors() const { return tensors_; }
 
  private:
+  static constexpr int kMostDepth = 100;  // of methods that call methods; one pass need not go through all
+
+  static bool has_calls(torch::jit::Block* block) {
+    return std::any_of(block->nodes().begin(), block->nodes().end(), [](torch::jit::Node* node) {
+      const bool is_call = node->kind() == c10::prim::CallMethod || node->kind() == c10::prim::CallFunction;
+      return is_call || std::ranges::any_of(node->blocks(), has_calls);
+    });
+  }
+
   void lower(torch::jit::Block* block) {
-    for (auto at = block->nodes().begin(); at != block->nodes().end();) {
-      auto* node = *at++;
+    const std::vector<torch::jit::Node*> nodes(block->nodes().begin(), block->nodes().end());
+    for (auto* node : nodes) {
       for (auto* inner : node->blocks()) lower(inner);
       if (node->kind() == c10::prim::SetAttr) {
         node->destroy();

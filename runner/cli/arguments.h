@@ -20,7 +20,8 @@ struct Arguments {
   std::vector<std::string> overrides;      // key=value, +key=value, ++key=value, ~key
   std::string checkpoint = "last";         // export, evaluate, predict: best, last, or a checkpoint's name or path
   std::string out;                         // export, predict, submit, report, data: the file to write
-  std::string format;                      // export: safetensors or torch; empty: by the file's extension
+  std::string format;                      // export: pt2, onnx, ...; empty: by the file's extension
+  bool raw = false;                        // export: bytes in, probabilities out
   std::string split = "test";              // predict
   bool json = false;                       // evaluate, verify, list, env
   bool show_config = false;                // run: print the experiment and do not train

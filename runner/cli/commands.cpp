@@ -114,9 +114,14 @@ void add_predict(CLI::App& predict, Arguments& arguments) {
 void add_export(CLI::App& command, Arguments& arguments) {
   add_target(command, arguments, false);
   command
-      .add_option("--format", arguments.format,
-                  "safetensors, or torch for torch.load; by default, from the file's extension")
-      ->check(CLI::IsMember({"safetensors", "torch"}));
+      .add_option(
+          "--format", arguments.format,
+          "weights: safetensors, or torch for torch.load; the network: torchscript, pt2 for torch.export.load, or "
+          "onnx; by default, from the file's extension")
+      ->check(CLI::IsMember({"safetensors", "torch", "torchscript", "pt2", "onnx"}));
+  command.add_flag("--raw", arguments.raw,
+                   "the network takes images as bytes and gives probabilities: the file includes the dataset's "
+                   "normalization");
   add_out(command, arguments, "the file to write; must not exist", /*required=*/true);
 }
 
@@ -176,7 +181,8 @@ constexpr auto kCommands = std::to_array<Command>({
     {"resume", "resume a run from its last good checkpoint", add_resume, resume},
     {"evaluate", "measure a checkpoint on the validation and test splits", add_evaluate, evaluate},
     {"predict", "write a checkpoint's predictions for each sample of a split", add_predict, predict},
-    {"export", "write a checkpoint's weights to one file", add_export, export_weights},
+    {"export", "write a trained network, or only its weights, to one file that works without ddprun", add_export,
+     export_run},
     {"verify", "check every file of a run's checkpoints; exit code 1 if one is broken", add_verify, verify},
     {"upload", "send what a run's loggers could not send while it ran", add_upload, upload},
     {"report", "write a report on one run, or several compared, as one HTML file", add_report, report},

@@ -30,7 +30,7 @@ int run(const Arguments& arguments);
 int resume(const Arguments& arguments);
 int evaluate(const Arguments& arguments);
 int predict(const Arguments& arguments);
-int export_weights(const Arguments& arguments);
+int export_run(const Arguments& arguments);
 int verify(const Arguments& arguments);
 int report(const Arguments& arguments);
 int list(const Arguments& arguments);

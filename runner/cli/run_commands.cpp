@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The commands on existing runs: list, report, upload, export.
+// The commands on existing runs: list, report, upload.
 #include "agent/checked_experiment.h"
 #include "agent/chosen_checkpoint.h"
 #include "agent/run_end.h"
 #include "base/clock.h"
 #include "base/durable_file.h"
 #include "base/log.h"
-#include "checkpoint/tensor_dict.h"
-#include "checkpoint/training_file.h"
 #include "cli/commands.h"
 #include "config/config_files.h"
 #include "launch/worker_process.h"
@@ -108,40 +106,6 @@ int upload(const Arguments& arguments) {
   }
   if (code == kExitDone) std::cout << run.string() << ": nothing is left to send\n";
   return code;
-}
-
-// `ddprun export RUN`: writes a checkpoint's weights to one file for other programs.
-
-namespace {
-
-std::string format_of(const Arguments& arguments) {
-  if (!arguments.format.empty()) return arguments.format;
-  const auto extension = std::filesystem::path(arguments.out).extension();
-  if (extension == ".safetensors") return "safetensors";
-  if (extension == ".pt" || extension == ".pth") return "torch";
-  if (extension == ".onnx" || extension == ".pt2")
-    throw UserError("--out " + arguments.out +
-                    ": only weights are exported, as .safetensors or .pt; rewrite the network in "
-                    "Python (docs/python.md)");
-  throw UserError("--out " + arguments.out +
-                  ": cannot tell the format from the name; add --format safetensors or --format torch");
-}
-
-}  // namespace
-
-int export_weights(const Arguments& arguments) {
-  const auto format = format_of(arguments);
-  const auto checkpoint = choose_checkpoint(existing_run(arguments.target), arguments.checkpoint);
-  NewFile file(arguments.out);
-  const auto weights = inference_weights(checkpoint);
-  if (format == "torch") {
-    write_state_dict(file.temporary(), weights);
-  } else {
-    write_safetensors(file.temporary(), weights);
-  }
-  file.keep();
-  std::cout << arguments.out << ": " << weights.size() << " tensors of step " << checkpoint.step << "\n";
-  return kExitDone;
 }
 
 }  // namespace ddprun

@@ -5,6 +5,7 @@
 #include "checkpoint/background_saver.h"
 #include "comm/communicator.h"
 #include "comm/replicate.h"
+#include "data/data_form.h"
 #include "launch/heartbeat.h"
 #include "launch/run_folder.h"
 #include "metrics/objective.h"
@@ -219,6 +220,7 @@ class TrainTask final : public WorkerTask {
     const auto& place = runtime_.place;
     const bool keeps_own_folder = place.local_rank == 0 && kept_elsewhere(place.run_dir);
     if (place.rank == 0 || keeps_own_folder) commit_record(place.run_dir, place.attempt);
+    if (place.rank == 0) record_data_form();
     ranks_ = places();
     const auto& data = *runtime_.dataset;
     const auto spec = in_plugin({"dataset", "spec"}, [&] { return data.spec(); });
@@ -256,6 +258,17 @@ class TrainTask final : public WorkerTask {
                        .kind = "resumed",
                        .text = "from " + resume});
     if (runtime_.place.rank == 0 && runtime_.dataset->size(Split::kVal) == 0) tell_of_missing_validation();
+  }
+
+  // For `ddprun export`. Data that cannot be read here fail in the first step, with an error of their own.
+  void record_data_form() const {
+    std::optional<DataForm> form;
+    try {
+      form = form_of(*runtime_.dataset);
+    } catch (const std::exception&) {
+      return;
+    }
+    write_data_form(runtime_.place.run_dir, *form);
   }
 
   std::vector<LayerSummary> layers() {

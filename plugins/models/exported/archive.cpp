@@ -101,8 +101,10 @@ Archive::Archive(const std::filesystem::path& file) : reader_(open(file)) {
   }
   if (has("byteorder") && text("byteorder") != "little") throw UserError("it was written on a big-endian machine");
   find_name();
-  training_ = program("models/" + name_ + ".json");
-  if (has("extra/eval.json")) evaluation_ = program("extra/eval.json");
+  const auto main = "models/" + name_ + ".json";    // what torch.export.load() gives
+  const bool is_trained = has("extra/train.json");  // `ddprun export` wrote it
+  training_ = program(is_trained ? "extra/train.json" : main);
+  if (is_trained || has("extra/eval.json")) evaluation_ = program(is_trained ? main : "extra/eval.json");
   find_tensors(kWeights, "_weights_config.json");
   find_tensors("data/constants/", "_constants_config.json");
   if (has("extra/ddprun.json"))

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT
 #include "graph.h"
 
+#include "recorder.h"
+
 #include <ddprun/error.h>
 
 #include <ATen/Context.h>
 #include <ATen/ScalarOps.h>
+#include <ATen/TracerMode.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
 
+#include <optional>
 #include <ranges>
 #include <utility>
 
@@ -134,6 +138,7 @@ at::Tensor number_as_tensor(const at::Scalar& number) {
 std::vector<IValue> Graph::run(std::vector<IValue> given, at::Device device) const {
   TORCH_CHECK(given.size() == inputs.size(), "the block takes ", inputs.size(), " values, not ", given.size());
   Frame frame{.slots = std::vector<IValue>(slots), .device = device};
+  if (is_recording()) frame.sizes.resize(slots);
   for (size_t i = 0; i < given.size(); ++i) {
     if (inputs[i] >= 0) frame.slots[static_cast<size_t>(inputs[i])] = std::move(given[i]);
   }
@@ -149,6 +154,9 @@ std::vector<IValue> Graph::run(std::vector<IValue> given, at::Device device) con
 void Graph::execute(const Node& node, Frame& frame, std::vector<IValue>& stack) const try {
   stack.clear();
   for (const auto& argument : node.arguments) stack.push_back(value_of(argument, frame));
+  auto* recorded = frame.sizes.empty() ? nullptr : record(node, frame, stack);
+  std::optional<at::tracer::impl::NoTracerDispatchMode> is_recorded;
+  if (recorded) is_recorded.emplace();
   if (node.call) {
     stack = node.call(stack, frame.device);
   } else {
@@ -160,6 +168,7 @@ void Graph::execute(const Node& node, Frame& frame, std::vector<IValue>& stack) 
   }
   TORCH_CHECK(stack.size() >= node.results.size(), "it gives ", stack.size(), " results, and was recorded with ",
               node.results.size());
+  if (recorded) record_results(*recorded, node, frame, stack);
   for (size_t i = 0; i < node.results.size(); ++i) {
     if (node.results[i] >= 0) frame.slots[static_cast<size_t>(node.results[i])] = std::move(stack[i]);
   }

@@ -11,6 +11,10 @@
 #include <string>
 #include <vector>
 
+namespace torch::jit {
+struct Value;
+}
+
 namespace ddprun::exported {
 
 // What is passed to an operator.
@@ -54,6 +58,7 @@ class Graph {
   struct Frame {
     std::vector<c10::IValue> slots;
     at::Device device;
+    std::vector<torch::jit::Value*> sizes = {};  // by slot, while TorchScript is recorded (recorder.h); else empty
   };
 
   // Returns the results. Throws UserError that names the operator that failed and its line in Python; out of memory and

@@ -22,7 +22,7 @@
 #include <ddprun/model.h>
 #include <ddprun/random.h>
 
-#include <ATen/ops/arange.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/softplus.h>
@@ -70,7 +70,8 @@ class Gan final : public ddprun::Model {
 
   // Returns one painting per input, from the first draw of the kept noise, the second, ..., whatever the inputs are.
   at::Tensor forward(const at::Tensor& input) override {
-    const auto rows = at::arange(input.size(0), input.options().dtype(at::kLong)).remainder(kept_);
+    const auto ones = at::ones_like(input.flatten(1).select(1, 0), input.options().dtype(at::kLong));
+    const auto rows = (ones.cumsum(0) - 1).remainder(kept_);  // no input.size(0): `ddprun export` records it as a number
     return generator_->forward(kept_noise_.index_select(0, rows));
   }
 

@@ -42,7 +42,7 @@ Generator::Generator(at::IntArrayRef image, int64_t noise, int64_t width, double
 }
 
 at::Tensor Generator::forward(const at::Tensor& noise) {
-  auto x = at::relu(norm1_(fc_(noise).view({noise.size(0), seed_[0], seed_[1], seed_[2]})));
+  auto x = at::relu(norm1_(fc_(noise).view({-1, seed_[0], seed_[1], seed_[2]})));
   x = at::relu(norm2_(up1_(x)));
   return middle_ + reach_ * at::tanh(up2_(x));
 }

@@ -5,13 +5,22 @@
 #include <ddprun/error.h>
 #include <ddprun/model.h>
 
+#include <torch/csrc/jit/frontend/tracer.h>
+#include <torch/csrc/jit/ir/ir.h>
+#include <torch/csrc/jit/passes/constant_propagation.h>
+#include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/serialization/import.h>
 #include <torch/types.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <memory>
 #include <optional>
+#include <ranges>
+#include <string>
+#include <vector>
 
 namespace {
 
@@ -48,6 +57,76 @@ void check_forward(const torch::jit::Module& module, const std::string& file) {
                                    "Wrap the module in one that picks what the objective takes."));
 }
 
+// The code of a script module's forward, in its present mode: its tensors are inputs that follow its arguments, and its
+// other attributes are constants. What it would assign to an attribute is left out.
+class Lowered {
+ public:
+  explicit Lowered(const torch::jit::Module& module) : graph_(module.get_method("forward").graph()->copy()) {
+    for (int depth = 0; depth < kMostDepth && has_calls(graph_->block()); ++depth) torch::jit::Inline(*graph_);
+    objects_.emplace(graph_->inputs()[0], module._ivalue());
+    lower(graph_->block());
+    for (auto* node : std::views::reverse(modules_)) {
+      TORCH_CHECK(!node->output()->hasUses(),
+                  "it passes a module on, which cannot be recorded: ", *node->output()->uses()[0].user);
+      node->destroy();
+    }
+    graph_->eraseInput(0);
+    torch::jit::ConstantPropagation(graph_);
+  }
+
+  std::shared_ptr<torch::jit::Graph> graph() const { return graph_; }
+  const std::vector<at::IValue>& tensors() const { return tensors_; }
+
+ private:
+  static constexpr int kMostDepth = 100;  // of methods that call methods; one pass need not go through all
+
+  static bool has_calls(torch::jit::Block* block) {
+    return std::any_of(block->nodes().begin(), block->nodes().end(), [](torch::jit::Node* node) {
+      const bool is_call = node->kind() == c10::prim::CallMethod || node->kind() == c10::prim::CallFunction;
+      return is_call || std::ranges::any_of(node->blocks(), has_calls);
+    });
+  }
+
+  void lower(torch::jit::Block* block) {
+    const std::vector<torch::jit::Node*> nodes(block->nodes().begin(), block->nodes().end());
+    for (auto* node : nodes) {
+      for (auto* inner : node->blocks()) lower(inner);
+      if (node->kind() == c10::prim::SetAttr) {
+        node->destroy();
+      } else if (node->kind() == c10::prim::GetAttr) {
+        replace(node);
+      }
+    }
+  }
+
+  void replace(torch::jit::Node* node) {
+    const auto value = objects_.at(node->input())->getAttr(node->s(c10::attr::name));
+    if (value.isObject()) {
+      objects_.emplace(node->output(), value.toObject());
+      modules_.push_back(node);
+      return;
+    }
+    const torch::jit::WithInsertPoint here(node);
+    node->output()->replaceAllUsesWith(value.isTensor() ? input(value.toTensor()) : graph_->insertConstant(value));
+    node->destroy();
+  }
+
+  torch::jit::Value* input(const at::Tensor& tensor) {
+    auto& made = inputs_[tensor.unsafeGetTensorImpl()];
+    if (!made) {
+      made = graph_->addInput()->setType(c10::TensorType::get());
+      tensors_.emplace_back(tensor);
+    }
+    return made;
+  }
+
+  std::shared_ptr<torch::jit::Graph> graph_;
+  std::map<const torch::jit::Value*, c10::intrusive_ptr<c10::ivalue::Object>> objects_;
+  std::vector<torch::jit::Node*> modules_;  // that read one of another
+  std::map<const c10::TensorImpl*, torch::jit::Value*> inputs_;
+  std::vector<at::IValue> tensors_;
+};
+
 class TorchScript final : public ddprun::Model {
  public:
   explicit TorchScript(ddprun::Options& options)
@@ -76,6 +155,7 @@ class TorchScript final : public ddprun::Model {
     // The optimizing executor rewrites the graph after its first calls, which changes the rounding: a resumed run would
     // differ.
     const torch::jit::GraphOptimizerEnabledGuard as_written(false);
+    if (torch::jit::tracer::isTracing()) return recorded(input);
     auto output = script_->forward({input}).toTensor();
     keep_buffers();
     return output;
@@ -104,6 +184,19 @@ class TorchScript final : public ddprun::Model {
     for (const auto& child : script.named_children()) {
       adopt(*ours.register_module(child.name, std::make_shared<torch::nn::Module>(child.name)), child.value);
     }
+  }
+
+  // What `ddprun export` records knows the tensors that are registered here, and not the script module that has them
+  // too.
+  at::Tensor recorded(const at::Tensor& input) {
+    const auto& forward = script_->get_method("forward").function();
+    Lowered code(*script_);
+    torch::jit::Stack stack{input};
+    const auto& arguments = forward.getSchema().arguments();
+    for (size_t i = 2; i < arguments.size(); ++i) stack.push_back(*arguments[i].default_value());
+    stack.insert(stack.end(), code.tensors().begin(), code.tensors().end());
+    torch::jit::GraphExecutor(code.graph(), "forward").run(stack);
+    return std::move(stack.at(0)).toTensor();
   }
 
   // A forward that assigns a buffer anew (self.count = self.count + 1) replaces the registered tensor: copies the value

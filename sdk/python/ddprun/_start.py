@@ -24,6 +24,7 @@ CERTIFICATES = (
 def ddprun():
     require_libraries()
     name_certificates()
+    os.environ.setdefault("DDPRUN_PYTHON", sys.executable)  # `ddprun export` has torch write .pt2 and .onnx
     become("ddprun")
 
 

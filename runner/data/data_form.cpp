@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+#include "data/data_form.h"
+
+#include "base/durable_file.h"
+#include "plugin_host/plugin_call.h"
+
+#include <ddprun/error.h>
+#include <ddprun/image_store.h>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <iterator>
+#include <string_view>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr auto kFile = "data.json";
+constexpr auto kSplits = std::to_array<Split>({Split::kTrain, Split::kVal, Split::kTest});
+constexpr auto kTypes = std::to_array<std::pair<std::string_view, at::ScalarType>>({{"float32", at::kFloat},
+                                                                                    {"float64", at::kDouble},
+                                                                                    {"float16", at::kHalf},
+                                                                                    {"bfloat16", at::kBFloat16},
+                                                                                    {"int64", at::kLong},
+                                                                                    {"int32", at::kInt},
+                                                                                    {"uint8", at::kByte},
+                                                                                    {"bool", at::kBool}});
+
+ByteRange byte_range(const ImageStore& store) {
+  const auto table = store.table();
+  ByteRange range;
+  for (int64_t channel = 0; channel < table.size(0); ++channel) {
+    range.black.push_back(table[channel][0].item<double>());
+    range.white.push_back(table[channel][255].item<double>());
+  }
+  return range;
+}
+
+}  // namespace
+
+DataForm form_of(const Dataset& dataset) {
+  DataForm form{.spec = in_plugin({"dataset", "spec"}, [&] { return dataset.spec(); }), .bytes = {}};
+  const auto split = std::ranges::find_if(kSplits, [&](Split one) { return dataset.size(one) > 0; });
+  if (split == kSplits.end()) return form;
+  const std::array<int64_t, 1> first{0};
+  form.input_type = in_plugin({"dataset", "get"}, [&] { return dataset.get(*split, first); }).input.scalar_type();
+  const auto images = in_plugin({"dataset", "images"}, [&] { return dataset.images(*split); });
+  if (images.store && images.store->size() > 0) form.bytes = byte_range(*images.store);
+  return form;
+}
+
+std::string to_json(const DataForm& form) {
+  const auto type = std::ranges::find(kTypes, form.input_type, &std::pair<std::string_view, at::ScalarType>::second);
+  Json json{{"sample_shape", form.spec.sample_shape},
+            {"type", type == kTypes.end() ? "float32" : type->first},
+            {"classes", form.spec.classes},
+            {"class_names", form.spec.class_names}};
+  if (form.bytes) json["bytes"] = {{"black", form.bytes->black}, {"white", form.bytes->white}};
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+DataForm data_form_from_json(const std::string& text) try {
+  const auto json = Json::parse(text);
+  DataForm form{.spec = {.sample_shape = json.at("sample_shape"),
+                         .classes = json.at("classes"),
+                         .class_names = json.at("class_names")},
+                .bytes = {}};
+  const auto name = json.at("type").get<std::string>();
+  const auto type = std::ranges::find(kTypes, name, &std::pair<std::string_view, at::ScalarType>::first);
+  if (type == kTypes.end()) throw UserError("unknown type " + name);
+  form.input_type = type->second;
+  if (const auto bytes = json.find("bytes"); bytes != json.end())
+    form.bytes = {.black = bytes->at("black"), .white = bytes->at("white")};
+  if (form.bytes && (form.bytes->black.empty() || form.bytes->black.size() != form.bytes->white.size()))
+    throw UserError("bytes: black and white have other numbers of channels");
+  return form;
+} catch (const nlohmann::json::exception& error) {
+  throw UserError(error.what());
+}
+
+void write_data_form(const std::filesystem::path& run_dir, const DataForm& form) {
+  write_file_atomically(run_dir / kFile, to_json(form));
+}
+
+std::optional<DataForm> read_data_form(const std::filesystem::path& run_dir) {
+  const auto file = run_dir / kFile;
+  std::ifstream stream(file);
+  if (!stream) return std::nullopt;
+  try {
+    return data_form_from_json({std::istreambuf_iterator<char>(stream), {}});
+  } catch (const UserError& error) {
+    throw UserError(file.string() + ": " + error.what());
+  }
+}
+
+}  // namespace ddprun

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// data.json of a run folder: what a sample of the data is, for those who take the network away from them.
+#pragma once
+
+#include <ddprun/batch.h>
+#include <ddprun/dataset.h>
+
+#include <c10/core/ScalarType.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+// How an image's bytes become the model's inputs, per channel: what the byte 0 and the byte 255 become. What lies
+// between them becomes a number between these, in proportion.
+struct ByteRange {
+  std::vector<double> black, white;
+};
+
+struct DataForm {
+  DataSpec spec;
+  at::ScalarType input_type = at::kFloat;
+  std::optional<ByteRange> bytes;  // where the dataset lends its images as bytes
+};
+
+// Reads one sample. The dataset must have been started. Throws what its hooks throw.
+DataForm form_of(const Dataset& dataset);
+
+std::string to_json(const DataForm& form);
+
+// Throws UserError, without the file's name, for a text that to_json() does not write.
+DataForm data_form_from_json(const std::string& text);
+
+// Replaces <run_dir>/data.json. Throws UserError where it cannot be written.
+void write_data_form(const std::filesystem::path& run_dir, const DataForm& form);
+
+// Nothing where the run has no such file: it is of an earlier ddprun. Throws UserError for a damaged one.
+std::optional<DataForm> read_data_form(const std::filesystem::path& run_dir);
+
+}  // namespace ddprun

@@ -26,7 +26,7 @@ struct RunRequest {
   const std::vector<std::string>& overrides;  // key=value and the like
   bool carries_plugins = false;               // those that --build has made go into the run's folder
   CheckedExperiment& checked;                 // `make` prepares its data on the first node, run_agent() on the others
-  double started_at = 0;                      // seconds since 1970
+  double started_at = 0;                      // steady_seconds() when the command began
   std::filesystem::path run_dir;              // as the command names it; empty: a new one below outputs/<name>
   // The first node's agent calls it once it listens: what can fail has its say before the others are kept busy.
   std::function<PreparedRun()> make;

@@ -3,6 +3,7 @@
 // "error_file: <N/A>".
 #pragma once
 
+#include "cluster/setting.h"
 #include "launch/failure_report.h"
 
 #include <filesystem>
@@ -18,7 +19,9 @@ void write_error_file(const std::filesystem::path& file, const AttemptEnd& end, 
 // throws.
 bool tell_torchrun(const std::string& problem) noexcept;
 
-// Of the ranks that torchrun has started here.
-bool is_first_of_its_node() noexcept;
+// Whether this process is the first of the ranks that torchrun, mpirun or srun has started on this machine, by the
+// innermost that did; true where none of them has.
+bool is_first_of_its_node(const Environment& environment);
+bool is_first_of_its_node() noexcept;  // by its own environment
 
 }  // namespace ddprun

@@ -81,7 +81,7 @@ Outcome run_workers(const Inference& inference, std::vector<std::pair<std::strin
                                         .environment = environment,
                                         .run_dir = folder.path(),
                                         .workers = static_cast<int>(inference.launch.workers),
-                                        .started_at = wall_seconds(),
+                                        .started_at = steady_seconds(),
                                         .stopping = "stopping",
                                         .plugins = plugin_places(inference.checked.experiment)});
   Outcome outcome{.exit_code = launched.exit_code};

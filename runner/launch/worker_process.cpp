@@ -131,9 +131,9 @@ std::optional<WorkerFailure> read_failure(const fs::path& file) try {
 namespace fs = std::filesystem;
 namespace {
 
-std::string precise(double seconds_since_1970) {
+std::string precise(double seconds) {
   char text[64];
-  std::snprintf(text, sizeof text, "%.6f", seconds_since_1970);
+  std::snprintf(text, sizeof text, "%.6f", seconds);
   return text;
 }
 

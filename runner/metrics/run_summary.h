@@ -36,7 +36,7 @@ class RunClock {
  public:
   struct State {
     double earlier = 0;     // seconds of the commands before
-    double started_at = 0;  // of the command that wrote this: seconds since 1970
+    double started_at = 0;  // of the command that wrote this: steady_seconds(), as its name alone
     double seconds = 0;     // since then
   };
 

@@ -51,7 +51,7 @@ struct TrainerParts {
   SplitImages images = {};                                  // what makes the batches, where the images lie in memory
   std::function<void(Activity, int64_t step)> on_activity;  // told of each activity; may be null
   Agreement::Clock clock = {};                              // for how often the ranks agree; null: the machine's
-  double command_started_at = wall_seconds();               // seconds since 1970
+  double command_started_at = steady_seconds();
 };
 
 class Trainer {

@@ -37,9 +37,8 @@ void fail(const ddprun::WorkerPlace& place, const std::string& value) {
     end = value.find('|', begin);
     parts.push_back(value.substr(begin, end - begin));
   }
-  ddprun::write_failure(place.failure,
-                        {place.rank, now(), ddprun::enum_of<ddprun::FailureKind>(parts.at(0)).value(), parts.at(1), parts.at(2),
-                         std::stol(parts.at(3))});
+  ddprun::write_failure(place.failure, {place.rank, now(), ddprun::enum_of<ddprun::FailureKind>(parts.at(0)).value(),
+                                        parts.at(1), parts.at(2), std::stol(parts.at(3))});
 }
 
 // Tells the reader of a FIFO who we are, and keeps it open: it reads the end of file when the last of us is dead.
@@ -98,6 +97,13 @@ void act(const ddprun::WorkerPlace& place, const std::string& verb, const std::s
       {"child",
        [&] {
          while (::fork() == 0) ::pause();
+       }},
+      {"daemon",
+       [&] {
+         while (::fork() == 0) {
+           ::setsid();
+           ::pause();
+         }
        }},
       {"babble", [&] { babble(2, std::stoi(value)); }},
       {"babble_out", [&] { babble(1, std::stoi(value)); }},

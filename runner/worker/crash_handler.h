@@ -13,9 +13,9 @@ namespace ddprun {
 // with a word. Call it once. It does nothing with a sanitizer, which has handlers of its own.
 void install_crash_handler(const std::string& who, const std::filesystem::path& failure = {}, int rank = 0);
 
-// From now on exit() in a plugin's hook ends the process with 1, and is told in the same way: a library that gives up
-// so must not pass for a task that is done. In a worker, which ends otherwise, so does exit() anywhere. After
-// install_crash_handler; call it once.
+// From now on exit() and _exit() in a plugin's hook end the process with 1, and are told in the same way: a library
+// that gives up so must not pass for a task that is done. In a worker, which ends otherwise, so does exit() anywhere. A
+// process that a hook has forked ends as it likes. After install_crash_handler; call it once.
 void refuse_exit(bool anywhere);
 
 // From now on this process answers its launcher (launch/worker.h) in this file, and writes the calls that led

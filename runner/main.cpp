@@ -41,10 +41,10 @@ namespace {
   ::_exit(code);
 }
 
-// torchrun shows the message of the rank that failed first, from a file: on the terminal one rank of each node has it
-// too.
+// A mistake in the command or the experiment is every rank's: of those that an engine has started on this machine the
+// first tells it. torchrun shows the message of the rank that failed first, from a file.
 int tell(const std::string& message, int exit_code) {
-  const bool told = ddprun::tell_torchrun(message);
+  const bool told = ddprun::tell_torchrun(message) || exit_code == ddprun::kExitUsage;
   if (!told || ddprun::is_first_of_its_node()) ddprun::log::error(message);
   return exit_code;
 }

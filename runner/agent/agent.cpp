@@ -86,7 +86,6 @@ class Agent {
             .mark = setup_.standalone() ? "" : folder.leave_mark(),
             .keeper = setup_.host,
             .checkpoint = checkpoint.string(),
-            .started_at = request_.started_at,
             .experiment = common_};
   }
 
@@ -196,12 +195,16 @@ void tell_engine(const NodeSetup& setup, const NodeResult& node) {
 
 LaunchPlan plan_of(const NodeSetup& setup, const RunRequest& request, const StartOrder& start) {
   auto plan = attempt_plan(setup, start);
+  plan.started_at = request.started_at;
   plan.config = to_yaml(request.checked.experiment.config, /*origins=*/true);
   return plan;
 }
 
-NodeResult run_own_node(ControlLink& link, const NodeSetup& setup, const RunRequest& request, Agent& agent) {
-  const auto node = run_node(link, setup.info(true), [&](const StartOrder& start) {
+NodeResult run_own_node(ControlLink& link, const NodeSetup& setup, const RunRequest& request, Agent& agent,
+                        const std::string& leader_key = {}) {
+  auto info = setup.info(true);
+  info.leader_key = leader_key;
+  const auto node = run_node(link, info, [&](const StartOrder& start) {
     auto plan = plan_of(setup, request, start);
     plan.look_after_folder = [&agent] { return agent.look_after_folder(); };
     return plan;
@@ -242,39 +245,22 @@ std::unique_ptr<RendezvousServer> listen(const NodeSetup& setup, Agent& agent) {
   }
 }
 
-// Warns if processes of other machines can connect.
-void tell_of_openness(const NodeSetup& setup) {
-  constexpr size_t kWeak = 16;
-  const auto& token = setup.secret.token;
-  if (!setup.placement.agent_store && !is_this_machine(setup.endpoint))
-    log::warn(setup.endpoint.host + " is not an address of this machine (" + own_addresses() +
-              "): listening on all of them; launch.address chooses one");
-  if (is_loopback(setup.address)) return;
-  if (token.empty())
-    log::warn("no DDPRUN_TOKEN and no launch.token_file: anyone who can reach " + setup.endpoint.text() +
-              " can join this run or impersonate its first node. Set the same on all nodes: export "
-              "DDPRUN_TOKEN=$(openssl rand -hex 32)");
-  if (!token.empty() && token.size() < kWeak)
-    log::warn(
-        log::text("a token of ", token.size(), " characters is too short; use the output of openssl rand -hex 32"));
-}
-
 int host_rendezvous(NodeSetup setup, const RunRequest& request, Agent& agent, RendezvousServer& server) {
   setup.endpoint.port = server.port();
   if (setup.placement.agent_store) {
     setup.endpoint.host = setup.address;
-    publish_endpoint(setup.placement, setup.endpoint);
+    publish_meeting(setup.placement, {setup.endpoint, setup.secret.token});
   }
   const auto plan = setup.coordination();
   const auto fewest = plan.min_nodes == plan.max_nodes ? "" : log::text(plan.min_nodes, " to ");
   log::info(log::text("first of ", fewest, plan.max_nodes, setup.is_rank() ? " ranks" : " nodes", "; listens at ",
                       setup.endpoint.text()));
-  tell_of_openness(setup);
+  for (const auto& warning : warnings_of_openness(setup)) log::warn(warning);
   agent.make_run();
   SignalInbox signals;  // holds back torchrun's signals until everything is reported
   RemoteLink link(Connection::open(setup.endpoint, setup.secret, Clock::now() + seconds(setup.config.join_seconds)),
                   setup.config.node_timeout_seconds);
-  const auto node = run_own_node(link, setup, request, agent);
+  const auto node = run_own_node(link, setup, request, agent, server.leader_key());
   auto result = server.result();
   if (!result) {  // this launcher does not wait for the others, or the coordinator gave up on it
     const bool asked = node.exit_code > kExitSignalBase;
@@ -306,14 +292,22 @@ void tell_of_end(const NodeResult& node, const std::string& run_dir) {
   if (node.exit_code == kExitPreempted) tell_how_to_resume(run_dir);
 }
 
+// Takes from torchrun's store where the run's server is, and its token where this rank was given none.
+void find_server(NodeSetup& setup) {
+  auto meeting = find_meeting(setup.placement, setup.config.join_seconds);
+  setup.endpoint = meeting.endpoint;
+  if (setup.secret.token.empty()) setup.secret.token = meeting.token;
+}
+
 int join_rendezvous(NodeSetup setup, const RunRequest& request) {
-  if (setup.placement.agent_store) setup.endpoint = find_endpoint(setup.placement, setup.config.join_seconds);
+  const bool knows_the_first = !setup.secret.token.empty();  // else whoever has written to torchrun's store may be it
+  if (setup.placement.agent_store) find_server(setup);
   RemoteLink link(Connection::open(setup.endpoint, setup.secret, Clock::now() + seconds(setup.config.join_seconds)),
                   setup.config.node_timeout_seconds);
   std::string run_dir;
   const auto node = run_node(link, setup.info(false), [&](const StartOrder& start) {
     if (run_dir.empty()) require_same_experiment(start.experiment, common_part(request.checked));
-    if (setup.secret.token.empty()) require_expected_places(start, request.checked.experiment, request.run_dir);
+    if (!knows_the_first) require_expected_places(start, request.checked.experiment, request.run_dir);
     if (run_dir.empty()) {
       tell_of_joining(setup, start);
       prepare_data(request.checked);
@@ -342,6 +336,7 @@ int run_agent(NodeSetup setup, const RunRequest& request) {
   };
   if (!setup.standalone() && setup.hosts() == NodeSetup::Hosts::kNo) return join_rendezvous(setup, request);
   find_end_of_job(setup);
+  if (setup.placement.agent_store && setup.secret.token.empty()) setup.secret.token = random_token();
   if (setup.standalone()) return with_requeue(run_single_node(setup, request));
   Agent agent(setup, request);
   const auto server = listen(setup, agent);

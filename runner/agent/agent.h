@@ -26,7 +26,7 @@ struct RunRequest {
   const std::vector<std::string>& overrides;  // key=value and the like
   bool carries_plugins = false;               // plugins made by --build go into the run's folder
   CheckedExperiment& checked;     // its data are prepared by `make` on the first node, by run_agent() on others
-  double started_at = 0;          // seconds since 1970
+  double started_at = 0;          // steady_seconds() when the command began
   std::filesystem::path run_dir;  // as the command names it; empty: a new one below outputs/<name>
   // Creates the run. The first node's agent calls it after it listens, so that a failure shows before the other nodes
   // are kept busy.

@@ -30,9 +30,9 @@ void write_error_file(const std::filesystem::path& file, const AttemptEnd& end, 
   const bool own = !result.report.empty() && !(result.cause && result.cause->kind == FailureKind::kCommunication);
   const auto& report = own ? result.report : others;
   if (report.empty()) return;
-  double time = wall_seconds();
+  double time = 0;
   if (own) time = result.cause && result.cause->time > 0 ? result.cause->time : end.workers.front().time;
-  write(file, report, time);
+  write(file, report, time > 0 ? wall_seconds_at(time) : wall_seconds());
 } catch (...) {
   // The exit code still tells torchrun that this rank failed.
 }
@@ -46,10 +46,14 @@ bool tell_torchrun(const std::string& problem) noexcept try {
   return false;
 }
 
-bool is_first_of_its_node() noexcept try {
-  const auto local_rank = process_environment().find("LOCAL_RANK");
-  return !local_rank || local_rank->value == "0";
-} catch (...) {
+bool is_first_of_its_node(const Environment& environment) {
+  for (const char* name : {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}) {
+    if (const auto local_rank = environment.find(name)) return local_rank->value == "0";
+  }
+  return true;
+}
+
+bool is_first_of_its_node() noexcept try { return is_first_of_its_node(process_environment()); } catch (...) {
   return true;
 }
 

@@ -3,6 +3,7 @@
 // "error_file: <N/A>".
 #pragma once
 
+#include "cluster/setting.h"
 #include "launch/failure_report.h"
 
 #include <filesystem>
@@ -18,7 +19,9 @@ void write_error_file(const std::filesystem::path& file, const AttemptEnd& end, 
 // written. Never throws.
 bool tell_torchrun(const std::string& problem) noexcept;
 
-// Returns whether this is the first of the ranks that torchrun started on this node.
-bool is_first_of_its_node() noexcept;
+// Returns whether this process is the first of the ranks that torchrun, mpirun or srun started on this machine, by the
+// innermost that did; true if none of them has.
+bool is_first_of_its_node(const Environment& environment);
+bool is_first_of_its_node() noexcept;  // by its own environment
 
 }  // namespace ddprun

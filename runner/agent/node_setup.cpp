@@ -176,6 +176,24 @@ void find_end_of_job(NodeSetup& setup, const Environment& environment) {
     setup.placement.ends_at = static_cast<int>(wall_seconds() + *left);
 }
 
+std::vector<std::string> warnings_of_openness(const NodeSetup& setup) {
+  constexpr size_t kWeak = 16;
+  const auto& token = setup.secret.token;
+  std::vector<std::string> warnings;
+  if (!setup.placement.agent_store && !is_this_machine(setup.endpoint))
+    warnings.push_back(setup.endpoint.host + " is not an address of this machine (" + own_addresses() +
+                       "): listening on all of them; launch.address chooses one");
+  if (is_loopback(setup.address)) return warnings;
+  if (token.empty())
+    warnings.push_back("no DDPRUN_TOKEN and no launch.token_file: anyone who can reach " + setup.endpoint.text() +
+                       " can join this run or impersonate its first node. Set the same on all nodes: export "
+                       "DDPRUN_TOKEN=$(openssl rand -hex 32)");
+  if (!token.empty() && token.size() < kWeak)
+    warnings.push_back(
+        log::text("a token of ", token.size(), " characters is too short; use the output of openssl rand -hex 32"));
+  return warnings;
+}
+
 LaunchPlan attempt_plan(const NodeSetup& setup, const StartOrder& start) {
   LaunchPlan plan{.command = {own_program().string(), "worker"},
                   .environment = thread_variables(setup.launch),
@@ -185,7 +203,6 @@ LaunchPlan attempt_plan(const NodeSetup& setup, const StartOrder& start) {
                   .first_rank = start.first_rank,
                   .world_size = start.world_size,
                   .attempt = start.attempt,
-                  .started_at = start.started_at,
                   .grace_seconds = setup.config.grace_seconds,
                   .hang_seconds = setup.config.hang_seconds,
                   .timeout_seconds = setup.config.timeout_seconds,

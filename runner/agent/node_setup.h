@@ -13,6 +13,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace ddprun {
 
@@ -44,6 +45,9 @@ NodeSetup find_node_setup(const LaunchFlags& flags, const Experiment& experiment
 
 // Asks Slurm when it ends the job, if the environment does not tell. Called by the first node's agent.
 void find_end_of_job(NodeSetup& setup, const Environment& environment = process_environment());
+
+// Returns warnings if processes of other machines can connect to the first node's server.
+std::vector<std::string> warnings_of_openness(const NodeSetup& setup);
 
 // Returns how to start this node's workers for an attempt.
 LaunchPlan attempt_plan(const NodeSetup& setup, const StartOrder& start);

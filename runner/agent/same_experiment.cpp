@@ -51,8 +51,11 @@ std::string or_nothing(const Parts& parts, const std::string& key) {
   return found == parts.end() ? "not set" : found->second;
 }
 
+// A path none of whose folders exists would stay a relative one.
+fs::path whole_path(const fs::path& path) { return fs::weakly_canonical(fs::absolute(path)); }
+
 bool lies_in(const fs::path& path, const fs::path& folder) {
-  const auto relative = fs::weakly_canonical(path).lexically_relative(fs::weakly_canonical(folder));
+  const auto relative = whole_path(path).lexically_relative(whole_path(folder));
   return !relative.empty() && *relative.begin() != "..";
 }
 
@@ -86,8 +89,8 @@ void require_same_experiment(const Parts& first_nodes, const Parts& own) {
 
 void require_expected_places(const StartOrder& start, const Experiment& experiment, const fs::path& run_dir) {
   const auto expected = run_dir.empty() ? fs::path("outputs") / experiment.name : run_dir;
-  const bool there = run_dir.empty() ? lies_in(start.run_dir, expected)
-                                     : fs::weakly_canonical(start.run_dir) == fs::weakly_canonical(expected);
+  const bool there =
+      run_dir.empty() ? lies_in(start.run_dir, expected) : whole_path(start.run_dir) == whole_path(expected);
   if (!there)
     throw UserError("the first node says that the run's folder is " + start.run_dir +
                     ", but by this node's command it is " + (run_dir.empty() ? "one in " : "") +

@@ -2,7 +2,6 @@
 // Time in seconds, as in the run's options, rows and reports.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <string>
@@ -12,6 +11,17 @@ namespace ddprun {
 // Returns seconds since 1970, for rows and reports.
 inline double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// Returns seconds of this machine's steady clock, which all its processes share and nobody sets. Another machine's
+// begins elsewhere: what travels is an age.
+inline double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Returns the seconds since 1970 of a moment that steady_seconds() gave.
+inline double wall_seconds_at(double steady_seconds_then) {
+  return wall_seconds() - (steady_seconds() - steady_seconds_then);
 }
 
 // Returns the local time in a format of strftime().
@@ -56,16 +66,15 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
-// Measures from a moment that another process, or another machine, reported. The time since construction is the steady
-// clock's: setting the wall clock meanwhile changes nothing.
+// Measures from a moment that another process of this machine reported. It is the steady clock's: setting the wall
+// clock meanwhile changes nothing.
 class TimeSince {
  public:
-  explicit TimeSince(double wall_seconds_then) : before_(std::max(0.0, wall_seconds() - wall_seconds_then)) {}
-  double seconds() const { return before_ + since_.seconds(); }
+  explicit TimeSince(double steady_seconds_then) : then_(steady_seconds_then) {}
+  double seconds() const { return steady_seconds() - then_; }
 
  private:
-  double before_;
-  Stopwatch since_;
+  double then_;
 };
 
 }  // namespace ddprun

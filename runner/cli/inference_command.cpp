@@ -80,7 +80,7 @@ Outcome run_workers(const Inference& inference, WorkerPlace place) {
                                         .place = std::move(place),
                                         .run_dir = folder.path(),
                                         .workers = static_cast<int>(inference.launch.workers),
-                                        .started_at = wall_seconds(),
+                                        .started_at = steady_seconds(),
                                         .stopping = "stopping",
                                         .plugins = plugin_places(inference.checked.experiment)});
   Outcome outcome{.exit_code = launched.exit_code};

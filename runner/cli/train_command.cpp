@@ -71,7 +71,7 @@ PreparedRun start_or_go_on(const CheckedExperiment& checked, const Placement& pl
 }  // namespace
 
 int resume(const Arguments& arguments) {
-  const double started_at = wall_seconds();
+  const double started_at = steady_seconds();
   std::optional<EarlySignals> early(std::in_place);
   const auto run = existing_part(arguments.target);
   auto checked = check_experiment({.experiment = run / "config.yaml",
@@ -94,7 +94,7 @@ int resume(const Arguments& arguments) {
 int run(const Arguments& arguments) {
   if (arguments.show_config) return show_config(arguments);
   if (arguments.multirun) return multirun(arguments);
-  const double started_at = wall_seconds();
+  const double started_at = steady_seconds();
   std::optional<EarlySignals> early(std::in_place);
   auto checked = check_experiment(
       {.experiment = arguments.target, .overrides = arguments.overrides, .search_path = config_search_path()});

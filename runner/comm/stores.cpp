@@ -10,6 +10,7 @@
 
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -84,7 +85,7 @@ namespace {
 
 // Each restart has a key of its own: the store outlives the workers.
 std::string key_of(const Placement& placement) {
-  return "ddprun/" + placement.job_id + "/" + std::to_string(placement.restart_count) + "/endpoint";
+  return "ddprun/" + placement.job_id + "/" + std::to_string(placement.restart_count) + "/meeting";
 }
 
 template <class Use>
@@ -103,14 +104,18 @@ auto with_store(const Placement& placement, double timeout_seconds, const Use& u
 
 }  // namespace
 
-void publish_endpoint(const Placement& placement, const Endpoint& endpoint) {
+void publish_meeting(const Placement& placement, const Meeting& meeting) {
   constexpr double kTimeoutSeconds = 60;
-  with_store(placement, kTimeoutSeconds, [&](c10d::Store& store) { store.set(key_of(placement), endpoint.text()); });
+  with_store(placement, kTimeoutSeconds,
+             [&](c10d::Store& store) { store.set(key_of(placement), meeting.endpoint.text() + " " + meeting.token); });
 }
 
-Endpoint find_endpoint(const Placement& placement, double timeout_seconds) {
+Meeting find_meeting(const Placement& placement, double timeout_seconds) {
   return with_store(placement, timeout_seconds, [&](c10d::Store& store) {
-    return parse_endpoint({"the endpoint of rank 0", store.get_to_str(key_of(placement))}, 0);
+    const auto text = store.get_to_str(key_of(placement));
+    const auto blank = std::min(text.find(' '), text.size());
+    return Meeting{parse_endpoint({"the endpoint of rank 0", text.substr(0, blank)}, 0),
+                   text.substr(std::min(blank + 1, text.size()))};
   });
 }
 

@@ -17,13 +17,17 @@ namespace ddprun {
 // run's secret, or the path of a file that all ranks of one machine see. Throws UserError if it cannot be reached.
 c10::intrusive_ptr<c10d::Store> open_store(const std::string& place, int64_t world_size, double timeout_seconds);
 
-// torchrun's own store, which its agent keeps for the ranks it starts: rank 0 publishes there where the run's server
-// is.
+// What rank 0 publishes in torchrun's own store, which its agent keeps for the ranks it starts: where the run's server
+// is, and the run's token, so that only who reaches that store can join.
+struct Meeting {
+  Endpoint endpoint;
+  std::string token;
+};
 
 // Called by rank 0. Throws UserError if the store cannot be reached.
-void publish_endpoint(const Placement& placement, const Endpoint& endpoint);
+void publish_meeting(const Placement& placement, const Meeting& meeting);
 
 // Called by the other ranks; waits for it.
-Endpoint find_endpoint(const Placement& placement, double timeout_seconds);
+Meeting find_meeting(const Placement& placement, double timeout_seconds);
 
 }  // namespace ddprun

@@ -30,7 +30,7 @@ struct WorkerEnd {
   int exit_code = 0;                // valid if `signal` is 0
   int signal = 0;                   // the signal that killed it
   bool killed_by_launcher = false;  // by a signal that the launcher sent
-  double time = 0;                  // seconds since 1970 when it was noticed
+  double time = 0;                  // steady_seconds() when it was noticed; 0: it never ran
   std::optional<WorkerFailure> failure;
   std::optional<Stall> stall;  // set if the attempt ended for lack of a beat, or a signal killed the worker
   std::filesystem::path log;

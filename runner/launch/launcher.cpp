@@ -7,6 +7,7 @@
 #include "base/private_folder.h"
 #include "base/terminal.h"
 #include "launch/hang_report.h"
+#include "launch/orphans.h"
 #include "launch/signal_inbox.h"
 #include "launch/worker_handle.h"
 #include "launch/worker_process.h"
@@ -75,6 +76,7 @@ class Attempt {
   LaunchObserver* observer_;
   const bool looks_ = plan_.hang_seconds > 0 || plan_.look_after_folder;
   fs::path logs_;
+  Adoption adoption_;
   SignalInbox inbox_;
   PrivateFolder private_folder_;
   TerminalWriter terminal_{STDERR_FILENO};
@@ -116,6 +118,7 @@ AttemptEnd Attempt::run() {
     folder_.flush(Clock::now());
     terminal_.flush();
   }
+  end_orphans(private_folder_.path());
   for (const auto& worker : workers_) {
     worker->finish_output();
     if (worker->running()) terminal_.line("ddprun: warning: " + worker->abandon());
@@ -175,6 +178,9 @@ void Attempt::reap() {
     failed = failed || worker->failed();
     preempted = preempted || worker->preempted();
   }
+  reap_orphans([this](pid_t child) {
+    return std::ranges::any_of(workers_, [child](const auto& worker) { return worker->is(child); });
+  });
   if (failed && !std::exchange(failing_, true)) {
     if (observer_) observer_->failing();
     look_for_the_cause();

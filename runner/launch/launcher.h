@@ -36,7 +36,7 @@ struct LaunchPlan {
   std::string device;                // for the ranks' logs: "cpu", "cuda over nccl"
   std::string store;                 // where the ranks meet; empty: a file on this machine
   int attempt = 0;
-  double started_at = 0;
+  double started_at = 0;  // steady_seconds() when the command began
   std::string stopping = "stopping: saving a checkpoint at the end of this step";  // on a signal; may be empty
   double ends_at = 0;          // seconds since 1970 when the run is saved and ended, as by SIGUSR1; 0, or past: never
   double grace_seconds = 30;   // from SIGTERM to SIGKILL when the user stops the run

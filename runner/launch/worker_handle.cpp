@@ -92,7 +92,7 @@ void WorkerHandle::reap() {
 
 void WorkerHandle::note_end(int status) {
   pid_ = -1;
-  end_.time = wall_seconds();
+  end_.time = steady_seconds();
   if (WIFSIGNALED(status)) {
     end_.signal = WTERMSIG(status);
     end_.killed_by_launcher = (end_.signal == SIGTERM && sent_term_) || (end_.signal == SIGKILL && sent_kill_);

@@ -49,6 +49,7 @@ class WorkerHandle {
              const std::vector<std::string>& environment);
 
   bool running() const { return pid_ > 0; }
+  bool is(pid_t process) const { return pid_ == process; }
   void reap();            // records how it ended, if it has; never blocks
   void send(int signal);  // each once, and only to a running process: its id is its own until it is reaped
   void pause();           // stops it until go_on()

@@ -107,9 +107,9 @@ WorkerPlace read_worker_place() {
 
 namespace {
 
-std::string precise(double seconds_since_1970) {
+std::string precise(double seconds) {
   char text[64];
-  std::snprintf(text, sizeof text, "%.6f", seconds_since_1970);
+  std::snprintf(text, sizeof text, "%.6f", seconds);
   return text;
 }
 

@@ -61,7 +61,7 @@ struct WorkerPlace {
   std::string checkpoint;    // DDPRUN_CHECKPOINT: the verified one to go on from, or to use; empty: a run begins
   Task task = Task::kTrain;  // DDPRUN_TASK
   std::string split, out;    // DDPRUN_SPLIT and DDPRUN_OUT: to predict which split, into which CSV file
-  double started_at = 0;     // DDPRUN_STARTED_AT: seconds since 1970 when the command began
+  double started_at = 0;     // DDPRUN_STARTED_AT: steady_seconds() when the command began
 };
 
 // Throws UserError naming the variable that is missing or malformed.
@@ -93,7 +93,7 @@ struct WordsOf<FailureKind> {
 // Why a worker failed, for the launcher's report.
 struct WorkerFailure {
   int rank = 0;
-  double time = 0;  // seconds since 1970
+  double time = 0;  // steady_seconds(); 0: not noted
   FailureKind kind = FailureKind::kInternal;
   std::string message;
   std::string phase;    // "starting", "training", "evaluating", "saving"

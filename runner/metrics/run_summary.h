@@ -40,7 +40,7 @@ class RunClock {
  public:
   struct State {
     double earlier = 0;     // seconds of earlier commands
-    double started_at = 0;  // start of the command that wrote this, in seconds since 1970
+    double started_at = 0;  // start of the command that wrote this, by steady_seconds(): only to tell commands apart
     double seconds = 0;     // since then
   };
 

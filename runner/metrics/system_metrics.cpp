@@ -54,7 +54,7 @@ double mean(const std::vector<double>& values) {
 
 }  // namespace
 
-SystemMetrics::SystemMetrics(DeviceBackend* backend) : backend_(backend), wall_(wall_seconds()), cpu_(cpu_seconds()) {}
+SystemMetrics::SystemMetrics(DeviceBackend* backend) : backend_(backend), cpu_(cpu_seconds()) {}
 
 RankTable SystemMetrics::gather(const PhaseSeconds& seconds, int64_t steps, Communicator& communicator) {
   const auto columns = static_cast<int64_t>(kColumns.size());
@@ -63,16 +63,16 @@ RankTable SystemMetrics::gather(const PhaseSeconds& seconds, int64_t steps, Comm
   const double share = 1 / static_cast<double>(std::max<int64_t>(steps, 1));
   *mine++ = seconds.total() * share;
   for (const double phase : seconds.of) *mine++ = phase * share;
-  const double wall = wall_seconds(), cpu = cpu_seconds();
+  const double cpu = cpu_seconds();
   *mine++ = rss_bytes();
-  *mine++ = 100 * (cpu - cpu_) / std::max(wall - wall_, 1e-9);
+  *mine++ = 100 * (cpu - cpu_) / std::max(since_.seconds(), 1e-9);
   const auto usage = backend_ ? backend_->usage() : DeviceUsage{};
   *mine++ = backend_ ? static_cast<double>(usage.memory_bytes) : kUnknown;
   *mine++ = usage.percent >= 0 ? usage.percent : kUnknown;
-  wall_ = wall;
+  since_.restart();
   cpu_ = cpu;
   communicator.sum(all);
-  RankTable table{.time = wall, .columns = kColumns};
+  RankTable table{.time = wall_seconds(), .columns = kColumns};
   for (int64_t rank = 0; rank < all.size(0); ++rank) {
     const auto* row = all.const_data_ptr<double>() + rank * columns;
     table.rows.emplace_back(row, row + columns);

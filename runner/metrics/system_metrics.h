@@ -22,7 +22,8 @@ class SystemMetrics {
 
  private:
   DeviceBackend* backend_;
-  double wall_, cpu_;  // seconds, at the last call
+  Stopwatch since_;  // since the last call
+  double cpu_;       // seconds, at the last call
 };
 
 // Returns the row of the split "system": means over the ranks, but the largest memory, and the slowest rank with its

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "rendezvous/control_link.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 
 namespace ddprun {
@@ -25,7 +26,7 @@ void RemoteLink::started(int attempt) { connection_.send({{"started", attempt}})
 
 void RemoteLink::failing(int attempt) { connection_.send({{"failing", attempt}}); }
 
-void RemoteLink::ended(const AttemptEnd& end) { connection_.send({{"ended", to_message(end)}}); }
+void RemoteLink::ended(const AttemptEnd& end) { connection_.send({{"ended", to_message(end, steady_seconds())}}); }
 
 void RemoteLink::signalled(int signal, bool at_once) { connection_.send({{"signal", signal}, {"at_once", at_once}}); }
 

@@ -53,11 +53,13 @@ Coordinator::Coordinator(const CoordinatorPlan& plan, Begin begin, Notify notify
       pause_until_(now) {}
 
 void Coordinator::joined(int node, const NodeInfo& info, Time now) {
+  if (nodes_.contains(node)) return;  // it has said so before
   const auto objection = finished() ? "the run is over" : this->objection(info);
   if (!objection.empty()) {
     return send_order(node, {.exit_code = kExitUsage, .text = objection});
   }
-  remaining_ += nodes_.insert_or_assign(node, Node{.info = info}).second ? 1 : 0;
+  nodes_.emplace(node, Node{.info = info});
+  ++remaining_;
   if (info.rank) holders_[*info.rank] = node;
   if (info.first) leader_ = node;
   last_join_ = now;
@@ -253,7 +255,6 @@ void Coordinator::start() try {
                               .nodes = nodes,
                               .first_rank = node.first_rank,
                               .world_size = world_size,
-                              .started_at = start.started_at,
                               .experiment = start.experiment}});
   }
   phase_ = Phase::kRunning;

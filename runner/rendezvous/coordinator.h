@@ -40,7 +40,6 @@ class Coordinator {
   struct Start {
     int attempt = 0;
     std::string run_dir, mark, keeper, checkpoint;  // as in StartOrder
-    double started_at = 0;
     std::map<std::string, std::string> experiment;
   };
   // Prepares the run's folder for an attempt with that world size and number of nodes. A UserError ends the run.
@@ -50,7 +49,7 @@ class Coordinator {
   Coordinator(const CoordinatorPlan& plan, Begin begin, Notify notify, Time now);
 
   // Events. `node` is the owner's number of a connection, never used twice.
-  void joined(int node, const NodeInfo& info, Time now);
+  void joined(int node, const NodeInfo& info, Time now);  // counts once
   void started(int node, int attempt);            // its workers have started; until then it may be busy with its data
   void failing(int node, int attempt, Time now);  // one of its workers failed; its end will follow
   void ended(int node, AttemptEnd end, Time now);

@@ -18,8 +18,13 @@ std::string text_of(const Message& message) {
   return {bytes.begin(), bytes.end()};
 }
 
-Message failure_message(const WorkerFailure& failure) {
-  return {{"time", failure.time},
+// Null stands for a moment that nobody noted.
+Message age_of(double time, double now) { return time > 0 ? Message(now - time) : Message(); }
+
+double time_of(const Message& age, double now) { return age.is_null() ? 0 : now - age.get<double>(); }
+
+Message failure_message(const WorkerFailure& failure, double now) {
+  return {{"age", age_of(failure.time, now)},
           {"kind", word_of(failure.kind)},
           {"message", text(failure.message)},
           {"phase", text(failure.phase)},
@@ -32,25 +37,25 @@ FailureKind kind_of(const Message& word) {
   return *kind;
 }
 
-WorkerFailure failure_of(const Message& message, int rank) {
+WorkerFailure failure_of(const Message& message, int rank, double now) {
   return {.rank = rank,
-          .time = message.at("time"),
+          .time = time_of(message.at("age"), now),
           .kind = kind_of(message.at("kind")),
           .message = text_of(message.at("message")),
           .phase = text_of(message.at("phase")),
           .step = whole<int64_t>(message.at("step"))};
 }
 
-Message worker_message(const WorkerEnd& end) {
+Message worker_message(const WorkerEnd& end, double now) {
   Message message{{"rank", end.rank},
                   {"host", end.host},
                   {"exit_code", end.exit_code},
                   {"signal", end.signal},
                   {"killed_by_launcher", end.killed_by_launcher},
-                  {"time", end.time},
+                  {"age", age_of(end.time, now)},
                   {"log", text(end.log.string())},
                   {"last_lines", Message::array()}};
-  if (end.failure) message["failure"] = failure_message(*end.failure);
+  if (end.failure) message["failure"] = failure_message(*end.failure, now);
   if (const auto& still = end.stall)
     message["stall"] = {static_cast<int>(still->activity), still->step,        still->seconds,
                         std::string(1, still->state),      text(still->doing), still->waits};
@@ -58,13 +63,13 @@ Message worker_message(const WorkerEnd& end) {
   return message;
 }
 
-WorkerEnd worker_of(const Message& message) {
+WorkerEnd worker_of(const Message& message, double now) {
   WorkerEnd end{.rank = whole<int>(message.at("rank")),
                 .host = message.at("host"),
                 .exit_code = whole<int>(message.at("exit_code")),
                 .signal = signal_of(message.at("signal")),
                 .killed_by_launcher = message.at("killed_by_launcher"),
-                .time = message.at("time"),
+                .time = time_of(message.at("age"), now),
                 .log = text_of(message.at("log"))};
   if (message.contains("stall")) {
     const auto& still = message.at("stall");
@@ -77,7 +82,7 @@ WorkerEnd worker_of(const Message& message) {
                       text_of(still.at(4)),
                       still.at(5)};
   }
-  if (message.contains("failure")) end.failure = failure_of(message.at("failure"), end.rank);
+  if (message.contains("failure")) end.failure = failure_of(message.at("failure"), end.rank, now);
   for (const auto& line : message.at("last_lines")) end.last_lines.push_back(text_of(line));
   return end;
 }
@@ -91,8 +96,9 @@ int signal_of(const Message& message) {
 }
 
 Message to_message(const NodeInfo& info) {
-  return {{"host", info.host},       {"address", info.address}, {"rank", info.rank.value_or(-1)},
-          {"workers", info.workers}, {"device", info.device},   {"first", info.first}};
+  return {
+      {"host", info.host},     {"address", info.address}, {"rank", info.rank.value_or(-1)}, {"workers", info.workers},
+      {"device", info.device}, {"first", info.first},     {"leader_key", info.leader_key}};
 }
 
 NodeInfo node_info(const Message& message) {
@@ -105,27 +111,28 @@ NodeInfo node_info(const Message& message) {
                     .rank = rank < 0 ? std::nullopt : std::optional(rank),
                     .workers = workers,
                     .device = message.at("device"),
-                    .first = message.at("first")};
+                    .first = message.at("first"),
+                    .leader_key = message.at("leader_key")};
   });
 }
 
-Message to_message(const AttemptEnd& end) {
+Message to_message(const AttemptEnd& end, double now) {
   Message message{{"attempt", end.attempt},
                   {"workers", Message::array()},
                   {"stop_signal", end.stop_signal},
                   {"at_once", end.at_once},
                   {"hung", end.hung}};
-  for (const auto& worker : end.workers) message["workers"].push_back(worker_message(worker));
+  for (const auto& worker : end.workers) message["workers"].push_back(worker_message(worker, now));
   return message;
 }
 
-AttemptEnd attempt_end(const Message& message) {
+AttemptEnd attempt_end(const Message& message, double now) {
   return reading([&] {
     AttemptEnd end{.attempt = whole<int>(message.at("attempt")),
                    .stop_signal = signal_of(message.at("stop_signal")),
                    .at_once = message.at("at_once"),
                    .hung = message.at("hung")};
-    for (const auto& worker : message.at("workers")) end.workers.push_back(worker_of(worker));
+    for (const auto& worker : message.at("workers")) end.workers.push_back(worker_of(worker, now));
     return end;
   });
 }
@@ -138,7 +145,7 @@ Message to_message(const Order& order) {
       {"attempt", start.attempt},       {"run_dir", text(start.run_dir)},       {"mark", start.mark},
       {"keeper", text(start.keeper)},   {"checkpoint", text(start.checkpoint)}, {"node", start.node},
       {"nodes", start.nodes},           {"first_rank", start.first_rank},       {"world_size", start.world_size},
-      {"started_at", start.started_at}, {"experiment", Message::object()}};
+      {"experiment", Message::object()}};
   for (const auto& [key, value] : start.experiment) message["start"]["experiment"][key] = text(value);
   return message;
 }
@@ -158,8 +165,7 @@ Order order(const Message& message) {
                    .node = whole<int>(start.at("node")),
                    .nodes = whole<int>(start.at("nodes")),
                    .first_rank = whole<int>(start.at("first_rank")),
-                   .world_size = whole<int>(start.at("world_size")),
-                   .started_at = start.at("started_at")};
+                   .world_size = whole<int>(start.at("world_size"))};
     for (const auto& [key, value] : start.at("experiment").items()) order.start.experiment[key] = text_of(value);
     return order;
   });

@@ -18,8 +18,9 @@ struct NodeInfo {
   std::string address;      // where its workers can be reached
   std::optional<int> rank;  // the place that it must have among the nodes; otherwise the coordinator chooses
   int workers = 1;
-  std::string device;  // "cpu" or "cuda": the same on all nodes
-  bool first = false;  // the coordinator's own launcher: its workers have the lowest ranks
+  std::string device;      // "cpu" or "cuda": the same on all nodes
+  bool first = false;      // the coordinator's own launcher: its workers have the lowest ranks
+  std::string leader_key;  // with `first`: what its server gave it (server.h)
 };
 
 struct StartOrder {
@@ -32,7 +33,6 @@ struct StartOrder {
   int nodes = 1;
   int first_rank = 0;  // of this node's workers
   int world_size = 1;
-  double started_at = 0;                          // when the command began, in seconds since 1970
   std::map<std::string, std::string> experiment;  // what the first node trains: the others compare it with theirs
 };
 
@@ -51,11 +51,13 @@ struct Order {
 };
 
 // These convert to and from messages on the wire. The second of each pair throws ProtocolError for what it cannot read.
+// `now` is steady_seconds() of the machine that sends or receives: an end's moments travel as ages, and become moments
+// of the receiver's own clock, off by no more than the message took.
 Message to_message(const NodeInfo& info);
-Message to_message(const AttemptEnd& end);
+Message to_message(const AttemptEnd& end, double now);
 Message to_message(const Order& order);
 NodeInfo node_info(const Message& message);
-AttemptEnd attempt_end(const Message& message);
+AttemptEnd attempt_end(const Message& message, double now);
 Order order(const Message& message);
 
 // Returns 0 if there was none. Throws ProtocolError for an invalid signal number.

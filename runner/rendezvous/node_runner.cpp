@@ -102,7 +102,7 @@ AttemptEnd failed_to_prepare(const StartOrder& start, const NodeInfo& info, cons
   WorkerEnd end{.rank = start.first_rank,
                 .host = start.nodes > 1 ? info.host : "",
                 .exit_code = kExitUsage,
-                .time = wall_seconds()};
+                .time = steady_seconds()};
   end.failure = WorkerFailure{.rank = end.rank, .time = end.time, .kind = FailureKind::kUser, .message = problem};
   return {.workers = {end}};
 }

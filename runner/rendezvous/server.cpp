@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "rendezvous/server.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "rendezvous/address.h"
 #include "rendezvous/control_link.h"
@@ -29,7 +30,7 @@ using asio::ip::tcp;
 namespace {
 
 constexpr std::chrono::milliseconds kTick{100};
-constexpr size_t kStrangers = 256;  // connections without a finished handshake; beyond that the oldest are dropped
+constexpr size_t kMostStrangers = 256;  // connections without a finished handshake; beyond that the oldest are dropped
 constexpr std::chrono::seconds kFarewell{1};
 
 Coordinator::Time now() { return std::chrono::steady_clock::now(); }
@@ -45,12 +46,13 @@ std::thread start_without_signals(const std::function<void()>& run) {
 }
 
 // Each node and each worker takes a descriptor here. The usual soft limit of 1,024 is meant for programs that call
-// select().
-void raise_file_limit() {
+// select(). Returns how many strangers may wait at once: three quarters of the files are left to those who are known.
+size_t raise_file_limit() {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kMostStrangers;
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &limit);
+  return std::clamp<size_t>(limit.rlim_max / 4, 1, kMostStrangers);
 }
 
 tcp::endpoint listening_place(const Endpoint& listen) {
@@ -72,7 +74,7 @@ class RendezvousServer::Impl {
         timer_(io_),
         pause_(io_),
         result_(promised_.get_future().share()) {
-    raise_file_limit();
+    most_strangers_ = raise_file_limit();
     listen();
     accept();
     tick();
@@ -85,6 +87,7 @@ class RendezvousServer::Impl {
   }
 
   int port() const { return acceptor_.local_endpoint().port(); }
+  const std::string& leader_key() const { return leader_key_; }
 
   std::optional<LaunchResult> result() const {
     if (result_.wait_for(kFarewell) != std::future_status::ready) return std::nullopt;
@@ -142,7 +145,7 @@ class RendezvousServer::Impl {
       return found == sessions_.end() || found->second->known();
     });
     strangers_.push_back(stranger);
-    if (strangers_.size() <= kStrangers) return;
+    if (strangers_.size() <= most_strangers_) return;
     sessions_.at(strangers_.front())->close("it did not introduce itself before many others came");
   }
 
@@ -160,14 +163,16 @@ class RendezvousServer::Impl {
   void handle_message(int id, const Message& message) {
     if (message.contains("beat")) return;
     if (message.contains("node")) {
+      const auto info = node_info(message.at("node"));
+      if (info.first && info.leader_key != leader_key_) throw ProtocolError("it claims to be the first node");
       liveness_.seen(id, now());
-      coordinator_.joined(id, node_info(message.at("node")), now());
+      coordinator_.joined(id, info, now());
     } else if (message.contains("started")) {
       coordinator_.started(id, whole<int>(message.at("started")));
     } else if (message.contains("failing")) {
       coordinator_.failing(id, whole<int>(message.at("failing")), now());
     } else if (message.contains("ended")) {
-      coordinator_.ended(id, attempt_end(message.at("ended")), now());
+      coordinator_.ended(id, attempt_end(message.at("ended"), steady_seconds()), now());
     } else if (message.contains("signal")) {
       coordinator_.signalled(id, signal_of(message.at("signal")), message.at("at_once"), now());
     } else {
@@ -234,7 +239,9 @@ class RendezvousServer::Impl {
   bool full_ = false;
   std::map<int, std::shared_ptr<Session>> sessions_;
   std::deque<int> strangers_;  // the oldest first; some may be known by now
-  std::set<int> told_;         // that the run is over
+  size_t most_strangers_ = kMostStrangers;
+  const std::string leader_key_ = random_token();
+  std::set<int> told_;  // that the run is over
   int last_id_ = 0;
   bool finished_ = false, farewell_said_ = false;
   std::promise<LaunchResult> promised_;
@@ -249,6 +256,8 @@ RendezvousServer::RendezvousServer(const ServerPlan& plan, Coordinator::Begin be
 RendezvousServer::~RendezvousServer() = default;
 
 int RendezvousServer::port() const { return impl_->port(); }
+
+const std::string& RendezvousServer::leader_key() const { return impl_->leader_key(); }
 
 std::optional<LaunchResult> RendezvousServer::result() const { return impl_->result(); }
 

@@ -36,6 +36,9 @@ class RendezvousServer {
 
   int port() const;
 
+  // Returns what the local launcher shows when it joins as the first node (NodeInfo). Nobody else knows it.
+  const std::string& leader_key() const;
+
   // Returns how the run ended, for the local launcher once it has been told, or has stopped waiting; then there may be
   // nothing.
   std::optional<LaunchResult> result() const;

@@ -2,11 +2,13 @@
 #include "rendezvous/tls_channel.h"
 
 #include <openssl/err.h>
+#include <openssl/rand.h>
 #include <openssl/sha.h>
 #include <openssl/ssl.h>
 
 #include <array>
 #include <cstdint>
+#include <stdexcept>
 
 namespace ddprun {
 namespace {
@@ -14,7 +16,7 @@ namespace {
 using Side = TlsChannel::Side;
 using Key = std::array<unsigned char, SHA256_DIGEST_LENGTH>;
 
-constexpr std::string_view kProtocol = "ddprun rendezvous 2";  // increment with each change of the messages
+constexpr std::string_view kProtocol = "ddprun rendezvous 3";  // increment with each change of the messages
 constexpr std::array<unsigned char, 2> kCipher{0x13, 0x01};    // TLS_AES_128_GCM_SHA256
 constexpr auto kForeign = "it does not speak ddprun's protocol";
 
@@ -116,6 +118,17 @@ std::string problem() {
 }  // namespace
 
 void TlsChannel::Free::operator()(ssl_st* ssl) const { SSL_free(ssl); }
+
+std::string random_token() {
+  Key bytes;
+  if (RAND_bytes(bytes.data(), bytes.size()) != 1) throw std::runtime_error("no random numbers from OpenSSL");
+  std::string text;
+  for (const unsigned char byte : bytes) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    text += {kDigits[byte >> 4], kDigits[byte & 15]};
+  }
+  return text;
+}
 
 TlsChannel::TlsChannel(Side side, const Secret& secret) {
   const auto context = make_context(side);

@@ -20,6 +20,9 @@ struct Secret {
   std::string token;  // launch.token_file or DDPRUN_TOKEN; may be empty
 };
 
+// Returns 256 bits that nobody can guess, in hexadecimal digits. Throws std::runtime_error where the system has none.
+std::string random_token();
+
 class TlsChannel {
  public:
   enum class Side { kServer, kClient };

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "train/agreement.h"
 
+#include "base/clock.h"
+
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 namespace ddprun {
 namespace {
 
 constexpr int64_t kFlags = 6, kMicroseconds = 6;  // indices into what is sent
-
-double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 }  // namespace
 

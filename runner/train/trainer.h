@@ -51,7 +51,7 @@ struct TrainerParts {
   SplitImages images = {};                                  // makes the batches if the images lie in memory
   std::function<void(Activity, int64_t step)> on_activity;  // called for each activity; may be null
   Agreement::Clock clock = {};                              // times the ranks' agreement; null: the machine's clock
-  double command_started_at = wall_seconds();               // seconds since 1970
+  double command_started_at = steady_seconds();
 };
 
 class Trainer {

@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -34,6 +35,7 @@ std::atomic<int> asked_event = -1;
 // Set before the handlers are installed, and never again.
 std::string prefix, failure_file, failure_begin, failure_begin_internal, answer_file, answer_draft;
 bool refuses_exit = false, exit_ends_nothing = false;
+pid_t refuser = 0;  // what a plugin forks may end as it likes
 
 void write_all(int fd, std::initializer_list<const char*> parts) {
   for (const char* part : parts) [[maybe_unused]]
@@ -73,18 +75,34 @@ bool tell_launcher(const CurrentOp* doing, const std::string& begin, const char*
                      of_plugin ? doing->name : "", of_plugin ? "():" : "", what, "\"}\n"});
 }
 
-void refuse() {
-  if (!refuses_exit) return;
+[[noreturn]] void end_process(int code) {
+  for (;;) ::syscall(SYS_exit_group, code);
+}
+
+bool in_hook() {
   const auto* doing = current_op;
-  const bool in_hook = doing != nullptr && doing->section != nullptr;
-  if (!in_hook && !exit_ends_nothing) return;
-  if (!tell_launcher(doing, failure_begin_internal, " exit() was called, before the work was done")) {
-    write_all(STDERR_FILENO, {prefix.c_str(), "exit() was called"});
+  return doing != nullptr && doing->section != nullptr;
+}
+
+bool refuses() { return refuses_exit && ::getpid() == refuser; }
+
+[[noreturn]] void end_as_failed(const char* what, const char* told) {
+  if (!tell_launcher(current_op, failure_begin_internal, told)) {
+    write_all(STDERR_FILENO, {prefix.c_str(), what});
     tell_doing();
     write_all(STDERR_FILENO, {"\n"});
   }
+  end_process(kExitFailed);
+}
+
+void refuse() {
+  if (!refuses() || (!in_hook() && !exit_ends_nothing)) return;
   std::fflush(nullptr);
-  ::_exit(kExitFailed);
+  end_as_failed("exit() was called", " exit() was called, before the work was done");
+}
+
+void refuse_at_once() {
+  if (refuses() && in_hook()) end_as_failed("_exit() was called", " _exit() was called, before the work was done");
 }
 
 void report_crash(int signal) {
@@ -163,6 +181,7 @@ void install_crash_handler(const std::string& who, const std::filesystem::path& 
 
 void refuse_exit(bool anywhere) {
   refuses_exit = true;
+  refuser = ::getpid();
   exit_ends_nothing = anywhere;
   std::at_quick_exit(refuse);
 }
@@ -184,5 +203,12 @@ void wake_when_asked(int event) { asked_event = event; }
 extern "C" [[gnu::visibility("default")]] void exit(int code) noexcept {
   ddprun::refuse();
   reinterpret_cast<decltype(&::exit)>(::dlsym(RTLD_NEXT, "exit"))(code);
-  ::_exit(code);
+  ddprun::end_process(code);
 }
+
+extern "C" [[gnu::visibility("default")]] void _exit(int code) {
+  ddprun::refuse_at_once();
+  ddprun::end_process(code);
+}
+
+extern "C" [[gnu::visibility("default")]] void _Exit(int code) noexcept { ::_exit(code); }

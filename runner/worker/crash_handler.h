@@ -13,9 +13,9 @@ namespace ddprun {
 // message. Call it once. Does nothing with a sanitizer, which has its own handlers.
 void install_crash_handler(const std::string& who, const std::filesystem::path& failure = {}, int rank = 0);
 
-// Makes exit() in a plugin's hook end the process with 1, and reports it in the same way: a library that gives up this
-// way must not count as a finished task. In a worker, which ends differently, exit() anywhere does so. Call it once,
-// after install_crash_handler.
+// Makes exit() and _exit() in a plugin's hook end the process with 1, and reports it in the same way: a library that
+// gives up this way must not count as a finished task. In a worker, which ends differently, exit() anywhere does so. A
+// process that a hook forked ends as it likes. Call it once, after install_crash_handler.
 void refuse_exit(bool anywhere);
 
 // Makes this process answer its launcher (launch/worker_handle.h) in this file, and write its call stack to standard

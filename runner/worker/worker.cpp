@@ -58,7 +58,7 @@ struct Problem {
 
 int report(const WorkerPlace& place, const WorkerTask* task, const Problem& problem) {
   const WorkerFailure failure{.rank = place.rank,
-                              .time = wall_seconds(),
+                              .time = steady_seconds(),
                               .kind = problem.kind,
                               .message = problem.message,
                               .phase = task ? task->phase() : "starting",

@@ -40,6 +40,21 @@ Experiment experiment(const std::string& strategy = "ddp") {
   return experiment;
 }
 
+NodeSetup reached_from_elsewhere(const std::string& token) {
+  return {.endpoint = {"192.0.2.1", 29400}, .address = "192.0.2.1", .secret = {.id = "run", .token = token}};
+}
+
+TEST(NodeSetup, WarnsOfATokenThatIsMissingOrTooShort) {
+  EXPECT_THAT(warnings_of_openness(reached_from_elsewhere("")),
+              Contains(HasSubstr("anyone who can reach 192.0.2.1:29400 can join this run")));
+  EXPECT_THAT(warnings_of_openness(reached_from_elsewhere("secret")),
+              Contains(HasSubstr("a token of 6 characters is too short; use the output of openssl rand -hex 32")));
+  EXPECT_THAT(warnings_of_openness(reached_from_elsewhere("0123456789abcdef")), Not(Contains(HasSubstr("token"))));
+  EXPECT_THAT(warnings_of_openness(reached_from_elsewhere("")),
+              Contains(HasSubstr("is not an address of this machine")));
+  EXPECT_THAT(warnings_of_openness({.endpoint = {"127.0.0.1", 29400}, .address = "127.0.0.1"}), ::testing::IsEmpty());
+}
+
 TEST(NodeSetup, ARankThatIsShownItsOwnGpuUsesIt) {
   const auto setup = find_node_setup({}, experiment(), Environment(rank_of_two({{"CUDA_VISIBLE_DEVICES", "3"}})),
                                      {.gpus = 1, .cores = 8});

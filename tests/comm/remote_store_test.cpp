@@ -2,10 +2,14 @@
 // The ranks' store at the run's server, as attempts that follow each other use it.
 #include "comm/stores.h"
 #include "rendezvous/address.h"
+#include "rendezvous/connection.h"
 #include "rendezvous/server.h"
+
+#include <ddprun/error.h>
 
 #include <gtest/gtest.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <cstdlib>
 
@@ -46,6 +50,21 @@ TEST_F(RemoteStore, ACloneAndTheNumberOfKeysAreTheAttemptsOwn) {
   EXPECT_EQ(first->getNumKeys(), 2);
   EXPECT_EQ(first->get_to_str("b"), "2");
   EXPECT_EQ(second->getNumKeys(), 1);
+}
+
+// torchrun's ranks have no token of their own; who has not read it in the agent's store stays outside.
+TEST_F(RemoteStore, TorchrunsStoreHandsOnTheTokenWithoutWhichNobodyJoins) {
+  c10d::TCPStoreOptions options{.port = 0, .isServer = true, .numWorkers = 1, .waitWorkers = false};
+  const c10d::TCPStore agents("127.0.0.1", options);
+  Placement placement{.host = "127.0.0.1", .port = agents.getPort(), .job_id = "job"};
+  publish_meeting(placement, {{"127.0.0.1", server_.port()}, secret_.token});
+  const auto found = find_meeting(placement, 60);
+  EXPECT_EQ(found.endpoint.port, server_.port());
+  const auto open = [&](const std::string& token) {
+    return Connection::open(found.endpoint, {secret_.id, token}, Connection::Clock::now() + std::chrono::seconds(60));
+  };
+  EXPECT_NO_THROW(open(found.token));
+  EXPECT_THROW(open(""), UserError);
 }
 
 }  // namespace

@@ -7,7 +7,8 @@
 //                 "<call>\t<offset>\t<size>\t<path>\t<other path>\n", then `size` bytes and "\n".
 //                 The calls: create, write, truncate, sync, rename, link, symlink, unlink, mkdir, rmdir, mmap.
 //   CRASH_FAIL    "<call>:<number>:<what>": the call of that number, from 1, of all processes together, fails by EIO,
-//                 ENOSPC or EINTR, or writes the half (short); ENOSPC stays, as on a disk that is full.
+//                 ENOSPC or EINTR, writes the half (short), or takes 50 ms (slow); ENOSPC and slow stay, as on a disk
+//                 that is full, or shared with too many others.
 //
 // A call and its line are one turn, under a lock that all processes share. Files are told by their paths, which the
 // kernel knows for each descriptor: nothing has to be kept from open() to close(). What a C library writes by itself
@@ -106,7 +107,9 @@ class Turn {
     const auto colon = chosen.rfind(':');
     const auto what = chosen.substr(colon + 1);
     const long number = std::atol(chosen.c_str() + call.size() + 1), now = count();
-    if (now != number && !(what == "ENOSPC" && now > number)) return false;
+    const bool stays = what == "ENOSPC" || what == "slow";
+    if (now != number && !(stays && now > number)) return false;
+    if (what == "slow") return ::usleep(50'000), false;
     if (what == "short") {
       if (size && *size > 1) *size /= 2;
       return false;

@@ -199,6 +199,12 @@ class Words(CommandTest):
         self.assertEqual(running.wait(), 1)
         self.assertIn("cannot write the whole answer to standard output", running.err())
 
+    def test_a_run_whose_output_meets_a_full_disk_says_so_once_and_goes_on(self):
+        with open("/dev/full", "wb") as full:
+            running = self.start("run", *SMALL, "model=mlp", "trainer.max_epochs=2", "run.dir=run", stdout=full)
+        self.assertEqual(running.wait(), 0, running.err())
+        self.assertEqual(running.err().count("cannot write to standard output: No space left on device"), 1, running.err())
+
     def test_an_unknown_plugin_to_show(self):
         self.assertIn("there is no plugin convne; did you mean convnet?", self.assert_refused("plugins", "show", "convne"))
 

@@ -90,6 +90,11 @@ class OpenMpi(EngineTest):
         gate.wait(running)
         return running
 
+    def test_a_mistake_is_told_once_on_a_machine(self):
+        running = self.mpirun("model.hiden=3")
+        self.assert_ends(running, 2)
+        self.assertEqual(running.text().count("model.hiden: unknown"), 1, running.text())
+
     def test_it_trains_as_two_workers_do(self):
         self.assert_ends(self.mpirun(), 0)
         self.assertEqual(differences(self.folder / "run", self.alone()), {})

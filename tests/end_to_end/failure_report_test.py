@@ -41,6 +41,18 @@ class FailureReport(CommandTest):
                 self.assertIn("SIGKILL", found["stop_reason"])
                 self.assert_nothing_left()
 
+    def test_a_quit_key_ends_at_once_and_says_so(self):
+        running = self.begin("run.dir=quit_worker")
+        os.kill(self.workers()[1], signal.SIGQUIT)
+        self.assertEqual(running.wait(), 128 + signal.SIGQUIT, running.text())
+        self.assertIn("rank 1: SIGQUIT: ends at once, and saves nothing\n", running.err())
+        self.assertIn("rank 1 failed first: killed by SIGQUIT (3)", running.err())
+        running = self.begin("run.dir=quit_launcher")
+        running.send(signal.SIGQUIT)
+        self.assertEqual(running.wait(), -signal.SIGQUIT, running.text())
+        self.assertIn("ddprun: SIGQUIT: ends at once, and saves nothing\n", running.err())
+        self.assert_nothing_left()
+
     def test_a_run_with_a_checkpoint_says_how_to_go_on(self):
         running = self.begin("checkpoint.every=2st")
         os.kill(self.workers()[1], signal.SIGKILL)

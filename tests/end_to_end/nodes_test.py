@@ -47,6 +47,10 @@ class Training(NodesTest):
         launchers = self.launch_all(3, workers=2)
         self.assert_ends(launchers, 0, 0, 0)
         self.assertIn(", 6 workers on 3 nodes (2 each), on cpu over gloo\n", launchers[0].out())
+        for node in (1, 2):
+            told = launchers[node].err()
+            self.assertIn(f"joined as node {node} of 3 at 127.0.0.1:{self.port}; the run's folder is {self.run_dir}\n", told)
+            self.assertIn(f"the run is done: {self.run_dir}\n", told)
         alone = self.folder / "alone"
         self.ddprun(*WORDS, "launch.workers=6", f"run.dir={alone}")
         self.assertEqual(differences(self.run_dir, alone), {})
@@ -131,6 +135,13 @@ class Mistakes(NodesTest):
         nodes = [self.launch(0, 2), self.launch(1, 2, folder=self.folder / "mine")]
         self.assert_ends(nodes, 2, 2)
         self.assertIn(f"says that the run's folder is {self.run_dir}, but by this node's command it is", nodes[1].err())
+
+    def test_a_token_proves_who_says_where_the_run_is(self):
+        token = {"DDPRUN_TOKEN": "0123456789abcdef" * 2}
+        nodes = [self.launch(0, 2, env=token), self.launch(1, 2, folder=self.folder / "mine", env=token)]
+        self.assert_ends(nodes, 0, 0)
+        self.assertIn(f"the run is done: {self.run_dir}\n", nodes[1].err())
+        self.assertFalse((self.folder / "mine").exists())
 
     def test_a_batch_smaller_than_the_world_is_told_everywhere(self):
         launchers = self.launch_all(2, "trainer.global_batch=3", workers=2)

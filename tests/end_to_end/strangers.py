@@ -6,6 +6,8 @@ import pathlib
 import random
 import socket
 import sys
+import threading
+import time
 
 LISTENING = "0A"
 
@@ -46,8 +48,8 @@ def listening(pids):
 
 
 class Strangers:
-    """Some of each kind: who says nothing, who leaves at once, who speaks nonsense, and who stops in the middle of a word. They stay
-    until they are closed, or sent away."""
+    """Some of each kind: who says nothing, who leaves at once, who speaks nonsense, who stops in the middle of a word, and who says
+    a word as slowly as can be, a byte at a time. They stay until they are closed, or sent away."""
 
     def __init__(self, place, count, seed=0):
         numbers = random.Random(seed)
@@ -56,14 +58,26 @@ class Strangers:
             stranger = socket.create_connection(place, timeout=10)
             self.sockets.append(stranger)
             try:
-                if number % 4 == 1:
+                if number % 5 == 1:
                     stranger.close()
-                elif number % 4 == 2:
+                elif number % 5 == 2:
                     stranger.sendall(numbers.randbytes(numbers.randrange(1, 5000)))
-                elif number % 4 == 3:
+                elif number % 5 == 3:
                     stranger.sendall(b"\x16")  # how a TLS connection begins
+                elif number % 5 == 4:
+                    threading.Thread(target=self.say_slowly, args=[stranger], daemon=True).start()
             except OSError:  # sent away already
                 pass
+
+    @staticmethod
+    def say_slowly(stranger):
+        """A record of TLS that would be complete after an hour."""
+        try:
+            for byte in b"\x16\x03\x01\x40\x00" + bytes(1 << 14):
+                stranger.sendall(bytes([byte]))
+                time.sleep(0.2)
+        except OSError:  # sent away, or closed
+            pass
 
     def close(self):
         for stranger in self.sockets:

@@ -11,6 +11,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 import unittest
 import zlib
 
@@ -18,10 +19,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "end_to_
 
 import matrix  # noqa: E402
 import mounts  # noqa: E402
-from command import NIGHTLY, SMALL, CommandTest, checkpoint_steps, differences, is_whole, summary  # noqa: E402
+from command import NIGHTLY, SMALL, CommandTest, all_rows, checkpoint_steps, differences, is_whole, summary  # noqa: E402
 from matrix import Outcome  # noqa: E402
 
-SAMPLE = 18
+SAMPLE = 20
 WORDS = [*SMALL, "model=mlp", "model.hidden=32", "trainer.global_batch=96", f"checkpoint.every={matrix.EVERY}st",
          "checkpoint.keep=3", "launch.max_restarts=1", "launch.restart_seconds=0.05", "launch.hang_seconds=2"]
 LIMIT = 45  # seconds for the run, its end and its restart, on a busy machine
@@ -70,6 +71,18 @@ class Faults(CommandTest):
                 other.wait(LIMIT)
         for pid in stopped:
             os.kill(pid, signal.SIGCONT)
+        launcher.send(signal.SIGCONT)
+        return lambda: None
+
+    def mute(self, fault, run, worker, launchers):
+        """The launcher alone stands still. Its worker goes on, and finds that the others have given it up."""
+        launcher = launchers[fault.rank // fault.workers]
+        launcher.send(signal.SIGSTOP)
+        for other in launchers:
+            if other is not launcher:
+                other.wait(LIMIT)
+        os.kill(worker, signal.SIGCONT)
+        time.sleep(0.5)
         launcher.send(signal.SIGCONT)
         return lambda: None
 
@@ -160,6 +173,12 @@ class Faults(CommandTest):
             self.assertTrue(is_whole(run / f"checkpoints/step_{step:08}"))
         self.assertEqual([path.name for path in (run / "checkpoints").iterdir() if "tmp" in path.name], [])
 
+    def assert_times_are_plausible(self, run):
+        """Though the wall clock has leapt by days."""
+        self.assertLess(summary(run)["total_seconds"], 10 * LIMIT)
+        busy = [row["cpu_percent"] for row in all_rows(run, measured=True) if "cpu_percent" in row]
+        self.assertLess(max(busy, default=0), 100_000)
+
     def check(self, fault, run):
         launchers = self.launch(fault, run)
         undo = self.meet(fault, run, launchers)
@@ -182,6 +201,8 @@ class Faults(CommandTest):
                 self.assert_went_on(launchers, codes, text)
         self.assertEqual(differences(run, self.reference(fault)), {}, text)
         self.assert_all_is_whole(run)
+        if fault.kind.name == "clock":
+            self.assert_times_are_plausible(run)
 
     def folder_for(self, fault, number):
         if fault.kind.name in ("full", "read_only") and not mounts.is_inside():

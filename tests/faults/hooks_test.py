@@ -48,7 +48,8 @@ AT_START = ("model.prepare", "model.initialize", "dataset.start", "dataset.spec"
 CALLED_AS = {"model.forward": "(step|forward)", "optimizer.step": "step(_unless)?"}  # the default of the one calls the other
 TOLD = {"throw": "a hook that is broken", "mistake": "an input that is wrong", "odd": "something that is not a std::exception"}
 SIGNALS = {"segv": "SIGSEGV", "abort": "SIGABRT"}
-WAYS = (*TOLD, *SIGNALS, "exit")
+EXITS = ("exit", "_exit")
+WAYS = (*TOLD, *SIGNALS, *EXITS)
 WORLDS = ((1, 2), (1, 1), (2, 1), (2, 2))  # nodes, workers on each
 
 
@@ -82,10 +83,10 @@ class Fault:
         called = CALLED_AS.get(self.hook, self.hook.partition(".")[2]) + r"\(\)"
         if self.way in SIGNALS and self.hook in OF_LAUNCHER:
             return rf"ddprun: {SIGNALS[self.way]} in {called} of {self.section}; the calls that led there:"
-        if self.way == "exit" and self.hook in OF_LAUNCHER:
-            return rf"ddprun: exit\(\) was called in {called} of {self.section}"
-        if self.way == "exit":
-            told = rf"in {called}: exit\(\) was called, before the work was done"
+        if self.way in EXITS and self.hook in OF_LAUNCHER:
+            return rf"ddprun: {self.way}\(\) was called in {called} of {self.section}"
+        if self.way in EXITS:
+            told = rf"in {called}: {self.way}\(\) was called, before the work was done"
         elif self.way in SIGNALS:
             told = rf"in {called}: killed by {SIGNALS[self.way]}"
         else:
@@ -97,14 +98,14 @@ class Fault:
     @property
     def code(self):
         if self.hook in OF_LAUNCHER:
-            return -getattr(signal, SIGNALS[self.way]) if self.way in SIGNALS else 1 if self.way == "exit" else 2
+            return -getattr(signal, SIGNALS[self.way]) if self.way in SIGNALS else 1 if self.way in EXITS else 2
         if self.section == "logger" or self.way != "mistake":
             return 0
         return 2 if self.hook in AT_START else 1
 
     @property
     def restarts(self):
-        ends_a_worker = self.way in (*SIGNALS, "exit") or self.section != "logger"
+        ends_a_worker = self.way in (*SIGNALS, *EXITS) or self.section != "logger"
         return self.code == 0 and ends_a_worker
 
     def __str__(self):
@@ -159,6 +160,11 @@ class Hooks(CommandTest):
             print(fault, file=sys.stderr, flush=True)
             with self.subTest(fault=str(fault)):
                 self.check(fault, self.folder / f"run_{number}")
+
+    def test_a_launcher_that_a_plugin_ends_has_not_done_its_work(self):
+        for way in EXITS:
+            with self.subTest(way=way):
+                self.check(Fault("dataset.prepare", way, 1, 1), self.folder / f"run{way}")
 
     def test_a_hook_that_hangs_is_told_from_the_ranks_that_wait_for_it(self):
         for number, world in enumerate(((1, 2), (2, 1))):

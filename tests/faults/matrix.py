@@ -5,6 +5,8 @@ import dataclasses
 import enum
 import itertools
 
+from command import DDPRUN
+
 STEP_POINTS = ("starting", "loading_data", "computing", "agreeing", "evaluating", "saving")
 SAVE_POINTS = ("begin", "rank_file", "model_file", "training_file", "before_manifest", "before_rename", "after_rename",
                "before_prune", "done")
@@ -13,6 +15,8 @@ OF_RANK_0 = ("rank_file", "model_file", "training_file", "before_manifest", "bef
 WORLDS = ((1, 1), (1, 2), (2, 1), (1, 3), (3, 1), (2, 2), (1, 4))  # nodes, workers on each
 PLACES = tuple((nodes, workers, rank) for nodes, workers in WORLDS for rank in range(nodes * workers))
 
+# A logger that has started a program in rank 0's process group, and one in a session of its own.
+WITH_CHILDREN = f"loggers=[console, jsonl, {{plugin: {DDPRUN.parent.parent}/tests/fault_plugins/brittle_logger.so, child: true}}]"
 EVERY = 2        # steps between checkpoints
 SAVED_STEP = 4   # at which a fault of saving strikes
 EPOCH_STEP = 7   # of the first evaluation
@@ -53,6 +57,10 @@ def deaths():
     yield Kind("frozen", "stop", points=POINTS[1:], outcome=Outcome.LOST, message="silent for 2 s", least_nodes=2, tried=1,
                while_stopped=True,  # with the launcher and all workers of its node
                words=("launch.hang_seconds=60", "launch.node_timeout_seconds=2", "launch.max_restarts=0"))
+    yield Kind("mute", "stop", points=POINTS[1:], outcome=Outcome.LOST, message="silent for 2 s", least_nodes=2, tried=1,
+               while_stopped=True,  # with its launcher, but not the node's other workers; it goes on before its launcher does
+               words=("launch.hang_seconds=60", "launch.node_timeout_seconds=2", "launch.max_restarts=0"))
+    yield Kind("orphans", "kill", tried=1, words=(WITH_CHILDREN,))
 
 
 def numbers():
@@ -115,7 +123,7 @@ class Fault:
             return {step - EVERY for step in self.saved_steps}
         if self.kind.name == "full" and self.point == "before_rename":
             return {SAVED_STEP}  # a new name takes no space
-        if self.kind.name in ("cut", "frozen") and self.point in SAVE_POINTS:
+        if self.kind.name in ("cut", "frozen", "mute") and self.point in SAVE_POINTS:
             return self.saved_steps | {SAVED_STEP}  # where the ranks meet may be a file, or not be needed any more
         return self.saved_steps
 

@@ -12,7 +12,7 @@ void take(const Message& message, KeyValues& keys) {
   try {
     if (message.contains("op")) return keys.request(1, message, [](const Message& answer) { encode(answer); });
     if (message.contains("node")) to_message(node_info(message["node"]));
-    if (message.contains("ended")) judge_ends(attempt_end(message["ended"]));
+    if (message.contains("ended")) judge_ends(attempt_end(message["ended"], /*now=*/1000));
     if (message.contains("order")) encode(to_message(order(message)));
   } catch (const ProtocolError&) {  // the next one is read nevertheless
   }

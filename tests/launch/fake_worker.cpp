@@ -98,6 +98,13 @@ void act(const ddprun::WorkerPlace& place, const std::string& verb, const std::s
        [&] {
          while (::fork() == 0) ::pause();
        }},
+      {"daemon",
+       [&] {
+         while (::fork() == 0) {
+           ::setsid();
+           ::pause();
+         }
+       }},
       {"babble", [&] { babble(2, std::stoi(value)); }},
       {"babble_out", [&] { babble(1, std::stoi(value)); }},
   };

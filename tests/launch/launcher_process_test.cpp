@@ -55,6 +55,18 @@ TEST(LauncherProcess, WhatAWorkerHasStartedEndsWithIt) {
   }
 }
 
+// As `setsid sleep 1000 &` does, or a server that a plugin starts.
+TEST(LauncherProcess, WhatHasLeftItsWorkersGroupEndsWithTheAttempt) {
+  for (const char* end : {"*:done=", "*:exit=1", "*:signal=11"}) {
+    FakeLauncher launcher;
+    Roll roll(launcher.folder() / "roll");
+    launcher.start({}, {"*:hold=" + roll.path(), "*:daemon=", end});
+    roll.call(1);
+    launcher.wait();
+    roll.wait_until_all_are_dead();
+  }
+}
+
 TEST(LauncherProcess, SecondSigtermIsNoMoreThanTheFirst) {
   FakeLauncher launcher;
   Roll roll(launcher.folder() / "roll");

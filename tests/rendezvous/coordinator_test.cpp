@@ -59,6 +59,20 @@ TEST(Coordinator, ATakenRankIsRefusedAndNamed) {
   EXPECT_EQ(run.finishes[1].exit_code, kExitUsage);
 }
 
+TEST(Coordinator, ANodeThatJoinsTwiceIsOneNodeAndGoesOn) {
+  Scene run(fixed(2));
+  run.join(0);
+  run.join(0);
+  EXPECT_THAT(run.told(), IsEmpty()) << "it has not the nodes that it waits for, and refuses none";
+  run.join(1);
+  EXPECT_THAT(run.told(), UnorderedElementsAre(std::pair(0, Kind::kStart), std::pair(1, Kind::kStart)));
+  run.join(1, 5);
+  run.end(1, kExitDone);
+  run.end(0, kExitDone);
+  EXPECT_EQ(run->result().exit_code, kExitDone);
+  EXPECT_EQ(run.worlds.size(), 1U);
+}
+
 TEST(Coordinator, ANodeTooManyIsRefused) {
   Scene run(fixed(1));
   run.join(0);

@@ -49,12 +49,23 @@ TEST(MessageReader, RefusesWhatNestsTooDeepBeforeItRecurses) {
 
 TEST(NodeMessages, RefuseNumbersThatNobodyHas) {
   AttemptEnd end{.workers = {{.rank = 1}}};
-  EXPECT_EQ(attempt_end(to_message(end)).workers[0].rank, 1);
+  EXPECT_EQ(attempt_end(to_message(end, 1), 1).workers[0].rank, 1);
   for (const Message& number : {Message(1e300), Message(1.5), Message(int64_t{1} << 32), Message(INT32_MAX)}) {
-    auto message = to_message(end);
+    auto message = to_message(end, 1);
     message["workers"][0]["signal"] = number;  // would be added to 128, to be an exit code
-    EXPECT_THROW(attempt_end(message), ProtocolError) << number;
+    EXPECT_THROW(attempt_end(message, 1), ProtocolError) << number;
   }
+}
+
+// The receiver's clock began elsewhere: it may even show less than the sender's did then.
+TEST(NodeMessages, MomentsBecomeThoseOfTheReceiversClock) {
+  WorkerEnd worker{.rank = 1, .exit_code = 1, .time = 90'007};
+  worker.failure = WorkerFailure{.rank = 1, .time = 90'004};
+  const AttemptEnd end{.workers = {worker, {.rank = 2}}};
+  const auto arrived = attempt_end(to_message(end, /*now=*/90'010), /*now=*/500).workers;
+  EXPECT_EQ(arrived[0].failure->time, 494);
+  EXPECT_EQ(arrived[0].time, 497);
+  EXPECT_EQ(arrived[1].time, 0) << "of one that never ran nobody noted when it ended";
 }
 
 TEST(NodeMessages, AnOrderToStartArrivesAsItWas) {
@@ -67,13 +78,12 @@ TEST(NodeMessages, AnOrderToStartArrivesAsItWas) {
                          .nodes = 2,
                          .first_rank = 4,
                          .world_size = 8,
-                         .started_at = 1.5,
                          .experiment = {{"seed", "42"}}};
   const auto arrived = order(to_message({.kind = Order::Kind::kStart, .start = start})).start;
   EXPECT_EQ(std::tie(arrived.attempt, arrived.run_dir, arrived.mark, arrived.keeper, arrived.checkpoint),
             std::tie(start.attempt, start.run_dir, start.mark, start.keeper, start.checkpoint));
-  EXPECT_EQ(std::tie(arrived.node, arrived.nodes, arrived.first_rank, arrived.world_size, arrived.started_at),
-            std::tie(start.node, start.nodes, start.first_rank, start.world_size, start.started_at));
+  EXPECT_EQ(std::tie(arrived.node, arrived.nodes, arrived.first_rank, arrived.world_size),
+            std::tie(start.node, start.nodes, start.first_rank, start.world_size));
   EXPECT_EQ(arrived.experiment, start.experiment);
 }
 

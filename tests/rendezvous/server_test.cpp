@@ -15,7 +15,9 @@
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <deque>
 #include <future>
 #include <memory>
@@ -66,7 +68,7 @@ class Node {
 TEST(RendezvousServer, LeadsTwoNodesThroughARun) {
   RendezvousServer server(plan(2), begin, [](bool, const std::string&) {});
   Node first(server), second(server);
-  first->join({.host = "a", .workers = 1, .first = true});
+  first->join({.host = "a", .workers = 1, .first = true, .leader_key = server.leader_key()});
   second->join({.host = "b", .workers = 1});
   EXPECT_EQ(first.next_order().kind, Order::Kind::kStart);
   EXPECT_EQ(second.next_order().start.first_rank, 1);
@@ -86,7 +88,7 @@ TEST(RendezvousServer, LeadsTwoNodesThroughARun) {
 TEST(RendezvousServer, NoticesANodeThatDies) {
   RendezvousServer server(plan(2), begin, [](bool, const std::string&) {});
   Node first(server);
-  first->join({.host = "a", .first = true});
+  first->join({.host = "a", .first = true, .leader_key = server.leader_key()});
   {
     Node second(server);
     second->join({.host = "b"});
@@ -102,7 +104,7 @@ TEST(RendezvousServer, ANodeThatSaysNothingIsLost) {
   impatient.node_timeout_seconds = 0.5;
   RendezvousServer server(impatient, begin, [](bool, const std::string&) {});
   Node first(server), second(server);
-  first->join({.host = "a", .first = true});
+  first->join({.host = "a", .first = true, .leader_key = server.leader_key()});
   second->join({.host = "b"});
   EXPECT_EQ(first.next_order().kind, Order::Kind::kStart);
   EXPECT_EQ(first.next_order().kind, Order::Kind::kAbort);  // while this one asks, it beats; the second does not
@@ -238,11 +240,38 @@ TEST(RendezvousServer, NonsenseOfOnePeerEndsNobodyElse) {
   expect_refused(server, {{"nested", std::move(deep)}});
   auto node = to_message(NodeInfo{.host = "a", .workers = -5});
   expect_refused(server, {{"node", node}});
-  auto end = to_message(AttemptEnd{.workers = {{.rank = 0, .stall = Stall{}}}});
+  auto end = to_message(AttemptEnd{.workers = {{.rank = 0, .stall = Stall{}}}}, /*now=*/1);
   end["workers"][0]["stall"][3] = "";
   expect_refused(server, {{"ended", end}});
   StoreClient client({"127.0.0.1", server.port()}, {"run", "token"}, kLong);
   EXPECT_EQ(client.count("", kLong), 0);
+}
+
+TEST(RendezvousServer, OneWhoPassesForTheFirstNodeIsSentAway) {
+  RendezvousServer server(plan(2), begin, [](bool, const std::string&) {});
+  expect_refused(server, {{"node", to_message(NodeInfo{.host = "b", .first = true})}});
+  Node first(server), second(server);
+  second->join({.host = "b"});
+  first->join({.host = "a", .first = true, .leader_key = server.leader_key()});
+  EXPECT_EQ(first.next_order().start.first_rank, 0);
+}
+
+// In a process of its own, whose hard limit nobody has to raise again. There are more strangers than it has files for
+// both their ends.
+TEST(RendezvousServer, StrangersTakeNoMoreThanAQuarterOfTheFiles) {
+  const auto in_is = [] {
+    const rlimit few{256, 256};
+    ::setrlimit(RLIMIT_NOFILE, &few);
+    RendezvousServer server(plan(1), begin, [](bool, const std::string& text) { std::fputs(text.c_str(), stderr); });
+    std::vector<UniqueFd> strangers;
+    for (int i = 0; i < 130; ++i) {
+      strangers.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      connect_to(server, strangers.back());
+    }
+    StoreClient client({"127.0.0.1", server.port()}, {"run", "token"}, kLong);
+    return client.count("", kLong) == 0;
+  };
+  EXPECT_EXIT(::_exit(in_is() ? 0 : 1), ::testing::ExitedWithCode(0), "^$");
 }
 
 TEST(RendezvousServer, ManyStrangersThatSayNothingKeepNobodyOut) {

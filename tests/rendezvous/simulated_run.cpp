@@ -13,6 +13,8 @@ namespace {
 constexpr double kNodeTimeout = 10, kCollectiveTimeout = 30;
 constexpr double kTick = 0.5;
 constexpr double kLongest = 5000;  // no run of these plans lasts so long
+constexpr double kSlowest = 0.3;   // of messages, while nothing is cut off
+constexpr double kDay = 86'400;
 constexpr double kForever = std::numeric_limits<double>::infinity();
 
 }  // namespace
@@ -35,6 +37,7 @@ SimulatedRun::SimulatedRun(uint64_t seed) : random_(seed), liveness_(kNodeTimeou
     machines_.push_back(std::make_unique<Machine>());
     auto& machine = *machines_.back();
     machine.index = index;
+    machine.clock = uniform(1, 2 * kDay);
     time_.in(index == 0 ? 0 : uniform(0, 20), [this, &machine] { join(machine); });
   }
   draw_faults();
@@ -62,7 +65,10 @@ void SimulatedRun::add_fault() {
   const double durations[] = {uniform(0.5, 6), uniform(16, 60), kForever};
   switch (pick(0, 6)) {
     case 0:
-    case 1: return machine.doing == Doing::kTraining ? fail_worker(machine, FailureKind::kInternal) : void();
+    case 1:
+      if (machine.doing != Doing::kTraining) return;
+      if (pick(0, 1) == 0) time_.in(uniform(0, 2), [this, attempt = machine.start.attempt] { fail_another(attempt); });
+      return fail_worker(machine, FailureKind::kInternal);
     case 2: return kill(machine);
     case 3: return freeze(machine, durations[pick(0, 2)]);
     case 4: return cut_link(machine, durations[pick(0, 1)]);
@@ -80,7 +86,7 @@ void SimulatedRun::tell(const std::string& text) { story_.push_back(log::text(ti
 void SimulatedRun::send(Machine& machine, std::function<void()> message) {
   if (!machine.connected) return;
   machine.to_server.push_back(std::move(message));
-  time_.in(machine.index == 0 ? 0.001 : uniform(0.001, 0.3), [this, &machine] { pump(machine, true); });
+  time_.in(machine.index == 0 ? 0.001 : uniform(0.001, kSlowest), [this, &machine] { pump(machine, true); });
 }
 
 // One message for each call, unless it has to wait.
@@ -158,7 +164,7 @@ void SimulatedRun::carry_out_orders() {
       machine->liveness.seen(0, time_.time());
       obey(*machine, order);
     });
-    time_.in(machine->index == 0 ? 0.001 : uniform(0.001, 0.3), [this, machine] { pump(*machine, false); });
+    time_.in(machine->index == 0 ? 0.001 : uniform(0.001, kSlowest), [this, machine] { pump(*machine, false); });
   }
 }
 
@@ -187,13 +193,16 @@ void SimulatedRun::join(Machine& machine) {
   machine.liveness = Liveness(kNodeTimeout);
   machine.liveness.seen(0, time_.time());
   connections_[machine.connection] = &machine;
-  send(machine, [this, &machine] {
+  const auto say = [this, &machine] {
     serve(machine, [&] {
       coordinator_->joined(machine.connection,
                            {.host = log::text("host", machine.index), .workers = 1, .first = machine.index == 0},
                            time_.time());
     });
-  });
+  };
+  send(machine, say);
+  for (int more = mischief_ ? pick(0, 2) : 0; more > 0; --more)
+    time_.in(uniform(0, 60), [this, &machine, say] { frozen(machine) ? void() : send(machine, say); });
   time_.in(kTick, [this, &machine] { launcher_tick(machine); });
 }
 
@@ -269,7 +278,7 @@ void SimulatedRun::end_workers(Machine& machine, double after, int exit_code, st
   machine.doing = Doing::kEnding;
   if (kind && !machine.failure)
     machine.failure =
-        WorkerFailure{.rank = machine.start.first_rank, .time = time_.now(), .kind = *kind, .message = "bad"};
+        WorkerFailure{.rank = machine.start.first_rank, .time = clock_of(machine), .kind = *kind, .message = "bad"};
   time_.in(after, [this, &machine, attempt, exit_code] { say_ended(machine, attempt, exit_code); });
 }
 
@@ -282,12 +291,14 @@ void SimulatedRun::say_ended(Machine& machine, int attempt, int exit_code) {
   WorkerEnd worker{.rank = machine.start.first_rank,
                    .host = log::text("host", machine.index),
                    .exit_code = exit_code,
-                   .time = time_.now(),
+                   .time = clock_of(machine),
                    .failure = machine.failure};
   machine.doing = Doing::kWaiting;
   const AttemptEnd end{.attempt = attempt, .workers = {worker}, .stop_signal = machine.stop_signal};
-  const auto say = [this, &machine, end] {
-    serve(machine, [&] { coordinator_->ended(machine.connection, end, time_.time()); });
+  const auto say = [this, &machine, message = to_message(end, clock_of(machine))] {
+    serve(machine, [&] {
+      coordinator_->ended(machine.connection, attempt_end(message, clock_of(*machines_[0])), time_.time());
+    });
   };
   if (mischief_ && exit_code != kExitDone && pick(0, 3) == 0) {
     tell(log::text("what machine ", machine.index, " says of its end is lost"));
@@ -357,6 +368,14 @@ void SimulatedRun::fail_worker(Machine& machine, FailureKind kind) {
   lose_contact(machine.start.attempt, machine.index, uniform(0.05, 2));
 }
 
+// A second rank's own failure, before its collectives tell it of the first.
+void SimulatedRun::fail_another(int attempt) {
+  for (const auto& machine : machines_) {
+    if (machine->doing == Doing::kTraining && machine->start.attempt == attempt && !frozen(*machine))
+      return fail_worker(*machine, FailureKind::kInternal);
+  }
+}
+
 // A worker is gone: the others' collectives fail.
 void SimulatedRun::lose_contact(int attempt, int but, double after) {
   for (const auto& machine : machines_) {
@@ -377,7 +396,8 @@ void SimulatedRun::note_cause(const Machine& machine, bool loss) {
   untold_ = untold_ || (loss && machine.index == 0);
   const bool takes_part = machine.doing == Doing::kPreparing || machine.doing == Doing::kTraining;
   if (!takes_part || (loss && machine.index == 0)) return;
-  attempts_.at(machine.start.attempt).causes.push_back({loss, loss ? machine.start.node : machine.start.first_rank});
+  attempts_.at(machine.start.attempt)
+      .causes.push_back({loss, loss ? machine.start.node : machine.start.first_rank, time_.now()});
 }
 
 void SimulatedRun::kill(Machine& machine) {
@@ -398,6 +418,7 @@ void SimulatedRun::kill(Machine& machine) {
 void SimulatedRun::freeze(Machine& machine, double duration) {
   tell(log::text("machine ", machine.index, " is frozen for ", duration, " s"));
   if (duration > kNodeTimeout) note_cause(machine, /*loss=*/true);
+  late_ = true;
   untold_ = untold_ || machine.index == 0;  // the first gives the others their time again
   machine.frozen_until = std::max(machine.frozen_until, time_.now() + duration);
   if (machine.doing != Doing::kTraining || duration < kCollectiveTimeout) return;
@@ -407,6 +428,7 @@ void SimulatedRun::freeze(Machine& machine, double duration) {
 
 void SimulatedRun::cut_link(Machine& machine, double duration) {
   if (machine.index == 0) return;  // its launcher and its server talk within the machine
+  late_ = true;
   tell(log::text("the link of machine ", machine.index, " is cut for ", duration, " s"));
   if (duration > kNodeTimeout) note_cause(machine, /*loss=*/true);
   machine.cut_until = std::max(machine.cut_until, time_.now() + duration);
@@ -465,13 +487,18 @@ void SimulatedRun::check_end() {
   check_cause();
 }
 
-// Checks that the report names what went wrong in the last attempt, if it is only one thing.
+// Checks that the report names what went wrong in the last attempt, if it is only one thing; if two ranks failed, the
+// first, whatever their machines' clocks show.
 void SimulatedRun::check_cause() {
   const auto& result = coordinator_->result();
   if (signalled_ || untold_ || attempts_.empty() || attempts_.back().hurt_before) return;
-  if (attempts_.back().causes.size() != 1) return;
+  const auto& causes = attempts_.back().causes;
+  if (causes.empty() || causes.size() > 2) return;
+  const bool ordered =
+      !late_ && !causes.back().loss && !causes[0].loss && causes.back().time - causes[0].time > kSlowest;
+  if (causes.size() == 2 && !ordered) return;
   if (result.report.starts_with("waited")) return;  // for nodes that do not come again; the cause was told before that
-  const auto& cause = attempts_.back().causes.front();
+  const auto& cause = causes.front();
   const bool gone_with_it = result.report.starts_with(log::text("node ", cause.rank, " (")) &&
                             result.report.find("is lost after one of its workers has failed") != std::string::npos;
   if (!cause.loss && gone_with_it) return;  // how, went with its node

@@ -53,6 +53,7 @@ class SimulatedRun {
 
   struct Machine {
     int index = 0;
+    double clock = 0;  // what its steady clock showed when all began
     Doing doing = Doing::kJoining;
     int connection = 0;
     bool connected = false;
@@ -73,6 +74,7 @@ class SimulatedRun {
   struct Cause {
     bool loss = false;
     int rank = 0;  // of a worker; of a lost node its place
+    double time = 0;
   };
 
   struct Attempt {
@@ -92,6 +94,7 @@ class SimulatedRun {
   void draw_faults();
   void add_fault();
 
+  double clock_of(const Machine& machine) const { return machine.clock + time_.now(); }
   bool frozen(const Machine& machine) const { return machine.frozen_until > time_.now(); }
   bool cut(const Machine& machine) const { return machine.cut_until > time_.now(); }
   bool server_stands() const { return !server_dead_ && !frozen(*machines_[0]); }
@@ -120,6 +123,7 @@ class SimulatedRun {
   void finish_training(int attempt);
   void save_and_stop(int attempt);
   void fail_worker(Machine& machine, FailureKind kind);
+  void fail_another(int attempt);
   void lose_contact(int attempt, int but, double after);
   void fail_collective(Machine& machine, int attempt);
 
@@ -145,6 +149,7 @@ class SimulatedRun {
   int last_connection_ = 0;
   std::vector<Attempt> attempts_;
   bool signalled_ = false, untold_ = false, mischief_ = false;
+  bool late_ = false;  // something was frozen or cut off, and with it what it says
   std::vector<std::string> story_, broken_;
 };
 

@@ -12,9 +12,11 @@
 #include <ddprun/logger.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 namespace {
@@ -279,10 +281,12 @@ class Console final : public ddprun::Logger {
     }
   }
 
+  // A reader that goes away (`| head`) has seen enough; a full disk is told.
   void print(const std::string& line) {
     bar_.clear();
     std::printf("%s\n", line.c_str());
-    std::fflush(stdout);
+    if (std::fflush(stdout) == 0 || errno == EPIPE) return;
+    throw std::system_error(errno, std::generic_category(), "cannot write to standard output");
   }
 
   bool lines_;  // print lines even with a terminal's bar

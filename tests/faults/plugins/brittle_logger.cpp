@@ -3,14 +3,20 @@
 
 #include <ddprun/logger.h>
 
+#include <cstdlib>
+
 namespace {
 
 class BrittleLogger final : public ddprun::Logger {
  public:
   explicit BrittleLogger(ddprun::Options& options)
-      : sink_(options.get<std::string>("sink", "", "where the first row cannot be sent to; empty: it can")) {}
+      : child_(options.get<bool>("child", false, "start a program beside the worker, and one in a session of its own")),
+        sink_(options.get<std::string>("sink", "", "where the first row cannot be sent to; empty: it can")) {}
 
-  void start(const ddprun::RunStart& /*run*/) override { brittle::reach("logger.start"); }
+  void start(const ddprun::RunStart& /*run*/) override {
+    brittle::reach("logger.start");
+    if (child_ && std::system("sleep 1000 & setsid sleep 1000 &") != 0) throw std::runtime_error("cannot start sleep");
+  }
   void metrics(const ddprun::MetricRow& /*row*/) override {
     brittle::reach("logger.metrics");
     if (!sink_.empty()) throw std::runtime_error("cannot send to " + sink_);
@@ -20,6 +26,7 @@ class BrittleLogger final : public ddprun::Logger {
   void finish(const ddprun::RunEnd& /*end*/) override { brittle::reach("logger.finish"); }
 
  private:
+  bool child_;
   std::string sink_;
 };
 

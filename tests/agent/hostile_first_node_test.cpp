@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+// A follower whose first node is not the one that it was started for: no token proves who answers at the endpoint.
+#include "agent/agent.h"
+#include "agent/same_experiment.h"
+#include "rendezvous/connection.h"
+#include "rendezvous/control_link.h"
+#include "rendezvous/server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <poll.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+const Secret kOpen{.id = "run"};
+
+// The launcher of the hostile node itself: it takes part until the follower has refused.
+void lead(const RendezvousServer& server) {
+  RemoteLink link(Connection::open({"127.0.0.1", server.port()}, kOpen, Connection::Clock::now() + seconds(60)), 60);
+  link.join({.host = "evil", .device = "cpu", .first = true, .leader_key = server.leader_key()});
+  for (;;) {
+    pollfd polled{link.fd(), POLLIN, 0};
+    ::poll(&polled, 1, static_cast<int>(link.ask_within().count()));
+    for (const auto& order : link.take_orders()) {
+      if (order.kind == Order::Kind::kAbort)
+        link.ended({.workers = {{.rank = 0, .signal = 15, .killed_by_launcher = true}}});
+      if (order.kind == Order::Kind::kFinish) return;
+    }
+  }
+}
+
+class HostileFirstNode : public ::testing::Test {
+ protected:
+  HostileFirstNode() {
+    auto pattern = (fs::temp_directory_path() / "hostile-XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+    std::ofstream(folder_ / "plugin.so") << "never loaded";
+    auto& experiment = checked_.experiment;
+    experiment.model = {.plugin = "mlp", .path = "model"};
+    experiment.dataset = {.plugin = "digits", .path = "dataset"};
+    experiment.optimizer = {.plugin = "sgd", .path = "optimizer"};
+    checked_.as_written = Value::map();
+    checked_.plugin_files.assign(3, folder_ / "plugin.so");
+  }
+  ~HostileFirstNode() override { fs::remove_all(folder_); }
+
+  // What this machine's launcher ends with, and what it says. It has no dataset: preparing one would crash.
+  std::pair<int, std::string> follow(const Coordinator::Start& forged) {
+    RendezvousServer server(
+        {.listen = {"127.0.0.1", 0}, .secret = kOpen, .coordinator = {.min_nodes = 2, .max_nodes = 2}},
+        [&](int, int) { return forged; }, [](bool, const std::string&) {});
+    NodeSetup setup{.placement = {.engine = Engine::kFlags, .min_nodes = 2, .max_nodes = 2, .node_rank = 1},
+                    .config = checked_.experiment.launch,
+                    .host = "follower",
+                    .endpoint = {"127.0.0.1", server.port()},
+                    .address = "127.0.0.1",
+                    .secret = kOpen};
+    setup.launch.workers = 1;
+    setup.launch.device = Device::kCpu;
+    std::jthread leader([&] { lead(server); });
+    ::testing::internal::CaptureStderr();
+    const int code =
+        run_agent(setup, {.words = nothing_, .overrides = nothing_, .checked = checked_, .run_dir = own()});
+    return {code, ::testing::internal::GetCapturedStderr()};
+  }
+
+  fs::path own() const { return folder_ / "run"; }
+
+  fs::path folder_;
+  CheckedExperiment checked_;
+  const std::vector<std::string> nothing_;
+};
+
+TEST_F(HostileFirstNode, AnotherExperimentIsRefused) {
+  auto forged = common_part(checked_);
+  forged["model.plugin"] = "evil";
+  const auto [code, told] = follow({.run_dir = own(), .experiment = forged});
+  EXPECT_EQ(code, kExitUsage);
+  EXPECT_THAT(told, HasSubstr("model.plugin: evil there, mlp here"));
+  EXPECT_FALSE(fs::exists(own())) << "it has begun";
+}
+
+TEST_F(HostileFirstNode, AnotherFolderIsRefusedAndNotMade) {
+  const auto elsewhere = folder_ / "home/.ssh";
+  const auto [code, told] = follow({.run_dir = elsewhere, .experiment = common_part(checked_)});
+  EXPECT_EQ(code, kExitUsage);
+  EXPECT_THAT(told, HasSubstr("says that the run's folder is " + elsewhere.string()));
+  EXPECT_FALSE(fs::exists(folder_ / "home"));
+}
+
+TEST_F(HostileFirstNode, AForeignCheckpointIsNotOpened) {
+  const auto forged = folder_ / "forged/step_00000001";
+  const auto [code, told] = follow({.run_dir = own(), .checkpoint = forged, .experiment = common_part(checked_)});
+  EXPECT_EQ(code, kExitUsage);
+  EXPECT_THAT(told, HasSubstr("the run resumes from " + forged.string()));
+  EXPECT_FALSE(fs::exists(own())) << "it has begun";
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -14,8 +14,8 @@ import time
 import torch
 
 import exported_networks
+from eager import Training, losses_of, unequal, weights_of  # first: it makes the next two known
 from ddprun import UserError
-from eager import Training, losses_of, unequal, weights_of
 from export_model.source import make_module, parse_settings
 
 CLASSES = "num_classes=10"

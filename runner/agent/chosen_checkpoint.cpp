@@ -36,7 +36,8 @@ fs::path path_of(const fs::path& run, const std::string& word) {
   return word;
 }
 
-// Refuses a folder of pictures, for instance. A broken checkpoint of the run is a different case: another may be intact.
+// Refuses a folder of pictures, for instance. A broken checkpoint of the run is a different case: another may be
+// intact.
 void require_checkpoint(const fs::path& path, const fs::path& run, const std::string& word) {
   if (fs::exists(path / kManifestFile) || path.parent_path() == checkpoints_folder(run)) return;
   throw UserError(word + " is not a checkpoint: it has no " + kManifestFile +

@@ -131,9 +131,7 @@ std::string best_text(const RunState& state, Naming naming) {
 }
 
 // Returns the status in words, as the console does; "preempted" is for scripts, whoever asked for the end.
-std::string_view status_text(RunStatus status) {
-  return status == RunStatus::kPreempted ? "stopped" : word_of(status);
-}
+std::string_view status_text(RunStatus status) { return status == RunStatus::kPreempted ? "stopped" : word_of(status); }
 
 Cells cells_of(const ListedRun& run, Naming naming, double now) {
   const auto& state = run.state;

@@ -69,8 +69,7 @@ class BufferGuard {
 
 void require_loss(const at::Tensor& loss) {
   if (!loss.defined() || !loss.requires_grad())
-    throw PluginMistake(
-        {"model", "the loss depends on no parameter; check for detach(), item() or a NoGradGuard"});
+    throw PluginMistake({"model", "the loss depends on no parameter; check for detach(), item() or a NoGradGuard"});
   if (loss.numel() != 1)
     throw PluginMistake(
         {"model", log::text("the loss is ", loss.sizes(), ": expected one number, the mean over the samples")});

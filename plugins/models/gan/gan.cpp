@@ -71,7 +71,8 @@ class Gan final : public ddprun::Model {
   // Returns one painting per input, from the first draw of the kept noise, the second, ..., whatever the inputs are.
   at::Tensor forward(const at::Tensor& input) override {
     const auto ones = at::ones_like(input.flatten(1).select(1, 0), input.options().dtype(at::kLong));
-    const auto rows = (ones.cumsum(0) - 1).remainder(kept_);  // no input.size(0): `ddprun export` records it as a number
+    const auto rows =
+        (ones.cumsum(0) - 1).remainder(kept_);  // no input.size(0): `ddprun export` records it as a number
     return generator_->forward(kept_noise_.index_select(0, rows));
   }
 

@@ -94,9 +94,7 @@ class DDPRUN_API Dataset {
 namespace detail {
 
 template <class Class>
-concept InheritsPrepare = requires {
-  requires std::is_same_v<decltype(&Class::prepare), decltype(&Dataset::prepare)>;
-};
+concept InheritsPrepare = requires { requires std::is_same_v<decltype(&Class::prepare), decltype(&Dataset::prepare)>; };
 
 template <class Class>
 void create_dataset(void* options, void* out) {

@@ -60,7 +60,7 @@ class Export(CommandTest):
                       self.refuse("run", "step_5", "--out", "a.pt"))
         self.assertIn("add --format", self.refuse("run", "--out", "a"))
         self.assertIn("there is no folder", self.refuse("run", "--out", "deep/a.pt"))
-        self.assertIn("--format", self.refuse("run", "--out", "a.pt", "--format", "onnx"))
+        self.assertIn("--format", self.refuse("run", "--out", "a.pt", "--format", "tflite"))
         file = self.run_folder / "checkpoints/last/model.safetensors"
         content = bytearray(file.read_bytes())
         content[-5] ^= 1

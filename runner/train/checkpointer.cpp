@@ -14,9 +14,28 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <stdexcept>
 
 namespace ddprun {
+namespace {
+
+// Gives tied weights their average under each of their names, as a checkpoint's weights have them: whoever loads one
+// after the other ends with the average, whatever their order.
+TensorDict under_each_name(TensorDict averages, const Model& model) {
+  std::map<const c10::TensorImpl*, at::Tensor> averaged;
+  for (const auto& weight : state_tensors(model)) {
+    const auto found = averages.find(weight.name);
+    if (found != averages.end()) averaged.emplace(weight.value.unsafeGetTensorImpl(), found->second);
+  }
+  for (const auto& weight : state_tensors(model)) {
+    const auto found = averaged.find(weight.value.unsafeGetTensorImpl());
+    if (found != averaged.end()) averages.emplace(weight.name, found->second);
+  }
+  return averages;
+}
+
+}  // namespace
 
 void Checkpointer::save(const TrainState& state, const at::Tensor& window, bool best) {
   const auto rows_written = parts_.loggers.start_flush();
@@ -45,7 +64,7 @@ Checkpoint Checkpointer::live(const TrainState& state, const at::Tensor& window)
   Checkpoint checkpoint{.step = state.step, .ranks = gather_tensors(own, parts_.communicator)};
   if (parts_.communicator.world().rank != 0) return checkpoint;
   for (const auto& tensor : state_tensors(*parts_.model)) checkpoint.model[tensor.name] = tensor.value.detach();
-  checkpoint.average = parts_.step.ema().state();
+  checkpoint.average = under_each_name(parts_.step.ema().state(), *parts_.model);
   checkpoint.optimizer = in_plugin({"optimizer", "state"}, [&] { return parts_.optimizer->state(); });
   checkpoint.progress = state.to_json();
   return checkpoint;

@@ -125,7 +125,7 @@ class ExportNetwork(CommandTest):
         if not python:
             self.skipTest("no onnx, onnxscript and onnxruntime: DDPRUN_PEERS=1 tools/test installs them")
         paths = subprocess.run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], capture_output=True, text=True)
-        return self.environment({"PYTHONPATH": paths.stdout.strip()})
+        return self.environment({"PYTHONPATH": paths.stdout.strip(), "OMP_NUM_THREADS": "1"})
 
     def test_a_plugins_network_says_the_same_in_torch_and_keeps_names(self):
         self.write_data(SHAPES["convnet_bn"])
@@ -140,7 +140,7 @@ class ExportNetwork(CommandTest):
         self.assertEqual(network.state_dict().keys(), exported.keys())
         self.assertTrue(all(torch.equal(network.state_dict()[name], value) for name, value in exported.items()))
         self.assertTrue(any(parameter.requires_grad for parameter in network.parameters()))
-        self.ddprun("export", "run", "--out", "m.pt2")
+        self.ddprun("export", "run", "--out", "m.pt2", seconds=400)
         self.assert_same_guesses(self.program())
 
     def test_a_module_from_python_goes_back_and_is_trained_on(self):
@@ -152,7 +152,7 @@ class ExportNetwork(CommandTest):
         module.load_state_dict(torch.load(self.folder / "m.pt", weights_only=True), strict=True)
         module.eval()
         self.assert_same_guesses(module)
-        self.ddprun("export", "run", "--out", "m.pt2")
+        self.ddprun("export", "run", "--out", "m.pt2", seconds=400)
         program = self.program()
         self.assert_same_guesses(lambda images: program(images=images))
         self.ddprun("export", "run", "--out", "m.ts")
@@ -217,7 +217,7 @@ class ExportNetwork(CommandTest):
         environment = self.onnx_environment()
         self.write_data(SHAPES["convnet_bn"])
         self.train("model=convnet_bn")
-        self.ddprun("export", "run", "--out", "m.onnx", env=environment)
+        self.ddprun("export", "run", "--out", "m.onnx", env=environment, seconds=400)
         self.assertEqual(self.onnx_guesses(self.folder / "m.onnx"), [self.guesses] * len(BATCHES))
 
     @nightly
@@ -226,7 +226,7 @@ class ExportNetwork(CommandTest):
         self.write_data((1, 16, 16))
         self.write_module("Small", "1x16x16")
         self.train("model=exported", "model.file=net.pt2")
-        self.ddprun("export", "run", "--out", "m.onnx", env=environment)
+        self.ddprun("export", "run", "--out", "m.onnx", env=environment, seconds=400)
         self.assertEqual(self.onnx_guesses(self.folder / "m.onnx"), [self.guesses] * len(BATCHES))
 
     @nightly
@@ -237,17 +237,17 @@ class ExportNetwork(CommandTest):
                 self.train(f"model={model}", name=model)
                 self.ddprun("export", model, "--out", f"{model}.ts")
                 self.assert_same_guesses(self.script(f"{model}.ts")[0])
-                self.ddprun("export", model, "--out", f"{model}.pt2")
+                self.ddprun("export", model, "--out", f"{model}.pt2", seconds=400)
                 self.assert_same_guesses(self.program(f"{model}.pt2"))
                 if peers_python():
-                    self.ddprun("export", model, "--out", f"{model}.onnx", env=self.onnx_environment())
+                    self.ddprun("export", model, "--out", f"{model}.onnx", env=self.onnx_environment(), seconds=400)
                     self.assertEqual(self.onnx_guesses(self.folder / f"{model}.onnx"), [self.guesses] * len(BATCHES))
 
     @nightly
     def test_aot_inductor_compiles_it(self):
         self.write_data((1, 16, 16))
         self.train("model=mlp")
-        self.ddprun("export", "run", "--out", "m.pt2")
+        self.ddprun("export", "run", "--out", "m.pt2", seconds=400)
         try:
             package = torch._inductor.aoti_compile_and_package(torch.export.load(self.folder / "m.pt2"),
                                                                package_path=str(self.folder / "compiled.pt2"))

@@ -4,6 +4,7 @@
 #include "base/spawn.h"
 #include "launch/worker_process.h"
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -17,7 +18,7 @@ sigset_t mask_at_start;
 void end_to_be_run_again(int) {
   constexpr std::string_view kText = "ddprun: asked to stop before the run had begun\n";
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kText.data(), kText.size());
-  ::_exit(kExitPreempted);
+  ::syscall(SYS_exit_group, kExitPreempted);  // _exit() is for the plugin whose hook this may have come into
 }
 
 }  // namespace

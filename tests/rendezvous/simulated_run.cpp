@@ -67,7 +67,8 @@ void SimulatedRun::add_fault() {
     case 0:
     case 1:
       if (machine.doing != Doing::kTraining) return;
-      if (pick(0, 1) == 0) time_.in(uniform(0, 2), [this, attempt = machine.start.attempt] { fail_another(attempt); });
+      if (pick(0, 1) == 0)
+        time_.in(uniform(kSlowest, 2 * kSlowest), [this, attempt = machine.start.attempt] { fail_another(attempt); });
       return fail_worker(machine, FailureKind::kInternal);
     case 2: return kill(machine);
     case 3: return freeze(machine, durations[pick(0, 2)]);

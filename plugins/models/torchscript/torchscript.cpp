@@ -218,4 +218,5 @@ class TorchScript final : public ddprun::Model {
 
 }  // namespace
 
-DDPRUN_MODEL(TorchScript, "torchscript", "a module written in Python, exported with torch.jit.script")
+DDPRUN_MODEL(TorchScript, "torchscript",
+             "a module written in Python, exported with torch.jit.script, which PyTorch has deprecated: see exported")

@@ -86,8 +86,7 @@ TEST(LaunchChoice, AGpuThatIsTooOldIsRefusedByNameWhereItIsUsed) {
 
 TEST(LaunchChoice, ADriverThatDoesNotStartIsToldWithItsReason) {
   const Machine broken{.gpus = 0, .cores = 8, .driver_problem = "system not yet initialized"};
-  EXPECT_THAT(refusal({.device = Device::kGpu}, {.global_batch = 64}, broken),
-              HasSubstr("system not yet initialized"));
+  EXPECT_THAT(refusal({.device = Device::kGpu}, {.global_batch = 64}, broken), HasSubstr("system not yet initialized"));
   EXPECT_THAT(choose_launch({}, {.global_batch = 64}, broken).warning, HasSubstr("system not yet initialized"));
   EXPECT_EQ(choose_launch({.device = Device::kCpu}, {.global_batch = 64}, broken).warning, "");
 }

@@ -2,6 +2,8 @@
 // Measures each rank: the time of its steps, its memory, the load of its processor and GPU.
 #pragma once
 
+#include "base/clock.h"
+
 #include "comm/communicator.h"
 #include "metrics/metric_sums.h"
 #include "metrics/step_timer.h"

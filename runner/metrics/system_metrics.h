@@ -3,7 +3,6 @@
 #pragma once
 
 #include "base/clock.h"
-
 #include "comm/communicator.h"
 #include "metrics/metric_sums.h"
 #include "metrics/step_timer.h"

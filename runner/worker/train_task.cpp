@@ -63,6 +63,7 @@ class TrainTask final : public WorkerTask {
     try {
       const auto end = trainer.run();
       finish(trainer, end);
+      leave_together();
       return enum_of<RunStatus>(end.status) == RunStatus::kPreempted ? kExitPreempted : kExitDone;
     } catch (...) {
       phase_ = trainer.phase();
@@ -327,6 +328,15 @@ class TrainTask final : public WorkerTask {
                                            .backend = backend_name(),
                                            .ranks = ranks_});
     loggers_->finish(end);
+  }
+
+  // Waits for the others: the connections of a rank that ends early break, and Gloo's thread in one that still writes
+  // the summary may end that process for it.
+  void leave_together() {
+    const auto& place = runtime_.place;
+    ErrorExchange(runtime_.open_store("leaving"), place.rank, place.world_size,
+                  runtime_.experiment.launch.timeout_seconds)
+        .agree("");
   }
 
   StopRequested stop_requested_;

@@ -21,6 +21,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <initializer_list>
 
 namespace ddprun {
@@ -38,8 +39,7 @@ bool refuses_exit = false, exit_ends_nothing = false;
 pid_t refuser = 0;  // what a plugin forks may end as it likes
 
 void write_all(int fd, std::initializer_list<const char*> parts) {
-  for (const char* part : parts) [[maybe_unused]]
-    const auto written = ::write(fd, part, std::strlen(part));
+  for (const char* part : parts) [[maybe_unused]] const auto written = ::write(fd, part, std::strlen(part));
 }
 
 bool write_file(const std::string& file, std::initializer_list<const char*> parts) {
@@ -184,6 +184,13 @@ void refuse_exit(bool anywhere) {
   refuser = ::getpid();
   exit_ends_nothing = anywhere;
   std::at_quick_exit(refuse);
+}
+
+void ignore_throws_of_the_end(int code) {
+  static int done = 0;
+  done = code;
+  std::fflush(nullptr);
+  std::set_terminate([] { end_process(done); });
 }
 
 void answer_launcher(const std::filesystem::path& file) {

@@ -18,6 +18,10 @@ void install_crash_handler(const std::string& who, const std::filesystem::path& 
 // process that a hook forked ends as it likes. Call it once, after install_crash_handler.
 void refuse_exit(bool anywhere);
 
+// Makes the process end with this code, whatever its libraries' threads throw from now on: its work is done. Gloo's
+// thread throws when other ranks have ended and a child of a plugin's still holds the connections.
+void ignore_throws_of_the_end(int code);
+
 // Makes this process answer its launcher (launch/worker_handle.h) in this file, and write its call stack to standard
 // error if it is not waiting for other ranks. Call it once, after install_crash_handler.
 void answer_launcher(const std::filesystem::path& file);

@@ -111,7 +111,9 @@ int run_worker() {
   try {
     task = make_task(place);
     const int code = task->run();
-    return code == kExitDone ? kWorkerDone : code;
+    const int told = code == kExitDone ? kWorkerDone : code;
+    ignore_throws_of_the_end(told);
+    return told;
   } catch (const std::exception&) {
     return report(place, task.get(), problem_of(task.get()));
   }

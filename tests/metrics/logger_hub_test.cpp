@@ -97,7 +97,7 @@ TEST(LoggerHub, TablesThatWaitAreBoundedByTheirBytes) {
     stuck->release.count_down();
   }
   const auto told = ::testing::internal::GetCapturedStderr();
-  EXPECT_NE(told.find("too slow: 2 rows and tables (210 MB) wait for it"), std::string::npos) << told;
+  EXPECT_NE(told.find("too slow: 2 rows and tables (210 MB) are waiting"), std::string::npos) << told;
   EXPECT_NE(told.find("lost 3 rows and tables (315 MB)"), std::string::npos) << told;
 }
 

@@ -39,7 +39,8 @@ bool refuses_exit = false, exit_ends_nothing = false;
 pid_t refuser = 0;  // what a plugin forks may end as it likes
 
 void write_all(int fd, std::initializer_list<const char*> parts) {
-  for (const char* part : parts) [[maybe_unused]] const auto written = ::write(fd, part, std::strlen(part));
+  for (const char* part : parts) [[maybe_unused]]
+    const auto written = ::write(fd, part, std::strlen(part));
 }
 
 bool write_file(const std::string& file, std::initializer_list<const char*> parts) {

@@ -216,6 +216,11 @@ class Exported(CommandTest):
         file.write_bytes(archive)
         self.rewrite(lambda name, content: bytes([content[0] ^ 1]) + content[1:] if name.endswith("weights/weight_0") else content)
         self.assert_found_by_check("is damaged", "not those that were written")
+        file.write_bytes(archive)
+        counter = b"body.1.num_batches_tracked"
+        self.rewrite(lambda name, content: None if name.endswith("ddprun.json") else
+                     content.replace(counter, b"counter") if name.endswith("weights_config.json") else content)
+        self.assert_found_by_check("is damaged", counter.decode())
         torch.jit.script(torch.nn.Linear(2, 2)).save(str(file))
         self.assert_found_by_check("torchscript")
         torch.save({"a": torch.zeros(1)}, file)

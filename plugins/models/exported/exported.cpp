@@ -149,7 +149,8 @@ class Exported final : public Model {
     std::map<std::string, BatchNorm> made;
     std::map<size_t, BatchNorm> by_node;
     for (auto& call : find_norms(training_->graph(), names)) {
-      call.options.channels = weights.at(call.path + ".weight").tensor.numel();
+      if (!weights.contains(call.path + ".num_batches_tracked")) continue;  // of another kind, or missing: bind() tells
+      call.options.channels = weights.at(call.path + ".running_mean").tensor.numel();
       const auto [layer, is_new] = made.try_emplace(call.path, call.options);
       if (is_new) {
         registry.add(call.path, layer->second.ptr());

@@ -3,34 +3,41 @@
 // ones for the report.
 #pragma once
 
-#include "base/spawn.h"
-
 #include <deque>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 
 namespace ddprun {
 
-// One open log file. Writing never throws: if it fails (a full disk), the text is lost, `warn` gets the first failure,
-// and the gap is marked in the file once writing works again.
+// One open log file, written by a thread of its own: a file system that hangs must not keep the launcher from looking
+// after its workers. Writing never throws: where it fails (a full disk), or where 4 MiB wait and nothing is taken for
+// two seconds, the text is lost, `warn` gets the first failure, and the gap is marked in the file once writing works
+// again. All calls, and those of `warn`, are on the owner's thread.
 class LogFile {
  public:
   using Warn = std::function<void(const std::string&)>;
   LogFile(std::filesystem::path path, Warn warn);
+  ~LogFile();  // flushes; a thread that hangs is left behind
+  LogFile(const LogFile&) = delete;
+  LogFile& operator=(const LogFile&) = delete;
+
   void append(std::string_view text);
+  void flush();  // waits until all is written, but not for a file that hangs
   const std::filesystem::path& path() const { return path_; }
 
  private:
-  bool write(std::string_view text);
-  void tell_failure();  // from errno
+  struct Writer;
+  void tell_failure();
 
   std::filesystem::path path_;
   Warn warn_;
-  UniqueFd fd_;
-  size_t lost_bytes_ = 0;
-  bool warned_ = false;
+  bool told_ = false;
+  std::shared_ptr<Writer> writer_;
+  std::thread thread_;
 };
 
 // Cuts a stream of bytes into lines. A line without an end is cut at 64 KiB.

@@ -5,6 +5,7 @@
 #include "base/durable_file.h"
 #include "base/log.h"
 #include "base/program.h"
+#include "base/words.h"
 
 #include <ddprun/error.h>
 

@@ -202,6 +202,7 @@ void WorkerHandle::finish_output() {
   err_.lines.end([this](std::string_view line) { take_error_line(line); });
   out_.fd.reset();
   err_.fd.reset();
+  log_.flush();
 }
 
 bool WorkerHandle::failed() const {

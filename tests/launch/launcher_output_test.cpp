@@ -2,6 +2,8 @@
 // What workers print: to the files, to the person.
 #include "launch/launch_fixture.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <sstream>
@@ -75,6 +77,15 @@ TEST(LauncherOutput, FullDiskIsAWarningAndDelaysNobody) {
   ASSERT_NE(first, std::string::npos) << end.err;
   EXPECT_EQ(end.err.find("No space left", first + 40), std::string::npos) << "told twice";
   EXPECT_THAT(end.err, HasSubstr("    | line 49999\n"));
+}
+
+TEST(LauncherOutput, LogThatHangsDelaysNobody) {
+  FakeLauncher launcher;
+  ASSERT_EQ(::mkfifo((launcher.logs() / "rank_1.log").c_str(), 0600), 0);  // hangs in open(): nobody reads it
+  const auto end = launcher.run({.workers = 2}, {"*:babble=50000"});
+  EXPECT_EQ(end.exit_code, 0);
+  EXPECT_EQ(launcher.log(0), lines_up_to(50000));
+  EXPECT_THAT(end.err, ContainsRegex("rank_1.log: .*hangs"));
 }
 
 TEST(LauncherOutput, WorkersFindTheirPlaceInTheEnvironment) {

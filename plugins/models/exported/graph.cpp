@@ -13,7 +13,6 @@
 #include <c10/util/Exception.h>
 
 #include <optional>
-#include <ranges>
 #include <utility>
 
 namespace ddprun::exported {
@@ -189,27 +188,30 @@ namespace {
 
 // Calls for each argument that reads a slot, the last one first: of cat([x, x]) the second is the last use.
 template <class Function>
-void for_each_use(Argument& argument, const Function& function) {
-  if (argument.slot >= 0) function(argument);
-  for (auto& element : std::views::reverse(argument.elements)) for_each_use(element, function);
+void for_each_use(std::vector<Argument>& arguments, const Function& function) {
+  for (auto argument = arguments.rbegin(); argument != arguments.rend(); ++argument) {
+    if (argument->slot >= 0) function(*argument);
+    for_each_use(argument->elements, function);
+  }
 }
 
 }  // namespace
 
 void Graph::mark_last_uses() {
   std::vector<bool> read(slots);
-  const auto mark = [&](Argument& argument) {
-    const auto slot = static_cast<size_t>(argument.slot);
-    argument.last = !read[slot];
-    read[slot] = true;
+  const auto mark = [&](std::vector<Argument>& arguments) {
+    for_each_use(arguments, [&](Argument& argument) {
+      const auto slot = static_cast<size_t>(argument.slot);
+      argument.last = !read[slot];
+      read[slot] = true;
+    });
   };
-  for (auto& output : std::views::reverse(outputs)) for_each_use(output, mark);
-  for (auto& node : std::views::reverse(nodes)) {
-    for (const int slot : node.results) {
-      if (slot >= 0 && !read[static_cast<size_t>(slot)]) node.unread.push_back(slot);
+  mark(outputs);
+  for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
+    for (const int slot : node->results) {
+      if (slot >= 0 && !read[static_cast<size_t>(slot)]) node->unread.push_back(slot);
     }
-    if (node.skipped) continue;
-    for (auto& argument : std::views::reverse(node.arguments)) for_each_use(argument, mark);
+    if (!node->skipped) mark(node->arguments);
   }
 }
 

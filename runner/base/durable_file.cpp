@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -140,6 +142,13 @@ uint64_t size_of_file(const fs::path& file) {
   const auto size = fs::file_size(file, error);
   if (error) fail_to_read(file, error.value());
   return size;
+}
+
+std::string content_of(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::ostringstream content;
+  content << stream.rdbuf();  // unlike an iterator, it does not throw where reading fails
+  return content ? content.str() : "";
 }
 
 FileDigest digest_of(const fs::path& file) try {

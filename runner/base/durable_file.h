@@ -46,6 +46,10 @@ class DurableFile {
 // Returns the size of a regular file. Throws UserError for a folder, a pipe, or a file that cannot be examined.
 uint64_t size_of_file(const std::filesystem::path& file);
 
+// Returns what the file holds, and nothing if it cannot be read to its end: it is missing, its disk fails, or it is one
+// of /proc whose process has ended.
+std::string content_of(const std::filesystem::path& file);
+
 // Reads a whole file to compute its size and SHA-256.
 FileDigest digest_of(const std::filesystem::path& file);
 

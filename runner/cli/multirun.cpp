@@ -23,8 +23,6 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <string_view>
 
@@ -89,8 +87,7 @@ fs::path sweep_folder(const Experiment& experiment, const std::string& sweep) {
     write_file_atomically(folder / kSweep, sweep);
     return folder;
   }
-  std::ifstream file(folder / kSweep);
-  if (std::string(std::istreambuf_iterator(file), {}) != sweep)
+  if (content_of(folder / kSweep) != sweep)
     throw UserError("run.dir: " + folder.string() + " already exists and is not the folder of this sweep");
   return folder;
 }

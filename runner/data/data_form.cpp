@@ -11,8 +11,6 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
-#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -90,10 +88,10 @@ void write_data_form(const std::filesystem::path& run_dir, const DataForm& form)
 
 std::optional<DataForm> read_data_form(const std::filesystem::path& run_dir) {
   const auto file = run_dir / kFile;
-  std::ifstream stream(file);
-  if (!stream) return std::nullopt;
+  const auto text = content_of(file);
+  if (text.empty()) return std::nullopt;
   try {
-    return data_form_from_json({std::istreambuf_iterator<char>(stream), {}});
+    return data_form_from_json(text);
   } catch (const UserError& error) {
     throw UserError(file.string() + ": " + error.what());
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "launch/orphans.h"
 
+#include "base/durable_file.h"
+
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -10,8 +12,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <string>
 #include <vector>
 
 namespace ddprun {
@@ -22,11 +23,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kGiveUpAfter{1};
 constexpr int kRoundMs = 5;
-
-std::string content_of(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
 
 // The two words behind the program's name, which may itself contain parentheses, are its state and its parent.
 bool is_child(const fs::path& process) {

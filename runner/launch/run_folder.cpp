@@ -24,7 +24,6 @@
 #include <ctime>
 #include <fstream>
 #include <random>
-#include <sstream>
 #include <system_error>
 #include <thread>
 #include <tuple>
@@ -40,13 +39,6 @@ constexpr auto kJob = ".job";            // the engine's job that started the ru
 constexpr auto kWaiting = ".attempt";    // the record of an attempt that has not yet begun to train
 constexpr auto kMark = ".mark";          // the mark of the process that runs it, for other nodes
 constexpr auto kElsewhere = "kept_elsewhere.txt";
-
-std::string read_text(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
 
 [[noreturn]] void cannot_write(const fs::path& path, const std::string& cause) {
   throw UserError("cannot write " + path.string() + ": " + cause + "; choose another folder with run.dir=...");
@@ -125,7 +117,7 @@ UniqueFd lock_folder(const fs::path& folder) {
   if (!take_lock(fd.get())) {
     const int error = errno;
     if (error == EWOULDBLOCK) {
-      const std::string owner = read_text(file);  // empty for a moment, while it starts
+      const std::string owner = content_of(file);  // empty for a moment, while it starts
       throw UserError(folder.string() + " is in use by " + (owner.empty() ? "another process" : owner));
     }
     log::warn("cannot lock " + file.string() + ": " + std::strerror(error) + "; do not start a second run there");
@@ -149,14 +141,14 @@ bool is_there(int locked_fd, const fs::path& file) {
 }
 
 int attempts_so_far(const fs::path& folder) {
-  const std::string text = read_text(folder / kAttempts);
+  const std::string text = content_of(folder / kAttempts);
   int attempts = 0;
   std::from_chars(text.data(), text.data() + text.size(), attempts);
   return attempts;
 }
 
 bool ended_well(const fs::path& run) {
-  const auto json = nlohmann::json::parse(read_text(run / "summary.json"), nullptr, /*allow_exceptions=*/false);
+  const auto json = nlohmann::json::parse(content_of(run / "summary.json"), nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("status") || !json["status"].is_string()) return false;
   return has_trained_to_the_end(enum_of<RunStatus>(json["status"].get<std::string>()));
 }
@@ -178,7 +170,7 @@ constexpr RecordFile kRecord[] = {{"environment.json"}, {kUncommitted, 0600}, {"
 // Keeps the old file beside the new one if they differ.
 void replace(const RecordFile& what, const fs::path& waiting, const fs::path& run_dir, int attempt) {
   const fs::path file = run_dir / what.name;
-  const auto content = read_text(waiting / what.name), old = read_text(file);
+  const auto content = content_of(waiting / what.name), old = content_of(file);
   if (fs::exists(file) && old != content) {
     const auto before = ".attempt_" + std::to_string(std::max(attempt - 1, 0));
     const auto kept = run_dir / (file.stem().string() + before + file.extension().string());
@@ -203,7 +195,7 @@ bool has_logs(const fs::path& run) {
 // local time, which repeats when clocks go back or the time zone changes, so it only serves runs that have not begun.
 double start_of(const fs::path& run, const std::string& stamp) {
   for (const char* record : {"environment.attempt_0.json", "environment.json"}) {
-    const auto json = nlohmann::json::parse(read_text(run / record), nullptr, /*allow_exceptions=*/false);
+    const auto json = nlohmann::json::parse(content_of(run / record), nullptr, /*allow_exceptions=*/false);
     const auto time = json.is_object() ? json.value("time", nlohmann::json()) : nlohmann::json();
     if (time.is_string()) return parse_time_stamp(time);
   }
@@ -355,7 +347,7 @@ void commit_record(const fs::path& run_dir, int attempt) try {
 std::optional<fs::path> find_run_of_job(const std::string& name, const fs::path& run_dir, const std::string& job,
                                         const fs::path& outputs) {
   const auto runs = run_dir.empty() ? stamped_runs(outputs / name) : std::vector{run_dir};
-  const auto found = std::ranges::find_if(runs, [&](const auto& run) { return read_text(run / kJob) == job + "\n"; });
+  const auto found = std::ranges::find_if(runs, [&](const auto& run) { return content_of(run / kJob) == job + "\n"; });
   return found == runs.end() ? std::nullopt : std::optional(*found);
 }
 
@@ -374,7 +366,7 @@ std::optional<fs::path> find_run_to_resume(const std::string& name, const fs::pa
 }
 
 bool sees_run(const fs::path& run_dir, const std::string& mark) {
-  return !mark.empty() && read_text(run_dir / kMark) == mark;
+  return !mark.empty() && content_of(run_dir / kMark) == mark;
 }
 
 void make_own_folder(const fs::path& run_dir, const std::string& keeper, const std::string& config_yaml) try {
@@ -406,7 +398,7 @@ void make_own_folder(const fs::path& run_dir, const std::string& keeper, const s
 }
 
 std::optional<std::string> kept_elsewhere(const fs::path& run_dir) {
-  const auto text = read_text(run_dir / kElsewhere);
+  const auto text = content_of(run_dir / kElsewhere);
   return text.empty() ? std::nullopt : std::optional(text.substr(0, text.find('\n')));
 }
 

@@ -16,7 +16,6 @@
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <set>
 #include <sstream>
@@ -28,11 +27,6 @@ namespace ddprun {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string read_text(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
 
 fs::path built_folder() {
   const char* cache = std::getenv("XDG_CACHE_HOME");
@@ -65,7 +59,7 @@ std::vector<std::string> compile_command(const fs::path& source) {
 // Returns the files that a compilation has read, from the "target: file file \" that -MMD writes; a space in a name is
 // "\ ".
 std::vector<fs::path> dependencies_in(const fs::path& file) {
-  const auto text = read_text(file);
+  const auto text = content_of(file);
   std::vector<fs::path> files;
   std::string word;
   for (size_t i = text.find(": ") + 1; i < text.size(); ++i) {
@@ -94,14 +88,14 @@ std::string key_of(const std::vector<std::string>& command, const std::vector<fs
   for (const auto& word : command) add(word);
   for (const auto& source : sources) {
     add(source.string());
-    add(read_text(source));
+    add(content_of(source));
   }
   return digest.hex().substr(0, 32);
 }
 
 // Returns the files that the last build of the source of this name was made of.
 std::vector<fs::path> known_sources(const fs::path& list, const fs::path& source) {
-  std::istringstream lines(read_text(list));
+  std::istringstream lines(content_of(list));
   std::vector<fs::path> files;
   for (std::string line; std::getline(lines, line);) files.emplace_back(line);
   return files.empty() ? std::vector{source} : files;

@@ -2,6 +2,7 @@
 #include "report/run_state.h"
 
 #include "base/clock.h"
+#include "base/durable_file.h"
 #include "base/spawn.h"
 #include "launch/run_folder.h"
 #include "report/config_lines.h"
@@ -19,7 +20,6 @@
 #include <cmath>
 #include <ctime>
 #include <fstream>
-#include <iterator>
 #include <stdexcept>
 #include <string_view>
 
@@ -148,10 +148,7 @@ nlohmann::json parse_recorded_json(std::string_view text) try {
   return nullptr;
 }
 
-nlohmann::json read_json_file(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return parse_recorded_json(std::string{std::istreambuf_iterator<char>(stream), {}});
-}
+nlohmann::json read_json_file(const fs::path& file) { return parse_recorded_json(content_of(file)); }
 
 int64_t recorded_count(const nlohmann::json& value) {
   if (!value.is_number_integer()) throw std::runtime_error("a count was expected");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "report/tables.h"
 
+#include "base/durable_file.h"
 #include "report/page.h"
 #include "report/run_state.h"
 
@@ -8,8 +9,6 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <fstream>
-#include <iterator>
 #include <numeric>
 #include <stdexcept>
 #include <unordered_map>
@@ -37,8 +36,7 @@ std::string read_png(const fs::path& file) {
   std::error_code error;
   const auto size = fs::file_size(file, error);
   if (error || size > kMostImageBytes) return "";
-  std::ifstream stream(file, std::ios::binary);
-  std::string bytes{std::istreambuf_iterator<char>(stream), {}};
+  auto bytes = content_of(file);
   return bytes.starts_with(kPngHead) ? bytes : "";
 }
 

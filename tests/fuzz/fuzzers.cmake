@@ -33,7 +33,7 @@ set(tensor_files
   plugins/datasets/image_folder/csv_list.cpp
   plugins/datasets/tensors/npy_file.cpp plugins/datasets/tensors/safetensors_file.cpp plugins/datasets/tensors/stored_array.cpp
   plugins/models/exported/archive.cpp plugins/models/exported/graph.cpp plugins/models/exported/graph_reader.cpp
-  plugins/models/exported/program.cpp plugins/models/exported/size_functions.cpp
+  plugins/models/exported/program.cpp plugins/models/exported/recorder.cpp plugins/models/exported/size_functions.cpp
   runner/checkpoint/checkpoint.cpp runner/checkpoint/tensor_dict.cpp runner/checkpoint/training_file.cpp
   sdk/src/batch.cpp)
 list(TRANSFORM tensor_files PREPEND ${PROJECT_SOURCE_DIR}/)

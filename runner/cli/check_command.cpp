@@ -32,9 +32,9 @@ void start_data(const CheckedExperiment& checked) try {
   throw UserError(std::string(located(error, checked.experiment).what()) + "\n`ddprun check --no-data` skips the data");
 }
 
-void tell_of_unused(const SanityCheck& rehearsal, const Experiment& experiment, int64_t workers) {
-  if (rehearsal.unused.empty() || experiment.trainer.find_unused_parameters) return;
-  const auto text = plugin_places(experiment).at("model") + ": " + unused_text(rehearsal.unused);
+void tell_of_unused(const SanityCheck& check, const Experiment& experiment, int64_t workers) {
+  if (check.unused.empty() || experiment.trainer.find_unused_parameters) return;
+  const auto text = plugin_places(experiment).at("model") + ": " + unused_text(check.unused);
   if (workers > 1) throw UserError(text);
   log::warn(text);
 }
@@ -46,7 +46,7 @@ std::string listed(const std::vector<std::string>& words) {
 }
 
 // Checks the data and returns what was checked, for the last line.
-std::string look_at_data(const CheckedExperiment& checked, bool may_prepare, int64_t workers) try {
+std::string check_data(const CheckedExperiment& checked, bool may_prepare, int64_t workers) try {
   if (may_prepare) {
     prepare_data(checked);
   } else if (!in_plugin({"dataset", "is_prepared"}, [&] { return checked.dataset->is_prepared(); })) {
@@ -55,10 +55,10 @@ std::string look_at_data(const CheckedExperiment& checked, bool may_prepare, int
   }
   start_data(checked);
   const PluginHost host(plugin_search_path(checked.experiment.plugin_path));
-  const auto rehearsal = run_sanity_check(checked.experiment, host, *checked.dataset);
-  tell_of_unused(rehearsal, checked.experiment, workers);
-  return log::text("Checked: some samples of ", listed(rehearsal.splits), ", and one step with ",
-                   rehearsal.step_samples, " of them; `ddprun data` shows more of the data.\n");
+  const auto check = run_sanity_check(checked.experiment, host, *checked.dataset);
+  tell_of_unused(check, checked.experiment, workers);
+  return log::text("Checked: some samples of ", listed(check.splits), ", and one step with ", check.step_samples,
+                   " of them; `ddprun data` shows more of the data.\n");
 } catch (const FromPlugin& error) {
   throw located(error, checked.experiment);
 }
@@ -67,7 +67,7 @@ std::string look_at_data(const CheckedExperiment& checked, bool may_prepare, int
 // may be a login node.
 struct Place {
   Machine machine;
-  std::string not_looked_at;  // a line; empty if the machine is this one
+  std::string not_checked;  // a line; empty if the machine is this one
 };
 
 Place place_of(const Experiment& experiment) {
@@ -77,7 +77,7 @@ Place place_of(const Experiment& experiment) {
   const auto why = machine.driver_problem.empty() ? "" : "; their driver does not start: " + machine.driver_problem;
   return {.machine = {.gpus = std::max({int64_t{1}, experiment.launch.workers, experiment.resources.gpus}),
                       .cores = machine.cores},
-          .not_looked_at = log::text("Not checked: what needs a GPU (", need, "): none is found here", why, ".\n")};
+          .not_checked = log::text("Not checked: what needs a GPU (", need, "): none is found here", why, ".\n")};
 }
 
 void tell_warnings(const Experiment& experiment, const LaunchChoice& launch) {
@@ -94,14 +94,14 @@ int show_check(const Arguments& arguments) {
   const auto& experiment = checked.experiment;
   const auto place = place_of(experiment);
   const auto launch = choose_launch(experiment.launch, experiment.trainer, place.machine);
-  const auto looked_at = arguments.no_data ? "Not checked: the data, and the model's use of them.\n"
-                                           : look_at_data(checked, arguments.gradients, launch.workers);
+  const auto data_line = arguments.no_data ? "Not checked: the data, and the model's use of them.\n"
+                                           : check_data(checked, arguments.gradients, launch.workers);
   if (arguments.gradients && show_gradient_check(checked) != kExitDone) return kExitFailed;
   std::cout << arguments.target << ": no mistakes found. " << experiment.name << " trains " << experiment.model.plugin
             << " on " << experiment.dataset.plugin << " with " << experiment.optimizer.plugin << ", " << launch.workers
             << (launch.workers == 1 ? " worker" : " workers") << " on " << word_of(launch.device) << ", global batch "
             << experiment.trainer.global_batch_of(launch.workers * std::max<int64_t>(1, launch.gpus)) << ".\n"
-            << looked_at << place.not_looked_at;
+            << data_line << place.not_checked;
   tell_warnings(experiment, launch);
   return kExitDone;
 }

@@ -195,7 +195,7 @@ TEST(TrainStep, AnOverflowLeavesTheStepOutOnEveryRankAlikeAndTheScheduleWaits) {
   run.experiment.trainer.loss_scale = 1024;
   run.experiment.schedule = {.kind = ScheduleKind::kLinear};
   std::atomic<int64_t> made = 0;
-  // One rank alone overflows, in its sixth call: the fifth step, after the rehearsal.
+  // One rank alone overflows, in its sixth call: the fifth step, after the warm-up step.
   run.make_model = [&] { return std::make_shared<Overflowing>(made++ == 0 ? 5 : -1); };
   const auto result = train_toy(run);
   EXPECT_TRUE(testing::same_bits(result.weights[0], result.weights[1]));

@@ -7,7 +7,7 @@
 #include <memory>
 #include <span>
 
-struct gzFile_s;
+struct gzFile_s;  // NOLINT(readability-identifier-naming): zlib's
 
 namespace ddprun::remote {
 

@@ -4,6 +4,7 @@
 
 #include "stored_array.h"
 
+#include <filesystem>
 #include <string>
 #include <vector>
 

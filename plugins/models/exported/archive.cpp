@@ -93,7 +93,7 @@ std::string digest_of(const std::map<std::string, Weight>& tensors) {
 
 }  // namespace
 
-Archive::Archive(const std::filesystem::path& file) : reader_(open(file)) {
+Archive::Archive(const std::filesystem::path& file) try : reader_(open(file)) {
   if (!has("archive_format") || text("archive_format") != "pt2") {
     throw UserError(has("constants.pkl")
                         ? "it is TorchScript: model plugin torchscript trains it"
@@ -109,6 +109,8 @@ Archive::Archive(const std::filesystem::path& file) : reader_(open(file)) {
   find_tensors("data/constants/", "_constants_config.json");
   if (has("extra/ddprun.json"))
     digest_ = read_as("extra/ddprun.json", [&] { return json("extra/ddprun.json", 8).value("sha256", ""); });
+} catch (const c10::Error&) {
+  damaged("the list of its parts cannot be read");
 }
 
 Archive::~Archive() = default;

@@ -83,7 +83,7 @@ class FusedOptimizer : public Optimizer {
     Shape shape;
   };
   // The learning rate of one of groups() on its parameters' device: a scalar that is refilled when the lr changes.
-  struct SentRate {
+  struct SentLr {
     at::Tensor tensor;  // undefined: the group has no parameters
     double value = 0;
   };
@@ -102,7 +102,7 @@ class FusedOptimizer : public Optimizer {
   bool reads_overflow_first_ = false, on_one_device_ = false;
   std::vector<Part> parts_;
   std::vector<GroupSetting> settings_;  // one per entry of groups()
-  std::vector<SentRate> lr_tensors_;    // one per entry of groups(); empty until somebody asks for them
+  std::vector<SentLr> lr_tensors_;      // one per entry of groups(); empty until somebody asks for them
   std::vector<Memory> memory_;          // one per parameter, group after group
 };
 

@@ -14,10 +14,10 @@ constexpr int64_t kMostUser = 2147483647;
 // Reads a size in units of 1024, as Slurm writes them: Kubernetes' 64Gi is 64G.
 std::string read_bytes(Options& options, std::string_view name, std::string_view help) {
   const auto text = options.get<std::string>(name, "", help);
-  static const std::regex form("([1-9][0-9]{0,8}[MGT])i?");
+  static const std::regex kForm("([1-9][0-9]{0,8}[MGT])i?");
   std::smatch parts;
   if (text.empty()) return "";
-  if (std::regex_match(text, parts, form)) return parts[1];
+  if (std::regex_match(text, parts, kForm)) return parts[1];
   options.reject(name, "expected a whole number with M, G or T (or Mi, Gi, Ti), such as 64G, found \"" + text + "\"");
   return "";
 }

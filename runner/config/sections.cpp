@@ -94,9 +94,9 @@ namespace {
 // Reads "2", or "1:4".
 void read_nodes(Options& options, LaunchConfig& launch) {
   const auto text = options.get<std::string>("nodes", "1", "number of machines, or MIN:MAX; the same as --nnodes");
-  static const std::regex form(R"((\d{1,5})(?::(\d{1,5}))?)");
+  static const std::regex kForm(R"((\d{1,5})(?::(\d{1,5}))?)");
   std::smatch parts;
-  if (std::regex_match(text, parts, form)) {
+  if (std::regex_match(text, parts, kForm)) {
     launch.min_nodes = std::stol(parts[1]);
     launch.max_nodes = parts[2].matched ? std::stol(parts[2]) : launch.min_nodes;
     if (launch.min_nodes >= 1 && launch.min_nodes <= launch.max_nodes) return;
@@ -156,9 +156,9 @@ namespace {
 
 // Parses "10..20", both ends included.
 std::optional<StepRange> parse_steps(const std::string& text) {
-  static const std::regex form(R"((\d{1,12})\.\.(\d{1,12}))");
+  static const std::regex kForm(R"((\d{1,12})\.\.(\d{1,12}))");
   std::smatch parts;
-  if (!std::regex_match(text, parts, form)) return std::nullopt;
+  if (!std::regex_match(text, parts, kForm)) return std::nullopt;
   const StepRange steps{.first = std::stoll(parts[1]), .last = std::stoll(parts[2])};
   return steps.first >= 1 && steps.first <= steps.last ? std::optional(steps) : std::nullopt;
 }

@@ -2,6 +2,7 @@
 #include "metrics/histograms.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 namespace ddprun {
 

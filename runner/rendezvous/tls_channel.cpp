@@ -45,11 +45,11 @@ SharedKey shared_key(const Secret& secret) {
 
 // OpenSSL frees it with its connection.
 int key_slot() {
-  static const int slot =
+  static const int kSlot =
       SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, [](void*, void* key, CRYPTO_EX_DATA*, int, long, void*) {
         delete static_cast<SharedKey*>(key);  // NOLINT: OpenSSL's callback
       });
-  return slot;
+  return kSlot;
 }
 
 const SharedKey& key_of(const SSL* ssl) { return *static_cast<const SharedKey*>(SSL_get_ex_data(ssl, key_slot())); }

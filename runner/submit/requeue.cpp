@@ -62,9 +62,9 @@ std::optional<double> slurm_time_left(const Environment& environment) try {
 }
 
 std::optional<double> parse_time_left(std::string_view text) {
-  static const std::regex form(R"(\s*(?:(?:(\d{1,5})-)?(\d{1,3}):)?(\d{1,2}):(\d{2})\s*)");
+  static const std::regex kForm(R"(\s*(?:(?:(\d{1,5})-)?(\d{1,3}):)?(\d{1,2}):(\d{2})\s*)");
   std::match_results<std::string_view::const_iterator> parts;
-  if (!std::regex_match(text.begin(), text.end(), parts, form)) return std::nullopt;
+  if (!std::regex_match(text.begin(), text.end(), parts, kForm)) return std::nullopt;
   const auto number = [&parts](int part) { return parts[part].matched ? std::stod(parts[part].str()) : 0.0; };
   return ((number(1) * 24 + number(2)) * 60 + number(3)) * 60 + number(4);
 }

@@ -75,7 +75,7 @@ void spoil_next_gradient(Model& model) {
 }
 
 const std::map<std::string, void (*)(const Victim&)>& kinds() {
-  static const std::map<std::string, void (*)(const Victim&)> kinds{
+  static const std::map<std::string, void (*)(const Victim&)> kKinds{
       {"kill", [](const Victim&) { std::raise(SIGKILL); }},
       {"segv", [](const Victim&) { std::raise(SIGSEGV); }},
       {"abort", [](const Victim&) { std::raise(SIGABRT); }},
@@ -87,7 +87,7 @@ const std::map<std::string, void (*)(const Victim&)>& kinds() {
       {"slow", [](const Victim&) { wait_a_little(); }},
       {"nan", [](const Victim& victim) { spoil_next_gradient(victim.model()); }},
       {"wait", wait_at_gate}};
-  return kinds;
+  return kKinds;
 }
 
 bool same_point(std::string_view reached, std::string_view wanted) {
@@ -100,9 +100,9 @@ ReachPoint fault_from_environment(int rank, int attempt, std::function<Model&()>
                                   std::function<bool()> stop_requested) {
   const char* written = std::getenv("DDPRUN_FAULT");
   if (written == nullptr || *written == '\0') return nullptr;
-  static const std::regex form(R"(([a-z]+):([a-z_]+):(\d{1,9})(?::(\d{1,6})(?::(\d{1,6}))?)?)");
+  static const std::regex kForm(R"(([a-z]+):([a-z_]+):(\d{1,9})(?::(\d{1,6})(?::(\d{1,6}))?)?)");
   std::cmatch parts;
-  const bool fits = std::regex_match(written, parts, form) && kinds().contains(parts[1]);
+  const bool fits = std::regex_match(written, parts, kForm) && kinds().contains(parts[1]);
   if (!fits)
     throw UserError(std::string("DDPRUN_FAULT: expected <kind>:<point>:<step>[:<rank>[:<attempt>]], found ") + written);
   if (parts[1] == "wait" && std::getenv("DDPRUN_GATE") == nullptr)

@@ -43,9 +43,9 @@ std::string environment(const char* name) {
 }
 
 const std::string& folder() {
-  static const auto* const path =
+  static const auto* const kPath =
       new std::string(environment("CRASH_FOLDER"));  // for calls after exit() has begun, too
-  return *path;
+  return *kPath;
 }
 
 bool is_watched(const std::string& path) {
@@ -102,11 +102,11 @@ class Turn {
 
   // Sets errno and returns true where this call is to fail; halves `size` for a short write.
   bool fails(std::string_view call, size_t* size = nullptr) {
-    static const std::string chosen = environment("CRASH_FAIL");
-    if (!chosen.starts_with(std::string(call) + ":")) return false;
-    const auto colon = chosen.rfind(':');
-    const auto what = chosen.substr(colon + 1);
-    const long number = std::atol(chosen.c_str() + call.size() + 1), now = count();
+    static const std::string kChosen = environment("CRASH_FAIL");
+    if (!kChosen.starts_with(std::string(call) + ":")) return false;
+    const auto colon = kChosen.rfind(':');
+    const auto what = kChosen.substr(colon + 1);
+    const long number = std::atol(kChosen.c_str() + call.size() + 1), now = count();
     const bool stays = what == "ENOSPC" || what == "slow";
     if (now != number && !(stays && now > number)) return false;
     if (what == "slow") return ::usleep(50'000), false;
@@ -114,8 +114,8 @@ class Turn {
       if (size && *size > 1) *size /= 2;
       return false;
     }
-    static const std::map<std::string, int> errors{{"EIO", EIO}, {"ENOSPC", ENOSPC}, {"EINTR", EINTR}};
-    errno = errors.at(what);
+    static const std::map<std::string, int> kErrors{{"EIO", EIO}, {"ENOSPC", ENOSPC}, {"EINTR", EINTR}};
+    errno = kErrors.at(what);
     return true;
   }
 
@@ -136,8 +136,8 @@ class Turn {
 
  private:
   static std::mutex& mutex() {
-    static auto* const one = new std::mutex;
-    return *one;
+    static auto* const kOne = new std::mutex;
+    return *kOne;
   }
 
   // Counts over all processes, by the size of a file beside the record.

@@ -45,13 +45,13 @@ struct OddRun {
         rows{odd_row(name), {.split = "val", .epoch = 1, .step = 1}},
         confusions{{.split = "val", .epoch = 1, .step = 1, .class_names = {name}, .counts = {3}}, {.split = "val"}},
         predictions{
-            {.split = "val", .step = 1, .class_names = {name}, .rows = {{.guess = 0, .truth = 0, .scores = {nan}}}},
+            {.split = "val", .step = 1, .class_names = {name}, .rows = {{.guess = 0, .truth = 0, .scores = {kNan}}}},
             {.split = "val", .step = 2, .rows = {{.id = 1, .scores = odd_numbers(), .true_values = odd_numbers()}}},
             {.split = "test"}},
         histograms{{.epoch = 1, .step = 1, .histograms = {{.name = name, .count = 5, .nonfinite = 5}}}, {}},
-        ranks{{.epoch = 1, .step = 1, .columns = {name}, .rows = {{nan}, {0}}}, {}},
+        ranks{{.epoch = 1, .step = 1, .columns = {name}, .rows = {{kNan}, {0}}}, {}},
         events{{.epoch = 1, .step = 1, .kind = "nonfinite", .text = name}, {}},
-        end{.status = "failed", .stop_reason = name, .metrics = {{name, nan}}} {}
+        end{.status = "failed", .stop_reason = name, .metrics = {{name, kNan}}} {}
 
   void tell(Logger& logger) const {
     in_hook("start()", [&] { logger.start(start); });
@@ -66,7 +66,7 @@ struct OddRun {
     in_hook("finish()", [&] { logger.finish(end); });
   }
 
-  static constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  static constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   RunStart start;
   RunProgress progress;
   std::vector<MetricRow> rows;

@@ -43,7 +43,7 @@ TORCHVISION = of("torchvision", (
            "efficientnet_v2_s regnet_x_400mf regnet_y_400mf regnet_y_800mf convnext_tiny swin_t swin_v2_t")
     | images("vit_b_16 vit_b_32", 64, "image_size=64")
     | images("googlenet", 64, "aux_logits=False", "init_weights=True")
-    | images("inception_v3", 128, "init_weights=True")
+    | images("inception_v3", 128, "aux_logits=False", "init_weights=True")
     | images("maxvit_t", 224)))  # its sides are fixed
 
 TIMM = of("timm", (

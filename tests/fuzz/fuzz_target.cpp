@@ -40,8 +40,8 @@ class ScratchFolder {
 }  // namespace
 
 fs::path as_file(std::string_view bytes, const std::string& name) {
-  static const ScratchFolder folder;
-  const auto path = folder.path() / name;
+  static const ScratchFolder kFolder;
+  const auto path = kFolder.path() / name;
   std::ofstream stream(path, std::ios::binary);
   stream.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   if (!stream.flush()) throw std::runtime_error("cannot write " + path.string());

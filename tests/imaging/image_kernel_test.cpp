@@ -15,11 +15,13 @@ struct Index {
   unsigned int x;
 };
 
+// NOLINTBEGIN(readability-identifier-naming): CUDA's names
 Index blockIdx{0};
 constexpr Index threadIdx{0}, blockDim{1};
 
 unsigned int __float_as_uint(float value) { return std::bit_cast<unsigned int>(value); }
 void __syncthreads() {}
+// NOLINTEND(readability-identifier-naming)
 
 }  // namespace
 

@@ -227,7 +227,7 @@ FakeMlflow::Answer FakeMlflow::log_batch(Run& run, const json& body) {
   }
   for (const auto& param : body["params"]) {
     const auto known = run.params.find(param["key"]);
-    if (known != run.params.end() && known->second != param["value"])
+    if (known != run.params.end() && known->second != param["value"].get<std::string>())
       return refused(400, "INVALID_PARAMETER_VALUE", "changing param values is not allowed");
   }
   for (const auto& param : body["params"]) run.params[param["key"]] = param["value"];

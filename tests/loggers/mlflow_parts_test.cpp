@@ -90,10 +90,10 @@ TEST(MlflowBatch, ItemsThatAreTooLargeGoAlone) {
 }
 
 TEST(MlflowBatch, NumbersThatAreNoneInJsonAreWords) {
-  constexpr double infinity = std::numeric_limits<double>::infinity();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   EXPECT_EQ(metric_value(std::nan("")), "NaN");
-  EXPECT_EQ(metric_value(infinity), "Infinity");
-  EXPECT_EQ(metric_value(-infinity), "-Infinity");
+  EXPECT_EQ(metric_value(kInfinity), "Infinity");
+  EXPECT_EQ(metric_value(-kInfinity), "-Infinity");
   EXPECT_EQ(metric_value(0.1), 0.1);
 }
 

@@ -159,8 +159,9 @@ std::string Communicator::broadcast_text(const std::string& text) {
   auto size = at::full({1}, static_cast<int64_t>(text.size()), at::kLong);
   broadcast({size});
   auto bytes = at::zeros({size.item<int64_t>()}, at::kByte);
+  if (bytes.numel() == 0) return "";
   if (world_.rank == 0) std::memcpy(bytes.data_ptr(), text.data(), text.size());
-  if (bytes.numel() > 0) broadcast({bytes});
+  broadcast({bytes});
   return {static_cast<const char*>(bytes.const_data_ptr()), static_cast<size_t>(bytes.numel())};
 }
 

@@ -148,7 +148,7 @@ TensorDict unpacked(const std::string& text) {
   auto at = begin + size;
   for (auto& [name, tensor] : tensors) {
     if (text.size() - at < tensor.nbytes()) throw std::runtime_error("another rank's state is cut off");
-    std::memcpy(tensor.data_ptr(), text.data() + at, tensor.nbytes());
+    if (tensor.nbytes() > 0) std::memcpy(tensor.data_ptr(), text.data() + at, tensor.nbytes());
     at += tensor.nbytes();
   }
   return tensors;

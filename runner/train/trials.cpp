@@ -75,9 +75,12 @@ class TrialMicroBatch {
   Batch batch_;
 };
 
-// Returns the seconds with channels first and with channels last. The first pass of each allocates what the kernels
-// keep for these sizes.
-std::array<double, 2> tried(const MemoryFormatTrial& trial) {
+struct TriedSeconds {
+  double channels_first = kNever, channels_last = kNever;
+};
+
+// The first pass in each memory format allocates what the kernels keep for these sizes, and does not count.
+TriedSeconds tried(const MemoryFormatTrial& trial) {
   const StateGuard kept(buffers(trial.model), trial.backend);
   trial.model.train();
   const auto most = std::min(trial.samples, trial.dataset.size(Split::kTrain));
@@ -88,11 +91,11 @@ std::array<double, 2> tried(const MemoryFormatTrial& trial) {
     const double few = micro_batch.run(MemoryFormat::kChannelsFirst) / kFewSamples;
     micro_batch.load(std::min(most, std::clamp(static_cast<int64_t>(kSecondsOfTry / few), kFewSamples, kMostSamples)));
   }
-  std::array<double, 2> seconds{kNever, kNever};
+  TriedSeconds seconds;
   for (int i = 0; i <= kTries; ++i) {
     for (const auto memory_format : {MemoryFormat::kChannelsFirst, MemoryFormat::kChannelsLast}) {
       const double one = micro_batch.run(memory_format);
-      auto& best = seconds[static_cast<size_t>(memory_format)];
+      auto& best = memory_format == MemoryFormat::kChannelsLast ? seconds.channels_last : seconds.channels_first;
       if (i > 0) best = std::min(best, one);
     }
   }
@@ -104,14 +107,14 @@ std::array<double, 2> tried(const MemoryFormatTrial& trial) {
 MemoryFormat find_memory_format(const MemoryFormatTrial& trial) {
   const auto shape = trial.dataset.spec().sample_shape;
   if (shape.size() != 3 || !has_filters(trial.model)) return MemoryFormat::kChannelsFirst;
-  std::array<double, 2> seconds{0, kNever};
+  TriedSeconds seconds{.channels_first = 0};
   try {
     seconds = tried(trial);
   } catch (const std::exception&) {  // including out of memory: a GPU tries a whole batch
     drop_gradients(trial.model);
     if (trial.backend) trial.backend->release_memory();
   }
-  auto sums = at::tensor({seconds[0], seconds[1]}, at::kDouble);
+  auto sums = at::tensor({seconds.channels_first, seconds.channels_last}, at::kDouble);
   trial.communicator.sum(sums);
   const bool last = sums[1].item<double>() <= kPrice * sums[0].item<double>();
   return last ? MemoryFormat::kChannelsLast : MemoryFormat::kChannelsFirst;

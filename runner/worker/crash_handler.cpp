@@ -106,7 +106,7 @@ void refuse_at_once() {
   if (refuses() && in_hook()) end_as_failed("_exit() was called", " _exit() was called, before the work was done");
 }
 
-void report_crash(int signal) {
+[[maybe_unused]] void report_crash(int signal) {  // a sanitizer has its own
   static std::atomic_flag told;
   if (told.test_and_set()) {
     for (;;) ::pause();  // another thread reports its own crash and ends the process

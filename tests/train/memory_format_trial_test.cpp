@@ -7,6 +7,9 @@
 #include <torch/torch.h>
 
 #include <array>
+#include <chrono>
+#include <thread>
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -33,11 +36,17 @@ class Network final : public Model {
   at::Tensor forward(const at::Tensor& input) override {
     ++forwards;
     if (fails) throw std::runtime_error("broken");
+    if (in_format(input) == slow) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     return head(at::dropout(norm(conv(input)), 0.5, is_training()).flatten(1));
+  }
+
+  static MemoryFormat in_format(const at::Tensor& input) {
+    return input.stride(1) == 1 ? MemoryFormat::kChannelsLast : MemoryFormat::kChannelsFirst;
   }
 
   int forwards = 0;
   bool fails = false;
+  MemoryFormat slow = MemoryFormat::kAuto;  // neither
   torch::nn::Conv2d conv{nullptr};
   torch::nn::BatchNorm2d norm{nullptr};
   torch::nn::Linear head{nullptr};
@@ -100,6 +109,17 @@ TEST(MemoryFormatTrial, LeavesWeightsBuffersGradientsAndGeneratorsAsTheyWere) {
   EXPECT_EQ(model.norm->num_batches_tracked.item<int64_t>(), 0);
   EXPECT_TRUE(generator.get_state().equal(before));
   for (const auto& parameter : model.parameters()) EXPECT_FALSE(parameter.grad().defined());
+}
+
+TEST(MemoryFormatTrial, FindsTheFasterOne) {
+  Communicator alone({});
+  for (const auto [slow, fast] : {std::pair(MemoryFormat::kChannelsFirst, MemoryFormat::kChannelsLast),
+                                  std::pair(MemoryFormat::kChannelsLast, MemoryFormat::kChannelsFirst)}) {
+    Network model;
+    model.prepare({});
+    model.slow = slow;
+    EXPECT_EQ(find(model, alone), fast);
+  }
 }
 
 TEST(MemoryFormatTrial, DoesNotTryANetworkWithoutFilters) {

@@ -113,8 +113,8 @@ TEST(MemoryFormatTrial, LeavesWeightsBuffersGradientsAndGeneratorsAsTheyWere) {
 
 TEST(MemoryFormatTrial, FindsTheFasterOne) {
   Communicator alone({});
-  for (const auto [slow, fast] : {std::pair(MemoryFormat::kChannelsFirst, MemoryFormat::kChannelsLast),
-                                  std::pair(MemoryFormat::kChannelsLast, MemoryFormat::kChannelsFirst)}) {
+  for (const auto& [slow, fast] : {std::pair(MemoryFormat::kChannelsFirst, MemoryFormat::kChannelsLast),
+                                   std::pair(MemoryFormat::kChannelsLast, MemoryFormat::kChannelsFirst)}) {
     Network model;
     model.prepare({});
     model.slow = slow;

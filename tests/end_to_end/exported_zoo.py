@@ -51,9 +51,9 @@ TIMM = of("timm", (
            "mobilevit_xxs mobilevitv2_050 ghostnet_050 edgenext_xx_small tf_efficientnet_lite0 efficientnet_b0 mixnet_s fbnetc_100 semnasnet_075 spnasnet_100 "
            "hrnet_w18_small dla34 regnetx_002 regnety_002 repvgg_a0 rexnet_100 nf_resnet26 eca_nfnet_l0 poolformer_s12 efficientvit_b0 cspresnet50 "
            "vovnet39a selecsls42b tinynet_e lcnet_050 hardcorenas_a repghostnet_050 fastvit_t8 inception_next_atto")
-    | images("vit_tiny_patch16_224 deit_tiny_patch16_224 mixer_s32_224 xcit_nano_12_p16_224 tiny_vit_5m_224 swin_tiny_patch4_window7_224 "
+    | images("vit_tiny_patch16_224 deit_tiny_patch16_224 mixer_s32_224 xcit_nano_12_p16_224 swin_tiny_patch4_window7_224 "
              "beit_base_patch16_224", 64, "img_size=64")
-    | images("levit_128s pit_ti_224 crossvit_tiny_240 coat_tiny cait_xxs24_224 sequencer2d_s", 224)))
+    | images("tiny_vit_5m_224 levit_128s pit_ti_224 crossvit_tiny_240 coat_tiny cait_xxs24_224 sequencer2d_s", 224)))
 TIMM["timm:crossvit_tiny_240"] = (["3x240x240"], [CLASSES])
 
 TRANSFORMERS = (

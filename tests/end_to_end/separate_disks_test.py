@@ -86,6 +86,7 @@ class Training(SeparateDisks):
 
     def test_kill_9_of_either_loses_nothing(self):
         launchers = self.held(8, self.begin)
+        self.wait_until(lambda: 7 in checkpoint_steps(self.kept), "the checkpoint that is being saved", launchers[0])
         launchers[1].send(signal.SIGKILL)
         self.assert_ends(launchers, 1, -signal.SIGKILL)
         self.assertEqual(checkpoint_steps(self.kept), [5, 7])

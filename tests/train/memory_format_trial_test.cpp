@@ -36,7 +36,7 @@ class Network final : public Model {
   at::Tensor forward(const at::Tensor& input) override {
     ++forwards;
     if (fails) throw std::runtime_error("broken");
-    if (in_format(input) == slow) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    if (in_format(input) == slow) std::this_thread::sleep_for(std::chrono::milliseconds(100));
     return head(at::dropout(norm(conv(input)), 0.5, is_training()).flatten(1));
   }
 

@@ -23,7 +23,7 @@ struct PluginDescriptor {
   char torch_version[32];   // of the LibTorch it was compiled with: "2.11.0"
   uint32_t cxx11_abi;       // _GLIBCXX_USE_CXX11_ABI
   char stdlib[16];          // "libstdc++" or "libc++"
-  char compiler[256];       // for the report: "12.2.0"; clang may add the address of its source
+  char compiler[64];        // for the report: "12.2.0" or "clang"
   char kind[16];            // "model", "dataset", "optimizer" or "logger"
   char name[64];
   char help[256];
@@ -43,8 +43,15 @@ struct PluginDescriptor {
 #define _GLIBCXX_USE_CXX11_ABI 1
 #endif
 
+// clang's own text may have the address of its source, which does not fit.
+#ifdef __clang__
+#define DDPRUN_COMPILER "clang"
+#else
+#define DDPRUN_COMPILER __VERSION__
+#endif
+
 // The fields that are the same for every plugin of one build. The tests' broken plugins write their own.
 #define DDPRUN_DESCRIPTOR_STAMP                                                                                  \
   DDPRUN_DESCRIPTOR_MAGIC, sizeof(::ddprun::PluginDescriptor),                                                   \
       {DDPRUN_VERSION_MAJOR, DDPRUN_VERSION_MINOR, DDPRUN_VERSION_PATCH}, TORCH_VERSION, _GLIBCXX_USE_CXX11_ABI, \
-      DDPRUN_STDLIB, __VERSION__
+      DDPRUN_STDLIB, DDPRUN_COMPILER

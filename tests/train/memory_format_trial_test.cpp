@@ -7,8 +7,6 @@
 #include <torch/torch.h>
 
 #include <array>
-#include <chrono>
-#include <thread>
 #include <utility>
 
 namespace ddprun {
@@ -36,10 +34,14 @@ class Network final : public Model {
   at::Tensor forward(const at::Tensor& input) override {
     ++forwards;
     if (fails) throw std::runtime_error("broken");
-    if (in_format(input) == slow) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    if (in_format(input) == slow) work();
     return head(at::dropout(norm(conv(input)), 0.5, is_training()).flatten(1));
   }
 
+  static void work() {  // the trial counts what the processor has done
+    const auto numbers = at::ones({256, 256});
+    for (int i = 0; i < 50; ++i) at::mm(numbers, numbers);
+  }
   static MemoryFormat in_format(const at::Tensor& input) {
     return input.stride(1) == 1 ? MemoryFormat::kChannelsLast : MemoryFormat::kChannelsFirst;
   }

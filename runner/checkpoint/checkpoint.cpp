@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "checkpoint/checkpoint.h"
 
+#include "base/durable_file.h"
 #include "checkpoint/tensor_dict.h"
 #include "checkpoint/training_file.h"
 #include "strict_json.h"
@@ -17,8 +18,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <fstream>
-#include <iterator>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -184,9 +183,8 @@ std::string read_text(const std::filesystem::path& file) {
   const auto size = std::filesystem::file_size(file, error);
   if (error) throw std::runtime_error("cannot read: " + error.message());
   if (size > kLargestManifest) throw std::runtime_error(std::to_string(size) + " bytes are too many");
-  std::ifstream in(file, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in || text.size() != size) throw std::runtime_error("cannot read it to its end");
+  auto text = content_of(file);
+  if (text.size() != size) throw std::runtime_error("cannot read it to its end");
   return text;
 }
 

@@ -35,6 +35,9 @@ struct LogFile::Writer {
   void work(const std::filesystem::path& path);
   void write(int fd, std::string_view text);
   void note_failure();  // from errno
+  void mark_gap() {
+    if (lost > 0) waiting += gap_text(std::exchange(lost, 0));
+  }
 
   // Waits for what the thread does next, unless it hangs already. Returns false where it does.
   template <class Condition>
@@ -110,7 +113,7 @@ void LogFile::append(std::string_view text) {
   std::unique_lock lock(writer_->mutex);
   const auto has_room = [&] { return writer_->waiting.size() + text.size() <= kMostWaiting; };
   if (writer_->wait(lock, has_room)) {
-    if (writer_->lost > 0) writer_->waiting += gap_text(std::exchange(writer_->lost, 0));
+    writer_->mark_gap();
     writer_->waiting += text;
     writer_->arrived.notify_one();
   } else {
@@ -122,7 +125,7 @@ void LogFile::append(std::string_view text) {
 
 void LogFile::flush() {
   std::unique_lock lock(writer_->mutex);
-  if (writer_->lost > 0) writer_->waiting += gap_text(std::exchange(writer_->lost, 0));
+  writer_->mark_gap();
   writer_->arrived.notify_one();
   writer_->wait(lock, [this] { return writer_->idle && writer_->waiting.empty(); });
   lock.unlock();

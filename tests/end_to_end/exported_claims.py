@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What ddprun promises of every network, shown for five that are widely used: python exported_claims.py prints a table. It needs what
-exported_zoo.py needs. Dropout is off where several workers are compared, for each draws its own."""
+exported_zoo.py needs. Dropout is off, for each worker draws its own."""
 
 import json
 import os
@@ -88,7 +88,7 @@ def row(name, settings):
         first = losses_of(one)[0]
         apart = max(abs(losses_of(other)[0] - first) / first for other in others), max(distance(one, other) for other in others)
         whole = network.run("whole", "checkpoint.every=5st")
-        micro = "BatchNorm sees less" if name.endswith("resnet18") else f"{distance(whole, network.run('micro', 'trainer.micro_batch=4')):.0e}"
+        micro = "BatchNorm sees fewer samples" if name.endswith("resnet18") else f"{distance(whole, network.run('micro', 'trainer.micro_batch=4')):.0e}"
         ema = network.run("ema", "trainer.ema_decay=0.9")
         reduced = network.run("bf16", "trainer.precision=bf16")
         in_python = network.training.in_python(autocast=True)[0]
@@ -97,7 +97,7 @@ def row(name, settings):
 
 
 def main():
-    print("| network | 1, 2, 3 workers: first loss, weights after 5 steps | kill -9, resume | first loss in bf16 | micro-batches | EMA |\n|---|---|---|---|---|---|")
+    print("| network | 1, 2, 3 workers: first loss, weights after 5 steps | kill -9, resume | first loss in bf16 | micro-batches | with EMA |\n|---|---|---|---|---|---|")
     for label, (name, settings) in FIVE.items():
         print(f"| {label} ", end="", flush=True)
         row(name, settings)

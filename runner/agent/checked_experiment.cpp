@@ -40,7 +40,7 @@ void collect(std::vector<std::string>& problems, Check&& check) {
 // Returns null if something is wrong with the objective.
 std::unique_ptr<Objective> check_objective(const Experiment& experiment, std::vector<std::string>& problems) {
   Options options(experiment.objective_options, "objective");
-  auto objective = make_objective(experiment.objective, options, Phase::kTraining);
+  auto objective = make_objective(experiment.objective, options);
   const auto found = options.problems();
   problems.insert(problems.end(), found.begin(), found.end());
   return found.empty() ? std::move(objective) : nullptr;

@@ -70,8 +70,7 @@ class ClassWeights {
 // Predictions of C classes against one class index each.
 class ClassObjective : public Objective {
  public:
-  ClassObjective(const char* name, Options& options, Phase phase)
-      : name_(name), weights_(options), measures_(options), phase_(phase) {}
+  ClassObjective(const char* name, Options& options) : name_(name), weights_(options), measures_(options) {}
 
   at::Tensor loss(const at::Tensor& prediction, const at::Tensor& target) const final {
     const bool fits = prediction.dim() == 2 && target.dim() == 1 && prediction.size(0) == target.size(0) &&
@@ -88,9 +87,9 @@ class ClassObjective : public Objective {
     return measures_.sums(prediction.detach(), target);
   }
 
-  at::Tensor confusion(const at::Tensor& prediction, const at::Tensor& target) const final {
-    if (phase_ != Phase::kEvaluation || !measures_.wants_confusion()) return {};
-    return confusion_counts(prediction.detach().argmax(1), target, prediction.size(1));
+  std::vector<MetricCounts> counts(const at::Tensor& prediction, const at::Tensor& target) const final {
+    if (!measures_.wants_confusion()) return {};
+    return {{kConfusion, confusion_counts(prediction.detach().argmax(1), target, prediction.size(1))}};
   }
 
  protected:
@@ -102,13 +101,12 @@ class ClassObjective : public Objective {
   const char* name_;
   ClassWeights weights_;
   ClassMetrics measures_;
-  Phase phase_;
 };
 
 class CrossEntropy final : public ClassObjective {
  public:
-  CrossEntropy(Options& options, Phase phase)
-      : ClassObjective("cross_entropy", options, phase),
+  explicit CrossEntropy(Options& options)
+      : ClassObjective("cross_entropy", options),
         label_smoothing_(options.get<double>("label_smoothing", 0, "share of the target spread over all classes",
                                              {.min = 0, .max = 1})) {}
 
@@ -125,7 +123,7 @@ class CrossEntropy final : public ClassObjective {
 
 class NegativeLogLikelihood final : public ClassObjective {
  public:
-  NegativeLogLikelihood(Options& options, Phase phase) : ClassObjective("nll", options, phase) {}
+  explicit NegativeLogLikelihood(Options& options) : ClassObjective("nll", options) {}
 
   at::Tensor scores(const at::Tensor& prediction) const override { return at::exp(widened(prediction)); }
 
@@ -149,7 +147,7 @@ at::Tensor fitted(const char* name, const at::Tensor& prediction, const at::Tens
 // Predicts 0 or 1 for each sample, or for each of several labels of a sample; the logit's sign is the guess.
 class BinaryCrossEntropy final : public Objective {
  public:
-  BinaryCrossEntropy(Options& options, Phase phase) : measures_(options), phase_(phase) {}
+  explicit BinaryCrossEntropy(Options& options) : measures_(options) {}
 
   at::Tensor loss(const at::Tensor& prediction, const at::Tensor& target) const override {
     const auto logits = fitted("bce", prediction, target);
@@ -160,9 +158,10 @@ class BinaryCrossEntropy final : public Objective {
     return measures_.sums(as_two_classes(prediction, target), target.flatten().to(at::kLong));
   }
 
-  at::Tensor confusion(const at::Tensor& prediction, const at::Tensor& target) const override {
-    if (phase_ != Phase::kEvaluation || !measures_.wants_confusion()) return {};
-    return confusion_counts(as_two_classes(prediction, target).argmax(1), target.flatten().to(at::kLong), 2);
+  std::vector<MetricCounts> counts(const at::Tensor& prediction, const at::Tensor& target) const override {
+    if (!measures_.wants_confusion()) return {};
+    const auto guess = as_two_classes(prediction, target).argmax(1);
+    return {{kConfusion, confusion_counts(guess, target.flatten().to(at::kLong), 2)}};
   }
 
   at::Tensor scores(const at::Tensor& prediction) const override { return at::sigmoid(widened(prediction)); }
@@ -174,7 +173,6 @@ class BinaryCrossEntropy final : public Objective {
   }
 
   ClassMetrics measures_;
-  Phase phase_;
 };
 
 class ValueObjective : public Objective {
@@ -228,10 +226,10 @@ std::string objectives_text() {
 
 }  // namespace
 
-std::unique_ptr<Objective> make_objective(const std::string& name, Options& options, Phase phase) {
-  if (name == "cross_entropy") return std::make_unique<CrossEntropy>(options, phase);
-  if (name == "nll") return std::make_unique<NegativeLogLikelihood>(options, phase);
-  if (name == "bce") return std::make_unique<BinaryCrossEntropy>(options, phase);
+std::unique_ptr<Objective> make_objective(const std::string& name, Options& options) {
+  if (name == "cross_entropy") return std::make_unique<CrossEntropy>(options);
+  if (name == "nll") return std::make_unique<NegativeLogLikelihood>(options);
+  if (name == "bce") return std::make_unique<BinaryCrossEntropy>(options);
   if (name == "mse") return std::make_unique<MeanSquaredError>(options);
   if (name == "l1") return std::make_unique<MeanAbsoluteError>(options);
   const auto near = nearest_name(name, {kObjectives.begin(), kObjectives.end()});
@@ -245,7 +243,7 @@ std::vector<OptionDeclaration> objective_keys() {
       {.name = "name", .type = objectives_text(), .fallback = kObjectives.front(), .help = "the loss"}};
   for (const std::string name : kObjectives) {
     Options options(Value(), "objective");
-    make_objective(name, options, Phase::kTraining);
+    make_objective(name, options);
     for (const auto& key : options.declared()) {
       const auto known = std::ranges::find_if(
           keys, [&](const auto& other) { return other.name == key.name && other.help.ends_with(": " + key.help); });
@@ -305,12 +303,20 @@ std::vector<MetricSum> WatchedObjective::metrics(const at::Tensor& prediction, c
   return in_plugin({"objective", "metrics"}, [&] { return objective_->metrics(prediction, target); });
 }
 
+std::vector<MetricCounts> WatchedObjective::counts(const at::Tensor& prediction, const at::Tensor& target) const {
+  return in_plugin({"objective", "counts"}, [&] { return objective_->counts(prediction, target); });
+}
+
+std::vector<std::pair<std::string, double>> WatchedObjective::summary(const std::vector<MetricCounts>& totals) const {
+  return in_plugin({"objective", "summary"}, [&] { return objective_->summary(totals); });
+}
+
 std::unique_ptr<WatchedObjective> watched_objective(const Experiment& experiment, const Model& model,
-                                                    const DataSpec& data, Phase phase) {
+                                                    const DataSpec& data) {
   Options options(experiment.objective_options, "objective");
   const auto& name = experiment.objective;
   const bool by_classes = model.has_default_step() && (name == "cross_entropy" || name == "nll");
-  return std::make_unique<WatchedObjective>(make_objective(name, options, phase), by_classes ? data.classes : 0,
+  return std::make_unique<WatchedObjective>(make_objective(name, options), by_classes ? data.classes : 0,
                                             predicting_hook(model));
 }
 

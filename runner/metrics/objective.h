@@ -16,9 +16,6 @@
 
 namespace ddprun {
 
-// A confusion matrix is counted only in evaluation: nobody reads one of the training steps.
-enum class Phase { kTraining, kEvaluation };
-
 // Creates the objective of this name:
 //   cross_entropy  [B, C] logits, [B] int64 classes; options label_smoothing, class_weights
 //   nll            [B, C] log-probabilities, [B] int64 classes; option class_weights
@@ -26,7 +23,7 @@ enum class Phase { kTraining, kEvaluation };
 //   mse, l1        values in equal shapes, [B] or [B, values]
 // All of them have the option `metrics`. A prediction of [B, 1] matches a target of [B]. An unknown name and wrong
 // options are noted in `options`; the result is then unusable.
-std::unique_ptr<Objective> make_objective(const std::string& name, Options& options, Phase phase);
+std::unique_ptr<Objective> make_objective(const std::string& name, Options& options);
 
 // Returns the keys of the section `objective`, each with the names that use it.
 std::vector<OptionDeclaration> objective_keys();
@@ -45,13 +42,12 @@ class WatchedObjective final : public Objective {
 
   bool was_asked() const { return was_asked_.load(std::memory_order_relaxed); }
 
-  // Return the loss and the metrics. Both throw PluginMistake, of the model or of the section `objective`.
+  // These throw PluginMistake, of the model or of the section `objective`.
   at::Tensor loss(const at::Tensor& prediction, const at::Tensor& target) const override;
   std::vector<MetricSum> metrics(const at::Tensor& prediction, const at::Tensor& target) const override;
 
-  at::Tensor confusion(const at::Tensor& prediction, const at::Tensor& target) const override {
-    return objective_->confusion(prediction, target);
-  }
+  std::vector<MetricCounts> counts(const at::Tensor& prediction, const at::Tensor& target) const override;
+  std::vector<std::pair<std::string, double>> summary(const std::vector<MetricCounts>& totals) const override;
 
   at::Tensor scores(const at::Tensor& prediction) const override { return objective_->scores(prediction); }
 
@@ -64,7 +60,7 @@ class WatchedObjective final : public Objective {
 
 // Creates the experiment's objective for this model and these data.
 std::unique_ptr<WatchedObjective> watched_objective(const Experiment& experiment, const Model& model,
-                                                    const DataSpec& data, Phase phase);
+                                                    const DataSpec& data);
 
 // Calls the model's predict(). Errors, crashes and hangs name the hook that its author wrote: forward(), if the model
 // does not override predict().

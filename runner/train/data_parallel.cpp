@@ -61,7 +61,7 @@ Step merged(std::vector<Step> steps, const std::vector<Batch>& parts, int64_t sa
   for (size_t i = 1; i < steps.size(); ++i) {
     whole.loss = whole.loss + (steps[i].loss * share(i)).to(device);
     add(whole.metrics, steps[i].metrics, device);
-    if (whole.confusion.defined()) whole.confusion = whole.confusion + steps[i].confusion.to(device);
+    add(whole.counts, steps[i].counts);
   }
   return whole;
 }

@@ -17,25 +17,11 @@
 #include <string>
 
 namespace ddprun {
-namespace {
-
-// Returns the sum over all ranks. A rank without a batch has no counts and does not know the number of classes.
-at::Tensor sum_over_ranks(at::Tensor counts, Communicator& communicator) {
-  if (!communicator.is_distributed()) return counts.defined() ? counts.cpu() : counts;
-  const auto mine = counts.defined() ? std::to_string(counts.size(0)) : "";
-  std::string classes;
-  for (const auto& theirs : communicator.gather_texts(mine)) {
-    if (classes.empty()) classes = theirs;
-    if (!theirs.empty() && theirs != classes)
-      throw UserError("model: the ranks report confusion matrices of " + classes + " and of " + theirs + " classes");
-  }
-  if (classes.empty()) return {};
-  auto sum = counts.defined() ? counts.cpu() : at::zeros({std::stoll(classes), std::stoll(classes)}, at::kLong);
-  communicator.sum(sum);
-  return sum;
+NamedValues Evaluation::values(const std::string& split) const {
+  auto values = values_of(totals, split);
+  for (const auto& [name, value] : summary) values.emplace_back(split.empty() ? name : split + "/" + name, value);
+  return values;
 }
-
-}  // namespace
 
 int64_t eval_batch(const TrainerConfig& config) {
   constexpr int64_t kLargestDefault = 256;
@@ -49,19 +35,23 @@ std::optional<Evaluation> Evaluator::run(Split split, const Limit& limit, const 
                     parts_.device, parts_.images[static_cast<size_t>(split)]);
   const auto autocast = parts_.precision.autocast();
   MetricSums sums;
-  at::Tensor confusion;
+  std::vector<MetricCounts> counts;
   for (int64_t round = 0; round < source.rounds(); ++round) {
     if (source.has_next()) {
       const auto batch = parts_.precision.converted(source.next());
       const auto step =
           in_plugin(step_hook(*parts_.model), [&] { return parts_.model->step(batch, parts_.objective); });
       sums.add(step, batch.size());
-      if (step.confusion.defined()) confusion = confusion.defined() ? confusion + step.confusion : step.confusion;
+      add(counts, step.counts);
     }
     if (agree()) return std::nullopt;
   }
-  return Evaluation{.totals = sums.totals(parts_.communicator),
-                    .confusion = sum_over_ranks(confusion, parts_.communicator)};
+  Evaluation evaluation{.totals = sums.totals(parts_.communicator)};
+  counts = sum_over_ranks(std::move(counts), parts_.communicator);
+  if (!counts.empty()) evaluation.summary = parts_.objective.summary(counts);
+  const auto confusion = std::ranges::find(counts, kConfusion, &MetricCounts::name);
+  if (confusion != counts.end()) evaluation.confusion = confusion->counts;
+  return evaluation;
 }
 
 PredictionTable Evaluator::sample(Split split, const PredictionsConfig& predictions) {

@@ -21,7 +21,11 @@ namespace ddprun {
 // The results, over all ranks.
 struct Evaluation {
   std::vector<MetricTotal> totals;
-  at::Tensor confusion;  // [C, C] int64 on the CPU, row = truth; undefined unless asked for
+  NamedValues summary = {};  // the metrics that follow from counts
+  at::Tensor confusion = {};  // [C, C] int64 on the CPU, row = truth; undefined unless asked for
+
+  // Returns {"val/loss", 0.04}, ... for the split "val"; without a split the bare names.
+  NamedValues values(const std::string& split = "") const;
 };
 
 // Returns the samples of one rank's evaluation batch: one size for all, since those of training depend on the number of

@@ -66,7 +66,7 @@ void Validator::sanity_check() {
   const auto split = evaluation_split(*parts_.dataset);
   if (parts_.dataset->size(split) == 0) return;
   const auto result = evaluate(split, {.batches = parts_.experiment.trainer.sanity_batches}, [] { return false; });
-  require_monitors(values_of(result->totals, "val"));
+  require_monitors(result->values("val"));
 }
 
 void Validator::require_monitors(const NamedValues& measured) {
@@ -96,7 +96,7 @@ bool Validator::validate(const std::function<bool()>& interrupted) {
 }
 
 void Validator::log_evaluation(const std::string& split, const Evaluation& evaluation) {
-  parts_.log.log_row(split, values_of(evaluation.totals));
+  parts_.log.log_row(split, evaluation.values());
   if (!evaluation.confusion.defined()) return;
   const auto step = parts_.state.step;
   parts_.loggers.confusion(
@@ -119,7 +119,7 @@ void Validator::log_predictions(Split split) {
 
 void Validator::observe(const Evaluation& evaluation) {
   log_evaluation("val", evaluation);
-  const auto values = values_of(evaluation.totals, "val");
+  const auto values = evaluation.values("val");
   update(parts_.state.last_metrics, values);
   const auto config = followed_by_best();
   const auto value = monitored("checkpoint.monitor", config.monitor, false);
@@ -174,7 +174,7 @@ Validator::TestResult Validator::test() {
     tested_ = {parts_.state.step, *evaluate(Split::kTest, limit, [] { return false; })};
   const auto& totals = tested_.result.totals;
   log_evaluation("test", tested_.result);
-  update(parts_.state.last_metrics, values_of(totals, "test"));
+  update(parts_.state.last_metrics, tested_.result.values("test"));
   const auto accuracy = std::ranges::find(totals, "accuracy", &MetricTotal::name);
   if (accuracy == totals.end()) return {};
   return {.correct = static_cast<int64_t>(std::llround(accuracy->sum)), .total = accuracy->count};

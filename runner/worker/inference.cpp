@@ -25,7 +25,7 @@ using Json = nlohmann::ordered_json;
 
 class Inference : public WorkerTask {
  public:
-  explicit Inference(const WorkerPlace& place) : runtime_(place), objective_(runtime_.objective(Phase::kEvaluation)) {}
+  explicit Inference(const WorkerPlace& place) : runtime_(place), objective_(runtime_.objective()) {}
 
   int run() final {
     const auto& checkpoint = runtime_.place.checkpoint;
@@ -84,9 +84,9 @@ class EvaluationTask final : public Inference {
                         runtime_.experiment.trainer);
     const auto evaluation = *evaluator.run(split, limit, [] { return false; });
     const std::string name = split_name(split);
+    for (const auto& [metric, value] : evaluation.values(name))
+      result["metrics"][metric] = std::isfinite(value) ? Json(value) : Json(nullptr);
     for (const auto& total : evaluation.totals) {
-      const auto value = total.value();
-      result["metrics"][name + "/" + total.name] = std::isfinite(value) ? Json(value) : Json(nullptr);
       if (total.name != "accuracy") continue;
       result[name + "_correct"] = std::llround(total.sum);
       result[name + "_total"] = total.count;

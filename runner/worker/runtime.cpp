@@ -138,9 +138,9 @@ std::shared_ptr<const ImageBatcher> Runtime::images_of(Split split) const {
   return make_image_batcher(source, precision.image_form());
 }
 
-std::unique_ptr<Objective> Runtime::objective(Phase phase) const {
+std::unique_ptr<Objective> Runtime::objective() const {
   Options options(experiment.objective_options, "objective");
-  return make_objective(experiment.objective, options, phase);
+  return make_objective(experiment.objective, options);
 }
 
 }  // namespace ddprun

@@ -8,6 +8,7 @@
 #include "metrics/metric_sums.h"
 #include "metrics/objective.h"
 #include "plugin_host/plugin_call.h"
+#include "train/evaluator.h"
 #include "train/state_guard.h"
 #include "train/train_step.h"
 
@@ -73,14 +74,14 @@ class Scene {
     in_plugin({"optimizer", "start"}, [&] { optimizer->start(parameters); });
   }
 
-  Step step(const Batch& batch, Phase phase) const {
-    const auto objective = watched_objective(experiment_, *model_, data_, phase);
+  Step step(const Batch& batch) const {
+    const auto objective = watched_objective(experiment_, *model_, data_);
     return in_plugin(step_hook(*model_), [&] { return model_->step(batch, *objective); });
   }
 
   void train() {
     model_->train();
-    const auto loss = step(*training_, Phase::kTraining).loss;
+    const auto loss = step(*training_).loss;
     require_loss(loss);
     in_plugin({"model", "backward"}, [&] { loss.backward(); });
     done_.step_samples = training_->size();
@@ -90,11 +91,14 @@ class Scene {
   void evaluate(const Batch& batch) const {
     const EvalMode mode(*model_);
     const torch::NoGradGuard no_gradients;
+    const auto objective = watched_objective(experiment_, *model_, data_);
+    const auto few = in_plugin(step_hook(*model_), [&] { return model_->step(batch, *objective); });
     MetricSums sums;
-    sums.add(step(batch, Phase::kEvaluation), batch.size());
+    sums.add(few, batch.size());
     Communicator alone{CommunicatorOptions{}};
+    const Evaluation measured{.totals = sums.totals(alone), .summary = objective->summary(on_host(few.counts))};
     std::vector<std::string> known;
-    for (const auto& [name, value] : values_of(sums.totals(alone), "val")) known.push_back(name);
+    for (const auto& [name, value] : measured.values("val")) known.push_back(name);
     const auto unknown = unknown_monitors(experiment_, known);
     if (!unknown.empty()) throw PluginMistake({unknown.front().key, unknown_metric(unknown.front().metric, known)});
   }

@@ -89,7 +89,7 @@ class TrainTask final : public WorkerTask {
       in_plugin({"model", "initialize"}, [&] { model.initialize(*runtime_.dataset); });
     });
     require_same_data(*runtime_.dataset, runtime_.experiment.trainer.verify_shards, runtime_.communicator);
-    objective_ = objective(Phase::kTraining);
+    objective_ = objective();
     if (!runtime_.place.checkpoint.empty()) {
       resumed_ = read_on_all(runtime_.place.checkpoint, runtime_.communicator);
       keep_batch();
@@ -100,15 +100,15 @@ class TrainTask final : public WorkerTask {
     if (parameters.empty()) throw UserError("model: it registers no trainable parameters");
     in_plugin({"optimizer", "start"}, [&] { optimizer_->start(parameters); });
     seed_generators(runtime_.experiment.seed, runtime_.place.rank, runtime_.backend.get());
-    evaluation_objective_ = objective(Phase::kEvaluation);
+    evaluation_objective_ = objective();
     loggers_ = std::make_unique<LoggerHub>(make_loggers());
     if (runtime_.place.world_size > 1) flight_record_.emplace(logs(), runtime_.place.rank, recorder());
     checkpoints_ = make_saver();
   }
 
-  std::unique_ptr<WatchedObjective> objective(Phase phase) const {
+  std::unique_ptr<WatchedObjective> objective() const {
     const auto data = in_plugin({"dataset", "spec"}, [&] { return runtime_.dataset->spec(); });
-    return watched_objective(runtime_.experiment, *runtime_.model, data, phase);
+    return watched_objective(runtime_.experiment, *runtime_.model, data);
   }
 
   // Keeps the global batch that batch_per_worker gave when the run started, whatever world it resumes in.

@@ -13,6 +13,12 @@ bool are_of_sequences(const at::Tensor& prediction, const at::Tensor& target) {
          prediction.sizes().slice(0, 2) == target.sizes();
 }
 
+// Returns whether [B, C, H, W] predictions stand against one class for each pixel.
+bool are_of_pixels(const at::Tensor& prediction, const at::Tensor& target) {
+  return prediction.dim() == 4 && target.dim() == 3 && target.scalar_type() == at::kLong &&
+         prediction.size(0) == target.size(0) && prediction.sizes().slice(2) == target.sizes().slice(1);
+}
+
 }  // namespace
 
 Model::Model() = default;
@@ -32,10 +38,13 @@ Step Model::step(const Batch& batch, const Objective& objective) {
   if (are_of_sequences(prediction, target)) {
     prediction = prediction.flatten(0, 1);
     target = target.flatten();
+  } else if (are_of_pixels(prediction, target)) {
+    prediction = prediction.movedim(1, -1).flatten(0, 2);
+    target = target.flatten();
   }
-  return {.loss = objective.loss(prediction, target),
-          .metrics = objective.metrics(prediction, target),
-          .confusion = objective.confusion(prediction, target)};
+  Step step{.loss = objective.loss(prediction, target), .metrics = objective.metrics(prediction, target)};
+  if (!is_training()) step.counts = objective.counts(prediction, target);
+  return step;
 }
 
 }  // namespace ddprun

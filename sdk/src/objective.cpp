@@ -5,7 +5,10 @@ namespace ddprun {
 
 Objective::~Objective() = default;
 std::vector<MetricSum> Objective::metrics(const at::Tensor&, const at::Tensor&) const { return {}; }
-at::Tensor Objective::confusion(const at::Tensor&, const at::Tensor&) const { return {}; }
+std::vector<MetricCounts> Objective::counts(const at::Tensor&, const at::Tensor&) const { return {}; }
+
+std::vector<std::pair<std::string, double>> Objective::summary(const std::vector<MetricCounts>&) const { return {}; }
+
 at::Tensor Objective::scores(const at::Tensor& prediction) const { return prediction; }
 
 }  // namespace ddprun

@@ -29,16 +29,16 @@ Value with(const std::string& key, Value value) {
   return values;
 }
 
-std::unique_ptr<Objective> objective(const std::string& name, Value values = {}, Phase phase = Phase::kTraining) {
+std::unique_ptr<Objective> objective(const std::string& name, Value values = {}) {
   Options options(std::move(values), "objective");
-  auto made = make_objective(name, options, phase);
+  auto made = make_objective(name, options);
   EXPECT_THAT(options.problems(), ElementsAre());
   return made;
 }
 
 std::string problem(const std::string& name, Value values = {}) {
   Options options(std::move(values), "objective");
-  make_objective(name, options, Phase::kTraining);
+  make_objective(name, options);
   return options.problems().empty() ? "" : options.problems().front();
 }
 
@@ -100,11 +100,11 @@ TEST(Objective, NllTakesLogProbabilities) {
 
 TEST(Objective, BinaryCrossEntropyTakesOneLogitOrSeveral) {
   const auto logits = torch::tensor({{1.}, {-2.}, {0.5}}), target = torch::tensor({1., 0., 0.});
-  const auto made = objective("bce", with("metrics", list({"accuracy", "confusion"})), Phase::kEvaluation);
+  const auto made = objective("bce", with("metrics", list({"accuracy", "confusion"})));
   EXPECT_TRUE(
       torch::allclose(made->loss(logits, target), torch::binary_cross_entropy_with_logits(logits.squeeze(1), target)));
   EXPECT_DOUBLE_EQ(value(made->metrics(logits, target), "accuracy"), 2.0 / 3);
-  EXPECT_TRUE(torch::equal(made->confusion(logits, target), torch::tensor({{1, 1}, {0, 1}}, at::kLong)));
+  EXPECT_TRUE(torch::equal(made->counts(logits, target)[0].counts, torch::tensor({{1, 1}, {0, 1}}, at::kLong)));
   const auto several = torch::tensor({{1., -1.}, {2., 3.}}), labels = torch::tensor({{1., 1.}, {1., 1.}});
   EXPECT_DOUBLE_EQ(value(made->metrics(several, labels), "accuracy"), 0.75);
 }
@@ -128,8 +128,8 @@ TEST(Objective, TopKCountsTheTruthAmongTheBestK) {
 
 TEST(Objective, TheConfusionMatrixIsCountedInEvaluationAlone) {
   const auto asked = with("metrics", list({"confusion"}));
-  EXPECT_FALSE(objective("cross_entropy", asked)->confusion(kLogits(), kLabels()).defined());
-  const auto counts = objective("cross_entropy", asked, Phase::kEvaluation)->confusion(kLogits(), kLabels());
+  EXPECT_TRUE(objective("cross_entropy")->counts(kLogits(), kLabels()).empty());
+  const auto counts = objective("cross_entropy", asked)->counts(kLogits(), kLabels())[0].counts;
   EXPECT_EQ(counts.sum().item<int64_t>(), 3);
   EXPECT_EQ(counts[0][0].item<int64_t>(), 1);
   EXPECT_EQ(counts[2][1].item<int64_t>(), 1);
@@ -168,18 +168,19 @@ class OfSymbols final : public Model {
 
 TEST(DefaultStep, TakesSequencesAsTheirSymbols) {
   OfSymbols model;
+  model.eval();
   const auto logits = torch::randn({2, 5, 4}), target = torch::randint(4, {2, 5}, at::kLong);
   const WatchedObjective watched(
-      objective("cross_entropy", with("metrics", list({"accuracy", "confusion"})), Phase::kEvaluation), 4);
+      objective("cross_entropy", with("metrics", list({"accuracy", "confusion"}))), 4);
   auto step = model.step({.input = logits, .target = target}, watched);
   const auto flat = logits.flatten(0, 1);
   EXPECT_NEAR(step.loss.item<double>(), F::cross_entropy(flat, target.flatten()).item<double>(), 1e-6);
   EXPECT_EQ(step.metrics.front().count, 10);
   EXPECT_TRUE(at::equal(step.metrics.front().sum, flat.argmax(1).eq(target.flatten()).sum()));
-  EXPECT_EQ(step.confusion.sum().item<int64_t>(), 10);
+  EXPECT_EQ(step.counts[0].counts.sum().item<int64_t>(), 10);
   target[1][2] = -100;
   step = model.step({.input = logits, .target = target}, watched);
-  EXPECT_EQ(step.confusion.sum().item<int64_t>(), 9) << "a symbol that cross-entropy ignores is no class";
+  EXPECT_EQ(step.counts[0].counts.sum().item<int64_t>(), 9) << "a symbol that cross-entropy ignores is no class";
 }
 
 TEST(DefaultStep, TellsTheShapeThatItExpectsOfSequences) {

@@ -159,7 +159,7 @@ class OwnStep : public ToyModel {
     const auto squares = forward(batch.input).square().sum(1);
     return {.loss = squares.mean(),
             .metrics = {{.name = "squares", .sum = squares.detach().sum(), .count = batch.size()}},
-            .confusion = at::full({3, 3}, batch.size(), at::kLong)};
+            .counts = {{kConfusion, at::full({3, 3}, batch.size(), at::kLong)}}};
   }
 };
 
@@ -173,7 +173,7 @@ TEST(DataParallel, UsesAModelsOwnStep) {
   EXPECT_EQ(step.metrics[0].name, "squares");
   EXPECT_NEAR(step.metrics[0].sum.item<double>(), expected.metrics[0].sum.item<double>(), 1e-5);
   EXPECT_EQ(step.metrics[0].count, 5);
-  EXPECT_TRUE(at::equal(step.confusion, expected.confusion));
+  EXPECT_TRUE(at::equal(step.counts[0].counts, expected.counts[0].counts));
 }
 
 // Throws, or reports a metric, where a sample of this number comes by.

@@ -29,7 +29,7 @@ std::unique_ptr<Objective> counting_objective() {
   auto values = Value::map();
   values.set("metrics", std::move(metrics));
   Options options(values, "objective");
-  return make_objective("cross_entropy", options, Phase::kEvaluation);
+  return make_objective("cross_entropy", options);
 }
 
 std::vector<Evaluation> evaluate_on(int64_t ranks, int64_t samples, int64_t batch) {
@@ -111,7 +111,7 @@ class FirstFeature : public Model {
 TEST(ShownResults, WithoutClassesThereAreValues) {
   FirstFeature model;
   Options options(Value::map(), "objective");
-  const auto objective = make_objective("mse", options, Phase::kEvaluation);
+  const auto objective = make_objective("mse", options);
   const Batch batch{
       .input = at::tensor({1.5, 2.5}).view({2, 1}), .target = at::tensor({3.0, 4.0}), .index = at::arange(2)};
   PredictionTable table;
@@ -132,7 +132,7 @@ class Doubled : public Model {
 PredictionTable doubled(const std::string& objective_name, const at::Tensor& target) {
   Doubled model;
   Options options(Value::map(), "objective");
-  const auto objective = make_objective(objective_name, options, Phase::kEvaluation);
+  const auto objective = make_objective(objective_name, options);
   const Batch batch{.input = at::arange(8).to(at::kFloat).view({2, 1, 2, 2}), .target = target, .index = at::arange(2)};
   PredictionTable table;
   append_rows(table, predict(model, batch, *objective), batch.input, testing::ToyDataset(1, 1));

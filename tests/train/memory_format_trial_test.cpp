@@ -56,7 +56,7 @@ class Network final : public Model {
 
 std::unique_ptr<Objective> cross_entropy() {
   Options options(Value::map(), "objective");
-  return make_objective("cross_entropy", options, Phase::kTraining);
+  return make_objective("cross_entropy", options);
 }
 
 MemoryFormat find(Model& model, Communicator& communicator) {

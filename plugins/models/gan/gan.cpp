@@ -86,8 +86,7 @@ class Gan final : public ddprun::Model {
     return {
         .loss = of_discriminator.mean() + of_generator.mean(),
         .metrics = {over_samples("loss_generator", of_generator), over_samples("loss_discriminator", of_discriminator),
-                    over_samples("real_score", at::sigmoid(real)), over_samples("fake_score", at::sigmoid(fake))},
-        .confusion = {}};
+                    over_samples("real_score", at::sigmoid(real)), over_samples("fake_score", at::sigmoid(fake))}};
   }
 
  private:

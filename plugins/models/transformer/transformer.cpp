@@ -130,8 +130,7 @@ class Transformer final : public ddprun::Model {
                          .sum = loss.detach().to(at::kDouble) * count,
                          .count = count,
                          .exponential = true},
-                        {.name = "accuracy", .sum = wide.detach().argmax(1).eq(target).sum(), .count = count}},
-            .confusion = {}};
+                        {.name = "accuracy", .sum = wide.detach().argmax(1).eq(target).sum(), .count = count}}};
   }
 
  private:

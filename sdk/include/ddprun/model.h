@@ -28,7 +28,7 @@ namespace ddprun {
 struct Step {
   at::Tensor loss;  // mean over the B samples, float32 scalar, attached to the graph
   std::vector<MetricSum> metrics;
-  at::Tensor confusion;  // as returned by Objective::confusion; may be undefined
+  std::vector<MetricCounts> counts = {};  // as returned by Objective::counts; none in training
 };
 
 namespace detail {
@@ -56,9 +56,10 @@ class DDPRUN_API Model : public torch::nn::Module {
   // and finds the others in batch.extras. It must not read batch.target: the runner also asks it for what nobody knows.
   virtual at::Tensor predict(const Batch& batch);
 
-  // Returns loss and metrics of one batch. The default applies the experiment's objective to predict(batch); of
-  // sequences, a prediction of [B, T, C] and a target of [B, T] int64, the objective sees [B * T, C] and [B * T]. A
-  // model with a loss of its own overrides it.
+  // Returns loss and metrics of one batch. The default applies the experiment's objective to predict(batch). Of
+  // sequences, a prediction of [B, T, C] and a target of [B, T] int64, the objective sees [B * T, C] and [B * T]; of
+  // images of classes, [B, C, H, W] and [B, H, W] int64, it sees [B * H * W, C] and [B * H * W]. A model with a loss of
+  // its own overrides it.
   virtual Step step(const Batch& batch, const Objective& objective);
 
   // Returns true if step() is the default, so that its metrics are the objective's. DDPRUN_MODEL finds out; it is false

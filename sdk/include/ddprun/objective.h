@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT
-// The loss that the experiment names under `objective:`, with its metrics, `objective.metrics`. The runner makes it;
-// models and tests call it, from any thread.
+// The loss that the experiment names under `objective:`, with its metrics. A plugin is constructed from the options of that
+// section; models and tests call it, from any thread.
 //
 // Shapes: B = samples in this rank's batch, C = number of classes.
 #pragma once
 
 #include <ddprun/api.h>
 #include <ddprun/metric.h>
+#include <ddprun/plugin.h>
 
 #include <ATen/core/Tensor.h>
 
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace ddprun {
@@ -22,12 +25,16 @@ class DDPRUN_API Objective {
   // forward returned, `target` that of the batch. Throws UserError if their shapes do not fit, naming both.
   virtual at::Tensor loss(const at::Tensor& prediction, const at::Tensor& target) const = 0;
 
-  // Returns the other metrics. The default measures nothing.
+  // Returns the other metrics that are means over samples. The default measures nothing.
   virtual std::vector<MetricSum> metrics(const at::Tensor& prediction, const at::Tensor& target) const;
 
-  // Returns [C, C] int64 on the prediction's device: how often truth (row) was taken for guess (column). Undefined,
-  // which is the default, if the task has no classes or nobody asked for it.
-  virtual at::Tensor confusion(const at::Tensor& prediction, const at::Tensor& target) const;
+  // Returns the counts that summary() needs, and the confusion matrix if it is to be shown. Called in evaluation only.
+  // The default counts nothing.
+  virtual std::vector<MetricCounts> counts(const at::Tensor& prediction, const at::Tensor& target) const;
+
+  // Returns the metrics that follow from the counts of a whole evaluation, such as F1: name and value, the same names
+  // every time. `totals` are counts(), added over all batches and ranks, on the CPU. The default returns none.
+  virtual std::vector<std::pair<std::string, double>> summary(const std::vector<MetricCounts>& totals) const;
 
   // Returns the prediction in readable form: [B, C] class probabilities, or (by default) the predicted values as they
   // are.
@@ -35,3 +42,9 @@ class DDPRUN_API Objective {
 };
 
 }  // namespace ddprun
+
+// Registers the class as an objective plugin; `ddprun plugins` shows help_text. Use once per library, outside any
+// namespace.
+#define DDPRUN_OBJECTIVE(plugin_class, plugin_name, help_text)                                              \
+  DDPRUN_REGISTER_PLUGIN((::ddprun::detail::create_plugin<::ddprun::Objective, plugin_class>), "objective", \
+                         plugin_name, help_text)

@@ -87,8 +87,8 @@ using NamedValues = std::vector<std::pair<std::string, double>>;
 // Adds the totals to those of the same names.
 void add(std::vector<MetricTotal>& totals, const std::vector<MetricTotal>& more);
 
-// Adds counts of one batch to those of the batches before; the first one's device holds the sums. Throws UserError if they
-// are others than before.
+// Adds counts of one batch to those of the batches before; the first one's device holds the sums. Throws UserError if
+// they are others than before.
 void add(std::vector<MetricCounts>& totals, const std::vector<MetricCounts>& more);
 
 // Returns the counts of all ranks together, on the CPU. A rank without a batch has none, and does not know which there

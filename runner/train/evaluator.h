@@ -21,7 +21,7 @@ namespace ddprun {
 // The results, over all ranks.
 struct Evaluation {
   std::vector<MetricTotal> totals;
-  NamedValues summary = {};  // the metrics that follow from counts
+  NamedValues summary = {};   // the metrics that follow from counts
   at::Tensor confusion = {};  // [C, C] int64 on the CPU, row = truth; undefined unless asked for
 
   // Returns {"val/loss", 0.04}, ... for the split "val"; without a split the bare names.

@@ -170,8 +170,7 @@ TEST(DefaultStep, TakesSequencesAsTheirSymbols) {
   OfSymbols model;
   model.eval();
   const auto logits = torch::randn({2, 5, 4}), target = torch::randint(4, {2, 5}, at::kLong);
-  const WatchedObjective watched(
-      objective("cross_entropy", with("metrics", list({"accuracy", "confusion"}))), 4);
+  const WatchedObjective watched(objective("cross_entropy", with("metrics", list({"accuracy", "confusion"}))), 4);
   auto step = model.step({.input = logits, .target = target}, watched);
   const auto flat = logits.flatten(0, 1);
   EXPECT_NEAR(step.loss.item<double>(), F::cross_entropy(flat, target.flatten()).item<double>(), 1e-6);

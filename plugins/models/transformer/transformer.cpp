@@ -125,12 +125,11 @@ class Transformer final : public ddprun::Model {
     const auto wide = logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
     const auto loss = at::cross_entropy_loss(wide, target);
     const auto count = target.size(0);
-    return {.loss = loss,
-            .metrics = {{.name = "perplexity",
-                         .sum = loss.detach().to(at::kDouble) * count,
-                         .count = count,
-                         .exponential = true},
-                        {.name = "accuracy", .sum = wide.detach().argmax(1).eq(target).sum(), .count = count}}};
+    return {
+        .loss = loss,
+        .metrics = {
+            {.name = "perplexity", .sum = loss.detach().to(at::kDouble) * count, .count = count, .exponential = true},
+            {.name = "accuracy", .sum = wide.detach().argmax(1).eq(target).sum(), .count = count}}};
   }
 
  private:

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Code of your own in the training loop, named under `callbacks:`. It sees steps and evaluations, and may ask for a stop, a
-// checkpoint, an evaluation, or another learning rate.
+// Code of your own in the training loop, named under `callbacks:`. It sees steps and evaluations, and may ask for a
+// stop, a checkpoint, an evaluation, or another learning rate.
 //
-// Every rank has an object of its own and calls it from the training thread, between steps. Whatever a callback asks for,
-// it must ask for on all ranks at the same step; otherwise the run ends with an error. Everything it is told is the same
-// on all ranks, except the loss of a step. It calls no collective, and it may change weights only as finish() says.
-// The constructor only reads options. What only reports is a Logger, which costs the training no time.
+// Every rank has an object of its own and calls it from the training thread, between steps. Whatever a callback asks
+// for, it must ask for on all ranks at the same step; otherwise the run ends with an error. Everything it is told is
+// the same on all ranks, except the loss of a step. It calls no collective, and it may change weights only as finish()
+// says. The constructor only reads options. What only reports is a Logger, which costs the training no time.
 #pragma once
 
 #include <ddprun/model.h>
@@ -40,8 +40,8 @@ struct StepDone {
   int64_t step = 0;     // steps done
   int64_t samples = 0;  // training samples seen by all ranks together
   double lr = 0;        // of the first group of parameters, in this step
-  at::Tensor loss;      // the mean over this rank's samples, a scalar on the device: reading it waits for a GPU. Undefined
-                        // for a step that was skipped; valid until the next step
+  at::Tensor loss;  // the mean over this rank's samples, a scalar on the device: reading it waits for a GPU. Undefined
+                    // for a step that was skipped; valid until the next step
 };
 
 // An evaluation that was just done.
@@ -55,9 +55,10 @@ struct EvaluationDone {
 // What a callback asks for: nothing, by default. It is done before the next step.
 struct Requests {
   bool evaluate = false;
-  bool save = false;                // a checkpoint
-  std::string stop = {};            // a reason in one sentence: the run ends here, as early stopping ends it
-  std::optional<double> lr_factor;  // multiplies what the schedule gives, from the next step on until another is asked for
+  bool save = false;      // a checkpoint
+  std::string stop = {};  // a reason in one sentence: the run ends here, as early stopping ends it
+  std::optional<double>
+      lr_factor;  // multiplies what the schedule gives, from the next step on until another is asked for
 };
 
 namespace detail {
@@ -80,8 +81,8 @@ class DDPRUN_API Callback {
   // Called after every evaluation of the training, not after the test at its end. The default asks for nothing.
   virtual Requests after_evaluation(const EvaluationDone& evaluation);
 
-  // Comes last, before the last checkpoint and the test, if the training has come to its end. It may change the weights,
-  // on all ranks alike. The default does nothing.
+  // Comes last, before the last checkpoint and the test, if the training has come to its end. It may change the
+  // weights, on all ranks alike. The default does nothing.
   virtual void finish();
 
   // Returns what the next call depends on, by name, equal on all ranks; a checkpoint keeps rank 0's. load_state()

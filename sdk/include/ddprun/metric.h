@@ -19,8 +19,8 @@ struct MetricSum {
   bool exponential = false;  // shown as exp(sum / count): perplexity is computed from summed cross entropies
 };
 
-// Counts for metrics that are not a mean over samples: a confusion matrix, histograms of scores. The runner adds those of
-// one name over batches and ranks; Objective::summary makes the metrics of the sums.
+// Counts for metrics that are not a mean over samples: a confusion matrix, histograms of scores. The runner adds those
+// of one name over batches and ranks; Objective::summary makes the metrics of the sums.
 struct MetricCounts {
   std::string name;   // the same names in the same order from every call
   at::Tensor counts;  // int64 or float64, of the same shape from every call, on the model's device

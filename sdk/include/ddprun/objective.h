@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The loss that the experiment names under `objective:`, with its metrics. A plugin is constructed from the options of that
-// section; models and tests call it, from any thread.
+// The loss that the experiment names under `objective:`, with its metrics. A plugin is constructed from the options of
+// that section; models and tests call it, from any thread.
 //
 // Shapes: B = samples in this rank's batch, C = number of classes.
 #pragma once

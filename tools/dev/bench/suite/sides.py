@@ -4,6 +4,7 @@ import dataclasses
 import math
 import pathlib
 import statistics
+import time
 
 import ddprun
 from suite import process
@@ -119,7 +120,7 @@ class Ddprun:
         summary = ddprun.run(run_dir).summary
         train = read_rows(run_dir, "train")
         # The launcher's own clock starts after its libraries are loaded; ours started before.
-        launched_at = float(finished.workers[0].environment["DDPRUN_STARTED_AT"])
+        launched_at = float(finished.workers[0].environment["DDPRUN_STARTED_AT"]) + time.time() - time.monotonic()
         first_step_at = launched_at + summary["first_step_seconds"]
         result = Result(
             **speeds(job, {1: first_step_at} | {row["step"]: row["time"] for row in train}),

@@ -8,12 +8,14 @@
 #include <ddprun/error.h>
 
 #include <ATen/ATen.h>
+#include <ATen/record_function.h>
 #include <torch/types.h>
 
 #include <algorithm>
 #include <array>
 #include <ctime>
 #include <limits>
+#include <memory>
 #include <new>
 #include <numeric>
 #include <string_view>
@@ -25,6 +27,7 @@ constexpr double kPrice = 1.1;  // times the time of channels first that channel
 constexpr int kTries = 3;
 constexpr int64_t kFewSamples = 2, kMostSamples = 32;  // on the CPU
 constexpr double kSecondsOfTry = 0.04;                 // on the CPU, as many samples as take no longer
+constexpr double kFewConvolutions = 0.1;               // on the CPU, of a forward pass: less is not worth a trial
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 bool has_filters(const Model& model) {
@@ -41,6 +44,35 @@ double now(clockid_t clock) {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
+// While it exists, adds up what this thread spends in convolutions.
+class ConvolutionClock {
+ public:
+  ConvolutionClock() : callback_(at::addThreadLocalCallback(at::RecordFunctionCallback(begin, end))) { spent() = 0; }
+  ~ConvolutionClock() { at::removeCallback(callback_); }
+  ConvolutionClock(const ConvolutionClock&) = delete;
+  ConvolutionClock& operator=(const ConvolutionClock&) = delete;
+
+  static double& spent() {  // processor seconds
+    thread_local double seconds = 0;
+    return seconds;
+  }
+
+ private:
+  struct Began : at::ObserverContext {
+    double at = now(CLOCK_PROCESS_CPUTIME_ID);
+  };
+
+  static std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& call) {
+    if (std::string_view(call.name()) != "aten::convolution") return nullptr;
+    return std::make_unique<Began>();
+  }
+  static void end(const at::RecordFunction&, at::ObserverContext* began) {
+    if (began) spent() += now(CLOCK_PROCESS_CPUTIME_ID) - static_cast<Began*>(began)->at;
+  }
+
+  at::CallbackHandle callback_;
+};
+
 class TrialMicroBatch {
  public:
   explicit TrialMicroBatch(const MemoryFormatTrial& trial) : trial_(trial), precision_(trial.precision) {}
@@ -50,6 +82,15 @@ class TrialMicroBatch {
     std::iota(indices.begin(), indices.end(), 0);
     batch_ = trial_.dataset.get(Split::kTrain, indices);
     batch_.replace_tensors([&](const at::Tensor& tensor) { return tensor.to(trial_.device); });
+  }
+
+  // Returns the share of convolutions in a forward pass on the CPU, which it does.
+  double share_of_convolutions() {
+    const ConvolutionClock clock;
+    const double begin = now(CLOCK_PROCESS_CPUTIME_ID);
+    const auto autocast = precision_.autocast();
+    trial_.model.step(precision_.converted(batch_), trial_.objective);
+    return clock.spent() / (now(CLOCK_PROCESS_CPUTIME_ID) - begin);
   }
 
   // Returns the seconds of one forward and backward.
@@ -87,7 +128,7 @@ TriedSeconds tried(const MemoryFormatTrial& trial) {
   TrialMicroBatch micro_batch(trial);
   micro_batch.load(trial.backend ? most : std::min(most, kFewSamples));
   if (!trial.backend) {
-    micro_batch.run(MemoryFormat::kChannelsFirst);
+    if (micro_batch.share_of_convolutions() < kFewConvolutions) return {.channels_first = 0};
     const double few = micro_batch.run(MemoryFormat::kChannelsFirst) / kFewSamples;
     micro_batch.load(std::min(most, std::clamp(static_cast<int64_t>(kSecondsOfTry / few), kFewSamples, kMostSamples)));
   }

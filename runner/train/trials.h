@@ -32,8 +32,9 @@ struct MemoryFormatTrial {
 // Finds the faster memory format of this network on this machine, for `trainer.memory_format: auto`, by forward and
 // backward in both. Returns the same on all ranks: channels last unless it takes a tenth longer. On the CPU it measures
 // processor time, which other programs disturb less than wall time, and a few samples suffice. A network without
-// two-dimensional filters is not tried; one that fails in the trial stays as it is, and its first step shows why. The
-// filters are left in either format; gradients, buffers and random generators are restored. Collective.
+// two-dimensional filters is not tried, nor, on the CPU, one that spends less than a tenth of a forward pass in
+// convolutions, such as a vision transformer; one that fails in the trial stays as it is, and its first step shows why.
+// The filters are left in either format; gradients, buffers and random generators are restored. Collective.
 MemoryFormat find_memory_format(const MemoryFormatTrial& trial);
 
 // Finds how many samples fit into memory at once, for `trainer.micro_batch: auto`. Tries forward and backward of `item`

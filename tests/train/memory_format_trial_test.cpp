@@ -34,19 +34,21 @@ class Network final : public Model {
   at::Tensor forward(const at::Tensor& input) override {
     ++forwards;
     if (fails) throw std::runtime_error("broken");
-    if (in_format(input) == slow) work();
+    convolve(in_format(input) == slow ? 10 : 1);
+    for (int i = 0; i < products; ++i) at::mm(at::ones({1024, 1024}), at::ones({1024, 1024}));
     return head(at::dropout(norm(conv(input)), 0.5, is_training()).flatten(1));
   }
 
-  static void work() {  // the trial counts what the processor has done
-    const auto numbers = at::ones({256, 256});
-    for (int i = 0; i < 50; ++i) at::mm(numbers, numbers);
+  static void convolve(int times) {  // the trial counts what the processor has done
+    const auto numbers = at::ones({1, 64, 64, 64}), filters = at::ones({64, 64, 3, 3});
+    for (int i = 0; i < times; ++i) at::conv2d(numbers, filters);
   }
   static MemoryFormat in_format(const at::Tensor& input) {
     return input.stride(1) == 1 ? MemoryFormat::kChannelsLast : MemoryFormat::kChannelsFirst;
   }
 
   int forwards = 0;
+  int products = 0;
   bool fails = false;
   MemoryFormat slow = MemoryFormat::kAuto;  // neither
   torch::nn::Conv2d conv{nullptr};
@@ -133,6 +135,15 @@ TEST(MemoryFormatTrial, DoesNotTryANetworkWithoutFilters) {
   } model;
   Communicator alone({});
   EXPECT_EQ(find(model, alone), MemoryFormat::kChannelsFirst);
+}
+
+TEST(MemoryFormatTrial, DoesNotTryANetworkWithFewConvolutions) {
+  Network model;
+  model.prepare({});
+  model.products = 20;
+  Communicator alone({});
+  EXPECT_EQ(find(model, alone), MemoryFormat::kChannelsFirst);
+  EXPECT_EQ(model.forwards, 1);
 }
 
 TEST(MemoryFormatTrial, LeavesAFailureToTheFirstStep) {

@@ -7,10 +7,10 @@ import pathlib
 import signal
 import sys
 
-from suite import (allocator, beside_python, evaluation, job, loader, logging, machine, operations, own_operators, peers, process,
+from suite import (allocator, beside_python, evaluation, exported, job, loader, logging, machine, operations, own_operators, peers, process,
                    saving, scaling, start, survival, sweep, training, worker_overhead, workers)  # fmt: skip
 
-TABLES = {"beside_python": beside_python, "training": training, "job": job, "start": start, "evaluation": evaluation,
+TABLES = {"beside_python": beside_python, "training": training, "exported": exported, "job": job, "start": start, "evaluation": evaluation,
           "loader": loader, "workers": workers, "worker_overhead": worker_overhead, "operations": operations,
           "own_operators": own_operators, "allocator": allocator, "saving": saving,
           "logging": logging, "survival": survival, "scaling": scaling, "sweep": sweep}  # fmt: skip

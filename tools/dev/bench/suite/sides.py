@@ -73,6 +73,12 @@ def helper_share(finished):
     return max(worker.other_threads_seconds / max(worker.main_thread_seconds, 1e-9) for worker in finished.workers)
 
 
+def first_step_at(finished, summary):
+    """Seconds since 1970. The launcher's own clock starts after its libraries are loaded; ours started before."""
+    launched_at = float(finished.workers[0].environment["DDPRUN_STARTED_AT"]) + time.time() - time.monotonic()
+    return launched_at + summary["first_step_seconds"]
+
+
 def read_rows(run_dir, split):
     return [row for row in ddprun.run(run_dir).rows() if row["split"] == split]
 
@@ -119,12 +125,10 @@ class Ddprun:
         finished = process.run(self.command(job, run_dir), self.environment, folder, timeout)
         summary = ddprun.run(run_dir).summary
         train = read_rows(run_dir, "train")
-        # The launcher's own clock starts after its libraries are loaded; ours started before.
-        launched_at = float(finished.workers[0].environment["DDPRUN_STARTED_AT"]) + time.time() - time.monotonic()
-        first_step_at = launched_at + summary["first_step_seconds"]
+        first_step = first_step_at(finished, summary)
         result = Result(
-            **speeds(job, {1: first_step_at} | {row["step"]: row["time"] for row in train}),
-            first_step_seconds=first_step_at - finished.started_at,
+            **speeds(job, {1: first_step} | {row["step"]: row["time"] for row in train}),
+            first_step_seconds=first_step - finished.started_at,
             total_seconds=finished.seconds,
             peak_rss_bytes=largest(finished),
             loss=train[-1]["loss"],

@@ -2,7 +2,7 @@
 #
 #   bin/ddprun
 #   lib/libddprun_sdk.so
-#   lib/ddprun/plugins/{models,datasets,optimizers,loggers}/<name>.so
+#   lib/ddprun/plugins/{models,datasets,optimizers,objectives,callbacks,loggers}/<name>.so
 #   lib/ddprun/backends/cuda.so
 #   lib/ddprun/libtorch      once installed: a link to the site-packages that have LibTorch, or such a folder
 #   share/ddprun/configs/

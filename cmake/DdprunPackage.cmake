@@ -39,7 +39,7 @@ set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME ddprun-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_DESCRIPTION "plugins for ddprun: headers, tests and templates
-Models, datasets, optimizers and loggers of one's own: `ddprun-new-plugin model
+Models, datasets, optimizers, objectives, callbacks and loggers of one's own: `ddprun-new-plugin model
 my_net` begins one, `ddprun --build my_net.cpp` compiles a single file.")
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS
   "ddprun (= ${PROJECT_VERSION}), g++ (>= 4:12), cmake (>= 3.25), ninja-build, libgtest-dev")

@@ -3,6 +3,7 @@
 
 #include "base/durable_file.h"
 #include "base/log.h"
+#include "config/defaults_list.h"
 #include "config/interpolation.h"
 #include "config/key_path.h"
 #include "config/monitors.h"
@@ -10,6 +11,7 @@
 #include "metrics/objective.h"
 #include "plugin_host/plugin_host.h"
 
+#include <ddprun/callback.h>
 #include <ddprun/dataset.h>
 #include <ddprun/error.h>
 #include <ddprun/model.h>
@@ -58,6 +60,7 @@ void check_monitors(const Experiment& experiment, const Objective& objective, st
 
 std::vector<const PluginChoice*> choices(const Experiment& experiment) {
   std::vector<const PluginChoice*> all{&experiment.model, &experiment.dataset, &experiment.optimizer};
+  for (const auto& callback : experiment.callbacks) all.push_back(&callback);
   for (const auto& logger : experiment.loggers) all.push_back(&logger);
   return all;
 }
@@ -76,7 +79,7 @@ std::vector<std::filesystem::path> files_of(const Experiment& experiment, const 
   const auto plugins = host.list();
   std::vector<std::filesystem::path> files;
   for (const auto* choice : choices(experiment)) {
-    const auto kind = choice->path.starts_with("loggers") ? "logger" : choice->path;
+    const auto kind = group_of_key(choice->path.substr(0, choice->path.find('[')));
     const auto info = std::ranges::find_if(
         plugins, [&](const PluginInfo& plugin) { return plugin.kind == kind && plugin.name == choice->plugin; });
     files.push_back(info == plugins.end() ? std::filesystem::path(choice->plugin) : info->file);
@@ -105,6 +108,8 @@ CheckedExperiment check_experiment(const ComposeInput& input) {
   check(experiment.model, [&](const auto&... arguments) { model = host.make_model(arguments...); });
   check(experiment.dataset, [&](const auto&... arguments) { checked.dataset = host.make_dataset(arguments...); });
   check(experiment.optimizer, [&](const auto&... arguments) { host.make_optimizer(arguments...); });
+  for (const auto& callback : experiment.callbacks)
+    check(callback, [&](const auto&... arguments) { host.make_callback(arguments...); });
   for (const auto& logger : experiment.loggers)
     check(logger, [&](const auto&... arguments) { host.make_logger(arguments...); });
   const auto objective = check_objective(experiment, problems);
@@ -117,9 +122,7 @@ CheckedExperiment check_experiment(const ComposeInput& input) {
 
 std::map<std::string, std::string> plugin_places(const Experiment& experiment) {
   std::map<std::string, std::string> places;
-  for (const auto* choice : {&experiment.model, &experiment.dataset, &experiment.optimizer})
-    places[choice->path] = plugin_place(*choice);
-  for (const auto& logger : experiment.loggers) places[logger.path] = plugin_place(logger);
+  for (const auto* choice : choices(experiment)) places[choice->path] = plugin_place(*choice);
   const auto* objective = experiment.config.find("objective");
   const auto* weights = objective && objective->is_map() ? objective->find("class_weights") : nullptr;
   places["objective"] = problem_line(objective ? objective->origin() : Origin(), "", "objective");

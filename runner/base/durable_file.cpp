@@ -173,6 +173,19 @@ void rename_durably(const fs::path& from, const fs::path& to) {
   sync_folder(to.parent_path());
 }
 
+void exchange_durably(const fs::path& from, const fs::path& to) {
+  int error = ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0 ? 0 : errno;
+  if (error == EINVAL || error == ENOSYS) {
+    auto aside = from;
+    aside += ".old";
+    const bool done = std::rename(to.c_str(), aside.c_str()) == 0 && std::rename(from.c_str(), to.c_str()) == 0 &&
+                      std::rename(aside.c_str(), from.c_str()) == 0;
+    error = done ? 0 : errno;
+  }
+  if (error != 0) fail_to("exchange with " + to.filename().string(), from, error);
+  sync_folder(to.parent_path());
+}
+
 void rename_to_new(const fs::path& from, const fs::path& to) {
   int error = ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0 ? 0 : errno;
   if (error == EINVAL || error == ENOSYS) {  // some file systems lack such a rename

@@ -63,7 +63,11 @@ void sync_folder(const std::filesystem::path& folder);
 // Replaces what `to` names, atomically, and forces the change to the disk. Both must be in one folder.
 void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to);
 
-// Does the same, but throws UserError if `to` exists; `from` then stays.
+// Exchanges the two folders' names, and forces the change to the disk. On a file system without such a rename `to` is
+// missing for a moment. Both must be in one folder.
+void exchange_durably(const std::filesystem::path& from, const std::filesystem::path& to);
+
+// Does the same as rename_durably(), but throws UserError if `to` exists; `from` then stays.
 void rename_to_new(const std::filesystem::path& from, const std::filesystem::path& to);
 
 // Makes `link` a symbolic link to `target`, replacing an earlier one: a reader sees the old or the new.

@@ -174,7 +174,11 @@ void CheckpointWriter::put_in_place(const Manifest& manifest) {
   const auto path = path_of(manifest.step);
   const auto temporary = temporary_of(manifest.step);
   if (is_whole(path)) {
-    if (manifest.best) mark_best(path);
+    if (read_manifest(path).files.at(kModelFile) == manifest.files.at(kModelFile)) {
+      if (manifest.best) mark_best(path);
+    } else {
+      exchange_durably(temporary, path);  // a callback has changed the weights at the end of the run
+    }
     std::filesystem::remove_all(temporary);
     return;
   }

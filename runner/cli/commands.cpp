@@ -159,7 +159,8 @@ void add_keys(CLI::App& keys, Arguments& arguments) {
 void add_plugins(CLI::App& plugins, Arguments& arguments) {
   auto& show = *plugins.add_subcommand("show", "a plugin's options");
   show.add_option("plugin", arguments.target, "its name, or the path of its .so")->required();
-  show.add_option("--kind", arguments.kind, "model, dataset, optimizer or logger, if several have the name");
+  show.add_option("--kind", arguments.kind,
+                  "model, dataset, optimizer, objective, callback or logger, if several have the name");
   auto& check = *plugins.add_subcommand("check", "load each plugin in its own process and report problems");
   check.add_option("plugin", arguments.plugins, "names, or paths of .so files; by default all found");
   check.callback([&arguments] { arguments.check_plugins = true; });

@@ -48,8 +48,10 @@ void make_plugin_absolute(Value* section) {
 
 void make_paths_absolute(Value& config) {
   for (const auto* section : {"model", "dataset", "optimizer"}) make_plugin_absolute(config.find(section));
-  if (auto* loggers = config.find("loggers")) {
-    for (auto& logger : loggers->items()) make_plugin_absolute(&logger);
+  for (const auto list : kListsOfPlugins) {
+    auto* plugins = config.find(list);
+    if (!plugins) continue;
+    for (auto& plugin : plugins->items()) make_plugin_absolute(&plugin);
   }
   if (auto* folders = config.find("plugin_path")) make_absolute(*folders);
   for (const KeyPath& key : {KeyPath{"trainer", "init_weights"}, {"launch", "token_file"}, {"checkpoint", "resume"}}) {

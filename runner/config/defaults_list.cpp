@@ -24,12 +24,18 @@ bool is_safe(const std::string& entry) {
 
 }  // namespace
 
-std::string key_of_group(const std::string& group) {
-  if (group == "experiments") return "";
-  return group == "logger" ? "loggers" : group;
+bool is_list_of_plugins(std::string_view key) {
+  return std::ranges::find(kListsOfPlugins, key) != kListsOfPlugins.end();
 }
 
-std::string group_of_key(const std::string& key) { return key == "loggers" ? "logger" : key; }
+std::string key_of_group(const std::string& group) {
+  if (group == "experiments") return "";
+  return is_list_of_plugins(group + "s") ? group + "s" : group;
+}
+
+std::string group_of_key(const std::string& key) {
+  return is_list_of_plugins(key) ? key.substr(0, key.size() - 1) : key;
+}
 
 void DefaultsComposer::fail(const Origin& origin, std::string_view name, std::string_view text) {
   problems_.push_back(problem_line(origin, name, text));
@@ -48,7 +54,7 @@ Value DefaultsComposer::compose_group(const std::string& entry, const Origin& or
 }
 
 bool DefaultsComposer::is_right_kind(const Value& content, const std::string& group, const fs::path& file) {
-  if (content.is_map() || (content.is_list() && group == "logger")) return true;
+  if (content.is_map() || (content.is_list() && is_list_of_plugins(key_of_group(group)))) return true;
   if (content.is_null()) {
     fail({.source = file.string()}, "", "the file is empty");
   } else {
@@ -155,7 +161,7 @@ std::string_view selector_of(std::string_view key) {
 }
 
 bool has_short_form(std::string_view section) {
-  return section == "loggers" || std::ranges::find(kChosen, section) != kChosen.end();
+  return is_list_of_plugins(section) || std::ranges::find(kChosen, section) != kChosen.end();
 }
 
 void merge(Value& base, Value over, std::string_view key) {
@@ -179,10 +185,12 @@ void expand_short_forms(Value& root) {
     if (auto* value = root.find(section)) wrap_in_map(*value, selector_of(section));
   }
   wrap_in_list(root.find("plugin_path"));
-  auto* loggers = root.find("loggers");
-  wrap_in_list(loggers);
-  if (!loggers) return;
-  for (auto& logger : loggers->items()) wrap_in_map(logger, "plugin");
+  for (const auto key : kListsOfPlugins) {
+    auto* plugins = root.find(key);
+    wrap_in_list(plugins);
+    if (!plugins) continue;
+    for (auto& plugin : plugins->items()) wrap_in_map(plugin, "plugin");
+  }
 }
 
 }  // namespace ddprun

@@ -6,6 +6,7 @@
 
 #include <ddprun/value.h>
 
+#include <array>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -42,6 +43,10 @@ class DefaultsComposer {
   bool incomplete_ = false;
 };
 
+// The keys of an experiment whose values are lists of plugins; a group's name is one of them without its last letter.
+inline constexpr std::array<std::string_view, 2> kListsOfPlugins = {"loggers", "callbacks"};
+bool is_list_of_plugins(std::string_view key);
+
 // Returns the key that a group's files go below: its own name, "loggers" for logger, none ("") for experiments.
 std::string key_of_group(const std::string& group);
 std::string group_of_key(const std::string& key);
@@ -56,8 +61,8 @@ void merge(Value& base, Value over, std::string_view key = "");
 // Returns the key that chooses the plugin in the map below this key: "name" for objective, "plugin" for all others.
 std::string_view selector_of(std::string_view key);
 
-// Expands the short forms in place: `model: mlp` is {plugin: mlp}, as are dataset, optimizer and each entry of loggers;
-// `objective: mse` is {name: mse}; a lone logger or plugin_path is a list of one.
+// Expands the short forms in place: `model: mlp` is {plugin: mlp}, as are dataset, optimizer and each entry of loggers
+// and callbacks; `objective: mse` is {name: mse}; a lone logger, callback or plugin_path is a list of one.
 void expand_short_forms(Value& root);
 
 // Returns whether the section's text form names a plugin or an objective.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "config/experiment.h"
 
+#include "config/defaults_list.h"
 #include "config/sections.h"
 #include "config/yaml_reader.h"
 
@@ -14,7 +15,7 @@ namespace {
 struct Root {
   std::string name;
   int64_t seed = 0;
-  Value model, dataset, optimizer, objective, loggers;
+  Value model, dataset, optimizer, objective, loggers, callbacks;
   Value trainer, schedule, early_stopping, checkpoint, predictions, histograms, profile, launch, resources, run;
   std::vector<std::string> plugin_path;
 };
@@ -28,6 +29,7 @@ Root read_root(Options& options) {
   root.optimizer = options.subtree("optimizer", "the plugin that updates the weights, with its options");
   root.objective = options.subtree("objective", "the loss, {name: cross_entropy} by default, with its options");
   root.loggers = options.subtree("loggers", "plugins that get the metrics; [console, csv, jsonl] by default");
+  root.callbacks = options.subtree("callbacks", "plugins that act on the training, such as [swa]; none if absent");
   root.trainer = options.subtree("trainer", "how long and how to train");
   root.schedule =
       options.subtree("schedule", "how the learning rate changes, {name: cosine, warmup: 5ep}; constant by default");
@@ -152,22 +154,25 @@ Resident take_resident(PluginChoice& dataset, Problems& problems) {
   return resident;
 }
 
-std::vector<PluginChoice> read_loggers(const Value& loggers, bool written, Problems& problems) {
+std::string entry_path(const std::string& key, size_t i) { return key + "[" + std::to_string(i) + "]"; }
+
+// Reads a list of plugins; `example` is one for the error.
+std::vector<PluginChoice> read_choices(const Value& list, const std::string& key, const std::string& example,
+                                       Problems& problems) {
   std::vector<PluginChoice> choices;
-  if (!written) {
-    for (const auto* name : kDefaultLoggers) {
-      choices.push_back(
-          {.plugin = name, .options = Value::map(), .path = "loggers[" + std::to_string(choices.size()) + "]"});
-    }
-  } else if (!loggers.is_list()) {
-    problems.push_back(
-        problem_line(loggers.origin(), "loggers",
-                     "expected a list such as [console, csv], found " + describe(loggers) + "; [] for none"));
+  if (!list.is_list()) {
+    problems.push_back(problem_line(
+        list.origin(), key, "expected a list such as " + example + ", found " + describe(list) + "; [] for none"));
   }
-  for (size_t i = 0; i < loggers.items().size(); ++i) {
-    const auto& logger = loggers.items()[i];
-    choices.push_back(read_choice(logger, "loggers[" + std::to_string(i) + "]", logger.origin(), problems));
-  }
+  for (size_t i = 0; i < list.items().size(); ++i)
+    choices.push_back(read_choice(list.items()[i], entry_path(key, i), list.items()[i].origin(), problems));
+  return choices;
+}
+
+std::vector<PluginChoice> default_loggers() {
+  std::vector<PluginChoice> choices;
+  for (const auto* name : kDefaultLoggers)
+    choices.push_back({.plugin = name, .options = Value::map(), .path = entry_path("loggers", choices.size())});
   return choices;
 }
 
@@ -266,7 +271,7 @@ void cross_check(const Experiment& experiment, Problems& problems) {
 
 std::string type_of_root_key(const std::string& key) {
   if (key == "model" || key == "dataset" || key == "optimizer") return "plugin";
-  if (key == "loggers") return "list of plugin";
+  if (is_list_of_plugins(key)) return "list of plugin";
   return key == "defaults" ? "list of string" : "map";
 }
 
@@ -286,7 +291,9 @@ Experiment read_experiment(Value config, std::vector<std::string>& problems) {
   experiment.dataset = choice(root.dataset, "dataset");
   experiment.resident = take_resident(experiment.dataset, problems);
   experiment.optimizer = choice(root.optimizer, "optimizer");
-  experiment.loggers = read_loggers(root.loggers, config.find("loggers"), problems);
+  experiment.loggers =
+      config.find("loggers") ? read_choices(root.loggers, "loggers", "[console, csv]", problems) : default_loggers();
+  if (!root.callbacks.is_null()) experiment.callbacks = read_choices(root.callbacks, "callbacks", "[swa]", problems);
   read_objective(root.objective, experiment, problems);
   experiment.trainer = read_section(root.trainer, "trainer", read_trainer, problems);
   experiment.schedule = read_section(root.schedule, "schedule", read_schedule, problems);

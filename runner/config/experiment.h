@@ -21,7 +21,7 @@ namespace ddprun {
 struct PluginChoice {
   std::string plugin;  // a name on the search path, or the path of a .so
   Value options;       // a map without the key `plugin`
-  std::string path;    // "model", "loggers[1]", as in error texts
+  std::string path;    // "model", "loggers[1]", "callbacks[0]", as in error texts
   Origin origin;       // the place of the name
 };
 
@@ -270,7 +270,7 @@ struct Experiment {
   uint64_t seed = 0;
   PluginChoice model, dataset, optimizer;
   Resident resident = Resident::kAuto;
-  std::vector<PluginChoice> loggers;
+  std::vector<PluginChoice> loggers, callbacks;
   std::string objective = "cross_entropy";
   Value objective_options;
   TrainerConfig trainer;

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "config/compose.h"
+#include "config/defaults_list.h"
 #include "config/interpolation.h"
 
 #include <algorithm>
@@ -93,7 +94,7 @@ bool is_plugins_own(const std::string& path) {
   const auto dot = path.find('.');
   if (dot == path.npos || path.substr(dot) == ".plugin" || path == "dataset.resident") return false;
   const auto section = path.substr(0, std::min(dot, path.find('[')));
-  return section == "model" || section == "dataset" || section == "optimizer" || section == "loggers";
+  return section == "model" || section == "dataset" || section == "optimizer" || is_list_of_plugins(section);
 }
 
 // Reports a reference that cannot be resolved as a problem at its value's place.
@@ -146,8 +147,8 @@ void check_secrets(const Value& config, Problems& problems) {
     note_bad_reference(value, path, problems, [&] {
       if (has_secret(value.text()) && !is_plugins_own(path))
         throw BadReference{
-            "a secret can be in options of the model, the dataset, the optimizer and the loggers alone: the rest of an "
-            "experiment is written to files and messages"};
+            "a secret can be in options of the model, the dataset, the optimizer, the loggers and the callbacks alone: "
+            "the rest of an experiment is written to files and messages"};
     });
   });
 }

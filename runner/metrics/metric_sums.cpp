@@ -97,6 +97,12 @@ at::Tensor MetricSums::loss() const {
   return entries_.empty() || entries_.front().count == 0 ? at::Tensor() : entries_.front().value;
 }
 
+at::Tensor MetricSums::mean_loss() const {
+  if (!loss().defined()) return {};
+  const auto& [name, value, factor, count, exponential] = entries_.front();
+  return factor == static_cast<double>(count) ? value : value * (factor / static_cast<double>(count));
+}
+
 // Packs with one operator per value, which also converts it: a stack would first want them of one type.
 at::Tensor MetricSums::packed(c10::Device device) const {
   std::vector<at::Tensor> values;

@@ -42,6 +42,9 @@ class MetricSums {
   // counted.
   at::Tensor loss() const;
 
+  // Returns the mean loss of the samples that count, a scalar on the model's device; undefined if there are none.
+  at::Tensor mean_loss() const;
+
   // Returns the tensors of this device's metrics as one, [n] float64; undefined if there are none.
   at::Tensor packed(c10::Device device) const;
 

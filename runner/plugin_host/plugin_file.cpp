@@ -17,7 +17,7 @@
 namespace ddprun {
 namespace {
 
-constexpr std::array<std::string_view, 4> kKinds = {"model", "dataset", "optimizer", "logger"};
+constexpr std::array<std::string_view, 6> kKinds = {"model", "dataset", "optimizer", "objective", "logger", "callback"};
 
 // Reads a text from an untrusted file: up to its end or its array's, without control characters.
 template <size_t Size>
@@ -94,7 +94,8 @@ std::string plugin_mismatch(const PluginDescriptor& descriptor) {
   }
   const auto kind = text_of(descriptor.kind);
   if (std::ranges::find(kKinds, kind) == kKinds.end()) {
-    return "its kind is \"" + kind + "\", but ddprun has the kinds model, dataset, optimizer and logger";
+    return "its kind is \"" + kind +
+           "\", but ddprun has the kinds model, dataset, optimizer, objective, callback and logger";
   }
   if (descriptor.name[0] == '\0') return "its name is empty; register it with the name that experiments write";
   return "";

@@ -102,8 +102,16 @@ std::shared_ptr<Optimizer> PluginHost::make_optimizer(const PluginChoice& choice
   return make<Optimizer>("optimizer", choice, paths);
 }
 
+std::shared_ptr<Objective> PluginHost::make_objective(const PluginChoice& choice, Names* paths) const {
+  return make<Objective>("objective", choice, paths);
+}
+
 std::shared_ptr<Logger> PluginHost::make_logger(const PluginChoice& choice, Names* paths) const {
   return make<Logger>("logger", choice, paths);
+}
+
+std::shared_ptr<Callback> PluginHost::make_callback(const PluginChoice& choice, Names* paths) const {
+  return make<Callback>("callback", choice, paths);
 }
 
 PluginDescription PluginHost::describe(const std::string& name_or_path, const std::string& kind) const {
@@ -115,7 +123,9 @@ PluginDescription PluginHost::describe(const std::string& name_or_path, const st
   if (info.kind == "model") try_construct<Model>(info, options, problem, refused);
   if (info.kind == "dataset") try_construct<Dataset>(info, options, problem, refused);
   if (info.kind == "optimizer") try_construct<Optimizer>(info, options, problem, refused);
+  if (info.kind == "objective") try_construct<Objective>(info, options, problem, refused);
   if (info.kind == "logger") try_construct<Logger>(info, options, problem, refused);
+  if (info.kind == "callback") try_construct<Callback>(info, options, problem, refused);
   description.options = options.declared();
   return description;
 }

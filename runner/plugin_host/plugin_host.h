@@ -13,9 +13,11 @@
 
 namespace ddprun {
 
+class Callback;
 class Dataset;
 class Logger;
 class Model;
+class Objective;
 class Optimizer;
 
 // Returns "mnist.yaml:3:10: model: plugin lenet", which precedes a text about a plugin that an experiment names.
@@ -43,7 +45,9 @@ class PluginHost {
   std::shared_ptr<Model> make_model(const PluginChoice& choice, Names* paths = nullptr) const;
   std::shared_ptr<Dataset> make_dataset(const PluginChoice& choice, Names* paths = nullptr) const;
   std::shared_ptr<Optimizer> make_optimizer(const PluginChoice& choice, Names* paths = nullptr) const;
+  std::shared_ptr<Objective> make_objective(const PluginChoice& choice, Names* paths = nullptr) const;
   std::shared_ptr<Logger> make_logger(const PluginChoice& choice, Names* paths = nullptr) const;
+  std::shared_ptr<Callback> make_callback(const PluginChoice& choice, Names* paths = nullptr) const;
 
   // Returns all plugin files on the search path, including flawed ones, without loading any.
   std::vector<PluginInfo> list() const { return search_.list(); }

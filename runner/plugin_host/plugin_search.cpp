@@ -37,7 +37,7 @@ bool answers_to(const PluginInfo& info, const std::string& choice, const std::st
   return info.name == choice && (kind.empty() || info.kind == kind);
 }
 
-std::string article(const std::string& kind) { return (kind == "optimizer" ? "an " : "a ") + kind; }
+std::string article(const std::string& kind) { return (kind.starts_with('o') ? "an " : "a ") + kind; }
 
 std::string join(const std::vector<std::string>& words) {
   std::string text;
@@ -58,7 +58,7 @@ std::vector<PluginInfo> PluginSearch::list() const {
   std::vector<PluginInfo> plugins;
   std::set<fs::path> seen;
   for (const auto& folder : folders_) {
-    for (const auto* below : {"", "models", "datasets", "optimizers", "loggers"}) {
+    for (const auto* below : {"", "models", "datasets", "optimizers", "objectives", "callbacks", "loggers"}) {
       for (const auto& file : libraries_in(folder / below)) {
         std::error_code error;
         const auto real = fs::canonical(file, error);

@@ -12,7 +12,7 @@ namespace ddprun {
 
 class PluginSearch {
  public:
-  // Searches each folder itself and its subfolders models, datasets, optimizers and loggers. Their order does not
+  // Searches each folder itself and its subfolders models, datasets and so on, one for each kind. Their order does not
   // matter: a name that two files have is an error.
   explicit PluginSearch(std::vector<std::filesystem::path> folders) : folders_(std::move(folders)) {}
 

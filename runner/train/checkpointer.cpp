@@ -63,6 +63,7 @@ Checkpoint Checkpointer::live(const TrainState& state, const at::Tensor& window)
   own["window"] = window;
   Checkpoint checkpoint{.step = state.step, .ranks = gather_tensors(own, parts_.communicator)};
   if (parts_.communicator.world().rank != 0) return checkpoint;
+  checkpoint.ranks.front().merge(parts_.callbacks.state());
   for (const auto& tensor : state_tensors(*parts_.model)) checkpoint.model[tensor.name] = tensor.value.detach();
   checkpoint.average = under_each_name(parts_.step.ema().state(), *parts_.model);
   checkpoint.optimizer = in_plugin({"optimizer", "state"}, [&] { return parts_.optimizer->state(); });
@@ -77,6 +78,7 @@ TensorDict Checkpointer::restore(const Checkpoint& checkpoint, const TrainState&
   if (rank == 0) load_weights(*parts_.model, checkpoint.model, path);
   broadcast_state(*parts_.model, parts_.communicator);
   in_plugin({"optimizer", "load_state"}, [&] { parts_.optimizer->load_state(checkpoint.optimizer); });
+  parts_.callbacks.load_state(checkpoint.ranks.empty() ? TensorDict() : checkpoint.ranks.front());
   set_rng_state(own, parts_.backend);
   saved_step_ = state.step;
   saved_path_ = path;

@@ -10,6 +10,7 @@
 #include "comm/device_backend.h"
 #include "config/experiment.h"
 #include "metrics/logger_hub.h"
+#include "train/callbacks.h"
 #include "train/train_state.h"
 #include "train/train_step.h"
 
@@ -35,6 +36,7 @@ class Checkpointer {
     DeviceBackend* backend;  // null on the CPU
     LoggerHub& loggers;
     BackgroundSaver& saver;
+    Callbacks& callbacks;
     std::function<void()> alive;  // called while waiting for a save: a slow disk is not a hang
   };
 
@@ -50,8 +52,8 @@ class Checkpointer {
   void rescue() noexcept;
   bool failed() const { return parts_.saver.failed(); }
 
-  // Restores weights, optimizer, averages and random generators; the rest of the state is the caller's. `path` is for
-  // errors. Returns what this rank has kept of its own.
+  // Restores weights, optimizer, averages, callbacks and random generators; the rest of the state is the caller's.
+  // `path` is for errors. Returns what this rank has kept of its own.
   TensorDict restore(const Checkpoint& checkpoint, const TrainState& state, const std::string& path);
 
   // Returns the newest intact checkpoint; rank 0 looks and all get the same answer. Throws UserError if there is none.

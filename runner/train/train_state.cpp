@@ -59,6 +59,7 @@ std::string TrainState::to_json() const {
       {"format", 1},
       {"step", step},
       {"evaluated_step", evaluated_step},
+      {"evaluation_asked", evaluation_asked},
       {"samples", samples},
       {"window", to_json_list(window)},
       {"row", to_json_list(row)},
@@ -95,6 +96,7 @@ TrainState TrainState::from_json(const std::string& text, const std::string& whe
     TrainState state;
     from.at("step").get_to(state.step);
     from.at("evaluated_step").get_to(state.evaluated_step);
+    state.evaluation_asked = from.value("evaluation_asked", false);
     from.at("samples").get_to(state.samples);
     state.window = metric_totals(from.at("window"));
     if (const auto row = from.find("row"); row != from.end()) state.row = metric_totals(*row);
@@ -159,7 +161,8 @@ bool TrainPlan::due(const Interval& every, int64_t step) const {
 }
 
 bool TrainPlan::at_part_end(const TrainState& state) const {
-  const bool boundary = all_done(state) || is_epoch_end(state.step) || due(eval_every_, state.step);
+  const bool boundary =
+      all_done(state) || is_epoch_end(state.step) || due(eval_every_, state.step) || state.evaluation_asked;
   return boundary && state.step > state.evaluated_step;
 }
 

@@ -19,6 +19,7 @@ namespace ddprun {
 struct TrainState {
   int64_t step = 0;                 // optimizer steps done
   int64_t evaluated_step = 0;       // the step of the last finished evaluation at the end of an epoch
+  bool evaluation_asked = false;    // by a callback, after this step
   int64_t samples = 0;              // training samples seen by all ranks
   std::vector<MetricTotal> window;  // training metrics not yet added to the next two, of all ranks
   std::vector<MetricTotal> row;     // since the last row
@@ -71,7 +72,8 @@ class TrainPlan {
   // Returns whether no step is left.
   bool all_done(const TrainState& state) const { return state.step >= max_steps_ || state.finished.has_value(); }
 
-  // Returns whether the steps of an epoch, or of a part of one (trainer.eval_every), are done but not evaluated.
+  // Returns whether the steps of an epoch, or of a part of one (trainer.eval_every, a
+  // callback), are done but not evaluated.
   bool at_part_end(const TrainState& state) const;
 
  private:

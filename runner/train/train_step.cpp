@@ -311,7 +311,7 @@ void TrainStep::set_lrs(int64_t step) {
   if (lrs_of_ == step) return;
   const int64_t applied = step - skipped() - scaler_.overflows();
   auto& groups = parts_.optimizer->groups();
-  for (size_t i = 0; i < groups.size(); ++i) groups[i].lr = schedule_.lr(base_lrs_[i], applied);
+  for (size_t i = 0; i < groups.size(); ++i) groups[i].lr = lr_factor_ * schedule_.lr(base_lrs_[i], applied);
   if (parts_.backend) send_lrs();
   lrs_of_ = step;
 }

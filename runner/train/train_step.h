@@ -90,6 +90,7 @@ class TrainStep {
   // Returns the lrs of the last step: "lr", and "lr_1", "lr_2" ... of the groups whose own lr differs from the first
   // one's.
   NamedValues lrs() const;
+  void set_lr_factor(double factor) { lr_factor_ = factor; }  // of all lrs, besides the schedule
   Schedule& schedule() { return schedule_; }
   GradScaler& scaler() { return scaler_; }
   Ema& ema() { return ema_; }
@@ -135,6 +136,7 @@ class TrainStep {
   std::vector<at::Tensor> buffers_;
   SharedBuffers shared_;
   std::vector<double> base_lrs_;  // the optimizer's own lrs, one per group
+  double lr_factor_ = 1;
   GradientReducer reducer_;
   std::shared_ptr<BatchStatistics> statistics_;  // with sync_batchnorm
   GradScaler scaler_;                            // enabled with fp16

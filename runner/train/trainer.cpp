@@ -28,8 +28,9 @@ Trainer::Trainer(const Experiment& experiment, TrainerParts parts, std::function
             parts_.backend.get()}),
       agreement_(parts_.communicator, parts_.clock),
       nonfinite_({experiment_.trainer, parts_.run_dir, parts_.communicator, parts_.device, state_}),
+      callbacks_(parts_.callbacks, parts_.communicator),
       checkpoints_({experiment_.checkpoint, parts_.run_dir, parts_.communicator, parts_.model, parts_.optimizer, step_,
-                    parts_.backend.get(), parts_.loggers, parts_.checkpoints,
+                    parts_.backend.get(), parts_.loggers, parts_.checkpoints, callbacks_,
                     [this] { enter("saving", Activity::kSaving); }}),
       validator_({experiment_, plan_, state_, parts_.communicator, parts_.dataset, step_, log_, parts_.loggers,
                   buffers_, parts_.backend.get(), [this] { enter("evaluating", Activity::kEvaluating); }},
@@ -48,6 +49,7 @@ Trainer::Trainer(const Experiment& experiment, TrainerParts parts, std::function
 }
 
 RunEnd Trainer::run() try {
+  start_callbacks();
   if (!over()) begin();
   while (!over()) {
     parts_.model->train();
@@ -70,6 +72,18 @@ RunEnd Trainer::run() try {
 } catch (...) {
   checkpoints_.rescue();
   throw;
+}
+
+void Trainer::start_callbacks() {
+  const auto& world = parts_.communicator.world();
+  callbacks_.start({.model = parts_.model,
+                    .dataset = parts_.dataset,
+                    .rank = world.rank,
+                    .world_size = world.size,
+                    .step = state_.step,
+                    .steps_per_epoch = plan_.steps_per_epoch(),
+                    .max_steps = plan_.max_steps(),
+                    .global_batch = state_.global_batch});
 }
 
 // Prepares this attempt, before its first step.
@@ -133,12 +147,15 @@ void Trainer::train_step() try {
   const auto batch = loader_->next();
 
   on_activity(Activity::kComputing);
+  at::Tensor loss;
   if (nonfinite_.skips(state_.step + 1)) {
     step_.skip();
     ++state_.skipped;
   } else {
     const bool watched = log_.watch_gradients() || profiler_.covers(state_.step + 1);
-    nonfinite_.open({state_.step + 1, batch.epoch + 1, batch.batch.index, step_.run(batch, state_.step, watched)});
+    auto outcome = step_.run(batch, state_.step, watched);
+    if (!callbacks_.empty()) loss = outcome.sums.mean_loss();
+    nonfinite_.open({state_.step + 1, batch.epoch + 1, batch.batch.index, std::move(outcome)});
     state_.samples += batch.global_samples;
   }
   timer_.begin(StepPhase::kOther);
@@ -151,7 +168,7 @@ void Trainer::train_step() try {
   log_.end_step();
   timer_.begin(StepPhase::kOther);
   state_.train_seconds = log_.train_seconds();
-  agree_after_step();
+  agree_after_step(loss);
   profiler_.after(state_.step);
 } catch (const std::exception& error) {
   if (is_out_of_memory(error)) throw OutOfMemory(out_of_memory_text(error, state_.step + 1, experiment_.trainer));
@@ -159,7 +176,7 @@ void Trainer::train_step() try {
 }
 
 // Decides with all ranks: to stop, to save, that the time is over.
-void Trainer::agree_after_step() {
+void Trainer::agree_after_step(const at::Tensor& loss) {
   on_activity(Activity::kAgreeing);
   const auto& every = experiment_.checkpoint.every;
   const auto limit = experiment_.trainer.max_seconds;
@@ -173,13 +190,29 @@ void Trainer::agree_after_step() {
   stopping_ = flags.stop;
   nonfinite_.learn(flags);
   if (!close_steps()) return;
+  obey(callbacks_.after_step({.epoch = plan_.epoch_of(state_.step),
+                              .step = state_.step,
+                              .samples = state_.samples,
+                              .lr = step_.lrs().front().second,
+                              .loss = loss}));
   if (flags.time_over && !stopping_) {
     state_.finished = RunStatus::kCompleted;
     state_.stop_reason = "trainer.max_time is over";
     return;
   }
   const bool by_step = every.steps > 0 && due(every);
-  if (!stopping_ && !at_part_end() && (by_step || flags.save)) save(false);
+  const bool is_due = by_step || flags.save || save_asked_;
+  if (!stopping_ && !at_part_end() && is_due) save(false);
+}
+
+// Does what callbacks ask for: at once, or at the end of this part.
+void Trainer::obey(const Requests& requests) {
+  step_.set_lr_factor(callbacks_.lr_factor());
+  save_asked_ |= requests.save;
+  state_.evaluation_asked |= requests.evaluate && state_.step > state_.evaluated_step;
+  if (requests.stop.empty() || state_.finished) return;
+  state_.finished = RunStatus::kStoppedEarly;
+  state_.stop_reason = requests.stop;
 }
 
 // Exchanges the flags raised since the last exchange if one is due after this step; else returns nothing.
@@ -197,17 +230,47 @@ Flags Trainer::agree(Flags mine) {
 void Trainer::finish_part() {
   if (!settle()) return;
   log_.log_system();
-  const auto before = state_.best_value;
-  const auto interrupted = [this] {
-    log_.show_progress("val");
-    if (agreement_.exchange({.stop = stop_requested_()}).stop) stopping_ = true;
-    return stopping_;
-  };
-  if (!validator_.validate(interrupted)) return;
-  const bool improved = state_.best_value != before;
+  const auto before = state_;
+  bool changed = plan_.all_done(state_) && callbacks_.finish();
+  if (!validator_.validate([this] { return interrupted(); })) return;
+  count_part();
+  if (plan_.all_done(state_) && callbacks_.finish()) {  // only this evaluation has ended the run
+    changed = true;
+    if (!evaluate_again(before)) return;
+  }
+  const bool improved = state_.best_value != before.best_value;
   if (shards_ && plan_.is_epoch_end(state_.step)) shards_->check(plan_.epoch_of(state_.step), experiment_);
+  if (changed) {
+    save_now(improved);
+  } else if (due(experiment_.checkpoint.every) || improved || save_asked_) {
+    save(improved);
+  }
+}
+
+// Returns whether an evaluation under way is to be left to the resumed run. Collective.
+bool Trainer::interrupted() {
+  log_.show_progress("val");
+  if (agreement_.exchange({.stop = stop_requested_()}).stop) stopping_ = true;
+  return stopping_;
+}
+
+void Trainer::count_part() {
   state_.evaluated_step = state_.step;
-  if (due(experiment_.checkpoint.every) || improved) save(improved);
+  state_.evaluation_asked = false;
+  if (validator_.evaluated().empty()) return;
+  obey(callbacks_.after_evaluation(
+      {.split = "val", .epoch = plan_.epoch_of(state_.step), .step = state_.step, .metrics = validator_.evaluated()}));
+}
+
+// Evaluates the weights that callbacks have changed after an evaluation; the best may be these, not those.
+bool Trainer::evaluate_again(const TrainState& before) {
+  state_.best_value = before.best_value;
+  state_.best_metrics = before.best_metrics;
+  state_.best_step = before.best_step;
+  state_.evaluated_step = before.evaluated_step;
+  if (!validator_.validate_again([this] { return interrupted(); })) return false;
+  state_.evaluated_step = state_.step;
+  return true;
 }
 
 void Trainer::save(bool best) {
@@ -216,6 +279,7 @@ void Trainer::save(bool best) {
 
 void Trainer::save_now(bool best) {
   enter("saving", Activity::kSaving);
+  save_asked_ = false;
   if (!settle()) return;
   if (const auto problem = nonfinite_.problem_of_weights(*parts_.model)) throw UserError(*problem);
   log_.save_window();
@@ -241,10 +305,12 @@ void Trainer::restore(const Checkpoint& checkpoint, const std::string& path) {
   step_.set_scaler_state(state_.scaler);
   step_.set_skipped(state_.skipped_without_overflow);
   restore_window(checkpoints_.restore(checkpoint, state_, path));
+  step_.set_lr_factor(callbacks_.lr_factor());
   const auto time = experiment_.trainer.max_seconds;
   const bool time_over = time > 0 && state_.train_seconds >= time;
   const bool more_to_do = state_.finished == RunStatus::kCompleted && state_.step < plan_.max_steps() && !time_over;
-  const bool stops_no_more = state_.finished == RunStatus::kStoppedEarly && !experiment_.early_stopping;
+  const bool can_stop = experiment_.early_stopping || !callbacks_.empty();
+  const bool stops_no_more = state_.finished == RunStatus::kStoppedEarly && !can_stop;
   if (more_to_do || stops_no_more) state_.finished.reset();
 }
 

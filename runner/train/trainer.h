@@ -15,6 +15,7 @@
 #include "metrics/logger_hub.h"
 #include "metrics/profiler.h"
 #include "train/agreement.h"
+#include "train/callbacks.h"
 #include "train/checkpointer.h"
 #include "train/nonfinite_policy.h"
 #include "train/progress_log.h"
@@ -30,6 +31,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace ddprun {
 
@@ -43,6 +45,7 @@ struct TrainerParts {
   const Objective& evaluation_objective;
   LoggerHub& loggers;
   BackgroundSaver& checkpoints;
+  std::vector<NamedCallback> callbacks;
   std::filesystem::path run_dir;  // of the run whose checkpoints these are
   Precision precision;
   std::shared_ptr<DeviceBackend> backend;  // null on the CPU
@@ -87,9 +90,14 @@ class Trainer {
   void choose_micro_batch(TrainLoader& trial);
   void warm_up_reducer(TrainLoader& trial);
   void train_step();
-  void agree_after_step();
+  void start_callbacks();
+  void agree_after_step(const at::Tensor& loss);
+  void obey(const Requests& requests);
   Flags agree(Flags mine);
   void finish_part();
+  bool interrupted();
+  void count_part();
+  bool evaluate_again(const TrainState& before);
   void save(bool best);
   void save_now(bool best);
   void finish_saving();
@@ -117,6 +125,7 @@ class Trainer {
   ProgressLog log_;
   Agreement agreement_;
   NonfinitePolicy nonfinite_;
+  Callbacks callbacks_;
   Checkpointer checkpoints_;
   Validator validator_;
   Profiler profiler_;
@@ -124,7 +133,8 @@ class Trainer {
   std::unique_ptr<TrainLoader> loader_;
   std::optional<ShardCheck> shards_;
   Validator::TestResult test_;
-  bool stopping_ = false;  // all ranks agreed to end here
+  bool save_asked_ = false;  // by a callback
+  bool stopping_ = false;    // all ranks agreed to end here
   const char* phase_ = "starting";
 };
 

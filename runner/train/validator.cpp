@@ -78,21 +78,38 @@ void Validator::require_monitors(const NamedValues& measured) {
 
 bool Validator::validate(const std::function<bool()>& interrupted) {
   const auto& config = parts_.experiment.trainer;
+  const bool due = parts_.plan.all_done(parts_.state) || parts_.plan.due(config.eval_every, parts_.state.step) ||
+                   parts_.state.evaluation_asked;
+  evaluated_.clear();
   const auto split = evaluation_split(*parts_.dataset);
-  const bool due = parts_.plan.all_done(parts_.state) || parts_.plan.due(config.eval_every, parts_.state.step);
   if (!due || parts_.dataset->size(split) == 0) {
     parts_.log.log_part(0);
     return true;
   }
   const Stopwatch time;
-  const auto limit = evaluation_limit(config);
-  const auto evaluation = evaluate(split, limit, interrupted);
+  const auto evaluation = evaluate(split, evaluation_limit(config), interrupted);
   if (!evaluation) return false;
   parts_.log.log_part(time.seconds());
-  if (split == Split::kTest && limit == config.test_batches) tested_ = {parts_.state.step, *evaluation};
-  observe(*evaluation);
-  log_predictions(split);
+  take(*evaluation);
   return true;
+}
+
+bool Validator::validate_again(const std::function<bool()>& interrupted) {
+  const auto split = evaluation_split(*parts_.dataset);
+  if (parts_.dataset->size(split) == 0) return true;
+  const auto evaluation = evaluate(split, evaluation_limit(parts_.experiment.trainer), interrupted);
+  if (evaluation) take(*evaluation);
+  return evaluation.has_value();
+}
+
+// Notes the result of an evaluation, and its consequences.
+void Validator::take(const Evaluation& evaluation) {
+  const auto& config = parts_.experiment.trainer;
+  const auto split = evaluation_split(*parts_.dataset);
+  if (split == Split::kTest && evaluation_limit(config) == config.test_batches)
+    tested_ = {parts_.state.step, evaluation};
+  observe(evaluation);
+  log_predictions(split);
 }
 
 void Validator::log_evaluation(const std::string& split, const Evaluation& evaluation) {
@@ -121,6 +138,7 @@ void Validator::observe(const Evaluation& evaluation) {
   log_evaluation("val", evaluation);
   const auto values = evaluation.values("val");
   update(parts_.state.last_metrics, values);
+  evaluated_ = values;
   const auto config = followed_by_best();
   const auto value = monitored("checkpoint.monitor", config.monitor, false);
   if (value && improves(*value, parts_.state.best_value, config.maximize, 0)) {

@@ -56,10 +56,17 @@ class Validator {
   // `interrupted`, called on all ranks alike, returned true.
   bool validate(const std::function<bool()>& interrupted);
 
+  // Evaluates once more, after the weights have changed, without the rows of a part.
+  bool validate_again(const std::function<bool()>& interrupted);
+
+  // Returns the metrics of the evaluation that the last validate() made; none if it was not due.
+  const NamedValues& evaluated() const { return evaluated_; }
+
   TestResult test();
 
  private:
   std::optional<Evaluation> evaluate(Split split, const Limit& limit, const std::function<bool()>& interrupted);
+  void take(const Evaluation& evaluation);
   void observe(const Evaluation& evaluation);
   void log_evaluation(const std::string& split, const Evaluation& evaluation);
   void log_predictions(Split split);
@@ -69,6 +76,7 @@ class Validator {
   Parts parts_;
   Evaluator evaluator_;
   EarlyStopper stopper_;
+  NamedValues evaluated_;
   bool refused_ = false, warned_of_monitor_ = false;
   struct {
     int64_t step = -1;

@@ -160,6 +160,13 @@ class TrainTask final : public WorkerTask {
     return loggers;
   }
 
+  std::vector<NamedCallback> make_callbacks() const {
+    std::vector<NamedCallback> callbacks;
+    for (const auto& choice : runtime_.experiment.callbacks)
+      callbacks.push_back({choice.plugin, choice.path, runtime_.plugins.make_callback(choice)});
+    return callbacks;
+  }
+
   void on_activity(Activity activity, int64_t step) {
     heartbeat_.beat(activity, step);
     if (fault_) fault_(name_of(activity), step);
@@ -200,6 +207,7 @@ class TrainTask final : public WorkerTask {
                     .evaluation_objective = *evaluation_objective_,
                     .loggers = *loggers_,
                     .checkpoints = *checkpoints_,
+                    .callbacks = make_callbacks(),
                     .run_dir = runtime_.place.run_dir,
                     .precision = runtime_.precision,
                     .backend = runtime_.backend,

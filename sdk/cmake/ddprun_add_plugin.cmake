@@ -1,14 +1,15 @@
 # ddprun_add_plugin(<kind> <name> SOURCES <file>... [LINK <target>...])
 #
-# Builds <name>.so, a plugin of the kind model, dataset, optimizer or logger. It sees the SDK and nothing else of ddprun,
-# and exports one symbol. It is in lib/ddprun/plugins/<kind>s, in the build tree and after installation.
+# Builds <name>.so, a plugin of the kind model, dataset, optimizer, objective, callback or logger. It sees the SDK and nothing
+# else of ddprun, and exports one symbol. It is in lib/ddprun/plugins/<kind>s, in the build tree and after installation.
 #
 #   DDPRUN_PRECOMPILE   ON: compile the header of the kind beforehand. For a model the first build is 20 s of computing
 #                       longer and takes 0.5 GB, and each one after it is 10 s shorter. OFF by default.
 function(ddprun_add_plugin kind name)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SOURCES;LINK")
-  if(NOT kind MATCHES "^(model|dataset|optimizer|logger)$")
-    message(FATAL_ERROR "ddprun_add_plugin(${kind} ${name}): the kind is model, dataset, optimizer or logger, not ${kind}.")
+  if(NOT kind MATCHES "^(model|dataset|optimizer|objective|callback|logger)$")
+    message(FATAL_ERROR "ddprun_add_plugin(${kind} ${name}): the kind is model, dataset, optimizer, objective, callback or logger, "
+      "not ${kind}.")
   endif()
   if(NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "ddprun_add_plugin(${kind} ${name} SOURCES <file>... [LINK <target>...]): SOURCES is missing.")
@@ -30,7 +31,7 @@ function(ddprun_add_plugin kind name)
     BUILD_WITH_INSTALL_RPATH ON)  # CMake's own for a build ends in the current folder
   install(TARGETS ${target} LIBRARY DESTINATION lib/ddprun/plugins/${kind}s)
   if(NOT outside)
-    if(kind MATCHES "^(model|optimizer)$")
+    if(kind MATCHES "^(model|optimizer|callback)$")
       ddprun_pch(${target} MODULE)
     else()
       ddprun_pch(${target})

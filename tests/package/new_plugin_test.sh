@@ -69,7 +69,7 @@ refusals() {
   mkdir -p "$scratch/empty/taken"
   refuse 'expected KIND NAME [FOLDER]'
   refuse 'expected KIND NAME [FOLDER]' model
-  refuse 'no kind of plugin "modell"; expected model, dataset, optimizer or logger' modell my_net
+  refuse 'no kind of plugin "modell"; expected model, dataset, optimizer, objective, callback or logger' modell my_net
   refuse 'no kind of plugin "model dataset"' 'model dataset' my_net
   refuse 'did you mean my_net?' model My-Net
   refuse 'did you mean net2?' model 2net2
@@ -108,6 +108,8 @@ refuses_before_the_first_build
 scaffold "$prefix/bin/ddprun-new-plugin" model 0.8
 scaffold "$prefix/bin/ddprun-new-plugin" dataset 0.8
 scaffold "$prefix/bin/ddprun-new-plugin" logger 0.8
+scaffold "$prefix/bin/ddprun-new-plugin" objective 0.8
+scaffold "$prefix/bin/ddprun-new-plugin" callback 0.8
 grep -q '^| val |' "$scratch"/my_logger/outputs/*/latest/my_logger.md || fail "the logger wrote no row"
 builds_precompiled "$scratch/my_logger"
 if [[ $build == "$checkout/build/release" ]]; then

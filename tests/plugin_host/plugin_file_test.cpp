@@ -48,7 +48,7 @@ TEST(PluginFile, EachFlawHasItsOwnTextThatNamesBothSidesAndTheCure) {
                                                 HasSubstr("rebuild the plugin with -D_GLIBCXX_USE_CXX11_ABI=1")));
   EXPECT_THAT(problem_of_file("bad_stdlib"), AllOf(HasSubstr("standard library libc++"), HasSubstr("libstdc++;")));
   EXPECT_THAT(problem_of_file("bad_kind"),
-              AllOf(HasSubstr("\"sampler\""), HasSubstr("model, dataset, optimizer and logger")));
+              AllOf(HasSubstr("\"sampler\""), HasSubstr("model, dataset, optimizer, objective, callback and logger")));
 }
 
 TEST(PluginFile, AFlawedDescriptorStillTellsTheName) {

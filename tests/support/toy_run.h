@@ -71,6 +71,7 @@ struct ToyRun {
     return std::make_shared<ToySgd>(rate);
   };
   std::function<std::shared_ptr<DeviceBackend>(int64_t rank)> make_backend;  // empty: none
+  std::function<std::vector<NamedCallback>()> make_callbacks;                // of one rank; empty: none
   double step_seconds = 1;  // each step takes so long, as far as the ranks' agreement can see
 };
 
@@ -136,6 +137,7 @@ inline ToyResult train_toy(const ToyRun& run) {
                      .evaluation_objective = objective,
                      .loggers = loggers,
                      .checkpoints = checkpoints,
+                     .callbacks = run.make_callbacks ? run.make_callbacks() : std::vector<NamedCallback>(),
                      .run_dir = run.folder,
                      .precision = precision,
                      .backend = backend,

@@ -27,6 +27,7 @@ namespace ddprun {
 // The training at the start of an attempt.
 struct Training {
   std::shared_ptr<Model> model;  // on its device, with the weights of the checkpoint if the run is resumed
+  std::shared_ptr<const Dataset> dataset;
   int64_t rank = 0, world_size = 1;
   int64_t step = 0;  // steps done before this attempt
   int64_t steps_per_epoch = 0;

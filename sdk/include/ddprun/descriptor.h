@@ -24,7 +24,7 @@ struct PluginDescriptor {
   uint32_t cxx11_abi;       // _GLIBCXX_USE_CXX11_ABI
   char stdlib[16];          // "libstdc++" or "libc++"
   char compiler[64];        // for the report: "12.2.0" or "clang"
-  char kind[16];            // "model", "dataset", "optimizer" or "logger"
+  char kind[16];            // "model", "dataset", "optimizer", "objective", "logger" or "callback"
   char name[64];
   char help[256];
   void (*create)(void* options,

@@ -3,9 +3,9 @@
 //
 //   DDPRUN_MODEL(Mlp, "mlp", "two-layer perceptron for flat images")
 //
-// The others are DDPRUN_DATASET, DDPRUN_OPTIMIZER and DDPRUN_LOGGER, each in the header of its kind. The class is
-// constructed from an Options&. The name is what the experiment file writes; it has at most 63 characters, the help at
-// most 255.
+// The others are DDPRUN_DATASET, DDPRUN_OPTIMIZER, DDPRUN_OBJECTIVE, DDPRUN_LOGGER and DDPRUN_CALLBACK, each in the
+// header of its kind. The class is constructed from an Options&. The name is what the experiment file writes; it has at
+// most 63 characters, the help at most 255.
 #pragma once
 
 #include <ddprun/descriptor.h>

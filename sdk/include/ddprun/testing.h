@@ -11,9 +11,11 @@
 // checks compute on the CPU, in one process; none throws for a mistake of the plugin.
 #pragma once
 
+#include <ddprun/testing/callback.h>
 #include <ddprun/testing/dataset.h>
 #include <ddprun/testing/logger.h>
 #include <ddprun/testing/model.h>
+#include <ddprun/testing/objective.h>
 #include <ddprun/testing/optimizer.h>
 #include <ddprun/testing/plugin.h>
 #include <ddprun/testing/settings.h>

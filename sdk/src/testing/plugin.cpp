@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
+#include <ddprun/callback.h>
 #include <ddprun/dataset.h>
 #include <ddprun/logger.h>
 #include <ddprun/model.h>
+#include <ddprun/objective.h>
 #include <ddprun/optimizer.h>
 #include <ddprun/testing/plugin.h>
 
@@ -76,6 +78,14 @@ Maker<Optimizer> optimizer_plugin(const fs::path& library, const Settings& setti
   return maker<Optimizer>("optimizer", library, settings);
 }
 
+Maker<Objective> objective_plugin(const fs::path& library, const Settings& settings) {
+  return maker<Objective>("objective", library, settings);
+}
+
+Maker<Callback> callback_plugin(const fs::path& library, const Settings& settings) {
+  return maker<Callback>("callback", library, settings);
+}
+
 Maker<Logger> logger_plugin(const fs::path& library, const Settings& settings) {
   return maker<Logger>("logger", library, settings);
 }
@@ -87,6 +97,8 @@ std::string option_problems(const fs::path& library, const Settings& settings) t
   if (kind == "model") create<Model>(descriptor, options);
   if (kind == "dataset") create<Dataset>(descriptor, options);
   if (kind == "optimizer") create<Optimizer>(descriptor, options);
+  if (kind == "objective") create<Objective>(descriptor, options);
+  if (kind == "callback") create<Callback>(descriptor, options);
   if (kind == "logger") create<Logger>(descriptor, options);
   return lines(options.problems());
 } catch (const std::exception& error) {

@@ -11,9 +11,11 @@
 #include <string>
 
 namespace ddprun {
+class Callback;
 class Dataset;
 class Logger;
 class Model;
+class Objective;
 class Optimizer;
 }  // namespace ddprun
 
@@ -28,6 +30,8 @@ using Maker = std::function<std::shared_ptr<Kind>()>;
 Maker<Model> model_plugin(const std::filesystem::path& library, const Settings& settings = {});
 Maker<Dataset> dataset_plugin(const std::filesystem::path& library, const Settings& settings = {});
 Maker<Optimizer> optimizer_plugin(const std::filesystem::path& library, const Settings& settings = {});
+Maker<Objective> objective_plugin(const std::filesystem::path& library, const Settings& settings = {});
+Maker<Callback> callback_plugin(const std::filesystem::path& library, const Settings& settings = {});
 Maker<Logger> logger_plugin(const std::filesystem::path& library, const Settings& settings = {});
 
 // Returns what `ddprun check` says about these options, one line per mistake: "model.hidden: expected int >= 1, found

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+#include "train/callbacks.h"
+
+#include "base/log.h"
+#include "plugin_host/plugin_call.h"
+
+#include <ddprun/error.h>
+
+#include <ATen/ATen.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <set>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+// The state is "callbacks", whether they have finished, and of each callback "callbacks/swa/lr_factor" and its own
+// tensors, "callbacks/swa/state/average".
+const std::string kFinished = "callbacks", kPrefix = "callbacks/", kLrFactor = "/lr_factor", kState = "/state/";
+
+std::string words_of(const Requests& requests) {
+  std::vector<std::string> asked;
+  if (requests.evaluate) asked.emplace_back("an evaluation");
+  if (requests.save) asked.emplace_back("a checkpoint");
+  if (!requests.stop.empty()) asked.push_back("a stop (" + requests.stop + ")");
+  if (requests.lr_factor) asked.push_back(log::text("lr_factor ", *requests.lr_factor));
+  std::string text;
+  for (const auto& one : asked) text += (text.empty() ? "" : ", ") + one;
+  return text.empty() ? "nothing" : text;
+}
+
+bool is_empty(const Requests& requests) {
+  return !requests.evaluate && !requests.save && requests.stop.empty() && !requests.lr_factor;
+}
+
+void require_sensible(const Requests& requests, const std::string& path, const char* hook) {
+  if (!requests.lr_factor || (*requests.lr_factor >= 0 && std::isfinite(*requests.lr_factor))) return;
+  throw PluginMistake(
+      {path, log::text(hook, "() asks for lr_factor ", *requests.lr_factor, "; expected a number of at least 0")});
+}
+
+}  // namespace
+
+Callbacks::Callbacks(std::vector<NamedCallback> callbacks, Communicator& communicator) : communicator_(communicator) {
+  std::multiset<std::string> names;
+  for (auto& one : callbacks) {
+    auto name = std::filesystem::path(one.plugin).stem().string();
+    const auto count = names.count(*names.insert(name));
+    if (count > 1) name += log::text("_", count);
+    entries_.push_back({std::move(one), std::move(name)});
+  }
+}
+
+void Callbacks::start(const Training& training) {
+  for (auto& entry : entries_) {
+    in_plugin({entry.path.c_str(), "start"}, [&] { entry.callback->start(training); });
+    entry.every = in_plugin({entry.path.c_str(), "every"}, [&] { return entry.callback->every(); });
+    if (entry.every < 1)
+      throw PluginMistake({entry.path, log::text("every() returns ", entry.every, "; expected at least 1")});
+  }
+}
+
+Requests Callbacks::after_step(const StepDone& step) {
+  std::vector<Answer> answers;
+  for (auto& entry : entries_) {
+    if (!entry.callback->sees_steps() || step.step % entry.every != 0) continue;
+    answers.push_back(
+        {&entry, in_plugin({entry.path.c_str(), "after_step"}, [&] { return entry.callback->after_step(step); })});
+  }
+  return agreed(std::move(answers), "after_step", step.step);
+}
+
+Requests Callbacks::after_evaluation(const EvaluationDone& evaluation) {
+  std::vector<Answer> answers;
+  for (auto& entry : entries_) {
+    answers.push_back({&entry, in_plugin({entry.path.c_str(), "after_evaluation"},
+                                         [&] { return entry.callback->after_evaluation(evaluation); })});
+  }
+  return agreed(std::move(answers), "after_evaluation", evaluation.step);
+}
+
+// The common case, that nobody asks for anything, costs one exchange of a few bytes.
+Requests Callbacks::agreed(std::vector<Answer> answers, const char* hook, int64_t step) {
+  Requests all;
+  if (answers.empty()) return all;
+  auto mine = nlohmann::json::array();
+  for (const auto& [entry, requests] : answers) mine.push_back(words_of(requests));
+  auto asking = at::scalar_tensor(std::ranges::all_of(answers, is_empty, &Answer::requests) ? 0 : 1, at::kLong);
+  communicator_.sum(asking);
+  if (asking.item<int64_t>() == 0) return all;
+  const auto ranks = communicator_.gather_texts(mine.dump());
+  for (size_t i = 0; i < answers.size(); ++i) {
+    auto& [entry, requests] = answers[i];
+    const auto first = nlohmann::json::parse(ranks.front()).at(i).get<std::string>();
+    for (size_t rank = 1; rank < ranks.size(); ++rank) {
+      const auto other = nlohmann::json::parse(ranks[rank]).at(i).get<std::string>();
+      if (other == first) continue;
+      throw PluginMistake({entry->path, log::text(hook, "() must ask for the same on all ranks, but in step ", step,
+                                                  " rank 0 asks for ", first, ", and rank ", rank, " for ", other)});
+    }
+    require_sensible(requests, entry->path, hook);
+    all.evaluate |= requests.evaluate;
+    all.save |= requests.save;
+    if (all.stop.empty() && !requests.stop.empty()) all.stop = entry->plugin + ": " + requests.stop;
+    if (requests.lr_factor) all.lr_factor = entry->lr_factor = *requests.lr_factor;
+  }
+  return all;
+}
+
+bool Callbacks::finish() {
+  if (entries_.empty() || std::exchange(finished_, true)) return false;
+  for (const auto& entry : entries_) in_plugin({entry.path.c_str(), "finish"}, [&] { entry.callback->finish(); });
+  return true;
+}
+
+double Callbacks::lr_factor() const {
+  double product = 1;
+  for (const auto& entry : entries_) product *= entry.lr_factor;
+  return product;
+}
+
+TensorDict Callbacks::state() const {
+  TensorDict state;
+  if (entries_.empty()) return state;
+  state[kFinished] = at::scalar_tensor(finished_, at::kBool);
+  for (const auto& entry : entries_) {
+    state[kPrefix + entry.name + kLrFactor] = at::scalar_tensor(entry.lr_factor, at::kDouble);
+    const auto own = in_plugin({entry.path.c_str(), "state"}, [&] { return entry.callback->state(); });
+    for (const auto& [name, tensor] : own) {
+      require_storable(name, tensor);
+      state[kPrefix + entry.name + kState + name] = tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true);
+    }
+  }
+  return state;
+}
+
+void Callbacks::load_state(const TensorDict& saved) {
+  std::set<std::string> unknown;
+  for (const auto& [key, tensor] : saved) {
+    if (key.starts_with(kPrefix)) unknown.insert(key.substr(0, key.find('/', kPrefix.size())));
+  }
+  finished_ = saved.contains(kFinished) && saved.at(kFinished).item<bool>();
+  for (auto& entry : entries_) {
+    if (unknown.erase(kPrefix + entry.name) == 0) continue;
+    const auto prefix = kPrefix + entry.name + kState;
+    TensorDict own;
+    for (const auto& [key, tensor] : saved) {
+      if (key.starts_with(prefix)) own[key.substr(prefix.size())] = tensor;
+    }
+    entry.lr_factor = saved.at(kPrefix + entry.name + kLrFactor).item<double>();
+    in_plugin({entry.path.c_str(), "load_state"}, [&] { entry.callback->load_state(own); });
+  }
+  if (communicator_.world().rank != 0) return;
+  for (const auto& name : unknown) {
+    log::warn("the checkpoint has the state of the callback " + name.substr(kPrefix.size()) +
+              ", which the experiment no longer names; it is dropped");
+  }
+}
+
+}  // namespace ddprun

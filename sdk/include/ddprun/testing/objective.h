@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// What an objective promises.
+#pragma once
+
+#include <ddprun/objective.h>
+#include <ddprun/testing/plugin.h>
+
+#include <string>
+#include <vector>
+
+namespace ddprun::check {
+
+// An objective with a batch of at least four samples: what a model predicts for them, and their targets.
+struct ObjectiveTest {
+  Maker<Objective> make;
+  at::Tensor prediction;  // [B, ...] floats: [B, C] logits for a classifier
+  at::Tensor target;      // [B, ...]
+};
+
+// Returns an objective's test with 8 samples of normally distributed logits and random classes.
+ObjectiveTest class_test(Maker<Objective> make, int64_t classes);
+
+// The loss is a finite float32 scalar, the mean over the samples: that of two parts, weighted by their samples, is the
+// same, so that it does not depend on how a batch is split over workers.
+std::string mean_over_samples(const ObjectiveTest& test);
+
+// Backward agrees with finite differences, in float64.
+std::string gradients(const ObjectiveTest& test);
+
+// Metrics and counts of two parts add up to those of the whole, under the same names in the same order; metrics count
+// at least one sample each, counts are int64 or float64, and summary() gives the same names for both.
+std::string metrics_add_up(const ObjectiveTest& test);
+
+// Runs all of the above; each problem carries the name of the function that found it.
+std::vector<std::string> all(const ObjectiveTest& test);
+
+}  // namespace ddprun::check

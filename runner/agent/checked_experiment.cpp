@@ -50,9 +50,11 @@ std::unique_ptr<Objective> check_objective(const Experiment& experiment, std::ve
 
 void check_monitors(const Experiment& experiment, const Objective& objective, std::vector<std::string>& problems) {
   std::vector<std::string> known;
+  const auto names = metric_names(experiment.objective, objective);
   for (const std::string split : {"train/", "val/"}) {
-    for (const auto& name : metric_names(experiment.objective, objective)) known.push_back(split + name);
+    for (const auto& name : names.means) known.push_back(split + name);
   }
+  for (const auto& name : names.of_evaluations) known.push_back("val/" + name);
   if (experiment.trainer.clip_norm > 0) known.push_back("train/grad_norm");
   for (const auto& monitor : unknown_monitors(experiment, known))
     problems.push_back(problem_line(monitor.origin, monitor.key, unknown_metric(monitor.metric, known)));

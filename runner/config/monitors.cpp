@@ -8,6 +8,12 @@ namespace {
 
 std::string split_of(const std::string& metric) { return metric.substr(0, metric.find('/')); }
 
+bool is_known(const std::string& metric, const std::vector<std::string>& known) {
+  return std::ranges::any_of(known, [&](const std::string& name) {
+    return name == metric || (name.ends_with(kEachClass) && metric.starts_with(name.substr(0, name.size() - 1)));
+  });
+}
+
 const Value* written_monitor(const Experiment& experiment, const std::string& section) {
   const auto* values = experiment.config.find(section);
   return values ? values->find("monitor") : nullptr;
@@ -36,7 +42,7 @@ std::vector<Monitor> unknown_monitors(const Experiment& experiment, const std::v
   auto monitors = monitors_of(experiment);
   std::erase_if(monitors, [&](const Monitor& monitor) {
     const bool is_measured = std::ranges::find(known, split_of(monitor.metric), split_of) != known.end();
-    return !is_measured || std::ranges::find(known, monitor.metric) != known.end();
+    return !is_measured || is_known(monitor.metric, known);
   });
   return monitors;
 }

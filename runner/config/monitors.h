@@ -22,6 +22,9 @@ bool is_chosen(const Experiment& experiment, const std::string& section);
 // one of them: if it is not measured, the loss takes its place.
 std::vector<Monitor> monitors_of(const Experiment& experiment);
 
+// What a known name ends with that stands for the metrics of each class, "val/f1/*", before the classes are known.
+inline constexpr auto kEachClass = "/*";
+
 // Returns the monitors whose metric is not among `known`, if `known` has any of its split.
 std::vector<Monitor> unknown_monitors(const Experiment& experiment, const std::vector<std::string>& known);
 

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -209,72 +208,6 @@ void add(std::vector<MetricTotal>& totals, const std::vector<MetricTotal>& more)
   }
 }
 
-namespace {
-
-[[noreturn]] void counts_differ(const std::string& some, const std::string& others) {
-  throw UserError("model: step() reports other counts for one batch than for another: " + some + ", and " + others);
-}
-
-// Returns "confusion int64 10 10\n...".
-std::string description(const std::vector<MetricCounts>& counts) {
-  std::string text;
-  for (const auto& [name, tensor] : counts) {
-    text += nlohmann::json(name).dump() + (tensor.scalar_type() == at::kLong ? " int64" : " float64");
-    for (const auto size : tensor.sizes()) text += " " + std::to_string(size);
-    text += "\n";
-  }
-  return text;
-}
-
-// Returns zeros as described.
-std::vector<MetricCounts> empty_counts(const std::string& described) {
-  std::vector<MetricCounts> counts;
-  for (const auto& line : lines_of(described)) {
-    const auto name_end = line.rfind('"') + 1;
-    std::istringstream rest(line.substr(name_end));
-    std::string type;
-    std::vector<int64_t> sizes;
-    rest >> type;
-    for (int64_t size = 0; rest >> size;) sizes.push_back(size);
-    counts.push_back({.name = nlohmann::json::parse(line.substr(0, name_end)).get<std::string>(),
-                      .counts = at::zeros(sizes, type == "int64" ? at::kLong : at::kDouble)});
-  }
-  return counts;
-}
-
-}  // namespace
-
-void add(std::vector<MetricCounts>& totals, const std::vector<MetricCounts>& more) {
-  if (totals.empty()) {
-    totals = more;
-    return;
-  }
-  if (description(totals) != description(more)) counts_differ(description(totals), description(more));
-  for (size_t i = 0; i < totals.size(); ++i)
-    totals[i].counts = totals[i].counts + more[i].counts.to(totals[i].counts.device());
-}
-
-std::vector<MetricCounts> on_host(std::vector<MetricCounts> counts) {
-  for (auto& one : counts) one.counts = one.counts.cpu();
-  return counts;
-}
-
-std::vector<MetricCounts> sum_over_ranks(std::vector<MetricCounts> counts, Communicator& communicator) {
-  counts = on_host(std::move(counts));
-  if (!communicator.is_distributed()) return counts;
-  std::string agreed;
-  for (const auto& theirs : communicator.gather_texts(description(counts))) {
-    if (agreed.empty()) agreed = theirs;
-    if (!theirs.empty() && theirs != agreed) counts_differ(agreed, theirs);
-  }
-  if (counts.empty()) counts = empty_counts(agreed);
-  for (auto& one : counts) {
-    one.counts = one.counts.contiguous().clone();
-    communicator.sum(one.counts);
-  }
-  return counts;
-}
-
 at::Tensor numbers_of(const std::vector<MetricTotal>& totals) {
   auto numbers = at::zeros({2, static_cast<int64_t>(totals.size())}, at::kDouble);
   auto view = numbers.accessor<double, 2>();
@@ -312,8 +245,8 @@ bool is_utf8(const std::string& text) {
 
 }  // namespace
 
-void require_metric_name(const std::string& name) {
-  const auto refuse = [](const std::string& problem) { throw UserError("model: a metric of step() " + problem); };
+void require_metric_name(const std::string& name, const std::string& whose) {
+  const auto refuse = [&](const std::string& problem) { throw UserError(whose + " " + problem); };
   if (name.empty()) refuse("has an empty name");
   if (!is_utf8(name)) refuse("has a name that is not UTF-8");
   if (name.size() > kLongest)

@@ -90,15 +90,6 @@ using NamedValues = std::vector<std::pair<std::string, double>>;
 // Adds the totals to those of the same names.
 void add(std::vector<MetricTotal>& totals, const std::vector<MetricTotal>& more);
 
-// Adds counts of one batch to those of the batches before; the first one's device holds the sums. Throws UserError if
-// they are others than before.
-void add(std::vector<MetricCounts>& totals, const std::vector<MetricCounts>& more);
-
-// Returns the counts of all ranks together, on the CPU. A rank without a batch has none, and does not know which there
-// are. Collective.
-std::vector<MetricCounts> sum_over_ranks(std::vector<MetricCounts> counts, Communicator& communicator);
-std::vector<MetricCounts> on_host(std::vector<MetricCounts> counts);
-
 // Returns the totals in the form of numbers(), for the one rank that continues with the sums of several.
 at::Tensor numbers_of(const std::vector<MetricTotal>& totals);
 
@@ -106,7 +97,8 @@ at::Tensor numbers_of(const std::vector<MetricTotal>& totals);
 NamedValues values_of(const std::vector<MetricTotal>& totals, const std::string& split = "");
 
 // Throws UserError if the name of a model's metric is reserved or cannot be written by a logger: empty or very long,
-// with control characters, or not UTF-8. Slashes, quotes, commas and every alphabet are fine.
-void require_metric_name(const std::string& name);
+// with control characters, or not UTF-8. Slashes, quotes, commas and every alphabet are fine. The error begins with
+// `whose`.
+void require_metric_name(const std::string& name, const std::string& whose = "model: a metric of step()");
 
 }  // namespace ddprun

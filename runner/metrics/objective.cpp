@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "metrics/objective.h"
 
+#include "config/monitors.h"
+#include "metrics/class_metrics.h"
+#include "metrics/metric_counts.h"
+#include "metrics/metric_sums.h"
 #include "metrics/task_metrics.h"
 #include "plugin_host/plugin_call.h"
 
@@ -70,14 +74,20 @@ class ClassWeights {
 // Predictions of C classes against one class index each.
 class ClassObjective : public Objective {
  public:
-  ClassObjective(const char* name, Options& options) : name_(name), weights_(options), measures_(options) {}
+  ClassObjective(const char* name, Options& options)
+      : name_(name), weights_(options), measures_(name, ClassMetrics::Of::kClasses, options) {}
+
+  void prepare(const DataSpec& data) final { measures_.set_names(data.class_names); }
 
   at::Tensor loss(const at::Tensor& prediction, const at::Tensor& target) const final {
     const bool fits = prediction.dim() == 2 && target.dim() == 1 && prediction.size(0) == target.size(0) &&
                       target.scalar_type() == at::kLong;
     if (!fits) {
-      shapes_do_not_fit(name_, "[B, C] predictions and [B] int64 classes, or of sequences [B, T, C] and [B, T]",
-                        prediction, target);
+      shapes_do_not_fit(
+          name_,
+          "[B, C] predictions and [B] int64 classes, of sequences [B, T, C] and [B, T], or of pixels [B, C, "
+          "H, W] and [B, H, W]",
+          prediction, target);
     }
     const auto wide = widened(prediction);
     return loss_sum(wide, target, weights_.as(wide)) / static_cast<double>(target.size(0));
@@ -88,9 +98,15 @@ class ClassObjective : public Objective {
   }
 
   std::vector<MetricCounts> counts(const at::Tensor& prediction, const at::Tensor& target) const final {
-    if (!measures_.wants_confusion()) return {};
-    return {{kConfusion, confusion_counts(prediction.detach().argmax(1), target, prediction.size(1))}};
+    auto counts = measures_.counts(*this, prediction.detach(), target);
+    if (measures_.wants_confusion()) {
+      const auto guess = prediction.detach().argmax(1);
+      counts.push_back({.name = kConfusion, .counts = confusion_counts(guess, target, prediction.size(1))});
+    }
+    return counts;
   }
+
+  NamedValues summary(const std::vector<MetricCounts>& totals) const final { return measures_.summary(totals); }
 
  protected:
   // Returns the sum over the samples; `weights` may be undefined.
@@ -144,10 +160,18 @@ at::Tensor fitted(const char* name, const at::Tensor& prediction, const at::Tens
   return values;
 }
 
+// Returns [N, L]: of [B] and [B, H, W] one label, of [B, L] and [B, L, H, W] L labels of each sample or pixel.
+at::Tensor as_labels(const at::Tensor& values) {
+  if (values.dim() == 2) return values;
+  return values.dim() < 4 ? values.flatten().unsqueeze(1) : values.movedim(1, -1).flatten(0, -2);
+}
+
 // Predicts 0 or 1 for each sample, or for each of several labels of a sample; the logit's sign is the guess.
 class BinaryCrossEntropy final : public Objective {
  public:
-  explicit BinaryCrossEntropy(Options& options) : measures_(options) {}
+  explicit BinaryCrossEntropy(Options& options) : measures_("bce", ClassMetrics::Of::kLabels, options) {}
+
+  void prepare(const DataSpec& data) override { measures_.set_names(data.class_names); }
 
   at::Tensor loss(const at::Tensor& prediction, const at::Tensor& target) const override {
     const auto logits = fitted("bce", prediction, target);
@@ -159,10 +183,15 @@ class BinaryCrossEntropy final : public Objective {
   }
 
   std::vector<MetricCounts> counts(const at::Tensor& prediction, const at::Tensor& target) const override {
-    if (!measures_.wants_confusion()) return {};
-    const auto guess = as_two_classes(prediction, target).argmax(1);
-    return {{kConfusion, confusion_counts(guess, target.flatten().to(at::kLong), 2)}};
+    auto counts = measures_.counts(*this, as_labels(fitted("bce", prediction.detach(), target)), as_labels(target));
+    if (measures_.wants_confusion()) {
+      const auto guess = as_two_classes(prediction, target).argmax(1);
+      counts.push_back({.name = kConfusion, .counts = confusion_counts(guess, target.flatten().to(at::kLong), 2)});
+    }
+    return counts;
   }
+
+  NamedValues summary(const std::vector<MetricCounts>& totals) const override { return measures_.summary(totals); }
 
   at::Tensor scores(const at::Tensor& prediction) const override { return at::sigmoid(widened(prediction)); }
 
@@ -177,7 +206,7 @@ class BinaryCrossEntropy final : public Objective {
 
 class ValueObjective : public Objective {
  public:
-  ValueObjective(const char* name, Options& options) : name_(name), measures_(options) {}
+  ValueObjective(const char* name, Options& options) : name_(name), measures_(name, options) {}
 
   at::Tensor loss(const at::Tensor& prediction, const at::Tensor& target) const final {
     const auto values = fitted(name_, prediction, target);
@@ -258,25 +287,31 @@ std::vector<OptionDeclaration> objective_keys() {
   return keys;
 }
 
-std::vector<std::string> metric_names(const std::string& name, const Objective& objective) {
+MetricNames metric_names(const std::string& name, const Objective& objective) {
   const bool classes = name == "cross_entropy" || name == "nll";
-  const auto prediction = classes ? at::zeros({1, 1}) : at::zeros({1});
-  std::vector<std::string> names{"loss"};
-  for (const auto& metric : objective.metrics(prediction, at::zeros({1}, classes ? at::kLong : at::kFloat)))
-    names.push_back(metric.name);
+  const auto prediction = classes ? at::zeros({1, 1}) : at::zeros({1}),
+             target = at::zeros({1}, classes ? at::kLong : at::kFloat);
+  MetricNames names{.means = {"loss"}};
+  for (const auto& metric : objective.metrics(prediction, target)) names.means.push_back(metric.name);
+  CountSums counts;
+  counts.add(objective.counts(prediction, target));
+  for (const auto& [metric, value] : objective.summary(counts.sums())) {
+    const auto slash = metric.find('/');
+    names.of_evaluations.push_back(slash == metric.npos ? metric : metric.substr(0, slash) + kEachClass);
+  }
   return names;
 }
 
 namespace {
 
-// Throws PluginMistake unless there is a number for each class. The default step() passes the symbols of sequences as
+// Throws PluginMistake unless there is a number for each class. The default step() passes symbols and pixels as
 // samples; if it could not, prediction and target still have their own shapes.
 void require_number_for_each_class(const char* hook, const at::Tensor& prediction, const at::Tensor& target,
                                    int64_t classes) {
-  const bool of_symbols = target.dim() == 2 && target.size(1) > 1 && target.scalar_type() == at::kLong;
-  if (!of_symbols && prediction.dim() == 2 && prediction.size(1) == classes) return;
-  auto expected = of_symbols ? target.sizes().vec() : std::vector<int64_t>{target.dim() > 0 ? target.size(0) : 0};
-  expected.push_back(classes);
+  const bool several = target.dim() > 1 && target.size(1) > 1 && target.scalar_type() == at::kLong;
+  if (!several && prediction.dim() == 2 && prediction.size(1) == classes) return;
+  auto expected = several ? target.sizes().vec() : std::vector<int64_t>{target.dim() > 0 ? target.size(0) : 0};
+  expected.insert(several && target.dim() > 2 ? expected.begin() + 1 : expected.end(), classes);
   throw PluginMistake({"model", c10::str(hook, "() gives ", prediction.sizes(), ": expected ",
                                          at::IntArrayRef(expected), ", a number for each of the dataset's classes")});
 }
@@ -304,6 +339,7 @@ std::vector<MetricSum> WatchedObjective::metrics(const at::Tensor& prediction, c
 }
 
 std::vector<MetricCounts> WatchedObjective::counts(const at::Tensor& prediction, const at::Tensor& target) const {
+  was_asked_for_counts_.store(true, std::memory_order_relaxed);
   return in_plugin({"objective", "counts"}, [&] { return objective_->counts(prediction, target); });
 }
 
@@ -316,7 +352,9 @@ std::unique_ptr<WatchedObjective> watched_objective(const Experiment& experiment
   Options options(experiment.objective_options, "objective");
   const auto& name = experiment.objective;
   const bool by_classes = model.has_default_step() && (name == "cross_entropy" || name == "nll");
-  return std::make_unique<WatchedObjective>(make_objective(name, options), by_classes ? data.classes : 0,
+  auto objective = make_objective(name, options);
+  in_plugin({"objective", "prepare"}, [&] { objective->prepare(data); });
+  return std::make_unique<WatchedObjective>(std::move(objective), by_classes ? data.classes : 0,
                                             predicting_hook(model));
 }
 

@@ -28,8 +28,12 @@ std::unique_ptr<Objective> make_objective(const std::string& name, Options& opti
 // Returns the keys of the section `objective`, each with the names that use it.
 std::vector<OptionDeclaration> objective_keys();
 
-// Returns what an objective of this name measures: "loss", then the metrics.
-std::vector<std::string> metric_names(const std::string& name, const Objective& objective);
+// What an objective measures.
+struct MetricNames {
+  std::vector<std::string> means;           // "loss", then the means over samples, also of training
+  std::vector<std::string> of_evaluations;  // "f1", "f1/*" for one of each class, which the data name
+};
+MetricNames metric_names(const std::string& name, const Objective& objective);
 
 // The experiment's objective as models get it: it knows whether a model asks it for a loss, which a model with its own
 // step() need not. Its errors name the objective, or the model if that does not return a number for each class.
@@ -41,6 +45,7 @@ class WatchedObjective final : public Objective {
       : objective_(std::move(objective)), classes_(classes), hook_(hook) {}
 
   bool was_asked() const { return was_asked_.load(std::memory_order_relaxed); }
+  bool was_asked_for_counts() const { return was_asked_for_counts_.load(std::memory_order_relaxed); }
 
   // These throw PluginMistake, of the model or of the section `objective`.
   at::Tensor loss(const at::Tensor& prediction, const at::Tensor& target) const override;
@@ -55,7 +60,7 @@ class WatchedObjective final : public Objective {
   std::unique_ptr<Objective> objective_;
   int64_t classes_;
   const char* hook_;
-  mutable std::atomic<bool> was_asked_ = false;
+  mutable std::atomic<bool> was_asked_ = false, was_asked_for_counts_ = false;
 };
 
 // Creates the experiment's objective for this model and these data.

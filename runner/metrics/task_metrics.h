@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The metrics of an experiment's `objective.metrics`.
+// The option `objective.metrics`, and the metrics for values. Those for classes are in class_metrics.h.
 #pragma once
 
 #include <ddprun/metric.h>
@@ -7,31 +7,17 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ddprun {
 
-// Metrics of predicted classes, [B, C] scores (the highest is the guess) against [B] int64 classes.
-class ClassMetrics {
- public:
-  // Reads the option `metrics`: accuracy (the default), topK for any K, confusion.
-  explicit ClassMetrics(Options& options);
-
-  std::vector<MetricSum> sums(const at::Tensor& scores, const at::Tensor& target) const;
-  bool wants_confusion() const { return confusion_; }
-
- private:
-  bool accuracy_ = false, confusion_ = false;
-  std::vector<int64_t> top_;
-};
-
 // Metrics of predicted values against targets of the same shape.
 class ValueMetrics {
  public:
-  // Reads the option `metrics`: mae (the default), mse.
-  explicit ValueMetrics(Options& options);
+  // Reads the option `metrics` of the objective of this name: mae (the default), mse.
+  ValueMetrics(const char* objective, Options& options);
 
   std::vector<MetricSum> sums(const at::Tensor& prediction, const at::Tensor& target) const;
 
@@ -39,8 +25,12 @@ class ValueMetrics {
   bool mae_ = false, mse_ = false;
 };
 
-// Returns [classes, classes] int64: how often each truth (row) was predicted as each guess (column). Both are [B]
-// int64.
-at::Tensor confusion_counts(const at::Tensor& guess, const at::Tensor& truth, int64_t classes);
+// Returns the option `metrics`, each name once.
+std::vector<std::string> metric_choices(Options& options, std::vector<std::string> fallback, std::string_view help);
+
+// Notes that the objective has no such metric: with the nearest one that it has or, if other objectives have it, with
+// what it needs.
+void reject_metric(Options& options, const char* objective, const std::string& name,
+                   const std::vector<std::string>& known);
 
 }  // namespace ddprun

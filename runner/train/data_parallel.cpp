@@ -3,6 +3,7 @@
 
 #include "comm/replicate.h"
 #include "data/loader.h"
+#include "metrics/metric_counts.h"
 #include "metrics/objective.h"
 #include "plugin_host/plugin_call.h"
 
@@ -58,11 +59,14 @@ Step merged(std::vector<Step> steps, const std::vector<Batch>& parts, int64_t sa
     return static_cast<double>(parts[part].size()) / static_cast<double>(samples);
   };
   whole.loss = whole.loss * share(0);
+  CountSums counts;
+  counts.add(whole.counts);
   for (size_t i = 1; i < steps.size(); ++i) {
     whole.loss = whole.loss + (steps[i].loss * share(i)).to(device);
     add(whole.metrics, steps[i].metrics, device);
-    add(whole.counts, steps[i].counts);
+    counts.add(steps[i].counts);
   }
+  whole.counts = counts.sums();
   return whole;
 }
 

@@ -3,6 +3,7 @@
 
 #include "data/checked_split.h"
 #include "data/loader.h"
+#include "metrics/metric_counts.h"
 #include "metrics/objective.h"
 #include "metrics/predictions.h"
 #include "plugin_host/plugin_call.h"
@@ -15,8 +16,27 @@
 #include <algorithm>
 #include <span>
 #include <string>
+#include <utility>
 
 namespace ddprun {
+
+Evaluation evaluation_of(std::vector<MetricTotal> totals, const std::vector<MetricCounts>& counts,
+                         const Objective& objective) {
+  Evaluation evaluation{.totals = std::move(totals)};
+  if (counts.empty()) return evaluation;
+  for (const auto& [name, value] : objective.summary(counts)) {
+    require_metric_name(name, "objective: a metric of summary()");
+    const bool is_taken =
+        std::ranges::find(evaluation.totals, name, &MetricTotal::name) != evaluation.totals.end() ||
+        std::ranges::find(evaluation.summary, name, &NamedValues::value_type::first) != evaluation.summary.end();
+    if (is_taken) throw UserError("objective: summary() gives a metric " + name + ", which there is already");
+    evaluation.summary.emplace_back(name, value);
+  }
+  const auto confusion = std::ranges::find(counts, kConfusion, &MetricCounts::name);
+  if (confusion != counts.end()) evaluation.confusion = confusion->counts;
+  return evaluation;
+}
+
 NamedValues Evaluation::values(const std::string& split) const {
   auto values = values_of(totals, split);
   for (const auto& [name, value] : summary) values.emplace_back(split.empty() ? name : split + "/" + name, value);
@@ -35,23 +55,19 @@ std::optional<Evaluation> Evaluator::run(Split split, const Limit& limit, const 
                     parts_.device, parts_.images[static_cast<size_t>(split)]);
   const auto autocast = parts_.precision.autocast();
   MetricSums sums;
-  std::vector<MetricCounts> counts;
+  CountSums counts;
   for (int64_t round = 0; round < source.rounds(); ++round) {
     if (source.has_next()) {
       const auto batch = parts_.precision.converted(source.next());
       const auto step =
           in_plugin(step_hook(*parts_.model), [&] { return parts_.model->step(batch, parts_.objective); });
       sums.add(step, batch.size());
-      add(counts, step.counts);
+      counts.add(step.counts);
     }
     if (agree()) return std::nullopt;
   }
-  Evaluation evaluation{.totals = sums.totals(parts_.communicator)};
-  counts = sum_over_ranks(std::move(counts), parts_.communicator);
-  if (!counts.empty()) evaluation.summary = parts_.objective.summary(counts);
-  const auto confusion = std::ranges::find(counts, kConfusion, &MetricCounts::name);
-  if (confusion != counts.end()) evaluation.confusion = confusion->counts;
-  return evaluation;
+  auto totals = sums.totals(parts_.communicator);
+  return evaluation_of(std::move(totals), counts.totals(parts_.communicator), parts_.objective);
 }
 
 PredictionTable Evaluator::sample(Split split, const PredictionsConfig& predictions) {

@@ -28,6 +28,11 @@ struct Evaluation {
   NamedValues values(const std::string& split = "") const;
 };
 
+// Returns the results of these sums over all batches and ranks. Throws UserError if the objective's summary() names a
+// metric that cannot be logged, or one twice.
+Evaluation evaluation_of(std::vector<MetricTotal> totals, const std::vector<MetricCounts>& counts,
+                         const Objective& objective);
+
 // Returns the samples of one rank's evaluation batch: one size for all, since those of training depend on the number of
 // ranks.
 int64_t eval_batch(const TrainerConfig& config);

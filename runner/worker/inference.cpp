@@ -25,13 +25,14 @@ using Json = nlohmann::ordered_json;
 
 class Inference : public WorkerTask {
  public:
-  explicit Inference(const WorkerPlace& place) : runtime_(place), objective_(runtime_.objective()) {}
+  explicit Inference(const WorkerPlace& place) : runtime_(place) {}
 
   int run() final {
     const auto& checkpoint = runtime_.place.checkpoint;
     runtime_.build(
         [&](Model& model) { load_weights(model, inference_weights(read_checkpoint_info(checkpoint)), checkpoint); });
     runtime_.set_memory_format(memory_format(checkpoint));
+    objective_ = runtime_.objective();
     images_ = runtime_.images();
     phase_ = "evaluating";
     const auto result = infer();

@@ -140,7 +140,10 @@ std::shared_ptr<const ImageBatcher> Runtime::images_of(Split split) const {
 
 std::unique_ptr<Objective> Runtime::objective() const {
   Options options(experiment.objective_options, "objective");
-  return make_objective(experiment.objective, options);
+  auto objective = make_objective(experiment.objective, options);
+  const auto data = in_plugin({"dataset", "spec"}, [&] { return dataset->spec(); });
+  in_plugin({"objective", "prepare"}, [&] { objective->prepare(data); });
+  return objective;
 }
 
 }  // namespace ddprun

@@ -5,6 +5,7 @@
 #include "data/checked_split.h"
 #include "data/loader.h"
 #include "data/sample_order.h"
+#include "metrics/metric_counts.h"
 #include "metrics/metric_sums.h"
 #include "metrics/objective.h"
 #include "plugin_host/plugin_call.h"
@@ -96,7 +97,9 @@ class Scene {
     MetricSums sums;
     sums.add(few, batch.size());
     Communicator alone{CommunicatorOptions{}};
-    const Evaluation measured{.totals = sums.totals(alone), .summary = objective->summary(on_host(few.counts))};
+    CountSums counts;
+    counts.add(few.counts);
+    const auto measured = evaluation_of(sums.totals(alone), counts.totals(alone), *objective);
     std::vector<std::string> known;
     for (const auto& [name, value] : measured.values("val")) known.push_back(name);
     const auto unknown = unknown_monitors(experiment_, known);

@@ -176,12 +176,20 @@ class TrainTask final : public WorkerTask {
     }
   }
 
-  // Warns of an objective that is not used, after the first step.
+  // Warns of an objective that is not used, after the first step, or whose counts are not.
   void tell_of_unused_objective() const {
     const auto& experiment = runtime_.experiment;
-    if (runtime_.place.rank != 0 || objective_->was_asked() || !experiment.config.find("objective")) return;
-    log::warn(log::text("objective: the model ", experiment.model.plugin,
-                        " computes its own loss; `objective:` is ignored in training"));
+    if (runtime_.place.rank != 0 || !experiment.config.find("objective")) return;
+    if (!objective_->was_asked()) {
+      log::warn(log::text("objective: the model ", experiment.model.plugin,
+                          " computes its own loss; `objective:` is ignored in training"));
+    } else if (evaluation_objective_->was_asked() && !evaluation_objective_->was_asked_for_counts()) {
+      const auto missing = metric_names(experiment.objective, *objective_).of_evaluations;
+      if (missing.empty()) return;
+      log::warn(log::text("objective.metrics: step() of the model ", experiment.model.plugin,
+                          " does not return the objective's counts() in evaluations, so that ", missing.front(),
+                          " and its like are not measured (docs/plugins.md)"));
+    }
   }
 
   std::unique_ptr<BackgroundSaver> make_saver() const {

@@ -4,6 +4,7 @@
 namespace ddprun {
 
 Objective::~Objective() = default;
+void Objective::prepare(const DataSpec&) {}
 std::vector<MetricSum> Objective::metrics(const at::Tensor&, const at::Tensor&) const { return {}; }
 std::vector<MetricCounts> Objective::counts(const at::Tensor&, const at::Tensor&) const { return {}; }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "metrics/objective.h"
 
+#include "metrics/metric_counts.h"
+#include "metrics/metric_sums.h"
 #include "plugin_host/plugin_call.h"
 #include "train/operator_log.h"
 
@@ -190,6 +192,42 @@ TEST(DefaultStep, TellsTheShapeThatItExpectsOfSequences) {
             "model: predict() gives [2, 4]: expected [2, 5, 4], a number for each of the dataset's classes");
 }
 
+// Means are over all pixels, those that cross-entropy ignores too: their number is the same for every batch of a size.
+TEST(DefaultStep, TakesPixelsAsSamples) {
+  OfSymbols model;
+  model.eval();
+  const auto logits = torch::randn({4, 3, 5, 6}), target = torch::randint(3, {4, 5, 6}, at::kLong);
+  target[1] = -100;
+  target[2][3] = -100;
+  const WatchedObjective watched(objective("cross_entropy", with("metrics", list({"accuracy", "top2", "confusion"}))),
+                                 3, "predict");
+  const auto flat = logits.permute({0, 2, 3, 1}).reshape({120, 3}), classes = target.flatten();
+  const auto whole = model.step({.input = logits, .target = target}, watched);
+  EXPECT_NEAR(whole.loss.item<double>(),
+              F::cross_entropy(flat, classes, F::CrossEntropyFuncOptions().reduction(torch::kSum)).item<double>() / 120,
+              1e-6);
+  EXPECT_EQ(whole.metrics[0].count, 120);
+  EXPECT_TRUE(at::equal(whole.metrics[0].sum, flat.argmax(1).eq(classes).sum()));
+  EXPECT_TRUE(at::equal(whole.metrics[1].sum, std::get<1>(flat.topk(2, 1)).eq(classes.unsqueeze(1)).sum()));
+  EXPECT_EQ(whole.counts[0].counts.sum().item<int64_t>(), 120 - 30 - 6);
+
+  Communicator alone({});
+  MetricSums at_once, in_parts;
+  CountSums counts;
+  at_once.add(whole, 4);
+  for (const auto& [begin, end] : {std::pair(0, 1), std::pair(1, 4)}) {
+    const auto step =
+        model.step({.input = logits.slice(0, begin, end), .target = target.slice(0, begin, end)}, watched);
+    in_parts.add(step, end - begin);
+    counts.add(step.counts);
+  }
+  EXPECT_TRUE(at::allclose(at_once.numbers()[0], in_parts.numbers()[0]));
+  EXPECT_TRUE(at::equal(at_once.numbers()[1], in_parts.numbers()[1]));
+  EXPECT_TRUE(at::equal(counts.sums()[0].counts, whole.counts[0].counts));
+  EXPECT_EQ(thrown([&] { model.step({.input = torch::zeros({4, 5, 6, 3}), .target = target}, watched); }),
+            "model: predict() gives [4, 5, 6, 3]: expected [4, 3, 5, 6], a number for each of the dataset's classes");
+}
+
 TEST(WatchedObjective, TellsTheShapesWhereATargetIsNoneOfTheClasses) {
   const WatchedObjective watched(objective("cross_entropy"));
   try {
@@ -219,8 +257,11 @@ TEST(Objective, AnUnknownNameIsAProblemWithTheNearestOne) {
 }
 
 TEST(Objective, AMetricOfAnotherKindOfTaskIsRefusedWithTheKnownOnes) {
-  EXPECT_THAT(problem("mse", with("metrics", list({"accuracy"}))),
-              HasSubstr("objective.metrics: this objective has no metric \"accuracy\"; known: mae, mse"));
+  EXPECT_THAT(
+      problem("mse", with("metrics", list({"accuracy"}))),
+      HasSubstr("objective.metrics: mse has no metric \"accuracy\", which is one of classes: cross_entropy, nll and "
+                "bce have it; known: mae, mse"));
+  EXPECT_THAT(problem("bce", with("metrics", list({"f1_macro"}))), HasSubstr("did you mean f1?"));
   EXPECT_THAT(problem("nll", with("metrics", list({"top"}))), HasSubstr("no metric \"top\""));
 }
 

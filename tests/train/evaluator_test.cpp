@@ -6,9 +6,13 @@
 #include "support/ranks.h"
 #include "support/toy.h"
 
+#include <ddprun/error.h>
+
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <mutex>
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -25,7 +29,8 @@ std::shared_ptr<Model> toy_model() {
 
 std::unique_ptr<Objective> counting_objective() {
   auto metrics = Value::list();
-  metrics.items() = {Value::scalar("accuracy"), Value::scalar("confusion")};
+  for (const auto* name : {"accuracy", "confusion", "f1", "mcc", "auroc", "average_precision", "recall_per_class"})
+    metrics.items().push_back(Value::scalar(name));
   auto values = Value::map();
   values.set("metrics", std::move(metrics));
   Options options(values, "objective");
@@ -55,6 +60,51 @@ TEST(Evaluator, ConfusionCountsEverySampleOnceAtAnyNumberOfRanks) {
       EXPECT_TRUE(at::equal(mine.confusion, alone.confusion)) << ranks;
     }
   }
+}
+
+TEST(Evaluator, MetricsOfCountsAreTheSameBitsAtAnyNumberOfRanks) {
+  const auto alone = evaluate_on(1, 41, 20).front().values("val");
+  ASSERT_EQ(alone.size(), 2U + 4 + 3);
+  EXPECT_EQ(alone[2].first, "val/f1");
+  EXPECT_EQ(alone.back().first, "val/recall/2");
+  for (const int64_t ranks : {2, 3, 4}) {  // the fourth has no batch
+    for (const auto& mine : evaluate_on(ranks, 41, 20)) {
+      const auto values = mine.values("val");
+      EXPECT_TRUE(std::equal(values.begin() + 1, values.end(), alone.begin() + 1, alone.end())) << ranks;
+    }
+  }
+}
+
+// Names a metric of its own after the counts of nothing.
+class Naming final : public testing::MeanCrossEntropy {
+ public:
+  explicit Naming(std::string name) : name_(std::move(name)) {}
+  std::vector<MetricCounts> counts(const at::Tensor&, const at::Tensor& target) const override {
+    return {{.name = "samples", .counts = at::full({}, target.size(0), at::kLong)}};
+  }
+  NamedValues summary(const std::vector<MetricCounts>& totals) const override {
+    return {{name_, totals.at(0).counts.item<double>()}};
+  }
+
+ private:
+  std::string name_;
+};
+
+TEST(Evaluator, TheNameOfAMetricOfCountsMustBeNew) {
+  const auto refusal = [](const std::string& name) -> std::string {
+    try {
+      const auto found = evaluation_of({{.name = "accuracy", .sum = 1, .count = 1}},
+                                       {{.name = "samples", .counts = at::full({}, 7, at::kLong)}}, Naming(name));
+      EXPECT_EQ(found.values("val").back(), (std::pair<std::string, double>("val/" + name, 7)));
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal("share"), "");
+  EXPECT_EQ(refusal("accuracy"), "objective: summary() gives a metric accuracy, which there is already");
+  EXPECT_NE(refusal("step").find("objective: a metric of summary() is called step, which is reserved"),
+            std::string::npos);
 }
 
 TEST(Evaluator, WithoutTheMetricThereIsNoConfusion) {

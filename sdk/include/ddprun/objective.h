@@ -6,6 +6,7 @@
 #pragma once
 
 #include <ddprun/api.h>
+#include <ddprun/batch.h>
 #include <ddprun/metric.h>
 #include <ddprun/plugin.h>
 
@@ -20,6 +21,10 @@ namespace ddprun {
 class DDPRUN_API Objective {
  public:
   virtual ~Objective();
+
+  // Called once, before the other methods, when the data are known; not where only options are checked. The default
+  // does nothing.
+  virtual void prepare(const DataSpec& data);
 
   // Returns the mean loss over the B samples, a float32 scalar attached to the graph. `prediction` is what the model's
   // forward returned, `target` that of the batch. Throws UserError if their shapes do not fit, naming both.

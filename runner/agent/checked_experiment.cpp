@@ -39,18 +39,9 @@ void collect(std::vector<std::string>& problems, Check&& check) {
   }
 }
 
-// Returns null if something is wrong with the objective.
-std::unique_ptr<Objective> check_objective(const Experiment& experiment, std::vector<std::string>& problems) {
-  Options options(experiment.objective_options, "objective");
-  auto objective = make_objective(experiment.objective, options);
-  const auto found = options.problems();
-  problems.insert(problems.end(), found.begin(), found.end());
-  return found.empty() ? std::move(objective) : nullptr;
-}
-
 void check_monitors(const Experiment& experiment, const Objective& objective, std::vector<std::string>& problems) {
   std::vector<std::string> known;
-  const auto names = metric_names(experiment.objective, objective);
+  const auto names = metric_names(experiment.objective.plugin, objective);
   for (const std::string split : {"train/", "val/"}) {
     for (const auto& name : names.means) known.push_back(split + name);
   }
@@ -58,13 +49,6 @@ void check_monitors(const Experiment& experiment, const Objective& objective, st
   if (experiment.trainer.clip_norm > 0) known.push_back("train/grad_norm");
   for (const auto& monitor : unknown_monitors(experiment, known))
     problems.push_back(problem_line(monitor.origin, monitor.key, unknown_metric(monitor.metric, known)));
-}
-
-std::vector<const PluginChoice*> choices(const Experiment& experiment) {
-  std::vector<const PluginChoice*> all{&experiment.model, &experiment.dataset, &experiment.optimizer};
-  for (const auto& callback : experiment.callbacks) all.push_back(&callback);
-  for (const auto& logger : experiment.loggers) all.push_back(&logger);
-  return all;
 }
 
 // Makes paths absolute, so that they mean the same to a reader in another folder. A secret stays the text that names
@@ -80,7 +64,7 @@ void freeze_paths(Value& config, const PluginChoice& choice, const std::vector<s
 std::vector<std::filesystem::path> files_of(const Experiment& experiment, const PluginHost& host) {
   const auto plugins = host.list();
   std::vector<std::filesystem::path> files;
-  for (const auto* choice : choices(experiment)) {
+  for (const auto* choice : plugin_choices(experiment)) {
     const auto kind = group_of_key(choice->path.substr(0, choice->path.find('[')));
     const auto info = std::ranges::find_if(
         plugins, [&](const PluginInfo& plugin) { return plugin.kind == kind && plugin.name == choice->plugin; });
@@ -90,6 +74,14 @@ std::vector<std::filesystem::path> files_of(const Experiment& experiment, const 
 }
 
 }  // namespace
+
+std::vector<const PluginChoice*> plugin_choices(const Experiment& experiment) {
+  std::vector<const PluginChoice*> all{&experiment.model, &experiment.dataset, &experiment.optimizer};
+  if (!is_built_in_objective(experiment.objective.plugin)) all.push_back(&experiment.objective);
+  for (const auto& callback : experiment.callbacks) all.push_back(&callback);
+  for (const auto& logger : experiment.loggers) all.push_back(&logger);
+  return all;
+}
 
 CheckedExperiment check_experiment(const ComposeInput& input) {
   std::vector<std::string> problems;
@@ -114,9 +106,13 @@ CheckedExperiment check_experiment(const ComposeInput& input) {
     check(callback, [&](const auto&... arguments) { host.make_callback(arguments...); });
   for (const auto& logger : experiment.loggers)
     check(logger, [&](const auto&... arguments) { host.make_logger(arguments...); });
-  const auto objective = check_objective(experiment, problems);
+  std::shared_ptr<Objective> objective;
+  check(experiment.objective,
+        [&](const auto& choice, auto* paths) { objective = make_objective(choice, host, paths); });
+  const bool is_built_in = is_built_in_objective(experiment.objective.plugin);
   const bool is_to_train = !input.frozen;  // a run's recorded experiment is also evaluated and uploaded
-  if (is_to_train && model && objective && model->has_default_step()) check_monitors(experiment, *objective, problems);
+  if (is_to_train && model && objective && is_built_in && model->has_default_step())
+    check_monitors(experiment, *objective, problems);
   if (!problems.empty()) throw_problems(problems);
   checked.plugin_files = files_of(experiment, host);
   return checked;
@@ -124,7 +120,7 @@ CheckedExperiment check_experiment(const ComposeInput& input) {
 
 std::map<std::string, std::string> plugin_places(const Experiment& experiment) {
   std::map<std::string, std::string> places;
-  for (const auto* choice : choices(experiment)) places[choice->path] = plugin_place(*choice);
+  for (const auto* choice : plugin_choices(experiment)) places[choice->path] = plugin_place(*choice);
   const auto* objective = experiment.config.find("objective");
   const auto* weights = objective && objective->is_map() ? objective->find("class_weights") : nullptr;
   places["objective"] = problem_line(objective ? objective->origin() : Origin(), "", "objective");

@@ -67,9 +67,10 @@ Parts common_part(const CheckedExperiment& checked) {
   for (const auto& [path, text] : single_values(checked.as_written)) {
     if (!is_own(path)) parts[path] = text;
   }
-  std::vector<const PluginChoice*> choices{&experiment.model, &experiment.dataset, &experiment.optimizer};
-  for (const auto& callback : experiment.callbacks) choices.push_back(&callback);
-  for (size_t i = 0; i < choices.size(); ++i) add_plugin(*choices[i], checked.plugin_files.at(i), parts);
+  const auto choices = plugin_choices(experiment);
+  for (size_t i = 0; i < choices.size(); ++i) {
+    if (!is_own(choices[i]->path)) add_plugin(*choices[i], checked.plugin_files.at(i), parts);
+  }
   return parts;
 }
 

@@ -131,7 +131,7 @@ std::vector<check::GradientFinding> findings_of(const CheckedExperiment& checked
   const auto model = host.make_model(experiment.model);
   const auto spec = in_plugin({"dataset", "spec"}, [&] { return dataset.spec(); });
   in_plugin({"model", "prepare"}, [&] { model->prepare(spec); });
-  const auto objective = watched_objective(experiment, *model, spec);
+  const auto objective = watched_objective(experiment.objective, host, *model, spec);
   return check_gradients(*model, *objective, first_samples(dataset), kNumbers, experiment.seed);
 }
 

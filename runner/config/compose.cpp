@@ -40,14 +40,15 @@ void fill_in(Value& config, const fs::path& file) {
 void make_absolute(Value& path) { path = absolute_paths(std::move(path)); }
 
 // Makes the path of a library absolute, so that it means the same from anywhere; a plugin's name stays.
-void make_plugin_absolute(Value* section) {
-  auto* plugin = section ? section->find("plugin") : nullptr;
+void make_plugin_absolute(Value* section, std::string_view key = "plugin") {
+  auto* plugin = section ? section->find(key) : nullptr;
   if (plugin && (plugin->text().ends_with(".so") || plugin->text().find('/') != std::string::npos))
     make_absolute(*plugin);
 }
 
 void make_paths_absolute(Value& config) {
   for (const auto* section : {"model", "dataset", "optimizer"}) make_plugin_absolute(config.find(section));
+  make_plugin_absolute(config.find("objective"), selector_of("objective"));
   for (const auto list : kListsOfPlugins) {
     auto* plugins = config.find(list);
     if (!plugins) continue;

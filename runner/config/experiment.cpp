@@ -177,22 +177,23 @@ std::vector<PluginChoice> default_loggers() {
 }
 
 void read_objective(const Value& objective, Experiment& experiment, Problems& problems) {
-  experiment.objective_options = Value::map(objective.origin());
+  experiment.objective.options = Value::map(objective.origin());
   if (objective.is_null()) return;
   if (!objective.is_map()) {
     problems.push_back(
         problem_line(objective.origin(), "objective", "expected {name: cross_entropy}, found " + describe(objective)));
     return;
   }
-  experiment.objective_options = objective;
+  experiment.objective.options = objective;
   const auto* name = objective.find("name");
   if (!name) return;
   if (!name->is_scalar() || name->text().empty()) {
     problems.push_back(problem_line(name->origin(), "objective.name", "expected a name, found " + describe(*name)));
     return;
   }
-  experiment.objective = name->text();
-  experiment.objective_options.erase("name");
+  experiment.objective.plugin = name->text();
+  experiment.objective.origin = name->origin();
+  experiment.objective.options.erase("name");
 }
 
 // Drops `target: null`, with which an experiment removes the target of the one that it builds on.

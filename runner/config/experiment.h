@@ -20,7 +20,7 @@ namespace ddprun {
 // A plugin that the experiment names, with the options for its constructor.
 struct PluginChoice {
   std::string plugin;  // a name on the search path, or the path of a .so
-  Value options;       // a map without the key `plugin`
+  Value options;       // a map without the key `plugin`, of the objective `name`
   std::string path;    // "model", "loggers[1]", "callbacks[0]", as in error texts
   Origin origin;       // the place of the name
 };
@@ -271,8 +271,7 @@ struct Experiment {
   PluginChoice model, dataset, optimizer;
   Resident resident = Resident::kAuto;
   std::vector<PluginChoice> loggers, callbacks;
-  std::string objective = "cross_entropy";
-  Value objective_options;
+  PluginChoice objective{.plugin = "cross_entropy", .path = "objective"};  // a built-in one, or a plugin
   TrainerConfig trainer;
   ScheduleConfig schedule;
   std::optional<EarlyStoppingConfig> early_stopping;

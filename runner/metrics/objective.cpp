@@ -7,6 +7,7 @@
 #include "metrics/metric_sums.h"
 #include "metrics/task_metrics.h"
 #include "plugin_host/plugin_call.h"
+#include "plugin_host/plugin_host.h"
 
 #include <ddprun/error.h>
 
@@ -262,9 +263,29 @@ std::unique_ptr<Objective> make_objective(const std::string& name, Options& opti
   if (name == "mse") return std::make_unique<MeanSquaredError>(options);
   if (name == "l1") return std::make_unique<MeanAbsoluteError>(options);
   const auto near = nearest_name(name, {kObjectives.begin(), kObjectives.end()});
-  options.reject("name", "expected " + objectives_text() + ", found \"" + name + "\"" +
+  options.reject("name", "expected " + objectives_text() + " or an objective plugin, found \"" + name + "\"" +
                              (near.empty() ? "" : "; did you mean " + near + "?"));
   return nullptr;
+}
+
+bool is_built_in_objective(const std::string& name) {
+  return std::ranges::find(kObjectives, name) != kObjectives.end();
+}
+
+std::shared_ptr<Objective> make_objective(const PluginChoice& choice, const PluginHost& plugins,
+                                          std::vector<std::string>* paths) {
+  const auto is_named = [&](const PluginInfo& plugin) {
+    return plugin.kind == "objective" && plugin.name == choice.plugin;
+  };
+  const bool is_path = choice.plugin.ends_with(".so") || choice.plugin.find('/') != std::string::npos;
+  if (!is_built_in_objective(choice.plugin) && (is_path || std::ranges::any_of(plugins.list(), is_named)))
+    return plugins.make_objective(choice, paths);
+  Options options(choice.options, choice.path);
+  auto objective = make_objective(choice.plugin, options);
+  std::string problems;
+  for (const auto& problem : options.problems()) problems += (problems.empty() ? "" : "\n") + problem;
+  if (!problems.empty()) throw UserError(problems);
+  return objective;
 }
 
 std::vector<OptionDeclaration> objective_keys() {
@@ -347,12 +368,11 @@ std::vector<std::pair<std::string, double>> WatchedObjective::summary(const std:
   return in_plugin({"objective", "summary"}, [&] { return objective_->summary(totals); });
 }
 
-std::unique_ptr<WatchedObjective> watched_objective(const Experiment& experiment, const Model& model,
-                                                    const DataSpec& data) {
-  Options options(experiment.objective_options, "objective");
-  const auto& name = experiment.objective;
+std::unique_ptr<WatchedObjective> watched_objective(const PluginChoice& choice, const PluginHost& plugins,
+                                                    const Model& model, const DataSpec& data) {
+  const auto& name = choice.plugin;
   const bool by_classes = model.has_default_step() && (name == "cross_entropy" || name == "nll");
-  auto objective = make_objective(name, options);
+  auto objective = make_objective(choice, plugins);
   in_plugin({"objective", "prepare"}, [&] { objective->prepare(data); });
   return std::make_unique<WatchedObjective>(std::move(objective), by_classes ? data.classes : 0,
                                             predicting_hook(model));

@@ -16,7 +16,9 @@
 
 namespace ddprun {
 
-// Creates the objective of this name:
+class PluginHost;
+
+// Creates a built-in objective:
 //   cross_entropy  [B, C] logits, [B] int64 classes; options label_smoothing, class_weights
 //   nll            [B, C] log-probabilities, [B] int64 classes; option class_weights
 //   bce            logits and 0 or 1 in equal shapes, [B] or [B, labels]
@@ -24,11 +26,17 @@ namespace ddprun {
 // All of them have the option `metrics`. A prediction of [B, 1] matches a target of [B]. An unknown name and wrong
 // options are noted in `options`; the result is then unusable.
 std::unique_ptr<Objective> make_objective(const std::string& name, Options& options);
+bool is_built_in_objective(const std::string& name);
+
+// Creates the experiment's objective, a built-in one or a plugin's. Throws UserError with all mistakes in its options,
+// one per line, or if neither has this name. `paths`, if given, receives the names of the options that are paths.
+std::shared_ptr<Objective> make_objective(const PluginChoice& choice, const PluginHost& plugins,
+                                          std::vector<std::string>* paths = nullptr);
 
 // Returns the keys of the section `objective`, each with the names that use it.
 std::vector<OptionDeclaration> objective_keys();
 
-// What an objective measures.
+// What a built-in objective measures.
 struct MetricNames {
   std::vector<std::string> means;           // "loss", then the means over samples, also of training
   std::vector<std::string> of_evaluations;  // "f1", "f1/*" for one of each class, which the data name
@@ -41,7 +49,7 @@ class WatchedObjective final : public Objective {
  public:
   // Wraps the objective. The model's method `hook` promises `classes` numbers for each sample, or for each of its
   // symbols; 0: no promise.
-  explicit WatchedObjective(std::unique_ptr<Objective> objective, int64_t classes = 0, const char* hook = "forward")
+  explicit WatchedObjective(std::shared_ptr<Objective> objective, int64_t classes = 0, const char* hook = "forward")
       : objective_(std::move(objective)), classes_(classes), hook_(hook) {}
 
   bool was_asked() const { return was_asked_.load(std::memory_order_relaxed); }
@@ -57,15 +65,15 @@ class WatchedObjective final : public Objective {
   at::Tensor scores(const at::Tensor& prediction) const override { return objective_->scores(prediction); }
 
  private:
-  std::unique_ptr<Objective> objective_;
+  std::shared_ptr<Objective> objective_;
   int64_t classes_;
   const char* hook_;
   mutable std::atomic<bool> was_asked_ = false, was_asked_for_counts_ = false;
 };
 
 // Creates the experiment's objective for this model and these data.
-std::unique_ptr<WatchedObjective> watched_objective(const Experiment& experiment, const Model& model,
-                                                    const DataSpec& data);
+std::unique_ptr<WatchedObjective> watched_objective(const PluginChoice& choice, const PluginHost& plugins,
+                                                    const Model& model, const DataSpec& data);
 
 // Calls the model's predict(). Errors, crashes and hangs name the hook that its author wrote: forward(), if the model
 // does not override predict().

@@ -48,7 +48,7 @@ class Inference : public WorkerTask {
   virtual Json infer() = 0;
 
   Runtime runtime_;
-  std::unique_ptr<Objective> objective_;
+  std::shared_ptr<Objective> objective_;
   SplitImages images_ = {};
 
  private:

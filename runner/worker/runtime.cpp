@@ -138,9 +138,8 @@ std::shared_ptr<const ImageBatcher> Runtime::images_of(Split split) const {
   return make_image_batcher(source, precision.image_form());
 }
 
-std::unique_ptr<Objective> Runtime::objective() const {
-  Options options(experiment.objective_options, "objective");
-  auto objective = make_objective(experiment.objective, options);
+std::shared_ptr<Objective> Runtime::objective() const {
+  auto objective = make_objective(experiment.objective, plugins);
   const auto data = in_plugin({"dataset", "spec"}, [&] { return dataset->spec(); });
   in_plugin({"objective", "prepare"}, [&] { objective->prepare(data); });
   return objective;

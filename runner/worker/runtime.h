@@ -38,7 +38,7 @@ struct Runtime {
   // weights.
   void set_memory_format(MemoryFormat memory_format);
 
-  std::unique_ptr<Objective> objective() const;
+  std::shared_ptr<Objective> objective() const;
 
   // Returns what makes the batches of splits whose images lie in memory, if dataset.resident asks for it: on the GPU if
   // they take no more than a quarter of its free memory. Call it after set_memory_format().

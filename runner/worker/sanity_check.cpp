@@ -76,7 +76,7 @@ class Scene {
   }
 
   Step step(const Batch& batch) const {
-    const auto objective = watched_objective(experiment_, *model_, data_);
+    const auto objective = watched_objective(experiment_.objective, plugins_, *model_, data_);
     return in_plugin(step_hook(*model_), [&] { return model_->step(batch, *objective); });
   }
 
@@ -92,7 +92,7 @@ class Scene {
   void evaluate(const Batch& batch) const {
     const EvalMode mode(*model_);
     const torch::NoGradGuard no_gradients;
-    const auto objective = watched_objective(experiment_, *model_, data_);
+    const auto objective = watched_objective(experiment_.objective, plugins_, *model_, data_);
     const auto few = in_plugin(step_hook(*model_), [&] { return model_->step(batch, *objective); });
     MetricSums sums;
     sums.add(few, batch.size());

@@ -108,7 +108,7 @@ class TrainTask final : public WorkerTask {
 
   std::unique_ptr<WatchedObjective> objective() const {
     const auto data = in_plugin({"dataset", "spec"}, [&] { return runtime_.dataset->spec(); });
-    return watched_objective(runtime_.experiment, *runtime_.model, data);
+    return watched_objective(runtime_.experiment.objective, runtime_.plugins, *runtime_.model, data);
   }
 
   // Keeps the global batch that batch_per_worker gave when the run started, whatever world it resumes in.
@@ -184,7 +184,8 @@ class TrainTask final : public WorkerTask {
       log::warn(log::text("objective: the model ", experiment.model.plugin,
                           " computes its own loss; `objective:` is ignored in training"));
     } else if (evaluation_objective_->was_asked() && !evaluation_objective_->was_asked_for_counts()) {
-      const auto missing = metric_names(experiment.objective, *objective_).of_evaluations;
+      if (!is_built_in_objective(experiment.objective.plugin)) return;  // what it measures is not known
+      const auto missing = metric_names(experiment.objective.plugin, *objective_).of_evaluations;
       if (missing.empty()) return;
       log::warn(log::text("objective.metrics: step() of the model ", experiment.model.plugin,
                           " does not return the objective's counts() in evaluations, so that ", missing.front(),

@@ -39,8 +39,8 @@ TEST_F(ReadExperiment, ReadsAllSections) {
   ASSERT_EQ(e.loggers.size(), 2U);
   EXPECT_EQ(e.loggers[1].plugin, "tensorboard");
   EXPECT_EQ(e.loggers[1].path, "loggers[1]");
-  EXPECT_EQ(e.objective, "cross_entropy");
-  EXPECT_EQ(to_yaml(e.objective_options, false), "smoothing: 0.1\n");
+  EXPECT_EQ(e.objective.plugin, "cross_entropy");
+  EXPECT_EQ(to_yaml(e.objective.options, false), "smoothing: 0.1\n");
   EXPECT_EQ(e.trainer.max_epochs, 9);
   EXPECT_EQ(e.trainer.global_batch, 128);
   EXPECT_TRUE(e.trainer.deterministic);
@@ -85,7 +85,7 @@ TEST_F(ReadExperiment, HasADefaultForEverythingButThePlugins) {
   const auto e = loaded(kMinimal);
   EXPECT_EQ(e.name, "e");
   EXPECT_EQ(e.seed, 0U);
-  EXPECT_EQ(e.objective, "cross_entropy");
+  EXPECT_EQ(e.objective.plugin, "cross_entropy");
   EXPECT_EQ(e.trainer.max_epochs, 10);
   EXPECT_EQ(e.trainer.global_batch, 64);
   EXPECT_FALSE(e.early_stopping);

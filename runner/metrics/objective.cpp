@@ -262,24 +262,40 @@ std::unique_ptr<Objective> make_objective(const std::string& name, Options& opti
   if (name == "bce") return std::make_unique<BinaryCrossEntropy>(options);
   if (name == "mse") return std::make_unique<MeanSquaredError>(options);
   if (name == "l1") return std::make_unique<MeanAbsoluteError>(options);
-  const auto near = nearest_name(name, {kObjectives.begin(), kObjectives.end()});
-  options.reject("name", "expected " + objectives_text() + " or an objective plugin, found \"" + name + "\"" +
-                             (near.empty() ? "" : "; did you mean " + near + "?"));
-  return nullptr;
+  throw std::invalid_argument("there is no built-in objective " + name);
 }
 
 bool is_built_in_objective(const std::string& name) {
   return std::ranges::find(kObjectives, name) != kObjectives.end();
 }
 
+namespace {
+
+// Throws UserError if there is no plugin of this name; a path is checked when it is loaded.
+void require_objective(const PluginChoice& choice, const PluginHost& plugins) {
+  if (choice.plugin.ends_with(".so") || choice.plugin.find('/') != std::string::npos) return;
+  std::vector<std::string> names{kObjectives.begin(), kObjectives.end()};
+  auto text = "expected " + objectives_text();
+  for (const auto& plugin : plugins.list()) {
+    if (plugin.kind != "objective") continue;
+    if (plugin.name == choice.plugin) return;
+    names.push_back(plugin.name);
+    text += " | " + plugin.name;
+  }
+  const auto near = nearest_name(choice.plugin, names);
+  throw UserError(problem_line(choice.origin, "objective.name",
+                               text + " or another objective plugin, found \"" + choice.plugin + "\"" +
+                                   (near.empty() ? "" : "; did you mean " + near + "?")));
+}
+
+}  // namespace
+
 std::shared_ptr<Objective> make_objective(const PluginChoice& choice, const PluginHost& plugins,
                                           std::vector<std::string>* paths) {
-  const auto is_named = [&](const PluginInfo& plugin) {
-    return plugin.kind == "objective" && plugin.name == choice.plugin;
-  };
-  const bool is_path = choice.plugin.ends_with(".so") || choice.plugin.find('/') != std::string::npos;
-  if (!is_built_in_objective(choice.plugin) && (is_path || std::ranges::any_of(plugins.list(), is_named)))
+  if (!is_built_in_objective(choice.plugin)) {
+    require_objective(choice, plugins);
     return plugins.make_objective(choice, paths);
+  }
   Options options(choice.options, choice.path);
   auto objective = make_objective(choice.plugin, options);
   std::string problems;

@@ -23,8 +23,8 @@ class PluginHost;
 //   nll            [B, C] log-probabilities, [B] int64 classes; option class_weights
 //   bce            logits and 0 or 1 in equal shapes, [B] or [B, labels]
 //   mse, l1        values in equal shapes, [B] or [B, values]
-// All of them have the option `metrics`. A prediction of [B, 1] matches a target of [B]. An unknown name and wrong
-// options are noted in `options`; the result is then unusable.
+// All of them have the option `metrics`. A prediction of [B, 1] matches a target of [B]. Wrong options are noted in
+// `options`; the result is then unusable.
 std::unique_ptr<Objective> make_objective(const std::string& name, Options& options);
 bool is_built_in_objective(const std::string& name);
 

@@ -109,8 +109,8 @@ void PluginSearch::not_found(const std::string& choice, const std::string& kind)
   }
   const auto what = kind.empty() ? "plugin" : kind + " plugin";
   if (!other_kind.empty())
-    throw UserError(choice + " is " + article(other_kind) + " plugin, but " + article(kind) +
-                    " is needed here; known: " + join(known));
+    throw UserError(choice + " is " + article(other_kind) + " plugin, but " + article(kind) + " is needed here; " +
+                    (known.empty() ? "no " + what + " was found" : "known: " + join(known)));
   const auto near = nearest_name(choice, known);
   std::string text = "there is no " + what + " " + choice;
   if (!near.empty()) text += "; did you mean " + near + "?";

@@ -4,6 +4,8 @@
 #include "metrics/metric_counts.h"
 #include "metrics/metric_sums.h"
 #include "plugin_host/plugin_call.h"
+#include "plugin_host/plugin_host.h"
+#include "support/error_of.h"
 #include "train/operator_log.h"
 
 #include <ddprun/error.h>
@@ -253,7 +255,8 @@ TEST(WatchedObjective, NamesTheObjectiveInItsErrors) {
 }
 
 TEST(Objective, AnUnknownNameIsAProblemWithTheNearestOne) {
-  EXPECT_THAT(problem("cross_entrpy"), HasSubstr("did you mean cross_entropy?"));
+  const PluginChoice misspelt{.plugin = "cross_entrpy", .path = "objective"};
+  EXPECT_THAT(error_of([&] { make_objective(misspelt, PluginHost({})); }), HasSubstr("did you mean cross_entropy?"));
 }
 
 TEST(Objective, AMetricOfAnotherKindOfTaskIsRefusedWithTheKnownOnes) {

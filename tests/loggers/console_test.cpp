@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "class_values.h"
 #include "confusion_text.h"
 #include "evaluation_table.h"
 #include "layer_table.h"
@@ -110,6 +111,17 @@ TEST(ConfusionText, TwentyClassesFitOnAScreen) {
   ConfusionTable table{.counts = std::vector<int64_t>(400, 1)};
   for (int i = 0; i < 20; ++i) table.class_names.push_back("a rather long name " + std::to_string(i));
   EXPECT_LE(class_accuracies(table, 20, 60).size() + worst_confusions(table, 5).size(), 24U);
+}
+
+TEST(ClassValues, AreTakenOutWhereTheyWouldFloodALine) {
+  Values values{{"val/loss", 1}, {"val/f1", 2}};
+  for (const auto* name : {"val/f1/cat", "val/f1/a/b", "val/f1/owl", "val/f1/yak"}) values.emplace_back(name, 0.5);
+  for (const auto* name : {"val/gan/real", "val/gan/fake"}) values.emplace_back(name, 0.5);
+  const auto groups = take_class_values(values, "val/");
+  ASSERT_EQ(groups.size(), 1U);
+  EXPECT_EQ(groups[0].metric, "f1");
+  EXPECT_EQ(groups[0].values, (Values{{"cat", 0.5}, {"a/b", 0.5}, {"owl", 0.5}, {"yak", 0.5}}));
+  EXPECT_EQ(values, (Values{{"val/loss", 1}, {"val/f1", 2}, {"val/gan/real", 0.5}, {"val/gan/fake", 0.5}}));
 }
 
 TEST(LayerTable, HasALineForEachLayer) {

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <span>
 #include <utility>
 
 namespace ddprun {
@@ -72,6 +73,47 @@ TEST(Evaluator, MetricsOfCountsAreTheSameBitsAtAnyNumberOfRanks) {
       const auto values = mine.values("val");
       EXPECT_TRUE(std::equal(values.begin() + 1, values.end(), alone.begin() + 1, alone.end())) << ranks;
     }
+  }
+}
+
+// Images of 2 x 4 pixels in classes; some pixels have none.
+class Pixels final : public testing::ToyDataset {
+ public:
+  using ToyDataset::ToyDataset;
+
+  Batch get(Split split, std::span<const int64_t> indices) const override {
+    auto batch = ToyDataset::get(split, indices);
+    const auto values = batch.input.view({-1, 2, 4});
+    batch.target = at::where(values > 1, -100, values.lt(0).to(at::kLong) + values.lt(-1).to(at::kLong));
+    return batch;
+  }
+};
+
+class OfPixels final : public Model {
+ public:
+  at::Tensor forward(const at::Tensor& input) override {
+    const auto values = input.view({-1, 2, 4});
+    return at::stack({values, values.square(), -values}, 1);
+  }
+};
+
+TEST(Evaluator, PixelsCountAtAnyNumberOfRanks) {
+  std::vector<NamedValues> found;
+  for (const int64_t ranks : {1, 2, 3}) {
+    testing::on_ranks(ranks, [&](Communicator& communicator) {
+      const auto objective = counting_objective();
+      Evaluator evaluator(
+          {std::make_shared<OfPixels>(), std::make_shared<Pixels>(9, 41), *objective, communicator, {}, c10::kCPU},
+          {.eval_batch = 6});
+      const auto evaluation = *evaluator.run(Split::kVal, {}, [] { return false; });
+      if (communicator.world().rank != 0) return;
+      EXPECT_EQ(evaluation.totals.at(1).count, 41 * 8);
+      EXPECT_LT(evaluation.confusion.sum().item<int64_t>(), 41 * 8) << "there is nothing to ignore";
+      EXPECT_EQ(evaluation.totals[1].sum, evaluation.confusion.trace().item<double>());
+      found.push_back(evaluation.values());
+    });
+    EXPECT_TRUE(std::equal(found[0].begin() + 1, found[0].end(), found.back().begin() + 1, found.back().end()));
+    EXPECT_NEAR(found[0][0].second, found.back()[0].second, 1e-6);
   }
 }
 

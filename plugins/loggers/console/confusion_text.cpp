@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "confusion_text.h"
 
+#include "class_values.h"
 #include "terminal_text.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <numeric>
+#include <utility>
 
 namespace ddprun::console {
 namespace {
@@ -43,26 +45,14 @@ std::vector<std::string> worst_confusions(const ConfusionTable& table, size_t mo
 
 std::vector<std::string> class_accuracies(const ConfusionTable& table, size_t most, size_t width) {
   const auto shares = accuracies(table);
-  std::vector<size_t> shown;
+  std::vector<std::pair<double, std::string>> shown;
   for (size_t i = 0; i < shares.size(); ++i) {
-    if (shares[i] >= 0) shown.push_back(i);
-  }
-  if (shown.size() > most) {
-    std::ranges::stable_sort(shown, std::less(), [&](size_t i) { return shares[i]; });
-    shown.resize(most);
-  }
-  std::vector<std::string> lines;
-  for (const size_t i : shown) {
+    if (shares[i] < 0) continue;
     char percent[16];
     std::snprintf(percent, sizeof percent, " %.1f %%", 100 * shares[i]);
-    const auto item = table.class_names[i] + percent;
-    if (lines.empty() || lines.back().size() + 3 + item.size() > width) {
-      lines.push_back(item);
-    } else {
-      lines.back() += "   " + item;
-    }
+    shown.emplace_back(shares[i], table.class_names[i] + percent);
   }
-  return lines;
+  return lowest_in_lines(std::move(shown), most, width);
 }
 
 }  // namespace ddprun::console

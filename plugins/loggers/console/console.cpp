@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The console view of a run: the model's layers, a progress bar if standard output is a terminal and plain lines
 // otherwise, one line per evaluation, and the Training Summary at the end.
+#include "class_values.h"
 #include "confusion_text.h"
 #include "evaluation_table.h"
 #include "layer_table.h"
@@ -23,7 +24,6 @@ namespace {
 
 using namespace ddprun::console;
 using ddprun::shown;  // in addition to the overloads below
-using Values = std::vector<std::pair<std::string, double>>;
 
 constexpr size_t kMostLayers = 24;
 
@@ -148,8 +148,9 @@ class Console final : public ddprun::Logger {
     row("nodes x workers",
         std::to_string(end.nodes) + " x " + std::to_string(end.world_size / std::max<int64_t>(1, end.nodes)));
     row("steps", grouped(end.steps) + " (" + epochs_text(end.epochs) + ", " + counted(end.samples, "sample") + ")");
-    if (!end.best.empty()) row("best", painted(place_text(end.best_step) + join(shown(end.best)), Colour::kStrong));
+    if (!end.best.empty()) show_best(end);
     show_test(end);
+    show_classes(end);
     if (confusion_) show_confusion(*confusion_);
     if (!end.checkpoint.empty()) row("checkpoint", shown(path_text(end.checkpoint)));
     row("run folder", path_text(run_.run_dir));
@@ -162,6 +163,28 @@ class Console final : public ddprun::Logger {
     return std::chrono::duration<double>(Clock::now() - time).count();
   }
 
+  // Shows the metric that `best` follows first, even if it is that of a class.
+  void show_best(const ddprun::RunEnd& end) {
+    auto best = end.best;
+    take_class_values(best, "val/");
+    if (best.empty() || best.front().first != end.best.front().first) best.insert(best.begin(), end.best.front());
+    row("best", painted(place_text(end.best_step) + join(shown(best)), Colour::kStrong));
+  }
+
+  // Shows the last metrics of each class: the test's or, without one, the validation's.
+  void show_classes(const ddprun::RunEnd& end) {
+    constexpr size_t kClasses = 20, kValueWidth = 60;
+    auto values = end.metrics;
+    auto groups = take_class_values(values, "test/");
+    if (groups.empty()) groups = take_class_values(values, "val/");
+    for (const auto& [name, classes] : groups) {
+      std::vector<std::pair<double, std::string>> items;
+      for (const auto& [one, value] : classes) items.emplace_back(value, shown(one) + " " + metric_value(name, value));
+      const auto lines = lowest_in_lines(std::move(items), kClasses, kValueWidth);
+      rows(shown(name) + (classes.size() > kClasses ? ", lowest" : " by class"), lines);
+    }
+  }
+
   // Shows the number of correct samples and the test's other metrics, and its loss if the task has no right and wrong.
   void show_test(const ddprun::RunEnd& end) {
     std::string counted;
@@ -171,8 +194,10 @@ class Console final : public ddprun::Logger {
                     100.0 * static_cast<double>(end.test_correct) / static_cast<double>(end.test_total));
       counted = grouped(end.test_correct) + " of " + grouped(end.test_total) + " correct (" + percent + ")";
     }
+    auto metrics = end.metrics;
+    take_class_values(metrics, "test/");
     Values values;
-    for (const auto& [name, value] : end.metrics) {
+    for (const auto& [name, value] : metrics) {
       const bool told = !counted.empty() && (name == "test/accuracy" || name == "test/loss");
       if (name.starts_with("test/") && !told) values.emplace_back(shown(name), value);
     }
@@ -237,7 +262,8 @@ class Console final : public ddprun::Logger {
     const auto part = *std::exchange(part_, std::nullopt);
     EvaluationTable::Row cells{{"epoch", std::to_string(part.epoch) + "/" + std::to_string(run_.max_epochs)},
                                {"step", grouped(part.step)}};
-    const auto add = [&](const std::string& split, const Values& values) {
+    const auto add = [&](const std::string& split, Values values) {
+      take_class_values(values, "");
       for (const auto& [name, value] : values) {
         if (is_result(name)) cells.emplace_back(split + name, in_column(metric_value(name, value)));
       }
@@ -262,14 +288,14 @@ class Console final : public ddprun::Logger {
     rows(some ? "worst classes" : "correct by class", class_accuracies(table, kClasses, kValueWidth));
   }
 
-  void rows(const char* name, const std::vector<std::string>& values) {
+  void rows(const std::string& name, const std::vector<std::string>& values) {
     for (const auto& value : values) row(&value == &values.front() ? name : "", value);
   }
 
-  void row(const char* name, const std::string& value) {
-    char head[32];
-    const auto width = std::snprintf(head, sizeof head, "  %-17s", name);
-    print_items(value, head, static_cast<size_t>(width));
+  void row(const std::string& name, const std::string& value) {
+    constexpr size_t kColumn = 17;
+    const auto head = "  " + name + std::string(name.size() < kColumn ? kColumn - name.size() : 1, ' ');
+    print_items(value, head, head.size());
   }
 
   // Prints lines that fit the terminal, with `head` before the first one.

@@ -13,6 +13,7 @@ const kTitles = {lr: 'Learning rate', samples_per_second: 'Throughput, samples/s
   slowest_rank_seconds: 'Own work of the slowest rank'};
 const kFirst = ['loss', 'accuracy'], kLast = ['lr', 'grad_norm', 'samples_per_second'];
 const kSplits = ['train', 'val', 'test'];
+const kMostApart = 3;  // metrics whose names begin alike and that have charts of their own: more are those of classes
 const kFewPoints = 20;  // a shorter curve is not smoothed: each of its points was measured with care
 
 function formatOf(name) {
@@ -45,6 +46,21 @@ function isIdle({split, name, points}, workers) {
     (name === 'graph_seconds' && !points.value.some(Boolean));
 }
 
+// Returns the chart that a curve of the only run shares with others, {id, title, stacked, lines: {name: label}}: of a
+// rank's measurements, or of a metric of each class. Null if there is none.
+function sharedChart(run, {split, name}) {
+  if (split === 'system') {
+    const found = Object.entries(kShared).find(([, chart]) => Object.hasOwn(chart.lines, name));
+    return found ? {id: `system:${found[0]}`, ...found[1]} : null;
+  }
+  const slash = name.indexOf('/') + 1;
+  const alike = (curve) => curve.split !== 'system' && curve.name.startsWith(name.slice(0, slash));
+  const names = slash > 1 ? new Set(run.curves.filter(alike).map((curve) => curve.name)) : new Set();
+  if (names.size <= kMostApart) return null;
+  const lines = Object.fromEntries([...names].map((one) => [one, one.slice(slash)]));
+  return {id: name.slice(0, slash), title: `${title(name.slice(0, slash - 1))} by class`, lines};
+}
+
 // Returns the charts of these runs: [{id, title, format, stacked, rough, lines: [{run, curve, label}]}]. Rough:
 // smoothed.
 function chartsOf(runs) {
@@ -54,23 +70,23 @@ function chartsOf(runs) {
     for (const curve of run.curves) {
       if (isIdle(curve, run.workers)) continue;
       const system = curve.split === 'system';
-      const shared =
-        system && alone ? Object.entries(kShared).find(([, chart]) => Object.hasOwn(chart.lines, curve.name)) : null;
-      const id = shared ? `system:${shared[0]}` : `${system ? 'system:' : ''}${curve.name}`;
+      const shared = alone ? sharedChart(run, curve) : null;
+      const id = shared ? shared.id : `${system ? 'system:' : ''}${curve.name}`;
       if (!charts.has(id)) {
         charts.set(id, {
           id,
           system,
           name: curve.name,
           lines: [],
-          names: shared && Object.keys(shared[1].lines),
-          title: shared ? shared[1].title : known(kTitles, curve.name, title(curve.name)),
+          names: shared && Object.keys(shared.lines),
+          title: shared ? shared.title : known(kTitles, curve.name, title(curve.name)),
           format: formatOf(curve.name),
-          stacked: Boolean(shared && shared[1].stacked),
+          stacked: Boolean(shared && shared.stacked),
           rough: !curve.name.endsWith('_bytes')
         });
       }
-      const label = shared ? shared[1].lines[curve.name] : system ? title(curve.name) : curve.split;
+      const ofClass = shared && !system && curve.split !== 'val' ? ` ${curve.split}` : '';
+      const label = shared ? shared.lines[curve.name] + ofClass : system ? title(curve.name) : curve.split;
       charts.get(id).lines.push(
         {run: index, curve, label: alone ? label : `${run.label}${system ? '' : ` ${curve.split}`}`});
     }

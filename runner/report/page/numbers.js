@@ -33,7 +33,7 @@ function bytes(value) {
 
 // True for what is shown in percent.
 function isShare(name) {
-  return /(^|\/)(accuracy|top\d+)$/.test(name);
+  return /(accuracy|(^|\/)top\d+)$/.test(name);
 }
 
 function percent(fraction) {

@@ -128,11 +128,17 @@ TEST(Export, AnErrorOfTheModelIsOneLine) {
   EXPECT_EQ(text.find('\n'), std::string::npos);
 }
 
-class ExportOf : public testing::TestWithParam<std::pair<const char*, DataSpec>> {};
+struct Exported {
+  const char* name;
+  DataSpec data;
+  OptionTexts options = {};
+};
+
+class ExportOf : public testing::TestWithParam<Exported> {};
 
 TEST_P(ExportOf, EveryPluginTakesAnyBatch) {
-  const auto& [name, data] = GetParam();
-  const auto model = prepared(name, data);
+  const auto& [name, data, options] = GetParam();
+  const auto model = prepared(name, data, options);
   const DataForm form{.spec = data, .input_type = data.sample_shape.size() == 1 ? at::kLong : at::kFloat, .bytes = {}};
   auto script = traced(*model, {.data = form});
   auto shape = data.sample_shape;
@@ -145,12 +151,16 @@ TEST_P(ExportOf, EveryPluginTakesAnyBatch) {
 
 const DataSpec kText{.sample_shape = {16}, .classes = 28};
 INSTANTIATE_TEST_SUITE_P(Plugins, ExportOf,
-                         testing::Values(std::pair{"mlp", kMnist}, std::pair{"convnet", kMnist},
-                                         std::pair{"convnet_bn", kMnist}, std::pair{"keras_convnet", kMnist},
-                                         std::pair{"lenet", kMnist}, std::pair{"gan", kMnist},
-                                         std::pair{"airbench", kCifar10}, std::pair{"resnet", kCifar10},
-                                         std::pair{"wide_resnet", kCifar10}, std::pair{"transformer", kText}),
-                         [](const auto& test) { return std::string(test.param.first); });
+                         testing::Values(Exported{"mlp", kMnist}, Exported{"convnet", kMnist},
+                                         Exported{"convnet_bn", kMnist}, Exported{"keras_convnet", kMnist},
+                                         Exported{"lenet", kMnist}, Exported{"gan", kMnist},
+                                         Exported{"airbench", kCifar10}, Exported{"resnet", kCifar10},
+                                         Exported{"wide_resnet", kCifar10},
+                                         Exported{"mobilenet_v3", kCifar10, {{"size", "small"}}},
+                                         Exported{"convnext", kCifar10, {{"widths", "[8, 16]"}, {"depths", "[1, 2]"}}},
+                                         Exported{"vit", kCifar10, {{"size", "tiny"}, {"depth", "2"}}},
+                                         Exported{"unet", kCifar10, {{"width", "8"}}}, Exported{"transformer", kText}),
+                         [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace
 }  // namespace ddprun

@@ -21,6 +21,7 @@ using OptionTexts = std::vector<std::pair<std::string, std::string>>;
 
 inline const DataSpec kMnist{.sample_shape = {1, 28, 28}, .classes = 10};
 inline const DataSpec kCifar10{.sample_shape = {3, 32, 32}, .classes = 10};
+inline const DataSpec kImageNet{.sample_shape = {3, 224, 224}, .classes = 1000};
 inline const DataSpec kColour{.sample_shape = {3, 33, 20}, .classes = 7};
 
 // Never to be asked for anything: the model has a loss of its own.
@@ -44,6 +45,13 @@ inline int64_t numbers_in(const Model& model) {
   int64_t count = 0;
   for (const auto& parameter : model.parameters()) count += parameter.numel();
   return count;
+}
+
+inline std::string error_of_making(const std::string& name, const OptionTexts& options) try {
+  unprepared(name, options);
+  return "";
+} catch (const UserError& error) {
+  return error.what();
 }
 
 inline std::string error_of_preparing(const std::string& name, const DataSpec& data,

@@ -16,16 +16,8 @@ using ::testing::Not;
 namespace F = torch::nn::functional;
 
 const DataSpec kCifar100{.sample_shape = {3, 32, 32}, .classes = 100};
-const DataSpec kImageNet{.sample_shape = {3, 224, 224}, .classes = 1000};
 
 std::vector<std::string> names_of(const Model& model) { return model.named_parameters().keys(); }
-
-std::string error_of_making(const std::string& name, const OptionTexts& options) try {
-  unprepared(name, options);
-  return "";
-} catch (const UserError& error) {
-  return error.what();
-}
 
 // The paper has 36.5 M for WRN-28-10 on CIFAR-10, 0.6 M for WRN-40-1, 2.7 M for WRN-16-4, 8.9 M for WRN-40-4.
 TEST(WideResNet, HasAsManyParametersAsPublished) {
@@ -94,7 +86,7 @@ TEST(ResNet, ChoosesItsStemByTheImages) {
 }
 
 TEST(ResNet, RefusesDepthsThatItDoesNotHave) {
-  EXPECT_THAT(error_of_making("resnet", {{"depth", "50"}}), HasSubstr("18 | 34"));
+  EXPECT_THAT(error_of_making("resnet", {{"depth", "51"}}), HasSubstr("18 | 34 | 50 | 101 | 152"));
   EXPECT_THAT(error_of_preparing("resnet", {.sample_shape = {3, 7, 32}, .classes = 2}), HasSubstr("at least 8 x 8"));
   EXPECT_THAT(error_of_preparing("wide_resnet", {.sample_shape = {32}, .classes = 2}), HasSubstr("[32]"));
 }

@@ -53,12 +53,30 @@ void require_a_row_for_each(const StoredArray& input, const StoredArray& other) 
                std::to_string(input.rows()) + ": each sample needs one of both");
 }
 
-// One class for each sample, or for each symbol of a sequence.
+// Returns what to do about a mask that does not fit its pictures; nothing if the target is no mask.
+std::string advice_on_mask(const StoredArray& target, const StoredArray& input) {
+  const auto pictures = input.text() + " of " + input.place;
+  if (input.shape.size() == 3 && target.shape == input.shape)
+    return "a class for each pixel of " + pictures + "; save pictures of one channel as [N, 1, H, W]";
+  if (input.shape.size() != 4) return "";
+  if (target.shape.size() == 4 && target.shape[1] == 1)
+    return "expected [N, H, W] for a class for each pixel; leave out the dimension of 1";
+  if (target.shape.size() != 3) return "";
+  return "a class for each pixel, but the pictures are " + pictures +
+         ": expected masks [N, H, W] of their pictures' height and width";
+}
+
+// One class for each sample, for each symbol of a sequence, or for each pixel of a picture.
 void require_classes(const StoredArray& target, const StoredArray& input) {
-  const bool per_symbol = target.shape.size() == 2 && input.shape.size() >= 2 && target.shape[1] == input.shape[1];
-  if (target.row_values() == 1 || per_symbol) return;
-  target.refuse("is " + target.text() + ", expected one class for each sample, or for each symbol of the inputs, " +
-                input.text() +
+  const auto &classes = target.shape, &inputs = input.shape;
+  const bool per_symbol = classes.size() == 2 && inputs.size() >= 2 && classes[1] == inputs[1];
+  const bool per_pixel =
+      classes.size() == 3 && inputs.size() == 4 && classes[1] == inputs[2] && classes[2] == inputs[3];
+  if (target.row_values() == 1 || per_symbol || per_pixel) return;
+  if (const auto advice = advice_on_mask(target, input); !advice.empty())
+    target.refuse("is " + target.text() + ", " + advice);
+  target.refuse("is " + target.text() + ", expected one class for each sample, or for each symbol or pixel of the " +
+                "inputs, " + input.text() +
                 ", or values of a float type; save targets that are values, or several labels of 0 and 1, as float32");
 }
 
@@ -88,7 +106,7 @@ void require_alike(const SampleArrays& train, const SampleArrays& other) {
     other.target.refuse("is " + other.target.text() + ", but " + train.target.place + " is " + train.target.text() +
                         ": integers are classes, floats are values; all splits need the same");
   }
-  if (!train.has_classes() || train.has_class_per_symbol() || other.has_class_per_symbol())
+  if (!train.has_classes() || train.has_class_per_element() || other.has_class_per_element())
     require_same_sample(train.target, other.target);
   for (size_t i = 0; i < train.extras.size(); ++i) {
     require_same_sample(train.extras[i], other.extras[i]);

@@ -21,12 +21,13 @@ struct SampleArrays {
   std::vector<StoredArray> extras;  // as TensorNames::extras
 
   bool has_classes() const { return target.holds_integers(); }
-  bool has_class_per_symbol() const { return has_classes() && target.row_values() > 1; }
+  bool has_class_per_element() const { return has_classes() && target.row_values() > 1; }  // a symbol, a pixel
 };
 
 // Opens one .safetensors file, or two .npy files: inputs, targets. All have one row per sample; classes are one for
-// each sample, [N], or one for each symbol, [N, T] for inputs of [N, T, ...]. Extras are float32, int64 or bool. Throws
-// UserError with the file, what was found, what was expected and what to do.
+// each sample, [N], one for each symbol, [N, T] for inputs of [N, T, ...], or one for each pixel, [N, H, W] for inputs
+// of [N, C, H, W]. Extras are float32, int64 or bool. Throws UserError with the file, what was found, what was expected
+// and what to do.
 SampleArrays open_samples(const std::vector<std::filesystem::path>& files, const TensorNames& names);
 
 // Throws UserError if the samples of another split have another shape, or its targets or extras another kind, than

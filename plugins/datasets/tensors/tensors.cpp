@@ -24,7 +24,7 @@ using ddprun::arrays::StoredArray;
 
 constexpr uint64_t kHoldOutStream = 0x74656E736F727300;  // "tensors": told apart from other uses of the seed
 constexpr int64_t kMostClasses = 1'000'000;              // a larger label is not a class
-constexpr int64_t kIgnored = -100;                       // the label of a symbol that cross-entropy ignores
+constexpr int64_t kIgnored = -100;                       // the label of a symbol or pixel that cross-entropy ignores
 using Files = std::vector<std::filesystem::path>;
 
 constexpr std::array kSplits = {Split::kTrain, Split::kVal, Split::kTest};
@@ -63,7 +63,7 @@ class Tensors final : public ddprun::Dataset {
     names_.input = options.get<std::string>("input", "input", "name of the inputs in a .safetensors file");
     names_.target = options.get<std::string>("target", "target",
                                              "name of the targets in a .safetensors file; integers are classes, of "
-                                             "samples or of their symbols, floats are values");
+                                             "samples or of their symbols or pixels, floats are values");
     names_.extras = options.get<std::vector<std::string>>(
         "extras", {},
         "names of further tensors in a .safetensors file, such as attention_mask: float32, int64 or bool");
@@ -71,6 +71,8 @@ class Tensors final : public ddprun::Dataset {
     symbols_ = options.get<bool>("symbols", false, "inputs are numbers of symbols, as of a text: they stay integers");
     declared_classes_ = options.get<int64_t>(
         "classes", 0, "number of classes; 0: the largest label of all splits, plus 1", {.min = 0, .max = kMostClasses});
+    ignored_ = options.get<int64_t>("ignored", kIgnored,
+                                    "label of a symbol or pixel that has no class, such as 255 in many masks");
     read_numbers(options);
   }
 
@@ -79,7 +81,11 @@ class Tensors final : public ddprun::Dataset {
 
   void start() override {
     for (const auto split : kSplits) open(split);
-    if (part(Split::kTrain).arrays.has_classes()) check_labels();
+    const auto& train = part(Split::kTrain).arrays;
+    if (ignored_ != kIgnored && !train.has_class_per_element())
+      train.target.refuse("is " + train.target.text() +
+                          ", but dataset.ignored is for a class for each symbol or pixel; leave it out");
+    if (train.has_classes()) check_labels();
     if (val_fraction_ > 0) hold_out();
   }
 
@@ -164,7 +170,7 @@ class Tensors final : public ddprun::Dataset {
     if (symbols_ && !input.holds_integers())
       input.refuse("is " + input.text() +
                    ", but dataset.symbols says that inputs are numbers of symbols; save integers");
-    const bool one_class = opened.arrays.has_classes() && !opened.arrays.has_class_per_symbol();
+    const bool one_class = opened.arrays.has_classes() && !opened.arrays.has_class_per_element();
     if (one_class) opened.labels = to_integers(opened.arrays.target);
   }
 
@@ -177,14 +183,16 @@ class Tensors final : public ddprun::Dataset {
     classes_ = declared_classes_ > 0 ? declared_classes_ : largest + 1;
   }
 
-  static int64_t largest_label(const SampleArrays& arrays, int64_t row, int64_t bound) {
+  int64_t largest_label(const SampleArrays& arrays, int64_t row, int64_t bound) const {
     std::vector<int64_t> labels(static_cast<size_t>(arrays.target.row_values()));
     copy_integers(arrays.target, row, labels.data());
+    if (arrays.has_class_per_element()) std::ranges::replace(labels, ignored_, kIgnored);
     for (const int64_t label : labels) {
-      const bool ignored = arrays.has_class_per_symbol() && label == kIgnored;
+      const bool ignored = arrays.has_class_per_element() && label == kIgnored;
       if ((label >= 0 && label < bound) || ignored) continue;
       arrays.target.refuse("label " + std::to_string(label) + " of sample " + std::to_string(row) + ", expected 0 to " +
-                           std::to_string(bound - 1) + "; number the classes from 0, or set dataset.classes");
+                           std::to_string(bound - 1) + "; number the classes from 0, or set dataset.classes" +
+                           (arrays.has_class_per_element() ? " or dataset.ignored" : ""));
     }
     return std::ranges::max(labels);
   }
@@ -246,17 +254,21 @@ class Tensors final : public ddprun::Dataset {
     return result;
   }
 
-  // [B] classes, [B, T] classes of symbols, or [B, ...] float32 values.
-  static at::Tensor targets(const Part& from, const std::vector<int64_t>& rows) {
+  // [B] classes, [B, T] classes of symbols, [B, H, W] classes of pixels, or [B, ...] float32 values.
+  at::Tensor targets(const Part& from, const std::vector<int64_t>& rows) const {
     const auto& target = from.arrays.target;
     const auto shape = std::span(target.shape).subspan(1);
     if (!from.arrays.has_classes()) return values(target, rows, {}, shape);
-    return integers(target, rows, from.arrays.has_class_per_symbol() ? shape : std::span<const int64_t>());
+    if (!from.arrays.has_class_per_element()) return integers(target, rows, {});
+    auto classes = integers(target, rows, shape);
+    if (ignored_ != kIgnored) classes.masked_fill_(classes.eq(ignored_), kIgnored);
+    return classes;
   }
 
   std::array<Files, 3> files_;  // by Split
   ddprun::arrays::TensorNames names_;
   bool symbols_ = false;
+  int64_t ignored_ = kIgnored;
   int64_t declared_classes_ = 0;  // 0: as many as there are labels
   int64_t classes_ = 0;
   Affine change_;

@@ -3,11 +3,17 @@
 
 #include <ddprun/error.h>
 
+#include <ATen/ops/linear.h>
 #include <torch/nn/init.h>
 #include <torch/types.h>
 
+#include <cmath>
+#include <numbers>
+
 namespace ddprun {
 namespace {
+
+constexpr double kTruncation = 2;  // of a weight, in torch too: not of its deviations
 
 // One-channel pictures are often saved without a channel dimension.
 std::string hint(const std::vector<int64_t>& shape) {
@@ -25,13 +31,23 @@ void require_images(const DataSpec& data, std::string_view model, int64_t smalle
                            shape.size() == 2 ? hint(shape) : ""));
 }
 
-torch::nn::Conv2d he_convolution(int64_t inputs, int64_t outputs, int64_t kernel, int64_t stride) {
+torch::nn::Conv2d he_convolution(int64_t inputs, int64_t outputs, int64_t kernel, int64_t stride, int64_t groups) {
   torch::nn::Conv2d convolution(
-      torch::nn::Conv2dOptions(inputs, outputs, kernel).stride(stride).padding(kernel / 2).bias(false));
+      torch::nn::Conv2dOptions(inputs, outputs, kernel).stride(stride).padding(kernel / 2).groups(groups).bias(false));
   torch::nn::init::kaiming_normal_(convolution->weight, 0, torch::kFanOut, torch::kReLU);
   return convolution;
 }
 
 at::Tensor global_average(const at::Tensor& input) { return input.mean({2, 3}); }
+
+at::Tensor linear(const torch::nn::Linear& layer, const at::Tensor& input) {
+  return at::linear(input, layer->weight, layer->bias);
+}
+
+void truncated_normal_(at::Tensor& values, double deviation) {
+  const torch::NoGradGuard no_gradients;
+  const double edge = std::erf(kTruncation / (deviation * std::numbers::sqrt2));
+  values.uniform_(-edge, edge).erfinv_().mul_(deviation * std::numbers::sqrt2).clamp_(-kTruncation, kTruncation);
+}
 
 }  // namespace ddprun

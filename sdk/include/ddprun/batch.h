@@ -24,8 +24,8 @@ DDPRUN_API const char* split_name(Split split);
 // Copies of a batch share its tensors: who changes one replaces it, unless the batch is its own.
 struct Batch {
   at::Tensor input;   // [B, ...] float32, or int64 if samples are sequences of symbols: [B, T] for text
-  at::Tensor target;  // [B] int64 for classification, [B, T] for a class per symbol; otherwise what the objective, or
-                      // the model's own step(), takes
+  at::Tensor target;  // [B] int64 for classification, [B, T] for a class per symbol, [B, H, W] for a class per pixel of
+                      // an input [B, C, H, W]; otherwise what the objective, or the model's own step(), takes
   at::Tensor index;   // [B] int64: the samples' numbers in their split; always on the CPU
   // What a sample has besides, by name: [B, ...] each, such as a mask. DataSpec::extras promises the names and shapes;
   // the type is float32, int64 or bool, the same in all batches. They go wherever the input goes.
@@ -54,7 +54,7 @@ struct Batch {
 // What a model must know about the data to build its layers.
 struct DataSpec {
   std::vector<int64_t> sample_shape = {};  // shape of one input, without the batch dimension: {1, 28, 28}
-  int64_t classes = 0;                     // classes of a sample, or of each symbol of a text; 0 if the task has none
+  int64_t classes = 0;  // classes of a sample, of each symbol or of each pixel; 0 if the task has none
   std::vector<std::string> class_names = {};  // empty, or one per class
   // The shape of one sample's extra, without the batch dimension, for each name in Batch::extras; {} is one number.
   std::map<std::string, std::vector<int64_t>> extras = {};

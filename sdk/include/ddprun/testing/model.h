@@ -34,8 +34,8 @@ Batch random_batch(const DataSpec& data, int64_t count, uint64_t seed = 1);
 std::shared_ptr<const Objective> default_objective(const DataSpec& data);
 
 // predict() takes batches of any size and returns a finite prediction per sample; with the default objective [B, C], or
-// [B, T, C] where targets are [B, T]. In
-// evaluation it returns the same each time, whatever the other samples are.
+// [B, T, C] where targets are [B, T], or [B, C, H, W] where they are [B, H, W]. In evaluation it returns the same each
+// time, whatever the other samples are.
 std::string shapes(const ModelTest& test);
 
 // Everything that the loss trains is registered (or it would be neither averaged over the ranks nor saved), everything

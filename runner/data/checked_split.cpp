@@ -16,7 +16,7 @@
 namespace ddprun {
 namespace {
 
-constexpr int64_t kIgnored = -100;  // a symbol that cross-entropy ignores
+constexpr int64_t kIgnored = -100;  // a symbol or pixel that cross-entropy ignores
 
 template <class... Parts>
 [[noreturn]] void broken(Split split, const Parts&... parts) {
@@ -33,6 +33,12 @@ std::string names_of(const Extras& extras) {
   std::string names;
   for (const auto& [name, extra] : extras) names += (names.empty() ? "" : ", ") + name;
   return names.empty() ? "none" : names;
+}
+
+// Returns whether the target has a class for each pixel of the pictures.
+bool has_class_per_pixel(const Batch& batch) {
+  return batch.input.dim() == 4 && batch.target.dim() == 3 && batch.target.scalar_type() == at::kLong &&
+         batch.target.sizes().slice(1) == batch.input.sizes().slice(2);
 }
 
 bool are_numbers(const at::Tensor& tensor) { return tensor.scalar_type() == at::kLong && tensor.is_contiguous(); }
@@ -57,12 +63,16 @@ Batch CheckedSplit::get(std::span<const int64_t> numbers) const {
 void CheckedSplit::augment(Batch& batch, const AugmentKey& key) const {
   in_plugin({"dataset", "augment"}, [&] {
     const auto samples = batch.size();
+    const bool of_pixels = spec_.classes > 0 && has_class_per_pixel(batch);
     dataset_.augment(batch, key);
     require_promised_extras(batch, "augment()");
     for (const auto& [name, tensor] : batch.tensors()) {
       const auto rows = tensor.defined() && tensor.dim() > 0 ? tensor.size(0) : 0;
       if (rows != samples) broken(split_, "augment() makes ", name, " of ", rows, " samples out of ", samples);
     }
+    if (of_pixels && !has_class_per_pixel(batch))
+      broken(split_, "augment() gives pictures of ", batch.input.sizes().slice(1), " with targets of ",
+             batch.target.sizes().slice(1), ": what moves the pixels must move their classes alike");
   });
 }
 
@@ -135,11 +145,12 @@ void CheckedSplit::check_extra(const std::string& name, const at::Tensor& extra)
 void CheckedSplit::check_target(const Batch& batch, std::span<const int64_t> asked) const {
   const auto& target = batch.target;
   const bool for_symbols = batch.input.scalar_type() == at::kLong && target.sizes() == batch.input.sizes();
-  if (spec_.classes < 1 || (target.dim() != 1 && !for_symbols)) return;
+  const bool for_each_part = for_symbols || has_class_per_pixel(batch);
+  if (spec_.classes < 1 || (target.dim() != 1 && !for_each_part)) return;
   if (at::isIntegralType(target.scalar_type(), /*includeBool=*/false) && target.scalar_type() != at::kLong)
     broken(split_, "get() gives a target of type ", target.scalar_type(),
            ", expected Long: classes; use .to(at::kLong)");
-  if (are_numbers(target)) check_labels(numbers_of(target), asked, for_symbols);
+  if (are_numbers(target)) check_labels(numbers_of(target), asked, for_each_part);
 }
 
 void CheckedSplit::check_labels(std::span<const int64_t> labels, std::span<const int64_t> numbers,

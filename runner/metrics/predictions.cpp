@@ -29,6 +29,12 @@ bool are_of_sequences(const at::Tensor& prediction, const at::Tensor& target) {
          prediction.sizes().slice(0, 2) == target.sizes();
 }
 
+// Returns whether [B, C, H, W] scores are those of the pixels of images, [B, H, W] classes.
+bool are_of_pixels(const at::Tensor& prediction, const at::Tensor& target) {
+  return prediction.dim() == 4 && target.dim() == 3 && target.scalar_type() == at::kLong &&
+         prediction.size(0) == target.size(0) && prediction.sizes().slice(2) == target.sizes().slice(1);
+}
+
 // Returns whether the model outputs an image, or the like, for each input.
 bool is_like_input(const at::Tensor& prediction, const Batch& batch) {
   return prediction.dim() > 2 && prediction.sizes() == batch.input.sizes();
@@ -43,8 +49,18 @@ at::Tensor readable_output(const at::Tensor& prediction, const Batch& batch, con
 
 at::Tensor as_rows(const at::Tensor& values) { return values.dim() == 1 ? values.unsqueeze(1) : values.flatten(1); }
 
+PredictedBatch of_pixels(const at::Tensor& prediction, const at::Tensor& truth, const at::Tensor& index) {
+  const auto guess = prediction.argmax(1).to(at::kCPU);
+  const auto grey = guess * 255 / std::max<int64_t>(1, prediction.size(1) - 1);
+  return {.index = index,
+          .scores = guess.flatten(1).to(at::kFloat),
+          .guess = {},
+          .truth = truth.flatten(1),
+          .output = grey.unsqueeze(1).to(at::kByte)};
+}
+
 at::Tensor images_of_outputs(const PredictedBatch& batch, const Dataset& dataset) {
-  if (!batch.output.defined()) return {};
+  if (!batch.output.defined() || batch.output.scalar_type() == at::kByte) return batch.output;
   return in_plugin({"dataset", "to_image"}, [&] { return dataset.to_image(batch.output); });
 }
 
@@ -85,6 +101,7 @@ PredictedBatch predict(Model& model, const Batch& batch, const Objective& object
     prediction = prediction.select(1, -1);
     truth = truth.select(1, -1);
   }
+  if (are_of_pixels(prediction, truth)) return of_pixels(prediction, truth, batch.index);
   if (is_like_input(prediction, batch)) {
     const auto output = readable_output(prediction, batch, objective);
     return {.index = batch.index, .scores = as_rows(output), .guess = {}, .truth = as_rows(truth), .output = output};

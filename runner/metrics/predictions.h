@@ -26,13 +26,15 @@ ConfusionTable confusion_table(const at::Tensor& counts, const DataSpec& spec, c
                                int64_t step);
 
 // A model's predictions for one batch, on the CPU. For sequences, [B, T, C] scores against [B, T] classes, only the
-// last symbol: it is predicted from all others.
+// last symbol: it is predicted from all others. For images of classes, [B, C, H, W] scores against [B, H, W] classes,
+// the guessed class of each pixel stands for its scores.
 struct PredictedBatch {
   at::Tensor index;   // [B] int64
   at::Tensor scores;  // [B, C] float32 of the classes, or [B, values]
   at::Tensor guess;   // [B] int64: the class of the highest score; undefined without classes
   at::Tensor truth;   // [B] int64, or [B, values] without classes
-  at::Tensor output;  // [B, ...] float32, an image for each image if the model returns those; else undefined
+  at::Tensor output;  // [B, ...] float32 for Dataset::to_image(), or [B, 1, H, W] uint8 to show: an image for each
+                      // image if the model returns those; else undefined
 };
 
 // Calls the model's predict(); evaluation mode and NoGradGuard are the caller's. Throws UserError if the prediction

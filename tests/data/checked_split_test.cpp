@@ -56,6 +56,43 @@ TEST(CheckedSplit, LeavesOtherTargetsToTheObjective) {
       << "a class for each pixel";
 }
 
+// Pictures with a class for each pixel; training flips them, or cuts a column off, and forgets the classes.
+class SegmentedPictures : public ToyDataset {
+ public:
+  using ToyDataset::ToyDataset;
+  DataSpec spec() const override { return {.sample_shape = {1, 2, 3}, .classes = 3}; }
+  Batch get(Split split, std::span<const int64_t> indices) const override {
+    auto batch = ToyDataset::get(split, indices);
+    batch.input = at::zeros({batch.size(), 1, 2, 3});
+    batch.target = at::ones({batch.size(), 2, 3}, at::kLong);
+    return batch;
+  }
+  void augment(Batch& batch, const AugmentKey& key) const override {
+    batch.input = key.epoch == 0 ? batch.input.flip(3) : batch.input.slice(3, 1);
+  }
+};
+
+TEST(CheckedSplit, LooksAtTheClassesOfPixels) {
+  const SegmentedPictures dataset(20, 0);
+  EXPECT_EQ(found([](Batch& batch) { batch.target[1][0][2] = -100; }, dataset), "");
+  EXPECT_EQ(found([](Batch& batch) { batch.target[1][0][2] = 3; }, dataset),
+            "split train: sample 5 has the class 3, but spec() promises 3 classes, 0 to 2");
+}
+
+TEST(CheckedSplit, NoticesPicturesThatAugmentationCutsWithoutTheirClasses) {
+  const SegmentedPictures dataset(20, 0);
+  const CheckedSplit split(dataset, Split::kTrain);
+  const auto augmented = [&](int64_t epoch) {
+    auto batch = split.get(std::vector<int64_t>{1, 2});
+    return error_of([&] { split.augment(batch, {.epoch = epoch}); });
+  };
+  EXPECT_EQ(augmented(0), "");
+  EXPECT_EQ(
+      augmented(1),
+      "split train: augment() gives pictures of [1, 2, 2] with targets of [2, 3]: what moves the pixels must move "
+      "their classes alike");
+}
+
 TEST(CheckedSplit, HoldsThePromiseOfExtras) {
   const auto problem = [](auto change) { return found(change, MaskedToyDataset(20, 0)); };
   EXPECT_EQ(problem([](Batch&) {}), "");

@@ -210,6 +210,44 @@ TEST_F(Tensors, NamesExtrasThatDoNotFit) {
               HasSubstr("dataset.scale: symbols are not scaled"));
 }
 
+// Pictures of 1 x 2 pixels in two channels.
+std::string picture_file(const std::string& masks, const std::string& mask_shape = "[3,1,2]") {
+  const auto size = static_cast<int64_t>(masks.size());
+  return safetensors_file(
+      "{" + entry("input", "U8", "[3,2,1,2]", 0, 12) + "," + entry("target", "U8", mask_shape, 12, 12 + size) + "}",
+      "0123456789ab" + masks);
+}
+
+TEST_F(Tensors, GivesMasksOfPicturesAsAClassForEachPixel) {
+  const std::string masks("\0\1\2\xff\0\1", 6);
+  const auto data = start({{"train", put("a.safetensors", picture_file(masks))}, {"ignored", "255"}});
+  EXPECT_EQ(data->spec().classes, 3);
+  EXPECT_FALSE(data->labels(Split::kTrain).defined()) << "a picture has no class";
+  const auto batch = data->get(Split::kTrain, std::vector<int64_t>{1, 0});
+  EXPECT_EQ(batch.input.sizes(), at::IntArrayRef({2, 2, 1, 2}));
+  EXPECT_TRUE(batch.target.equal(at::tensor({2, -100, 0, 1}, at::kLong).view({2, 1, 2})));
+  EXPECT_EQ(start({{"train", put("a.safetensors", picture_file(masks))}})->spec().classes, 256);
+}
+
+TEST_F(Tensors, NamesMasksThatDoNotFitTheirPictures) {
+  const auto problem_of = [&](const std::string& shape, const std::string& masks, const Settings& more = {}) {
+    Settings settings{{"train", put("a.safetensors", picture_file(masks, shape))}};
+    settings.insert(settings.end(), more.begin(), more.end());
+    return problem(settings);
+  };
+  EXPECT_THAT(problem_of("[3,2,1]", "abcdef"),
+              AllOf(HasSubstr("is [3, 2, 1] uint8, a class for each pixel, but the pictures are [3, 2, 1, 2] uint8"),
+                    HasSubstr("expected masks [N, H, W] of their pictures' height and width")));
+  EXPECT_THAT(problem_of("[3,1,1,2]", "abcdef"), HasSubstr("leave out the dimension of 1"));
+  EXPECT_THAT(problem_of("[3,1,2]", "abcdef", {{"classes", "4"}}),
+              HasSubstr("label 97 of sample 0, expected 0 to 3; number the classes from 0, or set dataset.classes or "
+                        "dataset.ignored"));
+  EXPECT_THAT(problem_of("[3]", "abc", {{"ignored", "255"}}), HasSubstr("is for a class for each symbol or pixel"));
+  const auto flat = npy_file("|u1", "(2, 1, 2)", "abcd");
+  EXPECT_THAT(message_of<UserError>([&] { start_pair(flat, flat); }),
+              HasSubstr("save pictures of one channel as [N, 1, H, W]"));
+}
+
 TEST_F(Tensors, UsesTheNamesAskedFor) {
   const auto file =
       safetensors_file("{" + entry("x", "U8", "[1]", 0, 1) + "," + entry("y", "U8", "[1]", 1, 2) + "}", "ab");

@@ -273,6 +273,28 @@ TEST(ShownResults, OfASequenceTheLastSymbolIsShown) {
   EXPECT_EQ(table.rows.at(1).scores.size(), 2U);
 }
 
+// Scores of three classes for each pixel of a grey picture: the pixel counts for one of them.
+class ClassOfGrey : public Model {
+ public:
+  at::Tensor forward(const at::Tensor& input) override { return -(input - at::arange(3).view({1, 3, 1, 1})).abs(); }
+};
+
+TEST(ShownResults, OfASegmentationTheClassesArePixels) {
+  ClassOfGrey model;
+  const auto objective = counting_objective();
+  const Batch batch{.input = at::tensor({0, 1, 2, 2, 1, 0, 0, 1}).to(at::kFloat).view({2, 1, 2, 2}),
+                    .target = at::zeros({2, 2, 2}, at::kLong),
+                    .index = at::arange(2)};
+  const auto shown = predict(model, batch, *objective);
+  EXPECT_TRUE(shown.scores.equal(batch.input.flatten(1)));
+  EXPECT_TRUE(shown.truth.equal(at::zeros({2, 4}, at::kLong)));
+  PredictionTable table;
+  append_rows(table, shown, batch.input, testing::ToyDataset(1, 1));
+  EXPECT_EQ(table.rows.at(1).output.bytes, (std::vector<uint8_t>{127, 0, 0, 127}));
+  EXPECT_TRUE(table.rows.at(1).scores.empty());
+  EXPECT_EQ(prediction_head(shown, {}).substr(0, 15), "index,truth_0,t");
+}
+
 TEST(PredictionCsv, NamesClassesAndWritesNumbersThatReadBack) {
   const PredictedBatch batch{.index = at::tensor({4, 5}, at::kLong),
                              .scores = at::tensor({0.1F, 0.9F, 1.0F, 0.0F}).view({2, 2}),

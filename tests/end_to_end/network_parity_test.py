@@ -5,7 +5,11 @@ Small differences grow: started from weights that differ by 1e-7, Python comes t
 steps, and by 1 with small batches or large steps. So the first steps must agree to rounding, the others to 1e-2.
 """
 
+import functools
+import math
 import struct
+import subprocess
+import sys
 import unittest
 
 import torch
@@ -13,6 +17,7 @@ from torch.nn import functional
 
 import weights
 from command import CommandTest, nightly, results
+from export_network_test import peers_python
 from networks import KerasConvNet, ResNet18, WideResNet
 
 SAMPLES = 40  # all of them in each batch
@@ -51,7 +56,31 @@ def train(network, inputs, targets, lr, steps):
     return losses
 
 
-class NetworkParity(CommandTest):
+@functools.cache
+def torchvision_models():
+    """The module, if it is here or among the peers' packages; else None."""
+    if python := peers_python():
+        code = "import sysconfig; print(sysconfig.get_path('purelib'))"
+        sys.path.append(subprocess.run([python, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout.strip())
+    try:
+        from torchvision import models
+    except (ImportError, RuntimeError):  # the second: made for another torch
+        return None
+    return models
+
+
+def draw_weights(network):
+    """For every number one that lets activations neither vanish nor grow much: heads do not stay 0, nor scales 1e-6."""
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for name, value in sorted(network.state_dict().items()):
+            if value.dim() > 1:
+                value.copy_(torch.randn(value.shape) * math.sqrt(2 * len(value) / value.numel()))
+            elif value.is_floating_point():
+                value.copy_(torch.rand(value.shape) * 0.2 + 0.9 if name.endswith(("weight", "var")) else torch.randn(value.shape) * 0.1)
+
+
+class Parity(CommandTest):
     def assert_same_training(self, network, *words, lr, steps):
         pixels, targets = make_samples()
         write_mnist(self.folder / "data", pixels, targets)
@@ -76,6 +105,8 @@ class NetworkParity(CommandTest):
             self.assertLess(float((trained[name] - statistic).float().norm() / statistic.float().norm()), 0.02, name)
         network.load_state_dict(trained)  # every name, nothing else
 
+
+class NetworkParity(Parity):
     def test_wide_resnet(self):
         torch.manual_seed(1)
         self.assert_same_training(WideResNet(16, 1), "model=wide_resnet", "model.depth=16", "model.widen_factor=1", lr=0.002,
@@ -93,6 +124,78 @@ class NetworkParity(CommandTest):
     def test_keras_convnet(self):
         torch.manual_seed(4)
         self.assert_same_training(KerasConvNet(), "model=keras_convnet", "model.dropout=0", lr=0.02, steps=50)
+
+
+class TorchvisionParity(Parity):
+    def setUp(self):
+        super().setUp()
+        self.models = torchvision_models()
+        if not self.models:
+            self.skipTest("no torchvision: DDPRUN_PEERS=1 tools/test installs it")
+
+    def assert_takes_weights(self, name, *words, side=64):
+        """Random weights of torchvision's network load by name, into nothing else, and give its logits."""
+        network = self.models.get_model(name, weights=None, **({"image_size": side} if name.startswith("vit") else {}))
+        draw_weights(network)
+        inputs = torch.randn(4, 3, side, side)
+        start = {key: value.clone() for key, value in network.state_dict().items()}
+        weights.save(self.folder / "start.safetensors", start)
+        weights.save(self.folder / "train.safetensors", {"input": inputs, "target": torch.arange(4)})
+        self.ddprun("experiments/digits.yaml", "dataset={plugin: tensors, train: train.safetensors, classes: 1000}", *words,
+                    "optimizer.lr=0", "trainer.init_weights=start.safetensors", "trainer.max_steps=1", "trainer.global_batch=4",
+                    "trainer.eval_every=never", "~early_stopping", "launch.workers=1", "launch.device=cpu", f"run.dir={name}", seconds=280)
+        for file in ("m.safetensors", "m.ts"):
+            self.ddprun("export", name, "--out", f"{name}.{file}", seconds=280)
+        kept = weights.load(self.folder / f"{name}.m.safetensors")  # but for the running statistics of a step at lr 0
+        for key, value in network.named_parameters():
+            self.assertTrue(torch.equal(kept[key], value), key)
+        network.load_state_dict(kept, strict=True)
+        network.eval()
+        with torch.no_grad():
+            logits, ours = network(inputs), torch.jit.load(self.folder / f"{name}.m.ts")(inputs)
+        error = float((ours - logits).abs().max() / logits.abs().max())
+        print(f"{name}: {len(kept)} tensors, {sum(map(torch.numel, network.parameters())):,} parameters; logits differ by {error:.0e}")
+        self.assertLess(error, 1e-5)
+
+    def test_resnet_50(self):
+        self.assert_takes_weights("resnet50", "model=resnet", "model.depth=50")
+
+    def test_mobilenet_v3(self):
+        self.assert_takes_weights("mobilenet_v3_small", "model=mobilenet_v3", "model.size=small")
+
+    @nightly
+    def test_all_others(self):
+        for name, *words in (["resnet18"], ["resnet34", "depth=34"], ["resnet101", "depth=101"], ["resnet152", "depth=152"],
+                             ["wide_resnet50_2", "depth=50", "+width=128"], ["wide_resnet101_2", "depth=101", "+width=128"],
+                             ["resnext50_32x4d", "depth=50", "+width=4", "+groups=32"],
+                             ["vit_b_16"], ["vit_b_32", "patch=32"], ["vit_l_16", "size=large"], ["mobilenet_v3_large"],
+                             ["convnext_tiny"], ["convnext_small", "size=small"], ["convnext_base", "size=base"],
+                             ["convnext_large", "size=large"]):
+            plugin = "resnet" if "resne" in name else "mobilenet_v3" if "mobile" in name else name.split("_")[0]
+            with self.subTest(network=name):
+                self.assert_takes_weights(name, f"model={plugin}", *(word.replace("+", "+model.") if "+" in word else f"model.{word}"
+                                                                     for word in words))
+
+    def test_vit_trains_the_same(self):
+        network = self.models.VisionTransformer(28, 7, 2, 2, 32, 64, num_classes=10)
+        network.conv_proj = torch.nn.Conv2d(1, 32, 7, stride=7)
+        draw_weights(network)
+        self.assert_same_training(network, "model=vit", "model.patch=7", "+model.depth=2", "+model.heads=2", "+model.width=32",
+                                  "+model.mlp=64", lr=0.002, steps=20)
+
+    def test_convnext_trains_the_same(self):
+        stages = [self.models.convnext.CNBlockConfig(*stage) for stage in ((8, 16, 1), (16, 24, 2), (24, None, 1))]
+        network = self.models.convnext.ConvNeXt(stages, num_classes=10)
+        network.features[0][0] = torch.nn.Conv2d(1, 8, 4, stride=4)
+        draw_weights(network)
+        self.assert_same_training(network, "model=convnext", "+model.widths=[8, 16, 24]", "+model.depths=[1, 2, 1]",
+                                  "+model.stochastic_depth=0", lr=0.002, steps=20)
+
+    def test_mobilenet_v3_trains_the_same(self):
+        network = self.models.mobilenet_v3_small(num_classes=10, dropout=0)
+        network.features[0][0] = torch.nn.Conv2d(1, 16, 3, stride=2, padding=1, bias=False)
+        draw_weights(network)
+        self.assert_same_training(network, "model=mobilenet_v3", "model.size=small", "model.dropout=0", lr=0.002, steps=5)
 
 
 if __name__ == "__main__":

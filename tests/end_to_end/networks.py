@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The networks of plugins/models in Python, written down again from their descriptions, for grey images in ten classes."""
+"""The networks of plugins/models in Python, written down again from their descriptions, for grey images in ten classes;
+and the U-Net, which has a class for each pixel."""
 
 import math
 
+import torch
 from torch import nn
 from torch.nn import functional
 
@@ -98,6 +100,47 @@ class ResNet18(nn.Module):
         features = self.pool(functional.relu(self.bn1(self.conv1(images))))
         features = self.layer4(self.layer3(self.layer2(self.layer1(features))))
         return self.fc(functional.adaptive_avg_pool2d(features, 1).flatten(1))
+
+
+class Pair(nn.Module):
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.conv1, self.bn1 = convolution(inputs, outputs, 3), nn.BatchNorm2d(outputs)
+        self.conv2, self.bn2 = convolution(outputs, outputs, 3), nn.BatchNorm2d(outputs)
+
+    def forward(self, images):
+        return functional.relu(self.bn2(self.conv2(functional.relu(self.bn1(self.conv1(images))))))
+
+
+class Up(nn.Module):
+    def __init__(self, outputs):
+        super().__init__()
+        self.up, self.pair = nn.ConvTranspose2d(2 * outputs, outputs, 2, stride=2), Pair(2 * outputs, outputs)
+
+    def forward(self, images, skipped):
+        images = self.up(images)
+        rows, columns = (skipped.size(axis) - images.size(axis) for axis in (2, 3))
+        return self.pair(torch.cat([skipped, functional.pad(images, (0, columns, 0, rows))], 1))
+
+
+class UNet(nn.Module):
+    """plugins/models/unet."""
+
+    def __init__(self, channels, classes, width, depth):
+        super().__init__()
+        widths = [width << level for level in range(depth + 1)]
+        self.down = nn.ModuleList(Pair(*sizes) for sizes in zip([channels, *widths], widths))
+        self.up = nn.ModuleList(map(Up, reversed(widths[:-1])))
+        self.head = nn.Conv2d(width, classes, 1)
+
+    def forward(self, images):
+        levels = [self.down[0](images)]
+        for pair in self.down[1:]:
+            levels.append(pair(functional.max_pool2d(levels[-1], 2)))
+        images = levels.pop()
+        for up in self.up:
+            images = up(images, levels.pop())
+        return self.head(images)
 
 
 class UnscaledNorm(nn.BatchNorm2d):

@@ -27,11 +27,10 @@ def load(path):
 def save(path, tensors):
     """{name: tensor}, such as a state_dict."""
     kinds = {kind: name for name, kind in TYPES.items()}
-    header, content = {}, b""
+    header, pieces, end = {}, [], 0
     for name, tensor in tensors.items():
-        numbers = tensor.detach().contiguous().numpy().tobytes()
-        header[name] = {"dtype": kinds[tensor.dtype], "shape": list(tensor.shape),
-                        "data_offsets": [len(content), len(content) + len(numbers)]}
-        content += numbers
+        pieces.append(tensor.detach().contiguous().numpy().tobytes())
+        begin, end = end, end + len(pieces[-1])
+        header[name] = {"dtype": kinds[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [begin, end]}
     text = json.dumps(header).encode()
-    path.write_bytes(len(text).to_bytes(8, "little") + text + content)
+    path.write_bytes(b"".join([len(text).to_bytes(8, "little"), text, *pieces]))

@@ -84,11 +84,10 @@ class ClassObjective : public Objective {
     const bool fits = prediction.dim() == 2 && target.dim() == 1 && prediction.size(0) == target.size(0) &&
                       target.scalar_type() == at::kLong;
     if (!fits) {
-      shapes_do_not_fit(
-          name_,
-          "[B, C] predictions and [B] int64 classes, of sequences [B, T, C] and [B, T], or of pixels [B, C, "
-          "H, W] and [B, H, W]",
-          prediction, target);
+      shapes_do_not_fit(name_,
+                        "[B, C] predictions and [B] int64 classes, of sequences [B, T, C] and [B, T], or of pixels [B, "
+                        "C, H, W] and [B, H, W]",
+                        prediction, target);
     }
     const auto wide = widened(prediction);
     return loss_sum(wide, target, weights_.as(wide)) / static_cast<double>(target.size(0));

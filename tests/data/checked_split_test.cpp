@@ -87,10 +87,10 @@ TEST(CheckedSplit, NoticesPicturesThatAugmentationCutsWithoutTheirClasses) {
     return error_of([&] { split.augment(batch, {.epoch = epoch}); });
   };
   EXPECT_EQ(augmented(0), "");
-  EXPECT_EQ(
-      augmented(1),
-      "split train: augment() gives pictures of [1, 2, 2] with targets of [2, 3]: what moves the pixels must move "
-      "their classes alike");
+  EXPECT_EQ(augmented(1),
+            "dataset: split train: augment() gives pictures of [1, 2, 2] with targets of [2, 3]: what moves the pixels "
+            "must move "
+            "their classes alike");
 }
 
 TEST(CheckedSplit, HoldsThePromiseOfExtras) {

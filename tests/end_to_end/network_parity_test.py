@@ -157,16 +157,13 @@ class TorchvisionParity(Parity):
         print(f"{name}: {len(kept)} tensors, {sum(map(torch.numel, network.parameters())):,} parameters; logits differ by {error:.0e}")
         self.assertLess(error, 1e-5)
 
-    def test_resnet_50(self):
-        self.assert_takes_weights("resnet50", "model=resnet", "model.depth=50")
-
-    def test_mobilenet_v3(self):
+    def test_mobilenet_v3_small(self):
         self.assert_takes_weights("mobilenet_v3_small", "model=mobilenet_v3", "model.size=small")
 
     @nightly
     def test_all_others(self):
-        for name, *words in (["resnet18"], ["resnet34", "depth=34"], ["resnet101", "depth=101"], ["resnet152", "depth=152"],
-                             ["wide_resnet50_2", "depth=50", "+width=128"], ["wide_resnet101_2", "depth=101", "+width=128"],
+        for name, *words in (["resnet18"], ["resnet34", "depth=34"], ["resnet50", "depth=50"], ["resnet101", "depth=101"],
+                             ["resnet152", "depth=152"], ["wide_resnet50_2", "depth=50", "+width=128"], ["wide_resnet101_2", "depth=101", "+width=128"],
                              ["resnext50_32x4d", "depth=50", "+width=4", "+groups=32"],
                              ["vit_b_16"], ["vit_b_32", "patch=32"], ["vit_l_16", "size=large"], ["mobilenet_v3_large"],
                              ["convnext_tiny"], ["convnext_small", "size=small"], ["convnext_base", "size=base"],

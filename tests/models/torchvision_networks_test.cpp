@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "convnext",
                 {},
                 28589128,
-                "00f52956e8dfc5b5891080465b32689639c87c4a0cc42b09bdb915370e521552"}, ),
+                "00f52956e8dfc5b5891080465b32689639c87c4a0cc42b09bdb915370e521552"}),
     [](const auto& test) { return std::string(test.param.torchvisions_name); });
 
 // Draws all numbers of a network in the order of the names, so that activations neither vanish nor grow much.

@@ -90,6 +90,16 @@ TEST(ImageAugmentation, PaddingWithTheBlackOfNormalizationEqualsPaddingBeforeIt)
   EXPECT_TRUE(before.allclose(after, 0, 1e-6));
 }
 
+// docs/plugins.md tells it to authors of datasets: what is padded has no class, -100.
+TEST(ImageAugmentation, MovesAMaskAsItsPicture) {
+  const ImageAugmentation how = {.crop_padding = 3, .flip = true};
+  const auto classes = at::randint(5, {8, kHeight, kWidth}, at::kLong), index = at::arange(8, at::kLong);
+  const auto picture = how.apply(classes.unsqueeze(1).expand({-1, 2, -1, -1}).to(at::kFloat), index, kKey, {-1, -1});
+  const auto mask = how.apply(classes.unsqueeze(1).to(at::kFloat), index, kKey, {-100}).squeeze(1).to(at::kLong);
+  EXPECT_TRUE(mask.equal(at::where(picture.select(1, 0).eq(-1), -100, picture.select(1, 0)).to(at::kLong)));
+  EXPECT_FALSE(mask.equal(classes));
+}
+
 TEST(ImageAugmentation, DiffersBySampleEpochAndSeed) {
   const ImageAugmentation how = {.crop_padding = 4, .flip = true};
   const auto one = images(1);

@@ -57,7 +57,7 @@ void require_its_torch(const CheckpointInfo& checkpoint) {
   const auto path = checkpoint.path.string();
   throw UserError(path + " was saved with LibTorch " + checkpoint.torch +
                   ", and this ddprun has LibTorch " TORCH_VERSION + ": resume with a ddprun for LibTorch " +
-                  checkpoint.torch + ", or start a new run from its weights with trainer.init_weights=" + path);
+                  checkpoint.torch + ", or start a new run from its weights with pretrained.file=" + path);
 }
 
 }  // namespace

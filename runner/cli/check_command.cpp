@@ -10,6 +10,7 @@
 #include "launch/worker_process.h"
 #include "metrics/objective.h"
 #include "plugin_host/plugin_host.h"
+#include "train/pretrained_weights.h"
 #include "train/train_step.h"
 #include "worker/sanity_check.h"
 
@@ -45,20 +46,30 @@ std::string listed(const std::vector<std::string>& words) {
   return text;
 }
 
+// Checks what can be known of the weights to start from without the model, which waits for the data.
+std::string check_weights_alone(const PretrainedConfig& pretrained) {
+  if (pretrained.file.empty()) return "";
+  return log::text("pretrained: ", read_pretrained(pretrained).size(), " tensors in ", pretrained.file,
+                   "; whether they fit the model shows with the data.\n");
+}
+
 // Checks the data and returns what was checked, for the last line.
 std::string check_data(const CheckedExperiment& checked, bool may_prepare, int64_t workers) try {
   if (may_prepare) {
     prepare_data(checked);
   } else if (!in_plugin({"dataset", "is_prepared"}, [&] { return checked.dataset->is_prepared(); })) {
-    return "Not checked: the data and the model's use of them; the data have to be downloaded or prepared first, by a "
+    return check_weights_alone(checked.experiment.pretrained) +
+           "Not checked: the data and the model's use of them; the data have to be downloaded or prepared first, by a "
            "run or `ddprun data`.\n";
   }
   start_data(checked);
   const PluginHost host(plugin_search_path(checked.experiment.plugin_path));
   const auto check = run_sanity_check(checked.experiment, host, *checked.dataset);
   tell_of_unused(check, checked.experiment, workers);
-  return log::text("Checked: some samples of ", listed(check.splits), ", and one step with ", check.step_samples,
-                   " of them; `ddprun data` shows more of the data.\n");
+  std::string pretrained;
+  for (const auto& line : check.pretrained) pretrained += "pretrained: " + line + ".\n";
+  return log::text(pretrained, "Checked: some samples of ", listed(check.splits), ", and one step with ",
+                   check.step_samples, " of them; `ddprun data` shows more of the data.\n");
 } catch (const FromPlugin& error) {
   throw located(error, checked.experiment);
 }
@@ -94,7 +105,8 @@ int show_check(const Arguments& arguments) {
   const auto& experiment = checked.experiment;
   const auto place = place_of(experiment);
   const auto launch = choose_launch(experiment.launch, experiment.trainer, place.machine);
-  const auto data_line = arguments.no_data ? "Not checked: the data, and the model's use of them.\n"
+  const auto data_line = arguments.no_data ? check_weights_alone(experiment.pretrained) +
+                                                 "Not checked: the data, and the model's use of them.\n"
                                            : check_data(checked, arguments.gradients, launch.workers);
   if (arguments.gradients && show_gradient_check(checked) != kExitDone) return kExitFailed;
   std::cout << arguments.target << ": no mistakes found. " << experiment.name << " trains " << experiment.model.plugin

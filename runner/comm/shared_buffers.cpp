@@ -18,7 +18,7 @@ bool is_batch_norm(const torch::nn::Module& module) {
 
 }  // namespace
 
-SharedBuffers::SharedBuffers(const Model& model, bool all) {
+SharedBuffers::SharedBuffers(const Model& model, bool all) : model_(model) {
   for (const auto& module : model.modules(/*include_self=*/false)) {
     auto own = module->buffers(/*recurse=*/false);
     if (!all && is_batch_norm(*module)) {
@@ -34,7 +34,8 @@ SharedBuffers::SharedBuffers(const Model& model, bool all) {
 std::vector<at::Tensor> SharedBuffers::read_by_step() const {
   auto buffers = always_;
   for (const auto& [norm, own] : statistics_) {
-    if (!norm->is_training()) buffers.insert(buffers.end(), own.begin(), own.end());
+    const bool is_read = !norm->is_training() && !model_.is_kept_in_evaluation(*norm);
+    if (is_read) buffers.insert(buffers.end(), own.begin(), own.end());
   }
   return buffers;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The buffers that training steps read, which are rank 0's on every rank. No step reads the running statistics of a
 // BatchNorm that is training: they are exchanged only before somebody reads them, in an evaluation, or once the layer
-// is no longer in training mode. Rank 0's own, which count, are the same either way.
+// is no longer in training mode. Rank 0's own, which count, are the same either way. Those that are frozen
+// (pretrained.freeze) do not change and stay where they are.
 #pragma once
 
 #include "comm/communicator.h"
@@ -16,7 +17,7 @@ namespace ddprun {
 
 class SharedBuffers {
  public:
-  // If `all` is set, every buffer counts as one that steps read.
+  // If `all` is set, every buffer counts as one that steps read. The model outlives it.
   SharedBuffers(const Model& model, bool all);
 
   // Call before a step. The result depends on the modules' training modes, which are the same on all ranks.
@@ -28,6 +29,7 @@ class SharedBuffers {
     std::vector<at::Tensor> buffers;
   };
 
+  const Model& model_;
   std::vector<at::Tensor> always_;
   std::vector<Statistics> statistics_;
 };

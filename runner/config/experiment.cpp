@@ -16,7 +16,8 @@ struct Root {
   std::string name;
   int64_t seed = 0;
   Value model, dataset, optimizer, objective, loggers, callbacks;
-  Value trainer, schedule, early_stopping, checkpoint, predictions, histograms, profile, launch, resources, run;
+  Value trainer, pretrained, schedule, early_stopping, checkpoint, predictions, histograms, profile, launch, resources,
+      run;
   std::vector<std::string> plugin_path;
 };
 
@@ -31,6 +32,8 @@ Root read_root(Options& options) {
   root.loggers = options.subtree("loggers", "plugins that get the metrics; [console, csv, jsonl] by default");
   root.callbacks = options.subtree("callbacks", "plugins that act on the training, such as [swa]; none if absent");
   root.trainer = options.subtree("trainer", "how long and how to train");
+  root.pretrained =
+      options.subtree("pretrained", "weights to start from, {file: FILE, skip: [fc.*]}, and which of them to train");
   root.schedule =
       options.subtree("schedule", "how the learning rate changes, {name: cosine, warmup: 5ep}; constant by default");
   root.early_stopping = options.subtree("early_stopping", "when to stop before the end; never if absent");
@@ -97,6 +100,7 @@ constexpr Section kSections[] = {
     {"", "the experiment", declared_by<read_root>},
     {"dataset", "options besides the plugin's own", declared_by<read_resident>},
     {"trainer", "how long and how to train", declared_by<read_trainer>},
+    {"pretrained", "weights to start from, and which of them to train", declared_by<read_pretrained>},
     {"schedule", "how the learning rate changes", schedule_keys},
     {"early_stopping", "when to stop before the end", declared_by<read_early_stopping>},
     {"checkpoint", "what is saved when, and resumed", declared_by<read_checkpoint>},
@@ -297,6 +301,7 @@ Experiment read_experiment(Value config, std::vector<std::string>& problems) {
   if (!root.callbacks.is_null()) experiment.callbacks = read_choices(root.callbacks, "callbacks", "[swa]", problems);
   read_objective(root.objective, experiment, problems);
   experiment.trainer = read_section(root.trainer, "trainer", read_trainer, problems);
+  experiment.pretrained = read_section(root.pretrained, "pretrained", read_pretrained, problems);
   experiment.schedule = read_section(root.schedule, "schedule", read_schedule, problems);
   if (!root.early_stopping.is_null()) {
     drop_null_target(root.early_stopping);

@@ -140,7 +140,6 @@ struct TrainerConfig {
   bool static_graph = false;
   BroadcastBuffers broadcast_buffers = BroadcastBuffers::kNeeded;         // when rank 0's buffers go to all
   GradientCompression gradient_compression = GradientCompression::kNone;  // number format of exchanged gradients
-  std::string init_weights;  // .safetensors, a checkpoint or a run; empty: drawn from the seed
 
   bool deterministic = false;
   OnNonfinite on_nonfinite = OnNonfinite::kStop;  // a loss or gradients that are NaN or infinite
@@ -155,6 +154,33 @@ struct TrainerConfig {
   static constexpr int64_t kAutoMicroBatch = -1;
   static constexpr int64_t kMostSkips = 10;     // in a row
   static constexpr int64_t kMostRollbacks = 3;  // to the same checkpoint
+};
+
+// Patterns of names as a shell has for those of files, "layer1.*", and for errors the place where they are written:
+// "mnist.yaml:7:12: pretrained.freeze: ".
+struct NamePatterns {
+  std::vector<std::string> patterns;
+  std::string place;
+};
+
+// The weights that training starts from, and which of them it changes.
+struct PretrainedConfig {
+  struct Rename {
+    std::string pattern, replacement;  // a regular expression, and what takes the place of what it matches
+  };
+  struct Unfreeze {
+    Interval after;  // epochs or steps of the run
+    NamePatterns parameters;
+  };
+
+  std::string file;        // .safetensors, the index of several, a checkpoint or a run; empty: drawn from the seed
+  std::string file_place;  // "mnist.yaml:7:12: pretrained.file: "
+  std::vector<Rename> rename;
+  std::string rename_place;
+  NamePatterns skip;    // begun anew
+  NamePatterns freeze;  // not trained
+  std::vector<Unfreeze> unfreeze;
+  double layer_decay = 1;  // the lr of a layer is that of the one after it times this
 };
 
 // How the learning rate changes; runner/train/schedule.h defines each schedule.
@@ -273,6 +299,7 @@ struct Experiment {
   std::vector<PluginChoice> loggers, callbacks;
   PluginChoice objective{.plugin = "cross_entropy", .path = "objective"};  // a built-in one, or a plugin
   TrainerConfig trainer;
+  PretrainedConfig pretrained;
   ScheduleConfig schedule;
   std::optional<EarlyStoppingConfig> early_stopping;
   CheckpointConfig checkpoint;

@@ -28,7 +28,8 @@ bool Schema::allows(const KeyPath& path) const {
   if (!key(sections_.front(), path[0])) return false;
   if (path.size() == 1 || is_open(path[0])) return true;
   const auto* in = section(path[0]);
-  return in && path.size() == 2 && key(*in, path[1]);
+  const auto* declaration = in ? key(*in, path[1]) : nullptr;
+  return declaration && (path.size() == 2 || (path.size() == 3 && declaration->type.starts_with("map of ")));
 }
 
 std::string Schema::unknown_key(const KeyPath& path) const {
@@ -69,16 +70,16 @@ std::vector<std::string> Schema::paths() const {
 namespace {
 
 struct Renamed {
-  const char *section, *before, *now;
+  const char *section, *before, *section_now, *now;
 };
 
-constexpr std::array kRenamed{Renamed{"resources", "cpus", "cpus_per_worker"},
-                              Renamed{"trainer", "layout", "memory_format"},
-                              Renamed{"trainer", "measure_seconds", "system_metrics_seconds"}};
+constexpr std::array kRenamed{Renamed{"resources", "cpus", "resources", "cpus_per_worker"},
+                              Renamed{"trainer", "init_weights", "pretrained", "file"},
+                              Renamed{"trainer", "layout", "trainer", "memory_format"},
+                              Renamed{"trainer", "measure_seconds", "trainer", "system_metrics_seconds"}};
 
 void warn(const Origin& origin, const Renamed& key) {
-  const std::string section = std::string(key.section) + ".";
-  log::warn(origin.text() + ": " + section + key.before + " is called " + section + key.now +
+  log::warn(origin.text() + ": " + key.section + "." + key.before + " is called " + key.section_now + "." + key.now +
             " now; the old name will go with ddprun 0.3");
 }
 
@@ -88,7 +89,7 @@ KeyPath current_name(KeyPath path, const Origin& origin) {
   for (const auto& key : kRenamed) {
     if (path.size() != 2 || path[0] != key.section || path[1] != key.before) continue;
     warn(origin, key);
-    path[1] = key.now;
+    path = {key.section_now, key.now};
   }
   return path;
 }
@@ -96,11 +97,21 @@ KeyPath current_name(KeyPath path, const Origin& origin) {
 void use_current_names(Value& config) {
   for (const auto& key : kRenamed) {
     auto* section = config.find(key.section);
-    if (!section || !section->is_map() || section->find(key.now)) continue;
+    const auto* present = section && section->is_map() ? section->find(key.before) : nullptr;
+    if (!present) continue;
+    if (!config.find(key.section_now)) config.set(key.section_now, Value::map(present->origin()), present->origin());
+    auto* target = config.find(key.section_now);
+    if (!target->is_map() || target->find(key.now)) continue;
+    section = config.find(key.section);  // config.set() may have moved it
     const auto entry = std::ranges::find(section->entries(), key.before, &Value::Entry::key);
-    if (entry == section->entries().end()) continue;
     warn(entry->key_origin, key);
-    entry->key = key.now;
+    auto moved = *entry;
+    if (target == section) {
+      entry->key = key.now;
+    } else {
+      section->erase(key.before);
+      target->set(key.now, std::move(moved.value), moved.key_origin);
+    }
   }
 }
 

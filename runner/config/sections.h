@@ -12,6 +12,7 @@
 namespace ddprun {
 
 TrainerConfig read_trainer(Options& options);
+PretrainedConfig read_pretrained(Options& options);
 ScheduleConfig read_schedule(Options& options);  // including the key `name`
 EarlyStoppingConfig read_early_stopping(Options& options);
 CheckpointConfig read_checkpoint(Options& options);

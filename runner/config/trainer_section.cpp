@@ -129,9 +129,6 @@ TrainerConfig read_trainer(Options& options) {
   read_batches(options, trainer);
   read_numbers(options, trainer);
   read_distribution(options, trainer);
-  trainer.init_weights = options.get<std::string>(
-      "init_weights", "",
-      "weights to start from, of a .safetensors file, a checkpoint or a run; by default they are drawn from the seed");
   trainer.deterministic = options.get<bool>("deterministic", trainer.deterministic,
                                             "bitwise the same results for the same seed and world size");
   trainer.on_nonfinite =

@@ -119,6 +119,12 @@ DataParallel::DataParallel(const std::vector<Copy>& copies) {
 
 DataParallel::~DataParallel() = default;
 
+std::vector<std::shared_ptr<Model>> DataParallel::models() const {
+  std::vector<std::shared_ptr<Model>> models;
+  for (const auto& lane : lanes_) models.push_back(lane.model);
+  return models;
+}
+
 // Refreshes the copies. Drops gradients left by a micro-batch without collect_gradients(), as after one that ran out of
 // memory.
 void DataParallel::refresh() {

@@ -30,6 +30,9 @@ class DataParallel {
   explicit DataParallel(const std::vector<Copy>& copies);
   ~DataParallel();
 
+  // Returns the model, then its copies.
+  std::vector<std::shared_ptr<Model>> models() const;
+
   int64_t devices() const { return static_cast<int64_t>(lanes_.size()); }
 
   // Copies the model's parameters, buffers and mode to the copies. Call it before the first micro-batch of an optimizer
@@ -50,7 +53,7 @@ class DataParallel {
   struct Lane {
     std::shared_ptr<Model> model;
     c10::Device device;
-    std::vector<at::Tensor> state, parameters;  // everything that refresh() copies; those with a gradient
+    std::vector<at::Tensor> state, parameters;  // everything that refresh() copies; those that may have a gradient
     std::unique_ptr<Thread> thread;             // null for the first, which the training thread computes
   };
 

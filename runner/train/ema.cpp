@@ -5,10 +5,27 @@
 
 #include <ATen/ATen.h>
 #include <ATen/OpMathType.h>
+#include <torch/types.h>
+
+#include <algorithm>
+#include <utility>
 
 namespace ddprun {
 
 Ema::Ema(std::vector<NamedParameter> parameters, double decay) : parameters_(std::move(parameters)), decay_(decay) {}
+
+void Ema::follow(std::vector<NamedParameter> parameters) {
+  const torch::NoGradGuard no_gradients;
+  const auto before = std::exchange(parameters_, std::move(parameters));
+  if (averages_.empty()) return;
+  const auto weights = wide_weights();
+  std::vector<at::Tensor> averages;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const auto known = std::ranges::find_if(before, [&](const auto& one) { return one.name == parameters_[i].name; });
+    averages.push_back(known == before.end() ? weights[i].clone() : averages_[known - before.begin()]);
+  }
+  averages_ = std::move(averages);
+}
 
 std::vector<at::Tensor> Ema::weights() const {
   std::vector<at::Tensor> weights;

@@ -17,6 +17,10 @@ class Ema {
  public:
   Ema(std::vector<NamedParameter> parameters, double decay);
 
+  // Averages these parameters from now on. Those that it has averaged keep their averages; those of the others begin
+  // with their weights, as if those had been averaged without changing.
+  void follow(std::vector<NamedParameter> parameters);
+
   // Updates the averages after a step. `found_inf` (float32 scalar, may be undefined) is 1 if the step was skipped,
   // else 0. It is read, which waits for a GPU, until the first step that counts.
   void update(const at::Tensor& found_inf);

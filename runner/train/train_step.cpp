@@ -98,7 +98,7 @@ TrainStep::TrainStep(Parts parts, const TrainerConfig& config, Schedule schedule
       parameters_(trainable_parameters(*parts_.model)),
       buffers_(buffers(*parts_.model)),
       shared_(*parts_.model, config.broadcast_buffers == BroadcastBuffers::kEveryStep),
-      reducer_(parameters_, parts_.communicator, reducer_options(config)),
+      reducer_(std::make_unique<GradientReducer>(parameters_, parts_.communicator, reducer_options(config))),
       scaler_({.scale = config.loss_scale}, parts_.device, parts_.precision.scales_gradients()),
       clip_(config, scaler_.enabled()),
       ema_(parameters_, config.ema_decay),
@@ -115,6 +115,16 @@ TrainStep::TrainStep(Parts parts, const TrainerConfig& config, Schedule schedule
   if (const auto reason = why_not_capturable(); !reason.empty()) graphs_.refuse(reason);
 }
 
+void TrainStep::take_parameters() {
+  parameters_ = trainable_parameters(*parts_.model);
+  reducer_.reset();  // its hooks on the parameters go before those of the next one come
+  reducer_ = std::make_unique<GradientReducer>(parameters_, parts_.communicator, reducer_options(config_));
+  mark_ = GradientMark(parameters_, skips_by_norm());
+  ema_.follow(parameters_);
+  looked_for_unused_ = false;
+  restart();
+}
+
 void TrainStep::set_scaler_state(const GradScaler::State& state) {
   scaler_ = GradScaler(state, parts_.device, parts_.precision.scales_gradients());
 }
@@ -125,7 +135,7 @@ std::string TrainStep::why_not_capturable() {
   if (parts_.parallel->devices() > 1) return "trainer.strategy dp has several GPUs in one process";
   if (config_.sync_batchnorm) return "trainer.sync_batchnorm exchanges counts on the host";
   if (several && config_.find_unused_parameters) return "trainer.find_unused_parameters looks for them on the host";
-  if (reducer_.through_host()) return "launch.backend gloo exchanges gradients through host memory";
+  if (reducer_->through_host()) return "launch.backend gloo exchanges gradients through host memory";
   if (several && config_.gradient_compression != GradientCompression::kNone)
     return "trainer.gradient_compression works on streams of its own";
   if (!send_lrs()) return "this optimizer, with these options, needs the host in its step";
@@ -161,7 +171,7 @@ StepResults TrainStep::compute(const TrainBatch& batch, int64_t step, const Step
   StepResults results;
   timer.begin(StepPhase::kWait);
   if (!mode.alone) {
-    reducer_.before_forward();
+    reducer_->before_forward();
     parts_.communicator.broadcast(shared_.read_by_step());
   }
   parts_.parallel->refresh();
@@ -170,7 +180,7 @@ StepResults TrainStep::compute(const TrainBatch& batch, int64_t step, const Step
     const auto loss = forward(micro, results.sums);  // in autocast; weighted by its share, scaled
     timer.begin(StepPhase::kBackward);
     if (micro.last && !mode.alone) {
-      reducer_.backward(loss, [&timer] { timer.begin(StepPhase::kWait); });
+      reducer_->backward(loss, [&timer] { timer.begin(StepPhase::kWait); });
     } else {
       loss.backward();
     }
@@ -311,7 +321,8 @@ void TrainStep::set_lrs(int64_t step) {
   if (lrs_of_ == step) return;
   const int64_t applied = step - skipped() - scaler_.overflows();
   auto& groups = parts_.optimizer->groups();
-  for (size_t i = 0; i < groups.size(); ++i) groups[i].lr = lr_factor_ * schedule_.lr(base_lrs_[i], applied);
+  for (size_t i = 0; i < groups.size(); ++i)
+    groups[i].lr = lr_factor_ * groups[i].lr_scale * schedule_.lr(base_lrs_[i], applied);
   if (parts_.backend) send_lrs();
   lrs_of_ = step;
 }
@@ -323,8 +334,11 @@ bool TrainStep::send_lrs() {
 NamedValues TrainStep::lrs() const {
   const auto& groups = parts_.optimizer->groups();
   NamedValues lrs{{"lr", groups.front().lr}};
+  int64_t number = 0;
   for (size_t i = 1; i < groups.size(); ++i) {
-    if (base_lrs_[i] != base_lrs_[0]) lrs.emplace_back("lr_" + std::to_string(i), groups[i].lr);
+    if (groups[i].lr_scale != 1) continue;  // a part of the one before
+    ++number;
+    if (base_lrs_[i] != base_lrs_[0]) lrs.emplace_back("lr_" + std::to_string(number), groups[i].lr);
   }
   return lrs;
 }

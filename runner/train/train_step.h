@@ -63,6 +63,9 @@ class TrainStep {
 
   TrainStep(Parts parts, const TrainerConfig& config, Schedule schedule);
 
+  // Trains, from the next step on, the parameters that require gradients now: others than before.
+  void take_parameters();
+
   // Runs the step after `step` steps. A nonfinite one changes, with trainer.on_nonfinite skip, neither weights,
   // optimizer, averages and buffers nor the position in the schedule. A watched step is computed operator by operator,
   // not from a graph; all ranks pass the same.
@@ -88,7 +91,7 @@ class TrainStep {
   void set_micro_batch(int64_t samples) { micro_batch_ = samples; }
 
   // Returns the lrs of the last step: "lr", and "lr_1", "lr_2" ... of the groups whose own lr differs from the first
-  // one's.
+  // one's. With pretrained.layer_decay they are those of the last layer.
   NamedValues lrs() const;
   void set_lr_factor(double factor) { lr_factor_ = factor; }  // of all lrs, besides the schedule
   Schedule& schedule() { return schedule_; }
@@ -137,7 +140,7 @@ class TrainStep {
   SharedBuffers shared_;
   std::vector<double> base_lrs_;  // the optimizer's own lrs, one per group
   double lr_factor_ = 1;
-  GradientReducer reducer_;
+  std::unique_ptr<GradientReducer> reducer_;
   std::shared_ptr<BatchStatistics> statistics_;  // with sync_batchnorm
   GradScaler scaler_;                            // enabled with fp16
   GradientClip clip_;

@@ -10,8 +10,16 @@
 #include <ddprun/error.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace ddprun {
+namespace {
+
+std::vector<std::shared_ptr<Model>> models_of(const TrainerParts& parts) {
+  return parts.parallel ? parts.parallel->models() : std::vector{parts.model};
+}
+
+}  // namespace
 
 Trainer::Trainer(const Experiment& experiment, TrainerParts parts, std::function<bool()> stop_requested)
     : experiment_(experiment),
@@ -19,6 +27,7 @@ Trainer::Trainer(const Experiment& experiment, TrainerParts parts, std::function
       stop_requested_(std::move(stop_requested)),
       buffers_(buffers(*parts_.model)),
       plan_(experiment.trainer, parts_.dataset->size(Split::kTrain)),
+      freezing_(models_of(parts_), experiment.pretrained, plan_.steps_per_epoch()),
       timer_(parts_.backend ? parts_.backend->make_timer() : nullptr),
       step_({parts_.communicator, parts_.model, parts_.optimizer, parts_.objective, parts_.precision, parts_.device,
              parts_.parallel, timer_, parts_.backend.get()},
@@ -46,6 +55,7 @@ Trainer::Trainer(const Experiment& experiment, TrainerParts parts, std::function
   state_.train_samples = parts_.dataset->size(Split::kTrain);
   if (parts_.communicator.world().rank != 0) return;
   for (const auto& warning : step_.schedule().warnings()) log::warn(warning);
+  for (const auto& warning : freezing_.warnings(plan_.max_steps())) log::warn(warning);
 }
 
 RunEnd Trainer::run() try {
@@ -91,9 +101,10 @@ void Trainer::begin() {
   const auto& config = experiment_.trainer;
   validator_.require_monitors(state_.last_metrics);  // from a resumed run
   if (state_.step == 0 && config.sanity_batches > 0) validator_.sanity_check();
+  enter_phase(state_.step);
   if (config.micro_batch == TrainerConfig::kAutoMicroBatch) choose_micro_batch(*loader());
   on_activity(Activity::kComputing);
-  if (parts_.communicator.is_distributed()) warm_up_reducer(*loader());
+  rehearse();
   const bool needs_a_way_back = config.on_nonfinite == OnNonfinite::kRollback && !checkpoints_.is_own();
   if (needs_a_way_back) save_now(false);
   start_from_here();
@@ -108,6 +119,7 @@ std::unique_ptr<TrainLoader> Trainer::loader() const {
 // Starts what depends on the current step, at the start of an attempt and after a rollback.
 void Trainer::start_from_here() {
   const auto& config = experiment_.trainer;
+  rehearse();
   loader_ = loader();
   step_.restart();
   nonfinite_.restart();
@@ -119,27 +131,47 @@ void Trainer::start_from_here() {
 }
 
 // Finds the micro-batch, once in a run: a resumed one uses the number that was found, since otherwise it would sum its
-// gradients in another order.
+// gradients in another order. It must fit once everything that ever trains does.
 void Trainer::choose_micro_batch(TrainLoader& trial) {
   if (state_.micro_batch == 0) {
     const StateGuard kept(buffers_, parts_.backend.get());
+    if (freezing_.enter_last()) step_.take_parameters();
     parts_.model->train();
     state_.micro_batch = find_micro_batch(step_, trial.next(), parts_.communicator, parts_.backend.get());
+    enter_phase(state_.step);
   }
   step_.set_micro_batch(state_.micro_batch);
+}
+
+// Freezes and unfreezes for the step after this many.
+void Trainer::enter_phase(int64_t step) {
+  if (!freezing_.enter(step)) return;
+  step_.take_parameters();
+  rehearsed_ = false;
+}
+
+// Unfreezes what trains from here on.
+void Trainer::unfreeze() {
+  enter_phase(state_.step);
+  rehearse();
+  log_.event("unfrozen", freezing_.text());
+  if (parts_.communicator.world().rank == 0) log::info("from here on " + freezing_.text());
 }
 
 // Warms up the reducer, which finds the order of its buckets in its first step and exchanges gradients in other
 // portions from the second on: that changes the rounding of sums over three or more ranks. One step whose result is
 // discarded puts every start of a run, fresh or resumed, past this point; otherwise a resumed run would differ in its
 // first step from one that never stopped.
-void Trainer::warm_up_reducer(TrainLoader& trial) {
+void Trainer::rehearse() {
+  if (std::exchange(rehearsed_, true) || !parts_.communicator.is_distributed()) return;
+  const auto trial = loader();
   const StateGuard kept(buffers_, parts_.backend.get());
   parts_.model->train();
-  step_.warm_up(trial.next());
+  step_.warm_up(trial->next());
 }
 
 void Trainer::train_step() try {
+  if (freezing_.is_due(state_.step)) unfreeze();
   profiler_.before(state_.step + 1);
   enter("training", Activity::kLoadingData);
   log_.begin_step();
@@ -304,6 +336,7 @@ void Trainer::restore(const Checkpoint& checkpoint, const std::string& path) {
   step_.schedule().set_state(state_.schedule);
   step_.set_scaler_state(state_.scaler);
   step_.set_skipped(state_.skipped_without_overflow);
+  enter_phase(std::max<int64_t>(0, state_.step - 1));  // that of the last step, whose averages the checkpoint has
   restore_window(checkpoints_.restore(checkpoint, state_, path));
   step_.set_lr_factor(callbacks_.lr_factor());
   const auto time = experiment_.trainer.max_seconds;

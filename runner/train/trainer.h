@@ -17,6 +17,7 @@
 #include "train/agreement.h"
 #include "train/callbacks.h"
 #include "train/checkpointer.h"
+#include "train/freezing.h"
 #include "train/nonfinite_policy.h"
 #include "train/progress_log.h"
 #include "train/shard_check.h"
@@ -73,6 +74,7 @@ class Trainer {
   RunEnd run();
 
   const TrainPlan& plan() const { return plan_; }
+  const Freezing& freezing() const { return freezing_; }
   const TrainState& state() const { return state_; }
   const TrainStep& step() const { return step_; }
   const PhaseSeconds& phases() const { return log_.phases(); }  // in this attempt's steps
@@ -88,7 +90,9 @@ class Trainer {
   std::unique_ptr<TrainLoader> loader() const;
   void start_from_here();
   void choose_micro_batch(TrainLoader& trial);
-  void warm_up_reducer(TrainLoader& trial);
+  void enter_phase(int64_t step);
+  void unfreeze();
+  void rehearse();
   void train_step();
   void start_callbacks();
   void agree_after_step(const at::Tensor& loss);
@@ -119,6 +123,7 @@ class Trainer {
   std::function<bool()> stop_requested_;
   std::vector<at::Tensor> buffers_;
   TrainPlan plan_;
+  Freezing freezing_;  // before the step, which trains what it leaves
   TrainState state_;
   StepTimer timer_;
   TrainStep step_;
@@ -133,6 +138,7 @@ class Trainer {
   std::unique_ptr<TrainLoader> loader_;
   std::optional<ShardCheck> shards_;
   Validator::TestResult test_;
+  bool rehearsed_ = false;   // the reducer of the parameters that train now has made a step
   bool save_asked_ = false;  // by a callback
   bool stopping_ = false;    // all ranks agreed to end here
   const char* phase_ = "starting";

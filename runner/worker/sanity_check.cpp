@@ -10,7 +10,11 @@
 #include "metrics/objective.h"
 #include "plugin_host/plugin_call.h"
 #include "train/evaluator.h"
+#include "train/freezing.h"
+#include "train/layer_decay.h"
+#include "train/pretrained_weights.h"
 #include "train/state_guard.h"
+#include "train/train_state.h"
 #include "train/train_step.h"
 
 #include <ddprun/error.h>
@@ -69,10 +73,20 @@ class Scene {
     model_ = plugins_.make_model(experiment_.model);
     data_ = in_plugin({"dataset", "spec"}, [&] { return dataset_.spec(); });
     in_plugin({"model", "prepare"}, [&] { model_->prepare(data_); });
-    const auto parameters = trainable_parameters(*model_);
-    if (parameters.empty()) throw PluginMistake({"model", "it registers no trainable parameters"});
+    if (trainable_parameters(*model_).empty()) throw PluginMistake({"model", "it registers no trainable parameters"});
     const auto optimizer = plugins_.make_optimizer(experiment_.optimizer);
-    in_plugin({"optimizer", "start"}, [&] { optimizer->start(parameters); });
+    start_optimizer(*optimizer, *model_, experiment_.pretrained);
+    take_pretrained();
+  }
+
+  void take_pretrained() {
+    const auto& pretrained = experiment_.pretrained;
+    auto& lines = done_.pretrained;
+    if (!pretrained.file.empty()) lines.push_back(load_pretrained(*model_, pretrained).text(pretrained.file));
+    if (pretrained.layer_decay != 1) lines.push_back(layer_decay_text(*model_, pretrained));
+    const auto steps = TrainPlan(experiment_.trainer, dataset_.size(Split::kTrain)).steps_per_epoch();
+    const Freezing freezing({model_}, pretrained, steps);
+    if (freezing.is_used()) lines.push_back(freezing.text());
   }
 
   Step step(const Batch& batch) const {

@@ -19,7 +19,8 @@ namespace ddprun {
 struct SanityCheck {
   std::vector<std::string> splits;  // splits whose samples were checked
   int64_t step_samples = 0;
-  std::vector<std::string> unused;  // parameters that the loss does not depend on
+  std::vector<std::string> unused;      // parameters that the loss does not depend on
+  std::vector<std::string> pretrained;  // what the section `pretrained` does
 };
 
 // Runs the check; `dataset` has been started. Throws PluginMistake or PluginFailure for samples that break the

@@ -12,7 +12,8 @@
 #include "metrics/run_summary.h"
 #include "plugin_host/plugin_call.h"
 #include "train/checkpointer.h"
-#include "train/model_weights.h"
+#include "train/layer_decay.h"
+#include "train/pretrained_weights.h"
 #include "train/shard_check.h"
 #include "train/state_guard.h"
 #include "train/trainer.h"
@@ -81,12 +82,11 @@ class TrainTask final : public WorkerTask {
     runtime_.build([this](Model& model) {
       if (runtime_.dataset->size(Split::kTrain) == 0) throw UserError("dataset: it has no training samples");
       if (!runtime_.place.checkpoint.empty()) return;
-      const auto& initial = runtime_.experiment.trainer.init_weights;
-      if (!initial.empty()) {
-        if (runtime_.place.rank == 0) load_initial_weights(model, initial);  // the others get rank 0's weights
-        return;
-      }
-      in_plugin({"model", "initialize"}, [&] { model.initialize(*runtime_.dataset); });
+      const auto& pretrained = runtime_.experiment.pretrained;
+      const bool begins_anew = pretrained.file.empty() || !pretrained.skip.patterns.empty();
+      if (begins_anew) in_plugin({"model", "initialize"}, [&] { model.initialize(*runtime_.dataset); });
+      if (pretrained.file.empty() || runtime_.place.rank != 0) return;  // the others get rank 0's weights
+      log::info("pretrained: " + load_pretrained(model, pretrained).text(pretrained.file));
     });
     require_same_data(*runtime_.dataset, runtime_.experiment.trainer.verify_shards, runtime_.communicator);
     objective_ = objective();
@@ -96,9 +96,8 @@ class TrainTask final : public WorkerTask {
     }
     runtime_.set_memory_format(memory_format());
     optimizer_ = runtime_.plugins.make_optimizer(runtime_.experiment.optimizer);
-    const auto parameters = trainable_parameters(*runtime_.model);
-    if (parameters.empty()) throw UserError("model: it registers no trainable parameters");
-    in_plugin({"optimizer", "start"}, [&] { optimizer_->start(parameters); });
+    if (trainable_parameters(*runtime_.model).empty()) throw UserError("model: it registers no trainable parameters");
+    start_optimizer(*optimizer_, *runtime_.model, runtime_.experiment.pretrained);
     seed_generators(runtime_.experiment.seed, runtime_.place.rank, runtime_.backend.get());
     evaluation_objective_ = objective();
     loggers_ = std::make_unique<LoggerHub>(make_loggers());
@@ -239,6 +238,7 @@ class TrainTask final : public WorkerTask {
     const bool keeps_own_folder = place.local_rank == 0 && kept_elsewhere(place.run_dir);
     if (place.rank == 0 || keeps_own_folder) commit_record(place.run_dir, place.attempt);
     if (place.rank == 0) record_data_form();
+    if (place.rank == 0 && trainer.freezing().is_used()) log::info("pretrained.freeze: " + trainer.freezing().text());
     ranks_ = places();
     const auto& data = *runtime_.dataset;
     const auto spec = in_plugin({"dataset", "spec"}, [&] { return data.spec(); });

@@ -4,6 +4,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <utility>
+
 namespace ddprun {
 namespace {
 
@@ -31,6 +34,20 @@ at::Tensor Model::forward(const at::Tensor&) {
 }
 
 at::Tensor Model::predict(const Batch& batch) { return forward(batch.input); }
+
+void Model::train(bool on) {
+  torch::nn::Module::train(on);
+  for (const auto& layer : kept_in_evaluation_) layer->eval();
+}
+
+void Model::keep_in_evaluation(std::vector<std::shared_ptr<torch::nn::Module>> layers) {
+  kept_in_evaluation_ = std::move(layers);
+  train(is_training());
+}
+
+bool Model::is_kept_in_evaluation(const torch::nn::Module& layer) const {
+  return std::ranges::any_of(kept_in_evaluation_, [&](const auto& kept) { return kept.get() == &layer; });
+}
 
 Step Model::step(const Batch& batch, const Objective& objective) {
   auto prediction = predict(batch);

@@ -67,9 +67,9 @@ TEST_F(Compose, ReadsFormerNamesOfKeysAndSaysWhatTheyAreCalledNow) {
 TEST_F(Compose, MakesPathsAbsoluteFromTheFileThatHasThem) {
   write("sub/e.yaml",
         "model: ../lib/m.so\noptimizer: sgd\nplugin_path: [plugins, /abs]\nloggers: [./l.so]\n"
-        "trainer: {init_weights: w.safetensors}\ncheckpoint: {resume: auto}\n");
+        "pretrained: {file: w.safetensors}\ncheckpoint: {resume: auto}\n");
   const auto config = compose({.experiment = "sub/e.yaml", .overrides = {"dataset=./d.so", "+launch.token_file=t"}});
-  EXPECT_EQ(config.find("trainer")->find("init_weights")->text(), folder() / "sub/w.safetensors");
+  EXPECT_EQ(config.find("pretrained")->find("file")->text(), folder() / "sub/w.safetensors");
   EXPECT_EQ(config.find("checkpoint")->find("resume")->text(), "auto");
   EXPECT_EQ(config.find("launch")->find("token_file")->text(), folder() / "t");
   EXPECT_EQ(config.find("model")->find("plugin")->text(), folder() / "lib/m.so");

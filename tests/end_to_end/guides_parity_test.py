@@ -95,7 +95,7 @@ class GuidesParity(CommandTest):
         parts = (str(self.folder), network, samples, batch, loss_of, optimizer_of)
         torch.multiprocessing.start_processes(train, parts, nprocs=WORKERS, start_method="fork")
         pythons = torch.load(self.folder / "losses.pt")
-        self.ddprun(f"experiments/{experiment}", f"dataset.root={MNIST}", "trainer.init_weights=first.safetensors", "trainer.shuffle=false",
+        self.ddprun(f"experiments/{experiment}", f"dataset.root={MNIST}", "pretrained.file=first.safetensors", "trainer.shuffle=false",
                     f"trainer.max_steps={STEPS}", "trainer.log_every=1", "trainer.limit_val_batches=1", "trainer.limit_test_batches=1", "trainer.sanity_batches=0",
                     "trainer.eval_every=never", f"launch.workers={WORKERS}", "launch.threads=1",
                     "launch.device=cpu", "trainer.memory_format=channels_first", "run.dir=run", *words, seconds=280)

@@ -87,7 +87,7 @@ class Parity(CommandTest):
         weights.save(self.folder / "start.safetensors", network.state_dict())
         self.ddprun("experiments/mnist.yaml", "dataset.root=data", "dataset.validation=0", "dataset.mean=0.25", "dataset.std=0.5",
                     *words, f"optimizer.lr={lr}", f"optimizer.momentum={MOMENTUM}", f"+optimizer.weight_decay={DECAY}",
-                    "trainer.init_weights=start.safetensors", "trainer.shuffle=false", f"trainer.global_batch={SAMPLES}",
+                    "pretrained.file=start.safetensors", "trainer.shuffle=false", f"trainer.global_batch={SAMPLES}",
                     f"trainer.max_epochs={steps}", "trainer.eval_every=never", "trainer.log_every=1",
                     "~early_stopping", "~checkpoint", "launch.workers=1", "launch.threads=1", "launch.device=cpu",
                     "run.dir=run", seconds=280)

@@ -291,7 +291,7 @@ class StopAndResume(CommandTest):
             self.assertIn(f"{checkpoint} was saved with LibTorch 2.10.1, and this ddprun has LibTorch ", refused.err())
         self.assertEqual(self.digests(), before)
         self.assertFalse((self.folder / "other").exists())
-        self.ddprun(*WORDS, "trainer.max_epochs=1", f"trainer.init_weights={checkpoint}", "run.dir=other")
+        self.ddprun(*WORDS, "trainer.max_epochs=1", f"pretrained.file={checkpoint}", "run.dir=other")
         self.ddprun("evaluate", "run")
 
     def digests(self):

@@ -66,7 +66,7 @@ class TorchScript(CommandTest):
         torch.manual_seed(1)
         weights.save(self.folder / "start.safetensors", self.export(ConvNetBn()).state_dict())
         # In channels_last the plugin pools in passes of its own, which agree within rounding.
-        words = ["trainer.init_weights=start.safetensors", "launch.workers=2", "trainer.memory_format=channels_first"]
+        words = ["pretrained.file=start.safetensors", "launch.workers=2", "trainer.memory_format=channels_first"]
         self.ddprun(*WORDS, *words, "run.dir=script")
         self.ddprun(*SMALL, *words, "model=convnet_bn", "optimizer.lr=0.01", "run.dir=plugin")
         self.assertEqual(differences(self.folder / "script", self.folder / "plugin"), {})

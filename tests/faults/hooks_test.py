@@ -205,7 +205,7 @@ class Hooks(CommandTest):
         self.ddprun("resume", "run", *once, "trainer.max_epochs=2", code=1, env=broken("model.prepare", 1))
         self.ddprun("resume", "run", *once, "trainer.max_epochs=2", env=broken("model.initialize", 2))
         self.assertEqual(summary(self.folder / "run")["attempt"], 2)
-        self.ddprun("brittle.yaml", *once, "trainer.init_weights=run", "run.dir=tuned", env=broken("model.initialize", 0))
+        self.ddprun("brittle.yaml", *once, "pretrained.file=run", "run.dir=tuned", env=broken("model.initialize", 0))
         self.ddprun("brittle.yaml", *once, "run.dir=fresh", code=1, env=broken("model.initialize", 0))
 
 

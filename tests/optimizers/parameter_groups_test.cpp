@@ -182,5 +182,31 @@ TEST(GroupErrors, TellWhatIsWrongInWhichGroup) {
               StartsWith("mine.yaml:1:9: optimizer.groups: expected a list of groups"));
 }
 
+// The scales of pretrained.layer_decay.
+TEST(LrScales, SplitEachGroupWhichKeepsItsSettings) {
+  const auto optimizer = from_yaml("sgd", kGroups);
+  optimizer->set_lr_scales({{"conv.weight", 0.25}, {"conv.bias", 0.5}, {"scale", 1}});
+  const auto parameters = make_parameters(), before = copies(parameters);
+  optimizer->start(parameters);
+  std::vector<std::string> groups;
+  for (auto& group : optimizer->groups()) {
+    auto text = c10::str(group.lr, " * ", group.lr_scale);
+    for (const auto& parameter : group.parameters) text += " " + parameter.name;
+    groups.push_back(text);
+    group.lr *= group.lr_scale;  // what the runner does
+  }
+  EXPECT_THAT(groups, ElementsAre("0.05 * 1 frozen", "0.05 * 0.25 conv.weight", "0.05 * 1", "0.05 * 0.5 conv.bias",
+                                  "0.01 * 1 late scale double"));
+  for (const auto& parameter : parameters) parameter.value.mutable_grad() = torch::ones_like(parameter.value);
+  optimizer->step();
+  const auto expect_step = [&](size_t i, double lr, double decay) {
+    const auto expected = before[i].value - lr * (1 + decay * before[i].value);
+    EXPECT_TRUE(torch::allclose(parameters[i].value, expected)) << parameters[i].name;
+  };
+  expect_step(0, 0.05 * 0.25, 0.1);
+  expect_step(1, 0.05 * 0.5, 0);
+  expect_step(2, 0.01, 0.1);
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -109,7 +109,7 @@ class Wheel(unittest.TestCase):
         self.assertEqual([name for name in missing if not re.match(r"libcuda\.so|libnvidia-ml", name)], [])
         for openmp in re.findall(r"libgomp\S* => (\S+)", found):  # torch's own: two in a process have two pools of threads
             self.assertEqual(pathlib.Path(openmp).resolve().parent, (TORCH / "lib").resolve())
-        for tool in ("export-model", "plot", "sweep", "wandb-follow"):
+        for tool in ("convert-weights", "export-model", "plot", "sweep", "wandb-follow"):
             self.assertIn(f"usage: ddprun-{tool}", run(commands / f"ddprun-{tool}", "--help", folder=work))
 
         run(commands / "ddprun-new-plugin", "optimizer", "my_own", folder=work)

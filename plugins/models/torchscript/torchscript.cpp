@@ -20,6 +20,7 @@
 #include <optional>
 #include <ranges>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -163,7 +164,10 @@ class TorchScript final : public ddprun::Model {
 
   void train(bool on) override {
     Model::train(on);
-    if (script_) script_->train(on);
+    if (!script_) return;
+    script_->train(on);
+    for (auto& [ours, script] : layers_)
+      if (is_kept_in_evaluation(*ours)) script.eval();
   }
 
  private:
@@ -182,7 +186,9 @@ class TorchScript final : public ddprun::Model {
       buffers_.push_back({script, buffer.name, ours.register_buffer(buffer.name, buffer.value)});
     }
     for (const auto& child : script.named_children()) {
-      adopt(*ours.register_module(child.name, std::make_shared<torch::nn::Module>(child.name)), child.value);
+      const auto layer = ours.register_module(child.name, std::make_shared<torch::nn::Module>(child.name));
+      layers_.emplace_back(layer, child.value);
+      adopt(*layer, child.value);
     }
   }
 
@@ -214,6 +220,7 @@ class TorchScript final : public ddprun::Model {
   const fs::path file_;
   std::optional<torch::jit::Module> script_;
   std::vector<Buffer> buffers_;
+  std::vector<std::pair<std::shared_ptr<torch::nn::Module>, torch::jit::Module>> layers_;
 };
 
 }  // namespace

@@ -33,8 +33,10 @@ void FusedOptimizer::start_part(size_t part, std::vector<NamedParameter> paramet
   auto of_groups = dealt_out(std::move(parameters), rules, whose);
   for (size_t i = 0; i < of_groups.size(); ++i) {
     const auto rule = i == 0 ? GroupRule() : rules[i - 1];
-    groups().push_back({.lr = rule.lr.value_or(lr), .parameters = std::move(of_groups[i])});
-    settings_.push_back({.part = part, .weight_decay = rule.weight_decay.value_or(weight_decay)});
+    for (auto& group : groups_by_lr_scale(rule.lr.value_or(lr), std::move(of_groups[i]))) {
+      groups().push_back(std::move(group));
+      settings_.push_back({.part = part, .weight_decay = rule.weight_decay.value_or(weight_decay)});
+    }
   }
 }
 

@@ -2,20 +2,15 @@
 #include "group_rule.h"
 
 #include <ddprun/error.h>
-
-#include <fnmatch.h>
+#include <ddprun/parameters.h>
 
 #include <algorithm>
 
 namespace ddprun {
 namespace {
 
-bool matches(const std::string& pattern, const std::string& name) {
-  return ::fnmatch(pattern.c_str(), name.c_str(), FNM_NOESCAPE) == 0;
-}
-
 bool matches(const GroupRule& rule, const std::string& name) {
-  return std::ranges::any_of(rule.patterns, [&](const auto& pattern) { return matches(pattern, name); });
+  return std::ranges::any_of(rule.patterns, [&](const auto& pattern) { return name_matches(pattern, name); });
 }
 
 // Drops the places from the tree: the reader reports the place of the whole.
@@ -69,24 +64,14 @@ GroupRule read_rule(const Value& item, std::vector<std::string>& problems) {
   return rule;
 }
 
-std::string listed(const std::vector<NamedParameter>& parameters) {
-  constexpr size_t kShown = 5;
-  if (parameters.empty()) return "none";
-  std::string text;
-  for (size_t i = 0; i < std::min(parameters.size(), kShown); ++i) text += (i ? ", " : "") + parameters[i].name;
-  return parameters.size() > kShown ? text + ", ... (" + std::to_string(parameters.size()) + " in all)" : text;
-}
-
 void refuse_unmatched(const std::vector<NamedParameter>& parameters, const GroupRule& rule, const std::string& whose) {
+  std::vector<std::string> names;
+  for (const auto& parameter : parameters) names.push_back(parameter.name);
   for (const auto& pattern : rule.patterns) {
-    if (std::ranges::any_of(parameters, [&](const auto& parameter) { return matches(pattern, parameter.name); }))
-      continue;
-    std::vector<std::string> names;
-    for (const auto& parameter : parameters) names.push_back(parameter.name);
-    const auto near = nearest_name(pattern, names);
+    if (std::ranges::any_of(names, [&](const auto& name) { return name_matches(pattern, name); })) continue;
     throw UserError(rule.place + "no parameter " + (whose.empty() ? "" : "of " + whose + " ") + "matches \"" + pattern +
-                    "\"" + (near.empty() ? "" : "; did you mean " + near + "?") + "; " +
-                    (whose.empty() ? "the model has " : whose + " are ") + listed(parameters));
+                    "\"" + nearest_pattern(pattern, names) + "; " +
+                    (whose.empty() ? "the model has " : whose + " are ") + first_names(names));
   }
 }
 

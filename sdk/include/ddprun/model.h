@@ -62,6 +62,14 @@ class DDPRUN_API Model : public torch::nn::Module {
   // its own overrides it.
   virtual Step step(const Batch& batch, const Objective& objective);
 
+  // Sets training or evaluation mode, also of the layers; those of keep_in_evaluation() stay in evaluation mode.
+  void train(bool on = true) override;
+
+  // Keeps these layers of the model in evaluation mode from now on, and no others: the runner calls it with those whose
+  // running statistics are frozen (pretrained.freeze).
+  void keep_in_evaluation(std::vector<std::shared_ptr<torch::nn::Module>> layers);
+  bool is_kept_in_evaluation(const torch::nn::Module& layer) const;
+
   // Returns true if step() is the default, so that its metrics are the objective's. DDPRUN_MODEL finds out; it is false
   // for models made otherwise.
   bool has_default_step() const { return has_default_step_; }
@@ -74,6 +82,7 @@ class DDPRUN_API Model : public torch::nn::Module {
   friend void detail::create_model(void* options, void* out);
 
   bool has_default_step_ = false, has_default_predict_ = true;
+  std::vector<std::shared_ptr<torch::nn::Module>> kept_in_evaluation_;
 };
 
 namespace detail {

@@ -12,6 +12,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ddprun {
@@ -26,6 +27,7 @@ struct NamedParameter {
 struct ParameterGroup {
   double lr = 0;
   std::vector<NamedParameter> parameters;
+  double lr_scale = 1;  // the runner sets lr to the schedule's, times this
 };
 
 // The optimizer's state tensors by "<parameter>/<what>": "conv1.weight/momentum". Checkpoints store it as it is.
@@ -35,8 +37,13 @@ class DDPRUN_API Optimizer {
  public:
   virtual ~Optimizer();
 
-  // Called once. The default puts all parameters into one group with the learning rate lr.
+  // Called once, with all parameters that the model trains; frozen ones (pretrained.freeze) are among them and have no
+  // gradient, perhaps ever. The default puts all parameters into one group with the learning rate lr.
   virtual void start(std::vector<NamedParameter> parameters);
+
+  // Called before start() with pretrained.layer_decay: the parts of their group's lr that parameters take, by name; 1
+  // for those that are not named. The runner refuses an optimizer whose groups do not keep them apart.
+  void set_lr_scales(std::map<std::string, double> scales) { lr_scales_ = std::move(scales); }
 
   // Updates the weights from their gradients.
   virtual void step() = 0;
@@ -67,8 +74,13 @@ class DDPRUN_API Optimizer {
   // `lr` is the learning rate of the group that start() makes.
   explicit Optimizer(double lr) : initial_lr_(lr) {}
 
+  // Returns groups of these parameters with the learning rate lr, one for each lr_scale: first that of 1, even if it is
+  // empty, then the others from the largest on. For start() of an optimizer with groups.
+  std::vector<ParameterGroup> groups_by_lr_scale(double lr, std::vector<NamedParameter> parameters) const;
+
  private:
   double initial_lr_;
+  std::map<std::string, double> lr_scales_;
   std::vector<ParameterGroup> groups_;
 };
 

@@ -28,6 +28,10 @@ def ddprun():
     become("ddprun")
 
 
+def convert_weights():
+    run_tool("convert_weights")
+
+
 def export_model():
     run_tool("export_model")
 

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Converts what torch.save() wrote to .safetensors, from which ddprun starts a training:
+
+    tools/convert_weights resnet50.pth resnet50.safetensors
+    ddprun experiments/mine.yaml pretrained.file=resnet50.safetensors
+
+The file is read as tensors alone: code in it is not run. See "Fine-tuning" in docs/training.md."""
+
+import argparse
+import json
+import os
+import pathlib
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+
+from tooling.place import command  # noqa: E402
+from ddprun import UserError  # noqa: E402
+
+KEYS = ("state_dict", "model", "model_state_dict")  # under which scripts keep the weights beside other things
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(
+        prog=command("convert_weights"), description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("source", metavar="IN", help="a .pth, .pt or .bin file")
+    parser.add_argument("target", metavar="OUT", help="the .safetensors file; one of that name is replaced")
+    parser.add_argument("--key", metavar="NAME", help=f"the entry that holds the weights; by default {', '.join(KEYS)}, or the whole")
+    return parser.parse_args()
+
+
+def load(file):
+    import torch
+
+    try:
+        return torch.load(file, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise UserError(f"{file}: {error.strerror or error}") from error
+    except Exception as error:
+        first = str(error).strip().splitlines()[0]
+        raise UserError(
+            f"{file}: it cannot be read as tensors alone ({first}). If you trust the file, save its weights in Python: "
+            "torch.save(module.state_dict(), ...)"
+        ) from error
+
+
+def weights_in(content, key, file):
+    """Returns {name: tensor}, and the names of what is none."""
+    import torch
+
+    if not isinstance(content, dict):
+        raise UserError(f"{file}: it holds a {type(content).__name__}, expected the weights of a module by name")
+    if key is None:
+        key = next((one for one in KEYS if isinstance(content.get(one), dict)), None)
+    elif not isinstance(content.get(key), dict):
+        raise UserError(f"{file}: it has no weights under {key!r}; there are {', '.join(map(repr, content))}")
+    found = content if key is None else content[key]
+    tensors = {str(name): tensor for name, tensor in found.items() if isinstance(tensor, torch.Tensor)}
+    others = [str(name) for name in found if str(name) not in tensors]
+    if not tensors:
+        raise UserError(f"{file}: there are no tensors in it; there are {', '.join(map(repr, found)) or 'no entries'}: "
+                        "--key names the entry that holds the weights")
+    return tensors, others
+
+
+def type_names():
+    """Those of safetensors, by the types that ddprun reads."""
+    import torch
+
+    names = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32",
+             "int16": "I16", "int8": "I8", "uint8": "U8", "bool": "BOOL"}
+    return {getattr(torch, kind): name for kind, name in names.items()}
+
+
+def header_of(tensors):
+    names, header, end = type_names(), {"__metadata__": {"format": "pt"}}, 0
+    for name, tensor in tensors:
+        begin, end = end, end + tensor.numel() * tensor.element_size()
+        header[name] = {"dtype": names[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [begin, end]}
+    text = json.dumps(header).encode()
+    return text + b" " * (-len(text) % 8)
+
+
+def write(tensors, target):
+    """Writes a .safetensors file in the place of one that may be there. The largest elements come first, so that each tensor lies at a
+    multiple of its element size."""
+    import torch
+
+    known = type_names()
+    for name, tensor in tensors.items():
+        if tensor.layout != torch.strided or tensor.is_quantized or tensor.dtype not in known:
+            raise UserError(f"{name} is a tensor of {str(tensor.dtype).removeprefix('torch.')} ({tensor.layout}), which ddprun does not read")
+    ordered = sorted(tensors.items(), key=lambda one: -one[1].element_size())
+    header = header_of(ordered)
+    target = pathlib.Path(target)
+    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
+        try:
+            file.write(len(header).to_bytes(8, "little") + header)
+            for _, tensor in ordered:
+                file.write(tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+            file.close()
+            os.chmod(file.name, 0o644)
+            os.replace(file.name, target)
+        except BaseException:
+            os.unlink(file.name)
+            raise
+
+
+def main():
+    options = parse_arguments()
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise UserError(f"{error}: pip install torch, for {sys.executable}") from None
+    tensors, others = weights_in(load(options.source), options.key, options.source)
+    try:
+        write(tensors, options.target)
+    except OSError as error:
+        raise UserError(f"{options.target}: {error.strerror}") from error
+    size = sum(tensor.numel() for tensor in tensors.values())
+    left = f"; left out, as no tensors: {', '.join(others)}" if others else ""
+    print(f"{options.target}: {len(tensors)} tensors, {size:,} numbers{left}")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except UserError as error:
+        print(f"{command('convert_weights')}: error: {error}", file=sys.stderr)
+        sys.exit(2)

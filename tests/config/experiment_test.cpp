@@ -266,8 +266,8 @@ TEST(ExperimentKeys, ListsEverySectionWithHelp) {
     EXPECT_FALSE(section.help.empty());
     for (const auto& key : section.keys) EXPECT_FALSE(key.help.empty()) << section.name << "." << key.name;
   }
-  EXPECT_THAT(names, ElementsAre("", "dataset", "trainer", "schedule", "early_stopping", "checkpoint", "predictions",
-                                 "histograms", "profile", "launch", "resources", "run"));
+  EXPECT_THAT(names, ElementsAre("", "dataset", "trainer", "pretrained", "schedule", "early_stopping", "checkpoint",
+                                 "predictions", "histograms", "profile", "launch", "resources", "run"));
 }
 
 TEST(ExperimentKeys, GivesTypeDefaultAndRange) {

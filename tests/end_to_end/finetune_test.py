@@ -97,7 +97,7 @@ class FineTuning(CommandTest):
         self.write_shards()
         self.write_experiment(SECTION)
         text = self.ddprun("check", "e.yaml").out()
-        self.assertIn("pretrained: 12 tensors loaded from pretrained, 2 begun anew: fc.weight, fc.bias.\n", text)
+        self.assertIn("pretrained: 14 tensors loaded from pretrained, 2 begun anew: fc.weight, fc.bias.\n", text)
         self.assertIn("pretrained: 3 layers, whose lr is that of the next one times 0.75: from 0.5625 of it for layer1.0.weight to all of it "
                       "for fc.weight.\n", text)
         self.assertIn("pretrained: 4 of 10 parameters are frozen (3.2 % of the weights), 4 of them until 2ep.\n", text)
@@ -105,10 +105,12 @@ class FineTuning(CommandTest):
         self.assertLess(pythons[-1], 0.7 * pythons[0])  # it has learnt, so the comparison means something
         for workers in (1, 2):
             said = self.ddprun("e.yaml", f"launch.workers={workers}", f"run.dir=run{workers}")
-            self.assertIn("pretrained: 12 tensors loaded from pretrained", said.err())
+            self.assertIn("pretrained: 14 tensors loaded from pretrained", said.err())
             mine = self.losses(f"run{workers}")
             self.assertEqual(len(mine), STEPS)
-            self.assertLess(max(abs(one - other) for one, other in zip(mine, pythons)), 1e-5, f"{workers} workers")
+            difference = max(abs(one - other) for one, other in zip(mine, pythons))
+            print(f"losses {pythons[0]:.4f} .. {pythons[-1]:.4f}; {workers} workers differ by up to {difference:.0e}")
+            self.assertLess(difference, 1e-5)
             frozen = load(self.folder / f"run{workers}/checkpoints/step_{UNFROZEN:08}/model.safetensors")
             for name in FROZEN:
                 self.assertTrue(torch.equal(frozen[name], self.state[name]), name)
@@ -159,11 +161,12 @@ class FineTuning(CommandTest):
         self.assertIn(f"torch.save() wrote it, as code for Python. Convert it: ddprun-convert-weights {self.folder}/net.pth", refused)
         self.convert("net.pth", "net.safetensors")
         said = self.ddprun("e.yaml", "trainer.max_steps=3", "run.dir=run").err()
-        self.assertIn("12 tensors loaded from net.safetensors (bfloat16 to float32), 2 begun anew: fc.weight, fc.bias", said)
+        self.assertIn("14 tensors loaded from net.safetensors (bfloat16 to float32), 2 begun anew: fc.weight, fc.bias", said)
         head = load(self.folder / "run/checkpoints/last/model.safetensors")
         self.network.fc = nn.Linear(128, 5)
-        self.network.load_state_dict({name: tensor.float() for name, tensor in self.state.items() if not name.startswith("fc")}
-                                     | {name: self.first_head()[name] for name in ("fc.weight", "fc.bias")})
+        first = self.first_head()
+        self.network.load_state_dict({name: self.state.get(name, tensor).to(tensor.dtype) if name[:2] != "fc" else tensor
+                                      for name, tensor in first.items()})
         loss = nn.functional.cross_entropy(self.network(self.inputs[:BATCH]), self.targets[:BATCH])
         self.assertAlmostEqual(self.losses("run")[0], loss.item(), delta=1e-5)
         self.assertEqual(head["layer1.0.weight"].dtype, torch.float32)
@@ -203,7 +206,7 @@ class FineTuning(CommandTest):
         safetensors.torch.save_file(self.state, self.folder / "w.safetensors")
         self.write_experiment("{file: w.safetensors}")
         refused = self.ddprun("check", "e.yaml", code=2).err()
-        self.assertIn("e.yaml:5:20: pretrained.file: ", refused)
+        self.assertIn("e.yaml:6:20: pretrained.file: ", refused)
         self.assertIn("fc.weight is [9, 128] in the file and [5, 128] in the model\n", refused)
         self.assertIn("If these are to begin anew: pretrained.skip: [fc.*]", refused)
         self.assertIn("fc.weight is [9, 128] in the file", self.ddprun("e.yaml", "run.dir=run", code=2).err())

@@ -69,7 +69,7 @@ class TrainingParity(CommandTest):
             f"name: parity\nseed: 1\nmodel: {{plugin: {model}}}\n"
             "dataset: {plugin: tensors, train: train.safetensors}\n"
             "optimizer: {plugin: sgd, lr: 0.1, momentum: 0.9}\n"
-            f"trainer: {{max_epochs: 1000, max_steps: {steps}, global_batch: {BATCH}, shuffle: false, log_every: 1}\n"
+            f"trainer: {{max_epochs: 1000, max_steps: {steps}, global_batch: {BATCH}, shuffle: false, log_every: 1}}\n"
             "pretrained: {file: first.safetensors}\n"
             "checkpoint: {every: never}\nlaunch: {device: cpu, threads: 1}\n")
         self.ddprun("e.yaml", f"launch.workers={workers}", f"run.dir=run{workers}", *words)

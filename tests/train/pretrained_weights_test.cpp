@@ -110,14 +110,14 @@ TEST(PretrainedWeights, OfAnotherNetworkAreToldFromThoseWithAPrefix) {
 
 TEST(PretrainedWeights, RefusePatternsThatMatchNothing) {
   auto with = config();
-  with.skip = patterns({"outptu.*"});
+  with.skip = patterns({"outputs.*"});
   EXPECT_THAT(refusal(saved(), with),
               HasSubstr("e.yaml:3:7: pretrained.skip: no tensor of the model or of the file matches "
-                        "\"outptu.*\"; did you mean output.*?"));
+                        "\"outputs.*\"; did you mean output.*?"));
   with = config();
-  with.rename = {{"^modul\\.", ""}};
+  with.rename = {{"^modules\\.", ""}};
   EXPECT_THAT(refusal(saved(), with),
-              HasSubstr("pretrained.rename: \"^modul\\.\" matches none of the file's names: hidden.bias"));
+              HasSubstr("pretrained.rename: \"^modules\\.\" matches none of the file's names: hidden.bias"));
   with.rename = {{"weight|bias", "x"}};
   EXPECT_THAT(refusal(saved(), with), HasSubstr("two tensors of the file would be called hidden.x"));
 }

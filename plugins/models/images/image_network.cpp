@@ -7,9 +7,6 @@
 #include <torch/nn/init.h>
 #include <torch/types.h>
 
-#include <cmath>
-#include <numbers>
-
 namespace ddprun {
 namespace {
 
@@ -46,8 +43,7 @@ at::Tensor linear(const torch::nn::Linear& layer, const at::Tensor& input) {
 
 void truncated_normal_(at::Tensor& values, double deviation) {
   const torch::NoGradGuard no_gradients;
-  const double edge = std::erf(kTruncation / (deviation * std::numbers::sqrt2));
-  values.uniform_(-edge, edge).erfinv_().mul_(deviation * std::numbers::sqrt2).clamp_(-kTruncation, kTruncation);
+  values.normal_(0, deviation).clamp_(-kTruncation, kTruncation);
 }
 
 }  // namespace ddprun

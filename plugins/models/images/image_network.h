@@ -33,8 +33,8 @@ at::Tensor global_average(const at::Tensor& input);
 // Computes layer(input) for an input of any number of dimensions as one operation; the layer makes two of it.
 at::Tensor linear(const torch::nn::Linear& layer, const at::Tensor& input);
 
-// Draws from a normal distribution and clamps to -2 .. 2: the same as torch.nn.init.trunc_normal_ where the deviation is
-// small, but for the few numbers of -2 that rounding gives that one.
+// Draws from a normal distribution and clamps to -2 .. 2: the same as torch.nn.init.trunc_normal_ where the deviation
+// is small, but for the few numbers of -2 that rounding gives that one.
 void truncated_normal_(at::Tensor& values, double deviation);
 
 }  // namespace ddprun

@@ -299,7 +299,7 @@ std::vector<std::string> Options::problems() const {
     if (std::ranges::find(known, entry.key) != known.end()) continue;
     const auto near = nearest_name(entry.key, known);
     const auto hint = near.empty() ? "" : " did you mean " + near + "?";
-    constexpr size_t kManyKeys = 20;  // beyond that, the nearest name says more than the list
+    constexpr size_t kManyKeys = 24;  // beyond that, the nearest name says more than the list
     const auto options = known.empty()                               ? " it takes no options"
                          : known.size() > kManyKeys && !near.empty() ? std::string()
                                                                      : " known: " + join(known);

@@ -148,6 +148,7 @@ std::string Freezing::text() const {
     frozen_numbers += weight.numbers;
     ++until[weight.until];
   }
+  if (frozen == 0) return log::text("all ", all, " parameters train");
   std::ostringstream text;
   text << frozen << " of " << all << (all == 1 ? " parameter" : " parameters") << (frozen == 1 ? " is" : " are")
        << " frozen (" << std::fixed << std::setprecision(1)

@@ -37,7 +37,8 @@ class Freezing {
 
   bool is_used() const { return !frozen_.empty(); }
 
-  // Returns "60 of 62 parameters are frozen (99.9 % of the weights), 12 of them until 5ep".
+  // Returns "60 of 62 parameters are frozen (99.9 % of the weights), 12 of them until 5ep", or
+  // "all 62 parameters train".
   std::string text() const;
 
   // Returns warnings of what a run of so many steps does not reach: "pretrained.unfreeze: 90ep is after its end".

@@ -155,7 +155,7 @@ void Trainer::unfreeze() {
   enter_phase(state_.step);
   rehearse();
   log_.event("unfrozen", freezing_.text());
-  if (parts_.communicator.world().rank == 0) log::info("from here on " + freezing_.text());
+  if (parts_.communicator.world().rank == 0) log::info("pretrained.unfreeze: " + freezing_.text());
 }
 
 // Warms up the reducer, which finds the order of its buckets in its first step and exchanges gradients in other

@@ -98,6 +98,7 @@ class TrainTask final : public WorkerTask {
     optimizer_ = runtime_.plugins.make_optimizer(runtime_.experiment.optimizer);
     if (trainable_parameters(*runtime_.model).empty()) throw UserError("model: it registers no trainable parameters");
     start_optimizer(*optimizer_, *runtime_.model, runtime_.experiment.pretrained);
+    layers_ = layers();  // while none is frozen
     seed_generators(runtime_.experiment.seed, runtime_.place.rank, runtime_.backend.get());
     evaluation_objective_ = objective();
     loggers_ = std::make_unique<LoggerHub>(make_loggers());
@@ -243,7 +244,7 @@ class TrainTask final : public WorkerTask {
     const auto& data = *runtime_.dataset;
     const auto spec = in_plugin({"dataset", "spec"}, [&] { return data.spec(); });
     int64_t parameters = 0;
-    for (const auto& parameter : trainable_parameters(*runtime_.model)) parameters += parameter.value.numel();
+    for (const auto& layer : layers_) parameters += layer.parameters;
     loggers_->start({.time = wall_seconds(),
                      .name = runtime_.experiment.name,
                      .run_dir = runtime_.place.run_dir,
@@ -268,7 +269,7 @@ class TrainTask final : public WorkerTask {
                      .test_samples = data.size(Split::kTest),
                      .sample_shape = spec.sample_shape,
                      .classes = spec.classes,
-                     .layers = layers()});
+                     .layers = layers_});
     if (const auto& state = trainer.state(); !resume.empty())
       loggers_->event({.time = wall_seconds(),
                        .epoch = state.step / trainer.plan().steps_per_epoch() + 1,
@@ -368,6 +369,7 @@ class TrainTask final : public WorkerTask {
   std::unique_ptr<BackgroundSaver> checkpoints_;
   std::optional<FlightRecordWriter> flight_record_;
   std::vector<RankPlace> ranks_;
+  std::vector<LayerSummary> layers_;  // on rank 0
   const char* phase_ = "starting";
   long step_ = -1;
   double first_step_seconds_ = 0;

@@ -119,7 +119,7 @@ class FineTuning(CommandTest):
             for name, tensor in self.network.state_dict().items():
                 torch.testing.assert_close(end[name], tensor, rtol=1e-3, atol=1e-5)
         events = [json.loads(line) for line in (self.folder / "run2/events.jsonl").read_text().splitlines()]
-        self.assertIn("0 of 10 parameters are frozen", str([event for event in events if event.get("kind") == "unfrozen"]))
+        self.assertIn("all 10 parameters train", str([event for event in events if event.get("kind") == "unfrozen"]))
 
     # kill -9
 

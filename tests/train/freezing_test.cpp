@@ -69,6 +69,7 @@ TEST(Freezing, FollowsTheStepsInBothDirections) {
   EXPECT_FALSE(trains("one.weight"));
   EXPECT_TRUE(frozen.enter(500));
   EXPECT_TRUE(trains("one.weight"));
+  EXPECT_EQ(frozen.text(), "all 8 parameters train");
   EXPECT_TRUE(frozen.enter(0));
   EXPECT_FALSE(trains("two.bias"));
   EXPECT_THAT(frozen.warnings(70),

@@ -111,14 +111,11 @@ class Exported final : public Model {
     evaluation_.emplace(std::move(*contents_->evaluation));
     contents_.reset();
     Registry registry(*this, training_->modules());
-    make_norms(registry, weights);
+    auto norms = make_norms(weights);
+    for (const auto& name : training_->tensors()) add(name, registry, weights, norms);
     for (const auto& [name, weight] : weights) {
-      if (weight.is_state) {
-        if (!tensors_.contains(name)) registry.add(name, weight);
-      } else {
-        constants_.insert(name);
-      }
-      tensors_.emplace(name, weight.tensor);
+      add(name, registry, weights, norms);
+      if (!weight.is_state) constants_.insert(name);
     }
     training_->bind(tensors_);
     evaluation_->bind(tensors_);
@@ -143,23 +140,34 @@ class Exported final : public Model {
   }
 
  private:
-  // Puts layers of the SDK, with the archive's weights, in the place of its BatchNorms.
-  void make_norms(Registry& registry, const std::map<std::string, Weight>& weights) {
+  // Registers a tensor, or the layer in `norms` that it belongs to, unless that has been done.
+  void add(const std::string& name, Registry& registry, const std::map<std::string, Weight>& weights,
+           std::map<std::string, BatchNorm>& norms) {
+    const auto weight = weights.find(name);
+    if (weight == weights.end() || tensors_.contains(name)) return;
+    const auto path = name.substr(0, name.rfind('.'));
+    if (const auto norm = norms.find(path); norm != norms.end()) {
+      registry.add(path, norm->second.ptr());
+      return take(path, *norm->second, weights);
+    }
+    if (weight->second.is_state) registry.add(name, weight->second);
+    tensors_.emplace(name, weight->second.tensor);
+  }
+
+  // Puts layers of the SDK in the place of the program's BatchNorms. Returns them by path.
+  std::map<std::string, BatchNorm> make_norms(const std::map<std::string, Weight>& weights) {
     const auto names = training_->names();
     std::map<std::string, BatchNorm> made;
     std::map<size_t, BatchNorm> by_node;
     for (auto& call : find_norms(training_->graph(), names)) {
       if (!weights.contains(call.path + ".num_batches_tracked")) continue;  // of another kind, or missing: bind() tells
       call.options.channels = weights.at(call.path + ".running_mean").tensor.numel();
-      const auto [layer, is_new] = made.try_emplace(call.path, call.options);
-      if (is_new) {
-        registry.add(call.path, layer->second.ptr());
-        take(call.path, *layer->second, weights);
-      }
+      const auto layer = made.try_emplace(call.path, call.options).first;
       call_layer(training_->graph(), call, layer->second, names);
       by_node.emplace(call.node, layer->second);
     }
     if (fused_) fuse(training_->graph(), by_node);
+    return made;
   }
 
   void take(const std::string& path, torch::nn::Module& layer, const std::map<std::string, Weight>& weights) {

@@ -85,6 +85,13 @@ void Program::require_one_result(const nlohmann::json& specs) const {
                     " results: expected one tensor; --output of tools/export_model chooses one");
 }
 
+std::vector<std::string> Program::tensors() const {
+  std::vector<std::string> tensors;
+  for (const auto& source : sources_)
+    if (!source.name.empty()) tensors.push_back(source.name);
+  return tensors;
+}
+
 std::map<int, std::string> Program::names() const {
   std::map<int, std::string> names;
   for (size_t i = 0; i < sources_.size(); ++i) {

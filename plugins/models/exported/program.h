@@ -41,6 +41,9 @@ class Program {
   Graph& graph() { return graph_; }
   std::map<int, std::string> names() const;
 
+  // Returns the names of its tensors in Python's order, that of the modules.
+  std::vector<std::string> tensors() const;
+
   // Returns the classes of the modules in Python, by path.
   const std::map<std::string, std::string>& modules() const { return modules_; }
 

@@ -104,7 +104,7 @@ void Trainer::begin() {
   enter_phase(state_.step);
   if (config.micro_batch == TrainerConfig::kAutoMicroBatch) choose_micro_batch(*loader());
   on_activity(Activity::kComputing);
-  rehearse();
+  warm_up_reducer();
   const bool needs_a_way_back = config.on_nonfinite == OnNonfinite::kRollback && !checkpoints_.is_own();
   if (needs_a_way_back) save_now(false);
   start_from_here();
@@ -119,7 +119,7 @@ std::unique_ptr<TrainLoader> Trainer::loader() const {
 // Starts what depends on the current step, at the start of an attempt and after a rollback.
 void Trainer::start_from_here() {
   const auto& config = experiment_.trainer;
-  rehearse();
+  warm_up_reducer();
   loader_ = loader();
   step_.restart();
   nonfinite_.restart();
@@ -147,13 +147,13 @@ void Trainer::choose_micro_batch(TrainLoader& trial) {
 void Trainer::enter_phase(int64_t step) {
   if (!freezing_.enter(step)) return;
   step_.take_parameters();
-  rehearsed_ = false;
+  warmed_up_ = false;
 }
 
 // Unfreezes what trains from here on.
 void Trainer::unfreeze() {
   enter_phase(state_.step);
-  rehearse();
+  warm_up_reducer();
   log_.event("unfrozen", freezing_.text());
   if (parts_.communicator.world().rank == 0) log::info("pretrained.unfreeze: " + freezing_.text());
 }
@@ -162,8 +162,8 @@ void Trainer::unfreeze() {
 // portions from the second on: that changes the rounding of sums over three or more ranks. One step whose result is
 // discarded puts every start of a run, fresh or resumed, past this point; otherwise a resumed run would differ in its
 // first step from one that never stopped.
-void Trainer::rehearse() {
-  if (std::exchange(rehearsed_, true) || !parts_.communicator.is_distributed()) return;
+void Trainer::warm_up_reducer() {
+  if (std::exchange(warmed_up_, true) || !parts_.communicator.is_distributed()) return;
   const auto trial = loader();
   const StateGuard kept(buffers_, parts_.backend.get());
   parts_.model->train();

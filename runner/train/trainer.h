@@ -92,7 +92,7 @@ class Trainer {
   void choose_micro_batch(TrainLoader& trial);
   void enter_phase(int64_t step);
   void unfreeze();
-  void rehearse();
+  void warm_up_reducer();
   void train_step();
   void start_callbacks();
   void agree_after_step(const at::Tensor& loss);
@@ -138,7 +138,7 @@ class Trainer {
   std::unique_ptr<TrainLoader> loader_;
   std::optional<ShardCheck> shards_;
   Validator::TestResult test_;
-  bool rehearsed_ = false;   // the reducer of the parameters that train now has made a step
+  bool warmed_up_ = false;   // the reducer of the parameters that train now has made a step
   bool save_asked_ = false;  // by a callback
   bool stopping_ = false;    // all ranks agreed to end here
   const char* phase_ = "starting";

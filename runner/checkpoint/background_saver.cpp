@@ -108,7 +108,8 @@ Checkpoint Snapshot::take(const Checkpoint& live) {
           .average = average_,
           .optimizer = optimizer_,
           .progress = live.progress,
-          .ranks = live.ranks};
+          .ranks = live.ranks,
+          .replaces = live.replaces};
 }
 
 }  // namespace ddprun

@@ -30,7 +30,8 @@ struct Checkpoint {
   TensorDict average;             // EMA of the weights by the same names; empty if there is none
   TensorDict optimizer;           // OptimizerState
   std::string progress;           // the trainer's JSON: epoch, position, metrics so far, early stopping, best
-  std::vector<TensorDict> ranks;  // state that differs by rank: random generators
+  std::vector<TensorDict> ranks;  // state that differs by rank: random generators; and on rank 0 that of callbacks
+  bool replaces = false;          // takes the place of an earlier one of this step, whose weights are out of date
 };
 
 // What a manifest says, without reading the tensors.

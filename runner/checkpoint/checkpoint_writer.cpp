@@ -70,7 +70,7 @@ std::filesystem::path CheckpointWriter::save(const Checkpoint& checkpoint, bool 
   if (step < 0) throw std::invalid_argument("CheckpointWriter: step is " + std::to_string(step));
   warnings_.clear();
   reached("begin");
-  if (step != saved_step_) {
+  if (step != saved_step_ || checkpoint.replaces) {
     for_all(step, [&] { write(checkpoint, best, before_it_counts); });
     saved_step_ = step;
   } else if (best) {
@@ -102,7 +102,7 @@ void CheckpointWriter::write(const Checkpoint& checkpoint, bool best, const std:
     begin(step);
     write_files(checkpoint, manifest);
     if (before_it_counts) before_it_counts();
-    publish(manifest);
+    publish(manifest, checkpoint.replaces);
   };
   try {
     once();
@@ -157,7 +157,7 @@ void CheckpointWriter::write_files(const Checkpoint& checkpoint, Manifest& manif
 
 // The digests are those of what was written, not of what would be read back, so that a page damaged on its way to a
 // file server is found. So is a file that was removed or truncated meanwhile.
-void CheckpointWriter::publish(const Manifest& manifest) {
+void CheckpointWriter::publish(const Manifest& manifest, bool replaces) {
   const auto temporary = temporary_of(manifest.step);
   for (const auto& [name, written] : manifest.files) {
     const FileDigest seen{size_of_file(temporary / name), written.sha256};
@@ -166,18 +166,18 @@ void CheckpointWriter::publish(const Manifest& manifest) {
   reached("before_manifest");
   write_manifest(temporary, manifest);
   reached("before_rename");
-  put_in_place(manifest);
+  put_in_place(manifest, replaces);
   reached("after_rename");
 }
 
-void CheckpointWriter::put_in_place(const Manifest& manifest) {
+void CheckpointWriter::put_in_place(const Manifest& manifest, bool replaces) {
   const auto path = path_of(manifest.step);
   const auto temporary = temporary_of(manifest.step);
   if (is_whole(path)) {
-    if (read_manifest(path).files.at(kModelFile) == manifest.files.at(kModelFile)) {
-      if (manifest.best) mark_best(path);
-    } else {
-      exchange_durably(temporary, path);  // a callback has changed the weights at the end of the run
+    if (replaces) {
+      exchange_durably(temporary, path);
+    } else if (manifest.best) {
+      mark_best(path);
     }
     std::filesystem::remove_all(temporary);
     return;

@@ -60,8 +60,8 @@ class CheckpointWriter {
   void write(const Checkpoint& checkpoint, bool best, const std::function<void()>& before_it_counts);
   void begin(int64_t step);
   void write_files(const Checkpoint& checkpoint, Manifest& manifest);
-  void publish(const Manifest& manifest);
-  void put_in_place(const Manifest& manifest);
+  void publish(const Manifest& manifest, bool replaces);
+  void put_in_place(const Manifest& manifest, bool replaces);
   bool is_gone(int64_t step) const;
 
   void tidy(int64_t step);

@@ -30,7 +30,8 @@ Root read_root(Options& options) {
   root.optimizer = options.subtree("optimizer", "the plugin that updates the weights, with its options");
   root.objective = options.subtree("objective", "the loss, {name: cross_entropy} by default, with its options");
   root.loggers = options.subtree("loggers", "plugins that get the metrics; [console, csv, jsonl] by default");
-  root.callbacks = options.subtree("callbacks", "plugins that act on the training, such as [swa]; none if absent");
+  root.callbacks =
+      options.subtree("callbacks", "plugins of your own that act on the training: [my_average]; none if absent");
   root.trainer = options.subtree("trainer", "how long and how to train");
   root.pretrained =
       options.subtree("pretrained", "weights to start from, {file: FILE, skip: [fc.*]}, and which of them to train");
@@ -298,7 +299,8 @@ Experiment read_experiment(Value config, std::vector<std::string>& problems) {
   experiment.optimizer = choice(root.optimizer, "optimizer");
   experiment.loggers =
       config.find("loggers") ? read_choices(root.loggers, "loggers", "[console, csv]", problems) : default_loggers();
-  if (!root.callbacks.is_null()) experiment.callbacks = read_choices(root.callbacks, "callbacks", "[swa]", problems);
+  if (!root.callbacks.is_null())
+    experiment.callbacks = read_choices(root.callbacks, "callbacks", "[my_average]", problems);
   read_objective(root.objective, experiment, problems);
   experiment.trainer = read_section(root.trainer, "trainer", read_trainer, problems);
   experiment.pretrained = read_section(root.pretrained, "pretrained", read_pretrained, problems);

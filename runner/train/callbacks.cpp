@@ -111,10 +111,9 @@ Requests Callbacks::agreed(std::vector<Answer> answers, const char* hook, int64_
   return all;
 }
 
-bool Callbacks::finish() {
-  if (entries_.empty() || std::exchange(finished_, true)) return false;
+void Callbacks::finish() {
+  finished_ = true;
   for (const auto& entry : entries_) in_plugin({entry.path.c_str(), "finish"}, [&] { entry.callback->finish(); });
-  return true;
 }
 
 double Callbacks::lr_factor() const {
@@ -129,9 +128,12 @@ TensorDict Callbacks::state() const {
   state[kFinished] = at::scalar_tensor(finished_, at::kBool);
   for (const auto& entry : entries_) {
     state[kPrefix + entry.name + kLrFactor] = at::scalar_tensor(entry.lr_factor, at::kDouble);
-    const auto own = in_plugin({entry.path.c_str(), "state"}, [&] { return entry.callback->state(); });
+    const auto own = in_plugin({entry.path.c_str(), "state"}, [&] {
+      auto tensors = entry.callback->state();
+      for (const auto& [name, tensor] : tensors) require_storable(name, tensor);
+      return tensors;
+    });
     for (const auto& [name, tensor] : own) {
-      require_storable(name, tensor);
       state[kPrefix + entry.name + kState + name] = tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true);
     }
   }

@@ -34,8 +34,10 @@ class Callbacks {
   Requests after_step(const StepDone& step);
   Requests after_evaluation(const EvaluationDone& evaluation);
 
-  // Lets them change the weights at the end, once in a run. Returns whether there was anything to do.
-  bool finish();
+  // Let them change the weights at the end, once in a run.
+  bool have_to_finish() const { return !entries_.empty() && !finished_; }
+  bool have_finished() const { return finished_; }
+  void finish();
 
   // Returns the product of the factors that they have asked for.
   double lr_factor() const;

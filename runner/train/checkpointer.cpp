@@ -61,7 +61,9 @@ void Checkpointer::rescue() noexcept try { parts_.saver.wait(parts_.alive); } ca
 Checkpoint Checkpointer::live(const TrainState& state, const at::Tensor& window) const {
   auto own = rng_state(parts_.backend);
   own["window"] = window;
-  Checkpoint checkpoint{.step = state.step, .ranks = gather_tensors(own, parts_.communicator)};
+  Checkpoint checkpoint{.step = state.step,
+                        .ranks = gather_tensors(own, parts_.communicator),
+                        .replaces = parts_.callbacks.have_finished()};
   if (parts_.communicator.world().rank != 0) return checkpoint;
   checkpoint.ranks.front().merge(parts_.callbacks.state());
   for (const auto& tensor : state_tensors(*parts_.model)) checkpoint.model[tensor.name] = tensor.value.detach();

@@ -263,12 +263,12 @@ void Trainer::finish_part() {
   if (!settle()) return;
   log_.log_system();
   const auto before = state_;
-  bool changed = plan_.all_done(state_) && callbacks_.finish();
+  bool changed = finish_callbacks();
   if (!validator_.validate([this] { return interrupted(); })) return;
   count_part();
-  if (plan_.all_done(state_) && callbacks_.finish()) {  // only this evaluation has ended the run
+  if (plan_.all_done(state_) && callbacks_.have_to_finish()) {  // only this evaluation has ended the run
     changed = true;
-    if (!evaluate_again(before)) return;
+    if (!evaluate_changed(before)) return;
   }
   const bool improved = state_.best_value != before.best_value;
   if (shards_ && plan_.is_epoch_end(state_.step)) shards_->check(plan_.epoch_of(state_.step), experiment_);
@@ -277,6 +277,15 @@ void Trainer::finish_part() {
   } else if (due(experiment_.checkpoint.every) || improved || save_asked_) {
     save(improved);
   }
+}
+
+// Lets callbacks change the weights, if all steps are done. What they do may fail: the weights are on the disk before.
+bool Trainer::finish_callbacks() {
+  if (!plan_.all_done(state_) || !callbacks_.have_to_finish()) return false;
+  save(false);
+  finish_saving();
+  callbacks_.finish();
+  return true;
 }
 
 // Returns whether an evaluation under way is to be left to the resumed run. Collective.
@@ -294,12 +303,14 @@ void Trainer::count_part() {
       {.split = "val", .epoch = plan_.epoch_of(state_.step), .step = state_.step, .metrics = validator_.evaluated()}));
 }
 
-// Evaluates the weights that callbacks have changed after an evaluation; the best may be these, not those.
-bool Trainer::evaluate_again(const TrainState& before) {
+// Lets callbacks change the weights after an evaluation, and evaluates those: the best may be these, not the ones
+// before.
+bool Trainer::evaluate_changed(const TrainState& before) {
   state_.best_value = before.best_value;
   state_.best_metrics = before.best_metrics;
   state_.best_step = before.best_step;
   state_.evaluated_step = before.evaluated_step;
+  finish_callbacks();
   if (!validator_.validate_again([this] { return interrupted(); })) return false;
   state_.evaluated_step = state_.step;
   return true;

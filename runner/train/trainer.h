@@ -99,9 +99,10 @@ class Trainer {
   void obey(const Requests& requests);
   Flags agree(Flags mine);
   void finish_part();
+  bool finish_callbacks();
   bool interrupted();
   void count_part();
-  bool evaluate_again(const TrainState& before);
+  bool evaluate_changed(const TrainState& before);
   void save(bool best);
   void save_now(bool best);
   void finish_saving();

@@ -116,7 +116,7 @@ class Segmentation(CommandTest):
         self.write(train, train)
         self.assertIn("no mistakes found", self.ddprun("check", *self.words()).out())
         message = self.ddprun("check", *self.words("model={plugin: resnet}"), code=2).err()
-        self.assertIn("the model returned [4, 3] Float, the dataset's target is [4, 32, 32] Long", message)
+        self.assertIn("forward() gives [4, 3]: expected [4, 3, 32, 32], a number for each of the dataset's classes", message)
         self.assertRegex(self.ddprun("data", *self.words()).out(), r"3 classes")
 
 

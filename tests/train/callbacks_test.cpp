@@ -206,6 +206,25 @@ TEST(Callbacks, ThatStopTheRunAtAnEvaluationHaveTheChangedWeightsEvaluatedToo) {
   EXPECT_TRUE(same_bits(read_checkpoint(read_checkpoint_info(result.end.checkpoint)).model, result.weights[0]));
 }
 
+TEST(Callbacks, ThatFailAtTheEndLeaveTheWeightsOfTheLastStep) {
+  class Failing : public Callback {
+   public:
+    void finish() override { throw UserError("no end"); }
+  };
+  const TempFolder folder;
+  auto run = called_back(folder);
+  run.experiment.checkpoint.every = {};
+  run.make_callbacks = only<Failing>();
+  EXPECT_THAT(error_of([&] { train_toy(run); }), ::testing::HasSubstr("callbacks[0]: no end"));
+  std::vector<CheckpointFlaw> flaws;
+  const auto newest = newest_checkpoint(folder.path(), flaws);
+  ASSERT_TRUE(newest);
+  EXPECT_EQ(newest->step, 27);
+  run.make_callbacks = only<Callback>();
+  run.resume_from = newest->path;
+  EXPECT_EQ(train_toy(run).end.status, "completed");
+}
+
 // Stopped after the last step, with a checkpoint of it, but before its evaluation.
 TEST(Callbacks, FinishARunThatWasStoppedRightBefore) {
   const TempFolder whole_folder, folder;

@@ -31,6 +31,7 @@ def make_parser(cores):
     add("--steps", type=int, default=300, help="optimizer steps per run (default 300: one epoch at batch 200)")
     add("--warm-up", type=int, default=50, help="of these, the warm-up steps before the measured ones (default 50)")
     add("--model", action="append", choices=MODELS, help="model of the tables with peers; may be repeated (default: both)")
+    add("--network", action="append", choices=[network.name for network in exported.NETWORKS], help="exported: a network; may be repeated")
     add("--precision", action="append", choices=["fp32", "bf16"], help="precision of training; may be repeated (default fp32)")
     add("--peer", action="append", choices=list(peers.PEERS), help="peer to compare with; may be repeated (default: all)")
     add("--epochs", action="append", type=int, help="job: epochs; may be repeated (default 1 and 5)")

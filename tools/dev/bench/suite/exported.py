@@ -72,6 +72,7 @@ class Ours:
             "name": self.network.name, "seed": 1, "dataset": data,
             "model": {"plugin": "exported", "file": str(self.folder / "net.pt2")},
             "optimizer": {"plugin": "sgd", "lr": 0.01, "momentum": 0.9}, "loggers": ["jsonl"],
+            "objective": {"name": "cross_entropy", "metrics": []},  # the script in Python measures the loss alone
             "checkpoint": {"every": "never"},
             "trainer": {"max_epochs": 1, "max_steps": job.steps, "global_batch": job.global_batch, "shuffle": False, "log_every": 1},
             "launch": {"workers": 1, "threads": job.threads, "device": job.device},
@@ -139,7 +140,7 @@ def laid_out(network):
 def measure(options):
     rows, figures = [], {}
     threads = options.workers * options.threads
-    for network in NETWORKS:
+    for network in (one for one in NETWORKS if one.name in (options.network or [one.name])):
         job = sides.Job(model=network.name, workers=1, threads=threads, global_batch=network.batch, steps=network.steps, warm_up=network.warm_up, device=options.device)
         with laid_out(network) as folder:
             those = [Ours(options.program, network, folder), Python(network, folder)]

@@ -43,7 +43,7 @@ std::string Schema::unknown_key(const KeyPath& path) const {
   const auto near = nearest_name(at_root ? path[0] : path[1], known);
   std::string text = "unknown key; ";
   if (!near.empty()) text += "did you mean " + near + "? ";
-  constexpr size_t kManyKeys = 20;  // beyond that the nearest name helps more than the list
+  constexpr size_t kManyKeys = 24;  // beyond that the nearest name helps more than the list
   if (known.size() > kManyKeys && !near.empty()) return text.substr(0, text.size() - 1);
   text += "known: ";
   for (size_t i = 0; i < known.size(); ++i) text += (i ? ", " : "") + known[i];

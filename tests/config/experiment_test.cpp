@@ -114,7 +114,7 @@ TEST_F(ReadExperiment, ReportsAnUnknownKeyAsTheDesignSays) {
   EXPECT_EQ(error("trainer:\n  max_epoch: 3\n"),
             "e.yaml:5:3: trainer.max_epoch: unknown key; did you mean max_epochs?");
   EXPECT_THAT(error("trainr: {}\n"),
-              StartsWith("e.yaml:4:1: trainr: unknown key; did you mean trainer? known: checkpoint, "));
+              StartsWith("e.yaml:4:1: trainr: unknown key; did you mean trainer? known: callbacks, checkpoint, "));
 }
 
 TEST_F(ReadExperiment, ReportsAllMistakesAtOnce) {

@@ -79,10 +79,9 @@ TEST_F(Interpolation, SecretsStayTextsUntilAPluginGetsThem) {
 }
 
 TEST_F(Interpolation, RefusesSecretsWhereTheyWouldBeWrittenOut) {
-  EXPECT_THAT(
-      compose_error("name: a-${secret:DDPRUN_TEST_SET}\n"),
-      StartsWith("e.yaml:1:7: name: a secret can be in options of the model, the dataset, the optimizer and the "
-                 "loggers alone"));
+  EXPECT_THAT(compose_error("name: a-${secret:DDPRUN_TEST_SET}\n"),
+              StartsWith("e.yaml:1:7: name: a secret can be in options of the model, the dataset, the optimizer, the "
+                         "loggers and the callbacks alone"));
   EXPECT_THAT(compose_error("model: ${secret:DDPRUN_TEST_SET}\n"),
               StartsWith("e.yaml:1:8: model.plugin: a secret can"));
   EXPECT_THAT(compose_error("model: {plugin: mlp, a: '${secret:a b}'}\n"),

@@ -8,6 +8,7 @@
 
 #include <elf.h>
 
+#include <cstring>
 #include <random>
 
 namespace ddprun {

@@ -42,7 +42,7 @@ const std::map<std::string, Form> kSizes{{"tiny", {{96, 192, 384, 768}, {3, 3, 9
 
 template <class Layer>
 Layer started(Layer layer) {
-  ddprun::truncated_normal_(layer->weight, kDeviation);
+  ddprun::fill_truncated_normal(layer->weight, kDeviation);
   torch::nn::init::zeros_(layer->bias);
   return layer;
 }

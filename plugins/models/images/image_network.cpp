@@ -41,7 +41,7 @@ at::Tensor linear(const torch::nn::Linear& layer, const at::Tensor& input) {
   return at::linear(input, layer->weight, layer->bias);
 }
 
-void truncated_normal_(at::Tensor& values, double deviation) {
+void fill_truncated_normal(at::Tensor& values, double deviation) {
   const torch::NoGradGuard no_gradients;
   values.normal_(0, deviation).clamp_(-kTruncation, kTruncation);
 }

@@ -35,6 +35,6 @@ at::Tensor linear(const torch::nn::Linear& layer, const at::Tensor& input);
 
 // Draws from a normal distribution and clamps to -2 .. 2: the same as torch.nn.init.trunc_normal_ where the deviation
 // is small, but for the few numbers of -2 that rounding gives that one.
-void truncated_normal_(at::Tensor& values, double deviation);
+void fill_truncated_normal(at::Tensor& values, double deviation);
 
 }  // namespace ddprun

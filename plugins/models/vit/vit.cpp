@@ -156,7 +156,7 @@ class VisionTransformer final : public ddprun::Model {
                                        "; set model.patch to a divisor of both sides"));
     proj_ = register_module("conv_proj",
                             torch::nn::Conv2d(torch::nn::Conv2dOptions(shape[0], width, patch_).stride(patch_)));
-    ddprun::truncated_normal_(proj_->weight, 1 / std::sqrt(static_cast<double>(shape[0] * patch_ * patch_)));
+    ddprun::fill_truncated_normal(proj_->weight, 1 / std::sqrt(static_cast<double>(shape[0] * patch_ * patch_)));
     torch::nn::init::zeros_(proj_->bias);
     class_token_ = register_parameter("class_token", torch::zeros({1, 1, width}));
     const auto positions = 1 + (shape[1] / patch_) * (shape[2] / patch_);

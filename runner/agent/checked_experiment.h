@@ -37,10 +37,10 @@ UserError located(const FromPlugin& error, const Experiment& experiment);
 // experiment, whatever the plugin threw.
 void prepare_data(const CheckedExperiment& checked);
 
-// Plugins that --build has made. A run carries them along, since the folder that they were built in is a cache.
-
 // Returns the plugins that an experiment names, the loggers last; CheckedExperiment::plugin_files has their files.
 std::vector<const PluginChoice*> plugin_choices(const Experiment& experiment);
+
+// Plugins that --build has made. A run carries them along, since the folder that they were built in is a cache.
 
 // Copies those of the files that were built into RUN/plugins, each with its source. Throws UserError if they cannot be
 // written.

@@ -22,12 +22,13 @@ namespace {
 // tensors, "callbacks/swa/state/average".
 const std::string kFinished = "callbacks", kPrefix = "callbacks/", kLrFactor = "/lr_factor", kState = "/state/";
 
+// Returns "a checkpoint, lr_factor 0.5", with all digits of the number, or "nothing".
 std::string words_of(const Requests& requests) {
   std::vector<std::string> asked;
   if (requests.evaluate) asked.emplace_back("an evaluation");
   if (requests.save) asked.emplace_back("a checkpoint");
   if (!requests.stop.empty()) asked.push_back("a stop (" + requests.stop + ")");
-  if (requests.lr_factor) asked.push_back(log::text("lr_factor ", *requests.lr_factor));
+  if (requests.lr_factor) asked.push_back("lr_factor " + nlohmann::json(*requests.lr_factor).dump());
   std::string text;
   for (const auto& one : asked) text += (text.empty() ? "" : ", ") + one;
   return text.empty() ? "nothing" : text;

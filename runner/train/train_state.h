@@ -72,8 +72,8 @@ class TrainPlan {
   // Returns whether no step is left.
   bool all_done(const TrainState& state) const { return state.step >= max_steps_ || state.finished.has_value(); }
 
-  // Returns whether the steps of an epoch, or of a part of one (trainer.eval_every, a
-  // callback), are done but not evaluated.
+  // Returns whether the steps of an epoch, or of a part of one (trainer.eval_every, or a callback asked), are done but
+  // not evaluated.
   bool at_part_end(const TrainState& state) const;
 
  private:

@@ -222,11 +222,7 @@ void Trainer::agree_after_step(const at::Tensor& loss) {
   stopping_ = flags.stop;
   nonfinite_.learn(flags);
   if (!close_steps()) return;
-  obey(callbacks_.after_step({.epoch = plan_.epoch_of(state_.step),
-                              .step = state_.step,
-                              .samples = state_.samples,
-                              .lr = step_.lrs().front().second,
-                              .loss = loss}));
+  if (!callbacks_.empty()) call_back(loss);
   if (flags.time_over && !stopping_) {
     state_.finished = RunStatus::kCompleted;
     state_.stop_reason = "trainer.max_time is over";
@@ -235,6 +231,14 @@ void Trainer::agree_after_step(const at::Tensor& loss) {
   const bool by_step = every.steps > 0 && due(every);
   const bool is_due = by_step || flags.save || save_asked_;
   if (!stopping_ && !at_part_end() && is_due) save(false);
+}
+
+void Trainer::call_back(const at::Tensor& loss) {
+  obey(callbacks_.after_step({.epoch = plan_.epoch_of(state_.step),
+                              .step = state_.step,
+                              .samples = state_.samples,
+                              .lr = step_.lrs().front().second,
+                              .loss = loss}));
 }
 
 // Does what callbacks ask for: at once, or at the end of this part.
@@ -356,6 +360,7 @@ void Trainer::restore(const Checkpoint& checkpoint, const std::string& path) {
   const bool can_stop = experiment_.early_stopping || !callbacks_.empty();
   const bool stops_no_more = state_.finished == RunStatus::kStoppedEarly && !can_stop;
   if (more_to_do || stops_no_more) state_.finished.reset();
+  if (!plan_.all_done(state_)) callbacks_.reopen();
 }
 
 // Restores each rank's own sums, as if it had never stopped; at another world size rank 0 takes over everyone's.

@@ -96,6 +96,7 @@ class Trainer {
   void train_step();
   void start_callbacks();
   void agree_after_step(const at::Tensor& loss);
+  void call_back(const at::Tensor& loss);
   void obey(const Requests& requests);
   Flags agree(Flags mine);
   void finish_part();

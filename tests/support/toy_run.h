@@ -177,6 +177,27 @@ inline std::vector<double> values_of(const std::vector<MetricRow>& rows, const s
   return values;
 }
 
+// The steps of the rows of a split, in their order.
+inline std::vector<int64_t> steps_of(const std::vector<MetricRow>& rows, const std::string& split) {
+  std::vector<int64_t> steps;
+  for (const auto& row : rows) {
+    if (row.split == split) steps.push_back(row.step);
+  }
+  return steps;
+}
+
+// Two attempts at a run: one that is asked on rank 0 to stop after so many steps, and the one that resumes it.
+struct TwoAttempts {
+  ToyResult first, second;
+};
+inline TwoAttempts train_toy_twice(ToyRun run, int64_t stop_at) {
+  auto rest = run;
+  run.stop = [stop_at](int64_t rank, int64_t step) { return rank == 0 && step >= stop_at; };
+  auto first = train_toy(run);
+  rest.resume_from = first.end.checkpoint;
+  return {std::move(first), train_toy(rest)};
+}
+
 inline double largest_difference(const TensorDict& a, const TensorDict& b) {
   double largest = 0;
   for (const auto& [name, value] : a) largest = std::max(largest, (value - b.at(name)).abs().max().item<double>());

@@ -12,9 +12,11 @@ namespace ddprun {
 namespace {
 
 using testing::same_bits;
+using testing::steps_of;
 using testing::TempFolder;
 using testing::ToyRun;
 using testing::train_toy;
+using testing::train_toy_twice;
 
 // Asks for what a function says, and counts its calls.
 class Asking : public Callback {
@@ -77,14 +79,6 @@ ToyRun called_back(const TempFolder& folder, int64_t ranks = 2) {  // of 9 steps
   return run;
 }
 
-std::vector<int64_t> steps_in(const std::vector<MetricRow>& rows, const std::string& split) {
-  std::vector<int64_t> steps;
-  for (const auto& row : rows) {
-    if (row.split == split) steps.push_back(row.step);
-  }
-  return steps;
-}
-
 TEST(Callbacks, GetWhatTheyAskFor) {
   const TempFolder folder;
   auto run = called_back(folder);
@@ -96,7 +90,7 @@ TEST(Callbacks, GetWhatTheyAskFor) {
     return {};
   });
   const auto result = train_toy(run);
-  EXPECT_EQ(steps_in(result.rows, "val"), (std::vector<int64_t>{4, 9, 12}));
+  EXPECT_EQ(steps_of(result.rows, "val"), (std::vector<int64_t>{4, 9, 12}));
   EXPECT_TRUE(std::filesystem::exists(folder.path() / "checkpoints/step_00000007"));
   const auto lrs = testing::values_of(result.rows, "train", "lr");
   EXPECT_EQ((std::vector<double>{lrs[4], lrs[5], lrs[6], lrs[11]}), (std::vector<double>{0.1, 0.1, 0.025, 0.025}));
@@ -149,10 +143,7 @@ TEST_P(CallbackResume, EndsWithTheBitsOfTheUndisturbedRun) {
   const TempFolder whole_folder, folder;
   auto whole = called_back(whole_folder, ranks), cut = called_back(folder, ranks);
   whole.make_callbacks = cut.make_callbacks = only<Averaging>();
-  auto rest = cut;
-  cut.stop = [at = stop_at](int64_t, int64_t step) { return step >= at; };
-  rest.resume_from = train_toy(cut).end.checkpoint;
-  const auto expected = train_toy(whole), found = train_toy(rest);
+  const auto expected = train_toy(whole), found = train_toy_twice(cut, stop_at).second;
   EXPECT_TRUE(same_bits(found.weights[0], expected.weights[0]));
   EXPECT_TRUE(same_bits(found.weights.back(), expected.weights[0]));
   EXPECT_EQ(testing::values_of(found.rows, "train", "lr").back(),
@@ -171,9 +162,9 @@ TEST(Callbacks, AskedEvaluationThatWasInterruptedIsDoneByTheResumedRun) {
   cut.stop = [&](int64_t, int64_t step) { return step == 4 && ++asked > 1; };  // not after the step: in the evaluation
   const auto first = train_toy(cut);
   EXPECT_EQ(first.end.steps, 4);
-  EXPECT_TRUE(steps_in(first.rows, "val").empty());
+  EXPECT_TRUE(steps_of(first.rows, "val").empty());
   rest.resume_from = first.end.checkpoint;
-  EXPECT_EQ(steps_in(train_toy(rest).rows, "val"), (std::vector<int64_t>{4, 9, 18, 27}));
+  EXPECT_EQ(steps_of(train_toy(rest).rows, "val"), (std::vector<int64_t>{4, 9, 18, 27}));
 }
 
 TEST(Callbacks, ChangeTheWeightsOnceAtTheEndBeforeTheLastCheckpoint) {
@@ -185,7 +176,7 @@ TEST(Callbacks, ChangeTheWeightsOnceAtTheEndBeforeTheLastCheckpoint) {
   EXPECT_TRUE(same_bits(saved, first.weights[0]));
   run.resume_from = first.end.checkpoint;
   EXPECT_TRUE(same_bits(train_toy(run).weights[0], first.weights[0])) << "a finished run has nothing left to do";
-  EXPECT_EQ(steps_in(first.rows, "val"), (std::vector<int64_t>{9, 18, 27}))
+  EXPECT_EQ(steps_of(first.rows, "val"), (std::vector<int64_t>{9, 18, 27}))
       << "evaluated with the changed weights alone";
 }
 
@@ -198,7 +189,7 @@ TEST(Callbacks, ThatStopTheRunAtAnEvaluationHaveTheChangedWeightsEvaluatedToo) {
   auto run = called_back(folder);
   run.make_callbacks = only<StoppingAverage>();
   const auto result = train_toy(run);
-  EXPECT_EQ(steps_in(result.rows, "val"), (std::vector<int64_t>{9, 9}));
+  EXPECT_EQ(steps_of(result.rows, "val"), (std::vector<int64_t>{9, 9}));
   const auto losses = testing::values_of(result.rows, "val", "loss");
   EXPECT_NE(losses[0], losses[1]);
   const auto best = std::ranges::find(result.end.best, "val/loss", &NamedValues::value_type::first);
@@ -230,10 +221,7 @@ TEST(Callbacks, FinishARunThatWasStoppedRightBefore) {
   const TempFolder whole_folder, folder;
   auto whole = called_back(whole_folder, 1), cut = called_back(folder, 1);
   whole.make_callbacks = cut.make_callbacks = only<Averaging>();
-  auto rest = cut;
-  cut.stop = [](int64_t, int64_t step) { return step >= 27; };
-  rest.resume_from = train_toy(cut).end.checkpoint;
-  const auto found = train_toy(rest);
+  const auto found = train_toy_twice(cut, 27).second;
   EXPECT_TRUE(same_bits(found.weights[0], train_toy(whole).weights[0]));
   EXPECT_TRUE(same_bits(read_checkpoint(read_checkpoint_info(found.end.checkpoint)).model, found.weights[0]));
 }
@@ -249,6 +237,36 @@ TEST(Callbacks, ThatAskForDifferentThingsOnTwoRanksAreRefusedByAll) {
       ::testing::AllOf(::testing::StartsWith("callbacks[0]: after_step() must ask for the same on all ranks, but in "
                                              "step 5 rank 0 asks for a stop (loss "),
                        ::testing::HasSubstr("rank 1 for a stop (loss ")));
+}
+
+TEST(Callbacks, ThatAskForAlmostTheSameFactorAreRefusedToo) {
+  const TempFolder folder;
+  auto run = called_back(folder);
+  run.make_callbacks = only<Asking>(
+      [](const StepDone& step) -> Requests { return {.lr_factor = 0.5 + 1e-12 * step.loss.item<double>()}; });
+  EXPECT_THAT(error_of([&] { train_toy(run); }), ::testing::HasSubstr("must ask for the same on all ranks"));
+}
+
+TEST(Callbacks, FinishOnceMoreWhereARunIsMadeLonger) {
+  class Counting : public Callback {
+   public:
+    explicit Counting(std::atomic<int>* times) : times_(times) {}
+    void finish() override { ++*times_; }
+
+   private:
+    std::atomic<int>* times_;
+  };
+  const TempFolder folder;
+  std::atomic<int> times = 0;
+  auto run = called_back(folder, 1);
+  run.make_callbacks = only<Counting>(&times);
+  run.resume_from = train_toy(run).end.checkpoint;
+  EXPECT_EQ(times, 1);
+  train_toy(run);
+  EXPECT_EQ(times, 1) << "it had ended";
+  run.experiment.trainer.max_epochs = 4;
+  EXPECT_EQ(train_toy(run).end.steps, 36);
+  EXPECT_EQ(times, 2);
 }
 
 TEST(Callbacks, LrFactorIsANumberOfAtLeastZero) {

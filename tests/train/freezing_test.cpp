@@ -166,11 +166,7 @@ TEST_P(FrozenResume, EndsWithTheBitsOfTheUndisturbedRun) {
   const auto [ranks, stop_at] = GetParam();
   const TempFolder whole_folder, folder;
   const auto whole = train_toy(frozen_run(whole_folder, ranks));
-  auto cut = frozen_run(folder, ranks);
-  cut.stop = [stop_at](int64_t rank, int64_t step) { return rank == 0 && step >= stop_at; };
-  auto rest = frozen_run(folder, ranks);
-  rest.resume_from = train_toy(cut).end.checkpoint;
-  const auto second = train_toy(rest);
+  const auto second = testing::train_toy_twice(frozen_run(folder, ranks), stop_at).second;
   EXPECT_TRUE(same_bits(second.weights[0], whole.weights[0]));
   EXPECT_TRUE(same_bits(read_checkpoint(read_checkpoint_info(second.end.checkpoint)).average,
                         read_checkpoint(read_checkpoint_info(whole.end.checkpoint)).average));

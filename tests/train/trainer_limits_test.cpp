@@ -11,6 +11,7 @@ namespace ddprun {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::steps_of;
 using testing::TempFolder;
 using testing::ToyRun;
 using testing::train_toy;
@@ -20,14 +21,6 @@ ToyRun two_epochs(const TempFolder& folder, int64_t ranks = 2) {
   run.experiment.seed = 42;
   run.experiment.trainer = {.max_epochs = 2, .global_batch = 12, .log_every = 100};
   return run;
-}
-
-std::vector<int64_t> steps_of(const std::vector<MetricRow>& rows, const std::string& split) {
-  std::vector<int64_t> steps;
-  for (const auto& row : rows) {
-    if (row.split == split) steps.push_back(row.step);
-  }
-  return steps;
 }
 
 TEST(TrainerLimits, EvaluatesEverySoManySteps) {

@@ -15,6 +15,7 @@ using testing::TempFolder;
 using testing::ToyResult;
 using testing::ToyRun;
 using testing::train_toy;
+using testing::train_toy_twice;
 
 ToyRun three_epochs(const TempFolder& folder, int64_t ranks) {
   ToyRun run{.ranks = ranks, .folder = folder.path()};
@@ -47,14 +48,8 @@ TEST_P(TrainerResume, EndsWithTheBitsOfTheUndisturbedRun) {
   const TempFolder whole_folder, folder;
   const auto whole = train_toy(three_epochs(whole_folder, ranks));
 
-  auto cut = three_epochs(folder, ranks);
-  cut.stop = [stop_at](int64_t rank, int64_t step) { return rank == 0 && step >= stop_at; };
-  const auto first = train_toy(cut);
+  const auto [first, second] = train_toy_twice(three_epochs(folder, ranks), stop_at);
   EXPECT_EQ(first.end.status, "preempted");
-  auto rest = three_epochs(folder, ranks);
-  rest.resume_from = first.end.checkpoint;
-  const auto second = train_toy(rest);
-
   EXPECT_EQ(second.end.steps, whole.end.steps);
   EXPECT_TRUE(same_bits(second.weights[0], whole.weights[0]));
   EXPECT_EQ(second.end.metrics.size(), whole.end.metrics.size());

@@ -2,7 +2,7 @@
 #include "metrics/class_metrics.h"
 
 #include "base/log.h"
-#include "metrics/task_metrics.h"
+#include "metrics/value_metrics.h"
 
 #include <ATen/ATen.h>
 

@@ -16,9 +16,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr auto kMixed =
-    "model: step() counts other things in one batch than in another: it must return counts of the same names, types "
-    "and "
-    "shapes in the same order for every batch; found ";
+    "model: step() counts other things in one batch than in another: it must return counts of the same names, "
+    "types and shapes in the same order for every batch; found ";
 
 // Returns ["confusion","int64",[10,10]], or ["scores","by key"].
 std::string description_of(const MetricCounts& one) {

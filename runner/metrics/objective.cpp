@@ -5,7 +5,7 @@
 #include "metrics/class_metrics.h"
 #include "metrics/metric_counts.h"
 #include "metrics/metric_sums.h"
-#include "metrics/task_metrics.h"
+#include "metrics/value_metrics.h"
 #include "plugin_host/plugin_call.h"
 #include "plugin_host/plugin_host.h"
 

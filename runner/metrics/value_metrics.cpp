@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "metrics/task_metrics.h"
+#include "metrics/value_metrics.h"
 
 #include "metrics/class_metrics.h"
 

@@ -8,7 +8,6 @@
 The file is read as tensors alone: code in it is not run. See "Fine-tuning" in docs/training.md."""
 
 import argparse
-import json
 import os
 import pathlib
 import sys
@@ -17,8 +16,10 @@ import tempfile
 sys.dont_write_bytecode = True
 
 from tooling.place import command  # noqa: E402
+from tooling.start import run_tool  # noqa: E402
 from ddprun import UserError  # noqa: E402
 
+READ = ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")  # what ddprun reads
 KEYS = ("state_dict", "model", "model_state_dict")  # under which scripts keep the weights beside other things
 
 
@@ -66,55 +67,33 @@ def weights_in(content, key, file):
     return tensors, others
 
 
-def type_names():
-    """Those of safetensors, by the types that ddprun reads."""
-    import torch
-
-    names = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32",
-             "int16": "I16", "int8": "I8", "uint8": "U8", "bool": "BOOL"}
-    return {getattr(torch, kind): name for kind, name in names.items()}
-
-
-def header_of(tensors):
-    names, header, end = type_names(), {"__metadata__": {"format": "pt"}}, 0
-    for name, tensor in tensors:
-        begin, end = end, end + tensor.numel() * tensor.element_size()
-        header[name] = {"dtype": names[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [begin, end]}
-    text = json.dumps(header).encode()
-    return text + b" " * (-len(text) % 8)
-
-
 def write(tensors, target):
-    """Writes a .safetensors file in the place of one that may be there. The largest elements come first, so that each tensor lies at a
-    multiple of its element size."""
+    """Writes a .safetensors file in the place of one that may be there."""
     import torch
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
 
-    known = type_names()
+    known = {getattr(torch, name) for name in READ}
     for name, tensor in tensors.items():
         if tensor.layout != torch.strided or tensor.is_quantized or tensor.dtype not in known:
             raise UserError(f"{name} is a tensor of {str(tensor.dtype).removeprefix('torch.')} ({tensor.layout}), which ddprun does not read")
-    ordered = sorted(tensors.items(), key=lambda one: -one[1].element_size())
-    header = header_of(ordered)
-    target = pathlib.Path(target)
-    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
+    own = {name: tensor.detach().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}  # tied ones share memory
+    with tempfile.TemporaryDirectory(dir=pathlib.Path(target).parent, prefix=".convert_weights.") as folder:
+        written = pathlib.Path(folder, "weights")
         try:
-            file.write(len(header).to_bytes(8, "little") + header)
-            for _, tensor in ordered:
-                file.write(tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-            file.close()
-            os.chmod(file.name, 0o644)
-            os.replace(file.name, target)
-        except BaseException:
-            os.unlink(file.name)
-            raise
+            save_file(own, written, metadata={"format": "pt"})
+        except SafetensorError as error:
+            raise UserError(f"{target}: {error}") from error
+        os.replace(written, target)
 
 
 def main():
     options = parse_arguments()
     try:
+        import safetensors  # noqa: F401
         import torch  # noqa: F401
     except ImportError as error:
-        raise UserError(f"{error}: pip install torch, for {sys.executable}") from None
+        raise UserError(f"{error}: pip install torch safetensors, for {sys.executable}") from None
     tensors, others = weights_in(load(options.source), options.key, options.source)
     try:
         write(tensors, options.target)
@@ -127,8 +106,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except UserError as error:
-        print(f"{command('convert_weights')}: error: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_tool(main, command("convert_weights"))

@@ -14,6 +14,7 @@ import sys
 sys.dont_write_bytecode = True
 
 from tooling.place import command  # noqa: E402
+from tooling.start import run_tool  # noqa: E402
 from ddprun import UserError  # noqa: E402
 
 
@@ -81,8 +82,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except UserError as error:
-        print(f"{command('export_model')}: error: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_tool(main, command("export_model"))

@@ -10,6 +10,7 @@ import sys
 sys.dont_write_bytecode = True
 
 from tooling.place import command  # noqa: E402
+from tooling.start import run_tool  # noqa: E402
 from ddprun import UserError, run  # noqa: E402
 from ddprun.curves import Curves  # noqa: E402
 from plot.figure import SIZES, Figure  # noqa: E402
@@ -159,8 +160,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except UserError as error:
-        print(f"plot: error: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_tool(main, "plot")

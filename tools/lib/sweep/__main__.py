@@ -6,8 +6,7 @@ import sys
 
 sys.dont_write_bytecode = True
 
-import tooling  # noqa: E402, F401; first: it makes ddprun known
-from ddprun import UserError  # noqa: E402
+from tooling.start import run_tool  # noqa: E402; first: it makes ddprun known
 from sweep.arguments import parse_arguments  # noqa: E402
 from sweep.packages import require_packages  # noqa: E402
 
@@ -21,8 +20,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except UserError as error:
-        print(f"sweep: error: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_tool(main, "sweep")

@@ -132,9 +132,10 @@ class Exported(CommandTest):
 
     # The tool
 
-    def export(self, *words, code=0):
+    def export(self, *words, code=0, **environment):
         (self.folder / "my_net.py").write_text(MY_NET)
-        done = subprocess.run([sys.executable, ROOT / "tools/export_model", *words], cwd=self.folder, capture_output=True, text=True)
+        done = subprocess.run([sys.executable, ROOT / "tools/export_model", *words], cwd=self.folder, env={**os.environ, **environment},
+                              capture_output=True, text=True)  # fmt: skip
         self.assertEqual(done.returncode, code, done.stderr)
         self.assertNotIn("Traceback", done.stderr)
         return done.stderr
@@ -147,6 +148,11 @@ class Exported(CommandTest):
         self.assertEqual(weights_of(run)["layer.weight"].shape, (16, 64))
         layers = json.loads((run / "run.json").read_text())["layers"]
         self.assertEqual([layer["kind"] for layer in layers], ["Linear", "Linear"])
+
+    def test_the_tool_needs_nothing_but_torch(self):
+        (self.folder / "numpy.py").write_text("raise ModuleNotFoundError('there is none')")  # torch comes without it
+        self.export("my_net.py:Net", "--input", "1x8x8", "--out", "net.pt2", PYTHONPATH=str(self.folder))
+        self.assertTrue((self.folder / "net.pt2").exists())
 
     def test_the_tool_refuses_what_would_train_differently(self):
         for name, texts in {

@@ -67,7 +67,9 @@ class Wheel(unittest.TestCase):
         name = rf"^ddprun-[0-9.]+\+torch{re.escape(torch)}-py3-none-manylinux_2_\d+_x86_64\.whl$"
         self.assertRegex(self.wheel.name, name)
         self.assertLess(self.wheel.stat().st_size, MOST_BYTES)
-        self.assertIn(f"\nRequires-Dist: torch=={torch}.*\n", self.text(r"ddprun-.*dist-info/METADATA"))
+        metadata = self.text(r"ddprun-.*dist-info/METADATA")
+        for needed in (f"torch=={torch}.*", "numpy", "safetensors"):
+            self.assertIn(f"\nRequires-Dist: {needed}\n", metadata)
 
     def test_names_nothing_of_the_machine_it_was_made_on(self):
         for name, content in self.bytes.items():

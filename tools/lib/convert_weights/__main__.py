@@ -90,10 +90,11 @@ def write(tensors, target):
 def main():
     options = parse_arguments()
     try:
+        import numpy  # noqa: F401; safetensors needs it
         import safetensors  # noqa: F401
         import torch  # noqa: F401
     except ImportError as error:
-        raise UserError(f"{error}: pip install torch safetensors, for {sys.executable}") from None
+        raise UserError(f"{error}: pip install torch safetensors numpy, for {sys.executable}") from None
     tensors, others = weights_in(load(options.source), options.key, options.source)
     try:
         write(tensors, options.target)

@@ -5,6 +5,7 @@
     extra/eval.json         the one for evaluation, in the same schema
     extra/ddprun.json       what else ddprun wants to know"""
 
+import ctypes
 import hashlib
 import json
 import pathlib
@@ -43,7 +44,8 @@ def digest_of(program):
     tensors = program.state_dict | {name: value for name, value in program.constants.items() if isinstance(value, torch.Tensor)}
     for name in sorted(tensors, key=str.encode):
         digest.update(name.encode())
-        digest.update(tensors[name].detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        whole = tensors[name].detach().cpu().contiguous()
+        digest.update(ctypes.string_at(whole.data_ptr(), whole.nbytes))  # torch comes without numpy
     return digest.hexdigest()
 
 

@@ -1,7 +1,7 @@
 # One layout for the build tree and the installed tree, so that the program finds its parts relative to itself in both:
 #
 #   bin/ddprun
-#   lib/libddprun_sdk.so
+#   lib/libddprun_sdk.so, libddprun_download.so
 #   lib/ddprun/plugins/{models,datasets,optimizers,objectives,callbacks,loggers}/<name>.so
 #   lib/ddprun/backends/cuda.so
 #   lib/ddprun/libtorch      once installed: a link to the site-packages that have LibTorch, or such a folder

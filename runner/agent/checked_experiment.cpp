@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "agent/checked_experiment.h"
 
-#include "base/durable_file.h"
 #include "base/log.h"
 #include "config/defaults_list.h"
 #include "config/interpolation.h"
@@ -14,6 +13,7 @@
 #include <ddprun/callback.h>
 #include <ddprun/dataset.h>
 #include <ddprun/error.h>
+#include <ddprun/files.h>
 #include <ddprun/model.h>
 
 #include <unistd.h>
@@ -174,8 +174,8 @@ bool is_build(const fs::path& path) {
 
 void copy_to(const fs::path& folder, const fs::path& file) try {
   std::ifstream stream(file, std::ios::binary);
-  write_file_atomically(folder / file.filename(), std::string{std::istreambuf_iterator<char>(stream), {}});
-} catch (const std::system_error& error) {
+  replace_file(folder / file.filename(), std::string{std::istreambuf_iterator<char>(stream), {}});
+} catch (const UserError& error) {
   throw UserError("cannot copy the plugin " + file.string() + " into the run: " + error.what());
 }
 

@@ -2,8 +2,9 @@
 #include "agent/error_file.h"
 
 #include "base/clock.h"
-#include "base/durable_file.h"
 #include "cluster/setting.h"
+
+#include <ddprun/files.h>
 
 #include <nlohmann/json.hpp>
 
@@ -19,7 +20,7 @@ void write(const std::filesystem::path& file, const std::string& report, double 
        {{"message", headline(report)},
         {"extraInfo",
          {{"py_callstack", report}, {"timestamp", std::to_string(static_cast<int64_t>(std::floor(time)))}}}}}};
-  write_file_atomically(file, json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  replace_file(file, json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 #include "agent/same_experiment.h"
 
 #include "base/log.h"
-#include "base/sha256.h"
 #include "report/config_lines.h"
 
+#include <ddprun/digest.h>
 #include <ddprun/error.h>
 #include <ddprun/version.h>
 
@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 namespace ddprun {
@@ -34,16 +33,11 @@ bool is_own(std::string_view path) {
   });
 }
 
-std::string digest_of(const fs::path& file) try {
-  return sha256_file(file).substr(0, 16);
-} catch (const std::system_error& error) {
-  throw UserError(file.string() + ": " + error.what());
-}
-
 // Adds a plugin by its file's digest: any path to the same file is equally good.
 void add_plugin(const PluginChoice& choice, const fs::path& file, Parts& parts) {
   parts[choice.path + ".plugin"] = fs::path(choice.plugin).filename();
-  parts["the file of " + choice.path + "'s plugin"] = file.filename().string() + ", SHA-256 " + digest_of(file);
+  parts["the file of " + choice.path + "'s plugin"] =
+      file.filename().string() + ", SHA-256 " + sha256_file(file).substr(0, 16);
 }
 
 std::string or_nothing(const Parts& parts, const std::string& key) {

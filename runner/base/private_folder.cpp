@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "base/private_folder.h"
 
-#include "base/durable_file.h"
-
 #include <ddprun/error.h>
+#include <ddprun/files.h>
 
 #include <fcntl.h>
 #include <sys/file.h>

@@ -2,10 +2,10 @@
 #include "base/program.h"
 
 #include "base/clock.h"
-#include "base/durable_file.h"
 #include "base/spawn.h"
 
 #include <ddprun/error.h>
+#include <ddprun/files.h>
 
 #include <fcntl.h>
 #include <poll.h>

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "checkpoint/checkpoint.h"
 
-#include "base/durable_file.h"
-#include "checkpoint/tensor_dict.h"
+#include "base/run_files.h"
 #include "checkpoint/training_file.h"
 #include "strict_json.h"
 
 #include <ddprun/error.h>
+#include <ddprun/files.h>
+#include <ddprun/safetensors.h>
 #include <ddprun/version.h>
 
 #include <torch/version.h>

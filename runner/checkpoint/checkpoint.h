@@ -8,8 +8,8 @@
 // is therefore complete, and the manifest reveals a flipped bit in it.
 #pragma once
 
-#include "base/durable_file.h"
-#include "checkpoint/tensor_dict.h"
+#include <ddprun/digest.h>
+#include <ddprun/safetensors.h>
 
 #include <cstdint>
 #include <filesystem>

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "checkpoint/checkpoint_writer.h"
 
+#include "base/run_files.h"
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/tensor_dict.h"
 #include "checkpoint/training_file.h"
 
 #include <ddprun/error.h>
+#include <ddprun/files.h>
+#include <ddprun/safetensors.h>
 
 #include <exception>
 #include <stdexcept>

@@ -2,10 +2,11 @@
 #include "checkpoint/inspection.h"
 
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/tensor_dict.h"
 #include "checkpoint/training_file.h"
 
+#include <ddprun/digest.h>
 #include <ddprun/error.h>
+#include <ddprun/safetensors.h>
 
 #include <sys/stat.h>
 

@@ -3,8 +3,8 @@
 // {"optimizer": {"conv1.weight/momentum": tensor, ...}, "progress": "{...}"}.
 #pragma once
 
-#include "base/durable_file.h"
-#include "checkpoint/tensor_dict.h"
+#include <ddprun/digest.h>
+#include <ddprun/safetensors.h>
 
 #include <cstdint>
 #include <filesystem>

@@ -2,10 +2,9 @@
 // `ddprun export RUN`: writes a checkpoint's weights, or the network with them, to one file for other programs.
 #include "agent/checked_experiment.h"
 #include "agent/chosen_checkpoint.h"
-#include "base/durable_file.h"
 #include "base/log.h"
 #include "base/private_folder.h"
-#include "checkpoint/tensor_dict.h"
+#include "base/run_files.h"
 #include "checkpoint/training_file.h"
 #include "cli/commands.h"
 #include "cli/torch_python.h"
@@ -17,6 +16,7 @@
 #include "train/traced_model.h"
 
 #include <ddprun/error.h>
+#include <ddprun/safetensors.h>
 
 #include <caffe2/serialize/inline_container.h>
 #include <nlohmann/json.hpp>

@@ -5,10 +5,10 @@
 #include "agent/chosen_checkpoint.h"
 #include "agent/launch_choice.h"
 #include "base/clock.h"
-#include "base/durable_file.h"
 #include "base/log.h"
 #include "base/private_folder.h"
 #include "base/program.h"
+#include "base/run_files.h"
 #include "base/terminal.h"
 #include "cli/commands.h"
 #include "config/config_files.h"
@@ -16,6 +16,7 @@
 #include "worker/worker.h"
 
 #include <ddprun/error.h>
+#include <ddprun/files.h>
 
 #include <nlohmann/json.hpp>
 
@@ -73,7 +74,7 @@ struct Outcome {
 
 Outcome run_workers(const Inference& inference, WorkerPlace place) {
   const PrivateFolder folder;
-  write_file_atomically(folder.path() / "config.yaml", to_yaml(inference.checked.experiment.config, /*origins=*/true));
+  replace_file(folder.path() / "config.yaml", to_yaml(inference.checked.experiment.config, /*origins=*/true));
   place.checkpoint = inference.checkpoint.path;
   const auto launched = launch_workers({.command = {own_program().string(), "worker"},
                                         .environment = thread_variables(inference.launch),

@@ -3,9 +3,9 @@
 
 #include "agent/checked_experiment.h"
 #include "base/clock.h"
-#include "base/durable_file.h"
 #include "base/log.h"
 #include "base/program.h"
+#include "base/run_files.h"
 #include "base/spawn.h"
 #include "cli/commands.h"
 #include "config/config_files.h"
@@ -15,6 +15,7 @@
 #include "submit/submission.h"
 
 #include <ddprun/error.h>
+#include <ddprun/files.h>
 
 #include <poll.h>
 #include <sys/wait.h>
@@ -84,7 +85,7 @@ fs::path sweep_folder(const Experiment& experiment, const std::string& sweep) {
   if (folder.empty()) folder = fs::path("outputs") / experiment.name / ("multirun_" + local_time_stamp());
   if (!fs::exists(folder)) {
     fs::create_directories(folder);
-    write_file_atomically(folder / kSweep, sweep);
+    replace_file(folder / kSweep, sweep);
     return folder;
   }
   if (content_of(folder / kSweep) != sweep)

@@ -4,7 +4,6 @@
 #include "agent/chosen_checkpoint.h"
 #include "agent/run_end.h"
 #include "base/clock.h"
-#include "base/durable_file.h"
 #include "base/log.h"
 #include "cli/commands.h"
 #include "config/config_files.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // `ddprun submit`: submits an experiment as a job of Slurm or Kubernetes.
-#include "base/durable_file.h"
 #include "base/log.h"
 #include "base/program.h"
+#include "base/run_files.h"
 #include "cli/commands.h"
 #include "config/config_files.h"
 #include "launch/worker_process.h"

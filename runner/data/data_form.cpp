@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "data/data_form.h"
 
-#include "base/durable_file.h"
+#include "base/run_files.h"
 #include "plugin_host/plugin_call.h"
 
 #include <ddprun/error.h>
+#include <ddprun/files.h>
 #include <ddprun/image_store.h>
 
 #include <nlohmann/json.hpp>
@@ -83,7 +84,7 @@ DataForm data_form_from_json(const std::string& text) try {
 }
 
 void write_data_form(const std::filesystem::path& run_dir, const DataForm& form) {
-  write_file_atomically(run_dir / kFile, to_json(form));
+  replace_file(run_dir / kFile, to_json(form));
 }
 
 std::optional<DataForm> read_data_form(const std::filesystem::path& run_dir) {

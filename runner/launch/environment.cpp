@@ -3,7 +3,9 @@
 
 #include "base/clock.h"
 #include "base/program.h"
-#include "base/sha256.h"
+
+#include <ddprun/digest.h>
+#include <ddprun/error.h>
 
 #include <nlohmann/json.hpp>
 
@@ -118,7 +120,7 @@ Json describe_plugins(const std::vector<fs::path>& files) {
     Json plugin = {{"file", file.string()}};
     try {
       plugin["sha256"] = sha256_file(file);
-    } catch (const std::system_error& error) {
+    } catch (const UserError& error) {
       plugin["error"] = error.what();
     }
     plugins.push_back(std::move(plugin));

@@ -2,9 +2,10 @@
 #include "launch/event_log.h"
 
 #include "base/clock.h"
-#include "base/durable_file.h"
 #include "base/log.h"
 #include "base/spawn.h"
+
+#include <ddprun/files.h>
 
 #include <nlohmann/json.hpp>
 

@@ -2,7 +2,6 @@
 #include "launch/launcher.h"
 
 #include "base/clock.h"
-#include "base/durable_file.h"
 #include "base/line_folder.h"
 #include "base/private_folder.h"
 #include "base/terminal.h"
@@ -13,6 +12,7 @@
 #include "launch/worker_process.h"
 
 #include <ddprun/error.h>
+#include <ddprun/files.h>
 
 #include <poll.h>
 #include <unistd.h>
@@ -22,6 +22,7 @@
 #include <chrono>
 #include <csignal>
 #include <memory>
+#include <stdexcept>
 
 namespace ddprun {
 namespace fs = std::filesystem;
@@ -40,6 +41,14 @@ fs::path make_logs_folder(const LaunchPlan& plan) {
   fs::create_directories(folder, error);
   if (error) throw UserError("cannot make " + folder.string() + ": " + error.message());
   return folder;
+}
+
+// The file is not the user's own, so its failure is ours to report.
+void write_config(const fs::path& file, const std::string& config) try {
+  replace_file(file, config);
+} catch (const UserError& error) {
+  throw std::runtime_error(std::string(error.what()) +
+                           "; TMPDIR names the folder of the files that workers and their launcher exchange");
 }
 
 // One attempt, from the first fork to the last reaped worker.
@@ -99,11 +108,10 @@ class Attempt {
 AttemptEnd Attempt::run() {
   try {
     start_workers();
-  } catch (const std::system_error& error) {
-    const bool full = error.code() == std::errc::no_space_on_device;
-    return end(FailureKind::kInternal,
-               std::string("cannot start a worker: ") + error.what() +
-                   (full ? "; TMPDIR names the folder of the files that workers and their launcher exchange" : ""));
+  } catch (const UserError&) {
+    throw;
+  } catch (const std::runtime_error& error) {
+    return end(FailureKind::kInternal, std::string("cannot start a worker: ") + error.what());
   }
   while (any_running() && Clock::now() < give_up_at_) {
     wait_for_something();
@@ -139,7 +147,7 @@ void Attempt::start_workers() {
     const int rank = plan_.first_rank + index;
     const fs::path log = logs_ / ("rank_" + std::to_string(rank) + ".log");
     workers_.push_back(std::make_unique<WorkerHandle>(rank, log, show, warn));
-    if (index == 0 && !plan_.config.empty()) write_file_atomically(config, plan_.config);
+    if (index == 0 && !plan_.config.empty()) write_config(config, plan_.config);
     auto place = worker_place(plan_, index);
     place.store = store;
     place.heartbeat = private_folder_.path() / ("heartbeat_" + std::to_string(rank));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "launch/orphans.h"
 
-#include "base/durable_file.h"
+#include "base/run_files.h"
 
 #include <poll.h>
 #include <sys/prctl.h>

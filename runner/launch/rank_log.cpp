@@ -2,8 +2,9 @@
 #include "launch/rank_log.h"
 
 #include "base/call_lines.h"
-#include "base/durable_file.h"
 #include "base/spawn.h"
+
+#include <ddprun/files.h>
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -2,12 +2,13 @@
 #include "launch/run_folder.h"
 
 #include "base/clock.h"
-#include "base/durable_file.h"
 #include "base/log.h"
 #include "base/program.h"
+#include "base/run_files.h"
 #include "base/words.h"
 
 #include <ddprun/error.h>
+#include <ddprun/files.h>
 
 #include <nlohmann/json.hpp>
 
@@ -40,29 +41,26 @@ constexpr auto kWaiting = ".attempt";    // the record of an attempt that has no
 constexpr auto kMark = ".mark";          // the mark of the process that runs it, for other nodes
 constexpr auto kElsewhere = "kept_elsewhere.txt";
 
-[[noreturn]] void cannot_write(const fs::path& path, const std::string& cause) {
-  throw UserError("cannot write " + path.string() + ": " + cause + "; choose another folder with run.dir=...");
+bool is_present(const fs::path& path) {
+  std::error_code error;
+  const bool found = fs::exists(path, error);
+  if (error) throw_file_error("read", path, error.value());
+  return found;
 }
 
-// Makes folders durably: a power cut must not take a run's folder with all that was forced to the disk in it.
-void make_folders(const fs::path& path) {
-  std::vector<fs::path> grown;
+void remove_folder(const fs::path& path) {
   std::error_code error;
-  for (auto made = path; !made.empty() && !fs::exists(made, error); made = made.parent_path()) {
-    grown.push_back(made.parent_path());
-  }
-  fs::create_directories(path, error);
-  if (error) cannot_write(path, error.message());
-  for (const auto& folder : grown) sync_folder(folder);
+  fs::remove_all(path, error);
+  if (error) throw_file_error("remove", path, error.value());
 }
 
 // Returns false if something of that name exists: of all who try, one creates it.
 bool make_new_folder(const fs::path& path) {
   if (::mkdir(path.c_str(), 0777) == 0) {
-    sync_folder(path.parent_path());
+    sync_path(path.parent_path());
     return true;
   }
-  if (errno != EEXIST) cannot_write(path, std::strerror(errno));
+  if (errno != EEXIST) throw_file_error("make the folder", path, errno);
   return false;
 }
 
@@ -82,7 +80,7 @@ void point_latest(const fs::path& parent, const fs::path& run) try {
 fs::path make_stamped_folder(const std::string& name, const fs::path& outputs) {
   require_folder_name(name);
   const fs::path parent = outputs / name;
-  make_folders(parent);
+  make_folder(parent);
   const std::string stamp = local_time_stamp();
   fs::path path = parent / stamp;
   for (int suffix = 1; !make_new_folder(path); ++suffix) path = parent / (stamp + "-" + std::to_string(suffix));
@@ -92,7 +90,7 @@ fs::path make_stamped_folder(const std::string& name, const fs::path& outputs) {
 
 fs::path make_named_folder(const fs::path& path) {
   const fs::path clean = path.has_filename() ? path : path.parent_path();  // "runs/a/"
-  if (clean.has_parent_path()) make_folders(clean.parent_path());
+  if (clean.has_parent_path()) make_folder(clean.parent_path());
   if (make_new_folder(clean)) return clean;
   require_kept_here(clean);
   throw UserError("run.dir=" + path.string() + " already exists, and runs are never overwritten: `ddprun resume " +
@@ -113,7 +111,7 @@ bool take_lock(int fd) {
 UniqueFd lock_folder(const fs::path& folder) {
   const fs::path file = folder / kLock;
   UniqueFd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  if (!fd.open()) cannot_write(file, std::strerror(errno));
+  if (!fd.open()) throw_file_error("write", file, errno);
   if (!take_lock(fd.get())) {
     const int error = errno;
     if (error == EWOULDBLOCK) {
@@ -126,7 +124,7 @@ UniqueFd lock_folder(const fs::path& folder) {
   const std::string owner = "process " + std::to_string(::getpid()) + " on " + host_name();
   const auto write_owner = [&] { return ::pwrite(fd.get(), owner.data(), owner.size(), 0) >= 0; };
   if (::ftruncate(fd.get(), 0) != 0 || (!write_owner() && (errno != EINTR || !write_owner()))) {
-    cannot_write(file, std::strerror(errno));
+    throw_file_error("write", file, errno);
   }
   return fd;
 }
@@ -174,12 +172,12 @@ void replace(const RecordFile& what, const fs::path& waiting, const fs::path& ru
   if (fs::exists(file) && old != content) {
     const auto before = ".attempt_" + std::to_string(std::max(attempt - 1, 0));
     const auto kept = run_dir / (file.stem().string() + before + file.extension().string());
-    if (!fs::exists(kept)) write_file_atomically(kept, old, what.mode);
+    if (!fs::exists(kept)) replace_file(kept, old, what.mode);
   }
   if (!fs::exists(waiting / what.name)) {
     fs::remove(file);
   } else if (!fs::exists(file) || old != content) {
-    write_file_atomically(file, content, what.mode);
+    replace_file(file, content, what.mode);
   }
 }
 
@@ -227,8 +225,8 @@ RunFolder RunFolder::create(const std::string& name, const fs::path& run_dir, co
   const fs::path path =
       fs::canonical(run_dir.empty() ? make_stamped_folder(name, outputs) : make_named_folder(run_dir));
   RunFolder folder(path, lock_folder(path));
-  make_folders(path / "logs");
-  make_folders(path / "checkpoints");
+  make_folder(path / "logs");
+  make_folder(path / "checkpoints");
   folder.unbegun_ = true;
   return folder;
 }
@@ -242,36 +240,30 @@ RunFolder RunFolder::resume(const fs::path& run_dir) {
     throw UserError(run_dir.string() + " is not a run folder: it has no config.yaml and logs/");
   }
   RunFolder folder(path, lock_folder(path));
-  make_folders(path / "checkpoints");
+  make_folder(path / "checkpoints");
   std::ifstream job(path / kJob);
   std::getline(job, folder.job_);
   return folder;
 }
 
-void RunFolder::belongs_to(const std::string& job) try {
+void RunFolder::belongs_to(const std::string& job) {
   job_ = job;
-  write_file_atomically(path_ / kJob, job + "\n");
-} catch (const std::system_error& error) {
-  cannot_write(path_, error.what());
+  replace_file(path_ / kJob, job + "\n");
 }
 
-int RunFolder::begin_attempt() try {
+int RunFolder::begin_attempt() {
   unbegun_ = false;
   attempt_ = attempts_so_far(path_);
-  write_file_atomically(path_ / kAttempts, std::to_string(attempt_ + 1) + "\n");
+  replace_file(path_ / kAttempts, std::to_string(attempt_ + 1) + "\n");
   return attempt_;
-} catch (const std::system_error& error) {
-  cannot_write(path_, error.what());
 }
 
-std::string RunFolder::leave_mark() try {
+std::string RunFolder::leave_mark() {
   if (!mark_.empty()) return mark_;
   std::random_device random;
   for (int part = 0; part < 4; ++part) mark_ += std::to_string(random());
-  write_file_atomically(path_ / kMark, mark_);
+  replace_file(path_ / kMark, mark_);
   return mark_;
-} catch (const std::system_error& error) {
-  cannot_write(path_, error.what());
 }
 
 bool RunFolder::discard_if_unbegun() {
@@ -289,40 +281,35 @@ bool RunFolder::discard_if_unbegun() {
   return true;
 }
 
-void RunFolder::record(const RunRecord& record) try {
+void RunFolder::record(const RunRecord& record) {
   record_ = record;
   record_.attempt = attempt_;
   std::string overrides;
   for (const auto& override_text : record_.overrides) overrides += override_text + "\n";
-  make_folders(path_ / kWaiting);
+  make_folder(path_ / kWaiting);
   const auto environment = describe_environment(record_);
-  write_file_atomically(path_ / kWaiting / "config.yaml", record_.config_yaml);
-  write_file_atomically(path_ / kWaiting / "overrides.txt", overrides);
-  write_file_atomically(path_ / kWaiting / "environment.json", environment.json);
-  if (!environment.uncommitted.empty())
-    write_file_atomically(path_ / kWaiting / kUncommitted, environment.uncommitted, 0600);
-  if (!fs::exists(path_ / "config.yaml")) commit_record(path_, attempt_);
-} catch (const std::system_error& error) {
-  cannot_write(path_, error.what());
+  replace_file(path_ / kWaiting / "config.yaml", record_.config_yaml);
+  replace_file(path_ / kWaiting / "overrides.txt", overrides);
+  replace_file(path_ / kWaiting / "environment.json", environment.json);
+  if (!environment.uncommitted.empty()) replace_file(path_ / kWaiting / kUncommitted, environment.uncommitted, 0600);
+  if (!is_present(path_ / "config.yaml")) commit_record(path_, attempt_);
 }
 
-RunFolder::Loss RunFolder::put_back() try {
+RunFolder::Loss RunFolder::put_back() {
   if (record_.config_yaml.empty()) return Loss::kNone;  // there was nothing to lose
   std::error_code error;
   const bool locked = is_there(lock_.get(), path_ / kLock);
   const bool whole = locked && (fs::exists(path_ / "logs", error) || error);
   if (whole && (fs::exists(path_ / "config.yaml", error) || error)) return Loss::kNone;
   if (!whole) {
-    make_folders(path_ / "logs");
-    make_folders(path_ / "checkpoints");
+    make_folder(path_ / "logs");
+    make_folder(path_ / "checkpoints");
     if (!locked) lock_ = lock_folder(path_);
     if (!job_.empty()) belongs_to(job_);
-    write_file_atomically(path_ / kAttempts, std::to_string(attempt_ + 1) + "\n");
+    replace_file(path_ / kAttempts, std::to_string(attempt_ + 1) + "\n");
   }
   record(RunRecord(record_));
   return whole ? Loss::kConfig : Loss::kFolder;
-} catch (const std::system_error& error) {
-  cannot_write(path_, error.what());
 }
 
 bool RunFolder::record_waits() const {
@@ -335,13 +322,11 @@ void RunFolder::drop_waiting_record() {
   fs::remove_all(path_ / kWaiting, ignored);
 }
 
-void commit_record(const fs::path& run_dir, int attempt) try {
+void commit_record(const fs::path& run_dir, int attempt) {
   const auto waiting = run_dir / kWaiting;
-  if (!fs::exists(waiting / "config.yaml")) return;
+  if (!is_present(waiting / "config.yaml")) return;
   for (const auto& file : kRecord) replace(file, waiting, run_dir, attempt);
-  fs::remove_all(waiting);
-} catch (const std::system_error& error) {
-  cannot_write(run_dir, error.what());
+  remove_folder(waiting);
 }
 
 std::optional<fs::path> find_run_of_job(const std::string& name, const fs::path& run_dir, const std::string& job,
@@ -369,32 +354,29 @@ bool sees_run(const fs::path& run_dir, const std::string& mark) {
   return !mark.empty() && content_of(run_dir / kMark) == mark;
 }
 
-void make_own_folder(const fs::path& run_dir, const std::string& keeper, const std::string& config_yaml) try {
+void make_own_folder(const fs::path& run_dir, const std::string& keeper, const std::string& config_yaml) {
   if (kept_elsewhere(run_dir)) {
-    make_folders(run_dir / kWaiting);
-    return write_file_atomically(run_dir / kWaiting / "config.yaml", config_yaml);
+    make_folder(run_dir / kWaiting);
+    return replace_file(run_dir / kWaiting / "config.yaml", config_yaml);
   }
   // Writes it atomically, because the launchers of a node's ranks may come here together.
   const fs::path fresh = run_dir.string() + ".tmp-" + std::to_string(::getpid());
-  make_folders(fresh / "logs");
-  write_file_atomically(fresh / "config.yaml", config_yaml);
-  write_file_atomically(
-      fresh / kElsewhere,
-      keeper + ":" + run_dir.string() +
-          "\nThe first node keeps the run there, with its metrics and checkpoints. Here are the logs of "
-          "this node's workers, and its experiment for `ddprun resume`.\n");
+  make_folder(fresh / "logs");
+  replace_file(fresh / "config.yaml", config_yaml);
+  replace_file(fresh / kElsewhere,
+               keeper + ":" + run_dir.string() +
+                   "\nThe first node keeps the run there, with its metrics and checkpoints. Here are the logs of "
+                   "this node's workers, and its experiment for `ddprun resume`.\n");
   std::error_code error;
   fs::rename(fresh, run_dir, error);
-  if (!error) return sync_folder(run_dir.parent_path());
-  fs::remove_all(fresh);
-  if (!fs::exists(run_dir)) cannot_write(run_dir, error.message());
+  if (!error) return sync_path(run_dir.parent_path());
+  remove_folder(fresh);
+  if (!is_present(run_dir)) throw_file_error("make the folder", run_dir, error.value());
   if (!kept_elsewhere(run_dir))
     throw UserError(run_dir.string() + " already exists on this node, and is neither the folder of the run, which " +
                     keeper +
                     " keeps, nor what this node has of it. Nothing is overwritten: move it away, or give all "
                     "nodes another run.dir");
-} catch (const std::system_error& error) {
-  cannot_write(run_dir, error.what());
 }
 
 std::optional<std::string> kept_elsewhere(const fs::path& run_dir) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "launch/worker_process.h"
 
-#include "base/durable_file.h"
 #include "base/log.h"
 #include "base/program.h"
 #include "base/spawn.h"
 #include "launch/launcher.h"
 
 #include <ddprun/error.h>
+#include <ddprun/files.h>
 
 #include <nlohmann/json.hpp>
 
@@ -150,7 +150,7 @@ bool write_failure(const fs::path& file, const WorkerFailure& failure) noexcept 
                                {"section", failure.section}};
   // Messages may contain any bytes (a path, a foreign library's text): what is not UTF-8 is replaced.
   const auto text = json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
-  write_file_atomically(file, text + "\n");
+  replace_file(file, text + "\n");
   return true;
 } catch (...) {
   return false;  // the exit code still tells the launcher that this rank failed

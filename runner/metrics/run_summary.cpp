@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "metrics/run_summary.h"
 
-#include "base/durable_file.h"
 #include "base/log.h"
 
 #include <ddprun/error.h>
+#include <ddprun/files.h>
 
 #include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <fstream>
-#include <system_error>
 
 namespace ddprun {
 namespace {
@@ -87,9 +86,9 @@ void write_summary(const std::filesystem::path& run_dir, const RunSummary& summa
     for (const auto& rank : summary.ranks) json["ranks"].push_back({{"host", rank.host}, {"device", rank.device}});
   }
   try {
-    write_file_atomically(run_dir / "summary.json", json.dump(2) + "\n");
-  } catch (const std::system_error& error) {
-    const auto problem = std::string("cannot write the summary: ") + error.what();
+    replace_file(run_dir / "summary.json", json.dump(2) + "\n");
+  } catch (const UserError& error) {
+    const std::string problem = error.what();
     if (enum_of<RunStatus>(end.status) != RunStatus::kFailed)
       throw UserError(problem + "; the run is saved; `ddprun resume` finishes it");
     log::warn(problem);  // the run's own failure is the one to report

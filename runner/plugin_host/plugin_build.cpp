@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "plugin_host/plugin_build.h"
 
-#include "base/durable_file.h"
 #include "base/log.h"
 #include "base/private_folder.h"
 #include "base/program.h"
-#include "base/sha256.h"
+#include "base/run_files.h"
 #include "plugin_host/plugin_file.h"
 
 #include <ddprun/error.h>
+#include <ddprun/files.h>
 #include <ddprun/options.h>
 #include <ddprun/version.h>
 
@@ -155,7 +155,7 @@ fs::path build_plugin(const std::string& given) {
   const auto sources = dependencies_in(workshop.path() / "sources");
   std::string lines;
   for (const auto& file : sources) lines += file.string() + "\n";
-  write_file_atomically(list, lines);
+  replace_file(list, lines);
   const auto new_place = folder / key_of(command, sources);
   keep(result, new_place);
   return new_place;

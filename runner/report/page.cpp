@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "report/page.h"
 
-#include "base/sha256.h"
+#include <ddprun/digest.h>
 
 #include <cstdint>
 #include <stdexcept>
@@ -42,7 +42,7 @@ std::string part(std::string_view name) {
 }
 
 // Returns the name of a script in the page's policy: sha256-<base64 of the digest>.
-std::string digest_of(const std::string& script) {
+std::string name_in_policy(const std::string& script) {
   Sha256 sha;
   sha.update(script.data(), script.size());
   const auto hex = sha.hex();
@@ -72,8 +72,9 @@ std::string render_page(const std::string& title, const Json& data, std::string_
   const auto library = part("dygraph.min.js"), program = joined(".js");
   const std::vector<std::pair<std::string_view, std::string>> slots = {
       {"{{mark}}", std::string(mark)},
-      {"{{policy}}", "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src '" + digest_of(library) +
-                         "' '" + digest_of(program) + "'; form-action 'none'; base-uri 'none'"},
+      {"{{policy}}", "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src '" +
+                         name_in_policy(library) + "' '" + name_in_policy(program) +
+                         "'; form-action 'none'; base-uri 'none'"},
       {"{{title}}", escape_html(title)},
       {"{{style}}", part("dygraph.min.css") + part("page.css")},
       {"{{library}}", library},

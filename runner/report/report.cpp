@@ -3,7 +3,6 @@
 
 #include "base/call_lines.h"
 #include "base/clock.h"
-#include "base/durable_file.h"
 #include "launch/rank_log.h"
 #include "report/config_lines.h"
 #include "report/curves.h"
@@ -15,6 +14,7 @@
 #include "report/tables.h"
 
 #include <ddprun/error.h>
+#include <ddprun/files.h>
 #include <ddprun/version.h>
 
 #include <algorithm>
@@ -46,12 +46,6 @@ void require_ours(const fs::path& out, std::string_view mark, const char* kind) 
                   " of ddprun; it is not overwritten: choose another name with --out");
 }
 
-void write_page(const fs::path& out, const std::string& page, const char* kind) try {
-  write_file_atomically(out, page);
-} catch (const std::system_error& error) {
-  throw UserError(std::string("the ") + kind + " cannot be written: " + error.what());
-}
-
 std::string title_of(const nlohmann::ordered_json& runs) {
   if (runs.size() > 1) return std::to_string(runs.size()) + " runs";
   return runs[0]["name"].get<std::string>() + " " + runs[0]["folder"].get<std::string>();
@@ -69,7 +63,7 @@ void write_report(const std::vector<fs::path>& run_dirs, const fs::path& out) {
   const auto title = title_of(runs);
   const auto page =
       render_page(title, {{"version", DDPRUN_VERSION}, {"written", wall_seconds()}, {"runs", std::move(runs)}});
-  write_page(out, page, "report");
+  replace_file(out, page);
 }
 
 void require_data_page(const fs::path& out) {
@@ -82,7 +76,7 @@ void write_data_page(const std::string& title, nlohmann::ordered_json data, cons
   require_data_page(out);
   const auto page = render_page(
       title, {{"version", DDPRUN_VERSION}, {"written", wall_seconds()}, {"data", std::move(data)}}, kDataMark);
-  write_page(out, page, "page of data");
+  replace_file(out, page);
 }
 
 namespace {

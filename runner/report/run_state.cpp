@@ -2,7 +2,7 @@
 #include "report/run_state.h"
 
 #include "base/clock.h"
-#include "base/durable_file.h"
+#include "base/run_files.h"
 #include "base/spawn.h"
 #include "launch/run_folder.h"
 #include "report/config_lines.h"

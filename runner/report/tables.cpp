@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "report/tables.h"
 
-#include "base/durable_file.h"
+#include "base/run_files.h"
 #include "report/page.h"
 #include "report/run_state.h"
 

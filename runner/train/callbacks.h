@@ -3,10 +3,10 @@
 // thread, by all ranks alike.
 #pragma once
 
-#include "checkpoint/tensor_dict.h"
 #include "comm/communicator.h"
 
 #include <ddprun/callback.h>
+#include <ddprun/safetensors.h>
 
 #include <memory>
 #include <string>

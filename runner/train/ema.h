@@ -4,9 +4,8 @@
 // averages of 16-bit weights are float32: a step moves them by less than 16 bits resolve. A decay of 0 disables it.
 #pragma once
 
-#include "checkpoint/tensor_dict.h"
-
 #include <ddprun/optimizer.h>
+#include <ddprun/safetensors.h>
 
 #include <string>
 #include <vector>

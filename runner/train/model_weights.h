@@ -2,9 +2,8 @@
 // Loads the weights of a checkpoint into the model that saved them.
 #pragma once
 
-#include "checkpoint/tensor_dict.h"
-
 #include <ddprun/model.h>
+#include <ddprun/safetensors.h>
 
 #include <string>
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "train/nonfinite_policy.h"
 
-#include "base/durable_file.h"
 #include "base/log.h"
 #include "checkpoint/checkpoint.h"
 #include "comm/replicate.h"
 #include "train/gradients.h"
 
 #include <ddprun/error.h>
+#include <ddprun/files.h>
 
 #include <ATen/ATen.h>
 #include <nlohmann/json.hpp>
@@ -95,7 +95,7 @@ void write_event(const NonfiniteEvent& event, OnNonfinite action, const std::fil
                              {"on_nonfinite", word_of(action)},
                              {"ranks", std::move(ranks)}};
   std::filesystem::create_directories(file.parent_path());
-  write_file_atomically(file, content.dump(2) + "\n");
+  replace_file(file, content.dump(2) + "\n");
 }
 
 namespace {

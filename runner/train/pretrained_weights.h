@@ -2,10 +2,10 @@
 // Starts a model from weights that others have trained: the section `pretrained` of an experiment.
 #pragma once
 
-#include "checkpoint/tensor_dict.h"
 #include "config/experiment.h"
 
 #include <ddprun/model.h>
+#include <ddprun/safetensors.h>
 
 #include <cstdint>
 #include <string>

@@ -3,9 +3,9 @@
 
 #include "base/log.h"
 #include "base/program.h"
-#include "base/sha256.h"
 #include "plugin_host/plugin_call.h"
 
+#include <ddprun/digest.h>
 #include <ddprun/error.h>
 
 #include <ATen/ATen.h>

@@ -4,10 +4,10 @@
 #pragma once
 
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/tensor_dict.h"
 #include "comm/device_backend.h"
 
 #include <ddprun/model.h>
+#include <ddprun/safetensors.h>
 
 #include <ATen/core/Tensor.h>
 

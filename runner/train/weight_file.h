@@ -2,7 +2,7 @@
 // Reads the weights that pretrained.file names.
 #pragma once
 
-#include "checkpoint/tensor_dict.h"
+#include <ddprun/safetensors.h>
 
 #include <filesystem>
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "worker/flight_record_writer.h"
 
-#include "base/durable_file.h"
 #include "base/log.h"
 #include "worker/crash_handler.h"
+
+#include <ddprun/files.h>
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -46,8 +47,8 @@ void FlightRecordWriter::work() {
     if (number == 0) continue;
     try {
       const auto record = record_();
-      write_file_atomically(under_way_, record.under_way);
-      if (!record.pickled.empty()) write_file_atomically(pickled_, record.pickled);
+      replace_file(under_way_, record.under_way);
+      if (!record.pickled.empty()) replace_file(pickled_, record.pickled);
     } catch (const std::exception& error) {
       log::warn(std::string("no record of the collectives: ") + error.what());
     }

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include "base/durable_file.h"
 #include "checkpoint/checkpoint.h"
 #include "data/loader.h"
 #include "metrics/predictions.h"
@@ -11,6 +10,7 @@
 #include "worker/worker.h"
 
 #include <ddprun/error.h>
+#include <ddprun/files.h>
 
 #include <nlohmann/json.hpp>
 #include <torch/types.h>
@@ -38,7 +38,7 @@ class Inference : public WorkerTask {
     const auto result = infer();
     if (runtime_.place.rank != 0) return kExitDone;
     const auto text = result.dump(2, ' ', false, Json::error_handler_t::replace);
-    write_file_atomically(runtime_.place.run_dir / kInferenceResult, text + "\n");
+    replace_file(runtime_.place.run_dir / kInferenceResult, text + "\n");
     return kExitDone;
   }
 

@@ -5,6 +5,7 @@
 #include "idx_writer.h"
 
 #include <ddprun/error.h>
+#include <ddprun/safetensors.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@ using ::testing::HasSubstr;
 class NpyFile : public ::testing::Test {
  protected:
   arrays::StoredArray read(const std::string& bytes) {
-    return arrays::read_npy(arrays::map_file(write_file(folder_ / "a.npy", bytes)));
+    return arrays::read_npy(map_file(write_file(folder_ / "a.npy", bytes)));
   }
 
   std::string problem(const std::string& bytes) {
@@ -107,7 +108,7 @@ TEST_F(NpyFile, NoChangedByteGetsPastTheChecks) {
       bytes[i] = static_cast<char>(bytes[i] ^ change);
       try {
         const auto array = read(bytes);
-        EXPECT_EQ(arrays::byte_count(array.shape, array.dtype), 16U);
+        EXPECT_EQ(byte_count(array.shape, array.dtype), 16U);
       } catch (const UserError&) {
       }
     }

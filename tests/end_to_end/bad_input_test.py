@@ -151,7 +151,7 @@ class Machine(CommandTest):
 
     def test_a_folder_that_cannot_be_made(self):
         (self.folder / "file").write_text("")
-        self.assertIn("cannot write file: Not a directory; choose another folder with run.dir=", self.assert_refused(*SMALL, "run.dir=file/run"))
+        self.assertIn("file: cannot make the folder: Not a directory; choose another folder (run.dir=", self.assert_refused(*SMALL, "run.dir=file/run"))
 
     def test_mnist_without_data_and_network_says_what_to_put_where(self):
         mirror = f"http://127.0.0.1:{free_port()}/"

@@ -24,9 +24,8 @@ set(plugin_files
   datasets/cifar/cifar_files.cpp datasets/cifar/python_pickle.cpp datasets/cifar/tar_reader.cpp
   datasets/image_folder/image_file.cpp datasets/image_folder/jpeg_image.cpp datasets/image_folder/png_image.cpp
   datasets/mnist/idx_file.cpp
-  datasets/remote/gzip_file.cpp
-  datasets/tensors/mapped_file.cpp datasets/tensors/npy_header.cpp
-  loggers/log_file/log_file.cpp loggers/mlflow/history.cpp loggers/mlflow/sent_note.cpp loggers/mlflow/spool.cpp)
+  datasets/tensors/npy_header.cpp
+  loggers/mlflow/history.cpp loggers/mlflow/sent_note.cpp loggers/mlflow/spool.cpp)
 list(TRANSFORM plugin_files PREPEND ${PROJECT_SOURCE_DIR}/plugins/)
 
 set(tensor_files
@@ -34,18 +33,20 @@ set(tensor_files
   plugins/datasets/tensors/npy_file.cpp plugins/datasets/tensors/safetensors_file.cpp plugins/datasets/tensors/stored_array.cpp
   plugins/models/exported/archive.cpp plugins/models/exported/graph.cpp plugins/models/exported/graph_reader.cpp
   plugins/models/exported/program.cpp plugins/models/exported/recorder.cpp plugins/models/exported/size_functions.cpp
-  runner/checkpoint/checkpoint.cpp runner/checkpoint/tensor_dict.cpp runner/checkpoint/training_file.cpp
-  sdk/src/batch.cpp)
+  runner/checkpoint/checkpoint.cpp runner/checkpoint/training_file.cpp
+  sdk/src/batch.cpp sdk/src/files/safetensors.cpp sdk/src/files/safetensors_header.cpp)
 list(TRANSFORM tensor_files PREPEND ${PROJECT_SOURCE_DIR}/)
 
-set(sdk_files formats/safetensors_header.cpp formats/shown_text.cpp formats/strict_json.cpp src/error.cpp src/options.cpp src/value.cpp)
+set(sdk_files
+  formats/shown_text.cpp formats/strict_json.cpp src/download/gzip_file.cpp src/error.cpp src/files/digest.cpp src/files/files.cpp
+  src/options.cpp src/value.cpp)
 list(TRANSFORM sdk_files PREPEND ${PROJECT_SOURCE_DIR}/sdk/)
 
 add_library(fuzz_readers STATIC fuzz_target.cpp $<TARGET_OBJECTS:ddprun_log> ${runner_files} ${plugin_files} ${sdk_files})
 target_include_directories(fuzz_readers PUBLIC
-  ${PROJECT_SOURCE_DIR}/runner ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/sdk/formats
+  ${PROJECT_SOURCE_DIR}/runner ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/sdk/formats ${PROJECT_SOURCE_DIR}/sdk/src/download
   ${PROJECT_SOURCE_DIR}/sdk/include ${PROJECT_BINARY_DIR}/include)
-foreach(folder datasets datasets/cifar datasets/image_folder datasets/mnist datasets/remote datasets/tensors loggers loggers/log_file)
+foreach(folder datasets datasets/cifar datasets/image_folder datasets/mnist datasets/tensors loggers)
   target_include_directories(fuzz_readers PUBLIC ${PROJECT_SOURCE_DIR}/plugins/${folder})
 endforeach()
 target_include_directories(fuzz_readers SYSTEM PUBLIC

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Weights, as the runner reads them, and as the dataset of tensors does. The first two bytes are the header's length.
-#include "checkpoint/tensor_dict.h"
 #include "fuzz/fuzz_target.h"
-#include "mapped_file.h"
 #include "safetensors_file.h"
+
+#include <ddprun/files.h>
+#include <ddprun/safetensors.h>
 
 #include <stdexcept>
 
@@ -16,7 +17,7 @@ void feed_safetensors(std::string_view bytes) {
   const auto tensors = read_safetensors(file);
   std::vector<std::string> names;
   for (const auto& [name, tensor] : tensors) names.push_back(name);
-  const auto arrays = arrays::read_safetensors(arrays::map_file(file.string()), names);
+  const auto arrays = arrays::read_safetensors(map_file(file.string()), names);
   for (size_t i = 0; i < names.size(); ++i) {
     if (arrays[i].shape != tensors.at(names[i]).sizes()) throw std::logic_error("two shapes of " + names[i]);
   }

@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: MIT
 #include "launch/run_folder.h"
 
-#include "base/durable_file.h"
 #include "support/temporary_folder.h"
 
 #include <ddprun/error.h>
+#include <ddprun/files.h>
 
 #include <gmock/gmock.h>
 
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <set>
-#include <system_error>
 
 namespace ddprun {
 namespace {
@@ -220,30 +218,6 @@ TEST_F(RunFolderTest, WhatEndedWellIsNotResumedNorWhatIsOlder) {
   }
 }
 
-class AtomicFileTest : public RunFolderTest {};
-
-TEST_F(AtomicFileTest, ReplacesTheWholeAndLeavesNothingElse) {
-  write_file_atomically(folder_ / "f", "a long first text");
-  write_file_atomically(folder_ / "f", "second");
-  EXPECT_EQ(read(folder_ / "f"), "second");
-  EXPECT_EQ(names(folder_), std::set<std::string>{"f"});
-}
-
-// A limit of the file size stands for the full disk: both fail in write().
-TEST_F(AtomicFileTest, FullDiskKeepsTheOldFile) {
-  write_file_atomically(folder_ / "f", "old");
-  rlimit old{}, small{};
-  ::getrlimit(RLIMIT_FSIZE, &old);
-  small = {4096, old.rlim_max};
-  ::signal(SIGXFSZ, SIG_IGN);
-  ::setrlimit(RLIMIT_FSIZE, &small);
-  EXPECT_THROW(write_file_atomically(folder_ / "f", std::string(1 << 20, 'x')), std::system_error);
-  ::setrlimit(RLIMIT_FSIZE, &old);
-  ::signal(SIGXFSZ, SIG_DFL);
-  EXPECT_EQ(read(folder_ / "f"), "old");
-  EXPECT_EQ(names(folder_), std::set<std::string>{"f"});
-}
-
 class OwnFolder : public RunFolderTest {
  protected:
   // As another node than the first, which does not see the run.
@@ -292,7 +266,7 @@ TEST_F(OwnFolder, IsNoRunToGoOnWith) {
   EXPECT_THAT([&] { create(dir_); }, ThrowsMessage<UserError>(HasSubstr("kept at node1:")));
   const auto stamped = runs() / "2026-11-20_12-00-00";
   make_own_folder(stamped, "node1", "a: 1\n");
-  write_file_atomically(stamped / "logs" / "rank_1.log", "something\n");
+  replace_file(stamped / "logs" / "rank_1.log", "something\n");
   EXPECT_EQ(find_run_to_resume("mnist", folder_ / "outputs"), std::nullopt);
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The networks that have torchvision's names: their tensors by SHA-256 and logits of formulas, both as torchvision 0.26
 // gives them. network_parity_test.py compares with torchvision itself.
-#include "base/sha256.h"
 #include "models/model_under_test.h"
+
+#include <ddprun/digest.h>
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>

@@ -13,7 +13,7 @@ BUILD = PROGRAM.parent.parent
 
 def binaries():
     plugins = sorted((BUILD / "lib/ddprun/plugins").rglob("*.so"))
-    return [PROGRAM, BUILD / "lib/libddprun_sdk.so", *plugins]
+    return [PROGRAM, BUILD / "lib/libddprun_sdk.so", BUILD / "lib/libddprun_download.so", *plugins]
 
 
 def readelf(file, what):

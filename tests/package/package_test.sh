@@ -44,7 +44,7 @@ build_consumer() {
 }
 
 "$cmake" --install "$build" --prefix "$prefix" >"$scratch/install.log" || { cat "$scratch/install.log"; fail "cmake --install"; }
-expect_files lib/libddprun_{sdk.so,testing.a} include/ddprun/{model,plugin,testing,testing/model,version}.h \
+expect_files lib/libddprun_{sdk.so,download.so,testing.a} include/ddprun/{model,plugin,testing,testing/model,version}.h \
   share/ddprun/{configs,new_plugin,plugin_command} bin/ddprun-new-plugin \
   lib/cmake/ddprun/{ddprunConfig,ddprunConfigVersion,ddprun_add_plugin,LibTorch}.cmake
 expect_clean_rpaths
@@ -73,6 +73,7 @@ if [[ -e $build/bin/ddprun ]]; then
     grep -qw -- "$name" <<<"$listing" || fail "ddprun plugins does not list $name: $listing"
   done < <(find "$prefix/lib/ddprun/plugins" -name '*.so' -printf '%f\n' | sed 's/\.so$//')
   grep -qw foreign <<<"$listing" || fail "ddprun plugins does not list the foreign plugin: $listing"
+  grep -qw foreign_data <<<"$listing" || fail "ddprun plugins does not list the foreign data set: $listing"
   [[ $listing != *"$build"* ]] || fail "the installed program looks into the build tree: $listing"
   env -i DDPRUN_PLUGIN_PATH="$scratch/user/lib/ddprun/plugins" "$prefix/bin/ddprun" plugins show foreign >"$scratch/show" ||
     fail "ddprun plugins show foreign"

@@ -19,9 +19,7 @@ std::vector<double> channels(Options& options, const std::string& name, const st
 }  // namespace
 
 CifarDataset::CifarDataset(const CifarTable& table, size_t kind, Options& options)
-    : table_(table),
-      kind_(kind),
-      folder_(remote::read_data_folder(table.data, "the archive, or of its files", options)) {
+    : table_(table), kind_(kind), folder_(read_data_folder(table.data, "the archive, or of its files", options)) {
   validation_ =
       options.get<int64_t>("validation", 5000, "training images held out as split val, from the end", {.min = 0});
   limit_train_ = options.get<int64_t>("limit_train", 0, "train on the first images only; 0: on all", {.min = 0});

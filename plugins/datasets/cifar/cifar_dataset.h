@@ -3,9 +3,9 @@
 #pragma once
 
 #include "cifar_table.h"
-#include "data_folder.h"
 
 #include <ddprun/dataset.h>
+#include <ddprun/download.h>
 #include <ddprun/image_augment.h>
 #include <ddprun/image_store.h>
 
@@ -35,7 +35,7 @@ class CifarDataset : public Dataset {
 
   const CifarTable& table_;
   const size_t kind_;
-  remote::DataFolder folder_;
+  DataFolder folder_;
   int64_t validation_ = 0;
   int64_t limit_train_ = 0;  // 0: all
   ImageFormat format_;

@@ -3,7 +3,7 @@
 // green and blue planes of 32 x 32.
 #pragma once
 
-#include "file_table.h"
+#include <ddprun/download.h>
 
 #include <cstdint>
 #include <string>
@@ -29,8 +29,8 @@ struct LabelKind {
 };
 
 struct CifarTable {
-  remote::FileTable data;  // one archive
-  std::string folder;      // holds all its members
+  FileTable data;      // one archive
+  std::string folder;  // holds all its members
   std::vector<std::string> train_files;
   std::string test_file;
   int64_t most_records = 0;  // per file

@@ -16,7 +16,7 @@ constexpr size_t kChunk = 1 << 18;
 constexpr int64_t kMostPadding = 1 << 20;  // after the last member
 
 std::filesystem::path checked(const std::filesystem::path& path) {
-  if (remote::is_gzip(path)) return path;
+  if (is_gzip(path)) return path;
   throw UserError(path.string() + ": is not a .tar.gz archive; download it again");
 }
 

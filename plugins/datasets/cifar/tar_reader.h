@@ -2,7 +2,7 @@
 // Reads a .tar.gz from beginning to end, without writing anything. Not thread-safe.
 #pragma once
 
-#include "gzip_file.h"
+#include <ddprun/gzip_file.h>
 
 #include <cstdint>
 #include <exception>
@@ -43,7 +43,7 @@ class TarReader {
   void refuse_if_cut_off() const;
 
   std::filesystem::path path_;
-  remote::GzipFile file_;
+  GzipFile file_;
   std::vector<uint8_t> chunk_;
   std::exception_ptr thrown_;  // by file_, from inside libarchive
   std::unique_ptr<archive, int (*)(archive*)> archive_;

@@ -24,13 +24,13 @@ std::string size_text(const std::vector<int64_t>& shape) {
 
 }  // namespace
 
-remote::FileEntry packed_file(const std::string& name, int64_t archive_bytes, const std::string& archive_sha256,
-                              const std::string& content_sha256) {
+FileEntry packed_file(const std::string& name, int64_t archive_bytes, const std::string& archive_sha256,
+                      const std::string& content_sha256) {
   return {.archive = {name + ".gz", archive_bytes, archive_sha256, content_sha256}, .unpacked = {name}};
 }
 
 IdxDataset::IdxDataset(const IdxTable& table, Options& options)
-    : table_(table), folder_(remote::read_data_folder(table.data, "the four files, or torchvision's", options)) {
+    : table_(table), folder_(read_data_folder(table.data, "the four files, or torchvision's", options)) {
   validation_ =
       options.get<int64_t>("validation", 5000, "training images held out as split val, from the end", {.min = 0});
   limit_train_ = options.get<int64_t>("limit_train", 0, "train on the first images only; 0: on all", {.min = 0});

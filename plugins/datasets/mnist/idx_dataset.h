@@ -2,10 +2,8 @@
 // A data set in MNIST's format: the loader that the plugins of this folder share.
 #pragma once
 
-#include "data_folder.h"
-#include "file_table.h"
-
 #include <ddprun/dataset.h>
+#include <ddprun/download.h>
 #include <ddprun/image_store.h>
 
 #include <array>
@@ -15,15 +13,15 @@
 namespace ddprun::idx {
 
 struct IdxTable {
-  remote::FileTable data;    // files: train images, train labels, test images, test labels
+  FileTable data;            // files: train images, train labels, test images, test labels
   double mean = 0, std = 1;  // of the training pixels, 0 .. 1
   std::vector<std::string> class_names;
 };
 
 // Returns the entry for <name>.gz or <name>. The second checksum is that of the unpacked file, or empty if none is
 // published.
-remote::FileEntry packed_file(const std::string& name, int64_t archive_bytes, const std::string& archive_sha256,
-                              const std::string& content_sha256);
+FileEntry packed_file(const std::string& name, int64_t archive_bytes, const std::string& archive_sha256,
+                      const std::string& content_sha256);
 
 class IdxDataset : public Dataset {
  public:
@@ -44,7 +42,7 @@ class IdxDataset : public Dataset {
   ImageStore load(const std::filesystem::path& images, const std::filesystem::path& labels) const;
 
   const IdxTable& table_;
-  remote::DataFolder folder_;
+  DataFolder folder_;
   int64_t validation_ = 0;
   int64_t limit_train_ = 0;  // 0: all
   double mean_ = 0, std_ = 1;

@@ -1,27 +1,18 @@
 // SPDX-License-Identifier: MIT
 #include "idx_file.h"
 
-#include "gzip_file.h"
-
 #include <ddprun/error.h>
-
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <ddprun/files.h>
+#include <ddprun/gzip_file.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
+#include <cstdio>
 #include <span>
 #include <string>
 
 namespace ddprun::idx {
 namespace {
-
-using remote::GzipFile;
-using remote::is_gzip;
 
 constexpr uint32_t kImageMagic = 0x803, kLabelMagic = 0x801;  // unsigned bytes in 3 dimensions, in 1
 constexpr int64_t kMostBytes = int64_t{1} << 30;              // unpacked; EMNIST's largest has 547 MB
@@ -119,25 +110,15 @@ IdxFile read_packed(const Path& path, IdxKind kind) {
   return {.path = path, .shape = shape, .bytes = {bytes, bytes.get()}};
 }
 
-// Maps the whole file read-only, so that the workers of one node share its memory.
-std::shared_ptr<const uint8_t> map_file(const Path& path, size_t bytes) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  void* memory = file < 0 ? MAP_FAILED : mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0);
-  const int error = errno;
-  if (file >= 0) close(file);
-  if (memory == MAP_FAILED) throw UserError(path.string() + ": cannot be read: " + std::strerror(error));
-  return {static_cast<const uint8_t*>(memory), [memory, bytes](const uint8_t*) { munmap(memory, bytes); }};
-}
-
 IdxFile read_raw(const Path& path, IdxKind kind) {
-  const auto bytes = static_cast<int64_t>(std::filesystem::file_size(path));
-  if (bytes == 0) parse_header(path, {}, kind);
-  const auto memory = map_file(path, static_cast<size_t>(bytes));
+  if (std::filesystem::file_size(path) == 0) parse_header(path, {}, kind);
+  const auto file = map_file(path);
+  const auto bytes = static_cast<int64_t>(file.size);
   const auto size = static_cast<int64_t>(header_bytes(kind));
-  const auto shape = parse_header(path, {memory.get(), static_cast<size_t>(std::min(bytes, size))}, kind);
+  const auto shape = parse_header(path, {file.bytes.get(), static_cast<size_t>(std::min(bytes, size))}, kind);
   const int64_t expected = size + product(shape);
   if (bytes != expected) wrong_size(path, shape, kind, holds(bytes, expected));
-  return {.path = path, .shape = shape, .bytes = {memory, memory.get() + size}};
+  return {.path = path, .shape = shape, .bytes = {file.bytes, file.bytes.get() + size}};
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 
 #include "npy_header.h"
 
+#include <ddprun/safetensors.h>
+
 #include <algorithm>
 #include <stdexcept>
 #include <string_view>
@@ -13,13 +15,9 @@ namespace {
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr uint64_t kVersionEnd = 8;  // the magic, then major and minor version
 
-std::string_view text_of(const MappedFile& file) {
-  return {reinterpret_cast<const char*>(file.bytes.get()), static_cast<size_t>(file.size)};
-}
-
 // Returns the dictionary's text and sets `end` to the position of the first value.
 std::string_view header_text(const MappedFile& file, uint64_t& end) {
-  const auto text = text_of(file);
+  const auto text = file.text();
   if (text.starts_with("PK")) file.refuse("is a .npz archive; save each array with numpy.save instead");
   if (!text.starts_with(kMagic) || file.size < kVersionEnd + 4) {
     file.refuse("is not a .npy file: it does not begin like numpy.save's, or is truncated; write it again");
@@ -72,7 +70,7 @@ StoredArray read_npy(const MappedFile& file) {
     file.refuse("is in Fortran order, expected C order; save numpy.ascontiguousarray(array)");
   }
   const auto expected = byte_count(array.shape, array.dtype);
-  const uint64_t found = file.size - begin;
+  const auto found = static_cast<int64_t>(file.size - begin);
   if (expected != found) {
     file.refuse(
         "its header claims " + array.text() + ", which is " +

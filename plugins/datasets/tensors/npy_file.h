@@ -2,8 +2,9 @@
 // Reads an array that numpy.save wrote.
 #pragma once
 
-#include "mapped_file.h"
 #include "stored_array.h"
+
+#include <ddprun/files.h>
 
 namespace ddprun::arrays {
 

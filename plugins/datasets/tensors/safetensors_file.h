@@ -2,8 +2,9 @@
 // Reads tensors out of a .safetensors file: 8 bytes with the header's length, the header in JSON, the values.
 #pragma once
 
-#include "mapped_file.h"
 #include "stored_array.h"
+
+#include <ddprun/files.h>
 
 namespace ddprun::arrays {
 

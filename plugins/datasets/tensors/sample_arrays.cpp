@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "sample_arrays.h"
 
-#include "mapped_file.h"
 #include "npy_file.h"
 #include "safetensors_file.h"
 

@@ -20,11 +20,10 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "arrays are read as they lie in the file");
 
 constexpr std::array kDtypes = {
-    Dtype{at::kDouble, "float64", "F64", "f8"}, Dtype{at::kFloat, "float32", "F32", "f4"},
-    Dtype{at::kHalf, "float16", "F16", "f2"},   Dtype{at::kBFloat16, "bfloat16", "BF16", ""},
-    Dtype{at::kLong, "int64", "I64", "i8"},     Dtype{at::kInt, "int32", "I32", "i4"},
-    Dtype{at::kShort, "int16", "I16", "i2"},    Dtype{at::kChar, "int8", "I8", "i1"},
-    Dtype{at::kByte, "uint8", "U8", "u1"},      Dtype{at::kBool, "bool", "BOOL", "b1"},
+    Dtype{at::kDouble, "float64", "f8"},  Dtype{at::kFloat, "float32", "f4"}, Dtype{at::kHalf, "float16", "f2"},
+    Dtype{at::kBFloat16, "bfloat16", ""}, Dtype{at::kLong, "int64", "i8"},    Dtype{at::kInt, "int32", "i4"},
+    Dtype{at::kShort, "int16", "i2"},     Dtype{at::kChar, "int8", "i1"},     Dtype{at::kByte, "uint8", "u1"},
+    Dtype{at::kBool, "bool", "b1"},
 };
 
 // Calls `use` with a value of the C++ type of `dtype`.
@@ -81,19 +80,6 @@ std::string StoredArray::text() const {
 }
 
 void StoredArray::refuse(const std::string& flaw) const { throw UserError(place + ": " + flaw); }
-
-std::optional<uint64_t> byte_count(const std::vector<int64_t>& shape, at::ScalarType dtype) {
-  uint64_t bytes = c10::elementSize(dtype);
-  bool empty = false;
-  for (const int64_t extent : shape) {
-    if (extent == 0) {
-      empty = true;
-    } else if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(extent), &bytes) || bytes > INT64_MAX) {
-      return std::nullopt;
-    }
-  }
-  return empty ? 0 : bytes;
-}
 
 void require_values(const StoredArray& array) {
   if (array.shape.empty())

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,12 +13,11 @@
 
 namespace ddprun::arrays {
 
-// A readable value type with its names; a name is empty if that format has none.
+// A readable value type with its names.
 struct Dtype {
   at::ScalarType type;
-  std::string_view word;         // "uint8"
-  std::string_view safetensors;  // "U8"
-  std::string_view npy;          // "u1", without the byte order
+  std::string_view word;  // "uint8"
+  std::string_view npy;   // "u1", without the byte order; empty if that format has none
 };
 std::span<const Dtype> known_dtypes();
 
@@ -39,9 +37,6 @@ struct StoredArray {
   // Throws UserError with the place and `flaw`.
   [[noreturn]] void refuse(const std::string& flaw) const;
 };
-
-// Returns the bytes that values of this type and shape take, or nothing if a 64-bit number cannot hold them.
-std::optional<uint64_t> byte_count(const std::vector<int64_t>& shape, at::ScalarType dtype);
 
 // Throws UserError if the array has no samples, or samples without a value.
 void require_values(const StoredArray& array);

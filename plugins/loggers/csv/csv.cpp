@@ -4,9 +4,9 @@
 // confusion_<split>.csv of the last evaluation, and predictions/step_<step>.csv. Rows of the split "system" are left
 // out.
 #include "csv_cell.h"
-#include "log_file.h"
 #include "table_files.h"
 
+#include <ddprun/files.h>
 #include <ddprun/logger.h>
 
 #include <algorithm>
@@ -98,14 +98,15 @@ class Csv final : public ddprun::Logger {
       row.resize(columns_.size());
       table += joined(row);
     }
-    ddprun::log_file::replace_file(path_, table);
+    ddprun::make_folder(path_.parent_path());
+    ddprun::replace_file(path_, table);
     file_.open(path_);
   }
 
   std::string file_name_;
   std::filesystem::path run_dir_, path_;
   Columns columns_;
-  ddprun::log_file::RecordFile file_;
+  ddprun::RecordFile file_;
 };
 
 }  // namespace

@@ -2,8 +2,9 @@
 #include "table_files.h"
 
 #include "csv_cell.h"
-#include "log_file.h"
 #include "picture.h"
+
+#include <ddprun/files.h>
 
 #include <array>
 #include <charconv>
@@ -53,7 +54,8 @@ void write_confusion(const std::filesystem::path& file, const ConfusionTable& ta
       text += "," + std::to_string(table.counts.at(truth * classes + guess));
     text += "\n";
   }
-  log_file::replace_file(file, text);
+  make_folder(file.parent_path());
+  replace_file(file, text);
 }
 
 void write_predictions(const std::filesystem::path& file, const PredictionTable& table) {
@@ -67,7 +69,8 @@ void write_predictions(const std::filesystem::path& file, const PredictionTable&
     for (const double score : row.scores) text += "," + number(score);
     text += "\n";
   }
-  log_file::replace_file(file, text);
+  make_folder(file.parent_path());
+  replace_file(file, text);
 }
 
 }  // namespace ddprun::csv

@@ -4,10 +4,10 @@
 // the run at its start; images/ the samples of the predictions, and images that the model outputs. Resumed runs append;
 // rows of an attempt that was cut off come again with a higher "attempt", and the last one of a step counts.
 #include "line_file.h"
-#include "log_file.h"
 #include "picture.h"
 #include "table_lines.h"
 
+#include <ddprun/files.h>
 #include <ddprun/logger.h>
 
 #include <cmath>
@@ -28,8 +28,8 @@ class JsonLines final : public ddprun::Logger {
     run_dir_ = run.run_dir;
     metrics_.open(run_dir_ / file_name_);
     events_.open(run_dir_ / "events.jsonl");
-    ddprun::log_file::replace_file(run_dir_ / "run.json",
-                                   object_of(run).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    ddprun::replace_file(run_dir_ / "run.json",
+                         object_of(run).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   }
 
   void metrics(const ddprun::MetricRow& row) override {
@@ -95,7 +95,8 @@ class JsonLines final : public ddprun::Logger {
   void write_image(const std::string& name, const ddprun::ShownImage& image) const {
     const auto path = run_dir_ / name;
     if (image.bytes.empty() || std::filesystem::exists(path)) return;
-    ddprun::log_file::replace_file(path, encode_png(picture_of(image)));
+    ddprun::make_folder(path.parent_path());
+    ddprun::replace_file(path, encode_png(picture_of(image)));
   }
 
   std::string file_name_, table_file_name_;

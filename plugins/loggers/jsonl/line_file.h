@@ -2,7 +2,7 @@
 // A file of JSON objects, one per line, that others may follow while it grows.
 #pragma once
 
-#include "log_file.h"
+#include <ddprun/files.h>
 
 #include <nlohmann/json.hpp>
 
@@ -27,7 +27,7 @@ class LineFile {
   void sync() { file_.sync(); }
 
  private:
-  log_file::RecordFile file_;
+  RecordFile file_;
 };
 
 }  // namespace ddprun::jsonl

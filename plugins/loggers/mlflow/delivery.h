@@ -9,7 +9,7 @@
 
 namespace ddprun::mlflow {
 
-// Used by one process at a time (FolderLock), from one thread.
+// Used by one process at a time (mlflow/lock), from one thread.
 class Delivery {
  public:
   // `settings` and `given_up` (see Http) must outlive it.

@@ -2,11 +2,11 @@
 // Requests to one server, one after the other over one connection.
 #pragma once
 
+#include "curl_handle.h"
 #include "settings.h"
 
 #include <curl/curl.h>
 
-#include <array>
 #include <atomic>
 #include <filesystem>
 #include <memory>
@@ -38,8 +38,6 @@ class Http {
   std::string escaped(const std::string& text);
 
  private:
-  template <class T>
-  void set(CURLoption option, T value);
   void set_up(const std::string& path, const char* header);
   void set_credentials();
   HttpAnswer perform();
@@ -48,9 +46,8 @@ class Http {
 
   const Settings& settings_;
   const std::atomic<bool>& given_up_;
-  std::unique_ptr<CURL, void (*)(CURL*)> curl_;
+  CurlHandle curl_;
   std::unique_ptr<curl_slist, void (*)(curl_slist*)> headers_;
-  std::array<char, CURL_ERROR_SIZE> error_{};
 };
 
 }  // namespace ddprun::mlflow

@@ -3,9 +3,7 @@
 // server may be slow, down or refuse us, and nothing waits for it or is lost. A resumed attempt continues the same
 // MLflow run.
 #include "batch.h"
-#include "folder_lock.h"
 #include "history.h"
-#include "log_file.h"
 #include "names.h"
 #include "params.h"
 #include "sender.h"
@@ -16,6 +14,7 @@
 #include "warning.h"
 
 #include <ddprun/error.h>
+#include <ddprun/files.h>
 #include <ddprun/logger.h>
 
 #include <picture.h>
@@ -97,8 +96,9 @@ class MlflowLogger final : public ddprun::Logger {
 
   void upload(const fs::path& run_dir, const ddprun::RunEnd& end) override {
     if (!fs::exists(run_dir / "mlflow/spool.jsonl")) return;  // the run failed before this logger began
-    const FolderLock folder_lock(run_dir / "mlflow");
-    if (!folder_lock.take()) throw ddprun::UserError(run_dir.string() + ": another process is sending it to MLflow");
+    ddprun::FileLock lock(run_dir / "mlflow/lock");
+    if (lock.try_lock() == ddprun::FileLock::State::kTaken)
+      throw ddprun::UserError(run_dir.string() + ": another process is sending it to MLflow");
     open(run_dir, std::numeric_limits<int64_t>::max());
     if (history_.ended != status_of(end)) append_end(end, history_.last_time_ms > 0 ? history_.last_time_ms : now_ms());
     send_rest(settings_, run_dir_);
@@ -107,7 +107,7 @@ class MlflowLogger final : public ddprun::Logger {
  private:
   void open(const fs::path& run_dir, int64_t from_step) {
     run_dir_ = run_dir;
-    ddprun::log_file::make_folder(run_dir_ / "mlflow");
+    ddprun::make_folder(run_dir_ / "mlflow");
     const auto file = run_dir_ / "mlflow/spool.jsonl";
     spool_ = std::make_unique<SpoolWriter>(file);
     history_ = read_history(file, from_step);
@@ -182,7 +182,9 @@ class MlflowLogger final : public ddprun::Logger {
   }
 
   void write_own_file(const std::string& path, const std::string& content) const {
-    ddprun::log_file::replace_file(run_dir_ / "mlflow/files" / path, content);
+    const auto file = run_dir_ / "mlflow/files" / path;
+    ddprun::make_folder(file.parent_path());
+    ddprun::replace_file(file, content);
   }
 
   const std::string& legal(const std::string& name) {

@@ -2,7 +2,6 @@
 #include "sender.h"
 
 #include "delivery.h"
-#include "folder_lock.h"
 #include "warning.h"
 
 #include <ddprun/error.h>
@@ -60,8 +59,9 @@ std::string Sender::finish(seconds patience) {
 
 void Sender::work() {
   try {
-    FolderLock folder_lock(run_dir_ / "mlflow");
-    while (!folder_lock.take() && !given_up_) pause(kInterval);  // `ddprun upload`, or a worker about to end, has it
+    FileLock file_lock(run_dir_ / "mlflow/lock");
+    while (file_lock.try_lock() == FileLock::State::kTaken && !given_up_)
+      pause(kInterval);  // `ddprun upload`, or a worker about to end, has it
     Delivery delivery(settings_, run_dir_, given_up_);
     send_all(delivery);
     left_ = delivery.left();

@@ -50,7 +50,8 @@ class Sender {
   std::thread thread_;   // declared last: it uses all the others
 };
 
-// Sends everything that is left; the process must hold the FolderLock. Throws UserError with what is left and why.
+// Sends everything that is left; the process must hold the lock mlflow/lock. Throws UserError with what is left and
+// why.
 void send_rest(const Settings& settings, const std::filesystem::path& run_dir);
 
 }  // namespace ddprun::mlflow

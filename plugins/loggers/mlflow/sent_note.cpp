@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "sent_note.h"
 
-#include "log_file.h"
+#include <ddprun/files.h>
 
 #include <algorithm>
 #include <fstream>
@@ -25,7 +25,7 @@ void write_sent_note(const std::filesystem::path& file, const std::string& uri, 
                              {"artifact_uri", note.run.artifact_uri},
                              {"offset", note.offset}}) +
                     "\n";
-  log_file::replace_file(file, text);
+  replace_file(file, text);
 }
 
 }  // namespace ddprun::mlflow

@@ -85,7 +85,7 @@ int64_t whole_lines(int file) {
 SpoolWriter::SpoolWriter(const std::filesystem::path& file) : path_(file) {
   file_ = open(file.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (file_ < 0 || ftruncate(file_, whole_lines(file_)) != 0) cannot_write(path_, errno);
-  log_file::sync_path(file.parent_path());
+  sync_path(file.parent_path());
 }
 
 SpoolWriter::~SpoolWriter() { close(file_); }

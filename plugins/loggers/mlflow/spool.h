@@ -13,7 +13,8 @@
 #pragma once
 
 #include "json.h"
-#include "log_file.h"
+
+#include <ddprun/files.h>
 
 #include <filesystem>
 #include <optional>
@@ -33,7 +34,7 @@ class SpoolWriter {
 
   // Appends all lines or none. They then outlive this process and, after sync(), a power cut.
   void append(const std::vector<Json>& lines);
-  void sync() { log_file::sync_path(path_); }
+  void sync() { sync_path(path_); }
 
  private:
   std::filesystem::path path_;
@@ -57,7 +58,7 @@ class SpoolReader {
   std::optional<Line> line_at(int64_t offset);
 
   // Forces what it has read to the disk: a note of what was sent must not outlive the lines that it counts.
-  void sync() const { log_file::sync_path(path_); }
+  void sync() const { sync_path(path_); }
 
  private:
   bool read_more();

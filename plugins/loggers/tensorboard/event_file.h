@@ -2,8 +2,9 @@
 // An event file in TensorBoard's format: records, each framed by its length and two checksums.
 #pragma once
 
-#include "log_file.h"
 #include "message.h"
+
+#include <ddprun/files.h>
 
 #include <filesystem>
 #include <string>
@@ -26,7 +27,7 @@ class EventFile {
   const std::filesystem::path& path() const { return file_.path(); }
 
  private:
-  log_file::RecordFile file_;
+  RecordFile file_;
 };
 
 // Frames a record: length, its checksum, the content, its checksum (tensorboard/summary/writer/record_writer.py).

@@ -5,11 +5,11 @@
 #include "event_file.h"
 #include "hparams.h"
 #include "layout.h"
-#include "log_file.h"
 #include "pictures.h"
 #include "summary.h"
 #include "tables.h"
 
+#include <ddprun/files.h>
 #include <ddprun/logger.h>
 
 #include <chrono>
@@ -103,7 +103,7 @@ class TensorBoard final : public ddprun::Logger {
   static void force_earlier_files(const std::filesystem::path& folder) {
     std::error_code none_yet;
     for (const auto& file : std::filesystem::directory_iterator(folder, none_yet)) {
-      if (file.is_regular_file()) ddprun::log_file::sync_path(file.path());
+      if (file.is_regular_file()) ddprun::sync_path(file.path());
     }
   }
 

@@ -3,13 +3,13 @@
 
 #include "strict_json.h"
 
+#include <ddprun/digest.h>
 #include <ddprun/error.h>
 
 #include <ATen/ops/empty.h>
 #include <c10/core/Allocator.h>
 #include <c10/util/StringUtil.h>
 #include <caffe2/serialize/inline_container.h>
-#include <openssl/evp.h>
 
 #include <algorithm>
 #include <array>
@@ -73,22 +73,13 @@ bool lies_in(size_t bytes, size_t bytes_of_one, const std::vector<int64_t>& size
 
 // Returns the SHA-256 of all names and numbers, in the order of the names, as tools/lib/export_model/archive.py does.
 std::string digest_of(const std::map<std::string, Weight>& tensors) {
-  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> state(EVP_MD_CTX_new(), EVP_MD_CTX_free);
-  EVP_DigestInit_ex(state.get(), EVP_sha256(), nullptr);
+  Sha256 sha;
   for (const auto& [name, weight] : tensors) {
     const auto dense = weight.tensor.detach().contiguous();
-    EVP_DigestUpdate(state.get(), name.data(), name.size());
-    EVP_DigestUpdate(state.get(), dense.const_data_ptr(), dense.nbytes());
+    sha.update(name.data(), name.size());
+    sha.update(dense.const_data_ptr(), dense.nbytes());
   }
-  std::array<unsigned char, EVP_MAX_MD_SIZE> bytes{};
-  unsigned size = 0;
-  EVP_DigestFinal_ex(state.get(), bytes.data(), &size);
-  std::string text;
-  for (unsigned i = 0; i < size; ++i) {
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    text += {kDigits[bytes.at(i) / 16], kDigits[bytes.at(i) % 16]};
-  }
-  return text;
+  return sha.hex();
 }
 
 }  // namespace

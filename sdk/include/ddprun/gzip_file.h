@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Reads a gzipped file piece by piece. Not thread-safe.
+// Reads a gzipped file piece by piece. A plugin links ddprun::download.
 #pragma once
+
+#include <ddprun/api.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -9,13 +11,15 @@
 
 struct gzFile_s;  // NOLINT(readability-identifier-naming): zlib's
 
-namespace ddprun::remote {
+namespace ddprun {
 
 // Returns true if the file begins like a gzip file, whatever its name. Throws UserError if it cannot be read.
-bool is_gzip(const std::filesystem::path& path);
+DDPRUN_API bool is_gzip(const std::filesystem::path& path);
 
-class GzipFile {
+// Used by one thread at a time.
+class DDPRUN_API GzipFile {
  public:
+  // Throws UserError if the file cannot be opened.
   explicit GzipFile(const std::filesystem::path& path);
 
   // Fills `out` with the next unpacked bytes and returns their number, which is smaller only at the end of the data or
@@ -31,4 +35,4 @@ class GzipFile {
   std::shared_ptr<gzFile_s> file_;
 };
 
-}  // namespace ddprun::remote
+}  // namespace ddprun

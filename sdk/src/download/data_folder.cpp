@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT
-#include "data_folder.h"
+#include "transfer.h"
 
-#include "download.h"
-#include "folder_lock.h"
-
+#include <ddprun/download.h>
 #include <ddprun/error.h>
+#include <ddprun/files.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <system_error>
 
-namespace ddprun::remote {
+namespace ddprun {
 namespace {
 
 using Path = std::filesystem::path;
@@ -40,12 +39,6 @@ Path find_file(const Path& folder, const FileEntry& entry) {
     if (std::filesystem::is_regular_file(folder / name, ignored)) return folder / name;
   }
   return {};
-}
-
-void make_folder(const Path& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) throw UserError(folder.string() + ": this folder cannot be created: " + error.message());
 }
 
 }  // namespace
@@ -92,7 +85,8 @@ void DataFolder::fetch(const Progress& progress) const {
   if (!may_download_) throw UserError(missing_text("the files are not there, and dataset.download is false", {}));
   const auto& folder = folders_.back();
   make_folder(folder);
-  const FolderLock lock(folder, [&] { progress("another process downloads to " + folder.string(), 0, 0); });
+  FileLock lock(folder / ".lock");
+  lock.lock([&] { progress("another process downloads to " + folder.string(), 0, 0); });
   for (const auto& entry : table_.files) {
     if (!find_file(folder, entry).empty()) continue;
     const auto problems = download(entry.archive, mirrors_, folder, progress);
@@ -115,4 +109,4 @@ std::string DataFolder::missing_text(const std::string& reason, const std::vecto
          table_.name + "/>";
 }
 
-}  // namespace ddprun::remote
+}  // namespace ddprun

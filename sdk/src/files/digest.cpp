@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "base/sha256.h"
+#include <ddprun/digest.h>
+#include <ddprun/files.h>
 
 #include <openssl/evp.h>
 
@@ -9,7 +10,6 @@
 #include <array>
 #include <cerrno>
 #include <stdexcept>
-#include <system_error>
 #include <vector>
 
 namespace ddprun {
@@ -19,10 +19,6 @@ constexpr size_t kBlockBytes = 1 << 20;
 
 void require(int ok) {
   if (ok != 1) throw std::runtime_error("SHA-256: OpenSSL refuses (a FIPS policy, or no memory)");
-}
-
-[[noreturn]] void refuse(const std::filesystem::path& file) {
-  throw std::system_error(errno, std::generic_category(), file.string());
 }
 
 }  // namespace
@@ -53,22 +49,29 @@ std::string Sha256::hex() {
   return text;
 }
 
-std::string sha256_file(const std::filesystem::path& file) {
+std::string sha256_file(const std::filesystem::path& file) { return digest_of(file).sha256; }
+
+FileDigest digest_of(const std::filesystem::path& file) {
   const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) refuse(file);
+  if (fd < 0) throw_file_error("read", file, errno);
   const struct Closer {
     int fd;
     ~Closer() { ::close(fd); }
   } closer{fd};
 
   Sha256 sha;
+  FileDigest digest;
   std::vector<char> block(kBlockBytes);
   for (;;) {
     const ssize_t got = ::read(fd, block.data(), block.size());
-    if (got == 0) return sha.hex();
-    if (got > 0) sha.update(block.data(), static_cast<size_t>(got));
-    if (got < 0 && errno != EINTR) refuse(file);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw_file_error("read", file, errno);
+    if (got == 0) break;
+    sha.update(block.data(), static_cast<size_t>(got));
+    digest.size += static_cast<uint64_t>(got);
   }
+  digest.sha256 = sha.hex();
+  return digest;
 }
 
 }  // namespace ddprun

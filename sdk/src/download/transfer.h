@@ -2,11 +2,13 @@
 // One HTTP request that appends to a file.
 #pragma once
 
-#include "download.h"
+#include <ddprun/download.h>
 
+#include <filesystem>
 #include <functional>
+#include <string>
 
-namespace ddprun::remote {
+namespace ddprun {
 
 struct TransferResult {
   enum class Kind {
@@ -24,4 +26,7 @@ struct TransferResult {
 TransferResult transfer(const std::string& url, const std::filesystem::path& file, const DownloadLimits& limits,
                         const std::function<void(int64_t done, int64_t total)>& progress);
 
-}  // namespace ddprun::remote
+// Returns the address of a file below a mirror's address, with or without a final slash.
+std::string address(const std::string& mirror, const std::string& name);
+
+}  // namespace ddprun

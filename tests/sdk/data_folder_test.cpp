@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "data_folder.h"
-
+#include "datasets/idx_writer.h"
 #include "http_server.h"
-#include "idx_writer.h"
-#include "sha256.h"
 
+#include <ddprun/digest.h>
+#include <ddprun/download.h>
 #include <ddprun/error.h>
 
 #include <gmock/gmock.h>
@@ -25,22 +24,22 @@ const std::vector<std::string> kNames = {"train-images", "train-labels", "test-i
 
 void no_progress(const std::string&, int64_t, int64_t) {}
 
-class DataFolder : public ::testing::Test {
+class DataFolderTest : public ::testing::Test {
  protected:
-  DataFolder() {
+  DataFolderTest() {
     setenv("DDPRUN_DATA", (folder_ / "data").c_str(), 1);
     setenv("XDG_CACHE_HOME", (folder_ / "cache").c_str(), 1);
     table_.name = "tiny";
     for (size_t i = 0; i < kNames.size(); ++i) {
       const std::string bytes = "content of " + kNames[i];
       write_file(remote_ / (kNames[i] + ".gz"), bytes);
-      remote::Sha256 sum;
-      sum.update({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
+      Sha256 sum;
+      sum.update(bytes.data(), bytes.size());
       table_.files.push_back(
           {.archive = {kNames[i] + ".gz", static_cast<int64_t>(bytes.size()), sum.hex(), ""}, .unpacked = {kNames[i]}});
     }
   }
-  ~DataFolder() override {
+  ~DataFolderTest() override {
     restore("DDPRUN_DATA", data_);
     restore("XDG_CACHE_HOME", cache_);
   }
@@ -55,35 +54,35 @@ class DataFolder : public ::testing::Test {
     for (const auto& name : kNames) write_file(folder / (name + ending), "x");
   }
 
-  remote::DataFolder open(const std::string& root = "", const std::string& mode = "ok", bool may_download = true) {
+  DataFolder open(const std::string& root = "", const std::string& mode = "ok", bool may_download = true) {
     return {table_, root, {server_.mirror(mode)}, may_download};
   }
 
   const std::string data_ = environment("DDPRUN_DATA"), cache_ = environment("XDG_CACHE_HOME");
   TestFolder folder_, remote_;
   HttpServer server_{remote_.path()};
-  remote::FileTable table_;
+  FileTable table_;
 };
 
-TEST_F(DataFolder, LooksUnderDdprunDataThenInTheCache) {
+TEST_F(DataFolderTest, LooksUnderDdprunDataThenInTheCache) {
   put_files(folder_ / "cache/ddprun/tiny", ".gz");
   EXPECT_EQ(open().require()[0], folder_ / "cache/ddprun/tiny/train-images.gz");
   put_files(folder_ / "data/tiny", ".gz");
   EXPECT_EQ(open().require()[3], folder_ / "data/tiny/test-labels.gz");
 }
 
-TEST_F(DataFolder, PrefersUnpackedFiles) {
+TEST_F(DataFolderTest, PrefersUnpackedFiles) {
   put_files(folder_ / "data/tiny", ".gz");
   put_files(folder_ / "data/tiny", "");
   EXPECT_EQ(open().require()[0], folder_ / "data/tiny/train-images");
 }
 
-TEST_F(DataFolder, LooksNowhereElseThanInTheRootNamed) {
+TEST_F(DataFolderTest, LooksNowhereElseThanInTheRootNamed) {
   put_files(folder_ / "data/tiny", "");
   EXPECT_FALSE(open(folder_ / "elsewhere").find());
 }
 
-TEST_F(DataFolder, DownloadsWhatIsMissingIntoTheCache) {
+TEST_F(DataFolderTest, DownloadsWhatIsMissingIntoTheCache) {
   std::filesystem::create_directories(folder_ / "cache/ddprun/tiny");
   write_file(folder_ / "cache/ddprun/tiny/train-images", "the user's own");
   open().fetch(no_progress);
@@ -92,13 +91,13 @@ TEST_F(DataFolder, DownloadsWhatIsMissingIntoTheCache) {
   EXPECT_THAT(server_.requests(), SizeIs(3));
 }
 
-TEST_F(DataFolder, AsksNoServerWhereTheFilesAre) {
+TEST_F(DataFolderTest, AsksNoServerWhereTheFilesAre) {
   put_files(folder_ / "data/tiny", ".gz");
   open().fetch(no_progress);
   EXPECT_THAT(server_.requests(), SizeIs(0));
 }
 
-TEST_F(DataFolder, SaysWhatToPutWhereWhenNoMirrorHasTheFiles) {
+TEST_F(DataFolderTest, SaysWhatToPutWhereWhenNoMirrorHasTheFiles) {
   const auto text = message_of<UserError>([&] { open("", "missing").fetch(no_progress); });
   EXPECT_THAT(text,
               AllOf(HasSubstr("tiny: cannot download train-images.gz"), HasSubstr("HTTP 404"),
@@ -106,20 +105,20 @@ TEST_F(DataFolder, SaysWhatToPutWhereWhenNoMirrorHasTheFiles) {
                     HasSubstr("Put these files into " + (folder_ / "cache/ddprun/tiny").string())));
 }
 
-TEST_F(DataFolder, DownloadsNothingWhereThatIsForbidden) {
+TEST_F(DataFolderTest, DownloadsNothingWhereThatIsForbidden) {
   const auto text = message_of<UserError>([&] { open("", "ok", false).fetch(no_progress); });
   EXPECT_THAT(text, AllOf(HasSubstr("dataset.download is false"), HasSubstr("Put these files into")));
   EXPECT_THAT(server_.requests(), SizeIs(0));
 }
 
-TEST_F(DataFolder, SaysThatAFolderCannotBeMade) {
+TEST_F(DataFolderTest, SaysThatAFolderCannotBeMade) {
   write_file(folder_ / "file", "");
   const auto root = (folder_ / "file/below").string();
   EXPECT_THAT(message_of<UserError>([&] { open(root).fetch(no_progress); }),
-              HasSubstr(root + ": this folder cannot be created"));
+              HasSubstr(root + ": cannot make the folder: Not a directory"));
 }
 
-TEST_F(DataFolder, OneOfSeveralProcessesDownloads) {
+TEST_F(DataFolderTest, OneOfSeveralProcessesDownloads) {
   std::vector<pid_t> children;
   for (int i = 0; i < 4; ++i) {
     children.push_back(fork());

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "base/sha256.h"
-
 #include "support/temporary_folder.h"
 
-#include <system_error>
+#include <ddprun/digest.h>
+#include <ddprun/error.h>
 
 namespace ddprun {
 namespace {
@@ -28,8 +27,8 @@ TEST_F(Sha256Test, OfAFile) {
 }
 
 TEST_F(Sha256Test, UnreadableFileThrows) {
-  EXPECT_THROW(sha256_file(folder_ / "none"), std::system_error);
-  EXPECT_THROW(sha256_file(folder_), std::system_error);
+  EXPECT_THROW(sha256_file(folder_ / "none"), UserError);
+  EXPECT_THROW(sha256_file(folder_), UserError);
 }
 
 }  // namespace

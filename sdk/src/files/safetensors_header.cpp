@@ -37,6 +37,7 @@ SafetensorsEntry parse_entry(const std::string& name, const json& info) {
   if (!offsets.is_array() || offsets.size() != 2) throw std::runtime_error("data_offsets must be [begin, end]");
   SafetensorsEntry entry{
       .name = name, .dtype = dtype.get<std::string>(), .begin = to_count(offsets[0]), .end = to_count(offsets[1])};
+  entry.type = dtype_from_name(entry.dtype);
   for (const auto& extent : shape) entry.shape.push_back(static_cast<int64_t>(to_count(extent)));
   return entry;
 }
@@ -50,6 +51,16 @@ void check_place(const SafetensorsEntry& entry, uint64_t filled, uint64_t data_b
   if (entry.end > data_bytes)
     throw std::runtime_error("its values end at byte " + number(entry.end) + " of the data, the file has " +
                              number(data_bytes) + ": it is truncated");
+}
+
+// A dtype that is not known may be that of a tensor that nobody reads.
+void check_extent(const SafetensorsEntry& entry) {
+  if (!entry.type) return;
+  const auto bytes = byte_count(entry.shape, *entry.type);
+  if (!bytes) throw std::runtime_error("its shape is too large");
+  if (entry.end - entry.begin != static_cast<uint64_t>(*bytes))
+    throw std::runtime_error("its shape and dtype need " + std::to_string(*bytes) + " bytes, its data_offsets span " +
+                             number(entry.end - entry.begin));
 }
 
 // Calls `use` and adds the tensor's name to what it throws.
@@ -76,14 +87,14 @@ uint64_t safetensors_header_length(std::string_view first, uint64_t file_bytes) 
   return length;
 }
 
-std::vector<SafetensorsEntry> parse_safetensors_header(std::string_view text, uint64_t data_bytes) {
+std::vector<SafetensorsEntry> parse_safetensors_header(std::string_view text, uint64_t file_bytes) {
   json header;
   try {
     header = parse_strict_json(text);
     if (!header.is_object()) throw std::runtime_error("expected a JSON object, found " + describe(header));
     if (const auto metadata = header.find(kSafetensorsMetadata); metadata != header.end()) check_metadata(*metadata);
   } catch (const std::exception& error) {
-    throw std::runtime_error(std::string("its .safetensors header is damaged: ") + error.what());
+    throw std::runtime_error(std::string("its header is damaged: ") + error.what());
   }
   std::vector<SafetensorsEntry> entries;
   for (const auto& item : header.items()) {
@@ -91,10 +102,16 @@ std::vector<SafetensorsEntry> parse_safetensors_header(std::string_view text, ui
     entries.push_back(naming(item.key(), [&] { return parse_entry(item.key(), item.value()); }));
   }
   std::ranges::sort(entries, {}, [](const SafetensorsEntry& entry) { return std::tie(entry.begin, entry.end); });
+  const uint64_t first = kSafetensorsLengthBytes + text.size(), data_bytes = file_bytes - first;
   uint64_t filled = 0;
-  for (const auto& entry : entries) {
-    naming(entry.name, [&] { check_place(entry, filled, data_bytes); });
+  for (auto& entry : entries) {
+    naming(entry.name, [&] {
+      check_place(entry, filled, data_bytes);
+      check_extent(entry);
+    });
     filled = entry.end;
+    entry.begin += first;
+    entry.end += first;
   }
   if (filled == data_bytes) return entries;
   throw std::runtime_error("its header describes " + number(filled) + " bytes of values, the file has " +

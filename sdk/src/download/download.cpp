@@ -1,51 +1,30 @@
 // SPDX-License-Identifier: MIT
-#include "download.h"
-
-#include "gzip_file.h"
-#include "sha256.h"
 #include "transfer.h"
 
+#include <ddprun/download.h>
 #include <ddprun/error.h>
+#include <ddprun/files.h>
+#include <ddprun/gzip_file.h>
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <chrono>
-#include <cstring>
-#include <fstream>
 #include <system_error>
 #include <thread>
 
-namespace ddprun::remote {
+namespace ddprun {
 namespace {
 
 using Path = std::filesystem::path;
 using Kind = TransferResult::Kind;
 
-constexpr size_t kChunk = 1 << 16;
-
-std::string sha256_of_file(const Path& path) {
-  Sha256 sum;
-  std::ifstream file(path, std::ios::binary);
-  std::vector<uint8_t> chunk(kChunk);
-  do {
-    file.read(reinterpret_cast<char*>(chunk.data()), kChunk);
-    sum.update({chunk.data(), static_cast<size_t>(file.gcount())});
-  } while (file);
-  if (!file.eof()) throw UserError(path.string() + ": cannot be read");
-  return sum.hex();
-}
-
 std::string sha256_of_content(const Path& path, int64_t most_bytes) try {
   if (!is_gzip(path)) return "";
   GzipFile file(path);
   Sha256 sum;
-  std::vector<uint8_t> chunk(kChunk);
+  std::vector<uint8_t> chunk(1 << 16);
   for (int64_t done = 0; done <= most_bytes;) {
     const auto got = file.read(chunk);
     if (got == 0) return sum.hex();
-    sum.update({chunk.data(), got});
+    sum.update(chunk.data(), got);
     done += static_cast<int64_t>(got);
   }
   return "";
@@ -55,25 +34,11 @@ std::string sha256_of_content(const Path& path, int64_t most_bytes) try {
 
 // Returns what is wrong with the bytes, or empty.
 std::string checksum_problem(const RemoteFile& file, const Path& part, const DownloadLimits& limits) {
-  const auto found = sha256_of_file(part);
+  const auto found = sha256_file(part);
   if (found == file.sha256) return "";
   if (!file.content_sha256.empty() && sha256_of_content(part, limits.most_bytes) == file.content_sha256) return "";
   return "wrong checksum: sha256 " + found + " (" + std::to_string(std::filesystem::file_size(part)) +
          " bytes), expected " + file.sha256;
-}
-
-void sync(const Path& path, int flags) {
-  const int file = open(path.c_str(), flags | O_CLOEXEC);
-  const bool done = file >= 0 && fsync(file) == 0;
-  const int error = errno;
-  if (file >= 0) close(file);
-  if (!done) throw UserError(path.string() + ": cannot be written: " + std::strerror(error));
-}
-
-void move_into_place(const Path& part, const Path& whole) {
-  sync(part, O_RDONLY);
-  std::filesystem::rename(part, whole);
-  sync(whole.parent_path(), O_RDONLY | O_DIRECTORY);
 }
 
 // Leaves the whole, verified file in `part`, or returns why not.
@@ -99,10 +64,6 @@ std::string try_address(const RemoteFile& file, const std::string& url, const Pa
 
 }  // namespace
 
-std::string address(const std::string& mirror, const std::string& name) {
-  return mirror + (mirror.ends_with('/') ? "" : "/") + name;
-}
-
 std::vector<std::string> download(const RemoteFile& file, const std::vector<std::string>& mirrors, const Path& folder,
                                   const Progress& progress, const DownloadLimits& limits) {
   const Path part = folder / (file.name + ".part");
@@ -111,7 +72,8 @@ std::vector<std::string> download(const RemoteFile& file, const std::vector<std:
     const auto url = address(mirror, file.name);
     const auto problem = try_address(file, url, part, progress, limits);
     if (problem.empty()) {
-      move_into_place(part, folder / file.name);
+      sync_path(part);
+      rename_durably(part, folder / file.name);
       return {};
     }
     std::error_code absent;
@@ -122,4 +84,4 @@ std::vector<std::string> download(const RemoteFile& file, const std::vector<std:
   return problems;
 }
 
-}  // namespace ddprun::remote
+}  // namespace ddprun

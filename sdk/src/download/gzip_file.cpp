@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "gzip_file.h"
-
 #include <ddprun/error.h>
+#include <ddprun/gzip_file.h>
 
 #include <zlib.h>
 
@@ -11,7 +10,7 @@
 #include <cstring>
 #include <fstream>
 
-namespace ddprun::remote {
+namespace ddprun {
 
 bool is_gzip(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -50,4 +49,4 @@ bool GzipFile::cut_off() const {
   return error == Z_BUF_ERROR;
 }
 
-}  // namespace ddprun::remote
+}  // namespace ddprun

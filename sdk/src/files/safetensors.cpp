@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "checkpoint/tensor_dict.h"
-
 #include "safetensors_header.h"
 
 #include <ddprun/error.h>
+#include <ddprun/safetensors.h>
 
 #include <ATen/Functions.h>
 #include <nlohmann/json.hpp>
@@ -11,8 +10,10 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cerrno>
 #include <fstream>
 #include <stdexcept>
+#include <system_error>
 #include <vector>
 
 namespace ddprun {
@@ -120,60 +121,50 @@ std::string header_of(const std::vector<TensorDict::const_iterator>& order) {
 // Reads one file once, from beginning to end.
 class Reader {
  public:
-  explicit Reader(const std::filesystem::path& path)
-      : path_(path), size_(size_of_file(path)), file_(path, std::ios::binary) {
-    if (!file_) throw UserError(path.string() + ": cannot open it for reading");
+  explicit Reader(const std::filesystem::path& path) : path_(path), file_(path, std::ios::binary) {
+    std::error_code error;
+    size_ = std::filesystem::file_size(path, error);
+    if (error) throw_file_error("read", path, error.value());
+    if (!file_) throw_file_error("read", path, errno);
   }
 
   [[noreturn]] void refuse(const std::string& flaw) const {
     throw UserError(path_.string() + ": not a valid safetensors file: " + flaw);
   }
 
+  std::vector<SafetensorsEntry> header() {
+    std::string first(kSafetensorsLengthBytes, '\0');
+    if (size_ >= first.size()) read(first.data(), first.size());
+    try {
+      std::string text(safetensors_header_length(first, size_), '\0');
+      read(text.data(), text.size());
+      return parse_safetensors_header(text, size_);
+    } catch (const UserError&) {
+      throw;
+    } catch (const std::exception& error) {
+      refuse(error.what());
+    }
+  }
+
+  at::Tensor tensor(const SafetensorsEntry& entry) {
+    if (!entry.type) refuse("tensor \"" + entry.name + "\": unknown dtype " + entry.dtype);
+    auto tensor = at::empty(entry.shape, at::dtype(*entry.type));
+    read(tensor.data_ptr(), entry.end - entry.begin);
+    if (*entry.type == at::kBool && tensor.numel() > 0 && tensor.view(at::kByte).max().item<uint8_t>() > 1)
+      refuse("tensor \"" + entry.name + "\": it holds a BOOL that is neither 0 nor 1");
+    return tensor;
+  }
+
+ private:
   void read(void* target, uint64_t bytes) {
     file_.read(static_cast<char*>(target), static_cast<std::streamsize>(bytes));
     if (static_cast<uint64_t>(file_.gcount()) != bytes) refuse("it ends early or cannot be read");
   }
 
-  uint64_t size() const { return size_; }
-
- private:
   std::filesystem::path path_;
-  uint64_t size_;
+  uint64_t size_ = 0;
   std::ifstream file_;
 };
-
-std::vector<SafetensorsEntry> read_header(Reader& reader) {
-  const auto refusing = [&](const auto& parse) {
-    try {
-      return parse();
-    } catch (const std::exception& error) {
-      reader.refuse(error.what());
-    }
-  };
-  std::string first(kSafetensorsLengthBytes, '\0');
-  if (reader.size() >= first.size()) reader.read(first.data(), first.size());
-  std::string text(refusing([&] { return safetensors_header_length(first, reader.size()); }), '\0');
-  reader.read(text.data(), text.size());
-  const uint64_t data_bytes = reader.size() - first.size() - text.size();
-  return refusing([&] { return parse_safetensors_header(text, data_bytes); });
-}
-
-at::Tensor read_tensor(Reader& reader, const SafetensorsEntry& entry) {
-  const auto refuse = [&](const std::string& flaw) { reader.refuse("tensor \"" + entry.name + "\": " + flaw); };
-  const auto dtype = dtype_from_name(entry.dtype);
-  if (!dtype) refuse("unknown dtype " + entry.dtype);
-  const auto bytes = byte_count(entry.shape, *dtype);
-  if (!bytes) refuse("its shape is too large");
-  if (entry.end - entry.begin != static_cast<uint64_t>(*bytes))
-    refuse("its shape and dtype need " + std::to_string(*bytes) + " bytes, its data_offsets span " +
-           std::to_string(entry.end - entry.begin));
-
-  auto tensor = at::empty(entry.shape, at::dtype(*dtype));
-  reader.read(tensor.data_ptr(), entry.end - entry.begin);
-  if (*dtype == at::kBool && tensor.numel() > 0 && tensor.view(at::kByte).max().item<uint8_t>() > 1)
-    refuse("it holds a BOOL that is neither 0 nor 1");
-  return tensor;
-}
 
 }  // namespace
 
@@ -195,8 +186,12 @@ FileDigest write_safetensors(const std::filesystem::path& file, const TensorDict
 TensorDict read_safetensors(const std::filesystem::path& file) {
   Reader reader(file);
   TensorDict tensors;
-  for (const auto& entry : read_header(reader)) tensors[entry.name] = read_tensor(reader, entry);
+  for (const auto& entry : reader.header()) tensors[entry.name] = reader.tensor(entry);
   return tensors;
+}
+
+std::vector<SafetensorsEntry> read_safetensors_header(const std::filesystem::path& file) {
+  return Reader(file).header();
 }
 
 }  // namespace ddprun

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "download.h"
-
+#include "datasets/idx_writer.h"
 #include "http_server.h"
-#include "idx_writer.h"
-#include "sha256.h"
 
+#include <ddprun/digest.h>
+#include <ddprun/download.h>
 #include <ddprun/error.h>
 
 #include <gmock/gmock.h>
@@ -13,7 +12,6 @@
 namespace ddprun::test {
 namespace {
 
-using remote::RemoteFile;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
@@ -22,8 +20,8 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 std::string sha256(const std::string& bytes) {
-  remote::Sha256 sum;
-  sum.update({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
+  Sha256 sum;
+  sum.update(bytes.data(), bytes.size());
   return sum.hex();
 }
 
@@ -40,7 +38,7 @@ class Download : public ::testing::Test {
   std::vector<std::string> download(const std::vector<std::string>& modes) {
     std::vector<std::string> mirrors;
     for (const auto& mode : modes) mirrors.push_back(server_.mirror(mode));
-    return remote::download(
+    return ddprun::download(
         file_, mirrors, local_.path(),
         [this](const std::string& text, int64_t done, int64_t total) {
           texts_.push_back(text);
@@ -63,7 +61,7 @@ class Download : public ::testing::Test {
   HttpServer server_{remote_.path()};
   std::string content_;
   RemoteFile file_;
-  remote::DownloadLimits limits_;
+  DownloadLimits limits_;
   std::vector<std::string> texts_;
   int64_t done_ = 0, total_ = 0;
 };
@@ -147,7 +145,7 @@ TEST_F(Download, TakesAnotherPackingOfTheSameContent) {
 }
 
 TEST_F(Download, NamesAnAddressWithoutAServer) {
-  const auto problems = remote::download(
+  const auto problems = ddprun::download(
       file_, {"http://127.0.0.1:1/", "gopher://127.0.0.1/"}, local_.path(), [](const std::string&, int64_t, int64_t) {},
       limits_);
   EXPECT_THAT(problems, ElementsAre(HasSubstr("http://127.0.0.1:1/data.gz: Failed to connect"), HasSubstr("gopher")));
@@ -156,7 +154,7 @@ TEST_F(Download, NamesAnAddressWithoutAServer) {
 
 TEST_F(Download, TrustsTheCertificatesThatTheEnvironmentNames) {
   setenv("SSL_CERT_FILE", "/nowhere/authorities.pem", 1);
-  const auto problems = remote::download(
+  const auto problems = ddprun::download(
       file_, {"https" + server_.mirror("ok").substr(4)}, local_.path(), [](const std::string&, int64_t, int64_t) {},
       limits_);
   unsetenv("SSL_CERT_FILE");
@@ -165,7 +163,7 @@ TEST_F(Download, TrustsTheCertificatesThatTheEnvironmentNames) {
 
 TEST_F(Download, PassesOnWhatTheProgressThrows) {
   const auto stop = [](const std::string&, int64_t, int64_t) { throw std::logic_error("stop"); };
-  EXPECT_THROW(remote::download(file_, {server_.mirror("ok")}, local_.path(), stop, limits_), std::logic_error);
+  EXPECT_THROW(ddprun::download(file_, {server_.mirror("ok")}, local_.path(), stop, limits_), std::logic_error);
 }
 
 }  // namespace

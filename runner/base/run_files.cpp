@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+#include "base/run_files.h"
+
+#include <ddprun/error.h>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+}  // namespace
+
+uint64_t size_of_file(const fs::path& file) {
+  std::error_code error;
+  const auto size = fs::file_size(file, error);
+  if (error) throw_file_error("read", file, error.value());
+  return size;
+}
+
+std::string content_of(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::ostringstream content;
+  content << stream.rdbuf();  // unlike an iterator, it does not throw where reading fails
+  return content ? content.str() : "";
+}
+
+void exchange_durably(const fs::path& from, const fs::path& to) {
+  int error = ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0 ? 0 : errno;
+  if (error == EINVAL || error == ENOSYS) {
+    auto aside = from;
+    aside += ".old";
+    const bool done = std::rename(to.c_str(), aside.c_str()) == 0 && std::rename(from.c_str(), to.c_str()) == 0 &&
+                      std::rename(aside.c_str(), from.c_str()) == 0;
+    error = done ? 0 : errno;
+  }
+  if (error != 0) throw_file_error("exchange with " + to.filename().string(), from, error);
+  sync_path(to.parent_path());
+}
+
+void rename_to_new(const fs::path& from, const fs::path& to) {
+  int error = ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0 ? 0 : errno;
+  if (error == EINVAL || error == ENOSYS) {  // some file systems lack such a rename
+    error = fs::exists(fs::symlink_status(to)) ? EEXIST : 0;
+    if (error == 0 && std::rename(from.c_str(), to.c_str()) != 0) error = errno;
+  }
+  if (error == EEXIST) throw UserError(to.string() + " exists already, and is not overwritten; choose another name");
+  if (error != 0) throw_file_error("rename to " + to.filename().string(), from, error);
+  sync_path(to.parent_path());
+}
+
+void point_link_at(const fs::path& link, const fs::path& target) {
+  const fs::path fresh = link.string() + "-" + std::to_string(::getpid()) + ".tmp";
+  ::unlink(fresh.c_str());
+  if (::symlink(target.c_str(), fresh.c_str()) != 0) throw_file_error("make the link", fresh, errno);
+  if (std::rename(fresh.c_str(), link.c_str()) != 0) {
+    const int error = errno;
+    ::unlink(fresh.c_str());
+    throw_file_error("point to " + target.string(), link, error);
+  }
+  sync_path(link.parent_path());
+}
+
+NewFile::NewFile(std::filesystem::path path) : path_(std::move(path)) {
+  std::error_code error;
+  if (std::filesystem::exists(std::filesystem::symlink_status(path_, error)))
+    throw UserError("--out " + path_.string() + " exists already, and is not overwritten; choose another name");
+  const auto absolute = std::filesystem::absolute(path_);
+  if (!std::filesystem::is_directory(absolute.parent_path(), error))
+    throw UserError("--out " + path_.string() + ": there is no folder " + absolute.parent_path().string());
+  temporary_ = absolute.string() + ".tmp-" + std::to_string(::getpid());
+}
+
+NewFile::~NewFile() {
+  std::error_code ignored;
+  std::filesystem::remove(temporary_, ignored);
+}
+
+void NewFile::keep() { rename_to_new(temporary_, std::filesystem::absolute(path_)); }
+
+}  // namespace ddprun

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// Files and folders of runs: what <ddprun/files.h> does not have. Every failure is a UserError that names the file, the
+// cause and the remedy.
+#pragma once
+
+#include <ddprun/files.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace ddprun {
+
+// Returns the size of a regular file. Throws UserError for a folder, a pipe, or a file that cannot be examined.
+uint64_t size_of_file(const std::filesystem::path& file);
+
+// Returns what the file holds, and nothing if it cannot be read to its end: it is missing, its disk fails, or it is one
+// of /proc whose process has ended.
+std::string content_of(const std::filesystem::path& file);
+
+// Exchanges the two folders' names, and forces the change to the disk. On a file system without such a rename `to` is
+// missing for a moment. Both must be in one folder.
+void exchange_durably(const std::filesystem::path& from, const std::filesystem::path& to);
+
+// Does the same as rename_durably(), but throws UserError if `to` exists; `from` then stays.
+void rename_to_new(const std::filesystem::path& from, const std::filesystem::path& to);
+
+// Makes `link` a symbolic link to `target`, replacing an earlier one: a reader sees the old or the new.
+void point_link_at(const std::filesystem::path& link, const std::filesystem::path& target);
+
+// An output file: it appears complete or not at all, and never replaces another.
+class NewFile {
+ public:
+  // Throws UserError if the file exists or its folder does not.
+  explicit NewFile(std::filesystem::path path);
+  ~NewFile();  // removes the file unless it was kept
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  const std::filesystem::path& temporary() const { return temporary_; }  // absolute; the file to write to
+
+  // Moves the file to its final name. Throws UserError if another process has taken that meanwhile.
+  void keep();
+
+ private:
+  std::filesystem::path path_, temporary_;
+};
+
+}  // namespace ddprun

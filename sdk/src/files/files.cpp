@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT
+#include <ddprun/error.h>
+#include <ddprun/files.h>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace ddprun {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string remedy(int error) {
+  constexpr auto kElsewhere = "choose another folder (run.dir=... for a run)";
+  switch (error) {
+    case ENOENT: return "; is the folder still there?";
+    case ENOSPC:
+    case EDQUOT: return std::string("; free some space, or ") + kElsewhere;
+    case EACCES:
+    case EPERM:
+    case EROFS: return std::string("; make the folder writable, or ") + kElsewhere;
+    case EFBIG: return std::string("; raise the limit on the size of files (ulimit -f), or ") + kElsewhere;
+    case ENOTDIR:
+    case ENAMETOOLONG: return std::string("; ") + kElsewhere;
+    default: return "";
+  }
+}
+
+// Closes the descriptor that it holds.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+// Returns 0, or the error.
+template <class Sync>
+int force(Sync sync, int fd) {
+  while (sync(fd) != 0) {
+    if (errno != EINTR) return errno;
+  }
+  return 0;
+}
+
+// Does the same where a pipe, a device or a folder of some network file systems, which cannot be synced, is no error.
+template <class Sync>
+int force_if_possible(Sync sync, int fd) {
+  const int error = force(sync, fd);
+  return error == EINVAL || error == ENOTSUP ? 0 : error;
+}
+
+fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : "."; }
+
+// A file beside the one that it will replace; removed unless it was renamed.
+class Draft {
+ public:
+  Draft(const fs::path& file, unsigned mode)
+      : path_(folder_of(file) / ("." + file.filename().string() + ".tmp-" + std::to_string(::getpid()))),
+        fd_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode)) {
+    if (fd_.get() < 0) throw_file_error("write", file, errno);
+  }
+  ~Draft() {
+    if (!renamed_) ::unlink(path_.c_str());
+  }
+  Draft(const Draft&) = delete;
+  Draft& operator=(const Draft&) = delete;
+
+  void write(const fs::path& file, std::string_view content) {
+    if (!write_all(fd_.get(), content)) throw_file_error("write", file, errno);
+    if (const int error = force(::fsync, fd_.get()); error != 0) throw_file_error("write", file, error);
+  }
+
+  void rename_to(const fs::path& file) {
+    if (std::rename(path_.c_str(), file.c_str()) != 0) throw_file_error("replace", file, errno);
+    renamed_ = true;
+  }
+
+ private:
+  fs::path path_;
+  Descriptor fd_;
+  bool renamed_ = false;
+};
+
+}  // namespace
+
+void throw_file_error(const std::string& deed, const fs::path& path, int error) {
+  throw UserError(path.string() + ": cannot " + deed + ": " +
+                  std::error_code(error, std::generic_category()).message() + remedy(error));
+}
+
+bool write_all(int fd, std::string_view& text) {
+  constexpr size_t kLargestWrite = size_t{1} << 30;  // Linux takes at most 2 GiB in one call
+  while (!text.empty()) {
+    const ssize_t done = ::write(fd, text.data(), std::min(text.size(), kLargestWrite));
+    if (done >= 0) text.remove_prefix(static_cast<size_t>(done));
+    if (done < 0 && errno != EINTR) return false;
+  }
+  return true;
+}
+
+void sync_path(const fs::path& path) {
+  const Descriptor fd(::open(path.empty() ? "." : path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0 && errno == EACCES) return;  // new files may be made in folders that nobody may list
+  if (const int error = fd.get() < 0 ? errno : force_if_possible(::fsync, fd.get()); error != 0)
+    throw_file_error("force to the disk", path, error);
+}
+
+void make_folder(const fs::path& folder) {
+  std::vector<fs::path> grown;
+  std::error_code error;
+  for (auto path = folder; !path.empty() && !fs::exists(path, error); path = path.parent_path())
+    grown.push_back(folder_of(path));
+  error.clear();
+  fs::create_directories(folder, error);
+  if (error) throw_file_error("make the folder", folder, error.value());
+  for (const auto& path : grown) sync_path(path);
+}
+
+void rename_durably(const fs::path& from, const fs::path& to) {
+  if (std::rename(from.c_str(), to.c_str()) != 0) throw_file_error("rename to " + to.filename().string(), from, errno);
+  sync_path(folder_of(to));
+}
+
+void replace_file(const fs::path& file, std::string_view content, unsigned mode) {
+  Draft draft(file, mode);
+  draft.write(file, content);
+  draft.rename_to(file);
+  sync_path(folder_of(file));
+}
+
+DurableFile::DurableFile(fs::path path)
+    : path_(std::move(path)), fd_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+  if (fd_ < 0) throw_file_error("write", path_, errno);
+}
+
+DurableFile::~DurableFile() {
+  if (fd_ < 0) return;
+  ::close(fd_);
+  ::unlink(path_.c_str());
+}
+
+void DurableFile::write(const void* data, size_t size) {
+  std::string_view content(static_cast<const char*>(data), size);
+  if (!write_all(fd_, content)) throw_file_error("write", path_, errno);
+  sha256_.update(data, size);
+  size_ += size;
+}
+
+FileDigest DurableFile::finish() {
+  if (const int error = force(::fsync, fd_); error != 0) throw_file_error("write", path_, error);
+  if (::close(std::exchange(fd_, -1)) != 0) {
+    const int error = errno;
+    ::unlink(path_.c_str());
+    throw_file_error("write", path_, error);
+  }
+  return {size_, sha256_.hex()};
+}
+
+RecordFile::~RecordFile() { close(); }
+
+bool RecordFile::open(const fs::path& path, bool is_new) {
+  close();
+  make_folder(folder_of(path));
+  path_ = path;
+  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | (is_new ? O_EXCL : 0), 0666);
+  if (fd_ < 0 && !(is_new && errno == EEXIST)) throw_file_error("write", path_, errno);
+  named_ = false;
+  return is_open();
+}
+
+void RecordFile::append(std::string_view record) {
+  appended_ = true;
+  if (!write_all(fd_, record)) throw_file_error("write", path_, errno);
+}
+
+void RecordFile::sync() {
+  if (std::exchange(appended_, false)) {
+    if (const int error = force_if_possible(::fdatasync, fd_); error != 0)
+      throw_file_error("force to the disk", path_, error);
+  }
+  if (is_open() && !std::exchange(named_, true)) sync_path(folder_of(path_));
+}
+
+void RecordFile::close() {
+  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+}
+
+void MappedFile::refuse(const std::string& flaw) const { throw UserError(path.string() + ": " + flaw); }
+
+MappedFile map_file(const fs::path& path) {
+  MappedFile mapped{.path = path};
+  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0) mapped.refuse("cannot be opened: " + std::string(std::strerror(errno)));
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) mapped.refuse("is not a file");
+  mapped.size = static_cast<uint64_t>(status.st_size);
+  if (mapped.size == 0) mapped.refuse("the file is empty; write it again");
+  void* memory = ::mmap(nullptr, mapped.size, PROT_READ, MAP_SHARED, fd.get(), 0);
+  if (memory == MAP_FAILED) mapped.refuse("cannot be read: " + std::string(std::strerror(errno)));
+  mapped.bytes = {static_cast<const uint8_t*>(memory),
+                  [memory, size = mapped.size](const uint8_t*) { ::munmap(memory, size); }};
+  return mapped;
+}
+
+FileLock::FileLock(const fs::path& file) : path_(file), fd_(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
+  if (fd_ < 0) throw_file_error("write", file, errno);
+}
+
+FileLock::~FileLock() { ::close(fd_); }
+
+FileLock::State FileLock::try_lock() {
+  while (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EINTR) return errno == EWOULDBLOCK ? State::kTaken : State::kNoLocks;
+  }
+  return State::kOurs;
+}
+
+void FileLock::lock(const std::function<void()>& waiting) {
+  for (State state; (state = try_lock()) != State::kOurs;) {
+    if (state == State::kNoLocks)
+      throw UserError(path_.string() + ": cannot be locked: " + std::strerror(errno) +
+                      "; choose a folder on another file system");
+    waiting();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+}
+
+}  // namespace ddprun

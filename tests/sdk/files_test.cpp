@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+#include "support/error_of.h"
+#include "support/temporary_folder.h"
+
+#include <ddprun/files.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <set>
+#include <stdexcept>
+
+namespace ddprun {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class Files : public FolderTest {
+ protected:
+  std::set<std::string> names() const {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_)) names.insert(entry.path().filename());
+    return names;
+  }
+};
+
+TEST_F(Files, ReplacesTheWholeAndLeavesNothingElse) {
+  replace_file(folder_ / "f", "a long first text");
+  replace_file(folder_ / "f", "second");
+  EXPECT_EQ(read(folder_ / "f"), "second");
+  EXPECT_EQ(names(), std::set<std::string>{"f"});
+}
+
+// A limit of the file size stands for the full disk: both fail in write().
+TEST_F(Files, FullDiskKeepsTheOldFile) {
+  replace_file(folder_ / "f", "old");
+  rlimit old{}, small{};
+  ::getrlimit(RLIMIT_FSIZE, &old);
+  small = {4096, old.rlim_max};
+  ::signal(SIGXFSZ, SIG_IGN);
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  const auto problem = error_of([&] { replace_file(folder_ / "f", std::string(1 << 20, 'x')); });
+  ::setrlimit(RLIMIT_FSIZE, &old);
+  ::signal(SIGXFSZ, SIG_DFL);
+  EXPECT_THAT(problem, AllOf(HasSubstr((folder_ / "f").string()), HasSubstr("File too large"), HasSubstr("ulimit")));
+  EXPECT_EQ(read(folder_ / "f"), "old");
+  EXPECT_EQ(names(), std::set<std::string>{"f"});
+}
+
+TEST_F(Files, FileThatIsNotFinishedIsGone) {
+  { DurableFile(folder_ / "f").write("abc", 3); }
+  EXPECT_EQ(names(), std::set<std::string>{});
+  DurableFile file(folder_ / "f");
+  file.write("abc", 3);
+  EXPECT_EQ(file.finish(), digest_of(folder_ / "f"));
+}
+
+TEST_F(Files, RecordsAreAddedToThoseThatThereAre) {
+  const auto path = folder_ / "new/folder/log";
+  for (const char* record : {"a", "b"}) {
+    RecordFile file;
+    EXPECT_TRUE(file.open(path));
+    file.append(record);
+    file.sync();
+  }
+  EXPECT_EQ(read(path), "ab");
+  EXPECT_FALSE(RecordFile().open(path, /*is_new=*/true));
+}
+
+TEST_F(Files, MapsAWholeFile) {
+  write(folder_ / "f", "abc");
+  EXPECT_EQ(map_file(folder_ / "f").text(), "abc");
+  write(folder_ / "empty", "");
+  EXPECT_THAT(error_of([&] { map_file(folder_ / "empty"); }), HasSubstr("is empty"));
+  EXPECT_THAT(error_of([&] { map_file(folder_); }), HasSubstr("is not a file"));
+  EXPECT_THAT(error_of([&] { map_file(folder_ / "none"); }), HasSubstr("No such file"));
+}
+
+TEST_F(Files, LockAdmitsOneAndEndsWithItsProcess) {
+  FileLock lock(folder_ / "lock");
+  EXPECT_EQ(lock.try_lock(), FileLock::State::kOurs);
+  FileLock other(folder_ / "lock");
+  EXPECT_EQ(other.try_lock(), FileLock::State::kTaken);
+  const auto stop = [] { throw std::logic_error("enough"); };
+  EXPECT_THROW(other.lock(stop), std::logic_error);
+
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(FileLock(folder_ / "second").try_lock() == FileLock::State::kOurs ? 0 : 1);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(FileLock(folder_ / "second").try_lock(), FileLock::State::kOurs);
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -123,7 +123,8 @@ std::map<std::string, std::string> plugin_places(const Experiment& experiment) {
   for (const auto* choice : plugin_choices(experiment)) places[choice->path] = plugin_place(*choice);
   const auto* objective = experiment.config.find("objective");
   const auto* weights = objective && objective->is_map() ? objective->find("class_weights") : nullptr;
-  places["objective"] = problem_line(objective ? objective->origin() : Origin(), "", "objective");
+  if (is_built_in_objective(experiment.objective.plugin))
+    places["objective"] = problem_line(objective ? objective->origin() : Origin(), "", "objective");
   if (weights) places["objective.class_weights"] = problem_line(weights->origin(), "", "objective.class_weights");
   for (const auto& monitor : monitors_of(experiment))
     places[monitor.key] = problem_line(monitor.origin, "", monitor.key);

@@ -383,6 +383,10 @@ std::vector<std::pair<std::string, double>> WatchedObjective::summary(const std:
   return in_plugin({"objective", "summary"}, [&] { return objective_->summary(totals); });
 }
 
+at::Tensor WatchedObjective::scores(const at::Tensor& prediction) const {
+  return in_plugin({"objective", "scores"}, [&] { return objective_->scores(prediction); });
+}
+
 std::unique_ptr<WatchedObjective> watched_objective(const PluginChoice& choice, const PluginHost& plugins,
                                                     const Model& model, const DataSpec& data) {
   const auto& name = choice.plugin;

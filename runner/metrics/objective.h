@@ -61,8 +61,7 @@ class WatchedObjective final : public Objective {
 
   std::vector<MetricCounts> counts(const at::Tensor& prediction, const at::Tensor& target) const override;
   std::vector<std::pair<std::string, double>> summary(const std::vector<MetricCounts>& totals) const override;
-
-  at::Tensor scores(const at::Tensor& prediction) const override { return objective_->scores(prediction); }
+  at::Tensor scores(const at::Tensor& prediction) const override;
 
  private:
   std::shared_ptr<Objective> objective_;

@@ -19,12 +19,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "end_to_
 
 import matrix  # noqa: E402
 import mounts  # noqa: E402
-from command import NIGHTLY, SMALL, CommandTest, all_rows, checkpoint_steps, differences, is_whole, summary  # noqa: E402
+from command import DDPRUN, NIGHTLY, SMALL, CommandTest, all_rows, checkpoint_steps, differences, is_whole, summary  # noqa: E402
 from matrix import Outcome  # noqa: E402
 
 SAMPLE = 20
 WORDS = [*SMALL, "model=mlp", "model.hidden=32", "trainer.global_batch=96", f"checkpoint.every={matrix.EVERY}st",
-         "checkpoint.keep=3", "launch.max_restarts=1", "launch.restart_seconds=0.05", "launch.hang_seconds=2"]
+         f"callbacks=[{DDPRUN.parent.parent}/tests/fault_plugins/brittle_callback.so]", "checkpoint.keep=3",
+         "launch.max_restarts=1", "launch.restart_seconds=0.05", "launch.hang_seconds=2"]
 LIMIT = 45  # seconds for the run, its end and its restart, on a busy machine
 
 

@@ -24,6 +24,8 @@ plugin_path: [{DDPRUN.parent.parent}/tests/fault_plugins]
 model: brittle_model
 dataset: brittle_dataset
 optimizer: brittle_optimizer
+objective: {{name: brittle_objective}}
+callbacks: [brittle_callback]
 loggers: [jsonl, brittle_logger]
 predictions: {{num_batches_to_log: 1, log_images_per_batch: 2}}
 checkpoint: {{every: 2st}}
@@ -32,19 +34,23 @@ launch: {{device: cpu, threads: 1, max_restarts: 1, restart_seconds: 0.05}}
 """
 PLACES = {section: f"brittle.yaml:{line}:{column}: {path}: plugin brittle_{section}: "
           for section, line, column, path in (("model", 2, 8, "model"), ("dataset", 3, 10, "dataset"),
-                                              ("optimizer", 4, 12, "optimizer"), ("logger", 5, 18, "loggers[1]"))}
+                                              ("optimizer", 4, 12, "optimizer"), ("objective", 5, 19, "objective"),
+                                              ("callback", 6, 13, "callbacks[0]"), ("logger", 7, 18, "loggers[1]"))}
 
 # What nobody but rank 0 calls, or the launcher; the call that fails, where it is not the fifth.
 OF_LOGGERS = ("logger.start", "logger.metrics", "logger.predictions", "logger.flush", "logger.finish")
 OF_LAUNCHER = ("dataset.prepare",)
-OF_RANK_0 = (*OF_LAUNCHER, "dataset.to_image", "optimizer.state", *OF_LOGGERS)
+OF_RANK_0 = (*OF_LAUNCHER, "dataset.to_image", "optimizer.state", "objective.scores", "callback.state", *OF_LOGGERS)
 CALLS = {"model.prepare": 1, "model.initialize": 1, "dataset.prepare": 1, "dataset.start": 1, "dataset.spec": 1,
-         "dataset.to_image": 2, "optimizer.start": 1, "optimizer.state": 2, "logger.start": 1, "logger.metrics": 3,
+         "dataset.to_image": 2, "optimizer.start": 1, "optimizer.state": 2, "objective.prepare": 1, "objective.scores": 1, "callback.start": 1,
+         "callback.after_evaluation": 1, "callback.finish": 1, "callback.state": 2, "logger.start": 1, "logger.metrics": 3,
          "logger.predictions": 1, "logger.flush": 2, "logger.finish": 1}
 HOOKS = ("model.prepare", "model.initialize", "model.forward", "model.step", "dataset.prepare", "dataset.start", "dataset.spec",
          "dataset.get", "dataset.augment", "dataset.to_image", "optimizer.start", "optimizer.step",
-         "optimizer.state", *OF_LOGGERS)
-AT_START = ("model.prepare", "model.initialize", "dataset.start", "dataset.spec", "optimizer.start")
+         "optimizer.state", "objective.prepare", "objective.loss", "objective.metrics", "objective.scores", "callback.start",
+         "callback.after_step", "callback.after_evaluation", "callback.state", "callback.finish", *OF_LOGGERS)
+AT_START = ("model.prepare", "model.initialize", "dataset.start", "dataset.spec", "optimizer.start", "objective.prepare",
+            "callback.start")
 CALLED_AS = {"model.forward": "(step|forward)", "optimizer.step": "step(_unless)?"}  # the default of the one calls the other
 TOLD = {"throw": "a hook that is broken", "mistake": "an input that is wrong", "odd": "something that is not a std::exception"}
 SIGNALS = {"segv": "SIGSEGV", "abort": "SIGABRT"}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+#include "array_files.h"
+#include "idx_writer.h"
+#include "plugin_under_test.h"
+
+#include <ddprun/error.h>
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace ddprun::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr int kVocabulary = 100;
+
+template <class Token>
+std::string counting(int count, int from = 0) {
+  std::vector<Token> tokens(static_cast<size_t>(count));
+  std::iota(tokens.begin(), tokens.end(), static_cast<Token>(from));
+  return bytes_of(tokens);
+}
+
+class Tokens : public ::testing::Test {
+ protected:
+  std::string put(const std::string& name, const std::string& bytes) const {
+    write_file(folder_ / name, bytes);
+    return (folder_ / name).string();
+  }
+  std::string noted(const std::string& name, const std::string& bytes, const std::string& note) const {
+    put(name + ".json", note);
+    return put(name, bytes);
+  }
+
+  static std::shared_ptr<Dataset> open(test::Settings settings) {
+    settings.emplace_back("context", "4");
+    auto data = load_dataset(TOKENS_PLUGIN, settings);
+    data->start();
+    return data;
+  }
+  static std::string problem(const test::Settings& settings) {
+    return message_of<UserError>([&] { open(settings); });
+  }
+
+  const std::string note_ = R"({"dtype": "uint16", "tokens": 10, "vocabulary": 100})";
+  TestFolder folder_;
+};
+
+TEST_F(Tokens, WindowsFollowOneAnotherAndEndWithTheirFile) {
+  const auto one = noted("a.bin", counting<uint16_t>(10), note_);
+  const auto two = noted("b.bin", counting<uint16_t>(10, 50), note_);
+  auto files = Value::list();
+  for (const auto& file : {one, two}) files.items().push_back(Value::scalar(file));
+  auto map = Value::map();
+  map.set("train", files);
+  map.set("val", Value::scalar(two));
+  map.set("context", Value::scalar("4"));
+  const auto data = load_dataset(TOKENS_PLUGIN, Options(std::move(map), "dataset"));
+  data->start();
+  EXPECT_EQ(data->size(Split::kTrain), 4);
+  EXPECT_EQ(data->size(Split::kVal), 2);
+  EXPECT_EQ(data->size(Split::kTest), 0);
+  EXPECT_EQ(data->spec().classes, kVocabulary);
+  const auto batch = data->get(Split::kTrain, std::vector<int64_t>{3, 1});
+  EXPECT_TRUE(batch.input.equal(at::tensor({54, 55, 56, 57, 4, 5, 6, 7}, at::kLong).view({2, 4})));
+  EXPECT_TRUE(batch.target.equal(batch.input + 1));
+}
+
+TEST_F(Tokens, AreReadFromLlmcsAndNanoGptsFiles) {
+  std::vector<int32_t> header(256);
+  header[0] = 20240801, header[1] = 7, header[2] = 9;
+  const auto llmc = open({{"train", put("llmc.bin", bytes_of(header) + counting<uint32_t>(9))}, {"vocabulary", "100"}});
+  EXPECT_EQ(llmc->get(Split::kTrain, std::vector<int64_t>{1}).target.sum().item<int64_t>(), 5 + 6 + 7 + 8);
+  const auto raw = put("raw.bin", counting<uint16_t>(9));
+  const auto nano = open({{"train", raw}, {"dtype", "uint16"}, {"vocabulary", "100"}});
+  EXPECT_EQ(nano->get(Split::kTrain, std::vector<int64_t>{1}).target.sum().item<int64_t>(), 5 + 6 + 7 + 8);
+  EXPECT_THAT(problem({{"train", raw}, {"vocabulary", "100"}}),
+              AllOf(HasSubstr("raw.bin"), HasSubstr("dataset.dtype")));
+  EXPECT_THAT(problem({{"train", raw}, {"dtype", "uint16"}}), HasSubstr("dataset.vocabulary"));
+}
+
+TEST_F(Tokens, WhatDoesNotFitIsNamed) {
+  EXPECT_THAT(problem({{"train", noted("cut.bin", counting<uint16_t>(9), note_)}}),
+              AllOf(HasSubstr("cut.bin"), HasSubstr("should hold 10 tokens and holds 9: it is cut short")));
+  EXPECT_THAT(problem({{"train", noted("odd.bin", counting<uint16_t>(10) + "x", note_)}}), HasSubstr("21 bytes"));
+  EXPECT_THAT(problem({{"train", noted("two.bin", counting<uint16_t>(10), note_)}, {"dtype", "uint32"}}),
+              HasSubstr("two.bin.json says uint16, dataset.dtype uint32"));
+  EXPECT_THAT(problem({{"train", noted("bad.bin", "0123", "[]")}}), HasSubstr("bad.bin.json: not a JSON object"));
+  EXPECT_THAT(problem({{"train", noted("few.bin", counting<uint16_t>(4), R"({"dtype":"uint16","vocabulary":100})")}}),
+              HasSubstr("it has 4 tokens, expected at least 5"));
+  const auto other = noted("other.bin", counting<uint16_t>(10), R"({"dtype":"uint16","vocabulary":50})");
+  EXPECT_THAT(problem({{"train", noted("a.bin", counting<uint16_t>(10), note_)}, {"val", other}}),
+              AllOf(HasSubstr("other.bin has a vocabulary of 50"), HasSubstr("a.bin one of 100")));
+  const auto data = open({{"train", noted("beyond.bin", counting<uint16_t>(10, 95), note_)}});
+  EXPECT_THAT(message_of<UserError>([&] { data->get(Split::kTrain, std::vector<int64_t>{1}); }),
+              AllOf(HasSubstr("beyond.bin: token 5 is 100"), HasSubstr("vocabulary of 100")));
+}
+
+}  // namespace
+}  // namespace ddprun::test

@@ -27,11 +27,11 @@ class ImageFile : public ::testing::Test {
                            int64_t channels, const std::vector<png_color>& palette = {},
                            const std::vector<unsigned char>& palette_alpha = {}) {
     write_png(file_, width, height, bytes, kind, palette, palette_alpha);
-    return decode(file_, channels).bytes;
+    return decode({.file = file_}, channels).bytes;
   }
 
   std::string problem() {
-    return message_of<UserError>([&] { decode(file_, 3); });
+    return message_of<UserError>([&] { decode({.file = file_}, 3); });
   }
 
   TestFolder folder_;
@@ -58,15 +58,15 @@ TEST_F(ImageFile, ReadsEveryKindOfPng) {
 
 TEST_F(ImageFile, ReadsGreyAndColourJpegs) {
   write_jpeg(file_, 20, 10, {200, 40, 90});
-  const auto colour = decode(file_, 3);
+  const auto colour = decode({.file = file_}, 3);
   EXPECT_EQ(colour.size.width, 20);
   EXPECT_EQ(colour.size.height, 10);
   EXPECT_NEAR(colour.bytes[0], 200, 3);
   EXPECT_NEAR(colour.bytes[1], 40, 3);
-  EXPECT_NEAR(decode(file_, 1).bytes[0], 0.299 * 200 + 0.587 * 40 + 0.114 * 90, 3);
+  EXPECT_NEAR(decode({.file = file_}, 1).bytes[0], 0.299 * 200 + 0.587 * 40 + 0.114 * 90, 3);
   write_jpeg(file_, 20, 10, {77});
-  EXPECT_THAT(decode(file_, 3).bytes, Each(77));
-  EXPECT_THAT(decode(file_, 1).bytes, Each(77));
+  EXPECT_THAT(decode({.file = file_}, 3).bytes, Each(77));
+  EXPECT_THAT(decode({.file = file_}, 1).bytes, Each(77));
 }
 
 TEST_F(ImageFile, RefusesCmykByName) {
@@ -91,12 +91,12 @@ TEST_F(ImageFile, NamesATruncatedPicture) {
   write_png(file_, 64, 64, noise);
   auto bytes = read_file(file_);
   write_file(file_, bytes.substr(0, bytes.size() / 2));
-  EXPECT_EQ(read_size(file_).width, 64);
+  EXPECT_EQ(read_size({.file = file_}).width, 64);
   EXPECT_THAT(problem(), HasSubstr("is a damaged PNG"));
   write_jpeg(file_, 640, 640, {1, 2, 3});
   bytes = read_file(file_);
   write_file(file_, bytes.substr(0, bytes.size() - 200));
-  EXPECT_EQ(read_size(file_).height, 640);
+  EXPECT_EQ(read_size({.file = file_}).height, 640);
   EXPECT_THAT(problem(), HasSubstr("is a damaged JPEG (Premature end of JPEG file)"));
 }
 
@@ -107,7 +107,7 @@ TEST_F(ImageFile, DecodesNothingThatClaimsTooMuch) {
   const auto sum = crc32(0, reinterpret_cast<const Bytef*>(bytes.data()) + 12, 17);
   bytes.replace(29, 4, big_endian(static_cast<uint32_t>(sum)));
   write_file(file_, bytes);
-  EXPECT_THAT(message_of<UserError>([&] { read_size(file_); }), HasSubstr("claims 61440 x 61440 pixels"));
+  EXPECT_THAT(message_of<UserError>([&] { read_size({.file = file_}); }), HasSubstr("claims 61440 x 61440 pixels"));
   write_jpeg(file_, 16, 16, {1});
   bytes = read_file(file_);
   const auto frame = bytes.find("\xff\xc0");
@@ -125,7 +125,7 @@ TEST_F(ImageFile, NoChangedByteEndsTheProgram) {
       bytes[i] = static_cast<char>(bytes[i] ^ 0x55);
       write_file(file_, bytes);
       try {
-        const auto pixels = decode(file_, 3);
+        const auto pixels = decode({.file = file_}, 3);
         EXPECT_EQ(static_cast<int64_t>(pixels.bytes.size()), pixels.size.height * pixels.size.width * 3);
       } catch (const UserError&) {
       }

@@ -44,8 +44,8 @@ std::string to_hex(const uint8_t* bytes, size_t count) {
 }
 
 Json picture(const std::string& file, int64_t channels) {
-  const auto [height, width] = images::read_size(file);
-  const auto pixels = images::decode(file, channels);
+  const auto [height, width] = images::read_size({.file = file});
+  const auto pixels = images::decode({.file = file}, channels);
   if (pixels.size.height != height || pixels.size.width != width) throw std::logic_error("two sizes of one picture");
   return {{"shape", {height, width, pixels.channels}}, {"data", to_hex(pixels.bytes.data(), pixels.bytes.size())}};
 }

@@ -37,9 +37,9 @@ std::string with_checksums(std::string_view bytes) {
 
 void feed_image(std::string_view bytes) {
   const auto path = fuzz::as_file(with_checksums(bytes));
-  const auto size = images::read_size(path);
+  const auto size = images::read_size({.file = path});
   if (size.height * size.width > kMostPixels) return;
-  for (const int64_t channels : {1, 3}) images::decode(path, channels);
+  for (const int64_t channels : {1, 3}) images::decode({.file = path}, channels);
 }
 
 }  // namespace ddprun

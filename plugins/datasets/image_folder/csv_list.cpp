@@ -62,7 +62,7 @@ class Reader {
     for (const auto& row : rows_) {
       const auto label = labels_[row.label];
       if (row.split == Split::kTrain) trained[static_cast<size_t>(label)] = true;
-      list.of(row.split).push_back({row.file, label});
+      list.of(row.split).push_back({{.file = row.file}, label});
     }
     for (size_t i = 0; i < trained.size(); ++i) {
       if (!trained[i]) throw UserError(path_.string() + ": train has no picture of the class " + list.class_names[i]);

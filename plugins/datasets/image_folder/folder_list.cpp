@@ -61,7 +61,7 @@ Samples pictures_of(const Path& folder, const std::vector<std::string>& classes)
   for (size_t label = 0; label < classes.size(); ++label) {
     const auto before = samples.size();
     for (const auto& entry : entries_of(folder / classes[label])) {
-      if (is_picture(entry)) samples.push_back({entry, static_cast<int64_t>(label)});
+      if (is_picture(entry)) samples.push_back({{.file = entry}, static_cast<int64_t>(label)});
     }
     if (samples.size() == before) refuse(folder / classes[label], "has no picture (.png, .jpg or .jpeg)");
   }

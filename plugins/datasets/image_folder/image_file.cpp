@@ -20,8 +20,13 @@ namespace {
 
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
-File open(const std::filesystem::path& path) {
-  File file(std::fopen(path.c_str(), "rbe"), std::fclose);
+File open(const Picture& picture) {
+  if (picture.shard && picture.size == 0) throw std::runtime_error("is empty");
+  if (picture.shard) {
+    auto* bytes = const_cast<uint8_t*>(picture.shard->bytes.get() + picture.begin);  // only read
+    return {::fmemopen(bytes, picture.size, "rb"), std::fclose};
+  }
+  File file(std::fopen(picture.file.c_str(), "rbe"), std::fclose);
   if (!file) throw std::runtime_error(std::string("cannot be opened: ") + std::strerror(errno));
   return file;
 }
@@ -53,23 +58,23 @@ Pixels whole(Pixels pixels, int64_t channels) {
 
 }  // namespace
 
-Size read_size(const std::filesystem::path& path) try {
-  const auto file = open(path);
+Size read_size(const Picture& picture) try {
+  const auto file = open(picture);
   const auto size = is_png(file.get()) ? read_png_size(file.get()) : read_jpeg_size(file.get());
   check(size);
   return size;
 } catch (const std::runtime_error& error) {
-  throw UserError(path.string() + ": " + error.what());
+  throw UserError(picture.text() + ": " + error.what());
 }
 
-Pixels decode(const std::filesystem::path& path, int64_t channels) try {
-  const auto file = open(path);
+Pixels decode(const Picture& picture, int64_t channels) try {
+  const auto file = open(picture);
   const bool png = is_png(file.get());
   check(png ? read_png_size(file.get()) : read_jpeg_size(file.get()));
   std::rewind(file.get());
   return whole(png ? read_png(file.get(), channels) : read_jpeg(file.get(), channels), channels);
 } catch (const std::runtime_error& error) {
-  throw UserError(path.string() + ": " + error.what());
+  throw UserError(picture.text() + ": " + error.what());
 }
 
 }  // namespace ddprun::images

@@ -3,18 +3,30 @@
 #pragma once
 
 #include <ddprun/batch.h>
+#include <ddprun/files.h>
 
 #include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace ddprun::images {
 
+// An encoded picture: a file, or a member of a shard.
+struct Picture {
+  std::filesystem::path file;  // empty for a member
+  std::shared_ptr<const MappedFile> shard = {};
+  uint64_t begin = 0, size = 0;  // bytes of the shard
+
+  // Returns its name for messages: the file, or the shard and the member.
+  std::string text() const;
+};
+
 struct Sample {
-  std::filesystem::path file;
+  Picture picture;
   int64_t label = 0;
 };
 using Samples = std::vector<Sample>;

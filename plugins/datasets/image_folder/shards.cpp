@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// Pictures in tar files, WebDataset's shards, read in any order: an exact shuffle over all of them, and exact resumes.
+#include "image_dataset.h"
+#include "shard.h"
+
+namespace {
+
+namespace images = ddprun::images;
+using ddprun::Split;
+
+class ImageShards final : public images::ImageDataset {
+ public:
+  explicit ImageShards(ddprun::Options& options) {
+    patterns_[0] = options.require<std::filesystem::path>(
+        "train", "tar files of KEY.jpg, .jpeg, .png or .webp, and KEY.cls: train-*.tar, or train-{000000..000127}.tar");
+    patterns_[1] = options.get<std::filesystem::path>("val", "", "the same for val");
+    patterns_[2] = options.get<std::filesystem::path>("test", "", "the same for test");
+    read(options);
+  }
+
+ private:
+  images::SampleList list(const ddprun::Progress& progress) const override {
+    std::array<images::Shards, 3> splits;
+    for (size_t split = 0; split < splits.size(); ++split) {
+      if (!patterns_[split].empty()) splits[split] = images::find_shards(patterns_[split]);
+    }
+    return images::list_shards(splits, progress);
+  }
+
+  std::array<std::filesystem::path, 3> patterns_;  // by Split
+};
+
+}  // namespace
+
+DDPRUN_DATASET(ImageShards, "shards", "your own pictures in tar files, as WebDataset writes them")

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT
+"""Samples that a class in Python makes: the same as from a file, and what is said where the class throws, hangs or dies."""
+
+import os
+import signal
+import sys
+import unittest
+
+import safetensors.numpy
+import numpy
+
+from command import CommandTest, all_rows, differences
+
+TRAIN, VAL, FEATURES, CLASSES = 90, 30, 5, 3
+WORDS = ("trainer.max_epochs=2", "trainer.global_batch=12", "trainer.log_every=1", "launch.workers=2")
+CODE = f"""
+import os, time
+import numpy
+from arrays import load  # beside it
+
+class Data:
+    classes = ["low", "middle", "high"]
+
+    def __init__(self, split, scale, note="a text"):
+        assert (scale, note) == (2, "a 'text': 1")
+        self.input, self.target = load(split)
+
+    def __len__(self):
+        return len(self.input)
+
+    def __getitem__(self, index):
+        print("sample", index)
+        return self.input[index] * 0.5, int(self.target[index])
+
+class Broken(Data):
+    def __getitem__(self, index):
+        if index == 17:
+            how = os.environ["BROKEN"]
+            if how == "throw":
+                raise KeyError("no such picture")
+            if how == "hang":
+                time.sleep(1000)
+            if how == "die":
+                os._exit(3)
+            if how == "shape":
+                return self.input[index][:2], 0
+        return super().__getitem__(index)
+
+class Many(Data):
+    def __getitem__(self, index):
+        return {{"input": self.input[index] * 0.5, "target": self.target[index], "mask": self.input[index] > 0}}
+
+class Unnamed(Data):
+    classes = None
+"""
+ARRAYS = """
+import pathlib
+import safetensors.numpy
+
+def load(split):
+    arrays = safetensors.numpy.load_file(pathlib.Path(__file__).parent / f"{split}.safetensors")
+    return arrays["input"] * 2, arrays["target"]
+"""
+
+
+class PythonData(CommandTest):
+    def setUp(self):
+        super().setUp()
+        draw = numpy.random.default_rng(1)
+        for split, count in (("train", TRAIN), ("val", VAL)):
+            values = draw.normal(size=(count, FEATURES)).astype("float32")
+            safetensors.numpy.save_file({"input": values, "target": values.argmax(1) % CLASSES}, self.folder / f"{split}.safetensors")
+        (self.folder / "data.py").write_text(CODE)
+        (self.folder / "arrays.py").write_text(ARRAYS)
+        self.write("data", "{plugin: python, file: data.py, class: Data, processes: 2, arguments: {scale: 2, note: \"a 'text': 1\"}, "
+                           f"python: {sys.executable}}}")
+
+    def write(self, name, dataset):
+        (self.folder / f"{name}.yaml").write_text(f"seed: 3\nmodel: mlp\ndataset: {dataset}\n"
+                                                  "optimizer: {plugin: sgd, lr: 0.05}\nlaunch: {device: cpu, threads: 1}\n")
+
+    def test_they_are_those_of_a_file_and_a_killed_run_goes_on(self):
+        self.write("file", "{plugin: tensors, train: train.safetensors, val: val.safetensors}")
+        self.ddprun("file.yaml", *WORDS, "run.dir=file")
+        self.ddprun("data.yaml", *WORDS, "run.dir=run")
+        run, file, killed = (self.folder / name for name in ("run", "file", "killed"))
+        self.assertTrue(all_rows(run))
+        self.assertEqual(differences(run, file), {})
+        self.assertIn("sample", (run / "logs/rank_1.log").read_text())
+        running = self.start_held(6, "data.yaml", *WORDS, "checkpoint.every=4st", "run.dir=killed")
+        for pid in [running.pid, *self.workers().values()]:
+            os.kill(pid, signal.SIGKILL)
+        running.wait()
+        self.assert_nothing_left()
+        self.ddprun("resume", "killed")
+        self.assertEqual(differences(killed, run), {})
+        told = self.ddprun("data", "data.yaml", "dataset.class=Many").out()
+        self.assertIn("middle", told)
+
+    def test_what_fails_in_it_is_named_with_its_sample(self):
+        for how, said in (("throw", r"data.py:\d+: KeyError: 'no such picture'"), ("die", "its process ended with exit code 3"),
+                          ("hang", "no answer within 2 s"), ("shape", r"input is \[2\] float32, and that of the first sample \[5\] float32")):
+            with self.subTest(how=how):
+                words = ("data.yaml", *WORDS, "dataset.class=Broken", "dataset.timeout_seconds=2", f"run.dir=run_{how}")
+                error = self.ddprun(*words, code=1, env={"BROKEN": how}).err()
+                self.assertRegex(error, rf"data.py: Broken \(sample 17 of train\): {said}")
+                self.assert_nothing_left()
+
+    def test_mistakes_are_found_before_the_first_step(self):
+        for words, said in ((("dataset.class=Dat",), "data.py: Dat: it has no class Dat"), (("dataset.file=no.py",), "no.py: no such file"),
+                            (("dataset.arguments.scale=3",), r"data.py: Data: data.py:\d+: AssertionError"),
+                            (("dataset.class=Unnamed",), "needs the attribute `classes`"),
+                            (("dataset.python=pythn",), "pythn: cannot be started: No such file")):
+            with self.subTest(said=said):
+                self.assertRegex(self.ddprun("check", "data.yaml", *words, code=2).err(), said)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -55,7 +55,10 @@ void make_paths_absolute(Value& config) {
     for (auto& plugin : plugins->items()) make_plugin_absolute(&plugin);
   }
   if (auto* folders = config.find("plugin_path")) make_absolute(*folders);
-  for (const KeyPath& key : {KeyPath{"pretrained", "file"}, {"launch", "token_file"}, {"checkpoint", "resume"}}) {
+  for (const KeyPath& key : {KeyPath{"pretrained", "file"},
+                             {"trainer", "sampling", "weights"},
+                             {"launch", "token_file"},
+                             {"checkpoint", "resume"}}) {
     auto* path = find_at(config, key);
     if (path && path->text() != "auto" && path->text() != "never") make_absolute(*path);
   }

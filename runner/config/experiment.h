@@ -107,6 +107,15 @@ struct WordsOf<Resident> {
   static constexpr auto kAll = std::to_array<std::string_view>({"auto", "host", "off"});
 };
 
+// Which training samples an epoch draws; by default each once.
+struct SamplingConfig {
+  bool balance_classes = false;  // each class equally often
+  std::string weights;           // a file with a weight for each sample; empty: none
+  std::string place;             // "mnist.yaml:7:12: trainer.sampling: "
+
+  bool is_on() const { return balance_classes || !weights.empty(); }
+};
+
 struct TrainerConfig {
   int64_t max_epochs = 10;
   int64_t max_steps = 0;         // 0: no limit but max_epochs
@@ -123,6 +132,7 @@ struct TrainerConfig {
   int64_t overfit_batches = 0;  // the same first batches in every epoch; 0: off
   bool fast_dev_run = false;
   bool shuffle = true;
+  SamplingConfig sampling;
   int64_t prefetch_threads = 1;
   int64_t prefetch_batches = 2;  // batches held ready, at most
 

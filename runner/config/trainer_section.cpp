@@ -12,6 +12,32 @@ Limit read_limit(Options& options, std::string_view name, std::string_view help)
   return limit.value_or(Limit{});
 }
 
+void read_sampling(Options& options, TrainerConfig& trainer) {
+  const auto value = options.subtree("sampling",
+                                     "which samples an epoch draws: {balance: class}, each class equally often, or "
+                                     "{weights: FILE}, by a weight for each; by default each sample once",
+                                     "map of string");
+  if (!options.has("sampling")) return;
+  const auto refuse = [&] {
+    options.reject("sampling", "expected {balance: class} or {weights: FILE}, found " + describe(value));
+  };
+  if (!value.is_map() || value.entries().size() != 1 || !value.entries().front().value.is_scalar()) return refuse();
+  const auto& [key, origin, chosen] = value.entries().front();
+  auto& sampling = trainer.sampling;
+  sampling.place = (value.origin().text().empty() ? "" : value.origin().text() + ": ") + options.path() + ".sampling: ";
+  if (key == "balance" && chosen.text() == "class") {
+    sampling.balance_classes = true;
+  } else if (key == "weights" && !chosen.text().empty()) {
+    sampling.weights = chosen.text();
+  } else if (key == "balance") {
+    options.reject("sampling", "balance: expected class, found " + describe(chosen));
+  } else {
+    refuse();
+  }
+  if (!trainer.shuffle) options.reject("sampling", "cannot be combined with shuffle: false; choose one");
+  if (trainer.overfit_batches > 0) options.reject("sampling", "cannot be combined with overfit_batches; choose one");
+}
+
 void read_length(Options& options, TrainerConfig& trainer) {
   trainer.max_epochs =
       options.get<int64_t>("max_epochs", trainer.max_epochs, "passes over the training data", {1, kMost});
@@ -27,6 +53,7 @@ void read_length(Options& options, TrainerConfig& trainer) {
   trainer.fast_dev_run =
       options.get<bool>("fast_dev_run", false, "a quick check: one step, one evaluation batch, one checkpoint");
   trainer.shuffle = options.get<bool>("shuffle", trainer.shuffle, "a new order of the samples in every epoch");
+  read_sampling(options, trainer);
 }
 
 // Reads "all", "auto" or a number.

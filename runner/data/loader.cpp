@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "data/loader.h"
 
+#include "data/sampling.h"
 #include "plugin_host/plugin_call.h"
 
 #include <ATen/ATen.h>
@@ -61,7 +62,7 @@ TrainLoader::TrainLoader(std::shared_ptr<const Dataset> dataset, const TrainerCo
     : dataset_(std::move(dataset)),
       plan_(step_plan(config, dataset_->size(Split::kTrain))),
       seed_(seed),
-      shuffle_(config.shuffle && config.overfit_batches == 0),
+      epochs_(training_order(*dataset_, config, seed)),
       world_(world),
       device_(device),
       images_(std::move(images)),
@@ -105,9 +106,7 @@ Batch TrainLoader::load_batch(std::span<const int64_t> numbers, int64_t epoch) c
 std::shared_ptr<const std::vector<int64_t>> TrainLoader::order_of(int64_t epoch) {
   std::scoped_lock lock(order_mutex_);
   if (cached_epoch_ != epoch) {
-    const auto samples = dataset_->size(Split::kTrain);
-    cached_order_ = std::make_shared<const std::vector<int64_t>>(shuffle_ ? epoch_order(seed_, epoch, samples)
-                                                                          : unshuffled_order(samples));
+    cached_order_ = std::make_shared<const std::vector<int64_t>>(epochs_.of(epoch));
     cached_epoch_ = epoch;
   }
   return cached_order_;

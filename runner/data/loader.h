@@ -42,7 +42,8 @@ struct TrainBatch {
 StepPlan step_plan(const TrainerConfig& config, int64_t samples);
 
 // Endless training batches from `first_step` on, with steps counted over all epochs, for one consumer. `images`, those
-// of the training split, make the batches if given; otherwise the dataset's get() and augment() do.
+// of the training split, make the batches if given; otherwise the dataset's get() and augment() do. Throws as
+// training_order() does.
 class TrainLoader {
  public:
   TrainLoader(std::shared_ptr<const Dataset> dataset, const TrainerConfig& config, uint64_t seed, World world,
@@ -59,7 +60,7 @@ class TrainLoader {
   std::shared_ptr<const Dataset> dataset_;
   StepPlan plan_;
   uint64_t seed_;
-  bool shuffle_;
+  EpochOrder epochs_;
   World world_;
   c10::Device device_;
   std::shared_ptr<const ImageBatcher> images_;  // null if there are none

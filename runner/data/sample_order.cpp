@@ -11,6 +11,12 @@ namespace ddprun {
 namespace {
 
 constexpr uint64_t kOrderStream = 0x6F72646572;  // "order": apart from every other use of the seed
+constexpr uint64_t kDrawStream = 0x64726177;     // "draw"
+
+void shuffle(std::vector<int64_t>& order, RandomStream& draws) {
+  for (auto last = static_cast<int64_t>(order.size()) - 1; last > 0; --last)
+    std::swap(order[last], order[draws.below(static_cast<uint64_t>(last) + 1)]);
+}
 
 }  // namespace
 
@@ -36,9 +42,34 @@ std::vector<int64_t> spread_numbers(int64_t size, int64_t count) {
 std::vector<int64_t> epoch_order(uint64_t seed, int64_t epoch, int64_t size) {
   auto order = unshuffled_order(size);
   RandomStream draws(seed, kOrderStream, static_cast<uint32_t>(epoch));
-  for (int64_t last = size - 1; last > 0; --last) {
-    std::swap(order[last], order[draws.below(static_cast<uint64_t>(last) + 1)]);
+  shuffle(order, draws);
+  return order;
+}
+
+EpochOrder::EpochOrder(uint64_t seed, std::vector<double> weights, std::vector<int64_t> classes)
+    : seed_(seed),
+      size_(static_cast<int64_t>(weights.size())),
+      weights_(std::move(weights)),
+      classes_(std::move(classes)) {}
+
+std::vector<int64_t> EpochOrder::of(int64_t epoch) const {
+  if (weights_.empty()) return shuffle_ ? epoch_order(seed_, epoch, size_) : unshuffled_order(size_);
+  auto candidates = epoch_order(seed_, epoch, size_);
+  if (!classes_.empty()) std::ranges::stable_sort(candidates, {}, [&](int64_t sample) { return classes_[sample]; });
+  RandomStream draws(seed_, kDrawStream, static_cast<uint32_t>(epoch));
+  const double total = std::accumulate(weights_.begin(), weights_.end(), 0.0);
+  const double step = total / static_cast<double>(size_), first = draws.uniform() * step;
+  std::vector<int64_t> order;
+  double reached = 0;  // the weights of the candidates so far
+  for (const auto candidate : candidates) {
+    reached += weights_[candidate];
+    while (static_cast<int64_t>(order.size()) < size_ && first + static_cast<double>(order.size()) * step < reached)
+      order.push_back(candidate);
   }
+  const auto last = std::ranges::find_if(candidates.rbegin(), candidates.rend(),
+                                         [&](int64_t candidate) { return weights_[candidate] > 0; });
+  order.resize(size_, *last);  // where rounding has left the last draw beyond the sum
+  shuffle(order, draws);
   return order;
 }
 

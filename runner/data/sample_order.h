@@ -23,6 +23,28 @@ Slice part_of(int64_t count, int64_t part, int64_t parts);
 std::vector<int64_t> epoch_order(uint64_t seed, int64_t epoch, int64_t size);
 std::vector<int64_t> unshuffled_order(int64_t size);  // 0 .. size-1
 
+// The samples that each epoch goes through, in their order: a function of the epoch, the same on all ranks.
+class EpochOrder {
+ public:
+  // Each of 0 .. size-1 once; shuffled anew for each epoch, or in their order.
+  EpochOrder(uint64_t seed, int64_t size, bool shuffle) : seed_(seed), size_(size), shuffle_(shuffle) {}
+
+  // Draws as many as there are weights, each sample as often as its share of the sum says, rounded down or up: by
+  // systematic resampling (Kitagawa, "Monte Carlo filter and smoother", 1996), whose counts vary less than those of
+  // independent draws. With `classes`, one per sample, those of each class come as often as its share says, rounded so.
+  // The weights are at least 0, and not all 0.
+  EpochOrder(uint64_t seed, std::vector<double> weights, std::vector<int64_t> classes = {});
+
+  std::vector<int64_t> of(int64_t epoch) const;
+
+ private:
+  uint64_t seed_;
+  int64_t size_;
+  bool shuffle_ = true;
+  std::vector<double> weights_;  // empty: each sample once
+  std::vector<int64_t> classes_;
+};
+
 // Returns at most `count` of 0 .. size-1, spread evenly, including the first and the last.
 std::vector<int64_t> spread_numbers(int64_t size, int64_t count);
 

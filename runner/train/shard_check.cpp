@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/program.h"
+#include "data/sampling.h"
 #include "plugin_host/plugin_call.h"
 
 #include <ddprun/digest.h>
@@ -70,6 +71,15 @@ void require_same_sizes(const Dataset& dataset, Communicator& communicator) {
   if (const auto rank = first_other(all)) refuse(rank, all[rank], all[0], communicator);
 }
 
+// Ranks with other labels, or another file of weights, would draw other samples of the same epoch.
+void require_same_order(const Dataset& dataset, const Experiment& experiment, Communicator& communicator) {
+  const auto order = training_order(dataset, experiment.trainer, experiment.seed).of(0);
+  Sha256 sum;
+  sum.update(order.data(), order.size() * sizeof(int64_t));
+  const auto all = communicator.gather_texts("samples drawn with the SHA-256 " + sum.hex().substr(0, 16));
+  if (const auto rank = first_other(all)) refuse(rank, all[rank], all[0], communicator);
+}
+
 // Compares different samples in each round.
 void require_same_samples(const Dataset& dataset, Split split, const char* name, int64_t round,
                           Communicator& communicator) {
@@ -88,9 +98,10 @@ void require_same_samples(const Dataset& dataset, Split split, const char* name,
 
 }  // namespace
 
-void require_same_data(const Dataset& dataset, bool samples, Communicator& communicator) {
+void require_same_data(const Dataset& dataset, const Experiment& experiment, Communicator& communicator) {
   require_same_sizes(dataset, communicator);
-  if (!samples) return;
+  if (experiment.trainer.sampling.is_on()) require_same_order(dataset, experiment, communicator);
+  if (!experiment.trainer.verify_shards) return;
   for (const auto& [split, name] : kSplits) require_same_samples(dataset, split, name, 0, communicator);
 }
 
@@ -111,9 +122,7 @@ void ShardCheck::add(const TrainBatch& item) {
 
 void ShardCheck::check(int64_t epoch, const Experiment& experiment) {
   if (steps_ == 0) return;  // a run resumed at the epoch's end only has its evaluation left
-  const auto& config = experiment.trainer;
-  const bool shuffled = config.shuffle && config.overfit_batches == 0;
-  const auto order = shuffled ? epoch_order(experiment.seed, epoch - 1, samples_) : unshuffled_order(samples_);
+  const auto order = training_order(*dataset_, experiment.trainer, experiment.seed).of(epoch - 1);
   auto counts = at::zeros({samples_}, at::kInt);
   auto* count = counts.data_ptr<int>();
   for (const auto sample : seen_) ++count[sample];
@@ -126,8 +135,8 @@ void ShardCheck::check(int64_t epoch, const Experiment& experiment) {
   sum.update(seen_.data(), seen_.size() * sizeof(int64_t));
   const auto shards = communicator_.gather_texts(log::text(seen_.size(), " samples, sha256 ", sum.hex()));
   if (wrong > 0) {
-    throw std::logic_error(
-        log::text("trainer.verify_shards: in epoch ", epoch, ", ", wrong, " samples were not seen exactly once"));
+    throw std::logic_error(log::text("trainer.verify_shards: in epoch ", epoch, ", ", wrong,
+                                     " samples were not seen as often as it has them"));
   }
   if (communicator_.world().rank == 0) {
     for (size_t rank = 0; rank < shards.size(); ++rank) {

@@ -15,10 +15,11 @@
 
 namespace ddprun {
 
-// Throws UserError on every rank if a rank's dataset has other sizes than rank 0's or, with `samples`, another input,
-// target or extra for some samples of each split. The error names the rank and the sample. Samples are compared by the
-// SHA-256 of their tensors, as get() returns them, before augment(). Collective.
-void require_same_data(const Dataset& dataset, bool samples, Communicator& communicator);
+// Throws UserError on every rank if a rank's dataset has other sizes than rank 0's, if trainer.sampling draws other
+// samples there or, with trainer.verify_shards, if it has another input, target or extra for some samples of each
+// split. The error names the rank and the sample. Samples are compared by the SHA-256 of their tensors, as get()
+// returns them, before augment(). Collective.
+void require_same_data(const Dataset& dataset, const Experiment& experiment, Communicator& communicator);
 
 class ShardCheck {
  public:

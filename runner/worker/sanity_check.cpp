@@ -5,6 +5,7 @@
 #include "data/checked_split.h"
 #include "data/loader.h"
 #include "data/sample_order.h"
+#include "data/sampling.h"
 #include "metrics/metric_counts.h"
 #include "metrics/metric_sums.h"
 #include "metrics/objective.h"
@@ -43,6 +44,7 @@ class Scene {
   SanityCheck play() {
     for (const auto split : {Split::kTrain, Split::kVal, Split::kTest}) look_at(split);
     if (!training_) throw PluginMistake({"dataset", "it has no training samples"});
+    training_order(dataset_, experiment_.trainer, experiment_.seed);
     make_model();
     train();
     if (evaluation_) evaluate(*evaluation_);

@@ -88,7 +88,7 @@ class TrainTask final : public WorkerTask {
       if (pretrained.file.empty() || runtime_.place.rank != 0) return;  // the others get rank 0's weights
       log::info("pretrained: " + load_pretrained(model, pretrained).text(pretrained.file));
     });
-    require_same_data(*runtime_.dataset, runtime_.experiment.trainer.verify_shards, runtime_.communicator);
+    require_same_data(*runtime_.dataset, runtime_.experiment, runtime_.communicator);
     objective_ = objective();
     if (!runtime_.place.checkpoint.empty()) {
       resumed_ = read_on_all(runtime_.place.checkpoint, runtime_.communicator);

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
+#include <vector>
 
 namespace ddprun {
 namespace {
@@ -27,6 +29,52 @@ TEST(SampleOrder, FirstPlacesAreSpreadEvenly) {
   std::vector<int> counts(10);
   for (int epoch = 0; epoch < 5000; ++epoch) ++counts[epoch_order(1, epoch, 10).front()];
   for (const int count : counts) EXPECT_NEAR(count, 500, 120);  // 5.6 standard deviations
+}
+
+// How often each sample is drawn in these epochs.
+std::vector<int> counts_of(const EpochOrder& epochs, size_t samples, int64_t count) {
+  std::vector<int> counts(samples);
+  for (int64_t epoch = 0; epoch < count; ++epoch) {
+    for (const auto sample : epochs.of(epoch)) ++counts.at(static_cast<size_t>(sample));
+  }
+  return counts;
+}
+
+TEST(EpochOrder, DrawsByWeight) {
+  const EpochOrder epochs(42, {1, 0, 2.5, 0.5, 4});
+  EXPECT_EQ(epochs.of(3).size(), 5U);
+  EXPECT_EQ(epochs.of(3), EpochOrder(42, {1, 0, 2.5, 0.5, 4}).of(3));
+  const auto counts = counts_of(epochs, 5, 4000);  // 20,000 draws of a sum of 8
+  EXPECT_EQ(counts[1], 0);
+  EXPECT_NEAR(counts[0], 2500, 150);
+  EXPECT_NEAR(counts[2], 6250, 150);
+  EXPECT_NEAR(counts[3], 1250, 150);
+  EXPECT_NEAR(counts[4], 10000, 150);
+}
+
+// 90 samples of class 0, 9 of class 1, one of class 2.
+TEST(EpochOrder, GivesEachClassTheSameShareOfEveryEpoch) {
+  std::vector<double> weights;
+  std::vector<int64_t> classes;
+  for (const auto& [label, count] : {std::pair{0, 90}, {1, 9}, {2, 1}}) {
+    classes.insert(classes.end(), static_cast<size_t>(count), label);
+    weights.insert(weights.end(), static_cast<size_t>(count), 1.0 / count);
+  }
+  const EpochOrder epochs(42, weights, classes);
+  for (int64_t epoch = 0; epoch < 20; ++epoch) {
+    std::vector<int> drawn(3), times(100);
+    for (const auto sample : epochs.of(epoch)) {
+      ++drawn[static_cast<size_t>(classes[static_cast<size_t>(sample)])];
+      ++times[static_cast<size_t>(sample)];
+    }
+    for (const int count : drawn) EXPECT_NEAR(count, 100.0 / 3, 1);
+    for (size_t sample = 90; sample < 99; ++sample) EXPECT_NEAR(times[sample], 100.0 / 27, 1);
+    EXPECT_LE(*std::max_element(times.begin(), times.begin() + 90), 1);
+  }
+  const auto all = counts_of(epochs, 100, 300);  // none of the many is left out for good
+  EXPECT_GT(*std::min_element(all.begin(), all.end()), 50);
+  const auto order = epochs.of(0);
+  EXPECT_FALSE(std::ranges::is_sorted(order, {}, [&](int64_t sample) { return classes[static_cast<size_t>(sample)]; }));
 }
 
 TEST(StepPlan, RanksOfAStepTileTheGlobalBatchAtEveryWorldSize) {

@@ -43,7 +43,9 @@ void on_three(const Dataset& others, const std::function<void(const Dataset&, Co
 }
 
 std::string told(const Dataset& data, bool samples, Communicator& communicator) {
-  return error_of([&] { require_same_data(data, samples, communicator); });
+  Experiment experiment;
+  experiment.trainer.verify_shards = samples;
+  return error_of([&] { require_same_data(data, experiment, communicator); });
 }
 
 TEST(RequireSameData, NamesTheRankWithOtherSizes) {

@@ -110,6 +110,8 @@ constexpr Example kExamples[] = {
     {"keys", "batch", "list keys whose name or help contains the word"},
     {"plugins", "show convnet", "show its options and their defaults"},
     {"plugins", "check my_net.so", "load a plugin in its own process and report problems"},
+    {"schema", "--out ddprun.schema.json", "describe experiments for an editor"},
+    {"schema", "my_net.yaml --out my_net.schema.json", "with the plugins that it finds"},
     {"env", "-n 2 -nr 1", "show the place a launcher started here would take"},
 };
 

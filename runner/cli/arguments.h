@@ -19,7 +19,7 @@ struct Arguments {
   std::vector<std::string> runs;           // report: the run folders
   std::vector<std::string> overrides;      // key=value, +key=value, ++key=value, ~key
   std::string checkpoint = "last";         // export, evaluate, predict: best, last, or a checkpoint's name or path
-  std::string out;                         // export, predict, submit, report, data: the file to write
+  std::string out;                         // export, predict, submit, report, data, schema: the file
   std::string format;                      // export: pt2, onnx, ...; empty: by the file's extension
   bool raw = false;                        // export: bytes in, probabilities out
   std::string split = "test";              // predict
@@ -30,12 +30,13 @@ struct Arguments {
   bool gradients = false;                  // check: compare backward with finite differences
   bool slurm = false, kubernetes = false;  // submit
   bool dry_run = false;                    // submit
+  std::string group;                       // schema: the group whose files it describes; empty: experiments
   std::string kind;                        // plugins show: the kind, if several plugins have the name
   bool check_plugins = false;              // plugins check
   std::vector<std::string> plugins;        // plugins check: names or files; empty: all found
   std::string logger = "console";          // watch: the logger that shows the run
   bool multirun = false;                   // run: one for each combination of values
-  std::vector<std::string> build;          // run, check, data: source files of plugins
+  std::vector<std::string> build;          // run, check, data, schema: source files of plugins
   LaunchFlags launch;                      // run, resume, env
   std::vector<std::string> words;          // the whole command line, kept in the run folder
 };

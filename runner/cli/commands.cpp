@@ -166,6 +166,16 @@ void add_plugins(CLI::App& plugins, Arguments& arguments) {
   check.callback([&arguments] { arguments.check_plugins = true; });
 }
 
+void add_schema(CLI::App& schema, Arguments& arguments) {
+  schema.add_option("experiment", arguments.target, "an experiment, whose plugin_path is searched for plugins too");
+  schema
+      .add_option("--group", arguments.group,
+                  "describe the files of a group that `defaults:` names: model, optimizer, trainer, logger ...")
+      ->type_name("GROUP");
+  add_out(schema, arguments, "the file to write, or to write anew; standard output by default");
+  add_build(schema, arguments);
+}
+
 void add_env(CLI::App& env, Arguments& arguments) {
   add_json(env, arguments);
   add_launch_flags(env, arguments.launch);
@@ -192,6 +202,8 @@ constexpr auto kCommands = std::to_array<Command>({
     {"experiments", "list the experiments that come with ddprun", add_nothing, list_experiments},
     {"keys", "list every key of an experiment file with its default", add_keys, list_keys},
     {"plugins", "list the plugins found, or show or check one", add_plugins, plugins},
+    {"schema", "write a JSON Schema of experiment files, with which editors complete and check them", add_schema,
+     show_schema},
     {"env", "show how this process was started and its place in a multi-node job", add_env, env},
 });
 

@@ -42,6 +42,7 @@ int submit(const Arguments& arguments);
 int list_experiments(const Arguments& arguments);
 int list_keys(const Arguments& arguments);
 int plugins(const Arguments& arguments);
+int show_schema(const Arguments& arguments);
 int env(const Arguments& arguments);
 
 int show_gradient_check(const CheckedExperiment& checked);  // `check --gradients`

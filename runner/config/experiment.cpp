@@ -65,19 +65,15 @@ std::vector<OptionDeclaration> declared_by() {
 std::vector<OptionDeclaration> schedule_keys() {
   auto keys = declared_by<read_schedule>();
   const auto common = keys.size();
-  for (const auto name : WordsOf<ScheduleKind>::kAll) {
-    auto values = Value::map();
-    values.set("name", Value::scalar(std::string(name)));
-    Options options(values, "");
-    read_schedule(options);
-    for (const auto& key : options.declared()) {
+  for (const auto& [name, help, declared] : schedule_kinds()) {
+    for (const auto& key : declared) {
       const auto known = std::ranges::find(keys, key.name, &OptionDeclaration::name);
       const bool is_common = known < keys.begin() + static_cast<std::ptrdiff_t>(common);
       if (known == keys.end()) {
         keys.push_back(key);
-        keys.back().help = std::string(name) + ": " + key.help;
+        keys.back().help = name + ": " + key.help;
       } else if (!is_common) {
-        known->help = std::string(name) + ", " + known->help;
+        known->help = name + ", " + known->help;
       }
     }
   }
@@ -335,6 +331,19 @@ std::vector<SectionHelp> experiment_keys() {
     if (key.type == "map") key.type = type_of_root_key(key.name);
   }
   return sections;
+}
+
+std::vector<SectionHelp> schedule_kinds() {
+  std::vector<SectionHelp> kinds;
+  for (const auto word : WordsOf<ScheduleKind>::kAll) {
+    const std::string name(word);
+    auto values = Value::map();
+    values.set("name", Value::scalar(name));
+    Options options(values, "");
+    read_schedule(options);
+    kinds.push_back({.name = name, .help = "", .keys = options.declared()});
+  }
+  return kinds;
 }
 
 }  // namespace ddprun

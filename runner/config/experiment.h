@@ -345,4 +345,7 @@ struct SectionHelp {
 // with.
 std::vector<SectionHelp> experiment_keys();
 
+// Returns the keys of the section `schedule` for each schedule, by its name.
+std::vector<SectionHelp> schedule_kinds();
+
 }  // namespace ddprun

@@ -69,21 +69,19 @@ std::vector<std::string> Schema::paths() const {
 
 namespace {
 
-struct Renamed {
-  const char *section, *before, *section_now, *now;
-};
+constexpr std::array kRenamed{RenamedKey{"resources", "cpus", "resources", "cpus_per_worker"},
+                              RenamedKey{"trainer", "init_weights", "pretrained", "file"},
+                              RenamedKey{"trainer", "layout", "trainer", "memory_format"},
+                              RenamedKey{"trainer", "measure_seconds", "trainer", "system_metrics_seconds"}};
 
-constexpr std::array kRenamed{Renamed{"resources", "cpus", "resources", "cpus_per_worker"},
-                              Renamed{"trainer", "init_weights", "pretrained", "file"},
-                              Renamed{"trainer", "layout", "trainer", "memory_format"},
-                              Renamed{"trainer", "measure_seconds", "trainer", "system_metrics_seconds"}};
-
-void warn(const Origin& origin, const Renamed& key) {
+void warn(const Origin& origin, const RenamedKey& key) {
   log::warn(origin.text() + ": " + key.section + "." + key.before + " is called " + key.section_now + "." + key.now +
             " now; the old name will go with ddprun 0.3");
 }
 
 }  // namespace
+
+std::span<const RenamedKey> renamed_keys() { return kRenamed; }
 
 KeyPath current_name(KeyPath path, const Origin& origin) {
   for (const auto& key : kRenamed) {

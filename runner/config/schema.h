@@ -8,6 +8,7 @@
 #include <ddprun/value.h>
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,12 @@ class Schema {
 
   std::vector<SectionHelp> sections_;  // the first has no name and the keys of the root
 };
+
+// A key that had another name before.
+struct RenamedKey {
+  const char *section, *before, *section_now, *now;
+};
+std::span<const RenamedKey> renamed_keys();
 
 // Returns the path under its present name. Old names of keys are accepted until 0.3, with a warning.
 KeyPath current_name(KeyPath path, const Origin& origin);

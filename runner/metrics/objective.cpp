@@ -303,13 +303,21 @@ std::shared_ptr<Objective> make_objective(const PluginChoice& choice, const Plug
   return objective;
 }
 
-std::vector<OptionDeclaration> objective_keys() {
-  std::vector<OptionDeclaration> keys{
-      {.name = "name", .type = objectives_text(), .fallback = kObjectives.front(), .help = "the loss"}};
+std::vector<SectionHelp> objective_kinds() {
+  std::vector<SectionHelp> kinds;
   for (const std::string name : kObjectives) {
     Options options(Value(), "objective");
     make_objective(name, options);
-    for (const auto& key : options.declared()) {
+    kinds.push_back({.name = name, .help = "", .keys = options.declared()});
+  }
+  return kinds;
+}
+
+std::vector<OptionDeclaration> objective_keys() {
+  std::vector<OptionDeclaration> keys{
+      {.name = "name", .type = objectives_text(), .fallback = kObjectives.front(), .help = "the loss"}};
+  for (const auto& [name, help, declared] : objective_kinds()) {
+    for (const auto& key : declared) {
       const auto known = std::ranges::find_if(
           keys, [&](const auto& other) { return other.name == key.name && other.help.ends_with(": " + key.help); });
       if (known != keys.end()) {

@@ -36,6 +36,9 @@ std::shared_ptr<Objective> make_objective(const PluginChoice& choice, const Plug
 // Returns the keys of the section `objective`, each with the names that use it.
 std::vector<OptionDeclaration> objective_keys();
 
+// Returns the options of each built-in objective, by its name.
+std::vector<SectionHelp> objective_kinds();
+
 // What a built-in objective measures.
 struct MetricNames {
   std::vector<std::string> means;           // "loss", then the means over samples, also of training

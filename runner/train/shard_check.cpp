@@ -142,7 +142,7 @@ void ShardCheck::check(int64_t epoch, const Experiment& experiment) {
     for (size_t rank = 0; rank < shards.size(); ++rank) {
       log::info(log::text("epoch ", epoch, " rank ", rank, ": ", shards[rank]));
     }
-    log::info(log::text("epoch ", epoch, ": the ranks' samples are the epoch, each exactly once"));
+    log::info(log::text("epoch ", epoch, ": the ranks' samples together are the epoch's"));
   }
   require_same_samples(*dataset_, Split::kTrain, "training", epoch, communicator_);
   seen_.clear();

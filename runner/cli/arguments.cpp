@@ -86,6 +86,7 @@ constexpr Example kExamples[] = {
     {"run", "-m optimizer.lr=0.1,0.01 model.hidden=64,128 experiments/digits", "four runs, one after the other"},
     {"run", "-n 4 -g 8 -nr 0 --rdzv-endpoint node0:29400 experiments/mnist.yaml",
      "the first of four nodes, with eight workers on each"},
+    {"init", "photos", "look at photos/<class>/<picture> and write photos.yaml"},
     {"check", "experiments/mnist.yaml trainer.max_epochs=3", "find every mistake, with its file and line"},
     {"check", "--gradients --build my_net.cpp experiments/digits model=my_net", "check its backward"},
     {"data", "experiments/mnist.yaml", "show counts, values, and a page of labelled pictures"},

@@ -15,11 +15,12 @@ namespace ddprun {
 
 struct Arguments {
   std::string command;  // a name in commands(), or "worker"
-  std::string target;   // the experiment, run folder, folder of runs (list), plugin (plugins show) or word (keys)
+  std::string
+      target;  // the experiment, run folder, folder of runs (list) or data (init), plugin (plugins show) or word (keys)
   std::vector<std::string> runs;           // report: the run folders
   std::vector<std::string> overrides;      // key=value, +key=value, ++key=value, ~key
   std::string checkpoint = "last";         // export, evaluate, predict: best, last, or a checkpoint's name or path
-  std::string out;                         // export, predict, submit, report, data, schema: the file
+  std::string out;                         // export, predict, submit, report, data, schema, init: the file
   std::string format;                      // export: pt2, onnx, ...; empty: by the file's extension
   bool raw = false;                        // export: bytes in, probabilities out
   std::string split = "test";              // predict

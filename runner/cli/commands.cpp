@@ -83,6 +83,13 @@ void add_data(CLI::App& data, Arguments& arguments) {
   add_experiment(data, arguments);
 }
 
+void add_init(CLI::App& init, Arguments& arguments) {
+  init.add_option("folder", arguments.target,
+                  "pictures in class folders, arrays, a text, or the files of MNIST or CIFAR")
+      ->required();
+  add_out(init, arguments, "the experiment to write; by default ./FOLDER.yaml; must not exist");
+}
+
 void add_submit(CLI::App& submit, Arguments& arguments) {
   auto& slurm = *submit.add_flag("--slurm", arguments.slurm, "submit a batch job with sbatch");
   auto& kubernetes = *submit.add_flag("--kubernetes", arguments.kubernetes, "submit a Job with kubectl apply");
@@ -185,6 +192,7 @@ void add_nothing(CLI::App&, Arguments&) {}
 
 constexpr auto kCommands = std::to_array<Command>({
     {"run", "train an experiment; the word `run` is optional", add_run, run},
+    {"init", "look at a folder of data and write a first experiment for them", add_init, init},
     {"check", "find every mistake in an experiment and its plugins' options, without training", add_check, show_check},
     {"data", "show an experiment's data: class counts, values, and a page of pictures as training sees them", add_data,
      show_data},

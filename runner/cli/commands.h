@@ -38,6 +38,7 @@ int upload(const Arguments& arguments);
 int watch(const Arguments& arguments);
 int show_check(const Arguments& arguments);
 int show_data(const Arguments& arguments);
+int init(const Arguments& arguments);
 int submit(const Arguments& arguments);
 int list_experiments(const Arguments& arguments);
 int list_keys(const Arguments& arguments);

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT
+"""`ddprun init FOLDER`: an experiment that passes `check` and trains, or one message that says what was expected."""
+
+import os
+import struct
+import unittest
+import zlib
+
+from command import CommandTest, summary
+
+
+def png(side, colour, channels=3):
+    """A square of one colour."""
+    def chunk(kind, content):
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    rows = (b"\0" + bytes(colour[:channels]) * side) * side
+    head = struct.pack(">IIBBBBB", side, side, 8, {1: 0, 3: 2}[channels], 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+def npy(kind, shape, content):
+    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}}}".ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + content
+
+
+class Init(CommandTest):
+    def put(self, **files):
+        """{path: content} below photos/; a / in a path is written __."""
+        for name, content in files.items():
+            file = self.folder / "photos" / name.replace("__", "/")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+
+    def pictures(self, folder, counts, side=20, channels=3):
+        for label, (name, count) in enumerate(counts.items()):
+            for number in range(count):
+                self.put(**{f"{folder}{name}__{number}.png": png(side, (200 * label, 250 - 3 * number, 7), channels)})
+
+    def init(self, *words):
+        text = self.ddprun("init", "photos", *words).out()
+        self.assertNotIn("Warning", text)
+        self.ddprun("check", "photos.yaml")
+        return text, (self.folder / "photos.yaml").read_text()
+
+    def refused(self, *texts):
+        message = self.assert_refused("init", "photos")
+        self.assertEqual(message.count("ddprun: error: "), 1, message)
+        for text in texts:
+            self.assertIn(text, message)
+        self.assertFalse((self.folder / "photos.yaml").exists())
+
+    def test_pictures_in_class_folders_train(self):
+        self.pictures("", {"cats": 30, "dogs": 9})
+        text, experiment = self.init()
+        self.assertRegex(text, r"\ncats +2\d +\d")  # of train and val
+        self.assertIn("times as many training samples as the smallest", text)
+        for line in ("  root: photos\n", "  size: 20 ", "  val_fraction: 0.2 ", "monitor: val/accuracy", "# objective: {name: cross_entropy, class_weights: ["):
+            self.assertIn(line, experiment)
+        self.assertNotIn("channels", experiment)
+        self.ddprun("photos.yaml", "trainer.max_steps=6", "launch.device=cpu", "run.dir=run")
+        self.assertEqual(summary(self.folder / "run")["steps"], 6)
+        self.assertIn("photos.yaml exists already, and is not overwritten", self.ddprun("init", "photos", code=2).err())
+
+    def test_splits_and_grey_pictures_are_seen(self):
+        for split in ("train", "val", "test"):
+            self.pictures(f"{split}__", {"a": 5, "b": 5}, side=100, channels=1)
+        text, experiment = self.init()
+        self.assertIn("\ntest        10 ", text)
+        self.assertIn("  size: 96 ", experiment)
+        self.assertIn("  channels: 1 ", experiment)
+        self.assertNotIn("val_fraction", experiment)
+
+    def test_arrays_of_values_become_a_regression(self):
+        self.put(**{"X.npy": npy("<f4", "(40, 3)", struct.pack("<120f", *range(120))), "y.npy": npy("<f4", "(40,)", struct.pack("<40f", *range(40)))})
+        _, experiment = self.init()
+        for line in ("outputs: 1", "name: mse", "  mean: 59.5", "val_fraction: 0.2"):
+            self.assertIn(line, experiment)
+
+    def test_a_text_becomes_a_language_model(self):
+        self.put(**{"verses.txt": b"the cat sat on the mat, and the dog sat by the log\n" * 40})
+        self.assertIn("plugin: transformer", self.init()[1])
+
+    def test_the_files_of_mnist_are_known_by_their_names(self):
+        for name, count in (("train", 60), ("t10k", 20)):
+            self.put(**{f"{name}-images-idx3-ubyte": struct.pack(">4I", 0x803, count, 28, 28) + bytes(range(16)) * (49 * count),
+                        f"{name}-labels-idx1-ubyte": struct.pack(">2I", 0x801, count) + bytes(i % 10 for i in range(count))})
+        _, experiment = self.init()
+        for line in ("plugin: mnist", "validation: 6 ", "download: false"):
+            self.assertIn(line, experiment)
+
+    def test_odd_folders_are_refused_with_what_was_expected(self):
+        picture = png(8, (1, 2, 3))
+        short = {"x.npy": npy("<f4", "(4, 1)", bytes(16)), "y.npy": npy("<i8", "(3,)", bytes(24))}
+        for name, files, texts in (
+                ("empty", {}, ["there are no files", "expected pictures (.png, .jpg) in a folder for each class"]),
+                ("one class", {f"cats__{i}.png": picture for i in range(5)}, ["one class, cats", "two at least"]),
+                ("a mixture", {"cats__1.png": picture, "x.npy": b""}, ["a mixture of 1 picture, such as cats/1.png, and 1 array, such as x.npy"]),
+                ("no class folders", {"1.png": picture, "2.png": picture}, ["2 pictures without class folders", "FOLDER/<class>/<picture>"]),
+                ("nested twice", {"all__cats__1.png": picture, "all__dogs__1.png": picture}, ["one folder too deep", "try ddprun init ", "photos/all"]),
+                ("another name", {"train__a__1.png": picture, "valid__a__1.png": picture}, ["rename valid to val"]),
+                ("arrays of two lengths", short, ["y.npy: has 3 rows, but ", "x.npy has 4"]),
+                ("arrays without a name", {"a.npy": b"", "b.npy": b""}, ["a.npy does not say", "expected train.safetensors, or input.npy and target.npy"]),
+                ("no picture", {"cats__1.png": b"<html>", "dogs__1.png": picture}, ["cats/1.png: "]),
+                ("a table", {"iris.csv": b"a,b\n1,2\n"}, ["such as iris.csv", "docs/experiments.md"]),
+                ("a name in no encoding", {}, ["is not UTF-8 text", ": ?;"])):
+            with self.subTest(name):
+                (self.folder / "photos").mkdir()
+                self.put(**files)
+                if "encoding" in name:
+                    self.pictures("", {"a": 4, "b": 4})
+                    os.rename(self.folder / "photos/a", bytes(self.folder) + b"/photos/\xff")
+                self.refused(*texts)
+                (self.folder / "photos").rename(self.folder / name)
+        self.assertIn("there is no such folder", self.assert_refused("init", "nowhere"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -22,6 +22,7 @@ namespace ddprun {
 namespace {
 
 constexpr const char* kWorker = "worker";
+constexpr const char* kComplete = "complete";
 constexpr const char* kQuiet = "--quiet";
 constexpr const char* kVerbose = "--verbose";
 
@@ -246,29 +247,38 @@ bool starts_training(const Arguments& arguments) {
   return is_one_of(arguments.command, {"run", "resume"}) && !arguments.show_config;
 }
 
-Arguments parse_arguments(int argc, char** argv) {
-  Arguments arguments{.words = {argv, argv + argc}};
-  CLI::App app{"train a YAML experiment with distributed data parallelism", "ddprun"};
-  app.set_version_flag("--version", "ddprun " DDPRUN_VERSION);
-  app.add_flag_callback(kQuiet, [] {}, "show only warnings and errors; may follow a command");
-  app.add_flag_callback(kVerbose, [] {}, "also show what is loaded");
-  app.require_subcommand(1);
-  app.failure_message([](const CLI::App*, const CLI::Error& error) {
+std::shared_ptr<CLI::App> command_line(Arguments& arguments) {
+  auto app = std::make_shared<CLI::App>("train a YAML experiment with distributed data parallelism", "ddprun");
+  app->set_version_flag("--version", "ddprun " DDPRUN_VERSION);
+  app->add_flag_callback(kQuiet, [] {}, "show only warnings and errors; may follow a command");
+  app->add_flag_callback(kVerbose, [] {}, "also show what is loaded");
+  app->require_subcommand(1);
+  app->failure_message([](const CLI::App*, const CLI::Error& error) {
     return std::string("ddprun: error: ") + error.what() + "; see `ddprun --help`\n";
   });
   for (const auto& command : commands())
-    command.add_options(*app.add_subcommand(std::string(command.name), command.help), arguments);
-  app.add_subcommand(kWorker, "")->group("");  // started by the launcher
-  use_plain_help(app);
+    command.add_options(*app->add_subcommand(std::string(command.name), command.help), arguments);
+  app->add_subcommand(kWorker, "")->group("");  // started by the launcher
+  use_plain_help(*app);
+  return app;
+}
+
+Arguments parse_arguments(int argc, char** argv) {
+  Arguments arguments{.words = {argv, argv + argc}};
+  if (argc > 1 && arguments.words[1] == kComplete) {
+    arguments.command = kComplete;
+    return arguments;
+  }
+  const auto app = command_line(arguments);
   auto words = with_plain_launch_flags(with_command(without_log_flags({argv + 1, argv + argc})));
   try {
     if (words.empty()) throw CLI::CallForHelp();
     std::ranges::reverse(words);  // the order CLI11 expects
-    app.parse(words);
+    app->parse(words);
   } catch (const CLI::ParseError& error) {
-    throw Exit{app.exit(error) == 0 && argc > 1 ? kExitDone : kExitUsage};
+    throw Exit{app->exit(error) == 0 && argc > 1 ? kExitDone : kExitUsage};
   }
-  arguments.command = app.get_subcommands().front()->get_name();
+  arguments.command = app->get_subcommands().front()->get_name();
   if (is_one_of(arguments.command, {"run", "check", "data"})) take_experiment(arguments);
   if (is_one_of(arguments.command, {"evaluate", "predict", "export"})) take_checkpoint(arguments);
   return arguments;

@@ -4,6 +4,7 @@
 
 #include "cluster/setting.h"
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,7 @@ class App;
 namespace ddprun {
 
 struct Arguments {
-  std::string command;  // a name in commands(), or "worker"
+  std::string command;  // a name in commands(), "worker", or "complete", with `words` as shells pass them
   std::string
       target;  // the experiment, run folder, folder of runs (list) or data (init), plugin (plugins show) or word (keys)
   std::vector<std::string> runs;           // report: the run folders
@@ -48,6 +49,9 @@ struct Exit {
 };
 
 Arguments parse_arguments(int argc, char** argv);
+
+// Returns the parser, which fills in `arguments`; these must outlive it.
+std::shared_ptr<CLI::App> command_line(Arguments& arguments);
 
 // Returns whether the command trains as long as it runs.
 bool starts_training(const Arguments& arguments);

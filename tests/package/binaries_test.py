@@ -14,6 +14,7 @@ BUILD = PROGRAM.parent.parent
 def binaries():
     plugins = sorted((BUILD / "lib/ddprun/plugins").rglob("*.so"))
     return [PROGRAM, BUILD / "lib/libddprun_sdk.so", BUILD / "lib/libddprun_download.so", *plugins]
+    return [PROGRAM, BUILD / "lib/libddprun_sdk.so", BUILD / "libexec/ddprun-complete", *plugins]
 
 
 def readelf(file, what):

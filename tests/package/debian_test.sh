@@ -68,7 +68,7 @@ packages_of() {
 expect_dependencies() {
   local depends file library names name found
   depends=", $(dpkg-deb -f "$packages"/ddprun_*.deb Depends),"
-  for file in "$scratch/ddprun/usr"/{bin/ddprun,lib/ddprun/plugins/*/*.so}; do readelf -d "$file"; done |
+  for file in "$scratch/ddprun/usr"/{bin/ddprun,libexec/ddprun-complete,lib/ddprun/plugins/*/*.so}; do readelf -d "$file"; done |
     sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | sort -u >"$scratch/needed"
   while read -r library; do
     names=$(packages_of "$library")
@@ -111,6 +111,8 @@ expect_files "$scratch/ddprun" bin/{ddprun,ddprun-sweep,ddprun-plot,ddprun-wandb
 expect_files "$scratch/ddprun-dev" bin/ddprun-new-plugin include/ddprun/{model,testing,version,testing/model}.h \
   lib/libddprun_testing.a lib/cmake/ddprun/ddprun{Config,ConfigVersion,_add_plugin}.cmake \
   share/ddprun/{plugin_command,new_plugin/model/plugin.cpp} share/doc/ddprun-dev/copyright
+for package in ddprun ddprun-dev; do expect_pages "$scratch/$package/usr"; done
+expect_completions "$scratch/ddprun/usr"
 expect_no_overlap
 expect_no_path "$build" "$checkout/"
 expect_own_runpaths

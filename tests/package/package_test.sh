@@ -48,6 +48,8 @@ expect_files lib/libddprun_{sdk.so,download.so,testing.a} include/ddprun/{model,
   share/ddprun/{configs,new_plugin,plugin_command} bin/ddprun-new-plugin \
   lib/cmake/ddprun/{ddprunConfig,ddprunConfigVersion,ddprun_add_plugin,LibTorch}.cmake
 expect_clean_rpaths
+expect_pages "$prefix"
+expect_completions "$prefix"
 mapfile -d '' -t libraries < <(find "$prefix/lib" -name '*.so' -print0)
 expect_resolved "${libraries[@]}"
 
@@ -64,6 +66,7 @@ if output=$(build_consumer -DDDPRUN_TORCH_DIR="$scratch/nowhere" 2>&1); then fai
 
 if [[ -e $build/bin/ddprun ]]; then
   expect_files bin/ddprun
+  [[ $(env -i "$prefix/bin/ddprun" complete experiments/digits.yaml optimizer.l) == "optimizer.lr="* ]] || fail "it does not complete"
   expect_resolved "$prefix/bin/ddprun"
   cd /
   version=$(env -i "$prefix/bin/ddprun" --version) || fail "ddprun --version"

@@ -111,6 +111,9 @@ class Wheel(unittest.TestCase):
         self.assertEqual([name for name in missing if not re.match(r"libcuda\.so|libnvidia-ml", name)], [])
         for openmp in re.findall(r"libgomp\S* => (\S+)", found):  # torch's own: two in a process have two pools of threads
             self.assertEqual(pathlib.Path(openmp).resolve().parent, (TORCH / "lib").resolve())
+        self.assertTrue((commands / "../share/man/man1/ddprun-sweep.1.gz").exists())
+        self.assertTrue((commands / "../share/bash-completion/completions/ddprun").exists())
+        self.assertTrue(run(commands / "ddprun", "complete", "experiments/digits.yaml", "optimizer.l", folder=work).startswith("optimizer.lr="))
         for tool in ("convert-weights", "export-model", "plot", "sweep", "wandb-follow"):
             self.assertIn(f"usage: ddprun-{tool}", run(commands / f"ddprun-{tool}", "--help", folder=work))
 

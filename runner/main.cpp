@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "completion/complete_at_once.h"
 #include "launch/worker_process.h"
 #include "worker/crash_handler.h"
 #include "worker/worker.h"
@@ -14,12 +15,10 @@
 
 #include <unistd.h>
 
-#include <climits>
 #include <cstdio>
 #include <cstring>
 #include <iostream>
 #include <sstream>
-#include <string_view>
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/lsan_interface.h>
@@ -31,24 +30,8 @@ namespace {
 // The dynamic linker calls it before the constructors of all libraries.
 [[gnu::section(".preinit_array"), gnu::used]] void (*first_of_all)() noexcept = ddprun::hold_early_signals;
 
-// `ddprun complete` is called at every press of Tab. The constructors of LibTorch take 0.15 s: before them it becomes a
-// program that does without, which starts this one again where it needs plugins loaded.
-void complete_at_once(int argc, char** argv, char** environment) noexcept {  // libc does not know it yet
-  if (argc < 2 || std::strcmp(argv[1], "complete") != 0 ||
-      (argc > 2 && (std::strcmp(argv[2], "--describe") == 0 || std::strcmp(argv[2], "--helps") == 0)))
-    return;
-  for (char** variable = environment; *variable; ++variable)
-    if (std::strncmp(*variable, "DDPRUN_COMPLETE=", 16) == 0) return;
-  char program[PATH_MAX] = "";
-  if (::readlink("/proc/self/exe", program, sizeof program - 1) < 0) return;
-  const std::string_view path(program);
-  const auto folder = path.rfind('/', path.rfind('/') - 1);
-  constexpr std::string_view kOther = "/libexec/ddprun-complete";
-  if (folder == path.npos || folder + kOther.size() >= sizeof program) return;
-  std::memcpy(program + folder, kOther.data(), kOther.size() + 1);
-  ::execve(program, argv, environment);
-}
-[[gnu::section(".preinit_array"), gnu::used]] void (*second_of_all)(int, char**, char**) noexcept = complete_at_once;
+[[gnu::section(".preinit_array"), gnu::used]] void (*second_of_all)(int, char**,
+                                                                    char**) noexcept = ddprun::complete_at_once;
 #endif
 
 // Static objects are not destroyed, nor is NCCL's group (comm/communicator.cpp): a thread that a hanging logger has

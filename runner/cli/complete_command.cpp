@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // `ddprun complete WORD...`, with the plugins that only the experiment or DDPRUN_PLUGIN_PATH brings, and
 // `ddprun complete --describe FILE`, from which libexec/ddprun-complete answers otherwise.
-#include "base/durable_file.h"
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/json_schema.h"
 #include "completion/completion.h"
 #include "launch/worker_process.h"
+
+#include <ddprun/files.h>
 
 #include <CLI/CLI.hpp>
 
@@ -81,7 +82,7 @@ int complete_line(const std::vector<std::string>& words) try {
   const auto folders = describe ? std::vector<std::filesystem::path>() : own_plugin_folders(words, description);
   description["schema"] = experiment_schema(schema_sources(folders));
   if (describe) {
-    write_file_atomically(words[1], description.dump() + "\n");
+    replace_file(words[1], description.dump() + "\n");
   } else {
     for (const auto& [text, help] : complete(words, description)) std::cout << text << "\t" << help << "\n";
   }

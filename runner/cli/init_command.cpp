@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // `ddprun init FOLDER`: looks at data, says what they are, and writes a first experiment for them.
-#include "base/durable_file.h"
 #include "base/log.h"
+#include "base/run_files.h"
 #include "base/terminal.h"
 #include "cli/commands.h"
 #include "cli/first_experiment.h"

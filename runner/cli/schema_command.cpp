@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // `ddprun schema`: writes a JSON Schema of experiment files, for editors.
-#include "base/durable_file.h"
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/json_schema.h"
 #include "config/config_files.h"
 #include "launch/worker_process.h"
 #include "plugin_host/plugin_search.h"
+
+#include <ddprun/files.h>
 
 #include <iostream>
 #include <set>
@@ -60,7 +61,7 @@ int show_schema(const Arguments& arguments) {
   if (arguments.out.empty()) {
     std::cout << text;
   } else {
-    write_file_atomically(arguments.out, text);
+    replace_file(arguments.out, text);
   }
   return kExitDone;
 }

@@ -49,8 +49,7 @@ HOOKS = ("model.prepare", "model.initialize", "model.forward", "model.step", "da
          "dataset.get", "dataset.augment", "dataset.to_image", "optimizer.start", "optimizer.step",
          "optimizer.state", "objective.prepare", "objective.loss", "objective.metrics", "objective.scores", "callback.start",
          "callback.after_step", "callback.after_evaluation", "callback.state", "callback.finish", *OF_LOGGERS)
-AT_START = ("model.prepare", "model.initialize", "dataset.start", "dataset.spec", "optimizer.start", "objective.prepare",
-            "callback.start")
+AT_START = ("model.prepare", "model.initialize", "dataset.start", "dataset.spec", "optimizer.start", "objective.prepare")
 CALLED_AS = {"model.forward": "(step|forward)", "optimizer.step": "step(_unless)?"}  # the default of the one calls the other
 TOLD = {"throw": "a hook that is broken", "mistake": "an input that is wrong", "odd": "something that is not a std::exception"}
 SIGNALS = {"segv": "SIGSEGV", "abort": "SIGABRT"}

@@ -13,8 +13,8 @@ BUILD = PROGRAM.parent.parent
 
 def binaries():
     plugins = sorted((BUILD / "lib/ddprun/plugins").rglob("*.so"))
-    return [PROGRAM, BUILD / "lib/libddprun_sdk.so", BUILD / "lib/libddprun_download.so", *plugins]
-    return [PROGRAM, BUILD / "lib/libddprun_sdk.so", BUILD / "libexec/ddprun-complete", *plugins]
+    libraries = [BUILD / f"lib/libddprun_{name}.so" for name in ("sdk", "download")]
+    return [PROGRAM, *libraries, BUILD / "libexec/ddprun-complete", *plugins]
 
 
 def readelf(file, what):

@@ -41,19 +41,19 @@ class TrackingServer(http.server.BaseHTTPRequestHandler):
         pass
 
 
-# A run's logger and tools/wandb_follow in one.
+# A run's logger and tools/follow in one.
 FOLLOWER = """
 import pathlib, sys, types
 sys.path.insert(0, sys.argv[1])
 import tooling
-from wandb_follow.journal import Journal
+from follow.journal import Journal
 run = pathlib.Path(sys.argv[2])
 run.mkdir(parents=True)
 journal = None
 for step in (1, 2, 3):
     with open(run / "metrics.jsonl", "a") as rows:
         rows.write("a row of %d bytes" % step * 100)
-    journal = journal or Journal(types.SimpleNamespace(path=run))
+    journal = journal or Journal(types.SimpleNamespace(path=run), "wandb")
     journal.add(step, {"metrics.jsonl": (run / "metrics.jsonl").stat().st_size})
 """
 

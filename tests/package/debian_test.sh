@@ -104,7 +104,7 @@ mkdir -p -- "$packages"
 rm -rf -- "$packages/_CPack_Packages"
 for package in ddprun ddprun-dev; do dpkg-deb -R "$packages/${package}_"*.deb "$scratch/$package"; done
 
-expect_files "$scratch/ddprun" bin/{ddprun,ddprun-sweep,ddprun-plot,ddprun-wandb-follow,ddprun-convert-weights,ddprun-export-model} lib/libddprun_{sdk,download}.so \
+expect_files "$scratch/ddprun" bin/{ddprun,ddprun-sweep,ddprun-plot,ddprun-follow,ddprun-convert,ddprun-convert-weights,ddprun-export-model} lib/libddprun_{sdk,download}.so \
   lib/ddprun/{get_libtorch,libtorch.txt,plugins/{models/mlp,datasets/digits,optimizers/sgd,loggers/csv}.so} \
   share/ddprun/{configs/{experiments,sweeps}/digits.yaml,tools/{sweep,lib/{sweep/requirements.txt,tooling/place.py}},python/ddprun/run_folder.py} \
   share/doc/ddprun/{copyright,README.md,docs/plugins.md}

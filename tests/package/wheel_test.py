@@ -114,7 +114,7 @@ class Wheel(unittest.TestCase):
         self.assertTrue((commands / "../share/man/man1/ddprun-sweep.1.gz").exists())
         self.assertTrue((commands / "../share/bash-completion/completions/ddprun").exists())
         self.assertTrue(run(commands / "ddprun", "complete", "experiments/digits.yaml", "optimizer.l", folder=work).startswith("optimizer.lr="))
-        for tool in ("convert-weights", "export-model", "plot", "sweep", "wandb-follow"):
+        for tool in ("convert", "convert-weights", "export-model", "follow", "plot", "sweep"):
             self.assertIn(f"usage: ddprun-{tool}", run(commands / f"ddprun-{tool}", "--help", folder=work))
 
         run(commands / "ddprun-new-plugin", "optimizer", "my_own", folder=work)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of tools/wandb_follow share: starting it, made-up folders of runs, what has to arrive."""
+"""What the tests of tools/follow share: starting it, made-up folders of runs, what has to arrive."""
 
 import json
 import math
@@ -7,11 +7,10 @@ import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-TOOL = HERE.parents[1] / "tools/wandb_follow"
+TOOL = HERE.parents[1] / "tools/follow"
 sys.path[:0] = [str(HERE.parent / "end_to_end"), str(TOOL.parent / "lib"), str(HERE.parents[1] / "sdk/python")]
 
 from command import SMALL, CommandTest  # noqa: E402
-from wandb_runs import WandbRun  # noqa: E402
 
 WORDS = [
     *SMALL, "model=mlp", "loggers=[jsonl]", "objective.metrics=[accuracy, confusion]", "checkpoint.every=5st",
@@ -32,8 +31,10 @@ def metrics_line(step, attempt=0, split="train", **metrics):
 
 
 class FollowTest(CommandTest):
+    tracker = "wandb"
+
     def follow(self, *arguments, env=None):
-        return self.start_program(sys.executable, "-B", TOOL, "--poll", "0.05", *arguments, env=env)
+        return self.start_program(sys.executable, "-B", TOOL, "--to", self.tracker, "--poll", "0.05", *arguments, env=env)
 
     def followed(self, *arguments, code=0, env=None):
         """To the end."""
@@ -43,6 +44,8 @@ class FollowTest(CommandTest):
 
     def sent(self, *arguments):
         """What W&B has after the run was sent once more."""
+        from wandb_runs import WandbRun
+
         self.followed(self.run_dir, "--offline", "--once", *arguments)
         return WandbRun(self.run_dir)
 

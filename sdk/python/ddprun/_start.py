@@ -28,12 +28,20 @@ def ddprun():
     become("ddprun")
 
 
+def convert():
+    run_tool("convert")
+
+
 def convert_weights():
     run_tool("convert_weights")
 
 
 def export_model():
     run_tool("export_model")
+
+
+def follow():
+    run_tool("follow")
 
 
 def new_plugin():
@@ -46,10 +54,6 @@ def plot():
 
 def sweep():
     run_tool("sweep")
-
-
-def wandb_follow():
-    run_tool("wandb_follow")
 
 
 def require_libraries():

@@ -11,7 +11,7 @@ IN_CLONE = (ROOT / "tools/ddprun").is_file()
 
 
 def command(name):
-    """Returns how a tool is called: tools/wandb_follow, or the command ddprun-wandb-follow."""
+    """Returns how a tool is called: tools/follow, or the command ddprun-follow."""
     return f"tools/{name}" if IN_CLONE else f"ddprun-{name.replace('_', '-')}"
 
 

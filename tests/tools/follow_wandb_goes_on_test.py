@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""tools/wandb_follow, killed, stopped, or following what is killed: every row is in W&B once, in one run."""
+"""tools/follow, killed, stopped, or following what is killed: every row is in W&B once, in one run."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from follow_test_case import WORDS, FollowTest, metrics_line
 
 from command import all_rows
 from ddprun.rows import standing_rows
-from wandb_follow.journal import Journal
+from follow.journal import Journal
 from wandb_runs import WandbRun
 from wandb_server import WandbServer
 
@@ -60,7 +60,7 @@ class PowerCut(FollowTest):
         synced = []
         name = lambda descriptor: synced.append(os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}")))  # noqa: E731
         with unittest.mock.patch("os.fsync", name):
-            journal = Journal(unittest.mock.Mock(path=self.run_dir))
+            journal = Journal(unittest.mock.Mock(path=self.run_dir), "wandb")
             self.addCleanup(journal.close)
             journal.begin({"id": "a"})
         self.assertEqual(synced, ["run", "wandb", "follow.jsonl"])

@@ -13,7 +13,7 @@ FILES = ("metrics.jsonl", "tables.jsonl", "events.jsonl")
 
 @dataclasses.dataclass
 class Batch:
-    """Lines that are sent together: from each file those between two bytes. The first has W&B's step `step`."""
+    """Lines that are sent together: from each file those between two bytes. The first of their items has the number `step`."""
 
     step: int
     begin: dict
@@ -21,24 +21,25 @@ class Batch:
 
 
 class Journal:
-    """<run>/wandb/follow.jsonl: the W&B run that this folder belongs to, and which lines get which of its steps.
+    """<run>/wandb/follow.jsonl, by the tracker's name: the tracker's run that this folder belongs to, and which lines are
+    which of its items.
 
-    A batch is noted before it is sent, and never changes: whoever was killed in the middle of it can ask W&B how far it
-    came, and go on with the very same rows and steps. Locked while it is open, so that no two follow the same run.
+    A batch is noted before it is sent, and never changes: whoever was killed in the middle of it can ask the tracker how
+    far it came, and go on with the very same items. Locked while it is open, so that no two follow the same run.
     """
 
-    def __init__(self, run):
-        self.run, folder = run, run.path / "wandb"
+    def __init__(self, run, tracker):
+        self.run, folder = run, run.path / tracker
         try:
             make_folder(folder)
             self.file = open(folder / "follow.jsonl", "a+b")
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             sync_folder(folder)
         except BlockingIOError:
-            raise UserError(f"{run.path} is followed already, by another tools/wandb_follow") from None
+            raise UserError(f"{run.path} is followed already, by another tools/follow") from None
         except OSError as error:
             raise UserError(f"cannot write {error.filename or folder}: {error.strerror}") from None
-        self.header, self.batches, self.last_end = {}, [], None
+        self.header, self.batches, self.last_end, self.arrived = {}, [], None, 0
         self.read(folder / "follow.jsonl")
 
     def read(self, file):
@@ -50,6 +51,8 @@ class Journal:
                 self.header = line
             elif "step" in line:
                 self.batches.append(Batch(line["step"], self.reached(), line["end"]))
+            elif "arrived" in line:
+                self.arrived = line["arrived"]
             elif "ended" in line:
                 self.last_end = line
 
@@ -73,6 +76,12 @@ class Journal:
         self.batches.append(batch)
         return batch
 
+    def confirm(self, step):
+        """Notes that the tracker has all items before this one, and needs none of them again."""
+        if step != self.arrived:
+            self.arrived = step
+            self.note({"arrived": step})
+
     def force_lines(self):
         """Syncs a file: a note that outlived its lines would count others, which a resumed run writes in their place."""
         for name in FILES:
@@ -87,7 +96,7 @@ class Journal:
         return self.last_end == {"ended": summary, "end": self.reached()}
 
     def from_step(self, step):
-        """Returns the noted batches that W&B may lack parts of; `step` is the first step that it does not have."""
+        """Returns the noted batches that the tracker may lack parts of; `step` is the first item that it does not have."""
         first = max((index for index, batch in enumerate(self.batches) if batch.step <= step), default=0)
         return self.batches[first:]
 

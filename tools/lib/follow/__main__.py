@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Sends runs to Weights & Biases while they train, until they end. Needs the package wandb. See docs/logging.md."""
+"""Sends runs to an experiment tracker while they train, until they end. See docs/logging.md."""
 
 import argparse
 import sys
@@ -12,27 +12,23 @@ from tooling.ctrl_c import ctrl_c_sets  # noqa: E402
 from tooling.place import command  # noqa: E402
 from ddprun import UserError, run  # noqa: E402
 from ddprun.terminal import printable  # noqa: E402
-from wandb_follow.follower import Follower  # noqa: E402
-
-ADVICE = (
-    "log in once with `wandb login`, or set WANDB_API_KEY; --offline needs neither, and `wandb sync` sends it later"
-)
+from follow.follower import Follower  # noqa: E402
+from follow.trackers import NAMES, tracker  # noqa: E402
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(prog=command("wandb_follow"), description=__doc__)
+    parser = argparse.ArgumentParser(prog=command("follow"), description=__doc__)
     add = parser.add_argument
     add("runs", metavar="RUN", nargs="+", help="folder of a run: outputs/mnist/latest")
-    add("--project", help="default: the experiment's name, or WANDB_PROJECT")
-    add("--entity", help="user or team; default: W&B's own, or WANDB_ENTITY")
-    add("--name", help="name of the run in W&B; default: experiment/folder, or WANDB_NAME")
-    add("--group", help="runs of the same group are shown together")
+    add("--to", required=True, choices=NAMES, help="the tracker; its own package must be installed")
+    add("--project", help="default: the experiment's name, or the tracker's variable (WANDB_PROJECT)")
+    add("--entity", help="user, team or workspace; default: the tracker's own (wandb, comet)")
+    add("--name", help="name of the run there; default: experiment/folder")
+    add("--group", help="runs of the same group are shown together (wandb, trackio)")
     add("--tags", type=lambda text: text.split(","), metavar="A,B", help="separated by commas")
-    add(
-        "--offline",
-        action="store_true",
-        help="no network: write below RUN/wandb, for `wandb sync` (or WANDB_MODE=offline)",
-    )
+    add("--uri", help="where it is kept: mlflow's tracking URI, aim's repository")
+    add("--offline", action="store_true", help="no network: write below RUN, to be sent later (wandb, comet, clearml)")
+    add("--model", action="store_true", help="send the best weights too, at the end")
     add("--once", action="store_true", help="send what is there now without waiting for more")
     add("--poll", type=float, default=2, metavar="SECONDS", help="how often to look for new rows (default 2)")
     options = parser.parse_args()
@@ -41,16 +37,8 @@ def parse_arguments():
     return options
 
 
-def import_wandb():
-    try:
-        import wandb
-    except ImportError as error:
-        raise UserError(f"{error}: pip install wandb pillow, for {sys.executable}") from None
-    return wandb
-
-
 def say(text):
-    print(f"wandb_follow: {printable(text)}", file=sys.stderr, flush=True)
+    print(f"follow: {printable(text)}", file=sys.stderr, flush=True)
 
 
 def follow(followers, options):
@@ -79,18 +67,21 @@ def follow(followers, options):
 def main():
     options = parse_arguments()
     found = [run(path) for path in dict.fromkeys(options.runs)]
-    wandb = import_wandb()
+    client = tracker(options.to)
+    if len(found) > 1 and client.one_by_one:
+        raise UserError(f"{options.to} takes one run at a time: call it for each")
     followers = []
     for one in found:
-        follower = Follower(wandb, one, options)
+        follower = Follower(client, one, options)
         if follower.is_done():
             say(f"{one.path}: there is nothing new: all of it was sent before, as {follower.journal.header['id']}")
         else:
             followers.append(follower)
     try:
         follow(followers, options)
-    except wandb.errors.Error as error:
-        say(f"error: W&B: {str(error).splitlines()[0]}; {ADVICE}")
+    except client.errors as error:
+        told = (str(error).splitlines() or [type(error).__name__])[0]
+        say(f"error: {options.to}: {told}; calling it again goes on from here" + (f". {client.advice}" if client.advice else ""))
         return 1
     return 0
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""tools/wandb_follow with the real wandb package, without a network: every row and value of each kind arrives."""
+"""tools/follow with the real wandb package, without a network: every row and value of each kind arrives."""
 
 import base64
 import hashlib
@@ -79,7 +79,7 @@ class WholeRun(FollowTest):
         self.sent("--project", "p")
         self.append("metrics", [metrics_line(2, loss=2)])
         err = self.followed(self.run_dir, "--offline", "--project", "q", code=2).err()
-        self.assertIn("belongs to the W&B project p, not q", err)
+        self.assertIn("belongs to the project p of wandb, not q", err)
         self.assertEqual((self.sent().start.project, len(self.sent().history)), ("p", 2))
 
     def test_several_runs_at_once(self):
@@ -268,7 +268,7 @@ class Mistakes(FollowTest):
             f"""
 import runpy, sys
 sys.modules["wandb"] = None
-sys.argv = ["wandb_follow", "run"]
+sys.argv = ["follow", "--to", "wandb", "run"]
 sys.path.insert(0, {str(TOOL.parent)!r})
 runpy.run_path({str(TOOL)!r}, run_name="__main__")""",
         )

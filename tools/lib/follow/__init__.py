@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Sends runs to experiment trackers: what tools/follow runs."""

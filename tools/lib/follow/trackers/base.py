@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: MIT
+import os
+import sys
+
+from ddprun.errors import UserError
+
+ENDED_WELL = ("completed", "stopped_early")
+FILES = ("config.yaml", "summary.json", "report.html")  # of a run, sent when it ends
+
+
+class Base:
+    """A run's counterpart in a tracker. The follower calls open() first, and finish() or leave() last."""
+
+    takes = ("project", "name", "tags")  # of the options that only some trackers know
+    errors = (OSError,)  # what the client throws if the tracker cannot be reached, or refuses
+    advice = ""
+    one_by_one = False  # whether a process of the client has only one run
+
+    def __init__(self, run, options):
+        self.run, self.options = run, options
+        for option in ("entity", "group", "offline", "uri"):
+            if getattr(options, option) and option not in self.takes:
+                raise UserError(f"--{option} means nothing to {options.to}: leave it out")
+
+    def open(self, header):
+        """Begins the tracker's run, or goes on with the one in the header. Returns the header to be kept: id, project ..."""
+        raise NotImplementedError
+
+    def arrived(self):
+        """Returns the number of the first item that the tracker does not have; None if it cannot be asked."""
+        return None
+
+    def send(self, number, item):
+        """Sends an item. It may have been sent before, by a follower that was killed."""
+        raise NotImplementedError
+
+    def flush(self):
+        """Waits until what was sent is safe. Returns whether it is."""
+        return True
+
+    def finish(self, status, summary):
+        """Ends the tracker's run as the run itself has ended."""
+        raise NotImplementedError
+
+    def leave(self):
+        """Detaches from a run that continues and may be followed again."""
+        raise NotImplementedError
+
+    # What several use
+
+    @property
+    def project(self):
+        return self.options.project or str(self.run.config.get("name", "ddprun"))
+
+    @property
+    def name(self):
+        return self.options.name or self.run.name
+
+    def files(self):
+        """Returns the run's files that are kept with it: its experiment, summary, report and, if asked for, best weights."""
+        names = [*FILES, *(["checkpoints/best/model.safetensors"] if self.options.model else [])]
+        return [self.run.path / name for name in names if (self.run.path / name).is_file()]
+
+    def own_folder(self):
+        folder = self.run.path / self.options.to
+        folder.mkdir(exist_ok=True)
+        return folder
+
+
+def split_name(name):
+    """Returns ("val", "loss") of "val/loss"."""
+    split, _, metric = name.partition("/")
+    return (split, metric) if metric else ("", split)
+
+
+def has_pillow():
+    try:
+        import PIL.Image  # noqa: F401
+    except ImportError:
+        print("follow: pictures are left out, for Pillow is missing (pip install pillow)", file=sys.stderr)
+        return False
+    return True
+
+
+def environment(name, value):
+    """Sets a variable that the client reads, unless the user has."""
+    os.environ.setdefault(name, value)

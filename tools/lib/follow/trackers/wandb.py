@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT
+"""Weights & Biases. It counts the rows of a run's history, so that it can be asked how far it came."""
+
+import os
+import pathlib
+import secrets
+
+import wandb
+
+from ddprun.config import flat
+from follow.trackers.base import ENDED_WELL, Base, has_pillow
+from follow.trackers.wandb_file import next_step
+
+SETTINGS = {  # about this process and machine, which are not the run's
+    "console": "off", "disable_code": True, "disable_git": True, "disable_job_creation": True, "quiet": True,
+    "x_disable_machine_info": True, "x_disable_meta": True, "x_disable_stats": True, "x_save_requirements": False,
+}  # fmt: skip
+
+
+class Tracker(Base):
+    takes = ("project", "name", "tags", "entity", "group", "offline")
+    errors = (wandb.errors.Error, OSError)
+    advice = "log in once with `wandb login`, or set WANDB_API_KEY; --offline needs neither, and `wandb sync` sends it later"
+
+    def open(self, header):
+        self.images = has_pillow()
+        self.data = os.environ.get("WANDB_DATA_DIR") or str(self.run.path / "wandb/data")  # pictures, until they are sent
+        self.id = header.get("id") or secrets.token_hex(4)
+        self.sink = self.begin(header)
+        self.sink.define_metric("step")
+        self.sink.define_metric("*", step_metric="step")
+        for name in ("epoch", "samples", "attempt"):
+            self.sink.define_metric(name, hidden=True)
+        return {"id": self.id, "name": self.run.name, "project": self.sink.project, "entity": self.sink.entity}
+
+    def begin(self, header):
+        options, environment = self.options, os.environ
+        default = {
+            "WANDB_PROJECT": header.get("project") or str(self.run.config.get("name", "ddprun")),
+            "WANDB_ENTITY": header.get("entity"),
+            "WANDB_NAME": header.get("name", self.run.name),
+        }
+        project, entity, name = (None if variable in environment else value for variable, value in default.items())
+        offline = options.offline or environment.get("WANDB_MODE") == "offline"
+        settings = {key: value for key, value in SETTINGS.items() if key in wandb.Settings.model_fields}
+        return wandb.init(
+            dir=str(self.run.path), id=self.id, resume=None if offline else "allow", reinit="create_new",
+            mode="offline" if offline else None, project=options.project or project, entity=options.entity or entity,
+            name=options.name or name, group=options.group, tags=options.tags, config=self.run.config,
+            settings=wandb.Settings(**settings))  # fmt: skip
+
+    def arrived(self):
+        return next_step(self.run.path / "wandb", self.id) if self.sink.offline else self.sink.starting_step
+
+    def send(self, number, item):
+        os.environ["WANDB_DATA_DIR"] = self.data
+        row = item.place | ({} if item.time is None else {"_timestamp": item.time}) | item.numbers
+        for name, (classes, counts) in item.confusions.items():
+            row[name] = confusion(name, classes, counts)
+        for name, table in item.tables.items():
+            row[name] = wandb.Table(columns=table.columns, data=[[self.cell(cell) for cell in cells] for cells in table.rows])
+        for name, histogram in item.histograms.items():
+            row[name] = wandb.Histogram(np_histogram=histogram)
+        self.sink.log(row, step=number, commit=True)
+
+    def cell(self, value):
+        if isinstance(value, pathlib.Path):
+            return wandb.Image(str(value)) if self.images else None
+        return value
+
+    def finish(self, status, summary):
+        self.sink.summary.update({"status": status} | flat({key: value for key, value in summary.items() if key != "metrics"}))
+        if self.options.model:
+            artifact = wandb.Artifact(f"run-{self.id}", type="model")
+            for file in self.files():
+                artifact.add_file(str(file))
+            self.sink.log_artifact(artifact)
+        if status == "preempted":
+            self.sink.mark_preempting()
+        self.sink.finish(exit_code=0 if status in ENDED_WELL else 1)
+
+    def leave(self):
+        self.sink.finish(exit_code=0)
+
+
+def confusion(name, classes, counts):
+    """Makes the chart of wandb.plot.confusion_matrix from counts."""
+    rows = [[truth, guess, count] for truth, row in zip(classes, counts) for guess, count in zip(classes, row)]
+    columns = ["Actual", "Predicted", "nPredictions"]
+    return wandb.plot_table(
+        vega_spec_name="wandb/confusion_matrix/v1", data_table=wandb.Table(columns=columns, data=rows),
+        fields={name: name for name in columns}, string_fields={"title": name.replace("/", ": ")})  # fmt: skip

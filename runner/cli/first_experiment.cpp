@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdio>
 
 namespace ddprun {
 namespace {
@@ -17,7 +16,6 @@ constexpr int64_t kSmallImage = 64;    // up to this side a network of two convo
 constexpr int64_t kSmallestImage = 6;  // that it takes
 constexpr int64_t kEpochs = 10, kBatch = 64;
 constexpr double kUneven = 3;  // times as many samples
-constexpr size_t kMostWeights = 20;
 
 // The sections after the dataset.
 struct Recipe {
@@ -109,22 +107,11 @@ std::string dataset_lines(const FirstExperiment& first) {
   return text;
 }
 
-// Returns the weights with which each class counts the same, as a comment to take or leave.
-std::string weights_lines(const DataSurvey& survey) {
-  const auto& counts = survey.splits.front().per_class;
-  if (imbalance(survey) < kUneven || counts.size() > kMostWeights || !survey.splits.front().target_shape.empty())
-    return "";
-  double all = 0;
-  for (const auto count : counts) all += static_cast<double>(count);
-  std::string weights;
-  for (const auto count : counts) {
-    char number[32];
-    std::snprintf(number, sizeof number, "%.3g", all / static_cast<double>(counts.size() * std::max<size_t>(1, count)));
-    weights += (weights.empty() ? "" : ", ") + std::string(number);
-  }
-  return "# The classes are uneven. With these weights a rare class counts as much as a frequent one:\n"
-         "# objective: {name: cross_entropy, class_weights: [" +
-         weights + "]}\n";
+// Returns what classes of unequal size may need, as a comment to take or leave.
+std::string balance_lines(const DataSurvey& survey) {
+  if (imbalance(survey) < kUneven || !survey.splits.front().target_shape.empty()) return "";
+  return "# The classes are uneven. This draws each equally often; add it to the trainer above:\n"
+         "# trainer: {sampling: {balance: class}}\n";
 }
 
 std::string head_lines(const FirstExperiment& first) {
@@ -160,7 +147,7 @@ std::string first_experiment_text(const FirstExperiment& first) {
                     ", global_batch: ", batch_for(training_samples(survey), recipe.batch), recipe.trainer, "}\n");
   if (has_val(survey)) text += "early_stopping: {monitor: " + recipe.monitor + ", patience: 3}\n";
   if (has_val(survey) && recipe.monitor != "val/accuracy") text += "checkpoint: {monitor: " + recipe.monitor + "}\n";
-  return text + weights_lines(survey);
+  return text + balance_lines(survey);
 }
 
 }  // namespace ddprun

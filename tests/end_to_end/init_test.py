@@ -55,7 +55,7 @@ class Init(CommandTest):
         text, experiment = self.init()
         self.assertRegex(text, r"\ncats +2\d +\d")  # of train and val
         self.assertIn("times as many training samples as the smallest", text)
-        for line in ("  root: photos\n", "  size: 20 ", "  val_fraction: 0.2 ", "monitor: val/accuracy", "# objective: {name: cross_entropy, class_weights: ["):
+        for line in ("  root: photos\n", "  size: 20 ", "  val_fraction: 0.2 ", "monitor: val/accuracy", "# trainer: {sampling: {balance: class}}"):
             self.assertIn(line, experiment)
         self.assertNotIn("channels", experiment)
         self.ddprun("photos.yaml", "trainer.max_steps=6", "launch.device=cpu", "run.dir=run")

@@ -2,36 +2,21 @@
 // CIFAR's archive: the bytes are its tar, packed here, with the checksums that hardly any change would leave right.
 #include "cifar_files.h"
 #include "fuzz/fuzz_target.h"
+#include "fuzz/tar_sums.h"
 
 #include <zlib.h>
 
-#include <cstdio>
 #include <stdexcept>
 #include <string>
 
 namespace ddprun {
 namespace {
 
-constexpr size_t kBlock = 512, kSumAt = 148, kSumBytes = 8;
-
 const cifar::CifarTable kTable = {.folder = "pictures",
                                   .train_files = {"train.bin"},
                                   .test_file = "test.bin",
                                   .most_records = 4,
                                   .labels = {{.name = "label", .classes = 2, .names_file = "names.txt"}}};
-
-// Sets the checksum of each block that could be a member's head.
-std::string with_sums(std::string_view bytes) {
-  std::string tar(bytes);
-  for (size_t at = 0; at + kBlock <= tar.size(); at += kBlock) {
-    if (tar.compare(at + 257, 5, "ustar") != 0) continue;
-    std::fill_n(tar.begin() + static_cast<std::ptrdiff_t>(at + kSumAt), kSumBytes, ' ');
-    unsigned sum = 0;
-    for (size_t i = 0; i < kBlock; ++i) sum += static_cast<uint8_t>(tar[at + i]);
-    std::snprintf(&tar[at + kSumAt], kSumBytes, "%06o", sum);
-  }
-  return tar;
-}
 
 std::string packed(std::string tar) {
   constexpr int kAsGzip = 15 + 16, kMemory = 8;
@@ -52,7 +37,7 @@ std::string packed(std::string tar) {
 }  // namespace
 
 void feed_cifar(std::string_view bytes) {
-  const auto files = cifar::read_files(fuzz::as_file(packed(with_sums(bytes)), "pictures.tar.gz"), kTable);
+  const auto files = cifar::read_files(fuzz::as_file(packed(fuzz::with_sums(bytes)), "pictures.tar.gz"), kTable);
   cifar::to_images(files, kTable.train_files, kTable, 0);
   cifar::class_names(files, kTable.labels[0]);
 }

@@ -4,7 +4,7 @@ if(NOT CMAKE_CXX_COMPILER_ID STREQUAL Clang)
   message(FATAL_ERROR "libFuzzer is a part of clang, and the compiler is ${CMAKE_CXX_COMPILER_ID}. "
     "Install clang and its libclang-rt, and configure with: cmake --preset fuzz")
 endif()
-set(tensor_targets csv exported manifest npy safetensors training)
+set(tensor_targets csv exported manifest npy safetensors shard training)
 
 foreach(room base config launch)
   get_target_property(files ddprun_${room} SOURCES)
@@ -25,11 +25,12 @@ set(plugin_files
   datasets/image_folder/image_file.cpp datasets/image_folder/jpeg_image.cpp datasets/image_folder/png_image.cpp
   datasets/mnist/idx_file.cpp
   datasets/tensors/npy_header.cpp
+  datasets/tokens/token_file.cpp
   loggers/mlflow/history.cpp loggers/mlflow/sent_note.cpp loggers/mlflow/spool.cpp)
 list(TRANSFORM plugin_files PREPEND ${PROJECT_SOURCE_DIR}/plugins/)
 
 set(tensor_files
-  plugins/datasets/image_folder/csv_list.cpp
+  plugins/datasets/image_folder/csv_list.cpp plugins/datasets/image_folder/sample_list.cpp plugins/datasets/image_folder/shard.cpp
   plugins/datasets/tensors/npy_file.cpp plugins/datasets/tensors/safetensors_file.cpp plugins/datasets/tensors/stored_array.cpp
   plugins/models/exported/archive.cpp plugins/models/exported/graph.cpp plugins/models/exported/graph_reader.cpp
   plugins/models/exported/program.cpp plugins/models/exported/recorder.cpp plugins/models/exported/size_functions.cpp
@@ -46,7 +47,7 @@ add_library(fuzz_readers STATIC fuzz_target.cpp $<TARGET_OBJECTS:ddprun_log> ${r
 target_include_directories(fuzz_readers PUBLIC
   ${PROJECT_SOURCE_DIR}/runner ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/sdk/formats ${PROJECT_SOURCE_DIR}/sdk/src/download
   ${PROJECT_SOURCE_DIR}/sdk/include ${PROJECT_BINARY_DIR}/include)
-foreach(folder datasets datasets/cifar datasets/image_folder datasets/mnist datasets/tensors loggers)
+foreach(folder datasets datasets/cifar datasets/image_folder datasets/mnist datasets/tensors datasets/tokens loggers)
   target_include_directories(fuzz_readers PUBLIC ${PROJECT_SOURCE_DIR}/plugins/${folder})
 endforeach()
 target_include_directories(fuzz_readers SYSTEM PUBLIC

@@ -24,6 +24,7 @@ class Data:
     def __init__(self, split, scale, note="a text"):
         assert (scale, note) == (2, "a 'text': 1")
         self.input, self.target = load(split)
+        self.targets = self.target.tolist()
 
     def __len__(self):
         return len(self.input)
@@ -95,7 +96,8 @@ class PythonData(CommandTest):
         self.ddprun("resume", "killed")
         self.assertEqual(differences(killed, run), {})
         told = self.ddprun("data", "data.yaml", "dataset.class=Many").out()
-        self.assertIn("middle", told)
+        self.assertRegex(told, r"middle +\d+ +\d+")
+        self.ddprun("check", "data.yaml", "trainer.sampling={balance: class}")
 
     def test_what_fails_in_it_is_named_with_its_sample(self):
         for how, said in (("throw", r"data.py:\d+: KeyError: 'no such picture'"), ("die", "its process ended with exit code 3"),

@@ -124,6 +124,14 @@ class PythonData final : public ddprun::Dataset {
   ddprun::DataSpec spec() const override { return spec_; }
   int64_t size(Split split) const override { return sizes_[static_cast<size_t>(split)]; }
 
+  at::Tensor labels(Split split) const override {
+    const auto known = with_processes(1, [&](const std::vector<DataProcess*>& taken) {
+      taken.front()->send({{"do", "labels"}, {"split", place_of(split)}});
+      return taken.front()->receive().at("labels");
+    });
+    return known.is_null() ? at::Tensor() : at::tensor(known.get<std::vector<int64_t>>(), at::kLong);
+  }
+
   ddprun::Batch get(Split split, std::span<const int64_t> indices) const override {
     const auto count = static_cast<int64_t>(indices.size());
     std::vector<at::Tensor> tensors;
@@ -178,19 +186,32 @@ class PythonData final : public ddprun::Dataset {
 
   // Deals the samples out to the processes that are idle.
   void fetch(Split split, std::span<const int64_t> indices, std::vector<at::Tensor>& tensors) const {
-    const auto taken = pool_.take(indices.size());
-    try {
+    with_processes(indices.size(), [&](const std::vector<DataProcess*>& taken) {
       fetch_by(taken, split, indices, tensors);
+      return 0;
+    });
+  }
+
+  // Returns what `work` makes of at least one process, at most `most`.
+  template <class Work>
+  auto with_processes(size_t most, const Work& work) const {
+    const auto taken = pool_.take(most);
+    try {
+      auto result = work(taken);
+      pool_.give_back(taken);
+      return result;
     } catch (...) {
       pool_.fail(std::current_exception());
       throw;
     }
-    pool_.give_back(taken);
+  }
+
+  int64_t place_of(Split split) const {
+    return std::ranges::find(plan_.splits, ddprun::split_name(split)) - plan_.splits.begin();
   }
 
   void fetch_by(const std::vector<DataProcess*>& taken, Split split, std::span<const int64_t> indices,
                 std::vector<at::Tensor>& tensors) const {
-    const auto place = std::ranges::find(plan_.splits, ddprun::split_name(split)) - plan_.splits.begin();
     std::vector<std::pair<size_t, size_t>> parts;  // begin and end of each process's
     std::vector<const uint8_t*> memories;
     size_t bytes_of_one = 0;
@@ -200,7 +221,7 @@ class PythonData final : public ddprun::Dataset {
       const auto part = indices.subspan(parts[i].first, parts[i].second - parts[i].first);
       memories.push_back(taken[i]->memory(part.size() * bytes_of_one));
       taken[i]->send({{"do", "fetch"},
-                      {"split", place},
+                      {"split", place_of(split)},
                       {"indices", std::vector(part.begin(), part.end())},
                       {"fields", layout_},
                       {"bytes", ddprun::python::kHeaderBytes + part.size() * bytes_of_one}});

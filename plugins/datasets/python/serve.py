@@ -74,6 +74,11 @@ class Samples:
         names = [] if classes is None or isinstance(classes, int) else [str(name) for name in classes]
         return {"sizes": sizes, "fields": self.fields, "class_names": names, "classes": classes if isinstance(classes, int) else len(names)}
 
+    def labels(self, request):
+        """The class of each sample, where the object knows them: torchvision's attribute `targets`."""
+        targets = getattr(self.splits[request["split"]], "targets", None)
+        return {"labels": None if targets is None else self.numpy.asarray(targets).astype("int64").tolist()}
+
     def fetch(self, request):
         indices, bytes_of_all = request["indices"], request["bytes"]
         if self.memory is None or len(self.memory) < bytes_of_all:

@@ -218,7 +218,7 @@ class Line {
 
   Candidates of_argument(const std::string& argument) const {
     const auto& schema = description_["schema"];
-    if (argument == "overrides") return complete_override(current_, experiment().config, schema);
+    if (argument == "overrides") return of_overrides();
     if (argument == "checkpoint") return of_checkpoint();
     Candidates found;
     if (argument == "experiment") append(found = experiments(), files(current_, is_yaml));
@@ -234,11 +234,21 @@ class Line {
     return found;
   }
 
+  // Returns keys or values; files where the values have no names.
+  Candidates of_overrides() const {
+    auto found = complete_override(current_, experiment().config, description_["schema"]);
+    const auto equals = current_.find('=');
+    if (!found.empty() || equals == current_.npos) return found;
+    for (auto& file : files(current_.substr(equals + 1), is_any))
+      found.push_back({current_.substr(0, equals + 1) + file.text});
+    return found;
+  }
+
   Candidates of_checkpoint() const {
     Candidates found;
     if (overrides_.empty() && !is_override(current_)) found = checkpoints(target_);
     const bool may_change = command_->value("name", "") != "export";
-    if (may_change) append(found, complete_override(current_, experiment().config, description_["schema"]));
+    if (may_change) append(found, of_overrides());
     return found;
   }
 

@@ -49,7 +49,8 @@ std::vector<Candidate> values_of(const Json& schema) {
     if (type.is_array() && std::ranges::find(type, "boolean") != type.end() && type.front() == "boolean")
       for (const auto* word : {"true", "false"}) values.push_back({word});
   });
-  if (values.empty() && schema.contains("default")) values.push_back({text_of(schema["default"]), "the default"});
+  if (values.empty() && schema.contains("default") && schema["default"] != "")
+    values.push_back({text_of(schema["default"]), "the default"});
   return values;
 }
 

@@ -18,7 +18,7 @@ expect_pages() {
     name=${command##*/}
     page=$1/share/man/man1/$name.1.gz
     [[ -e $page ]] || fail "$name has no manual page"
-    zcat -- "$page" | sed 's/\\-/-/g' | grep -q "^$name - [a-z]" || fail "the manual page of $name does not say what it is"
+    zcat -- "$page" | sed 's/\\-/-/g' | grep "^$name - [a-z]" >/dev/null || fail "the manual page of $name does not say what it is"
     command -v man >/dev/null || continue
     [[ -z $(man --warnings -E UTF-8 -l -Tutf8 -Z -- "$page" 2>&1 >/dev/null) ]] || fail "man complains of the page of $name"
   done

@@ -37,7 +37,7 @@ def run(*command, folder=None, expect=0, **environment):
 
 
 def files_below(folder):
-    return {str(file.relative_to(folder)) for file in folder.rglob("*") if "__pycache__" not in file.parts}
+    return {str(file.relative_to(folder)) for file in folder.rglob("*") if not file.is_dir() and "__pycache__" not in file.parts}
 
 
 def make_wheel():

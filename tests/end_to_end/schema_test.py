@@ -93,6 +93,8 @@ WRONG = [
     "defaults: [[experiments/digits]]",
 ]
 
+BASE = "defaults: [experiments/digits]"
+
 
 def core_loader():
     """YAML 1.2, as we and editors read it, where PyYAML's own words are those of 1.1: `off` is a text, 1e-3 a number."""
@@ -126,19 +128,31 @@ class Schema(CommandTest):
 
     def test_it_takes_and_refuses_what_ddprun_does(self):
         validator = self.validator()
-        texts = [(text, 0) for text in RIGHT] + [(text, 2) for text in WRONG]
-        for some in (texts[at:at + 4] for at in range(0, len(texts), 4)):  # at once: most of the time ddprun loads LibTorch
-            started = [self.checked(number, text) for number, (text, _) in enumerate(some)]
-            for (text, code), check in zip(some, started, strict=True):
-                with self.subTest(text=text):
-                    found = self.problems(validator, text)
-                    self.assertEqual(bool(found), code != 0, found)
-                    self.assertEqual(check.wait(), code, check.text())
+        for texts, code in ((RIGHT, 0), (WRONG, 2)):
+            for text in texts:
+                found = self.problems(validator, text)
+                self.assertEqual(bool(found), code != 0, f"{text}: {found}")
+            for lines in self.documents(texts):
+                (self.folder / "e.yaml").write_text("\n".join(lines))
+                told = self.ddprun("check", "--no-data", "e.yaml", code=code).err()
+                for number, line in enumerate(lines, start=1):
+                    if code and line != BASE:
+                        self.assertIn(f"e.yaml:{number}:", told, line)
 
-    def checked(self, number, text):
-        file = f"e{number}.yaml"
-        (self.folder / file).write_text(text if "defaults:" in text else f"defaults: [experiments/digits]\n{text}")
-        return self.start("check", "--no-data", file)
+    def documents(self, texts):
+        """The texts in as few files as their keys allow, as lines: ddprun tells the mistakes of a file all at once."""
+        files = []
+        for text in texts:
+            keys = set(yaml.load(text, Loader=core_loader()))
+            if "defaults" in keys:
+                files.append((keys, text.splitlines()))
+                continue
+            taken, lines = next((file for file in files if "defaults" not in file[0] and not file[0] & keys), (set(), [BASE]))
+            if not taken:
+                files.append((taken, lines))
+            taken.update(keys)
+            lines.extend(text.splitlines())
+        return [lines for _, lines in files]
 
     def test_a_file_of_a_group_is_no_experiment(self):
         validator = self.validator("--group", "trainer")

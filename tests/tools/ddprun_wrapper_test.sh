@@ -52,6 +52,8 @@ test_builds_when_needed() {
   expect_calls "" "nothing changed"
   [[ ! -s $scratch/err ]] || fail "it speaks where nothing is to be done: $(<"$scratch/err")"
   touch -- "$clone/sdk/sdk.cpp"
+  "$clone/tools/ddprun" complete re >/dev/null
+  [[ ! -s $calls ]] || fail "Tab builds"
   expect_calls "ninja" "a source was touched"
   expect_calls "" "nothing changed after that"
   rm -- "$clone/runner/cli/old.cpp"
@@ -146,8 +148,9 @@ test_moved_clone_is_configured_anew() {
 make_wheel() {
   local tree=$scratch/wheel
   rm -rf -- "$tree" "$clone/build/package"
-  mkdir -p -- "$tree"/{ddprun/bin,ddprun/share/ddprun/configs,ddprun.libs,ddprun-0.2.0.dist-info} "$clone/build/package"
+  mkdir -p -- "$tree"/{ddprun/bin,ddprun/libexec,ddprun/share/ddprun/configs,ddprun.libs,ddprun-0.2.0.dist-info} "$clone/build/package"
   stub "$tree/ddprun/bin/ddprun" 'echo "of the wheel"; ls "${0%/*}/../../torch" "${0%/*}/../share/ddprun/configs"'
+  stub "$tree/ddprun/libexec/ddprun-complete" ''
   printf '%s\n' "$1" >"$tree/ddprun/share/ddprun/sources"
   printf 'Name: ddprun\nRequires-Dist: torch==%s.*\n' "$2" >"$tree/ddprun-0.2.0.dist-info/METADATA"
   (cd -- "$tree" && python3 -m zipfile -c "$clone/build/package/ddprun-0.2.0-py3-none-any.whl" ddprun*)

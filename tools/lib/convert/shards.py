@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+"""Writes tar files as WebDataset does, and the index of each."""
+
+import io
+import tarfile
+
+from ddprun import UserError
+from convert.pictures import pictures_of
+
+
+class Shards:
+    """The shards of a split, one after the other."""
+
+    def __init__(self, split, output, limit):
+        self.split, self.output, self.limit = split, output, limit
+        self.count, self.tar = 0, None
+
+    def add(self, key, kind, data, label):
+        if self.tar is None:
+            self.name = f"{self.split}-{self.count:06}.tar"
+            self.tar = tarfile.open(self.output.file(self.name), "w", format=tarfile.USTAR_FORMAT, errors="strict")
+            self.count += 1
+            self.offsets, self.sizes, self.labels = [], [], []
+        self.offsets.append(self.member(f"{key}.{kind}", data))
+        self.sizes.append(len(data))
+        self.labels.append(label)
+        self.member(f"{key}.cls", str(label).encode())
+        if self.tar.offset >= self.limit:
+            self.close()
+
+    def member(self, name, data):
+        """Returns where its data begin."""
+        info = tarfile.TarInfo(name)
+        info.size, info.mode = len(data), 0o644
+        try:
+            begin = self.tar.offset + len(info.tobuf(self.tar.format, self.tar.encoding, self.tar.errors))
+        except ValueError:
+            raise UserError(f"{name}: the name is too long for a tar file") from None
+        self.tar.addfile(info, io.BytesIO(data))
+        return begin
+
+    def close(self):
+        """Ends the shard that is being written, and writes its index."""
+        import numpy
+        from safetensors.numpy import save_file
+
+        if self.tar is None:
+            return
+        self.tar.close()
+        size = self.output.part(self.name).stat().st_size
+        lists = {"offset": self.offsets, "bytes": self.sizes, "label": self.labels, "shard_bytes": [size]}
+        save_file({name: numpy.array(values, numpy.int64) for name, values in lists.items()}, self.output.file(f"{self.name}.index"))
+        self.tar = None
+
+
+def convert(splits, output, options):
+    """Returns a line to be told for each split."""
+    import safetensors.numpy  # noqa: F401; now, not after an hour
+
+    sources = {split: pictures_of(path, options) for split, path in splits.items()}
+    classes = Classes(splits, sources)
+    lines = []
+    for split, source in sources.items():
+        shards, counts = Shards(split, output, options.shard_size), {}
+        for picture in source:
+            label = classes.number(picture, split)
+            counts[label] = counts.get(label, 0) + 1
+            shards.add(picture.key, picture.kind, picture.data, label)
+            output.progress(f"{split}: {sum(counts.values()):,} pictures")
+        shards.close()
+        classes.require_all(split, counts)
+        lines.append(f"{split}: {sum(counts.values()):,} pictures of {len(counts)} classes in {shards.count} shards")
+    if classes.names:
+        output.write_json("classes.json", classes.names)
+    return lines
+
+
+class Classes:
+    """The classes of all splits: those of train, which the others must have too."""
+
+    def __init__(self, splits, sources):
+        self.splits, self.names, self.first = splits, None, next(iter(splits))
+        for split, source in sources.items():
+            known = source.classes
+            if known is None:
+                continue
+            if self.names is None:
+                self.names, self.first = list(known), split
+            elif list(known) != self.names:
+                self.refuse(split, known)
+        self.numbers = {name: number for number, name in enumerate(self.names or ())}
+
+    def refuse(self, split, known):
+        missing = sorted(set(self.names) - set(known))
+        extra = sorted(set(known) - set(self.names))
+        told = [f"{self.splits[split]} has no class {name}" for name in missing] + [f"only {self.splits[split]} has the class {name}" for name in extra]
+        raise UserError(f"{told[0] if told else 'the order of the classes differs'}: the classes of {split} and {self.first} must be the same")
+
+    def number(self, picture, split):
+        if isinstance(picture.label, int) and not self.names:
+            return picture.label
+        if picture.label not in self.numbers:
+            raise UserError(f"{picture.place}: {split} has the class {picture.label!r}, which {self.first} has not")
+        return self.numbers[picture.label]
+
+    def require_all(self, split, counts):
+        """Every class has pictures in train; other splits need not have all."""
+        if not counts:
+            raise UserError(f"{self.splits[split]}: it has no pictures")
+        missing = set(range(len(self.names) if self.names else max(counts) + 1)) - set(counts)
+        if missing and split == "train":
+            number = min(missing)
+            raise UserError(f"{self.splits[split]}: the class {self.names[number] if self.names else number} is empty")

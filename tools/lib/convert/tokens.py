@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT
+"""Writes texts as the numbers of their tokens, for the dataset `tokens`; nanoGPT reads the same files."""
+
+import pathlib
+import shutil
+
+from ddprun import UserError
+from convert.sources import Table, files_of, is_table
+
+AT_ONCE = 64  # texts that are given to the tokenizer together
+
+
+def convert(splits, output, options):
+    """Returns a line to be told for each split."""
+    import numpy
+
+    tokenizer, separator = read_tokenizer(options)
+    vocabulary = tokenizer.get_vocab_size()
+    dtype = "uint16" if vocabulary <= 1 << 16 else "uint32"
+    lines = []
+    for split, path in splits.items():
+        tokens = texts = 0
+        with open(output.file(f"{split}.bin"), "wb") as stream:
+            for batch in batches(texts_of(path, options)):
+                for encoded in tokenizer.encode_batch(batch, add_special_tokens=False):
+                    ids = encoded.ids if separator is None else [*encoded.ids, separator]
+                    stream.write(numpy.array(ids, f"<u{2 if dtype == 'uint16' else 4}").tobytes())
+                    tokens += len(ids)
+                texts += len(batch)
+                output.progress(f"{split}: {texts:,} texts, {tokens:,} tokens")
+        if not tokens:
+            raise UserError(f"{path}: there is no text in it")
+        note = {"dtype": dtype, "tokens": tokens, "vocabulary": vocabulary, "tokenizer": "tokenizer.json"}
+        output.write_json(f"{split}.bin.json", note)
+        lines.append(f"{split}: {texts:,} texts, {tokens:,} tokens, {dtype}")
+    shutil.copyfile(options.tokenizer, output.file("tokenizer.json"))
+    return lines
+
+
+def read_tokenizer(options):
+    """Returns the tokenizer, and the number of the separator; None if there is none."""
+    from tokenizers import Tokenizer
+
+    if not pathlib.Path(options.tokenizer).is_file():
+        raise UserError(f"{options.tokenizer}: no such file")
+    try:
+        tokenizer = Tokenizer.from_file(options.tokenizer)
+    except Exception as error:  # that is what it throws
+        raise UserError(f"{options.tokenizer}: it is not a tokenizer.json: {str(error).splitlines()[0]}") from None
+    if not options.separator:
+        return tokenizer, None
+    number = tokenizer.token_to_id(options.separator)
+    if number is None:
+        raise UserError(f"--separator {options.separator}: {options.tokenizer} has no such token")
+    return tokenizer, number
+
+
+def texts_of(path, options):
+    """Yields each text: of a row, or of a file."""
+    if is_table(path):
+        for place, row in Table(path, [options.text]).rows():
+            if not isinstance(row[options.text], str):
+                raise UserError(f"{place}: the column {options.text} holds {type(row[options.text]).__name__}, expected a text")
+            yield row[options.text]
+        return
+    files = [path] if path.is_file() else files_of(path, (".txt",))
+    if not files:
+        raise UserError(f"{path}: there is no .txt, .parquet or .csv file in it")
+    for file in files:
+        try:
+            yield file.read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise UserError(f"{file}: it is not UTF-8, at byte {error.start}") from None
+
+
+def batches(texts):
+    batch = []
+    for text in texts:
+        batch.append(text)
+        if len(batch) == AT_ONCE:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

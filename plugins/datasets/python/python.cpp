@@ -17,6 +17,7 @@
 #include <mutex>
 #include <numeric>
 #include <optional>
+#include <type_traits>
 
 namespace {
 
@@ -195,7 +196,7 @@ class PythonData final : public ddprun::Dataset {
 
   // Returns what `work` makes of at least one process, at most `most`.
   template <class Work>
-  auto with_processes(size_t most, const Work& work) const {
+  std::invoke_result_t<Work, std::vector<DataProcess*>> with_processes(size_t most, const Work& work) const {
     const auto taken = pool_.take(most);
     try {
       auto result = work(taken);

@@ -118,6 +118,13 @@ class Comet(TrackerTest, FollowTest):
     tracker = "comet"
     arguments = ("--offline",)
 
+    def test_a_tracker_that_refuses_loses_nothing(self):
+        lines = [metrics_line(1, loss=0.5)]
+        self.fabricate(metrics=lines)
+        self.assertIn("or set COMET_API_KEY", self.followed(self.run_dir, code=1).err())
+        self.sent_all()
+        self.assertEqual(self.losses(), self.expected(lines))
+
     def messages(self):
         found = []
         for file in (self.run_dir / "comet").glob("*.zip"):

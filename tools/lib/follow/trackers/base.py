@@ -18,7 +18,7 @@ class Base:
 
     def __init__(self, run, options):
         self.run, self.options = run, options
-        for option in ("entity", "group", "offline", "uri"):
+        for option in ("project", "name", "tags", "entity", "group", "offline", "uri"):
             if getattr(options, option) and option not in self.takes:
                 raise UserError(f"--{option} means nothing to {options.to}: leave it out")
 

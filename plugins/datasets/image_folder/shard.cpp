@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kTarBlock = 512;             // of a tar; two of zeros end it
+constexpr uint64_t kTarBlock = 512;          // of a tar; two of zeros end it
 constexpr int64_t kMostClasses = 1'000'000;  // a larger number is a mistake
 constexpr std::array<std::string_view, 4> kPictures{"jpg", "jpeg", "png", "webp"};
 

@@ -52,4 +52,5 @@ class BrittleCallback final : public ddprun::Callback {
 
 }  // namespace
 
-DDPRUN_CALLBACK(BrittleCallback, "brittle_callback", "a mean of the weights over the steps, with hooks that fail on demand")
+DDPRUN_CALLBACK(BrittleCallback, "brittle_callback",
+                "a mean of the weights over the steps, with hooks that fail on demand")

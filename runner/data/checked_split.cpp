@@ -59,6 +59,15 @@ Batch CheckedSplit::get(std::span<const int64_t> numbers) const {
   });
 }
 
+// Most datasets have no draw() of their own: the errors name get().
+Batch CheckedSplit::draw(std::span<const int64_t> numbers, const AugmentKey& key) const {
+  return in_plugin({"dataset", "get"}, [&] {
+    auto batch = dataset_.draw(numbers, key);
+    check(batch, numbers);
+    return batch;
+  });
+}
+
 // augment() may change shapes and values, but not the number of samples.
 void CheckedSplit::augment(Batch& batch, const AugmentKey& key) const {
   in_plugin({"dataset", "augment"}, [&] {

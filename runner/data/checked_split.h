@@ -16,9 +16,10 @@ class CheckedSplit {
  public:
   CheckedSplit(const Dataset& dataset, Split split);
 
-  // Return the samples with these numbers, and what training makes of them in an epoch. Throw PluginFailure or
-  // PluginMistake.
+  // Return the samples with these numbers, as they are, as an epoch draws them for training, and what it then makes of
+  // them. Throw PluginFailure or PluginMistake.
   Batch get(std::span<const int64_t> numbers) const;
+  Batch draw(std::span<const int64_t> numbers, const AugmentKey& key) const;
   void augment(Batch& batch, const AugmentKey& key) const;
 
   // Throws UserError unless each tensor has a row for each of `asked`, the inputs have the promised shape and type, the

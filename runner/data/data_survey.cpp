@@ -148,10 +148,11 @@ bool are_same(const at::Tensor& one, const at::Tensor& other) {
 }  // namespace
 
 Batch augmented(const Dataset& dataset, const Batch& batch, const AugmentKey& key) {
-  auto changed = batch;
-  changed.replace_tensors([](const at::Tensor& tensor) { return tensor.clone(); });
-  CheckedSplit(dataset, Split::kTrain).augment(changed, key);
-  return changed;
+  const CheckedSplit split(dataset, Split::kTrain);
+  auto drawn = split.draw({batch.index.const_data_ptr<int64_t>(), static_cast<size_t>(batch.index.numel())}, key);
+  drawn.replace_tensors([](const at::Tensor& tensor) { return tensor.clone(); });
+  split.augment(drawn, key);
+  return drawn;
 }
 
 at::Tensor known_labels(const Dataset& dataset, Split split) {

@@ -98,8 +98,8 @@ TrainBatch TrainLoader::load(int64_t step) {
 }
 
 Batch TrainLoader::load_batch(std::span<const int64_t> numbers, int64_t epoch) const {
-  if (!images_) return split_.get(numbers);
   const AugmentKey key{.seed = seed_, .epoch = epoch};
+  if (!images_) return split_.draw(numbers, key);
   return made_ahead(*images_, numbers, &key);
 }
 

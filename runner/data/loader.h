@@ -42,7 +42,7 @@ struct TrainBatch {
 StepPlan step_plan(const TrainerConfig& config, int64_t samples);
 
 // Endless training batches from `first_step` on, with steps counted over all epochs, for one consumer. `images`, those
-// of the training split, make the batches if given; otherwise the dataset's get() and augment() do. Throws as
+// of the training split, make the batches if given; otherwise the dataset's draw() and augment() do. Throws as
 // training_order() does.
 class TrainLoader {
  public:

@@ -3,6 +3,7 @@
 
 #include "imaging/kernel_compiler.h"
 
+#include <ddprun/image_augment.h>
 #include <ddprun/image_store.h>
 
 #include <ATen/ATen.h>
@@ -75,6 +76,7 @@ class CudaImageBatcher final : public ImageBatcher {
                 .index = numbers};
     const auto wanted = (numbers.is_pinned() ? numbers : numbers.pin_memory()).to(device_, /*non_blocking=*/true);
     launch(rules, wanted, batch);
+    if (key && source_.augmentation) source_.augmentation->erase(batch.input, numbers, *key);
     return batch;
   }
 

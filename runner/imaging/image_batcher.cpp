@@ -69,6 +69,7 @@ class CpuImageBatcher final : public ImageBatcher {
       target[b] = store.labels()[static_cast<size_t>(number[b])];
     }
     if (form_.bf16) batch.input = batch.input.to(at::kBFloat16);
+    if (key && source_.augmentation) source_.augmentation->erase(batch.input, numbers, *key);
     return batch;
   }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Makes batches from images in memory as bytes in one pass: gather, crop, flip, cutout, normalize. The result is bit
-// for bit that of the dataset's get() and augment().
+// Makes batches from images in memory as bytes in one pass: gather, crop, flip, cutout, normalize; then erases. The
+// result is bit for bit that of the dataset's get() and augment().
 #pragma once
 
 #include "imaging/image_place.h"

@@ -63,8 +63,9 @@ class Scene {
     const auto few = part_of_batch(batch, {0, std::min(kStepSamples, batch.size())});
     done_.splits.emplace_back(split_name(split));
     if (split == Split::kTrain) {
-      training_ = few;
-      checked.augment(*training_, {.seed = experiment_.seed});
+      const AugmentKey key{.seed = experiment_.seed};
+      training_ = checked.draw({few.index.const_data_ptr<int64_t>(), static_cast<size_t>(few.size())}, key);
+      checked.augment(*training_, key);
     } else if (!evaluation_) {
       evaluation_ = few;
     }

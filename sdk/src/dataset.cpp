@@ -7,6 +7,7 @@ namespace ddprun {
 
 Dataset::~Dataset() = default;
 void Dataset::prepare(const Progress&) {}
+Batch Dataset::draw(std::span<const int64_t> indices, const AugmentKey&) const { return get(Split::kTrain, indices); }
 void Dataset::augment(Batch&, const AugmentKey&) const {}
 bool Dataset::is_prepared() const { return has_default_prepare_; }
 at::Tensor Dataset::labels(Split) const { return {}; }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include <ddprun/error.h>
 #include <ddprun/image_augment.h>
+#include <ddprun/philox.h>
 #include <ddprun/random.h>
 
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <string>
 
 namespace ddprun {
@@ -18,7 +20,7 @@ at::Tensor below(const at::Tensor& draws, Draw draw, int64_t bound) {
 }
 
 // Mirrors positions beyond an edge at the edge's pixel: -1 becomes 1.
-at::Tensor mirrored(const at::Tensor& position, int64_t size) {
+at::Tensor reflected(const at::Tensor& position, int64_t size) {
   return (size - 1) - ((size - 1) - position.abs()).abs();
 }
 
@@ -27,6 +29,33 @@ at::Tensor inside(const at::Tensor& position, int64_t size) { return position.ge
 // Returns the conjunction of `rows` [B, H] and `columns` [B, W] as [B, 1, H, W].
 at::Tensor both(const at::Tensor& rows, const at::Tensor& columns) {
   return rows.unsqueeze(2).logical_and(columns.unsqueeze(1)).unsqueeze(1);
+}
+
+constexpr uint64_t kErasing = 0x6572617365000000;  // "erase": told apart from other uses of the seed
+
+struct Rectangle {
+  int64_t top, left, height, width;
+};
+
+// Draws a rectangle within an image as torchvision's RandomErasing does; one of no size if ten tries do not fit.
+Rectangle erased_box(int64_t height, int64_t width, RandomStream& random) {
+  constexpr int kTries = 10;
+  constexpr double kLeast = 0.02, kGreatest = 0.33;  // share of the area
+  constexpr double kLowest = 0.3, kWidest = 3.3;     // height to width
+  const auto area = static_cast<double>(height * width);
+  const auto below_or_at = [&](int64_t most) {
+    return static_cast<int64_t>(random.below(static_cast<uint64_t>(most) + 1));
+  };
+  for (int i = 0; i < kTries; ++i) {
+    const double target = area * random.uniform(kLeast, kGreatest);
+    const double ratio = std::exp(random.uniform(std::log(kLowest), std::log(kWidest)));
+    const auto rows = static_cast<int64_t>(std::nearbyint(std::sqrt(target * ratio))),
+               columns = static_cast<int64_t>(std::nearbyint(std::sqrt(target / ratio)));
+    if (rows >= height || columns >= width) continue;
+    const auto top = below_or_at(height - rows);
+    return {top, below_or_at(width - columns), rows, columns};
+  }
+  return {0, 0, 0, 0};
 }
 
 }  // namespace
@@ -44,6 +73,9 @@ void ImageAugmentation::read(Options& options) {
   cutout = options.get<int64_t>("cutout", cutout,
                                 "side of a square at a random place of training images, set to the mean; 0: none",
                                 {.min = 0, .max = 1 << 14});
+  erasing = options.get<double>(
+      "erasing", erasing, "share of the training images that lose a rectangle of random size, set to the mean; 0: none",
+      {.min = 0, .max = 1});
 }
 
 void ImageAugmentation::check(at::IntArrayRef shape) const {
@@ -53,7 +85,7 @@ void ImageAugmentation::check(at::IntArrayRef shape) const {
 }
 
 // Returns [B, 1] bool: which images are mirrored.
-at::Tensor ImageAugmentation::mirrors(const at::Tensor& draws, const at::Tensor& index, const AugmentKey& key) const {
+at::Tensor ImageAugmentation::mirrored(const at::Tensor& draws, const at::Tensor& index, const AugmentKey& key) const {
   if (!flip || !flip_alternates) return draws.narrow(1, kFlip, 1).lt(flip ? 0.5 : 0.0);
   const auto first = uniform_for_samples(key.seed, 0, index, kDraws).to(draws.device(), /*non_blocking=*/true);
   const auto mirror = first.narrow(1, kFlip, 1).lt(0.5);
@@ -62,7 +94,7 @@ at::Tensor ImageAugmentation::mirrors(const at::Tensor& draws, const at::Tensor&
 
 at::Tensor ImageAugmentation::apply(const at::Tensor& images, const at::Tensor& index, const AugmentKey& key,
                                     const std::vector<double>& black) const {
-  if (crop_padding == 0 && !flip && cutout == 0) return images;
+  if (crop_padding == 0 && !flip && cutout == 0 && erasing == 0) return images;
   check(images.sizes().slice(1));
   const int64_t height = images.size(2), width = images.size(3);
   const auto draws = uniform_for_samples(key.seed, key.epoch, index, kDraws).to(images.device(), /*non_blocking=*/true);
@@ -72,11 +104,11 @@ at::Tensor ImageAugmentation::apply(const at::Tensor& images, const at::Tensor& 
   auto result = images;
   if (crop_padding > 0 || flip) {
     const int64_t places = 2 * crop_padding + 1;
-    const auto mirror = mirrors(draws, index, key);
+    const auto mirror = mirrored(draws, index, key);
     const auto y = rows + (below(draws, kRow, places) - crop_padding);
     const auto x = at::where(mirror, (width - 1) - columns, columns) + (below(draws, kColumn, places) - crop_padding);
     const auto from = [&](const at::Tensor& position, int64_t size) {
-      return crop_reflect ? mirrored(position, size) : position.clamp(0, size - 1);
+      return crop_reflect ? reflected(position, size) : position.clamp(0, size - 1);
     };
     const auto pixel = (from(y, height) * width).unsqueeze(2) + from(x, width).unsqueeze(1);  // [B, H, W]
     result =
@@ -91,7 +123,32 @@ at::Tensor ImageAugmentation::apply(const at::Tensor& images, const at::Tensor& 
     const auto x = columns - (below(draws, kCutoutColumn, width) - cutout / 2);
     result = result.masked_fill(both(inside(y, cutout), inside(x, cutout)), 0);
   }
+  if (erasing > 0) {
+    if (result.is_same(images)) result = images.clone();
+    erase(result, index, key);
+  }
   return result;
+}
+
+bool ImageAugmentation::mirrors(int64_t sample, const AugmentKey& key) const {
+  if (!flip) return false;
+  const auto drawn = [&](int64_t epoch) {
+    RandomStream stream(key.seed, static_cast<uint64_t>(sample), static_cast<uint32_t>(epoch));
+    for (int64_t i = 0; i < kFlip; ++i) stream.next();
+    return philox_unit(stream.next()) < 0.5F;
+  };
+  return flip_alternates ? drawn(0) != (key.epoch % 2 == 1) : drawn(key.epoch);
+}
+
+void ImageAugmentation::erase(at::Tensor& images, const at::Tensor& index, const AugmentKey& key) const {
+  if (erasing == 0) return;
+  const auto* sample = index.const_data_ptr<int64_t>();
+  for (int64_t b = 0; b < images.size(0); ++b) {
+    RandomStream random(key.seed ^ kErasing, static_cast<uint64_t>(sample[b]), static_cast<uint32_t>(key.epoch));
+    if (random.uniform() >= erasing) continue;
+    const auto [top, left, height, width] = erased_box(images.size(2), images.size(3), random);
+    images[b].narrow(1, top, height).narrow(2, left, width).zero_();
+  }
 }
 
 }  // namespace ddprun

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "image_file.h"
 
+#include "exif.h"
 #include "idx_writer.h"
 #include "image_writer.h"
 #include "resize.h"
@@ -10,6 +11,8 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <map>
 
 namespace ddprun::test {
 namespace {
@@ -27,11 +30,11 @@ class ImageFile : public ::testing::Test {
                            int64_t channels, const std::vector<png_color>& palette = {},
                            const std::vector<unsigned char>& palette_alpha = {}) {
     write_png(file_, width, height, bytes, kind, palette, palette_alpha);
-    return decode({.file = file_}, channels).bytes;
+    return decode(file_, channels).bytes;
   }
 
   std::string problem() {
-    return message_of<UserError>([&] { decode({.file = file_}, 3); });
+    return message_of<UserError>([&] { decode(file_, 3); });
   }
 
   TestFolder folder_;
@@ -58,28 +61,65 @@ TEST_F(ImageFile, ReadsEveryKindOfPng) {
 
 TEST_F(ImageFile, ReadsGreyAndColourJpegs) {
   write_jpeg(file_, 20, 10, {200, 40, 90});
-  const auto colour = decode({.file = file_}, 3);
+  const auto colour = decode(file_, 3);
   EXPECT_EQ(colour.size.width, 20);
   EXPECT_EQ(colour.size.height, 10);
   EXPECT_NEAR(colour.bytes[0], 200, 3);
   EXPECT_NEAR(colour.bytes[1], 40, 3);
-  EXPECT_NEAR(decode({.file = file_}, 1).bytes[0], 0.299 * 200 + 0.587 * 40 + 0.114 * 90, 3);
+  EXPECT_NEAR(decode(file_, 1).bytes[0], 0.299 * 200 + 0.587 * 40 + 0.114 * 90, 3);
   write_jpeg(file_, 20, 10, {77});
-  EXPECT_THAT(decode({.file = file_}, 3).bytes, Each(77));
-  EXPECT_THAT(decode({.file = file_}, 1).bytes, Each(77));
+  EXPECT_THAT(decode(file_, 3).bytes, Each(77));
+  EXPECT_THAT(decode(file_, 1).bytes, Each(77));
 }
 
-TEST_F(ImageFile, RefusesCmykByName) {
-  write_jpeg(file_, 20, 10, {1, 2, 3, 4});
-  EXPECT_THAT(problem(), AllOf(HasSubstr("/picture: is a CMYK JPEG"), HasSubstr("convert it")));
+// The file holds what each ink leaves white, as Photoshop writes it.
+TEST_F(ImageFile, ConvertsCmyk) {
+  write_jpeg(file_, 20, 10, {255, 128, 0, 204});
+  const auto colour = decode(file_, 3);
+  EXPECT_NEAR(colour.bytes[0], 204, 3);
+  EXPECT_NEAR(colour.bytes[1], 102, 3);
+  EXPECT_NEAR(colour.bytes[2], 0, 3);
+  EXPECT_NEAR(decode(file_, 1).bytes[0], 0.299 * 204 + 0.587 * 102, 3);
+}
+
+TEST_F(ImageFile, DecodesThePartThatIsChosenBySize) {
+  std::vector<unsigned char> many(3 * 9 * 7);
+  for (size_t i = 0; i < many.size(); ++i) many[i] = static_cast<unsigned char>(i);
+  write_png(file_, 9, 7, many);
+  const auto part = decode(file_, 3, true, [](const images::Size& size) {
+    return images::Cut{.box = {size.height - 2, size.width - 3, {2, 2}}};
+  });
+  const auto at = [&](size_t row, size_t column) { return many[3 * (9 * row + column)]; };
+  ASSERT_EQ(part.bytes.size(), 12U);
+  EXPECT_EQ(part.bytes[0], at(5, 6));
+  EXPECT_EQ(part.bytes[3], at(5, 7));
+  EXPECT_EQ(part.bytes[6], at(6, 6));
+}
+
+TEST_F(ImageFile, HalvesALargeJpegAsFarAsTheCutAllows) {
+  write_jpeg(file_, 640, 480, {77});
+  const auto side = [&](int64_t least) {
+    return decode(file_, 1, true, [&](const images::Size&) { return images::Cut{{40, 80, {400, 480}}, least}; }).size;
+  };
+  EXPECT_EQ(side(0).height, 400);
+  EXPECT_EQ(side(201).height, 400);
+  EXPECT_EQ(side(200).height, 200);
+  EXPECT_EQ(side(200).width, 240);
+  EXPECT_EQ(side(1).height, 50);
 }
 
 TEST_F(ImageFile, NamesWhatIsNoPicture) {
   EXPECT_THAT(problem(), HasSubstr("/picture: cannot be opened: No such file"));
   write_file(file_, "");
   EXPECT_THAT(problem(), HasSubstr("is empty"));
-  write_file(file_, "GIF89a and so on");
-  EXPECT_THAT(problem(), HasSubstr("is neither PNG nor JPEG"));
+  for (const auto& [content, name] :
+       std::map<std::string, std::string>{{"GIF89a and so on", "a GIF"},
+                                          {"<!DOCTYPE html>\n", "a text file"},
+                                          {std::string("II*\0\1", 5), "a TIFF"},
+                                          {std::string("\1\2\0\3", 4), "none of these"}}) {
+    write_file(file_, content);
+    EXPECT_THAT(problem(), HasSubstr("/picture: is " + name + ", expected PNG, JPEG or WebP"));
+  }
   std::filesystem::remove(file_);
   std::filesystem::create_directory(file_);
   EXPECT_THAT(problem(), HasSubstr("is empty or not a file"));
@@ -91,13 +131,40 @@ TEST_F(ImageFile, NamesATruncatedPicture) {
   write_png(file_, 64, 64, noise);
   auto bytes = read_file(file_);
   write_file(file_, bytes.substr(0, bytes.size() / 2));
-  EXPECT_EQ(read_size({.file = file_}).width, 64);
+  EXPECT_EQ(read_size(file_).width, 64);
   EXPECT_THAT(problem(), HasSubstr("is a damaged PNG"));
+  EXPECT_THAT(message_of<UserError>([&] { images::check_file(file_); }), HasSubstr("is a damaged PNG"));
   write_jpeg(file_, 640, 640, {1, 2, 3});
   bytes = read_file(file_);
   write_file(file_, bytes.substr(0, bytes.size() - 200));
-  EXPECT_EQ(read_size({.file = file_}).height, 640);
+  EXPECT_EQ(read_size(file_).height, 640);
   EXPECT_THAT(problem(), HasSubstr("is a damaged JPEG (Premature end of JPEG file)"));
+  EXPECT_THAT(message_of<UserError>([&] { images::check_file(file_); }), HasSubstr("Premature end"));
+  write_file(file_, bytes + "and more");  // after its end
+  EXPECT_NO_THROW(images::check_file(file_));
+}
+
+TEST(Exif, NamesTheOrientationOfIntactDataOnly) {
+  const auto orientation = [](std::string data) {
+    return images::orientation_of({reinterpret_cast<const uint8_t*>(data.data()), data.size()});
+  };
+  const std::string little("II*\0\10\0\0\0\1\0\22\1\3\0\1\0\0\0\6\0\0\0", 22);
+  const std::string big("MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\3\0\0", 22);
+  EXPECT_EQ(orientation(little), 6);
+  EXPECT_EQ(orientation(big), 3);
+  for (size_t length = 0; length < 19; ++length) EXPECT_EQ(orientation(little.substr(0, length)), 1) << length;
+  EXPECT_EQ(orientation("II*" + std::string("\0\377\377\377\377", 5)), 1);
+}
+
+TEST(Exif, APartLiesWhereTheTurnedPictureShowsIt) {
+  images::Pixels stored{.size = {3, 4}, .channels = 1};
+  for (uint8_t i = 0; i < 12; ++i) stored.bytes.push_back(i);
+  for (int orientation = 1; orientation <= 8; ++orientation) {
+    const auto shown = images::turned(stored, orientation);
+    const images::Box box{1, 0, {2, 2}};
+    const auto part = images::part_of(stored, images::stored_box(box, stored.size, orientation));
+    EXPECT_EQ(images::turned(part, orientation).bytes, images::part_of(shown, box).bytes) << orientation;
+  }
 }
 
 TEST_F(ImageFile, DecodesNothingThatClaimsTooMuch) {
@@ -107,7 +174,7 @@ TEST_F(ImageFile, DecodesNothingThatClaimsTooMuch) {
   const auto sum = crc32(0, reinterpret_cast<const Bytef*>(bytes.data()) + 12, 17);
   bytes.replace(29, 4, big_endian(static_cast<uint32_t>(sum)));
   write_file(file_, bytes);
-  EXPECT_THAT(message_of<UserError>([&] { read_size({.file = file_}); }), HasSubstr("claims 61440 x 61440 pixels"));
+  EXPECT_THAT(message_of<UserError>([&] { read_size(file_); }), HasSubstr("claims 61440 x 61440 pixels"));
   write_jpeg(file_, 16, 16, {1});
   bytes = read_file(file_);
   const auto frame = bytes.find("\xff\xc0");
@@ -125,7 +192,7 @@ TEST_F(ImageFile, NoChangedByteEndsTheProgram) {
       bytes[i] = static_cast<char>(bytes[i] ^ 0x55);
       write_file(file_, bytes);
       try {
-        const auto pixels = decode({.file = file_}, 3);
+        const auto pixels = decode(file_, 3);
         EXPECT_EQ(static_cast<int64_t>(pixels.bytes.size()), pixels.size.height * pixels.size.width * 3);
       } catch (const UserError&) {
       }

@@ -4,6 +4,8 @@
 #include "plugin_under_test.h"
 
 #include <ddprun/error.h>
+#include <ddprun/image_augment.h>
+#include <ddprun/image_store.h>
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -162,7 +164,7 @@ TEST_F(ImageFolder, NamesTheLineOfATableThatIsWrong) {
   EXPECT_THAT(table("file,label,split\na,b,eval\n"), HasSubstr("split \"eval\", expected train, val or test"));
   EXPECT_THAT(table("file,label\n,b\n"), HasSubstr("list.csv:2: the file or its label is empty"));
   EXPECT_THAT(table("file,label\n"), HasSubstr("names no pictures"));
-  EXPECT_THAT(table("file,label,split\na,b,train\na,c,val\n"), HasSubstr("train has no picture of the class c"));
+  EXPECT_THAT(table("file,label,split\na,b,train\nd,c,val\n"), HasSubstr("train has no picture of the class c"));
   EXPECT_THAT(table("file,label\nabsent.png,b\n"), HasSubstr("absent.png: cannot be opened"));
 }
 
@@ -197,24 +199,106 @@ TEST_F(ImageFolder, LeavesOutUnreadableImagesWhereAllowed) {
   const auto data = load({{"skip_unreadable", "true"}});
   std::string last;
   data->prepare([&](const std::string& text, int64_t, int64_t) { last = text; });
-  EXPECT_THAT(last, AllOf(HasSubstr("left out: 1 image cannot be read"), HasSubstr("x.jpg: is neither PNG nor JPEG")));
+  EXPECT_THAT(last, AllOf(HasSubstr("left out: 1 image cannot be read"), HasSubstr("x.jpg: is a GIF, expected PNG")));
   data->start();
   EXPECT_EQ(data->size(Split::kTrain), 20);
 }
 
 TEST_F(ImageFolder, NamesAnImageThatTurnsOutDamagedLater) {
   one_level();
-  const auto bytes = read_file(folder_ / "cat/3.png");
-  text("cat/3.png", bytes.substr(0, bytes.size() - 30));
+  auto bytes = read_file(folder_ / "cat/3.png");
+  bytes[bytes.size() - 30] ^= 1;
+  text("cat/3.png", bytes);
   EXPECT_THAT(problem(), Not(HasSubstr("3.png")));
   const auto data = start();
   EXPECT_THAT(message_of<UserError>([&] { data->get(Split::kTrain, std::vector<int64_t>{3}); }),
               HasSubstr("cat/3.png: is a damaged PNG"));
 }
 
+TEST_F(ImageFolder, NamesAnImageThatIsCutShortBeforeAnyWorkerStarts) {
+  one_level();
+  for (const auto* name : {"cat/3.png", "dog/a.jpg"}) {
+    if (std::string(name).ends_with("jpg")) write_jpeg(place(name), 64, 64, {1, 2, 3});
+    const auto bytes = read_file(folder_ / name);
+    text(name, bytes.substr(0, bytes.size() - 30));
+    EXPECT_THAT(problem(), HasSubstr(std::string(name) + ": is a damaged"));
+    write_jpeg(place(name), 64, 64, {1, 2, 3});
+  }
+}
+
+TEST_F(ImageFolder, NamesAPictureThatATableHasTwice) {
+  one_level();
+  text("list.csv", "file,label\ncat/1.png,a\ncat/2.png,b\n./cat/1.png,b\n");
+  EXPECT_THAT(problem({{"csv", folder_ / "list.csv"}}),
+              HasSubstr("list.csv:4: ./cat/1.png is also in line 2; name each picture once"));
+}
+
+// A picture whose red tells the column and whose green tells the row.
+void write_places(const std::filesystem::path& path, unsigned width, unsigned height) {
+  std::vector<unsigned char> bytes;
+  for (unsigned y = 0; y < height; ++y) {
+    for (unsigned x = 0; x < width; ++x) {
+      bytes.insert(bytes.end(), {static_cast<unsigned char>(x), static_cast<unsigned char>(y), 0});
+    }
+  }
+  write_png(path, width, height, bytes);
+}
+
+Batch seen(const Dataset& data, const std::vector<int64_t>& numbers, const AugmentKey& key) {
+  auto batch = data.draw(numbers, key);
+  data.augment(batch, key);
+  return batch;
+}
+
+TEST_F(ImageFolder, DrawsPartsThatDependOnSampleEpochAndSeedAlone) {
+  for (int i = 0; i < 6; ++i) write_places(place("cat/" + std::to_string(i) + ".png"), 60, 40);
+  const auto data = start({{"crop_scale", "[0.1, 0.6]"},
+                           {"flip", "true"},
+                           {"erasing", "0.5"},
+                           {"color_jitter", "[0.4, 0.4, 0.4, 0.1]"},
+                           {"rotation", "10"},
+                           {"trivial_augment", "true"}});
+  const AugmentKey key{.seed = 5, .epoch = 2};
+  const auto all = seen(*data, {0, 1, 2, 3, 4, 5}, key).input;
+  const auto some = seen(*data, {4, 1}, key).input;
+  EXPECT_TRUE(some[0].equal(all[4]));
+  EXPECT_TRUE(some[1].equal(all[1]));
+  EXPECT_FALSE(all[0].equal(all[1]));
+  EXPECT_FALSE(seen(*data, {1}, {.seed = 5, .epoch = 3}).input[0].equal(all[1]));
+  EXPECT_FALSE(seen(*data, {1}, {.seed = 6, .epoch = 2}).input[0].equal(all[1]));
+  EXPECT_TRUE(data->get(Split::kTrain, std::vector<int64_t>{0})
+                  .input.equal(start()->get(Split::kTrain, std::vector<int64_t>{0}).input));
+}
+
+TEST_F(ImageFolder, APartKeepsTheOrderOfItsPixels) {
+  write_places(place("cat/a.png"), 60, 40);
+  const auto data = start({{"crop_scale", "[0.2, 1]"}});
+  const auto image = data->to_image(data->draw(std::vector<int64_t>{0}, {.seed = 9}).input)[0].to(at::kInt);
+  EXPECT_TRUE(image[0].diff(1, 1).gt(0).all().item<bool>());  // columns from left to right
+  EXPECT_TRUE(image[1].diff(1, 0).gt(0).all().item<bool>());
+}
+
+TEST_F(ImageFolder, FlipsWhileDecodingAsAugmentationWould) {
+  for (int i = 0; i < 8; ++i) write_places(place("cat/" + std::to_string(i) + ".png"), 8, 8);
+  const std::vector<int64_t> numbers{0, 1, 2, 3, 4, 5, 6, 7};
+  const AugmentKey key{.seed = 3, .epoch = 1};
+  for (const auto* mode : {"random", "alternating"}) {
+    const ImageAugmentation how{.flip = true, .flip_alternates = mode == std::string("alternating"), .cutout = 3};
+    const auto data = start({{"flip", "true"}, {"flip_mode", mode}, {"cutout", "3"}});
+    const auto plain = data->get(Split::kTrain, numbers);
+    const auto black = black_of({.shape = {3, 8, 8}, .mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}});
+    EXPECT_TRUE(seen(*data, numbers, key).input.equal(how.apply(plain.input, plain.index, key, black))) << mode;
+  }
+}
+
 TEST_F(ImageFolder, NamesOptionsThatDoNotFit) {
   const auto option = [&](const Settings& settings) { return message_of<std::runtime_error>([&] { load(settings); }); };
   EXPECT_THAT(option({{"resize", "7"}}), HasSubstr("dataset.resize: smaller than size, 8"));
+  EXPECT_THAT(option({{"crop_scale", "[1, 0.1]"}}), HasSubstr("dataset.crop_scale: expected two numbers"));
+  EXPECT_THAT(option({{"crop_ratio", "[1, 1]"}}), HasSubstr("dataset.crop_ratio: has no effect without crop_scale"));
+  EXPECT_THAT(option({{"crop_scale", "[0.1, 1]"}, {"crop_padding", "2"}}),
+              HasSubstr("dataset.crop_padding: cannot be"));
+  EXPECT_THAT(option({{"color_jitter", "[0, 0, 0, 0.6]"}}), HasSubstr("dataset.color_jitter: the hue"));
   EXPECT_THAT(option({{"channels", "2"}}), HasSubstr("dataset.channels: expected 1 or 3"));
   EXPECT_THAT(message_of<std::runtime_error>([] { load_dataset(IMAGE_FOLDER_PLUGIN, Settings{}); }),
               HasSubstr("dataset.root: missing"));

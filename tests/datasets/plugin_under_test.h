@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 
 #include <memory>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -17,9 +18,18 @@ namespace ddprun::test {
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
+// "[0.1, 1]" is a list.
+inline Value value_of(const std::string& text) {
+  if (!text.starts_with('[')) return Value::scalar(text);
+  auto list = Value::list();
+  std::istringstream items(text.substr(1, text.size() - 2));
+  for (std::string item; std::getline(items >> std::ws, item, ',');) list.items().push_back(Value::scalar(item));
+  return list;
+}
+
 inline Options make_options(const Settings& settings) {
   auto values = Value::map();
-  for (const auto& [key, text] : settings) values.set(key, Value::scalar(text));
+  for (const auto& [key, text] : settings) values.set(key, value_of(text));
   return Options(std::move(values), "dataset");
 }
 

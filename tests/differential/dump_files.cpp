@@ -7,7 +7,7 @@
 #include "checkpoint/training_file.h"
 #include "config/compose.h"
 #include "config/yaml_reader.h"
-#include "image_file.h"
+#include "dump_pictures.h"
 #include "npy_file.h"
 #include "safetensors_file.h"
 
@@ -31,24 +31,6 @@ namespace {
 
 using Json = nlohmann::json;
 using Words = std::vector<std::string>;
-
-std::string to_hex(const uint8_t* bytes, size_t count) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  text.reserve(2 * count);
-  for (size_t i = 0; i < count; ++i) {
-    text += kDigits[bytes[i] >> 4];
-    text += kDigits[bytes[i] & 15];
-  }
-  return text;
-}
-
-Json picture(const std::string& file, int64_t channels) {
-  const auto [height, width] = images::read_size({.file = file});
-  const auto pixels = images::decode({.file = file}, channels);
-  if (pixels.size.height != height || pixels.size.width != width) throw std::logic_error("two sizes of one picture");
-  return {{"shape", {height, width, pixels.channels}}, {"data", to_hex(pixels.bytes.data(), pixels.bytes.size())}};
-}
 
 Json to_json(const arrays::StoredArray& array) {
   const auto bytes = byte_count(array.shape, array.dtype).value();
@@ -114,8 +96,6 @@ Json document(const std::string& file) {
 }
 
 const std::map<std::string, std::function<Json(const Words&)>> kReaders = {
-    {"rgb", [](const Words& words) { return picture(words[1], 3); }},
-    {"grey", [](const Words& words) { return picture(words[1], 1); }},
     {"npy", [](const Words& words) { return to_json(arrays::read_npy(map_file(words[1]))); }},
     {"dataset", dataset_tensors},
     {"weights", [](const Words& words) { return to_json(read_safetensors(words[1])); }},
@@ -127,7 +107,9 @@ Json answer(const std::string& line) try {
   Words words;
   std::istringstream stream(line);
   for (std::string word; std::getline(stream, word, '\t');) words.push_back(word);
-  return {{"value", kReaders.at(words.at(0))(words)}};
+  static const auto kPictureReaders = picture_readers();
+  const auto& readers = kPictureReaders.contains(words.at(0)) ? kPictureReaders : kReaders;
+  return {{"value", readers.at(words.at(0))(words)}};
 } catch (const UserError& error) {
   return {{"error", error.what()}};
 }

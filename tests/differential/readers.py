@@ -13,6 +13,16 @@ import unittest
 NIGHTLY = os.environ.get("DDPRUN_NIGHTLY") == "1"
 
 
+def use_peers():
+    """Packages of build/peers can be imported, too, where the environment asks for them: torchvision lies there, and torch here."""
+    if os.environ.get("DDPRUN_PEERS") != "1":
+        return
+    peers = pathlib.Path(__file__).resolve().parents[1] / "tools/peers"
+    python = subprocess.run([peers], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    code = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    sys.path.append(subprocess.run([python, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout.strip())
+
+
 class Refused(Exception):
     """Our reader's own text of what is wrong with a file."""
 

@@ -134,7 +134,7 @@ class Pictures(DataTest):
     def test_files_that_are_no_pictures(self):
         self.put("train/cat/text.jpg", b"not a picture")
         self.put("test/dog/empty.png", b"")
-        self.refuse("data: 2 images cannot be read:", "data/train/cat/text.jpg: is neither PNG nor JPEG",
+        self.refuse("data: 2 images cannot be read:", "data/train/cat/text.jpg: is a text file, expected PNG, JPEG or WebP",
                     "data/test/dog/empty.png: is empty", "dataset.skip_unreadable=true")
         self.ddprun(*self.words("dataset.skip_unreadable=true"))
         self.assertEqual(summary(self.folder / "run")["test_total"], 12)
@@ -147,8 +147,13 @@ class Pictures(DataTest):
         self.put("val/bird/0.png", png(4, 4))
         self.refuse("data/val/bird: a class that train does not have")
 
-    def test_a_picture_that_is_damaged_inside(self):
+    def test_a_picture_that_is_cut_short(self):
         self.put("train/cat/0.png", png(12, 10)[:-20])
+        self.refuse("data/train/cat/0.png: is a damaged PNG")
+
+    def test_a_picture_that_is_damaged_inside(self):
+        content = png(12, 10)
+        self.put("train/cat/0.png", content[:-25] + bytes([content[-25] ^ 1]) + content[-24:])
         message = self.ddprun(*self.words(), code=1).err()  # its header is right: found in training
         self.assertIn("data/train/cat/0.png: is a damaged PNG", message)
         self.assert_nothing_left()

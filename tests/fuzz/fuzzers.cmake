@@ -22,7 +22,8 @@ list(TRANSFORM runner_files PREPEND ${PROJECT_SOURCE_DIR}/runner/)
 
 set(plugin_files
   datasets/cifar/cifar_files.cpp datasets/cifar/python_pickle.cpp datasets/cifar/tar_reader.cpp
-  datasets/image_folder/image_file.cpp datasets/image_folder/jpeg_image.cpp datasets/image_folder/png_image.cpp
+  datasets/image_folder/encoded_picture.cpp datasets/image_folder/exif.cpp datasets/image_folder/image_file.cpp datasets/image_folder/jpeg_image.cpp datasets/image_folder/pixels.cpp
+  datasets/image_folder/png_image.cpp datasets/image_folder/webp_image.cpp
   datasets/mnist/idx_file.cpp
   datasets/tensors/npy_header.cpp
   datasets/tokens/token_file.cpp
@@ -51,11 +52,11 @@ foreach(folder datasets datasets/cifar datasets/image_folder datasets/mnist data
   target_include_directories(fuzz_readers PUBLIC ${PROJECT_SOURCE_DIR}/plugins/${folder})
 endforeach()
 target_include_directories(fuzz_readers SYSTEM PUBLIC
-  ${DDPRUN_LIBARCHIVE_INCLUDE} $<TARGET_PROPERTY:ddprun_torch,INTERFACE_INCLUDE_DIRECTORIES>)
+  ${DDPRUN_LIBARCHIVE_INCLUDE} ${DDPRUN_WEBP_INCLUDE} $<TARGET_PROPERTY:ddprun_torch,INTERFACE_INCLUDE_DIRECTORIES>)
 target_compile_definitions(fuzz_readers PUBLIC DDPRUN_FUZZER DDPRUN_CONFIGS="${PROJECT_SOURCE_DIR}/configs")
 target_link_libraries(fuzz_readers
   PUBLIC
-    CURL::libcurl JPEG::JPEG OpenSSL::Crypto PNG::PNG ZLIB::ZLIB nlohmann_json::nlohmann_json yaml-cpp ${DDPRUN_LIBARCHIVE}
+    CURL::libcurl JPEG::JPEG OpenSSL::Crypto PNG::PNG ZLIB::ZLIB nlohmann_json::nlohmann_json yaml-cpp ${DDPRUN_LIBARCHIVE} ${DDPRUN_WEBP} ${DDPRUN_WEBP_DEMUX}
   PRIVATE spdlog::spdlog ddprun_warnings)
 
 add_library(fuzz_tensor_readers STATIC ${tensor_files})

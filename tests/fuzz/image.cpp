@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// PNG and JPEG, as the dataset image_folder reads them.
+// PNG, JPEG and WebP, as the dataset image_folder reads them.
 #include "fuzz/fuzz_target.h"
 #include "image_file.h"
 
@@ -37,9 +37,17 @@ std::string with_checksums(std::string_view bytes) {
 
 void feed_image(std::string_view bytes) {
   const auto path = fuzz::as_file(with_checksums(bytes));
-  const auto size = images::read_size({.file = path});
+  const auto size = images::read_size(path);
   if (size.height * size.width > kMostPixels) return;
-  for (const int64_t channels : {1, 3}) images::decode({.file = path}, channels);
+  const auto lower_half = [](const images::Size& whole) {
+    return images::Cut{.box = {whole.height / 2, whole.width / 3, {(whole.height + 1) / 2, (whole.width + 2) / 3}},
+                       .least_side = 4};
+  };
+  for (const int64_t channels : {1, 3}) {
+    images::decode(path, channels);
+    images::decode(path, channels, /*turn=*/true, lower_half);
+  }
+  images::check_file(path);
 }
 
 }  // namespace ddprun

@@ -54,6 +54,8 @@ inline std::vector<ImageAugmentation> augmentations() {
       }
     }
   }
+  all.push_back({.crop_padding = 2, .flip = true, .cutout = 4, .erasing = 0.6});
+  all.push_back({.erasing = 1});
   return all;
 }
 

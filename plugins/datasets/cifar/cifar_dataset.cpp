@@ -5,6 +5,8 @@
 
 #include <ddprun/error.h>
 
+#include <ATen/ATen.h>
+
 namespace ddprun::cifar {
 namespace {
 
@@ -27,6 +29,7 @@ CifarDataset::CifarDataset(const CifarTable& table, size_t kind, Options& option
              .mean = channels(options, "mean", table.mean, "subtracted from the pixels, 0 .. 1", {}),
              .std = channels(options, "std", table.std, "divisor of the pixels after that", {.min = 1e-6})};
   augmentation_.read(options);
+  augmentation_.read_pixel_changes(options);
 }
 
 void CifarDataset::prepare(const Progress& progress) { folder_.fetch(progress); }
@@ -52,6 +55,31 @@ void CifarDataset::start() {
 
 DataSpec CifarDataset::spec() const {
   return {.sample_shape = format_.shape, .classes = table_.labels[kind_].classes, .class_names = class_names_};
+}
+
+Batch CifarDataset::draw(std::span<const int64_t> indices, const AugmentKey& key) const {
+  const auto& stored = store(Split::kTrain);
+  if (!augmentation_.changes_pixels()) return stored.gather(indices);
+  const auto count = static_cast<int64_t>(indices.size());
+  const auto changed = at::empty({count, 3, kSide, kSide}, at::kByte);
+  std::vector<int64_t> labels, order;
+  for (const int64_t index : indices) {
+    auto* bytes = const_cast<uint8_t*>(stored.pixels(index).data());  // from_blob takes no const; nothing writes to it
+    const auto image = at::from_blob(bytes, {3, kSide, kSide}, at::kByte);
+    order.push_back(static_cast<int64_t>(labels.size()));
+    changed[order.back()].copy_(augmentation_.change_pixels(image, index, key));
+    labels.push_back(stored.labels()[static_cast<size_t>(index)]);
+  }
+  const auto owner = std::make_shared<const at::Tensor>(changed);
+  auto batch = ImageStore(format_, {owner, owner->const_data_ptr<uint8_t>()}, std::move(labels)).gather(order);
+  batch.index = at::tensor(at::IntArrayRef(indices.data(), indices.size()), at::kLong);
+  return batch;
+}
+
+// The runner makes batches of bytes itself, where they are not changed before.
+ImageSource CifarDataset::images(Split split) const {
+  if (split == Split::kTrain && augmentation_.changes_pixels()) return {};
+  return {&store(split), &augmentation_};
 }
 
 void CifarDataset::augment(Batch& batch, const AugmentKey& key) const {

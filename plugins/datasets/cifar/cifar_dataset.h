@@ -26,7 +26,8 @@ class CifarDataset : public Dataset {
   DataSpec spec() const override;
   int64_t size(Split split) const override { return store(split).size(); }
   Batch get(Split split, std::span<const int64_t> indices) const override { return store(split).gather(indices); }
-  ImageSource images(Split split) const override { return {&store(split), &augmentation_}; }
+  Batch draw(std::span<const int64_t> indices, const AugmentKey& key) const override;
+  ImageSource images(Split split) const override;
   at::Tensor to_image(const at::Tensor& input) const override { return store(Split::kTrain).to_image(input); }
   void augment(Batch& batch, const AugmentKey& key) const override;
 

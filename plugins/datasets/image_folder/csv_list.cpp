@@ -9,6 +9,9 @@
 #include <fstream>
 #include <map>
 #include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
 
 namespace ddprun::images {
 namespace {
@@ -62,7 +65,7 @@ class Reader {
     for (const auto& row : rows_) {
       const auto label = labels_[row.label];
       if (row.split == Split::kTrain) trained[static_cast<size_t>(label)] = true;
-      list.of(row.split).push_back({{.file = row.file}, label});
+      list.of(row.split).push_back({row.file, label});
     }
     for (size_t i = 0; i < trained.size(); ++i) {
       if (!trained[i]) throw UserError(path_.string() + ": train has no picture of the class " + list.class_names[i]);
@@ -73,7 +76,7 @@ class Reader {
 
  private:
   struct Row {
-    std::filesystem::path file;
+    std::string file;
     std::string label;
     Split split;
   };
@@ -102,7 +105,10 @@ class Reader {
     }
     if (row[0].empty() || row[1].empty()) refuse("the file or its label is empty");
     labels_[row[1]] = 0;
-    rows_.push_back({root_ / row[0], row[1], has_split_ ? split_of(row[2]) : Split::kTrain});
+    auto file = (root_ / row[0]).lexically_normal().string();
+    const auto [there, is_new] = lines_.emplace(file, line_);
+    if (!is_new) refuse(row[0] + " is also in line " + std::to_string(there->second) + "; name each picture once");
+    rows_.push_back({std::move(file), row[1], has_split_ ? split_of(row[2]) : Split::kTrain});
   }
 
   Split split_of(const std::string& word) const {
@@ -126,6 +132,7 @@ class Reader {
   int64_t line_ = 0;
   bool has_split_ = false;
   std::map<std::string, int64_t> labels_;
+  std::unordered_map<std::string, int64_t> lines_;  // by file
   std::vector<Row> rows_;
 };
 

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <string>
 #include <system_error>
+#include <utility>
 
 namespace ddprun::images {
 namespace {
@@ -14,16 +16,18 @@ using Path = std::filesystem::path;
 
 [[noreturn]] void refuse(const Path& path, const std::string& flaw) { throw UserError(path.string() + ": " + flaw); }
 
-// Returns the entries sorted by name, without hidden ones.
-std::vector<Path> entries_of(const Path& folder) {
+// Returns the names of the entries in their order, without hidden ones.
+template <class Keep>
+std::vector<std::string> names_in(const Path& folder, Keep keep) {
   std::error_code error;
-  std::vector<Path> entries;
+  std::vector<std::string> names;
   for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    if (!at->path().filename().string().starts_with('.')) entries.push_back(at->path());
+    auto name = at->path().filename().string();
+    if (!name.starts_with('.') && keep(*at, name)) names.push_back(std::move(name));
   }
   if (error) refuse(folder, "cannot be listed: " + error.message());
-  std::ranges::sort(entries);
-  return entries;
+  std::ranges::sort(names);
+  return names;
 }
 
 bool is_folder(const Path& path) {
@@ -31,18 +35,21 @@ bool is_folder(const Path& path) {
   return std::filesystem::is_directory(path, ignored);
 }
 
-bool is_picture(const Path& path) {
-  auto ending = path.extension().string();
+constexpr auto kEndings = ".png, .jpg, .jpeg or .webp";
+
+bool is_picture(const std::string& name) {
+  auto ending = name.substr(std::min(name.rfind('.'), name.size()));
   std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return ending == ".png" || ending == ".jpg" || ending == ".jpeg";
+  return ending == ".png" || ending == ".jpg" || ending == ".jpeg" || ending == ".webp";
 }
 
 std::vector<std::string> classes_of(const Path& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : entries_of(folder)) {
-    if (is_folder(entry)) names.push_back(entry.filename().string());
-  }
-  if (names.empty()) refuse(folder, "has no class folders, expected <class>/<picture>.png, .jpg or .jpeg");
+  auto names = names_in(folder, [](const std::filesystem::directory_entry& entry, const std::string&) {
+    std::error_code ignored;  // what cannot be read does not count as a folder
+    return entry.is_directory(ignored);
+  });
+  if (names.empty())
+    refuse(folder, std::string("has no class folders, expected <class>/<picture> ending in ") + kEndings);
   return names;
 }
 
@@ -59,11 +66,11 @@ void check_classes(const Path& folder, const std::vector<std::string>& found,
 Samples pictures_of(const Path& folder, const std::vector<std::string>& classes) {
   Samples samples;
   for (size_t label = 0; label < classes.size(); ++label) {
-    const auto before = samples.size();
-    for (const auto& entry : entries_of(folder / classes[label])) {
-      if (is_picture(entry)) samples.push_back({{.file = entry}, static_cast<int64_t>(label)});
-    }
-    if (samples.size() == before) refuse(folder / classes[label], "has no picture (.png, .jpg or .jpeg)");
+    const auto place = folder / classes[label];
+    const auto pictures = names_in(
+        place, [](const std::filesystem::directory_entry&, const std::string& name) { return is_picture(name); });
+    if (pictures.empty()) refuse(place, std::string("has no picture (") + kEndings + ")");
+    for (const auto& name : pictures) samples.push_back({(place / name).string(), static_cast<int64_t>(label)});
   }
   return samples;
 }

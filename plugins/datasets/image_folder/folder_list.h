@@ -9,8 +9,8 @@
 namespace ddprun::images {
 
 // Lists <root>/train/<class>/<picture>, and val and test likewise if they exist; or <root>/<class>/<picture>, all of it
-// train. A picture is a file that ends with .png, .jpg or .jpeg in any case. Classes and pictures are sorted by name.
-// Throws UserError if there are no classes, a class has no picture, or a split has other classes than train.
+// train. A picture is a file that ends with .png, .jpg, .jpeg or .webp in any case. Classes and pictures are sorted by
+// name. Throws UserError if there are no classes, a class has no picture, or a split has other classes than train.
 SampleList list_folders(const std::filesystem::path& root);
 
 }  // namespace ddprun::images

@@ -5,6 +5,7 @@
 #include "resize.h"
 
 #include <ddprun/error.h>
+#include <ddprun/random.h>
 
 #include <ATen/ATen.h>
 
@@ -14,6 +15,8 @@
 
 namespace ddprun::images {
 namespace {
+
+constexpr uint64_t kCropDraws = 0x63726F7000000000;  // "crop": told apart from other uses of the seed
 
 void no_progress(const std::string&, int64_t, int64_t) {}
 
@@ -28,7 +31,16 @@ void ImageDataset::read(Options& options) {
   skip_unreadable_ =
       options.get<bool>("skip_unreadable", false, "skip images whose header cannot be read, instead of failing");
   read_format(options);
+  turn_ = options.get<bool>("exif_rotation", true, "turn pictures as their Exif data say, as viewers show them");
+  read_crop(options);
+  augmentation_.read_pixel_changes(options);
   augmentation_.read(options);
+  pads_ = augmentation_.crop_padding > 0;
+  if (crop_ && pads_) options.reject("crop_padding", "cannot be combined with crop_scale; choose one");
+  afterwards_ = augmentation_;
+  if (pads_) return;
+  afterwards_.flip = false;  // the threads that decode do it, for less
+  afterwards_.erasing = 0;
 }
 
 void ImageDataset::prepare(const Progress& progress) {
@@ -60,7 +72,8 @@ DataSpec ImageDataset::spec() const {
           .class_names = list_.class_names};
 }
 
-Batch ImageDataset::get(Split split, std::span<const int64_t> indices) const {
+template <class Picture>
+Batch ImageDataset::gathered(Split split, std::span<const int64_t> indices, Picture picture) const {
   const auto& samples = list_.of(split);
   const auto bytes = static_cast<size_t>(format_.shape[0] * format_.shape[1] * format_.shape[2]);
   const std::shared_ptr<uint8_t[]> pixels(new uint8_t[bytes * indices.size()]);
@@ -68,14 +81,40 @@ Batch ImageDataset::get(Split split, std::span<const int64_t> indices) const {
   for (const int64_t index : indices) {
     if (index < 0 || index >= size(split)) throw std::out_of_range("image " + std::to_string(index));
     const auto& sample = samples[static_cast<size_t>(index)];
-    const auto picture = resized_square(decode(sample.picture, format_.shape[0]), resize_, format_.shape[1]);
-    std::copy_n(picture.const_data_ptr<uint8_t>(), bytes, pixels.get() + bytes * labels.size());
+    const at::Tensor square = picture(sample, index).contiguous();
+    std::copy_n(square.const_data_ptr<uint8_t>(), bytes, pixels.get() + bytes * labels.size());
     order.push_back(static_cast<int64_t>(labels.size()));
     labels.push_back(sample.label);
   }
   auto batch = ImageStore(format_, {pixels, pixels.get()}, std::move(labels)).gather(order);
   batch.index = at::tensor(at::IntArrayRef(indices.data(), indices.size()), at::kLong);
   return batch;
+}
+
+Batch ImageDataset::get(Split split, std::span<const int64_t> indices) const {
+  return gathered(split, indices, [&](const Sample& sample, int64_t) { return whole_picture(sample); });
+}
+
+Batch ImageDataset::draw(std::span<const int64_t> indices, const AugmentKey& key) const {
+  auto batch = gathered(Split::kTrain, indices, [&](const Sample& sample, int64_t index) {
+    const auto picture = crop_ ? random_part(sample, index, key) : whole_picture(sample);
+    const auto changed = augmentation_.change_pixels(picture, index, key);
+    return !pads_ && augmentation_.mirrors(index, key) ? changed.flip(2) : changed;
+  });
+  if (!pads_) augmentation_.erase(batch.input, batch.index, key);
+  return batch;
+}
+
+at::Tensor ImageDataset::whole_picture(const Sample& sample) const {
+  return resized_square(decode(sample.picture, format_.shape[0], turn_), resize_, format_.shape[1]);
+}
+
+at::Tensor ImageDataset::random_part(const Sample& sample, int64_t index, const AugmentKey& key) const {
+  RandomStream random(key.seed ^ kCropDraws, static_cast<uint64_t>(index), static_cast<uint32_t>(key.epoch));
+  const auto part = decode(sample.picture, format_.shape[0], turn_, [&](const Size& size) {
+    return Cut{.box = random_box(size, *crop_, random), .least_side = 2 * format_.shape[1]};
+  });
+  return resized(part, format_.shape[1]);
 }
 
 at::Tensor ImageDataset::to_image(const at::Tensor& input) const {
@@ -90,7 +129,7 @@ at::Tensor ImageDataset::labels(Split split) const {
 }
 
 void ImageDataset::augment(Batch& batch, const AugmentKey& key) const {
-  batch.input = augmentation_.apply(batch.input, batch.index, key, black_of(format_));
+  batch.input = afterwards_.apply(batch.input, batch.index, key, black_of(format_));
 }
 
 void ImageDataset::read_format(Options& options) {
@@ -108,6 +147,27 @@ void ImageDataset::read_format(Options& options) {
                          "subtracted from the pixels, 0 .. 1, for each channel", {});
   format_.std = numbers(options, "std", grey ? std::vector{0.226} : std::vector{0.229, 0.224, 0.225},
                         "divisor of the pixels after that, for each channel", {.min = 1e-6});
+}
+
+void ImageDataset::read_crop(Options& options) {
+  CropRange range;
+  const auto scale = options.get<std::vector<double>>(
+      "crop_scale", {},
+      "training images are random parts of the pictures with this share of their area, such as [0.08, 1], resized to "
+      "size; by default all of the picture but for its longer ends",
+      {.min = 1e-6, .max = 1});
+  const auto ratio = options.get<std::vector<double>>("crop_ratio", {range.ratio[0], range.ratio[1]},
+                                                      "width to height of these parts, the least and the greatest",
+                                                      {.min = 1e-3, .max = 1e3});
+  const auto is_range = [](const std::vector<double>& pair) { return pair.size() == 2 && pair[0] <= pair[1]; };
+  if (!is_range(ratio)) options.reject("crop_ratio", "expected two numbers, the smaller one first");
+  if (scale.empty()) {
+    if (options.has("crop_ratio")) options.reject("crop_ratio", "has no effect without crop_scale");
+    return;
+  }
+  if (!is_range(scale)) options.reject("crop_scale", "expected two numbers, the smaller one first");
+  if (!is_range(scale) || !is_range(ratio)) return;
+  crop_ = {.scale = {scale[0], scale[1]}, .ratio = {ratio[0], ratio[1]}};
 }
 
 std::vector<double> ImageDataset::numbers(Options& options, const std::string& name,

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Encoded pictures with a class each, decoded when they are needed: what the datasets of folders and of shards share.
+// Encoded pictures with a class each, decoded when they are needed. Random parts of them are drawn while decoding.
 #pragma once
 
+#include "random_crop.h"
 #include "sample_list.h"
 
 #include <ddprun/dataset.h>
 #include <ddprun/image_augment.h>
 #include <ddprun/image_store.h>
+
+#include <optional>
 
 namespace ddprun::images {
 
@@ -21,19 +24,27 @@ class ImageDataset : public Dataset {
   DataSpec spec() const override;
   int64_t size(Split split) const override { return static_cast<int64_t>(list_.of(split).size()); }
   Batch get(Split split, std::span<const int64_t> indices) const override;
+  Batch draw(std::span<const int64_t> indices, const AugmentKey& key) const override;
   at::Tensor to_image(const at::Tensor& input) const override;
   at::Tensor labels(Split split) const override;
   void augment(Batch& batch, const AugmentKey& key) const override;
 
  protected:
-  // Reads the options of both: what is held out, the form of an image, its augmentation.
+  // Reads the options but those of list(): what is held out, the form of an image, its augmentation.
   void read(Options& options);
 
  private:
   // Finds the pictures, in the same order in each process. Throws UserError with the place that is wrong.
   virtual SampleList list(const Progress& progress) const = 0;
 
+  // Makes the batch of picture(sample, number) for each number, [C, size, size] uint8.
+  template <class Picture>
+  Batch gathered(Split split, std::span<const int64_t> indices, Picture picture) const;
+  at::Tensor whole_picture(const Sample& sample) const;
+  at::Tensor random_part(const Sample& sample, int64_t index, const AugmentKey& key) const;
+
   void read_format(Options& options);
+  void read_crop(Options& options);
   static std::vector<double> numbers(Options& options, const std::string& name, const std::vector<double>& fallback,
                                      const std::string& help, Range<double> range);
 
@@ -42,7 +53,11 @@ class ImageDataset : public Dataset {
   bool skip_unreadable_ = false;
   int64_t resize_ = 0;
   ImageFormat format_;
+  bool turn_ = true;
+  std::optional<CropRange> crop_;
   ImageAugmentation augmentation_;
+  ImageAugmentation afterwards_;  // what draw() leaves of it to augment()
+  bool pads_ = false;             // flips and erasing come after the crop out of the padded picture
   SampleList list_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The user's own pictures, PNG or JPEG, in one folder per class or listed in a CSV.
+// The user's own pictures in one folder per class or listed in a CSV.
 #include "csv_list.h"
 #include "folder_list.h"
 #include "image_dataset.h"
@@ -29,4 +29,4 @@ class ImageFolder final : public images::ImageDataset {
 }  // namespace
 
 DDPRUN_DATASET(ImageFolder, "image_folder",
-               "your own PNG and JPEG pictures, in one folder per class or listed in a CSV")
+               "your own PNG, JPEG and WebP pictures, in one folder per class or listed in a CSV")

@@ -1,19 +1,54 @@
 // SPDX-License-Identifier: MIT
 #include "jpeg_image.h"
 
+#include "exif.h"
+
 #include <jerror.h>
 #include <jpeglib.h>
 
+#include <algorithm>
 #include <array>
 #include <csetjmp>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 
 namespace ddprun::images {
 namespace {
 
+constexpr int kExifMarker = JPEG_APP0 + 1;
+constexpr unsigned kMostExif = 0xFFFF;
+constexpr int64_t kMargin = 16;  // columns that smoothing of colours may look at beyond the cut
+
+// Returns the largest of 1, 2, 4 and 8 by which the box may be divided.
+unsigned divisor_of(const Cut& cut) {
+  unsigned divisor = 1;
+  const auto shorter = std::min(cut.box.size.height, cut.box.size.width);
+  while (cut.least_side > 0 && divisor < 8 && shorter / (2 * divisor) >= cut.least_side) divisor *= 2;
+  return divisor;
+}
+
+// Returns the box in a picture that is `divisor` times smaller, and has this size.
+Box divided(const Box& box, int64_t divisor, const Size& size) {
+  const auto nearest = [&](int64_t number) { return (number + divisor / 2) / divisor; };
+  Box small{nearest(box.top), nearest(box.left), {}};
+  small.size.height = std::min(nearest(box.top + box.size.height), size.height) - small.top;
+  small.size.width = std::min(nearest(box.left + box.size.width), size.width) - small.left;
+  return small;
+}
+
+// Converts what Pillow and Photoshop take for CMYK: of each ink the file holds what is left white.
+void to_colours(const uint8_t* cmyk, uint8_t* colours, int64_t pixels) {
+  for (int64_t i = 0; i < pixels; ++i, cmyk += 4) {
+    for (int c = 0; c < 3; ++c) {
+      const int product = (255 - cmyk[c]) * cmyk[3] + 128;
+      *colours++ = static_cast<uint8_t>(std::max(0, cmyk[3] - (((product >> 8) + product) >> 8)));
+    }
+  }
+}
+
 // Owns libjpeg's object and its error message.
-class Jpeg {
+class Jpeg final : public Decoder {
  public:
   explicit Jpeg(std::FILE* file) : file_(file) {
     info_.err = jpeg_std_error(&errors_);
@@ -21,40 +56,71 @@ class Jpeg {
     errors_.error_exit = &Jpeg::on_error;
     errors_.emit_message = &Jpeg::on_message;
   }
-  ~Jpeg() { jpeg_destroy_decompress(&info_); }
+  ~Jpeg() override { jpeg_destroy_decompress(&info_); }
   Jpeg(const Jpeg&) = delete;
   Jpeg& operator=(const Jpeg&) = delete;
 
-  Size size() {
+  Header header() override {
     run([](Jpeg& self) {
       jpeg_create_decompress(&self.info_);
+      jpeg_save_markers(&self.info_, kExifMarker, kMostExif);
       jpeg_stdio_src(&self.info_, self.file_);
       jpeg_read_header(&self.info_, TRUE);
     });
-    if (info_.jpeg_color_space == JCS_CMYK || info_.jpeg_color_space == JCS_YCCK) {
-      throw std::runtime_error("is a CMYK JPEG, expected grey or RGB; convert it");
-    }
-    return {info_.image_height, info_.image_width};
+    return {.size = {info_.image_height, info_.image_width}, .orientation = orientation()};
   }
 
-  Pixels pixels(int64_t channels) {
-    Pixels pixels{.size = size(), .channels = channels};
-    info_.out_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
-    row_bytes_ = static_cast<size_t>(pixels.size.width * channels);
-    pixels.bytes.resize(row_bytes_ * static_cast<size_t>(pixels.size.height));
-    out_ = pixels.bytes.data();
-    run([](Jpeg& self) {
-      jpeg_start_decompress(&self.info_);
-      while (self.info_.output_scanline < self.info_.output_height) {
-        JSAMPROW row = self.out_ + self.info_.output_scanline * self.row_bytes_;
-        jpeg_read_scanlines(&self.info_, &row, 1);
-      }
-      jpeg_finish_decompress(&self.info_);
-    });
-    return pixels;
+  Pixels pixels(int64_t channels, const Cut& cut) override {
+    const bool is_cmyk = info_.jpeg_color_space == JCS_CMYK || info_.jpeg_color_space == JCS_YCCK;
+    info_.out_color_space = is_cmyk ? JCS_CMYK : (channels == 1 ? JCS_GRAYSCALE : JCS_RGB);
+    info_.scale_num = 1;
+    info_.scale_denom = divisor_of(cut);
+    run([](Jpeg& self) { jpeg_start_decompress(&self.info_); });
+    box_ = divided(cut.box, info_.scale_denom, {info_.output_height, info_.output_width});
+    Pixels pixels{.size = box_.size, .channels = is_cmyk ? 3 : channels};
+    pixels.bytes.resize(static_cast<size_t>(box_.size.height * box_.size.width * pixels.channels));
+    read_rows(pixels);
+    return with_channels(std::move(pixels), channels);
   }
 
  private:
+  // Decodes the box's rows, and of these the blocks that its columns lie in.
+  void read_rows(Pixels& pixels) {
+    const auto right = std::min<int64_t>(box_.left + box_.size.width + kMargin, info_.output_width);
+    first_column_ = static_cast<JDIMENSION>(std::max<int64_t>(0, box_.left - kMargin));
+    columns_ = static_cast<JDIMENSION>(right) - first_column_;
+    run([](Jpeg& self) {
+      if (self.columns_ < self.info_.output_width) {
+        jpeg_crop_scanline(&self.info_, &self.first_column_, &self.columns_);
+      }
+      if (self.box_.top > 0) jpeg_skip_scanlines(&self.info_, static_cast<JDIMENSION>(self.box_.top));
+    });
+    row_.resize(static_cast<size_t>(columns_) * static_cast<size_t>(info_.output_components));
+    for (auto* out = pixels.bytes.data(); out != pixels.bytes.data() + pixels.bytes.size();) {
+      run([](Jpeg& self) {
+        JSAMPROW row = self.row_.data();
+        jpeg_read_scanlines(&self.info_, &row, 1);
+      });
+      const auto* from = &row_[static_cast<size_t>((box_.left - first_column_) * info_.output_components)];
+      if (info_.output_components == 4)
+        to_colours(from, out, box_.size.width);
+      else
+        std::copy_n(from, box_.size.width * pixels.channels, out);
+      out += box_.size.width * pixels.channels;
+    }
+    if (info_.output_scanline == info_.output_height) run([](Jpeg& self) { jpeg_finish_decompress(&self.info_); });
+  }
+
+  int orientation() const {
+    constexpr std::array kName{'E', 'x', 'i', 'f', '\0', '\0'};
+    for (const auto* marker = info_.marker_list; marker != nullptr; marker = marker->next) {
+      const bool is_exif = marker->marker == kExifMarker && marker->data_length > kName.size() &&
+                           std::memcmp(marker->data, kName.data(), kName.size()) == 0;
+      if (is_exif) return orientation_of({marker->data + kName.size(), marker->data_length - kName.size()});
+    }
+    return 1;
+  }
+
   // libjpeg reports errors by longjmp, so `step` must own nothing.
   void run(void (*step)(Jpeg&)) {
     if (setjmp(jump_) == 0) {
@@ -81,13 +147,13 @@ class Jpeg {
   jpeg_error_mgr errors_{};
   std::jmp_buf jump_{};
   std::array<char, JMSG_LENGTH_MAX> message_{};
-  size_t row_bytes_ = 0;
-  uint8_t* out_ = nullptr;
+  Box box_;                                    // of the picture as it is decoded
+  JDIMENSION first_column_ = 0, columns_ = 0;  // that are decoded
+  std::vector<uint8_t> row_;
 };
 
 }  // namespace
 
-Size read_jpeg_size(std::FILE* file) { return Jpeg(file).size(); }
-Pixels read_jpeg(std::FILE* file, int64_t channels) { return Jpeg(file).pixels(channels); }
+std::unique_ptr<Decoder> open_jpeg(std::FILE* file) { return std::make_unique<Jpeg>(file); }
 
 }  // namespace ddprun::images

@@ -4,11 +4,12 @@
 #include "pixels.h"
 
 #include <cstdio>
+#include <memory>
 
 namespace ddprun::images {
 
-// These read a JPEG from its beginning. They throw std::runtime_error with what is wrong.
-Size read_jpeg_size(std::FILE* file);
-Pixels read_jpeg(std::FILE* file, int64_t channels);
+// Reads a JPEG; the file must outlive it. CMYK becomes colours as Pillow makes them. Of the rows it decodes no more
+// than the cut needs, so damage below goes unnoticed.
+std::unique_ptr<Decoder> open_jpeg(std::FILE* file);
 
 }  // namespace ddprun::images

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "png_image.h"
 
+#include "exif.h"
+
 #include <png.h>
 
 #include <array>
@@ -13,7 +15,7 @@ namespace ddprun::images {
 namespace {
 
 // Owns libpng's objects and its error message.
-class Png {
+class Png final : public Decoder {
  public:
   explicit Png(std::FILE* file) : file_(file) {
     png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, this, &Png::on_error, [](png_structp, png_const_charp) {});
@@ -21,32 +23,36 @@ class Png {
     if (!info_) throw std::runtime_error("libpng cannot start");
     png_set_user_limits(png_, kMostSide, kMostSide);
   }
-  ~Png() { png_destroy_read_struct(&png_, &info_, nullptr); }
+  ~Png() override { png_destroy_read_struct(&png_, &info_, nullptr); }
   Png(const Png&) = delete;
   Png& operator=(const Png&) = delete;
 
-  Size size() {
+  Header header() override {
     run([](Png& self) {
       png_init_io(self.png_, self.file_);
       png_read_info(self.png_, self.info_);
     });
-    return {png_get_image_height(png_, info_), png_get_image_width(png_, info_)};
+    png_bytep exif = nullptr;
+    png_uint_32 bytes = 0;
+    const bool has_exif = png_get_eXIf_1(png_, info_, &bytes, &exif) != 0;
+    return {.size = {png_get_image_height(png_, info_), png_get_image_width(png_, info_)},
+            .orientation = has_exif ? orientation_of({exif, bytes}) : 1};
   }
 
-  Pixels pixels() {
-    const auto shape = size();
+  Pixels pixels(int64_t channels, const Cut& cut) override {
     run(&Png::set_up);
-    Pixels pixels{.size = shape, .channels = png_get_channels(png_, info_)};
-    const auto row_bytes = static_cast<size_t>(shape.width * pixels.channels);
+    Pixels pixels{.size = {png_get_image_height(png_, info_), png_get_image_width(png_, info_)},
+                  .channels = png_get_channels(png_, info_)};
+    const auto row_bytes = static_cast<size_t>(pixels.size.width * pixels.channels);
     const bool known = pixels.channels == 1 || pixels.channels == 3;
     if (!known || png_get_rowbytes(png_, info_) != row_bytes) throw std::runtime_error("is a PNG of an unknown kind");
-    pixels.bytes.resize(row_bytes * static_cast<size_t>(shape.height));
+    pixels.bytes.resize(row_bytes * static_cast<size_t>(pixels.size.height));
     for (size_t at = 0; at < pixels.bytes.size(); at += row_bytes) rows_.push_back(pixels.bytes.data() + at);
     run([](Png& self) {
       png_read_image(self.png_, self.rows_.data());
       png_read_end(self.png_, nullptr);
     });
-    return pixels;
+    return with_channels(part_of(pixels, cut.box), channels);
   }
 
  private:
@@ -86,30 +92,8 @@ class Png {
   std::vector<png_bytep> rows_;
 };
 
-// Computes the brightness that JPEG defines (ITU-R BT.601).
-Pixels to_grey(const Pixels& colour) {
-  Pixels grey{.size = colour.size, .channels = 1, .bytes = std::vector<uint8_t>(colour.bytes.size() / 3)};
-  for (size_t i = 0; i < grey.bytes.size(); ++i) {
-    const auto* rgb = &colour.bytes[3 * i];
-    grey.bytes[i] = static_cast<uint8_t>((19595 * rgb[0] + 38470 * rgb[1] + 7471 * rgb[2] + 32768) >> 16);
-  }
-  return grey;
-}
-
-Pixels to_colour(const Pixels& grey) {
-  Pixels colour{.size = grey.size, .channels = 3, .bytes = std::vector<uint8_t>(grey.bytes.size() * 3)};
-  for (size_t i = 0; i < colour.bytes.size(); ++i) colour.bytes[i] = grey.bytes[i / 3];
-  return colour;
-}
-
 }  // namespace
 
-Size read_png_size(std::FILE* file) { return Png(file).size(); }
-
-Pixels read_png(std::FILE* file, int64_t channels) {
-  auto pixels = Png(file).pixels();
-  if (pixels.channels == channels) return pixels;
-  return channels == 1 ? to_grey(pixels) : to_colour(pixels);
-}
+std::unique_ptr<Decoder> open_png(std::FILE* file) { return std::make_unique<Png>(file); }
 
 }  // namespace ddprun::images

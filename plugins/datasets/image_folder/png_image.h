@@ -4,11 +4,11 @@
 #include "pixels.h"
 
 #include <cstdio>
+#include <memory>
 
 namespace ddprun::images {
 
-// These read a PNG from its beginning. They throw std::runtime_error with what is wrong.
-Size read_png_size(std::FILE* file);
-Pixels read_png(std::FILE* file, int64_t channels);
+// Reads a PNG; the file must outlive it.
+std::unique_ptr<Decoder> open_png(std::FILE* file);
 
 }  // namespace ddprun::images

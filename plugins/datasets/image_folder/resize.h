@@ -12,4 +12,7 @@ namespace ddprun::images {
 // times as long as wide: what lies further out cannot show.
 at::Tensor resized_square(const Pixels& pixels, int64_t side, int64_t crop);
 
+// Scales the whole picture, whatever its shape, to a square (bilinear, antialiased): [channels, side, side] uint8.
+at::Tensor resized(const Pixels& pixels, int64_t side);
+
 }  // namespace ddprun::images

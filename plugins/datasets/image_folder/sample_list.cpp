@@ -30,7 +30,7 @@ std::map<size_t, std::string> check_headers(const Samples& samples, const std::f
     const size_t begin = next.fetch_add(kBlock), end = std::min(begin + kBlock, samples.size());
     for (size_t i = begin; i < end; ++i) {
       try {
-        read_size(samples[i].picture);
+        check_file(samples[i].picture);
       } catch (const UserError& error) {
         std::scoped_lock lock(mutex);
         problems[i] = error.what();
@@ -53,14 +53,6 @@ std::map<size_t, std::string> check_headers(const Samples& samples, const std::f
 }
 
 }  // namespace
-
-// A member's header lies before its content and begins with its name.
-std::string Picture::text() const {
-  constexpr uint64_t kHeader = 512, kName = 100;
-  if (!shard) return file.string();
-  const auto name = shard->text().substr(begin - kHeader, kName);
-  return shard->path.string() + ": " + std::string(name.substr(0, name.find('\0')));
-}
 
 void hold_out(SampleList& list, Split split, int64_t count, uint64_t seed) {
   auto& train = list.of(Split::kTrain);

@@ -2,28 +2,18 @@
 // The pictures of a dataset: files, classes and splits.
 #pragma once
 
+#include "encoded_picture.h"
+
 #include <ddprun/batch.h>
-#include <ddprun/files.h>
 
 #include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
 namespace ddprun::images {
-
-// An encoded picture: a file, or a member of a shard.
-struct Picture {
-  std::filesystem::path file;  // empty for a member
-  std::shared_ptr<const MappedFile> shard = {};
-  uint64_t begin = 0, size = 0;  // bytes of the shard
-
-  // Returns its name for messages: the file, or the shard and the member.
-  std::string text() const;
-};
 
 struct Sample {
   Picture picture;

@@ -286,10 +286,8 @@ SampleList list_shards(const std::array<Shards, 3>& splits, const Progress& prog
       const auto shard = std::make_shared<const MappedFile>(map_file(file));
       const auto index = index_for(*shard, progress, writes);
       for (size_t i = 0; i < index.offset.size(); ++i)
-        list.splits[split].push_back({{.shard = shard,
-                                       .begin = static_cast<uint64_t>(index.offset[i]),
-                                       .size = static_cast<uint64_t>(index.bytes[i])},
-                                      index.label[i]});
+        list.splits[split].push_back(
+            {{shard, static_cast<uint64_t>(index.offset[i]), static_cast<uint64_t>(index.bytes[i])}, index.label[i]});
     }
   }
   settle_classes(list);

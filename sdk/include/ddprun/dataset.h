@@ -22,8 +22,8 @@ namespace ddprun {
 class ImageStore;
 struct ImageAugmentation;
 
-// What augmentation may draw from, besides the samples' numbers in Batch::index. Never draw from a thread's or a rank's
-// own generator: the result must not depend on the number of workers (see random.h).
+// What draw() and augment() may draw from, besides the samples' numbers in Batch::index. Never draw from a thread's or
+// a rank's own generator: the result must not depend on the number of workers (see random.h).
 struct AugmentKey {
   uint64_t seed = 0;
   int64_t epoch = 0;
@@ -67,12 +67,17 @@ class DDPRUN_API Dataset {
   // the extras own their memory.
   virtual Batch get(Split split, std::span<const int64_t> indices) const = 0;
 
+  // Returns the training samples with these numbers as an epoch sees them, before augment(): for a dataset that draws
+  // what it decodes, such as a part of a picture. As get() otherwise; the training loop calls it in place of that. What
+  // happens to a sample depends only on the key and its number. The default is get(Split::kTrain, indices).
+  virtual Batch draw(std::span<const int64_t> indices, const AugmentKey& key) const;
+
   // Changes a training batch on the worker's device, its extras too where they belong to the input. The default changes
   // nothing.
   virtual void augment(Batch& batch, const AugmentKey& key) const;
 
-  // Lends the split as bytes, if get() is just store->gather() and augment() just augmentation->apply(): neither is
-  // then called in training. The default lends none.
+  // Lends the split as bytes, if get() and draw() are just store->gather() and augment() just augmentation->apply():
+  // none of them is then called in training. The default lends none.
   virtual ImageSource images(Split split) const;
 
   // Returns inputs as viewable images, [B, C, H, W] uint8 on the CPU, or undefined if they are not images. `input` is

@@ -19,9 +19,11 @@ Batch rows_of(const Batch& batch, const at::Tensor& rows) {
   return some;
 }
 
-Batch augmented(const Dataset& dataset, Batch batch, const AugmentKey& key) {
-  in_hook("augment()", [&] { dataset.augment(batch, key); });
-  return batch;
+Batch augmented(const Dataset& dataset, const Batch& batch, const AugmentKey& key) {
+  const std::span numbers(batch.index.const_data_ptr<int64_t>(), static_cast<size_t>(batch.index.numel()));
+  auto drawn = in_hook("draw()", [&] { return dataset.draw(numbers, key); });
+  in_hook("augment()", [&] { dataset.augment(drawn, key); });
+  return drawn;
 }
 
 bool alike(const at::Tensor& one, const at::Tensor& other) {

@@ -22,7 +22,7 @@ from suite import mnist_data
 
 PACKAGES = {
     "usr": ["libyaml-cpp-dev", "libcli11-dev", "nlohmann-json3-dev", "libcurl4-openssl-dev", "libssl-dev", "zlib1g-dev",
-            "libarchive-dev", "libjpeg62-turbo-dev", "libpng-dev", "libgloo-dev", "libgtest-dev", "libgmock-dev", "libjs-dygraphs"],
+            "libarchive-dev", "libjpeg62-turbo-dev", "libpng-dev", "libwebp-dev", "libgloo-dev", "libgtest-dev", "libgmock-dev", "libjs-dygraphs"],
     "spdlog": ["libspdlog-dev", "libfmt-dev"],
 }  # fmt: skip
 LEFT_OUT = (

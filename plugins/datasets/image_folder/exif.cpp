@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+#include "exif.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+namespace ddprun::images {
+namespace {
+
+// A stored picture is first mirrored, then its rows become columns.
+struct Turn {
+  bool flip_rows, flip_columns, transpose;
+};
+
+Turn turn_of(int orientation) {
+  switch (orientation) {
+    case 2: return {false, true, false};
+    case 3: return {true, true, false};
+    case 4: return {true, false, false};
+    case 5: return {false, false, true};
+    case 6: return {true, false, true};
+    case 7: return {true, true, true};
+    case 8: return {false, true, true};
+    default: return {false, false, false};
+  }
+}
+
+// Numbers of a TIFF file in its byte order; 0 beyond its end.
+class Tiff {
+ public:
+  explicit Tiff(std::span<const uint8_t> bytes) : bytes_(bytes), little_(!bytes.empty() && bytes[0] == 'I') {}
+
+  uint32_t number(size_t at, size_t size) const {
+    uint32_t value = 0;
+    for (size_t i = 0; i < size; ++i) value = value << 8 | byte(little_ ? at + size - 1 - i : at + i);
+    return value;
+  }
+
+ private:
+  uint32_t byte(size_t at) const { return at < bytes_.size() ? bytes_[at] : 0; }
+
+  std::span<const uint8_t> bytes_;
+  bool little_;
+};
+
+}  // namespace
+
+int orientation_of(std::span<const uint8_t> exif) {
+  constexpr uint32_t kMagic = 42, kOrientation = 0x112, kShort = 3;
+  constexpr size_t kEntry = 12;
+  const Tiff tiff(exif);
+  if (tiff.number(2, 2) != kMagic) return 1;
+  const size_t directory = tiff.number(4, 4);
+  const size_t entries = tiff.number(directory, 2);
+  for (size_t i = 0; i < entries; ++i) {
+    const size_t entry = directory + 2 + i * kEntry;
+    if (tiff.number(entry, 2) != kOrientation || tiff.number(entry + 2, 2) != kShort) continue;
+    const auto value = tiff.number(entry + 8, 2);
+    return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
+  }
+  return 1;
+}
+
+Size turned(const Size& size, int orientation) {
+  return turn_of(orientation).transpose ? Size{size.width, size.height} : size;
+}
+
+Box stored_box(const Box& box, const Size& stored, int orientation) {
+  const auto turn = turn_of(orientation);
+  auto result = box;
+  if (turn.transpose) result = {box.left, box.top, {box.size.width, box.size.height}};
+  if (turn.flip_rows) result.top = stored.height - result.top - result.size.height;
+  if (turn.flip_columns) result.left = stored.width - result.left - result.size.width;
+  return result;
+}
+
+Pixels turned(Pixels stored, int orientation) {
+  const auto turn = turn_of(orientation);
+  if (orientation == 1) return stored;
+  const auto [height, width] = stored.size;
+  Pixels result{.size = turned(stored.size, orientation), .channels = stored.channels};
+  result.bytes.resize(stored.bytes.size());
+  auto* out = result.bytes.data();
+  for (int64_t y = 0; y < result.size.height; ++y) {
+    for (int64_t x = 0; x < result.size.width; ++x) {
+      int64_t row = turn.transpose ? x : y, column = turn.transpose ? y : x;
+      if (turn.flip_rows) row = height - 1 - row;
+      if (turn.flip_columns) column = width - 1 - column;
+      out = std::copy_n(&stored.bytes[static_cast<size_t>((row * width + column) * stored.channels)], stored.channels,
+                        out);
+    }
+  }
+  return result;
+}
+
+}  // namespace ddprun::images

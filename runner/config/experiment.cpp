@@ -6,6 +6,7 @@
 #include "config/yaml_reader.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace ddprun {
@@ -249,10 +250,24 @@ void check_batches(const Experiment& experiment, Problems& problems) {
                                  : "; remove one of them")));
 }
 
+// Checks that the loss takes the targets that mixing makes; that of a plugin may.
+void check_mixing(const Experiment& experiment, Problems& problems) {
+  const auto& trainer = experiment.trainer;
+  constexpr std::array kWithoutShares{"nll", "bce", "mse", "l1"};
+  const auto& loss = experiment.objective.plugin;
+  if ((trainer.mixup == 0 && trainer.cutmix == 0) || std::ranges::find(kWithoutShares, loss) == kWithoutShares.end())
+    return;
+  const std::string name = trainer.mixup > 0 ? "mixup" : "cutmix";
+  problems.push_back(
+      problem_line(experiment.config.find("trainer")->find(name)->origin(), "trainer." + name,
+                   "mixes the classes of samples, which objective " + loss + " cannot take; choose cross_entropy"));
+}
+
 // Checks what no section can see alone.
 void cross_check(const Experiment& experiment, Problems& problems) {
   check_nodes(experiment, problems);
   check_batches(experiment, problems);
+  check_mixing(experiment, problems);
   const auto* name = experiment.config.find("name");
   if (!is_folder_name(experiment.name)) {
     problems.push_back(

@@ -144,6 +144,7 @@ struct TrainerConfig {
   double clip_norm = 0;                              // largest norm of all gradients together; 0: no limit
   double clip_value = 0;                             // largest magnitude of each gradient; 0: no limit
   double ema_decay = 0;                              // decay of the averaged weights; 0: none
+  double mixup = 0, cutmix = 0;                      // parameter of the Beta distribution of shares; 0: off
   bool sync_batchnorm = false;                       // statistics of the global batch
   Strategy strategy = Strategy::kDdp;                // ddp: a process for each GPU; dp: one process over all GPUs
   bool find_unused_parameters = false;

@@ -116,6 +116,11 @@ void read_numbers(Options& options, TrainerConfig& trainer) {
   trainer.ema_decay = options.get<double>(
       "ema_decay", 0, "evaluate and export an EMA of the weights with this decay; 0: the weights", {0, 1});
   if (trainer.ema_decay == 1) options.reject("ema_decay", "expected less than 1: at 1 the average never moves");
+  trainer.mixup = options.get<double>(
+      "mixup", 0, "mix samples and classes in pairs, with shares of Beta(mixup, mixup), such as 0.2; 0: not", {0, 100});
+  trainer.cutmix = options.get<double>(
+      "cutmix", 0, "fill a rectangle of images from others, of an area by Beta(cutmix, cutmix), such as 1; 0: not",
+      {0, 100});
   trainer.sync_batchnorm =
       options.get<bool>("sync_batchnorm", false, "BatchNorm over the global batch, not each worker's");
 }

@@ -67,6 +67,7 @@ TrainLoader::TrainLoader(std::shared_ptr<const Dataset> dataset, const TrainerCo
       device_(device),
       images_(std::move(images)),
       split_(*dataset_, Split::kTrain),
+      mixing_(config, seed, in_plugin({"dataset", "spec"}, [&] { return dataset_->spec(); })),
       prefetcher_(std::make_unique<Prefetcher<TrainBatch>>(first_step, std::numeric_limits<int64_t>::max(),
                                                            config.prefetch_threads, config.prefetch_batches,
                                                            [this](int64_t step) { return load(step); })) {}
@@ -76,10 +77,11 @@ TrainBatch TrainLoader::next() {
   const AugmentKey key{.seed = seed_, .epoch = item.epoch};
   if (is_resident(images_)) {
     item.batch = images_->make(item.batch.index, &key);
-    return item;
+  } else {
+    item.batch = on_device(std::move(item.batch), device_);
+    if (!images_) split_.augment(item.batch, key);
   }
-  item.batch = on_device(std::move(item.batch), device_);
-  if (!images_) split_.augment(item.batch, key);
+  item.batch = mixing_.mixed(item.batch, item.step);
   return item;
 }
 
@@ -90,11 +92,16 @@ TrainBatch TrainLoader::load(int64_t step) {
   const auto share = static_cast<double>(mine.size() * world_.size) / static_cast<double>(whole.size());
   if (mine.size() == 0) mine = {whole.begin, whole.begin + 1};
   const auto order = order_of(epoch);
-  const std::span indices(order->data() + mine.begin, static_cast<size_t>(mine.size()));
+  std::vector<int64_t> indices(order->begin() + mine.begin, order->begin() + mine.end);
+  if (mixing_.enabled()) {  // the sample before the first, which it is mixed with
+    const int64_t before = mine.begin > whole.begin ? mine.begin - 1 : whole.end - 1;
+    indices.insert(indices.begin(), order->at(static_cast<size_t>(before)));
+  }
   return {.batch = pinned(load_batch(indices, epoch), device_),
           .epoch = epoch,
           .global_samples = whole.size(),
-          .weight = share};
+          .weight = share,
+          .step = step};
 }
 
 Batch TrainLoader::load_batch(std::span<const int64_t> numbers, int64_t epoch) const {

@@ -5,6 +5,7 @@
 #include "base/world.h"
 #include "config/experiment.h"
 #include "data/checked_split.h"
+#include "data/mixing.h"
 #include "data/prefetcher.h"
 #include "data/sample_order.h"
 #include "imaging/image_batcher.h"
@@ -36,14 +37,15 @@ struct TrainBatch {
   // so that the gradient is the mean over the global batch. It is 0 for a rank without a sample in a ragged last batch,
   // which computes on a sample of another rank and adds nothing.
   double weight = 1;
+  int64_t step = 0;  // counted from 0, over all epochs
 };
 
 // Returns how the experiment cuts an epoch of `samples` samples into steps.
 StepPlan step_plan(const TrainerConfig& config, int64_t samples);
 
 // Endless training batches from `first_step` on, with steps counted over all epochs, for one consumer. `images`, those
-// of the training split, make the batches if given; otherwise the dataset's draw() and augment() do. Throws as
-// training_order() does.
+// of the training split, make the batches if given; otherwise the dataset's draw() and augment() do. Then
+// trainer.mixup and cutmix. Throws as training_order() does.
 class TrainLoader {
  public:
   TrainLoader(std::shared_ptr<const Dataset> dataset, const TrainerConfig& config, uint64_t seed, World world,
@@ -65,6 +67,7 @@ class TrainLoader {
   c10::Device device_;
   std::shared_ptr<const ImageBatcher> images_;  // null if there are none
   CheckedSplit split_;
+  Mixing mixing_;
   std::mutex order_mutex_;
   int64_t cached_epoch_ = -1;
   std::shared_ptr<const std::vector<int64_t>> cached_order_;

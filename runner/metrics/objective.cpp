@@ -81,9 +81,9 @@ class ClassObjective : public Objective {
   void prepare(const DataSpec& data) final { measures_.set_names(data.class_names); }
 
   at::Tensor loss(const at::Tensor& prediction, const at::Tensor& target) const final {
-    const bool fits = prediction.dim() == 2 && target.dim() == 1 && prediction.size(0) == target.size(0) &&
-                      target.scalar_type() == at::kLong;
-    if (!fits) {
+    const bool is_hard = prediction.dim() == 2 && target.dim() == 1 && prediction.size(0) == target.size(0) &&
+                         target.scalar_type() == at::kLong;
+    if (!is_hard && !(takes_shares() && are_shares(prediction, target))) {
       shapes_do_not_fit(name_,
                         "[B, C] predictions and [B] int64 classes, of sequences [B, T, C] and [B, T], or of pixels [B, "
                         "C, H, W] and [B, H, W]",
@@ -94,10 +94,11 @@ class ClassObjective : public Objective {
   }
 
   std::vector<MetricSum> metrics(const at::Tensor& prediction, const at::Tensor& target) const final {
-    return measures_.sums(prediction.detach(), target);
+    return measures_.sums(prediction.detach(), hard(target));
   }
 
-  std::vector<MetricCounts> counts(const at::Tensor& prediction, const at::Tensor& target) const final {
+  std::vector<MetricCounts> counts(const at::Tensor& prediction, const at::Tensor& soft_or_hard) const final {
+    const auto target = hard(soft_or_hard);
     auto counts = measures_.counts(*this, prediction.detach(), target);
     if (measures_.wants_confusion()) {
       const auto guess = prediction.detach().argmax(1);
@@ -113,7 +114,19 @@ class ClassObjective : public Objective {
   virtual at::Tensor loss_sum(const at::Tensor& prediction, const at::Tensor& target,
                               const at::Tensor& weights) const = 0;
 
+  // Returns whether a target may have a share of each class, [B, C] float, as mixup makes it.
+  virtual bool takes_shares() const { return false; }
+
  private:
+  static bool are_shares(const at::Tensor& prediction, const at::Tensor& target) {
+    return prediction.dim() == 2 && target.sizes() == prediction.sizes() && target.is_floating_point();
+  }
+
+  // Returns one class for each sample: of shares the class with the largest.
+  static at::Tensor hard(const at::Tensor& target) {
+    return target.dim() == 2 && target.is_floating_point() ? target.argmax(1) : target;
+  }
+
   const char* name_;
   ClassWeights weights_;
   ClassMetrics measures_;
@@ -131,8 +144,11 @@ class CrossEntropy final : public ClassObjective {
  private:
   at::Tensor loss_sum(const at::Tensor& prediction, const at::Tensor& target,
                       const at::Tensor& weights) const override {
-    return at::cross_entropy_loss(prediction, target, weights, at::Reduction::Sum, -100, label_smoothing_);
+    const auto shares = target.is_floating_point() ? target.to(prediction.scalar_type()) : target;
+    return at::cross_entropy_loss(prediction, shares, weights, at::Reduction::Sum, -100, label_smoothing_);
   }
+
+  bool takes_shares() const override { return true; }
 
   double label_smoothing_;
 };

@@ -4,6 +4,7 @@
 #include "config/monitors.h"
 #include "data/checked_split.h"
 #include "data/loader.h"
+#include "data/mixing.h"
 #include "data/sample_order.h"
 #include "data/sampling.h"
 #include "metrics/metric_counts.h"
@@ -66,9 +67,22 @@ class Scene {
       const AugmentKey key{.seed = experiment_.seed};
       training_ = checked.draw({few.index.const_data_ptr<int64_t>(), static_cast<size_t>(few.size())}, key);
       checked.augment(*training_, key);
+      mix();
     } else if (!evaluation_) {
       evaluation_ = few;
     }
+  }
+
+  // As the loader does, with the last sample before the first.
+  void mix() {
+    const Mixing mixing(experiment_.trainer, experiment_.seed,
+                        in_plugin({"dataset", "spec"}, [&] { return dataset_.spec(); }));
+    if (!mixing.enabled()) return;
+    auto circle = *training_;
+    const auto rows = at::arange(-1, training_->size(), at::kLong).remainder(training_->size());
+    circle.replace_tensors([&](const at::Tensor& tensor) { return tensor.index_select(0, rows); });
+    circle.index = circle.index.index_select(0, rows);
+    training_ = mixing.mixed(circle, 0);
   }
 
   void make_model() {

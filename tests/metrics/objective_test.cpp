@@ -66,6 +66,21 @@ double value(const std::vector<MetricSum>& sums, const std::string& name) {
   return -1;
 }
 
+// Mixed samples have a share of each class.
+TEST(Objective, CrossEntropyOfSharesIsTheSumOfThoseOfTheirClasses) {
+  const auto first = kLabels(), second = torch::tensor({1, 2, 0}, at::kLong);
+  const auto shares = at::one_hot(first, 4).mul(0.7) + at::one_hot(second, 4).mul(0.3);
+  for (const auto& options :
+       {Value(), with("label_smoothing", Value::scalar("0.1")), with("class_weights", list({"1", "2", "0.5", "4"}))}) {
+    const auto loss = objective("cross_entropy", options);
+    const auto expected = 0.7 * loss->loss(kLogits(), first) + 0.3 * loss->loss(kLogits(), second);
+    EXPECT_NEAR(loss->loss(kLogits(), shares).item<double>(), expected.item<double>(), 1e-6);
+  }
+  const auto plain = objective("cross_entropy");
+  EXPECT_EQ(value(plain->metrics(kLogits(), shares), "accuracy"), value(plain->metrics(kLogits(), first), "accuracy"));
+  EXPECT_THAT(thrown([&] { objective("nll")->loss(kLogits(), shares); }), HasSubstr("nll expects"));
+}
+
 TEST(Objective, CrossEntropyIsTorchsWithLabelSmoothing) {
   const auto expected = F::cross_entropy(kLogits(), kLabels(), F::CrossEntropyFuncOptions().label_smoothing(0.1));
   const auto made = objective("cross_entropy", with("label_smoothing", Value::scalar("0.1")));

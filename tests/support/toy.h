@@ -124,7 +124,8 @@ class MeanCrossEntropy : public Objective {
   }
 
   std::vector<MetricSum> metrics(const at::Tensor& prediction, const at::Tensor& target) const override {
-    return {{.name = "accuracy", .sum = prediction.detach().argmax(1).eq(target).sum(), .count = target.size(0)}};
+    const auto classes = target.dim() == 2 ? target.argmax(1) : target;  // of mixed samples
+    return {{.name = "accuracy", .sum = prediction.detach().argmax(1).eq(classes).sum(), .count = target.size(0)}};
   }
 };
 

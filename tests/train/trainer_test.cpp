@@ -79,6 +79,16 @@ TEST_P(TrainerWorlds, TrainTheSameWithASecondInput) {
   EXPECT_GT(testing::values_of(alone.rows, "val", "accuracy").back(), 0.5);
 }
 
+TEST_P(TrainerWorlds, TrainTheSameOnMixedSamples) {
+  const TempFolder plain_folder, alone_folder, folder;
+  auto alone = five_epochs(alone_folder), several = five_epochs(folder, GetParam());
+  alone.experiment.trainer.mixup = several.experiment.trainer.mixup = 0.4;
+  several.experiment.trainer.micro_batch = 2;
+  const auto expected = train_toy(alone).weights[0];
+  for (const auto& weights : train_toy(several).weights) EXPECT_LT(largest_difference(weights, expected), 1e-5);
+  EXPECT_GT(largest_difference(train_toy(five_epochs(plain_folder)).weights[0], expected), 1e-2);
+}
+
 INSTANTIATE_TEST_SUITE_P(Worlds, TrainerWorlds, ::testing::Values(2, 3, 4));
 
 TEST(Trainer, RowsCoverAllStepsOnceAndEachEpochHasItsMean) {

@@ -2,7 +2,8 @@
 
     .venv-bench/bin/python tools/dev/bench/loader/with_torchvision.py --dataset mnist --data FOLDER_WITH_MNIST/raw
 
-MNIST as in mnist_peers/plain.py; CIFAR-100 with the crop and flip that guides give it. One line of JSON.
+MNIST as in mnist_peers/plain.py; CIFAR-100 with the crop and flip that guides give it; photographs with the random resized crop and the
+flip of torchvision's references, and in photos_recipe with their TrivialAugment and erasing too. One line of JSON.
 """
 
 import argparse
@@ -36,6 +37,24 @@ def cifar100(root):
     ]))  # fmt: skip
 
 
+def photos(root, *, recipe=False):
+    steps = [transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip()]
+    if recipe:
+        steps.append(transforms.TrivialAugmentWide(interpolation=transforms.InterpolationMode.BILINEAR))
+    steps += [transforms.PILToTensor(), transforms.ConvertImageDtype(torch.float),
+              transforms.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))]  # fmt: skip
+    if recipe:
+        steps.append(transforms.RandomErasing(0.1))
+    return datasets.ImageFolder(root, transforms.Compose(steps))
+
+
+def photos_recipe(root):
+    return photos(root, recipe=True)
+
+
+DATASETS = {"mnist": mnist, "cifar100": cifar100, "photos": photos, "photos_recipe": photos_recipe}
+
+
 def endless(loader):
     while True:
         yield from loader
@@ -43,15 +62,15 @@ def endless(loader):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dataset", choices=["mnist", "cifar100"], required=True)
+    parser.add_argument("--dataset", choices=DATASETS, required=True)
     parser.add_argument("--data", required=True)
     parser.add_argument("--batch", type=int, default=100)
     parser.add_argument("--batches", type=int, default=500)
     args = parser.parse_args()
     torch.set_num_threads(1)
-    images = {"mnist": mnist, "cifar100": cifar100}[args.dataset](args.data)
+    images = DATASETS[args.dataset](args.data)
     batches = endless(DataLoader(images, args.batch, shuffle=True))
-    for _ in itertools.islice(batches, WARM_UP):
+    for _ in itertools.islice(batches, min(WARM_UP, args.batches)):
         pass
     began, cpu_began = time.perf_counter(), time.process_time()
     count = sum(len(labels) for _, labels in itertools.islice(batches, args.batches))

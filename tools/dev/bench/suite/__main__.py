@@ -42,6 +42,7 @@ def make_parser(cores):
     add("--num-workers", type=int, default=0, help="loader processes per Python worker (default 0)")
     add("--allocator-images", type=int, default=12_000, help="allocator: images per run (default 12,000)")
     add("--case", action="append", metavar="MODEL:BATCH", help="allocator: a case; may be repeated (default: four of them)")
+    add("--data", action="append", choices=list(loader.NAMES), help="loader: a data set; may be repeated (default: all)")
     add("--trials", type=int, default=50, help="sweep: trials (default 50)")
     add("--jobs", type=int, default=1, help="sweep: trials at once (default 1)")
     add("--device", choices=["cpu", "cuda"], default="cpu")

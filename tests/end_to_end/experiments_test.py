@@ -73,6 +73,7 @@ class Experiments(CommandTest):
         for name in experiments:
             with self.subTest(experiment=name):
                 words = ["trainer.precision=bf16"] if name.startswith("cifar") else []  # fp16 needs a GPU, and says so
+                words += ["dataset.root=photos", "--no-data"] if name == "imagenet_folder.yaml" else []
                 self.ddprun("check", f"experiments/{name}", "launch.device=cpu", *words)
 
     def test_the_guides_fp16_says_on_a_cpu_what_to_use_instead(self):

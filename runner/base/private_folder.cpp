@@ -52,8 +52,8 @@ UniqueFd hold_lock(const fs::path& folder) {
   UniqueFd fd(::open(draft.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   const auto text = this_kernel();
   std::string_view left = text;
-  const bool held = fd.open() && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0 && write_all(fd.get(), left) &&
-                    ::rename(draft.c_str(), (folder / kHeld).c_str()) == 0;
+  const bool held = fd.open() && lock_descriptor(fd.get(), LOCK_EX | LOCK_NB) == LockState::kOurs &&
+                    write_all(fd.get(), left) && ::rename(draft.c_str(), (folder / kHeld).c_str()) == 0;
   return held ? std::move(fd) : UniqueFd();
 }
 
@@ -61,8 +61,8 @@ void remove_if_abandoned(const fs::path& folder) {
   struct stat found = {};
   if (::lstat(folder.c_str(), &found) != 0 || !S_ISDIR(found.st_mode) || found.st_uid != ::geteuid()) return;
   const UniqueFd lock(::open((folder / kHeld).c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
-  if (!lock.open() || first_line(folder / kHeld) != this_kernel() || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
-    return;
+  if (!lock.open() || first_line(folder / kHeld) != this_kernel()) return;
+  if (lock_descriptor(lock.get(), LOCK_EX | LOCK_NB) != LockState::kOurs) return;
   std::error_code ignored;
   fs::remove_all(folder, ignored);
 }

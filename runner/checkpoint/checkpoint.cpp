@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <set>
 #include <stdexcept>
@@ -42,11 +41,7 @@ CheckpointInfo info_of(const std::filesystem::path& path, const Manifest& manife
 std::shared_ptr<const void> lock(const std::filesystem::path& folder, int how) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const std::shared_ptr<const void> opened(&kStepPrefix, [fd](const void*) { ::close(fd); });
-  while (::flock(fd, how) != 0) {
-    if (errno == EWOULDBLOCK) return nullptr;
-    if (errno != EINTR) break;
-  }
-  return opened;
+  return lock_descriptor(fd, how) == LockState::kTaken ? nullptr : opened;
 }
 
 template <typename Map>

@@ -36,10 +36,8 @@ constexpr std::chrono::seconds kBetweenLooks{1};         // between checks of th
 constexpr std::chrono::milliseconds kSameKeyPress{100};  // `timeout -s INT` signals the program, then its group
 
 fs::path make_logs_folder(const LaunchPlan& plan) {
-  std::error_code error;
   const fs::path folder = plan.run_dir / "logs";
-  fs::create_directories(folder, error);
-  if (error) throw UserError("cannot make " + folder.string() + ": " + error.message());
+  make_folder(folder);
   return folder;
 }
 

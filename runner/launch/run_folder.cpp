@@ -98,27 +98,27 @@ fs::path make_named_folder(const fs::path& path) {
 }
 
 // Tries several times, because `ddprun list` and its like hold the lock for a moment to see whether somebody has it.
-bool take_lock(int fd) {
+LockState take_lock(int fd) {
   constexpr int kTries = 10;
   constexpr auto kPause = std::chrono::milliseconds(10);
-  for (int tried = 1; ::flock(fd, LOCK_EX | LOCK_NB) != 0; ++tried) {
-    if (errno != EWOULDBLOCK || tried == kTries) return false;
+  for (int tried = 1;; ++tried) {
+    const auto state = lock_descriptor(fd, LOCK_EX | LOCK_NB);
+    if (state != LockState::kTaken || tried == kTries) return state;
     std::this_thread::sleep_for(kPause);
   }
-  return true;
 }
 
 UniqueFd lock_folder(const fs::path& folder) {
   const fs::path file = folder / kLock;
   UniqueFd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (!fd.open()) throw_file_error("write", file, errno);
-  if (!take_lock(fd.get())) {
-    const int error = errno;
-    if (error == EWOULDBLOCK) {
-      const std::string owner = content_of(file);  // empty for a moment, while it starts
-      throw UserError(folder.string() + " is in use by " + (owner.empty() ? "another process" : owner));
-    }
-    log::warn("cannot lock " + file.string() + ": " + std::strerror(error) + "; do not start a second run there");
+  const auto state = take_lock(fd.get());
+  if (state == LockState::kTaken) {
+    const std::string owner = content_of(file);  // empty for a moment, while it starts
+    throw UserError(folder.string() + " is in use by " + (owner.empty() ? "another process" : owner));
+  }
+  if (state == LockState::kNoLocks) {
+    log::warn("cannot lock " + file.string() + ": " + std::strerror(errno) + "; do not start a second run there");
     return fd;
   }
   const std::string owner = "process " + std::to_string(::getpid()) + " on " + host_name();

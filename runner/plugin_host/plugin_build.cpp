@@ -29,10 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 fs::path built_folder() {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  if (cache && *cache) return fs::path(cache) / "ddprun" / "built";
-  if (home && *home) return fs::path(home) / ".cache" / "ddprun" / "built";
+  if (const auto cache = cache_folder(); !cache.empty()) return cache / "built";
   throw UserError("--build: neither HOME nor XDG_CACHE_HOME says where to keep builds");
 }
 

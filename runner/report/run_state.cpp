@@ -9,13 +9,14 @@
 #include "report/json_lines.h"
 #include "strict_json.h"
 
+#include <ddprun/files.h>
+
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <ctime>
@@ -32,7 +33,7 @@ namespace fs = std::filesystem;
 // do not disturb each other.
 bool is_locked(const fs::path& run_dir) {
   const UniqueFd fd(::open((run_dir / ".lock").c_str(), O_RDONLY | O_CLOEXEC));
-  return fd.open() && ::flock(fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  return fd.open() && lock_descriptor(fd.get(), LOCK_SH | LOCK_NB) == LockState::kTaken;
 }
 
 // Returns how many attempts have begun; 0 if unknown.

@@ -84,18 +84,18 @@ TEST_F(Files, MapsAWholeFile) {
 
 TEST_F(Files, LockAdmitsOneAndEndsWithItsProcess) {
   FileLock lock(folder_ / "lock");
-  EXPECT_EQ(lock.try_lock(), FileLock::State::kOurs);
+  EXPECT_EQ(lock.try_lock(), LockState::kOurs);
   FileLock other(folder_ / "lock");
-  EXPECT_EQ(other.try_lock(), FileLock::State::kTaken);
+  EXPECT_EQ(other.try_lock(), LockState::kTaken);
   const auto stop = [] { throw std::logic_error("enough"); };
   EXPECT_THROW(other.lock(stop), std::logic_error);
 
   const pid_t child = ::fork();
-  if (child == 0) ::_exit(FileLock(folder_ / "second").try_lock() == FileLock::State::kOurs ? 0 : 1);
+  if (child == 0) ::_exit(FileLock(folder_ / "second").try_lock() == LockState::kOurs ? 0 : 1);
   int status = 0;
   ::waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
-  EXPECT_EQ(FileLock(folder_ / "second").try_lock(), FileLock::State::kOurs);
+  EXPECT_EQ(FileLock(folder_ / "second").try_lock(), LockState::kOurs);
 }
 
 }  // namespace

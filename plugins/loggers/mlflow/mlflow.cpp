@@ -97,7 +97,7 @@ class MlflowLogger final : public ddprun::Logger {
   void upload(const fs::path& run_dir, const ddprun::RunEnd& end) override {
     if (!fs::exists(run_dir / "mlflow/spool.jsonl")) return;  // the run failed before this logger began
     ddprun::FileLock lock(run_dir / "mlflow/lock");
-    if (lock.try_lock() == ddprun::FileLock::State::kTaken)
+    if (lock.try_lock() == ddprun::LockState::kTaken)
       throw ddprun::UserError(run_dir.string() + ": another process is sending it to MLflow");
     open(run_dir, std::numeric_limits<int64_t>::max());
     if (history_.ended != status_of(end)) append_end(end, history_.last_time_ms > 0 ? history_.last_time_ms : now_ms());

@@ -60,7 +60,7 @@ std::string Sender::finish(seconds patience) {
 void Sender::work() {
   try {
     FileLock file_lock(run_dir_ / "mlflow/lock");
-    while (file_lock.try_lock() == FileLock::State::kTaken && !given_up_)
+    while (file_lock.try_lock() == LockState::kTaken && !given_up_)
       pause(kInterval);  // `ddprun upload`, or a worker about to end, has it
     Delivery delivery(settings_, run_dir_, given_up_);
     send_all(delivery);

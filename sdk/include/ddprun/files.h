@@ -91,6 +91,10 @@ class DDPRUN_API RecordFile {
   bool appended_ = false, named_ = false;  // appended since the last sync; the name is on the disk
 };
 
+// Returns where the user's programs keep what they can make anew: $XDG_CACHE_HOME/ddprun or ~/.cache/ddprun; nothing
+// if neither XDG_CACHE_HOME nor HOME is set.
+DDPRUN_API std::filesystem::path cache_folder();
+
 // ---- reading
 
 // A whole file mapped read-only, so that the workers of one node share its pages.
@@ -111,6 +115,13 @@ DDPRUN_API MappedFile map_file(const std::filesystem::path& path);
 
 // ---- locks
 
+// What asking for a lock gives: it is ours, another process has it, or the file system has none (errno tells why).
+enum class LockState { kOurs, kTaken, kNoLocks };
+
+// Asks the kernel for the lock of an open file or folder, despite interruptions. `how` is that of flock(): LOCK_EX or
+// LOCK_SH, with LOCK_NB where a lock that is taken is not to be waited for. It ends with the descriptor.
+DDPRUN_API LockState lock_descriptor(int fd, int how);
+
 // Admits one process at a time to what a file stands for. The kernel releases the lock when the process ends, however
 // it dies. The file stays.
 class DDPRUN_API FileLock {
@@ -121,11 +132,8 @@ class DDPRUN_API FileLock {
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
-  // Who has the lock: we, or another process; or nobody, where the file system has no locks.
-  enum class State { kOurs, kTaken, kNoLocks };
-
-  // Takes the lock if no other process has it. Returns kNoLocks where the file system has none.
-  State try_lock();
+  // Takes the lock if no other process has it.
+  LockState try_lock();
 
   // Waits for the lock, calling `waiting` about ten times a second; what that throws ends the wait. Throws UserError
   // where the file system has no locks.

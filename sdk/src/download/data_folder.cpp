@@ -14,20 +14,11 @@ namespace {
 
 using Path = std::filesystem::path;
 
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
 std::vector<Path> usual_folders(const std::string& name) {
   std::vector<Path> folders;
-  const auto data = environment("DDPRUN_DATA"), cache = environment("XDG_CACHE_HOME"), home = environment("HOME");
-  if (!data.empty()) folders.push_back(Path(data) / name);
-  if (!cache.empty()) {
-    folders.push_back(Path(cache) / "ddprun" / name);
-  } else if (!home.empty()) {
-    folders.push_back(Path(home) / ".cache" / "ddprun" / name);
-  }
+  const char* data = std::getenv("DDPRUN_DATA");
+  if (data && *data) folders.push_back(Path(data) / name);
+  if (const auto cache = cache_folder(); !cache.empty()) folders.push_back(cache / name);
   return folders;
 }
 

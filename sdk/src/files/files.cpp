@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <system_error>
 #include <thread>
@@ -206,6 +207,13 @@ void RecordFile::close() {
   if (fd_ >= 0) ::close(std::exchange(fd_, -1));
 }
 
+fs::path cache_folder() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  if (cache && *cache) return fs::path(cache) / "ddprun";
+  return home && *home ? fs::path(home) / ".cache" / "ddprun" : fs::path();
+}
+
 void MappedFile::refuse(const std::string& flaw) const { throw UserError(path.string() + ": " + flaw); }
 
 MappedFile map_file(const fs::path& path) {
@@ -223,22 +231,24 @@ MappedFile map_file(const fs::path& path) {
   return mapped;
 }
 
+LockState lock_descriptor(int fd, int how) {
+  while (::flock(fd, how) != 0) {
+    if (errno != EINTR) return errno == EWOULDBLOCK ? LockState::kTaken : LockState::kNoLocks;
+  }
+  return LockState::kOurs;
+}
+
 FileLock::FileLock(const fs::path& file) : path_(file), fd_(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
   if (fd_ < 0) throw_file_error("write", file, errno);
 }
 
 FileLock::~FileLock() { ::close(fd_); }
 
-FileLock::State FileLock::try_lock() {
-  while (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EINTR) return errno == EWOULDBLOCK ? State::kTaken : State::kNoLocks;
-  }
-  return State::kOurs;
-}
+LockState FileLock::try_lock() { return lock_descriptor(fd_, LOCK_EX | LOCK_NB); }
 
 void FileLock::lock(const std::function<void()>& waiting) {
-  for (State state; (state = try_lock()) != State::kOurs;) {
-    if (state == State::kNoLocks)
+  for (LockState state; (state = try_lock()) != LockState::kOurs;) {
+    if (state == LockState::kNoLocks)
       throw UserError(path_.string() + ": cannot be locked: " + std::strerror(errno) +
                       "; choose a folder on another file system");
     waiting();

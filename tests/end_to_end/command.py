@@ -124,6 +124,13 @@ class CommandTest(unittest.TestCase):
         gate.wait(running)
         return running
 
+    def kill(self, running):
+        """kill -9, of a run's launcher and all of its workers."""
+        for pid in [running.pid, *self.workers().values()]:
+            os.kill(pid, signal.SIGKILL)
+        running.wait()
+        self.assert_nothing_left()
+
     def start_nodes(self, nodes, workers, *words, env=None):
         """The launchers of a run on so many nodes, with so many workers each: one command where there is one node. `env` may be a list,
         with one for each."""

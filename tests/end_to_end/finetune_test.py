@@ -3,10 +3,8 @@
 lower layers. And what is said about weights that do not fit."""
 
 import json
-import os
 import pathlib
 import shutil
-import signal
 import subprocess
 import sys
 import unittest
@@ -131,10 +129,7 @@ class FineTuning(CommandTest):
         start = (*words, "run.dir=run")
         for attempt, step in enumerate((8, UNFROZEN, 20)):
             running = self.start_held(step, *start, attempt=attempt)
-            for pid in [running.pid, *self.workers().values()]:
-                os.kill(pid, signal.SIGKILL)
-            running.wait()
-            self.assert_nothing_left()
+            self.kill(running)
             start = ("resume", "run")
             if attempt == 0:
                 shutil.copytree(self.folder / "run", self.folder / "other", symlinks=True)  # in its frozen phase

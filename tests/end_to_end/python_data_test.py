@@ -2,7 +2,6 @@
 """Samples that a class in Python makes: the same as from a file, and what is said where the class throws, hangs or dies."""
 
 import os
-import signal
 import sys
 import unittest
 
@@ -89,10 +88,7 @@ class PythonData(CommandTest):
         self.assertEqual(differences(run, file), {})
         self.assertIn("sample", (run / "logs/rank_1.log").read_text())
         running = self.start_held(6, "data.yaml", *WORDS, "checkpoint.every=4st", "run.dir=killed")
-        for pid in [running.pid, *self.workers().values()]:
-            os.kill(pid, signal.SIGKILL)
-        running.wait()
-        self.assert_nothing_left()
+        self.kill(running)
         self.ddprun("resume", "killed")
         self.assertEqual(differences(killed, run), {})
         told = self.ddprun("data", "data.yaml", "dataset.class=Many").out()

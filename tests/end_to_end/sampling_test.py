@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Data with one class in ten times as many samples as the others: what trainer.sampling draws, at any number of workers and across resumes."""
 
-import os
-import signal
 import unittest
 
 import safetensors.torch
@@ -49,9 +47,7 @@ class Sampling(CommandTest):
         words = ("e.yaml", *WORDS, "launch.workers=2", "checkpoint.every=4st", "trainer.sampling={weights: weights.txt}")
         self.ddprun(*words, "run.dir=whole")
         running = self.start_held(22, *words, "run.dir=killed")
-        for pid in [running.pid, *self.workers().values()]:
-            os.kill(pid, signal.SIGKILL)
-        running.wait()
+        self.kill(running)
         self.ddprun("resume", "killed")
         self.assertEqual(differences(self.folder / "killed", self.folder / "whole"), {})
 

@@ -5,7 +5,6 @@ import json
 import os
 import pathlib
 import random
-import signal
 import unittest
 
 import PIL.Image
@@ -57,10 +56,7 @@ class Shards(CommandTest):
         self.assertTrue(all_rows(shards))
         self.assertEqual(differences(shards, folder), {})
         running = self.start_held(6, "shards.yaml", *WORDS, "run.dir=killed")
-        for pid in [running.pid, *self.workers().values()]:
-            os.kill(pid, signal.SIGKILL)
-        running.wait()
-        self.assert_nothing_left()
+        self.kill(running)
         self.ddprun("resume", "killed")
         self.assertEqual(differences(killed, shards), {})
 

@@ -75,20 +75,6 @@ Checkpoint sample_checkpoint(int64_t step, int64_t world_size) {
   return checkpoint;
 }
 
-bool same(const at::Tensor& a, const at::Tensor& b) {
-  return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() && at::equal(a, b);
-}
-
-::testing::AssertionResult same(const TensorDict& a, const TensorDict& b) {
-  if (a.size() != b.size()) return ::testing::AssertionFailure() << a.size() << " tensors and " << b.size();
-  for (const auto& [name, tensor] : a) {
-    const auto other = b.find(name);
-    if (other == b.end()) return ::testing::AssertionFailure() << name << " is missing";
-    if (!same(tensor, other->second)) return ::testing::AssertionFailure() << name << " differs";
-  }
-  return ::testing::AssertionSuccess();
-}
-
 ::testing::AssertionResult same(const Checkpoint& a, const Checkpoint& b) {
   if (a.step != b.step) return ::testing::AssertionFailure() << "steps " << a.step << " and " << b.step;
   if (a.progress != b.progress) return ::testing::AssertionFailure() << a.progress << " and " << b.progress;

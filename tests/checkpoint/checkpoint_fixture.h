@@ -4,6 +4,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/checkpoint_writer.h"
+#include "support/same_tensors.h"
 
 #include <gtest/gtest.h>
 
@@ -32,8 +33,6 @@ class CheckpointTest : public ::testing::Test {
 // rank.
 Checkpoint sample_checkpoint(int64_t step, int64_t world_size = 1);
 
-bool same(const at::Tensor& a, const at::Tensor& b);
-::testing::AssertionResult same(const TensorDict& a, const TensorDict& b);
 ::testing::AssertionResult same(const Checkpoint& a, const Checkpoint& b);
 
 // agree() of a run of one rank, and a writer for it.

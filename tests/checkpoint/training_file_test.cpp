@@ -2,6 +2,7 @@
 #include "checkpoint/training_file.h"
 
 #include "checkpoint/checkpoint_fixture.h"
+#include "support/every_dtype.h"
 
 #include <ddprun/error.h>
 
@@ -43,14 +44,7 @@ class TrainingFileTest : public CheckpointTest {
 };
 
 TEST_F(TrainingFileTest, KeepsEveryDtypeAndShape) {
-  TensorDict tensors;
-  for (const auto dtype : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kLong, at::kInt, at::kShort,
-                           at::kChar, at::kByte, at::kBool}) {
-    const std::string name = c10::toString(dtype);
-    tensors[name + ".matrix"] = at::arange(15).view({3, 5}).to(dtype);
-    tensors[name + ".scalar"] = at::scalar_tensor(1).to(dtype);
-    tensors[name + ".empty"] = at::empty({0, 4}, at::dtype(dtype));
-  }
+  const auto tensors = tensors_of_every_dtype();
   EXPECT_TRUE(same(tensors, round_trip({.tensors = {{"optimizer", tensors}}}).tensors.at("optimizer")));
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // write_checkpoint_for_python <run folder>: saves what python_reads_checkpoint_test.py expects, of two ranks.
 #include "checkpoint/checkpoint_writer.h"
+#include "support/every_dtype.h"
 
 #include <ATen/Functions.h>
 
@@ -10,16 +11,8 @@
 
 namespace {
 
-ddprun::TensorDict of_every_dtype() {
-  ddprun::TensorDict tensors;
-  for (const auto dtype : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kLong, at::kInt, at::kShort,
-                           at::kChar, at::kByte, at::kBool}) {
-    const std::string name = c10::toString(dtype);
-    tensors[name + ".matrix"] = at::arange(12).view({3, 4}).to(dtype);
-    tensors[name + ".scalar"] = at::scalar_tensor(1).to(dtype);
-    tensors[name + ".empty"] = at::empty({0, 2}, at::dtype(dtype));
-    tensors[name + ".transposed"] = at::arange(12).view({3, 4}).to(dtype).t();
-  }
+ddprun::TensorDict of_every_dtype_and_form() {
+  auto tensors = ddprun::tensors_of_every_dtype();
   tensors["channels_last"] = at::arange(120, at::kFloat).view({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast);
   tensors["slice"] = at::arange(1000000, at::kFloat).slice(0, 1000, 1003);
   tensors["special"] = at::tensor({INFINITY, -INFINITY, -0.0F, 1e-45F}, at::kFloat);
@@ -36,8 +29,8 @@ int main(int argc, char** argv) try {
   };
   ddprun::CheckpointWriter(argv[1], 1, {0, 2, agree})
       .save({.step = 1200,
-             .model = of_every_dtype(),
-             .optimizer = of_every_dtype(),
+             .model = of_every_dtype_and_form(),
+             .optimizer = of_every_dtype_and_form(),
              .progress = "{\"epoch\": 3, \"name\": \"\u00e4\"}",
              .ranks = {{{"generator", at::full({16}, 5, at::kByte)}}, {{"generator", at::full({16}, 6, at::kByte)}}}},
             true);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "support/error_of.h"
+#include "support/every_dtype.h"
+#include "support/same_tensors.h"
 #include "support/temporary_folder.h"
 
 #include <ddprun/digest.h>
@@ -9,7 +11,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -29,15 +30,6 @@ std::string header_in(const std::string& bytes) {
 std::string with_header(const std::string& header, const std::string& data) {
   const uint64_t length = header.size();
   return std::string(reinterpret_cast<const char*>(&length), sizeof length) + header + data;
-}
-
-bool same(const at::Tensor& a, const at::Tensor& b) {
-  return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() && at::equal(a, b);
-}
-
-bool same(const TensorDict& a, const TensorDict& b) {
-  return std::ranges::equal(
-      a, b, [](const auto& x, const auto& y) { return x.first == y.first && same(x.second, y.second); });
 }
 
 // {"t0": ..., "t1": ...}, one byte each.
@@ -72,14 +64,7 @@ class Safetensors : public FolderTest {
 };
 
 TEST_F(Safetensors, KeepsEveryDtypeAndShape) {
-  TensorDict tensors;
-  for (const auto dtype : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kLong, at::kInt, at::kShort,
-                           at::kChar, at::kByte, at::kBool}) {
-    const std::string name = c10::toString(dtype);
-    tensors[name + ".matrix"] = at::arange(15).view({3, 5}).to(dtype);
-    tensors[name + ".scalar"] = at::scalar_tensor(1).to(dtype);
-    tensors[name + ".empty"] = at::empty({0, 4}, at::dtype(dtype));
-  }
+  const auto tensors = tensors_of_every_dtype();
   EXPECT_TRUE(same(tensors, round_trip(tensors)));
 }
 

@@ -2,6 +2,9 @@
 // Produces numbered items ahead of their use on its own threads, and returns them in order.
 #pragma once
 
+#include <ATen/Parallel.h>
+#include <omp.h>
+
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -17,7 +20,8 @@ namespace ddprun {
 
 // Calls `produce(n)` once for each n in [first, end), from several threads at once and in no fixed order; next()
 // returns the items in order, to one consumer. At most `depth` items are ready or in production. What produce throws,
-// next() throws when that item's turn comes. Without threads, next() itself calls produce.
+// next() throws when that item's turn comes. Without threads, next() itself calls produce. LibTorch's operations run on
+// one core in each of the threads: teams of their own would take the cores from one another and from training.
 template <class Item>
 class Prefetcher {
  public:
@@ -51,6 +55,8 @@ class Prefetcher {
   using Outcome = std::variant<Item, std::exception_ptr>;
 
   void work(const std::stop_token& stop) {
+    at::get_num_threads();  // sets the thread's number as for all, once; after that it can be changed
+    omp_set_num_threads(1);
     while (const auto number = claim(stop)) {
       auto outcome = attempt(*number);
       {

@@ -35,6 +35,16 @@ TEST_P(PrefetcherThreads, EndsWhileMuchIsLeft) {
 
 INSTANTIATE_TEST_SUITE_P(Threads, PrefetcherThreads, ::testing::Values(0, 1, 3));
 
+TEST(Prefetcher, EachThreadComputesOnOneCore) {
+  const int threads = at::get_num_threads();
+  at::set_num_threads(3);
+  Prefetcher<int> ahead(0, 8, 2, 4, [](int64_t) { return at::get_num_threads(); });
+  while (!ahead.done()) EXPECT_EQ(ahead.next(), 1);
+  Prefetcher<int> at_once(0, 1, 0, 1, [](int64_t) { return at::get_num_threads(); });
+  EXPECT_EQ(at_once.next(), 3);
+  at::set_num_threads(threads);
+}
+
 TEST(Prefetcher, NeverRunsFurtherAheadThanItsDepth) {
   std::atomic<int64_t> highest = -1;
   std::latch two_made(2);

@@ -34,15 +34,26 @@ enum class Change {
   kCount
 };
 
+// Moves the picture by whole pixels along a dimension; what comes in is black.
+at::Tensor shifted(const at::Tensor& picture, int64_t dim, int64_t by) {
+  auto result = at::zeros_like(picture);
+  const int64_t rest = std::max<int64_t>(picture.size(dim) - std::abs(by), 0);
+  const auto from = std::min(std::max<int64_t>(-by, 0), picture.size(dim) - rest),
+             to = std::min(std::max<int64_t>(by, 0), picture.size(dim) - rest);
+  result.narrow(dim, to, rest).copy_(picture.narrow(dim, from, rest));
+  return result;
+}
+
 // The changes of TrivialAugment's wide space. `strength` is 0 to 1, negative for the other direction, in 30 steps.
 at::Tensor changed(const at::Tensor& picture, Change change, double strength) {
   constexpr double kShear = 0.99, kPixels = 32, kDegrees = 135, kFactor = 0.99, kBits = 6;
-  const double factor = 1 + kFactor * strength, shear = kShear * strength, shift = std::trunc(kPixels * strength);
+  const double factor = 1 + kFactor * strength, shear = kShear * strength;
+  const auto shift = static_cast<int64_t>(kPixels * strength);  // without its fraction
   switch (change) {
     case Change::kShearX: return transform_affine(picture, {1, shear, 0, 0, 1, 0});
     case Change::kShearY: return transform_affine(picture, {1, 0, 0, shear, 1, 0});
-    case Change::kTranslateX: return transform_affine(picture, {1, 0, -shift, 0, 1, 0});
-    case Change::kTranslateY: return transform_affine(picture, {1, 0, 0, 0, 1, -shift});
+    case Change::kTranslateX: return shifted(picture, 2, shift);
+    case Change::kTranslateY: return shifted(picture, 1, shift);
     case Change::kRotate: return rotate(picture, kDegrees * strength);
     case Change::kBrightness: return adjust_brightness(picture, factor);
     case Change::kColor: return adjust_saturation(picture, factor);

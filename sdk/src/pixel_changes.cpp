@@ -98,14 +98,13 @@ at::Tensor smoothed(const at::Tensor& picture) {
   auto result = picture.to(at::kFloat);
   const int64_t height = picture.size(1), width = picture.size(2);
   if (height < 3 || width < 3) return result;
-  const auto part = [&](int64_t y, int64_t x) { return result.narrow(1, y, height - 2).narrow(2, x, width - 2); };
-  auto sum = part(1, 1).mul(5);
-  for (int64_t y = 0; y < 3; ++y) {
-    for (int64_t x = 0; x < 3; ++x) {
-      if (y != 1 || x != 1) sum.add_(part(y, x));
-    }
-  }
-  part(1, 1).copy_(sum.mul_(1.0 / 13).add_(0.5).floor_());
+  const auto sum_of_three = [](const at::Tensor& values, int64_t dim) {
+    const int64_t size = values.size(dim) - 2;
+    return values.narrow(dim, 0, size).add(values.narrow(dim, 1, size)).add_(values.narrow(dim, 2, size));
+  };
+  auto inner = result.narrow(1, 1, height - 2).narrow(2, 1, width - 2);
+  const auto sum = sum_of_three(sum_of_three(result, 1), 2).add_(inner, 4);  // its middle counts five times
+  inner.copy_(sum.mul_(1.0 / 13).add_(0.5).floor_());
   return result;
 }
 
@@ -167,12 +166,14 @@ at::Tensor equalize(const at::Tensor& picture) {
 
 at::Tensor transform_affine(const at::Tensor& picture, const std::array<double, 6>& matrix) {
   const int64_t height = picture.size(1), width = picture.size(2);
-  const auto middles = [](int64_t size) { return at::arange(size, at::kDouble).add_(0.5); };
-  const auto column = middles(width).unsqueeze(0), row = middles(height).unsqueeze(1);
   // grid_sampler counts from -1 at one edge of the picture to 1 at the other.
-  const auto position = [&](size_t first, int64_t size) {
-    const auto pixels = (column * matrix[first]).add(row * matrix[first + 1]).add_(matrix[first + 2]);
-    return pixels.mul_(2.0 / static_cast<double>(size)).sub_(1).to(at::kFloat);
+  const auto part = [](int64_t count, double factor, double start, int64_t size) {
+    const auto numbers = at::arange(count, at::kDouble).add_(0.5).mul_(factor).add_(start);
+    return numbers.mul_(2.0 / static_cast<double>(size)).sub_(1).to(at::kFloat);
+  };
+  const auto position = [&](size_t first, int64_t size) {  // [H, W]
+    return part(width, matrix[first], matrix[first + 2], size).unsqueeze(0) +
+           part(height, matrix[first + 1], 0, size).add_(1).unsqueeze(1);
   };
   const auto x = position(0, width), y = position(3, height);
   const auto outside = at::maximum(x.abs(), y.abs()).gt(1);
@@ -180,7 +181,8 @@ at::Tensor transform_affine(const at::Tensor& picture, const std::array<double, 
   auto taken = at::grid_sampler_2d(picture.to(at::kFloat).unsqueeze(0), at::stack({x, y}, 2).unsqueeze(0), kBilinear,
                                    kBorder, /*align_corners=*/false)
                    .squeeze(0);
-  return taken.masked_fill_(outside, 0).round_().to(at::kByte);
+  constexpr double kRounding = 1e-3;  // of float32; whole numbers stay what they are
+  return taken.masked_fill_(outside, -kRounding).add_(kRounding).to(at::kByte);
 }
 
 at::Tensor rotate(const at::Tensor& picture, double degrees) {

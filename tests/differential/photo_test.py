@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What image_folder makes of photographs for training against torchvision on Pillow's pictures.
 
-Pixels with the parameters fixed: at most 1 of 255 apart, where Pillow cuts off fractions and we round. Hue is the exception: Pillow turns
+Pixels with the parameters fixed: at most 1 of 255 apart, as sums are rounded in another place. Hue is the exception: Pillow turns
 it in 8 bits and back. The random parameters by the distributions of many draws (two samples, Kolmogorov and Smirnov).
 """
 

@@ -3,8 +3,8 @@
 //
 // A picture is [C, H, W] uint8 on the CPU, with 1 or 3 channels; the result is a new tensor of the same shape, or the
 // same one if nothing changes. What is computed is what Pillow computes, as torchvision's transforms call it: the same
-// values, or 1 off where sums are rounded in another place, and in transform_affine() and rotate(), which round where
-// Pillow cuts off. The hue is exact, where Pillow goes through 8 bits. Safe to call from any thread.
+// values, fractions cut off where Pillow cuts them off, or 1 off where sums are rounded in another place. The hue is
+// exact, where Pillow goes through 8 bits. Safe to call from any thread.
 #pragma once
 
 #include <ddprun/api.h>

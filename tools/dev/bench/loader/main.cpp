@@ -9,6 +9,8 @@
 #include <ATen/Parallel.h>
 #include <nlohmann/json.hpp>
 
+#include <malloc.h>
+
 #include <chrono>
 #include <cstdio>
 #include <ctime>
@@ -44,6 +46,9 @@ nlohmann::json pull(TrainLoader& source, int64_t batches) {
 nlohmann::json probe(const std::vector<std::string>& words) {
   if (words.size() < 3) throw std::runtime_error("usage: loader_probe CONFIGS BATCHES EXPERIMENT [OVERRIDE...]");
   at::set_num_threads(1);
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);  // as in a worker
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_TOP_PAD, 64 << 20);
   const auto experiment = load_experiment(
       {.experiment = words[2], .overrides = {words.begin() + 3, words.end()}, .search_path = {words[0]}});
   const PluginHost plugins(plugin_search_path(experiment.plugin_path));

@@ -41,8 +41,8 @@ fs::path path_of(const fs::path& run, const std::string& word) {
 void require_checkpoint(const fs::path& path, const fs::path& run, const std::string& word) {
   if (fs::exists(path / kManifestFile) || path.parent_path() == checkpoints_folder(run)) return;
   throw UserError(word + " is not a checkpoint: it has no " + kManifestFile +
-                  "; evaluate and predict read the run's own dataset; for other files of the same classes use "
-                  "dataset.root=");
+                  "; evaluate and predict read the run's own dataset; predict other files with --input, or use "
+                  "dataset.root= for files of the same classes");
 }
 
 // Names the checkpoint to use if the chosen one is broken.

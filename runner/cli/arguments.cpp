@@ -98,6 +98,7 @@ constexpr Example kExamples[] = {
     {"evaluate", "outputs/mnist/latest", "measure its last checkpoint"},
     {"evaluate", "outputs/mnist/latest best dataset.root=other", "measure its best one on other data"},
     {"predict", "outputs/mnist/latest --out p.csv", "write the class and scores of every test sample"},
+    {"predict", "outputs/pets/latest --input 'photos/*.jpg' --out p.csv", "write those of new pictures"},
     {"export", "outputs/mnist/latest --out m.pt", "the weights, for torch.load in Python"},
     {"export", "outputs/mnist/latest best --out m.ts", "the best network, for torch.jit.load and LibTorch"},
     {"export", "outputs/mnist/latest --raw --out m.onnx", "for ONNX Runtime: bytes in, probabilities out"},

@@ -25,6 +25,7 @@ struct Arguments {
   std::string format;                      // export: pt2, onnx, ...; empty: by the file's extension
   bool raw = false;                        // export: bytes in, probabilities out
   std::string split = "test";              // predict
+  std::vector<std::string> inputs;         // predict: new files, or patterns of their names
   bool json = false;                       // evaluate, verify, list, env
   bool show_config = false;                // run: print the experiment and do not train
   bool best_first = false;                 // list

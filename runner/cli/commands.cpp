@@ -112,9 +112,13 @@ void add_evaluate(CLI::App& evaluate, Arguments& arguments) {
 
 void add_predict(CLI::App& predict, Arguments& arguments) {
   add_target(predict, arguments, true);
-  predict.add_option("--split", arguments.split, "test by default")
-      ->type_name("SPLIT")
-      ->check(CLI::IsMember({"train", "val", "test"}));
+  auto& split = *predict.add_option("--split", arguments.split, "test by default")
+                     ->type_name("SPLIT")
+                     ->check(CLI::IsMember({"train", "val", "test"}));
+  predict
+      .add_option("--input", arguments.inputs, "new files in place of a split, such as 'photos/*.jpg'; may be repeated")
+      ->type_name("PATTERN")
+      ->excludes(&split);
   add_out(predict, arguments, "the CSV file to write; must not exist", /*required=*/true);
 }
 
@@ -199,7 +203,7 @@ constexpr auto kCommands = std::to_array<Command>({
     {"submit", "check an experiment and submit it to a scheduler with its `resources:`", add_submit, submit},
     {"resume", "resume a run from its last good checkpoint", add_resume, resume},
     {"evaluate", "measure a checkpoint on the validation and test splits", add_evaluate, evaluate},
-    {"predict", "write a checkpoint's predictions for each sample of a split", add_predict, predict},
+    {"predict", "write a checkpoint's predictions for each sample of a split, or of new files", add_predict, predict},
     {"export", "write a trained network, or only its weights, to one file that works without ddprun", add_export,
      export_run},
     {"verify", "check every file of a run's checkpoints; exit code 1 if one is broken", add_verify, verify},

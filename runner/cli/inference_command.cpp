@@ -18,11 +18,15 @@
 #include <ddprun/error.h>
 #include <ddprun/files.h>
 
+#include <glob.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
+#include <memory>
+#include <system_error>
 
 namespace ddprun {
 namespace {
@@ -65,6 +69,43 @@ std::string cause(const std::string& report) {
     begin = end + 1;
   }
   return text;
+}
+
+void collect_files(const std::string& pattern, std::vector<std::string>& files) {
+  const std::string place = "--input " + pattern + ": ";
+  const auto add = [&](const std::string& file) {
+    if (fs::is_directory(file))
+      throw UserError(place + file + " is a folder; name its files: --input '" + (fs::path(file) / "*.jpg").string() +
+                      "'");
+    files.push_back(file);
+  };
+  std::error_code ignored;  // what cannot be looked at may be a pattern
+  if (fs::exists(pattern, ignored)) return add(pattern);
+  ::glob_t found{};
+  const std::unique_ptr<::glob_t, void (*)(::glob_t*)> kept(&found, ::globfree);
+  const int problem = ::glob(pattern.c_str(), GLOB_ERR | GLOB_TILDE | GLOB_BRACE, nullptr, &found);
+  if (problem == GLOB_NOMATCH)
+    throw UserError(place + "matches no file" +
+                    (pattern.find('=') == pattern.npos ? "" : "; put key=value before --input"));
+  if (problem != 0) throw UserError(place + "a folder cannot be read");
+  for (size_t i = 0; i < found.gl_pathc; ++i) add(found.gl_pathv[i]);
+}
+
+// Returns the files of the patterns in their order, those of one pattern sorted by name.
+std::vector<std::string> input_files(const std::vector<std::string>& patterns) {
+  std::vector<std::string> files;
+  for (const auto& pattern : patterns) collect_files(pattern, files);
+  return files;
+}
+
+void warn_of_left_out(const Json& result) {
+  constexpr size_t kMostShown = 20;
+  const auto files = result.value("left_out", Json::array());
+  if (files.empty()) return;
+  std::string text = std::to_string(files.size()) + (files.size() == 1 ? " file was" : " files were") + " left out:";
+  for (size_t i = 0; i < std::min(files.size(), kMostShown); ++i) text += "\n  " + files[i].get<std::string>();
+  if (files.size() > kMostShown) text += "\n  and " + std::to_string(files.size() - kMostShown) + " more";
+  log::warn(text);
 }
 
 struct Outcome {
@@ -141,17 +182,26 @@ int evaluate(const Arguments& arguments) {
 
 int predict(const Arguments& arguments) {
   NewFile file(arguments.out);
+  const auto inputs = input_files(arguments.inputs);
   const auto inference = prepare_inference(arguments);
   auto place = node_place(inference.launch);
   place.task = Task::kPredict;
   place.split = arguments.split;
   place.out = file.temporary();
+  const PrivateFolder folder;
+  if (!inputs.empty()) {
+    place.inputs = folder.path() / "inputs";
+    write_inputs(place.inputs, inputs);
+  }
   const auto outcome = run_workers(inference, std::move(place));
   if (outcome.exit_code != kExitDone) return outcome.exit_code;
   file.keep();
   const auto& result = outcome.result;
   const auto samples = result.at("samples").get<int64_t>();
-  std::cout << arguments.out << ": " << samples << " samples of split " << arguments.split;
+  warn_of_left_out(result);
+  std::cout << arguments.out << ": " << samples << " samples of ";
+  if (inputs.empty()) std::cout << "split " << arguments.split;
+  if (!inputs.empty()) std::cout << inputs.size() << (inputs.size() == 1 ? " file" : " files");
   if (result.contains("correct")) std::cout << ", " << share(result.at("correct"), samples);
   std::cout << "\n";
   return kExitDone;

@@ -92,6 +92,7 @@ WorkerPlace read_worker_place() {
   place.task = one_of("DDPRUN_TASK", Task::kTrain);
   place.split = optional_variable("DDPRUN_SPLIT");
   place.out = optional_variable("DDPRUN_OUT");
+  place.inputs = optional_variable("DDPRUN_INPUTS");
   place.nodes = is_set("DDPRUN_NODES") ? number("DDPRUN_NODES", 1) : 1;
   place.gpu = is_set("DDPRUN_GPU") ? number("DDPRUN_GPU", 0) : place.local_rank;
   if (is_set("DDPRUN_SHARED_GPUS")) {
@@ -132,7 +133,8 @@ Variables to_environment(const WorkerPlace& place) {
       {"DDPRUN_HEARTBEAT", place.heartbeat},   {"DDPRUN_PROBE", place.probe_answer},
       {"DDPRUN_FAILURE", place.failure},       {"DDPRUN_DEVICE", std::string(word_of(place.device))},
       {"DDPRUN_CHECKPOINT", place.checkpoint}, {"DDPRUN_TASK", std::string(word_of(place.task))},
-      {"DDPRUN_SPLIT", place.split},           {"DDPRUN_OUT", place.out}};
+      {"DDPRUN_SPLIT", place.split},           {"DDPRUN_OUT", place.out},
+      {"DDPRUN_INPUTS", place.inputs}};
   for (const auto& [name, text] : texts) {
     if (!text.empty()) variables.emplace_back(name, text);
   }

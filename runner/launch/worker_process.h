@@ -61,6 +61,7 @@ struct WorkerPlace {
   std::string checkpoint;    // DDPRUN_CHECKPOINT: the verified one to go on from, or to use; empty: a run begins
   Task task = Task::kTrain;  // DDPRUN_TASK
   std::string split, out;    // DDPRUN_SPLIT and DDPRUN_OUT: to predict which split, into which CSV file
+  std::string inputs;        // DDPRUN_INPUTS: a list of new files to predict in place of a split; may be empty
   double started_at = 0;     // DDPRUN_STARTED_AT: steady_seconds() when the command began
 };
 

@@ -160,10 +160,12 @@ std::string numbered(const char* name, int64_t count) {
 }  // namespace
 
 std::string prediction_head(const PredictedBatch& batch, const DataSpec& spec) {
+  const bool known = batch.files.empty();
   if (!batch.guess.defined()) {
-    return "index" + numbered("truth", batch.truth.size(1)) + numbered("prediction", batch.scores.size(1)) + "\n";
+    return "index" + (known ? numbered("truth", batch.truth.size(1)) : ",file") +
+           numbered("prediction", batch.scores.size(1)) + "\n";
   }
-  std::string line = "index,truth,guess";
+  std::string line = known ? "index,truth,guess" : "index,file,guess";
   for (const auto& name : class_names(spec, batch.scores.size(1))) line += "," + csv_cell("score_" + name);
   return line + "\n";
 }
@@ -179,11 +181,14 @@ std::string prediction_lines(const PredictedBatch& batch, const DataSpec& spec) 
   std::string lines;
   for (int64_t row = 0; row < batch.index.size(0); ++row) {
     lines += std::to_string(batch.index[row].item<int64_t>());
-    if (classes) {
-      lines += "," + name(batch.truth[row]) + "," + name(batch.guess[row]);
+    if (!batch.files.empty()) {
+      lines += "," + csv_cell(batch.files[static_cast<size_t>(row)]);
+    } else if (classes) {
+      lines += "," + name(batch.truth[row]);
     } else {
       append_numbers(lines, batch.truth[row]);
     }
+    if (classes) lines += "," + name(batch.guess[row]);
     append_numbers(lines, batch.scores[row]);
     lines += "\n";
   }

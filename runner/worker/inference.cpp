@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
+#include "base/log.h"
 #include "checkpoint/checkpoint.h"
 #include "data/loader.h"
 #include "metrics/predictions.h"
+#include "plugin_host/plugin_call.h"
 #include "train/evaluator.h"
 #include "train/model_weights.h"
 #include "train/state_guard.h"
@@ -16,7 +18,14 @@
 #include <torch/types.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace ddprun {
 namespace {
@@ -32,6 +41,7 @@ class Inference : public WorkerTask {
     runtime_.build(
         [&](Model& model) { load_weights(model, inference_weights(read_checkpoint_info(checkpoint)), checkpoint); });
     runtime_.set_memory_format(memory_format(checkpoint));
+    choose_samples();
     objective_ = runtime_.objective();
     images_ = runtime_.images();
     phase_ = "evaluating";
@@ -45,6 +55,7 @@ class Inference : public WorkerTask {
   const char* phase() const final { return phase_; }
 
  protected:
+  virtual void choose_samples() {}
   virtual Json infer() = 0;
 
   Runtime runtime_;
@@ -111,6 +122,16 @@ class PredictionTask final : public Inference {
   using Inference::Inference;
 
  private:
+  void choose_samples() override {
+    if (runtime_.place.inputs.empty()) return;
+    inputs_ = read_inputs(runtime_.place.inputs);
+    files_ = in_plugin({"dataset", "use_inputs"}, [&] { return runtime_.dataset->use_inputs(inputs_); });
+    const auto size = runtime_.dataset->size(Split::kTest);
+    if (size > 0 && size == static_cast<int64_t>(files_.size())) return;
+    throw UserError(log::text("dataset: use_inputs() names the files of ", files_.size(),
+                              " samples, but the split test then has ", size, "; expected as many, and at least one"));
+  }
+
   Json infer() override {
     const auto split = chosen_split();
     const EvalMode mode(*runtime_.model);
@@ -127,7 +148,17 @@ class PredictionTask final : public Inference {
     Json result{{"samples", runtime_.dataset->size(split)}};
     if (const auto classified = counts[1].item<int64_t>(); classified > 0)
       result["correct"] = counts[0].item<int64_t>();
+    if (!inputs_.empty()) result["left_out"] = left_out();
     return result;
+  }
+
+  Json left_out() const {
+    const std::set<std::string> used(files_.begin(), files_.end());
+    auto names = Json::array();
+    for (const auto& file : inputs_) {
+      if (!used.contains(file.string())) names.push_back(file.string());
+    }
+    return names;
   }
 
   Split chosen_split() const {
@@ -139,8 +170,12 @@ class PredictionTask final : public Inference {
   }
 
   std::string lines(const Batch& batch) {
-    const auto predicted = predict(*runtime_.model, runtime_.precision.converted(batch), *objective_);
-    if (predicted.guess.defined()) {
+    auto predicted = predict(*runtime_.model, runtime_.precision.converted(batch), *objective_);
+    if (!files_.empty()) {
+      const auto numbers = predicted.index.to(at::kCPU).contiguous();
+      for (const int64_t index : std::span(numbers.const_data_ptr<int64_t>(), static_cast<size_t>(batch.size())))
+        predicted.files.push_back(files_[static_cast<size_t>(index)]);
+    } else if (predicted.guess.defined()) {
       correct_ += predicted.guess.eq(predicted.truth).sum().item<int64_t>();
       classified_ += batch.size();
     }
@@ -156,12 +191,27 @@ class PredictionTask final : public Inference {
     }
   }
 
-  std::optional<DurableFile> file_;  // on rank 0
+  std::vector<std::filesystem::path> inputs_;  // new files, in place of a split
+  std::vector<std::string> files_;             // of each sample of these
+  std::optional<DurableFile> file_;            // on rank 0
   bool begun_ = false;
   int64_t correct_ = 0, classified_ = 0;
 };
 
 }  // namespace
+
+void write_inputs(const std::filesystem::path& list, const std::vector<std::string>& files) {
+  std::string text;
+  for (const auto& file : files) text.append(file).push_back('\0');
+  replace_file(list, text);
+}
+
+std::vector<std::filesystem::path> read_inputs(const std::filesystem::path& list) {
+  std::vector<std::filesystem::path> files;
+  std::ifstream stream(list, std::ios::binary);
+  for (std::string file; std::getline(stream, file, '\0');) files.emplace_back(file);
+  return files;
+}
 
 std::unique_ptr<WorkerTask> make_inference(const WorkerPlace& place) {
   if (place.task == Task::kEvaluate) return std::make_unique<EvaluationTask>(place);

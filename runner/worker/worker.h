@@ -5,8 +5,11 @@
 
 #include "launch/worker_process.h"
 
+#include <filesystem>
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace ddprun {
 
@@ -34,6 +37,10 @@ std::unique_ptr<WorkerTask> make_train_task(const WorkerPlace& place, StopReques
 // Measures a trained model on the validation and test splits, or writes its predictions of one split, as
 // WorkerPlace::task says. Rank 0 writes the predictions to WorkerPlace::out, replacing a file of that name.
 std::unique_ptr<WorkerTask> make_inference(const WorkerPlace& place);
+
+// Writes and reads the list of new files to predict, WorkerPlace::inputs: a name may contain any byte but 0.
+void write_inputs(const std::filesystem::path& list, const std::vector<std::string>& files);
+std::vector<std::filesystem::path> read_inputs(const std::filesystem::path& list);
 
 inline constexpr auto kInferenceResult = "result.json";  // what rank 0 leaves in the run's folder: one JSON object
 

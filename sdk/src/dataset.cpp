@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <ddprun/dataset.h>
+#include <ddprun/error.h>
 
 #include <ATen/ATen.h>
 
@@ -12,6 +13,10 @@ void Dataset::augment(Batch&, const AugmentKey&) const {}
 bool Dataset::is_prepared() const { return has_default_prepare_; }
 at::Tensor Dataset::labels(Split) const { return {}; }
 ImageSource Dataset::images(Split) const { return {}; }
+
+std::vector<std::string> Dataset::use_inputs(const std::vector<std::filesystem::path>&) {
+  throw UserError("this dataset takes no new files to predict (it does not override use_inputs())");
+}
 
 at::Tensor Dataset::to_image(const at::Tensor& input) const {
   if (input.dim() != 3 && input.dim() != 4) return {};

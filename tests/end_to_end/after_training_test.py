@@ -122,7 +122,7 @@ class AfterTraining(CommandTest):
         for pictures in ("newpics", self.folder / "newpics"):
             message = self.refuse("predict", "run", pictures, "--out", "a.csv")
             self.assertIn(f"{pictures} is not a checkpoint: it has no manifest.json; ", message)
-            self.assertIn("for other files of the same classes use dataset.root=", message)
+            self.assertIn("predict other files with --input, or use dataset.root=", message)
         (self.folder / "newpics").rmdir()
         self.assertIn("--split", self.refuse("predict", "run", "--split", "tset", "--out", "a.csv"))
         self.assertIn("--out is required", self.refuse("predict", "run"))

@@ -128,6 +128,20 @@ at::Tensor ImageDataset::labels(Split split) const {
   return labels;
 }
 
+std::vector<std::string> ImageDataset::use_inputs(const std::vector<std::filesystem::path>& files) {
+  SampleList inputs{.place = "--input"};
+  for (const auto& file : files) inputs.of(Split::kTest).push_back({.picture = {.file = file}});
+  const auto found = find_unreadable(inputs, [](int64_t, int64_t) {});
+  if (!found.problems.empty() && !skip_unreadable_)
+    throw UserError(text_of(found) + "\nLeave them out, or set dataset.skip_unreadable=true.");
+  remove(inputs, found);
+  list_.of(Split::kTest) = std::move(inputs.of(Split::kTest));
+  if (size(Split::kTest) == 0) throw UserError("no image of --input can be read");
+  std::vector<std::string> names;
+  for (const auto& sample : list_.of(Split::kTest)) names.push_back(sample.picture.text());
+  return names;
+}
+
 void ImageDataset::augment(Batch& batch, const AugmentKey& key) const {
   batch.input = afterwards_.apply(batch.input, batch.index, key, black_of(format_));
 }

@@ -9,7 +9,10 @@
 #include <ddprun/image_augment.h>
 #include <ddprun/image_store.h>
 
+#include <filesystem>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace ddprun::images {
 
@@ -27,6 +30,7 @@ class ImageDataset : public Dataset {
   Batch draw(std::span<const int64_t> indices, const AugmentKey& key) const override;
   at::Tensor to_image(const at::Tensor& input) const override;
   at::Tensor labels(Split split) const override;
+  std::vector<std::string> use_inputs(const std::vector<std::filesystem::path>& files) override;
   void augment(Batch& batch, const AugmentKey& key) const override;
 
  protected:

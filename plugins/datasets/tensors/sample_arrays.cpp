@@ -85,6 +85,15 @@ void require_type_of_extra(const StoredArray& extra) {
                ", expected float32, int64 or bool: the model gets extras as they are; convert it before saving");
 }
 
+void require_same_extras(const SampleArrays& train, const SampleArrays& other) {
+  for (size_t i = 0; i < train.extras.size(); ++i) {
+    require_same_sample(train.extras[i], other.extras[i]);
+    if (train.extras[i].dtype == other.extras[i].dtype) continue;
+    other.extras[i].refuse("is " + other.extras[i].text() + ", but " + train.extras[i].place + " is " +
+                           train.extras[i].text() + ": all splits need one type");
+  }
+}
+
 }  // namespace
 
 SampleArrays open_samples(const std::vector<std::filesystem::path>& files, const TensorNames& names) {
@@ -99,6 +108,26 @@ SampleArrays open_samples(const std::vector<std::filesystem::path>& files, const
   return samples;
 }
 
+SampleArrays open_inputs(const std::filesystem::path& path, const TensorNames& names, const SampleArrays& train) {
+  SampleArrays samples;
+  const auto file = map_file(path);
+  if (path.extension() == ".safetensors") {
+    std::vector<std::string> all{names.input};
+    all.insert(all.end(), names.extras.begin(), names.extras.end());
+    auto arrays = read_safetensors(file, all);
+    samples.input = std::move(arrays[0]);
+    samples.extras.assign(std::move_iterator(arrays.begin() + 1), std::move_iterator(arrays.end()));
+  } else {
+    samples.input = read_npy(file);
+    if (!names.extras.empty()) samples.input.refuse("is an array alone; dataset.extras needs a .safetensors file");
+  }
+  require_values(samples.input);
+  require_same_sample(train.input, samples.input);
+  for (const auto& extra : samples.extras) require_a_row_for_each(samples.input, extra);
+  require_same_extras(train, samples);
+  return samples;
+}
+
 void require_alike(const SampleArrays& train, const SampleArrays& other) {
   require_same_sample(train.input, other.input);
   if (train.has_classes() != other.has_classes()) {
@@ -107,12 +136,7 @@ void require_alike(const SampleArrays& train, const SampleArrays& other) {
   }
   if (!train.has_classes() || train.has_class_per_element() || other.has_class_per_element())
     require_same_sample(train.target, other.target);
-  for (size_t i = 0; i < train.extras.size(); ++i) {
-    require_same_sample(train.extras[i], other.extras[i]);
-    if (train.extras[i].dtype == other.extras[i].dtype) continue;
-    other.extras[i].refuse("is " + other.extras[i].text() + ", but " + train.extras[i].place + " is " +
-                           train.extras[i].text() + ": all splits need one type");
-  }
+  require_same_extras(train, other);
 }
 
 }  // namespace ddprun::arrays

@@ -30,6 +30,10 @@ struct SampleArrays {
 // and what to do.
 SampleArrays open_samples(const std::vector<std::filesystem::path>& files, const TensorNames& names);
 
+// Opens inputs without targets: a .npy file, or a .safetensors file with the input and the extras. Throws as
+// open_samples() does, and if they differ from train's in shape or type.
+SampleArrays open_inputs(const std::filesystem::path& file, const TensorNames& names, const SampleArrays& train);
+
 // Throws UserError if the samples of another split have another shape, or its targets or extras another kind, than
 // train's.
 void require_alike(const SampleArrays& train, const SampleArrays& other);

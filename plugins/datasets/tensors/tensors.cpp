@@ -111,6 +111,16 @@ class Tensors final : public ddprun::Dataset {
     return labels;
   }
 
+  std::vector<std::string> use_inputs(const Files& files) override {
+    if (files.size() != 1)
+      throw ddprun::UserError("expected one file of inputs, found " + std::to_string(files.size()));
+    auto& inputs = part(Split::kTest) = {};
+    inputs.arrays = open_inputs(files[0], names_, part(Split::kTrain).arrays);
+    require_symbols(inputs.arrays.input);
+    inputs.rows = count_up(inputs.arrays.input.rows());
+    return std::vector<std::string>(inputs.rows.size(), files[0].string());
+  }
+
   ddprun::Batch get(Split split, std::span<const int64_t> indices) const override {
     const auto& from = part(split);
     std::vector<int64_t> rows;
@@ -166,12 +176,15 @@ class Tensors final : public ddprun::Dataset {
     opened.arrays = open_samples(files, names_);
     opened.rows = count_up(opened.arrays.input.rows());
     if (split != Split::kTrain) require_alike(part(Split::kTrain).arrays, opened.arrays);
-    const auto& input = opened.arrays.input;
+    require_symbols(opened.arrays.input);
+    const bool one_class = opened.arrays.has_classes() && !opened.arrays.has_class_per_element();
+    if (one_class) opened.labels = to_integers(opened.arrays.target);
+  }
+
+  void require_symbols(const StoredArray& input) const {
     if (symbols_ && !input.holds_integers())
       input.refuse("is " + input.text() +
                    ", but dataset.symbols says that inputs are numbers of symbols; save integers");
-    const bool one_class = opened.arrays.has_classes() && !opened.arrays.has_class_per_element();
-    if (one_class) opened.labels = to_integers(opened.arrays.target);
   }
 
   void check_labels() {
@@ -256,6 +269,7 @@ class Tensors final : public ddprun::Dataset {
 
   // [B] classes, [B, T] classes of symbols, [B, H, W] classes of pixels, or [B, ...] float32 values.
   at::Tensor targets(const Part& from, const std::vector<int64_t>& rows) const {
+    if (!from.arrays.target.bytes) return no_targets(rows);
     const auto& target = from.arrays.target;
     const auto shape = std::span(target.shape).subspan(1);
     if (!from.arrays.has_classes()) return values(target, rows, {}, shape);
@@ -263,6 +277,14 @@ class Tensors final : public ddprun::Dataset {
     auto classes = integers(target, rows, shape);
     if (ignored_ != kIgnored) classes.masked_fill_(classes.eq(ignored_), kIgnored);
     return classes;
+  }
+
+  // Returns zeros of the form of train's targets.
+  at::Tensor no_targets(const std::vector<int64_t>& rows) const {
+    const auto& train = part(Split::kTrain).arrays;
+    const auto shape = std::span(train.target.shape).subspan(1);
+    if (!train.has_classes()) return empty_rows(rows, shape, at::kFloat).zero_();
+    return empty_rows(rows, train.has_class_per_element() ? shape : std::span<const int64_t>(), at::kLong).zero_();
   }
 
   std::array<Files, 3> files_;  // by Split

@@ -12,10 +12,13 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <type_traits>
+#include <vector>
 
 namespace ddprun {
 
@@ -79,6 +82,14 @@ class DDPRUN_API Dataset {
   // Lends the split as bytes, if get() and draw() are just store->gather() and augment() just augmentation->apply():
   // none of them is then called in training. The default lends none.
   virtual ImageSource images(Split split) const;
+
+  // Makes the split test consist of these new files, which have no targets, and returns the name of the file that each
+  // sample came from, as given: `ddprun predict --input`. A file may hold several samples. Their order is that of the
+  // files, and get() gives them as it does those of an evaluation, with targets of the usual form that nobody reads,
+  // such as class 0; spec() stays the same. Called at most once, after start() and before other threads use the
+  // dataset, on all workers with the same files. Throws UserError with the file that cannot be read. The default throws
+  // UserError: this dataset takes no new files.
+  virtual std::vector<std::string> use_inputs(const std::vector<std::filesystem::path>& files);
 
   // Returns inputs as viewable images, [B, C, H, W] uint8 on the CPU, or undefined if they are not images. `input` is
   // that of a batch, on the CPU. The default takes [B, C, H, W] and [B, H, W] as images and scales each from its

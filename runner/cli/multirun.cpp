@@ -12,6 +12,7 @@
 #include "launch/signal_inbox.h"
 #include "launch/worker_process.h"
 #include "metrics/run_summary.h"
+#include "report/run_state.h"
 #include "submit/submission.h"
 
 #include <ddprun/error.h>
@@ -23,9 +24,16 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
 #include <csignal>
+#include <cstdio>
+#include <iostream>
+#include <map>
+#include <numeric>
 #include <optional>
 #include <string_view>
+#include <system_error>
 
 namespace ddprun {
 namespace {
@@ -55,6 +63,23 @@ Words alternatives(std::string_view value) {
   return parts;
 }
 
+// Returns 0, 1, 2 of "0..2"; any other value alone.
+Words range_of(const std::string& value) {
+  constexpr int64_t kMost = 10'000;
+  int64_t first = 0, last = 0;
+  const char *begin = value.data(), *end = begin + value.size();
+  const auto [dots, problem] = std::from_chars(begin, end, first);
+  if (problem != std::errc{} || !std::string_view(dots, end).starts_with("..")) return {value};
+  const auto [rest, other] = std::from_chars(dots + 2, end, last);
+  if (other != std::errc{} || rest != end) return {value};
+  if (first > last || last - first >= kMost)
+    throw UserError("command line: " + value + ": expected a range of up to " + std::to_string(kMost) +
+                    " numbers that ascend, such as 0..4");
+  Words numbers;
+  for (int64_t number = first; number <= last; ++number) numbers.push_back(std::to_string(number));
+  return numbers;
+}
+
 Words choices_of(const std::string& override) {
   const auto equals = override.find('=');
   if (equals == std::string::npos) return {override};
@@ -62,8 +87,11 @@ Words choices_of(const std::string& override) {
   if (values.size() > 1 && std::ranges::find(values, "") != values.end())
     throw UserError("command line: " + override +
                     ": a value is missing before or after a comma; quote a value that contains a comma");
-  for (auto& value : values) value.insert(0, override, 0, equals + 1);
-  return values;
+  Words choices;
+  for (const auto& value : values) {
+    for (const auto& number : range_of(value)) choices.push_back(override.substr(0, equals + 1) + number);
+  }
+  return choices;
 }
 
 constexpr auto kSweep = ".multirun";  // the file that identifies the sweep of a folder
@@ -151,6 +179,31 @@ void tell_how_to_go_on(const Arguments& arguments, const fs::path& folder, size_
                       "; resume with: ", shell_words(words)));
 }
 
+// Prints mean and standard deviation of the best metric over the folds of each combination of the other values.
+void show_folds(const fs::path& folder, const std::vector<Words>& all, const Words& given) {
+  const auto is_fold = [](const std::string& word) { return word.starts_with("dataset.fold="); };
+  std::map<std::string, std::vector<double>> values;  // by metric and the other words
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (std::ranges::none_of(all[i], is_fold)) return;
+    const auto state = read_run_state(folder / std::to_string(i));
+    if (!state.best) continue;
+    auto others = all[i];
+    std::erase_if(others, is_fold);
+    const auto apart = difference(others, given);
+    values[apart + (apart.empty() ? "" : ": ") + state.best_name].push_back(*state.best);
+  }
+  for (const auto& [group, bests] : values) {
+    if (bests.size() < 2) continue;
+    const auto folds = static_cast<double>(bests.size());
+    const double mean = std::accumulate(bests.begin(), bests.end(), 0.0) / folds;
+    double squares = 0;
+    for (const double best : bests) squares += (best - mean) * (best - mean);
+    char text[64];
+    std::snprintf(text, sizeof text, " %.4g +- %.2g", mean, std::sqrt(squares / (folds - 1)));
+    std::cout << group << text << ": mean and standard deviation of " << bests.size() << " folds\n";
+  }
+}
+
 }  // namespace
 
 std::vector<Words> combinations(const Words& overrides) {
@@ -188,6 +241,7 @@ int multirun(const Arguments& arguments) {
     if (code != kExitDone && !was_stopped(code)) result = kExitFailed;
   }
   list({.target = folder.string(), .best_first = true});
+  show_folds(folder, all, arguments.overrides);
   if (was_stopped(result)) tell_how_to_go_on(arguments, folder, all.size() - i);
   return result;
 }

@@ -9,9 +9,9 @@
 
 namespace ddprun {
 
-// Returns every combination: {"a=1,2", "b=x,y"} gives {"a=1", "b=x"}, {"a=1", "b=y"}, {"a=2", "b=x"}, {"a=2", "b=y"}. A
-// comma inside brackets, braces or quotes does not separate. Throws UserError if nothing stands before or after a
-// comma.
+// Returns every combination: {"a=1,2", "b=x,y"} gives {"a=1", "b=x"}, {"a=1", "b=y"}, {"a=2", "b=x"}, {"a=2", "b=y"}.
+// "a=0..4" is five values, 0 to 4. A comma inside brackets, braces or quotes does not separate. Throws UserError if
+// nothing stands before or after a comma, or a range does not ascend.
 std::vector<std::vector<std::string>> combinations(const std::vector<std::string>& overrides);
 
 // Checks all runs, then trains one after the other, each in its own process with a folder below

@@ -30,6 +30,14 @@ TEST(Multirun, WhatHasNoValueOrAnEmptyOneStays) {
   EXPECT_THAT(combinations({"~early_stopping", "run.dir="}), ElementsAre(ElementsAre("~early_stopping", "run.dir=")));
 }
 
+TEST(Multirun, TwoNumbersAndTwoDotsAreARange) {
+  EXPECT_THAT(combinations({"fold=0..2,7"}),
+              ElementsAre(ElementsAre("fold=0"), ElementsAre("fold=1"), ElementsAre("fold=2"), ElementsAre("fold=7")));
+  for (const char* other : {"a=../b", "a=0..", "a=..3", "a=1...3", "a=0.5..2", "a=0..x"})
+    EXPECT_THAT(combinations({other}), ElementsAre(ElementsAre(other)));
+  for (const char* wrong : {"a=4..0", "a=0..10000"}) EXPECT_THROW(combinations({wrong}), UserError) << wrong;
+}
+
 TEST(Multirun, AnEmptyPlaceBesideACommaIsAMistake) {
   for (const char* override : {"a=1,", "a=,1", "a=1,,2"}) EXPECT_THROW(combinations({override}), UserError) << override;
 }

@@ -135,6 +135,38 @@ TEST_F(ImageFolder, HoldsOutTheSameImagesForASeed) {
   EXPECT_THAT(problem({{"val_fraction", "0.01"}}), HasSubstr("cannot hold out 0 of 20 training images as val"));
 }
 
+TEST_F(ImageFolder, HoldsOutEachImageInOneFoldAndTheSameTestImagesInAll) {
+  one_level();
+  const auto fold = [&](int number) {
+    return start({{"folds", "5"}, {"fold", std::to_string(number)}, {"test_fraction", "0.25"}});
+  };
+  const auto test = reds(*fold(0), Split::kTest);
+  std::set<int> all(test.begin(), test.end());
+  for (int number = 0; number < 5; ++number) {
+    const auto data = fold(number);
+    EXPECT_EQ(reds(*data, Split::kTest), test);
+    EXPECT_EQ(data->size(Split::kTrain), 12);
+    for (const int red : reds(*data, Split::kVal)) EXPECT_TRUE(all.insert(red).second) << red;
+  }
+  EXPECT_EQ(all.size(), 20U);
+  EXPECT_THAT(problem({{"folds", "21"}}), HasSubstr("dataset.folds is 21, expected 2 to 20"));
+}
+
+TEST_F(ImageFolder, TakesNewImagesInThePlaceOfTest) {
+  three_splits();
+  text("notes.txt", "no picture");
+  png("new.png", 77);
+  const auto data = start();
+  EXPECT_THAT(data->use_inputs({folder_ / "new.png", folder_ / "test/cat/a.png"}),
+              ElementsAre(folder_ / "new.png", folder_ / "test/cat/a.png"));
+  EXPECT_THAT(reds(*data, Split::kTest), ElementsAre(77, 5));
+  const auto take = [&](const Settings& settings) {
+    return start(settings)->use_inputs({folder_ / "notes.txt", folder_ / "new.png"});
+  };
+  EXPECT_THAT(message_of<UserError>([&] { take({}); }), HasSubstr("notes.txt: is neither PNG nor JPEG"));
+  EXPECT_THAT(take({{"skip_unreadable", "true"}}), ElementsAre(folder_ / "new.png"));
+}
+
 TEST_F(ImageFolder, TurnsToGreyWhereAsked) {
   one_level();
   const auto data = start({{"channels", "1"}});

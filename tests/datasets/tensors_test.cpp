@@ -106,6 +106,20 @@ TEST_F(Tensors, HoldsOutTheSameSamplesForASeed) {
   EXPECT_NE(held_out("1"), held_out("2"));
 }
 
+TEST_F(Tensors, HoldsOutEachSampleInOneFold) {
+  const auto file = put("a.safetensors", sample_file(100, 1));
+  std::set<float> all;
+  for (const std::string fold : {"0", "1", "2"}) {
+    const auto data = start({{"train", file}, {"folds", "3"}, {"fold", fold}});
+    EXPECT_EQ(data->size(Split::kTrain) + data->size(Split::kVal), 100);
+    for (int64_t i = 0; i < data->size(Split::kVal); ++i)
+      EXPECT_TRUE(all.insert(data->get(Split::kVal, std::vector{i}).input.item<float>()).second);
+  }
+  EXPECT_EQ(all.size(), 100U);
+  const auto both = [&] { start({{"train", file}, {"val", file}, {"folds", "3"}}); };
+  EXPECT_THAT(message_of<std::runtime_error>(both), HasSubstr("dataset.folds: there is a val file"));
+}
+
 TEST_F(Tensors, RefusesTooFewSamplesToHoldOut) {
   const auto file = put("a.safetensors", sample_file(3));
   EXPECT_THAT(problem({{"train", file}, {"val_fraction", "0.1"}}), HasSubstr("holds 3 samples: too few"));

@@ -3,9 +3,12 @@
 
 import json
 import signal
+import statistics
+import struct
 import unittest
 
 from command import SMALL, CommandTest
+from init_test import npy
 
 QUICK = ["model=mlp", "trainer.max_epochs=1", "launch.workers=1"]
 
@@ -52,6 +55,16 @@ class Multirun(CommandTest):
         going_on = self.ddprun(*sweep)
         self.assertIn("resumed at step", going_on.out())
         self.assertEqual([self.summary(f"all/{run}")["status"] for run in (0, 1)], ["completed", "completed"])
+
+    def test_folds_end_with_their_mean_and_spread(self):
+        (self.folder / "x.npy").write_bytes(npy("<f4", (90, 3), struct.pack("<270f", *(row % 3 == i for row in range(90) for i in range(3)))))
+        (self.folder / "y.npy").write_bytes(npy("<i8", (90,), struct.pack("<90q", *((row + row // 30 % 2) % 3 for row in range(90)))))
+        (self.folder / "e.yaml").write_text("model: mlp\ndataset: {plugin: tensors, train: [x.npy, y.npy], folds: 3}\n"
+                                            "optimizer: {plugin: sgd, lr: 0.1}\nlaunch: {device: cpu, threads: 1, workers: 1}\n")
+        lines = self.ddprun("-m", "e.yaml", "trainer.max_epochs=2", "trainer.global_batch=6", "dataset.fold=0..2", "run.dir=all").out().splitlines()
+        values = [self.summary(f"all/{run}")["best"]["val/accuracy"] for run in range(3)]
+        self.assertEqual(lines[-1], f"val/accuracy {statistics.mean(values):.4g} +- {statistics.stdev(values):.2g}: mean and standard deviation of 3 folds")
+        self.assertIn("dataset.fold: expected 0 to 2", self.assert_refused("e.yaml", "dataset.fold=3"))
 
 
 if __name__ == "__main__":

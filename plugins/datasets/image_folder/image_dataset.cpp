@@ -27,6 +27,7 @@ void ImageDataset::read(Options& options) {
       options.get<double>("val_fraction", 0, "share of the training images held out as val", {.min = 0, .max = 0.999});
   test_fraction_ = options.get<double>("test_fraction", 0, "share of the training images held out as test",
                                        {.min = 0, .max = 0.999});
+  fold_ = Fold::read(options, "val_fraction");
   seed_ = options.get<int64_t>("seed", 1, "another seed holds out other images", {.min = 0});
   skip_unreadable_ =
       options.get<bool>("skip_unreadable", false, "skip images whose header cannot be read, instead of failing");
@@ -63,6 +64,7 @@ void ImageDataset::start() {
     const double fraction = split == Split::kVal ? val_fraction_ : test_fraction_;
     if (fraction > 0) hold_out(list_, split, std::llround(all * fraction), static_cast<uint64_t>(seed_));
   }
+  if (fold_.count > 0) hold_out(list_, fold_, static_cast<uint64_t>(seed_));
   if (size(Split::kTrain) == 0) throw UserError(list_.place + ": no image of train can be read");
 }
 

@@ -6,6 +6,7 @@
 #include "sample_list.h"
 
 #include <ddprun/dataset.h>
+#include <ddprun/folds.h>
 #include <ddprun/image_augment.h>
 #include <ddprun/image_store.h>
 
@@ -53,6 +54,7 @@ class ImageDataset : public Dataset {
                                      const std::string& help, Range<double> range);
 
   double val_fraction_ = 0, test_fraction_ = 0;
+  Fold fold_;
   int64_t seed_ = 1;
   bool skip_unreadable_ = false;
   int64_t resize_ = 0;

@@ -52,6 +52,14 @@ std::map<size_t, std::string> check_headers(const Samples& samples, const std::f
   return problems;
 }
 
+// Moves the marked training samples to another split.
+void move_marked(SampleList& list, Split split, const std::vector<bool>& moved) {
+  auto& train = list.of(Split::kTrain);
+  Samples rest;
+  for (size_t i = 0; i < train.size(); ++i) (moved[i] ? list.of(split) : rest).push_back(std::move(train[i]));
+  train = std::move(rest);
+}
+
 }  // namespace
 
 void hold_out(SampleList& list, Split split, int64_t count, uint64_t seed) {
@@ -69,9 +77,18 @@ void hold_out(SampleList& list, Split split, int64_t count, uint64_t seed) {
   for (size_t last = order.size() - 1; last > 0; --last) std::swap(order[last], order[random.below(last + 1)]);
   std::vector<bool> moved(train.size());
   for (int64_t i = 0; i < count; ++i) moved[order[static_cast<size_t>(i)]] = true;
-  Samples rest;
-  for (size_t i = 0; i < train.size(); ++i) (moved[i] ? list.of(split) : rest).push_back(std::move(train[i]));
-  train = std::move(rest);
+  move_marked(list, split, moved);
+}
+
+void hold_out(SampleList& list, const Fold& fold, uint64_t seed) {
+  if (!list.of(Split::kVal).empty())
+    throw UserError(list.place + ": it has a split val; leave out dataset.folds, or divide a folder without one");
+  std::vector<int64_t> labels;
+  for (const auto& sample : list.of(Split::kTrain)) labels.push_back(sample.label);
+  const auto folds = assign_folds(labels, fold.count, seed);
+  std::vector<bool> moved;
+  for (const int64_t number : folds) moved.push_back(number == fold.number);
+  move_marked(list, Split::kVal, moved);
 }
 
 Unreadable find_unreadable(const SampleList& list, const std::function<void(int64_t, int64_t)>& progress) {

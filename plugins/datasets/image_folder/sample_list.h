@@ -5,6 +5,7 @@
 #include "encoded_picture.h"
 
 #include <ddprun/batch.h>
+#include <ddprun/folds.h>
 
 #include <array>
 #include <cstdint>
@@ -33,6 +34,9 @@ struct SampleList {
 // Moves this many random training samples to a split that has none; the order stays. The same seed moves the same
 // samples. Throws UserError if the count is 0, the split has samples, or train would be left empty.
 void hold_out(SampleList& list, Split split, int64_t count, uint64_t seed);
+
+// Moves one fold of the training samples to val, which must have none. Throws UserError likewise.
+void hold_out(SampleList& list, const Fold& fold, uint64_t seed);
 
 struct Unreadable {
   std::vector<std::string> problems;  // one line each, in the order of the list

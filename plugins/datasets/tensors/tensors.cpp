@@ -4,6 +4,7 @@
 
 #include <ddprun/dataset.h>
 #include <ddprun/error.h>
+#include <ddprun/folds.h>
 #include <ddprun/random.h>
 
 #include <ATen/ATen.h>
@@ -87,6 +88,7 @@ class Tensors final : public ddprun::Dataset {
                           ", but dataset.ignored is for a class for each symbol or pixel; leave it out");
     if (train.has_classes()) check_labels();
     if (val_fraction_ > 0) hold_out();
+    if (fold_.count > 0) hold_out_fold();
   }
 
   ddprun::DataSpec spec() const override {
@@ -164,6 +166,8 @@ class Tensors final : public ddprun::Dataset {
     val_fraction_ = options.get<double>("val_fraction", 0, "share of train held out as val, if there is no val",
                                         {.min = 0, .max = 0.999});
     seed_ = options.get<int64_t>("seed", 1, "another seed holds out other samples", {.min = 0});
+    fold_ = ddprun::Fold::read(options, "val_fraction");
+    if (fold_.count > 0 && !files_[1].empty()) options.reject("folds", "there is a val file; give one or the other");
     if (val_fraction_ > 0 && !files_[1].empty())
       options.reject("val_fraction", "there is a val file; give one or the other");
   }
@@ -226,6 +230,16 @@ class Tensors final : public ddprun::Dataset {
     val.rows.resize(static_cast<size_t>(count));
     std::ranges::sort(train.rows);
     std::ranges::sort(val.rows);
+  }
+
+  void hold_out_fold() {
+    auto& train = part(Split::kTrain);
+    auto& val = part(Split::kVal) = train;
+    const auto labels = train.labels.empty() ? std::vector<int64_t>(train.rows.size()) : train.labels;
+    const auto folds = ddprun::assign_folds(labels, fold_.count, static_cast<uint64_t>(seed_));
+    const auto is_held_out = [&](int64_t row) { return folds[static_cast<size_t>(row)] == fold_.number; };
+    std::erase_if(train.rows, is_held_out);
+    std::erase_if(val.rows, [&](int64_t row) { return !is_held_out(row); });
   }
 
   static at::Tensor empty_rows(const std::vector<int64_t>& rows, std::span<const int64_t> sample_shape,
@@ -295,6 +309,7 @@ class Tensors final : public ddprun::Dataset {
   int64_t classes_ = 0;
   Affine change_;
   double val_fraction_ = 0;
+  ddprun::Fold fold_;
   int64_t seed_ = 1;
   std::array<Part, 3> parts_;  // by Split
 };

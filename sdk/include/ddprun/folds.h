@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// Cross-validation: a dataset's training samples in folds, one of which is its validation split.
+#pragma once
+
+#include <ddprun/api.h>
+#include <ddprun/options.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace ddprun {
+
+// The fold that a run holds out as val. Fold `number` of `count`; a count of 0: no folds.
+struct DDPRUN_API Fold {
+  int64_t number = 0, count = 0;
+
+  // Reads the options `folds` and `fold`, whose mistakes it reports. `rival` is another option that would make a
+  // validation split, such as val_fraction; writing both is one.
+  static Fold read(Options& options, const char* rival);
+};
+
+// Returns the fold of each sample, 0 <= fold < count, as a pure function of its arguments. The folds have the same
+// size, and each as many samples of each class, but for one. `labels` are the samples' classes, or all alike where
+// there are none. The samples are shuffled, sorted by class and dealt out in turn. Throws UserError if there are fewer
+// samples than folds, or fewer than two folds.
+DDPRUN_API std::vector<int64_t> assign_folds(std::span<const int64_t> labels, int64_t count, uint64_t seed);
+
+}  // namespace ddprun

@@ -26,7 +26,7 @@ set(plugin_files
   datasets/image_folder/png_image.cpp datasets/image_folder/webp_image.cpp
   datasets/mnist/idx_file.cpp
   datasets/tensors/npy_header.cpp
-  datasets/tokens/token_file.cpp
+  datasets/text/token_file.cpp
   loggers/mlflow/history.cpp loggers/mlflow/sent_note.cpp loggers/mlflow/spool.cpp)
 list(TRANSFORM plugin_files PREPEND ${PROJECT_SOURCE_DIR}/plugins/)
 
@@ -48,7 +48,7 @@ add_library(fuzz_readers STATIC fuzz_target.cpp $<TARGET_OBJECTS:ddprun_log> ${r
 target_include_directories(fuzz_readers PUBLIC
   ${PROJECT_SOURCE_DIR}/runner ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/sdk/formats ${PROJECT_SOURCE_DIR}/sdk/src/download
   ${PROJECT_SOURCE_DIR}/sdk/include ${PROJECT_BINARY_DIR}/include)
-foreach(folder datasets datasets/cifar datasets/image_folder datasets/mnist datasets/tensors datasets/tokens loggers)
+foreach(folder datasets datasets/cifar datasets/image_folder datasets/mnist datasets/tensors datasets/text loggers)
   target_include_directories(fuzz_readers PUBLIC ${PROJECT_SOURCE_DIR}/plugins/${folder})
 endforeach()
 target_include_directories(fuzz_readers SYSTEM PUBLIC

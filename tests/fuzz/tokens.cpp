@@ -14,7 +14,7 @@ void feed_tokens(std::string_view bytes) {
   const auto file = fuzz::as_file(bytes.substr(std::min(end + 1, bytes.size())), "tokens.bin");
   std::filesystem::remove(file.string() + ".json");
   if (!note.empty()) fuzz::as_file(note, "tokens.bin.json");
-  const tokens::TokenFile tokens(file, {.bits = note.empty() ? 16 : 0, .vocabulary = note.empty() ? 50257 : 0});
+  const text::TokenFile tokens(file, {.bits = note.empty() ? 16 : 0, .vocabulary = note.empty() ? 50257 : 0});
   std::vector<int64_t> all(static_cast<size_t>(tokens.size()));
   tokens.copy(0, all);
 }

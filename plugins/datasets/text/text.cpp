@@ -7,12 +7,10 @@
 #include "alphabet.h"
 #include "grammar.h"
 #include "utf8.h"
+#include "windows.h"
 
 #include <ddprun/dataset.h>
 #include <ddprun/error.h>
-
-#include <ATen/ops/empty.h>
-#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <array>
@@ -22,7 +20,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <stdexcept>
+#include <span>
 
 namespace {
 
@@ -101,19 +99,10 @@ class Text final : public ddprun::Dataset {
   int64_t size(Split split) const override { return std::max<int64_t>(part(split).size - 1, 0) / context_; }
 
   ddprun::Batch get(Split split, std::span<const int64_t> indices) const override {
-    const auto count = static_cast<int64_t>(indices.size());
-    ddprun::Batch batch{.input = at::empty({count, context_}, at::kLong),
-                        .target = at::empty({count, context_}, at::kLong),
-                        .index = at::tensor(at::IntArrayRef(indices.data(), indices.size()), at::kLong)};
-    auto* input = batch.input.mutable_data_ptr<int64_t>();
-    auto* target = batch.target.mutable_data_ptr<int64_t>();
-    for (const int64_t index : indices) {
-      if (index < 0 || index >= size(split)) throw std::out_of_range("sample " + std::to_string(index));
-      const auto* first = classes_.data() + part(split).begin + index * context_;
-      input = std::copy_n(first, context_, input);
-      target = std::copy_n(first + 1, context_, target);
-    }
-    return batch;
+    const auto* first = classes_.data() + part(split).begin;
+    return ddprun::text::gather_windows(indices, context_, size(split), [&](int64_t index, std::span<int64_t> out) {
+      std::copy_n(first + index * context_, out.size(), out.begin());
+    });
   }
 
  private:

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <fstream>
 
-namespace ddprun::tokens {
+namespace ddprun::text {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "tokens are read as they lie in the file");
@@ -122,4 +122,4 @@ void TokenFile::copy(int64_t first, std::span<int64_t> out) const {
   }
 }
 
-}  // namespace ddprun::tokens
+}  // namespace ddprun::text

@@ -14,7 +14,7 @@
 #include <filesystem>
 #include <span>
 
-namespace ddprun::tokens {
+namespace ddprun::text {
 
 // What the options say; 0 where they say nothing.
 struct TokenForm {
@@ -47,4 +47,4 @@ class TokenFile {
   int64_t size_ = 0;
 };
 
-}  // namespace ddprun::tokens
+}  // namespace ddprun::text

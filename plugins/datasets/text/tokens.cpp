@@ -4,22 +4,23 @@
 // A sample is a window of `context` tokens; its target is the same window moved on by one. Windows follow one another
 // in a file, and none reaches into the next file.
 #include "token_file.h"
+#include "windows.h"
 
 #include <ddprun/dataset.h>
 #include <ddprun/error.h>
 
-#include <ATen/ops/empty.h>
-#include <ATen/ops/tensor.h>
-
 #include <algorithm>
 #include <array>
-#include <stdexcept>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
 
 namespace {
 
 using ddprun::Split;
-using ddprun::tokens::TokenFile;
-using ddprun::tokens::TokenForm;
+using ddprun::text::TokenFile;
+using ddprun::text::TokenForm;
 using Paths = std::vector<std::filesystem::path>;
 
 // The windows of a split, file by file.
@@ -97,20 +98,9 @@ class Tokens final : public ddprun::Dataset {
   int64_t size(Split split) const override { return splits_[static_cast<size_t>(split)].size(); }
 
   ddprun::Batch get(Split split, std::span<const int64_t> indices) const override {
-    const auto count = static_cast<int64_t>(indices.size());
-    ddprun::Batch batch{.input = at::empty({count, context_}, at::kLong),
-                        .target = at::empty({count, context_}, at::kLong),
-                        .index = at::tensor(at::IntArrayRef(indices.data(), indices.size()), at::kLong)};
-    auto* input = batch.input.mutable_data_ptr<int64_t>();
-    auto* target = batch.target.mutable_data_ptr<int64_t>();
-    std::vector<int64_t> window(static_cast<size_t>(context_) + 1);
-    for (const int64_t index : indices) {
-      if (index < 0 || index >= size(split)) throw std::out_of_range("sample " + std::to_string(index));
-      splits_[static_cast<size_t>(split)].copy(index, window);
-      input = std::copy_n(window.begin(), context_, input);
-      target = std::copy_n(window.begin() + 1, context_, target);
-    }
-    return batch;
+    const auto& windows = splits_[static_cast<size_t>(split)];
+    return ddprun::text::gather_windows(indices, context_, windows.size(),
+                                        [&](int64_t index, std::span<int64_t> out) { windows.copy(index, out); });
   }
 
  private:

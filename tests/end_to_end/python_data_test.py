@@ -53,6 +53,17 @@ class Many(Data):
 class Unnamed(Data):
     classes = None
 """
+NOISY = f"""
+import random
+import numpy
+import torch
+from data import Data
+
+class Noisy(Data):
+    def __getitem__(self, index):
+        noise = random.gauss(0, 1) + numpy.random.normal(size={FEATURES}) + torch.randn({FEATURES}).numpy()
+        return (self.input[index] * 0.5 + noise).astype("float32"), int(self.target[index])
+"""
 ARRAYS = """
 import pathlib
 import safetensors.numpy
@@ -94,6 +105,19 @@ class PythonData(CommandTest):
         told = self.ddprun("data", "data.yaml", "dataset.class=Many").out()
         self.assertRegex(told, r"middle +\d+ +\d+")
         self.ddprun("check", "data.yaml", "trainer.sampling={balance: class}")
+
+    def test_what_it_draws_depends_on_the_epoch_and_the_sample_alone(self):
+        one, three, killed, plain = (self.folder / name for name in ("one", "three", "killed", "plain"))
+        (self.folder / "noisy.py").write_text(NOISY)
+        noisy = (*WORDS[:-1], "launch.workers=1", "dataset.file=noisy.py", "dataset.class=Noisy")
+        self.ddprun("data.yaml", *noisy, "dataset.processes=1", "run.dir=one")
+        self.ddprun("data.yaml", *noisy, "dataset.processes=3", "run.dir=three")
+        self.ddprun("data.yaml", *WORDS[:-1], "launch.workers=1", "run.dir=plain")
+        self.assertEqual(differences(one, three), {})
+        self.assertNotEqual(differences(one, plain), {})
+        self.kill(self.start_held(6, "data.yaml", *noisy, "checkpoint.every=4st", "run.dir=killed"))
+        self.ddprun("resume", "killed")
+        self.assertEqual(differences(killed, one), {})
 
     def test_what_fails_in_it_is_named_with_its_sample(self):
         for how, said in (("throw", r"data.py:\d+: KeyError: 'no such picture'"), ("die", "its process ended with exit code 3"),

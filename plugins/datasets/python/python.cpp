@@ -134,7 +134,15 @@ class PythonData final : public ddprun::Dataset {
     return known.is_null() ? at::Tensor() : at::tensor(known.get<std::vector<int64_t>>(), at::kLong);
   }
 
-  ddprun::Batch get(Split split, std::span<const int64_t> indices) const override {
+  ddprun::Batch get(Split split, std::span<const int64_t> indices) const override { return made(split, indices, {}); }
+
+  ddprun::Batch draw(std::span<const int64_t> indices, const ddprun::AugmentKey& key) const override {
+    return made(Split::kTrain, indices, key);
+  }
+
+ private:
+  // The generators of Python are seeded by the key and the sample's number.
+  ddprun::Batch made(Split split, std::span<const int64_t> indices, const ddprun::AugmentKey& key) const {
     const auto count = static_cast<int64_t>(indices.size());
     std::vector<at::Tensor> tensors;
     for (const auto& field : fields_) {
@@ -142,7 +150,7 @@ class PythonData final : public ddprun::Dataset {
       shape.insert(shape.begin(), count);
       tensors.push_back(at::empty(shape, at::dtype(field.type)));
     }
-    fetch(split, indices, tensors);
+    fetch(split, indices, key, tensors);
     ddprun::Batch batch;
     batch.index = at::tensor(at::IntArrayRef(indices.data(), indices.size()), at::kLong);
     for (size_t i = 0; i < fields_.size(); ++i) {
@@ -152,7 +160,6 @@ class PythonData final : public ddprun::Dataset {
     return batch;
   }
 
- private:
   static std::optional<Split> split_of(const std::string& name) {
     for (const auto split : {Split::kTrain, Split::kVal, Split::kTest}) {
       if (name == ddprun::split_name(split)) return split;
@@ -187,9 +194,10 @@ class PythonData final : public ddprun::Dataset {
   }
 
   // Deals the samples out to the processes that are idle.
-  void fetch(Split split, std::span<const int64_t> indices, std::vector<at::Tensor>& tensors) const {
+  void fetch(Split split, std::span<const int64_t> indices, const ddprun::AugmentKey& key,
+             std::vector<at::Tensor>& tensors) const {
     with_processes(indices.size(), [&](const std::vector<DataProcess*>& taken) {
-      fetch_by(taken, split, indices, tensors);
+      fetch_by(taken, split, indices, key, tensors);
       return 0;
     });
   }
@@ -213,7 +221,7 @@ class PythonData final : public ddprun::Dataset {
   }
 
   void fetch_by(const std::vector<DataProcess*>& taken, Split split, std::span<const int64_t> indices,
-                std::vector<at::Tensor>& tensors) const {
+                const ddprun::AugmentKey& key, std::vector<at::Tensor>& tensors) const {
     std::vector<std::pair<size_t, size_t>> parts;  // begin and end of each process's
     std::vector<const uint8_t*> memories;
     size_t bytes_of_one = 0;
@@ -225,6 +233,8 @@ class PythonData final : public ddprun::Dataset {
       taken[i]->send({{"do", "fetch"},
                       {"split", place_of(split)},
                       {"indices", std::vector(part.begin(), part.end())},
+                      {"seed", key.seed},
+                      {"epoch", key.epoch},
                       {"fields", layout_},
                       {"bytes", ddprun::python::kHeaderBytes + part.size() * bytes_of_one}});
     }

@@ -3,10 +3,12 @@
 # Requests and answers are JSON behind their length, on the socket that is descriptor 3. Samples go into the memory that is descriptor 4:
 # first the number of the sample being made and of its split, which tell where a process that died or hangs was, then one array for each
 # field of the samples that were asked for.
+import hashlib
 import importlib.util
 import json
 import mmap
 import os
+import random
 import signal
 import socket
 import struct
@@ -34,6 +36,15 @@ def describe_type(name, array):
     raise Mistake(f"{name} is of the type {array.dtype}, expected numbers")
 
 
+def seed_generators(numpy, *key):
+    """What the sample draws depends on nothing but its number and the epoch, whichever process makes it."""
+    seed = int.from_bytes(hashlib.sha256(struct.pack(f"<{len(key)}Q", *key)).digest()[:8], "little")
+    random.seed(seed)
+    numpy.random.seed(seed & 0xFFFFFFFF)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(seed)
+
+
 class Samples:
     def __init__(self, plan):
         import numpy
@@ -54,8 +65,9 @@ class Samples:
         self.splits = [make(split, **plan["arguments"]) for split in self.names]
         self.fields = self.memory = None
 
-    def arrays_of(self, split, index):
+    def arrays_of(self, split, index, seed=0, epoch=0):
         """The fields of a sample by name."""
+        seed_generators(self.numpy, seed, epoch, split, index)
         sample = self.splits[split][index]
         if isinstance(sample, (tuple, list)) and len(sample) == 2:
             sample = {"input": sample[0], "target": sample[1]}
@@ -93,7 +105,7 @@ class Samples:
             at += places[name].nbytes
         for row, index in enumerate(indices):
             self.memory[:HEADER] = struct.pack("<qq", index, request["split"])
-            arrays = self.arrays_of(request["split"], index)
+            arrays = self.arrays_of(request["split"], index, request["seed"], request["epoch"])
             if arrays.keys() != places.keys():
                 raise Mistake(f"it has {', '.join(arrays)}, and the first sample {', '.join(places)}")
             for name, array in arrays.items():

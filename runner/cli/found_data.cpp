@@ -23,6 +23,8 @@ constexpr size_t kMostFiles = 1e7;  // listed; more are no single data set
 
 const std::set<std::string> kPictureEndings{".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff"},
     kArrayEndings{".npy", ".safetensors"}, kTextEndings{".txt", ".text", ".md"};
+constexpr const char *kShardEnding = ".tar", *kTokensEnding = ".bin";
+constexpr std::string_view kBetweenWords = "_-. /";
 const std::map<std::string, std::string> kSplits{{"train", "train"}, {"training", "train"}, {"val", "val"},
                                                  {"valid", "val"},   {"validation", "val"}, {"dev", "val"},
                                                  {"test", "test"},   {"testing", "test"}};
@@ -39,7 +41,7 @@ std::string count_text(size_t count, const std::string& what) {
 // The files below a folder by their kind, each list sorted.
 struct Listing {
   fs::path folder;
-  std::vector<fs::path> pictures, arrays, texts, tables, others;
+  std::vector<fs::path> pictures, arrays, shards, tokens, texts, tables, others;
 
   bool has(const fs::path& below) const {
     std::error_code error;
@@ -47,14 +49,22 @@ struct Listing {
   }
 };
 
+// Returns whether FILE.json says how to read the file.
+bool is_explained(const fs::path& file) {
+  std::error_code error;
+  return fs::exists(fs::path(file) += ".json", error);
+}
+
 void take(Listing& listing, const fs::path& file, int depth) {
   const auto ending = lower(file.extension().string());
   const bool top = depth == 0;
-  auto& list = kPictureEndings.contains(ending)       ? listing.pictures
-               : kArrayEndings.contains(ending)       ? listing.arrays
-               : top && kTextEndings.contains(ending) ? listing.texts
-               : top && ending == ".csv"              ? listing.tables
-                                                      : listing.others;
+  auto& list = kPictureEndings.contains(ending)                ? listing.pictures
+               : kArrayEndings.contains(ending)                ? listing.arrays
+               : ending == kShardEnding                        ? listing.shards
+               : ending == kTokensEnding && is_explained(file) ? listing.tokens
+               : top && kTextEndings.contains(ending)          ? listing.texts
+               : top && ending == ".csv"                       ? listing.tables
+                                                               : listing.others;
   list.push_back(file);
 }
 
@@ -73,12 +83,19 @@ Listing list_files(const fs::path& folder) {
     }
   }
   if (error) throw UserError(folder.string() + ": cannot be listed: " + error.message());
-  for (auto* list : {&listing.pictures, &listing.arrays, &listing.texts, &listing.tables, &listing.others})
+  for (auto* list : {&listing.pictures, &listing.arrays, &listing.shards, &listing.tokens, &listing.texts,
+                     &listing.tables, &listing.others})
     std::ranges::sort(*list);
   return listing;
 }
 
 Value text_value(const fs::path& path) { return Value::scalar(path.string(), {}, /*quoted=*/true); }
+
+Value text_values(const std::vector<fs::path>& paths) {
+  auto list = Value::list();
+  for (const auto& path : paths) list.items().push_back(text_value(path));
+  return list;
+}
 
 FoundData named(const std::string& plugin, const fs::path& root) {
   FoundData found{.plugin = plugin, .options = Value::map()};
@@ -191,13 +208,13 @@ FoundData pictures(const Listing& listing) {
   return found;
 }
 
-// Arrays.
+// Files of samples, each of one split: x_train.npy, val.safetensors, train-000000.tar, test/tokens.bin.
 
-// Returns the words of a file's name: "x", "train" for X_train.npy.
-Words words_of(const fs::path& file) {
+// Returns the words of a name: "x", "train" for X_train.
+Words words_of(const std::string& name) {
   Words words(1);
-  for (const char c : lower(file.stem().string())) {
-    if (c == '_' || c == '-' || c == '.' || c == ' ') {
+  for (const char c : lower(name)) {
+    if (kBetweenWords.find(c) != kBetweenWords.npos) {
       words.emplace_back();
     } else {
       words.back() += c;
@@ -206,9 +223,9 @@ Words words_of(const fs::path& file) {
   return words;
 }
 
-// Returns the split that the name has; train if it has none.
-std::string split_of(const fs::path& file) {
-  for (const auto& word : words_of(file))
+// Returns the split that the name has, or its folder's; train if they have none.
+std::string split_of(const Listing& listing, const fs::path& file) {
+  for (const auto& word : words_of(file.lexically_relative(listing.folder).replace_extension().string()))
     if (const auto split = kSplits.find(word); split != kSplits.end()) return split->second;
   return "train";
 }
@@ -219,7 +236,7 @@ std::optional<size_t> role_of(const fs::path& file) {
       std::set<std::string>{"input", "inputs", "x", "data", "images", "features"},
       std::set<std::string>{"target", "targets", "y", "label", "labels", "classes"}};
   for (size_t role : {0, 1})
-    for (const auto& word : words_of(file))
+    for (const auto& word : words_of(file.stem().string()))
       if (kRoles[role].contains(word)) return role;
   return std::nullopt;
 }
@@ -244,7 +261,7 @@ SplitFiles split_files(const Listing& listing) {
     const bool pair = file.extension() == ".npy";
     const auto role = pair ? role_of(file) : 0;
     if (!role) refuse_arrays(listing, file.filename().string() + " does not say whether it holds inputs or targets");
-    auto& place = splits[split_of(file)][*role];
+    auto& place = splits[split_of(listing, file)][*role];
     if (!place.empty())
       refuse_arrays(listing, place.filename().string() + " and " + file.filename().string() + " seem to be the same");
     place = file;
@@ -261,44 +278,85 @@ SplitFiles split_files(const Listing& listing) {
 FoundData arrays(const Listing& listing) {
   FoundData found{.plugin = "tensors", .options = Value::map()};
   for (const auto& [split, files] : split_files(listing)) {
-    auto list = Value::list();
-    for (const auto& file : files)
-      if (!file.empty()) list.items().push_back(text_value(file));
-    found.options.set(split, std::move(list));
+    std::vector<fs::path> named(files.begin(), files.end());
+    std::erase_if(named, &fs::path::empty);
+    found.options.set(split, text_values(named));
   }
   return found;
 }
 
 FoundData texts(const std::vector<fs::path>& files) {
-  auto list = Value::list();
-  for (const auto& file : files) list.items().push_back(text_value(file));
   FoundData found{.plugin = "text", .options = Value::map()};
-  found.options.set("file", std::move(list));
+  found.options.set("file", text_values(files));
+  return found;
+}
+
+// Returns train-00000*.tar for train-000000.tar and its like. Throws UserError if no pattern names these files alone.
+fs::path pattern_of(const std::vector<fs::path>& files, const std::vector<fs::path>& all) {
+  if (files.size() == 1) return files.front();
+  const auto first = files.front().string(), last = files.back().string();
+  const auto common = first.substr(0, static_cast<size_t>(std::ranges::mismatch(first, last).in1 - first.begin()));
+  const fs::path pattern = common + "*" + kShardEnding;
+  const auto named = std::ranges::count_if(all, [&](const fs::path& file) {
+    return file.parent_path() == pattern.parent_path() && file.string().starts_with(common);
+  });
+  if (named == std::ssize(files)) return pattern;
+  throw UserError("no pattern names " + first + ", " + last +
+                  " and the others of their split alone; expected names such as " +
+                  "train-000000.tar and val-000000.tar in one folder, or folders train and val");
+}
+
+FoundData files_of_splits(const std::string& plugin, const Listing& listing, const std::vector<fs::path>& files) {
+  std::map<std::string, std::vector<fs::path>> splits;
+  for (const auto& file : files) splits[split_of(listing, file)].push_back(file);
+  if (!splits.contains("train"))
+    throw UserError(files.front().string() + ": no file is of train, and this one is of " + splits.begin()->first +
+                    "; expected train" + files.front().extension().string() + " or train-000000" +
+                    files.front().extension().string());
+  FoundData found{.plugin = plugin, .options = Value::map()};
+  for (const auto* split : {"train", "val", "test"}) {
+    if (const auto of_split = splits.find(split); of_split != splits.end())
+      found.options.set(
+          split, plugin == "shards" ? text_value(pattern_of(of_split->second, files)) : text_values(of_split->second));
+  }
   return found;
 }
 
 constexpr const char* kKnown =
-    "expected pictures (.png, .jpg) in a folder for each class, arrays (.npy, .safetensors), the files of MNIST or "
-    "CIFAR, or a text (.txt)";
+    "expected pictures (.png, .jpg, .webp) in a folder for each class or in shards (.tar), arrays (.npy, "
+    ".safetensors), the files of MNIST or CIFAR, a text (.txt), or tokens (.bin with .bin.json)";
 
-FoundData find_in_folder(const fs::path& folder) {
-  const auto listing = list_files(folder);
-  if (auto known = known_set(listing)) return *known;
-  if (!listing.pictures.empty() && !listing.arrays.empty()) {
-    throw UserError(folder.string() + ": a mixture of " + count_text(listing.pictures.size(), "picture") +
-                    ", such as " + example_of(listing) + ", and " + count_text(listing.arrays.size(), "array") +
-                    ", such as " + listing.arrays.front().lexically_relative(folder).string() +
+// Throws UserError if there are data of two kinds.
+void require_one_kind(const Listing& listing) {
+  std::vector<std::string> kinds;
+  const auto count = [&](const std::vector<fs::path>& files, const char* what) {
+    if (!files.empty())
+      kinds.push_back(count_text(files.size(), what) + ", such as " +
+                      files.front().lexically_relative(listing.folder).string());
+  };
+  count(listing.pictures, "picture");
+  count(listing.arrays, "array");
+  count(listing.shards, "shard");
+  count(listing.tokens, "token file");
+  if (kinds.size() > 1)
+    throw UserError(listing.folder.string() + ": a mixture of " + kinds[0] + ", and " + kinds[1] +
                     "; expected one kind of data; move the others to a folder of their own");
-  }
+}
+
+FoundData found_in(const Listing& listing) {
+  require_one_kind(listing);
   if (!listing.pictures.empty()) return pictures(listing);
   if (!listing.arrays.empty()) return arrays(listing);
+  if (!listing.shards.empty()) return files_of_splits("shards", listing, listing.shards);
+  if (!listing.tokens.empty()) return files_of_splits("tokens", listing, listing.tokens);
   if (!listing.texts.empty()) return texts(listing.texts);
   if (listing.others.empty() && listing.tables.empty())
-    throw UserError(folder.string() + ": there are no files; " + kKnown);
+    throw UserError(listing.folder.string() + ": there are no files; " + kKnown);
   const auto& other = listing.tables.empty() ? listing.others.front() : listing.tables.front();
   const auto count = listing.others.size() + listing.tables.size();
-  throw UserError(folder.string() + ": " + count_text(count, "file") + " of kinds that no dataset reads, such as " +
-                  other.lexically_relative(folder).string() + "; " + kKnown +
+  throw UserError(listing.folder.string() + ": " + count_text(count, "file") +
+                  " of kinds that no dataset reads, such as " + other.lexically_relative(listing.folder).string() +
+                  "; " + kKnown +
                   (listing.tables.empty() ? "" : "; docs/experiments.md tells how to bring a table of numbers"));
 }
 
@@ -307,12 +365,15 @@ FoundData find_in_folder(const fs::path& folder) {
 FoundData find_data(const fs::path& place) {
   std::error_code error;
   const auto path = fs::absolute(place).lexically_normal();
-  if (fs::is_directory(path, error)) return find_in_folder(path.has_filename() ? path : path.parent_path());
+  if (fs::is_directory(path, error)) {
+    const auto listing = list_files(path.has_filename() ? path : path.parent_path());
+    const auto known = known_set(listing);
+    return known ? *known : found_in(listing);
+  }
   if (!fs::is_regular_file(path, error)) throw UserError(place.string() + ": there is no such folder or file");
-  if (kArrayEndings.contains(lower(path.extension().string())))
-    return arrays({.folder = path.parent_path(), .arrays = {path}});
-  if (kTextEndings.contains(lower(path.extension().string()))) return texts({path});
-  throw UserError(place.string() + ": a file of a kind that no dataset reads; name a folder, or a text (.txt)");
+  Listing listing{.folder = path.parent_path()};
+  take(listing, path, 0);
+  return found_in(listing);
 }
 
 }  // namespace ddprun

@@ -67,16 +67,16 @@ class Initializer {
   FirstExperiment look() {
     require_utf8(place_.string());
     auto options = found_.options;
-    if (found_.plugin == "image_folder") options.set("size", number(kProbeSize));
+    if (are_pictures()) options.set("size", number(kProbeSize));
     if (may_validate()) options.set("validation", number(int64_t{0}));
-    if (found_.plugin == "text") options.set("context", number(int64_t{1}));
+    if (is_text()) options.set("context", number(int64_t{1}));
     const auto probe = opened(found_.plugin, options);
     const auto spec = probe->spec();
     for (const auto& name : spec.class_names) require_utf8(name);
     if (spec.classes == 1) refuse_one_class(spec);
-    if (found_.plugin == "image_folder") choose_size(*probe);
+    if (are_pictures()) choose_size(*probe);
     if (found_.plugin == "tensors") choose_range(*probe);
-    if (found_.plugin == "text") choose_context(probe->size(Split::kTrain));
+    if (is_text()) choose_context(probe->size(Split::kTrain));
     hold_out(*probe);
     first_.survey = survey();
     write_dataset();
@@ -84,6 +84,8 @@ class Initializer {
   }
 
  private:
+  bool are_pictures() const { return found_.plugin == "image_folder" || found_.plugin == "shards"; }
+  bool is_text() const { return found_.plugin == "text" || found_.plugin == "tokens"; }
   bool may_validate() const { return found_.plugin.ends_with("mnist") || found_.plugin.starts_with("cifar"); }
 
   void set(const char* key, Value value, const std::string& remark) {
@@ -109,10 +111,12 @@ class Initializer {
 
   // Sets side and channels of the squares that the model gets.
   void choose_size(const Dataset& probe) {
-    const auto side = median_shorter_side(found_.pictures).value_or(kLargestSize);
+    const auto median = median_shorter_side(found_.pictures);
+    const auto side = median.value_or(kLargestSize);
     const auto size = side <= 64 ? side : std::min(kLargestSize, side / 32 * 32);
     set("size", number(size),
-        log::text("side of the square that the model sees; the pictures' shorter side is ", side));
+        log::text("side of the square that the model sees; ",
+                  median ? log::text("the pictures' shorter side is ", side) : "make it smaller for small pictures"));
     if (is_grey(probe)) set("channels", number(int64_t{1}), "the pictures are grey");
   }
 
@@ -138,9 +142,10 @@ class Initializer {
     if (range.std > 0) set("std", number(range.std * scale), "and the divisor: of all inputs together");
   }
 
-  void choose_context(int64_t characters) {
+  void choose_context(int64_t symbols) {
     constexpr int64_t kContext = 128;
-    set("context", number(std::clamp<int64_t>(characters / 32, 1, kContext)), "characters of a sample");
+    const auto* what = found_.plugin == "text" ? "characters of a sample" : "tokens of a sample";
+    set("context", number(std::clamp<int64_t>(symbols / 32, 1, kContext)), what);
   }
 
   // Holds out validation samples if the files have none.
@@ -151,7 +156,7 @@ class Initializer {
       throw UserError(place_.string() + ": " + grouped(samples) + " training samples are too few to learn from");
     if (probe.size(Split::kVal) > 0) return;
     if (may_validate()) return set("validation", number(std::min<int64_t>(5000, samples / 10)), kWhy);
-    if (found_.plugin != "text") set("val_fraction", number(samples < 100 ? 0.2 : 0.1), kWhy);
+    if (!is_text()) set("val_fraction", number(samples < 100 ? 0.2 : 0.1), kWhy);
   }
 
   DataSurvey survey() const try {

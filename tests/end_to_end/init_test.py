@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: MIT
 """`ddprun init FOLDER`: an experiment that passes `check` and trains, or one message that says what was expected."""
 
+import io
+import json
 import os
 import struct
+import tarfile
 import unittest
 import zlib
 
@@ -81,6 +84,29 @@ class Init(CommandTest):
         self.put(**{"verses.txt": b"the cat sat on the mat, and the dog sat by the log\n" * 40})
         self.assertIn("plugin: transformer", self.init()[1])
 
+    def test_shards_train_on_pictures(self):
+        for split, count in (("train-0", 20), ("train-1", 20), ("val-0", 6)):
+            members = io.BytesIO()
+            with tarfile.open(fileobj=members, mode="w") as tar:
+                for number in range(count):
+                    for ending, content in (("png", png(9, (200 * (number % 2), number, 7))), ("cls", b"%d" % (number % 2))):
+                        member = tarfile.TarInfo(f"{split}{number}.{ending}")
+                        member.size = len(content)
+                        tar.addfile(member, io.BytesIO(content))
+            self.put(**{f"{split}.tar": members.getvalue()})
+        _, experiment = self.init()
+        for line in ("plugin: shards", "  train: photos/train-*.tar\n", "  val: photos/val-0.tar\n", "  size: 224 "):
+            self.assertIn(line, experiment)
+        self.assertNotIn("val_fraction", experiment)
+
+    def test_tokens_become_a_language_model(self):
+        for split, count in (("train", 2000), ("val", 300)):
+            self.put(**{f"{split}.bin": struct.pack(f"<{count}H", *(n % 7 for n in range(count))),
+                        f"{split}.bin.json": json.dumps({"dtype": "uint16", "tokens": count, "vocabulary": 7}).encode()})
+        _, experiment = self.init()
+        for line in ("plugin: tokens", "    - photos/train.bin\n", "  context: 62 ", "plugin: transformer"):
+            self.assertIn(line, experiment)
+
     def test_the_files_of_mnist_are_known_by_their_names(self):
         for name, count in (("train", 60), ("t10k", 20)):
             self.put(**{f"{name}-images-idx3-ubyte": struct.pack(">4I", 0x803, count, 28, 28) + bytes(range(16)) * (49 * count),
@@ -93,8 +119,11 @@ class Init(CommandTest):
         picture = png(8, (1, 2, 3))
         short = {"x.npy": npy("<f4", "(4, 1)", bytes(16)), "y.npy": npy("<i8", "(3,)", bytes(24))}
         for name, files, texts in (
-                ("empty", {}, ["there are no files", "expected pictures (.png, .jpg) in a folder for each class"]),
+                ("empty", {}, ["there are no files", "expected pictures (.png, .jpg, .webp) in a folder for each class"]),
                 ("one class", {f"cats__{i}.png": picture for i in range(5)}, ["one class, cats", "two at least"]),
+                ("no training shards", {"val-000000.tar": b"", "val-000001.tar": b""}, ["val-000000.tar: no file is of train, and this one is of val"]),
+                ("shards that no pattern names", {"train__0.tar": b"", "train1.tar": b""}, ["no pattern names "]),
+                ("numbers without a note", {"train.bin": bytes(8)}, ["such as train.bin", "tokens (.bin with .bin.json)"]),
                 ("a mixture", {"cats__1.png": picture, "x.npy": b""}, ["a mixture of 1 picture, such as cats/1.png, and 1 array, such as x.npy"]),
                 ("no class folders", {"1.png": picture, "2.png": picture}, ["2 pictures without class folders", "FOLDER/<class>/<picture>"]),
                 ("nested twice", {"all__cats__1.png": picture, "all__dogs__1.png": picture}, ["one folder too deep", "try ddprun init ", "photos/all"]),

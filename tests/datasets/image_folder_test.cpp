@@ -163,7 +163,7 @@ TEST_F(ImageFolder, TakesNewImagesInThePlaceOfTest) {
   const auto take = [&](const Settings& settings) {
     return start(settings)->use_inputs({folder_ / "notes.txt", folder_ / "new.png"});
   };
-  EXPECT_THAT(message_of<UserError>([&] { take({}); }), HasSubstr("notes.txt: is neither PNG nor JPEG"));
+  EXPECT_THAT(message_of<UserError>([&] { take({}); }), HasSubstr("notes.txt: is a text file, expected PNG"));
   EXPECT_THAT(take({{"skip_unreadable", "true"}}), ElementsAre(folder_ / "new.png"));
 }
 

@@ -67,7 +67,7 @@ class PredictNew(CommandTest):
         self.train_on_pictures()
         (self.folder / "notes.txt").write_text("no picture")
         words = ("--input", "data/test/red/0.png", "--input", "notes.txt", "--input", "data/test/blue/0.png")
-        self.assertIn("notes.txt: is neither PNG nor JPEG", self.refuse(*words))
+        self.assertIn("notes.txt: is a text file, expected PNG", self.refuse(*words))
         running = self.ddprun("predict", "run", "dataset.skip_unreadable=true", *words, "--out", "p.csv")
         self.assertIn("1 file was left out:\n  notes.txt\n", running.err())
         self.assertEqual([(row["index"], row["guess"]) for row in self.rows("p.csv")], [("0", "red"), ("1", "blue")])

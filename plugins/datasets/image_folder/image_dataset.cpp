@@ -132,7 +132,7 @@ at::Tensor ImageDataset::labels(Split split) const {
 
 std::vector<std::string> ImageDataset::use_inputs(const std::vector<std::filesystem::path>& files) {
   SampleList inputs{.place = "--input"};
-  for (const auto& file : files) inputs.of(Split::kTest).push_back({.picture = {.file = file}});
+  for (const auto& file : files) inputs.of(Split::kTest).push_back({.picture = file});
   const auto found = find_unreadable(inputs, [](int64_t, int64_t) {});
   if (!found.problems.empty() && !skip_unreadable_)
     throw UserError(text_of(found) + "\nLeave them out, or set dataset.skip_unreadable=true.");

@@ -22,7 +22,9 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -84,10 +86,11 @@ void collect_files(const std::string& pattern, std::vector<std::string>& files) 
   ::glob_t found{};
   const std::unique_ptr<::glob_t, void (*)(::glob_t*)> kept(&found, ::globfree);
   const int problem = ::glob(pattern.c_str(), GLOB_ERR | GLOB_TILDE | GLOB_BRACE, nullptr, &found);
-  if (problem == GLOB_NOMATCH)
+  const bool missing = problem == GLOB_NOMATCH || (problem == GLOB_ABORTED && errno == ENOENT);
+  if (missing)
     throw UserError(place + "matches no file" +
                     (pattern.find('=') == pattern.npos ? "" : "; put key=value before --input"));
-  if (problem != 0) throw UserError(place + "a folder cannot be read");
+  if (problem != 0) throw UserError(place + "a folder cannot be read: " + std::strerror(errno));
   for (size_t i = 0; i < found.gl_pathc; ++i) add(found.gl_pathv[i]);
 }
 

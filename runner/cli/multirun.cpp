@@ -12,7 +12,6 @@
 #include "launch/signal_inbox.h"
 #include "launch/worker_process.h"
 #include "metrics/run_summary.h"
-#include "report/run_state.h"
 #include "submit/submission.h"
 
 #include <ddprun/error.h>
@@ -25,12 +24,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
 #include <csignal>
-#include <cstdio>
-#include <iostream>
-#include <map>
-#include <numeric>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -179,31 +173,6 @@ void tell_how_to_go_on(const Arguments& arguments, const fs::path& folder, size_
                       "; resume with: ", shell_words(words)));
 }
 
-// Prints mean and standard deviation of the best metric over the folds of each combination of the other values.
-void show_folds(const fs::path& folder, const std::vector<Words>& all, const Words& given) {
-  const auto is_fold = [](const std::string& word) { return word.starts_with("dataset.fold="); };
-  std::map<std::string, std::vector<double>> values;  // by metric and the other words
-  for (size_t i = 0; i < all.size(); ++i) {
-    if (std::ranges::none_of(all[i], is_fold)) return;
-    const auto state = read_run_state(folder / std::to_string(i));
-    if (!state.best) continue;
-    auto others = all[i];
-    std::erase_if(others, is_fold);
-    const auto apart = difference(others, given);
-    values[apart + (apart.empty() ? "" : ": ") + state.best_name].push_back(*state.best);
-  }
-  for (const auto& [group, bests] : values) {
-    if (bests.size() < 2) continue;
-    const auto folds = static_cast<double>(bests.size());
-    const double mean = std::accumulate(bests.begin(), bests.end(), 0.0) / folds;
-    double squares = 0;
-    for (const double best : bests) squares += (best - mean) * (best - mean);
-    char text[64];
-    std::snprintf(text, sizeof text, " %.4g +- %.2g", mean, std::sqrt(squares / (folds - 1)));
-    std::cout << group << text << ": mean and standard deviation of " << bests.size() << " folds\n";
-  }
-}
-
 }  // namespace
 
 std::vector<Words> combinations(const Words& overrides) {
@@ -241,7 +210,6 @@ int multirun(const Arguments& arguments) {
     if (code != kExitDone && !was_stopped(code)) result = kExitFailed;
   }
   list({.target = folder.string(), .best_first = true});
-  show_folds(folder, all, arguments.overrides);
   if (was_stopped(result)) tell_how_to_go_on(arguments, folder, all.size() - i);
   return result;
 }

@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "config/config_files.h"
 #include "launch/worker_process.h"
+#include "report/folds.h"
 #include "report/report.h"
 #include "report/run_list.h"
 
@@ -70,6 +71,7 @@ int list(const Arguments& arguments) {
     for (const auto& run : runs) {
       if (run.state.status == RunStatus::kElsewhere) std::cout << run.label << ": " << run.state.reason << "\n";
     }
+    std::cout << folds_text(runs);
   }
   return kExitDone;
 }

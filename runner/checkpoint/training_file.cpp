@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "checkpoint/training_file.h"
 
+#include "base/run_files.h"
+
 #include <ddprun/error.h>
 
 #include <ATen/core/Dict.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Archives of torch.export: the program in JSON by itself, which is most of it, and whole files.
-#include "archive.h"
 #include "fuzz/fuzz_target.h"
 #include "program.h"
+#include "program_file.h"
 #include "strict_json.h"
 
 namespace ddprun {

@@ -33,10 +33,10 @@ list(TRANSFORM plugin_files PREPEND ${PROJECT_SOURCE_DIR}/plugins/)
 set(tensor_files
   plugins/datasets/image_folder/csv_list.cpp plugins/datasets/image_folder/sample_list.cpp plugins/datasets/image_folder/shard.cpp
   plugins/datasets/tensors/npy_file.cpp plugins/datasets/tensors/safetensors_file.cpp plugins/datasets/tensors/stored_array.cpp
-  plugins/models/exported/archive.cpp plugins/models/exported/graph.cpp plugins/models/exported/graph_reader.cpp
-  plugins/models/exported/program.cpp plugins/models/exported/recorder.cpp plugins/models/exported/size_functions.cpp
+  plugins/models/exported/graph.cpp plugins/models/exported/graph_reader.cpp
+  plugins/models/exported/program.cpp plugins/models/exported/program_file.cpp plugins/models/exported/recorder.cpp plugins/models/exported/size_functions.cpp
   runner/checkpoint/checkpoint.cpp runner/checkpoint/training_file.cpp
-  sdk/src/batch.cpp sdk/src/files/safetensors.cpp sdk/src/files/safetensors_header.cpp)
+  sdk/src/batch.cpp sdk/src/folds.cpp sdk/src/random.cpp sdk/src/files/safetensors.cpp sdk/src/files/safetensors_header.cpp)
 list(TRANSFORM tensor_files PREPEND ${PROJECT_SOURCE_DIR}/)
 
 set(sdk_files
@@ -60,7 +60,6 @@ target_link_libraries(fuzz_readers
   PRIVATE spdlog::spdlog ddprun_warnings)
 
 add_library(fuzz_tensor_readers STATIC ${tensor_files})
-# Not for all: it has an archive.h, as libarchive.
 target_include_directories(fuzz_tensor_readers PUBLIC ${PROJECT_SOURCE_DIR}/plugins/models/exported)
 # LibTorch does not export the type information that vptr asks for.
 target_compile_options(fuzz_tensor_readers PRIVATE -fno-sanitize=vptr)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Trains a network written in Python: the file that tools/export_model (torch.export) writes of it. Parameters and
 // buffers are registered under their Python names, so that checkpoints fit module.load_state_dict().
-#include "archive.h"
 #include "layers.h"
 #include "program.h"
+#include "program_file.h"
 
 #include <ddprun/error.h>
 #include <ddprun/model.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "graph_reader.h"
 
-#include "archive.h"
+#include "program_file.h"
 #include "size_functions.h"
 
 #include <ddprun/error.h>

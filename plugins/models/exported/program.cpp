@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "program.h"
 
-#include "archive.h"
 #include "graph_reader.h"
+#include "program_file.h"
 
 #include <ddprun/error.h>
 

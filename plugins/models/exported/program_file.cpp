@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "archive.h"
+#include "program_file.h"
 
 #include "strict_json.h"
 

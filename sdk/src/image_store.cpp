@@ -23,7 +23,68 @@ void check_format(const ImageFormat& format) {
   if (!good) throw std::invalid_argument("ImageFormat: a shape {C, H, W}, and 1 or C means and deviations");
 }
 
+using ByteTable = std::array<float, 256>;  // what each byte of a channel becomes
+
+std::vector<ByteTable> tables_of(const ImageFormat& format) {
+  check_format(format);
+  std::vector<ByteTable> tables(static_cast<size_t>(format.shape[0]));
+  for (size_t channel = 0; channel < tables.size(); ++channel) {
+    const double mean = for_channel(format.mean, channel), deviation = for_channel(format.std, channel);
+    for (int byte = 0; byte < 256; ++byte) {
+      tables[channel][static_cast<size_t>(byte)] = static_cast<float>((byte / 255.0 - mean) / deviation);
+    }
+  }
+  return tables;
+}
+
+// Writes one image, and returns the place behind it.
+float* normalize(const std::vector<ByteTable>& tables, const uint8_t* bytes, int64_t plane, float* out) {
+  for (const ByteTable& table : tables) {
+    for (int64_t i = 0; i < plane; ++i) out[i] = table[bytes[i]];
+    bytes += plane;
+    out += plane;
+  }
+  return out;
+}
+
+float* normalize(const std::vector<ByteTable>& tables, const at::Tensor& image, float* out) {
+  const auto* bytes = image.const_data_ptr<uint8_t>();
+  const int64_t height = image.size(1), width = image.size(2), step = image.stride(2);
+  for (size_t channel = 0; channel < tables.size(); ++channel) {
+    const ByteTable& table = tables[channel];
+    for (int64_t y = 0; y < height; ++y, out += width) {
+      const auto* row = bytes + static_cast<int64_t>(channel) * image.stride(0) + y * image.stride(1);
+      for (int64_t x = 0; x < width; ++x) out[x] = table[row[x * step]];
+    }
+  }
+  return out;
+}
+
+Batch empty_batch(const std::vector<int64_t>& shape, size_t count) {
+  const auto samples = static_cast<int64_t>(count);
+  std::vector<int64_t> sizes{samples};
+  sizes.insert(sizes.end(), shape.begin(), shape.end());
+  return {.input = at::empty(sizes, at::kFloat),
+          .target = at::empty({samples}, at::kLong),
+          .index = at::empty({samples}, at::kLong)};
+}
+
 }  // namespace
+
+Batch gather_images(const ImageFormat& format, std::span<const int64_t> indices, const MakeImage& make) {
+  const auto tables = tables_of(format);
+  auto batch = empty_batch(format.shape, indices.size());
+  auto* out = batch.input.mutable_data_ptr<float>();
+  auto* target = batch.target.mutable_data_ptr<int64_t>();
+  std::ranges::copy(indices, batch.index.mutable_data_ptr<int64_t>());
+  for (const int64_t index : indices) {
+    const auto image = make(index, *target++);
+    if (image.sizes() != at::IntArrayRef(format.shape) || image.scalar_type() != at::kByte)
+      throw std::invalid_argument("gather_images(): expected uint8 images of the format's shape");
+    out = normalize(tables, image, out);
+  }
+  return batch;
+}
 
 std::vector<double> black_of(const ImageFormat& format) {
   check_format(format);
@@ -34,16 +95,8 @@ std::vector<double> black_of(const ImageFormat& format) {
 
 ImageStore::ImageStore(const ImageFormat& format, std::shared_ptr<const uint8_t> pixels, std::vector<int64_t> labels)
     : shape_(format.shape), pixels_(std::move(pixels)), labels_(std::move(labels)) {
-  check_format(format);
+  tables_ = std::make_shared<const std::vector<ByteTable>>(tables_of(format));
   image_bytes_ = shape_[0] * shape_[1] * shape_[2];
-  std::vector<Table> tables(static_cast<size_t>(shape_[0]));
-  for (size_t channel = 0; channel < tables.size(); ++channel) {
-    const double mean = for_channel(format.mean, channel), deviation = for_channel(format.std, channel);
-    for (int byte = 0; byte < 256; ++byte) {
-      tables[channel][static_cast<size_t>(byte)] = static_cast<float>((byte / 255.0 - mean) / deviation);
-    }
-  }
-  tables_ = std::make_shared<const std::vector<Table>>(std::move(tables));
 }
 
 std::span<const uint8_t> ImageStore::pixels(int64_t image) const {
@@ -61,7 +114,7 @@ void ImageStore::prefetch(int64_t image) const {
 
 std::vector<double> ImageStore::black() const {
   std::vector<double> black;
-  for (const Table& table : *tables_) black.push_back(table.front());
+  for (const ByteTable& table : *tables_) black.push_back(table.front());
   return black;
 }
 
@@ -77,39 +130,24 @@ ImageStore ImageStore::slice(int64_t first, int64_t count) const {
 }
 
 Batch ImageStore::gather(std::span<const int64_t> images) const {
-  const auto count = static_cast<int64_t>(images.size());
-  std::vector<int64_t> sizes{count};
-  sizes.insert(sizes.end(), shape_.begin(), shape_.end());
-  Batch batch{.input = at::empty(sizes, at::kFloat),
-              .target = at::empty({count}, at::kLong),
-              .index = at::empty({count}, at::kLong)};
+  auto batch = empty_batch(shape_, images.size());
   auto* out = batch.input.mutable_data_ptr<float>();
   auto* target = batch.target.mutable_data_ptr<int64_t>();
   auto* index = batch.index.mutable_data_ptr<int64_t>();
-  for (int64_t b = 0; b < count; ++b) {
-    const int64_t image = images[static_cast<size_t>(b)];
-    const auto bytes = pixels(image);
-    if (b + 1 < count) prefetch(images[static_cast<size_t>(b + 1)]);
-    normalize(bytes.data(), out + b * image_bytes_);
-    target[b] = labels_[static_cast<size_t>(image)];
-    index[b] = image;
+  for (size_t b = 0; b < images.size(); ++b) {
+    const auto bytes = pixels(images[b]);
+    if (b + 1 < images.size()) prefetch(images[b + 1]);
+    out = normalize(*tables_, bytes.data(), shape_[1] * shape_[2], out);
+    target[b] = labels_[static_cast<size_t>(images[b])];
+    index[b] = images[b];
   }
   return batch;
-}
-
-void ImageStore::normalize(const uint8_t* bytes, float* out) const {
-  const auto plane = static_cast<size_t>(image_bytes_ / shape_[0]);
-  for (const Table& table : *tables_) {
-    for (size_t i = 0; i < plane; ++i) out[i] = table[bytes[i]];
-    bytes += plane;
-    out += plane;
-  }
 }
 
 at::Tensor ImageStore::table() const {
   auto values = at::empty({static_cast<int64_t>(tables_->size()), 256}, at::kFloat);
   auto* row = values.mutable_data_ptr<float>();
-  for (const Table& table : *tables_) row = std::ranges::copy(table, row).out;
+  for (const ByteTable& table : *tables_) row = std::ranges::copy(table, row).out;
   return values;
 }
 

@@ -205,6 +205,16 @@ TEST(ResizedSquare, CutsTheMiddle) {
   EXPECT_TRUE(images::resized_square(pixels, 2, 2).equal(at::tensor({2, 3, 8, 9}, at::kByte).view({1, 2, 2})));
 }
 
+TEST(ResizedSquare, OutlivesThePixels) {
+  for (const int64_t channels : {1, 3}) {
+    images::Pixels pixels{.size = {2, 2}, .channels = channels};
+    pixels.bytes.assign(static_cast<size_t>(4 * channels), 7);
+    const auto square = images::resized_square(pixels, 2, 2);
+    pixels.bytes.assign(pixels.bytes.size(), 9);
+    EXPECT_TRUE(square.eq(7).all().item<bool>()) << channels;
+  }
+}
+
 TEST(ResizedSquare, KeepsAColourAtAnySize) {
   for (const auto& size : {images::Size{1, 1}, {1, 50'000}, {3'000, 2}, {300, 200}, {20, 31}}) {
     images::Pixels pixels{.size = size, .channels = 3};

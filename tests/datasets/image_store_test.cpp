@@ -46,6 +46,23 @@ TEST(ImageStore, BlackIsWhatTheByteZeroBecomes) {
   EXPECT_FLOAT_EQ(static_cast<float>(black[1]), -0.25 / 2);
 }
 
+TEST(GatherImages, TakesWhatAStoreHoldsInStridesOfAnyOrder) {
+  const auto store = make_store();
+  const auto make = [&](int64_t index, int64_t& label) {
+    label = 7 + index;
+    auto* bytes = const_cast<uint8_t*>(store.pixels(index).data());  // from_blob takes no const; nothing writes to it
+    const auto image = at::from_blob(bytes, {2, 2, 3}, at::kByte);
+    return index % 2 == 0 ? image : image.permute({1, 2, 0}).contiguous().permute({2, 0, 1});
+  };
+  const ImageFormat format{.shape = {2, 2, 3}, .mean = {0.5, 0.25}, .std = {0.5, 2}};
+  const std::vector<int64_t> indices{3, 0, 1};
+  const auto batch = gather_images(format, indices, make), stored = store.gather(indices);
+  EXPECT_TRUE(batch.input.equal(stored.input));
+  EXPECT_TRUE(batch.target.equal(stored.target));
+  EXPECT_TRUE(batch.index.equal(stored.index));
+  EXPECT_THROW(gather_images({.shape = {2, 3, 2}, .mean = {0}, .std = {1}}, indices, make), std::invalid_argument);
+}
+
 TEST(ImageStore, SliceKeepsPixelsAndLabelsTogether) {
   const auto store = make_store();
   const auto part = store.slice(2, 2);

@@ -60,20 +60,11 @@ DataSpec CifarDataset::spec() const {
 Batch CifarDataset::draw(std::span<const int64_t> indices, const AugmentKey& key) const {
   const auto& stored = store(Split::kTrain);
   if (!augmentation_.changes_pixels()) return stored.gather(indices);
-  const auto count = static_cast<int64_t>(indices.size());
-  const auto changed = at::empty({count, 3, kSide, kSide}, at::kByte);
-  std::vector<int64_t> labels, order;
-  for (const int64_t index : indices) {
+  return gather_images(format_, indices, [&](int64_t index, int64_t& label) {
     auto* bytes = const_cast<uint8_t*>(stored.pixels(index).data());  // from_blob takes no const; nothing writes to it
-    const auto image = at::from_blob(bytes, {3, kSide, kSide}, at::kByte);
-    order.push_back(static_cast<int64_t>(labels.size()));
-    changed[order.back()].copy_(augmentation_.change_pixels(image, index, key));
-    labels.push_back(stored.labels()[static_cast<size_t>(index)]);
-  }
-  const auto owner = std::make_shared<const at::Tensor>(changed);
-  auto batch = ImageStore(format_, {owner, owner->const_data_ptr<uint8_t>()}, std::move(labels)).gather(order);
-  batch.index = at::tensor(at::IntArrayRef(indices.data(), indices.size()), at::kLong);
-  return batch;
+    label = stored.labels()[static_cast<size_t>(index)];
+    return augmentation_.change_pixels(at::from_blob(bytes, {3, kSide, kSide}, at::kByte), index, key);
+  });
 }
 
 // The runner makes batches of bytes itself, where they are not changed before.

@@ -77,20 +77,12 @@ DataSpec ImageDataset::spec() const {
 template <class Picture>
 Batch ImageDataset::gathered(Split split, std::span<const int64_t> indices, Picture picture) const {
   const auto& samples = list_.of(split);
-  const auto bytes = static_cast<size_t>(format_.shape[0] * format_.shape[1] * format_.shape[2]);
-  const std::shared_ptr<uint8_t[]> pixels(new uint8_t[bytes * indices.size()]);
-  std::vector<int64_t> labels, order;
-  for (const int64_t index : indices) {
+  return gather_images(format_, indices, [&](int64_t index, int64_t& label) {
     if (index < 0 || index >= size(split)) throw std::out_of_range("image " + std::to_string(index));
     const auto& sample = samples[static_cast<size_t>(index)];
-    const at::Tensor square = picture(sample, index).contiguous();
-    std::copy_n(square.const_data_ptr<uint8_t>(), bytes, pixels.get() + bytes * labels.size());
-    order.push_back(static_cast<int64_t>(labels.size()));
-    labels.push_back(sample.label);
-  }
-  auto batch = ImageStore(format_, {pixels, pixels.get()}, std::move(labels)).gather(order);
-  batch.index = at::tensor(at::IntArrayRef(indices.data(), indices.size()), at::kLong);
-  return batch;
+    label = sample.label;
+    return picture(sample, index);
+  });
 }
 
 Batch ImageDataset::get(Split split, std::span<const int64_t> indices) const {
@@ -100,7 +92,8 @@ Batch ImageDataset::get(Split split, std::span<const int64_t> indices) const {
 Batch ImageDataset::draw(std::span<const int64_t> indices, const AugmentKey& key) const {
   auto batch = gathered(Split::kTrain, indices, [&](const Sample& sample, int64_t index) {
     const auto picture = crop_ ? random_part(sample, index, key) : whole_picture(sample);
-    const auto changed = augmentation_.change_pixels(picture, index, key);
+    const auto changed =
+        augmentation_.changes_pixels() ? augmentation_.change_pixels(picture.contiguous(), index, key) : picture;
     return !pads_ && augmentation_.mirrors(index, key) ? changed.flip(2) : changed;
   });
   if (!pads_) augmentation_.erase(batch.input, batch.index, key);

@@ -18,7 +18,8 @@ namespace {
 
 constexpr int kExifMarker = JPEG_APP0 + 1;
 constexpr unsigned kMostExif = 0xFFFF;
-constexpr int64_t kMargin = 16;  // columns that smoothing of colours may look at beyond the cut
+constexpr int64_t kMargin = 16;   // columns that smoothing of colours may look at beyond the cut
+constexpr size_t kUnaligned = 1;  // libjpeg-turbo writes aligned rows around the cache, where they are read next
 
 // Returns the largest of 1, 2, 4 and 8 by which the box may be divided.
 unsigned divisor_of(const Cut& cut) {
@@ -131,13 +132,13 @@ class Jpeg final : public Decoder {
       }
       if (self.box_.top > 0) jpeg_skip_scanlines(&self.info_, static_cast<JDIMENSION>(self.box_.top));
     });
-    row_.resize(static_cast<size_t>(columns_) * static_cast<size_t>(info_.output_components));
+    row_.resize(kUnaligned + static_cast<size_t>(columns_) * static_cast<size_t>(info_.output_components));
     for (auto* out = pixels.bytes.data(); out != pixels.bytes.data() + pixels.bytes.size();) {
       run([](Jpeg& self) {
-        JSAMPROW row = self.row_.data();
+        JSAMPROW row = self.row_.data() + kUnaligned;
         jpeg_read_scanlines(&self.info_, &row, 1);
       });
-      const auto* from = &row_[static_cast<size_t>((box_.left - first_column_) * info_.output_components)];
+      const auto* from = &row_[kUnaligned + static_cast<size_t>((box_.left - first_column_) * info_.output_components)];
       if (info_.output_components == 4)
         to_colours(from, out, box_.size.width);
       else

@@ -21,7 +21,7 @@ at::Tensor cropped(const at::Tensor& image, int64_t dim, int64_t crop) {
   return image.narrow(dim, margin, crop);
 }
 
-// Returns [1, channels, height, width].
+// Returns [1, channels, height, width], which lives as long as the pixels.
 at::Tensor as_tensor(const Pixels& pixels) {
   auto* bytes = const_cast<uint8_t*>(pixels.bytes.data());  // from_blob takes no const; nothing writes to it
   const std::vector<int64_t> shape{1, pixels.size.height, pixels.size.width, pixels.channels};
@@ -39,11 +39,12 @@ at::Tensor resized_square(const Pixels& pixels, int64_t side, int64_t crop) {
   if (shorter != side) {
     image = at::_upsample_bilinear2d_aa(image, {scaled(image.size(2)), scaled(image.size(3))}, /*align_corners=*/false);
   }
-  return cropped(cropped(image, 2, crop), 3, crop).squeeze(0).contiguous();
+  image = cropped(cropped(image, 2, crop), 3, crop).squeeze(0);
+  return shorter == side ? image.clone() : image;
 }
 
 at::Tensor resized(const Pixels& pixels, int64_t side) {
-  return at::_upsample_bilinear2d_aa(as_tensor(pixels), {side, side}, /*align_corners=*/false).squeeze(0).contiguous();
+  return at::_upsample_bilinear2d_aa(as_tensor(pixels), {side, side}, /*align_corners=*/false).squeeze(0);
 }
 
 }  // namespace ddprun::images

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -25,6 +26,14 @@ struct ImageFormat {
 
 // Returns what the byte 0 becomes, per channel.
 DDPRUN_API std::vector<double> black_of(const ImageFormat& format);
+
+// Makes an image, [C, H, W] uint8 on the CPU with any strides, and says its class.
+using MakeImage = std::function<at::Tensor(int64_t index, int64_t& label)>;
+
+// Returns the batch of the images with these numbers, for a get() or draw() that decodes or changes them: input [B, C,
+// H, W] float32, target and index [B] int64. Throws what `make` throws, and std::invalid_argument if the format is
+// invalid or an image is not as the format says.
+DDPRUN_API Batch gather_images(const ImageFormat& format, std::span<const int64_t> indices, const MakeImage& make);
 
 class DDPRUN_API ImageStore {
  public:
@@ -64,8 +73,6 @@ class DDPRUN_API ImageStore {
 
  private:
   using Table = std::array<float, 256>;
-
-  void normalize(const uint8_t* bytes, float* out) const;  // one image
 
   std::vector<int64_t> shape_;
   int64_t image_bytes_ = 0;

@@ -75,9 +75,8 @@ Recipe recipe_for(const DataSurvey& survey) {
   const auto& spec = survey.spec;
   const auto& target = survey.splits.front().target_shape;
   if (spec.classes == 0) return for_values(target);
-  const bool symbols = survey.splits.front().input_type == "int64";
-  if (symbols && !target.empty()) return for_text(training_samples(survey));
-  if (symbols || target.size() == 1)
+  if (survey.splits.front().is_text()) return for_text(training_samples(survey));
+  if (survey.splits.front().input_type == "int64" || target.size() == 1)
     throw UserError(
         "samples are sequences of numbers with classes: no recipe fits them; begin with experiments/text.yaml, or with "
         "a model written in Python (docs/models.md)");
@@ -127,6 +126,7 @@ std::string head_lines(const FirstExperiment& first) {
 }  // namespace
 
 double imbalance(const DataSurvey& survey) {
+  if (survey.splits.front().is_text()) return 1;
   int64_t least = 0, most = 0;
   for (const auto count : survey.splits.front().per_class) {
     if (count > 0) least = least == 0 ? count : std::min(least, count);

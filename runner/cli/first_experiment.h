@@ -24,7 +24,7 @@ struct FirstExperiment {
 std::string first_experiment_text(const FirstExperiment& first);
 
 // Returns how many times more training samples the largest class has than the smallest that has any; 1 if the data have
-// no classes.
+// no classes, or are texts.
 double imbalance(const DataSurvey& survey);
 
 }  // namespace ddprun

@@ -34,6 +34,8 @@ struct SplitSurvey {
   std::vector<ExtraSurvey> extras;
   int64_t counted = 0;             // samples that per_class covers
   std::vector<int64_t> per_class;  // of samples, or of a text's symbols; empty if the task has no classes
+
+  bool is_text() const { return input_type == "int64" && !target_shape.empty(); }  // the next symbol is predicted
 };
 
 // Surveys a started dataset, looking at no more than `most_numbers` input numbers per split. Skips splits without

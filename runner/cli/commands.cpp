@@ -115,9 +115,8 @@ void add_predict(CLI::App& predict, Arguments& arguments) {
   auto& split = *predict.add_option("--split", arguments.split, "test by default")
                      ->type_name("SPLIT")
                      ->check(CLI::IsMember({"train", "val", "test"}));
-  predict
-      .add_option("--input", arguments.inputs, "new files in place of a split, such as 'photos/*.jpg'; may be repeated")
-      ->type_name("PATTERN")
+  predict.add_option("--input", arguments.inputs, "new files in place of a split, or patterns: 'photos/*.jpg'")
+      ->type_name("FILE")
       ->excludes(&split);
   add_out(predict, arguments, "the CSV file to write; must not exist", /*required=*/true);
 }

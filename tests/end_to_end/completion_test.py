@@ -29,6 +29,7 @@ class Words(CommandTest):
         self.assertEqual(self.complete("plugins", "sh"), ["show"])
         self.assertEqual(self.complete("plugins", "show", "convnet_"), ["convnet_bn"])
         self.assertEqual(self.complete("predict", "r", "--split", "t"), ["train", "test"])
+        self.assertEqual(self.complete("predict", "r", "--input", "h"), ["home/"])
 
     def test_keys_are_those_of_the_experiments_own_plugins(self):
         self.assertEqual(self.complete("experiments/digits.yaml", "optimizer.l"), ["optimizer.lr="])

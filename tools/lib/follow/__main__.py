@@ -10,17 +10,18 @@ sys.dont_write_bytecode = True
 
 from tooling.ctrl_c import ctrl_c_sets  # noqa: E402
 from tooling.place import command  # noqa: E402
+from tooling.start import run_tool  # noqa: E402
 from ddprun import UserError, run  # noqa: E402
 from ddprun.terminal import printable  # noqa: E402
 from follow.follower import Follower  # noqa: E402
-from follow.trackers import NAMES, tracker  # noqa: E402
+from follow.trackers import PACKAGES, tracker  # noqa: E402
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(prog=command("follow"), description=__doc__)
     add = parser.add_argument
     add("runs", metavar="RUN", nargs="+", help="folder of a run: outputs/mnist/latest")
-    add("--to", required=True, choices=NAMES, help="the tracker; its own package must be installed")
+    add("--to", required=True, choices=PACKAGES, help="the tracker; its own package must be installed")
     add("--project", help="default: the experiment's name, or the tracker's variable (WANDB_PROJECT)")
     add("--entity", help="user, team or workspace; default: the tracker's own (wandb, comet)")
     add("--name", help="name of the run there; default: experiment/folder")
@@ -87,8 +88,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except UserError as error:
-        say(f"error: {error}")
-        sys.exit(2)
+    run_tool(main, "follow")

@@ -17,6 +17,10 @@ class Table:
     columns: list
     rows: list  # of values; a pathlib.Path is a picture
 
+    def plain_rows(self):
+        """Returns the rows with the name of each picture's file in its place."""
+        return [[cell.name if isinstance(cell, pathlib.Path) else cell for cell in row] for row in self.rows]
+
 
 @dataclasses.dataclass
 class Item:

@@ -87,13 +87,13 @@ class Journal:
         for name in FILES:
             sync(self.run.path / name)
 
-    def end(self, summary):
-        self.last_end = {"ended": summary, "end": self.reached()}
+    def end(self, ending):
+        self.last_end = {"ended": ending, "end": self.reached()}
         self.note(self.last_end)
 
-    def is_complete(self, summary):
+    def is_complete(self, ending):
         """Returns whether everything was sent, and the run had ended this way."""
-        return self.last_end == {"ended": summary, "end": self.reached()}
+        return self.last_end == {"ended": ending, "end": self.reached()}
 
     def from_step(self, step):
         """Returns the noted batches that the tracker may lack parts of; `step` is the first item that it does not have."""

@@ -4,6 +4,7 @@
 import sys
 
 from ddprun import UserError
+from ddprun.terminal import printable
 
 
 def run_tool(main, name):
@@ -11,5 +12,5 @@ def run_tool(main, name):
     try:
         sys.exit(main())
     except UserError as error:
-        print(f"{name}: error: {error}", file=sys.stderr)
+        print(f"{name}: error: {printable(error)}", file=sys.stderr)
         sys.exit(2)

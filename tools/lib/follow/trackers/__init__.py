@@ -2,12 +2,14 @@
 """One file for each tracker: a class Tracker that says in its client's words what the follower gives it."""
 
 import importlib
-import pathlib
 import sys
 
 from ddprun.errors import UserError
 
-NAMES = sorted(file.stem for file in pathlib.Path(__file__).parent.glob("[a-z]*.py") if file.stem not in ("base", "wandb_file"))
+PACKAGES = {
+    "aim": "aim", "clearml": "clearml", "comet": "comet_ml", "dvclive": "dvclive pillow", "mlflow": "mlflow", "trackio": "trackio",
+    "wandb": "wandb pillow",
+}  # fmt: skip
 
 
 def tracker(name):
@@ -16,9 +18,3 @@ def tracker(name):
         return importlib.import_module(f"follow.trackers.{name}").Tracker
     except ImportError as error:
         raise UserError(f"{error}: pip install {PACKAGES[name]}, for {sys.executable}") from None
-
-
-PACKAGES = {
-    "aim": "aim", "clearml": "clearml", "comet": "comet_ml", "dvclive": "dvclive pillow", "mlflow": "mlflow", "trackio": "trackio",
-    "wandb": "wandb pillow",
-}  # fmt: skip

@@ -4,7 +4,7 @@ so that what is sent again is not doubled."""
 
 import aim
 
-from follow.trackers.base import Base, split_name
+from follow.trackers.base import ENDED_WELL, Base, split_name
 
 
 class Tracker(Base):
@@ -13,14 +13,14 @@ class Tracker(Base):
 
     def open(self, header):
         self.sink = aim.Run(
-            run_hash=header.get("id"), repo=self.options.uri or header.get("uri"), experiment=self.options.project or self.project,
+            run_hash=header.get("id"), repo=self.options.uri or header.get("uri"), experiment=self.project,
             force_resume=bool(header), system_tracking_interval=None, capture_terminal_logs=False)  # fmt: skip
         if not header:
             self.sink.name = self.name
             self.sink["hparams"] = self.run.config
             for tag in self.options.tags or ():
                 self.sink.add_tag(tag)
-        return header or {"id": self.sink.hash, "uri": self.options.uri, "project": self.options.project or self.project}
+        return header or {"id": self.sink.hash, "uri": self.options.uri, "project": self.project}
 
     def send(self, number, item):
         for name, value in item.numbers.items():
@@ -37,8 +37,8 @@ class Tracker(Base):
             self.sink.track(images, name=name, step=item.step, epoch=item.epoch)
 
     def finish(self, status, summary):
-        self.sink["summary"] = {"status": status} | {key: value for key, value in summary.items() if key != "metrics"}
-        if status not in ("completed", "stopped_early"):
+        self.sink["summary"] = self.result(status, summary)
+        if status not in ENDED_WELL:
             self.sink.add_tag(status)
         self.sink.close()
 

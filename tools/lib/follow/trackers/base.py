@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: MIT
-import os
 import sys
 
 from ddprun.errors import UserError
 
 ENDED_WELL = ("completed", "stopped_early")
-FILES = ("config.yaml", "summary.json", "report.html")  # of a run, sent when it ends
 
 
 class Base:
@@ -56,9 +54,15 @@ class Base:
     def name(self):
         return self.options.name or self.run.name
 
+    def result(self, status, summary):
+        """Returns how the run ended, with its summary but for the last metrics, which are rows already."""
+        return {"status": status} | {key: value for key, value in summary.items() if key != "metrics"}
+
     def files(self):
         """Returns the run's files that are kept with it: its experiment, summary, report and, if asked for, best weights."""
-        names = [*FILES, *(["checkpoints/best/model.safetensors"] if self.options.model else [])]
+        names = ["config.yaml", "summary.json", "report.html"]
+        if self.options.model:
+            names.append("checkpoints/best/model.safetensors")
         return [self.run.path / name for name in names if (self.run.path / name).is_file()]
 
     def own_folder(self):
@@ -80,8 +84,3 @@ def has_pillow():
         print("follow: pictures are left out, for Pillow is missing (pip install pillow)", file=sys.stderr)
         return False
     return True
-
-
-def environment(name, value):
-    """Sets a variable that the client reads, unless the user has."""
-    os.environ.setdefault(name, value)

@@ -3,11 +3,12 @@
 
 import json
 import math
+import os
 import pathlib
 
 from clearml import Task
 
-from follow.trackers.base import ENDED_WELL, Base, environment, split_name
+from follow.trackers.base import ENDED_WELL, Base, split_name
 
 
 class Tracker(Base):
@@ -18,9 +19,9 @@ class Tracker(Base):
 
     def open(self, header):
         if self.options.offline:
-            environment("CLEARML_CACHE_DIR", str(self.own_folder()))
+            os.environ.setdefault("CLEARML_CACHE_DIR", str(self.own_folder()))
             Task.set_offline(True)
-        project = self.options.project or header.get("project", self.project)
+        project = header.get("project", self.project)
         self.task = Task.init(
             project_name=project, task_name=self.name, tags=self.options.tags, reuse_last_task_id=False,
             continue_last_task=header["id"] if header and not self.options.offline else False, auto_connect_arg_parser=False,
@@ -43,7 +44,7 @@ class Tracker(Base):
                                            xaxis="guess", yaxis="truth", yaxis_reversed=True)  # fmt: skip
         for name, table in item.tables.items():
             split, what = split_name(name)
-            rows = [[str(getattr(cell, "name", cell)) for cell in row] for row in table.rows]
+            rows = [list(map(str, row)) for row in table.plain_rows()]
             logger.report_table(what, split, iteration=step, table_plot=[table.columns, *rows])
         for name, file in item.pictures():
             split, what = split_name(name)

@@ -26,7 +26,7 @@ class Tracker(Base):
         key = header.get("id") or secrets.token_hex(16)
         self.offline = self.options.offline
         config = QUIET | {"name": self.name, "tags": self.options.tags}
-        kept = {"project_name": self.options.project or header.get("project", self.project), "workspace": self.options.entity}
+        kept = {"project_name": header.get("project", self.project), "workspace": self.options.entity}
         os.environ["COMET_LOGGING_CONSOLE"] = "WARNING"
         self.sink = comet_ml.start(
             experiment_key=key, mode="get_or_create" if header else "create", online=not self.offline, **kept,
@@ -43,8 +43,7 @@ class Tracker(Base):
             self.sink.log_confusion_matrix(matrix=counts, labels=classes, title=name, step=step, epoch=epoch,
                                            file_name=f"{name.replace('/', '_')}_{step}.json")  # fmt: skip
         for name, table in item.tables.items():
-            rows = [[getattr(cell, "name", cell) for cell in row] for row in table.rows]
-            self.sink.log_table(f"{name.replace('/', '_')}_{step}.csv", tabular_data=rows, headers=table.columns)
+            self.sink.log_table(f"{name.replace('/', '_')}_{step}.csv", tabular_data=table.plain_rows(), headers=table.columns)
         for name, file in item.pictures():
             self.sink.log_image(str(file), name=name, step=step)
 
@@ -52,7 +51,7 @@ class Tracker(Base):
         return self.sink.flush() and not self.offline
 
     def finish(self, status, summary):
-        self.sink.log_others({"status": status} | flat({key: value for key, value in summary.items() if key != "metrics"}))
+        self.sink.log_others(flat(self.result(status, summary)))
         for file in self.files():
             self.sink.log_asset(str(file), file_name=file.name)
         self.sink.end()

@@ -12,7 +12,6 @@ from follow.trackers.base import Base, has_pillow
 
 class Tracker(Base):
     takes = ()
-    errors = (OSError,)
 
     def open(self, header):
         folder = self.own_folder()

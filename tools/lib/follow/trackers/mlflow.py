@@ -41,8 +41,7 @@ class Tracker(Base):
             rows = [[truth, *row] for truth, row in zip(classes, counts)]
             self.table(name, item.step, ["truth", *classes], rows)
         for name, table in item.tables.items():
-            rows = [[getattr(cell, "name", cell) for cell in row] for row in table.rows]
-            self.table(name, item.step, table.columns, rows)
+            self.table(name, item.step, table.columns, table.plain_rows())
         for name, file in item.pictures():
             self.client.log_artifact(self.id, str(file), f"images/{name.rpartition('/')[0]}")
 

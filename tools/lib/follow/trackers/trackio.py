@@ -21,7 +21,7 @@ class Tracker(Base):
         self.local = not (os.environ.get("TRACKIO_SPACE_ID") or os.environ.get("TRACKIO_SERVER_URL"))
 
     def open(self, header):
-        self.header = header or {"id": self.name, "project": self.options.project or self.project}
+        self.header = header or {"id": self.name, "project": self.project}
         with contextlib.redirect_stdout(sys.stderr):  # it greets
             self.sink = trackio.init(
                 project=self.header["project"], name=self.header["id"], group=self.options.group, config=self.run.config,

@@ -69,7 +69,7 @@ class Tracker(Base):
         return value
 
     def finish(self, status, summary):
-        self.sink.summary.update({"status": status} | flat({key: value for key, value in summary.items() if key != "metrics"}))
+        self.sink.summary.update(flat(self.result(status, summary)))
         if self.options.model:
             artifact = wandb.Artifact(f"run-{self.id}", type="model")
             for file in self.files():

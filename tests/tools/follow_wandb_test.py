@@ -74,13 +74,14 @@ class WholeRun(FollowTest):
                 one.local_path.startswith(f"{self.run_dir}/wandb/") and os.path.exists(one.local_path), one.local_path
             )
 
-    def test_a_later_call_stays_in_the_project(self):
+    def test_a_later_call_stays_in_the_project_and_keeps_the_name(self):
         self.fabricate(metrics=[metrics_line(1, loss=1)])
-        self.sent("--project", "p")
+        self.sent("--project", "p", "--name", "n")
         self.append("metrics", [metrics_line(2, loss=2)])
         err = self.followed(self.run_dir, "--offline", "--project", "q", code=2).err()
         self.assertIn("belongs to the project p of wandb, not q", err)
-        self.assertEqual((self.sent().start.project, len(self.sent().history)), ("p", 2))
+        found = self.sent()
+        self.assertEqual((found.start.project, found.start.display_name, len(found.history)), ("p", "n", 2))
 
     def test_several_runs_at_once(self):
         folders = []

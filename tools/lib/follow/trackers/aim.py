@@ -13,7 +13,7 @@ class Tracker(Base):
 
     def open(self, header):
         self.sink = aim.Run(
-            run_hash=header.get("id"), repo=self.options.uri or header.get("uri"), experiment=self.project,
+            run_hash=header.get("id"), repo=self.options.uri or header.get("uri"), experiment=header.get("project", self.project),
             force_resume=bool(header), system_tracking_interval=None, capture_terminal_logs=False)  # fmt: skip
         if not header:
             self.sink.name = self.name

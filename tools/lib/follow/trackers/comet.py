@@ -25,7 +25,7 @@ class Tracker(Base):
     def open(self, header):
         key = header.get("id") or secrets.token_hex(16)
         self.offline = self.options.offline
-        config = QUIET | {"name": self.name, "tags": self.options.tags}
+        config = QUIET | {"name": self.options.name if header else self.name, "tags": self.options.tags}
         kept = {"project_name": header.get("project", self.project), "workspace": self.options.entity}
         os.environ["COMET_LOGGING_CONSOLE"] = "WARNING"
         self.sink = comet_ml.start(

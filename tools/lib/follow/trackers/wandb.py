@@ -31,7 +31,7 @@ class Tracker(Base):
         self.sink.define_metric("*", step_metric="step")
         for name in ("epoch", "samples", "attempt"):
             self.sink.define_metric(name, hidden=True)
-        return {"id": self.id, "name": self.run.name, "project": self.sink.project, "entity": self.sink.entity}
+        return {"id": self.id, "name": self.sink.name, "project": self.sink.project, "entity": self.sink.entity}
 
     def begin(self, header):
         options, environment = self.options, os.environ

@@ -11,6 +11,7 @@ A source is a folder of pictures, a .parquet or .csv file, a folder of such, wha
 tokens, .txt files. SPLIT=SOURCE says what it is; a source without has its splits in it, or is train."""
 
 import argparse
+import importlib
 import os
 import pathlib
 import sys
@@ -20,11 +21,10 @@ sys.dont_write_bytecode = True
 from tooling.place import command  # noqa: E402
 from tooling.start import run_tool  # noqa: E402
 from ddprun import UserError  # noqa: E402
-from convert import arrays, shards, tokens  # noqa: E402
 from convert.output import Output  # noqa: E402
 from convert.sources import SPLITS, splits_in  # noqa: E402
 
-FORMS = {"shards": shards, "arrays": arrays, "tokens": tokens}
+FORMS = ("shards", "arrays", "tokens")  # modules of this package, which import what only they need
 SIZES = {"M": 1 << 20, "G": 1 << 30}
 
 
@@ -76,8 +76,8 @@ def chosen_splits(words):
 
 def main():
     options = parse_arguments()
-    form = FORMS[options.form]
     try:
+        form = importlib.import_module(f"convert.{options.form}")
         with Output(pathlib.Path(options.out)) as output:
             lines = form.convert(chosen_splits(options.sources), output, options)
         print("\n".join(lines))

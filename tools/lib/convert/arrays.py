@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Writes the columns of tables as arrays, for the dataset `tensors`."""
 
+import numpy
+from safetensors.numpy import save_file
+
 from ddprun import UserError
 from convert.sources import Table, is_table
 
 
 def convert(splits, output, options):
     """Returns a line to be told for each split."""
-    import numpy
-    from safetensors.numpy import save_file
-
     columns, names, lines = None, None, []
     for split, path in splits.items():
         if not is_table(path):
@@ -19,7 +19,7 @@ def convert(splits, output, options):
         table = Table(path, [*columns, options.target])
         inputs, targets = values_of(table, columns, options, output, split)
         names = names or table.names.get(options.target) or (sorted(set(targets)) if isinstance(targets[0], str) else None)
-        found = {"input": numpy.stack(inputs), "target": numbered(targets, names, path, numpy)}
+        found = {"input": numpy.stack(inputs), "target": numbered(targets, names, path)}
         save_file(found, output.file(f"{split}.safetensors"))
         shape = " x ".join(map(str, found["input"].shape[1:]))
         lines.append(f"{split}: {len(inputs):,} samples of {shape}, targets {found['target'].dtype}")
@@ -30,14 +30,12 @@ def convert(splits, output, options):
 
 def values_of(table, columns, options, output, split):
     """Returns the inputs of each row, float32, and the targets as they are."""
-    import numpy
-
     inputs, targets = [], []
     for place, row in table.rows():
         try:
             parts = [numpy.asarray(row[name], numpy.float32) for name in columns]
         except (TypeError, ValueError):
-            raise UserError(f"{place}: {bad_column(row, columns, numpy)}; --input names the columns of numbers") from None
+            raise UserError(f"{place}: {bad_column(row, columns)}; --input names the columns of numbers") from None
         value = parts[0] if len(parts) == 1 and parts[0].ndim else numpy.concatenate([part.reshape(-1) for part in parts])
         if inputs and value.shape != inputs[0].shape:
             raise UserError(f"{place}: it has {value.shape} numbers, and the rows before have {inputs[0].shape}")
@@ -51,7 +49,7 @@ def values_of(table, columns, options, output, split):
     return inputs, read_numbers(targets)
 
 
-def bad_column(row, columns, numpy):
+def bad_column(row, columns):
     for name in columns:
         try:
             numpy.asarray(row[name], numpy.float32)
@@ -72,7 +70,7 @@ def read_numbers(targets):
     return targets
 
 
-def numbered(targets, names, path, numpy):
+def numbered(targets, names, path):
     """Returns int64 of classes, float32 of values."""
     if isinstance(targets[0], str):
         numbers = {name: number for number, name in enumerate(names)}

@@ -4,6 +4,9 @@
 import io
 import tarfile
 
+import numpy
+from safetensors.numpy import save_file
+
 from ddprun import UserError
 from convert.pictures import pictures_of
 
@@ -41,9 +44,6 @@ class Shards:
 
     def close(self):
         """Ends the shard that is being written, and writes its index."""
-        import numpy
-        from safetensors.numpy import save_file
-
         if self.tar is None:
             return
         self.tar.close()
@@ -55,8 +55,6 @@ class Shards:
 
 def convert(splits, output, options):
     """Returns a line to be told for each split."""
-    import safetensors.numpy  # noqa: F401; now, not after an hour
-
     sources = {split: pictures_of(path, options) for split, path in splits.items()}
     classes = Classes(splits, sources)
     lines = []

@@ -37,38 +37,19 @@ def files_of(path, suffixes):
 
 
 class Table:
-    """The rows of a source: dictionaries of the named columns, in order. `where(n)` names the row in messages."""
+    """The rows of a source: dictionaries of the named columns, in order."""
 
     def __init__(self, path, columns=None):
-        self.path, self.names = path, {}
-        self.files = [] if is_saved(path) else [path] if path.is_file() else files_of(path, TABLES)
-        if is_saved(path):
-            with contextlib.redirect_stdout(None):
-                from datasets import load_from_disk
+        self.path = path
+        self.parts = parts_of(path)
+        self.columns = columns or self.parts[0].columns()
+        for part in self.parts:
+            part.require(self.columns)
 
-            self.saved = load_from_disk(str(path))
-            self.names = {name: feature.names for name, feature in self.saved.features.items() if hasattr(feature, "names")}
-        elif not self.files:
-            raise UserError(f"{path}: there is no .parquet or .csv file in it")
-        self.columns = columns or self.columns_of(self.files[0] if self.files else None)
-        self.require()
-
-    def columns_of(self, file):
-        if file is None:
-            return list(self.saved.column_names)
-        if file.suffix == ".csv":
-            with open(file, newline="", encoding="utf-8") as lines:
-                return next(csv.reader(lines), [])
-        import pyarrow.parquet
-
-        return opened(file, pyarrow).schema_arrow.names
-
-    def require(self):
-        for file in self.files or [None]:
-            there = self.columns_of(file)
-            for column in self.columns:
-                if column not in there:
-                    raise UserError(f"{file or self.path}: there is no column {column}; there are {', '.join(there)}")
+    @property
+    def names(self):
+        """Returns {column: names of its classes}, of the columns that say what their numbers mean."""
+        return self.parts[0].names
 
     def only(self, column):
         """Returns the table of this column alone."""
@@ -76,41 +57,84 @@ class Table:
 
     def rows(self):
         """Yields (place, row)."""
-        if not self.files:
-            for number, row in enumerate(undecoded(self.saved.select_columns(self.columns))):
-                yield f"{self.path}: row {number}", row
-        for file in self.files:
-            for number, row in enumerate(csv_rows(file) if file.suffix == ".csv" else self.parquet_rows(file)):
-                yield f"{file}: row {number}", row
+        for part in self.parts:
+            for number, row in enumerate(part.rows(self.columns)):
+                yield f"{part.path}: row {number}", row
 
-    def parquet_rows(self, file):
+
+def parts_of(path):
+    if is_saved(path):
+        return [Saved(path)]
+    files = [path] if path.is_file() else files_of(path, TABLES)
+    if not files:
+        raise UserError(f"{path}: there is no .parquet or .csv file in it")
+    return [Csv(file) if file.suffix == ".csv" else Parquet(file) for file in files]
+
+
+class Part:
+    """A file, or what takes its place: it has columns(), a list, and rows(columns)."""
+
+    names = {}
+
+    def __init__(self, path):
+        self.path = path
+
+    def require(self, columns):
+        there = self.columns()
+        for column in columns:
+            if column not in there:
+                raise UserError(f"{self.path}: there is no column {column}; there are {', '.join(there)}")
+
+
+class Csv(Part):
+    """Its rows have all columns, whichever are asked for."""
+
+    def columns(self):
+        with open(self.path, newline="", encoding="utf-8") as lines:
+            return next(csv.reader(lines), [])
+
+    def rows(self, columns):
+        with open(self.path, newline="", encoding="utf-8") as lines:
+            reader = csv.DictReader(lines)
+            for row in reader:
+                if None in row or None in row.values():
+                    raise UserError(f"{self.path}:{reader.line_num}: it has not as many values as the first line")
+                yield row
+
+
+class Parquet(Part):
+    def opened(self):
         import pyarrow.parquet
 
-        for batch in opened(file, pyarrow).iter_batches(batch_size=256, columns=self.columns):
+        try:
+            return pyarrow.parquet.ParquetFile(self.path)
+        except pyarrow.ArrowInvalid as error:
+            raise UserError(f"{self.path}: {str(error).splitlines()[0]}") from None
+
+    def columns(self):
+        return self.opened().schema_arrow.names
+
+    def rows(self, columns):
+        for batch in self.opened().iter_batches(batch_size=256, columns=columns):
             yield from batch.to_pylist()
 
 
-def opened(file, pyarrow):
-    try:
-        return pyarrow.parquet.ParquetFile(file)
-    except pyarrow.ArrowInvalid as error:
-        raise UserError(f"{file}: {str(error).splitlines()[0]}") from None
+class Saved(Part):
+    """What save_to_disk() of the package datasets has written."""
 
+    def __init__(self, path):
+        super().__init__(path)
+        with contextlib.redirect_stdout(None):
+            from datasets import Image, load_from_disk
+        saved = load_from_disk(str(path))
+        self.names = {name: feature.names for name, feature in saved.features.items() if hasattr(feature, "names")}
+        for name, feature in saved.features.items():
+            if isinstance(feature, Image):
+                saved = saved.cast_column(name, Image(decode=False))  # pictures as the bytes that they are
+        self.saved = saved
 
-def csv_rows(file):
-    with open(file, newline="", encoding="utf-8") as lines:
-        reader = csv.DictReader(lines)
-        for row in reader:
-            if None in row or None in row.values():
-                raise UserError(f"{file}:{reader.line_num}: it has not as many values as the first line")
-            yield row
+    def columns(self):
+        return list(self.saved.column_names)
 
-
-def undecoded(saved):
-    """Returns the rows with pictures as the bytes that they are."""
-    from datasets import Image
-
-    for name, feature in saved.features.items():
-        if isinstance(feature, Image):
-            saved = saved.cast_column(name, Image(decode=False))
-    return saved
+    def rows(self, columns):
+        return self.saved.select_columns(columns)

@@ -4,6 +4,9 @@
 import pathlib
 import shutil
 
+import numpy
+from tokenizers import Tokenizer
+
 from ddprun import UserError
 from convert.sources import Table, files_of, is_table
 
@@ -12,11 +15,9 @@ AT_ONCE = 64  # texts that are given to the tokenizer together
 
 def convert(splits, output, options):
     """Returns a line to be told for each split."""
-    import numpy
-
     tokenizer, separator = read_tokenizer(options)
     vocabulary = tokenizer.get_vocab_size()
-    dtype = "uint16" if vocabulary <= 1 << 16 else "uint32"
+    dtype = numpy.dtype("uint16" if vocabulary <= 1 << 16 else "uint32")
     lines = []
     for split, path in splits.items():
         tokens = texts = 0
@@ -24,13 +25,13 @@ def convert(splits, output, options):
             for batch in batches(texts_of(path, options)):
                 for encoded in tokenizer.encode_batch(batch, add_special_tokens=False):
                     ids = encoded.ids if separator is None else [*encoded.ids, separator]
-                    stream.write(numpy.array(ids, f"<u{2 if dtype == 'uint16' else 4}").tobytes())
+                    stream.write(numpy.array(ids, dtype.newbyteorder("<")).tobytes())
                     tokens += len(ids)
                 texts += len(batch)
                 output.progress(f"{split}: {texts:,} texts, {tokens:,} tokens")
         if not tokens:
             raise UserError(f"{path}: there is no text in it")
-        note = {"dtype": dtype, "tokens": tokens, "vocabulary": vocabulary, "tokenizer": "tokenizer.json"}
+        note = {"dtype": dtype.name, "tokens": tokens, "vocabulary": vocabulary, "tokenizer": "tokenizer.json"}
         output.write_json(f"{split}.bin.json", note)
         lines.append(f"{split}: {texts:,} texts, {tokens:,} tokens, {dtype}")
     shutil.copyfile(options.tokenizer, output.file("tokenizer.json"))
@@ -39,8 +40,6 @@ def convert(splits, output, options):
 
 def read_tokenizer(options):
     """Returns the tokenizer, and the number of the separator; None if there is none."""
-    from tokenizers import Tokenizer
-
     if not pathlib.Path(options.tokenizer).is_file():
         raise UserError(f"{options.tokenizer}: no such file")
     try:

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT
 """tools/convert: what it writes is what the source holds, by the readers of those formats, and ddprun trains on it."""
 
+import contextlib
+import io
 import json
 import os
 import pathlib
 import signal
 import sys
 import unittest
+import unittest.mock
 
 import datasets
 import numpy
@@ -18,9 +21,11 @@ import webdataset
 from safetensors.numpy import load_file
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/end_to_end"))
+sys.path[:0] = [str(ROOT / "tests/end_to_end"), str(ROOT / "tools/lib")]
 
 from command import CommandTest  # noqa: E402
+from convert.__main__ import main  # noqa: E402
+from tooling.start import run_tool  # noqa: E402
 
 TOOL = ROOT / "tools/convert"
 
@@ -38,8 +43,13 @@ class ConvertTest(CommandTest):
         return running
 
     def refused(self, text, *words):
-        before = set(self.folder.rglob("*"))
-        self.assertIn(text, self.convert(*words, "--out", "refused", code=2).err())
+        """In this process: a dozen others would only import the same packages."""
+        before, err = set(self.folder.rglob("*")), io.StringIO()
+        with unittest.mock.patch("sys.argv", ["convert", *words, "--out", "refused"]), contextlib.redirect_stderr(err):
+            with self.assertRaises(SystemExit) as ended:
+                run_tool(main, "convert")
+        self.assertEqual(ended.exception.code, 2)
+        self.assertIn(text, err.getvalue())
         left = {path for path in set(self.folder.rglob("*")) - before if path.suffix and not path.name.startswith(".")}
         self.assertEqual(left, set())
 
@@ -115,7 +125,7 @@ class Shards(ConvertTest):
         self.refused("a.parquet: there is no column image; there are picture, label", "shards", "a.parquet")
         pathlib.Path("torn.parquet").write_bytes(pathlib.Path("a.parquet").read_bytes()[:-9])
         self.refused("torn.parquet: ", "shards", "torn.parquet")
-        self.refused("nowhere: no such file", "shards", "nowhere")
+        self.refused("no?where: no such file", "shards", "no\x1bwhere")  # a terminal would obey it
         pathlib.Path("p/train/empty").rmdir()
         self.convert("shards", "p", "--out", "out")
         self.assertIn("is there already", self.convert("shards", "p", "--out", "out", code=2).err())

@@ -33,12 +33,16 @@ def metrics_line(step, attempt=0, split="train", **metrics):
 class FollowTest(CommandTest):
     tracker = "wandb"
 
+    def words(self, *arguments):
+        return "--to", self.tracker, "--poll", "0.05", *arguments
+
     def follow(self, *arguments, env=None):
-        return self.start_program(sys.executable, "-B", TOOL, "--to", self.tracker, "--poll", "0.05", *arguments, env=env)
+        return self.start_program(sys.executable, "-B", TOOL, *self.words(*arguments), env=env)
 
     def followed(self, *arguments, code=0, env=None):
-        """To the end."""
-        running = self.follow(*arguments, env=env)
+        return self.to_end(self.follow(*arguments, env=env), code)
+
+    def to_end(self, running, code=0):
         self.assertEqual(running.wait(), code, running.text())
         return running
 

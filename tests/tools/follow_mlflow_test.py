@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT
+"""tools/follow and MLflow: a database."""
+
+import os
+import pathlib
+import shutil
+import tempfile
+import unittest
+
+os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # which is a thread, and forks have none
+
+import mlflow  # noqa: E402
+import sqlalchemy  # noqa: E402
+
+from follow_test_case import FollowTest  # noqa: E402
+from follow_tracker_case import TrackerTest  # noqa: E402
+
+
+class Mlflow(TrackerTest, FollowTest):
+    tracker = "mlflow"
+
+    client_is_imported = True
+
+    @classmethod
+    def setUpClass(cls):
+        """Makes MLflow's tables once, and does not wait for the disk: its migrations sync a thousand times."""
+        sqlalchemy.event.listen(sqlalchemy.Engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous = off"))
+        cls.database = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()), "mlflow.db")
+        mlflow.MlflowClient(f"sqlite:///{cls.database}").search_experiments()
+
+    def setUp(self):
+        super().setUp()
+        shutil.copy(self.database, self.folder)
+
+    def places(self):
+        return {"MLFLOW_TRACKING_URI": f"sqlite:///{self.folder}/mlflow.db", "MLFLOW_ARTIFACT_ROOT": str(self.folder / "artifacts"),
+                "MLFLOW_DISABLE_TELEMETRY": "true"}  # fmt: skip
+
+    def found(self):
+        client = mlflow.MlflowClient(self.places()["MLFLOW_TRACKING_URI"])
+        (run,) = client.search_runs([client.get_experiment_by_name("made").experiment_id])
+        return client, run
+
+    def numbers(self):
+        client, run = self.found()
+        return [(name, one.step, one.value) for name in run.data.metrics for one in client.get_metric_history(run.info.run_id, name)]
+
+    def settings(self):
+        return self.found()[1].data.params["seed"]
+
+    def status(self):
+        run = self.found()[1]
+        self.assertEqual(run.info.status, "FAILED" if run.data.tags["ddprun.status"] == "failed" else "FINISHED")
+        return run.data.tags["ddprun.status"]
+
+    def pictures(self):
+        client, run = self.found()
+        return len(client.list_artifacts(run.info.run_id, "images/val/predictions/image"))
+
+
+if __name__ == "__main__":
+    unittest.main()

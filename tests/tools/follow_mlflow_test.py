@@ -12,7 +12,7 @@ os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"  # which is a thread, and forks 
 import mlflow  # noqa: E402
 import sqlalchemy  # noqa: E402
 
-from follow_test_case import FollowTest  # noqa: E402
+from follow_test_case import FollowTest, metrics_line  # noqa: E402
 from follow_tracker_case import TrackerTest  # noqa: E402
 
 
@@ -35,6 +35,14 @@ class Mlflow(TrackerTest, FollowTest):
     def places(self):
         return {"MLFLOW_TRACKING_URI": f"sqlite:///{self.folder}/mlflow.db", "MLFLOW_ARTIFACT_ROOT": str(self.folder / "artifacts"),
                 "MLFLOW_DISABLE_TELEMETRY": "true"}  # fmt: skip
+
+    def test_names_that_mlflow_refuses_arrive_as_it_takes_them(self):
+        self.fabricate(metrics=[metrics_line(1, **{"iou/person (adult)": 0.5})])
+        with open(self.run_dir / "config.yaml", "a") as file:
+            file.write("odd@key: 2\n")
+        self.to_end(self.start_next())
+        self.assertIn(("train/iou/person _adult_", 1, 0.5), self.numbers())
+        self.assertEqual(self.found()[1].data.params["odd_key"], "2")
 
     def found(self):
         client = mlflow.MlflowClient(self.places()["MLFLOW_TRACKING_URI"])

@@ -2,6 +2,8 @@
 """MLflow: a server, Databricks, or a database (sqlite:///mlflow.db). Its stores keep a metric's value of a step and time once,
 so that what is sent again is not doubled."""
 
+import re
+
 import mlflow
 from mlflow.entities import Metric, Param, RunTag
 
@@ -10,6 +12,7 @@ from follow.trackers.base import ENDED_WELL, Base
 
 PARAMETERS, METRICS = 100, 1000  # in one request
 LONGEST = 6000  # characters of a parameter
+LONGEST_NAME = 250
 
 
 class Tracker(Base):
@@ -28,13 +31,13 @@ class Tracker(Base):
         experiment = found.experiment_id if found else self.client.create_experiment(self.project)
         tags = {"ddprun.run_dir": str(self.run.path)} | {f"ddprun.tag.{tag}": tag for tag in self.options.tags or ()}
         self.id = self.client.create_run(experiment, run_name=self.name, tags=tags).info.run_id
-        parameters = [Param(key, str(value)[:LONGEST]) for key, value in flat(self.run.config).items()]
-        for begin in range(0, len(parameters), PARAMETERS):
-            self.client.log_batch(self.id, params=parameters[begin : begin + PARAMETERS])
+        values = {legal(key): str(value)[:LONGEST] for key, value in flat(self.run.config).items()}
+        for some in portions([Param(key, value) for key, value in values.items()], PARAMETERS):
+            self.client.log_batch(self.id, params=some)
         return {"id": self.id, "project": self.project, "uri": self.options.uri}
 
     def send(self, number, item):
-        self.waiting += [Metric(name, float(value), item.milliseconds, item.step) for name, value in item.numbers.items()]
+        self.waiting += [Metric(legal(name), float(value), item.milliseconds, item.step) for name, value in item.numbers.items()]
         if item.epoch is not None and item.numbers:
             self.waiting.append(Metric("epoch", float(item.epoch), item.milliseconds, item.step))
         for name, (classes, counts) in item.confusions.items():
@@ -50,16 +53,28 @@ class Tracker(Base):
         self.client.log_dict(self.id, {"columns": columns, "data": rows}, f"tables/{name.replace('/', '_')}_step_{step}.json")
 
     def flush(self):
-        for begin in range(0, len(self.waiting), METRICS):
-            self.client.log_batch(self.id, metrics=self.waiting[begin : begin + METRICS])
+        for some in portions(self.waiting, METRICS):
+            self.client.log_batch(self.id, metrics=some)
         self.waiting = []
         return True
 
     def finish(self, status, summary):
         for file in self.files():
             self.client.log_artifact(self.id, str(file))
-        self.client.log_batch(self.id, tags=[RunTag("ddprun.status", status), RunTag("ddprun.stop_reason", str(summary.get("stop_reason", "")))])
+        tags = {"ddprun.status": status, "ddprun.stop_reason": str(summary.get("stop_reason", ""))}
+        self.client.log_batch(self.id, tags=[RunTag(key, value) for key, value in tags.items()])
         self.client.set_terminated(self.id, "FINISHED" if status in ENDED_WELL else "KILLED" if status == "killed" else "FAILED")
 
     def leave(self):
         pass
+
+
+def legal(name):
+    """Returns a name with an underscore for each character that MLflow refuses."""
+    return re.sub(r"[^\w\-. :/]", "_", name)[:LONGEST_NAME]
+
+
+def portions(items, size):
+    """Yields the items in lists of at most this size."""
+    for begin in range(0, len(items), size):
+        yield items[begin : begin + size]

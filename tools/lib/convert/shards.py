@@ -91,8 +91,12 @@ class Classes:
     def refuse(self, split, known):
         missing = sorted(set(self.names) - set(known))
         extra = sorted(set(known) - set(self.names))
-        told = [f"{self.splits[split]} has no class {name}" for name in missing] + [f"only {self.splits[split]} has the class {name}" for name in extra]
-        raise UserError(f"{told[0] if told else 'the order of the classes differs'}: the classes of {split} and {self.first} must be the same")
+        told = "the order of the classes differs"
+        if missing:
+            told = f"{self.splits[split]} has no class {missing[0]}"
+        elif extra:
+            told = f"only {self.splits[split]} has the class {extra[0]}"
+        raise UserError(f"{told}: the classes of {split} and {self.first} must be the same")
 
     def number(self, picture, split):
         if isinstance(picture.label, int) and not self.names:

@@ -158,6 +158,9 @@ class Arrays(ConvertTest):
         pathlib.Path("a.csv").write_text("x,kind\n1,b\nmany,a\n")
         self.refused("a.csv: row 1: the column x holds 'many', which is no number", "arrays", "a.csv", "--target", "kind")
         self.refused("a.csv: there is no column y", "arrays", "a.csv", "--target", "y")
+        for name, kinds in (("b.csv", "ab"), ("c.csv", "bc")):
+            pathlib.Path(name).write_text("x,kind\n" + "".join(f"1,{kind}\n" for kind in kinds))
+        self.refused("c.csv: it has the class c, which val has not", "arrays", "val=b.csv", "train=c.csv", "--target", "kind")
         pathlib.Path("a.csv").write_text("x,kind\n1,b\n2\n")
         self.refused("a.csv:3: it has not as many values", "arrays", "a.csv", "--target", "kind")
 

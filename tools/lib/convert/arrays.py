@@ -19,7 +19,7 @@ def convert(splits, output, options):
         table = Table(path, [*columns, options.target])
         inputs, targets = values_of(table, columns, options, output, split)
         names = names or table.names.get(options.target) or (sorted(set(targets)) if isinstance(targets[0], str) else None)
-        found = {"input": numpy.stack(inputs), "target": numbered(targets, names, path)}
+        found = {"input": numpy.stack(inputs), "target": numbered(targets, names, path, next(iter(splits)))}
         save_file(found, output.file(f"{split}.safetensors"))
         shape = " x ".join(map(str, found["input"].shape[1:]))
         lines.append(f"{split}: {len(inputs):,} samples of {shape}, targets {found['target'].dtype}")
@@ -70,13 +70,13 @@ def read_numbers(targets):
     return targets
 
 
-def numbered(targets, names, path):
-    """Returns int64 of classes, float32 of values."""
+def numbered(targets, names, path, first):
+    """Returns int64 of classes, float32 of values. The split `first` has given the names."""
     if isinstance(targets[0], str):
         numbers = {name: number for number, name in enumerate(names)}
         unknown = sorted(set(targets) - set(numbers))
         if unknown:
-            raise UserError(f"{path}: it has the class {unknown[0]}, which train has not")
+            raise UserError(f"{path}: it has the class {unknown[0]}, which {first} has not")
         return numpy.array([numbers[name] for name in targets], numpy.int64)
     array = numpy.array(targets)
     if array.dtype.kind in "biu":

@@ -140,7 +140,9 @@ class Agent {
       note("end", end.status + ": " + end.stop_reason);
     }
     close_run(folder, request_.checked.experiment, !result.report.empty());
-    if (result.exit_code == kExitPreempted) tell_how_to_resume(folder);
+    const auto& experiment = request_.checked.experiment;
+    if (result.exit_code == kExitDone && experiment.is_range_test()) return tell_suggested_lr(folder);
+    if (result.exit_code == kExitPreempted) tell_how_to_resume(folder, experiment.is_range_test());
     return result.exit_code;
   }
 
@@ -197,6 +199,7 @@ LaunchPlan plan_of(const NodeSetup& setup, const RunRequest& request, const Star
   auto plan = attempt_plan(setup, start);
   plan.started_at = request.started_at;
   plan.config = to_yaml(request.checked.experiment.config, /*origins=*/true);
+  if (request.checked.experiment.is_range_test() && !plan.stopping.empty()) plan.stopping = "stopping";
   return plan;
 }
 
@@ -287,9 +290,9 @@ void tell_of_joining(const NodeSetup& setup, const StartOrder& start) {
             : " at " + start.keeper + ", which this node does not see; its logs go to a local folder of that path"));
 }
 
-void tell_of_end(const NodeResult& node, const std::string& run_dir) {
+void tell_of_end(const NodeResult& node, const Experiment& experiment, const std::string& run_dir) {
   if (node.exit_code == kExitDone) log::info("the run is done: " + kept_elsewhere(run_dir).value_or(run_dir));
-  if (node.exit_code == kExitPreempted) tell_how_to_resume(run_dir);
+  if (node.exit_code == kExitPreempted) tell_how_to_resume(run_dir, experiment.is_range_test());
 }
 
 // Takes from torchrun's store where the run's server is, and its token where this rank was given none.
@@ -319,7 +322,7 @@ int join_rendezvous(NodeSetup setup, const RunRequest& request) {
   });
   tell_engine(setup, node);
   if (!node.text.empty()) node.exit_code == kExitPreempted ? log::info(node.text) : log::error(node.text);
-  if (speaks(setup) && !run_dir.empty() && node.text.empty()) tell_of_end(node, run_dir);
+  if (speaks(setup) && !run_dir.empty() && node.text.empty()) tell_of_end(node, request.checked.experiment, run_dir);
   return node.exit_code;
 }
 

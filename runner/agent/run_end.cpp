@@ -2,15 +2,18 @@
 #include "agent/run_end.h"
 
 #include "base/log.h"
+#include "launch/worker_process.h"
 #include "metrics/run_summary.h"
 #include "plugin_host/plugin_call.h"
 #include "plugin_host/plugin_host.h"
+#include "report/lr_suggestion.h"
 #include "report/report.h"
 #include "report/run_state.h"
 
 #include <chrono>
 #include <exception>
 #include <future>
+#include <iostream>
 #include <memory>
 #include <thread>
 
@@ -46,8 +49,27 @@ void close_run(const std::filesystem::path& run_dir, const Experiment& experimen
   log::warn(std::string("after the run: ") + error.what());
 }
 
-void tell_how_to_resume(const std::filesystem::path& run_dir) {
-  log::info("the run is saved; resume with: ddprun resume " + run_dir.string());
+void tell_how_to_resume(const std::filesystem::path& run_dir, bool is_range_test) {
+  log::info((is_range_test ? "the range test is not finished; repeat it from its start with: ddprun resume "
+                           : "the run is saved; resume with: ddprun resume ") +
+            run_dir.string());
+}
+
+int tell_suggested_lr(const std::filesystem::path& run_dir) {
+  const auto found = suggest_lr(run_dir).value_or(LrSuggestion{.remark = "its config.yaml cannot be read"});
+  const auto report = (run_dir / "report.html").string();
+  if (!found.lr) {
+    log::error("no learning rate can be suggested: " + found.remark + ". The curve is in " + report);
+    return kExitFailed;
+  }
+  std::cout << "\nSuggestion: optimizer.lr=" << lr_text(*found.lr) << ", where the loss falls fastest\n"
+            << "        or: optimizer.lr=" << lr_text(found.halfway_lr())
+            << ", halfway from there to where it is lowest\n"
+            << "        or: optimizer.lr=" << lr_text(found.lowest_lr / 10) << ", a tenth of where it is lowest\n"
+            << "The curve is in " << report << "\n";
+  if (!found.remark.empty()) std::cout << "Note: " << found.remark << "\n";
+  std::cout.flush();
+  return kExitDone;
 }
 
 std::optional<RunStart> read_run_start(const std::filesystem::path& run_dir) try {

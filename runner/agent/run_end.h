@@ -17,8 +17,11 @@ namespace ddprun {
 // throws; a logger that hangs is waited for some seconds.
 void close_run(const std::filesystem::path& run_dir, const Experiment& experiment, bool failed) noexcept;
 
-// Tells the user how to resume a run that is saved and that nothing resumes by itself.
-void tell_how_to_resume(const std::filesystem::path& run_dir);
+// Tells the user how to resume a run that was asked to stop, if nothing resumes it by itself.
+void tell_how_to_resume(const std::filesystem::path& run_dir, bool is_range_test);
+
+// Prints the learning rate that a range test suggests, or why it suggests none. Returns the program's exit code.
+int tell_suggested_lr(const std::filesystem::path& run_dir);
 
 // Reads the run's start from run.json, as the logger jsonl wrote it; nothing if the file is missing or incomplete.
 std::optional<RunStart> read_run_start(const std::filesystem::path& run_dir);

@@ -87,6 +87,8 @@ constexpr Example kExamples[] = {
     {"run", "-m optimizer.lr=0.1,0.01 model.hidden=64,128 experiments/digits", "four runs, one after the other"},
     {"run", "-n 4 -g 8 -nr 0 --rdzv-endpoint node0:29400 experiments/mnist.yaml",
      "the first of four nodes, with eight workers on each"},
+    {"find-lr", "experiments/mnist.yaml", "print optimizer.lr=..., and write a report with the curve"},
+    {"find-lr", "experiments/mnist.yaml optimizer=adam --from 1e-6 --to 1 --steps 300", "look closer"},
     {"init", "photos", "look at photos/<class>/<picture> and write photos.yaml"},
     {"check", "experiments/mnist.yaml trainer.max_epochs=3", "find every mistake, with its file and line"},
     {"check", "--gradients --build my_net.cpp experiments/digits model=my_net", "check its backward"},
@@ -245,7 +247,7 @@ void add_launch_flags(CLI::App& command, LaunchFlags& flags) {
 }
 
 bool starts_training(const Arguments& arguments) {
-  return is_one_of(arguments.command, {"run", "resume"}) && !arguments.show_config;
+  return is_one_of(arguments.command, {"run", "find-lr", "resume"}) && !arguments.show_config;
 }
 
 std::shared_ptr<CLI::App> command_line(Arguments& arguments) {
@@ -280,7 +282,7 @@ Arguments parse_arguments(int argc, char** argv) {
     throw Exit{app->exit(error) == 0 && argc > 1 ? kExitDone : kExitUsage};
   }
   arguments.command = app->get_subcommands().front()->get_name();
-  if (is_one_of(arguments.command, {"run", "check", "data"})) take_experiment(arguments);
+  if (is_one_of(arguments.command, {"run", "find-lr", "check", "data"})) take_experiment(arguments);
   if (is_one_of(arguments.command, {"evaluate", "predict", "export"})) take_checkpoint(arguments);
   return arguments;
 }

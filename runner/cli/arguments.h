@@ -4,6 +4,7 @@
 
 #include "cluster/setting.h"
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,9 +39,11 @@ struct Arguments {
   bool check_plugins = false;              // plugins check
   std::vector<std::string> plugins;        // plugins check: names or files; empty: all found
   std::string logger = "console";          // watch: the logger that shows the run
+  double from = 1e-7, to = 10;             // find-lr
+  int64_t steps = 200;                     // find-lr
   bool multirun = false;                   // run: one for each combination of values
-  std::vector<std::string> build;          // run, check, data, schema: source files of plugins
-  LaunchFlags launch;                      // run, resume, env
+  std::vector<std::string> build;          // run, find-lr, check, data, schema: source files of plugins
+  LaunchFlags launch;                      // run, find-lr, resume, env
   std::vector<std::string> words;          // the whole command line, kept in the run folder
 };
 

@@ -67,6 +67,15 @@ void add_run(CLI::App& run, Arguments& arguments) {
   add_experiment(run, arguments);
 }
 
+void add_find_lr(CLI::App& find_lr, Arguments& arguments) {
+  find_lr.add_option("--from", arguments.from, "optimizer.lr in the first step")->capture_default_str();
+  find_lr.add_option("--to", arguments.to, "optimizer.lr in the last step")->capture_default_str();
+  find_lr.add_option("--steps", arguments.steps, "training steps, fewer if the loss diverges")->capture_default_str();
+  add_build(find_lr, arguments);
+  add_launch_flags(find_lr, arguments.launch);
+  add_experiment(find_lr, arguments);
+}
+
 void add_check(CLI::App& check, Arguments& arguments) {
   auto& no_data = *check.add_flag("--no-data", arguments.no_data, "skip all checks that need the data");
   check
@@ -195,6 +204,7 @@ void add_nothing(CLI::App&, Arguments&) {}
 
 constexpr auto kCommands = std::to_array<Command>({
     {"run", "train an experiment; the word `run` is optional", add_run, run},
+    {"find-lr", "look for a learning rate: raise it from step to step, until the loss diverges", add_find_lr, find_lr},
     {"init", "look at a folder of data and write a first experiment for them", add_init, init},
     {"check", "find every mistake in an experiment and its plugins' options, without training", add_check, show_check},
     {"data", "show an experiment's data: class counts, values, and a page of pictures as training sees them", add_data,

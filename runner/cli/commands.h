@@ -27,6 +27,7 @@ std::span<const Command> commands();  // in the order of --help
 int run_command(const Arguments& arguments);
 
 int run(const Arguments& arguments);
+int find_lr(const Arguments& arguments);
 int resume(const Arguments& arguments);
 int evaluate(const Arguments& arguments);
 int predict(const Arguments& arguments);

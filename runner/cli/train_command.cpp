@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// `ddprun EXPERIMENT` and `ddprun resume RUN`: choose the run and what it starts from.
+// `ddprun EXPERIMENT`, `ddprun find-lr EXPERIMENT` and `ddprun resume RUN`: choose the run and what it starts from.
 #include "agent/agent.h"
 #include "agent/checked_experiment.h"
 #include "agent/chosen_checkpoint.h"
@@ -15,12 +15,29 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace ddprun {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Where a new run's folder is made, if the experiment does not name one: <outputs>/<name>.
+struct RunsFolder {
+  std::string name;
+  fs::path outputs = "outputs";
+};
+
+// Keeps range tests apart, since outputs/NAME/latest is the newest run that trained.
+RunsFolder runs_of(const Experiment& experiment) {
+  if (experiment.is_range_test()) return {.name = "find_lr", .outputs = fs::path("outputs") / experiment.name};
+  return {.name = experiment.name};
+}
 
 PreparedRun go_on(RunFolder folder, const CheckedExperiment& checked) {
   prepare_data(checked);
@@ -39,16 +56,17 @@ std::string job_of(const Placement& placement) {
 // in run.dir if that exists, else the newest unfinished run of the name.
 std::optional<fs::path> unfinished_run(const Experiment& experiment, const Placement& placement) {
   const auto& run_dir = experiment.run_dir;
+  const auto runs = runs_of(experiment);
   if (placement.restart_count > 0) {
     const auto job = job_of(placement);
-    if (const auto run = find_run_of_job(experiment.name, run_dir, job)) return run;
+    if (const auto run = find_run_of_job(runs.name, run_dir, job, runs.outputs)) return run;
     log::info(log::text(word_of(placement.engine),
                         " restarted this job, but none of its runs was found; starting a new one",
                         placement.job_id.empty() ? "; torchrun --rdzv-id=NAME would identify it" : ""));
   }
   if (experiment.checkpoint.resume != Resume::kAuto) return std::nullopt;
   if (!run_dir.empty()) return fs::exists(run_dir) ? std::optional(run_dir) : std::nullopt;
-  return find_run_to_resume(experiment.name);
+  return find_run_to_resume(runs.name, runs.outputs);
 }
 
 PreparedRun start_or_go_on(const CheckedExperiment& checked, const Placement& placement) {
@@ -63,9 +81,70 @@ PreparedRun start_or_go_on(const CheckedExperiment& checked, const Placement& pl
   const auto& asked = experiment.checkpoint;
   auto checkpoint = asked.resume == Resume::kFrom ? named_checkpoint(asked.resume_from) : fs::path();
   prepare_data(checked);
-  auto folder = RunFolder::create(experiment.name, experiment.run_dir);
+  const auto runs = runs_of(experiment);
+  auto folder = RunFolder::create(runs.name, experiment.run_dir, runs.outputs);
   if (const auto job = job_of(placement); !job.empty()) folder.belongs_to(job);
   return {.folder = std::move(folder), .checkpoint = std::move(checkpoint)};
+}
+
+int train(const Arguments& arguments, const std::vector<std::string>& overrides) {
+  const double started_at = steady_seconds();
+  std::optional<EarlySignals> early(std::in_place);
+  auto checked =
+      check_experiment({.experiment = arguments.target, .overrides = overrides, .search_path = config_search_path()});
+  const auto setup = find_node_setup(arguments.launch, checked.experiment);
+  return run_agent(setup, {.words = arguments.words,
+                           .overrides = arguments.overrides,
+                           .carries_plugins = !arguments.build.empty(),
+                           .checked = checked,
+                           .started_at = started_at,
+                           .run_dir = checked.experiment.run_dir,
+                           .make = [&] {
+                             auto ready = start_or_go_on(checked, setup.placement);
+                             early.reset();
+                             return ready;
+                           }});
+}
+
+void require_range(const Arguments& arguments, const Experiment& experiment) {
+  constexpr int64_t kFewest = 10;
+  if (!(arguments.from > 0) || !(arguments.to > arguments.from))
+    throw UserError(log::text("--from ", arguments.from, " --to ", arguments.to,
+                              ": expected two learning rates above 0, the smaller one first"));
+  if (arguments.steps < kFewest)
+    throw UserError(log::text("--steps ", arguments.steps, ": expected at least ", kFewest));
+  if (experiment.checkpoint.resume == Resume::kFrom)
+    throw UserError("checkpoint.resume=" + experiment.checkpoint.resume_from +
+                    ": a range test begins at step 0; to start from these weights, set pretrained.file");
+}
+
+// Returns whether the override changes a section that a range test replaces, or a key in it.
+bool is_replaced(std::string_view override) {
+  constexpr auto kReplaced = std::to_array<std::string_view>(
+      {"schedule", "checkpoint", "early_stopping", "histograms", "predictions", "profile", "callbacks", "loggers"});
+  override.remove_prefix(std::min(override.find_first_not_of("+~"), override.size()));
+  return std::ranges::find(kReplaced, override.substr(0, override.find_first_of(".[="))) != kReplaced.end();
+}
+
+// Returns the overrides that make a range test of the experiment. It keeps all that the loss of a step depends on:
+// model, data, batches, optimizer, precision, and how optimizer.lr is scaled with the batch.
+std::vector<std::string> range_test(const Arguments& arguments, const Experiment& experiment) {
+  const auto& schedule = experiment.schedule;
+  auto overrides = arguments.overrides;
+  std::erase_if(overrides, is_replaced);
+  for (const auto* section : {"schedule", "checkpoint", "early_stopping", "histograms", "predictions", "profile"})
+    overrides.push_back(log::text("++", section, "=null"));
+  for (const auto* setting :
+       {"++callbacks=[]", "++loggers=[{plugin: console, layers: false}, csv, jsonl]", "checkpoint.every=never",
+        "trainer.max_time=none", "trainer.fast_dev_run=false", "trainer.log_every=1", "trainer.eval_every=never",
+        "trainer.sanity_batches=0", "trainer.ema_decay=0", "trainer.on_nonfinite=stop"})
+    overrides.emplace_back(setting);
+  for (const auto* limit : {"trainer.max_steps=", "trainer.max_epochs="})
+    overrides.push_back(log::text(limit, arguments.steps));
+  overrides.push_back(log::text("++schedule={name: range_test, from: ", arguments.from, ", to: ", arguments.to,
+                                ", lr_scaling: ", word_of(schedule.lr_scaling),
+                                ", reference_batch: ", schedule.reference_batch, "}"));
+  return overrides;
 }
 
 }  // namespace
@@ -94,22 +173,14 @@ int resume(const Arguments& arguments) {
 int run(const Arguments& arguments) {
   if (arguments.show_config) return show_config(arguments);
   if (arguments.multirun) return multirun(arguments);
-  const double started_at = steady_seconds();
-  std::optional<EarlySignals> early(std::in_place);
-  auto checked = check_experiment(
+  return train(arguments, arguments.overrides);
+}
+
+int find_lr(const Arguments& arguments) {
+  const auto experiment = load_experiment(
       {.experiment = arguments.target, .overrides = arguments.overrides, .search_path = config_search_path()});
-  const auto setup = find_node_setup(arguments.launch, checked.experiment);
-  return run_agent(setup, {.words = arguments.words,
-                           .overrides = arguments.overrides,
-                           .carries_plugins = !arguments.build.empty(),
-                           .checked = checked,
-                           .started_at = started_at,
-                           .run_dir = checked.experiment.run_dir,
-                           .make = [&] {
-                             auto ready = start_or_go_on(checked, setup.placement);
-                             early.reset();
-                             return ready;
-                           }});
+  require_range(arguments, experiment);
+  return train(arguments, range_test(arguments, experiment));
 }
 
 }  // namespace ddprun

@@ -8,6 +8,7 @@
 #include "metrics/run_summary.h"
 #include "plugin_host/plugin_host.h"
 #include "report/json_lines.h"
+#include "report/lr_suggestion.h"
 #include "report/run_state.h"
 
 #include <ddprun/error.h>
@@ -118,7 +119,8 @@ class Watch {
     logger_->finish(end);
     const auto status = enum_of<RunStatus>(end.status);
     const bool over = has_trained_to_the_end(status);
-    if (status == RunStatus::kPreempted || (!over && !end.checkpoint.empty())) tell_how_to_resume(run_);
+    if (status == RunStatus::kPreempted || (!over && !end.checkpoint.empty()))
+      tell_how_to_resume(run_, suggest_lr(run_).has_value());
     return state.status;
   }
 

@@ -53,7 +53,17 @@ enum class MemoryFormat { kAuto, kChannelsFirst, kChannelsLast };
 enum class BroadcastBuffers { kNeeded, kEveryStep };
 enum class GradientCompression { kNone, kFp16, kBf16 };
 // To add a schedule: a value and its word here, its options in schedule_section.cpp, its formula in train/schedule.cpp.
-enum class ScheduleKind { kConstant, kStep, kMultistep, kExponential, kCosine, kLinear, kOneCycle, kPlateau };
+enum class ScheduleKind {
+  kConstant,
+  kStep,
+  kMultistep,
+  kExponential,
+  kCosine,
+  kLinear,
+  kOneCycle,
+  kPlateau,
+  kRangeTest
+};
 enum class LrScaling { kNone, kLinear, kSqrt };
 enum class Backend { kAuto, kNccl, kGloo };
 
@@ -89,7 +99,7 @@ struct WordsOf<GradientCompression> {
 template <>
 struct WordsOf<ScheduleKind> {
   static constexpr auto kAll = std::to_array<std::string_view>(
-      {"constant", "step", "multistep", "exponential", "cosine", "linear", "one_cycle", "plateau"});
+      {"constant", "step", "multistep", "exponential", "cosine", "linear", "one_cycle", "plateau", "range_test"});
 };
 template <>
 struct WordsOf<LrScaling> {
@@ -214,6 +224,7 @@ struct ScheduleConfig {
   bool maximize = false;
   double factor = 0.1, threshold = 1e-4, min_lr = 0;
   int64_t patience = 10, cooldown = 0;
+  double from = 1e-7, to = 10;  // range_test: optimizer.lr of the first and the last step
 };
 
 struct EarlyStoppingConfig {
@@ -322,6 +333,10 @@ struct Experiment {
   std::filesystem::path run_dir;  // run.dir; empty: outputs/<name>/<time>
   std::vector<std::filesystem::path> plugin_path;
   Value config;  // the whole composed tree, to be frozen
+
+  // Returns whether the run only looks for a learning rate: it ends when the loss diverges, evaluates nothing and saves
+  // no checkpoint.
+  bool is_range_test() const { return schedule.kind == ScheduleKind::kRangeTest; }
 };
 
 // Reads a composed tree. Appends all mistakes to `problems`, one full line each; the result is usable only without any.

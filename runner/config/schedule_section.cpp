@@ -56,6 +56,13 @@ void read_plateau(Options& options, ScheduleConfig& schedule) {
   schedule.min_lr = options.get<double>("min_lr", schedule.min_lr, "lower limit of the lr", {0, kLargest});
 }
 
+void read_range_test(Options& options, ScheduleConfig& schedule) {
+  constexpr double kSmallest = 1e-30;
+  schedule.from = options.get<double>("from", schedule.from, "optimizer.lr in the first step", {kSmallest, kLargest});
+  schedule.to = options.get<double>("to", schedule.to, "optimizer.lr in the last step", {kSmallest, kLargest});
+  if (schedule.to <= schedule.from) options.reject("to", "expected more than `from`: the lr rises");
+}
+
 void read_kind(Options& options, ScheduleConfig& schedule) {
   switch (schedule.kind) {
     case ScheduleKind::kConstant: return;
@@ -72,6 +79,7 @@ void read_kind(Options& options, ScheduleConfig& schedule) {
       return read_per(options, schedule, "step");
     case ScheduleKind::kOneCycle: read_one_cycle(options, schedule); return read_length(options, schedule);
     case ScheduleKind::kPlateau: return read_plateau(options, schedule);
+    case ScheduleKind::kRangeTest: return read_range_test(options, schedule);
   }
 }
 
@@ -85,6 +93,8 @@ ScheduleConfig read_schedule(Options& options) {
                                   "length of the linear warm-up, 5ep or 500st; one_cycle has its own");
   if (schedule.kind == ScheduleKind::kOneCycle && !schedule.warmup.none())
     options.reject("warmup", "one_cycle has a warm-up of its own");
+  if (schedule.kind == ScheduleKind::kRangeTest && !schedule.warmup.none())
+    options.reject("warmup", "range_test has none: its lr rises all the time");
   schedule.warmup_from =
       options.get<double>("warmup_from", schedule.warmup_from, "share of the lr at the start of the warm-up", {0, 1});
   schedule.lr_scaling = choose(options, "lr_scaling", schedule.lr_scaling,

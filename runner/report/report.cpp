@@ -8,6 +8,7 @@
 #include "report/curves.h"
 #include "report/event_list.h"
 #include "report/json_lines.h"
+#include "report/lr_suggestion.h"
 #include "report/page.h"
 #include "report/run_state.h"
 #include "report/table_index.h"
@@ -113,6 +114,27 @@ Json shown_curves(const std::vector<Curve>& curves, double start, size_t most_po
                      {"points", columns_of(thin.points, start)}});
     if (!thin.means.empty()) shown.back()["means"] = columns_of(thin.means, start);
   }
+  return shown;
+}
+
+// Returns the curve of a range test with what it suggests; null for any other run.
+Json shown_range_test(const fs::path& run_dir, const Curves& curves) {
+  std::vector<std::string> unheard;  // shown_config() reports them
+  const auto found = suggest_lr(read_config(run_dir / "config.yaml", unheard).value_or(Value()), curves);
+  if (!found) return nullptr;
+  auto lrs = Json::array(), losses = Json::array(), smoothed = Json::array();
+  for (const auto& point : found->points) {
+    lrs.push_back(number_or_null(point.lr));
+    losses.push_back(number_or_null(point.loss));
+  }
+  for (const auto loss : found->smoothed) smoothed.push_back(number_or_null(loss));
+  Json shown{{"lr", std::move(lrs)},
+             {"loss", std::move(losses)},
+             {"smoothed", std::move(smoothed)},
+             {"ceiling", number_or_null(found->ceiling)},
+             {"remark", found->remark}};
+  if (found->lr)
+    shown["suggested"] = {lr_text(*found->lr), lr_text(found->halfway_lr()), lr_text(found->lowest_lr / 10)};
   return shown;
 }
 
@@ -264,6 +286,7 @@ Json recorded_run(const fs::path& run_dir, size_t most_points) {
   run["start"] = start;
   run["steps_per_epoch"] = steps_per_epoch(state, curves);
   run["curves"] = shown_curves(curves.curves, start, most_points);
+  run["range_test"] = shown_range_test(run_dir, curves);
   run["events"] = shown_events(events, start);
   run["confusions"] = newest_tables(tables, "confusion", problems, shown_confusion);
   run["predictions"] = newest_tables(tables, "predictions", problems,

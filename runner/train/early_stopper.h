@@ -6,6 +6,7 @@
 #include "config/experiment.h"
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -40,5 +41,23 @@ class EarlyStopper {
 
 // Returns whether `value` is better than `best` by more than min_delta. Anything is better than nothing; NaN never is.
 bool improves(double value, const std::optional<double>& best, bool maximize, double min_delta);
+
+// Ends a range test (schedule: range_test) where the loss diverges: its exponential moving average is more than four
+// times its lowest, or it is not finite.
+class RangeTest {
+ public:
+  explicit RangeTest(const ScheduleConfig& config) : on_(config.kind == ScheduleKind::kRangeTest) {}
+
+  bool is_on() const { return on_; }
+
+  // Takes the loss of a step, that of all ranks. Returns why the test ends here, in one sentence; nothing if it goes
+  // on, or is off.
+  std::optional<std::string> observe(double loss);
+
+ private:
+  bool on_;
+  int64_t steps_ = 0;
+  double sum_ = 0, lowest_ = std::numeric_limits<double>::infinity();
+};
 
 }  // namespace ddprun

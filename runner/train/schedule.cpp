@@ -3,6 +3,8 @@
 
 #include "base/log.h"
 
+#include <ddprun/error.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -25,13 +27,18 @@ double batch_scaling(const ScheduleConfig& config, int64_t global_batch) {
 
 }  // namespace
 
-Schedule::Schedule(const ScheduleConfig& config, int64_t global_batch, int64_t steps_per_epoch, int64_t total_steps)
+Schedule::Schedule(const ScheduleConfig& config, int64_t global_batch, int64_t steps_per_epoch, int64_t total_steps,
+                   double first_lr)
     : config_(config),
       scaling_(batch_scaling(config, global_batch)),
+      first_lr_(first_lr),
       steps_per_epoch_(std::max<int64_t>(steps_per_epoch, 1)),
       total_steps_(total_steps),
       warmup_(in_steps(config.warmup)),
-      length_(config.length.none() ? std::max<int64_t>(total_steps - warmup_, 1) : in_steps(config.length)) {}
+      length_(config.length.none() ? std::max<int64_t>(total_steps - warmup_, 1) : in_steps(config.length)) {
+  if (config.kind == ScheduleKind::kRangeTest && first_lr == 0)
+    throw UserError("optimizer.lr is 0, which a range test cannot raise; give it any other value");
+}
 
 int64_t Schedule::in_steps(const Interval& interval) const {
   return interval.epochs > 0 ? interval.epochs * steps_per_epoch_ : interval.steps;
@@ -59,12 +66,20 @@ double Schedule::along(double base_lr, int64_t step) const {
     case ScheduleKind::kCosine: return on_cosine(base_lr, config_.end_lr, at);
     case ScheduleKind::kLinear: return on_line(base_lr, config_.end_lr, at);
     case ScheduleKind::kOneCycle: return cycle(base_lr, static_cast<double>(done));
-    case ScheduleKind::kPlateau:
-      const double reduced = base_lr * std::pow(config_.factor, static_cast<double>(state_.reductions));
-      return std::max(reduced, std::min(base_lr, config_.min_lr));
+    case ScheduleKind::kPlateau: return reduced(base_lr);
+    case ScheduleKind::kRangeTest:
+      return base_lr / first_lr_ * raised(static_cast<double>(done) / std::max(1.0, whole - 1));
   }
   return base_lr;
 }
+
+double Schedule::reduced(double base_lr) const {
+  return std::max(base_lr * std::pow(config_.factor, static_cast<double>(state_.reductions)),
+                  std::min(base_lr, config_.min_lr));
+}
+
+// Returns the lr of a range test at this share of its steps.
+double Schedule::raised(double share) const { return config_.from * std::pow(config_.to / config_.from, share); }
 
 double Schedule::cycle(double base_lr, double step) const {
   const double start = base_lr / config_.div_factor, end = start / config_.final_div_factor;

@@ -9,6 +9,7 @@
 //   linear       from the lr to end_lr along a line
 //   one_cycle    up to the lr and down again (Smith, Topin: "Super-convergence", 2018), as torch's OneCycleLR
 //   plateau      lr * factor^(number of stalls of the metric), as torch's ReduceLROnPlateau
+//   range_test   from `from` to `to` by the same factor in each step (Smith: "Cyclical learning rates", 2017)
 //
 // Steps are counted from the run's start, without those skipped for an overflow or a nonfinite loss. During a warm-up
 // the lr rises linearly from warmup_from * lr; cosine and linear start after it, the others run from the first step.
@@ -32,8 +33,10 @@ class Schedule {
     int64_t bad_evaluations = 0, cooling = 0;
   };
 
-  // The run has at most `total_steps` steps.
-  Schedule(const ScheduleConfig& config, int64_t global_batch, int64_t steps_per_epoch, int64_t total_steps);
+  // The run has at most `total_steps` steps. `first_lr` is the own lr of the optimizer's first group: a range test
+  // raises that from `from` to `to`, and the lrs of other groups by the same factor. Throws UserError if it is 0 there.
+  Schedule(const ScheduleConfig& config, int64_t global_batch, int64_t steps_per_epoch, int64_t total_steps,
+           double first_lr = 1);
 
   // Returns the lr of the step after `step` steps; `base_lr` is the optimizer's own.
   double lr(double base_lr, int64_t step) const;
@@ -52,9 +55,11 @@ class Schedule {
   int64_t in_steps(const Interval& interval) const;
   double along(double base_lr, int64_t step) const;
   double cycle(double base_lr, double step) const;
+  double reduced(double base_lr) const;
+  double raised(double share) const;
 
   ScheduleConfig config_;
-  double scaling_ = 1;
+  double scaling_ = 1, first_lr_;
   int64_t steps_per_epoch_, total_steps_, warmup_, length_;
   State state_;
 };

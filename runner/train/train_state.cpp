@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "train/train_state.h"
 
+#include "base/log.h"
 #include "data/loader.h"
 
 #include <ddprun/error.h>
@@ -139,6 +140,17 @@ TrainState TrainState::from_json(const std::string& text, const std::string& whe
   } catch (const json::exception& error) {
     throw UserError(where + ": the training state in it is not one of this version of ddprun (" + error.what() + ")");
   }
+}
+
+void TrainState::require_same_run(const Experiment& experiment, int64_t now_samples, const std::string& where) const {
+  const auto check = [&](const char* what, auto saved, auto now) {
+    if (saved == now) return;
+    throw UserError(log::text(what, " is ", now, ", but ", where, " was saved with ", saved,
+                              ": a resumed run must use the same value to see the same samples in the same order"));
+  };
+  check("trainer.global_batch", global_batch, experiment.trainer.global_batch);
+  check("seed", seed, experiment.seed);
+  check("the size of the training set", train_samples, now_samples);
 }
 
 namespace {

@@ -53,6 +53,10 @@ struct TrainState {
 
   // Throws UserError if the text is not what to_json() writes; `where` names the file.
   static TrainState from_json(const std::string& text, const std::string& where);
+
+  // Throws UserError if a run with this experiment and `now_samples` for training cannot go on from this state: it
+  // would not see the same samples in the same order.
+  void require_same_run(const Experiment& experiment, int64_t now_samples, const std::string& where) const;
 };
 
 // Knows the length of a training and what is due at which step: the same on all ranks.

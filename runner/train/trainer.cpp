@@ -32,7 +32,8 @@ Trainer::Trainer(const Experiment& experiment, TrainerParts parts, std::function
       step_({parts_.communicator, parts_.model, parts_.optimizer, parts_.objective, parts_.precision, parts_.device,
              parts_.parallel, timer_, parts_.backend.get()},
             experiment.trainer,
-            Schedule(experiment.schedule, experiment.trainer.global_batch, plan_.steps_per_epoch(), plan_.max_steps())),
+            Schedule(experiment.schedule, experiment.trainer.global_batch, plan_.steps_per_epoch(), plan_.max_steps(),
+                     parts_.optimizer->groups().front().lr)),
       log_({experiment_, plan_, state_, step_, timer_, parts_.communicator, parts_.loggers, *parts_.model,
             parts_.backend.get()}),
       agreement_(parts_.communicator, parts_.clock),
@@ -46,6 +47,7 @@ Trainer::Trainer(const Experiment& experiment, TrainerParts parts, std::function
                  Evaluator({parts_.model, parts_.dataset, parts_.evaluation_objective, parts_.communicator,
                             parts_.precision, parts_.device, parts_.images},
                            experiment.trainer)),
+      range_test_(experiment.schedule),
       profiler_(experiment.profile, parts_.run_dir, parts_.communicator.world().rank, parts_.backend != nullptr),
       run_clock_(parts_.command_started_at) {
   state_.global_batch = experiment.trainer.global_batch;
@@ -71,9 +73,11 @@ RunEnd Trainer::run() try {
     state_.finished = RunStatus::kCompleted;
     state_.stop_reason = "all steps are done";
   }
-  save(false);
-  if (!stopping_) test_ = validator_.test();
-  finish_saving();
+  if (!range_test_.is_on()) {
+    save(false);
+    if (!stopping_) test_ = validator_.test();
+    finish_saving();
+  }
   agreement_.settle();
   log_.take_phases();
   return end();
@@ -196,7 +200,10 @@ void Trainer::train_step() try {
   if (shards_) shards_->add(batch);
   timer_.begin(StepPhase::kLogging);
   const bool row_is_due = at_part_end() || state_.step % experiment_.trainer.log_every == 0;
-  if (row_is_due && settle()) log_.log_window();
+  if (row_is_due && settle()) {
+    log_.log_window();
+    watch_range_test();
+  }
   log_.end_step();
   timer_.begin(StepPhase::kOther);
   state_.train_seconds = log_.train_seconds();
@@ -246,9 +253,20 @@ void Trainer::obey(const Requests& requests) {
   step_.set_lr_factor(callbacks_.lr_factor());
   save_asked_ |= requests.save;
   state_.evaluation_asked |= requests.evaluate && state_.step > state_.evaluated_step;
-  if (requests.stop.empty() || state_.finished) return;
+  if (!requests.stop.empty()) stop_early(requests.stop);
+}
+
+void Trainer::stop_early(const std::string& reason) {
+  if (state_.finished) return;
   state_.finished = RunStatus::kStoppedEarly;
-  state_.stop_reason = requests.stop;
+  state_.stop_reason = reason;
+}
+
+// Ends a range test whose loss diverges, by the loss that the last row has of all ranks.
+void Trainer::watch_range_test() {
+  const auto loss = std::ranges::find(state_.last_metrics, "train/loss", &NamedValues::value_type::first);
+  if (loss == state_.last_metrics.end()) return;
+  if (const auto reason = range_test_.observe(loss->second)) stop_early(*reason);
 }
 
 // Exchanges the flags raised since the last exchange if one is due after this step; else returns nothing.
@@ -266,6 +284,10 @@ Flags Trainer::agree(Flags mine) {
 void Trainer::finish_part() {
   if (!settle()) return;
   log_.log_system();
+  if (range_test_.is_on()) {
+    state_.evaluated_step = state_.step;
+    return log_.log_part(0);
+  }
   const auto before = state_;
   bool changed = finish_callbacks();
   if (!validator_.validate([this] { return interrupted(); })) return;
@@ -345,7 +367,7 @@ void Trainer::finish_saving() {
 
 void Trainer::restore(const Checkpoint& checkpoint, const std::string& path) {
   state_ = TrainState::from_json(checkpoint.progress, path);
-  check_same_run(path);
+  state_.require_same_run(experiment_, parts_.dataset->size(Split::kTrain), path);
   run_clock_.set_state(state_.clock);
   validator_.restore();
   step_.schedule().set_state(state_.schedule);
@@ -378,19 +400,6 @@ void Trainer::restore_window(const TensorDict& own) {
   state_.devices = devices;
 }
 
-void Trainer::check_same_run(const std::string& path) const {
-  const auto& config = experiment_.trainer;
-  const auto refuse = [&](const char* what, auto saved, auto now) {
-    throw UserError(log::text(what, " is ", now, ", but ", path, " was saved with ", saved,
-                              ": a resumed run must use the same value to see the same samples in the same order"));
-  };
-  if (state_.global_batch != config.global_batch)
-    refuse("trainer.global_batch", state_.global_batch, config.global_batch);
-  if (state_.seed != experiment_.seed) refuse("seed", state_.seed, experiment_.seed);
-  const int64_t samples = parts_.dataset->size(Split::kTrain);
-  if (state_.train_samples != samples) refuse("the size of the training set", state_.train_samples, samples);
-}
-
 // Settles all open steps. This and the next two return whether training continues from the current step: false after a
 // rollback.
 bool Trainer::settle() {
@@ -409,6 +418,10 @@ bool Trainer::close_steps() {
 bool Trainer::act_on(const NonfinitePolicy::Verdict& verdict) {
   using Action = NonfinitePolicy::Action;
   const auto& [action, step, event, found, error] = verdict;
+  if (range_test_.is_on() && action == Action::kStop) {
+    stop_early(found);
+    return false;
+  }
   const bool is_rank_zero = parts_.communicator.world().rank == 0;
   const auto file = event_file(parts_.run_dir, step.step);
   try {
@@ -465,7 +478,9 @@ void Trainer::on_activity(Activity activity) const {
 RunEnd Trainer::end() const {
   const auto& world = parts_.communicator.world();
   return {.status = std::string(word_of(stopping_ ? RunStatus::kPreempted : *state_.finished)),
-          .stop_reason = stopping_ ? "asked to stop; saved and resumable" : state_.stop_reason,
+          .stop_reason = !stopping_            ? state_.stop_reason
+                         : range_test_.is_on() ? "asked to stop"
+                                               : "asked to stop; saved and resumable",
           .steps = state_.step,
           .epochs = static_cast<double>(state_.step) / static_cast<double>(plan_.steps_per_epoch()),
           .samples = state_.samples,

@@ -17,6 +17,7 @@
 #include "train/agreement.h"
 #include "train/callbacks.h"
 #include "train/checkpointer.h"
+#include "train/early_stopper.h"
 #include "train/freezing.h"
 #include "train/nonfinite_policy.h"
 #include "train/progress_log.h"
@@ -107,8 +108,9 @@ class Trainer {
   void save(bool best);
   void save_now(bool best);
   void finish_saving();
-  void check_same_run(const std::string& path) const;
   void restore_window(const TensorDict& own);
+  void watch_range_test();
+  void stop_early(const std::string& reason);
   bool settle();
   bool close_steps();
   bool act_on(const NonfinitePolicy::Verdict& verdict);
@@ -135,6 +137,7 @@ class Trainer {
   Callbacks callbacks_;
   Checkpointer checkpoints_;
   Validator validator_;
+  RangeTest range_test_;
   Profiler profiler_;
   RunClock run_clock_;
   std::unique_ptr<TrainLoader> loader_;

@@ -39,6 +39,8 @@ TEST_F(ReadSchedule, RefusesWhatItsNameDoesNotKnow) {
               HasSubstr("expected epochs or steps such as 60ep or 20000st, found \"60\""));
   EXPECT_THAT(error("{name: one_cycle, warmup: 5ep}"),
               HasSubstr("schedule.warmup: one_cycle has a warm-up of its own"));
+  EXPECT_THAT(error("{name: range_test, from: 1, to: 0.1}"), HasSubstr("schedule.to: expected more than `from`"));
+  EXPECT_THAT(error("{name: range_test, warmup: 5ep}"), HasSubstr("schedule.warmup: range_test has none"));
 }
 
 TEST_F(ReadSchedule, AnotherNameReplacesTheWholeSection) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <vector>
 
 namespace ddprun {
 namespace {
@@ -70,6 +71,36 @@ TEST(EarlyStopper, GoesOnFromASavedState) {
   second.set_state(first.state());
   EXPECT_TRUE(second.observe(0.6));
   EXPECT_EQ(second.reason(), "val/accuracy did not improve for 2 evaluations; its best is 0.7");
+}
+
+// After how many steps a range test ends; 0 where it never does.
+int ends_after(RangeTest test, const std::vector<double>& losses) {
+  for (size_t i = 0; i < losses.size(); ++i) {
+    if (test.observe(losses[i])) return static_cast<int>(i) + 1;
+  }
+  return 0;
+}
+
+TEST(RangeTest, EndsWhereTheAverageIsFourTimesItsLowest) {
+  const RangeTest test({.kind = ScheduleKind::kRangeTest});
+  std::vector<double> losses(50, 1.0);
+  EXPECT_EQ(ends_after(test, losses), 0);
+  losses.push_back(90);
+  EXPECT_EQ(ends_after(test, losses), 0);
+  losses.push_back(90);
+  EXPECT_EQ(ends_after(test, losses), 52);
+  losses[20] = kNan;
+  EXPECT_EQ(ends_after(test, losses), 21);
+}
+
+TEST(RangeTest, TakesALossBelowZeroForNoDivergence) {
+  std::vector<double> losses(50, -1.0);
+  losses.push_back(20);
+  EXPECT_EQ(ends_after(RangeTest({.kind = ScheduleKind::kRangeTest}), losses), 0);
+}
+
+TEST(RangeTest, IsOffWithAnyOtherSchedule) {
+  EXPECT_EQ(ends_after(RangeTest({.kind = ScheduleKind::kCosine}), {1, kNan}), 0);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "train/schedule.h"
 
+#include <ddprun/error.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -105,6 +107,16 @@ TEST(Schedule, WarnsOfWhatTheRunNeverReaches) {
               ElementsAre(HasSubstr("schedule.warmup: 500st goes beyond the end of the run, which has 100 steps of 10"),
                           HasSubstr("schedule.milestones: 90ep goes beyond")));
   EXPECT_THAT(schedule({.kind = ScheduleKind::kCosine, .warmup = {.epochs = 1}}).warnings(), ElementsAre());
+}
+
+TEST(Schedule, ARangeTestRaisesEachRateByTheSameFactor) {
+  const ScheduleConfig config{.kind = ScheduleKind::kRangeTest, .from = 1e-6, .to = 1};
+  const Schedule test(config, 256, 10, 100, /*first_lr=*/0.1);
+  EXPECT_DOUBLE_EQ(test.lr(0.1, 0), 1e-6);
+  EXPECT_DOUBLE_EQ(test.lr(0.1, 99), 1);
+  EXPECT_NEAR(test.lr(0.1, 67) / test.lr(0.1, 66), test.lr(0.1, 8) / test.lr(0.1, 7), 1e-12);
+  EXPECT_DOUBLE_EQ(test.lr(0.4, 50), 4 * test.lr(0.1, 50));
+  EXPECT_THROW(Schedule(config, 256, 10, 100, /*first_lr=*/0), UserError);
 }
 
 }  // namespace

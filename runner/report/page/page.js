@@ -38,7 +38,7 @@ function foldedRun(run, index) {
   details.addEventListener('toggle', () => {  // drawn when it is opened
     if (details.open && details.children.length === 1)
       details.append(
-        ...[run.reason ? element('p', {}, run.reason) : null, tiles(run), problemList(run), ...recordOf(run, index)]
+        ...[run.reason ? element('p', {}, run.reason) : null, tiles(run), problemList(run), rangeTestSection(run), ...recordOf(run, index)]
           .filter(Boolean));
   });
   return details;
@@ -82,6 +82,8 @@ async function render(report) {
   const head = attempt('The head', () => element('div', {}, alone ? runHead(runs[0]) : comparisonHead(runs)));
   document.getElementById('head').append(head);
   if (!alone) main.append(attempt('Differences', () => differencesSection(runs)));
+  const range = alone && attempt('The range test', () => rangeTestSection(runs[0]));
+  if (range) main.append(range);
   const grid = runs.some((run) => run.curves.length > 0) ? new ChartGrid(runs) : null;
   if (grid) main.append(grid.section());
   const parts = alone ? recordOf(runs[0]).filter(Boolean) : [section('runs', 'Each run', runs.map(foldedRun))];

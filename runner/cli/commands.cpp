@@ -68,9 +68,9 @@ void add_run(CLI::App& run, Arguments& arguments) {
 }
 
 void add_find_lr(CLI::App& find_lr, Arguments& arguments) {
-  find_lr.add_option("--from", arguments.from, "optimizer.lr in the first step")->capture_default_str();
-  find_lr.add_option("--to", arguments.to, "optimizer.lr in the last step")->capture_default_str();
-  find_lr.add_option("--steps", arguments.steps, "training steps, fewer if the loss diverges")->capture_default_str();
+  find_lr.add_option("--from", arguments.from, "optimizer.lr in the first step (1e-7)")->type_name("LR");
+  find_lr.add_option("--to", arguments.to, "optimizer.lr in the last step (10)")->type_name("LR");
+  find_lr.add_option("--steps", arguments.steps, "training steps, fewer if the loss diverges (200)")->type_name("N");
   add_build(find_lr, arguments);
   add_launch_flags(find_lr, arguments.launch);
   add_experiment(find_lr, arguments);

@@ -65,12 +65,12 @@ function decadeTicks(from, to) {
 function paintSuggestions(context, area, graph, suggested) {
   context.save();
   context.font = '11px system-ui, sans-serif';
-  const names = suggested.map((lr, i) => {
+  const names = [...suggested].reverse().map((lr) => {  // the suggestion itself last, on top
     const x = Math.round(graph.toDomXCoord(Math.log10(Number(lr)))) + 0.5;
-    context.strokeStyle = color(i === 0 ? 'accent' : 'muted');
+    context.strokeStyle = color(lr === suggested[0] ? 'accent' : 'muted');
     paintMark(context, area, x, kNoMark);
     return {text: lr, x: x + 4, color: context.strokeStyle};
   });
-  paintMarkNames(context, area, names.reverse());
+  paintMarkNames(context, area, names);
   context.restore();
 }

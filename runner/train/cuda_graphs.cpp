@@ -3,8 +3,8 @@
 
 #include "base/communication_error.h"
 #include "base/log.h"
+#include "train/out_of_memory.h"
 #include "train/state_guard.h"
-#include "train/trials.h"
 
 #include <ddprun/error.h>
 

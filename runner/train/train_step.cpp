@@ -7,7 +7,6 @@
 #include "plugin_host/plugin_call.h"
 #include "train/gradients.h"
 #include "train/state_guard.h"
-#include "train/trials.h"
 
 #include <ddprun/error.h>
 

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "comm/replicate.h"
 #include "train/checkpointer.h"
+#include "train/out_of_memory.h"
 #include "train/state_guard.h"
 #include "train/trials.h"
 

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "comm/replicate.h"
+#include "train/out_of_memory.h"
 #include "train/state_guard.h"
 
 #include <ddprun/error.h>
@@ -12,11 +13,9 @@
 #include <torch/types.h>
 
 #include <algorithm>
-#include <array>
 #include <ctime>
 #include <limits>
 #include <memory>
-#include <new>
 #include <numeric>
 #include <string_view>
 
@@ -174,8 +173,6 @@ bool fits(TrainStep& step, const TrainBatch& item, int64_t samples) {
   }
 }
 
-std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
-
 // Returns the samples of a micro-batch; 0 if not even one fits.
 int64_t try_micro_batches(TrainStep& step, const TrainBatch& item, Communicator& communicator, DeviceBackend* backend) {
   const int64_t world = communicator.world().size;
@@ -206,23 +203,6 @@ int64_t find_micro_batch(TrainStep& step, const TrainBatch& item, Communicator& 
   throw UserError(
       "trainer.micro_batch: not even one training sample fits into the memory of every worker; use a smaller model or "
       "smaller samples");
-}
-
-bool is_out_of_memory(const std::exception& error) {
-  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) || dynamic_cast<const std::bad_alloc*>(&error)) return true;
-  constexpr std::array kTexts{"DefaultCPUAllocator: can't allocate memory", "CUDA error: out of memory",
-                              "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED",
-                              "FIND was unable to find an engine to execute this computation"};
-  const std::string_view text = error.what();
-  return std::ranges::any_of(kTexts, [&](std::string_view known) { return text.find(known) != text.npos; });
-}
-
-std::string out_of_memory_text(const std::exception& error, int64_t step, const TrainerConfig& config) {
-  std::string advice = "trainer.micro_batch=auto (the same training, in smaller micro-batches)";
-  if (config.micro_batch > 0) advice = log::text("trainer.micro_batch=", std::max<int64_t>(1, config.micro_batch / 2));
-  if (config.precision < PrecisionMode::kBf16) advice += ", trainer.precision=bf16";
-  return log::text("out of memory in step ", step, ": ", first_line(error.what()), "\nTry ", advice,
-                   ", or a smaller model. trainer.global_batch is ", config.global_batch, ".");
 }
 
 }  // namespace ddprun

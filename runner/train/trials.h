@@ -9,12 +9,9 @@
 #include "train/train_step.h"
 
 #include <ddprun/dataset.h>
-#include <ddprun/error.h>
 #include <ddprun/model.h>
 
 #include <cstdint>
-#include <exception>
-#include <string>
 
 namespace ddprun {
 
@@ -43,16 +40,5 @@ MemoryFormat find_memory_format(const MemoryFormatTrial& trial);
 // is less than the whole. Throws UserError if not even one sample fits. Collective; random generators and buffers
 // change.
 int64_t find_micro_batch(TrainStep& step, const TrainBatch& item, Communicator& communicator, DeviceBackend* backend);
-
-// Thrown by a training step, with out_of_memory_text().
-class OutOfMemory : public UserError {
- public:
-  using UserError::UserError;
-};
-
-bool is_out_of_memory(const std::exception& error);
-
-// Returns the message for the user: what was asked for in step number `step`, and what to change.
-std::string out_of_memory_text(const std::exception& error, int64_t step, const TrainerConfig& config);
 
 }  // namespace ddprun

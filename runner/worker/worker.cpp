@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "launch/worker_process.h"
 #include "plugin_host/plugin_call.h"
-#include "train/trials.h"
+#include "train/out_of_memory.h"
 #include "worker/crash_handler.h"
 
 #include <ddprun/error.h>

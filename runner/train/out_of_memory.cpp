@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+#include "train/out_of_memory.h"
+
+#include "base/log.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <array>
+#include <new>
+#include <string_view>
+
+namespace ddprun {
+namespace {
+
+std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
+
+}  // namespace
+
+bool is_out_of_memory(const std::exception& error) {
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) || dynamic_cast<const std::bad_alloc*>(&error)) return true;
+  constexpr std::array kTexts{"DefaultCPUAllocator: can't allocate memory", "CUDA error: out of memory",
+                              "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED",
+                              "FIND was unable to find an engine to execute this computation"};
+  const std::string_view text = error.what();
+  return std::ranges::any_of(kTexts, [&](std::string_view known) { return text.find(known) != text.npos; });
+}
+
+std::string out_of_memory_text(const std::exception& error, int64_t step, const TrainerConfig& config) {
+  std::string advice = "trainer.micro_batch=auto (the same training, in smaller micro-batches)";
+  if (config.micro_batch > 0) advice = log::text("trainer.micro_batch=", std::max<int64_t>(1, config.micro_batch / 2));
+  if (config.precision < PrecisionMode::kBf16) advice += ", trainer.precision=bf16";
+  return log::text("out of memory in step ", step, ": ", first_line(error.what()), "\nTry ", advice,
+                   ", or a smaller model. trainer.global_batch is ", config.global_batch, ".");
+}
+
+}  // namespace ddprun

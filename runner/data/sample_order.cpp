@@ -13,11 +13,6 @@ namespace {
 constexpr uint64_t kOrderStream = 0x6F72646572;  // "order": apart from every other use of the seed
 constexpr uint64_t kDrawStream = 0x64726177;     // "draw"
 
-void shuffle(std::vector<int64_t>& order, RandomStream& draws) {
-  for (auto last = static_cast<int64_t>(order.size()) - 1; last > 0; --last)
-    std::swap(order[last], order[draws.below(static_cast<uint64_t>(last) + 1)]);
-}
-
 }  // namespace
 
 Slice part_of(int64_t count, int64_t part, int64_t parts) {
@@ -42,7 +37,7 @@ std::vector<int64_t> spread_numbers(int64_t size, int64_t count) {
 std::vector<int64_t> epoch_order(uint64_t seed, int64_t epoch, int64_t size) {
   auto order = unshuffled_order(size);
   RandomStream draws(seed, kOrderStream, static_cast<uint32_t>(epoch));
-  shuffle(order, draws);
+  draws.shuffle(order);
   return order;
 }
 
@@ -69,7 +64,7 @@ std::vector<int64_t> EpochOrder::of(int64_t epoch) const {
   const auto last = std::ranges::find_if(candidates.rbegin(), candidates.rend(),
                                          [&](int64_t candidate) { return weights_[candidate] > 0; });
   order.resize(size_, *last);  // where rounding has left the last draw beyond the sum
-  shuffle(order, draws);
+  draws.shuffle(order);
   return order;
 }
 

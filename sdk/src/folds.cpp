@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
-#include <utility>
 
 namespace ddprun {
 namespace {
@@ -36,8 +35,7 @@ std::vector<int64_t> assign_folds(std::span<const int64_t> labels, int64_t count
                     ", the number of training samples");
   std::vector<size_t> order(labels.size());
   std::iota(order.begin(), order.end(), 0);
-  RandomStream random(seed, kFoldStream);
-  for (size_t last = order.size() - 1; last > 0; --last) std::swap(order[last], order[random.below(last + 1)]);
+  RandomStream(seed, kFoldStream).shuffle(order);
   std::ranges::stable_sort(order, {}, [&](size_t sample) { return labels[sample]; });
   std::vector<int64_t> folds(labels.size());
   for (size_t place = 0; place < order.size(); ++place) folds[order[place]] = static_cast<int64_t>(place) % count;

@@ -79,7 +79,7 @@ at::Tensor trivially_augmented(const at::Tensor& picture, RandomStream& random) 
 // Applies the four changes in random order.
 at::Tensor jittered(at::Tensor picture, const std::array<double, 4>& most, RandomStream& random) {
   std::array<size_t, 4> order{0, 1, 2, 3};
-  for (size_t last = order.size() - 1; last > 0; --last) std::swap(order[last], order[random.below(last + 1)]);
+  random.shuffle(order);
   for (const auto change : order) {
     const double bound = most[change];
     if (bound == 0) continue;

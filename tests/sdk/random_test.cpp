@@ -5,7 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
+#include <map>
+#include <vector>
 
 namespace ddprun {
 namespace {
@@ -76,6 +79,20 @@ TEST(RandomStream, DrawsBelowABoundWithoutBias) {
   for (int i = 0; i < 60'000; ++i) ++counts.at(stream.below(6));
   for (const auto count : counts) EXPECT_NEAR(count, 10'000, 500);
   for (int i = 0; i < 10; ++i) EXPECT_EQ(stream.below(1), 0U);
+}
+
+TEST(RandomStream, ShufflesIntoEachOrderEquallyOften) {
+  RandomStream random(1, 2);
+  std::map<std::vector<int>, int> orders;
+  for (int i = 0; i < 6000; ++i) {
+    std::vector<int> values{0, 1, 2};
+    random.shuffle(values);
+    ++orders[values];
+  }
+  EXPECT_EQ(orders.size(), 6U);
+  for (const auto& [order, count] : orders) EXPECT_NEAR(count, 1000, 150);  // five standard deviations
+  std::vector<int> none;
+  random.shuffle(none);
 }
 
 TEST(UniformForSamples, GivesARowToEachSampleWhateverTheBatch) {

@@ -73,8 +73,7 @@ void hold_out(SampleList& list, Split split, int64_t count, uint64_t seed) {
   }
   std::vector<size_t> order(train.size());
   std::iota(order.begin(), order.end(), 0);
-  RandomStream random(seed, kHoldOutStream + static_cast<uint64_t>(split));
-  for (size_t last = order.size() - 1; last > 0; --last) std::swap(order[last], order[random.below(last + 1)]);
+  RandomStream(seed, kHoldOutStream + static_cast<uint64_t>(split)).shuffle(order);
   std::vector<bool> moved(train.size());
   for (int64_t i = 0; i < count; ++i) moved[order[static_cast<size_t>(i)]] = true;
   move_marked(list, split, moved);

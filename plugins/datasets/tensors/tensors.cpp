@@ -223,9 +223,7 @@ class Tensors final : public ddprun::Dataset {
                                 " samples: too few to hold out val_fraction " + std::to_string(val_fraction_));
     }
     auto& val = part(Split::kVal) = train;
-    ddprun::RandomStream random(static_cast<uint64_t>(seed_), kHoldOutStream);
-    for (size_t last = val.rows.size() - 1; last > 0; --last)
-      std::swap(val.rows[last], val.rows[random.below(last + 1)]);
+    ddprun::RandomStream(static_cast<uint64_t>(seed_), kHoldOutStream).shuffle(val.rows);
     train.rows.assign(val.rows.begin() + count, val.rows.end());
     val.rows.resize(static_cast<size_t>(count));
     std::ranges::sort(train.rows);

@@ -10,7 +10,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <utility>
 
 namespace ddprun {
 
@@ -28,6 +31,15 @@ class DDPRUN_API RandomStream {
   double uniform(double low, double high);  // in [low, high)
   double normal();                          // mean 0, variance 1
   uint64_t below(uint64_t bound);           // in [0, bound), without bias; bound >= 1
+
+  // Brings the values into random order (Fisher, Yates; Durstenfeld: "Algorithm 235", CACM 1964), each equally likely.
+  template <class Values>
+  void shuffle(Values& values) {
+    for (auto last = std::ssize(values) - 1; last > 0; --last) {
+      const auto other = below(static_cast<uint64_t>(last) + 1);
+      std::swap(values[static_cast<size_t>(last)], values[static_cast<size_t>(other)]);
+    }
+  }
 
  private:
   std::array<uint32_t, 4> counter_;

@@ -37,25 +37,21 @@ std::vector<ByteTable> tables_of(const ImageFormat& format) {
   return tables;
 }
 
-// Writes one image, and returns the place behind it.
-float* normalize(const std::vector<ByteTable>& tables, const uint8_t* bytes, int64_t plane, float* out) {
-  for (const ByteTable& table : tables) {
-    for (int64_t i = 0; i < plane; ++i) out[i] = table[bytes[i]];
-    bytes += plane;
-    out += plane;
-  }
-  return out;
-}
+// The bytes of an image: where the first is, and how far apart those of two channels, rows and columns are.
+struct Bytes {
+  const uint8_t* first;
+  int64_t channel, row, column;
+};
 
-float* normalize(const std::vector<ByteTable>& tables, const at::Tensor& image, float* out) {
-  const auto* bytes = image.const_data_ptr<uint8_t>();
-  const int64_t height = image.size(1), width = image.size(2), step = image.stride(2);
-  for (size_t channel = 0; channel < tables.size(); ++channel) {
-    const ByteTable& table = tables[channel];
+// Writes the image, [tables.size(), height, width], and returns the place behind it.
+float* normalize(const std::vector<ByteTable>& tables, const Bytes& bytes, int64_t height, int64_t width, float* out) {
+  const auto* plane = bytes.first;
+  for (const ByteTable& table : tables) {
     for (int64_t y = 0; y < height; ++y, out += width) {
-      const auto* row = bytes + static_cast<int64_t>(channel) * image.stride(0) + y * image.stride(1);
-      for (int64_t x = 0; x < width; ++x) out[x] = table[row[x * step]];
+      const auto* row = plane + y * bytes.row;
+      for (int64_t x = 0; x < width; ++x) out[x] = table[row[x * bytes.column]];
     }
+    plane += bytes.channel;
   }
   return out;
 }
@@ -81,7 +77,8 @@ Batch gather_images(const ImageFormat& format, std::span<const int64_t> indices,
     const auto image = make(index, *target++);
     if (image.sizes() != at::IntArrayRef(format.shape) || image.scalar_type() != at::kByte)
       throw std::invalid_argument("gather_images(): expected uint8 images of the format's shape");
-    out = normalize(tables, image, out);
+    const Bytes bytes{image.const_data_ptr<uint8_t>(), image.stride(0), image.stride(1), image.stride(2)};
+    out = normalize(tables, bytes, image.size(1), image.size(2), out);
   }
   return batch;
 }
@@ -135,9 +132,11 @@ Batch ImageStore::gather(std::span<const int64_t> images) const {
   auto* target = batch.target.mutable_data_ptr<int64_t>();
   auto* index = batch.index.mutable_data_ptr<int64_t>();
   for (size_t b = 0; b < images.size(); ++b) {
-    const auto bytes = pixels(images[b]);
+    const auto* first = pixels(images[b]).data();  // throws for a store without images, whose shape is empty
+    const int64_t plane = shape_[1] * shape_[2];
+    const Bytes bytes{first, plane, 0, 1};
     if (b + 1 < images.size()) prefetch(images[b + 1]);
-    out = normalize(*tables_, bytes.data(), shape_[1] * shape_[2], out);
+    out = normalize(*tables_, bytes, 1, plane, out);  // a channel's rows follow one another: they are one long row
     target[b] = labels_[static_cast<size_t>(images[b])];
     index[b] = images[b];
   }

@@ -120,7 +120,7 @@ class Watch {
     const auto status = enum_of<RunStatus>(end.status);
     const bool over = has_trained_to_the_end(status);
     if (status == RunStatus::kPreempted || (!over && !end.checkpoint.empty()))
-      tell_how_to_resume(run_, suggest_lr(run_).has_value());
+      tell_how_to_resume(run_, is_range_test(run_));
     return state.status;
   }
 

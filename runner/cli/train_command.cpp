@@ -118,10 +118,11 @@ void require_range(const Arguments& arguments, const Experiment& experiment) {
                     ": a range test begins at step 0; to start from these weights, set pretrained.file");
 }
 
+constexpr auto kReplaced = std::to_array<std::string_view>(
+    {"schedule", "checkpoint", "early_stopping", "histograms", "predictions", "profile", "callbacks", "loggers"});
+
 // Returns whether the override changes a section that a range test replaces, or a key in it.
 bool is_replaced(std::string_view override) {
-  constexpr auto kReplaced = std::to_array<std::string_view>(
-      {"schedule", "checkpoint", "early_stopping", "histograms", "predictions", "profile", "callbacks", "loggers"});
   override.remove_prefix(std::min(override.find_first_not_of("+~"), override.size()));
   return std::ranges::find(kReplaced, override.substr(0, override.find_first_of(".[="))) != kReplaced.end();
 }
@@ -132,8 +133,7 @@ std::vector<std::string> range_test(const Arguments& arguments, const Experiment
   const auto& schedule = experiment.schedule;
   auto overrides = arguments.overrides;
   std::erase_if(overrides, is_replaced);
-  for (const auto* section : {"schedule", "checkpoint", "early_stopping", "histograms", "predictions", "profile"})
-    overrides.push_back(log::text("++", section, "=null"));
+  for (const auto section : kReplaced) overrides.push_back(log::text("++", section, "=null"));
   for (const auto* setting :
        {"++callbacks=[]", "++loggers=[{plugin: console, layers: false}, csv, jsonl]", "checkpoint.every=never",
         "trainer.max_time=none", "trainer.fast_dev_run=false", "trainer.log_every=1", "trainer.eval_every=never",

@@ -13,6 +13,7 @@ void Dataset::augment(Batch&, const AugmentKey&) const {}
 bool Dataset::is_prepared() const { return has_default_prepare_; }
 at::Tensor Dataset::labels(Split) const { return {}; }
 ImageSource Dataset::images(Split) const { return {}; }
+DataAccount Dataset::account() const { return {}; }
 
 std::vector<std::string> Dataset::use_inputs(const std::vector<std::filesystem::path>&) {
   throw UserError("this dataset takes no new files to predict (it does not override use_inputs())");

@@ -5,6 +5,8 @@ namespace ddprun {
 
 Objective::~Objective() = default;
 void Objective::prepare(const DataSpec&) {}
+at::Tensor Objective::counted(const at::Tensor&) const { return {}; }
+bool Objective::takes_pixels() const { return false; }
 std::vector<MetricSum> Objective::metrics(const at::Tensor&, const at::Tensor&) const { return {}; }
 std::vector<MetricCounts> Objective::counts(const at::Tensor&, const at::Tensor&) const { return {}; }
 

@@ -43,6 +43,21 @@ struct ImageSource {
   const ImageAugmentation* augmentation = nullptr;  // what augment() applies to training batches; null: nothing
 };
 
+// What lies where a dataset looks and is part of no sample, by the reason.
+struct LeftAlone {
+  std::string reason;  // after "12 files left alone: 8 ", such as "in sub-folders of a class"
+  int64_t count = 0;
+  std::vector<std::string> examples = {};  // the first few, as paths or names
+};
+
+// What became of all that lies where a dataset looks: `used` and the counts of `left_alone` add up to all of it.
+struct DataAccount {
+  std::string unit = "file";  // what is counted, in the singular
+  int64_t used = 0;           // units that samples are made of
+  std::vector<LeftAlone> left_alone = {};
+  std::string digest = {};  // names the samples by their names, sizes and labels: other data have another one; or empty
+};
+
 namespace detail {
 template <class Class>
 void create_dataset(void* options, void* out);
@@ -99,6 +114,10 @@ class DDPRUN_API Dataset {
   // Returns the class of each sample, [size(split)] int64 on the CPU, if it is known without reading the samples:
   // `ddprun data` then counts them without decoding an image. The default returns undefined. Valid after start().
   virtual at::Tensor labels(Split split) const;
+
+  // Returns what the dataset found and what became of it: a run, `ddprun check` and `ddprun data` show it. The default
+  // returns an account of nothing. Valid after start(); the same on all workers.
+  virtual DataAccount account() const;
 
  private:
   template <class Class>

@@ -17,6 +17,7 @@ struct MetricSum {
   at::Tensor sum;    // scalar, any dtype, detached, on the model's device: reading it here would stall a GPU
   int64_t count = 0;
   bool exponential = false;  // shown as exp(sum / count): perplexity is computed from summed cross entropies
+  at::Tensor counted = {};   // takes the place of `count` if defined: int64 scalar, where only the device knows it
 };
 
 // Counts for metrics that are not a mean over samples: a confusion matrix, histograms of scores. The runner adds those

@@ -26,9 +26,11 @@ namespace ddprun {
 
 // The result of Model::step.
 struct Step {
-  at::Tensor loss;  // mean over the B samples, float32 scalar, attached to the graph
+  at::Tensor loss;  // mean over what counts, float32 scalar, attached to the graph
   std::vector<MetricSum> metrics;
   std::vector<MetricCounts> counts = {};  // as returned by Objective::counts; none in training
+  at::Tensor counted = {};  // how many samples, symbols or pixels the loss is the mean over, int64 scalar on the model's
+                            // device; undefined: all of the batch, each sample with the same number of them
 };
 
 namespace detail {

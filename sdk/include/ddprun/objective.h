@@ -26,9 +26,18 @@ class DDPRUN_API Objective {
   // does nothing.
   virtual void prepare(const DataSpec& data);
 
-  // Returns the mean loss over the B samples, a float32 scalar attached to the graph. `prediction` is what the model's
-  // forward returned, `target` that of the batch. Throws UserError if their shapes do not fit, naming both.
+  // Returns the mean loss over the targets that count, a float32 scalar attached to the graph; 0 if none does.
+  // `prediction` is what the model's forward returned, `target` that of the batch. Throws UserError if their shapes do
+  // not fit, naming both.
   virtual at::Tensor loss(const at::Tensor& prediction, const at::Tensor& target) const = 0;
+
+  // Returns how many targets loss() is the mean over, int64 scalar on their device, if not all of them count: those of
+  // class -100 do not. The default returns undefined: all B do.
+  virtual at::Tensor counted(const at::Tensor& target) const;
+
+  // Returns true if loss() takes images of classes as they are, [B, C, H, W] and [B, H, W]. By default it sees them as
+  // [B * H * W, C] and [B * H * W].
+  virtual bool takes_pixels() const;
 
   // Returns the other metrics that are means over samples. The default measures nothing.
   virtual std::vector<MetricSum> metrics(const at::Tensor& prediction, const at::Tensor& target) const;

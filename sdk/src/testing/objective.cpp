@@ -96,6 +96,10 @@ void require_same_names(const char* hook, const Metrics& part, const Metrics& wh
   complain(hook, " names ", names_of(whole), " for the batch and ", names_of(part), " for a part of it");
 }
 
+int64_t count_of(const MetricSum& metric) {
+  return metric.counted.defined() ? metric.counted.item<int64_t>() : metric.count;
+}
+
 void check_metrics(const Objective& objective, const ObjectiveTest& test) {
   const auto metrics = [&](const Part& part) {
     return in_hook("metrics()", [&] { return objective.metrics(part.prediction, part.target); });
@@ -108,15 +112,17 @@ void check_metrics(const Objective& objective, const ObjectiveTest& test) {
     require_same_names("metrics()", found, whole);
     for (size_t i = 0; i < whole.size(); ++i) {
       sums[i] += found[i].sum.item<double>();
-      counts[i] += found[i].count;
+      counts[i] += count_of(found[i]);
     }
   }
   for (size_t i = 0; i < whole.size(); ++i) {
-    const auto& [name, sum, count, exponential] = whole[i];
+    const auto& name = whole[i].name;
+    const auto sum = whole[i].sum.item<double>();
+    const auto count = count_of(whole[i]);
     if (count < 1) complain("the metric ", name, " counts ", count, " samples of the batch: expected at least 1");
-    if (counts[i] != count || !near(sums[i], sum.item<double>()))
-      complain("the metric ", name, " is ", sum.item<double>(), " / ", count, " of the batch, but its parts add up to ",
-               sums[i], " / ", counts[i], ": give a sum over samples, and their number");
+    if (counts[i] != count || !near(sums[i], sum))
+      complain("the metric ", name, " is ", sum, " / ", count, " of the batch, but its parts add up to ", sums[i],
+               " / ", counts[i], ": give a sum over samples, and their number");
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <ddprun/error.h>
 #include <ddprun/image_store.h>
+#include <ddprun/objective.h>
 
 #include <ATen/core/Formatting.h>
 #include <c10/util/StringUtil.h>
@@ -15,8 +16,6 @@
 
 namespace ddprun {
 namespace {
-
-constexpr int64_t kIgnored = -100;  // a symbol or pixel that cross-entropy ignores
 
 template <class... Parts>
 [[noreturn]] void broken(Split split, const Parts&... parts) {
@@ -167,7 +166,7 @@ void CheckedSplit::check_labels(std::span<const int64_t> labels, std::span<const
   for (size_t i = 0; i < labels.size(); ++i) {
     const auto label = labels[i];
     const bool known = label >= 0 && label < spec_.classes;
-    if (known || (may_ignore && label == kIgnored)) continue;
+    if (known || (may_ignore && label == kIgnoredClass)) continue;
     const auto number = numbers.empty() ? static_cast<int64_t>(i) : numbers[i * numbers.size() / labels.size()];
     broken(split_, "sample ", number, " has the class ", label, ", but spec() promises ", spec_.classes,
            " classes, 0 to ", spec_.classes - 1);

@@ -21,6 +21,11 @@ Slice part_of(int64_t count, int64_t part, int64_t parts) {
   return {begin, begin + base + (part < more ? 1 : 0)};
 }
 
+int64_t micro_batches_of(int64_t global_samples, int64_t world, int64_t micro_batch) {
+  const int64_t largest = (global_samples + world - 1) / world;
+  return micro_batch == 0 ? 1 : (largest + micro_batch - 1) / micro_batch;
+}
+
 std::vector<int64_t> unshuffled_order(int64_t size) {
   std::vector<int64_t> order(size);
   std::iota(order.begin(), order.end(), 0);
@@ -80,6 +85,22 @@ Slice StepPlan::rank_slice(int64_t step_in_epoch, int64_t rank, int64_t world) c
   const auto whole = global_slice(step_in_epoch);
   const auto part = part_of(whole.size(), rank, world);
   return {whole.begin + part.begin, whole.begin + part.end};
+}
+
+// The last rank has the smallest part that is not empty, or the first one; and so it is with micro-batches.
+int64_t StepPlan::smallest_part(int64_t world, int64_t micro_batch) const {
+  int64_t smallest = global_batch_;
+  for (const int64_t step : {int64_t{0}, steps_ - 1}) {
+    const auto parts = micro_batches_of(global_slice(step).size(), world, micro_batch);
+    for (const int64_t rank : {int64_t{0}, world - 1}) {
+      const auto own = rank_slice(step, rank, world).size();
+      for (const int64_t part : {int64_t{0}, parts - 1}) {
+        const auto samples = part_of(own, part, parts).size();
+        if (samples > 0) smallest = std::min(smallest, samples);
+      }
+    }
+  }
+  return smallest;
 }
 
 }  // namespace ddprun

@@ -19,6 +19,10 @@ struct Slice {
 // Returns the contiguous part of [0, count) that belongs to one of `parts`; the first count % parts get one more.
 Slice part_of(int64_t count, int64_t part, int64_t parts);
 
+// Returns into how many micro-batches of at most `micro_batch` samples each of `world` ranks splits its part of
+// `global_samples`, set by the largest part; 1 if micro_batch is 0.
+int64_t micro_batches_of(int64_t global_samples, int64_t world, int64_t micro_batch);
+
 // Returns 0 .. size-1 shuffled by (seed, epoch): Fisher-Yates over Philox draws, the same on every machine.
 std::vector<int64_t> epoch_order(uint64_t seed, int64_t epoch, int64_t size);
 std::vector<int64_t> unshuffled_order(int64_t size);  // 0 .. size-1
@@ -56,6 +60,10 @@ class StepPlan {
   int64_t steps_per_epoch() const { return steps_; }
   Slice global_slice(int64_t step_in_epoch) const;                             // part of the epoch's order
   Slice rank_slice(int64_t step_in_epoch, int64_t rank, int64_t world) const;  // this rank's part of that; may be empty
+
+  // Returns the fewest samples that one of `world` ranks computes at once in an epoch, at least 1; with micro-batches
+  // of at most `micro_batch`, 0: none.
+  int64_t smallest_part(int64_t world, int64_t micro_batch) const;
 
  private:
   int64_t samples_, global_batch_, steps_;

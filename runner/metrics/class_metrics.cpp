@@ -55,7 +55,6 @@ constexpr auto kMetrics = std::to_array<ClassMetric>({
 
 constexpr std::string_view kPerClass = "_per_class";
 constexpr auto kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr int64_t kIgnored = -100;  // a target that cross-entropy ignores
 constexpr auto kClassCounts = "class_counts", kScores = "scores", kNanCount = "nan_predictions";
 
 std::vector<std::string> known_names() {
@@ -185,7 +184,7 @@ ClassCounts class_counts(const at::Tensor& total, bool labels) {
 
 // Returns [4, classes] int64: the rows are those of ClassCounts.
 at::Tensor counts_of_classes(const at::Tensor& guess, const at::Tensor& target, int64_t classes) {
-  const auto counted = target.ne(kIgnored);
+  const auto counted = target.ne(kIgnoredClass);
   auto counts = at::zeros({4, classes}, target.options());
   const auto count = [&](int64_t row, const at::Tensor& index, const at::Tensor& counts_here) {
     counts[row].index_add_(0, index, counts_here.to(at::kLong));
@@ -231,27 +230,30 @@ bool is_class_metric(const std::string& name) {
   return top_k(name) > 0 || std::ranges::find(known, name) != known.end();
 }
 
-std::vector<MetricSum> ClassMetrics::sums(const at::Tensor& scores, const at::Tensor& target) const {
+std::vector<MetricSum> ClassMetrics::sums(const at::Tensor& scores, const at::Tensor& target,
+                                          const at::Tensor& counted) const {
   std::vector<MetricSum> sums;
-  const int64_t samples = target.size(0);
-  if (accuracy_) {
-    sums.push_back({.name = "accuracy", .sum = scores.argmax(1).eq(target).sum(), .count = samples});
-  }
+  const auto add = [&](std::string name, const at::Tensor& sum) {
+    sums.push_back({.name = std::move(name), .sum = sum, .count = target.size(0), .counted = counted});
+  };
+  if (accuracy_) add("accuracy", count_correct(scores, target));
   for (const auto k : top_) {
-    const auto best = std::get<1>(scores.topk(std::min(k, scores.size(1)), 1));
-    sums.push_back(
-        {.name = "top" + std::to_string(k), .sum = best.eq(target.unsqueeze(1)).any(1).sum(), .count = samples});
+    const auto [values, best] = scores.topk(std::min(k, scores.size(1)), 1);  // a NaN comes first
+    const auto greatest = values.select(1, 0);
+    add("top" + std::to_string(k), best.eq(target.unsqueeze(1)).any(1).logical_and(greatest.eq(greatest)).sum());
   }
   return sums;
 }
 
 std::vector<MetricCounts> ClassMetrics::counts(const Objective& objective, const at::Tensor& prediction,
                                                const at::Tensor& target) const {
-  std::vector<MetricCounts> counts;
-  if (wanted_.empty()) return counts;
   const bool labels = of_ == Of::kLabels;
   const auto truth = labels ? target.to(at::kLong).eq(1) : target;
-  counts.push_back({.name = kNanCount, .counts = prediction.isnan().any(1).sum()});
+  const auto without_order = prediction.isnan().any(1);
+  const auto count = labels ? at::ones_like(without_order) : truth.ne(kIgnoredClass);
+  std::vector<MetricCounts> counts{
+      {.name = kNanCount, .counts = at::stack({without_order.logical_and(count).sum(), count.sum()})}};
+  if (wanted_.empty()) return counts;
   counts.push_back({.name = kClassCounts,
                     .counts = labels ? counts_of_labels(prediction.gt(0), truth)
                                      : counts_of_classes(prediction.argmax(1), truth, prediction.size(1))});
@@ -260,7 +262,7 @@ std::vector<MetricCounts> ClassMetrics::counts(const Objective& objective, const
   if (labels) {
     counts.push_back(score_counts(scores, truth));
   } else {
-    const auto counted = truth.ne(kIgnored).nonzero().squeeze(1);
+    const auto counted = truth.ne(kIgnoredClass).nonzero().squeeze(1);
     const auto classes = at::arange(scores.size(1), truth.options());
     counts.push_back(
         score_counts(scores.index_select(0, counted), truth.index_select(0, counted).unsqueeze(1).eq(classes)));
@@ -270,19 +272,16 @@ std::vector<MetricCounts> ClassMetrics::counts(const Objective& objective, const
 }
 
 NamedValues ClassMetrics::summary(const std::vector<MetricCounts>& totals) const {
+  const auto nan_count = find(totals, kNanCount).counts.cpu();
+  const auto without_order = nan_count[0].item<int64_t>();
+  tell_of_nan(without_order, nan_count[1].item<int64_t>());
   if (wanted_.empty()) return {};
   const bool labels = of_ == Of::kLabels;
   const auto counts = class_counts(find(totals, kClassCounts).counts, labels);
-  const auto without_order = find(totals, kNanCount).counts.item<int64_t>();
   const auto names = names_of(counts.truth.size());
   std::vector<Ranking> ranked;
   if (std::ranges::any_of(wanted_, &ClassMetric::is_ranking))
     ranked = rankings(find(totals, kScores), static_cast<int64_t>(names.size()));
-  if (without_order > 0 && !warned_.exchange(true)) {
-    log::warn(log::text("objective.metrics: the model's predictions are NaN for ", without_order, " of ",
-                        counts.samples, " samples, so that ", wanted_.front()->name,
-                        wanted_.size() > 1 ? " and the other metrics of classes have" : " has", " no value"));
-  }
   tell_of_errors(ranked);
   NamedValues values;
   for (const auto* metric : wanted_) {
@@ -312,6 +311,19 @@ std::vector<std::string> ClassMetrics::names_of(size_t classes) const {
   return numbers;
 }
 
+// Says once that predictions are NaN, and what becomes of them.
+void ClassMetrics::tell_of_nan(int64_t predictions, int64_t all) const {
+  if (predictions == 0 || warned_.exchange(true)) return;
+  auto text =
+      log::text("objective.metrics: the model's predictions are NaN for ", predictions, " of ", all, " samples");
+  if (accuracy_ || !top_.empty()) text += ", which count as wrong";
+  if (confusion_) text += ", and which the confusion matrix leaves out";
+  if (!wanted_.empty())
+    text += log::text(", so that ", wanted_.front()->name,
+                      wanted_.size() > 1 ? " and the other metrics of classes have" : " has", " no value");
+  log::warn(text);
+}
+
 // Says once how exact the metrics of rankings are, if they are not.
 void ClassMetrics::tell_of_errors(const std::vector<Ranking>& rankings) const {
   double auroc = 0, average_precision = 0;
@@ -326,8 +338,10 @@ void ClassMetrics::tell_of_errors(const std::vector<Ranking>& rankings) const {
                 auroc, ", average_precision by less than ", average_precision));
 }
 
-at::Tensor confusion_counts(const at::Tensor& guess, const at::Tensor& truth, int64_t classes) {
-  const auto counted = truth.ne(kIgnored);
+at::Tensor confusion_counts(const at::Tensor& prediction, const at::Tensor& truth) {
+  const auto classes = prediction.size(1);
+  const auto [greatest, guess] = prediction.max(1);
+  const auto counted = truth.ne(kIgnoredClass).logical_and(greatest.eq(greatest));
   auto counts = at::zeros({classes * classes}, truth.options());
   counts.index_add_(0, at::where(counted, truth * classes + guess, 0), counted.to(truth.scalar_type()));
   return counts.view({classes, classes});

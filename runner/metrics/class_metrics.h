@@ -43,11 +43,13 @@ class ClassMetrics {
 
   void set_names(std::vector<std::string> names) { names_ = std::move(names); }  // of the classes; else numbers
 
-  // Returns accuracy and topK of [N, C] scores, the highest is the guess, against [N] int64 classes.
-  std::vector<MetricSum> sums(const at::Tensor& scores, const at::Tensor& target) const;
+  // Returns accuracy and topK of [N, C] scores, the highest is the guess, against [N] int64 classes; a row with a NaN
+  // is wrong. `counted` says how many of the classes are not kIgnoredClass, an int64 scalar; undefined: all.
+  std::vector<MetricSum> sums(const at::Tensor& scores, const at::Tensor& target, const at::Tensor& counted) const;
 
-  // Returns the counts for summary(), of [N, C] predictions against [N] int64 classes, -100 for a sample that does not
-  // count; or of [N, L] logits against [N, L] truth, 0 or 1. The objective reads the predictions as probabilities.
+  // Returns the counts for summary(), of [N, C] predictions against [N] int64 classes, kIgnoredClass for a sample that
+  // does not count; or of [N, L] logits against [N, L] truth, 0 or 1. The objective reads the predictions as
+  // probabilities.
   std::vector<MetricCounts> counts(const Objective& objective, const at::Tensor& prediction,
                                    const at::Tensor& target) const;
 
@@ -59,6 +61,7 @@ class ClassMetrics {
 
  private:
   std::vector<std::string> names_of(size_t classes) const;
+  void tell_of_nan(int64_t predictions, int64_t all) const;
   void tell_of_errors(const std::vector<Ranking>& rankings) const;
 
   Of of_;
@@ -72,8 +75,8 @@ class ClassMetrics {
 // Returns whether some objectives of classes have this metric.
 bool is_class_metric(const std::string& name);
 
-// Returns [classes, classes] int64: how often each truth (row) was predicted as each guess (column). Both are [N]
-// int64; a truth of -100 does not count.
-at::Tensor confusion_counts(const at::Tensor& guess, const at::Tensor& truth, int64_t classes);
+// Returns [C, C] int64: how often each truth (row) was predicted as each guess (column), of [N, C] predictions against
+// [N] int64 classes. A truth of kIgnoredClass does not count, nor does a prediction with a NaN.
+at::Tensor confusion_counts(const at::Tensor& prediction, const at::Tensor& truth);
 
 }  // namespace ddprun

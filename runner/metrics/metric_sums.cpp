@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -54,7 +55,7 @@ MetricTotal without_numbers(const std::string& agreed) {
 }  // namespace
 
 double MetricTotal::value() const {
-  if (count == 0) return 0;
+  if (count == 0) return std::numeric_limits<double>::quiet_NaN();
   const double mean = sum / static_cast<double>(count);
   return exponential ? std::exp(mean) : mean;
 }
@@ -64,11 +65,17 @@ void MetricSums::add(const Entry& entry) {
   const auto sum = std::ranges::find(entries_, entry.name, &Entry::name);
   if (sum == entries_.end()) {
     entries_.push_back(entry);
-    if (entry.count == 0) entries_.back().value = at::zeros({}, at::kDouble);
-  } else if (entry.count > 0) {
-    auto value = sum->value.to(entry.value.device(), at::kDouble);
+    if (entry.is_empty()) entries_.back().value = at::zeros({}, at::kDouble);
+  } else if (!entry.is_empty()) {
+    const auto device = entry.value.device();
+    auto value = sum->value.to(device, at::kDouble);
     if (sum->factor != 1) value = value * std::exchange(sum->factor, 1);
     sum->value = value.add(entry.value, entry.factor);
+    if (entry.counted.defined()) {
+      sum->counted = sum->counted.defined() ? sum->counted.to(device) + entry.counted : entry.counted + sum->count;
+    } else if (sum->counted.defined()) {
+      sum->counted = sum->counted + entry.count;
+    }
     sum->count += entry.count;
   }
 }
@@ -78,12 +85,20 @@ bool MetricSums::knows(const std::string& name) const {
 }
 
 void MetricSums::add(const Step& step, int64_t samples) {
-  add({.name = "loss", .value = step.loss.detach(), .factor = static_cast<double>(samples), .count = samples});
+  const auto loss = step.loss.detach();
+  const auto counted = samples > 0 ? step.counted : at::Tensor();
+  if (counted.defined()) {
+    add({.name = "loss", .value = loss.to(at::kDouble) * counted, .counted = counted});
+  } else {
+    add({.name = "loss", .value = loss, .factor = static_cast<double>(samples), .count = samples});
+  }
   for (const auto& metric : step.metrics) {
     if (!knows(metric.name)) require_metric_name(metric.name);
+    const bool by_device = metric.counted.defined();
     add({.name = metric.name,
          .value = metric.sum.detach(),
-         .count = samples > 0 ? metric.count : 0,
+         .count = samples > 0 && !by_device ? metric.count : 0,
+         .counted = samples > 0 ? metric.counted : at::Tensor(),
          .exponential = metric.exponential});
   }
 }
@@ -93,24 +108,36 @@ void MetricSums::add(const MetricSums& others) {
 }
 
 at::Tensor MetricSums::loss() const {
-  return entries_.empty() || entries_.front().count == 0 ? at::Tensor() : entries_.front().value;
+  return entries_.empty() || entries_.front().is_empty() ? at::Tensor() : entries_.front().value;
 }
 
 at::Tensor MetricSums::mean_loss() const {
   if (!loss().defined()) return {};
-  const auto& [name, value, factor, count, exponential] = entries_.front();
-  return factor == static_cast<double>(count) ? value : value * (factor / static_cast<double>(count));
+  const auto& entry = entries_.front();
+  if (entry.counted.defined()) return entry.value / entry.counted.clamp_min(1);
+  const auto count = static_cast<double>(entry.count);
+  return entry.factor == count ? entry.value : entry.value * (entry.factor / count);
 }
 
-// Packs with one operator per value, which also converts it: a stack would first want them of one type.
-at::Tensor MetricSums::packed(c10::Device device) const {
-  std::vector<at::Tensor> values;
-  for (const auto& entry : entries_) {
-    if (entry.value.device() == device) values.push_back(entry.value);
+// Returns the values on this device, then what counts.
+std::vector<at::Tensor*> MetricSums::tensors(c10::Device device) {
+  std::vector<at::Tensor*> tensors;
+  for (auto& entry : entries_) {
+    if (entry.value.device() == device) tensors.push_back(&entry.value);
   }
-  if (values.empty()) return {};
-  auto packed = at::empty({static_cast<int64_t>(values.size())}, at::TensorOptions(device).dtype(at::kDouble));
-  for (size_t i = 0; i < values.size(); ++i) packed[static_cast<int64_t>(i)].copy_(values[i]);
+  for (auto& entry : entries_) {
+    if (entry.counted.defined() && entry.counted.device() == device) tensors.push_back(&entry.counted);
+  }
+  return tensors;
+}
+
+// Packs with one operator per number, which also converts it: a stack would first want them of one type.
+at::Tensor MetricSums::packed(c10::Device device) const {
+  auto copy = *this;
+  const auto numbers = copy.tensors(device);
+  if (numbers.empty()) return {};
+  auto packed = at::empty({static_cast<int64_t>(numbers.size())}, at::TensorOptions(device).dtype(at::kDouble));
+  for (size_t i = 0; i < numbers.size(); ++i) packed[static_cast<int64_t>(i)].copy_(*numbers[i]);
   return packed;
 }
 
@@ -119,30 +146,31 @@ MetricSums MetricSums::with(const at::Tensor& packed, c10::Device device) const 
   if (!packed.defined()) return result;
   const auto copies = packed.clone().unbind();
   auto next = copies.begin();
-  for (auto& entry : result.entries_) {
-    if (entry.value.device() == device) entry.value = *next++;
-  }
+  for (auto* tensor : result.tensors(device)) *tensor = *next++;
   return result;
 }
 
 bool MetricSums::alike(const MetricSums& others) const {
   return std::ranges::equal(entries_, others.entries_, [](const Entry& a, const Entry& b) {
-    return a.name == b.name && a.count == b.count && a.factor == b.factor && a.exponential == b.exponential;
+    return a.name == b.name && a.count == b.count && a.factor == b.factor && a.exponential == b.exponential &&
+           a.counted.defined() == b.counted.defined();
   });
 }
 
 std::string MetricSums::made_beside(c10::Device device) const {
-  const auto found = std::ranges::find_if(
-      entries_, [&](const Entry& entry) { return entry.count > 0 && entry.value.device() != device; });
+  const auto found = std::ranges::find_if(entries_, [&](const Entry& entry) {
+    const bool count_is_beside = entry.counted.defined() && entry.counted.device() != device;
+    return count_is_beside || (!entry.is_empty() && entry.value.device() != device);
+  });
   return found == entries_.end() ? "" : found->name;
 }
 
 std::vector<MetricTotal> MetricSums::totals(Communicator& communicator) const {
   std::vector<MetricTotal> totals;
   if (!communicator.is_distributed()) {  // nothing to agree on or to add up, so a row per step is cheap
-    const auto values = this->values();
-    for (size_t i = 0; i < values.size(); ++i)
-      totals.push_back({entries_[i].name, values[i], entries_[i].count, entries_[i].exponential});
+    const auto found = read();
+    for (size_t i = 0; i < found.size(); ++i)
+      totals.push_back({entries_[i].name, found[i].sum, static_cast<int64_t>(found[i].count), entries_[i].exponential});
     return totals;
   }
   std::string names;
@@ -159,26 +187,35 @@ std::vector<MetricTotal> MetricSums::totals(Communicator& communicator) const {
   return totals;
 }
 
-// Reads all sums with one wait for the GPU that has some of them.
-std::vector<double> MetricSums::values() const {
-  const auto elsewhere = std::ranges::find_if(entries_, [](const Entry& entry) { return !entry.value.is_cpu(); });
-  const auto copied = elsewhere == entries_.end() ? at::Tensor() : packed(elsewhere->value.device()).cpu();
-  const double* next = copied.defined() ? copied.const_data_ptr<double>() : nullptr;
-  std::vector<double> values;
-  values.reserve(entries_.size());
+// Reads all numbers with one wait for the GPU that has some of them.
+std::vector<MetricSums::Number> MetricSums::read() const {
+  const auto is_elsewhere = [](const at::Tensor& tensor) { return tensor.defined() && !tensor.is_cpu(); };
+  at::Tensor copied;
   for (const auto& entry : entries_) {
-    values.push_back(entry.factor * (entry.value.is_cpu() ? value_of(entry.value) : *next++));
+    if (is_elsewhere(entry.value) || is_elsewhere(entry.counted)) {
+      copied = packed(is_elsewhere(entry.value) ? entry.value.device() : entry.counted.device()).cpu();
+      break;
+    }
   }
-  return values;
+  const double* next = copied.defined() ? copied.const_data_ptr<double>() : nullptr;
+  const auto number = [&next](const at::Tensor& tensor) { return tensor.is_cpu() ? value_of(tensor) : *next++; };
+  std::vector<Number> numbers;
+  numbers.reserve(entries_.size());
+  for (const auto& entry : entries_)
+    numbers.push_back({.sum = entry.factor * number(entry.value), .count = static_cast<double>(entry.count)});
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    if (entries_[i].counted.defined()) numbers[i].count = number(entries_[i].counted);
+  }
+  return numbers;
 }
 
 at::Tensor MetricSums::numbers() const {
   auto numbers = at::zeros({2, static_cast<int64_t>(entries_.size())}, at::kDouble);
   auto view = numbers.accessor<double, 2>();
-  const auto values = this->values();
-  for (size_t i = 0; i < entries_.size(); ++i) {
-    view[0][static_cast<int64_t>(i)] = values[i];
-    view[1][static_cast<int64_t>(i)] = static_cast<double>(entries_[i].count);
+  const auto found = read();
+  for (size_t i = 0; i < found.size(); ++i) {
+    view[0][static_cast<int64_t>(i)] = found[i].sum;
+    view[1][static_cast<int64_t>(i)] = found[i].count;
   }
   return numbers;
 }

@@ -21,7 +21,7 @@ struct MetricTotal {
   double sum = 0;
   int64_t count = 0;
   bool exponential = false;
-  double value() const;  // the mean, or its exponential; 0 if nothing was counted
+  double value() const;  // the mean, or its exponential; NaN if nothing was counted
 };
 
 class MetricSums {
@@ -75,11 +75,19 @@ class MetricSums {
     at::Tensor value;   // a scalar on the model's device, shared with the step
     double factor = 1;  // of the value in the sum: the samples, for a mean loss
     int64_t count = 0;
+    at::Tensor counted = {};  // in place of `count`, if only the device knows it: a scalar there
     bool exponential = false;
+
+    bool is_empty() const { return count == 0 && !counted.defined(); }
+  };
+
+  struct Number {
+    double sum = 0, count = 0;
   };
 
   void add(const Entry& entry);
-  std::vector<double> values() const;  // the sums
+  std::vector<at::Tensor*> tensors(c10::Device device);
+  std::vector<Number> read() const;
   bool knows(const std::string& name) const;
 
   std::vector<Entry> entries_;

@@ -35,9 +35,8 @@ at::Tensor widened(const at::Tensor& values) {
   return values.scalar_type() == at::kDouble ? values : values.to(at::kFloat);
 }
 
-// One weight for each class. The loss is the mean over the samples of weight[class] * loss, not divided by the batch's
-// weights as torch's is, since it would then depend on how the samples are distributed over the ranks
-// (docs/decisions/0006).
+// One weight for each class. The loss is the mean over what counts of weight[class] * loss, not divided by the batch's
+// weights as torch's is (docs/decisions/0006).
 class ClassWeights {
  public:
   explicit ClassWeights(Options& options)
@@ -72,7 +71,7 @@ class ClassWeights {
   mutable std::vector<at::Tensor> made_;
 };
 
-// Predictions of C classes against one class index each.
+// Predictions of C classes against one class index each: of samples, of their symbols or of their pixels.
 class ClassObjective : public Objective {
  public:
   ClassObjective(const char* name, Options& options)
@@ -80,44 +79,62 @@ class ClassObjective : public Objective {
 
   void prepare(const DataSpec& data) final { measures_.set_names(data.class_names); }
 
-  at::Tensor loss(const at::Tensor& prediction, const at::Tensor& target) const final {
+  // Pixels are computed as they are: flattened, another kernel would round otherwise than PyTorch's does for them.
+  at::Tensor loss(const at::Tensor& predicted, const at::Tensor& targets) const final {
+    const bool of_parts = are_of_parts(predicted, targets);
+    const auto [prediction, target] =
+        predicted.dim() == 4 && of_parts ? Predicted{predicted, targets} : as_samples(predicted, targets);
     const bool is_hard = prediction.dim() == 2 && target.dim() == 1 && prediction.size(0) == target.size(0) &&
                          target.scalar_type() == at::kLong;
-    if (!is_hard && !(takes_shares() && are_shares(prediction, target))) {
+    if (!of_parts && !is_hard && !(takes_shares() && are_shares(prediction, target))) {
       shapes_do_not_fit(name_,
                         "[B, C] predictions and [B] int64 classes, of sequences [B, T, C] and [B, T], or of pixels [B, "
                         "C, H, W] and [B, H, W]",
-                        prediction, target);
+                        predicted, targets);
     }
-    const auto wide = widened(prediction);
-    return loss_sum(wide, target, weights_.as(wide)) / static_cast<double>(target.size(0));
+    return mean_loss(widened(prediction), target, of_parts ? counted(target) : at::Tensor());
   }
 
-  std::vector<MetricSum> metrics(const at::Tensor& prediction, const at::Tensor& target) const final {
-    return measures_.sums(prediction.detach(), hard(target));
+  at::Tensor counted(const at::Tensor& target) const final { return count_classes(target); }
+
+  bool takes_parts() const final { return true; }
+
+  std::vector<MetricSum> metrics(const at::Tensor& predicted, const at::Tensor& targets) const final {
+    const auto [prediction, target] = as_samples(predicted.detach(), targets);
+    const auto count = are_of_parts(predicted, targets) ? counted(target) : at::Tensor();
+    return measures_.sums(prediction, hard(target), count);
   }
 
-  std::vector<MetricCounts> counts(const at::Tensor& prediction, const at::Tensor& soft_or_hard) const final {
-    const auto target = hard(soft_or_hard);
-    auto counts = measures_.counts(*this, prediction.detach(), target);
-    if (measures_.wants_confusion()) {
-      const auto guess = prediction.detach().argmax(1);
-      counts.push_back({.name = kConfusion, .counts = confusion_counts(guess, target, prediction.size(1))});
-    }
+  std::vector<MetricCounts> counts(const at::Tensor& predicted, const at::Tensor& soft_or_hard) const final {
+    const auto [prediction, targets] = as_samples(predicted.detach(), soft_or_hard);
+    const auto target = hard(targets);
+    auto counts = measures_.counts(*this, prediction, target);
+    if (measures_.wants_confusion())
+      counts.push_back({.name = kConfusion, .counts = confusion_counts(prediction, target)});
     return counts;
   }
 
   NamedValues summary(const std::vector<MetricCounts>& totals) const final { return measures_.summary(totals); }
 
  protected:
-  // Returns the sum over the samples; `weights` may be undefined.
-  virtual at::Tensor loss_sum(const at::Tensor& prediction, const at::Tensor& target,
-                              const at::Tensor& weights) const = 0;
+  // Returns the sum or the mean over the targets that are not kIgnoredClass; `weights` may be undefined.
+  virtual at::Tensor reduced_loss(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& weights,
+                                  at::Reduction::Reduction reduction) const = 0;
 
   // Returns whether a target may have a share of each class, [B, C] float, as mixup makes it.
   virtual bool takes_shares() const { return false; }
 
  private:
+  // Without weights it is LibTorch's own mean, equal to PyTorch's in every bit. `count` is undefined if all count.
+  at::Tensor mean_loss(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& count) const {
+    const auto weights = weights_.as(prediction);
+    if (weights.defined()) {
+      const auto sum = reduced_loss(prediction, target, weights, at::Reduction::Sum);
+      return count.defined() ? sum / count.clamp_min(1) : sum / static_cast<double>(target.size(0));
+    }
+    return reduced_loss(prediction, target, weights, at::Reduction::Mean);
+  }
+
   static bool are_shares(const at::Tensor& prediction, const at::Tensor& target) {
     return prediction.dim() == 2 && target.sizes() == prediction.sizes() && target.is_floating_point();
   }
@@ -142,10 +159,10 @@ class CrossEntropy final : public ClassObjective {
   at::Tensor scores(const at::Tensor& prediction) const override { return at::softmax(widened(prediction), 1); }
 
  private:
-  at::Tensor loss_sum(const at::Tensor& prediction, const at::Tensor& target,
-                      const at::Tensor& weights) const override {
+  at::Tensor reduced_loss(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& weights,
+                          at::Reduction::Reduction reduction) const override {
     const auto shares = target.is_floating_point() ? target.to(prediction.scalar_type()) : target;
-    return at::cross_entropy_loss(prediction, shares, weights, at::Reduction::Sum, -100, label_smoothing_);
+    return at::cross_entropy_loss(prediction, shares, weights, reduction, kIgnoredClass, label_smoothing_);
   }
 
   bool takes_shares() const override { return true; }
@@ -160,9 +177,9 @@ class NegativeLogLikelihood final : public ClassObjective {
   at::Tensor scores(const at::Tensor& prediction) const override { return at::exp(widened(prediction)); }
 
  private:
-  at::Tensor loss_sum(const at::Tensor& prediction, const at::Tensor& target,
-                      const at::Tensor& weights) const override {
-    return at::nll_loss(prediction, target, weights, at::Reduction::Sum);
+  at::Tensor reduced_loss(const at::Tensor& prediction, const at::Tensor& target, const at::Tensor& weights,
+                          at::Reduction::Reduction reduction) const override {
+    return at::nll_loss_nd(prediction, target, weights, reduction, kIgnoredClass);
   }
 };
 
@@ -195,14 +212,14 @@ class BinaryCrossEntropy final : public Objective {
   }
 
   std::vector<MetricSum> metrics(const at::Tensor& prediction, const at::Tensor& target) const override {
-    return measures_.sums(as_two_classes(prediction, target), target.flatten().to(at::kLong));
+    return measures_.sums(as_two_classes(prediction, target), target.flatten().to(at::kLong), {});
   }
 
   std::vector<MetricCounts> counts(const at::Tensor& prediction, const at::Tensor& target) const override {
     auto counts = measures_.counts(*this, as_labels(fitted("bce", prediction.detach(), target)), as_labels(target));
     if (measures_.wants_confusion()) {
-      const auto guess = as_two_classes(prediction, target).argmax(1);
-      counts.push_back({.name = kConfusion, .counts = confusion_counts(guess, target.flatten().to(at::kLong), 2)});
+      const auto truth = target.flatten().to(at::kLong);
+      counts.push_back({.name = kConfusion, .counts = confusion_counts(as_two_classes(prediction, target), truth)});
     }
     return counts;
   }
@@ -364,12 +381,12 @@ MetricNames metric_names(const std::string& name, const Objective& objective) {
 
 namespace {
 
-// Throws PluginMistake unless there is a number for each class. The default step() passes symbols and pixels as
-// samples; if it could not, prediction and target still have their own shapes.
+// Throws PluginMistake unless there is a number for each class of a sample, or of each of its symbols or pixels.
 void require_number_for_each_class(const char* hook, const at::Tensor& prediction, const at::Tensor& target,
                                    int64_t classes) {
   const bool several = target.dim() > 1 && target.size(1) > 1 && target.scalar_type() == at::kLong;
-  if (!several && prediction.dim() == 2 && prediction.size(1) == classes) return;
+  const bool fits = several ? are_of_parts(prediction, target) : prediction.dim() == 2;
+  if (fits && prediction.size(prediction.dim() == 3 ? 2 : 1) == classes) return;
   auto expected = several ? target.sizes().vec() : std::vector<int64_t>{target.dim() > 0 ? target.size(0) : 0};
   expected.insert(several && target.dim() > 2 ? expected.begin() + 1 : expected.end(), classes);
   throw PluginMistake({"model", c10::str(hook, "() gives ", prediction.sizes(), ": expected ",
@@ -392,6 +409,10 @@ at::Tensor WatchedObjective::loss(const at::Tensor& prediction, const at::Tensor
   was_asked_.store(true, std::memory_order_relaxed);
   if (classes_ > 0) require_number_for_each_class(hook_, prediction, target, classes_);
   return in_plugin({"objective", "loss"}, [&] { return loss_or_shapes(*objective_, prediction, target); });
+}
+
+at::Tensor WatchedObjective::counted(const at::Tensor& target) const {
+  return in_plugin({"objective", "counted"}, [&] { return objective_->counted(target); });
 }
 
 std::vector<MetricSum> WatchedObjective::metrics(const at::Tensor& prediction, const at::Tensor& target) const {
@@ -423,6 +444,16 @@ std::unique_ptr<WatchedObjective> watched_objective(const PluginChoice& choice, 
 
 at::Tensor call_predict(Model& model, const Batch& batch) {
   return in_plugin({"model", predicting_hook(model)}, [&] { return model.predict(batch); });
+}
+
+Step call_step(Model& model, const Batch& batch, const Objective& objective) {
+  auto step = in_plugin(step_hook(model), [&] { return model.step(batch, objective); });
+  const auto set_if_none = [](at::Tensor& number, const at::Tensor& counted) {
+    if (number.defined() && counted.defined()) number = at::where(counted.gt(0), number, 0);
+  };
+  set_if_none(step.loss, step.counted);
+  for (auto& metric : step.metrics) set_if_none(metric.sum, metric.counted);
+  return step;
 }
 
 CurrentOp step_hook(const Model& model) {

@@ -60,6 +60,8 @@ class WatchedObjective final : public Objective {
 
   // These throw PluginMistake, of the model or of the section `objective`.
   at::Tensor loss(const at::Tensor& prediction, const at::Tensor& target) const override;
+  at::Tensor counted(const at::Tensor& target) const override;
+  bool takes_parts() const override { return objective_->takes_parts(); }
   std::vector<MetricSum> metrics(const at::Tensor& prediction, const at::Tensor& target) const override;
 
   std::vector<MetricCounts> counts(const at::Tensor& prediction, const at::Tensor& target) const override;
@@ -80,6 +82,9 @@ std::unique_ptr<WatchedObjective> watched_objective(const PluginChoice& choice, 
 // Calls the model's predict(). Errors, crashes and hangs name the hook that its author wrote: forward(), if the model
 // does not override predict().
 at::Tensor call_predict(Model& model, const Batch& batch);
+
+// Calls the model's step(). The mean over nothing that counts, which may be NaN, becomes 0, and so do sums of it.
+Step call_step(Model& model, const Batch& batch, const Objective& objective);
 
 // Returns what errors, crashes and hangs in the model's step() name: the hook that its author wrote, which is forward()
 // or predict() if the model does not override step().

@@ -23,18 +23,6 @@ std::vector<double> row_of(const at::Tensor& values, int64_t row) {
   return {first, first + wide.numel()};
 }
 
-// Returns whether [B, T, C] scores are those of the T symbols of sequences, [B, T] classes.
-bool are_of_sequences(const at::Tensor& prediction, const at::Tensor& target) {
-  return prediction.dim() == 3 && target.dim() == 2 && target.scalar_type() == at::kLong && target.size(1) > 0 &&
-         prediction.sizes().slice(0, 2) == target.sizes();
-}
-
-// Returns whether [B, C, H, W] scores are those of the pixels of images, [B, H, W] classes.
-bool are_of_pixels(const at::Tensor& prediction, const at::Tensor& target) {
-  return prediction.dim() == 4 && target.dim() == 3 && target.scalar_type() == at::kLong &&
-         prediction.size(0) == target.size(0) && prediction.sizes().slice(2) == target.sizes().slice(1);
-}
-
 // Returns whether the model outputs an image, or the like, for each input.
 bool is_like_input(const at::Tensor& prediction, const Batch& batch) {
   return prediction.dim() > 2 && prediction.sizes() == batch.input.sizes();
@@ -97,11 +85,11 @@ ConfusionTable confusion_table(const at::Tensor& counts, const DataSpec& spec, c
 PredictedBatch predict(Model& model, const Batch& batch, const Objective& objective) {
   auto prediction = call_predict(model, batch);
   auto truth = batch.target.to(at::kCPU);
-  if (are_of_sequences(prediction, truth)) {
+  if (prediction.dim() == 3 && are_of_parts(prediction, truth) && truth.size(1) > 0) {
     prediction = prediction.select(1, -1);
     truth = truth.select(1, -1);
   }
-  if (are_of_pixels(prediction, truth)) return of_pixels(prediction, truth, batch.index);
+  if (are_of_parts(prediction, truth)) return of_pixels(prediction, truth, batch.index);
   if (is_like_input(prediction, batch)) {
     const auto output = readable_output(prediction, batch, objective);
     return {.index = batch.index, .scores = as_rows(output), .guess = {}, .truth = as_rows(truth), .output = output};

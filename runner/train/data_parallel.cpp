@@ -47,22 +47,40 @@ void add(std::vector<MetricSum>& sums, const std::vector<MetricSum>& more, c10::
   for (size_t i = 0; i < sums.size(); ++i) {
     sums[i].sum = sums[i].sum.to(at::kDouble) + more[i].sum.to(device, at::kDouble);
     sums[i].count += more[i].count;
+    if (sums[i].counted.defined()) sums[i].counted = sums[i].counted + more[i].counted.to(device);
   }
 }
 
+// Returns the mean loss of all parts, each weighted by what counts in it, and sets how much that is together.
+at::Tensor mean_loss(const std::vector<Step>& steps, at::Tensor& counted) {
+  const auto device = counted.device();
+  auto sum = steps.front().loss * counted;
+  for (size_t i = 1; i < steps.size(); ++i) {
+    sum = sum + (steps[i].loss * steps[i].counted).to(device);
+    counted = counted + steps[i].counted.to(device);
+  }
+  return sum / counted.clamp_min(1);
+}
+
+// Returns the mean loss of all parts, each weighted by its samples.
+at::Tensor mean_loss(const std::vector<Step>& steps, const std::vector<Batch>& parts, int64_t samples) {
+  at::Tensor mean;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const auto part = steps[i].loss * (static_cast<double>(parts[i].size()) / static_cast<double>(samples));
+    mean = mean.defined() ? mean + part.to(mean.device()) : part;
+  }
+  return mean;
+}
+
 // Merges the parts' steps into the whole batch's, on the first part's device.
-Step merged(std::vector<Step> steps, const std::vector<Batch>& parts, int64_t samples) {
-  if (steps.size() == 1) return std::move(steps.front());
-  auto whole = std::move(steps.front());
+Step merged(const std::vector<Step>& steps, const std::vector<Batch>& parts, int64_t samples) {
+  if (steps.size() == 1) return steps.front();
+  auto whole = steps.front();
   const auto device = whole.loss.device();
-  const auto share = [&](size_t part) {
-    return static_cast<double>(parts[part].size()) / static_cast<double>(samples);
-  };
-  whole.loss = whole.loss * share(0);
+  whole.loss = whole.counted.defined() ? mean_loss(steps, whole.counted) : mean_loss(steps, parts, samples);
   CountSums counts;
   counts.add(whole.counts);
   for (size_t i = 1; i < steps.size(); ++i) {
-    whole.loss = whole.loss + (steps[i].loss * share(i)).to(device);
     add(whole.metrics, steps[i].metrics, device);
     counts.add(steps[i].counts);
   }
@@ -138,8 +156,7 @@ void DataParallel::refresh() {
 }
 
 Step DataParallel::step(const Batch& batch, const Objective& objective) {
-  auto& model = *lanes_.front().model;
-  if (devices() == 1) return in_plugin(step_hook(model), [&] { return model.step(batch, objective); });
+  if (devices() == 1) return call_step(*lanes_.front().model, batch, objective);
   const auto samples = batch.size();
   const auto used = std::min(devices(), samples);
   std::vector<Batch> parts;
@@ -163,8 +180,7 @@ std::vector<Step> DataParallel::run(const std::vector<Batch>& parts, const Objec
     const at::ThreadLocalStateGuard same_state(state);
     const FusedLayersScope same_layers(fused);
     const c10::StreamGuard on_stream(streams[i]);  // also sets its device
-    auto& model = *lanes_[i].model;
-    steps[i] = in_plugin(step_hook(model), [&] { return model.step(parts[i], objective); });
+    steps[i] = call_step(*lanes_[i].model, parts[i], objective);
   };
   std::packaged_task<void()> own([&] { run_part(0); });
   std::vector<std::future<void>> ends;

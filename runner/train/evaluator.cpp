@@ -59,8 +59,7 @@ std::optional<Evaluation> Evaluator::run(Split split, const Limit& limit, const 
   for (int64_t round = 0; round < source.rounds(); ++round) {
     if (source.has_next()) {
       const auto batch = parts_.precision.converted(source.next());
-      const auto step =
-          in_plugin(step_hook(*parts_.model), [&] { return parts_.model->step(batch, parts_.objective); });
+      const auto step = call_step(*parts_.model, batch, parts_.objective);
       sums.add(step, batch.size());
       counts.add(step.counts);
     }

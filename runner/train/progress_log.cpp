@@ -19,13 +19,26 @@ double per_second(int64_t samples, double seconds) { return static_cast<double>(
 void ProgressLog::restart() {
   samples_at_row_ = parts_.state.samples;
   seconds_at_row_ = parts_.state.train_seconds;
+  in_step_ = false;
   parts_.timer.pause();
   take_phases();
 }
 
 const PhaseSeconds& ProgressLog::take_phases() { return phases_ += parts_.timer.take(); }
 
-double ProgressLog::train_seconds() const { return parts_.state.train_seconds + since_step_.seconds(); }
+double ProgressLog::train_seconds() const {
+  return parts_.state.train_seconds + (in_step_ ? since_step_.seconds() : 0);
+}
+
+void ProgressLog::begin_step() {
+  since_step_.restart();
+  in_step_ = true;
+}
+
+void ProgressLog::end_training() {
+  parts_.state.train_seconds = train_seconds();
+  in_step_ = false;
+}
 
 void ProgressLog::end_step() {
   ++steps_measured_;

@@ -38,9 +38,19 @@ class ProgressLog {
   // Restarts at the beginning of an attempt and after a rollback: rows count from the state's step on.
   void restart();
 
-  void begin_step() { since_step_.restart(); }
-  void end_step();
+  void begin_step();
+  void end_step();      // after its rows
+  void end_training();  // after what the ranks agree on: what follows, callbacks and saving, is not the step's time
   double train_seconds() const;  // in training steps, including the current one so far
+
+  // Counts what a call takes, a wait for the steps of a GPU, as time in training steps.
+  template <class Call>
+  void count(Call&& call) {
+    if (in_step_) return call();
+    begin_step();
+    call();
+    end_training();
+  }
 
   // Adds a step that counts to the sums of the next row.
   void add(const StepOutcome& outcome) { window_.add(outcome.sums); }
@@ -81,6 +91,7 @@ class ProgressLog {
   int64_t steps_measured_ = 0;        // since the last row of the split "system"
   std::vector<Histogram> gradients_;  // of the last step, if they are shown
   Stopwatch since_progress_, since_step_, since_measured_;
+  bool in_step_ = false;
   int64_t samples_at_row_ = 0;
   double seconds_at_row_ = 0;  // in training steps
 };

@@ -74,6 +74,16 @@ void require_loss(const at::Tensor& loss) {
         {"model", log::text("the loss is ", loss.sizes(), ": expected one number, the mean over the samples")});
 }
 
+void rehearsed(int64_t samples, const std::function<void()>& rehearsal) try {
+  rehearsal();
+} catch (const FromPlugin& error) {
+  throw PluginMistake(
+      {error.section,
+       log::text(error.problem, ". This was a rehearsal with ", samples, samples == 1 ? " sample" : " samples",
+                 ", the fewest that a worker has at once, perhaps in the last batch of an epoch. Choose another "
+                 "trainer.global_batch or micro_batch, or leave that batch out with trainer.limit_train_batches")});
+}
+
 std::vector<std::string> without_gradient(const std::vector<NamedParameter>& parameters) {
   std::vector<std::string> names;
   for (const auto& parameter : parameters) {
@@ -168,6 +178,7 @@ StepResults TrainStep::compute(const TrainBatch& batch, int64_t step, const Step
   const OperatorLog::Listening listening(mode.log);
   const BufferGuard buffers(buffers_, skips());
   StepResults results;
+  CountedMean counted(parts_.communicator, static_cast<int64_t>(micro_batches.size()), mode.alone);
   timer.begin(StepPhase::kWait);
   if (!mode.alone) {
     reducer_->before_forward();
@@ -176,7 +187,7 @@ StepResults TrainStep::compute(const TrainBatch& batch, int64_t step, const Step
   parts_.parallel->refresh();
   for (const auto& micro : micro_batches) {
     timer.begin(StepPhase::kForward);
-    const auto loss = forward(micro, results.sums);  // in autocast; weighted by its share, scaled
+    const auto loss = forward(micro, counted, results.sums);  // in autocast; weighted by its share, scaled
     timer.begin(StepPhase::kBackward);
     if (micro.last && !mode.alone) {
       reducer_->backward(loss, [&timer] { timer.begin(StepPhase::kWait); });
@@ -189,6 +200,7 @@ StepResults TrainStep::compute(const TrainBatch& batch, int64_t step, const Step
   tell_of_unused();
   timer.begin(StepPhase::kOptimizer);
   const torch::NoGradGuard no_gradients;
+  counted.correct(this->gradients());
   const auto gradients = finish_gradients(results.sums);  // unscaled, checked, clipped
   set_lrs(step);
   if (mode.applied) *mode.applied = true;
@@ -203,9 +215,7 @@ StepResults TrainStep::compute(const TrainBatch& batch, int64_t step, const Step
 // Splits the batch into the same number of micro-batches on every rank, set by the largest part: the exchange belongs
 // to each rank's last one. A micro-batch without samples of its own borrows one and adds nothing.
 std::vector<TrainStep::MicroBatch> TrainStep::split(const TrainBatch& batch) const {
-  const int64_t world = parts_.communicator.world().size;
-  const int64_t largest = (batch.global_samples + world - 1) / world;
-  const int64_t count = micro_batch_ == 0 ? 1 : (largest + micro_batch_ - 1) / micro_batch_;
+  const int64_t count = micro_batches_of(batch.global_samples, parts_.communicator.world().size, micro_batch_);
   const int64_t own = batch.weight > 0 ? batch.batch.size() : 0;
   std::vector<MicroBatch> parts;
   for (int64_t i = 0; i < count; ++i) {
@@ -220,7 +230,7 @@ std::vector<TrainStep::MicroBatch> TrainStep::split(const TrainBatch& batch) con
 }
 
 // Returns the loss for backward: weighted and scaled.
-at::Tensor TrainStep::forward(const MicroBatch& micro, MetricSums& sums) {
+at::Tensor TrainStep::forward(const MicroBatch& micro, CountedMean& counted, MetricSums& sums) {
   const auto batch = parts_.precision.converted(micro.batch);
   if (statistics_) statistics_->counts = micro.samples > 0;
   Step step;
@@ -231,6 +241,12 @@ at::Tensor TrainStep::forward(const MicroBatch& micro, MetricSums& sums) {
   require_loss(step.loss);
   mark_.set(step.loss);
   sums.add(step, micro.samples);
+  if (counts_.value_or(step.counted.defined()) != step.counted.defined())
+    throw PluginMistake({"model",
+                         "some steps say how many samples count (Step::counted) and others do not: give it in "
+                         "every step or in none"});
+  counts_ = step.counted.defined();
+  if (*counts_) return scaler_.scaled(step.loss * counted.weight(step.counted, micro.samples == 0));
   return scaler_.scaled(micro.weight == 1 ? step.loss : step.loss * micro.weight);
 }
 
@@ -290,8 +306,9 @@ void TrainStep::try_micro_batch(const TrainBatch& batch, int64_t samples) {
     drop_gradients();
   });
   MetricSums unused;
+  CountedMean counted(parts_.communicator, 1, /*alone=*/true);
   parts_.parallel->refresh();
-  forward({.batch = part_of_batch(batch.batch, {0, samples}), .samples = samples}, unused).backward();
+  forward({.batch = part_of_batch(batch.batch, {0, samples}), .samples = samples}, counted, unused).backward();
   parts_.parallel->collect_gradients();
 }
 

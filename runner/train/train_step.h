@@ -2,8 +2,8 @@
 // Runs one optimizer step of one rank: forward and backward over its part of a global batch, in micro-batches if it
 // does not fit into memory at once, the exchange of gradients, their scaling and clipping, the optimizer and the EMA.
 //
-// The gradient is the mean over the samples of the global batch, however it is split. Used from the training thread, by
-// all ranks alike.
+// The gradient is the mean over what counts in the global batch, its samples, symbols or pixels, however it is split.
+// Used from the training thread, by all ranks alike.
 #pragma once
 
 #include "comm/communicator.h"
@@ -13,6 +13,7 @@
 #include "data/loader.h"
 #include "metrics/metric_sums.h"
 #include "metrics/step_timer.h"
+#include "train/counted_mean.h"
 #include "train/cuda_graphs.h"
 #include "train/data_parallel.h"
 #include "train/ema.h"
@@ -25,6 +26,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +44,9 @@ struct StepOutcome {
 
 // Throws PluginMistake unless the loss is a number that backward can start from.
 void require_loss(const at::Tensor& loss);
+
+// Calls a rehearsal with so many samples, the fewest that a rank has at once. Its errors say so, and what to do.
+void rehearsed(int64_t samples, const std::function<void()>& rehearsal);
 
 // Return the parameters that a backward pass has not reached, and the message about them.
 std::vector<std::string> without_gradient(const std::vector<NamedParameter>& parameters);
@@ -107,7 +112,7 @@ class TrainStep {
  private:
   struct MicroBatch {
     Batch batch;
-    double weight = 1;    // weight of its mean loss in the mean over ranks
+    double weight = 1;    // weight of its mean loss in the mean over ranks, if all of it counts
     int64_t samples = 0;  // samples that count; 0 if the batch is borrowed
     bool last = true;
   };
@@ -121,7 +126,7 @@ class TrainStep {
   std::string why_not_capturable();
   StepResults compute(const TrainBatch& batch, int64_t step, const StepMode& mode);
   std::vector<MicroBatch> split(const TrainBatch& batch) const;
-  at::Tensor forward(const MicroBatch& micro, MetricSums& sums);
+  at::Tensor forward(const MicroBatch& micro, CountedMean& counted, MetricSums& sums);
   void tell_of_unused();
   Gradients finish_gradients(MetricSums& sums);
   void step_optimizer(const Gradients& gradients);
@@ -148,7 +153,8 @@ class TrainStep {
   GradientMark mark_;  // enabled if all ranks must see one's nonfinite loss in the gradients
   CudaGraphs graphs_;
   bool looked_for_unused_ = false;
-  int64_t lrs_of_ = -1;                                               // the current step, once its lrs are set
+  std::optional<bool> counts_;  // whether the model's steps say how many count, once there was one
+  int64_t lrs_of_ = -1;         // the current step, once its lrs are set
   std::function<void(const std::vector<NamedParameter>&)> shown_to_;  // may be null
   std::shared_ptr<DeviceNumbers> last_;  // `checked` of the previous step, until it is counted
   int64_t skipped_ = 0;

@@ -110,6 +110,7 @@ void Trainer::begin() {
   if (config.micro_batch == TrainerConfig::kAutoMicroBatch) choose_micro_batch(*loader());
   on_activity(Activity::kComputing);
   warm_up_reducer();
+  rehearse_smallest_part();
   const bool needs_a_way_back = config.on_nonfinite == OnNonfinite::kRollback && !checkpoints_.is_own();
   if (needs_a_way_back) save_now(false);
   start_from_here();
@@ -175,6 +176,20 @@ void Trainer::warm_up_reducer() {
   step_.warm_up(trial->next());
 }
 
+// Computes on as few samples as a rank will have in the last batch of an epoch, if those are fewer than in the others.
+// Some layers need more than one, and would end the run after its first epoch.
+void Trainer::rehearse_smallest_part() {
+  const auto& config = experiment_.trainer;
+  const auto plan = step_plan(config, state_.train_samples);
+  const auto world = parts_.communicator.world().size;
+  const auto smallest = plan.smallest_part(world, std::max<int64_t>(state_.micro_batch, config.micro_batch));
+  if (smallest == plan.rank_slice(0, 0, world).size()) return;
+  const auto trial = loader();
+  const StateGuard kept(buffers_, parts_.backend.get());
+  parts_.model->train();
+  rehearsed(smallest, [&] { step_.try_micro_batch(trial->next(), smallest); });
+}
+
 void Trainer::train_step() try {
   if (freezing_.is_due(state_.step)) unfreeze();
   profiler_.before(state_.step + 1);
@@ -207,7 +222,6 @@ void Trainer::train_step() try {
   }
   log_.end_step();
   timer_.begin(StepPhase::kOther);
-  state_.train_seconds = log_.train_seconds();
   agree_after_step(loss);
   profiler_.after(state_.step);
 } catch (const std::exception& error) {
@@ -215,16 +229,18 @@ void Trainer::train_step() try {
   throw;
 }
 
-// Decides with all ranks: to stop, to save, that the time is over.
+// Decides with all ranks: to stop, to save, that the time is over. Up to that decision, in which the host waits for the
+// GPU, the time is the step's.
 void Trainer::agree_after_step(const at::Tensor& loss) {
   on_activity(Activity::kAgreeing);
   const auto& every = experiment_.checkpoint.every;
   const auto limit = experiment_.trainer.max_seconds;
   const auto flags = agree({.stop = stop_requested_(),
                             .save = every.seconds > 0 && checkpoints_.seconds_since() >= every.seconds,
-                            .time_over = limit > 0 && state_.train_seconds >= limit,
+                            .time_over = limit > 0 && log_.train_seconds() >= limit,
                             .save_failed = checkpoints_.failed(),
                             .measure = log_.system_row_is_due()});
+  log_.end_training();
   if (flags.save_failed) finish_saving();
   if (flags.measure) log_.log_system();
   stopping_ = flags.stop;
@@ -291,7 +307,7 @@ void Trainer::finish_part() {
   }
   const auto before = state_;
   bool changed = finish_callbacks();
-  if (!validator_.validate([this] { return interrupted(); })) return;
+  if (!validate()) return;
   count_part();
   if (plan_.all_done(state_) && callbacks_.have_to_finish()) {  // only this evaluation has ended the run
     changed = true;
@@ -304,6 +320,16 @@ void Trainer::finish_part() {
   } else if (due(experiment_.checkpoint.every) || improved || save_asked_) {
     save(improved);
   }
+}
+
+// Returns false if the evaluation was interrupted. Where it gives no number to follow, the weights are saved before
+// that ends the run: with another monitor or mended data it resumes.
+bool Trainer::validate() try {
+  return validator_.validate([this] { return interrupted(); });
+} catch (const MonitorIsNan&) {
+  save(false);
+  finish_saving();
+  throw;
 }
 
 // Lets callbacks change the weights, if all steps are done. What they do may fail: the weights are on the disk before.
@@ -404,7 +430,7 @@ void Trainer::restore_window(const TensorDict& own) {
 // Settles all open steps. This and the next two return whether training continues from the current step: false after a
 // rollback.
 bool Trainer::settle() {
-  nonfinite_.settle();
+  log_.count([this] { nonfinite_.settle(); });
   return close_steps();
 }
 

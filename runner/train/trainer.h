@@ -94,6 +94,7 @@ class Trainer {
   void enter_phase(int64_t step);
   void unfreeze();
   void warm_up_reducer();
+  void rehearse_smallest_part();
   void train_step();
   void start_callbacks();
   void agree_after_step(const at::Tensor& loss);
@@ -101,6 +102,7 @@ class Trainer {
   void obey(const Requests& requests);
   Flags agree(Flags mine);
   void finish_part();
+  bool validate();
   bool finish_callbacks();
   bool interrupted();
   void count_part();

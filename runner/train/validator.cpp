@@ -66,7 +66,9 @@ void Validator::sanity_check() {
   const auto split = evaluation_split(*parts_.dataset);
   if (parts_.dataset->size(split) == 0) return;
   const auto result = evaluate(split, {.batches = parts_.experiment.trainer.sanity_batches}, [] { return false; });
-  require_monitors(result->values("val"));
+  const auto values = result->values("val");
+  require_monitors(values);
+  require_numbers(values);
 }
 
 void Validator::require_monitors(const NamedValues& measured) {
@@ -74,6 +76,20 @@ void Validator::require_monitors(const NamedValues& measured) {
   const auto unknown = unknown_monitors(parts_.experiment, known);
   refused_ = !unknown.empty();
   if (refused_) throw PluginMistake({unknown.front().key, unknown_metric(unknown.front().metric, known)});
+}
+
+void Validator::require_numbers(const NamedValues& measured) const {
+  for (const auto& [key, metric, origin] : monitors_of(parts_.experiment)) {
+    const auto at = std::ranges::find(measured, metric, &NamedValues::value_type::first);
+    if (at == measured.end() || !std::isnan(at->second)) continue;
+    const auto step = parts_.state.step;
+    const auto when = step == 0 ? std::string("before the first step") : log::text("after step ", step);
+    throw MonitorIsNan(problem_line(origin, key,
+                                    metric + " is NaN " + when +
+                                        ", so that it can decide nothing; expected a number. " +
+                                        "`ddprun data` counts the samples that are not finite; `ddprun evaluate` "
+                                        "measures again"));
+  }
 }
 
 bool Validator::validate(const std::function<bool()>& interrupted) {
@@ -137,6 +153,7 @@ void Validator::log_predictions(Split split) {
 void Validator::observe(const Evaluation& evaluation) {
   log_evaluation("val", evaluation);
   const auto values = evaluation.values("val");
+  require_numbers(values);
   update(parts_.state.last_metrics, values);
   evaluated_ = values;
   const auto config = followed_by_best();

@@ -9,6 +9,8 @@
 #include "train/train_state.h"
 #include "train/train_step.h"
 
+#include <ddprun/error.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -17,6 +19,12 @@
 #include <vector>
 
 namespace ddprun {
+
+// A metric that the experiment follows is NaN: nothing can be decided by it.
+class MonitorIsNan : public UserError {
+ public:
+  using UserError::UserError;
+};
 
 class Validator {
  public:
@@ -51,6 +59,9 @@ class Validator {
   // Throws PluginMistake if a followed metric is not among the last ones measured.
   void require_monitors(const NamedValues& measured);
   bool refused() const { return refused_; }  // whether it has thrown
+
+  // Throws MonitorIsNan if a followed metric of these is NaN.
+  void require_numbers(const NamedValues& measured) const;
 
   // Ends a part: evaluates if that is due, writes the rows, and notes the consequences in the state. Returns false if
   // `interrupted`, called on all ranks alike, returned true.

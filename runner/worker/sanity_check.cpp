@@ -108,7 +108,7 @@ class Scene {
 
   Step step(const Batch& batch) const {
     const auto objective = watched_objective(experiment_.objective, plugins_, *model_, data_);
-    return in_plugin(step_hook(*model_), [&] { return model_->step(batch, *objective); });
+    return call_step(*model_, batch, *objective);
   }
 
   void train() {
@@ -118,13 +118,24 @@ class Scene {
     in_plugin({"model", "backward"}, [&] { loss.backward(); });
     done_.step_samples = training_->size();
     done_.unused = without_gradient(trainable_parameters(*model_));
+    rehearse_smallest_part();
+  }
+
+  // With as many workers as the experiment names, or one.
+  void rehearse_smallest_part() const {
+    const auto& config = experiment_.trainer;
+    const auto workers = std::max<int64_t>(1, experiment_.launch.workers);
+    const StepPlan plan(dataset_.size(Split::kTrain), config.global_batch_of(workers), config.train_batches);
+    const auto smallest = plan.smallest_part(workers, std::max<int64_t>(config.micro_batch, 0));
+    if (smallest >= training_->size()) return;
+    rehearsed(smallest, [&] { step(part_of_batch(*training_, {0, smallest})); });
   }
 
   void evaluate(const Batch& batch) const {
     const EvalMode mode(*model_);
     const torch::NoGradGuard no_gradients;
     const auto objective = watched_objective(experiment_.objective, plugins_, *model_, data_);
-    const auto few = in_plugin(step_hook(*model_), [&] { return model_->step(batch, *objective); });
+    const auto few = call_step(*model_, batch, *objective);
     MetricSums sums;
     sums.add(few, batch.size());
     Communicator alone{CommunicatorOptions{}};
@@ -162,9 +173,7 @@ constexpr auto kHint =
 
 std::vector<check::GradientFinding> check_gradients(Model& model, const Objective& objective, Batch batch,
                                                     int64_t numbers, uint64_t seed) {
-  const auto loss_of = [&](const Batch& one) {
-    return in_plugin(step_hook(model), [&] { return model.step(one, objective).loss; });
-  };
+  const auto loss_of = [&](const Batch& one) { return call_step(model, one, objective).loss; };
   try {
     return check::compare_gradients(model, loss_of, std::move(batch), numbers, seed);
   } catch (const PluginFailure& error) {

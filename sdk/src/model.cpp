@@ -2,28 +2,10 @@
 #include <ddprun/error.h>
 #include <ddprun/model.h>
 
-#include <ATen/ATen.h>
-
 #include <algorithm>
 #include <utility>
 
 namespace ddprun {
-namespace {
-
-// Returns whether [B, T, C] predictions stand against one class for each of the T symbols.
-bool are_of_sequences(const at::Tensor& prediction, const at::Tensor& target) {
-  return prediction.dim() == 3 && target.dim() == 2 && target.scalar_type() == at::kLong &&
-         prediction.sizes().slice(0, 2) == target.sizes();
-}
-
-// Returns whether [B, C, H, W] predictions stand against one class for each pixel.
-bool are_of_pixels(const at::Tensor& prediction, const at::Tensor& target) {
-  return prediction.dim() == 4 && target.dim() == 3 && target.scalar_type() == at::kLong &&
-         prediction.size(0) == target.size(0) && prediction.sizes().slice(2) == target.sizes().slice(1);
-}
-
-}  // namespace
-
 Model::Model() = default;
 Model::~Model() = default;
 void Model::prepare(const DataSpec&) {}
@@ -50,16 +32,12 @@ bool Model::is_kept_in_evaluation(const torch::nn::Module& layer) const {
 }
 
 Step Model::step(const Batch& batch, const Objective& objective) {
-  auto prediction = predict(batch);
-  auto target = batch.target;
-  if (are_of_sequences(prediction, target)) {
-    prediction = prediction.flatten(0, 1);
-    target = target.flatten();
-  } else if (are_of_pixels(prediction, target)) {
-    prediction = prediction.movedim(1, -1).flatten(0, 2);
-    target = target.flatten();
-  }
+  const auto predicted = predict(batch);
+  const bool of_parts = are_of_parts(predicted, batch.target);
+  const auto [prediction, target] =
+      objective.takes_parts() ? Predicted{predicted, batch.target} : as_samples(predicted, batch.target);
   Step step{.loss = objective.loss(prediction, target), .metrics = objective.metrics(prediction, target)};
+  if (of_parts) step.counted = objective.counted(target);
   if (!is_training()) step.counts = objective.counts(prediction, target);
   return step;
 }

@@ -1,12 +1,50 @@
 // SPDX-License-Identifier: MIT
 #include <ddprun/objective.h>
 
+#include <ATen/ATen.h>
+
 namespace ddprun {
+namespace {
+
+// Returns whether [B, T, C] predictions stand against one class for each of the T symbols.
+bool are_of_sequences(const at::Tensor& prediction, const at::Tensor& target) {
+  return prediction.dim() == 3 && target.dim() == 2 && target.scalar_type() == at::kLong &&
+         prediction.sizes().slice(0, 2) == target.sizes();
+}
+
+// Returns whether [B, C, H, W] predictions stand against one class for each pixel.
+bool are_of_pixels(const at::Tensor& prediction, const at::Tensor& target) {
+  return prediction.dim() == 4 && target.dim() == 3 && target.scalar_type() == at::kLong &&
+         prediction.size(0) == target.size(0) && prediction.sizes().slice(2) == target.sizes().slice(1);
+}
+
+}  // namespace
+
+bool are_of_parts(const at::Tensor& prediction, const at::Tensor& target) {
+  return are_of_sequences(prediction, target) || are_of_pixels(prediction, target);
+}
+
+Predicted as_samples(const at::Tensor& prediction, const at::Tensor& target) {
+  if (are_of_sequences(prediction, target)) return {prediction.flatten(0, 1), target.flatten()};
+  if (are_of_pixels(prediction, target)) return {prediction.movedim(1, -1).flatten(0, 2), target.flatten()};
+  return {prediction, target};
+}
+
+at::Tensor count_classes(const at::Tensor& target) { return target.ne(kIgnoredClass).sum(); }
+
+at::Tensor count_correct(const at::Tensor& scores, const at::Tensor& target) {
+  const auto [greatest, guess] = scores.max(1);  // NaN is greater than all numbers
+  return guess.eq(target).logical_and(greatest.eq(greatest)).sum();
+}
+
+at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& target) {
+  return at::cross_entropy_loss(logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat), target);
+}
 
 Objective::~Objective() = default;
 void Objective::prepare(const DataSpec&) {}
 at::Tensor Objective::counted(const at::Tensor&) const { return {}; }
-bool Objective::takes_pixels() const { return false; }
+bool Objective::takes_parts() const { return false; }
 std::vector<MetricSum> Objective::metrics(const at::Tensor&, const at::Tensor&) const { return {}; }
 std::vector<MetricCounts> Objective::counts(const at::Tensor&, const at::Tensor&) const { return {}; }
 

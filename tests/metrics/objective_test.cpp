@@ -9,6 +9,7 @@
 #include "train/operator_log.h"
 
 #include <ddprun/error.h>
+#include <ddprun/testing/objective.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -66,6 +67,11 @@ double value(const std::vector<MetricSum>& sums, const std::string& name) {
   return -1;
 }
 
+at::Tensor confusion_of(const std::vector<MetricCounts>& counts) {
+  const auto confusion = std::ranges::find(counts, kConfusion, &MetricCounts::name);
+  return confusion == counts.end() ? at::Tensor() : confusion->counts;
+}
+
 // Mixed samples have a share of each class.
 TEST(Objective, CrossEntropyOfSharesIsTheSumOfThoseOfTheirClasses) {
   const auto first = kLabels(), second = torch::tensor({1, 2, 0}, at::kLong);
@@ -81,24 +87,18 @@ TEST(Objective, CrossEntropyOfSharesIsTheSumOfThoseOfTheirClasses) {
   EXPECT_THAT(thrown([&] { objective("nll")->loss(kLogits(), shares); }), HasSubstr("nll expects"));
 }
 
-TEST(Objective, CrossEntropyIsTorchsWithLabelSmoothing) {
-  const auto expected = F::cross_entropy(kLogits(), kLabels(), F::CrossEntropyFuncOptions().label_smoothing(0.1));
-  const auto made = objective("cross_entropy", with("label_smoothing", Value::scalar("0.1")));
-  EXPECT_TRUE(torch::allclose(made->loss(kLogits(), kLabels()), expected));
-}
-
 // To bring them to a GPU again in each step would wait for it.
 TEST(Objective, ClassWeightsAreMadeOnce) {
   const auto weighted = objective("cross_entropy", with("class_weights", list({"1", "1", "3", "1"})));
-  const auto plain = objective("cross_entropy");
   const auto operators = [](const Objective& objective) {
     OperatorLog log(at::kCPU);
     const OperatorLog::Listening listening(&log);
     objective.loss(kLogits(), kLabels());
     return log.entries().size();
   };
-  EXPECT_GT(operators(*weighted), operators(*plain));
-  EXPECT_EQ(operators(*weighted), operators(*plain));
+  const auto first = operators(*weighted), second = operators(*weighted);
+  EXPECT_GT(first, second);
+  EXPECT_EQ(operators(*weighted), second);
 }
 
 TEST(Objective, ClassWeightsWeighSamplesAndTheMeanStaysOverSamples) {
@@ -106,7 +106,9 @@ TEST(Objective, ClassWeightsWeighSamplesAndTheMeanStaysOverSamples) {
   const auto each = F::cross_entropy(kLogits(), kLabels(), F::CrossEntropyFuncOptions().reduction(torch::kNone));
   const auto expected = (each * torch::tensor({1., 3., 3.})).sum() / 3;
   EXPECT_TRUE(torch::allclose(made->loss(kLogits(), kLabels()), expected));
-  EXPECT_THAT(thrown([&] { made->loss(torch::zeros({3, 5}), kLabels()); }),
+  EXPECT_THAT(thrown([&] {
+                made->loss(torch::zeros({3, 5}), kLabels());
+              }),
               HasSubstr("objective.class_weights: 4 weights, but the model predicts 5 classes"));
 }
 
@@ -123,7 +125,7 @@ TEST(Objective, BinaryCrossEntropyTakesOneLogitOrSeveral) {
   EXPECT_TRUE(
       torch::allclose(made->loss(logits, target), torch::binary_cross_entropy_with_logits(logits.squeeze(1), target)));
   EXPECT_DOUBLE_EQ(value(made->metrics(logits, target), "accuracy"), 2.0 / 3);
-  EXPECT_TRUE(torch::equal(made->counts(logits, target)[0].counts, torch::tensor({{1, 1}, {0, 1}}, at::kLong)));
+  EXPECT_TRUE(torch::equal(confusion_of(made->counts(logits, target)), torch::tensor({{1, 1}, {0, 1}}, at::kLong)));
   const auto several = torch::tensor({{1., -1.}, {2., 3.}}), labels = torch::tensor({{1., 1.}, {1., 1.}});
   EXPECT_DOUBLE_EQ(value(made->metrics(several, labels), "accuracy"), 0.75);
 }
@@ -145,10 +147,47 @@ TEST(Objective, TopKCountsTheTruthAmongTheBestK) {
   EXPECT_DOUBLE_EQ(value(sums, "top9"), 1.0);  // more than there are classes
 }
 
-TEST(Objective, TheConfusionMatrixIsCountedInEvaluationAlone) {
+TEST(Objective, APredictionThatIsNanIsWrongAndToldAndInNoConfusionMatrix) {
+  const auto made = objective("cross_entropy", with("metrics", list({"accuracy", "top2", "confusion"})));
+  auto prediction = torch::eye(3);
+  prediction[0][1] = std::nan("");
+  const auto target = torch::arange(3, at::kLong);
+  EXPECT_DOUBLE_EQ(value(made->metrics(prediction, target), "accuracy"), 2.0 / 3);
+  EXPECT_DOUBLE_EQ(value(made->metrics(prediction, target), "top2"), 2.0 / 3);
+  const auto counts = made->counts(prediction, target);
+  EXPECT_EQ(confusion_of(counts).sum().item<int64_t>(), 2);
+  ::testing::internal::CaptureStderr();
+  made->summary(counts);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("the model's predictions are NaN for 1 of 3 samples, which count as wrong, and which the "
+                        "confusion matrix leaves out"));
+}
+
+TEST(Objective, LabelSmoothingIsPytorchsInEveryBit) {
+  const auto made = objective("cross_entropy", with("label_smoothing", Value::scalar("0.1")));
+  const auto prediction = torch::randn({7, 5}).requires_grad_(), target = torch::randint(5, {7}, at::kLong);
+  const auto expected = F::cross_entropy(prediction, target, F::CrossEntropyFuncOptions().label_smoothing(0.1));
+  EXPECT_TRUE(at::equal(made->loss(prediction, target), expected));
+  const auto gradient = [&](const at::Tensor& loss) { return torch::autograd::grad({loss}, {prediction}).front(); };
+  EXPECT_TRUE(at::equal(gradient(made->loss(prediction, target)), gradient(expected)));
+}
+
+TEST(Objective, OfClassesKeepsThePromisesOfThoseThatIgnoreSome) {
+  for (const auto* name : {"cross_entropy", "nll"}) {
+    for (const auto& weights : {list({}), list({"1", "2", "0.5"})}) {
+      const auto make = [&] { return std::shared_ptr<Objective>(objective(name, with("class_weights", weights))); };
+      const check::ObjectiveTest symbols{.make = make,
+                                         .prediction = at::log_softmax(torch::randn({6, 4, 3}), 2),
+                                         .target = torch::randint(3, {6, 4}, at::kLong)};
+      EXPECT_EQ(check::ignores_classes(symbols), "") << name;
+    }
+  }
+}
+
+TEST(Objective, TheConfusionMatrixIsCountedIfItIsAskedFor) {
   const auto asked = with("metrics", list({"confusion"}));
-  EXPECT_TRUE(objective("cross_entropy")->counts(kLogits(), kLabels()).empty());
-  const auto counts = objective("cross_entropy", asked)->counts(kLogits(), kLabels())[0].counts;
+  EXPECT_FALSE(confusion_of(objective("cross_entropy")->counts(kLogits(), kLabels())).defined());
+  const auto counts = confusion_of(objective("cross_entropy", asked)->counts(kLogits(), kLabels()));
   EXPECT_EQ(counts.sum().item<int64_t>(), 3);
   EXPECT_EQ(counts[0][0].item<int64_t>(), 1);
   EXPECT_EQ(counts[2][1].item<int64_t>(), 1);
@@ -160,18 +199,23 @@ TEST(Objective, HalfPrecisionPredictionsGiveASingleLoss) {
 }
 
 TEST(Objective, ShapesThatDoNotFitAreNamedBoth) {
-  const auto text =
-      thrown([] { objective("cross_entropy")->loss(torch::zeros({5, 4}), torch::zeros({6}, at::kLong)); });
+  const auto text = thrown([] {
+    objective("cross_entropy")->loss(torch::zeros({5, 4}), torch::zeros({6}, at::kLong));
+  });
   EXPECT_THAT(text, HasSubstr("the model returned [5, 4]"));
   EXPECT_THAT(text, HasSubstr("target is [6]"));
-  EXPECT_THAT(thrown([] { objective("mse")->loss(torch::zeros({5, 2}), torch::zeros({5})); }),
+  EXPECT_THAT(thrown([] {
+                objective("mse")->loss(torch::zeros({5, 2}), torch::zeros({5}));
+              }),
               HasSubstr("objective: mse expects"));
 }
 
 TEST(WatchedObjective, AsksAClassifierForANumberForEachClass) {
   const WatchedObjective watched(objective("cross_entropy"), 4);
   EXPECT_FALSE(watched.was_asked());
-  EXPECT_EQ(thrown([&] { watched.loss(torch::zeros({5, 7}), torch::zeros({5}, at::kLong)); }),
+  EXPECT_EQ(thrown([&] {
+              watched.loss(torch::zeros({5, 7}), torch::zeros({5}, at::kLong));
+            }),
             "model: forward() gives [5, 7]: expected [5, 4], a number for each of the dataset's classes");
   EXPECT_TRUE(watched.was_asked());
   EXPECT_EQ(thrown([&] { watched.loss(torch::zeros({5, 4}), torch::zeros({5}, at::kLong)); }), "nothing");
@@ -193,24 +237,26 @@ TEST(DefaultStep, TakesSequencesAsTheirSymbols) {
   auto step = model.step({.input = logits, .target = target}, watched);
   const auto flat = logits.flatten(0, 1);
   EXPECT_NEAR(step.loss.item<double>(), F::cross_entropy(flat, target.flatten()).item<double>(), 1e-6);
-  EXPECT_EQ(step.metrics.front().count, 10);
+  EXPECT_EQ(step.metrics.front().counted.item<int64_t>(), 10);
   EXPECT_TRUE(at::equal(step.metrics.front().sum, flat.argmax(1).eq(target.flatten()).sum()));
-  EXPECT_EQ(step.counts[0].counts.sum().item<int64_t>(), 10);
+  EXPECT_EQ(confusion_of(step.counts).sum().item<int64_t>(), 10);
   target[1][2] = -100;
   step = model.step({.input = logits, .target = target}, watched);
-  EXPECT_EQ(step.counts[0].counts.sum().item<int64_t>(), 9) << "a symbol that cross-entropy ignores is no class";
+  EXPECT_EQ(confusion_of(step.counts).sum().item<int64_t>(), 9) << "a symbol that cross-entropy ignores is no class";
+  EXPECT_EQ(step.counted.item<int64_t>(), 9);
 }
 
 TEST(DefaultStep, TellsTheShapeThatItExpectsOfSequences) {
   OfSymbols model;
   const WatchedObjective watched(objective("cross_entropy"), 4, "predict");
   const auto target = torch::zeros({2, 5}, at::kLong);
-  EXPECT_EQ(thrown([&] { model.step({.input = torch::zeros({2, 4}), .target = target}, watched); }),
+  EXPECT_EQ(thrown([&] {
+              model.step({.input = torch::zeros({2, 4}), .target = target}, watched);
+            }),
             "model: predict() gives [2, 4]: expected [2, 5, 4], a number for each of the dataset's classes");
 }
 
-// Means are over all pixels, those that cross-entropy ignores too: their number is the same for every batch of a size.
-TEST(DefaultStep, TakesPixelsAsSamples) {
+TEST(DefaultStep, TakesPixelsAsSamplesOfWhichSomeDoNotCount) {
   OfSymbols model;
   model.eval();
   const auto logits = torch::randn({4, 3, 5, 6}), target = torch::randint(3, {4, 5, 6}, at::kLong);
@@ -220,13 +266,13 @@ TEST(DefaultStep, TakesPixelsAsSamples) {
                                  3, "predict");
   const auto flat = logits.permute({0, 2, 3, 1}).reshape({120, 3}), classes = target.flatten();
   const auto whole = model.step({.input = logits, .target = target}, watched);
-  EXPECT_NEAR(whole.loss.item<double>(),
-              F::cross_entropy(flat, classes, F::CrossEntropyFuncOptions().reduction(torch::kSum)).item<double>() / 120,
-              1e-6);
-  EXPECT_EQ(whole.metrics[0].count, 120);
+  constexpr int64_t kCounted = 120 - 30 - 6;
+  EXPECT_TRUE(at::equal(whole.loss, F::cross_entropy(logits, target))) << "PyTorch's loss of the pixels, bit for bit";
+  EXPECT_EQ(whole.counted.item<int64_t>(), kCounted);
+  EXPECT_EQ(whole.metrics[0].counted.item<int64_t>(), kCounted);
   EXPECT_TRUE(at::equal(whole.metrics[0].sum, flat.argmax(1).eq(classes).sum()));
   EXPECT_TRUE(at::equal(whole.metrics[1].sum, std::get<1>(flat.topk(2, 1)).eq(classes.unsqueeze(1)).sum()));
-  EXPECT_EQ(whole.counts[0].counts.sum().item<int64_t>(), 120 - 30 - 6);
+  EXPECT_EQ(confusion_of(whole.counts).sum().item<int64_t>(), kCounted);
 
   Communicator alone({});
   MetricSums at_once, in_parts;
@@ -240,8 +286,10 @@ TEST(DefaultStep, TakesPixelsAsSamples) {
   }
   EXPECT_TRUE(at::allclose(at_once.numbers()[0], in_parts.numbers()[0]));
   EXPECT_TRUE(at::equal(at_once.numbers()[1], in_parts.numbers()[1]));
-  EXPECT_TRUE(at::equal(counts.sums()[0].counts, whole.counts[0].counts));
-  EXPECT_EQ(thrown([&] { model.step({.input = torch::zeros({4, 5, 6, 3}), .target = target}, watched); }),
+  EXPECT_TRUE(at::equal(confusion_of(counts.sums()), confusion_of(whole.counts)));
+  EXPECT_EQ(thrown([&] {
+              model.step({.input = torch::zeros({4, 5, 6, 3}), .target = target}, watched);
+            }),
             "model: predict() gives [4, 5, 6, 3]: expected [4, 3, 5, 6], a number for each of the dataset's classes");
 }
 

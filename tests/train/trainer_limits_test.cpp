@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: MIT
 // How long it trains, on what, and when it evaluates.
+#include "support/error_of.h"
 #include "support/toy_run.h"
 
 #include <ddprun/error.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <thread>
+#include <tuple>
 
 namespace ddprun {
 namespace {
@@ -104,6 +111,103 @@ TEST(TrainerLimits, TheSanityEvaluationFindsABrokenOneBeforeTheFirstStep) {
   run.make_model = [] { return std::make_shared<BrokenInEvaluation>(); };
   EXPECT_THROW(train_toy(run), UserError);
   EXPECT_FALSE(BrokenInEvaluation::trained);
+}
+
+// Takes no single sample, as BatchNorm of one number for each channel does.
+class NeedsTwo : public testing::ToyModel {
+ public:
+  at::Tensor forward(const at::Tensor& input) override {
+    if (is_training() && input.size(0) < 2) throw std::runtime_error("expected more than one value");
+    return ToyModel::forward(input);
+  }
+};
+
+TEST(TrainerLimits, TheSmallestPartOfABatchIsRehearsedBeforeTheFirstStep) {
+  for (const auto& [samples, ranks, micro_batch] : {std::tuple(25, 1, 0), std::tuple(27, 3, 0), std::tuple(49, 3, 2)}) {
+    const TempFolder folder;
+    auto run = two_epochs(folder, ranks);
+    run.train_samples = samples;
+    run.experiment.trainer.micro_batch = micro_batch;
+    run.make_model = [] { return std::make_shared<NeedsTwo>(); };
+    std::atomic<int64_t> steps = 0;
+    run.stop = [&](int64_t, int64_t) { return ++steps, false; };
+    EXPECT_THAT(error_of([&] { train_toy(run); }),
+                ::testing::HasSubstr("expected more than one value. This was a rehearsal with 1 sample, the fewest "
+                                     "that a worker has at once"))
+        << samples << " samples on " << ranks << " ranks";
+    EXPECT_EQ(steps, 0);
+  }
+}
+
+// Draws in training, and counts its batches in a buffer.
+class DrawingModel : public testing::ToyModel {
+ public:
+  void prepare(const DataSpec& data) override {
+    ToyModel::prepare(data);
+    batches_ = register_buffer("batches", torch::zeros({}));
+  }
+
+  at::Tensor forward(const at::Tensor& input) override {
+    if (!is_training()) return ToyModel::forward(input);
+    batches_ += 1;
+    return ToyModel::forward(input + torch::randn_like(input));
+  }
+
+ private:
+  at::Tensor batches_;
+};
+
+TEST(TrainerLimits, TheRehearsalLeavesNoTrace) {
+  const TempFolder folder, other;
+  auto run = two_epochs(folder, 1);
+  run.make_model = [] { return std::make_shared<DrawingModel>(); };
+  run.experiment.trainer.max_steps = 8;  // the ninth would be the ragged one
+  const auto rehearsed = train_toy(run);
+  run.folder = other.path();
+  run.experiment.trainer.train_batches = {.batches = 8};
+  const auto without = train_toy(run);
+  EXPECT_EQ(rehearsed.weights[0].at("batches").item<double>(), 8);
+  EXPECT_TRUE(testing::same_bits(rehearsed.weights[0], without.weights[0]));
+}
+
+// The ranks' agreement is where the host waits for a GPU.
+TEST(TrainerLimits, TheTimeInTrainingHasTheWaitAtTheEndOfAStep) {
+  const TempFolder folder;
+  auto run = two_epochs(folder, 1);
+  constexpr auto kWait = std::chrono::milliseconds(5);
+  run.stop = [&](int64_t, int64_t) {
+    std::this_thread::sleep_for(kWait);
+    return false;
+  };
+  const auto end = train_toy(run).end;
+  EXPECT_GE(end.train_seconds, static_cast<double>(end.steps) * std::chrono::duration<double>(kWait).count());
+}
+
+// Its evaluation is of no number from some call on.
+class LostModel : public testing::ToyModel {
+ public:
+  explicit LostModel(int64_t good) : good_(good) {}
+  at::Tensor forward(const at::Tensor& input) override {
+    const auto output = ToyModel::forward(input);
+    return is_training() || good_-- > 0 ? output : output * std::nan("");
+  }
+
+ private:
+  int64_t good_;
+};
+
+TEST(TrainerLimits, AMonitorThatIsNanEndsTheRunByItsNameAndTheWeightsAreKept) {
+  for (const auto& [good, when] : {std::pair(0, "before the first step"), std::pair(1, "after step 9")}) {
+    const TempFolder folder;
+    auto run = two_epochs(folder, 1);
+    run.experiment.trainer.sanity_batches = 1;
+    run.experiment.early_stopping = EarlyStoppingConfig{.monitor = "val/loss", .maximize = false};
+    run.make_model = [good = good] { return std::make_shared<LostModel>(good); };
+    EXPECT_THAT(
+        error_of([&] { train_toy(run); }),
+        ::testing::AllOf(::testing::HasSubstr("early_stopping.monitor: val/loss is NaN"), ::testing::HasSubstr(when)));
+    EXPECT_EQ(std::filesystem::exists(folder.path() / "checkpoints" / checkpoint_name(9)), good > 0);
+  }
 }
 
 TEST(TrainerLimits, TheSanityEvaluationLeavesNoTrace) {

@@ -114,7 +114,7 @@ class Transformer final : public ddprun::Model {
     return at::linear(x, symbols_->weight);
   }
 
-  // Averages over all B * T symbols; samples have one length, so this is the mean over samples too.
+  // Averages over the symbols of the batch that count.
   ddprun::Step step(const ddprun::Batch& batch, const ddprun::Objective&) override {
     if (batch.target.sizes() != batch.input.sizes() || batch.target.scalar_type() != at::kLong) {
       refuse(batch.target.scalar_type(), " targets of shape ", batch.target.sizes(), " for samples of shape ",
@@ -122,14 +122,16 @@ class Transformer final : public ddprun::Model {
     }
     const auto logits = forward(batch.input).flatten(0, 1);
     const auto target = batch.target.flatten();
-    const auto wide = logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
-    const auto loss = at::cross_entropy_loss(wide, target);
-    const auto count = target.size(0);
+    const auto counted = ddprun::count_classes(target);
+    const auto loss = ddprun::cross_entropy(logits, target);
     return {
         .loss = loss,
-        .metrics = {
-            {.name = "perplexity", .sum = loss.detach().to(at::kDouble) * count, .count = count, .exponential = true},
-            {.name = "accuracy", .sum = wide.detach().argmax(1).eq(target).sum(), .count = count}}};
+        .metrics = {{.name = "perplexity",
+                     .sum = loss.detach().to(at::kDouble) * counted,
+                     .exponential = true,
+                     .counted = counted},
+                    {.name = "accuracy", .sum = ddprun::count_correct(logits.detach(), target), .counted = counted}},
+        .counted = counted};
   }
 
  private:

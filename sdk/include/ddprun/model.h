@@ -29,8 +29,11 @@ struct Step {
   at::Tensor loss;  // mean over what counts, float32 scalar, attached to the graph
   std::vector<MetricSum> metrics;
   std::vector<MetricCounts> counts = {};  // as returned by Objective::counts; none in training
-  at::Tensor counted = {};  // how many samples, symbols or pixels the loss is the mean over, int64 scalar on the model's
-                            // device; undefined: all of the batch, each sample with the same number of them
+  // How many samples, symbols or pixels the loss is the mean over, an int64 scalar on the model's device: the runner
+  // weights the gradient by it, so that it is the mean over what counts in the global batch, however that is split.
+  // Undefined: all of the batch, each sample with the same number of them. Every step gives it, or none does. If it is
+  // 0, loss and sums of metrics are taken as 0, and the gradient must be finite.
+  at::Tensor counted = {};
 };
 
 namespace detail {
@@ -58,10 +61,9 @@ class DDPRUN_API Model : public torch::nn::Module {
   // and finds the others in batch.extras. It must not read batch.target: the runner also asks it for what nobody knows.
   virtual at::Tensor predict(const Batch& batch);
 
-  // Returns loss and metrics of one batch. The default applies the experiment's objective to predict(batch). Of
-  // sequences, a prediction of [B, T, C] and a target of [B, T] int64, the objective sees [B * T, C] and [B * T]; of
-  // images of classes, [B, C, H, W] and [B, H, W] int64, it sees [B * H * W, C] and [B * H * W]. A model with a loss of
-  // its own overrides it.
+  // Returns loss and metrics of one batch. The default applies the experiment's objective to predict(batch); classes of
+  // symbols and pixels as_samples(), unless the objective takes_parts(). A model with a loss of its own overrides it;
+  // if its loss leaves some of the targets out, it says in Step::counted how many it is the mean over.
   virtual Step step(const Batch& batch, const Objective& objective);
 
   // Sets training or evaluation mode, also of the layers; those of keep_in_evaluation() stay in evaluation mode.
@@ -90,10 +92,14 @@ class DDPRUN_API Model : public torch::nn::Module {
 namespace detail {
 
 template <class Class>
-concept InheritsStep = requires { requires std::is_same_v<decltype(&Class::step), decltype(&Model::step)>; };
+concept InheritsStep = requires {
+  requires std::is_same_v<decltype(&Class::step), decltype(&Model::step)>;
+};
 
 template <class Class>
-concept InheritsPredict = requires { requires std::is_same_v<decltype(&Class::predict), decltype(&Model::predict)>; };
+concept InheritsPredict = requires {
+  requires std::is_same_v<decltype(&Class::predict), decltype(&Model::predict)>;
+};
 
 // A method that only looks like these, one that takes its argument otherwise, overrides nothing.
 template <class Class>
@@ -103,8 +109,9 @@ concept OverridesForward = requires {
 };
 
 template <class Class>
-concept OverridesPredict =
-    !InheritsPredict<Class> && requires { static_cast<at::Tensor (Class::*)(const Batch&)>(&Class::predict); };
+concept OverridesPredict = !InheritsPredict<Class> && requires {
+  static_cast<at::Tensor (Class::*)(const Batch&)>(&Class::predict);
+};
 
 template <class Class>
 void create_model(void* options, void* out) {

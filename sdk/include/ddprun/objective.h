@@ -18,6 +18,32 @@
 
 namespace ddprun {
 
+// Predictions with their targets.
+struct Predicted {
+  at::Tensor prediction, target;
+};
+
+// Returns whether the targets are classes of parts of the samples: of symbols, [B, T] int64 for predictions [B, T, C],
+// or of pixels, [B, H, W] int64 for [B, C, H, W].
+DDPRUN_API bool are_of_parts(const at::Tensor& prediction, const at::Tensor& target);
+
+// Returns those of parts in the form of samples, [N, C] and [N]; others as they are.
+DDPRUN_API Predicted as_samples(const at::Tensor& prediction, const at::Tensor& target);
+
+// A class that does not count: the target of such a symbol or pixel adds nothing to loss, gradient and metrics.
+inline constexpr int64_t kIgnoredClass = -100;
+
+// Returns how many of the targets are not kIgnoredClass, int64 scalar on their device.
+DDPRUN_API at::Tensor count_classes(const at::Tensor& target);
+
+// Returns how many of the [N, C] scores are greatest for their target, [N] int64; a row with a NaN is not. Returns an
+// int64 scalar on their device.
+DDPRUN_API at::Tensor count_correct(const at::Tensor& scores, const at::Tensor& target);
+
+// Returns the mean cross-entropy of the targets that are not kIgnoredClass, a scalar of float32 at least; NaN if there
+// are none, with a gradient of 0. Takes [N, C] logits and [N] int64 classes, or [B, C, ...] and [B, ...].
+DDPRUN_API at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& target);
+
 class DDPRUN_API Objective {
  public:
   virtual ~Objective();
@@ -26,18 +52,17 @@ class DDPRUN_API Objective {
   // does nothing.
   virtual void prepare(const DataSpec& data);
 
-  // Returns the mean loss over the targets that count, a float32 scalar attached to the graph; 0 if none does.
-  // `prediction` is what the model's forward returned, `target` that of the batch. Throws UserError if their shapes do
-  // not fit, naming both.
+  // Returns the mean loss over the targets that count, a float32 scalar attached to the graph. `prediction` is what the
+  // model's forward returned, `target` that of the batch. Throws UserError if their shapes do not fit, naming both.
   virtual at::Tensor loss(const at::Tensor& prediction, const at::Tensor& target) const = 0;
 
-  // Returns how many targets loss() is the mean over, int64 scalar on their device, if not all of them count: those of
-  // class -100 do not. The default returns undefined: all B do.
+  // Returns how many targets loss() is the mean over, int64 scalar on their device, where that may be fewer than there
+  // are. The default returns undefined: all of them count.
   virtual at::Tensor counted(const at::Tensor& target) const;
 
-  // Returns true if loss() takes images of classes as they are, [B, C, H, W] and [B, H, W]. By default it sees them as
-  // [B * H * W, C] and [B * H * W].
-  virtual bool takes_pixels() const;
+  // Returns true if loss(), metrics() and counts() take symbols and pixels as they are, [B, T, C] and [B, T], [B, C, H,
+  // W] and [B, H, W]. By default the model's step() passes them as_samples().
+  virtual bool takes_parts() const;
 
   // Returns the other metrics that are means over samples. The default measures nothing.
   virtual std::vector<MetricSum> metrics(const at::Tensor& prediction, const at::Tensor& target) const;

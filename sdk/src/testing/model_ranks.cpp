@@ -13,7 +13,7 @@ namespace ddprun::check {
 namespace {
 
 struct Share {
-  double loss = 0;
+  double loss = 0, counted = 0;       // the mean over how many samples, or parts of them
   std::vector<at::Tensor> gradients;  // undefined if there is none
   std::vector<MetricSum> metrics;
 };
@@ -23,7 +23,9 @@ Share compute(const ModelScene& scene, const Batch& batch) {
   at::manual_seed(3);
   auto step = scene.step(batch);
   in_hook("backward()", [&] { step.loss.backward(); });
-  Share share{.loss = step.loss.item<double>(), .metrics = std::move(step.metrics)};
+  Share share{.loss = step.loss.item<double>(),
+              .counted = step.counted.defined() ? step.counted.item<double>() : static_cast<double>(batch.size()),
+              .metrics = std::move(step.metrics)};
   for (const auto& [name, value] : trainable_parameters(scene.model())) {
     share.gradients.push_back(value.grad().defined() ? value.grad().clone() : at::Tensor());
   }
@@ -56,20 +58,19 @@ void compare_metrics(const Share& whole, const Share& small, const Share& large)
     if (one.name != two.name || one.name != three.name)
       complain("step() gives the metric ", one.name, " for one batch, ", two.name, " for another");
     const double sums = two.sum.item<double>() + three.sum.item<double>();
-    if (one.count == two.count + three.count && close(one.sum.item<double>(), sums)) continue;
-    complain("metric ", one.name, " is ", one.sum.item<double>(), " of ", one.count, " for a batch, but ", sums, " of ",
-             two.count + three.count,
-             " where two ranks have a part of it each: give a sum over the samples, and their count");
+    const auto count = count_of(two) + count_of(three);
+    if (count_of(one) == count && close(one.sum.item<double>(), sums)) continue;
+    complain("metric ", one.name, " is ", one.sum.item<double>(), " of ", count_of(one), " for a batch, but ", sums,
+             " of ", count, " where two ranks have a part of it each: give a sum over the samples, and their count");
   }
 }
 
-void compare_shares(const ModelScene& scene, const char* mode) {
-  const auto& batch = scene.batch();
+void compare_shares(const ModelScene& scene, const Batch& batch, const char* mode) {
   const int64_t few = batch.size() * 3 / 8;
   if (few < 1) complain("the test's batch has ", batch.size(), " samples; two ranks need at least 3");
-  const double weight = static_cast<double>(few) / static_cast<double>(batch.size());
   const auto whole = compute(scene, batch);
   const auto small = compute(scene, part(batch, 0, few)), large = compute(scene, part(batch, few, batch.size() - few));
+  const double weight = small.counted / (small.counted + large.counted);
   compare_losses(whole, small, large, weight);
   compare_metrics(whole, small, large);
   const auto parameters = trainable_parameters(scene.model());
@@ -80,7 +81,31 @@ void compare_shares(const ModelScene& scene, const char* mode) {
     if (mean.defined() && expected.defined() && at::allclose(mean, expected, 1e-6, 1e-9)) continue;
     complain("in ", mode, " the gradient of ", parameters[i].name, " for ", batch.size(),
              " samples is not the mean over two ranks with ", few, " and ", batch.size() - few,
-             " of them: a sample's loss must not depend on the others of its batch");
+             " of them: a sample's loss must not depend on the others of its batch, and if some targets do not count, "
+             "Step::counted says how many do");
+  }
+}
+
+// Returns the batch with ever fewer of the sample's symbols or pixels ignored, or with all of them.
+Batch with_ignored(Batch batch, bool all) {
+  batch.target = batch.target.clone();
+  for (int64_t i = 0; i < batch.size(); ++i) {
+    const auto classes = batch.target[i].view(-1);
+    const auto kept = all ? 0 : classes.size(0) * (i + 1) / batch.size();
+    classes.slice(0, kept).fill_(kIgnoredClass);
+  }
+  return batch;
+}
+
+// Classes of symbols or pixels may be kIgnoredClass.
+void compare_ignored(const ModelScene& scene) {
+  const auto& target = scene.batch().target;
+  if (target.scalar_type() != at::kLong || target.dim() < 2) return;
+  compare_shares(scene, with_ignored(scene.batch(), false), "evaluation, with targets that do not count,");
+  for (const auto& gradient : compute(scene, with_ignored(scene.batch(), true)).gradients) {
+    if (gradient.defined() && !gradient.isfinite().all().item<bool>())
+      complain(
+          "the gradient is not finite for a batch without a target that counts: such a part would spoil all others");
   }
 }
 
@@ -101,9 +126,10 @@ std::string ranks_agree(const ModelTest& test) {
     ModelScene scene(test);
     scene.widen();
     scene.model().eval();
-    compare_shares(scene, "evaluation");
+    compare_shares(scene, scene.batch(), "evaluation");
+    compare_ignored(scene);
     scene.model().train();
-    if (is_plain_in_training(scene)) compare_shares(scene, "training");
+    if (is_plain_in_training(scene)) compare_shares(scene, scene.batch(), "training");
   });
 }
 

@@ -45,16 +45,45 @@ std::vector<Part> parts_of(const ObjectiveTest& test) {
           {test.prediction.narrow(0, kFirstPart, rest), test.target.narrow(0, kFirstPart, rest)}};
 }
 
+// Returns how many targets the loss is the mean over.
+double counted_of(const Objective& objective, const at::Tensor& target) {
+  const auto counted = in_hook("counted()", [&] { return objective.counted(target); });
+  return counted.defined() ? counted.item<double>() : static_cast<double>(target.size(0));
+}
+
 void check_mean(const ObjectiveTest& test) {
   const auto objective = test.make();
   const auto whole = loss_of(*objective, test.prediction, test.target).item<double>();
-  double sum = 0;
-  for (const auto& [prediction, target] : parts_of(test))
-    sum += loss_of(*objective, prediction, target).item<double>() * static_cast<double>(prediction.size(0));
-  const auto mean = sum / static_cast<double>(samples_of(test));
+  double sum = 0, count = 0;
+  for (const auto& [prediction, target] : parts_of(test)) {
+    const auto counted = counted_of(*objective, target);
+    sum += loss_of(*objective, prediction, target).item<double>() * counted;
+    count += counted;
+  }
+  const auto mean = sum / count;
   if (near(mean, whole)) return;
   complain("the loss of the batch is ", whole, ", but the mean over its samples ", mean,
-           ": divide the sum by the number of samples, or the training depends on the number of workers");
+           ": divide the sum by the number of samples, or the training depends on the number of workers; if not all of "
+           "them count, counted() says how many do");
+}
+
+// The test with every second target ignored, but for the first part's.
+ObjectiveTest with_ignored(const ObjectiveTest& test) {
+  auto some = test;
+  if (test.target.scalar_type() != at::kLong) complain("the test's targets are no classes: int64 is expected");
+  some.target = test.target.clone();
+  some.target.slice(0, kFirstPart + 1, samples_of(test), 2).fill_(kIgnoredClass);
+  return some;
+}
+
+void check_ignored(const ObjectiveTest& test) {
+  check_mean(with_ignored(test));
+  const auto prediction = test.prediction.detach().clone().requires_grad_();
+  const auto none = at::full_like(test.target, kIgnoredClass);
+  const auto loss = in_hook("loss()", [&] { return test.make()->loss(prediction, none); });
+  loss.backward();
+  if (!prediction.grad().isfinite().all().item<bool>())
+    complain("the gradient is not finite where all targets are ignored: such a part of a batch would spoil all others");
 }
 
 void check_gradients(const ObjectiveTest& test) {
@@ -94,10 +123,6 @@ template <class Metrics>
 void require_same_names(const char* hook, const Metrics& part, const Metrics& whole) {
   if (names_of(part) == names_of(whole)) return;
   complain(hook, " names ", names_of(whole), " for the batch and ", names_of(part), " for a part of it");
-}
-
-int64_t count_of(const MetricSum& metric) {
-  return metric.counted.defined() ? metric.counted.item<int64_t>() : metric.count;
 }
 
 void check_metrics(const Objective& objective, const ObjectiveTest& test) {
@@ -176,6 +201,10 @@ ObjectiveTest class_test(Maker<Objective> make, int64_t classes) {
 
 std::string mean_over_samples(const ObjectiveTest& test) {
   return problem_of([&] { check_mean(test); });
+}
+
+std::string ignores_classes(const ObjectiveTest& test) {
+  return problem_of([&] { check_ignored(test); });
 }
 
 std::string gradients(const ObjectiveTest& test) {

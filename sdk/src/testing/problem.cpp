@@ -11,6 +11,10 @@ std::string exception_text() try { throw; } catch (const c10::Error& error) {
   return "something that is not a std::exception";
 }
 
+int64_t count_of(const MetricSum& metric) {
+  return metric.counted.defined() ? metric.counted.item<int64_t>() : metric.count;
+}
+
 std::string problem_of(const std::function<void()>& check) try {
   check();
   return "";

@@ -2,6 +2,8 @@
 // How the checks of <ddprun/testing.h> report: a Problem thrown anywhere below becomes the text that they return.
 #pragma once
 
+#include <ddprun/metric.h>
+
 #include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
 
@@ -35,6 +37,9 @@ auto in_hook(const char* hook, Call call) -> decltype(call()) {
     complain(hook, " threw: ", exception_text());
   }
 }
+
+// Returns how many samples, or parts of them, the metric is the mean over; waits for a GPU.
+int64_t count_of(const MetricSum& metric);
 
 std::string problem_of(const std::function<void()>& check);
 

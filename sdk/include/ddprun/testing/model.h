@@ -61,7 +61,8 @@ std::string overfits(const ModelTest& test, const Overfit& overfit = {});
 std::string state_round_trip(const ModelTest& test);
 
 // The gradient of a batch is the mean over two ranks that hold a part of it each, a smaller and a larger one; so are
-// its loss and metrics. Checked in evaluation, and in training if the model has no noise and no running statistics.
+// its loss and metrics. Checked in evaluation, and in training if the model has no noise and no running statistics;
+// where symbols or pixels have classes, also with some that do not count.
 std::string ranks_agree(const ModelTest& test);
 
 // Runs all of the above; each problem carries the name of the function that found it: "gradients: ...".

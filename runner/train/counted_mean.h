@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// Makes the gradient of a step the mean over the samples, symbols or pixels that count in the global batch, where the
+// model says how many those are (Step::counted) and only the device knows it: the same gradient however unevenly they
+// are spread over ranks and micro-batches.
+//
+// The mean loss of each micro-batch is weighted by what counts in it, divided by what would count in all if the ranks'
+// first micro-batches were typical. The gradients are corrected at the end by what did. With one micro-batch that is
+// known before backward, and nothing is corrected: if all parts count alike, their weights are 1, as without counting.
+//
+// Nothing here waits for the device. Used from the training thread, by all ranks alike.
+#pragma once
+
+#include "comm/communicator.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace ddprun {
+
+class CountedMean {
+ public:
+  // Starts a step of `micro_batches` on each rank. `alone`: without the other ranks.
+  CountedMean(Communicator& communicator, int64_t micro_batches, bool alone)
+      : communicator_(communicator), micro_batches_(micro_batches), alone_(alone) {}
+
+  // Returns the weight of the next micro-batch's mean loss in the mean over ranks, a float32 scalar on the device.
+  // `counted` is the model's; it does not count if the batch is `borrowed`. Collective, in the step's first one.
+  at::Tensor weight(const at::Tensor& counted, bool borrowed);
+
+  // Corrects the gradients, averaged over the ranks, in place. Does nothing if weight() was not called. Collective.
+  void correct(const std::vector<at::Tensor>& gradients);
+
+ private:
+  void sum(at::Tensor& numbers) const;
+
+  Communicator& communicator_;
+  int64_t micro_batches_;
+  bool alone_;
+  at::Tensor total_;     // what has counted on this rank, float64; undefined before the first weight()
+  at::Tensor expected_;  // what would count in the global batch, float64, at least 1
+};
+
+}  // namespace ddprun

@@ -106,9 +106,7 @@ TEST(Objective, ClassWeightsWeighSamplesAndTheMeanStaysOverSamples) {
   const auto each = F::cross_entropy(kLogits(), kLabels(), F::CrossEntropyFuncOptions().reduction(torch::kNone));
   const auto expected = (each * torch::tensor({1., 3., 3.})).sum() / 3;
   EXPECT_TRUE(torch::allclose(made->loss(kLogits(), kLabels()), expected));
-  EXPECT_THAT(thrown([&] {
-                made->loss(torch::zeros({3, 5}), kLabels());
-              }),
+  EXPECT_THAT(thrown([&] { made->loss(torch::zeros({3, 5}), kLabels()); }),
               HasSubstr("objective.class_weights: 4 weights, but the model predicts 5 classes"));
 }
 
@@ -199,23 +197,18 @@ TEST(Objective, HalfPrecisionPredictionsGiveASingleLoss) {
 }
 
 TEST(Objective, ShapesThatDoNotFitAreNamedBoth) {
-  const auto text = thrown([] {
-    objective("cross_entropy")->loss(torch::zeros({5, 4}), torch::zeros({6}, at::kLong));
-  });
+  const auto text =
+      thrown([] { objective("cross_entropy")->loss(torch::zeros({5, 4}), torch::zeros({6}, at::kLong)); });
   EXPECT_THAT(text, HasSubstr("the model returned [5, 4]"));
   EXPECT_THAT(text, HasSubstr("target is [6]"));
-  EXPECT_THAT(thrown([] {
-                objective("mse")->loss(torch::zeros({5, 2}), torch::zeros({5}));
-              }),
+  EXPECT_THAT(thrown([] { objective("mse")->loss(torch::zeros({5, 2}), torch::zeros({5})); }),
               HasSubstr("objective: mse expects"));
 }
 
 TEST(WatchedObjective, AsksAClassifierForANumberForEachClass) {
   const WatchedObjective watched(objective("cross_entropy"), 4);
   EXPECT_FALSE(watched.was_asked());
-  EXPECT_EQ(thrown([&] {
-              watched.loss(torch::zeros({5, 7}), torch::zeros({5}, at::kLong));
-            }),
+  EXPECT_EQ(thrown([&] { watched.loss(torch::zeros({5, 7}), torch::zeros({5}, at::kLong)); }),
             "model: forward() gives [5, 7]: expected [5, 4], a number for each of the dataset's classes");
   EXPECT_TRUE(watched.was_asked());
   EXPECT_EQ(thrown([&] { watched.loss(torch::zeros({5, 4}), torch::zeros({5}, at::kLong)); }), "nothing");
@@ -250,9 +243,7 @@ TEST(DefaultStep, TellsTheShapeThatItExpectsOfSequences) {
   OfSymbols model;
   const WatchedObjective watched(objective("cross_entropy"), 4, "predict");
   const auto target = torch::zeros({2, 5}, at::kLong);
-  EXPECT_EQ(thrown([&] {
-              model.step({.input = torch::zeros({2, 4}), .target = target}, watched);
-            }),
+  EXPECT_EQ(thrown([&] { model.step({.input = torch::zeros({2, 4}), .target = target}, watched); }),
             "model: predict() gives [2, 4]: expected [2, 5, 4], a number for each of the dataset's classes");
 }
 
@@ -287,9 +278,7 @@ TEST(DefaultStep, TakesPixelsAsSamplesOfWhichSomeDoNotCount) {
   EXPECT_TRUE(at::allclose(at_once.numbers()[0], in_parts.numbers()[0]));
   EXPECT_TRUE(at::equal(at_once.numbers()[1], in_parts.numbers()[1]));
   EXPECT_TRUE(at::equal(confusion_of(counts.sums()), confusion_of(whole.counts)));
-  EXPECT_EQ(thrown([&] {
-              model.step({.input = torch::zeros({4, 5, 6, 3}), .target = target}, watched);
-            }),
+  EXPECT_EQ(thrown([&] { model.step({.input = torch::zeros({4, 5, 6, 3}), .target = target}, watched); }),
             "model: predict() gives [4, 5, 6, 3]: expected [4, 3, 5, 6], a number for each of the dataset's classes");
 }
 

@@ -66,9 +66,8 @@ class Averaging : public Callback {
 
 template <class Kind, class... Arguments>
 std::function<std::vector<NamedCallback>()> only(Arguments... arguments) {
-  return [=]() -> std::vector<NamedCallback> {
-    return {{"own", "callbacks[0]", std::make_shared<Kind>(arguments...)}};
-  };
+  return
+      [=]() -> std::vector<NamedCallback> { return {{"own", "callbacks[0]", std::make_shared<Kind>(arguments...)}}; };
 }
 
 ToyRun called_back(const TempFolder& folder, int64_t ranks = 2) {  // of 9 steps

@@ -92,14 +92,10 @@ class DDPRUN_API Model : public torch::nn::Module {
 namespace detail {
 
 template <class Class>
-concept InheritsStep = requires {
-  requires std::is_same_v<decltype(&Class::step), decltype(&Model::step)>;
-};
+concept InheritsStep = requires { requires std::is_same_v<decltype(&Class::step), decltype(&Model::step)>; };
 
 template <class Class>
-concept InheritsPredict = requires {
-  requires std::is_same_v<decltype(&Class::predict), decltype(&Model::predict)>;
-};
+concept InheritsPredict = requires { requires std::is_same_v<decltype(&Class::predict), decltype(&Model::predict)>; };
 
 // A method that only looks like these, one that takes its argument otherwise, overrides nothing.
 template <class Class>
@@ -109,9 +105,8 @@ concept OverridesForward = requires {
 };
 
 template <class Class>
-concept OverridesPredict = !InheritsPredict<Class> && requires {
-  static_cast<at::Tensor (Class::*)(const Batch&)>(&Class::predict);
-};
+concept OverridesPredict =
+    !InheritsPredict<Class> && requires { static_cast<at::Tensor (Class::*)(const Batch&)>(&Class::predict); };
 
 template <class Class>
 void create_model(void* options, void* out) {

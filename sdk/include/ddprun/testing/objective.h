@@ -24,8 +24,8 @@ ObjectiveTest class_test(Maker<Objective> make, int64_t classes);
 // weighted so, is the same, and does not depend on how a batch is split over workers.
 std::string mean_over_samples(const ObjectiveTest& test);
 
-// Targets of kIgnoredClass add nothing to loss and gradient, and counted() leaves them out: what an objective of classes
-// needs for symbols and pixels. Not among all().
+// Targets of kIgnoredClass add nothing to loss and gradient, and counted() leaves them out: what an objective of
+// classes needs for symbols and pixels. Not among all().
 std::string ignores_classes(const ObjectiveTest& test);
 
 // Backward agrees with finite differences, in float64.

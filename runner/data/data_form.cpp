@@ -2,6 +2,7 @@
 #include "data/data_form.h"
 
 #include "base/run_files.h"
+#include "data/account.h"
 #include "plugin_host/plugin_call.h"
 
 #include <ddprun/error.h>
@@ -44,7 +45,9 @@ ByteRange byte_range(const ImageStore& store) {
 }  // namespace
 
 DataForm form_of(const Dataset& dataset) {
-  DataForm form{.spec = in_plugin({"dataset", "spec"}, [&] { return dataset.spec(); }), .bytes = {}};
+  DataForm form{.spec = in_plugin({"dataset", "spec"}, [&] { return dataset.spec(); }),
+                .bytes = {},
+                .account = account_of(dataset)};
   const auto split = std::ranges::find_if(kSplits, [&](Split one) { return dataset.size(one) > 0; });
   if (split == kSplits.end()) return form;
   const std::array<int64_t, 1> first{0};
@@ -61,6 +64,7 @@ std::string to_json(const DataForm& form) {
             {"classes", form.spec.classes},
             {"class_names", form.spec.class_names}};
   if (form.bytes) json["bytes"] = {{"black", form.bytes->black}, {"white", form.bytes->white}};
+  if (!account_text(form.account).empty()) json["account"] = account_json(form.account);
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

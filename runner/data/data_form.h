@@ -24,6 +24,7 @@ struct DataForm {
   DataSpec spec;
   at::ScalarType input_type = at::kFloat;
   std::optional<ByteRange> bytes;  // where the dataset lends its images as bytes
+  DataAccount account = {};        // not read back
 };
 
 // Reads one sample. The dataset must have been started. Throws what its hooks throw.

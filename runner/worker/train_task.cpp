@@ -5,6 +5,7 @@
 #include "checkpoint/background_saver.h"
 #include "comm/communicator.h"
 #include "comm/replicate.h"
+#include "data/account.h"
 #include "data/data_form.h"
 #include "launch/heartbeat.h"
 #include "launch/run_folder.h"
@@ -279,7 +280,8 @@ class TrainTask final : public WorkerTask {
     if (runtime_.place.rank == 0 && runtime_.dataset->size(Split::kVal) == 0) tell_of_missing_validation();
   }
 
-  // For `ddprun export`. Data that cannot be read here fail in the first step, with an error of their own.
+  // For `ddprun export`, and for those who ask what the run saw. Data that cannot be read here fail in the first step,
+  // with an error of their own.
   void record_data_form() const {
     std::optional<DataForm> form;
     try {
@@ -288,6 +290,7 @@ class TrainTask final : public WorkerTask {
       return;
     }
     write_data_form(runtime_.place.run_dir, *form);
+    if (!form->account.left_alone.empty()) log::info("data: " + account_text(form->account));
   }
 
   std::vector<LayerSummary> layers() {

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "shown_text.h"
 
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
 namespace ddprun {
 
 // Covers the control characters of ASCII and of ISO 8859-1, which UTF-8 writes as C2 and the byte.
@@ -15,5 +19,13 @@ std::string shown(std::string_view text, std::string_view kept) {
   }
   return result;
 }
+
+std::string to_utf8(const std::string& text) {
+  using nlohmann::json;
+  if (std::ranges::all_of(text, [](unsigned char byte) { return byte < 0x80; })) return text;
+  return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace)).get<std::string>();
+}
+
+bool is_utf8(std::string_view text) { return to_utf8(std::string(text)) == text; }
 
 }  // namespace ddprun

@@ -127,6 +127,18 @@ TEST_F(FileLoggers, CsvWritesAFileOfPredictionsForEachStep) {
       (std::vector<std::string>{"id,image,guess,truth,\"score_cup, mug\",score_owl", "3,,owl,\"cup, mug\",0.25,0.75"}));
 }
 
+TEST_F(FileLoggers, CsvIsUtf8WhateverAClassIsCalled) {
+  auto matrix = confusion(5, {1, 2, 3, 4});
+  matrix.class_names[1] = "H\xf6he";
+  const auto csv = logger("csv");
+  csv->confusion(matrix);
+  EXPECT_EQ(lines("confusion_val.csv")[2], "H\uFFFDhe,3,4");
+  auto table = predictions();
+  table.class_names[1] = "H\xf6he";
+  csv->predictions(table);
+  EXPECT_EQ(lines("predictions/step_7.csv")[1], "3,,H\uFFFDhe,\"cup, mug\",0.25,0.75");
+}
+
 TEST_F(FileLoggers, CsvPredictionsWithoutClassesAreTheValues) {
   logger("csv")->predictions({.split = "val", .step = 8, .rows = {{.id = 1, .scores = {0.5}, .true_values = {0.75}}}});
   EXPECT_EQ(lines("predictions/step_8.csv"),
@@ -155,9 +167,10 @@ TEST_F(FileLoggers, JsonlWritesEachSamplesImageOnceAsAPicture) {
   const auto image = nlohmann::json::parse(lines("tables.jsonl")[0])["rows"][0]["image"].get<std::string>();
   EXPECT_EQ(image, "images/val/3.png");
   std::ifstream file(folder_ / image);
-  std::string signature(4, '\0');
-  file.read(signature.data(), 4);
-  EXPECT_EQ(signature, "\x89PNG");
+  std::string head(26, '\0');
+  file.read(head.data(), 26);
+  EXPECT_TRUE(head.starts_with("\x89PNG"));
+  EXPECT_EQ(head[25], 0) << "PNG's number for grey";
   const auto written = std::filesystem::last_write_time(folder_ / image);
   jsonl->predictions(table);
   EXPECT_EQ(std::filesystem::last_write_time(folder_ / image), written);

@@ -27,11 +27,20 @@
 namespace ddprun {
 namespace {
 
-// Starts the dataset; a failure names --no-data, since an experiment can be checked without its data.
-void start_data(const CheckedExperiment& checked) try {
-  in_plugin({"dataset", "start"}, [&] { checked.dataset->start(); });
-} catch (const FromPlugin& error) {
-  throw UserError(std::string(located(error, checked.experiment).what()) + "\n`ddprun check --no-data` skips the data");
+// Prepares the dataset as a run does, which finds what the run would refuse and fetches nothing where all is there, and
+// starts it. A failure names --no-data, since an experiment can be checked without its data.
+void start_data(const CheckedExperiment& checked) {
+  const auto refuse = [](const UserError& error) {
+    throw UserError(std::string(error.what()) + "\n`ddprun check --no-data` skips the data");
+  };
+  try {
+    prepare_data(checked);
+    in_plugin({"dataset", "start"}, [&] { checked.dataset->start(); });
+  } catch (const FromPlugin& error) {
+    refuse(located(error, checked.experiment));
+  } catch (const UserError& error) {
+    refuse(error);
+  }
 }
 
 void tell_of_unused(const SanityCheck& check, const Experiment& experiment, int64_t workers) {
@@ -56,13 +65,10 @@ std::string check_weights_alone(const PretrainedConfig& pretrained) {
 
 // Checks the data and returns what was checked, for the last line.
 std::string check_data(const CheckedExperiment& checked, bool may_prepare, int64_t workers) try {
-  if (may_prepare) {
-    prepare_data(checked);
-  } else if (!in_plugin({"dataset", "is_prepared"}, [&] { return checked.dataset->is_prepared(); })) {
+  if (!may_prepare && !in_plugin({"dataset", "is_prepared"}, [&] { return checked.dataset->is_prepared(); }))
     return check_weights_alone(checked.experiment.pretrained) +
            "Not checked: the data and the model's use of them; the data have to be downloaded or prepared first, by a "
            "run or `ddprun data`.\n";
-  }
   start_data(checked);
   const PluginHost host(plugin_search_path(checked.experiment.plugin_path));
   const auto check = run_sanity_check(checked.experiment, host, *checked.dataset);

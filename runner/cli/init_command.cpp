@@ -7,6 +7,7 @@
 #include "cli/first_experiment.h"
 #include "cli/found_data.h"
 #include "cli/picture_size.h"
+#include "data/account.h"
 #include "launch/worker_process.h"
 #include "plugin_host/plugin_call.h"
 #include "plugin_host/plugin_host.h"
@@ -98,7 +99,8 @@ class Initializer {
     Problems problems;
     parse_yaml("# " + name, place_.string(), problems);
     if (problems.empty()) return;
-    std::ranges::replace_if(name, [](unsigned char byte) { return byte >= 0x7F; }, '?');
+    std::ranges::replace_if(
+        name, [](unsigned char byte) { return byte >= 0x7F; }, '?');
     throw UserError("a folder's or class's name is not UTF-8 text, so that no experiment can hold it: " + name +
                     "; rename it");
   }
@@ -165,7 +167,8 @@ class Initializer {
             .dataset = found_.plugin,
             .spec = dataset->spec(),
             .splits = survey_splits(*dataset, kNumbersLookedAt),
-            .augmentation = survey_augmentation(*dataset, /*seed=*/0)};
+            .augmentation = survey_augmentation(*dataset, /*seed=*/0),
+            .account = account_of(*dataset)};
   } catch (const FromPlugin& error) {
     throw UserError(error.problem);
   }

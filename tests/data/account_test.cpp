@@ -11,11 +11,9 @@ using ::testing::HasSubstr;
 
 TEST(DataAccount, IsOneLineThatAddsUpToAllThatLiesThere) {
   const DataAccount account{
-      .used = 1016,
-      .left_alone = {
-          {"that are no pictures (.txt)", 12, {"cat/a.txt", "cat/b.txt"}}, {"hidden", 1, {".x"}}, {"unreadable", 3}}};
+      .used = 1016, .left_alone = {{".txt", 12, {"cat/a.txt", "cat/b.txt"}}, {"hidden", 1, {".x"}}, {"unreadable", 3}}};
   EXPECT_EQ(account_text(account),
-            "16 of 1,032 files left alone: 12 that are no pictures (.txt) (such as cat/a.txt), 1 hidden (.x) and 3 "
+            "16 of 1,032 files left alone: 12 .txt (such as cat/a.txt), 1 hidden (.x) and 3 "
             "unreadable");
   EXPECT_EQ(account_json(account)["left_alone"][0]["count"], 12);
   EXPECT_EQ(account_json(account)["used"], 1016);

@@ -22,8 +22,8 @@ list(TRANSFORM runner_files PREPEND ${PROJECT_SOURCE_DIR}/runner/)
 
 set(plugin_files
   datasets/cifar/cifar_files.cpp datasets/cifar/python_pickle.cpp datasets/cifar/tar_reader.cpp
-  datasets/image_folder/encoded_picture.cpp datasets/image_folder/exif.cpp datasets/image_folder/image_file.cpp datasets/image_folder/jpeg_image.cpp datasets/image_folder/pixels.cpp
-  datasets/image_folder/png_image.cpp datasets/image_folder/webp_image.cpp
+  datasets/image_folder/bmp_image.cpp datasets/image_folder/encoded_picture.cpp datasets/image_folder/exif.cpp datasets/image_folder/image_file.cpp datasets/image_folder/jpeg_image.cpp datasets/image_folder/pixels.cpp
+  datasets/image_folder/png_image.cpp datasets/image_folder/png_metadata.cpp datasets/image_folder/pnm_image.cpp datasets/image_folder/webp_image.cpp
   datasets/mnist/idx_file.cpp
   datasets/tensors/npy_header.cpp
   datasets/text/token_file.cpp
@@ -40,7 +40,7 @@ set(tensor_files
 list(TRANSFORM tensor_files PREPEND ${PROJECT_SOURCE_DIR}/)
 
 set(sdk_files
-  formats/shown_text.cpp formats/strict_json.cpp src/download/gzip_file.cpp src/error.cpp src/files/digest.cpp src/files/files.cpp
+  formats/name_forms.cpp formats/picture_files.cpp formats/shown_text.cpp formats/strict_json.cpp src/download/gzip_file.cpp src/error.cpp src/files/digest.cpp src/files/files.cpp
   src/options.cpp src/value.cpp)
 list(TRANSFORM sdk_files PREPEND ${PROJECT_SOURCE_DIR}/sdk/)
 

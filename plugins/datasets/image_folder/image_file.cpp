@@ -25,6 +25,7 @@ using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
 File open(const Picture& picture) {
   if (picture.shard) {
+    picture.require_unchanged();
     if (picture.size == 0) throw std::runtime_error("is empty");
     auto* bytes = const_cast<uint8_t*>(picture.shard->bytes.get() + picture.begin);  // only read
     return {::fmemopen(bytes, picture.size, "rb"), std::fclose};

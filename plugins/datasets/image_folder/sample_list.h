@@ -5,6 +5,7 @@
 #include "encoded_picture.h"
 
 #include <ddprun/batch.h>
+#include <ddprun/dataset.h>
 #include <ddprun/folds.h>
 
 #include <array>
@@ -26,6 +27,7 @@ struct SampleList {
   std::string place;  // the folder or file it was read from; error messages begin with it
   std::vector<std::string> class_names;
   std::array<Samples, 3> splits;  // by Split
+  std::vector<LeftAlone> left_alone = {};
 
   Samples& of(Split split) { return splits[static_cast<size_t>(split)]; }
   const Samples& of(Split split) const { return splits[static_cast<size_t>(split)]; }

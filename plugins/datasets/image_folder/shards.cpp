@@ -18,13 +18,23 @@ class ImageShards final : public images::ImageDataset {
     read(options);
   }
 
+  // Before a run no index is believed: all that they point to is compared.
+  void prepare(const ddprun::Progress& progress) override {
+    images::list_shards(shards(), progress, images::Compare::kAll);
+    ImageDataset::prepare(progress);
+  }
+
  private:
-  images::SampleList list(const ddprun::Progress& progress) const override {
+  std::array<images::Shards, 3> shards() const {
     std::array<images::Shards, 3> splits;
     for (size_t split = 0; split < splits.size(); ++split) {
       if (!patterns_[split].empty()) splits[split] = images::find_shards(patterns_[split]);
     }
-    return images::list_shards(splits, progress);
+    return splits;
+  }
+
+  images::SampleList list(const ddprun::Progress& progress) const override {
+    return images::list_shards(shards(), progress);
   }
 
   std::array<std::filesystem::path, 3> patterns_;  // by Split

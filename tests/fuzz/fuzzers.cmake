@@ -32,6 +32,7 @@ list(TRANSFORM plugin_files PREPEND ${PROJECT_SOURCE_DIR}/plugins/)
 
 set(tensor_files
   plugins/datasets/image_folder/csv_list.cpp plugins/datasets/image_folder/sample_list.cpp plugins/datasets/image_folder/shard.cpp
+  plugins/datasets/image_folder/shard_index.cpp plugins/datasets/image_folder/shard_members.cpp
   plugins/datasets/tensors/npy_file.cpp plugins/datasets/tensors/safetensors_file.cpp plugins/datasets/tensors/stored_array.cpp
   plugins/models/exported/graph.cpp plugins/models/exported/graph_reader.cpp
   plugins/models/exported/program.cpp plugins/models/exported/program_file.cpp plugins/models/exported/recorder.cpp plugins/models/exported/size_functions.cpp

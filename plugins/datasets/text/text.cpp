@@ -9,6 +9,7 @@
 #include "utf8.h"
 #include "windows.h"
 
+#include <ddprun/data_digest.h>
 #include <ddprun/dataset.h>
 #include <ddprun/error.h>
 
@@ -93,6 +94,23 @@ class Text final : public ddprun::Dataset {
 
   ddprun::DataSpec spec() const override {
     return {.sample_shape = {context_}, .classes = static_cast<int64_t>(names_.size()), .class_names = names_};
+  }
+
+  ddprun::DataAccount account() const override {
+    ddprun::DataAccount account{.unit = "character"};
+    ddprun::LeftAlone rest{.reason = "behind the last window of their split"};
+    ddprun::DataDigest digest;
+    for (const auto split : {Split::kTrain, Split::kVal, Split::kTest}) {
+      const int64_t used = part(split).size > 0 ? size(split) * context_ + 1 : 0;
+      account.used += used;
+      rest.count += part(split).size - used;
+      digest.add(size(split));
+    }
+    if (rest.count > 0) account.left_alone.push_back(std::move(rest));
+    for (const auto& name : names_) digest.add(name);
+    digest.add_all(classes_.data(), classes_.size() * sizeof classes_.front());
+    account.digest = digest.hex();
+    return account;
   }
 
   // The last character of a part is only a target.

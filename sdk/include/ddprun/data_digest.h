@@ -14,17 +14,15 @@ namespace ddprun {
 
 class DataDigest {
  public:
-  // Add a number, such as a count or a label, and a name.
+  // Add a number, such as a count, a name, and several numbers, such as labels.
   void add(int64_t number) { sha256_.update(&number, sizeof number); }
-  void add(std::string_view name) {
-    add(static_cast<int64_t>(name.size()));
-    sha256_.update(name.data(), name.size());
-  }
+  void add(std::string_view name) { add_all(name.data(), name.size()); }
+  void add(std::span<const int64_t> numbers) { add_all(numbers.data(), numbers.size_bytes()); }
 
-  // Adds all of these labels.
-  void add(std::span<const int64_t> labels) {
-    add(static_cast<int64_t>(labels.size()));
-    sha256_.update(labels.data(), labels.size_bytes());
+  // Adds values of any kind.
+  void add_all(const void* values, uint64_t bytes) {
+    add(static_cast<int64_t>(bytes));
+    sha256_.update(values, bytes);
   }
 
   // Adds the size of values that may be too many to read, and 256 KB of them, spread evenly.

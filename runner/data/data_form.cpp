@@ -44,7 +44,10 @@ ByteRange byte_range(const ImageStore& store) {
 }  // namespace
 
 DataForm form_of(const Dataset& dataset) {
-  DataForm form{.spec = in_plugin({"dataset", "spec"}, [&] { return dataset.spec(); }), .bytes = {}};
+  DataForm form{.spec = in_plugin({"dataset", "spec"}, [&] { return dataset.spec(); }),
+                .bytes = {},
+                .digest = in_plugin({"dataset", "account"}, [&] { return dataset.account(); }).digest};
+  std::ranges::transform(kSplits, form.samples.begin(), [&](Split one) { return dataset.size(one); });
   const auto split = std::ranges::find_if(kSplits, [&](Split one) { return dataset.size(one) > 0; });
   if (split == kSplits.end()) return form;
   const std::array<int64_t, 1> first{0};
@@ -54,12 +57,25 @@ DataForm form_of(const Dataset& dataset) {
   return form;
 }
 
+std::string changes_since(const DataForm& before, const DataForm& now) {
+  if (before.digest.empty() || before.digest == now.digest) return "";
+  std::string text;
+  for (size_t i = 0; i < kSplits.size(); ++i) {
+    if (before.samples[i] == now.samples[i]) continue;
+    text += std::string(text.empty() ? "" : "; ") + split_name(kSplits[i]) + " has " + std::to_string(now.samples[i]) +
+            " samples, and had " + std::to_string(before.samples[i]);
+  }
+  return text.empty() ? "as many samples as before, with other names, sizes or labels" : text;
+}
+
 std::string to_json(const DataForm& form) {
   const auto type = std::ranges::find(kTypes, form.input_type, &std::pair<std::string_view, at::ScalarType>::second);
   Json json{{"sample_shape", form.spec.sample_shape},
             {"type", type == kTypes.end() ? "float32" : type->first},
             {"classes", form.spec.classes},
-            {"class_names", form.spec.class_names}};
+            {"class_names", form.spec.class_names},
+            {"samples", form.samples},
+            {"digest", form.digest}};
   if (form.bytes) json["bytes"] = {{"black", form.bytes->black}, {"white", form.bytes->white}};
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -69,13 +85,16 @@ DataForm data_form_from_json(const std::string& text) try {
   DataForm form{.spec = {.sample_shape = json.at("sample_shape"),
                          .classes = json.at("classes"),
                          .class_names = json.at("class_names")},
-                .bytes = {}};
+                .bytes = {},
+                .digest = {}};
   const auto name = json.at("type").get<std::string>();
   const auto type = std::ranges::find(kTypes, name, &std::pair<std::string_view, at::ScalarType>::first);
   if (type == kTypes.end()) throw UserError("unknown type " + name);
   form.input_type = type->second;
   if (const auto bytes = json.find("bytes"); bytes != json.end())
     form.bytes = {.black = bytes->at("black"), .white = bytes->at("white")};
+  if (const auto samples = json.find("samples"); samples != json.end()) samples->get_to(form.samples);
+  form.digest = json.value("digest", "");
   if (form.bytes && (form.bytes->black.empty() || form.bytes->black.size() != form.bytes->white.size()))
     throw UserError("bytes: black and white have other numbers of channels");
   return form;

@@ -11,6 +11,8 @@
 #include <ddprun/error.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 namespace ddprun {
@@ -81,6 +83,7 @@ RunEnd Trainer::run() try {
   }
   agreement_.settle();
   log_.take_phases();
+  if (stopping_) drop(loader_);
   return end();
 } catch (const CommunicationError&) {
   throw;
@@ -107,9 +110,10 @@ void Trainer::begin() {
   validator_.require_monitors(state_.last_metrics);  // from a resumed run
   if (state_.step == 0 && config.sanity_batches > 0) validator_.sanity_check();
   enter_phase(state_.step);
-  if (config.micro_batch == TrainerConfig::kAutoMicroBatch) choose_micro_batch(*loader());
+  if (config.micro_batch == TrainerConfig::kAutoMicroBatch) choose_micro_batch();
   on_activity(Activity::kComputing);
   warm_up_reducer();
+  if (stopping_) return;
   const bool needs_a_way_back = config.on_nonfinite == OnNonfinite::kRollback && !checkpoints_.is_own();
   if (needs_a_way_back) save_now(false);
   start_from_here();
@@ -125,6 +129,7 @@ std::unique_ptr<TrainLoader> Trainer::loader() const {
 void Trainer::start_from_here() {
   const auto& config = experiment_.trainer;
   warm_up_reducer();
+  if (stopping_) return;
   loader_ = loader();
   step_.restart();
   nonfinite_.restart();
@@ -137,12 +142,15 @@ void Trainer::start_from_here() {
 
 // Finds the micro-batch, once in a run: a resumed one uses the number that was found, since otherwise it would sum its
 // gradients in another order. It must fit once everything that ever trains does.
-void Trainer::choose_micro_batch(TrainLoader& trial) {
+void Trainer::choose_micro_batch() {
   if (state_.micro_batch == 0) {
+    auto trial = loader();
+    const auto batch = next_batch(trial);
+    if (!batch) return;
     const StateGuard kept(buffers_, parts_.backend.get());
     if (freezing_.enter_last()) step_.take_parameters();
     parts_.model->train();
-    state_.micro_batch = find_micro_batch(step_, trial.next(), parts_.communicator, parts_.backend.get());
+    state_.micro_batch = find_micro_batch(step_, *batch, parts_.communicator, parts_.backend.get());
     enter_phase(state_.step);
   }
   step_.set_micro_batch(state_.micro_batch);
@@ -168,11 +176,36 @@ void Trainer::unfreeze() {
 // discarded puts every start of a run, fresh or resumed, past this point; otherwise a resumed run would differ in its
 // first step from one that never stopped.
 void Trainer::warm_up_reducer() {
-  if (std::exchange(warmed_up_, true) || !parts_.communicator.is_distributed()) return;
-  const auto trial = loader();
+  if (stopping_ || std::exchange(warmed_up_, true) || !parts_.communicator.is_distributed()) return;
+  auto trial = loader();
+  const auto batch = next_batch(trial);
+  if (!batch) return;
   const StateGuard kept(buffers_, parts_.backend.get());
   parts_.model->train();
-  step_.warm_up(trial->next());
+  step_.warm_up(*batch);
+}
+
+// Returns the next batch; or nothing, on all ranks, if one of them was told to end and gets no samples: then the state
+// after the last step is the one to save.
+std::optional<TrainBatch> Trainer::next_batch(std::unique_ptr<TrainLoader>& loader) {
+  constexpr double kPatienceSeconds = 1;
+  const Stopwatch time;
+  std::optional<Stopwatch> told;
+  const auto give_up = [&] {
+    if (!told && stop_requested_()) told.emplace();
+    return told && told->seconds() > kPatienceSeconds;
+  };
+  auto batch = loader->next_unless(agreement_.asks_for_samples() ? give_up : std::function<bool()>());
+  if (agreement_.have_samples(batch.has_value(), time.seconds())) return batch;
+  stopping_ = true;
+  drop(loader);
+  return std::nullopt;
+}
+
+// Ends a loader. Where its threads wait for samples, another thread waits for them, until the process ends.
+void Trainer::drop(std::unique_ptr<TrainLoader>& loader) {
+  if (loader && !loader->stop_within(std::chrono::seconds(1))) std::thread([waiting = std::move(loader)] {}).detach();
+  loader.reset();
 }
 
 void Trainer::train_step() try {
@@ -181,7 +214,9 @@ void Trainer::train_step() try {
   enter("training", Activity::kLoadingData);
   log_.begin_step();
   timer_.begin(StepPhase::kData);
-  const auto batch = loader_->next();
+  const auto next = next_batch(loader_);
+  if (!next) return;
+  const auto& batch = *next;
 
   on_activity(Activity::kComputing);
   at::Tensor loss;

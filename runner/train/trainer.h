@@ -90,10 +90,12 @@ class Trainer {
   void begin();
   std::unique_ptr<TrainLoader> loader() const;
   void start_from_here();
-  void choose_micro_batch(TrainLoader& trial);
+  void choose_micro_batch();
   void enter_phase(int64_t step);
   void unfreeze();
   void warm_up_reducer();
+  std::optional<TrainBatch> next_batch(std::unique_ptr<TrainLoader>& loader);
+  static void drop(std::unique_ptr<TrainLoader>& loader);
   void train_step();
   void start_callbacks();
   void agree_after_step(const at::Tensor& loss);

@@ -238,7 +238,6 @@ class TrainTask final : public WorkerTask {
     const auto& place = runtime_.place;
     const bool keeps_own_folder = place.local_rank == 0 && kept_elsewhere(place.run_dir);
     if (place.rank == 0 || keeps_own_folder) commit_record(place.run_dir, place.attempt);
-    if (place.rank == 0) record_data_form();
     if (place.rank == 0 && trainer.freezing().is_used()) log::info("pretrained.freeze: " + trainer.freezing().text());
     ranks_ = places();
     const auto& data = *runtime_.dataset;
@@ -276,18 +275,37 @@ class TrainTask final : public WorkerTask {
                        .step = state.step,
                        .kind = "resumed",
                        .text = "from " + resume});
+    if (place.rank == 0) record_data_form(trainer.state().step);
     if (runtime_.place.rank == 0 && runtime_.dataset->size(Split::kVal) == 0) tell_of_missing_validation();
   }
 
-  // For `ddprun export`. Data that cannot be read here fail in the first step, with an error of their own.
-  void record_data_form() const {
-    std::optional<DataForm> form;
+  // For `ddprun export`, and the next attempt. Data that cannot be read here fail in the first step, with an error of
+  // their own.
+  void record_data_form(int64_t step) const {
+    std::optional<DataForm> form, before;
     try {
       form = form_of(*runtime_.dataset);
     } catch (const std::exception&) {
       return;
     }
-    write_data_form(runtime_.place.run_dir, *form);
+    const auto& run_dir = runtime_.place.run_dir;
+    try {
+      if (step > 0) before = read_data_form(run_dir);
+    } catch (const UserError& error) {
+      log::warn(std::string(error.what()) + "; it is written anew");
+    }
+    if (before) tell_of_changed_data(changes_since(*before, *form), step);
+    write_data_form(run_dir, *form);
+  }
+
+  void tell_of_changed_data(const std::string& changes, int64_t step) const {
+    if (changes.empty()) return;
+    log::warn(
+        log::text("dataset: the data are not those that the run has seen up to step ", step, ": ", changes,
+                  ". It goes on with what is there now; to train on the same, put the former data back and resume "
+                  "from the checkpoint of step ",
+                  step, " (checkpoint.keep), or start a new run"));
+    loggers_->event({.time = wall_seconds(), .epoch = 0, .step = step, .kind = "data", .text = "changed: " + changes});
   }
 
   std::vector<LayerSummary> layers() {

@@ -197,6 +197,26 @@ TEST_F(Shards, WhatIsPartOfNoSampleIsCountedByItsReason) {
                                                     {"links, devices and pipes", 1}}));
 }
 
+TEST_F(Shards, WhatIsUsedAndWhatIsLeftAloneAreAllMembers) {
+  write_png(folder_ / "p.png", 4, 4, 1, 2, 3);
+  const auto png = read_file(folder_ / "p.png");
+  const auto digest_and_sum = [&](const std::string& label) {
+    const auto bytes = tar_member("a.png", png) + tar_member("a.cls", "0") + tar_member("b.png", png) +
+                       tar_member("b.cls", label) + tar_member("c.png", "no picture") + tar_member("c.cls", "1") +
+                       tar_member("a.txt", "x") + tar_member("folder/", "", '5') + tar_member("README", "x") + kTarEnd;
+    const auto tar = write_file(folder_ / "t.tar", bytes).string();
+    const auto data = load_dataset(SHARDS_PLUGIN, {{"train", tar}, {"size", "4"}, {"skip_unreadable", "true"}});
+    data->start();
+    const auto account = data->account();
+    int64_t all = account.used;
+    for (const auto& one : account.left_alone) all += one.count;
+    return std::pair(account.digest, all);
+  };
+  EXPECT_EQ(digest_and_sum("1").second, 8);
+  EXPECT_EQ(digest_and_sum("1").first, digest_and_sum("1").first);
+  EXPECT_NE(digest_and_sum("1").first, digest_and_sum("0").first);
+}
+
 TEST_F(Shards, AMemberThatCannotBeReadOrPairedIsNamed) {
   const auto pair = tar_member("a.jpg", "x") + tar_member("a.cls", "0");
   EXPECT_THAT(problem(pair + tar_member("IMG.1.jpg", "x") + tar_member("IMG.1.cls", "0") + kTarEnd),

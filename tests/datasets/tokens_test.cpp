@@ -9,6 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
+
 #include <numeric>
 
 namespace ddprun::test {
@@ -136,6 +138,12 @@ TEST_F(Tokens, FilesOfAnotherKindAreRefused) {
   EXPECT_THAT(refused(text), HasSubstr("t.bin: is a text, not a file of tokens"));
   EXPECT_THAT(refused("\x93NUMPY" + std::string(200, '\1')), HasSubstr("is a .npy file"));
   EXPECT_THAT(refused("\x1f\x8b" + std::string(200, '\1')), HasSubstr("compressed"));
+}
+
+TEST_F(Tokens, APipeIsNotWaitedFor) {
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  EXPECT_THAT(problem({{"train", (folder_ / "pipe").string()}, {"dtype", "uint16"}, {"vocabulary", "100"}}),
+              HasSubstr("pipe: is not a file"));
 }
 
 TEST_F(Tokens, ANoteThatNestsDeeplyIsRefused) {

@@ -53,6 +53,20 @@ TEST_F(Files, FullDiskKeepsTheOldFile) {
   EXPECT_EQ(names(), std::set<std::string>{"f"});
 }
 
+// Launchers of two containers may have one process number, and a shared folder may hold links of others.
+TEST_F(Files, NoLinkIsFollowedAndNoDraftIsThatOfAnother) {
+  write(folder_ / "other", "another's");
+  std::filesystem::create_symlink(folder_ / "other", folder_ / "f");
+  std::filesystem::create_symlink(folder_ / "other", folder_ / (".g.tmp-" + std::to_string(::getpid())));
+  DurableFile file(folder_ / "f");
+  file.write("mine", 4);
+  file.finish();
+  replace_file(folder_ / "g", "mine");
+  EXPECT_EQ(read(folder_ / "other"), "another's");
+  EXPECT_FALSE(std::filesystem::is_symlink(folder_ / "f"));
+  EXPECT_EQ(read(folder_ / "f") + read(folder_ / "g"), "minemine");
+}
+
 TEST_F(Files, FileThatIsNotFinishedIsGone) {
   { DurableFile(folder_ / "f").write("abc", 3); }
   EXPECT_EQ(names(), std::set<std::string>{});

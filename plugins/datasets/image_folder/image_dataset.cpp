@@ -58,7 +58,11 @@ void ImageDataset::prepare(const Progress& progress) {
 
 void ImageDataset::start() {
   list_ = list(no_progress);
-  if (skip_unreadable_) remove(list_, find_unreadable(list_, [](int64_t, int64_t) {}));
+  if (skip_unreadable_) {
+    const auto found = find_unreadable(list_, [](int64_t, int64_t) {});
+    unreadable_ = static_cast<int64_t>(found.problems.size());
+    remove(list_, found);
+  }
   const auto all = static_cast<double>(size(Split::kTrain));
   for (const auto split : {Split::kVal, Split::kTest}) {
     const double fraction = split == Split::kVal ? val_fraction_ : test_fraction_;

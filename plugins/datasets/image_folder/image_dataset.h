@@ -38,6 +38,9 @@ class ImageDataset : public Dataset {
   // Reads the options but those of list(): what is held out, the form of an image, its augmentation.
   void read(Options& options);
 
+  const SampleList& pictures() const { return list_; }
+  int64_t unreadable() const { return unreadable_; }  // pictures that dataset.skip_unreadable has left out
+
  private:
   // Finds the pictures, in the same order in each process. Throws UserError with the place that is wrong.
   virtual SampleList list(const Progress& progress) const = 0;
@@ -65,6 +68,7 @@ class ImageDataset : public Dataset {
   ImageAugmentation afterwards_;  // what draw() leaves of it to augment()
   bool pads_ = false;             // flips and erasing come after the crop out of the padded picture
   SampleList list_;
+  int64_t unreadable_ = 0;
 };
 
 }  // namespace ddprun::images

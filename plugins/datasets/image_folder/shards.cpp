@@ -3,6 +3,8 @@
 #include "image_dataset.h"
 #include "shard.h"
 
+#include <ddprun/data_digest.h>
+
 namespace {
 
 namespace images = ddprun::images;
@@ -22,6 +24,25 @@ class ImageShards final : public images::ImageDataset {
   void prepare(const ddprun::Progress& progress) override {
     images::list_shards(shards(), progress, images::Compare::kAll);
     ImageDataset::prepare(progress);
+  }
+
+  // A sample is two members: a picture and its class.
+  ddprun::DataAccount account() const override {
+    ddprun::DataAccount account{.unit = "member", .left_alone = pictures().left_alone};
+    ddprun::DataDigest digest;
+    for (const auto& name : pictures().class_names) digest.add(name);
+    for (const auto& samples : pictures().splits) {
+      account.used += 2 * static_cast<int64_t>(samples.size());
+      digest.add(static_cast<int64_t>(samples.size()));
+      for (const auto& [picture, label] : samples) {
+        digest.add(static_cast<int64_t>(picture.check));  // of the names and sizes
+        digest.add(label);
+      }
+    }
+    if (unreadable() > 0)
+      account.left_alone.push_back({.reason = "of pictures that cannot be read", .count = 2 * unreadable()});
+    account.digest = digest.hex();
+    return account;
   }
 
  private:

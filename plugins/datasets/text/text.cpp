@@ -49,6 +49,7 @@ std::u32string read_text(const Path& path) {
     throw ddprun::UserError(path.string() + ": " + flaw + "; expected a UTF-8 text file");
   };
   if (std::filesystem::is_directory(path)) refuse("is a folder");
+  if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path)) refuse("is not a file");
   std::ifstream file(path, std::ios::binary);
   if (!file) refuse("cannot be opened: " + std::string(std::strerror(errno)));
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <stdexcept>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -73,12 +75,25 @@ int force_if_possible(Sync sync, int fd) {
 
 fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : "."; }
 
+// Creates a file that nobody had before, and follows no link. Returns its descriptor, or -1.
+int create(const fs::path& path, unsigned mode) {
+  return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+}
+
+// Returns 16 digits that no other process has: processes of two containers or machines may have one number.
+std::string drawn_digits() {
+  uint64_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != sizeof number) throw std::runtime_error("getrandom() fails");
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(number));
+  return text;
+}
+
 // A file beside the one that it will replace; removed unless it was renamed.
 class Draft {
  public:
   Draft(const fs::path& file, unsigned mode)
-      : path_(folder_of(file) / ("." + file.filename().string() + ".tmp-" + std::to_string(::getpid()))),
-        fd_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode)) {
+      : path_(folder_of(file) / ("." + file.filename().string() + ".tmp-" + drawn_digits())), fd_(create(path_, mode)) {
     if (fd_.get() < 0) throw_file_error("write", file, errno);
   }
   ~Draft() {
@@ -150,8 +165,11 @@ void replace_file(const fs::path& file, std::string_view content, unsigned mode)
   sync_path(folder_of(file));
 }
 
-DurableFile::DurableFile(fs::path path)
-    : path_(std::move(path)), fd_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+DurableFile::DurableFile(fs::path path) : path_(std::move(path)), fd_(create(path_, 0666)) {
+  if (fd_ < 0 && errno == EEXIST) {  // what was left by an earlier try, or a link: it is not followed
+    if (::unlink(path_.c_str()) != 0 && errno != ENOENT) throw_file_error("replace", path_, errno);
+    fd_ = create(path_, 0666);
+  }
   if (fd_ < 0) throw_file_error("write", path_, errno);
 }
 
@@ -218,7 +236,7 @@ void MappedFile::refuse(const std::string& flaw) const { throw UserError(path.st
 
 MappedFile map_file(const fs::path& path) {
   MappedFile mapped{.path = path};
-  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));  // a pipe is not waited for
   if (fd.get() < 0) mapped.refuse("cannot be opened: " + std::string(std::strerror(errno)));
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) mapped.refuse("is not a file");

@@ -189,7 +189,7 @@ TEST_F(Shards, WhatIsPartOfNoSampleIsCountedByItsReason) {
   list(bytes);
   const auto found = again();  // from the index
   std::map<std::string, int64_t> counts;
-  for (const auto& one : found.left_alone) counts[one.reason] = one.count;
+  for (const auto& one : found.account.left_alone) counts[one.reason] = one.count;
   EXPECT_EQ(counts, (std::map<std::string, int64_t>{{"hidden", 1},
                                                     {"without an ending", 1},
                                                     {"ending in .json", 2},

@@ -60,7 +60,8 @@ void ImageDataset::start() {
   list_ = list(no_progress);
   if (skip_unreadable_) {
     const auto found = find_unreadable(list_, [](int64_t, int64_t) {});
-    unreadable_ = static_cast<int64_t>(found.problems.size());
+    const auto count = static_cast<int64_t>(found.problems.size());
+    if (count > 0) list_.account.left_alone.push_back({.reason = "unreadable", .count = count});
     remove(list_, found);
   }
   const auto all = static_cast<double>(size(Split::kTrain));

@@ -39,7 +39,6 @@ class ImageDataset : public Dataset {
   void read(Options& options);
 
   const SampleList& pictures() const { return list_; }
-  int64_t unreadable() const { return unreadable_; }  // pictures that dataset.skip_unreadable has left out
 
  private:
   // Finds the pictures, in the same order in each process. Throws UserError with the place that is wrong.
@@ -68,7 +67,6 @@ class ImageDataset : public Dataset {
   ImageAugmentation afterwards_;  // what draw() leaves of it to augment()
   bool pads_ = false;             // flips and erasing come after the crop out of the padded picture
   SampleList list_;
-  int64_t unreadable_ = 0;
 };
 
 }  // namespace ddprun::images

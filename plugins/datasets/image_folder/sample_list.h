@@ -27,7 +27,7 @@ struct SampleList {
   std::string place;  // the folder or file it was read from; error messages begin with it
   std::vector<std::string> class_names;
   std::array<Samples, 3> splits;  // by Split
-  std::vector<LeftAlone> left_alone = {};
+  DataAccount account = {};       // what lies there and is no sample
 
   Samples& of(Split split) { return splits[static_cast<size_t>(split)]; }
   const Samples& of(Split split) const { return splits[static_cast<size_t>(split)]; }

@@ -160,7 +160,7 @@ SampleList list_shards(const std::array<Shards, 3>& splits, const Progress& prog
       const auto shard = std::make_shared<const MappedFile>(map_file(file));
       const auto index = index_for(*shard, compare, progress, writes);
       add(list.splits[split], shard, index);
-      add(list.left_alone, index.left_alone);
+      add(list.account.left_alone, index.left_alone);
     }
   }
   settle_classes(list);

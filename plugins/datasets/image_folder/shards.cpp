@@ -28,7 +28,7 @@ class ImageShards final : public images::ImageDataset {
 
   // A sample is two members: a picture and its class.
   ddprun::DataAccount account() const override {
-    ddprun::DataAccount account{.unit = "member", .left_alone = pictures().left_alone};
+    ddprun::DataAccount account{.unit = "member", .left_alone = pictures().account.left_alone};
     ddprun::DataDigest digest;
     for (const auto& name : pictures().class_names) digest.add(name);
     for (const auto& samples : pictures().splits) {
@@ -39,8 +39,9 @@ class ImageShards final : public images::ImageDataset {
         digest.add(label);
       }
     }
-    if (unreadable() > 0)
-      account.left_alone.push_back({.reason = "of pictures that cannot be read", .count = 2 * unreadable()});
+    for (auto& one : account.left_alone) {
+      if (one.reason == "unreadable") one.count *= 2;
+    }
     account.digest = digest.hex();
     return account;
   }

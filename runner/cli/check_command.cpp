@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "cli/commands.h"
 #include "config/config_files.h"
+#include "data/account.h"
 #include "data/loader.h"
 #include "launch/worker_process.h"
 #include "metrics/objective.h"
@@ -66,10 +67,12 @@ std::string check_data(const CheckedExperiment& checked, bool may_prepare, int64
   const PluginHost host(plugin_search_path(checked.experiment.plugin_path));
   const auto check = run_sanity_check(checked.experiment, host, *checked.dataset);
   tell_of_unused(check, checked.experiment, workers);
-  std::string pretrained;
-  for (const auto& line : check.pretrained) pretrained += "pretrained: " + line + ".\n";
-  return log::text(pretrained, "Checked: some samples of ", listed(check.splits), ", and one step with ",
-                   check.step_samples, " of them; `ddprun data` shows more of the data.\n");
+  std::string told;
+  if (const auto account = account_text(account_of(*checked.dataset)); !account.empty())
+    told = "data: " + account + ".\n";
+  for (const auto& line : check.pretrained) told += "pretrained: " + line + ".\n";
+  return log::text(told, "Checked: some samples of ", listed(check.splits), ", and one step with ", check.step_samples,
+                   " of them; `ddprun data` shows more of the data.\n");
 } catch (const FromPlugin& error) {
   throw located(error, checked.experiment);
 }

@@ -2,6 +2,7 @@
 #include "data/data_form.h"
 
 #include "base/run_files.h"
+#include "data/account.h"
 #include "plugin_host/plugin_call.h"
 
 #include <ddprun/error.h>
@@ -46,7 +47,7 @@ ByteRange byte_range(const ImageStore& store) {
 DataForm form_of(const Dataset& dataset) {
   DataForm form{.spec = in_plugin({"dataset", "spec"}, [&] { return dataset.spec(); }),
                 .bytes = {},
-                .digest = in_plugin({"dataset", "account"}, [&] { return dataset.account(); }).digest};
+                .account = account_of(dataset)};
   std::ranges::transform(kSplits, form.samples.begin(), [&](Split one) { return dataset.size(one); });
   const auto split = std::ranges::find_if(kSplits, [&](Split one) { return dataset.size(one) > 0; });
   if (split == kSplits.end()) return form;
@@ -58,7 +59,7 @@ DataForm form_of(const Dataset& dataset) {
 }
 
 std::string changes_since(const DataForm& before, const DataForm& now) {
-  if (before.digest.empty() || before.digest == now.digest) return "";
+  if (before.account.digest.empty() || before.account.digest == now.account.digest) return "";
   std::string text;
   for (size_t i = 0; i < kSplits.size(); ++i) {
     if (before.samples[i] == now.samples[i]) continue;
@@ -74,9 +75,9 @@ std::string to_json(const DataForm& form) {
             {"type", type == kTypes.end() ? "float32" : type->first},
             {"classes", form.spec.classes},
             {"class_names", form.spec.class_names},
-            {"samples", form.samples},
-            {"digest", form.digest}};
+            {"samples", form.samples}};
   if (form.bytes) json["bytes"] = {{"black", form.bytes->black}, {"white", form.bytes->white}};
+  if (!account_text(form.account).empty()) json["account"] = account_json(form.account);
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -85,8 +86,7 @@ DataForm data_form_from_json(const std::string& text) try {
   DataForm form{.spec = {.sample_shape = json.at("sample_shape"),
                          .classes = json.at("classes"),
                          .class_names = json.at("class_names")},
-                .bytes = {},
-                .digest = {}};
+                .bytes = {}};
   const auto name = json.at("type").get<std::string>();
   const auto type = std::ranges::find(kTypes, name, &std::pair<std::string_view, at::ScalarType>::first);
   if (type == kTypes.end()) throw UserError("unknown type " + name);
@@ -94,7 +94,8 @@ DataForm data_form_from_json(const std::string& text) try {
   if (const auto bytes = json.find("bytes"); bytes != json.end())
     form.bytes = {.black = bytes->at("black"), .white = bytes->at("white")};
   if (const auto samples = json.find("samples"); samples != json.end()) samples->get_to(form.samples);
-  form.digest = json.value("digest", "");
+  if (const auto account = json.find("account"); account != json.end())
+    form.account.digest = account->value("digest", "");
   if (form.bytes && (form.bytes->black.empty() || form.bytes->black.size() != form.bytes->white.size()))
     throw UserError("bytes: black and white have other numbers of channels");
   return form;

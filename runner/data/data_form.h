@@ -27,7 +27,7 @@ struct DataForm {
   at::ScalarType input_type = at::kFloat;
   std::optional<ByteRange> bytes;    // where the dataset lends its images as bytes
   std::array<int64_t, 3> samples{};  // by Split
-  std::string digest;                // DataAccount::digest
+  DataAccount account = {};          // of it only the digest is read back
 };
 
 // Reads one sample. The dataset must have been started. Throws what its hooks throw.

@@ -202,6 +202,14 @@ Json shown_environment(const fs::path& run_dir, Problems& problems) {
   return environment;
 }
 
+// Returns what the run's dataset said of the files that it found; empty if it kept no account.
+std::string account_in(const fs::path& run_dir) {
+  const auto form = read_json_file(run_dir / "data.json");
+  const auto account = form.is_object() ? form.value("account", nlohmann::json::object()) : nlohmann::json::object();
+  const auto text = account.is_object() ? account.find("text") : account.end();
+  return account.is_object() && text != account.end() && text->is_string() ? text->get<std::string>() : "";
+}
+
 Json shown_checkpoints(const fs::path& run_dir) {
   auto shown = Json::array();
   for (const auto& checkpoint : list_checkpoints(run_dir))
@@ -234,6 +242,7 @@ Json shown_state(const fs::path& run_dir, const RunState& state) {
           {"best_name", state.best_name},
           {"best", state.best ? number_or_null(*state.best) : Json(nullptr)},
           {"parameters", parameters_of(run_dir)},
+          {"account", account_in(run_dir)},
           {"summary", state.summary}};
 }
 

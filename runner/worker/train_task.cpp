@@ -5,6 +5,7 @@
 #include "checkpoint/background_saver.h"
 #include "comm/communicator.h"
 #include "comm/replicate.h"
+#include "data/account.h"
 #include "data/data_form.h"
 #include "launch/heartbeat.h"
 #include "launch/run_folder.h"
@@ -279,8 +280,8 @@ class TrainTask final : public WorkerTask {
     if (runtime_.place.rank == 0 && runtime_.dataset->size(Split::kVal) == 0) tell_of_missing_validation();
   }
 
-  // For `ddprun export`, and the next attempt. Data that cannot be read here fail in the first step, with an error of
-  // their own.
+  // For `ddprun export`, for those who ask what the run saw, and for the next attempt. Data that cannot be read here
+  // fail in the first step, with an error of their own.
   void record_data_form(int64_t step) const {
     std::optional<DataForm> form, before;
     try {
@@ -296,6 +297,7 @@ class TrainTask final : public WorkerTask {
     }
     if (before) tell_of_changed_data(changes_since(*before, *form), step);
     write_data_form(run_dir, *form);
+    if (!form->account.left_alone.empty()) log::info("data: " + account_text(form->account));
   }
 
   void tell_of_changed_data(const std::string& changes, int64_t step) const {

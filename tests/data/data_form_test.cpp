@@ -10,7 +10,10 @@ namespace {
 using ::testing::HasSubstr;
 
 DataForm form(const std::string& digest, std::array<int64_t, 3> samples = {90, 10, 0}) {
-  return {.spec = {.sample_shape = {2}, .classes = 3}, .bytes = {}, .samples = samples, .digest = digest};
+  return {.spec = {.sample_shape = {2}, .classes = 3},
+          .bytes = {},
+          .samples = samples,
+          .account = {.used = 1, .digest = digest}};
 }
 
 TEST(DataForm, TellsHowTheSamplesHaveChanged) {
@@ -24,7 +27,7 @@ TEST(DataForm, OfAnEarlierVersionIsNotComparedAndIsRead) {
   EXPECT_EQ(changes_since(form("", {}), form("one")), "");
   const auto early =
       data_form_from_json(R"({"sample_shape": [2], "type": "float32", "classes": 3, "class_names": []})");
-  EXPECT_EQ(early.digest, "");
+  EXPECT_EQ(early.account.digest, "");
   const auto read = data_form_from_json(to_json(form("one")));
   EXPECT_EQ(changes_since(read, form("one")), "");
   EXPECT_EQ(read.samples, form("one").samples);

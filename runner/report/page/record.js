@@ -125,6 +125,7 @@ function environmentSection(run) {
     ['Host', facts.host], ['Started', facts.time], ['Folder', facts.folder], ['System', facts.system],
     ['GPUs', gpuText(facts.gpus)], ['Driver', facts.driver], ['CPU', cpuText(facts.cpu)], ['Memory', facts.memory],
     ['Versions', facts.versions && textOf(facts.versions)],
+    ['Data', run.account],
     ['Git', git.sha && `${git.sha}${git.dirty ? ', with changes' : ''}`],
     ['Command', Array.isArray(facts.arguments) && facts.arguments.join(' ')],
   ];

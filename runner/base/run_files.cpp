@@ -7,8 +7,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <random>
 #include <sstream>
 #include <string>
 #include <system_error>
@@ -18,6 +20,12 @@ namespace ddprun {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Returns digits that no other process has for the name of a draft: two containers may have one process number.
+std::string drawn_digits() {
+  std::random_device draw;  // the kernel's
+  return std::to_string(uint64_t{draw()} << 32 | draw());
+}
 
 }  // namespace
 
@@ -60,8 +68,7 @@ void rename_to_new(const fs::path& from, const fs::path& to) {
 }
 
 void point_link_at(const fs::path& link, const fs::path& target) {
-  const fs::path fresh = link.string() + "-" + std::to_string(::getpid()) + ".tmp";
-  ::unlink(fresh.c_str());
+  const fs::path fresh = link.string() + "-" + drawn_digits() + ".tmp";
   if (::symlink(target.c_str(), fresh.c_str()) != 0) throw_file_error("make the link", fresh, errno);
   if (std::rename(fresh.c_str(), link.c_str()) != 0) {
     const int error = errno;
@@ -78,7 +85,7 @@ NewFile::NewFile(std::filesystem::path path) : path_(std::move(path)) {
   const auto absolute = std::filesystem::absolute(path_);
   if (!std::filesystem::is_directory(absolute.parent_path(), error))
     throw UserError("--out " + path_.string() + ": there is no folder " + absolute.parent_path().string());
-  temporary_ = absolute.string() + ".tmp-" + std::to_string(::getpid());
+  temporary_ = absolute.string() + ".tmp-" + drawn_digits();
 }
 
 NewFile::~NewFile() {

@@ -360,7 +360,7 @@ void make_own_folder(const fs::path& run_dir, const std::string& keeper, const s
     return replace_file(run_dir / kWaiting / "config.yaml", config_yaml);
   }
   // Writes it atomically, because the launchers of a node's ranks may come here together.
-  const fs::path fresh = run_dir.string() + ".tmp-" + std::to_string(::getpid());
+  const fs::path fresh = run_dir.string() + ".tmp-" + std::to_string(std::random_device()());
   make_folder(fresh / "logs");
   replace_file(fresh / "config.yaml", config_yaml);
   replace_file(fresh / kElsewhere,

@@ -28,7 +28,7 @@ constexpr auto kHidden = "hidden", kNoFiles = "links, devices and pipes", kOther
 
 bool is_picture_ending(std::string_view ending) { return std::ranges::find(kPictures, ending) != kPictures.end(); }
 
-std::string lower(std::string_view text) {
+std::string lower_case(std::string_view text) {
   std::string result(text);
   std::ranges::transform(result, result.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return result;
@@ -44,7 +44,7 @@ struct Member {
     const auto dot = name.find('.', slash);
     if (dot == std::string::npos || dot == slash) return;  // as webdataset does
     key = name.substr(0, dot);
-    ending = lower(std::string_view(name).substr(dot + 1));
+    ending = lower_case(std::string_view(name).substr(dot + 1));
   }
 
   bool is_used() const { return ending == kClass || is_picture_ending(ending); }

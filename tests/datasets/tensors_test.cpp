@@ -140,10 +140,18 @@ TEST_F(Tensors, NamesFilesThatAreNone) {
   EXPECT_THAT(problem({{"train", put("iris.csv", "1.5,2.5,setosa\n")}}), HasSubstr("is a table of text"));
 }
 
+TEST_F(Tensors, TakesDefaultsThatAreWritten) {
+  const auto data =
+      start({{"train", put("a.safetensors", sample_file(6))}, {"val", "[]"}, {"test", "[]"}, {"fold", "0"}});
+  EXPECT_EQ(data->size(Split::kVal), 0);
+}
+
 TEST_F(Tensors, RequiresFilesOfTrain) {
   EXPECT_THAT(message_of<std::runtime_error>([] { load_dataset(TENSORS_PLUGIN, Settings{}); }),
               HasSubstr("dataset.train: missing; it has no default"));
-  EXPECT_THAT(message_of<std::runtime_error>([] { load_dataset(TENSORS_PLUGIN, {{"train", ""}}); }),
+  EXPECT_THAT(message_of<std::runtime_error>([] {
+                load_dataset(TENSORS_PLUGIN, {{"train", ""}});
+              }),
               HasSubstr("expected a .safetensors file or [input.npy, target.npy]"));
 }
 

@@ -84,6 +84,11 @@ TEST_F(Tokens, AreReadFromLlmcsAndNanoGptsFiles) {
   EXPECT_THAT(problem({{"train", raw}, {"dtype", "uint16"}}), HasSubstr("dataset.vocabulary"));
 }
 
+TEST_F(Tokens, TakesNoValidationFilesAsTheirDefaultIsWritten) {
+  const auto data = open({{"train", noted("a.bin", counting<uint16_t>(10), note_)}, {"val", "[]"}, {"test", "[]"}});
+  EXPECT_EQ(data->size(Split::kVal), 0);
+}
+
 TEST_F(Tokens, WhatDoesNotFitIsNamed) {
   EXPECT_THAT(problem({{"train", noted("cut.bin", counting<uint16_t>(9), note_)}}),
               AllOf(HasSubstr("cut.bin"), HasSubstr("should hold 10 tokens and holds 9: it is cut short")));

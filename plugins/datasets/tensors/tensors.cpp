@@ -43,7 +43,7 @@ struct Part {
 Files read_files(ddprun::Options& options, const std::string& name, const std::string& help, bool required = false) {
   auto files = required ? options.require<Files>(name, help) : options.get<Files>(name, {}, help);
   const bool named = std::ranges::none_of(files, &std::filesystem::path::empty);
-  if (options.has(name) && (files.empty() || files.size() > 2 || !named))
+  if (options.has(name) && ((required && files.empty()) || files.size() > 2 || !named))
     options.reject(name, "expected a .safetensors file or [input.npy, target.npy]");
   return files;
 }

@@ -38,7 +38,7 @@ struct Part {
 std::vector<Path> read_files(ddprun::Options& options) {
   auto files =
       options.get<std::vector<Path>>("file", {}, "a UTF-8 text, or several to join; without it one is generated");
-  const bool named = !files.empty() && std::ranges::none_of(files, &Path::empty);
+  const bool named = std::ranges::none_of(files, &Path::empty);
   if (options.has("file") && !named) options.reject("file", "expected a text file or a list of them");
   return files;
 }

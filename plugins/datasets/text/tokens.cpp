@@ -62,8 +62,8 @@ class Tokens final : public ddprun::Dataset {
     paths_[2] = options.get<Paths>("test", {}, "the same for test");
     for (const auto split : {Split::kTrain, Split::kVal, Split::kTest}) {
       const auto& paths = paths_[static_cast<size_t>(split)];
-      if (options.has(split_name(split)) &&
-          (paths.empty() || std::ranges::any_of(paths, &std::filesystem::path::empty)))
+      const bool is_missing = split == Split::kTrain && paths.empty();
+      if (options.has(split_name(split)) && (is_missing || std::ranges::any_of(paths, &std::filesystem::path::empty)))
         options.reject(split_name(split), "expected a file or a list of them");
     }
     context_ = options.get<int64_t>("context", 128, "tokens per sample", {.min = 1, .max = 1 << 20});

@@ -9,7 +9,8 @@ from ddprun.errors import UserError
 QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 PLAIN = re.compile(r"(?:(?!: |:$| +#| +$).)*")
 NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
-WORDS = {"true": True, "false": False, "null": None, "[]": [], "{}": {}}
+WORDS = {"null": None, "[]": [], "{}": {}}
+WORDS |= {word: value for name, value in (("true", True), ("false", False)) for word in (name, name.title(), name.upper())}
 
 
 def read_config(file):

@@ -11,6 +11,7 @@
 #include "config/config_files.h"
 #include "config/key_path.h"
 #include "data/data_form.h"
+#include "launch/worker_process.h"
 #include "plugin_host/plugin_call.h"
 #include "train/model_weights.h"
 #include "train/traced_model.h"

@@ -214,6 +214,20 @@ class Folder(FolderTest):
         self.write("summary.json", json.dumps({"status": "completed", "attempt": 1}))
         self.assertEqual(run.status, "completed")
 
+    def test_an_attempt_that_was_refused_leaves_the_run_as_it_was(self):
+        run = self.make()
+        self.write("environment.json", json.dumps({"attempt": 0}))
+        self.write("summary.json", json.dumps({"status": "completed", "attempt": 0, "steps": 20}))
+        self.write(".attempts", "2\n")
+        self.assertEqual((run.status, run.summary["steps"], run.attempt), ("completed", 20, 0))
+        with open(self.write(".lock", f"process 1 on {socket.gethostname()}")) as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.assertEqual((run.status, run.attempt), ("running", 1))
+
+    def test_a_mistyped_run_is_told_its_nearest_neighbour(self):
+        self.make()
+        self.assert_refused(f"did you mean {self.folder}?", ddprun.run, f"{self.folder}x")
+
     def test_a_lock_that_is_held_is_seen_and_not_disturbed(self):
         run = self.make()
         self.assertIsNone(run.is_held())

@@ -43,7 +43,7 @@ class Run:
         path = pathlib.Path(path)
         self.path = path.resolve()
         if not self.path.is_dir():
-            raise UserError(f"{path}: no such run")
+            raise UserError(f"{path}: no such run{self._near(path)}")
         if path.name == "latest" and path.is_symlink() and self.path.parent != path.parent.resolve():
             raise UserError(
                 f"{path} leads to {self.path}, and ddprun makes it a link to a folder beside it: name the folder itself, if that"
@@ -51,6 +51,12 @@ class Run:
             )
         if not (self.path / "config.yaml").is_file():
             raise UserError(f"{path} is not a run folder: it has no config.yaml{self._hint()}")
+
+    @staticmethod
+    def _near(path):
+        beside = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
+        found = difflib.get_close_matches(path.name, beside, n=1)
+        return f"; did you mean {path.parent / found[0]}?" if found else ""
 
     def _hint(self):
         if self.is_held():
@@ -117,7 +123,12 @@ class Run:
 
     @property
     def attempt(self):
-        """The number of the newest attempt, from 0; None if unknown."""
+        """The number of the attempt that the run's state is that of, from 0; None if unknown. While it is held, the newest;
+        afterwards the newest that trained: one that was refused has changed nothing.
+        """
+        recorded = read_object(self.path / "environment.json").get("attempt")
+        if not self.is_held() and isinstance(recorded, int):
+            return recorded
         try:
             return max(int((self.path / ".attempts").read_text()) - 1, 0)
         except (OSError, ValueError):

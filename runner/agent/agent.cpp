@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "checkpoint/checkpoint.h"
 #include "comm/stores.h"
+#include "config/idle_settings.h"
 #include "launch/event_log.h"
 #include "launch/signal_inbox.h"
 #include "metrics/run_summary.h"
@@ -44,6 +45,7 @@ class Agent {
 
   void make_run() {
     if (!setup_.launch.warning.empty()) log::warn(setup_.launch.warning);
+    for (const auto& warning : idle_settings(request_.checked.experiment)) log::warn(warning);
     if (setup_.placement.engine_restarts && setup_.config.max_restarts > 0)
       log::info("launch.max_restarts: " + std::string(word_of(setup_.placement.engine)) +
                 " restarts this job itself (--max-restarts); ddprun does not");

@@ -54,6 +54,26 @@ bool TerminalWriter::ready(int timeout_ms) const {
   return ::poll(&poll, 1, timeout_ms) == 1;
 }
 
+size_t utf8_length(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  const size_t length = lead < 0x80 ? 1 : lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
+  if (length == 0 || length > text.size()) return 0;
+  const auto continues = [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; };
+  return std::ranges::all_of(text.substr(1, length - 1), continues) ? length : 0;
+}
+
+bool is_utf8(std::string_view text) { return as_utf8(text) == text; }
+
+std::string as_utf8(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const auto length = utf8_length(text);
+    result += length == 0 ? "?" : text.substr(0, length);
+    text.remove_prefix(std::max<size_t>(length, 1));
+  }
+  return result;
+}
+
 size_t width_of(std::string_view text) {
   return static_cast<size_t>(std::ranges::count_if(text, [](char byte) { return (byte & 0xC0) != 0x80; }));
 }

@@ -35,6 +35,11 @@ class TerminalWriter {
 
 inline constexpr size_t kTextWidth = 80;
 
+// Returns the length in bytes of the UTF-8 sequence that starts the text, which is not empty; 0 if it is not one.
+size_t utf8_length(std::string_view text);
+bool is_utf8(std::string_view text);
+std::string as_utf8(std::string_view text);  // with a ? for each byte that is not UTF-8
+
 // Returns the columns that a terminal gives a UTF-8 text, for most scripts of the world.
 size_t width_of(std::string_view text);
 

@@ -34,7 +34,11 @@ void verify_file(const std::filesystem::path& file, const FileDigest& stated) {
 }
 
 CheckpointInfo info_of(const std::filesystem::path& path, const Manifest& manifest) {
-  return {.path = path, .step = manifest.step, .world_size = manifest.world_size, .torch = manifest.torch};
+  return {.path = path,
+          .step = manifest.step,
+          .world_size = manifest.world_size,
+          .ddprun = manifest.ddprun,
+          .torch = manifest.torch};
 }
 
 // Returns null if somebody else holds the lock. The last copy of the result releases it.
@@ -187,8 +191,9 @@ std::string read_text(const std::filesystem::path& file) {
 void check_format(json& content) {
   const auto format = to_count(content.at("format"));
   if (format > kFormat) {
-    throw std::runtime_error("its format is " + std::to_string(format) + ", this ddprun reads up to " +
-                             std::to_string(kFormat) + "; use a newer ddprun");
+    throw std::runtime_error(
+        "its format is " + std::to_string(format) + ", of ddprun " + content.value("ddprun", "(unknown)") +
+        "; this is ddprun " DDPRUN_VERSION ", which reads up to " + std::to_string(kFormat) + "; use a newer ddprun");
   }
   const auto stated = content.at(kOwnDigest).get<std::string>();
   content.erase(kOwnDigest);
@@ -215,6 +220,7 @@ Manifest parse(const std::string& text) {
   check_format(content);
   Manifest manifest{.step = static_cast<int64_t>(to_count(content.at("step"))),
                     .world_size = static_cast<int64_t>(to_count(content.at("world_size"))),
+                    .ddprun = content.value("ddprun", ""),
                     .torch = content.at("torch").get<std::string>(),
                     .best = content.at("best").get<bool>()};
   for (const auto& [name, digest] : content.at("files").items()) {

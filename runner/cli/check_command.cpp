@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "cli/commands.h"
 #include "config/config_files.h"
+#include "config/idle_settings.h"
 #include "data/loader.h"
 #include "launch/worker_process.h"
 #include "metrics/objective.h"
@@ -66,6 +67,7 @@ std::string check_data(const CheckedExperiment& checked, bool may_prepare, int64
   const PluginHost host(plugin_search_path(checked.experiment.plugin_path));
   const auto check = run_sanity_check(checked.experiment, host, *checked.dataset);
   tell_of_unused(check, checked.experiment, workers);
+  for (const auto& warning : check.warnings) log::warn(warning);
   std::string pretrained;
   for (const auto& line : check.pretrained) pretrained += "pretrained: " + line + ".\n";
   return log::text(pretrained, "Checked: some samples of ", listed(check.splits), ", and one step with ",
@@ -95,6 +97,7 @@ void tell_warnings(const Experiment& experiment, const LaunchChoice& launch) {
   const auto small = small_parts_warning(experiment.trainer, launch.workers * experiment.launch.min_nodes);
   for (const auto& warning : {launch.warning, small})
     if (!warning.empty()) log::warn(warning);
+  for (const auto& warning : idle_settings(experiment)) log::warn(warning);
 }
 
 }  // namespace

@@ -238,7 +238,10 @@ std::vector<std::string> command_names() {
 // --build f.cpp check EXPERIMENT`.
 void refuse_mistaken_command(const Arguments& arguments) {
   const auto& word = arguments.target;
-  const auto near = word == "train" ? "run" : nearest_name(word, command_names());
+  auto names = command_names();
+  names.emplace_back("train");  // what others call it
+  auto near = word == "train" ? "run" : nearest_name(word, names);
+  if (near == "train") near = "run";
   Problems problems;
   if (near.empty() || ConfigFiles(config_search_path()).find_experiment(word, problems)) return;
   throw UserError(word == near

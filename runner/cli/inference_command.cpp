@@ -12,6 +12,7 @@
 #include "base/terminal.h"
 #include "cli/commands.h"
 #include "config/config_files.h"
+#include "config/key_path.h"
 #include "launch/launcher.h"
 #include "worker/worker.h"
 
@@ -22,12 +23,14 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <string_view>
 #include <system_error>
 
 namespace ddprun {
@@ -44,7 +47,21 @@ struct Inference {
   LaunchChoice launch;
 };
 
+// Warns of overrides of sections that only training reads.
+void warn_of_unread(const Arguments& arguments) {
+  constexpr auto kOfTraining = std::to_array<std::string_view>(
+      {"name", "optimizer", "schedule", "early_stopping", "checkpoint", "pretrained", "callbacks", "loggers",
+       "predictions", "histograms", "profile", "resources", "run"});
+  Problems told_when_composed;
+  for (const auto& text : arguments.overrides) {
+    const auto change = parse_override(text, told_when_composed);
+    if (change && std::ranges::find(kOfTraining, change->path.front()) != kOfTraining.end())
+      log::warn(text + ": has no effect: only training reads " + change->path.front());
+  }
+}
+
 Inference prepare_inference(const Arguments& arguments) {
+  warn_of_unread(arguments);
   Inference inference{.run = existing_run(arguments.target)};
   inference.checkpoint = choose_checkpoint(inference.run, arguments.checkpoint);
   inference.checked = check_experiment({.experiment = inference.run / "config.yaml",

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/program.h"
 #include "base/run_files.h"
+#include "base/terminal.h"
 #include "base/words.h"
 
 #include <ddprun/error.h>
@@ -69,6 +70,16 @@ void require_folder_name(const std::string& name) {
     throw UserError("name: \"" + name +
                     "\" must be a folder's name: it cannot be empty, begin with a dot or contain a slash");
   }
+}
+
+// Throws UserError for a path that the run's files cannot hold, before anything is written there.
+void require_utf8(const fs::path& run_dir) {
+  const auto path = fs::absolute(run_dir);
+  if (is_utf8(path.string())) return;
+  throw UserError(
+      "the run's folder would be " + as_utf8(path.string()) +
+      ", whose name is not UTF-8 text, and its files could not hold it: rename the folder, work in another, or "
+      "give run.dir=FOLDER");
 }
 
 void point_latest(const fs::path& parent, const fs::path& run) try {
@@ -222,6 +233,7 @@ std::vector<fs::path> stamped_runs(const fs::path& parent) {
 }  // namespace
 
 RunFolder RunFolder::create(const std::string& name, const fs::path& run_dir, const fs::path& outputs) {
+  require_utf8(run_dir.empty() ? outputs / name : run_dir);
   const fs::path path =
       fs::canonical(run_dir.empty() ? make_stamped_folder(name, outputs) : make_named_folder(run_dir));
   RunFolder folder(path, lock_folder(path));
@@ -235,6 +247,7 @@ RunFolder RunFolder::resume(const fs::path& run_dir) {
   std::error_code error;
   const fs::path path = fs::canonical(run_dir, error);
   if (error) throw UserError(run_dir.string() + ": " + error.message());
+  require_utf8(path);
   require_kept_here(path);
   if (!fs::is_directory(path / "logs", error) || !fs::exists(path / "config.yaml", error)) {
     throw UserError(run_dir.string() + " is not a run folder: it has no config.yaml and logs/");

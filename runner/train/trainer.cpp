@@ -52,6 +52,7 @@ Trainer::Trainer(const Experiment& experiment, TrainerParts parts, std::function
       profiler_(experiment.profile, parts_.run_dir, parts_.communicator.world().rank, parts_.backend != nullptr),
       run_clock_(parts_.command_started_at) {
   state_.global_batch = experiment.trainer.global_batch;
+  state_.batch_per_worker = experiment.trainer.batch_per_worker;
   state_.seed = experiment.seed;
   state_.world_size = parts_.communicator.world().size;
   state_.devices = parts_.parallel ? parts_.parallel->devices() : 1;
@@ -369,6 +370,7 @@ void Trainer::finish_saving() {
 void Trainer::restore(const Checkpoint& checkpoint, const std::string& path) {
   state_ = TrainState::from_json(checkpoint.progress, path);
   state_.require_same_run(experiment_, parts_.dataset->size(Split::kTrain), path);
+  state_.batch_per_worker = experiment_.trainer.batch_per_worker;
   run_clock_.set_state(state_.clock);
   validator_.restore();
   step_.schedule().set_state(state_.schedule);
@@ -380,8 +382,8 @@ void Trainer::restore(const Checkpoint& checkpoint, const std::string& path) {
   const auto time = experiment_.trainer.max_seconds;
   const bool time_over = time > 0 && state_.train_seconds >= time;
   const bool more_to_do = state_.finished == RunStatus::kCompleted && state_.step < plan_.max_steps() && !time_over;
-  const bool can_stop = experiment_.early_stopping || !callbacks_.empty();
-  const bool stops_no_more = state_.finished == RunStatus::kStoppedEarly && !can_stop;
+  const bool stops_no_more =
+      state_.finished == RunStatus::kStoppedEarly && callbacks_.empty() && !validator_.still_stops();
   if (more_to_do || stops_no_more) state_.finished.reset();
   if (!plan_.all_done(state_)) callbacks_.reopen();
 }

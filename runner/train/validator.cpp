@@ -49,6 +49,14 @@ Validator::Validator(Parts parts, Evaluator evaluator)
 
 void Validator::restore() { stopper_.set_state(parts_.state.stopper); }
 
+bool Validator::still_stops() {
+  const auto& stopping = parts_.experiment.early_stopping;
+  const auto& measured = parts_.state.last_metrics;
+  if (!stopping) return false;
+  const auto last = std::ranges::find(measured, stopping->monitor, &NamedValues::value_type::first);
+  return last == measured.end() || stopper_.still_stops(last->second);
+}
+
 // Evaluates with rank 0's buffers, which are the checkpoint's: after a training step each rank has BatchNorm statistics
 // of its own, and a result that mixes them could not be reproduced from any checkpoint.
 std::optional<Evaluation> Validator::evaluate(Split split, const Limit& limit,

@@ -44,6 +44,10 @@ class Validator {
   void restart() { tested_ = {}; }
   void restore();  // from the state
 
+  // Returns whether early stopping, which has ended the run, ends it by the settings of now too. Call it after
+  // restore().
+  bool still_stops();
+
   // Evaluates a few batches and discards the results: a mistake in the evaluation, or in what uses its metrics, shows
   // before training.
   void sanity_check();

@@ -18,6 +18,7 @@
 #include "train/state_guard.h"
 #include "train/train_state.h"
 #include "train/train_step.h"
+#include "worker/data_demands.h"
 
 #include <ddprun/error.h>
 #include <ddprun/parameters.h>
@@ -47,6 +48,8 @@ class Scene {
     if (!training_) throw PluginMistake({"dataset", "it has no training samples"});
     training_order(dataset_, experiment_.trainer, experiment_.seed);
     make_model();
+    require_something_to_learn(experiment_, dataset_, *model_);
+    done_.warnings = idle_with_data(experiment_, dataset_);
     train();
     if (evaluation_) evaluate(*evaluation_);
     return std::move(done_);
@@ -106,15 +109,13 @@ class Scene {
     if (freezing.is_used()) lines.push_back(freezing.text());
   }
 
-  Step step(const Batch& batch) const {
-    const auto objective = watched_objective(experiment_.objective, plugins_, *model_, data_);
-    return in_plugin(step_hook(*model_), [&] { return model_->step(batch, *objective); });
-  }
-
   void train() {
     model_->train();
-    const auto loss = step(*training_).loss;
+    const auto objective = watched_objective(experiment_.objective, plugins_, *model_, data_);
+    const auto loss = in_plugin(step_hook(*model_), [&] { return model_->step(*training_, *objective).loss; });
     require_loss(loss);
+    if (const auto* written = experiment_.config.find("objective"); written && !objective->was_asked())
+      done_.warnings.push_back(problem_line(written->origin(), "objective", unused_objective(experiment_)));
     in_plugin({"model", "backward"}, [&] { loss.backward(); });
     done_.step_samples = training_->size();
     done_.unused = without_gradient(trainable_parameters(*model_));

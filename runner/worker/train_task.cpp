@@ -18,6 +18,7 @@
 #include "train/state_guard.h"
 #include "train/trainer.h"
 #include "train/trials.h"
+#include "worker/data_demands.h"
 #include "worker/fault_injection.h"
 #include "worker/flight_record_writer.h"
 #include "worker/model_summary.h"
@@ -88,6 +89,7 @@ class TrainTask final : public WorkerTask {
       if (pretrained.file.empty() || runtime_.place.rank != 0) return;  // the others get rank 0's weights
       log::info("pretrained: " + load_pretrained(model, pretrained).text(pretrained.file));
     });
+    require_something_to_learn(runtime_.experiment, *runtime_.dataset, *runtime_.model);
     require_same_data(*runtime_.dataset, runtime_.experiment, runtime_.communicator);
     objective_ = objective();
     if (!runtime_.place.checkpoint.empty()) {
@@ -114,7 +116,12 @@ class TrainTask final : public WorkerTask {
   // Keeps the global batch that batch_per_worker gave when the run started, whatever world it resumes in.
   void keep_batch() {
     auto& trainer = runtime_.experiment.trainer;
-    if (trainer.batch_per_worker > 0) trainer.global_batch = saved_state().global_batch;
+    if (trainer.batch_per_worker == 0) return;
+    const auto kept = saved_state().kept_batch(trainer, runtime_.place.checkpoint);
+    if (kept != trainer.global_batch && runtime_.place.rank == 0)
+      log::info(log::text("trainer.batch_per_worker: the run keeps its global batch of ", kept, ", which is not ",
+                          trainer.batch_per_worker, " for each worker here"));
+    trainer.global_batch = kept;
   }
 
   TrainState saved_state() const { return TrainState::from_json(resumed_->progress, runtime_.place.checkpoint); }
@@ -181,8 +188,7 @@ class TrainTask final : public WorkerTask {
     const auto& experiment = runtime_.experiment;
     if (runtime_.place.rank != 0 || !experiment.config.find("objective")) return;
     if (!objective_->was_asked()) {
-      log::warn(log::text("objective: the model ", experiment.model.plugin,
-                          " computes its own loss; `objective:` is ignored in training"));
+      log::warn("objective: " + unused_objective(experiment));
     } else if (evaluation_objective_->was_asked() && !evaluation_objective_->was_asked_for_counts()) {
       if (!is_built_in_objective(experiment.objective.plugin)) return;  // what it measures is not known
       const auto missing = metric_names(experiment.objective.plugin, *objective_).of_evaluations;
@@ -276,7 +282,7 @@ class TrainTask final : public WorkerTask {
                        .step = state.step,
                        .kind = "resumed",
                        .text = "from " + resume});
-    if (runtime_.place.rank == 0 && runtime_.dataset->size(Split::kVal) == 0) tell_of_missing_validation();
+    if (runtime_.place.rank == 0) tell_of_idle_settings();
   }
 
   // For `ddprun export`. Data that cannot be read here fail in the first step, with an error of their own.
@@ -323,13 +329,11 @@ class TrainTask final : public WorkerTask {
     return log::text(gpus, gpus == 1 ? " GPU" : " GPUs", " (dp): ", text);
   }
 
-  void tell_of_missing_validation() const {
-    if (runtime_.dataset->size(Split::kTest) > 0) {
+  void tell_of_idle_settings() const {
+    const auto& data = *runtime_.dataset;
+    for (const auto& line : idle_with_data(runtime_.experiment, data)) log::warn(line);
+    if (data.size(Split::kVal) == 0 && data.size(Split::kTest) > 0)
       log::info("the dataset has no validation split: val/ metrics are computed on its test split");
-    } else if (runtime_.experiment.early_stopping) {
-      log::warn(
-          "early_stopping: the dataset has neither a validation nor a test split, so nothing can stop the run early");
-    }
   }
 
   void finish(const Trainer& trainer, const RunEnd& end) {

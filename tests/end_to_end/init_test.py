@@ -53,6 +53,21 @@ class Init(CommandTest):
             self.assertIn(text, message)
         self.assertFalse((self.folder / "photos.yaml").exists())
 
+    def test_names_that_mean_something_to_an_experiment_or_a_shell_mean_nothing(self):
+        for name in ("${env:HOME}", "a b's #1: {x}", "null"):
+            with self.subTest(name):
+                for label in ("cats", "dogs"):
+                    for number in range(6):
+                        file = self.folder / name / label / f"{number}.png"
+                        file.parent.mkdir(parents=True, exist_ok=True)
+                        file.write_bytes(png(20, (90 * number // 6, 200, 7)))
+                self.ddprun("init", name)
+                composed = self.ddprun("--cfg", f"{name}.yaml").out()
+                self.assertIn(name, composed.splitlines()[0])
+                self.ddprun("check", f"{name}.yaml")
+        (self.folder / "null").rename(self.folder / "a\nb")
+        self.assertIn("has a control character in it", self.ddprun("init", "a\nb", code=2).err())
+
     def test_pictures_in_class_folders_train(self):
         self.pictures("", {"cats": 30, "dogs": 9})
         text, experiment = self.init()

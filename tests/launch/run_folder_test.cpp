@@ -63,6 +63,15 @@ TEST_F(RunFolderTest, NameThatLeavesTheOutputsIsRefused) {
   }
 }
 
+TEST_F(RunFolderTest, APathThatIsNotUtf8IsRefusedBeforeItIsMade) {
+  const auto path = folder_ / "r\xff";
+  EXPECT_THAT([&] { create(path); },
+              ThrowsMessage<UserError>(AllOf(HasSubstr("is not UTF-8 text"), HasSubstr("run.dir="))));
+  EXPECT_FALSE(fs::exists(path));
+  EXPECT_THAT([&] { RunFolder::create("mnist", {}, path); }, ThrowsMessage<UserError>(HasSubstr("is not UTF-8 text")));
+  EXPECT_FALSE(fs::exists(path));
+}
+
 TEST_F(RunFolderTest, SecondProcessIsToldWhoHoldsIt) {
   auto run = create();
   run.record({.config_yaml = "a: 1\n"});

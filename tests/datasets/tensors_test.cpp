@@ -149,9 +149,7 @@ TEST_F(Tensors, TakesDefaultsThatAreWritten) {
 TEST_F(Tensors, RequiresFilesOfTrain) {
   EXPECT_THAT(message_of<std::runtime_error>([] { load_dataset(TENSORS_PLUGIN, Settings{}); }),
               HasSubstr("dataset.train: missing; it has no default"));
-  EXPECT_THAT(message_of<std::runtime_error>([] {
-                load_dataset(TENSORS_PLUGIN, {{"train", ""}});
-              }),
+  EXPECT_THAT(message_of<std::runtime_error>([] { load_dataset(TENSORS_PLUGIN, {{"train", ""}}); }),
               HasSubstr("expected a .safetensors file or [input.npy, target.npy]"));
 }
 

@@ -17,8 +17,10 @@
 
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <iostream>
 #include <sstream>
+#include <system_error>
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/lsan_interface.h>
@@ -72,7 +74,16 @@ int with_whole_answer(int code) {
   return code == ddprun::kExitDone ? ddprun::kExitFailed : code;
 }
 
+// Libraries of LibTorch would end the process with a message of their own.
+void require_working_folder() {
+  std::error_code error;
+  if (std::filesystem::current_path(error).empty())
+    throw ddprun::UserError("the current folder cannot be used: " + error.message() +
+                            "; was it deleted? Go to another one (cd)");
+}
+
 int run(int argc, char** argv) try {
+  require_working_folder();
   const auto arguments = ddprun::parse_arguments(argc, argv);
   if (arguments.command == "worker") return ddprun::run_worker();
   if (arguments.command == "complete") return ddprun::complete_line({argv + 2, argv + argc});

@@ -2,6 +2,7 @@
 #include "agent/checked_experiment.h"
 
 #include "base/log.h"
+#include "base/run_files.h"
 #include "config/defaults_list.h"
 #include "config/interpolation.h"
 #include "config/key_path.h"
@@ -21,7 +22,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <iterator>
 #include <string>
 #include <system_error>
@@ -174,8 +174,7 @@ bool is_build(const fs::path& path) {
 }
 
 void copy_to(const fs::path& folder, const fs::path& file) try {
-  std::ifstream stream(file, std::ios::binary);
-  replace_file(folder / file.filename(), std::string{std::istreambuf_iterator<char>(stream), {}});
+  replace_file(folder / file.filename(), content_of(file));
 } catch (const UserError& error) {
   throw UserError("cannot copy the plugin " + file.string() + " into the run: " + error.what());
 }

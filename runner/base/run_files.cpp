@@ -2,14 +2,13 @@
 #include "base/run_files.h"
 
 #include <ddprun/error.h>
+#include <ddprun/file_error.h>
 
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -28,12 +27,7 @@ uint64_t size_of_file(const fs::path& file) {
   return size;
 }
 
-std::string content_of(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  std::ostringstream content;
-  content << stream.rdbuf();  // unlike an iterator, it does not throw where reading fails
-  return content ? content.str() : "";
-}
+std::string content_of(const fs::path& file) { return read_file(file).value_or(""); }
 
 void exchange_durably(const fs::path& from, const fs::path& to) {
   int error = ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0 ? 0 : errno;

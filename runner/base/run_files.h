@@ -14,8 +14,7 @@ namespace ddprun {
 // Returns the size of a regular file. Throws UserError for a folder, a pipe, or a file that cannot be examined.
 uint64_t size_of_file(const std::filesystem::path& file);
 
-// Returns what the file holds, and nothing if it cannot be read to its end: it is missing, its disk fails, or it is one
-// of /proc whose process has ended.
+// Returns what the file holds, and nothing if there is no such file. Throws FileError if it cannot be read to its end.
 std::string content_of(const std::filesystem::path& file);
 
 // Exchanges the two folders' names, and forces the change to the disk. On a file system without such a rename `to` is

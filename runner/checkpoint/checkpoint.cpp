@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "checkpoint/checkpoint.h"
 
+#include "base/log.h"
 #include "base/run_files.h"
 #include "checkpoint/training_file.h"
 #include "strict_json.h"
 
 #include <ddprun/error.h>
+#include <ddprun/file_error.h>
 #include <ddprun/files.h>
 #include <ddprun/safetensors.h>
 #include <ddprun/version.h>
@@ -18,8 +20,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <set>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 namespace ddprun {
@@ -41,7 +45,37 @@ CheckpointInfo info_of(const std::filesystem::path& path, const Manifest& manife
 std::shared_ptr<const void> lock(const std::filesystem::path& folder, int how) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const std::shared_ptr<const void> opened(&kStepPrefix, [fd](const void*) { ::close(fd); });
-  return lock_descriptor(fd, how) == LockState::kTaken ? nullptr : opened;
+  return lock_descriptor(fd, how | LOCK_NB) == LockState::kTaken ? nullptr : opened;
+}
+
+std::filesystem::path real_folder(const std::filesystem::path& path) {
+  std::error_code error;
+  auto folder = std::filesystem::canonical(path, error);
+  if (error) throw UserError(path.string() + ": not a checkpoint: " + error.message());
+  return folder;
+}
+
+void verify_files(const std::filesystem::path& folder, const Manifest& manifest) {
+  const auto named_step = step_of_name(folder.filename().string());
+  if (named_step && *named_step != manifest.step) {
+    throw UserError(folder.string() + ": its manifest says step " + std::to_string(manifest.step));
+  }
+  for (const auto& [name, digest] : manifest.files) verify_file(folder / name, digest);
+}
+
+// Verifies a folder that is locked. What the disk fails to give at first may come at a second try.
+CheckpointInfo verify_locked(const std::filesystem::path& folder, std::shared_ptr<const void> in_use) {
+  Manifest manifest;
+  const auto once = [&] { verify_files(folder, manifest = read_manifest(folder)); };
+  try {
+    once();
+  } catch (const FileError& error) {
+    if (!may_pass(error.error())) throw;
+    once();
+  }
+  auto info = info_of(folder, manifest);
+  info.in_use = std::move(in_use);
+  return info;
 }
 
 template <typename Map>
@@ -84,26 +118,26 @@ std::vector<int64_t> checkpoint_steps(const std::filesystem::path& run_dir) {
   return steps;
 }
 
-std::shared_ptr<const void> lock_for_reading(const std::filesystem::path& folder) { return lock(folder, LOCK_SH); }
-
-std::shared_ptr<const void> lock_for_removal(const std::filesystem::path& folder) {
-  return lock(folder, LOCK_EX | LOCK_NB);
+std::shared_ptr<const void> lock_for_reading(const std::filesystem::path& folder) {
+  constexpr auto kTellAfter = std::chrono::seconds(1), kGiveUpAfter = std::chrono::seconds(60);
+  const auto begin = std::chrono::steady_clock::now();
+  for (bool told = false;;) {
+    if (auto locked = lock(folder, LOCK_SH)) return locked;
+    const auto waited = std::chrono::steady_clock::now() - begin;
+    if (waited > kGiveUpAfter)
+      throw UserError(log::text(folder.string(), ": another process has had it locked for ", kGiveUpAfter.count(),
+                                " s; end that process (fuser names it), or use another checkpoint"));
+    if (waited > kTellAfter && !std::exchange(told, true))
+      log::info("waiting for " + folder.string() + ", which another process has locked");
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
 }
 
+std::shared_ptr<const void> lock_for_removal(const std::filesystem::path& folder) { return lock(folder, LOCK_EX); }
+
 CheckpointInfo verify_checkpoint(const std::filesystem::path& path) {
-  std::error_code error;
-  const auto folder = std::filesystem::canonical(path, error);
-  if (error) throw UserError(path.string() + ": not a checkpoint: " + error.message());
-  const auto in_use = lock_for_reading(folder);
-  const auto manifest = read_manifest(folder);
-  const auto named_step = step_of_name(folder.filename().string());
-  if (named_step && *named_step != manifest.step) {
-    throw UserError(folder.string() + ": its manifest says step " + std::to_string(manifest.step));
-  }
-  for (const auto& [name, digest] : manifest.files) verify_file(folder / name, digest);
-  auto info = info_of(folder, manifest);
-  info.in_use = in_use;
-  return info;
+  const auto folder = real_folder(path);
+  return verify_locked(folder, lock_for_reading(folder));
 }
 
 CheckpointInfo read_checkpoint_info(const std::filesystem::path& path) { return info_of(path, read_manifest(path)); }
@@ -114,8 +148,9 @@ std::optional<CheckpointInfo> newest_checkpoint(const std::filesystem::path& run
   std::erase_if(steps, [last_step](int64_t step) { return step > last_step; });
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     const auto path = checkpoints_folder(run_dir) / checkpoint_name(*step);
+    auto in_use = lock_for_reading(path);  // a lock that another process keeps is no flaw
     try {
-      return verify_checkpoint(path);
+      return verify_locked(real_folder(path), std::move(in_use));
     } catch (const UserError& error) {
       flaws.push_back({.path = path, .problem = error.what()});
     }
@@ -130,7 +165,9 @@ TensorDict inference_weights(const CheckpointInfo& info) {
   return weights;
 }
 
-Checkpoint read_checkpoint(const CheckpointInfo& info) {
+namespace {
+
+Checkpoint read_once(const CheckpointInfo& info) {
   Checkpoint checkpoint{.step = info.step};
   checkpoint.model = read_safetensors(info.path / kModelFile);
   if (read_manifest(info.path).files.contains(kAverageFile)) {
@@ -148,6 +185,13 @@ Checkpoint read_checkpoint(const CheckpointInfo& info) {
     checkpoint.ranks.push_back(take(own.tensors, "rank", rank_path));
   }
   return checkpoint;
+}
+
+}  // namespace
+
+// The files were verified: what cannot be read now may come at a second try.
+Checkpoint read_checkpoint(const CheckpointInfo& info) try { return read_once(info); } catch (const UserError&) {
+  return read_once(info);
 }
 
 namespace {
@@ -175,13 +219,9 @@ json to_json(const Manifest& manifest) {
 }
 
 std::string read_text(const std::filesystem::path& file) {
-  std::error_code error;
-  const auto size = std::filesystem::file_size(file, error);
-  if (error) throw std::runtime_error("cannot read: " + error.message());
-  if (size > kLargestManifest) throw std::runtime_error(std::to_string(size) + " bytes are too many");
-  auto text = content_of(file);
-  if (text.size() != size) throw std::runtime_error("cannot read it to its end");
-  return text;
+  if (const auto size = size_of_file(file); size > kLargestManifest)
+    throw std::runtime_error(std::to_string(size) + " bytes are too many");
+  return content_of(file);
 }
 
 void check_format(json& content) {
@@ -248,6 +288,8 @@ Manifest read_manifest(const std::filesystem::path& folder) {
   const auto file = folder / kManifestFile;
   try {
     return parse(read_text(file));
+  } catch (const FileError&) {
+    throw;
   } catch (const std::exception& error) {
     throw UserError(file.string() + ": " + error.what());
   }

@@ -60,8 +60,9 @@ std::optional<int64_t> step_of_name(std::string_view name);
 std::vector<int64_t> checkpoint_steps(const std::filesystem::path& run_dir);
 
 // Lock a checkpoint's folder for as long as the result lives. Readers share it, so a run that goes on saving does not
-// remove what is being read. The first waits for a removal in progress; the second returns null if somebody reads. On a
-// file system without locks, neither has any effect.
+// remove what is being read. The first waits for a removal in progress, and throws UserError if the lock is not given
+// up within a minute; the second returns null if somebody reads. On a file system without locks, neither has any
+// effect.
 std::shared_ptr<const void> lock_for_reading(const std::filesystem::path& folder);
 std::shared_ptr<const void> lock_for_removal(const std::filesystem::path& folder);
 

@@ -124,7 +124,8 @@ constexpr const char* kOverrides =
     "Overrides: key=value changes a key, +key=value adds one, ++key=value does either, ~key removes one "
     "(docs/experiments.md).";
 constexpr const char* kExitCodes =
-    "Exit codes: 0 done, 1 failed, 2 wrong usage or experiment, 75 saved and resumable, 128+N ended by signal N.";
+    "Exit codes: 0 done, 1 failed or incomplete, 2 wrong usage or experiment, 75 saved and resumable, 128+N ended by "
+    "signal N.";
 
 std::string examples_of(std::string_view command) {
   std::string text;

@@ -137,6 +137,10 @@ std::optional<Value> read_yaml(const std::filesystem::path& file, Problems& prob
     stream.read(piece.data(), piece.size());
     text.append(piece.data(), static_cast<size_t>(stream.gcount()));
   }
+  if (stream.bad()) {
+    problems.push_back(problem_line(place, "", "cannot be read to its end"));
+    return std::nullopt;
+  }
   if (text.size() > kMaxYamlBytes) {
     problems.push_back(problem_line(place, "", "larger than 1 MB; no experiment is"));
     return std::nullopt;

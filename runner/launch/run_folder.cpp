@@ -23,7 +23,6 @@
 #include <chrono>
 #include <cstring>
 #include <ctime>
-#include <fstream>
 #include <random>
 #include <system_error>
 #include <thread>
@@ -236,13 +235,13 @@ RunFolder RunFolder::resume(const fs::path& run_dir) {
   const fs::path path = fs::canonical(run_dir, error);
   if (error) throw UserError(run_dir.string() + ": " + error.message());
   require_kept_here(path);
-  if (!fs::is_directory(path / "logs", error) || !fs::exists(path / "config.yaml", error)) {
+  if (!is_present(path / "logs") || !is_present(path / "config.yaml")) {
     throw UserError(run_dir.string() + " is not a run folder: it has no config.yaml and logs/");
   }
   RunFolder folder(path, lock_folder(path));
   make_folder(path / "checkpoints");
-  std::ifstream job(path / kJob);
-  std::getline(job, folder.job_);
+  const auto job = content_of(path / kJob);
+  folder.job_ = job.substr(0, job.find('\n'));
   return folder;
 }
 

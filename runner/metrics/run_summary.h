@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "config/experiment.h"
+#include "metrics/logger_hub.h"
 #include "metrics/step_timer.h"
 
 #include <ddprun/logger.h>
@@ -26,13 +27,22 @@ struct RunSummary {
   int64_t attempt = 0;
   std::string backend;  // as RunStart has it
   std::vector<RankPlace> ranks;
+  std::string test_error;  // why a run that is trained has no test; empty: it has, or there is no test split
+  std::vector<LoggerTrouble> loggers;  // in any attempt
 };
 
 // Replaces <run_dir>/summary.json as a whole.
 void write_summary(const std::filesystem::path& run_dir, const RunSummary& summary);
 
-// Reads the run's end from the file; the status is empty if there is none: the run is going on, or was killed.
+// Reads the run's end from the file; the status is empty if there is none: the run is going on, or was killed. Throws
+// FileError if it cannot be read, as the next two do.
 RunEnd read_run_end(const std::filesystem::path& run_dir);
+
+// Reads the loggers' troubles up to the end that the file tells of.
+std::vector<LoggerTrouble> read_troubles(const std::filesystem::path& run_dir);
+
+// Reads what the run lacks though it has ended well, each in a sentence: its test, rows of its loggers.
+std::vector<std::string> read_missing(const std::filesystem::path& run_dir);
 
 // Measures how long a run has taken: each of its commands from its start to its end or, if it had none, to its last
 // checkpoint.

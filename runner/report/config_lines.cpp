@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "report/config_lines.h"
 
+#include "base/run_files.h"
 #include "config/yaml_reader.h"
 #include "report/json_lines.h"
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <set>
+#include <sstream>
 #include <string_view>
 
 namespace ddprun {
@@ -146,7 +147,7 @@ std::string shortened(const std::string& text, const std::string& path, const st
 
 Overrides read_overrides(const std::filesystem::path& run) {
   Overrides overrides;
-  std::ifstream stream(run / "overrides.txt");
+  std::istringstream stream(content_of(run / "overrides.txt"));
   for (std::string line; std::getline(stream, line);) overrides.push_back(line);
   return overrides;
 }

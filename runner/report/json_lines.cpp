@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "report/json_lines.h"
 
+#include <ddprun/error.h>
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -115,7 +117,7 @@ bool read_json_lines(const std::filesystem::path& file, std::string_view key, st
 constexpr size_t kChunkBytes = size_t{1} << 16;
 
 LineReader::LineReader(const std::filesystem::path& file, uint64_t offset)
-    : stream_(file, std::ios::binary), offset_(offset), next_offset_(offset) {
+    : file_(file), stream_(file, std::ios::binary), offset_(offset), next_offset_(offset) {
   stream_.seekg(static_cast<std::streamoff>(offset));
 }
 
@@ -126,6 +128,7 @@ bool LineReader::fill() {
   const auto held = buffer_.size();
   buffer_.resize(held + kChunkBytes);
   stream_.read(buffer_.data() + held, kChunkBytes);
+  if (stream_.bad()) throw UserError(file_.string() + ": cannot be read to its end");
   const auto got = static_cast<size_t>(stream_.gcount());
   buffer_.resize(held + got);
   return got > 0;

@@ -55,6 +55,7 @@ class LineReader {
  private:
   bool fill();
 
+  std::filesystem::path file_;
   std::ifstream stream_;
   std::string buffer_;     // read but not yet returned, from position_ on
   std::string_view line_;  // points into the buffer

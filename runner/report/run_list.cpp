@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "report/run_list.h"
 
+#include "base/log.h"
 #include "base/terminal.h"
 #include "report/config_lines.h"
 #include "shown_text.h"
@@ -68,8 +69,13 @@ std::vector<ListedRun> list_runs(const fs::path& folder) {
   std::vector<fs::path> found;
   find_runs(root, kMostDepth, found);
   std::vector<ListedRun> runs;
-  for (const auto& path : found)
-    runs.push_back({label_of(path, root), path, read_run_state(path), read_overrides(path), ""});
+  for (const auto& path : found) {
+    try {
+      runs.push_back({label_of(path, root), path, read_run_state(path), read_overrides(path), ""});
+    } catch (const UserError& problem) {
+      log::warn("left out: " + path.string() + ": " + problem.what());
+    }
+  }
   tell_apart(runs);
   std::ranges::sort(runs, [](const ListedRun& one, const ListedRun& other) {
     if (one.state.started != other.state.started) return one.state.started > other.state.started;

@@ -20,7 +20,7 @@
 #include <charconv>
 #include <cmath>
 #include <ctime>
-#include <fstream>
+#include <sstream>
 #include <stdexcept>
 #include <string_view>
 
@@ -38,7 +38,7 @@ bool is_locked(const fs::path& run_dir) {
 
 // Returns how many attempts have begun; 0 if unknown.
 int64_t attempts_begun(const fs::path& run_dir) {
-  std::ifstream stream(run_dir / ".attempts");
+  std::istringstream stream(content_of(run_dir / ".attempts"));
   int64_t attempts = 0;
   return stream >> attempts ? attempts : 0;
 }

@@ -76,7 +76,7 @@ RunEnd Trainer::run() try {
   }
   if (!range_test_.is_on()) {
     save(false);
-    if (!stopping_) test_ = validator_.test();
+    if (!stopping_) test();
     finish_saving();
   }
   agreement_.settle();
@@ -87,6 +87,12 @@ RunEnd Trainer::run() try {
 } catch (...) {
   checkpoints_.rescue();
   throw;
+}
+
+void Trainer::test() try { test_ = validator_.test(); } catch (const CommunicationError&) {
+  throw;
+} catch (const std::exception& error) {
+  test_error_ = error.what();
 }
 
 void Trainer::start_callbacks() {
@@ -478,8 +484,9 @@ void Trainer::on_activity(Activity activity) const {
 
 RunEnd Trainer::end() const {
   const auto& world = parts_.communicator.world();
+  const auto untested = test_error_.empty() ? "" : "; the test failed: " + test_error_;
   return {.status = std::string(word_of(stopping_ ? RunStatus::kPreempted : *state_.finished)),
-          .stop_reason = !stopping_            ? state_.stop_reason
+          .stop_reason = !stopping_            ? state_.stop_reason + untested
                          : range_test_.is_on() ? "asked to stop"
                                                : "asked to stop; saved and resumable",
           .steps = state_.step,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "train/validator.h"
 
+#include "base/communication_error.h"
 #include "base/log.h"
 #include "config/monitors.h"
 #include "metrics/predictions.h"
@@ -51,15 +52,33 @@ void Validator::restore() { stopper_.set_state(parts_.state.stopper); }
 
 // Evaluates with rank 0's buffers, which are the checkpoint's: after a training step each rank has BatchNorm statistics
 // of its own, and a result that mixes them could not be reproduced from any checkpoint.
-std::optional<Evaluation> Validator::evaluate(Split split, const Limit& limit,
-                                              const std::function<bool()>& interrupted) {
+std::optional<Evaluation> Validator::evaluate(Split split, const Limit& limit, const std::function<bool()>& interrupted,
+                                              const std::function<void(const std::exception_ptr&)>& share) {
   parts_.alive();
   parts_.communicator.broadcast(parts_.buffers);
   const AveragedWeights weights(parts_.step.ema());
-  return evaluator_.run(split, limit, [&] {
-    parts_.alive();
-    return interrupted();
-  });
+  return evaluator_.run(
+      split, limit,
+      [&] {
+        parts_.alive();
+        return interrupted();
+      },
+      share);
+}
+
+// Throws the first rank's error on all ranks.
+void Validator::share(const std::exception_ptr& error) {
+  std::string mine;
+  try {
+    if (error) std::rethrow_exception(error);
+  } catch (const CommunicationError&) {
+    throw;
+  } catch (const std::exception& problem) {
+    mine = problem.what();
+  }
+  for (const auto& text : parts_.communicator.gather_texts(mine)) {
+    if (!text.empty()) throw UserError(text);
+  }
 }
 
 void Validator::sanity_check() {
@@ -189,7 +208,8 @@ Validator::TestResult Validator::test() {
   if (parts_.dataset->size(Split::kTest) == 0) return {};
   const auto& limit = parts_.experiment.trainer.test_batches;
   if (tested_.step != parts_.state.step)
-    tested_ = {parts_.state.step, *evaluate(Split::kTest, limit, [] { return false; })};
+    tested_ = {parts_.state.step,
+               *evaluate(Split::kTest, limit, [] { return false; }, [this](const auto& error) { share(error); })};
   const auto& totals = tested_.result.totals;
   log_evaluation("test", tested_.result);
   update(parts_.state.last_metrics, tested_.result.values("test"));

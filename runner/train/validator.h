@@ -10,6 +10,7 @@
 #include "train/train_step.h"
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -62,10 +63,13 @@ class Validator {
   // Returns the metrics of the evaluation that the last validate() made; none if it was not due.
   const NamedValues& evaluated() const { return evaluated_; }
 
+  // Throws on all ranks what goes wrong on one, so that the end of a trained run goes on without a test.
   TestResult test();
 
  private:
-  std::optional<Evaluation> evaluate(Split split, const Limit& limit, const std::function<bool()>& interrupted);
+  std::optional<Evaluation> evaluate(Split split, const Limit& limit, const std::function<bool()>& interrupted,
+                                     const std::function<void(const std::exception_ptr&)>& share = {});
+  void share(const std::exception_ptr& error);
   void take(const Evaluation& evaluation);
   void observe(const Evaluation& evaluation);
   void log_evaluation(const std::string& split, const Evaluation& evaluation);

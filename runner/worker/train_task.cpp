@@ -155,7 +155,8 @@ class TrainTask final : public WorkerTask {
     if (runtime_.place.rank != 0) return loggers;
     for (const auto& choice : runtime_.experiment.loggers) {
       if (choice.plugin == "console" && log::is_quiet()) continue;
-      loggers.push_back({choice.plugin, runtime_.plugins.make_logger(choice), choice.path});
+      const bool keeps = choice.plugin != "console";
+      loggers.push_back({choice.plugin, runtime_.plugins.make_logger(choice), choice.path, keeps});
     }
     return loggers;
   }
@@ -334,18 +335,26 @@ class TrainTask final : public WorkerTask {
 
   void finish(const Trainer& trainer, const RunEnd& end) {
     if (runtime_.place.rank != 0) return;
-    loggers_->flush();  // the summary must not precede its rows
-    write_summary(runtime_.place.run_dir, {.end = end,
-                                           .first_step_seconds = first_step_seconds_,
-                                           .phases = trainer.phases(),
-                                           .peak_rss_bytes = peak_rss_bytes(),
-                                           .memory_format = runtime_.precision.memory_format(),
-                                           .cuda_graph = trainer.step().graphs().state(),
-                                           .replayed_steps = trainer.step().graphs().replayed(),
-                                           .attempt = runtime_.place.attempt,
-                                           .backend = backend_name(),
-                                           .ranks = ranks_});
-    loggers_->finish(end);
+    const auto& run_dir = runtime_.place.run_dir;
+    loggers_->flush_all();  // the summary must not precede its rows
+    const auto earlier = read_troubles(run_dir);
+    RunSummary summary{.end = end,
+                       .first_step_seconds = first_step_seconds_,
+                       .phases = trainer.phases(),
+                       .peak_rss_bytes = peak_rss_bytes(),
+                       .memory_format = runtime_.precision.memory_format(),
+                       .cuda_graph = trainer.step().graphs().state(),
+                       .replayed_steps = trainer.step().graphs().replayed(),
+                       .attempt = runtime_.place.attempt,
+                       .backend = backend_name(),
+                       .ranks = ranks_,
+                       .test_error = trainer.test_error(),
+                       .loggers = together(earlier, loggers_->troubles())};
+    for (const auto& trouble : summary.loggers) summary.end.stop_reason += "; " + trouble.text();
+    write_summary(run_dir, summary);
+    loggers_->finish(summary.end);
+    auto at_last = together(earlier, loggers_->troubles());
+    if (std::exchange(summary.loggers, at_last) != at_last) write_summary(run_dir, summary);
   }
 
   // Waits for the others: the connections of a rank that ends early break, and Gloo's thread in one that still writes

@@ -104,7 +104,9 @@ class Fault:
     def code(self):
         if self.hook in OF_LAUNCHER:
             return -getattr(signal, SIGNALS[self.way]) if self.way in SIGNALS else 1 if self.way in EXITS else 2
-        if self.section == "logger" or self.way != "mistake":
+        if self.section == "logger":
+            return int(self.way in TOLD)  # what the logger does not get is missing
+        if self.way != "mistake":
             return 0
         return 2 if self.hook in AT_START else 1
 

@@ -2,10 +2,14 @@
 // The loggers that write files, loaded as the runner loads them.
 #include "plugin_host/plugin_host.h"
 
+#include <ddprun/file_error.h>
 #include <ddprun/logger.h>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+
+#include <signal.h>
+#include <sys/resource.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -219,6 +223,35 @@ TEST_F(FileLoggers, CsvIsOfMetricsAlone) {
   csv->metrics(row("val", 5, {{"loss", 0.25}}));
   EXPECT_EQ(lines("metrics.csv"),
             (std::vector<std::string>{"split,epoch,step,samples,time,loss", "val,1,5,50,0,0.25"}));
+}
+
+// A limit of the file size stands for the full disk.
+TEST_F(FileLoggers, ARowThatTheDiskDoesNotTakeIsThereWhenItIsLoggedAgain) {
+  for (const char* name : {"csv", "jsonl"}) {
+    const auto one = logger(name);
+    one->metrics(row("train", 1, {{"loss", 0.5}}));
+    rlimit before{};
+    ::getrlimit(RLIMIT_FSIZE, &before);
+    ::signal(SIGXFSZ, SIG_IGN);
+    const auto size = std::filesystem::file_size(folder_ / (std::string("metrics.") + name));
+    const rlimit full{size + 10, before.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &full);
+    const auto wider = row("val", 2, {{"accuracy", 0.75}});  // a new column, for which csv writes its file anew
+    EXPECT_THROW(one->metrics(wider), FileError);
+    EXPECT_THROW(one->metrics(wider), FileError);
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    ::signal(SIGXFSZ, SIG_DFL);
+    one->metrics(wider);
+  }
+  EXPECT_EQ(lines("metrics.csv"), (std::vector<std::string>{"split,epoch,step,samples,time,loss,accuracy",
+                                                            "train,1,1,10,0,0.5,", "val,1,2,20,0,,0.75"}));
+  ASSERT_EQ(lines("metrics.jsonl").size(), 2U);
+  EXPECT_EQ(nlohmann::json::parse(lines("metrics.jsonl")[1])["accuracy"], 0.75);
+}
+
+TEST_F(FileLoggers, CsvDoesNotTakeAFileThatCannotBeReadForAnEmptyOne) {
+  std::filesystem::create_directory(folder_ / "metrics.csv");
+  EXPECT_THROW(logger("csv"), FileError);
 }
 
 }  // namespace

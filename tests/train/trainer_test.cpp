@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
 
@@ -14,6 +15,7 @@ namespace {
 
 using testing::largest_difference;
 using testing::TempFolder;
+using testing::ToyDataset;
 using testing::ToyResult;
 using testing::ToyRun;
 using testing::train_toy;
@@ -228,6 +230,31 @@ TEST(Trainer, ALossThatIsNotFiniteStopsEveryRankAndSavesNothing) {
   EXPECT_THROW(train_toy(run), UserError);
   std::vector<CheckpointFlaw> flaws;
   EXPECT_FALSE(newest_checkpoint(folder.path(), flaws).has_value());
+}
+
+// Its test split has one sample that cannot be read, which rank 1 of 2 meets.
+class DamagedTest : public ToyDataset {
+ public:
+  using ToyDataset::ToyDataset;
+  int64_t size(Split split) const override { return split == Split::kTest ? 20 : ToyDataset::size(split); }
+  Batch get(Split split, std::span<const int64_t> indices) const override {
+    if (split == Split::kTest && std::ranges::find(indices, 15) != indices.end())
+      throw UserError("test/15.jpg: is a damaged JPEG");
+    return ToyDataset::get(split, indices);
+  }
+};
+
+TEST(Trainer, ATestThatFailsOnOneRankIsNoFailureOfTheTraining) {
+  for (const int64_t ranks : {1, 2}) {
+    const TempFolder folder;
+    auto run = five_epochs(folder, ranks);
+    run.make_dataset = [](int64_t train, int64_t val) { return std::make_shared<DamagedTest>(train, val); };
+    const auto result = train_toy(run);
+    EXPECT_EQ(result.end.status, "completed");
+    EXPECT_THAT(result.end.stop_reason, ::testing::HasSubstr("the test failed: test/15.jpg: is a damaged JPEG"));
+    EXPECT_EQ(result.end.test_total, -1);
+    EXPECT_EQ(verify_checkpoint(result.end.checkpoint).step, result.end.steps);
+  }
 }
 
 TEST(Trainer, BestFollowsTheMonitoredMetric) {

@@ -12,6 +12,8 @@
 
 #include <ddprun/logger.h>
 
+#include <stdio_ext.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -259,7 +261,7 @@ class Console final : public ddprun::Logger {
   // if any.
   void show_part(const Values& evaluation = {}) {
     if (!part_) return;
-    const auto part = *std::exchange(part_, std::nullopt);
+    const auto& part = *part_;
     EvaluationTable::Row cells{{"epoch", std::to_string(part.epoch) + "/" + std::to_string(run_.max_epochs)},
                                {"step", grouped(part.step)}};
     const auto add = [&](const std::string& split, Values values) {
@@ -278,6 +280,7 @@ class Console final : public ddprun::Logger {
     const auto lines = evaluations_.add(std::move(cells), static_cast<size_t>(terminal_width()));
     if (lines.size() > 1) print(painted(lines.front(), Colour::kStrong));
     print(lines.back());
+    part_.reset();
     last_line_ = Clock::now();
   }
 
@@ -312,7 +315,9 @@ class Console final : public ddprun::Logger {
     bar_.clear();
     std::printf("%s\n", line.c_str());
     if (std::fflush(stdout) == 0 || errno == EPIPE) return;
-    throw std::system_error(errno, std::generic_category(), "cannot write to standard output");
+    const int error = errno;
+    ::__fpurge(stdout);  // the line comes once more, when it is tried again
+    throw std::system_error(error, std::generic_category(), "cannot write to standard output");
   }
 
   bool lines_;  // print lines even with a terminal's bar

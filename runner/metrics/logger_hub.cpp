@@ -231,7 +231,8 @@ class LoggerHub::Channel {
         if (owed.empty()) begin_to_owe(failure->problem);
       } else if (failure->of_files && call.hook != "start") {
         given_up.emplace(call.hook);
-        tell(log::text("logger ", entry.name, ": its ", call.hook, " end here: ", failure->problem));
+        tell(log::text("logger ", entry.name, ": ", failure->problem, "; its ", call.hook,
+                       " are left out from here on"));
       } else {
         broken = true;
         tell("logger " + entry.name + " failed and is disabled: " + failure->problem);

@@ -4,7 +4,7 @@
 import re
 import unittest
 
-from command import SMALL, CommandTest, all_rows, free_port
+from command import DDPRUN, SMALL, CommandTest, all_rows, free_port
 
 MIB = 1 << 20
 
@@ -192,6 +192,11 @@ class Words(CommandTest):
         self.assertIn("nowhere", self.assert_refused("resume", "nowhere"))
         self.assertIn("is not a run folder", self.assert_refused("resume", "home"))
         self.assertEqual(list((self.folder / "home").iterdir()), [])
+
+    def test_a_folder_that_was_deleted_under_the_command(self):
+        running = self.start_program("sh", "-c", f"mkdir gone && cd gone && rmdir ../gone && exec {DDPRUN} check experiments/digits.yaml")
+        self.assertEqual(running.wait(), 2)
+        self.assertEqual(running.err(), "ddprun: error: the current folder was deleted; go to another one (cd)\n")
 
     def test_an_answer_that_a_full_disk_cuts_off_is_a_failure(self):
         with open("/dev/full", "wb") as full:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Stopping a run, and everything by which one goes on: resume, checkpoint.resume, other worlds, broken checkpoints."""
 
+import fcntl
 import hashlib
 import json
 import os
@@ -160,6 +161,18 @@ class StopAndResume(CommandTest):
         self.assertEqual(results(self.run_folder), rows)
         self.assertEqual(summary(self.run_folder)["status"], "completed")
         self.assertEqual({row["split"] for row in all_rows(self.run_folder) if row["attempt"] == 1}, {"test"})
+
+    def test_a_checkpoint_that_another_process_keeps_locked_is_waited_for_and_a_signal_ends_that(self):
+        self.ddprun(*SMALL, "model=mlp", "trainer.max_epochs=1", "run.dir=run")
+        checkpoint = os.open(self.folder / "run/checkpoints/last", os.O_RDONLY)
+        fcntl.flock(checkpoint, fcntl.LOCK_EX)
+        running = self.start("resume", "run", "trainer.max_epochs=2")
+        self.wait_until(lambda: "which another process has locked" in running.err(), "its word", running)
+        running.send(signal.SIGTERM)
+        self.assertEqual(running.wait(), 75)
+        self.assertIn("asked to stop before the run had begun", running.err())
+        os.close(checkpoint)
+        self.ddprun("resume", "run", "trainer.max_epochs=2")
 
     def test_more_epochs_go_on_from_the_end(self):
         self.ddprun(*WORDS, WORKERS, "trainer.max_epochs=2", "run.dir=run")

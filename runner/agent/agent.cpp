@@ -263,9 +263,9 @@ class Agent {
     const bool failed = !result.report.empty();
     if (failed) tell_checkpoint(folder);
     close_run(folder, experiment, failed);
-    if (result.exit_code == kExitDone && experiment.is_range_test()) return tell_suggested_lr(folder);
     if (result.exit_code == kExitPreempted) tell_how_to_resume(folder, experiment.is_range_test());
-    return failed ? result.exit_code : tell_what_is_missing(folder, result.exit_code);
+    const int exit_code = failed ? result.exit_code : tell_what_is_missing(folder, result.exit_code);
+    return exit_code == kExitDone && experiment.is_range_test() ? tell_suggested_lr(folder) : exit_code;
   }
 
   // Keeps the folder for the results. Returns false if it now belongs to another run or cannot be written.

@@ -59,7 +59,9 @@ int tell_what_is_missing(const std::filesystem::path& run_dir, int exit_code) tr
   const auto missing = read_missing(run_dir);
   for (const auto& one : missing) log::error(one);
   if (missing.empty() || exit_code != kExitDone) return exit_code;
-  log::info("the run is trained and saved. Its test can be made with: ddprun evaluate " + run_dir.string());
+  if (missing.front().starts_with(kTestFailed))
+    log::info("the run is trained and saved; make its test, when the data are mended, with: ddprun evaluate " +
+              run_dir.string());
   return kExitFailed;
 } catch (const UserError& error) {
   log::error(std::string("it is not known whether something is missing: ") + error.what());

@@ -11,6 +11,9 @@
 
 #include <unistd.h>
 
+#include <cerrno>
+#include <system_error>
+
 namespace ddprun {
 namespace {
 
@@ -27,6 +30,8 @@ bool is_torn(int fd) {
 void append_event(const std::filesystem::path& run_dir, const LaunchEvent& event) try {
   using Json = nlohmann::ordered_json;
   const Json json{{"time", wall_seconds()}, {"attempt", event.attempt}, {"kind", event.kind}, {"text", event.text}};
+  std::error_code error;
+  if (!std::filesystem::is_directory(run_dir, error)) throw_file_error("write", run_dir / "events.jsonl", ENOENT);
   RecordFile file;
   file.open(run_dir / "events.jsonl");
   file.append((is_torn(file.descriptor()) ? "\n" : "") + json.dump(-1, ' ', false, Json::error_handler_t::replace) +

@@ -63,6 +63,15 @@ bool make_new_folder(const fs::path& path) {
   return false;
 }
 
+// Returns nothing if there is no such folder.
+std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
+  std::vector<fs::directory_entry> entries;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) entries.push_back(*at);
+  if (error && error != std::errc::no_such_file_or_directory) throw_file_error("list", folder, error.value());
+  return entries;
+}
+
 void require_folder_name(const std::string& name) {
   if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos) {
     throw UserError("name: \"" + name +
@@ -152,7 +161,7 @@ bool ended_well(const fs::path& run) {
 
 bool has_checkpoint(const fs::path& run) {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(run / "checkpoints", error)) {
+  for (const auto& entry : entries_of(run / "checkpoints")) {
     if (entry.path().filename().string().starts_with("step_") && entry.is_directory(error)) return true;
   }
   return false;
@@ -182,7 +191,7 @@ void replace(const RecordFile& what, const fs::path& waiting, const fs::path& ru
 
 bool has_logs(const fs::path& run) {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(run / "logs", error)) {
+  for (const auto& entry : entries_of(run / "logs")) {
     if (entry.path().extension() == ".log" && fs::file_size(entry.path(), error) > 0 && !error) return true;
   }
   return false;
@@ -205,7 +214,7 @@ std::vector<fs::path> stamped_runs(const fs::path& parent) {
   constexpr size_t kStampLength = sizeof("YYYY-mm-dd_HH-MM-SS") - 1;
   std::vector<std::tuple<double, int, fs::path>> runs;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(parent, error)) {
+  for (const auto& entry : entries_of(parent)) {
     const std::string name = entry.path().filename();
     if (entry.is_symlink(error) || !entry.is_directory(error) || name.size() < kStampLength) continue;
     int suffix = 0;

@@ -139,7 +139,7 @@ std::vector<std::string> read_missing(const std::filesystem::path& run_dir) {
   std::vector<std::string> missing;
   const auto json = read_summary(run_dir);
   if (json.is_object() && !text_of(json, "test_error").empty())
-    missing.push_back("the test failed: " + text_of(json, "test_error"));
+    missing.push_back(std::string(kTestFailed) + text_of(json, "test_error"));
   for (const auto& trouble : read_troubles(run_dir)) {
     if (trouble.lost > 0) missing.push_back(trouble.text());
   }

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ddprun {
@@ -41,7 +42,9 @@ RunEnd read_run_end(const std::filesystem::path& run_dir);
 // Reads the loggers' troubles up to the end that the file tells of.
 std::vector<LoggerTrouble> read_troubles(const std::filesystem::path& run_dir);
 
-// Reads what the run lacks though it has ended well, each in a sentence: its test, rows of its loggers.
+// Reads what the run lacks though it has ended well, each in a sentence: its test, which comes first and begins with
+// kTestFailed, and rows of its loggers.
+inline constexpr std::string_view kTestFailed = "the test failed: ";
 std::vector<std::string> read_missing(const std::filesystem::path& run_dir);
 
 // Measures how long a run has taken: each of its commands from its start to its end or, if it had none, to its last

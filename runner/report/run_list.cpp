@@ -35,10 +35,11 @@ void find_runs(const fs::path& folder, int depth, std::vector<fs::path>& found) 
     return;
   }
   if (depth == 0) return;
-  std::error_code error;
+  std::error_code error, ignored;
   for (const auto& entry : fs::directory_iterator(folder, fs::directory_options::skip_permission_denied, error)) {
-    if (entry.is_directory(error) && !entry.is_symlink(error)) find_runs(entry.path(), depth - 1, found);
+    if (entry.is_directory(ignored) && !entry.is_symlink(ignored)) find_runs(entry.path(), depth - 1, found);
   }
+  if (error) log::warn(folder.string() + ": cannot be listed: " + error.message());
 }
 
 std::string label_of(const fs::path& run, const fs::path& folder) {

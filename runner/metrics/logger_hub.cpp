@@ -247,7 +247,7 @@ class LoggerHub::Channel {
     }
 
     void begin_to_owe(const std::string& cause) {
-      tell("logger " + entry.name + ": " + cause + "; it is tried again until it succeeds");
+      if (!over) tell("logger " + entry.name + ": " + cause + "; it is tried again until it succeeds");
       retry_at = Clock::now() + (hurry ? kHurriedRetry : kRetry);
     }
 

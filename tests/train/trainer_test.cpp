@@ -251,7 +251,7 @@ TEST(Trainer, ATestThatFailsOnOneRankIsNoFailureOfTheTraining) {
     run.make_dataset = [](int64_t train, int64_t val) { return std::make_shared<DamagedTest>(train, val); };
     const auto result = train_toy(run);
     EXPECT_EQ(result.end.status, "completed");
-    EXPECT_THAT(result.end.stop_reason, ::testing::HasSubstr("the test failed: test/15.jpg: is a damaged JPEG"));
+    EXPECT_THAT(result.end.stop_reason, ::testing::HasSubstr("the test failed: dataset: test/15.jpg: is a damaged JPEG"));
     EXPECT_EQ(result.end.test_total, -1);
     EXPECT_EQ(verify_checkpoint(result.end.checkpoint).step, result.end.steps);
   }

@@ -8,6 +8,7 @@ import numpy
 from safetensors.numpy import save_file
 
 from ddprun import UserError
+from convert.account import Account
 from convert.pictures import pictures_of
 
 
@@ -55,7 +56,8 @@ class Shards:
 
 def convert(splits, output, options):
     """Returns a line to be told for each split."""
-    sources = {split: pictures_of(path, options) for split, path in splits.items()}
+    accounts = {split: Account() for split in splits}
+    sources = {split: pictures_of(path, options, accounts[split]) for split, path in splits.items()}
     classes = Classes(splits, sources)
     lines = []
     for split, source in sources.items():
@@ -67,7 +69,7 @@ def convert(splits, output, options):
             output.progress(f"{split}: {sum(counts.values()):,} pictures")
         shards.close()
         classes.require_all(split, counts)
-        lines.append(f"{split}: {sum(counts.values()):,} pictures of {len(counts)} classes in {shards.count} shards")
+        lines.append(accounts[split].line(f"{split}: {sum(counts.values()):,} pictures of {len(counts)} classes in {shards.count} shards"))
     if classes.names:
         output.write_json("classes.json", classes.names)
     return lines

@@ -19,7 +19,6 @@ from tooling.place import command  # noqa: E402
 from tooling.start import run_tool, use_clones_python  # noqa: E402
 from ddprun import UserError  # noqa: E402
 
-READ = ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")  # what ddprun reads
 
 
 def parse_arguments():
@@ -35,13 +34,13 @@ def parse_arguments():
 def write(tensors, target):
     """Writes a .safetensors file in the place of one that may be there."""
     import torch
+    from convert_weights.checkpoint import unreadable
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    known = {getattr(torch, name) for name in READ}
     for name, tensor in tensors.items():
-        if tensor.layout != torch.strided or tensor.is_quantized or tensor.dtype not in known:
-            raise UserError(f"{name} is a tensor of {str(tensor.dtype).removeprefix('torch.')} ({tensor.layout}), which ddprun does not read")
+        if unreadable(tensor):
+            raise UserError(f"{name} is {unreadable(tensor)}, which ddprun does not read")
     own = {name: tensor.detach().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}  # tied ones share memory
     with tempfile.TemporaryDirectory(dir=pathlib.Path(target).parent, prefix=".convert_weights.") as folder:
         written = pathlib.Path(folder, "weights")

@@ -8,6 +8,7 @@ import warnings
 import torch
 from ddprun import UserError
 
+READ = ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")  # what ddprun reads and writes
 KEYS = ("state_dict", "model", "model_state_dict")  # under which scripts keep the weights beside other things
 UNKNOWN = re.compile(r"Unsupported global: GLOBAL (\S+) was not an allowed global")
 
@@ -99,3 +100,11 @@ def choice(content, key):
     if not others:
         return ""
     return f"; these are those of {'the whole' if key is None else repr(key)}: --key takes {' or '.join(others)}"
+
+
+def unreadable(tensor):
+    """Returns what kind of tensor it is, if ddprun neither reads nor writes it; else None."""
+    kind = str(tensor.dtype).removeprefix("torch.")
+    if tensor.layout != torch.strided:
+        return f"a tensor of {kind} ({tensor.layout})"
+    return f"a tensor of {kind}" if tensor.is_quantized or kind not in READ else None

@@ -67,20 +67,29 @@ def main():
         raise UserError(f"{error}: pip install torch==2.11.0, for {sys.executable}") from None
     from export_model.archive import write_archive
     from export_model.check import check_programs
+    from export_model.hidden import check_module
     from export_model.inputs import parse_inputs
     from export_model.programs import export_programs
-    from export_model.source import make_module, parse_settings
+    from export_model.source import complete, make_module, parse_settings
 
     torch.manual_seed(options.seed)
     module = make_module(options.source, parse_settings(options.settings), options.output)
+    inputs = parse_inputs(options.inputs, module)
+    complete(module, inputs)
     if options.weights:
         load_weights(module, options.weights)
-    inputs = parse_inputs(options.inputs, module)
+    check_module(module, inputs)
     programs = export_programs(module, inputs)
     check_programs(module, programs, inputs)
     write_archive(options.out, programs, inputs, options.source)
-    weights = sum(one.numel() for one in module.parameters() if one.requires_grad)
-    print(f"{options.out}: {options.source}, {weights:,} trainable weights; checked against the module")
+    trained = [one for one in module.parameters() if one.requires_grad]
+    print(f"{options.out}: {options.source}, {sum(one.numel() for one in trained):,} trainable weights; checked against the module")
+    narrow = {str(one.dtype).removeprefix("torch.") for one in trained if one.dtype in (torch.float16, torch.bfloat16)}
+    if narrow:
+        print(
+            f"its weights are {' and '.join(sorted(narrow))}: ddprun computes their steps in float32, so that they do not have the bits of "
+            "Python's; float32 weights with trainer.precision=bf16 do"
+        )
     return 0
 
 

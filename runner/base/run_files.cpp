@@ -71,10 +71,11 @@ void point_link_at(const fs::path& link, const fs::path& target) {
   sync_path(link.parent_path());
 }
 
-NewFile::NewFile(std::filesystem::path path) : path_(std::move(path)) {
+NewFile::NewFile(std::filesystem::path path, bool replaces, const std::string& cure)
+    : path_(std::move(path)), replaces_(replaces) {
   std::error_code error;
-  if (std::filesystem::exists(std::filesystem::symlink_status(path_, error)))
-    throw UserError("--out " + path_.string() + " exists already, and is not overwritten; choose another name");
+  if (!replaces_ && std::filesystem::exists(std::filesystem::symlink_status(path_, error)))
+    throw UserError("--out " + path_.string() + " exists already, and is not overwritten; " + cure);
   const auto absolute = std::filesystem::absolute(path_);
   if (!std::filesystem::is_directory(absolute.parent_path(), error))
     throw UserError("--out " + path_.string() + ": there is no folder " + absolute.parent_path().string());
@@ -86,6 +87,11 @@ NewFile::~NewFile() {
   std::filesystem::remove(temporary_, ignored);
 }
 
-void NewFile::keep() { rename_to_new(temporary_, std::filesystem::absolute(path_)); }
+void NewFile::keep() {
+  const auto path = std::filesystem::absolute(path_);
+  if (!replaces_) return rename_to_new(temporary_, path);
+  if (std::rename(temporary_.c_str(), path.c_str()) != 0) throw_file_error("replace", path, errno);
+  sync_path(path.parent_path());
+}
 
 }  // namespace ddprun

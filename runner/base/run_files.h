@@ -31,8 +31,9 @@ void point_link_at(const std::filesystem::path& link, const std::filesystem::pat
 // An output file: it appears complete or not at all, and never replaces another.
 class NewFile {
  public:
-  // Throws UserError if the file exists or its folder does not.
-  explicit NewFile(std::filesystem::path path);
+  // Throws UserError if its folder does not exist or, unless `replaces`, if the file does; `cure` is what to do then.
+  explicit NewFile(std::filesystem::path path, bool replaces = false,
+                   const std::string& cure = "choose another name");
   ~NewFile();  // removes the file unless it was kept
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
@@ -44,6 +45,7 @@ class NewFile {
 
  private:
   std::filesystem::path path_, temporary_;
+  bool replaces_;
 };
 
 }  // namespace ddprun

@@ -141,7 +141,8 @@ void add_export(CLI::App& command, Arguments& arguments) {
   command.add_flag("--raw", arguments.raw,
                    "the network takes images as bytes and gives probabilities: the file includes the dataset's "
                    "normalization");
-  add_out(command, arguments, "the file to write; must not exist", /*required=*/true);
+  add_out(command, arguments, "the file to write; must not exist, unless --force is given", /*required=*/true);
+  command.add_flag("--force", arguments.force, "replace a file of that name, once the new one is whole");
 }
 
 void add_verify(CLI::App& verify, Arguments& arguments) {

@@ -176,7 +176,7 @@ int export_run(const Arguments& arguments) {
     throw UserError("--raw is for files that hold the network: --out with .ts, .pt2 or .onnx");
   const auto run = existing_run(arguments.target);
   const auto checkpoint = choose_checkpoint(run, arguments.checkpoint);
-  NewFile file(arguments.out);
+  NewFile file(arguments.out, arguments.force, "choose another name, or --force replaces it");
   const auto weights = inference_weights(checkpoint);
   if (format == Format::kTorch) {
     write_state_dict(file.temporary(), weights);

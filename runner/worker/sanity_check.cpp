@@ -14,6 +14,7 @@
 #include "train/evaluator.h"
 #include "train/freezing.h"
 #include "train/layer_decay.h"
+#include "train/model_weights.h"
 #include "train/pretrained_weights.h"
 #include "train/state_guard.h"
 #include "train/train_state.h"
@@ -89,8 +90,10 @@ class Scene {
     torch::manual_seed(experiment_.seed);
     model_ = plugins_.make_model(experiment_.model);
     data_ = in_plugin({"dataset", "spec"}, [&] { return dataset_.spec(); });
-    in_plugin({"model", "prepare"}, [&] { model_->prepare(data_); });
-    if (trainable_parameters(*model_).empty()) throw PluginMistake({"model", "it registers no trainable parameters"});
+    in_plugin({"model", "prepare"}, [&] {
+      model_->prepare(data_);
+      require_trainable(*model_);
+    });
     const auto optimizer = plugins_.make_optimizer(experiment_.optimizer);
     start_optimizer(*optimizer, *model_, experiment_.pretrained);
     take_pretrained();

@@ -13,6 +13,7 @@
 #include "plugin_host/plugin_call.h"
 #include "train/checkpointer.h"
 #include "train/layer_decay.h"
+#include "train/model_weights.h"
 #include "train/pretrained_weights.h"
 #include "train/shard_check.h"
 #include "train/state_guard.h"
@@ -96,7 +97,7 @@ class TrainTask final : public WorkerTask {
     }
     runtime_.set_memory_format(memory_format());
     optimizer_ = runtime_.plugins.make_optimizer(runtime_.experiment.optimizer);
-    if (trainable_parameters(*runtime_.model).empty()) throw UserError("model: it registers no trainable parameters");
+    in_plugin({"model", "prepare"}, [&] { require_trainable(*runtime_.model); });
     start_optimizer(*optimizer_, *runtime_.model, runtime_.experiment.pretrained);
     layers_ = layers();  // while none is frozen
     seed_generators(runtime_.experiment.seed, runtime_.place.rank, runtime_.backend.get());

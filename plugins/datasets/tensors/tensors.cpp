@@ -151,7 +151,9 @@ class Tensors final : public ddprun::Dataset {
     for (const auto& name : names_.extras) {
       if (!seen.insert(name).second)
         options.reject("extras",
-                       name + " is another tensor's name already: expected each once, and neither input nor target");
+                       name +
+                           " is another tensor's name already: that of the inputs, of the targets, of another extra, or "
+                           "index, the samples' numbers. The options input and target name others for those two");
     }
   }
 

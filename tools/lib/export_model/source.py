@@ -164,8 +164,8 @@ def give_one_tensor(module, output):
 def signature_of(module):
     """Returns that of the module inside where forward(*args, **kwargs) hands all on."""
     signature = inspect.signature(module.forward)
-    inside = list(module.children())
-    if len(inside) == 1 and not any(one.kind in NAMED for one in signature.parameters.values()):
+    kinds, inside = {one.kind for one in signature.parameters.values()}, list(module.children())
+    if len(inside) == 1 and inspect.Parameter.VAR_KEYWORD in kinds and not kinds & set(NAMED):
         return signature_of(inside[0])
     return signature
 

@@ -19,7 +19,7 @@ import sys
 sys.dont_write_bytecode = True
 
 from tooling.place import command  # noqa: E402
-from tooling.start import run_tool  # noqa: E402
+from tooling.start import run_tool, use_clones_python  # noqa: E402
 from ddprun import UserError  # noqa: E402
 from convert.account import Account  # noqa: E402
 from convert.output import Output  # noqa: E402
@@ -88,6 +88,8 @@ def main():
             lines = form.convert(chosen_splits(options.sources, account), output, options) + account.parts()
         print("\n".join(lines))
     except ImportError as error:
+        if error.name in ("numpy", "safetensors"):
+            use_clones_python()
         raise UserError(f"{error}: pip install {error.name}, for {sys.executable}") from None
     except OSError as error:
         raise UserError(f"{error.filename or options.out}: {error.strerror or error}") from error

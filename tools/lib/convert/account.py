@@ -7,10 +7,10 @@ class Account:
         self.left_out, self.changed, self.notes = {}, {}, []
 
     def leave_out(self, what, place):
-        self.count(self.left_out, what, place)
+        self.count(self.left_out, what, place, 1)
 
-    def change(self, what, place):
-        self.count(self.changed, what, place)
+    def change(self, what, place, number=1):
+        self.count(self.changed, what, place, number)
 
     def note(self, text):
         """Keeps what is to be told once."""
@@ -18,9 +18,9 @@ class Account:
             self.notes.append(text)
 
     @staticmethod
-    def count(found, what, place):
-        number, first = found.get(what, (0, place))
-        found[what] = (number + 1, first)
+    def count(found, what, place, number):
+        before, first = found.get(what, (0, place))
+        found[what] = (before + number, first)
 
     def parts(self):
         """Returns ["left out: empty lines: 2, the first is a.csv:3", ...]."""

@@ -18,6 +18,7 @@ AT_ONCE = 64  # texts that are given to the tokenizer together
 def convert(splits, output, options):
     """Returns a line to be told for each split."""
     tokenizer, separator = read_tokenizer(options)
+    unknown = tokenizer.token_to_id(getattr(tokenizer.model, "unk_token", None) or "")
     vocabulary = max(tokenizer.get_vocab().values()) + 1  # there may be gaps
     dtype = numpy.dtype("uint16" if vocabulary <= 1 << 16 else "uint32")
     lines = []
@@ -26,6 +27,8 @@ def convert(splits, output, options):
         with open(output.file(f"{split}.bin"), "wb") as stream:
             for batch in batches(texts_of(path, options, account)):
                 for encoded in tokenizer.encode_batch(batch, add_special_tokens=False):
+                    if unknown in encoded.ids:
+                        account.change("tokens that the tokenizer does not know", path, encoded.ids.count(unknown))
                     ids = encoded.ids if separator is None else [*encoded.ids, separator]
                     stream.write(numpy.array(ids, dtype.newbyteorder("<")).tobytes())
                     tokens += len(ids)

@@ -19,10 +19,10 @@ def check_programs(module, programs, inputs):
     for program, training in zip(programs, (True, False), strict=True):
         module.train(training)
         start = {name: value.clone() for name, value in module.state_dict().items()}
-        expected = outcome(module, dict(module.named_parameters()), dict(module.named_buffers()), inputs, training)
+        expected = outcome(module, dict(module.named_parameters()), module.named_buffers, inputs, training)
         put_back(module, start)
         traced = Traced(program)  # over copies: a hook on the module's own weights is not there
-        found = outcome(traced, traced.parameters, traced.tensors, inputs, training)
+        found = outcome(traced, traced.parameters, traced.tensors.items, inputs, training)
         compare({name: value for name, value in expected.items() if name in found or not name.startswith("buffer ")}, found,
                 "training" if training else "evaluation")
     module.train()
@@ -55,7 +55,7 @@ class Traced:
 
 
 def outcome(call, parameters, buffers, inputs, training):
-    """What one step leaves, by name."""
+    """What one step leaves, by name. `buffers` gives them after it: a call may assign others."""
     torch.manual_seed(SEED)
     try:
         with torch.set_grad_enabled(training), quiet():
@@ -63,7 +63,7 @@ def outcome(call, parameters, buffers, inputs, training):
         found = {"the output": output.detach()}
         if training:
             found |= gradients_of(output, parameters)
-        return found | {f"buffer {name}": value.detach().clone() for name, value in buffers.items()}
+        return found | {f"buffer {name}": value.detach().clone() for name, value in buffers()}
     except UserError:
         raise
     except Exception as error:

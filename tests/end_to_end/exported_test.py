@@ -236,7 +236,7 @@ class Exported(CommandTest):
         training = Training(Rotation(), ["8"], self.folder)
         training.export(check=False)  # which refuses it
         training.experiment()
-        self.assert_found_by_check("model: tensor \"weight\" cannot be saved: it is of type ComplexFloat")
+        self.assert_found_by_check("tensor \"weight\" cannot be saved: it is of type ComplexFloat")
         refused = self.ddprun("net.yaml", "run.dir=run", code=2).err()
         self.assertIn("tensor \"weight\" cannot be saved: it is of type ComplexFloat", refused)
 
@@ -247,6 +247,8 @@ class Exported(CommandTest):
 
 
 class Rotation(torch.nn.Module):
+    """A layer of complex numbers."""
+
     def __init__(self):
         super().__init__()
         self.weight = torch.nn.Parameter(torch.randn(8, 4, dtype=torch.complex64))

@@ -32,8 +32,7 @@ void point_link_at(const std::filesystem::path& link, const std::filesystem::pat
 class NewFile {
  public:
   // Throws UserError if its folder does not exist or, unless `replaces`, if the file does; `cure` is what to do then.
-  explicit NewFile(std::filesystem::path path, bool replaces = false,
-                   const std::string& cure = "choose another name");
+  explicit NewFile(std::filesystem::path path, bool replaces = false, const std::string& cure = "choose another name");
   ~NewFile();  // removes the file unless it was kept
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;

@@ -150,10 +150,10 @@ class Tensors final : public ddprun::Dataset {
     std::set<std::string> seen{names_.input, names_.target, "index"};
     for (const auto& name : names_.extras) {
       if (!seen.insert(name).second)
-        options.reject("extras",
-                       name +
-                           " is another tensor's name already: that of the inputs, of the targets, of another extra, or "
-                           "index, the samples' numbers. The options input and target name others for those two");
+        options.reject(
+            "extras", name +
+                          " is another tensor's name already: that of the inputs, of the targets, of another extra, or "
+                          "index, the samples' numbers. The options input and target name others for those two");
     }
   }
 

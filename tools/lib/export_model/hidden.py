@@ -31,21 +31,26 @@ def check_module(module, inputs):
     for training in (True, False, True):  # what a call makes, the next one may change
         module.train(training)
         before, after, changed = observed(module, inputs, SEED)
-        for owner in [one for one in changed if one in before.empties]:
-            before.empties[owner]()  # it was empty: a cache, if other samples make it alike
+        filled = {owner: before.empties[owner] for owner in changed if owner in before.empties}
+        if filled:  # caches, if other samples fill them alike
+            empty(filled)
             _, again, _ = observed(module, inputs, SEED + 1)
-            if same_values(after.of(owner), again.of(owner)):
-                caches[owner] = before.empties[owner]
-                del changed[owner]
+            alike = {owner: one for owner, one in filled.items() if same_values(after.of(owner), again.of(owner))}
+            caches |= alike
+            changed = {owner: name for owner, name in changed.items() if owner not in alike}
         if changed:
             raise UserError(
                 f"forward() changes {', '.join(changed.values())} in {'training' if training else 'evaluation'}, and the exported program "
                 "would go on with what the traced call found: buffers (register_buffer) hold numbers that change, torch.rand() draws, and "
                 "modes and requires_grad are set before the training"
             )
-    for empty in caches.values():
-        empty()
+    empty(caches)
     module.train()
+
+
+def empty(caches):
+    for one in caches.values():
+        one()
 
 
 def observed(module, inputs, seed):

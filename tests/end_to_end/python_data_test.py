@@ -121,9 +121,9 @@ class PythonData(CommandTest):
 
     def test_what_fails_in_it_is_named_with_its_sample(self):
         for how, said in (("throw", r"data.py:\d+: KeyError: 'no such picture'"), ("die", "its process ended with exit code 3"),
-                          ("hang", "no answer within 2 s"), ("shape", r"input is \[2\] float32, and that of the first sample \[5\] float32")):
+                          ("hang", "no answer within 8 s"), ("shape", r"input is \[2\] float32, and that of the first sample \[5\] float32")):
             with self.subTest(how=how):
-                words = ("data.yaml", *WORDS, "dataset.class=Broken", "dataset.timeout_seconds=2", f"run.dir=run_{how}")
+                words = ("data.yaml", *WORDS, "dataset.class=Broken", "dataset.timeout_seconds=8", f"run.dir=run_{how}")
                 error = self.ddprun(*words, code=1, env={"BROKEN": how}).err()
                 self.assertRegex(error, rf"data.py: Broken \(sample 17 of train\): {said}")
                 self.assert_nothing_left()

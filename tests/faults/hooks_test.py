@@ -175,7 +175,7 @@ class Hooks(CommandTest):
         for number, world in enumerate(((1, 2), (2, 1))):
             fault = Fault("model.step", "hang", *world)
             with self.subTest(fault=str(fault)):
-                launchers = self.launch(fault, self.folder / f"run_{number}", "launch.hang_seconds=2")
+                launchers = self.launch(fault, self.folder / f"run_{number}", "launch.hang_seconds=4")
                 codes = [launcher.wait(60) for launcher in launchers]
                 text = "\n".join(launcher.text() for launcher in launchers)
                 self.assertEqual(codes, [0] * fault.nodes, text)

@@ -250,5 +250,32 @@ TEST(Trainer, BestFollowsTheMonitoredMetric) {
   EXPECT_EQ(info.step, best_step);
 }
 
+// Takes so long that each step is shown.
+class SlowToyModel : public testing::ToyModel {
+ public:
+  static constexpr double kSeconds = 0.11;
+  at::Tensor forward(const at::Tensor& input) override {
+    const Stopwatch time;
+    while (time.seconds() < kSeconds) continue;
+    return ToyModel::forward(input);
+  }
+};
+
+TEST(Trainer, ShowsRatesOfStepsThatWereTimed) {
+  const TempFolder folder;
+  auto run = five_epochs(folder);
+  run.experiment.trainer.max_steps = 8;  // a row after the fourth
+  run.make_model = [] { return std::make_shared<SlowToyModel>(); };
+  std::map<int64_t, double> rates;
+  for (const auto& shown : train_toy(run).progress) {
+    if (shown.phase == "train") rates[shown.step] = shown.samples_per_second;
+  }
+  ASSERT_FALSE(rates.empty());  // some may be left out, under load
+  for (const auto& [step, rate] : rates) {
+    EXPECT_EQ(rate > 0, step > 1) << "before the first step was timed there is none; " << step;
+    EXPECT_LT(rate, 12 / SlowToyModel::kSeconds) << step;
+  }
+}
+
 }  // namespace
 }  // namespace ddprun

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT
 #include "agent/chosen_checkpoint.h"
 
+#include "agent/run_end.h"
 #include "base/log.h"
 #include "checkpoint/checkpoint.h"
 #include "launch/run_folder.h"
 #include "plugin_host/plugin_file.h"
+#include "report/run_state.h"
 
 #include <ddprun/error.h>
 
 #include <torch/headeronly/version.h>
+
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -88,6 +92,34 @@ CheckpointInfo choose_checkpoint(const fs::path& run, const std::string& word) {
       if (!pruned) throw UserError(error.what() + advice(run));
     }
   }
+}
+
+Standing standing_of(const fs::path& run, const CheckpointInfo& checkpoint) {
+  const auto start = read_run_start(run);
+  const auto steps = start ? start->steps_per_epoch : 0;
+  const bool whole = steps > 0 && checkpoint.step % steps == 0;
+  Standing standing{
+      .place = whole ? "epoch " + std::to_string(checkpoint.step / steps) : "step " + std::to_string(checkpoint.step),
+      .averaged = fs::exists(checkpoint.path / kAverageFile)};
+  for (const auto& one : list_checkpoints(run)) {
+    const bool is_this = checkpoint.path == checkpoints_folder(run) / one.name;
+    standing.best |= is_this && one.best;
+    standing.last |= is_this && one.last;
+    for (const auto& [marked, word] : {std::pair(one.best, "best"), std::pair(one.last, "last")}) {
+      if (!marked || is_this) continue;
+      standing.others +=
+          (standing.others.empty() ? "the " : ", the ") + (word + (" is " + one.name)) + ": add `" + word + "`";
+    }
+  }
+  return standing;
+}
+
+std::string text_of(const Standing& standing) {
+  auto text = standing.place;
+  if (standing.best || standing.last)
+    text += standing.best && standing.last ? ", the best and the last" : standing.best ? ", the best" : ", the last";
+  if (standing.averaged) text += ", averaged weights (trainer.ema_decay)";
+  return text + (standing.others.empty() ? "" : "; " + standing.others);
 }
 
 fs::path checkpoint_to_resume(const fs::path& run) {

@@ -187,7 +187,8 @@ int export_run(const Arguments& arguments) {
   }
   file.keep();
   std::cout << arguments.out << ": " << (holds_network(format) ? "the network with " : "") << weights.size()
-            << " tensors of step " << checkpoint.step << "\n";
+            << " tensors of " << checkpoint.path.filename().string() << ": " << text_of(standing_of(run, checkpoint))
+            << "\n";
   return kExitDone;
 }
 

@@ -145,6 +145,11 @@ std::string share(int64_t correct, int64_t total) {
   return grouped(correct) + " of " + grouped(total) + " correct (" + percent + ")";
 }
 
+void print_checkpoint(const Inference& inference) {
+  std::cout << inference.checkpoint.path.string() << ": " << text_of(standing_of(inference.run, inference.checkpoint))
+            << "\n";
+}
+
 void print_metrics(const Inference& inference, const Json& result) {
   std::vector<std::pair<std::string, std::string>> rows;
   for (const auto& [name, value] : result.at("metrics").items()) {
@@ -158,7 +163,7 @@ void print_metrics(const Inference& inference, const Json& result) {
   }
   size_t width = 0;
   for (const auto& [name, text] : rows) width = std::max(width, width_of(name));
-  std::cout << inference.checkpoint.path.string() << "\n";
+  print_checkpoint(inference);
   for (const auto& [name, text] : rows) std::cout << padded(name, width + 2) << text << "\n";
 }
 
@@ -174,9 +179,13 @@ int evaluate(const Arguments& arguments) {
     print_metrics(inference, outcome.result);
     return kExitDone;
   }
+  const auto standing = standing_of(inference.run, inference.checkpoint);
   Json json{{"run", inference.run.string()},
             {"checkpoint", inference.checkpoint.path.string()},
             {"step", inference.checkpoint.step},
+            {"best", standing.best},
+            {"last", standing.last},
+            {"weights", standing.averaged ? "ema" : "model"},
             {"world_size", inference.launch.workers}};
   json.update(outcome.result);
   std::cout << json.dump(2) << "\n";
@@ -207,6 +216,7 @@ int predict(const Arguments& arguments) {
   if (!inputs.empty()) std::cout << inputs.size() << (inputs.size() == 1 ? " file" : " files");
   if (result.contains("correct")) std::cout << ", " << share(result.at("correct"), samples);
   std::cout << "\n";
+  print_checkpoint(inference);
   return kExitDone;
 }
 

@@ -75,7 +75,9 @@ void write_summary(const std::filesystem::path& run_dir, const RunSummary& summa
                     {"metrics", object(end.metrics)},
                     {"best", object(end.best)},
                     {"best_step", end.best_step},
-                    {"checkpoint", end.checkpoint}};
+                    {"weights", summary.averaged ? "ema" : "model"},
+                    {"checkpoint", end.checkpoint},
+                    {"best_checkpoint", summary.best_checkpoint}};
   if (end.test_total >= 0) {
     json["test_correct"] = end.test_correct;
     json["test_total"] = end.test_total;

@@ -24,7 +24,9 @@ struct RunSummary {
   std::string cuda_graph;                     // "replayed", or the reason why not
   int64_t replayed_steps = 0;                 // in this attempt
   int64_t attempt = 0;
-  std::string backend;  // as RunStart has it
+  std::string backend;          // as RunStart has it
+  bool averaged = false;        // the weights that are evaluated and tested are an EMA (trainer.ema_decay)
+  std::string best_checkpoint;  // path of the one at end.best_step; empty if there is none
   std::vector<RankPlace> ranks;
 };
 

@@ -86,8 +86,6 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 using Problems = std::vector<std::string>;
 
-constexpr size_t kMostRanks = 4096;
-
 Json number_or_null(double value) { return std::isfinite(value) ? Json(short_number(value)) : Json(nullptr); }
 
 // Times are seconds since the run's start, to the millisecond.
@@ -147,19 +145,6 @@ Json shown_events(const std::vector<RecordedEvent>& events, double start) {
                      {"kind", event.kind},
                      {"text", event.text}});
   return shown;
-}
-
-Json shown_ranks(const nlohmann::json& table) {
-  const auto columns = table.at("columns").get<std::vector<std::string>>();
-  auto rows = Json::array();
-  for (const auto& row : table.at("rows")) {
-    if (rows.size() == kMostRanks) break;
-    auto values = Json::array();
-    for (size_t i = 0; i < columns.size(); ++i)
-      values.push_back(i < row.size() && row[i].is_number() ? number_or_null(row[i].get<double>()) : Json(nullptr));
-    rows.push_back(std::move(values));
-  }
-  return {{"columns", columns}, {"rows", std::move(rows)}, {"count", table.at("rows").size()}};
 }
 
 // Returns the newest table of a kind for each split. `show` extracts what the page needs from it.
@@ -292,7 +277,7 @@ Json recorded_run(const fs::path& run_dir, size_t most_points) {
   run["predictions"] = newest_tables(tables, "predictions", problems,
                                      [&](const nlohmann::json& table) { return shown_predictions(table, images); });
   run["histograms"] = shown_histograms(tables, problems);
-  run["ranks"] = newest_tables(tables, "ranks", problems, shown_ranks);
+  run["ranks"] = shown_ranks(tables, problems);
   run["config"] = shown_config(run_dir, problems);
   run["overrides"] = read_overrides(run_dir);
   run["environment"] = shown_environment(run_dir, problems);

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -29,10 +30,9 @@ nlohmann::ordered_json run_list_json(const std::vector<ListedRun>& runs);
 
 // The list of runs as a table for people.
 struct ListStyle {
-  // If they do not suffice, the metric's name is cut, steps and workers are left out, then, if overrides are shown, the
-  // start time and the epochs; then the overrides are cut and, on a terminal, the runs' names.
-  size_t columns = 80;
-  bool terminal = false;
+  // A terminal's. If they do not suffice, the metric's name is cut, steps, workers and tests are left out, then, if
+  // overrides are shown, the start time and the epochs; then the overrides are cut, and the runs' names.
+  size_t columns = std::numeric_limits<size_t>::max();
   bool color = false;
   double now = 0;  // seconds since 1970
 };

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/run_files.h"
 #include "base/spawn.h"
+#include "config/monitors.h"
 #include "launch/run_folder.h"
 #include "report/config_lines.h"
 #include "report/json_lines.h"
@@ -94,14 +95,33 @@ int64_t count_in(const nlohmann::json& object, const char* name) {
   return found != object.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
 }
 
+std::optional<double> metric_in(const nlohmann::json& summary, const char* object, const std::string& name) {
+  const auto found = summary.find(object);
+  if (found == summary.end() || !found->is_object()) return std::nullopt;
+  const auto value = found->find(name);
+  return value != found->end() && value->is_number() ? std::optional(value->get<double>()) : std::nullopt;
+}
+
+// Only val/ metrics choose a checkpoint; `best` has the test of that one, too.
 void take_best(const nlohmann::json& summary, const Goal& goal, RunState& state) {
   const auto found = summary.find("best");
-  if (found == summary.end() || !found->is_object() || found->empty()) return;
+  if (found == summary.end() || !found->is_object()) return;
   auto best = found->find(goal.metric);
   if (best == found->end()) best = found->find("val/loss");
-  if (best == found->end()) best = found->begin();
+  for (auto one = found->begin(); one != found->end() && best == found->end(); ++one) {
+    if (!one.key().starts_with("test/")) best = one;
+  }
+  if (best == found->end()) return;
   state.best_name = best.key();
-  if (best->is_number()) state.best = best->get<double>();
+  state.best = metric_in(summary, "best", state.best_name);
+}
+
+// Without a validation split there may be a test, but nothing was chosen by it.
+void take_tests(const nlohmann::json& summary, const Goal& goal, RunState& state) {
+  const auto& chosen = state.best_name.empty() ? goal.metric : state.best_name;
+  const auto name = "test/" + chosen.substr(chosen.find('/') + 1);
+  state.test_best = metric_in(summary, "best", name);
+  state.test_last = metric_in(summary, "metrics", name);
 }
 
 void read_summary(const Goal& goal, RunState& state) {
@@ -112,6 +132,7 @@ void read_summary(const Goal& goal, RunState& state) {
   state.seconds = number_in(state.summary, "total_seconds");
   state.workers = count_in(state.summary, "world_size");
   take_best(state.summary, goal, state);
+  take_tests(state.summary, goal, state);
 }
 
 // Reads a run without a summary from its rows: only those of the given split, and the last one. Returns the last one's
@@ -121,6 +142,7 @@ double read_progress(const fs::path& file, const Goal& goal, RunState& state) {
   const auto split = "\"" + goal.metric.substr(0, slash) + "\"";
   const auto name = slash == std::string::npos ? goal.metric : goal.metric.substr(slash + 1);
   uint64_t last = 0;
+  Merit best;
   LineReader reader(file);
   while (reader.next()) {
     if (!reader.ended()) break;
@@ -129,7 +151,8 @@ double read_progress(const fs::path& file, const Goal& goal, RunState& state) {
     const auto row = FlatObject::parse(reader.line());
     const auto value = row ? row->number(name, std::nan("")) : std::nan("");
     if (!std::isfinite(value)) continue;
-    if (!state.best || (goal.maximize ? value > *state.best : value < *state.best)) state.best = value;
+    if (is_better({.value = value}, best, goal.maximize)) best.value = value;
+    state.best = best.value;
     state.best_name = goal.metric;
   }
   LineReader again(file, last);
@@ -232,8 +255,10 @@ class Rows {
   void take_best(const MetricValues& measured, int64_t step) {
     const auto at = std::ranges::find(measured, goal_.metric, &MetricValues::value_type::first);
     if (at == measured.end() || !std::isfinite(at->second)) return;
-    if (!std::isnan(best_) && (goal_.maximize ? at->second <= best_ : at->second >= best_)) return;
-    best_ = at->second;
+    const auto loss = std::ranges::find(measured, "val/loss", &MetricValues::value_type::first);
+    const Merit merit{at->second, loss == measured.end() ? std::nan("") : loss->second};
+    if (!is_better(merit, best_, goal_.maximize)) return;
+    best_ = merit;
     end_.best = measured;
     std::rotate(end_.best.begin(), end_.best.begin() + (at - measured.begin()),
                 end_.best.begin() + (at - measured.begin()) + 1);
@@ -242,7 +267,7 @@ class Rows {
 
   Goal goal_;
   RunEnd& end_;
-  double best_ = std::nan("");
+  Merit best_;
 };
 
 }  // namespace

@@ -29,7 +29,8 @@ struct RunState {
   int64_t workers = 0;    // 0: unknown
   std::string best_name;  // "val/accuracy": what the experiment calls best; empty where nothing was measured
   std::optional<double> best;
-  bool maximize = true;  // true if more of it is better
+  bool maximize = true;                        // true if more of it is better
+  std::optional<double> test_best, test_last;  // the same of the test split, for the best checkpoint and the last
 };
 
 // Never throws for anything missing or broken in the folder.

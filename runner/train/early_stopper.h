@@ -39,7 +39,8 @@ class EarlyStopper {
   State state_;
 };
 
-// Returns whether `value` is better than `best` by more than min_delta. Anything is better than nothing; NaN never is.
+// Returns whether `value` is better than `best` by more than min_delta: an equal one is no improvement, whatever its
+// loss. Anything is better than nothing; NaN never is.
 bool improves(double value, const std::optional<double>& best, bool maximize, double min_delta);
 
 // Ends a range test (schedule: range_test) where the loss diverges: its exponential moving average is more than four

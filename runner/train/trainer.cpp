@@ -76,7 +76,10 @@ RunEnd Trainer::run() try {
   }
   if (!range_test_.is_on()) {
     save(false);
-    if (!stopping_) test_ = validator_.test();
+    if (!stopping_) {
+      test_ = validator_.test(
+          [this](int64_t step, const auto& use) { checkpoints_.with_weights_of(checkpoint_name(step), use); });
+    }
     finish_saving();
   }
   agreement_.settle();
@@ -297,7 +300,7 @@ void Trainer::finish_part() {
     changed = true;
     if (!evaluate_changed(before)) return;
   }
-  const bool improved = state_.best_value != before.best_value;
+  const bool improved = state_.best_step != before.best_step || state_.best_value != before.best_value;
   if (shards_ && plan_.is_epoch_end(state_.step)) shards_->check(plan_.epoch_of(state_.step), experiment_);
   if (changed) {
     save_now(improved);

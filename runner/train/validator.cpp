@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 namespace ddprun {
 namespace {
@@ -26,6 +27,11 @@ std::vector<std::string> names_of(const NamedValues& values) {
   std::vector<std::string> names;
   for (const auto& [name, value] : values) names.push_back(name);
   return names;
+}
+
+double number_of(const NamedValues& values, std::string_view name) {
+  const auto at = std::ranges::find(values, name, &NamedValues::value_type::first);
+  return at == values.end() ? std::nan("") : at->second;
 }
 
 // Puts the averaged weights into the model for a scope, if there are any.
@@ -141,7 +147,9 @@ void Validator::observe(const Evaluation& evaluation) {
   evaluated_ = values;
   const auto config = followed_by_best();
   const auto value = monitored("checkpoint.monitor", config.monitor, false);
-  if (value && improves(*value, parts_.state.best_value, config.maximize, 0)) {
+  const Merit merit{value.value_or(std::nan("")), number_of(values, "val/loss")};
+  const Merit best{parts_.state.best_value.value_or(std::nan("")), number_of(parts_.state.best_metrics, "val/loss")};
+  if (is_better(merit, best, config.maximize)) {
     parts_.state.best_value = value;
     parts_.state.best_metrics = values;
     parts_.state.best_step = parts_.state.step;
@@ -185,17 +193,33 @@ std::optional<double> Validator::monitored(const std::string& key, const std::st
   return std::nullopt;
 }
 
-Validator::TestResult Validator::test() {
+Validator::TestResult Validator::test(const WithWeights& with_weights) {
   if (parts_.dataset->size(Split::kTest) == 0) return {};
+  if (parts_.state.best_step != parts_.state.step) test_best(with_weights);
   const auto& limit = parts_.experiment.trainer.test_batches;
   if (tested_.step != parts_.state.step)
     tested_ = {parts_.state.step, *evaluate(Split::kTest, limit, [] { return false; })};
   const auto& totals = tested_.result.totals;
   log_evaluation("test", tested_.result);
-  update(parts_.state.last_metrics, tested_.result.values("test"));
+  const auto values = tested_.result.values("test");
+  update(parts_.state.last_metrics, values);
+  if (parts_.state.best_step == parts_.state.step) update(parts_.state.best_metrics, values);
   const auto accuracy = std::ranges::find(totals, "accuracy", &MetricTotal::name);
   if (accuracy == totals.end()) return {};
   return {.correct = static_cast<int64_t>(std::llround(accuracy->sum)), .total = accuracy->count};
+}
+
+// Adds the test of the best checkpoint to the best metrics. It has no row: its step is over, and the metrics that the
+// test split's rows show last are those of the last checkpoint.
+void Validator::test_best(const WithWeights& with_weights) {
+  if (!parts_.state.best_value) return;
+  NamedValues values;
+  with_weights(parts_.state.best_step, [&] {
+    parts_.alive();
+    const auto alive = [this] { return parts_.alive(), false; };
+    values = evaluator_.run(Split::kTest, parts_.experiment.trainer.test_batches, alive)->values("test");
+  });
+  update(parts_.state.best_metrics, values);
 }
 
 }  // namespace ddprun

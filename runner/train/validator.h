@@ -34,6 +34,10 @@ class Validator {
     DeviceBackend* backend;           // null on the CPU
     std::function<void()> alive;      // called during an evaluation
   };
+  // Calls `use` while the model has the weights to predict with of the checkpoint of that step; does nothing, but warn,
+  // if there is no such checkpoint. Collective.
+  using WithWeights = std::function<void(int64_t step, const std::function<void()>& use)>;
+
   struct TestResult {
     int64_t correct = -1, total = -1;  // -1: the task has no classes
   };
@@ -62,10 +66,13 @@ class Validator {
   // Returns the metrics of the evaluation that the last validate() made; none if it was not due.
   const NamedValues& evaluated() const { return evaluated_; }
 
-  TestResult test();
+  // Tests the model and, if the best checkpoint is another one, that too: its results join the state's best metrics.
+  // Returns the model's.
+  TestResult test(const WithWeights& with_weights);
 
  private:
   std::optional<Evaluation> evaluate(Split split, const Limit& limit, const std::function<bool()>& interrupted);
+  void test_best(const WithWeights& with_weights);
   void take(const Evaluation& evaluation);
   void observe(const Evaluation& evaluation);
   void log_evaluation(const std::string& split, const Evaluation& evaluation);

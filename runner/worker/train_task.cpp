@@ -240,6 +240,9 @@ class TrainTask final : public WorkerTask {
     if (place.rank == 0 || keeps_own_folder) commit_record(place.run_dir, place.attempt);
     if (place.rank == 0) record_data_form();
     if (place.rank == 0 && trainer.freezing().is_used()) log::info("pretrained.freeze: " + trainer.freezing().text());
+    if (place.rank == 0 && runtime_.experiment.trainer.ema_decay > 0)
+      log::info(
+          "trainer.ema_decay: val/ and test/ are measured with the averaged weights, as predict and export take them");
     ranks_ = places();
     const auto& data = *runtime_.dataset;
     const auto spec = in_plugin({"dataset", "spec"}, [&] { return data.spec(); });
@@ -255,7 +258,7 @@ class TrainTask final : public WorkerTask {
                      .nodes = runtime_.place.nodes,
                      .global_batch = runtime_.experiment.trainer.global_batch,
                      .steps_per_epoch = trainer.plan().steps_per_epoch(),
-                     .max_epochs = runtime_.experiment.trainer.max_epochs,
+                     .max_epochs = trainer.plan().epoch_of(trainer.plan().max_steps()),
                      .max_steps = trainer.plan().max_steps(),
                      .parameters = parameters,
                      .model = runtime_.experiment.model.plugin,
@@ -344,8 +347,15 @@ class TrainTask final : public WorkerTask {
                                            .replayed_steps = trainer.step().graphs().replayed(),
                                            .attempt = runtime_.place.attempt,
                                            .backend = backend_name(),
+                                           .averaged = runtime_.experiment.trainer.ema_decay > 0,
+                                           .best_checkpoint = best_checkpoint(end),
                                            .ranks = ranks_});
     loggers_->finish(end);
+  }
+
+  std::string best_checkpoint(const RunEnd& end) const {
+    const auto path = checkpoints_folder(runtime_.place.run_dir) / checkpoint_name(end.best_step);
+    return !end.best.empty() && std::filesystem::exists(path) ? path.string() : "";
   }
 
   // Waits for the others: the connections of a rank that ends early break, and Gloo's thread in one that still writes

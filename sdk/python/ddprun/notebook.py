@@ -70,9 +70,9 @@ def facts_of(run):
     summary = run.summary
     yield "ended", summary.get("stop_reason")
     yield "best", best_text(run)
-    if summary.get("test_total"):
-        share = 100 * summary["test_correct"] / summary["test_total"]
-        yield "test", f"{summary['test_correct']:,} of {summary['test_total']:,} correct ({share:.2f} %)"
+    if summary.get("best_step") != summary.get("steps"):
+        yield "test, best", test_text(summary, "best")
+    yield "test, last", test_text(summary, "metrics")
     yield "steps", steps_text(run)
     yield "time", time_text(summary.get("total_seconds"))
     workers = summary.get("world_size")
@@ -101,8 +101,18 @@ def goal(run):
 
 def best_text(run):
     best = run.summary.get("best") or {}
-    name = next((name for name in (goal(run), "val/loss", *best) if name in best), None)
+    names = (goal(run), "val/loss", *(name for name in best if not name.startswith("test/")))
+    name = next((name for name in names if name in best), None)
     return f"{name} {number_text(name, best[name])}" if name and best[name] is not None else ""
+
+
+def test_text(summary, which):
+    """Returns the test among the `metrics`, of the last checkpoint, or among those of the `best`; empty without one."""
+    metrics, total = summary.get(which) or {}, summary.get("test_total")
+    share, loss = metrics.get("test/accuracy"), metrics.get("test/loss")
+    if share is not None and total:
+        return f"{round(share * total):,} of {total:,} correct ({100 * share:.2f} %)"
+    return f"loss {loss:.4g}" if loss is not None else ""
 
 
 def number_text(name, value):

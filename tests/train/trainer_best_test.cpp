@@ -16,7 +16,7 @@ using testing::ToyRun;
 using testing::train_toy;
 using testing::values_of;
 
-class Tested : public testing::ToyDataset {
+class TestedToys : public testing::ToyDataset {
  public:
   using ToyDataset::ToyDataset;
   int64_t size(Split split) const override { return split == Split::kTest ? 50 : ToyDataset::size(split); }
@@ -41,7 +41,7 @@ ToyRun best_first(const TempFolder& folder, int64_t ranks, double ema_decay) {
   run.experiment.trainer = {.max_epochs = 3, .global_batch = 12, .log_every = 100, .ema_decay = ema_decay};
   run.experiment.checkpoint.monitor = "val/loss";
   run.experiment.checkpoint.maximize = true;
-  run.make_dataset = [](int64_t train, int64_t val) { return std::make_shared<Tested>(train, val); };
+  run.make_dataset = [](int64_t train, int64_t val) { return std::make_shared<TestedToys>(train, val); };
   return run;
 }
 

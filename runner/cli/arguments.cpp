@@ -243,11 +243,7 @@ void add_launch_flags(CLI::App& command, LaunchFlags& flags) {
   }
   command
       .add_flag_callback(
-          kStandalone,
-          [&flags] {
-            flags.standalone = Setting{kStandalone, ""};
-          },
-          "a job of this node alone")
+          kStandalone, [&flags] { flags.standalone = Setting{kStandalone, ""}; }, "a job of this node alone")
       ->group(group);
 }
 
@@ -258,10 +254,8 @@ bool starts_training(const Arguments& arguments) {
 std::shared_ptr<CLI::App> command_line(Arguments& arguments) {
   auto app = std::make_shared<CLI::App>("train a YAML experiment with distributed data parallelism", "ddprun");
   app->set_version_flag("--version", "ddprun " DDPRUN_VERSION);
-  app->add_flag_callback(
-      kQuiet, [] {}, "show only warnings and errors; may follow a command");
-  app->add_flag_callback(
-      kVerbose, [] {}, "also show what is loaded");
+  app->add_flag_callback(kQuiet, [] {}, "show only warnings and errors; may follow a command");
+  app->add_flag_callback(kVerbose, [] {}, "also show what is loaded");
   app->require_subcommand(1);
   app->failure_message([](const CLI::App*, const CLI::Error& error) {
     return std::string("ddprun: error: ") + error.what() + "; see `ddprun --help`\n";

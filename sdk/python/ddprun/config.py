@@ -5,6 +5,7 @@ import json
 import re
 
 from ddprun.errors import UserError
+from ddprun.files_below import text_below
 
 QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 PLAIN = re.compile(r"(?:(?!: |:$| +#| +$).)*")
@@ -14,10 +15,9 @@ WORDS = {"true": True, "false": False, "null": None, "[]": [], "{}": {}}
 
 def read_config(file):
     """Returns the experiment as dictionaries, lists, strings, numbers, booleans and None."""
-    try:
-        text = file.read_text()
-    except OSError as error:
-        raise UserError(f"{file}: {error.strerror}") from None
+    text = text_below(file.parent, file.name)
+    if text is None:
+        raise UserError(f"{file}: there is no such file")
     lines = [
         (number, len(line) - len(line.lstrip(" ")), line.strip(" "))
         for number, line in enumerate(text.splitlines(), 1)

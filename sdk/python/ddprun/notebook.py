@@ -10,7 +10,9 @@ from ddprun.errors import UserError
 MOST_RUNS = 50  # in a table
 MOST_POINTS = 400  # of a line
 COLOURS = {"train": "#2f80c8", "val": "#e0761a", "test": "#2a9d6f"}  # told apart on white and on black, by the colour-blind too
-STATUS_COLOURS = {"running": "#2f80c8", "failed": "#d03b3b", "interrupted": "#b7791f", "preempted": "#b7791f", "elsewhere": "#b7791f"}
+BAD, CUT_OFF = "#d03b3b", "#b7791f"
+STATUS_COLOURS = {"running": "#2f80c8", **dict.fromkeys(("failed", "unreadable"), BAD)}
+STATUS_COLOURS |= dict.fromkeys(("interrupted", "preempted", "elsewhere"), CUT_OFF)
 GOOD = "#2a9d6f"
 WIDTH, HEIGHT = 340, 190  # of a chart, in pixels
 LEFT, RIGHT, TOP, BOTTOM = 46, 12, 24, 34  # its margins
@@ -37,7 +39,7 @@ def run_html(run):
 def runs_html(runs):
     heads = ("run", "status", "best", "steps", "time", "changed")
     shown = list(zip(runs.labels(), runs))[:MOST_RUNS]
-    everywhere = set.intersection(*(set(run.overrides) for _, run in shown)) if len(shown) > 1 else set()
+    everywhere = set.intersection(*(set(overrides_of(run)) for _, run in shown)) if len(shown) > 1 else set()
     rows = [[html.escape(name), status_html(run.status), *map(html.escape, cells_of(run, everywhere))] for name, run in shown]
     kept = [i for i in range(len(heads)) if i < 2 or any(row[i] for row in rows)]
     styles = [CELL if head == "changed" else SHORT for head in heads]
@@ -82,9 +84,19 @@ def facts_of(run):
 
 
 def cells_of(run, everywhere):
-    """Returns the overrides on its command line that not all of them have."""
-    changed = " ".join(text for text in run.overrides if text not in everywhere)
-    return best_text(run), steps_text(run), time_text(run.summary.get("total_seconds")), cut(changed, 100)
+    """Returns the overrides on its command line that not all of them have; or why they cannot be read."""
+    try:
+        changed = " ".join(text for text in run.overrides if text not in everywhere)
+        return best_text(run), steps_text(run), time_text(run.summary.get("total_seconds")), cut(changed, 100)
+    except UserError as error:
+        return "", "", "", str(error)
+
+
+def overrides_of(run):
+    try:
+        return run.overrides
+    except UserError:  # cells_of() says so
+        return []
 
 
 def cut(text, most):

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "agent/chosen_checkpoint.h"
 
+#include "base/files_below.h"
 #include "base/log.h"
 #include "checkpoint/checkpoint.h"
 #include "launch/run_folder.h"
@@ -28,7 +29,14 @@ namespace fs = std::filesystem;
 // Returns the folder that the word means now.
 fs::path path_of(const fs::path& run, const std::string& word) {
   std::error_code error;
-  const auto in_run = fs::canonical(checkpoints_folder(run) / word, error);
+  const auto folder = checkpoints_folder(run);
+  const auto in_run = fs::canonical(folder / word, error);
+  const bool is_name = word.find('/') == word.npos;  // a link is ddprun's own, to a checkpoint beside it
+  if (!error && is_name && in_run.parent_path() != fs::canonical(folder, error))
+    throw UserError(
+        (folder / word).string() + " leads to " + in_run.string() +
+        ", and ddprun makes it a link to a checkpoint beside it: name the checkpoint itself, if that is the "
+        "one you mean");
   if (!error) return in_run;
   const auto steps = checkpoint_steps(run);
   if (word == "last" && !steps.empty()) return checkpoints_folder(run) / checkpoint_name(steps.back());
@@ -71,7 +79,7 @@ fs::path existing_part(const fs::path& folder) {
   std::error_code error;
   const auto path = fs::canonical(folder, error);
   if (error) throw UserError(folder.string() + ": " + error.message());
-  if (!fs::exists(path / "config.yaml", error))
+  if (!open_below(path, "config.yaml").open())
     throw UserError(folder.string() + " is not a run folder: it has no config.yaml");
   return path;
 }

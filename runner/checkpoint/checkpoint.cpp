@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "checkpoint/checkpoint.h"
 
-#include "base/run_files.h"
+#include "base/files_below.h"
 #include "checkpoint/training_file.h"
 #include "strict_json.h"
 
@@ -27,8 +27,9 @@ namespace {
 
 constexpr std::string_view kStepPrefix = "step_";
 
-void verify_file(const std::filesystem::path& file, const FileDigest& stated) {
-  const auto size = size_of_file(file);
+void verify_file(const std::filesystem::path& folder, const std::string& name, const FileDigest& stated) {
+  const auto file = folder / name;
+  const auto size = size_below(folder, name);
   const auto found = size == stated.size ? digest_of(file) : FileDigest{.size = size};
   if (found != stated) throw UserError(file.string() + ": " + contradiction(found, stated));
 }
@@ -100,10 +101,16 @@ CheckpointInfo verify_checkpoint(const std::filesystem::path& path) {
   if (named_step && *named_step != manifest.step) {
     throw UserError(folder.string() + ": its manifest says step " + std::to_string(manifest.step));
   }
-  for (const auto& [name, digest] : manifest.files) verify_file(folder / name, digest);
+  for (const auto& [name, digest] : manifest.files) verify_file(folder, name, digest);
   auto info = info_of(folder, manifest);
   info.in_use = in_use;
   return info;
+}
+
+void require_no_link(const std::filesystem::path& folder) {
+  std::error_code error;
+  if (std::filesystem::is_symlink(folder, error))
+    throw UserError(folder.string() + ": is a link, and a run's checkpoints lie in its folder");
 }
 
 CheckpointInfo read_checkpoint_info(const std::filesystem::path& path) { return info_of(path, read_manifest(path)); }
@@ -115,6 +122,7 @@ std::optional<CheckpointInfo> newest_checkpoint(const std::filesystem::path& run
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     const auto path = checkpoints_folder(run_dir) / checkpoint_name(*step);
     try {
+      require_no_link(path);
       return verify_checkpoint(path);
     } catch (const UserError& error) {
       flaws.push_back({.path = path, .problem = error.what()});
@@ -125,7 +133,7 @@ std::optional<CheckpointInfo> newest_checkpoint(const std::filesystem::path& run
 
 TensorDict inference_weights(const CheckpointInfo& info) {
   auto weights = read_safetensors(info.path / kModelFile);
-  if (!std::filesystem::exists(info.path / kAverageFile)) return weights;
+  if (!read_manifest(info.path).files.contains(kAverageFile)) return weights;
   for (auto& [name, average] : read_safetensors(info.path / kAverageFile)) weights[name] = average;
   return weights;
 }
@@ -172,16 +180,6 @@ json to_json(const Manifest& manifest) {
                   {"files", std::move(files)}};
   content[kOwnDigest] = sha256_of(content.dump());
   return content;
-}
-
-std::string read_text(const std::filesystem::path& file) {
-  std::error_code error;
-  const auto size = std::filesystem::file_size(file, error);
-  if (error) throw std::runtime_error("cannot read: " + error.message());
-  if (size > kLargestManifest) throw std::runtime_error(std::to_string(size) + " bytes are too many");
-  auto text = content_of(file);
-  if (text.size() != size) throw std::runtime_error("cannot read it to its end");
-  return text;
 }
 
 void check_format(json& content) {
@@ -247,7 +245,10 @@ void write_manifest(const std::filesystem::path& folder, const Manifest& manifes
 Manifest read_manifest(const std::filesystem::path& folder) {
   const auto file = folder / kManifestFile;
   try {
-    return parse(read_text(file));
+    size_below(folder, kManifestFile);  // throws if there is none
+    return parse(read_below(folder, kManifestFile, kLargestManifest));
+  } catch (const UserError&) {
+    throw;
   } catch (const std::exception& error) {
     throw UserError(file.string() + ": " + error.what());
   }

@@ -70,6 +70,9 @@ std::shared_ptr<const void> lock_for_removal(const std::filesystem::path& folder
 // lives.
 CheckpointInfo verify_checkpoint(const std::filesystem::path& path);
 
+// Throws UserError if a run's checkpoint is a link to another folder, which may be anybody's.
+void require_no_link(const std::filesystem::path& folder);
+
 // Returns the newest checkpoint below <run>/checkpoints, of a step up to `last_step`, that verifies. Broken ones are
 // skipped and listed in `flaws`. Temporary folders of a save that was cut off are ignored. Throws UserError if the
 // folder exists but cannot be read.

@@ -69,7 +69,9 @@ int list(const Arguments& arguments) {
         run_list_text(runs, style_of_output());  // uses colours, and removes control characters from names
     std::fwrite(text.data(), 1, text.size(), stdout);
     for (const auto& run : runs) {
-      if (run.state.status == RunStatus::kElsewhere) std::cout << run.label << ": " << run.state.reason << "\n";
+      if (!run.flaw.empty()) std::cout << log::shown(run.flaw) << "\n";
+      if (run.state.status == RunStatus::kElsewhere)
+        std::cout << log::shown(run.label + ": " + run.state.reason) << "\n";
     }
     std::cout << folds_text(runs);
   }

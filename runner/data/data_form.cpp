@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "data/data_form.h"
 
-#include "base/run_files.h"
+#include "base/files_below.h"
 #include "plugin_host/plugin_call.h"
 
 #include <ddprun/error.h>
@@ -89,7 +89,7 @@ void write_data_form(const std::filesystem::path& run_dir, const DataForm& form)
 
 std::optional<DataForm> read_data_form(const std::filesystem::path& run_dir) {
   const auto file = run_dir / kFile;
-  const auto text = content_of(file);
+  const auto text = read_below(run_dir, kFile);
   if (text.empty()) return std::nullopt;
   try {
     return data_form_from_json(text);

@@ -2,6 +2,7 @@
 #include "launch/run_folder.h"
 
 #include "base/clock.h"
+#include "base/files_below.h"
 #include "base/log.h"
 #include "base/program.h"
 #include "base/run_files.h"
@@ -23,8 +24,8 @@
 #include <chrono>
 #include <cstring>
 #include <ctime>
-#include <fstream>
 #include <random>
+#include <sstream>
 #include <system_error>
 #include <thread>
 #include <tuple>
@@ -110,11 +111,12 @@ LockState take_lock(int fd) {
 
 UniqueFd lock_folder(const fs::path& folder) {
   const fs::path file = folder / kLock;
-  UniqueFd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  open_below(folder, kLock);  // refuses what is no file
+  UniqueFd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666));
   if (!fd.open()) throw_file_error("write", file, errno);
   const auto state = take_lock(fd.get());
   if (state == LockState::kTaken) {
-    const std::string owner = content_of(file);  // empty for a moment, while it starts
+    const std::string owner = read_below(folder, kLock);  // empty for a moment, while it starts
     throw UserError(folder.string() + " is in use by " + (owner.empty() ? "another process" : owner));
   }
   if (state == LockState::kNoLocks) {
@@ -139,14 +141,14 @@ bool is_there(int locked_fd, const fs::path& file) {
 }
 
 int attempts_so_far(const fs::path& folder) {
-  const std::string text = content_of(folder / kAttempts);
+  const std::string text = read_below(folder, kAttempts);
   int attempts = 0;
   std::from_chars(text.data(), text.data() + text.size(), attempts);
   return attempts;
 }
 
 bool ended_well(const fs::path& run) {
-  const auto json = nlohmann::json::parse(content_of(run / "summary.json"), nullptr, /*allow_exceptions=*/false);
+  const auto json = nlohmann::json::parse(read_below(run, "summary.json"), nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("status") || !json["status"].is_string()) return false;
   return has_trained_to_the_end(enum_of<RunStatus>(json["status"].get<std::string>()));
 }
@@ -168,7 +170,7 @@ constexpr RecordFile kRecord[] = {{"environment.json"}, {kUncommitted, 0600}, {"
 // Keeps the old file beside the new one if they differ.
 void replace(const RecordFile& what, const fs::path& waiting, const fs::path& run_dir, int attempt) {
   const fs::path file = run_dir / what.name;
-  const auto content = content_of(waiting / what.name), old = content_of(file);
+  const auto content = read_below(waiting, what.name), old = read_below(run_dir, what.name);
   if (fs::exists(file) && old != content) {
     const auto before = ".attempt_" + std::to_string(std::max(attempt - 1, 0));
     const auto kept = run_dir / (file.stem().string() + before + file.extension().string());
@@ -193,7 +195,7 @@ bool has_logs(const fs::path& run) {
 // local time, which repeats when clocks go back or the time zone changes, so it only serves runs that have not begun.
 double start_of(const fs::path& run, const std::string& stamp) {
   for (const char* record : {"environment.attempt_0.json", "environment.json"}) {
-    const auto json = nlohmann::json::parse(content_of(run / record), nullptr, /*allow_exceptions=*/false);
+    const auto json = nlohmann::json::parse(read_below(run, record), nullptr, /*allow_exceptions=*/false);
     const auto time = json.is_object() ? json.value("time", nlohmann::json()) : nlohmann::json();
     if (time.is_string()) return parse_time_stamp(time);
   }
@@ -201,7 +203,24 @@ double start_of(const fs::path& run, const std::string& stamp) {
   return ::strptime(stamp.c_str(), "%Y-%m-%d_%H-%M-%S", &parts) ? static_cast<double>(::mktime(&parts)) : 0;
 }
 
-// Lists only stamped folders, the newest first; those of the same second are ordered by the number after the stamp.
+// Throws UserError if a name in the folder is neither a file nor a folder: whoever continues the run would write over a
+// link, and wait for a pipe. Only `checkpoints` may lie elsewhere, on another disk.
+void require_plain(const fs::path& folder) {
+  std::error_code error, ignored;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const auto kind = at->symlink_status(ignored).type();
+    const bool plain = kind == fs::file_type::regular || kind == fs::file_type::directory;
+    if (!plain && at->path().filename() != "checkpoints") open_below(folder, at->path().filename());  // says what it is
+  }
+}
+
+// Throws UserError for a run whose files are refused: it may be anybody's.
+void require_readable(const fs::path& run) {
+  for (const char* name : {kElsewhere, kJob, "summary.json"}) open_below(run, name);
+}
+
+// Lists only stamped folders, the newest first; those of the same second are ordered by the number after the stamp. A
+// run that cannot be read is passed over, with a warning: it hinders no other.
 std::vector<fs::path> stamped_runs(const fs::path& parent) {
   constexpr size_t kStampLength = sizeof("YYYY-mm-dd_HH-MM-SS") - 1;
   std::vector<std::tuple<double, int, fs::path>> runs;
@@ -211,7 +230,12 @@ std::vector<fs::path> stamped_runs(const fs::path& parent) {
     if (entry.is_symlink(error) || !entry.is_directory(error) || name.size() < kStampLength) continue;
     int suffix = 0;
     if (name.size() > kStampLength) std::from_chars(name.data() + kStampLength + 1, name.data() + name.size(), suffix);
-    runs.emplace_back(start_of(entry.path(), name.substr(0, kStampLength)), suffix, entry.path());
+    try {
+      require_readable(entry.path());
+      runs.emplace_back(start_of(entry.path(), name.substr(0, kStampLength)), suffix, entry.path());
+    } catch (const UserError& problem) {
+      log::warn(std::string("passing over a run that cannot be read: ") + problem.what());
+    }
   }
   std::sort(runs.rbegin(), runs.rend());
   std::vector<fs::path> paths;
@@ -236,12 +260,13 @@ RunFolder RunFolder::resume(const fs::path& run_dir) {
   const fs::path path = fs::canonical(run_dir, error);
   if (error) throw UserError(run_dir.string() + ": " + error.message());
   require_kept_here(path);
-  if (!fs::is_directory(path / "logs", error) || !fs::exists(path / "config.yaml", error)) {
+  if (!fs::is_directory(path / "logs", error) || !open_below(path, "config.yaml").open()) {
     throw UserError(run_dir.string() + " is not a run folder: it has no config.yaml and logs/");
   }
+  for (const auto& part : {path, path / "logs"}) require_plain(part);
   RunFolder folder(path, lock_folder(path));
   make_folder(path / "checkpoints");
-  std::ifstream job(path / kJob);
+  std::istringstream job(read_below(path, kJob));
   std::getline(job, folder.job_);
   return folder;
 }
@@ -332,7 +357,7 @@ void commit_record(const fs::path& run_dir, int attempt) {
 std::optional<fs::path> find_run_of_job(const std::string& name, const fs::path& run_dir, const std::string& job,
                                         const fs::path& outputs) {
   const auto runs = run_dir.empty() ? stamped_runs(outputs / name) : std::vector{run_dir};
-  const auto found = std::ranges::find_if(runs, [&](const auto& run) { return content_of(run / kJob) == job + "\n"; });
+  const auto found = std::ranges::find_if(runs, [&](const auto& run) { return read_below(run, kJob) == job + "\n"; });
   return found == runs.end() ? std::nullopt : std::optional(*found);
 }
 
@@ -351,7 +376,7 @@ std::optional<fs::path> find_run_to_resume(const std::string& name, const fs::pa
 }
 
 bool sees_run(const fs::path& run_dir, const std::string& mark) {
-  return !mark.empty() && content_of(run_dir / kMark) == mark;
+  return !mark.empty() && read_below(run_dir, kMark) == mark;
 }
 
 void make_own_folder(const fs::path& run_dir, const std::string& keeper, const std::string& config_yaml) {
@@ -380,7 +405,7 @@ void make_own_folder(const fs::path& run_dir, const std::string& keeper, const s
 }
 
 std::optional<std::string> kept_elsewhere(const fs::path& run_dir) {
-  const auto text = content_of(run_dir / kElsewhere);
+  const auto text = read_below(run_dir, kElsewhere);
   return text.empty() ? std::nullopt : std::optional(text.substr(0, text.find('\n')));
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "metrics/run_summary.h"
 
+#include "base/files_below.h"
 #include "base/log.h"
 
 #include <ddprun/error.h>
@@ -9,7 +10,6 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
-#include <fstream>
 
 namespace ddprun {
 namespace {
@@ -96,8 +96,7 @@ void write_summary(const std::filesystem::path& run_dir, const RunSummary& summa
 }
 
 RunEnd read_run_end(const std::filesystem::path& run_dir) {
-  std::ifstream file(run_dir / "summary.json");
-  const auto json = ordered_json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const auto json = ordered_json::parse(read_below(run_dir, "summary.json"), nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return {};
   return {.status = text_of(json, "status"),
           .stop_reason = text_of(json, "stop_reason"),

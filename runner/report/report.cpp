@@ -3,6 +3,7 @@
 
 #include "base/call_lines.h"
 #include "base/clock.h"
+#include "base/files_below.h"
 #include "launch/rank_log.h"
 #include "report/config_lines.h"
 #include "report/curves.h"
@@ -42,7 +43,8 @@ bool has_mark(const fs::path& file, std::string_view mark) {
 // `kind` is what the mark stands for.
 void require_ours(const fs::path& out, std::string_view mark, const char* kind) {
   std::error_code error;
-  if (!fs::exists(fs::symlink_status(out, error)) || (fs::is_regular_file(out, error) && has_mark(out, mark))) return;
+  const auto status = fs::symlink_status(out, error);
+  if (!fs::exists(status) || (fs::is_regular_file(status) && has_mark(out, mark))) return;
   throw UserError(out.string() + " exists and is not a " + kind +
                   " of ddprun; it is not overwritten: choose another name with --out");
 }
@@ -240,16 +242,15 @@ Json shown_state(const fs::path& run_dir, const RunState& state) {
 // Returns the end of the log of the rank that failed first, which the reason names: "rank 3 on node1 failed first:
 // ...".
 Json last_words(const fs::path& run_dir, const RunState& state) {
-  constexpr uintmax_t kReadBytes = 64 << 10;
+  constexpr uint64_t kReadBytes = 64 << 10;
   auto words = Json::array();
   if (state.status != RunStatus::kFailed) return words;
   const auto rank = state.reason.starts_with("rank ") ? std::atoi(state.reason.c_str() + 5) : 0;
-  const auto log = run_dir / "logs" / ("rank_" + std::to_string(rank) + ".log");
-  std::error_code error;
-  const auto size = fs::file_size(log, error);
-  if (error) return words;
+  const auto log = fs::path("logs") / ("rank_" + std::to_string(rank) + ".log");
+  if (!open_below(run_dir, log).open()) return words;
+  const auto size = size_below(run_dir, log);
   LastLines last;
-  for (LineReader lines(log, size - std::min(size, kReadBytes)); lines.next();) last.add(lines.line());
+  for (LineReader lines(run_dir, log, size - std::min(size, kReadBytes)); lines.next();) last.add(lines.line());
   for (const auto& line : with_named_calls(last.lines())) words.push_back(line);
   return words;
 }

@@ -28,16 +28,21 @@ bool is_run(const fs::path& folder) {
   return fs::exists(folder / "config.yaml", error) && fs::is_directory(folder / "logs", error);
 }
 
+// What may not be looked into is found, too.
 void find_runs(const fs::path& folder, int depth, std::vector<fs::path>& found) {
-  if (is_run(folder)) {
-    found.push_back(folder);
-    return;
+  std::error_code error, ignored;
+  fs::directory_iterator entry(folder, error);
+  if (is_run(folder) || (error && error != std::errc::no_such_file_or_directory)) found.push_back(folder);
+  if (is_run(folder) || depth == 0) return;
+  for (const fs::directory_iterator end; !error && entry != end; entry.increment(error)) {
+    if (entry->is_directory(ignored) && !entry->is_symlink(ignored)) find_runs(entry->path(), depth - 1, found);
   }
-  if (depth == 0) return;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, fs::directory_options::skip_permission_denied, error)) {
-    if (entry.is_directory(error) && !entry.is_symlink(error)) find_runs(entry.path(), depth - 1, found);
-  }
+}
+
+ListedRun listed(std::string label, const fs::path& path) try {
+  return {.label = label, .path = path, .state = read_run_state(path), .overrides = read_overrides(path)};
+} catch (const UserError& error) {
+  return {.label = std::move(label), .path = path, .state = {.name = path.filename().string()}, .flaw = error.what()};
 }
 
 std::string label_of(const fs::path& run, const fs::path& folder) {
@@ -57,6 +62,10 @@ void tell_apart(std::vector<ListedRun>& runs) {
   }
 }
 
+std::string status_of(const ListedRun& run) {
+  return run.flaw.empty() ? std::string(word_of(run.state.status)) : "unreadable";
+}
+
 }  // namespace
 
 std::vector<ListedRun> list_runs(const fs::path& folder) {
@@ -68,8 +77,7 @@ std::vector<ListedRun> list_runs(const fs::path& folder) {
   std::vector<fs::path> found;
   find_runs(root, kMostDepth, found);
   std::vector<ListedRun> runs;
-  for (const auto& path : found)
-    runs.push_back({label_of(path, root), path, read_run_state(path), read_overrides(path), ""});
+  for (const auto& path : found) runs.push_back(listed(label_of(path, root), path));
   tell_apart(runs);
   std::ranges::sort(runs, [](const ListedRun& one, const ListedRun& other) {
     if (one.state.started != other.state.started) return one.state.started > other.state.started;
@@ -81,21 +89,22 @@ std::vector<ListedRun> list_runs(const fs::path& folder) {
 nlohmann::ordered_json run_list_json(const std::vector<ListedRun>& runs) {
   using Json = nlohmann::ordered_json;
   auto list = Json::array();
-  for (const auto& [label, path, state, overrides, apart] : runs) {
+  for (const auto& run : runs) {
+    const auto& state = run.state;
     auto best = Json::object();
     if (!state.best_name.empty()) best[state.best_name] = state.best ? Json(*state.best) : Json(nullptr);
-    list.push_back({{"run", label},
-                    {"path", path.string()},
+    list.push_back({{"run", run.label},
+                    {"path", run.path.string()},
                     {"name", state.name},
-                    {"status", word_of(state.status)},
-                    {"stop_reason", state.reason},
+                    {"status", status_of(run)},
+                    {"stop_reason", run.flaw.empty() ? state.reason : run.flaw},
                     {"epochs", state.epochs},
                     {"steps", state.steps},
                     {"best", std::move(best)},
                     {"workers", state.workers},
                     {"started", state.started},
                     {"seconds", state.seconds},
-                    {"overrides", overrides}});
+                    {"overrides", run.overrides}});
   }
   return list;
 }
@@ -131,12 +140,12 @@ std::string best_text(const RunState& state, Naming naming) {
 }
 
 // Returns the status in words, as the console does; "preempted" is for scripts, whoever asked for the end.
-std::string_view status_text(RunStatus status) { return status == RunStatus::kPreempted ? "stopped" : word_of(status); }
+std::string status_text(const std::string& status) { return status == "preempted" ? "stopped" : status; }
 
 Cells cells_of(const ListedRun& run, Naming naming, double now) {
   const auto& state = run.state;
   return {run.label,
-          std::string(status_text(state.status)),
+          status_text(status_of(run)),
           state.epochs > 0 ? format(state.epochs < 100 ? "%.3g" : "%.0f", state.epochs) : "-",
           std::to_string(state.steps),
           best_text(state, naming),
@@ -182,7 +191,7 @@ std::string cut_front(const std::string& text, size_t width) {
 
 std::string_view color_of(const std::string& status) {
   if (status == "running") return "\033[36m";
-  if (status == "failed") return "\033[31m";
+  if (status == "failed" || status == "unreadable") return "\033[31m";
   if (status == "interrupted" || status == "stopped" || status == "elsewhere") return "\033[33m";
   return "\033[32m";
 }

@@ -19,10 +19,12 @@ struct ListedRun {
   RunState state;
   std::vector<std::string> overrides;  // all of its command line
   std::string apart;                   // those by which it differs from the runs beside it: "lr=0.1 layers=2"
+  std::string flaw = {};               // why it cannot be read: its status is then "unreadable"
 };
 
-// Returns the newest first. Does not follow links such as `latest`, nor look for runs within another. Throws UserError
-// if the folder cannot be listed.
+// Returns the newest first. Does not follow links such as `latest`, nor look for runs within another. A run, or a
+// folder, that cannot be read is in the list, and hinders no other. Throws UserError if `folder` itself cannot be
+// listed.
 std::vector<ListedRun> list_runs(const std::filesystem::path& folder);
 
 nlohmann::ordered_json run_list_json(const std::vector<ListedRun>& runs);

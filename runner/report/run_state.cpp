@@ -2,8 +2,7 @@
 #include "report/run_state.h"
 
 #include "base/clock.h"
-#include "base/run_files.h"
-#include "base/spawn.h"
+#include "base/files_below.h"
 #include "launch/run_folder.h"
 #include "report/config_lines.h"
 #include "report/json_lines.h"
@@ -11,7 +10,6 @@
 
 #include <ddprun/files.h>
 
-#include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
@@ -20,7 +18,6 @@
 #include <charconv>
 #include <cmath>
 #include <ctime>
-#include <fstream>
 #include <stdexcept>
 #include <string_view>
 
@@ -32,15 +29,16 @@ namespace fs = std::filesystem;
 // Returns true if somebody holds the folder's lock. Asks for a shared lock and releases it at once, so that two who ask
 // do not disturb each other.
 bool is_locked(const fs::path& run_dir) {
-  const UniqueFd fd(::open((run_dir / ".lock").c_str(), O_RDONLY | O_CLOEXEC));
+  const auto fd = open_below(run_dir, ".lock");
   return fd.open() && lock_descriptor(fd.get(), LOCK_SH | LOCK_NB) == LockState::kTaken;
 }
 
 // Returns how many attempts have begun; 0 if unknown.
 int64_t attempts_begun(const fs::path& run_dir) {
-  std::ifstream stream(run_dir / ".attempts");
+  const auto text = read_below(run_dir, ".attempts");
   int64_t attempts = 0;
-  return stream >> attempts ? attempts : 0;
+  std::from_chars(text.data(), text.data() + text.size(), attempts);
+  return attempts;
 }
 
 // Returns the attempt that the run's state is that of. While somebody runs it, the newest; afterwards the newest that
@@ -149,7 +147,9 @@ nlohmann::json parse_recorded_json(std::string_view text) try {
   return nullptr;
 }
 
-nlohmann::json read_json_file(const fs::path& file) { return parse_recorded_json(content_of(file)); }
+nlohmann::json read_json_file(const fs::path& file) {
+  return parse_recorded_json(read_below(file.parent_path(), file.filename()));
+}
 
 int64_t recorded_count(const nlohmann::json& value) {
   if (!value.is_number_integer()) throw std::runtime_error("a count was expected");
@@ -287,7 +287,7 @@ uint64_t size_of_files(const fs::path& folder) {
   uint64_t bytes = 0;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const auto size = entry.is_regular_file(error) ? entry.file_size(error) : 0;
+    const auto size = entry.is_regular_file(error) && !entry.is_symlink(error) ? entry.file_size(error) : 0;
     if (!error) bytes += size;
   }
   return bytes;
@@ -296,7 +296,7 @@ uint64_t size_of_files(const fs::path& folder) {
 double time_saved(const fs::path& folder) {
   struct stat status {};
   const auto manifest = folder / "manifest.json";
-  return ::stat(manifest.c_str(), &status) == 0 ? static_cast<double>(status.st_mtime) : 0;
+  return ::lstat(manifest.c_str(), &status) == 0 ? static_cast<double>(status.st_mtime) : 0;
 }
 
 }  // namespace
@@ -308,7 +308,7 @@ std::vector<ListedCheckpoint> list_checkpoints(const fs::path& run_dir) {
   const auto best = fs::read_symlink(folder / "best", error), last = fs::read_symlink(folder / "last", error);
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     ListedCheckpoint checkpoint{.name = entry.path().filename().string()};
-    if (!read_step(checkpoint.name, checkpoint.step) || !entry.is_directory(error)) continue;
+    if (!read_step(checkpoint.name, checkpoint.step) || !entry.is_directory(error) || entry.is_symlink(error)) continue;
     checkpoint.bytes = size_of_files(entry.path());
     checkpoint.saved = time_saved(entry.path());
     checkpoint.best = best == checkpoint.name;

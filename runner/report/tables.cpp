@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "report/tables.h"
 
-#include "base/run_files.h"
+#include "base/files_below.h"
 #include "report/page.h"
 #include "report/run_state.h"
+
+#include <ddprun/error.h>
 
 #include <algorithm>
 #include <array>
@@ -25,19 +27,12 @@ constexpr size_t kMostImageBytes = size_t{1} << 20, kMostImageBytesTogether = si
 constexpr std::array kImages = {"image", "output"};  // the sample, and the model's output if that is an image
 constexpr std::string_view kPngHead = "\x89PNG\r\n\x1a\n";
 
-// Links and dots may lead out of the run's folder, and the folder may be somebody else's.
-bool is_below(const fs::path& path, const fs::path& folder) {
-  std::error_code error;
-  const auto real = fs::canonical(path, error), base = fs::canonical(folder, error);
-  return !error && std::mismatch(base.begin(), base.end(), real.begin(), real.end()).first == base.end();
-}
-
-std::string read_png(const fs::path& file) {
-  std::error_code error;
-  const auto size = fs::file_size(file, error);
-  if (error || size > kMostImageBytes) return "";
-  auto bytes = content_of(file);
+// Returns nothing for any other file, and for one that does not lie in the run's folder.
+std::string read_png(const fs::path& run_dir, const fs::path& name) try {
+  auto bytes = read_below(run_dir, name, kMostImageBytes);
   return bytes.starts_with(kPngHead) ? bytes : "";
+} catch (const UserError&) {
+  return "";
 }
 
 // Returns the best few as [class, score], the best first.
@@ -96,8 +91,7 @@ bool before(const Json& one, const Json& other) {
 }  // namespace
 
 std::string ImageShelf::data_uri(const std::string& path) {
-  const auto file = run_dir_ / path;
-  const auto png = is_below(file, run_dir_) ? read_png(file) : "";
+  const auto png = read_png(run_dir_, path);
   if (png.empty()) {
     ++unreadable_;
     return "";

@@ -5,6 +5,8 @@
 
 #include <ddprun/error.h>
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <map>
 #include <sstream>
@@ -54,6 +56,23 @@ TEST_F(RunLists, RefuseWhatIsNoFolder) {
   EXPECT_THROW(list_runs(folder_ / "nowhere"), UserError);
   EXPECT_THROW(list_runs(write("file", "")), UserError);
   EXPECT_TRUE(list_runs(folder_).empty());
+}
+
+TEST_F(RunLists, HaveARunThatCannotBeReadBesideTheOthers) {
+  make_run("good");
+  make_run("piped");
+  ::mkfifo((folder_ / "piped/summary.json").c_str(), 0600);
+  make_run("led");
+  std::filesystem::create_symlink(write("secret", "password"), folder_ / "led/overrides.txt");
+  std::map<std::string, std::string> flaws;
+  for (const auto& listed : list_runs(folder_)) flaws[listed.label] = listed.flaw;
+  ASSERT_EQ(flaws.size(), 3U);
+  EXPECT_EQ(flaws["good"], "");
+  EXPECT_EQ(flaws["piped"], (folder_ / "piped/summary.json").string() + ": is a pipe, and a file was expected");
+  EXPECT_NE(flaws["led"].find("overrides.txt: is a link"), std::string::npos) << flaws["led"];
+  for (const auto& json : run_list_json(list_runs(folder_)))
+    EXPECT_EQ(json["status"], json["run"] == "good" ? "interrupted" : "unreadable");
+  EXPECT_EQ(run_list_json(list_runs(folder_)).dump().find("password"), std::string::npos);
 }
 
 TEST_F(RunLists, AreJsonWithAllThatIsKnown) {

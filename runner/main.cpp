@@ -15,10 +15,14 @@
 
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <cstring>
 #include <iostream>
 #include <sstream>
+#include <string_view>
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/lsan_interface.h>
@@ -26,12 +30,23 @@
 
 namespace {
 
+// Ends a command in a folder that was deleted, where LibTorch's libraries would fail to start with words of their own.
+[[maybe_unused]] void require_working_folder() noexcept {
+  constexpr std::string_view kText = "ddprun: error: the current folder was deleted; go to another one (cd)\n";
+  std::array<char, PATH_MAX> path;
+  if (::getcwd(path.data(), path.size()) != nullptr || errno != ENOENT) return;
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kText.data(), kText.size());
+  ::_exit(ddprun::kExitUsage);
+}
+
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their own beginnings come first
 // The dynamic linker calls it before the constructors of all libraries.
 [[gnu::section(".preinit_array"), gnu::used]] void (*first_of_all)() noexcept = ddprun::hold_early_signals;
 
 [[gnu::section(".preinit_array"), gnu::used]] void (*second_of_all)(int, char**,
                                                                     char**) noexcept = ddprun::complete_at_once;
+
+[[gnu::section(".preinit_array"), gnu::used]] void (*third_of_all)() noexcept = require_working_folder;
 #endif
 
 // Static objects are not destroyed, nor is NCCL's group (comm/communicator.cpp): a thread that a hanging logger has

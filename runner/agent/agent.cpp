@@ -3,6 +3,7 @@
 
 #include "agent/checked_experiment.h"
 #include "agent/chosen_checkpoint.h"
+#include "agent/early_signals.h"
 #include "agent/error_file.h"
 #include "agent/run_end.h"
 #include "agent/same_experiment.h"
@@ -10,7 +11,9 @@
 #include "base/log.h"
 #include "checkpoint/checkpoint.h"
 #include "comm/stores.h"
+#include "config/idle_settings.h"
 #include "launch/event_log.h"
+#include "launch/side_thread.h"
 #include "launch/signal_inbox.h"
 #include "metrics/run_summary.h"
 #include "rendezvous/connection.h"
@@ -25,6 +28,12 @@
 
 #include <torch/headeronly/version.h>
 
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <iostream>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -36,7 +45,11 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-// Holds the run for its agent. begin() is called on the server's thread, while the other thread waits for orders.
+constexpr std::chrono::seconds kAnswerWithin{10};  // a file system that takes longer may hang
+constexpr std::chrono::milliseconds kLook{50};     // between looks for signals
+
+// Holds the run for its agent. begin() is called on the server's thread, while the other thread waits for orders. While
+// workers run and at the end, the run's folder is touched on the side thread alone, and begin() waits for that.
 class Agent {
  public:
   Agent(const NodeSetup& setup, const RunRequest& request)
@@ -44,6 +57,7 @@ class Agent {
 
   void make_run() {
     if (!setup_.launch.warning.empty()) log::warn(setup_.launch.warning);
+    for (const auto& warning : idle_settings(request_.checked.experiment)) log::warn(warning);
     if (setup_.placement.engine_restarts && setup_.config.max_restarts > 0)
       log::info("launch.max_restarts: " + std::string(word_of(setup_.placement.engine)) +
                 " restarts this job itself (--max-restarts); ddprun does not");
@@ -59,13 +73,14 @@ class Agent {
     require_a_sample_for_each(experiment.trainer, world_size,
                               log::text("the ", world_size, " workers of ", nodes, " nodes"));
     auto& folder = run_->folder;
+    take_last_news();
     if (!begun_) {
       if (const auto warning = small_parts_warning(experiment.trainer, world_size); !warning.empty())
         log::warn(warning);
       earlier_seconds_ = read_run_end(folder.path()).total_seconds;
     }
     world_size_ = world_size;
-    const auto newest = checkpoint_to_resume(folder.path());  // first: nothing is written if it is refused
+    const auto newest = checkpoint_to_begin_from();  // first: nothing is written if it is refused
     note_whether_it_trained();
     attempt_ = folder.begin_attempt();
     begun_ = true;
@@ -101,10 +116,109 @@ class Agent {
     };
   }
 
+  // Returns what the last look after the run's folder has found, and begins the next one. Throws what it threw.
+  FolderNews news_of_folder() {
+    if (const auto busy = side_.busy_for()) {
+      if (*busy < kAnswerWithin || std::exchange(told_of_silence_, true)) return {};
+      return {.warning = no_answer()};
+    }
+    told_of_silence_ = false;
+    auto news = std::exchange(news_, std::make_shared<News>());
+    side_.post([this, into = news_] {
+      try {
+        into->found = look_after_folder();
+      } catch (...) {
+        into->error = std::current_exception();
+      }
+    });
+    if (news && news->error) std::rethrow_exception(news->error);
+    return news ? news->found : FolderNews{};
+  }
+
+  // Reports how the run ended, to people and to scripts. A file system that hangs does not keep a user who has asked
+  // for the end.
+  int conclude(const LaunchResult& result) {
+    int exit_code = result.exit_code;
+    bool goes_on = false;
+    if (!result.report.empty()) log::error(result.report);
+    wait_for({.slow = no_answer(), .asked = result.stop_requested, .exit_code = exit_code},
+             [&] { goes_on = record_end(result); });
+    if (goes_on)
+      wait_for({.slow = "the run's end is recorded, its report is still being written", .exit_code = exit_code},
+               [&] { exit_code = tell_end(result); });
+    return exit_code;
+  }
+
+ private:
+  struct Patience {
+    std::string slow;    // what to say if it takes long
+    bool asked = false;  // the user has asked for the end already
+    int exit_code = 0;   // at an end without it
+  };
+
+  // What a look after the run's folder gave.
+  struct News {
+    FolderNews found;
+    std::exception_ptr error;
+  };
+
+  // Waits for the last attempt's last look after the folder.
+  void take_last_news() {
+    if (!side_.wait_for(kAnswerWithin)) throw UserError(no_answer());
+    const auto news = std::exchange(news_, nullptr);
+    if (news && news->error) std::rethrow_exception(news->error);
+    if (news && !news->found.warning.empty()) log::warn(news->found.warning);
+  }
+
+  std::string no_answer() const {
+    return log::text(run_->folder.path().string(), ": its file system has not answered for ", kAnswerWithin.count(),
+                     " s");
+  }
+
+  // Verifying may take minutes, in which nothing of the attempt has begun yet. (Other nodes learn of a signal by what
+  // the first one's own thread does with it.)
+  fs::path checkpoint_to_begin_from() const {
+    const auto& folder = run_->folder.path();
+    if (checkpoint_steps(folder).empty()) return {};
+    std::optional<EarlySignals> early;
+    if (setup_.standalone()) early.emplace();
+    return checkpoint_to_resume(folder);
+  }
+
+  // Does the job on the side thread and waits for it. Once it has taken too long, a user who asks for the end, or has
+  // asked before, gets it: the process ends here, because that thread still uses what the destructors would destroy.
+  void wait_for(Patience patience, const std::function<void()>& job) {
+    SignalInbox signals;
+    std::exception_ptr error;
+    side_.post([&] {
+      try {
+        job();
+      } catch (...) {
+        error = std::current_exception();
+      }
+    });
+    for (bool told = false; !side_.wait_for(kLook);) {
+      for (const int signal : signals.take()) {
+        if (signal == SIGTSTP) ::raise(SIGSTOP);
+        patience.asked = patience.asked || (signal != SIGTSTP && signal != SIGCHLD);
+      }
+      if (side_.busy_for().value_or(kLook) < kAnswerWithin) continue;
+      if (!std::exchange(told, true)) log::warn(patience.slow + (patience.asked ? "" : "; Ctrl-C ends without it"));
+      if (patience.asked) end_at_once(patience.exit_code == kExitDone ? kExitFailed : patience.exit_code);
+    }
+    if (error) std::rethrow_exception(error);
+  }
+
+  [[noreturn]] static void end_at_once(int exit_code) {
+    log::error("ended before all of the run's end was recorded");
+    std::cout.flush();
+    std::fflush(nullptr);
+    ::_exit(exit_code);
+  }
+
   // Restores what was removed of the run's folder. The run continues if only config.yaml was removed. If all of it was,
   // loggers write to files that nobody finds, so the next attempt reopens them.
   FolderNews look_after_folder() {
-    const std::scoped_lock lock(mutex_);
     const auto& path = run_->folder.path();
     const auto loss = run_->folder.put_back();
     if (loss == RunFolder::Loss::kNone) return {};
@@ -119,19 +233,18 @@ class Agent {
     return news;
   }
 
-  // Reports how the run ended, to people and to scripts.
-  int conclude(const LaunchResult& result) {
+  // Records the end in the run's folder. Returns whether there is more to tell: an attempt trained, and the folder is
+  // still the run's.
+  bool record_end(const LaunchResult& result) try {
     run_->folder.discard_if_unbegun();
-    if (!result.report.empty()) log::error(result.report);
-    if (!begun_) return result.exit_code;  // what an earlier attempt left stays as it is
-    if (!keep_folder()) return result.exit_code;
+    if (!begun_ || !keep_folder()) return false;  // what an earlier attempt left stays as it is
     note_whether_it_trained();
     run_->folder.drop_waiting_record();
     const auto& folder = run_->folder.path();
     if (!result.report.empty()) note("failure", headline(result.report));
     if (!trained_) {
       log::info(folder.string() + " is as it was before");
-      return result.exit_code;
+      return false;
     }
     if (!result.report.empty()) {
       record_failure(result);
@@ -139,14 +252,24 @@ class Agent {
       const auto end = read_run_end(folder);
       note("end", end.status + ": " + end.stop_reason);
     }
-    close_run(folder, request_.checked.experiment, !result.report.empty());
-    const auto& experiment = request_.checked.experiment;
-    if (result.exit_code == kExitDone && experiment.is_range_test()) return tell_suggested_lr(folder);
-    if (result.exit_code == kExitPreempted) tell_how_to_resume(folder, experiment.is_range_test());
-    return result.exit_code;
+    return true;
+  } catch (const UserError& error) {
+    log::warn(error.what());
+    return true;
   }
 
- private:
+  // Writes the report, tells the user what to do next, and returns the exit code.
+  int tell_end(const LaunchResult& result) const {
+    const auto& folder = run_->folder.path();
+    const auto& experiment = request_.checked.experiment;
+    const bool failed = !result.report.empty();
+    if (failed) tell_checkpoint(folder);
+    close_run(folder, experiment, failed);
+    if (result.exit_code == kExitPreempted) tell_how_to_resume(folder, experiment.is_range_test());
+    const int exit_code = failed ? result.exit_code : tell_what_is_missing(folder, result.exit_code);
+    return exit_code == kExitDone && experiment.is_range_test() ? tell_suggested_lr(folder) : exit_code;
+  }
+
   // Keeps the folder for the results. Returns false if it now belongs to another run or cannot be written.
   bool keep_folder() try {
     const auto news = look_after_folder();
@@ -157,8 +280,11 @@ class Agent {
     return false;
   }
 
-  void note(const char* kind, const std::string& text) const {
-    if (run_ && begun_) append_event(run_->folder.path(), {.attempt = attempt_, .kind = kind, .text = text});
+  void note(const char* kind, const std::string& text) {
+    if (!run_ || !begun_) return;
+    side_.post([folder = run_->folder.path(), event = LaunchEvent{.attempt = attempt_, .kind = kind, .text = text}] {
+      append_event(folder, event);
+    });
   }
 
   void record_failure(const LaunchResult& result) const {
@@ -168,10 +294,15 @@ class Agent {
     end.stop_reason = headline(result.report);
     end.total_seconds = earlier_seconds_ + since_command_.seconds();
     end.world_size = world_size_;
-    write_summary(folder, {.end = end, .attempt = attempt_});
+    write_summary(folder, {.end = end, .attempt = attempt_, .loggers = read_troubles(folder)});
+  }
+
+  static void tell_checkpoint(const fs::path& folder) try {
     std::vector<CheckpointFlaw> told_already;
     if (newest_checkpoint(folder, told_already))
       log::info("resume from the last checkpoint with: ddprun resume " + folder.string());
+  } catch (const UserError& error) {
+    log::warn(error.what());
   }
 
   // Notes whether the last attempt trained; if none did, the run's config and summary stay those of the previous
@@ -188,6 +319,10 @@ class Agent {
   int world_size_ = 1, attempt_ = 0;
   bool begun_ = false;    // an attempt has begun
   bool trained_ = false;  // an attempt has, or it is the run's first
+
+  std::shared_ptr<News> news_;  // of the look that is under way, or the last one
+  bool told_of_silence_ = false;
+  SideThread side_;  // last: what it does uses all of the above
 };
 
 // Writes the failure where torchrun looks for it.
@@ -209,7 +344,7 @@ NodeResult run_own_node(ControlLink& link, const NodeSetup& setup, const RunRequ
   info.leader_key = leader_key;
   const auto node = run_node(link, info, [&](const StartOrder& start) {
     auto plan = plan_of(setup, request, start);
-    plan.look_after_folder = [&agent] { return agent.look_after_folder(); };
+    plan.look_after_folder = [&agent] { return agent.news_of_folder(); };
     return plan;
   });
   tell_engine(setup, node);

@@ -2,6 +2,7 @@
 #include "agent/checked_experiment.h"
 
 #include "base/log.h"
+#include "base/run_files.h"
 #include "config/defaults_list.h"
 #include "config/interpolation.h"
 #include "config/key_path.h"
@@ -9,6 +10,7 @@
 #include "config/yaml_reader.h"
 #include "metrics/objective.h"
 #include "plugin_host/plugin_host.h"
+#include "shown_text.h"
 
 #include <ddprun/callback.h>
 #include <ddprun/dataset.h>
@@ -21,7 +23,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <iterator>
 #include <string>
 #include <system_error>
@@ -59,6 +60,22 @@ void freeze_paths(Value& config, const PluginChoice& choice, const std::vector<s
     auto* path = section->find(name);
     if (path && path->text().find(kSecretOpen) == std::string::npos) *path = absolute_paths(std::move(*path));
   }
+}
+
+// Notes the first text or place that the run's config.yaml could not hold.
+void check_text(const Value& value, const std::string& path, std::vector<std::string>& problems) {
+  if (!problems.empty()) return;
+  const bool is_text = is_utf8(value.text());
+  if (value.is_scalar() && !(is_text && is_utf8(value.origin().source))) {
+    const auto what = is_text ? "the name of its file" : "\"" + value.text() + "\"";
+    problems.push_back(to_utf8(problem_line(
+        value.origin(), path,
+        what + " is not UTF-8 text, which a run's files cannot hold; rename the file or folder, or link to it")));
+  }
+  for (size_t i = 0; i < value.items().size(); ++i)
+    check_text(value.items()[i], path + "[" + std::to_string(i) + "]", problems);
+  for (const auto& [key, origin, entry] : value.entries())
+    check_text(entry, path.empty() ? key : path + "." + key, problems);
 }
 
 std::vector<std::filesystem::path> files_of(const Experiment& experiment, const PluginHost& host) {
@@ -113,6 +130,7 @@ CheckedExperiment check_experiment(const ComposeInput& input) {
   const bool is_to_train = !input.frozen;  // a run's recorded experiment is also evaluated and uploaded
   if (is_to_train && model && objective && is_built_in && model->has_default_step())
     check_monitors(experiment, *objective, problems);
+  check_text(experiment.config, "", problems);
   if (!problems.empty()) throw_problems(problems);
   checked.plugin_files = files_of(experiment, host);
   return checked;
@@ -128,6 +146,11 @@ std::map<std::string, std::string> plugin_places(const Experiment& experiment) {
   if (weights) places["objective.class_weights"] = problem_line(weights->origin(), "", "objective.class_weights");
   for (const auto& monitor : monitors_of(experiment))
     places[monitor.key] = problem_line(monitor.origin, "", monitor.key);
+  for (const auto& path : all_paths(experiment.config)) {
+    const auto parsed = parse_key_path(path);  // the keys of some maps are no words: "^module\\.", of pretrained.rename
+    const auto* value = parsed ? find_at(experiment.config, *parsed) : nullptr;
+    if (value) places.try_emplace(path, problem_line(value->origin(), "", path));
+  }
   return places;
 }
 
@@ -174,8 +197,7 @@ bool is_build(const fs::path& path) {
 }
 
 void copy_to(const fs::path& folder, const fs::path& file) try {
-  std::ifstream stream(file, std::ios::binary);
-  replace_file(folder / file.filename(), std::string{std::istreambuf_iterator<char>(stream), {}});
+  replace_file(folder / file.filename(), content_of(file));
 } catch (const UserError& error) {
   throw UserError("cannot copy the plugin " + file.string() + " into the run: " + error.what());
 }

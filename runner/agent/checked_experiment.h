@@ -26,7 +26,7 @@ struct CheckedExperiment {
 CheckedExperiment check_experiment(const ComposeInput& input);
 
 // Returns where the experiment names its plugins, its objective and the metrics that it follows, for errors that come
-// out of their hooks: {"model": "mnist.yaml:3:10: model: plugin lenet"}.
+// out of their hooks: {"model": "mnist.yaml:3:10: model: plugin lenet"}; and where it has each of its keys.
 std::map<std::string, std::string> plugin_places(const Experiment& experiment);
 
 // Returns the error with its plugin's place before it.

@@ -1,14 +1,22 @@
 // SPDX-License-Identifier: MIT
 #include "agent/chosen_checkpoint.h"
 
+#include "agent/run_end.h"
+#include "base/files_below.h"
 #include "base/log.h"
+#include "base/nearest_path.h"
 #include "checkpoint/checkpoint.h"
 #include "launch/run_folder.h"
 #include "plugin_host/plugin_file.h"
+#include "report/run_state.h"
 
 #include <ddprun/error.h>
+#include <ddprun/version.h>
 
 #include <torch/headeronly/version.h>
+
+#include <cstdio>
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -28,7 +36,14 @@ namespace fs = std::filesystem;
 // Returns the folder that the word means now.
 fs::path path_of(const fs::path& run, const std::string& word) {
   std::error_code error;
-  const auto in_run = fs::canonical(checkpoints_folder(run) / word, error);
+  const auto folder = checkpoints_folder(run);
+  const auto in_run = fs::canonical(folder / word, error);
+  const bool is_name = word.find('/') == word.npos;  // a link is ddprun's own, to a checkpoint beside it
+  if (!error && is_name && in_run.parent_path() != fs::canonical(folder, error))
+    throw UserError(
+        (folder / word).string() + " leads to " + in_run.string() +
+        ", and ddprun makes it a link to a checkpoint beside it: name the checkpoint itself, if that is the "
+        "one you mean");
   if (!error) return in_run;
   const auto steps = checkpoint_steps(run);
   if (word == "last" && !steps.empty()) return checkpoints_folder(run) / checkpoint_name(steps.back());
@@ -52,6 +67,31 @@ std::string advice(const fs::path& run) {
   return whole ? "; " + whole->path.filename().string() + " is intact" : "";
 }
 
+// Returns {0, 2} for "0.2.1": versions that differ in the last number alone read each other's files.
+std::pair<int, int> release_of(const std::string& version) {
+  std::pair<int, int> release;
+  std::sscanf(version.c_str(), "%d.%d", &release.first, &release.second);
+  return release;
+}
+
+bool is_later(const CheckpointInfo& checkpoint) { return release_of(checkpoint.ddprun) > release_of(DDPRUN_VERSION); }
+
+std::string versions_of(const CheckpointInfo& checkpoint) {
+  return checkpoint.path.string() + " was saved by ddprun " + checkpoint.ddprun +
+         ", and this is ddprun " DDPRUN_VERSION;
+}
+
+// Refuses a checkpoint of a later version, and warns of an earlier one (docs/security.md, Compatibility).
+void require_its_ddprun(const CheckpointInfo& checkpoint) {
+  if (is_later(checkpoint))
+    throw UserError(
+        versions_of(checkpoint) +
+        ", which may not know all that a run needs to go on as if it had never stopped: resume with ddprun " +
+        checkpoint.ddprun + ", or start a new run from its weights with pretrained.file=" + checkpoint.path.string());
+  if (!checkpoint.ddprun.empty() && release_of(checkpoint.ddprun) < release_of(DDPRUN_VERSION))
+    log::warn(versions_of(checkpoint) + ": the run goes on with what has changed since (CHANGELOG.md)");
+}
+
 void require_its_torch(const CheckpointInfo& checkpoint) {
   if (is_this_torch(checkpoint.torch)) return;
   const auto path = checkpoint.path.string();
@@ -70,9 +110,12 @@ fs::path existing_run(const fs::path& folder) {
 fs::path existing_part(const fs::path& folder) {
   std::error_code error;
   const auto path = fs::canonical(folder, error);
-  if (error) throw UserError(folder.string() + ": " + error.message());
-  if (!fs::exists(path / "config.yaml", error))
-    throw UserError(folder.string() + " is not a run folder: it has no config.yaml");
+  if (error) throw UserError(folder.string() + ": " + error.message() + did_you_mean(folder));
+  if (!open_below(path, "config.yaml").open()) {
+    const auto latest = folder / "latest";
+    throw UserError(folder.string() + " is not a run folder: it has no config.yaml" +
+                    (fs::exists(latest / "config.yaml", error) ? "; did you mean " + latest.string() + "?" : ""));
+  }
   return path;
 }
 
@@ -82,12 +125,42 @@ CheckpointInfo choose_checkpoint(const fs::path& run, const std::string& word) {
     const auto path = path_of(run, word);
     if (fs::exists(path)) require_checkpoint(path, run, word);
     try {
-      return verify_checkpoint(path);
+      auto checkpoint = verify_checkpoint(path);
+      if (is_later(checkpoint)) log::warn(versions_of(checkpoint) + ": only its weights are read");
+      return checkpoint;
     } catch (const UserError& error) {
       const bool pruned = !fs::exists(path) && tried < kTries;  // meanwhile: the link points to a newer one now
       if (!pruned) throw UserError(error.what() + advice(run));
     }
   }
+}
+
+Standing standing_of(const fs::path& run, const CheckpointInfo& checkpoint) {
+  const auto start = read_run_start(run);
+  const auto steps = start ? start->steps_per_epoch : 0;
+  const bool whole = steps > 0 && checkpoint.step % steps == 0;
+  Standing standing{
+      .place = whole ? "epoch " + std::to_string(checkpoint.step / steps) : "step " + std::to_string(checkpoint.step),
+      .averaged = fs::exists(checkpoint.path / kAverageFile)};
+  for (const auto& one : list_checkpoints(run)) {
+    const bool is_this = checkpoint.path == checkpoints_folder(run) / one.name;
+    standing.best |= is_this && one.best;
+    standing.last |= is_this && one.last;
+    for (const auto& [marked, word] : {std::pair(one.best, "best"), std::pair(one.last, "last")}) {
+      if (!marked || is_this) continue;
+      standing.others +=
+          (standing.others.empty() ? "the " : ", the ") + (word + (" is " + one.name)) + ": add `" + word + "`";
+    }
+  }
+  return standing;
+}
+
+std::string text_of(const Standing& standing) {
+  auto text = standing.place;
+  if (standing.best || standing.last)
+    text += standing.best && standing.last ? ", the best and the last" : standing.best ? ", the best" : ", the last";
+  if (standing.averaged) text += ", averaged weights (trainer.ema_decay)";
+  return text + (standing.others.empty() ? "" : "; " + standing.others);
 }
 
 fs::path checkpoint_to_resume(const fs::path& run) {
@@ -103,6 +176,7 @@ fs::path checkpoint_to_resume(const fs::path& run) {
         "from its first step by moving ",
         checkpoints_folder(run).string(), " away"));
   if (!newest) return {};
+  require_its_ddprun(*newest);
   require_its_torch(*newest);
   return newest->path;
 }
@@ -115,6 +189,7 @@ fs::path named_checkpoint(const std::string& from) {
     return fs::absolute(newest);
   }
   const auto checkpoint = verify_checkpoint(from);
+  require_its_ddprun(checkpoint);
   require_its_torch(checkpoint);
   return checkpoint.path;
 }

@@ -20,6 +20,20 @@ std::filesystem::path existing_part(const std::filesystem::path& folder);
 // or a checkpoint's path. Throws UserError if there is no such checkpoint or one of its files is broken.
 CheckpointInfo choose_checkpoint(const std::filesystem::path& run, const std::string& word);
 
+// What a checkpoint is to its run.
+struct Standing {
+  std::string place;  // "epoch 3", or "step 150" within an epoch
+  bool best = false, last = false;
+  bool averaged = false;  // the weights to predict with are an EMA
+  std::string
+      others;  // how to choose the best or the last, if this is not both: "the best is step_00000010: add `best`"
+};
+
+Standing standing_of(const std::filesystem::path& run, const CheckpointInfo& checkpoint);
+
+// Returns "epoch 3, the last; the best is step_00000010: add `best`".
+std::string text_of(const Standing& standing);
+
 // Returns the newest good checkpoint of a run, and warns of every broken one; empty if there is none. Throws UserError
 // if another LibTorch saved it: a resumed run matches one that never stopped bit for bit, and other kernels round
 // differently.

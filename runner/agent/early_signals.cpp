@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <string_view>
 
@@ -32,10 +33,12 @@ void release_early_signals() noexcept { ::pthread_sigmask(SIG_SETMASK, &mask_at_
 
 EarlySignals::EarlySignals() {
   for (const int signal : kStopSignals) std::signal(signal, end_to_be_run_again);
-  unblock_stop_signals();
+  const auto signals = signal_set(std::array{SIGTERM, SIGUSR1, SIGINT, SIGHUP});
+  ::pthread_sigmask(SIG_UNBLOCK, &signals, &before_);
 }
 
 EarlySignals::~EarlySignals() {
+  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   const auto signals = signal_set(kStopSignals);
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   for (const int signal : kStopSignals) std::signal(signal, SIG_DFL);

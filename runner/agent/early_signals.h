@@ -4,6 +4,8 @@
 // process: nothing has started, so it can be run again.
 #pragma once
 
+#include <csignal>
+
 namespace ddprun {
 
 // Blocks the signals. Call it before the libraries are initialised, which takes a tenth of a second and more.
@@ -14,12 +16,16 @@ void release_early_signals() noexcept;
 
 // Ends the process with kExitPreempted on these signals while it lives, also if they came before; later ones wait
 // (launch/signal_inbox.h).
+// SIGINT and SIGHUP act meanwhile as they did when the program started.
 class EarlySignals {
  public:
   EarlySignals();
   ~EarlySignals();
   EarlySignals(const EarlySignals&) = delete;
   EarlySignals& operator=(const EarlySignals&) = delete;
+
+ private:
+  sigset_t before_;
 };
 
 }  // namespace ddprun

@@ -55,6 +55,19 @@ void tell_how_to_resume(const std::filesystem::path& run_dir, bool is_range_test
             run_dir.string());
 }
 
+int tell_what_is_missing(const std::filesystem::path& run_dir, int exit_code) try {
+  const auto missing = read_missing(run_dir);
+  for (const auto& one : missing) log::error(one);
+  if (missing.empty() || exit_code != kExitDone) return exit_code;
+  if (missing.front().starts_with(kTestFailed))
+    log::info("the run is trained and saved; make its test, when the data are mended, with: ddprun evaluate " +
+              run_dir.string());
+  return kExitFailed;
+} catch (const UserError& error) {
+  log::error(std::string("it is not known whether something is missing: ") + error.what());
+  return exit_code == kExitDone ? kExitFailed : exit_code;
+}
+
 int tell_suggested_lr(const std::filesystem::path& run_dir) {
   const auto found = suggest_lr(run_dir).value_or(LrSuggestion{.remark = "its config.yaml cannot be read"});
   const auto report = (run_dir / "report.html").string();

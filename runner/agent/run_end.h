@@ -20,6 +20,10 @@ void close_run(const std::filesystem::path& run_dir, const Experiment& experimen
 // Tells the user how to resume a run that was asked to stop, if nothing resumes it by itself.
 void tell_how_to_resume(const std::filesystem::path& run_dir, bool is_range_test);
 
+// Tells what a run that has ended well lacks all the same, and what to do about it. Returns the program's exit code:
+// that of the run, or kExitFailed in place of kExitDone if something is missing.
+int tell_what_is_missing(const std::filesystem::path& run_dir, int exit_code);
+
 // Prints the learning rate that a range test suggests, or why it suggests none. Returns the program's exit code.
 int tell_suggested_lr(const std::filesystem::path& run_dir);
 

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "base/log.h"
 
+#include "base/terminal.h"
 #include "shown_text.h"
 
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+
+#include <unistd.h>
 
 #include <cstdlib>
 #include <map>
@@ -52,14 +55,22 @@ struct Hidden {
 
 std::string_view trimmed(std::string_view text) { return text.substr(0, text.find_last_not_of('\n') + 1); }
 
+void write(spdlog::level::level_enum level, const std::string& text) {
+  auto line = shown(trimmed(masked(text)));
+  const auto prefix =
+      logger()->name().size() + spdlog::level::to_string_view(level).size() + std::string_view(": : ").size();
+  if (const auto columns = terminal_columns(STDERR_FILENO)) line = fitted(line, *columns, prefix);
+  logger()->log(level, "{}", line);
+}
+
 }  // namespace
 
 void set_prefix(const std::string& prefix) { logger() = make_logger(prefix); }
 bool is_quiet() { return level() == spdlog::level::warn; }
-void debug(const std::string& text) { logger()->debug("{}", shown(trimmed(masked(text)))); }
-void info(const std::string& text) { logger()->info("{}", shown(trimmed(masked(text)))); }
-void warn(const std::string& text) { logger()->warn("{}", shown(trimmed(masked(text)))); }
-void error(const std::string& text) { logger()->error("{}", shown(trimmed(masked(text)))); }
+void debug(const std::string& text) { write(spdlog::level::debug, text); }
+void info(const std::string& text) { write(spdlog::level::info, text); }
+void warn(const std::string& text) { write(spdlog::level::warn, text); }
+void error(const std::string& text) { write(spdlog::level::err, text); }
 
 void hide(const std::string& secret, const std::string& shown) {
   constexpr size_t kShortest = 4;

@@ -95,15 +95,25 @@ bool read_all(int fd, const ProgramOptions& options, std::string& text) {
   return false;
 }
 
+int exit_code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
+
 int wait_for(pid_t child) {
   int status = 0;
   while (::waitpid(child, &status, 0) < 0) {
     if (errno != EINTR) throw_errno("waitpid");
   }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return exit_code_of(status);
 }
 
 }  // namespace
+
+std::optional<int> wait_until(pid_t child, std::chrono::steady_clock::time_point deadline) {
+  constexpr int kRoundMs = 2;
+  for (int status = 0;; ::poll(nullptr, 0, kRoundMs)) {
+    if (::waitpid(child, &status, WNOHANG) != 0) return status;
+    if (Clock::now() >= deadline) return std::nullopt;
+  }
+}
 
 ProgramEnd run_program(const std::vector<std::string>& command, const ProgramOptions& options) {
   const bool apart = options.seconds > 0;
@@ -121,7 +131,12 @@ ProgramEnd run_program(const std::vector<std::string>& command, const ProgramOpt
   if (error != 0) throw std::system_error(error, std::generic_category(), command[0]);
   output.write.reset();
   ProgramEnd end;
+  const auto deadline = Clock::now() + seconds(options.seconds);
   end.cut = !read_all(output.read.get(), options, end.output);
+  if (!end.cut && options.seconds > 0) {  // it may have closed its output and go on
+    if (const auto status = wait_until(child, deadline)) return end.exit_code = exit_code_of(*status), end;
+    end.cut = true;
+  }
   if (end.cut) ::kill(apart ? -child : child, SIGKILL);
   end.exit_code = wait_for(child);
   return end;

@@ -5,8 +5,10 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +30,9 @@ struct ProgramEnd {
 // Runs command[0], found on PATH. A time limit makes it lead its own process group with no signals blocked.
 // Throws UserError if there is no such program, and std::system_error if it cannot be started.
 ProgramEnd run_program(const std::vector<std::string>& command, const ProgramOptions& options = {});
+
+// Waits for a child's end, and reaps it. Returns its status, or nothing if it still runs at the deadline.
+std::optional<int> wait_until(pid_t child, std::chrono::steady_clock::time_point deadline);
 
 // Returns true if a program of this name is on PATH.
 bool has_program(const std::string& name);

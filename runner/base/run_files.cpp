@@ -2,14 +2,15 @@
 #include "base/run_files.h"
 
 #include <ddprun/error.h>
+#include <ddprun/file_error.h>
 
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
-#include <fstream>
-#include <sstream>
+#include <random>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -18,6 +19,12 @@ namespace ddprun {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Returns digits that no other process has for the name of a draft: two containers may have one process number.
+std::string drawn_digits() {
+  std::random_device draw;  // the kernel's
+  return std::to_string(uint64_t{draw()} << 32 | draw());
+}
 
 }  // namespace
 
@@ -28,12 +35,7 @@ uint64_t size_of_file(const fs::path& file) {
   return size;
 }
 
-std::string content_of(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  std::ostringstream content;
-  content << stream.rdbuf();  // unlike an iterator, it does not throw where reading fails
-  return content ? content.str() : "";
-}
+std::string content_of(const fs::path& file) { return read_file(file).value_or(""); }
 
 void exchange_durably(const fs::path& from, const fs::path& to) {
   int error = ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0 ? 0 : errno;
@@ -60,8 +62,7 @@ void rename_to_new(const fs::path& from, const fs::path& to) {
 }
 
 void point_link_at(const fs::path& link, const fs::path& target) {
-  const fs::path fresh = link.string() + "-" + std::to_string(::getpid()) + ".tmp";
-  ::unlink(fresh.c_str());
+  const fs::path fresh = link.string() + "-" + drawn_digits() + ".tmp";
   if (::symlink(target.c_str(), fresh.c_str()) != 0) throw_file_error("make the link", fresh, errno);
   if (std::rename(fresh.c_str(), link.c_str()) != 0) {
     const int error = errno;
@@ -71,14 +72,15 @@ void point_link_at(const fs::path& link, const fs::path& target) {
   sync_path(link.parent_path());
 }
 
-NewFile::NewFile(std::filesystem::path path) : path_(std::move(path)) {
+NewFile::NewFile(std::filesystem::path path, bool replaces, const std::string& cure)
+    : path_(std::move(path)), replaces_(replaces) {
   std::error_code error;
-  if (std::filesystem::exists(std::filesystem::symlink_status(path_, error)))
-    throw UserError("--out " + path_.string() + " exists already, and is not overwritten; choose another name");
+  if (!replaces_ && std::filesystem::exists(std::filesystem::symlink_status(path_, error)))
+    throw UserError("--out " + path_.string() + " exists already, and is not overwritten; " + cure);
   const auto absolute = std::filesystem::absolute(path_);
   if (!std::filesystem::is_directory(absolute.parent_path(), error))
     throw UserError("--out " + path_.string() + ": there is no folder " + absolute.parent_path().string());
-  temporary_ = absolute.string() + ".tmp-" + std::to_string(::getpid());
+  temporary_ = absolute.string() + ".tmp-" + drawn_digits();
 }
 
 NewFile::~NewFile() {
@@ -86,6 +88,11 @@ NewFile::~NewFile() {
   std::filesystem::remove(temporary_, ignored);
 }
 
-void NewFile::keep() { rename_to_new(temporary_, std::filesystem::absolute(path_)); }
+void NewFile::keep() {
+  const auto path = std::filesystem::absolute(path_);
+  if (!replaces_) return rename_to_new(temporary_, path);
+  if (std::rename(temporary_.c_str(), path.c_str()) != 0) throw_file_error("replace", path, errno);
+  sync_path(path.parent_path());
+}
 
 }  // namespace ddprun

@@ -14,8 +14,7 @@ namespace ddprun {
 // Returns the size of a regular file. Throws UserError for a folder, a pipe, or a file that cannot be examined.
 uint64_t size_of_file(const std::filesystem::path& file);
 
-// Returns what the file holds, and nothing if it cannot be read to its end: it is missing, its disk fails, or it is one
-// of /proc whose process has ended.
+// Returns what the file holds, and nothing if there is no such file. Throws FileError if it cannot be read to its end.
 std::string content_of(const std::filesystem::path& file);
 
 // Exchanges the two folders' names, and forces the change to the disk. On a file system without such a rename `to` is
@@ -31,8 +30,8 @@ void point_link_at(const std::filesystem::path& link, const std::filesystem::pat
 // An output file: it appears complete or not at all, and never replaces another.
 class NewFile {
  public:
-  // Throws UserError if the file exists or its folder does not.
-  explicit NewFile(std::filesystem::path path);
+  // Throws UserError if its folder does not exist or, unless `replaces`, if the file does; `cure` is what to do then.
+  explicit NewFile(std::filesystem::path path, bool replaces = false, const std::string& cure = "choose another name");
   ~NewFile();  // removes the file unless it was kept
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
@@ -44,6 +43,7 @@ class NewFile {
 
  private:
   std::filesystem::path path_, temporary_;
+  bool replaces_;
 };
 
 }  // namespace ddprun

@@ -2,6 +2,7 @@
 #include "base/terminal.h"
 
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,7 +32,8 @@ TerminalWriter::~TerminalWriter() {
 
 void TerminalWriter::line(const std::string& text) {
   if (waiting_.size() == kMostTexts) waiting_.erase(waiting_.begin() + 1);  // the first may be half written
-  waiting_.push_back(begin_ + text + "\n");
+  const auto columns = terminal_columns(fd_);
+  waiting_.push_back(begin_ + (columns ? fitted(text, *columns) : text) + "\n");
   flush();
 }
 
@@ -52,6 +54,45 @@ void TerminalWriter::flush() {
 bool TerminalWriter::ready(int timeout_ms) const {
   pollfd poll{fd_, POLLOUT, 0};
   return ::poll(&poll, 1, timeout_ms) == 1;
+}
+
+std::optional<size_t> terminal_columns(int fd) {
+  if (::isatty(fd) == 0) return std::nullopt;
+  winsize size{};
+  return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kTextWidth;
+}
+
+namespace {
+
+size_t end_of_word(std::string_view text, size_t begin) {
+  const auto rest = text.substr(begin);
+  const auto line = rest.substr(0, rest.find('\n'));
+  if (line.starts_with("ddprun ") && text.substr(0, begin).ends_with(": ")) return begin + line.size();
+  const auto closing = line.starts_with('`') ? line.find('`', 1) : line.npos;
+  return begin + std::min(line.find(' ', closing == line.npos ? 0 : closing), line.size());
+}
+
+}  // namespace
+
+std::string fitted(std::string_view text, size_t columns, size_t column) {
+  constexpr std::string_view kIndent = "  ";
+  std::string result;
+  for (size_t at = 0; at < text.size();) {
+    if (text[at] == '\n') {
+      result += text[at++];
+      column = 0;
+      continue;
+    }
+    const auto begin = std::min(text.find_first_not_of(' ', at), text.size());
+    const auto end = end_of_word(text, begin);
+    const bool fits = column == 0 || column + width_of(text.substr(at, end - at)) <= columns;
+    const auto part = fits ? text.substr(at, end - at) : text.substr(begin, end - begin);
+    if (!fits) result.append("\n").append(kIndent);
+    result += part;
+    column = (fits ? column : kIndent.size()) + width_of(part);
+    at = end;
+  }
+  return result;
 }
 
 size_t width_of(std::string_view text) {

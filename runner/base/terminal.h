@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,7 +20,8 @@ class TerminalWriter {
   TerminalWriter(const TerminalWriter&) = delete;
   TerminalWriter& operator=(const TerminalWriter&) = delete;
 
-  // Writes now, or keeps the line until flush() finds the descriptor ready. Drops the oldest of more than a thousand.
+  // Writes now, fitted to a terminal, or keeps the line until flush() finds the descriptor ready. Drops the oldest of
+  // more than a thousand.
   void line(const std::string& text);
   void flush();
   bool waiting() const { return !waiting_.empty(); }  // if so, poll fd() for POLLOUT
@@ -34,6 +36,14 @@ class TerminalWriter {
 };
 
 inline constexpr size_t kTextWidth = 80;
+
+// Returns the columns of the terminal that the descriptor is, kTextWidth if it does not say; nothing if it is none.
+std::optional<size_t> terminal_columns(int fd);
+
+// Breaks lines that are wider between words, where a terminal would break them anywhere, and indents what follows. A
+// word that is too wide stays whole, and so does a command, in backquotes or after a colon, so that it can be copied.
+// The first line starts at `column`.
+std::string fitted(std::string_view text, size_t columns, size_t column = 0);
 
 // Returns the columns that a terminal gives a UTF-8 text, for most scripts of the world.
 size_t width_of(std::string_view text);

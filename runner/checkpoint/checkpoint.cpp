@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "checkpoint/checkpoint.h"
 
-#include "base/run_files.h"
+#include "base/files_below.h"
+#include "base/log.h"
 #include "checkpoint/training_file.h"
 #include "strict_json.h"
 
 #include <ddprun/error.h>
+#include <ddprun/file_error.h>
 #include <ddprun/files.h>
 #include <ddprun/safetensors.h>
 #include <ddprun/version.h>
@@ -18,8 +20,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <set>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 namespace ddprun {
@@ -27,21 +31,56 @@ namespace {
 
 constexpr std::string_view kStepPrefix = "step_";
 
-void verify_file(const std::filesystem::path& file, const FileDigest& stated) {
-  const auto size = size_of_file(file);
+void verify_file(const std::filesystem::path& folder, const std::string& name, const FileDigest& stated) {
+  const auto file = folder / name;
+  const auto size = size_below(folder, name);
   const auto found = size == stated.size ? digest_of(file) : FileDigest{.size = size};
   if (found != stated) throw UserError(file.string() + ": " + contradiction(found, stated));
 }
 
 CheckpointInfo info_of(const std::filesystem::path& path, const Manifest& manifest) {
-  return {.path = path, .step = manifest.step, .world_size = manifest.world_size, .torch = manifest.torch};
+  return {.path = path,
+          .step = manifest.step,
+          .world_size = manifest.world_size,
+          .ddprun = manifest.ddprun,
+          .torch = manifest.torch};
 }
 
 // Returns null if somebody else holds the lock. The last copy of the result releases it.
 std::shared_ptr<const void> lock(const std::filesystem::path& folder, int how) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const std::shared_ptr<const void> opened(&kStepPrefix, [fd](const void*) { ::close(fd); });
-  return lock_descriptor(fd, how) == LockState::kTaken ? nullptr : opened;
+  return lock_descriptor(fd, how | LOCK_NB) == LockState::kTaken ? nullptr : opened;
+}
+
+std::filesystem::path real_folder(const std::filesystem::path& path) {
+  std::error_code error;
+  auto folder = std::filesystem::canonical(path, error);
+  if (error) throw UserError(path.string() + ": not a checkpoint: " + error.message());
+  return folder;
+}
+
+void verify_files(const std::filesystem::path& folder, const Manifest& manifest) {
+  const auto named_step = step_of_name(folder.filename().string());
+  if (named_step && *named_step != manifest.step) {
+    throw UserError(folder.string() + ": its manifest says step " + std::to_string(manifest.step));
+  }
+  for (const auto& [name, digest] : manifest.files) verify_file(folder, name, digest);
+}
+
+// Verifies a folder that is locked. What the disk fails to give at first may come at a second try.
+CheckpointInfo verify_locked(const std::filesystem::path& folder, std::shared_ptr<const void> in_use) {
+  Manifest manifest;
+  const auto once = [&] { verify_files(folder, manifest = read_manifest(folder)); };
+  try {
+    once();
+  } catch (const FileError& error) {
+    if (!may_pass(error.error())) throw;
+    once();
+  }
+  auto info = info_of(folder, manifest);
+  info.in_use = std::move(in_use);
+  return info;
 }
 
 template <typename Map>
@@ -84,26 +123,32 @@ std::vector<int64_t> checkpoint_steps(const std::filesystem::path& run_dir) {
   return steps;
 }
 
-std::shared_ptr<const void> lock_for_reading(const std::filesystem::path& folder) { return lock(folder, LOCK_SH); }
-
-std::shared_ptr<const void> lock_for_removal(const std::filesystem::path& folder) {
-  return lock(folder, LOCK_EX | LOCK_NB);
+std::shared_ptr<const void> lock_for_reading(const std::filesystem::path& folder) {
+  constexpr auto kTellAfter = std::chrono::seconds(1), kGiveUpAfter = std::chrono::seconds(60);
+  const auto begin = std::chrono::steady_clock::now();
+  for (bool told = false;;) {
+    if (auto locked = lock(folder, LOCK_SH)) return locked;
+    const auto waited = std::chrono::steady_clock::now() - begin;
+    if (waited > kGiveUpAfter)
+      throw UserError(log::text(folder.string(), ": another process has had it locked for ", kGiveUpAfter.count(),
+                                " s; end that process (fuser names it), or use another checkpoint"));
+    if (waited > kTellAfter && !std::exchange(told, true))
+      log::info("waiting for " + folder.string() + ", which another process has locked");
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
 }
 
+std::shared_ptr<const void> lock_for_removal(const std::filesystem::path& folder) { return lock(folder, LOCK_EX); }
+
 CheckpointInfo verify_checkpoint(const std::filesystem::path& path) {
+  const auto folder = real_folder(path);
+  return verify_locked(folder, lock_for_reading(folder));
+}
+
+void require_no_link(const std::filesystem::path& folder) {
   std::error_code error;
-  const auto folder = std::filesystem::canonical(path, error);
-  if (error) throw UserError(path.string() + ": not a checkpoint: " + error.message());
-  const auto in_use = lock_for_reading(folder);
-  const auto manifest = read_manifest(folder);
-  const auto named_step = step_of_name(folder.filename().string());
-  if (named_step && *named_step != manifest.step) {
-    throw UserError(folder.string() + ": its manifest says step " + std::to_string(manifest.step));
-  }
-  for (const auto& [name, digest] : manifest.files) verify_file(folder / name, digest);
-  auto info = info_of(folder, manifest);
-  info.in_use = in_use;
-  return info;
+  if (std::filesystem::is_symlink(folder, error))
+    throw UserError(folder.string() + ": is a link, and a run's checkpoints lie in its folder");
 }
 
 CheckpointInfo read_checkpoint_info(const std::filesystem::path& path) { return info_of(path, read_manifest(path)); }
@@ -114,8 +159,10 @@ std::optional<CheckpointInfo> newest_checkpoint(const std::filesystem::path& run
   std::erase_if(steps, [last_step](int64_t step) { return step > last_step; });
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     const auto path = checkpoints_folder(run_dir) / checkpoint_name(*step);
+    auto in_use = lock_for_reading(path);  // a lock that another process keeps is no flaw
     try {
-      return verify_checkpoint(path);
+      require_no_link(path);
+      return verify_locked(real_folder(path), std::move(in_use));
     } catch (const UserError& error) {
       flaws.push_back({.path = path, .problem = error.what()});
     }
@@ -125,12 +172,14 @@ std::optional<CheckpointInfo> newest_checkpoint(const std::filesystem::path& run
 
 TensorDict inference_weights(const CheckpointInfo& info) {
   auto weights = read_safetensors(info.path / kModelFile);
-  if (!std::filesystem::exists(info.path / kAverageFile)) return weights;
+  if (!read_manifest(info.path).files.contains(kAverageFile)) return weights;
   for (auto& [name, average] : read_safetensors(info.path / kAverageFile)) weights[name] = average;
   return weights;
 }
 
-Checkpoint read_checkpoint(const CheckpointInfo& info) {
+namespace {
+
+Checkpoint read_once(const CheckpointInfo& info) {
   Checkpoint checkpoint{.step = info.step};
   checkpoint.model = read_safetensors(info.path / kModelFile);
   if (read_manifest(info.path).files.contains(kAverageFile)) {
@@ -148,6 +197,13 @@ Checkpoint read_checkpoint(const CheckpointInfo& info) {
     checkpoint.ranks.push_back(take(own.tensors, "rank", rank_path));
   }
   return checkpoint;
+}
+
+}  // namespace
+
+// The files were verified: what cannot be read now may come at a second try.
+Checkpoint read_checkpoint(const CheckpointInfo& info) try { return read_once(info); } catch (const UserError&) {
+  return read_once(info);
 }
 
 namespace {
@@ -174,21 +230,12 @@ json to_json(const Manifest& manifest) {
   return content;
 }
 
-std::string read_text(const std::filesystem::path& file) {
-  std::error_code error;
-  const auto size = std::filesystem::file_size(file, error);
-  if (error) throw std::runtime_error("cannot read: " + error.message());
-  if (size > kLargestManifest) throw std::runtime_error(std::to_string(size) + " bytes are too many");
-  auto text = content_of(file);
-  if (text.size() != size) throw std::runtime_error("cannot read it to its end");
-  return text;
-}
-
 void check_format(json& content) {
   const auto format = to_count(content.at("format"));
   if (format > kFormat) {
-    throw std::runtime_error("its format is " + std::to_string(format) + ", this ddprun reads up to " +
-                             std::to_string(kFormat) + "; use a newer ddprun");
+    throw std::runtime_error(
+        "its format is " + std::to_string(format) + ", of ddprun " + content.value("ddprun", "(unknown)") +
+        "; this is ddprun " DDPRUN_VERSION ", which reads up to " + std::to_string(kFormat) + "; use a newer ddprun");
   }
   const auto stated = content.at(kOwnDigest).get<std::string>();
   content.erase(kOwnDigest);
@@ -215,6 +262,7 @@ Manifest parse(const std::string& text) {
   check_format(content);
   Manifest manifest{.step = static_cast<int64_t>(to_count(content.at("step"))),
                     .world_size = static_cast<int64_t>(to_count(content.at("world_size"))),
+                    .ddprun = content.value("ddprun", ""),
                     .torch = content.at("torch").get<std::string>(),
                     .best = content.at("best").get<bool>()};
   for (const auto& [name, digest] : content.at("files").items()) {
@@ -247,7 +295,10 @@ void write_manifest(const std::filesystem::path& folder, const Manifest& manifes
 Manifest read_manifest(const std::filesystem::path& folder) {
   const auto file = folder / kManifestFile;
   try {
-    return parse(read_text(file));
+    size_below(folder, kManifestFile);  // throws if there is none
+    return parse(read_below(folder, kManifestFile, kLargestManifest));
+  } catch (const UserError&) {
+    throw;
   } catch (const std::exception& error) {
     throw UserError(file.string() + ": " + error.what());
   }

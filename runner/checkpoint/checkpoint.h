@@ -39,6 +39,7 @@ struct CheckpointInfo {
   std::filesystem::path path;
   int64_t step = 0;
   int64_t world_size = 1;
+  std::string ddprun;                       // the version that wrote it: "0.2.0"; empty if unknown
   std::string torch;                        // the LibTorch that wrote it: "2.11.0"
   std::shared_ptr<const void> in_use = {};  // lock_for_reading(), for one that was verified
 };
@@ -60,8 +61,9 @@ std::optional<int64_t> step_of_name(std::string_view name);
 std::vector<int64_t> checkpoint_steps(const std::filesystem::path& run_dir);
 
 // Lock a checkpoint's folder for as long as the result lives. Readers share it, so a run that goes on saving does not
-// remove what is being read. The first waits for a removal in progress; the second returns null if somebody reads. On a
-// file system without locks, neither has any effect.
+// remove what is being read. The first waits for a removal in progress, and throws UserError if the lock is not given
+// up within a minute; the second returns null if somebody reads. On a file system without locks, neither has any
+// effect.
 std::shared_ptr<const void> lock_for_reading(const std::filesystem::path& folder);
 std::shared_ptr<const void> lock_for_removal(const std::filesystem::path& folder);
 
@@ -69,6 +71,9 @@ std::shared_ptr<const void> lock_for_removal(const std::filesystem::path& folder
 // may be a link (checkpoints/best); CheckpointInfo::path is its target, which stays locked while a copy of the result
 // lives.
 CheckpointInfo verify_checkpoint(const std::filesystem::path& path);
+
+// Throws UserError if a run's checkpoint is a link to another folder, which may be anybody's.
+void require_no_link(const std::filesystem::path& folder);
 
 // Returns the newest checkpoint below <run>/checkpoints, of a step up to `last_step`, that verifies. Broken ones are
 // skipped and listed in `flaws`. Temporary folders of a save that was cut off are ignored. Throws UserError if the
@@ -97,8 +102,9 @@ std::string rank_file(int64_t rank);  // rank_0.pt
 struct Manifest {
   int64_t step = 0;
   int64_t world_size = 1;
-  std::string torch;  // the LibTorch that wrote it: "2.11.0"
-  bool best = false;  // the best up to this step; used to restore the link `best`
+  std::string ddprun;  // the version that wrote it: "0.2.0"; empty if unknown
+  std::string torch;   // the LibTorch that wrote it: "2.11.0"
+  bool best = false;   // the best up to this step; used to restore the link `best`
   std::map<std::string, FileDigest> files;
 };
 

@@ -6,9 +6,11 @@
 #include "checkpoint/training_file.h"
 
 #include <ddprun/error.h>
+#include <ddprun/file_error.h>
 #include <ddprun/files.h>
 #include <ddprun/safetensors.h>
 
+#include <cerrno>
 #include <exception>
 #include <stdexcept>
 #include <utility>
@@ -193,10 +195,10 @@ void CheckpointWriter::put_in_place(const Manifest& manifest, bool replaces) {
 }
 
 void CheckpointWriter::tidy(int64_t step) {
-  const int64_t best_step = best_step_up_to(step);
+  const auto best_step = best_step_up_to(step);
   point_links(step, best_step);
   reached("before_prune");
-  warn_on_failure([&] { prune(step, best_step); });
+  if (best_step) warn_on_failure([&] { prune(step, *best_step); });
   warn_on_failure([&] { remove_leftovers(); });
 }
 
@@ -205,9 +207,10 @@ void CheckpointWriter::resume(int64_t step) {
   if (is_rank_zero()) point_links(step, best_step_up_to(step));
 }
 
-void CheckpointWriter::point_links(int64_t step, int64_t best_step) {
+void CheckpointWriter::point_links(int64_t step, std::optional<int64_t> best_step) {
   warn_on_failure([&] { point_link_at(folder_ / "last", checkpoint_name(step)); });
-  if (best_step >= 0) warn_on_failure([&] { point_link_at(folder_ / "best", checkpoint_name(best_step)); });
+  if (best_step.value_or(-1) >= 0)
+    warn_on_failure([&] { point_link_at(folder_ / "best", checkpoint_name(*best_step)); });
 }
 
 // Steps later than this one (the run was resumed from an earlier checkpoint) neither count nor are removed.
@@ -242,12 +245,16 @@ void CheckpointWriter::warn_on_failure(const std::function<void()>& part) {
 }
 
 // Reads the manifests, not the link, so that a kill between renaming and relinking loses nothing. Returns -1 if none is
-// best.
-int64_t CheckpointWriter::best_step_up_to(int64_t step) const {
+// best, and nothing if one cannot be read, which may be it: then none is removed.
+std::optional<int64_t> CheckpointWriter::best_step_up_to(int64_t step) {
   int64_t best = -1;
   for (const int64_t candidate : checkpoint_steps(folder_.parent_path())) {
     try {
       if (candidate <= step && read_manifest(path_of(candidate)).best) best = candidate;
+    } catch (const FileError& error) {
+      if (error.error() == ENOENT) continue;
+      warnings_.emplace_back(error.what());
+      return std::nullopt;
     } catch (const UserError&) {
       continue;  // broken: newest_checkpoint() reports it to the user
     }

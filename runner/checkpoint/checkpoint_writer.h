@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,11 +66,11 @@ class CheckpointWriter {
   bool is_gone(int64_t step) const;
 
   void tidy(int64_t step);
-  void point_links(int64_t step, int64_t best_step);
+  void point_links(int64_t step, std::optional<int64_t> best_step);
   void prune(int64_t step, int64_t best_step);
   void remove_leftovers();
   void warn_on_failure(const std::function<void()>& part);
-  int64_t best_step_up_to(int64_t step) const;
+  std::optional<int64_t> best_step_up_to(int64_t step);
 
   std::filesystem::path path_of(int64_t step) const;
   std::filesystem::path temporary_of(int64_t step) const;

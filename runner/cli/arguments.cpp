@@ -111,6 +111,7 @@ constexpr Example kExamples[] = {
     {"list", "", "list the runs in outputs/ and their status"},
     {"list", "--best outputs/mnist", "list the best first"},
     {"watch", "outputs/mnist/latest", "show what the run's terminal shows"},
+    {"experiments", "", "list their names and what they train"},
     {"keys", "trainer", "list the keys of a section"},
     {"keys", "batch", "list keys whose name or help contains the word"},
     {"plugins", "show convnet", "show its options and their defaults"},
@@ -124,7 +125,8 @@ constexpr const char* kOverrides =
     "Overrides: key=value changes a key, +key=value adds one, ++key=value does either, ~key removes one "
     "(docs/experiments.md).";
 constexpr const char* kExitCodes =
-    "Exit codes: 0 done, 1 failed, 2 wrong usage or experiment, 75 saved and resumable, 128+N ended by signal N.";
+    "Exit codes: 0 done, 1 failed or incomplete, 2 wrong usage or experiment, 75 saved and resumable, 128+N ended by "
+    "signal N.";
 
 std::string examples_of(std::string_view command) {
   std::string text;

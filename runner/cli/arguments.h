@@ -25,6 +25,7 @@ struct Arguments {
   std::string out;                         // export, predict, submit, report, data, schema, init: the file
   std::string format;                      // export: pt2, onnx, ...; empty: by the file's extension
   bool raw = false;                        // export: bytes in, probabilities out
+  bool force = false;                      // export: replace a file of that name
   std::string split = "test";              // predict
   std::vector<std::string> inputs;         // predict: new files, or patterns of their names
   bool json = false;                       // evaluate, verify, list, env

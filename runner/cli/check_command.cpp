@@ -6,6 +6,8 @@
 #include "base/log.h"
 #include "cli/commands.h"
 #include "config/config_files.h"
+#include "config/idle_settings.h"
+#include "data/account.h"
 #include "data/loader.h"
 #include "launch/worker_process.h"
 #include "metrics/objective.h"
@@ -26,11 +28,20 @@
 namespace ddprun {
 namespace {
 
-// Starts the dataset; a failure names --no-data, since an experiment can be checked without its data.
-void start_data(const CheckedExperiment& checked) try {
-  in_plugin({"dataset", "start"}, [&] { checked.dataset->start(); });
-} catch (const FromPlugin& error) {
-  throw UserError(std::string(located(error, checked.experiment).what()) + "\n`ddprun check --no-data` skips the data");
+// Prepares the dataset as a run does, which finds what the run would refuse and fetches nothing where all is there, and
+// starts it. A failure names --no-data, since an experiment can be checked without its data.
+void start_data(const CheckedExperiment& checked) {
+  const auto refuse = [](const UserError& error) {
+    throw UserError(std::string(error.what()) + "\n`ddprun check --no-data` skips the data");
+  };
+  try {
+    prepare_data(checked);
+    in_plugin({"dataset", "start"}, [&] { checked.dataset->start(); });
+  } catch (const FromPlugin& error) {
+    refuse(located(error, checked.experiment));
+  } catch (const UserError& error) {
+    refuse(error);
+  }
 }
 
 void tell_of_unused(const SanityCheck& check, const Experiment& experiment, int64_t workers) {
@@ -55,21 +66,21 @@ std::string check_weights_alone(const PretrainedConfig& pretrained) {
 
 // Checks the data and returns what was checked, for the last line.
 std::string check_data(const CheckedExperiment& checked, bool may_prepare, int64_t workers) try {
-  if (may_prepare) {
-    prepare_data(checked);
-  } else if (!in_plugin({"dataset", "is_prepared"}, [&] { return checked.dataset->is_prepared(); })) {
+  if (!may_prepare && !in_plugin({"dataset", "is_prepared"}, [&] { return checked.dataset->is_prepared(); }))
     return check_weights_alone(checked.experiment.pretrained) +
            "Not checked: the data and the model's use of them; the data have to be downloaded or prepared first, by a "
            "run or `ddprun data`.\n";
-  }
   start_data(checked);
   const PluginHost host(plugin_search_path(checked.experiment.plugin_path));
   const auto check = run_sanity_check(checked.experiment, host, *checked.dataset);
   tell_of_unused(check, checked.experiment, workers);
-  std::string pretrained;
-  for (const auto& line : check.pretrained) pretrained += "pretrained: " + line + ".\n";
-  return log::text(pretrained, "Checked: some samples of ", listed(check.splits), ", and one step with ",
-                   check.step_samples, " of them; `ddprun data` shows more of the data.\n");
+  for (const auto& warning : check.warnings) log::warn(warning);
+  std::string told;
+  if (const auto account = account_text(account_of(*checked.dataset)); !account.empty())
+    told = "data: " + account + ".\n";
+  for (const auto& line : check.pretrained) told += "pretrained: " + line + ".\n";
+  return log::text(told, "Checked: some samples of ", listed(check.splits), ", and one step with ", check.step_samples,
+                   " of them; `ddprun data` shows more of the data.\n");
 } catch (const FromPlugin& error) {
   throw located(error, checked.experiment);
 }
@@ -95,6 +106,7 @@ void tell_warnings(const Experiment& experiment, const LaunchChoice& launch) {
   const auto small = small_parts_warning(experiment.trainer, launch.workers * experiment.launch.min_nodes);
   for (const auto& warning : {launch.warning, small})
     if (!warning.empty()) log::warn(warning);
+  for (const auto& warning : idle_settings(experiment)) log::warn(warning);
 }
 
 }  // namespace

@@ -141,7 +141,8 @@ void add_export(CLI::App& command, Arguments& arguments) {
   command.add_flag("--raw", arguments.raw,
                    "the network takes images as bytes and gives probabilities: the file includes the dataset's "
                    "normalization");
-  add_out(command, arguments, "the file to write; must not exist", /*required=*/true);
+  add_out(command, arguments, "the file to write; must not exist, unless --force is given", /*required=*/true);
+  command.add_flag("--force", arguments.force, "replace a file of that name, once the new one is whole");
 }
 
 void add_verify(CLI::App& verify, Arguments& arguments) {
@@ -238,7 +239,10 @@ std::vector<std::string> command_names() {
 // --build f.cpp check EXPERIMENT`.
 void refuse_mistaken_command(const Arguments& arguments) {
   const auto& word = arguments.target;
-  const auto near = word == "train" ? "run" : nearest_name(word, command_names());
+  auto names = command_names();
+  names.emplace_back("train");  // what others call it
+  auto near = word == "train" ? "run" : nearest_name(word, names);
+  if (near == "train") near = "run";
   Problems problems;
   if (near.empty() || ConfigFiles(config_search_path()).find_experiment(word, problems)) return;
   throw UserError(word == near

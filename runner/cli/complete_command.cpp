@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// `ddprun complete WORD...`, with the plugins that only the experiment or DDPRUN_PLUGIN_PATH brings, and
-// `ddprun complete --describe FILE`, from which libexec/ddprun-complete answers otherwise.
+// `ddprun complete WORD...`, with the plugins that DDPRUN_PLUGIN_PATH brings, and `ddprun complete --describe FILE`,
+// from which libexec/ddprun-complete answers otherwise.
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/json_schema.h"
@@ -79,8 +79,7 @@ int complete_line(const std::vector<std::string>& words) try {
   ::setenv(log::kLevelVariable, "quiet", /*overwrite=*/1);
   const bool describe = words.size() == 2 && words[0] == "--describe";
   auto description = description_of_commands();
-  const auto folders = describe ? std::vector<std::filesystem::path>() : own_plugin_folders(words, description);
-  description["schema"] = experiment_schema(schema_sources(folders));
+  description["schema"] = experiment_schema(schema_sources({}));
   if (describe) {
     replace_file(words[1], description.dump() + "\n");
   } else {

@@ -3,6 +3,7 @@
 #include "agent/checked_experiment.h"
 #include "cli/commands.h"
 #include "config/config_files.h"
+#include "data/account.h"
 #include "data/data_pictures.h"
 #include "data/data_text.h"
 #include "launch/worker_process.h"
@@ -28,7 +29,8 @@ DataSurvey survey_of(const CheckedExperiment& checked) {
                     .dataset = checked.experiment.dataset.plugin,
                     .spec = in_plugin({"dataset", "spec"}, [&] { return dataset.spec(); }),
                     .splits = survey_splits(dataset, kMostNumbers),
-                    .augmentation = survey_augmentation(dataset, checked.experiment.seed)};
+                    .augmentation = survey_augmentation(dataset, checked.experiment.seed),
+                    .account = account_of(dataset)};
   if (survey.augmentation.samples == 0) throw PluginMistake({"dataset", "it has no training samples"});
   return survey;
 }
@@ -61,6 +63,7 @@ Json page_of(const CheckedExperiment& checked, const DataSurvey& survey) {
           {"classes", class_names(spec, spec.classes)},
           {"splits", std::move(splits)},
           {"augmentation", augmentation_text(survey.augmentation)},
+          {"account", account_json(survey.account)},
           {"doubts", doubts(survey)},
           {"groups", shown_samples(*checked.dataset, survey, checked.experiment.seed)}};
 }

@@ -11,6 +11,7 @@
 #include "config/config_files.h"
 #include "config/key_path.h"
 #include "data/data_form.h"
+#include "launch/worker_process.h"
 #include "plugin_host/plugin_call.h"
 #include "train/model_weights.h"
 #include "train/traced_model.h"
@@ -176,7 +177,7 @@ int export_run(const Arguments& arguments) {
     throw UserError("--raw is for files that hold the network: --out with .ts, .pt2 or .onnx");
   const auto run = existing_run(arguments.target);
   const auto checkpoint = choose_checkpoint(run, arguments.checkpoint);
-  NewFile file(arguments.out);
+  NewFile file(arguments.out, arguments.force, "choose another name, or --force replaces it");
   const auto weights = inference_weights(checkpoint);
   if (format == Format::kTorch) {
     write_state_dict(file.temporary(), weights);
@@ -187,7 +188,8 @@ int export_run(const Arguments& arguments) {
   }
   file.keep();
   std::cout << arguments.out << ": " << (holds_network(format) ? "the network with " : "") << weights.size()
-            << " tensors of step " << checkpoint.step << "\n";
+            << " tensors of " << checkpoint.path.filename().string() << ": " << text_of(standing_of(run, checkpoint))
+            << "\n";
   return kExitDone;
 }
 

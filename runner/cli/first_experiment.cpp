@@ -3,6 +3,8 @@
 
 #include "base/log.h"
 #include "config/compose.h"
+#include "config/interpolation.h"
+#include "submit/submission.h"
 
 #include <ddprun/error.h>
 
@@ -119,8 +121,8 @@ std::string head_lines(const FirstExperiment& first) {
     return line + std::string(line.size() < 48 ? 48 - line.size() : 2, ' ') + "# " + what + "\n";
   };
   return "# A first experiment for " + first.place + ", by `ddprun init`: a beginning, to be changed.\n#\n" +
-         command("data " + first.file, "look at the samples before you train") +
-         command("check " + first.file, "find mistakes") + command(first.file, "train");
+         command("data " + shell_word(first.file), "look at the samples before you train") +
+         command("check " + shell_word(first.file), "find mistakes") + command(shell_word(first.file), "train");
 }
 
 }  // namespace
@@ -139,7 +141,7 @@ std::string first_experiment_text(const FirstExperiment& first) {
   const auto& survey = first.survey;
   const auto recipe = recipe_for(survey);
   auto name = Value::map();
-  name.set("name", Value::scalar(first.name));
+  name.set("name", Value::scalar(escape_references(first.name)));
   auto text = head_lines(first) + to_yaml(name, /*origins=*/false) + "seed: 42\n\n" + dataset_lines(first) +
               "\nmodel: " + recipe.model + "\noptimizer: " + recipe.optimizer + "\nschedule: " + recipe.schedule + "\n";
   if (!recipe.objective.empty()) text += "objective: " + recipe.objective + "\n";

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "cli/found_data.h"
 
+#include "picture_files.h"
+
 #include <ddprun/error.h>
 
 #include <algorithm>
@@ -21,13 +23,9 @@ constexpr int kDeepest = 4;         // folders below the one that is looked at
 constexpr size_t kPictures = 200;   // looked at for their size
 constexpr size_t kMostFiles = 1e7;  // listed; more are no single data set
 
-const std::set<std::string> kPictureEndings{".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff"},
-    kArrayEndings{".npy", ".safetensors"}, kTextEndings{".txt", ".text", ".md"};
+const std::set<std::string> kArrayEndings{".npy", ".safetensors"}, kTextEndings{".txt", ".text", ".md"};
 constexpr const char *kShardEnding = ".tar", *kTokensEnding = ".bin";
 constexpr std::string_view kBetweenWords = "_-. /";
-const std::map<std::string, std::string> kSplits{{"train", "train"}, {"training", "train"}, {"val", "val"},
-                                                 {"valid", "val"},   {"validation", "val"}, {"dev", "val"},
-                                                 {"test", "test"},   {"testing", "test"}};
 
 std::string lower(std::string text) {
   std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -57,13 +55,15 @@ bool is_explained(const fs::path& file) {
 
 void take(Listing& listing, const fs::path& file, int depth) {
   const auto ending = lower(file.extension().string());
-  const bool top = depth == 0;
-  auto& list = kPictureEndings.contains(ending)                ? listing.pictures
+  std::error_code error;
+  const bool top = depth == 0 && fs::is_regular_file(file, error);  // to read a pipe would be to wait
+  auto& list = is_picture_name(file.filename().string())       ? listing.pictures
                : kArrayEndings.contains(ending)                ? listing.arrays
                : ending == kShardEnding                        ? listing.shards
                : ending == kTokensEnding && is_explained(file) ? listing.tokens
                : top && kTextEndings.contains(ending)          ? listing.texts
                : top && ending == ".csv"                       ? listing.tables
+               : is_picture(file)                              ? listing.pictures
                                                                : listing.others;
   list.push_back(file);
 }
@@ -75,7 +75,7 @@ Listing list_files(const fs::path& folder) {
   fs::recursive_directory_iterator at(folder, fs::directory_options::follow_directory_symlink, error);
   for (const fs::recursive_directory_iterator end; !error && at != end; at.increment(error)) {
     std::error_code ignored;
-    const bool hidden = at->path().filename().string().starts_with('.');
+    const bool hidden = is_litter(at->path().filename().string());
     if (at->is_directory(ignored)) {
       if (hidden || at.depth() >= kDeepest) at.disable_recursion_pending();
     } else if (!hidden && ++count <= kMostFiles) {
@@ -133,52 +133,12 @@ constexpr const char* kPictureLayouts =
     "expected FOLDER/<class>/<picture>, FOLDER/train/<class>/<picture> with val and test likewise, or a list "
     "labels.csv beside the pictures, with the header file,label";
 
-// Returns how many folders lie between the folder and its pictures: 1 for FOLDER/<class>/<picture>. Throws UserError if
-// not all are equally deep.
-long depth_of_pictures(const Listing& listing) {
-  std::map<long, fs::path> depths;
-  for (const auto& file : listing.pictures) {
-    const auto below = file.lexically_relative(listing.folder);
-    depths.try_emplace(std::distance(below.begin(), below.end()) - 1, below);
-  }
-  if (depths.size() == 1) return depths.begin()->first;
-  throw UserError(listing.folder.string() + ": pictures lie at different depths, such as " +
-                  depths.begin()->second.string() + " and " + depths.rbegin()->second.string() + "; " +
-                  kPictureLayouts);
-}
-
-std::set<std::string> top_folders(const Listing& listing) {
-  std::set<std::string> names;
-  for (const auto& file : listing.pictures) names.insert(file.lexically_relative(listing.folder).begin()->string());
-  return names;
-}
-
-// Throws UserError unless the pictures lie in FOLDER/<split>/<class>, with the names of the splits that are read.
-void require_splits(const Listing& listing) {
-  const auto folders = top_folders(listing);
-  std::string renamings;
-  for (const auto& name : folders) {
-    const auto split = kSplits.find(lower(name));
-    if (split == kSplits.end()) {
-      const auto deeper = (listing.folder / name).string();
-      throw UserError(listing.folder.string() + ": pictures lie one folder too deep, such as " + example_of(listing) +
-                      "; " + kPictureLayouts + "; try ddprun init " + deeper);
-    }
-    if (name != split->second) renamings += (renamings.empty() ? "" : ", ") + name + " to " + split->second;
-  }
-  if (!renamings.empty())
-    throw UserError(listing.folder.string() + ": the splits are called train, val and test; rename " + renamings);
-  if (!folders.contains("train"))
-    throw UserError(listing.folder.string() + ": has no folder train beside " + *folders.begin() + "; " +
-                    kPictureLayouts);
-}
-
 bool is_list_of_pictures(const fs::path& csv) {
   std::string line;
   std::ifstream stream(csv);
   std::getline(stream, line);
   if (line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
-  return line.starts_with("file,label");
+  return lower(line).starts_with("file,label");
 }
 
 std::vector<fs::path> spread(const std::vector<fs::path>& files) {
@@ -196,15 +156,11 @@ FoundData pictures(const Listing& listing) {
     found.options.set("csv", text_value(*csv));
     return found;
   }
-  const auto depth = depth_of_pictures(listing);
-  if (depth == 0) {
+  const auto in_folders =
+      std::ranges::any_of(listing.pictures, [&](const fs::path& file) { return file.parent_path() != listing.folder; });
+  if (!in_folders)
     throw UserError(listing.folder.string() + ": " + count_text(listing.pictures.size(), "picture") +
                     " without class folders, such as " + example_of(listing) + "; " + kPictureLayouts);
-  }
-  if (depth > 2)
-    throw UserError(listing.folder.string() + ": pictures lie " + std::to_string(depth) + " folders deep, such as " +
-                    example_of(listing) + "; " + kPictureLayouts);
-  if (depth == 2) require_splits(listing);
   return found;
 }
 
@@ -226,7 +182,7 @@ Words words_of(const std::string& name) {
 // Returns the split that the name has, or its folder's; train if they have none.
 std::string split_of(const Listing& listing, const fs::path& file) {
   for (const auto& word : words_of(file.lexically_relative(listing.folder).replace_extension().string()))
-    if (const auto split = kSplits.find(word); split != kSplits.end()) return split->second;
+    if (auto split = split_called(word)) return *split;
   return "train";
 }
 
@@ -323,7 +279,7 @@ FoundData files_of_splits(const std::string& plugin, const Listing& listing, con
 }
 
 constexpr const char* kKnown =
-    "expected pictures (.png, .jpg, .webp) in a folder for each class or in shards (.tar), arrays (.npy, "
+    "expected pictures (.png, .jpg, .webp, .bmp, .ppm) in a folder for each class or in shards (.tar), arrays (.npy, "
     ".safetensors), the files of MNIST or CIFAR, a text (.txt), or tokens (.bin with .bin.json)";
 
 // Throws UserError if there are data of two kinds.

@@ -12,6 +12,7 @@
 #include "base/terminal.h"
 #include "cli/commands.h"
 #include "config/config_files.h"
+#include "config/key_path.h"
 #include "launch/launcher.h"
 #include "worker/worker.h"
 
@@ -22,12 +23,14 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <string_view>
 #include <system_error>
 
 namespace ddprun {
@@ -44,7 +47,21 @@ struct Inference {
   LaunchChoice launch;
 };
 
+// Warns of overrides of sections that only training reads.
+void warn_of_unread(const Arguments& arguments) {
+  constexpr auto kOfTraining = std::to_array<std::string_view>(
+      {"name", "optimizer", "schedule", "early_stopping", "checkpoint", "pretrained", "callbacks", "loggers",
+       "predictions", "histograms", "profile", "resources", "run"});
+  Problems told_when_composed;
+  for (const auto& text : arguments.overrides) {
+    const auto change = parse_override(text, told_when_composed);
+    if (change && std::ranges::find(kOfTraining, change->path.front()) != kOfTraining.end())
+      log::warn(text + ": has no effect: only training reads " + change->path.front());
+  }
+}
+
 Inference prepare_inference(const Arguments& arguments) {
+  warn_of_unread(arguments);
   Inference inference{.run = existing_run(arguments.target)};
   inference.checkpoint = choose_checkpoint(inference.run, arguments.checkpoint);
   inference.checked = check_experiment({.experiment = inference.run / "config.yaml",
@@ -145,6 +162,11 @@ std::string share(int64_t correct, int64_t total) {
   return grouped(correct) + " of " + grouped(total) + " correct (" + percent + ")";
 }
 
+void print_checkpoint(const Inference& inference) {
+  std::cout << inference.checkpoint.path.string() << ": " << text_of(standing_of(inference.run, inference.checkpoint))
+            << "\n";
+}
+
 void print_metrics(const Inference& inference, const Json& result) {
   std::vector<std::pair<std::string, std::string>> rows;
   for (const auto& [name, value] : result.at("metrics").items()) {
@@ -158,7 +180,7 @@ void print_metrics(const Inference& inference, const Json& result) {
   }
   size_t width = 0;
   for (const auto& [name, text] : rows) width = std::max(width, width_of(name));
-  std::cout << inference.checkpoint.path.string() << "\n";
+  print_checkpoint(inference);
   for (const auto& [name, text] : rows) std::cout << padded(name, width + 2) << text << "\n";
 }
 
@@ -174,9 +196,13 @@ int evaluate(const Arguments& arguments) {
     print_metrics(inference, outcome.result);
     return kExitDone;
   }
+  const auto standing = standing_of(inference.run, inference.checkpoint);
   Json json{{"run", inference.run.string()},
             {"checkpoint", inference.checkpoint.path.string()},
             {"step", inference.checkpoint.step},
+            {"best", standing.best},
+            {"last", standing.last},
+            {"weights", standing.averaged ? "ema" : "model"},
             {"world_size", inference.launch.workers}};
   json.update(outcome.result);
   std::cout << json.dump(2) << "\n";
@@ -207,6 +233,7 @@ int predict(const Arguments& arguments) {
   if (!inputs.empty()) std::cout << inputs.size() << (inputs.size() == 1 ? " file" : " files");
   if (result.contains("correct")) std::cout << ", " << share(result.at("correct"), samples);
   std::cout << "\n";
+  print_checkpoint(inference);
   return kExitDone;
 }
 

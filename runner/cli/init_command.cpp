@@ -2,14 +2,17 @@
 // `ddprun init FOLDER`: looks at data, says what they are, and writes a first experiment for them.
 #include "base/log.h"
 #include "base/run_files.h"
-#include "base/terminal.h"
 #include "cli/commands.h"
 #include "cli/first_experiment.h"
 #include "cli/found_data.h"
 #include "cli/picture_size.h"
+#include "config/interpolation.h"
+#include "data/account.h"
 #include "launch/worker_process.h"
 #include "plugin_host/plugin_call.h"
 #include "plugin_host/plugin_host.h"
+#include "shown_text.h"
+#include "submit/submission.h"
 
 #include <ddprun/dataset.h>
 #include <ddprun/error.h>
@@ -57,7 +60,8 @@ class Initializer {
     if (!name.has_filename()) name = name.parent_path();
     first_.name = name.stem().string();
     while (first_.name.starts_with('.')) first_.name.erase(0, 1);
-    if (first_.name.empty()) first_.name = "experiment";
+    constexpr size_t kLongest = 128;
+    if (first_.name.empty() || first_.name.size() > kLongest) first_.name = "experiment";
     first_.file = arguments.out.empty() ? first_.name + ".yaml" : arguments.out;
     first_.place = place_.string();
   }
@@ -65,14 +69,15 @@ class Initializer {
   const std::string& file() const { return first_.file; }
 
   FirstExperiment look() {
-    require_utf8(place_.string());
+    require_text(fs::absolute(place_).string());
+    require_text(first_.file);
     auto options = found_.options;
     if (are_pictures()) options.set("size", number(kProbeSize));
     if (may_validate()) options.set("validation", number(int64_t{0}));
     if (is_text()) options.set("context", number(int64_t{1}));
     const auto probe = opened(found_.plugin, options);
     const auto spec = probe->spec();
-    for (const auto& name : spec.class_names) require_utf8(name);
+    for (const auto& name : spec.class_names) require_text(name);
     if (spec.classes == 1) refuse_one_class(spec);
     if (are_pictures()) choose_size(*probe);
     if (found_.plugin == "tensors") choose_range(*probe);
@@ -93,14 +98,14 @@ class Initializer {
     first_.remarks[key] = remark;
   }
 
-  // YAML and JSON hold UTF-8 only.
-  void require_utf8(std::string name) const {
-    Problems problems;
-    parse_yaml("# " + name, place_.string(), problems);
-    if (problems.empty()) return;
-    std::ranges::replace_if(name, [](unsigned char byte) { return byte >= 0x7F; }, '?');
-    throw UserError("a folder's or class's name is not UTF-8 text, so that no experiment can hold it: " + name +
-                    "; rename it");
+  // YAML and JSON hold UTF-8 only, a line of a comment no line break.
+  static void require_text(std::string name) {
+    const bool breaks = std::ranges::any_of(name, [](unsigned char byte) { return byte < 0x20 || byte == 0x7F; });
+    if (is_utf8(name) && !breaks) return;
+    std::ranges::replace_if(name, [](unsigned char byte) { return byte < 0x20 || byte >= 0x7F; }, '?');
+    throw UserError(std::string("the name of a folder or class ") +
+                    (breaks ? "has a control character in it, such as a line break" : "is not UTF-8 text") +
+                    ", so that no experiment can hold it: " + name + "; rename it");
   }
 
   [[noreturn]] void refuse_one_class(const DataSpec& spec) const {
@@ -165,7 +170,8 @@ class Initializer {
             .dataset = found_.plugin,
             .spec = dataset->spec(),
             .splits = survey_splits(*dataset, kNumbersLookedAt),
-            .augmentation = survey_augmentation(*dataset, /*seed=*/0)};
+            .augmentation = survey_augmentation(*dataset, /*seed=*/0),
+            .account = account_of(*dataset)};
   } catch (const FromPlugin& error) {
     throw UserError(error.problem);
   }
@@ -180,7 +186,7 @@ class Initializer {
     const auto from = fs::absolute(first_.file).lexically_normal().parent_path();
     const auto path = fs::path(value.text()).lexically_relative(from);
     const bool below = !path.empty() && *path.begin() != "..";
-    return Value::scalar(below ? path.string() : value.text());
+    return Value::scalar(escape_references(below ? path.string() : value.text()));
   }
 
   void write_dataset() {
@@ -213,7 +219,8 @@ int init(const Arguments& arguments) {
                          0, 2)
               << "\n";
   std::cout << "\n"
-            << first.file << " is written. Next: ddprun data " << first.file << "; ddprun " << first.file << "\n";
+            << first.file << " is written. Next: ddprun data " << shell_word(first.file) << "; ddprun "
+            << shell_word(first.file) << "\n";
   return kExitDone;
 }
 

@@ -5,6 +5,7 @@
 #include "agent/run_end.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/terminal.h"
 #include "cli/commands.h"
 #include "config/config_files.h"
 #include "launch/worker_process.h"
@@ -14,7 +15,6 @@
 
 #include <ddprun/error.h>
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,14 +29,14 @@ namespace ddprun {
 namespace {
 
 constexpr const char* kDefaultFolder = "outputs";
-constexpr size_t kColumns = 80;
 
 ListStyle style_of_output() {
-  ListStyle style{.columns = kColumns, .terminal = ::isatty(STDOUT_FILENO) != 0, .now = wall_seconds()};
-  winsize size{};
-  if (style.terminal && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) style.columns = size.ws_col;
-  const char* no_color = std::getenv("NO_COLOR");
-  style.color = style.terminal && (!no_color || *no_color == '\0');
+  ListStyle style{.now = wall_seconds()};
+  if (const auto columns = terminal_columns(STDOUT_FILENO)) {
+    const char* no_color = std::getenv("NO_COLOR");
+    style.columns = *columns;
+    style.color = !no_color || *no_color == '\0';
+  }
   return style;
 }
 
@@ -69,7 +69,9 @@ int list(const Arguments& arguments) {
         run_list_text(runs, style_of_output());  // uses colours, and removes control characters from names
     std::fwrite(text.data(), 1, text.size(), stdout);
     for (const auto& run : runs) {
-      if (run.state.status == RunStatus::kElsewhere) std::cout << run.label << ": " << run.state.reason << "\n";
+      if (!run.flaw.empty()) std::cout << log::shown(run.flaw) << "\n";
+      if (run.state.status == RunStatus::kElsewhere)
+        std::cout << log::shown(run.label + ": " + run.state.reason) << "\n";
     }
     std::cout << folds_text(runs);
   }

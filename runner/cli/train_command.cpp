@@ -6,9 +6,11 @@
 #include "agent/early_signals.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "checkpoint/checkpoint.h"
 #include "cli/commands.h"
 #include "cli/multirun.h"
 #include "config/config_files.h"
+#include "config/resumed_keys.h"
 #include "launch/run_folder.h"
 
 #include <ddprun/error.h>
@@ -37,6 +39,32 @@ struct RunsFolder {
 RunsFolder runs_of(const Experiment& experiment) {
   if (experiment.is_range_test()) return {.name = "find_lr", .outputs = fs::path("outputs") / experiment.name};
   return {.name = experiment.name};
+}
+
+// Throws UserError if the experiment differs from what the run has recorded in a key that it would ignore: one that is
+// fixed by one of `by`, or by the run's checkpoints.
+void refuse_ignored(const fs::path& run, const Experiment& now, std::vector<FixedKey::By> by) {
+  const auto file = run / "config.yaml";
+  std::error_code error;
+  if (!fs::exists(file, error)) return;
+  if (!checkpoint_steps(run).empty()) by.push_back(FixedKey::By::kCheckpoint);
+  Problems of_another_version;
+  auto recorded = read_experiment(load_yaml(file), of_another_version);
+  if (now.checkpoint.resume == Resume::kAuto) recorded.checkpoint.resume = Resume::kAuto;
+  if (fs::equivalent(now.run_dir, run, error)) recorded.run_dir = now.run_dir;
+  const auto ignored = ignored_changes(recorded, now, by);
+  if (!ignored.empty()) throw_problems(ignored);
+}
+
+// Does the same for a new run that starts from another's checkpoint. One that lies alone has no record, but weights.
+void refuse_ignored_start(const fs::path& checkpoint, const Experiment& now) {
+  const auto run = checkpoint.parent_path().parent_path();
+  if (fs::exists(run / "config.yaml") && checkpoint.parent_path() == checkpoints_folder(run))
+    return refuse_ignored(run, now, {});
+  auto recorded = now;
+  recorded.pretrained = {};
+  const auto ignored = ignored_changes(recorded, now, {FixedKey::By::kCheckpoint});
+  if (!ignored.empty()) throw_problems(ignored);
 }
 
 PreparedRun go_on(RunFolder folder, const CheckedExperiment& checked) {
@@ -72,6 +100,7 @@ std::optional<fs::path> unfinished_run(const Experiment& experiment, const Place
 PreparedRun start_or_go_on(const CheckedExperiment& checked, const Placement& placement) {
   const auto& experiment = checked.experiment;
   if (const auto run = unfinished_run(experiment, placement)) {
+    refuse_ignored(*run, experiment, {FixedKey::By::kFolder});
     log::info("resuming " + run->string());
     // Passes the experiment as it is now: the frozen one already has these overrides, and ~key or +key does not work
     // twice.
@@ -80,6 +109,7 @@ PreparedRun start_or_go_on(const CheckedExperiment& checked, const Placement& pl
   // Whatever can fail comes before the folder is created: a run that cannot start leaves none behind.
   const auto& asked = experiment.checkpoint;
   auto checkpoint = asked.resume == Resume::kFrom ? named_checkpoint(asked.resume_from) : fs::path();
+  if (!checkpoint.empty()) refuse_ignored_start(checkpoint, experiment);
   prepare_data(checked);
   const auto runs = runs_of(experiment);
   auto folder = RunFolder::create(runs.name, experiment.run_dir, runs.outputs);
@@ -121,10 +151,16 @@ void require_range(const Arguments& arguments, const Experiment& experiment) {
 constexpr auto kReplaced = std::to_array<std::string_view>(
     {"schedule", "checkpoint", "early_stopping", "histograms", "predictions", "profile", "callbacks", "loggers"});
 
-// Returns whether the override changes a section that a range test replaces, or a key in it.
+// Returns whether the override changes a section that a range test replaces, or a key in it; it warns of one that has
+// no effect then. How the lr is scaled is taken over.
 bool is_replaced(std::string_view override) {
-  override.remove_prefix(std::min(override.find_first_not_of("+~"), override.size()));
-  return std::ranges::find(kReplaced, override.substr(0, override.find_first_of(".[="))) != kReplaced.end();
+  const auto key = override.substr(std::min(override.find_first_not_of("+~"), override.size()));
+  const auto section = key.substr(0, key.find_first_of(".[="));
+  if (std::ranges::find(kReplaced, section) == kReplaced.end()) return false;
+  const bool is_kept = key.starts_with("schedule.lr_scaling=") || key.starts_with("schedule.reference_batch=");
+  if (!is_kept && !override.starts_with('~'))
+    log::warn(log::text(override, ": has no effect: a range test has its own ", section));
+  return true;
 }
 
 // Returns the overrides that make a range test of the experiment. It keeps all that the loss of a step depends on:
@@ -157,6 +193,7 @@ int resume(const Arguments& arguments) {
                                    .overrides = arguments.overrides,
                                    .search_path = config_search_path(),
                                    .frozen = true});
+  refuse_ignored(run, checked.experiment, {FixedKey::By::kFolder, FixedKey::By::kSubmit});
   const auto setup = find_node_setup(arguments.launch, checked.experiment);
   return run_agent(setup, {.words = arguments.words,
                            .overrides = arguments.overrides,

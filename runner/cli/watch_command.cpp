@@ -96,7 +96,8 @@ class Watch {
     last_ = {row.epoch, row.step, (row.step - 1) % steps + 1, "train", object->number("samples_per_second")};
   }
 
-  void show_table(std::string_view line) {
+  // Passes over a table that is not as the jsonl logger writes it, as over such a row.
+  void show_table(std::string_view line) try {
     const auto json = parse_recorded_json(line);
     if (!json.is_object() || json.value("attempt", int64_t{-1}) != start_.attempt || json.value("kind", "") != "ranks")
       return;
@@ -107,6 +108,7 @@ class Watch {
       for (const auto& value : row) table.rows.back().push_back(value.is_number() ? value.get<double>() : std::nan(""));
     }
     logger_->ranks(table);
+  } catch (const nlohmann::json::exception&) {
   }
 
   RunStatus finish(const RunState& state) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "completion/completion.h"
 
+#include "base/files_below.h"
 #include "completion/override_words.h"
 #include "config/compose.h"
 #include "config/config_files.h"
@@ -108,26 +109,32 @@ class Line {
     return found;
   }
 
+  bool may_name_plugin() const {
+    const auto name = command_->value("name", "");
+    if (option_) return name == "watch";
+    const auto arguments = (*command_)["arguments"].get<Words>();
+    return std::ranges::any_of(arguments, [&](const std::string& argument) {
+      return argument == "overrides" || argument == "plugin" || (argument == "checkpoint" && name != "export");
+    });
+  }
+
+ private:
   // Returns the composed experiment, or nothing if the line names none that can be read.
-  Experiment experiment() const {
+  Experiment experiment() const try {
     ComposeInput input{.experiment = target_, .search_path = config_search_path()};
-    if (command_->value("name", "") == "list" || target_.empty()) return {};
-    std::error_code error;
-    if (const auto config = fs::path(target_) / "config.yaml"; fs::exists(config, error)) {
-      input.experiment = config;
+    if (target_.empty()) return {};
+    if (open_below(target_, "config.yaml").open()) {
+      input.experiment = fs::path(target_) / "config.yaml";
       input.frozen = true;
     }
     for (const auto& word : overrides_)
       if (is_override(word)) input.overrides.push_back(word);
-    try {
-      Problems ignored;
-      return load_experiment(input, ignored);
-    } catch (const UserError&) {
-      return {};
-    }
+    Problems ignored;
+    return load_experiment(input, ignored);
+  } catch (const UserError&) {
+    return {};
   }
 
- private:
   static const Description* named(const Description& of, const std::string& name) {
     for (const auto& command : of["commands"])
       if (command["name"] == name) return &command;
@@ -275,8 +282,8 @@ std::vector<Candidate> complete(const Words& words, const Description& descripti
   return fitting;
 }
 
-std::vector<fs::path> own_plugin_folders(const Words& words, const Description& description) {
-  return words.empty() ? std::vector<fs::path>() : Line(words, description).experiment().plugin_path;
+bool may_name_plugin(const Words& words, const Description& description) {
+  return !words.empty() && Line(words, description).may_name_plugin();
 }
 
 }  // namespace ddprun

@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -26,8 +25,9 @@ using Description = nlohmann::ordered_json;
 // wrong on the line or in a file: nothing then goes on.
 std::vector<Candidate> complete(const std::vector<std::string>& words, const Description& description);
 
-// Returns the folders in which the experiment on the line has plugins of its own, which the schema may not know.
-std::vector<std::filesystem::path> own_plugin_folders(const std::vector<std::string>& words,
-                                                      const Description& description);
+// Returns whether the last word may become a plugin's name, its option or a value: those in DDPRUN_PLUGIN_PATH are then
+// loaded to know them. Never those of a `plugin_path:`, for the file that has it is only read by who presses Tab, and
+// may be anybody's.
+bool may_name_plugin(const std::vector<std::string>& words, const Description& description);
 
 }  // namespace ddprun

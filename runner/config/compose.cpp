@@ -5,10 +5,12 @@
 #include "config/experiment.h"
 #include "config/interpolation.h"
 #include "config/key_path.h"
+#include "config/rivals.h"
 #include "config/schema.h"
 #include "config/secrets.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 namespace ddprun {
@@ -148,16 +150,18 @@ class OverrideApplier {
       return false;
     }
     if (present || schema_.allows(change.path)) return true;
-    const auto meant = change.path.size() == 1 ? sections_with(change.path[0]) : "";
-    reject(change, meant.empty() ? schema_.unknown_key(change.path) : "unknown key; did you mean " + meant + "?");
+    const auto known = schema_.unknown_key(change.path);
+    const bool is_near = change.path.size() > 1 && known.find("did you mean") != known.npos;
+    const auto meant = is_near ? "" : places_with(change.path.back());
+    reject(change, meant.empty() ? known : "unknown key; did you mean " + meant + "?");
     return false;
   }
 
-  // Returns the sections with a key of this name: "optimizer.lr or schedule.lr".
-  std::string sections_with(const std::string& name) const {
+  // Returns the keys of this name: "optimizer.lr or schedule.lr", or "name" at the root.
+  std::string places_with(const std::string& name) const {
     std::set<std::string> found;
     for (const auto& path : schema_.paths())
-      if (path.ends_with("." + name)) found.insert(path);
+      if (path == name || path.ends_with("." + name)) found.insert(path);
     for (const auto& entry : config_.entries())
       if (entry.value.find(name)) found.insert(entry.key + "." + name);
     std::string text;
@@ -177,6 +181,7 @@ class OverrideApplier {
         if (auto* section = chosen.find(key)) put(change, std::move(*section));
       } else {
         if (has_short_form(key)) config_.erase(key);
+        displace_rivals(config_, chosen);
         merge(config_, std::move(chosen));
       }
       return true;
@@ -186,7 +191,20 @@ class OverrideApplier {
     return true;
   }
 
-  void set(const Override& change) { put(change, change.value); }
+  void set(const Override& change) {
+    auto value = change.value;
+    if (change.path.size() <= 2) displace(change, value);
+    put(change, std::move(value));
+  }
+
+  // Removes what the override displaces.
+  void displace(const Override& change, Value& value) {
+    auto over = Value::map();
+    auto& parent = change.path.size() == 1 ? over : over.set(change.path.front(), Value::map());
+    auto& given = parent.set(change.path.back(), std::move(value), change.origin);
+    std::ranges::move(displace_rivals(config_, over), std::back_inserter(displaced_));
+    value = std::move(given);
+  }
 
   void put(const Override& change, Value value) {
     auto* parent = &config_;
@@ -253,6 +271,7 @@ class OverrideApplier {
     auto* parent = find_at(config_, {path.begin(), path.end() - 1});
     const auto index = parent && parent->is_list() ? list_index(path.back()) : std::nullopt;
     if (!parent || !child(*parent, path.back())) {
+      if (std::ranges::find(displaced_, path) != displaced_.end()) return;  // by an override before this one
       const bool known = schema_.allows(path) && !Schema::is_open(path[0]);
       reject(change, known ? "is not written, so there is nothing to remove" : "no such key to remove");
     } else if (index) {
@@ -266,6 +285,7 @@ class OverrideApplier {
   DefaultsComposer& composer_;
   Problems& problems_;
   Schema schema_;
+  std::vector<KeyPath> displaced_;
 };
 
 }  // namespace

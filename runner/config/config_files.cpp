@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "config/config_files.h"
 
+#include "base/nearest_path.h"
 #include "base/program.h"
 
 #include <ddprun/options.h>
@@ -54,6 +55,18 @@ std::string suggestion(const std::string& name, const std::string& prefix, const
   return text + ";";
 }
 
+// Returns the nearest experiment in the current folder or below the search path, as it may be given: the name of its
+// folder may be mistyped too.
+fs::path near_experiment(const fs::path& given, const std::vector<fs::path>& search_path) {
+  const auto with_ending = given.extension() == ".yaml" ? given : fs::path(given) += ".yaml";
+  if (const auto here = nearest_path(with_ending); is_readable(here)) return here;
+  for (const auto& folder : search_path) {
+    const auto there = nearest_path(folder / with_ending);
+    if (is_readable(there) && !given.is_absolute()) return there.lexically_relative(folder);
+  }
+  return {};
+}
+
 std::vector<fs::path> places_of(const fs::path& given, const std::vector<fs::path>& search_path) {
   std::vector<fs::path> places;
   const auto add = [&](const fs::path& path) {
@@ -76,8 +89,10 @@ std::optional<fs::path> ConfigFiles::find_experiment(const fs::path& given, Prob
   const auto found = std::ranges::find_if(places, is_readable);
   if (found != places.end()) return *found;
   const auto prefix = given.has_parent_path() ? given.parent_path().string() + "/" : "";
-  problems.push_back(given.string() + ": no such experiment" +
-                     suggestion(given.stem().string(), prefix, names_beside(places)) + " tried: " + join(places));
+  const auto near = near_experiment(given, search_path_);
+  const auto hint = near.empty() ? suggestion(given.stem().string(), prefix, names_beside(places))
+                                 : "; did you mean " + near.string() + "?";
+  problems.push_back(given.string() + ": no such experiment" + hint + " tried: " + join(places));
   return std::nullopt;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "config/defaults_list.h"
 
+#include "config/rivals.h"
 #include "config/schema.h"
 
 #include <algorithm>
@@ -89,6 +90,7 @@ Value DefaultsComposer::compose_file(const fs::path& file, const std::string& gr
   if (!key.empty()) own.set(key, std::move(*content), asked_at);
   expand_short_forms(own);
   use_current_names(own);
+  displace_rivals(tree, own);
   merge(tree, std::move(own));
   return tree;
 }
@@ -103,7 +105,9 @@ void DefaultsComposer::merge_defaults(Value& tree, const Value& defaults, const 
     const auto entry = entry_name(item, group);
     if (entry.empty()) continue;
     if (const auto file = files_.find(entry)) {
-      merge(tree, compose_file(*file, group_of_entry(entry), item.origin()));
+      auto over = compose_file(*file, group_of_entry(entry), item.origin());
+      displace_rivals(tree, over);
+      merge(tree, std::move(over));
     } else {
       fail(item.origin(), "defaults", entry + ": " + files_.not_found(entry));
     }

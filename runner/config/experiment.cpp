@@ -227,27 +227,13 @@ void check_nodes(const Experiment& experiment, Problems& problems) {
                                       std::to_string(launch.max_nodes) + "; leave one of them out"));
 }
 
-bool is_of_command_line(const Value& value) { return value.origin().source.starts_with("command line"); }
-
-// Checks that only one of global_batch and batch_per_worker is set. The error keeps the command line's and names the
-// other one.
+// Checks that only one of global_batch and batch_per_worker is set.
 void check_batches(const Experiment& experiment, Problems& problems) {
-  struct Key {
-    std::string name;
-    const Value* value;
-  };
   const auto* trainer = experiment.config.find("trainer");
-  if (!trainer || experiment.trainer.batch_per_worker == 0) return;
-  Key meant{"batch_per_worker", trainer->find("batch_per_worker")},
-      other{"global_batch", trainer->find("global_batch")};
-  if (!meant.value || !other.value) return;
-  if (is_of_command_line(*other.value)) std::swap(meant, other);
-  const bool is_clear = is_of_command_line(*meant.value) && !is_of_command_line(*other.value);
-  problems.push_back(
-      problem_line(meant.value->origin(), "trainer." + meant.name,
-                   "cannot be combined with " + other.name +
-                       (is_clear ? " of " + other.value->origin().text() + "; remove that with ~trainer." + other.name
-                                 : "; remove one of them")));
+  const auto* per_worker = trainer ? trainer->find("batch_per_worker") : nullptr;
+  if (experiment.trainer.batch_per_worker == 0 || !per_worker || !trainer->find("global_batch")) return;
+  problems.push_back(problem_line(per_worker->origin(), "trainer.batch_per_worker",
+                                  "cannot be combined with global_batch; remove one of them"));
 }
 
 // Checks that the loss takes the targets that mixing makes; that of a plugin may.

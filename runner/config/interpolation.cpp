@@ -256,4 +256,9 @@ std::vector<TextPart> split_references(std::string_view text) {
   return parts;
 }
 
+std::string escape_references(std::string text) {
+  for (size_t at = 0; (at = text.find("${", at)) != text.npos; at += 3) text.insert(at, "\\");
+  return text;
+}
+
 }  // namespace ddprun

@@ -33,4 +33,7 @@ struct BadReference {
 // for a brace that is not closed.
 std::vector<TextPart> split_references(std::string_view text);
 
+// Returns the text as an experiment is to have it, so that ${ in it stands for nothing.
+std::string escape_references(std::string text);
+
 }  // namespace ddprun

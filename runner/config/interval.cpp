@@ -19,6 +19,11 @@ std::optional<Number> number_in(std::string_view text) {
   return number;
 }
 
+// Reads a count. One that begins with 0, 010, is none: other readers of YAML take it for octal.
+std::optional<int64_t> count_in(std::string_view text) {
+  return text.starts_with('0') && text.size() > 1 ? std::nullopt : number_in<int64_t>(text);
+}
+
 // Parses "01:30:00", with hours beyond 24 too.
 std::optional<double> clock_seconds(std::string_view text) {
   double seconds = 0;
@@ -47,7 +52,7 @@ std::optional<Interval> parse_interval(std::string_view text) {
   const auto amount = text.substr(0, unit_at);
   const auto unit = text.substr(unit_at);
   if (unit == "ep" || unit == "st") {
-    const auto count = number_in<int64_t>(amount);
+    const auto count = count_in(amount);
     if (!count || *count < 1 || *count > kMost) return std::nullopt;
     return unit == "ep" ? Interval{.epochs = *count} : Interval{.steps = *count};
   }
@@ -78,7 +83,7 @@ std::optional<double> parse_duration(std::string_view text) {
 std::optional<Limit> parse_limit(std::string_view text) {
   if (text == "all") return Limit{};
   if (const auto count = number_in<int64_t>(text)) {
-    return *count >= 1 && *count <= kMost ? std::optional(Limit{.batches = *count}) : std::nullopt;
+    return count_in(text) && *count >= 1 && *count <= kMost ? std::optional(Limit{.batches = *count}) : std::nullopt;
   }
   const auto share = number_in<double>(text);
   return share && *share > 0 && *share <= 1 ? std::optional(Limit{.share = *share}) : std::nullopt;

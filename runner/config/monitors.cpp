@@ -2,6 +2,7 @@
 #include "config/monitors.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace ddprun {
 namespace {
@@ -36,6 +37,12 @@ std::vector<Monitor> monitors_of(const Experiment& experiment) {
   if (experiment.early_stopping) add("early_stopping", experiment.early_stopping->monitor, true);
   if (experiment.schedule.kind == ScheduleKind::kPlateau) add("schedule", experiment.schedule.monitor, true);
   return monitors;
+}
+
+bool is_better(const Merit& one, const Merit& best, bool maximize) {
+  if (std::isnan(one.value) || std::isnan(best.value)) return !std::isnan(one.value);
+  if (one.value != best.value) return (one.value > best.value) == maximize;
+  return one.loss < best.loss;
 }
 
 std::vector<Monitor> unknown_monitors(const Experiment& experiment, const std::vector<std::string>& known) {

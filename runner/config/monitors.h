@@ -4,6 +4,7 @@
 
 #include "config/experiment.h"
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,16 @@ bool is_chosen(const Experiment& experiment, const std::string& section);
 // Returns the metrics without which the experiment cannot do what it asks for. The default of checkpoint.monitor is not
 // one of them: if it is not measured, the loss takes its place.
 std::vector<Monitor> monitors_of(const Experiment& experiment);
+
+// What an evaluation is judged by. NaN stands for what was not measured.
+struct Merit {
+  double value = std::numeric_limits<double>::quiet_NaN();  // of checkpoint.monitor
+  double loss = std::numeric_limits<double>::quiet_NaN();   // of the same evaluation
+};
+
+// Returns whether an evaluation takes the place of the best so far: by its value or, among equal ones, by the lower
+// loss. What is equal in both stays the best, and what has no value never is.
+bool is_better(const Merit& one, const Merit& best, bool maximize);
 
 // What a known name ends with that stands for the metrics of each class, "val/f1/*", before the classes are known.
 inline constexpr auto kEachClass = "/*";

@@ -32,6 +32,17 @@ bool Schema::allows(const KeyPath& path) const {
   return declaration && (path.size() == 2 || (path.size() == 3 && declaration->type.starts_with("map of ")));
 }
 
+namespace {
+
+// Returns the nearest name, or the only one that begins like this: optimizer for optim.
+std::string nearest_key(const std::string& name, const std::vector<std::string>& known) {
+  if (auto near = nearest_name(name, known); !near.empty()) return near;
+  const auto begins = [&](const std::string& key) { return name.size() > 2 && key.starts_with(name); };
+  return std::ranges::count_if(known, begins) == 1 ? *std::ranges::find_if(known, begins) : "";
+}
+
+}  // namespace
+
 std::string Schema::unknown_key(const KeyPath& path) const {
   const auto* in = key(sections_.front(), path[0]) ? section(path[0]) : &sections_.front();
   if (!in || (path.size() > 2 && key(*in, path[1])))
@@ -40,7 +51,7 @@ std::string Schema::unknown_key(const KeyPath& path) const {
   std::vector<std::string> known;
   for (const auto& declaration : in->keys) known.push_back(declaration.name);
   std::ranges::sort(known);
-  const auto near = nearest_name(at_root ? path[0] : path[1], known);
+  const auto near = nearest_key(at_root ? path[0] : path[1], known);
   std::string text = "unknown key; ";
   if (!near.empty()) text += "did you mean " + near + "? ";
   constexpr size_t kManyKeys = 24;  // beyond that the nearest name helps more than the list

@@ -134,6 +134,7 @@ void refuse_with_dp(Options& options, const TrainerConfig& trainer) {
   refuse("find_unused_parameters", trainer.find_unused_parameters);
   refuse("static_graph", trainer.static_graph);
   refuse("gradient_compression", trainer.gradient_compression != GradientCompression::kNone);
+  refuse("broadcast_buffers", trainer.broadcast_buffers != BroadcastBuffers::kNeeded);
 }
 
 void read_distribution(Options& options, TrainerConfig& trainer) {

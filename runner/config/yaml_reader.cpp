@@ -3,6 +3,7 @@
 
 #include "config/compose.h"
 #include "config/yaml_builder.h"
+#include "shown_text.h"
 
 #include <ddprun/error.h>
 
@@ -59,15 +60,6 @@ std::string syntax_problem(const YAML::Exception& error, std::string_view text) 
   }
   if (line.find("${") != line.npos) problem += "; inside [], {} and \"\" put ${...} into 'quotes'";
   return problem;
-}
-
-// Returns the length in bytes of the UTF-8 sequence that starts the text; 0 if it is not one.
-size_t utf8_length(std::string_view text) {
-  const auto lead = static_cast<unsigned char>(text[0]);
-  const size_t length = lead < 0x80 ? 1 : lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
-  if (length == 0 || length > text.size()) return 0;
-  const auto continues = [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; };
-  return std::ranges::all_of(text.substr(1, length - 1), continues) ? length : 0;
 }
 
 // Returns whether the text may be passed to yaml-cpp, which takes byte 4 for the end of the file and passes broken
@@ -136,6 +128,10 @@ std::optional<Value> read_yaml(const std::filesystem::path& file, Problems& prob
   while (stream && text.size() <= kMaxYamlBytes) {  // not further: it may be endless
     stream.read(piece.data(), piece.size());
     text.append(piece.data(), static_cast<size_t>(stream.gcount()));
+  }
+  if (stream.bad()) {
+    problems.push_back(problem_line(place, "", "cannot be read to its end"));
+    return std::nullopt;
   }
   if (text.size() > kMaxYamlBytes) {
     problems.push_back(problem_line(place, "", "larger than 1 MB; no experiment is"));

@@ -33,12 +33,7 @@ class CheckedSplit {
   void check(const ImageStore& images) const;
 
  private:
-  void check_input(const at::Tensor& input) const;
-  void require_promised_extras(const Batch& batch, const char* method) const;
-  void check_extra(const std::string& name, const at::Tensor& extra) const;
-  void check_target(const Batch& batch, std::span<const int64_t> asked) const;
-  // `numbers` are those of the samples that the labels belong to, equally many labels each; if empty: 0, 1, 2, ...
-  void check_labels(std::span<const int64_t> labels, std::span<const int64_t> numbers, bool may_ignore) const;
+  void check_labels(std::span<const int64_t> labels) const;
 
   const Dataset& dataset_;
   Split split_;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "data/data_form.h"
 
-#include "base/run_files.h"
+#include "base/files_below.h"
+#include "data/account.h"
 #include "plugin_host/plugin_call.h"
 
 #include <ddprun/error.h>
@@ -44,7 +45,10 @@ ByteRange byte_range(const ImageStore& store) {
 }  // namespace
 
 DataForm form_of(const Dataset& dataset) {
-  DataForm form{.spec = in_plugin({"dataset", "spec"}, [&] { return dataset.spec(); }), .bytes = {}};
+  DataForm form{.spec = in_plugin({"dataset", "spec"}, [&] { return dataset.spec(); }),
+                .bytes = {},
+                .account = account_of(dataset)};
+  std::ranges::transform(kSplits, form.samples.begin(), [&](Split one) { return dataset.size(one); });
   const auto split = std::ranges::find_if(kSplits, [&](Split one) { return dataset.size(one) > 0; });
   if (split == kSplits.end()) return form;
   const std::array<int64_t, 1> first{0};
@@ -54,13 +58,26 @@ DataForm form_of(const Dataset& dataset) {
   return form;
 }
 
+std::string changes_since(const DataForm& before, const DataForm& now) {
+  if (before.account.digest.empty() || before.account.digest == now.account.digest) return "";
+  std::string text;
+  for (size_t i = 0; i < kSplits.size(); ++i) {
+    if (before.samples[i] == now.samples[i]) continue;
+    text += std::string(text.empty() ? "" : "; ") + split_name(kSplits[i]) + " has " + std::to_string(now.samples[i]) +
+            " samples, and had " + std::to_string(before.samples[i]);
+  }
+  return text.empty() ? "as many samples as before, with other names, sizes or labels" : text;
+}
+
 std::string to_json(const DataForm& form) {
   const auto type = std::ranges::find(kTypes, form.input_type, &std::pair<std::string_view, at::ScalarType>::second);
   Json json{{"sample_shape", form.spec.sample_shape},
             {"type", type == kTypes.end() ? "float32" : type->first},
             {"classes", form.spec.classes},
-            {"class_names", form.spec.class_names}};
+            {"class_names", form.spec.class_names},
+            {"samples", form.samples}};
   if (form.bytes) json["bytes"] = {{"black", form.bytes->black}, {"white", form.bytes->white}};
+  if (!account_text(form.account).empty()) json["account"] = account_json(form.account);
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -76,6 +93,9 @@ DataForm data_form_from_json(const std::string& text) try {
   form.input_type = type->second;
   if (const auto bytes = json.find("bytes"); bytes != json.end())
     form.bytes = {.black = bytes->at("black"), .white = bytes->at("white")};
+  if (const auto samples = json.find("samples"); samples != json.end()) samples->get_to(form.samples);
+  if (const auto account = json.find("account"); account != json.end())
+    form.account.digest = account->value("digest", "");
   if (form.bytes && (form.bytes->black.empty() || form.bytes->black.size() != form.bytes->white.size()))
     throw UserError("bytes: black and white have other numbers of channels");
   return form;
@@ -89,7 +109,7 @@ void write_data_form(const std::filesystem::path& run_dir, const DataForm& form)
 
 std::optional<DataForm> read_data_form(const std::filesystem::path& run_dir) {
   const auto file = run_dir / kFile;
-  const auto text = content_of(file);
+  const auto text = read_below(run_dir, kFile);
   if (text.empty()) return std::nullopt;
   try {
     return data_form_from_json(text);

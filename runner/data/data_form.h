@@ -7,6 +7,8 @@
 
 #include <c10/core/ScalarType.h>
 
+#include <array>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -23,11 +25,17 @@ struct ByteRange {
 struct DataForm {
   DataSpec spec;
   at::ScalarType input_type = at::kFloat;
-  std::optional<ByteRange> bytes;  // where the dataset lends its images as bytes
+  std::optional<ByteRange> bytes;    // where the dataset lends its images as bytes
+  std::array<int64_t, 3> samples{};  // by Split
+  DataAccount account = {};          // of it only the digest is read back
 };
 
 // Reads one sample. The dataset must have been started. Throws what its hooks throw.
 DataForm form_of(const Dataset& dataset);
+
+// Returns how the samples differ from those that `before` describes, "val has 12 samples, and had 10"; or nothing, also
+// where an earlier ddprun has not noted it.
+std::string changes_since(const DataForm& before, const DataForm& now);
 
 std::string to_json(const DataForm& form);
 

@@ -78,7 +78,7 @@ at::Tensor pictures_of(const Dataset& dataset, const at::Tensor& input) {
 }
 
 std::string uri_of(const at::Tensor& pictures, int64_t row) {
-  return "data:image/png;base64," + base64(encode_png(picture_of(image_of(pictures, row))));
+  return "data:image/png;base64," + base64(encode_png(image_of(pictures, row)));
 }
 
 Json shown_group(const Dataset& dataset, const Group& group, uint64_t seed, int64_t views) {

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/terminal.h"
+#include "data/account.h"
 #include "metrics/predictions.h"
 
 #include <algorithm>
@@ -185,6 +186,7 @@ std::vector<std::string> doubts(const DataSurvey& survey) {
 
 std::string data_text(const DataSurvey& survey) {
   auto text = told(head_text(survey)) + "\n" + splits_text(survey) + classes_text(survey) + "\n";
+  if (const auto account = account_text(survey.account); !account.empty()) text += told("Found: " + account + ".");
   text += told("Augmentation: " + augmentation_text(survey.augmentation) + ".");
   for (const auto& doubt : doubts(survey)) text += told("Warning: " + doubt + ".");
   return text;

@@ -14,6 +14,7 @@ struct DataSurvey {
   DataSpec spec;
   std::vector<SplitSurvey> splits;
   AugmentationSurvey augmentation;
+  DataAccount account = {};
 };
 
 std::string data_text(const DataSurvey& survey);

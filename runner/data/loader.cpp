@@ -72,8 +72,10 @@ TrainLoader::TrainLoader(std::shared_ptr<const Dataset> dataset, const TrainerCo
                                                            config.prefetch_threads, config.prefetch_batches,
                                                            [this](int64_t step) { return load(step); })) {}
 
-TrainBatch TrainLoader::next() {
-  auto item = prefetcher_->next();
+std::optional<TrainBatch> TrainLoader::next_unless(const std::function<bool()>& give_up) {
+  auto made = prefetcher_->next_unless(give_up);
+  if (!made) return std::nullopt;
+  auto& item = *made;
   const AugmentKey key{.seed = seed_, .epoch = item.epoch};
   if (is_resident(images_)) {
     item.batch = images_->make(item.batch.index, &key);
@@ -82,7 +84,7 @@ TrainBatch TrainLoader::next() {
     if (!images_) split_.augment(item.batch, key);
   }
   item.batch = mixing_.mixed(item.batch, item.step);
-  return item;
+  return made;
 }
 
 TrainBatch TrainLoader::load(int64_t step) {

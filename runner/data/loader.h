@@ -14,9 +14,12 @@
 
 #include <c10/core/Device.h>
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -52,7 +55,13 @@ class TrainLoader {
               c10::Device device, int64_t first_step, std::shared_ptr<const ImageBatcher> images = nullptr);
 
   int64_t steps_per_epoch() const { return plan_.steps_per_epoch(); }
-  TrainBatch next();
+  TrainBatch next() { return *next_unless({}); }
+
+  // Does the same, or returns nothing once `give_up`, asked again and again, returns true while the batch is not ready.
+  std::optional<TrainBatch> next_unless(const std::function<bool()>& give_up);
+
+  // Loads no further batch. Returns whether nothing is being loaded any more within `limit`.
+  bool stop_within(std::chrono::milliseconds limit) { return prefetcher_->stop_within(limit); }
 
  private:
   TrainBatch load(int64_t step);

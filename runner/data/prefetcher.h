@@ -5,6 +5,7 @@
 #include <ATen/Parallel.h>
 #include <omp.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -37,13 +38,31 @@ class Prefetcher {
     room_.notify_all();
   }  // the threads are the last member: they end before what they use is gone
 
+  // Begins no further item. Returns whether the threads have ended within `limit`; where they have not, the destructor
+  // waits for them.
+  bool stop_within(std::chrono::milliseconds limit) {
+    for (auto& thread : threads_) thread.request_stop();
+    room_.notify_all();
+    std::unique_lock lock(mutex_);
+    return arrived_.wait_for(lock, limit, [&] { return in_the_making_ == 0; });
+  }
+
   bool done() const { return next_out_ == end_; }
 
-  Item next() {
-    const int64_t number = next_out_++;
-    if (threads_.empty()) return produce_(number);
+  Item next() { return *next_unless({}); }
+
+  // Does the same, or returns nothing and keeps the item's turn once `give_up` returns true while the item is not
+  // ready; it is asked about 20 times a second. Without threads nothing is given up.
+  std::optional<Item> next_unless(const std::function<bool()>& give_up) {
+    const int64_t number = next_out_;
+    if (threads_.empty()) return produce_(next_out_++);
     std::unique_lock lock(mutex_);
-    arrived_.wait(lock, [&] { return ready_.contains(number); });
+    const auto is_ready = [&] { return ready_.contains(number); };
+    if (!give_up) arrived_.wait(lock, is_ready);
+    while (!arrived_.wait_for(lock, std::chrono::milliseconds(50), is_ready)) {
+      if (give_up()) return std::nullopt;
+    }
+    ++next_out_;
     auto outcome = std::move(ready_.extract(number).mapped());
     lock.unlock();
     room_.notify_one();

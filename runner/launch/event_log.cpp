@@ -3,17 +3,16 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/spawn.h"
 
+#include <ddprun/error.h>
 #include <ddprun/files.h>
 
 #include <nlohmann/json.hpp>
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
+#include <system_error>
 
 namespace ddprun {
 namespace {
@@ -28,16 +27,17 @@ bool is_torn(int fd) {
 }  // namespace
 
 // Writes in one call if the disk takes it: a worker may append at the same time.
-void append_event(const std::filesystem::path& run_dir, const LaunchEvent& event) {
+void append_event(const std::filesystem::path& run_dir, const LaunchEvent& event) try {
   using Json = nlohmann::ordered_json;
   const Json json{{"time", wall_seconds()}, {"attempt", event.attempt}, {"kind", event.kind}, {"text", event.text}};
-  const auto path = run_dir / "events.jsonl";
-  const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
-  const std::string line =
-      (fd.open() && is_torn(fd.get()) ? "\n" : "") + json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-  std::string_view left = line;
-  if (!fd.open() || !write_all(fd.get(), left))
-    log::warn("cannot write " + path.string() + ": " + std::strerror(errno));
+  std::error_code error;
+  if (!std::filesystem::is_directory(run_dir, error)) throw_file_error("write", run_dir / "events.jsonl", ENOENT);
+  RecordFile file;
+  file.open(run_dir / "events.jsonl");
+  file.append((is_torn(file.descriptor()) ? "\n" : "") + json.dump(-1, ' ', false, Json::error_handler_t::replace) +
+              "\n");
+} catch (const UserError& error) {
+  log::warn(error.what());
 }
 
 }  // namespace ddprun

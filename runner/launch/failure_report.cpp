@@ -64,7 +64,7 @@ std::string describe_fate(const WorkerEnd& end, const WorkerEnd& root) {
   if (end.killed_by_launcher) return "ended by the launcher";
   if (end.signal != 0) return "killed by " + signal_name(end.signal);
   if (end.exit_code == kExitDone) return "done";
-  if (end.exit_code == kExitPreempted) return "stopped";
+  if (end.exit_code == kExitPreempted) return "preempted";
   if (same_cause(end, root)) return "failed in the same way";
   if (secondary(end)) return "lost contact";
   return "failed too";

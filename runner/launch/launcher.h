@@ -43,8 +43,8 @@ struct LaunchPlan {
   double hang_seconds = 0;     // a worker that stalls for so long has failed; 0: no limit
   double timeout_seconds = 0;  // of the workers' collectives; 0: none
   double failure_grace_seconds = 3;  // the same after a worker failed: the others cannot finish a collective without it
-  // Called about every second. If it throws a UserError, the workers are ended at once, because the folder must not be
-  // written to any more.
+  // Called about every second; must not wait for the folder's file system, since signals wait meanwhile. If it throws a
+  // UserError, the workers are ended at once, because the folder must not be written to any more.
   std::function<FolderNews()> look_after_folder;
   std::map<std::string, std::string> plugins;  // places of the plugins by their sections in the experiment, for reports
 

@@ -3,6 +3,8 @@
 
 #include "base/run_files.h"
 
+#include <ddprun/file_error.h>
+
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -24,9 +26,14 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kGiveUpAfter{1};
 constexpr int kRoundMs = 5;
 
+// Returns nothing if the process has ended, or is somebody else's.
+std::string content_of_process(const fs::path& file) try { return content_of(file); } catch (const FileError&) {
+  return "";
+}
+
 // The two words behind the program's name, which may itself contain parentheses, are its state and its parent.
 bool is_child(const fs::path& process) {
-  const auto stat = content_of(process / "stat");
+  const auto stat = content_of_process(process / "stat");
   const auto end = stat.rfind(')');
   return end != stat.npos && end + 4 < stat.size() && std::atoi(stat.c_str() + end + 4) == ::getpid();
 }
@@ -38,7 +45,7 @@ std::vector<pid_t> marked_children(const std::string& mark) {
   for (const auto& entry : fs::directory_iterator("/proc", error)) {
     const auto pid = std::atoi(entry.path().filename().c_str());
     if (pid <= 0 || !is_child(entry.path())) continue;
-    if (content_of(entry.path() / "environ").find(mark) != std::string::npos) children.push_back(pid);
+    if (content_of_process(entry.path() / "environ").find(mark) != std::string::npos) children.push_back(pid);
   }
   return children;
 }

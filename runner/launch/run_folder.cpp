@@ -2,10 +2,12 @@
 #include "launch/run_folder.h"
 
 #include "base/clock.h"
+#include "base/files_below.h"
 #include "base/log.h"
 #include "base/program.h"
 #include "base/run_files.h"
 #include "base/words.h"
+#include "shown_text.h"
 
 #include <ddprun/error.h>
 #include <ddprun/files.h>
@@ -23,8 +25,8 @@
 #include <chrono>
 #include <cstring>
 #include <ctime>
-#include <fstream>
 #include <random>
+#include <sstream>
 #include <system_error>
 #include <thread>
 #include <tuple>
@@ -64,11 +66,30 @@ bool make_new_folder(const fs::path& path) {
   return false;
 }
 
+// Returns nothing if there is no such folder.
+std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
+  std::vector<fs::directory_entry> entries;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) entries.push_back(*at);
+  if (error && error != std::errc::no_such_file_or_directory) throw_file_error("list", folder, error.value());
+  return entries;
+}
+
 void require_folder_name(const std::string& name) {
   if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos) {
     throw UserError("name: \"" + name +
                     "\" must be a folder's name: it cannot be empty, begin with a dot or contain a slash");
   }
+}
+
+// Throws UserError for a path that the run's files cannot hold, before anything is written there.
+void require_utf8(const fs::path& run_dir) {
+  const auto path = fs::absolute(run_dir);
+  if (is_utf8(path.string())) return;
+  throw UserError(
+      "the run's folder would be " + to_utf8(path.string()) +
+      ", whose name is not UTF-8 text, and its files could not hold it: rename the folder, work in another, or "
+      "give run.dir=FOLDER");
 }
 
 void point_latest(const fs::path& parent, const fs::path& run) try {
@@ -110,11 +131,12 @@ LockState take_lock(int fd) {
 
 UniqueFd lock_folder(const fs::path& folder) {
   const fs::path file = folder / kLock;
-  UniqueFd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  open_below(folder, kLock);  // refuses what is no file
+  UniqueFd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666));
   if (!fd.open()) throw_file_error("write", file, errno);
   const auto state = take_lock(fd.get());
   if (state == LockState::kTaken) {
-    const std::string owner = content_of(file);  // empty for a moment, while it starts
+    const std::string owner = read_below(folder, kLock);  // empty for a moment, while it starts
     throw UserError(folder.string() + " is in use by " + (owner.empty() ? "another process" : owner));
   }
   if (state == LockState::kNoLocks) {
@@ -139,21 +161,21 @@ bool is_there(int locked_fd, const fs::path& file) {
 }
 
 int attempts_so_far(const fs::path& folder) {
-  const std::string text = content_of(folder / kAttempts);
+  const std::string text = read_below(folder, kAttempts);
   int attempts = 0;
   std::from_chars(text.data(), text.data() + text.size(), attempts);
   return attempts;
 }
 
 bool ended_well(const fs::path& run) {
-  const auto json = nlohmann::json::parse(content_of(run / "summary.json"), nullptr, /*allow_exceptions=*/false);
+  const auto json = nlohmann::json::parse(read_below(run, "summary.json"), nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("status") || !json["status"].is_string()) return false;
   return has_trained_to_the_end(enum_of<RunStatus>(json["status"].get<std::string>()));
 }
 
 bool has_checkpoint(const fs::path& run) {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(run / "checkpoints", error)) {
+  for (const auto& entry : entries_of(run / "checkpoints")) {
     if (entry.path().filename().string().starts_with("step_") && entry.is_directory(error)) return true;
   }
   return false;
@@ -168,7 +190,7 @@ constexpr RecordFile kRecord[] = {{"environment.json"}, {kUncommitted, 0600}, {"
 // Keeps the old file beside the new one if they differ.
 void replace(const RecordFile& what, const fs::path& waiting, const fs::path& run_dir, int attempt) {
   const fs::path file = run_dir / what.name;
-  const auto content = content_of(waiting / what.name), old = content_of(file);
+  const auto content = read_below(waiting, what.name), old = read_below(run_dir, what.name);
   if (fs::exists(file) && old != content) {
     const auto before = ".attempt_" + std::to_string(std::max(attempt - 1, 0));
     const auto kept = run_dir / (file.stem().string() + before + file.extension().string());
@@ -183,7 +205,7 @@ void replace(const RecordFile& what, const fs::path& waiting, const fs::path& ru
 
 bool has_logs(const fs::path& run) {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(run / "logs", error)) {
+  for (const auto& entry : entries_of(run / "logs")) {
     if (entry.path().extension() == ".log" && fs::file_size(entry.path(), error) > 0 && !error) return true;
   }
   return false;
@@ -193,7 +215,7 @@ bool has_logs(const fs::path& run) {
 // local time, which repeats when clocks go back or the time zone changes, so it only serves runs that have not begun.
 double start_of(const fs::path& run, const std::string& stamp) {
   for (const char* record : {"environment.attempt_0.json", "environment.json"}) {
-    const auto json = nlohmann::json::parse(content_of(run / record), nullptr, /*allow_exceptions=*/false);
+    const auto json = nlohmann::json::parse(read_below(run, record), nullptr, /*allow_exceptions=*/false);
     const auto time = json.is_object() ? json.value("time", nlohmann::json()) : nlohmann::json();
     if (time.is_string()) return parse_time_stamp(time);
   }
@@ -201,17 +223,39 @@ double start_of(const fs::path& run, const std::string& stamp) {
   return ::strptime(stamp.c_str(), "%Y-%m-%d_%H-%M-%S", &parts) ? static_cast<double>(::mktime(&parts)) : 0;
 }
 
-// Lists only stamped folders, the newest first; those of the same second are ordered by the number after the stamp.
+// Throws UserError if a name in the folder is neither a file nor a folder: whoever continues the run would write over a
+// link, and wait for a pipe. Only `checkpoints` may lie elsewhere, on another disk.
+void require_plain(const fs::path& folder) {
+  std::error_code error, ignored;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const auto kind = at->symlink_status(ignored).type();
+    const bool plain = kind == fs::file_type::regular || kind == fs::file_type::directory;
+    if (!plain && at->path().filename() != "checkpoints") open_below(folder, at->path().filename());  // says what it is
+  }
+}
+
+// Throws UserError for a run whose files are refused: it may be anybody's.
+void require_readable(const fs::path& run) {
+  for (const char* name : {kElsewhere, kJob, "summary.json"}) open_below(run, name);
+}
+
+// Lists only stamped folders, the newest first; those of the same second are ordered by the number after the stamp. A
+// run that cannot be read is passed over, with a warning: it hinders no other.
 std::vector<fs::path> stamped_runs(const fs::path& parent) {
   constexpr size_t kStampLength = sizeof("YYYY-mm-dd_HH-MM-SS") - 1;
   std::vector<std::tuple<double, int, fs::path>> runs;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(parent, error)) {
+  for (const auto& entry : entries_of(parent)) {
     const std::string name = entry.path().filename();
     if (entry.is_symlink(error) || !entry.is_directory(error) || name.size() < kStampLength) continue;
     int suffix = 0;
     if (name.size() > kStampLength) std::from_chars(name.data() + kStampLength + 1, name.data() + name.size(), suffix);
-    runs.emplace_back(start_of(entry.path(), name.substr(0, kStampLength)), suffix, entry.path());
+    try {
+      require_readable(entry.path());
+      runs.emplace_back(start_of(entry.path(), name.substr(0, kStampLength)), suffix, entry.path());
+    } catch (const UserError& problem) {
+      log::warn(std::string("passing over a run that cannot be read: ") + problem.what());
+    }
   }
   std::sort(runs.rbegin(), runs.rend());
   std::vector<fs::path> paths;
@@ -222,6 +266,7 @@ std::vector<fs::path> stamped_runs(const fs::path& parent) {
 }  // namespace
 
 RunFolder RunFolder::create(const std::string& name, const fs::path& run_dir, const fs::path& outputs) {
+  require_utf8(run_dir.empty() ? outputs / name : run_dir);
   const fs::path path =
       fs::canonical(run_dir.empty() ? make_stamped_folder(name, outputs) : make_named_folder(run_dir));
   RunFolder folder(path, lock_folder(path));
@@ -235,13 +280,15 @@ RunFolder RunFolder::resume(const fs::path& run_dir) {
   std::error_code error;
   const fs::path path = fs::canonical(run_dir, error);
   if (error) throw UserError(run_dir.string() + ": " + error.message());
+  require_utf8(path);
   require_kept_here(path);
-  if (!fs::is_directory(path / "logs", error) || !fs::exists(path / "config.yaml", error)) {
+  if (!is_present(path / "logs") || !open_below(path, "config.yaml").open()) {
     throw UserError(run_dir.string() + " is not a run folder: it has no config.yaml and logs/");
   }
+  for (const auto& part : {path, path / "logs"}) require_plain(part);
   RunFolder folder(path, lock_folder(path));
   make_folder(path / "checkpoints");
-  std::ifstream job(path / kJob);
+  std::istringstream job(read_below(path, kJob));
   std::getline(job, folder.job_);
   return folder;
 }
@@ -332,7 +379,7 @@ void commit_record(const fs::path& run_dir, int attempt) {
 std::optional<fs::path> find_run_of_job(const std::string& name, const fs::path& run_dir, const std::string& job,
                                         const fs::path& outputs) {
   const auto runs = run_dir.empty() ? stamped_runs(outputs / name) : std::vector{run_dir};
-  const auto found = std::ranges::find_if(runs, [&](const auto& run) { return content_of(run / kJob) == job + "\n"; });
+  const auto found = std::ranges::find_if(runs, [&](const auto& run) { return read_below(run, kJob) == job + "\n"; });
   return found == runs.end() ? std::nullopt : std::optional(*found);
 }
 
@@ -351,7 +398,7 @@ std::optional<fs::path> find_run_to_resume(const std::string& name, const fs::pa
 }
 
 bool sees_run(const fs::path& run_dir, const std::string& mark) {
-  return !mark.empty() && content_of(run_dir / kMark) == mark;
+  return !mark.empty() && read_below(run_dir, kMark) == mark;
 }
 
 void make_own_folder(const fs::path& run_dir, const std::string& keeper, const std::string& config_yaml) {
@@ -360,7 +407,7 @@ void make_own_folder(const fs::path& run_dir, const std::string& keeper, const s
     return replace_file(run_dir / kWaiting / "config.yaml", config_yaml);
   }
   // Writes it atomically, because the launchers of a node's ranks may come here together.
-  const fs::path fresh = run_dir.string() + ".tmp-" + std::to_string(::getpid());
+  const fs::path fresh = run_dir.string() + ".tmp-" + std::to_string(std::random_device()());
   make_folder(fresh / "logs");
   replace_file(fresh / "config.yaml", config_yaml);
   replace_file(fresh / kElsewhere,
@@ -380,7 +427,7 @@ void make_own_folder(const fs::path& run_dir, const std::string& keeper, const s
 }
 
 std::optional<std::string> kept_elsewhere(const fs::path& run_dir) {
-  const auto text = content_of(run_dir / kElsewhere);
+  const auto text = read_below(run_dir, kElsewhere);
   return text.empty() ? std::nullopt : std::optional(text.substr(0, text.find('\n')));
 }
 

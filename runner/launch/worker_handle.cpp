@@ -4,6 +4,7 @@
 #include "base/call_lines.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/program.h"
 #include "launch/worker_process.h"
 
 #include <sys/syscall.h>
@@ -64,8 +65,7 @@ WorkerHandle::WorkerHandle(int rank, const std::filesystem::path& log, ShowLine 
 WorkerHandle::~WorkerHandle() {
   if (!running()) return;
   ::kill(-pid_, SIGKILL);
-  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  wait_until(pid_, std::chrono::steady_clock::now() + std::chrono::seconds(10));  // it may hang in the kernel
 }
 
 void WorkerHandle::start(const std::string& what, const std::vector<std::string>& command,

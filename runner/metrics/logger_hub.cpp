@@ -1,17 +1,29 @@
 // SPDX-License-Identifier: MIT
 #include "metrics/logger_hub.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "plugin_host/plugin_call.h"
 
+#include <ddprun/file_error.h>
+
 #include <pthread.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <deque>
 #include <future>
+#include <iterator>
+#include <list>
 #include <mutex>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <system_error>
 #include <thread>
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -19,7 +31,8 @@ namespace {
 // Limits what may wait for a logger: calls, and the bytes they hold.
 constexpr size_t kMostCalls = 10'000;
 constexpr size_t kMostBytes = size_t{256} << 20;
-constexpr auto kPatience = std::chrono::seconds(5);  // for a logger that hangs, at a checkpoint and at the end
+// The time between two tries to write what the disk did not take; the second while somebody waits for it.
+constexpr std::chrono::milliseconds kRetry{2000}, kHurriedRetry{100};
 
 // The time for which an idle logger lets rows gather before it looks again: waking it for each of some thousand rows a
 // second would cost the training several microseconds per step.
@@ -57,27 +70,46 @@ size_t bytes_of(const RankTable& table) {
 
 }  // namespace
 
+// What the loggers' threads have to tell, until the training's thread makes events of it.
+class LoggerHub::News {
+ public:
+  void add(std::string text) {
+    const std::scoped_lock lock(mutex_);
+    texts_.push_back(std::move(text));
+  }
+  std::vector<std::string> take() {
+    const std::scoped_lock lock(mutex_);
+    return std::exchange(texts_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> texts_;
+};
+
 // Runs a logger on its own thread. Its state outlives the channel if the logger hangs: the thread is then left behind
 // and still needs it.
 class LoggerHub::Channel {
  public:
   struct Call {
-    const char* hook;
+    std::string_view hook;  // a literal
     std::function<void(Logger&)> run;
     size_t bytes = 0;  // held by its tables and rows
   };
 
-  explicit Channel(Entry entry) : state_(std::make_shared<State>(std::move(entry))) {
+  Channel(Entry entry, std::shared_ptr<News> news, std::chrono::milliseconds patience)
+      : patience_(patience), state_(std::make_shared<State>(std::move(entry), std::move(news))) {
     thread_ = std::thread([state = state_] { state->work(); });
     pthread_setname_np(thread_.native_handle(), ("log " + state_->entry.name).substr(0, kThreadName).c_str());
   }
 
+  // Without close(), the run has failed: it writes again what is owed when it is resumed.
   ~Channel() {
     {
       std::scoped_lock lock(state_->mutex);
-      state_->closing = true;
+      state_->closing = state_->over = true;
     }
-    if (drained()) {
+    if (!left_behind_ && drained()) {
       thread_.join();
       return;
     }
@@ -90,8 +122,8 @@ class LoggerHub::Channel {
   void post(Call call, bool urgent = false) {
     {
       std::scoped_lock lock(state_->mutex);
-      if (state_->broken) return;
-      state_->hurry |= urgent;
+      if (state_->broken) return state_->lose(call);
+      if (urgent) state_->hurry = true, state_->retry_at = std::min(state_->retry_at, Clock::now());
       if (!state_->has_room(call.bytes)) return state_->drop(call);
       state_->waiting_bytes += call.bytes;
       state_->calls.push_back(std::move(call));
@@ -102,106 +134,237 @@ class LoggerHub::Channel {
 
   bool idle() {
     std::scoped_lock lock(state_->mutex);
-    return state_->calls.empty() && !state_->busy;
+    return state_->is_drained();
   }
 
   // Starts a flush and returns a function that waits for it. A dropped call, as after a failure of the logger, keeps
-  // nobody waiting: its promise is dropped with it.
-  std::function<void()> start_flush() {
+  // nobody waiting: its promise is dropped with it. One that owes rows is waited for once, and at the run's end.
+  std::function<void()> start_flush(bool at_end = false) {
     const auto done = std::make_shared<std::promise<void>>();
     const bool hangs = flushed_.valid() && flushed_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
     const auto earlier = flushed_;
     flushed_ = done->get_future().share();
     post({"flush", [done](Logger& logger) { logger.flush(), done->set_value(); }}, /*urgent=*/true);
-    return [flushed = flushed_, earlier, hangs, name = state_->entry.name] {
-      if (hangs && earlier.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
-      if (flushed.wait_for(kPatience) != std::future_status::ready)
-        log::warn("logger " + name + " hangs; training continues without waiting for it");
+    return [flushed = flushed_, earlier, hangs, at_end, patience = patience_, state = state_] {
+      const bool waits_again = at_end && state->entry.keeps && state->owes();
+      if (hangs && !waits_again && earlier.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
+      if (flushed.wait_for(patience) == std::future_status::ready || state->owes()) return;  // that has been told
+      log::warn("logger " + state->entry.name + " hangs; training continues without waiting for it");
     };
   }
 
+  // Ends the waiting for the disk: what is owed is lost. Then waits for the rest.
+  void close() {
+    {
+      std::scoped_lock lock(state_->mutex);
+      state_->over = true;
+    }
+    left_behind_ = !drained();
+  }
+
+  std::optional<LoggerTrouble> trouble() const {
+    std::scoped_lock lock(state_->mutex);
+    return state_->trouble();
+  }
+
  private:
+  using Clock = std::chrono::steady_clock;
+
   struct State {
-    explicit State(Entry one) : entry(std::move(one)) {}
+    State(Entry one, std::shared_ptr<News> told) : entry(std::move(one)), news(std::move(told)) {}
 
     void work() {
       std::unique_lock lock(mutex);
       while (wait_for_calls(lock)) {
-        const auto call = std::move(calls.front());
-        calls.pop_front();
-        waiting_bytes -= call.bytes;
-        busy = true;
-        lock.unlock();
-        const bool failed = !run(call);
-        lock.lock();
-        busy = false;
-        if (failed) {
-          broken = true;
-          calls.clear();
-          waiting_bytes = 0;
+        if (!owed.empty() && (calls.empty() || Clock::now() >= retry_at)) {
+          pay(lock);
+        } else {
+          take_next(lock);
         }
-        if (!calls.empty()) continue;
+        if (!is_drained()) continue;
         tell_of_loss();
         drained.notify_all();
       }
     }
 
+    void take_next(std::unique_lock<std::mutex>& lock) {
+      auto call = std::move(calls.front());
+      calls.pop_front();
+      if (given_up.contains(call.hook) || (call.hook == "progress" && !owed.empty())) return forget(call, true);
+      in_hand = counts(call) ? 1 : 0;
+      const bool waits = std::ranges::any_of(owed, [&](const Call& other) { return is_behind(call, other); });
+      if (waits || !run(lock, call)) owed.push_back(std::move(call));
+      in_hand = 0;
+    }
+
+    // Returns whether a call has to wait for one that is owed: nothing comes before the start nor after the end, and
+    // the rows of each hook keep their order.
+    static bool is_behind(const Call& call, const Call& other) {
+      return call.hook == other.hook || other.hook == "start" || call.hook == "flush" || call.hook == "finish";
+    }
+
+    // Tries what is owed again; what still fails stays.
+    void pay(std::unique_lock<std::mutex>& lock) {
+      for (auto call = owed.begin(); call != owed.end();) {
+        const bool is_lost = over || broken || given_up.contains(call->hook);
+        if (is_lost) forget(*call, true);
+        const auto waits = [&](const Call& other) { return is_behind(*call, other); };
+        const bool stays = !is_lost && (std::any_of(owed.begin(), call, waits) || !run(lock, *call));
+        call = stays ? std::next(call) : owed.erase(call);
+      }
+      retry_at = Clock::now() + (hurry ? kHurriedRetry : kRetry);
+      if (!owed.empty() || broken || !given_up.empty() || lost > 0) return;
+      tell("logger " + entry.name + " has written what it owed", /*warning=*/false);
+      problem.clear();
+    }
+
+    // Runs a call. Returns false if it is to be tried again.
+    bool run(std::unique_lock<std::mutex>& lock, const Call& call) {
+      busy = true;
+      lock.unlock();
+      const auto failure = attempt(call);
+      lock.lock();
+      busy = false;
+      if (!failure) return forget(call, false), true;
+      const bool again = may_pass(failure->error);
+      if (again) {
+        if (owed.empty()) begin_to_owe(failure->problem);
+      } else if (failure->of_files && call.hook != "start") {
+        given_up.emplace(call.hook);
+        tell(log::text("logger ", entry.name, ": ", failure->problem, "; its ", call.hook,
+                       " are left out from here on"));
+      } else {
+        broken = true;
+        tell("logger " + entry.name + " failed and is disabled: " + failure->problem);
+      }
+      problem = failure->problem;
+      if (again) return false;
+      forget(call, true);
+      if (!broken) return true;
+      for (const auto& left : calls) forget(left, true);
+      calls.clear();
+      return true;
+    }
+
+    void begin_to_owe(const std::string& cause) {
+      if (!over) tell("logger " + entry.name + ": " + cause + "; it is tried again until it succeeds");
+      retry_at = Clock::now() + (hurry ? kHurriedRetry : kRetry);
+    }
+
+    struct Failure {
+      std::string problem;
+      int error = 0;          // an errno, where the system refused something
+      bool of_files = false;  // it refused a file
+    };
+
+    std::optional<Failure> attempt(const Call& call) const {
+      Failure failure;
+      try {
+        in_plugin({entry.section.c_str(), call.hook.data()}, [&] {
+          try {
+            call.run(*entry.logger);
+          } catch (const FileError& error) {
+            failure.error = error.error(), failure.of_files = true;
+            throw;
+          } catch (const std::system_error& error) {
+            failure.error = error.code().value();
+            throw;
+          }
+        });
+        return std::nullopt;
+      } catch (const FromPlugin& error) {
+        failure.problem = error.problem;
+      } catch (const std::exception& error) {
+        failure.problem = error.what();
+      }
+      return failure;
+    }
+
+    // Ends what is known of a call, which was done or is lost.
+    void forget(const Call& call, bool is_lost) {
+      waiting_bytes -= call.bytes;
+      if (is_lost) lose(call);
+    }
+
+    static bool counts(const Call& call) { return call.hook != "progress" && call.hook != "flush"; }
+
+    void lose(const Call& call) { lost += counts(call) ? 1 : 0; }
+
     // Returns whether a call may be queued; an empty queue takes one of any size.
     bool has_room(size_t bytes) const {
-      return calls.empty() || (calls.size() < kMostCalls && waiting_bytes + bytes <= kMostBytes);
+      const auto waiting = calls.size() + owed.size();
+      return waiting == 0 || (waiting < kMostCalls && waiting_bytes + bytes <= kMostBytes);
     }
 
     void drop(const Call& call) {
       if (lost_calls == 0)
-        log::warn(log::text("logger ", entry.name, " is too slow: ", calls.size(), " rows and tables (",
-                            megabytes(waiting_bytes), ") are waiting; new ones are dropped until it catches up"));
+        tell(log::text(
+            "logger ", entry.name, owed.empty() ? " is too slow: " : " cannot write: ", calls.size() + owed.size(),
+            " rows and tables (", megabytes(waiting_bytes), ") are waiting; new ones are dropped until it catches up"));
+      if (problem.empty()) problem = "it was too slow";
       ++lost_calls;
       lost_bytes += call.bytes;
+      lose(call);
     }
 
     // Reports lost calls, when the logger has caught up or at the end.
     void tell_of_loss() {
       if (lost_calls > 0)
-        log::warn(
-            log::text("logger ", entry.name, " lost ", lost_calls, " rows and tables (", megabytes(lost_bytes), ")"));
+        tell(log::text("logger ", entry.name, " lost ", lost_calls, " rows and tables (", megabytes(lost_bytes), ")"));
       lost_calls = lost_bytes = 0;
     }
+
+    void tell(const std::string& text, bool warning = true) const {
+      warning ? log::warn(text) : log::info(text);
+      news->add(text);
+    }
+
+    std::optional<LoggerTrouble> trouble() const {
+      const auto missing = lost + in_hand + static_cast<size_t>(std::ranges::count_if(calls, counts)) +
+                           static_cast<size_t>(std::ranges::count_if(owed, counts));
+      if (missing == 0 && !broken && given_up.empty()) return std::nullopt;
+      return LoggerTrouble{.logger = entry.name,
+                           .lost = entry.keeps ? static_cast<int64_t>(missing) : 0,
+                           .problem = problem.empty() ? "it hangs" : problem};
+    }
+
+    bool owes() {
+      std::scoped_lock lock(mutex);
+      return !owed.empty();
+    }
+
+    bool is_drained() const { return calls.empty() && owed.empty() && !busy; }
 
     static std::string megabytes(size_t bytes) { return log::text((bytes + 500'000) / 1'000'000, " MB"); }
 
     // Returns false if no more calls will come.
     bool wait_for_calls(std::unique_lock<std::mutex>& lock) {
-      hurry = hurry && !calls.empty();
-      if (calls.empty()) arrived.wait_for(lock, kNap, [&] { return closing || hurry; });
+      hurry = hurry && !(calls.empty() && owed.empty());
+      if (calls.empty() && owed.empty()) arrived.wait_for(lock, kNap, [&] { return closing || hurry; });
       asleep = calls.empty();
-      arrived.wait(lock, [&] { return closing || !calls.empty(); });
-      asleep = false;
-      return !calls.empty();
-    }
-
-    bool run(const Call& call) {
-      try {
-        in_plugin({entry.section.c_str(), call.hook}, [&] { call.run(*entry.logger); });
-        return true;
-      } catch (const FromPlugin& error) {
-        leave_out(error.problem);
-      } catch (const std::exception& error) {
-        leave_out(error.what());
+      if (owed.empty()) {
+        arrived.wait(lock, [&] { return closing || !calls.empty(); });
+      } else {
+        while (calls.empty() && !over && Clock::now() < retry_at) arrived.wait_until(lock, retry_at);
       }
-      return false;
-    }
-
-    void leave_out(const std::string& problem) const {
-      log::warn("logger " + entry.name + " failed and is disabled: " + problem);
+      asleep = false;
+      return !calls.empty() || !owed.empty();
     }
 
     Entry entry;
-    std::mutex mutex;
+    std::shared_ptr<News> news;
+    mutable std::mutex mutex;
     std::condition_variable arrived, drained;
-    std::deque<Call> calls;
+    std::deque<Call> calls;                 // to be run
+    std::list<Call> owed;                   // to be run again; changed by the logger's thread alone
+    std::set<std::string_view> given_up;    // hooks whose files cannot be written
+    std::string problem;                    // the last failure, until all is written
+    size_t lost = 0, in_hand = 0;           // calls with rows, tables or events; of these the one that is run
     size_t waiting_bytes = 0;               // held by the calls
-    size_t lost_calls = 0, lost_bytes = 0;  // since the last report
+    size_t lost_calls = 0, lost_bytes = 0;  // dropped since the last report
+    Clock::time_point retry_at;             // when to try again what is owed
     bool busy = false, broken = false, closing = false;
+    bool over = false;    // what is owed is not waited for any more
     bool asleep = false;  // until woken; otherwise it looks again by itself
     bool hurry = false;   // somebody waits for the queue
   };
@@ -209,16 +372,23 @@ class LoggerHub::Channel {
   bool drained() {
     std::unique_lock lock(state_->mutex);
     state_->arrived.notify_one();
-    return state_->drained.wait_for(lock, kPatience, [&] { return state_->calls.empty() && !state_->busy; });
+    return state_->drained.wait_for(lock, patience_, [&] { return state_->is_drained(); });
   }
 
+  std::chrono::milliseconds patience_;
   std::shared_ptr<State> state_;
   std::shared_future<void> flushed_;  // the last flush
   std::thread thread_;
+  bool left_behind_ = false;  // it hung at the end
 };
 
-LoggerHub::LoggerHub(std::vector<Entry> loggers) {
-  for (auto& entry : loggers) channels_.push_back(std::make_unique<Channel>(std::move(entry)));
+std::string LoggerTrouble::text() const {
+  const auto what = lost > 0 ? log::text(" lost ", lost, lost == 1 ? " row or table: " : " rows and tables: ") : ": ";
+  return "logger " + logger + what + problem;
+}
+
+LoggerHub::LoggerHub(std::vector<Entry> loggers, std::chrono::milliseconds patience) : news_(std::make_shared<News>()) {
+  for (auto& entry : loggers) channels_.push_back(std::make_unique<Channel>(std::move(entry), news_, patience));
 }
 
 LoggerHub::~LoggerHub() = default;
@@ -228,6 +398,7 @@ void LoggerHub::start(const RunStart& run) {
 }
 
 void LoggerHub::metrics(MetricRow row) {
+  tell_news(row.epoch, row.step);
   const auto shared = std::make_shared<const MetricRow>(std::move(row));
   const auto bytes = bytes_of(*shared);
   for (auto& channel : channels_)
@@ -272,6 +443,24 @@ void LoggerHub::event(const RunEvent& event) {
   for (auto& channel : channels_) channel->post({"event", [event](Logger& logger) { logger.event(event); }});
 }
 
+std::vector<LoggerTrouble> together(std::vector<LoggerTrouble> earlier, const std::vector<LoggerTrouble>& later) {
+  for (const auto& trouble : later) {
+    const auto same = std::ranges::find(earlier, trouble.logger, &LoggerTrouble::logger);
+    if (same == earlier.end()) {
+      earlier.push_back(trouble);
+    } else {
+      *same = {trouble.logger, same->lost + trouble.lost, trouble.problem};
+    }
+  }
+  return earlier;
+}
+
+// Makes events of what has happened to the loggers; those that still write have them.
+void LoggerHub::tell_news(int64_t epoch, int64_t step) {
+  for (const auto& text : news_->take())
+    event({.time = wall_seconds(), .epoch = epoch, .step = step, .kind = "logger", .text = text});
+}
+
 std::function<void()> LoggerHub::start_flush() {
   std::vector<std::function<void()>> waits;
   for (auto& channel : channels_) waits.push_back(channel->start_flush());
@@ -280,9 +469,25 @@ std::function<void()> LoggerHub::start_flush() {
   };
 }
 
+void LoggerHub::flush_all() {
+  std::vector<std::function<void()>> waits;
+  for (auto& channel : channels_) waits.push_back(channel->start_flush(/*at_end=*/true));
+  for (const auto& wait : waits) wait();
+}
+
 void LoggerHub::finish(const RunEnd& end) {
+  tell_news(std::max<int64_t>(1, std::llround(std::ceil(end.epochs))), end.steps);
   for (auto& channel : channels_) channel->post({"finish", [end](Logger& logger) { logger.finish(end); }});
-  flush();
+  flush_all();
+  for (auto& channel : channels_) channel->close();
+}
+
+std::vector<LoggerTrouble> LoggerHub::troubles() const {
+  std::vector<LoggerTrouble> troubles;
+  for (const auto& channel : channels_) {
+    if (auto trouble = channel->trouble()) troubles.push_back(std::move(*trouble));
+  }
+  return troubles;
 }
 
 }  // namespace ddprun

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "metrics/metric_sums.h"
 
+#include "shown_text.h"
+
 #include <ddprun/error.h>
 
 #include <ATen/ATen.h>
@@ -269,16 +271,6 @@ constexpr auto kTaken =
     std::to_array<std::string_view>({"loss", "time", "attempt", "split", "epoch", "step", "samples", "nonfinite", "lr",
                                      "samples_per_second", "grad_norm", "loss_scale", "overflows", "skipped_steps"});
 constexpr size_t kLongest = 200;
-
-bool is_utf8(const std::string& text) {
-  if (std::ranges::all_of(text, [](unsigned char byte) { return byte < 0x80; })) return true;
-  try {
-    nlohmann::json(text).dump();
-    return true;
-  } catch (const nlohmann::json::exception&) {
-    return false;
-  }
-}
 
 }  // namespace
 

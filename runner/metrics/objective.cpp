@@ -40,8 +40,11 @@ at::Tensor widened(const at::Tensor& values) {
 class ClassWeights {
  public:
   explicit ClassWeights(Options& options)
-      : weights_(options.get<std::vector<double>>(
-            "class_weights", {}, "what a sample of each class counts; all 1 by default", {.min = 0})) {}
+      : weights_(options.get<std::vector<double>>("class_weights", {},
+                                                  "what a sample of each class counts; all 1 by default", {.min = 0})) {
+    if (!weights_.empty() && std::ranges::none_of(weights_, [](double weight) { return weight > 0; }))
+      options.reject("class_weights", "are all 0, so that the loss is always 0; expected one above 0 at least");
+  }
 
   at::Tensor as(const at::Tensor& prediction) const {
     if (weights_.empty()) return {};

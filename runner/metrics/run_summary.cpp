@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "metrics/run_summary.h"
 
+#include "base/files_below.h"
 #include "base/log.h"
 
 #include <ddprun/error.h>
+#include <ddprun/file_error.h>
 #include <ddprun/files.h>
 
 #include <nlohmann/json.hpp>
 
 #include <cmath>
-#include <fstream>
 
 namespace ddprun {
 namespace {
@@ -41,6 +42,11 @@ std::vector<std::pair<std::string, double>> values_of(const ordered_json& json, 
   for (const auto& [name, value] : at->items())
     values.emplace_back(name, value.is_number() ? value.get<double>() : std::nan(""));
   return values;
+}
+
+// Returns null if there is no file, or it is not one of ours.
+ordered_json read_summary(const std::filesystem::path& run_dir) {
+  return ordered_json::parse(read_below(run_dir, "summary.json"), nullptr, /*allow_exceptions=*/false);
 }
 
 }  // namespace
@@ -75,18 +81,23 @@ void write_summary(const std::filesystem::path& run_dir, const RunSummary& summa
                     {"metrics", object(end.metrics)},
                     {"best", object(end.best)},
                     {"best_step", end.best_step},
-                    {"checkpoint", end.checkpoint}};
+                    {"weights", summary.averaged ? "ema" : "model"},
+                    {"checkpoint", end.checkpoint},
+                    {"best_checkpoint", summary.best_checkpoint}};
   if (end.test_total >= 0) {
     json["test_correct"] = end.test_correct;
     json["test_total"] = end.test_total;
   }
+  if (!summary.test_error.empty()) json["test_error"] = summary.test_error;
+  for (const auto& trouble : summary.loggers)
+    json["loggers"][trouble.logger] = {{"lost", trouble.lost}, {"problem", trouble.problem}};
   if (!summary.ranks.empty()) {
     json["backend"] = summary.backend;
     json["ranks"] = ordered_json::array();
     for (const auto& rank : summary.ranks) json["ranks"].push_back({{"host", rank.host}, {"device", rank.device}});
   }
   try {
-    replace_file(run_dir / "summary.json", json.dump(2) + "\n");
+    replace_file(run_dir / "summary.json", json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n");
   } catch (const UserError& error) {
     const std::string problem = error.what();
     if (enum_of<RunStatus>(end.status) != RunStatus::kFailed)
@@ -96,8 +107,7 @@ void write_summary(const std::filesystem::path& run_dir, const RunSummary& summa
 }
 
 RunEnd read_run_end(const std::filesystem::path& run_dir) {
-  std::ifstream file(run_dir / "summary.json");
-  const auto json = ordered_json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const auto json = read_summary(run_dir);
   if (!json.is_object()) return {};
   return {.status = text_of(json, "status"),
           .stop_reason = text_of(json, "stop_reason"),
@@ -115,6 +125,28 @@ RunEnd read_run_end(const std::filesystem::path& run_dir) {
           .checkpoint = text_of(json, "checkpoint"),
           .world_size = number_of<int64_t>(json, "world_size", 1),
           .nodes = number_of<int64_t>(json, "nodes", 1)};
+}
+
+std::vector<LoggerTrouble> read_troubles(const std::filesystem::path& run_dir) {
+  std::vector<LoggerTrouble> troubles;
+  const auto json = read_summary(run_dir);
+  if (!json.is_object() || !json.contains("loggers") || !json["loggers"].is_object()) return troubles;
+  for (const auto& [name, trouble] : json["loggers"].items()) {
+    if (trouble.is_object())
+      troubles.push_back({name, number_of<int64_t>(trouble, "lost", 0), text_of(trouble, "problem")});
+  }
+  return troubles;
+}
+
+std::vector<std::string> read_missing(const std::filesystem::path& run_dir) {
+  std::vector<std::string> missing;
+  const auto json = read_summary(run_dir);
+  if (json.is_object() && !text_of(json, "test_error").empty())
+    missing.push_back(std::string(kTestFailed) + text_of(json, "test_error"));
+  for (const auto& trouble : read_troubles(run_dir)) {
+    if (trouble.lost > 0) missing.push_back(trouble.text());
+  }
+  return missing;
 }
 
 }  // namespace ddprun

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "config/experiment.h"
+#include "metrics/logger_hub.h"
 #include "metrics/step_timer.h"
 
 #include <ddprun/logger.h>
@@ -11,6 +12,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ddprun {
@@ -24,15 +26,28 @@ struct RunSummary {
   std::string cuda_graph;                     // "replayed", or the reason why not
   int64_t replayed_steps = 0;                 // in this attempt
   int64_t attempt = 0;
-  std::string backend;  // as RunStart has it
+  std::string backend;          // as RunStart has it
+  bool averaged = false;        // the weights that are evaluated and tested are an EMA (trainer.ema_decay)
+  std::string best_checkpoint;  // path of the one at end.best_step; empty if there is none
   std::vector<RankPlace> ranks;
+  std::string test_error;  // why a run that is trained has no test; empty: it has, or there is no test split
+  std::vector<LoggerTrouble> loggers;  // in any attempt
 };
 
 // Replaces <run_dir>/summary.json as a whole.
 void write_summary(const std::filesystem::path& run_dir, const RunSummary& summary);
 
-// Reads the run's end from the file; the status is empty if there is none: the run is going on, or was killed.
+// Reads the run's end from the file; the status is empty if there is none: the run is going on, or was killed. Throws
+// UserError if it cannot be read, as the next two do.
 RunEnd read_run_end(const std::filesystem::path& run_dir);
+
+// Reads the loggers' troubles up to the end that the file tells of.
+std::vector<LoggerTrouble> read_troubles(const std::filesystem::path& run_dir);
+
+// Reads what the run lacks though it has ended well, each in a sentence: its test, which comes first and begins with
+// kTestFailed, and rows of its loggers.
+inline constexpr std::string_view kTestFailed = "the test failed: ";
+std::vector<std::string> read_missing(const std::filesystem::path& run_dir);
 
 // Measures how long a run has taken: each of its commands from its start to its end or, if it had none, to its last
 // checkpoint.

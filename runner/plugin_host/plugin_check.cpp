@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "plugin_host/plugin_check.h"
 
+#include "base/program.h"
 #include "base/spawn.h"
 #include "plugin_host/plugin_host.h"
 
@@ -150,11 +151,14 @@ TrialEnd in_child(const std::function<void(const std::function<void(const std::s
   pipe.write.reset();
   TrialEnd end;
   std::string text;
-  const bool ended = read_all(pipe.read.get(), Clock::now() + patience, text);
-  if (!ended) ::kill(child, SIGKILL);
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-  end.problem = ended ? end_text(status) : "it hangs";
+  const auto give_up_at = Clock::now() + patience;
+  const bool told_all = read_all(pipe.read.get(), give_up_at, text);
+  const auto status = told_all ? wait_until(child, give_up_at) : std::nullopt;  // it may have closed the pipe and go on
+  if (!status) {
+    ::kill(child, SIGKILL);
+    while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) continue;
+  }
+  end.problem = status ? end_text(*status) : "it hangs";
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) end.lines.push_back(line);
   return end;

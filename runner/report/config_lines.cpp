@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "report/config_lines.h"
 
+#include "base/files_below.h"
 #include "config/yaml_reader.h"
 #include "report/json_lines.h"
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <set>
+#include <sstream>
 #include <string_view>
 
 namespace ddprun {
@@ -75,7 +76,9 @@ std::vector<ConfigLine> read_config_lines(const std::filesystem::path& file) {
 
 std::optional<Value> read_config(const std::filesystem::path& file, std::vector<std::string>& problems) {
   Problems flaws;
-  auto config = read_yaml(file, flaws);
+  const auto text = read_below(file.parent_path(), file.filename(), kMaxYamlBytes);
+  if (text.empty()) flaws.push_back(file.string() + ": missing or empty");
+  auto config = text.empty() ? std::nullopt : parse_yaml(text, file.string(), flaws);
   for (const auto& flaw : flaws) problems.push_back(flaw);
   return config;
 }
@@ -146,7 +149,7 @@ std::string shortened(const std::string& text, const std::string& path, const st
 
 Overrides read_overrides(const std::filesystem::path& run) {
   Overrides overrides;
-  std::ifstream stream(run / "overrides.txt");
+  std::istringstream stream(read_below(run, "overrides.txt"));
   for (std::string line; std::getline(stream, line);) overrides.push_back(line);
   return overrides;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Reads a run's config.yaml: as lines, each with its origin, and as scalar values to compare with another run's.
+// Reads a run's config.yaml: as lines, each with its origin, and as scalar values to compare with another run's. All
+// that read a file throw UserError where open_below() does.
 #pragma once
 
 #include <ddprun/value.h>

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "report/json_lines.h"
 
+#include <ddprun/error.h>
+
 #include <nlohmann/json.hpp>
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <iterator>
 #include <limits>
 
@@ -114,9 +120,9 @@ bool read_json_lines(const std::filesystem::path& file, std::string_view key, st
 
 constexpr size_t kChunkBytes = size_t{1} << 16;
 
-LineReader::LineReader(const std::filesystem::path& file, uint64_t offset)
-    : stream_(file, std::ios::binary), offset_(offset), next_offset_(offset) {
-  stream_.seekg(static_cast<std::streamoff>(offset));
+LineReader::LineReader(const std::filesystem::path& folder, const std::filesystem::path& name, uint64_t offset)
+    : file_(folder / name), fd_(open_below(folder, name)), offset_(offset), next_offset_(offset) {
+  if (open() && offset > 0) ::lseek(fd_.get(), static_cast<off_t>(offset), SEEK_SET);
 }
 
 // Reads more of the file into the buffer; returns false at its end.
@@ -125,9 +131,11 @@ bool LineReader::fill() {
   position_ = 0;
   const auto held = buffer_.size();
   buffer_.resize(held + kChunkBytes);
-  stream_.read(buffer_.data() + held, kChunkBytes);
-  const auto got = static_cast<size_t>(stream_.gcount());
-  buffer_.resize(held + got);
+  ssize_t got = 0;
+  do got = open() ? ::read(fd_.get(), buffer_.data() + held, kChunkBytes) : 0;
+  while (got < 0 && errno == EINTR);
+  if (got < 0) throw UserError(file_.string() + ": cannot be read: " + std::strerror(errno));
+  buffer_.resize(held + static_cast<size_t>(got));
   return got > 0;
 }
 
@@ -144,6 +152,9 @@ bool LineReader::next() {
       next_offset_ += searched;
       position_ = buffer_.size();
       searched = 0;
+      if (next_offset_ - offset_ > kMostSkippedBytes)
+        throw UserError(file_.string() + ":" + std::to_string(number_ + 1) + ": a line of more than " +
+                        std::to_string(kMostSkippedBytes >> 20) + " MB, and no row of a run is so long");
     }
     if (!fill()) break;
   }

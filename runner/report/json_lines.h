@@ -2,9 +2,10 @@
 // Reads a run's files of JSON objects, one per line, and tells which of their rows count.
 #pragma once
 
+#include "base/files_below.h"
+
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <optional>
@@ -30,20 +31,26 @@ struct FlatObject {
 
 // Calls `visit` with each object that has a text named `key`, and the place of its line in the file. All other lines
 // add one sentence to the problems, except half a line at the end, which a killed or still writing process leaves.
-// Returns false if there is no such file.
+// Returns false if there is no such file. Throws UserError as LineReader does.
 bool read_json_lines(const std::filesystem::path& file, std::string_view key, std::vector<std::string>& problems,
                      const std::function<void(const FlatObject& object, uint64_t offset)>& visit);
 
-// Reads a file line by line, in as much memory as its longest line needs.
+// Reads a file of a run's folder line by line, in as much memory as its longest line needs.
 class LineReader {
  public:
   static constexpr size_t kMostLineBytes = size_t{64} << 20;  // longer ones are skipped
+  static constexpr size_t kMostSkippedBytes = size_t{1}
+                                              << 30;  // longer ones end the reading: nobody wrote them as a row
 
-  explicit LineReader(const std::filesystem::path& file, uint64_t offset = 0);
+  // Reads `name` below the folder, as open_below() opens it; throws UserError where that does.
+  LineReader(const std::filesystem::path& folder, const std::filesystem::path& name, uint64_t offset = 0);
+  explicit LineReader(const std::filesystem::path& file, uint64_t offset = 0)
+      : LineReader(file.parent_path(), file.filename(), offset) {}
 
-  bool open() const { return stream_.is_open(); }
+  bool open() const { return fd_.open(); }  // there is such a file
 
   // Reads the next line, without its end; returns false at the end of the file. A line is valid until the next call.
+  // Throws UserError if the file cannot be read, or for a line that is longer than all that can be skipped.
   bool next();
   std::string_view line() const { return line_; }
   uint64_t offset() const { return offset_; }    // of its first byte
@@ -55,7 +62,8 @@ class LineReader {
  private:
   bool fill();
 
-  std::ifstream stream_;
+  std::filesystem::path file_;
+  UniqueFd fd_;
   std::string buffer_;     // read but not yet returned, from position_ on
   std::string_view line_;  // points into the buffer
   size_t position_ = 0;

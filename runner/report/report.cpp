@@ -3,6 +3,7 @@
 
 #include "base/call_lines.h"
 #include "base/clock.h"
+#include "base/files_below.h"
 #include "launch/rank_log.h"
 #include "report/config_lines.h"
 #include "report/curves.h"
@@ -42,7 +43,8 @@ bool has_mark(const fs::path& file, std::string_view mark) {
 // `kind` is what the mark stands for.
 void require_ours(const fs::path& out, std::string_view mark, const char* kind) {
   std::error_code error;
-  if (!fs::exists(fs::symlink_status(out, error)) || (fs::is_regular_file(out, error) && has_mark(out, mark))) return;
+  const auto status = fs::symlink_status(out, error);
+  if (!fs::exists(status) || (fs::is_regular_file(status) && has_mark(out, mark))) return;
   throw UserError(out.string() + " exists and is not a " + kind +
                   " of ddprun; it is not overwritten: choose another name with --out");
 }
@@ -85,8 +87,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 using Problems = std::vector<std::string>;
-
-constexpr size_t kMostRanks = 4096;
 
 Json number_or_null(double value) { return std::isfinite(value) ? Json(short_number(value)) : Json(nullptr); }
 
@@ -149,19 +149,6 @@ Json shown_events(const std::vector<RecordedEvent>& events, double start) {
   return shown;
 }
 
-Json shown_ranks(const nlohmann::json& table) {
-  const auto columns = table.at("columns").get<std::vector<std::string>>();
-  auto rows = Json::array();
-  for (const auto& row : table.at("rows")) {
-    if (rows.size() == kMostRanks) break;
-    auto values = Json::array();
-    for (size_t i = 0; i < columns.size(); ++i)
-      values.push_back(i < row.size() && row[i].is_number() ? number_or_null(row[i].get<double>()) : Json(nullptr));
-    rows.push_back(std::move(values));
-  }
-  return {{"columns", columns}, {"rows", std::move(rows)}, {"count", table.at("rows").size()}};
-}
-
 // Returns the newest table of a kind for each split. `show` extracts what the page needs from it.
 template <class Show>
 Json newest_tables(const TableIndex& tables, const char* kind, Problems& problems, const Show& show) {
@@ -202,6 +189,14 @@ Json shown_environment(const fs::path& run_dir, Problems& problems) {
   return environment;
 }
 
+// Returns what the run's dataset said of the files that it found; empty if it kept no account.
+std::string account_in(const fs::path& run_dir) {
+  const auto form = read_json_file(run_dir / "data.json");
+  const auto account = form.is_object() ? form.value("account", nlohmann::json::object()) : nlohmann::json::object();
+  const auto text = account.is_object() ? account.find("text") : account.end();
+  return account.is_object() && text != account.end() && text->is_string() ? text->get<std::string>() : "";
+}
+
 Json shown_checkpoints(const fs::path& run_dir) {
   auto shown = Json::array();
   for (const auto& checkpoint : list_checkpoints(run_dir))
@@ -234,22 +229,22 @@ Json shown_state(const fs::path& run_dir, const RunState& state) {
           {"best_name", state.best_name},
           {"best", state.best ? number_or_null(*state.best) : Json(nullptr)},
           {"parameters", parameters_of(run_dir)},
+          {"account", account_in(run_dir)},
           {"summary", state.summary}};
 }
 
 // Returns the end of the log of the rank that failed first, which the reason names: "rank 3 on node1 failed first:
 // ...".
 Json last_words(const fs::path& run_dir, const RunState& state) {
-  constexpr uintmax_t kReadBytes = 64 << 10;
+  constexpr uint64_t kReadBytes = 64 << 10;
   auto words = Json::array();
   if (state.status != RunStatus::kFailed) return words;
   const auto rank = state.reason.starts_with("rank ") ? std::atoi(state.reason.c_str() + 5) : 0;
-  const auto log = run_dir / "logs" / ("rank_" + std::to_string(rank) + ".log");
-  std::error_code error;
-  const auto size = fs::file_size(log, error);
-  if (error) return words;
+  const auto log = fs::path("logs") / ("rank_" + std::to_string(rank) + ".log");
+  if (!open_below(run_dir, log).open()) return words;
+  const auto size = size_below(run_dir, log);
   LastLines last;
-  for (LineReader lines(log, size - std::min(size, kReadBytes)); lines.next();) last.add(lines.line());
+  for (LineReader lines(run_dir, log, size - std::min(size, kReadBytes)); lines.next();) last.add(lines.line());
   for (const auto& line : with_named_calls(last.lines())) words.push_back(line);
   return words;
 }
@@ -292,7 +287,7 @@ Json recorded_run(const fs::path& run_dir, size_t most_points) {
   run["predictions"] = newest_tables(tables, "predictions", problems,
                                      [&](const nlohmann::json& table) { return shown_predictions(table, images); });
   run["histograms"] = shown_histograms(tables, problems);
-  run["ranks"] = newest_tables(tables, "ranks", problems, shown_ranks);
+  run["ranks"] = shown_ranks(tables, problems);
   run["config"] = shown_config(run_dir, problems);
   run["overrides"] = read_overrides(run_dir);
   run["environment"] = shown_environment(run_dir, problems);

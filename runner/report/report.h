@@ -12,7 +12,8 @@
 namespace ddprun {
 
 // Writes <run_dir>/report.html, whole or not at all, at the end of a run. Throws UserError if it cannot be written, or
-// if a file of that name is not a report; flaws in the run's own files are shown in the page.
+// if a file of that name is not a report (a link never is), or if a file of the run is refused, as a link would be
+// (files_below.h); other flaws in the run's own files are shown in the page.
 void write_report(const std::filesystem::path& run_dir);
 
 // Does the same for one run or several, into any file.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "report/run_list.h"
 
+#include "base/log.h"
 #include "base/terminal.h"
 #include "report/config_lines.h"
 #include "shown_text.h"
@@ -28,16 +29,21 @@ bool is_run(const fs::path& folder) {
   return fs::exists(folder / "config.yaml", error) && fs::is_directory(folder / "logs", error);
 }
 
+// What may not be looked into is found, too.
 void find_runs(const fs::path& folder, int depth, std::vector<fs::path>& found) {
-  if (is_run(folder)) {
-    found.push_back(folder);
-    return;
+  std::error_code error, ignored;
+  fs::directory_iterator entry(folder, error);
+  if (is_run(folder) || (error && error != std::errc::no_such_file_or_directory)) found.push_back(folder);
+  if (is_run(folder) || depth == 0) return;
+  for (const fs::directory_iterator end; !error && entry != end; entry.increment(error)) {
+    if (entry->is_directory(ignored) && !entry->is_symlink(ignored)) find_runs(entry->path(), depth - 1, found);
   }
-  if (depth == 0) return;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, fs::directory_options::skip_permission_denied, error)) {
-    if (entry.is_directory(error) && !entry.is_symlink(error)) find_runs(entry.path(), depth - 1, found);
-  }
+}
+
+ListedRun listed(std::string label, const fs::path& path) try {
+  return {.label = label, .path = path, .state = read_run_state(path), .overrides = read_overrides(path)};
+} catch (const UserError& error) {
+  return {.label = std::move(label), .path = path, .state = {.name = path.filename().string()}, .flaw = error.what()};
 }
 
 std::string label_of(const fs::path& run, const fs::path& folder) {
@@ -57,6 +63,10 @@ void tell_apart(std::vector<ListedRun>& runs) {
   }
 }
 
+std::string status_of(const ListedRun& run) {
+  return run.flaw.empty() ? std::string(word_of(run.state.status)) : "unreadable";
+}
+
 }  // namespace
 
 std::vector<ListedRun> list_runs(const fs::path& folder) {
@@ -68,8 +78,7 @@ std::vector<ListedRun> list_runs(const fs::path& folder) {
   std::vector<fs::path> found;
   find_runs(root, kMostDepth, found);
   std::vector<ListedRun> runs;
-  for (const auto& path : found)
-    runs.push_back({label_of(path, root), path, read_run_state(path), read_overrides(path), ""});
+  for (const auto& path : found) runs.push_back(listed(label_of(path, root), path));
   tell_apart(runs);
   std::ranges::sort(runs, [](const ListedRun& one, const ListedRun& other) {
     if (one.state.started != other.state.started) return one.state.started > other.state.started;
@@ -81,35 +90,41 @@ std::vector<ListedRun> list_runs(const fs::path& folder) {
 nlohmann::ordered_json run_list_json(const std::vector<ListedRun>& runs) {
   using Json = nlohmann::ordered_json;
   auto list = Json::array();
-  for (const auto& [label, path, state, overrides, apart] : runs) {
+  for (const auto& run : runs) {
+    const auto& state = run.state;
     auto best = Json::object();
     if (!state.best_name.empty()) best[state.best_name] = state.best ? Json(*state.best) : Json(nullptr);
-    list.push_back({{"run", label},
-                    {"path", path.string()},
+    const auto number = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
+    list.push_back({{"run", run.label},
+                    {"path", run.path.string()},
                     {"name", state.name},
-                    {"status", word_of(state.status)},
-                    {"stop_reason", state.reason},
+                    {"status", status_of(run)},
+                    {"stop_reason", run.flaw.empty() ? state.reason : run.flaw},
                     {"epochs", state.epochs},
                     {"steps", state.steps},
                     {"best", std::move(best)},
+                    {"test_of_best", number(state.test_best)},
+                    {"test_of_last", number(state.test_last)},
                     {"workers", state.workers},
                     {"started", state.started},
                     {"seconds", state.seconds},
-                    {"overrides", overrides}});
+                    {"overrides", run.overrides}});
   }
   return list;
 }
 
 namespace {
 
-constexpr size_t kColumns = 9;
-constexpr size_t kRun = 0, kStatus = 1, kEpochs = 2, kSteps = 3, kBest = 4, kWorkers = 5, kStarted = 6, kOverrides = 8;
+constexpr size_t kColumns = 11;
+constexpr size_t kRun = 0, kStatus = 1, kEpochs = 2, kSteps = 3, kBest = 4, kTestBest = 5, kTestLast = 6, kWorkers = 7,
+                 kStarted = 8, kOverrides = 10;
 constexpr size_t kShortestLabel = 16, kShortestOverrides = 16;
 constexpr std::string_view kGap = "  ";
 using Cells = std::array<std::string, kColumns>;
 using Widths = std::array<size_t, kColumns>;
 
-const Cells kHead = {"RUN", "STATUS", "EPOCHS", "STEPS", "BEST", "WORKERS", "STARTED", "TIME", "OVERRIDES"};
+const Cells kHead = {"RUN",       "STATUS",  "EPOCHS",  "STEPS", "BEST",     "TEST BEST",
+                     "TEST LAST", "WORKERS", "STARTED", "TIME",  "OVERRIDES"};
 
 template <class... Parts>
 std::string format(const char* pattern, Parts... parts) {
@@ -121,25 +136,26 @@ std::string format(const char* pattern, Parts... parts) {
 // How much of the best metric's name a cell shows; none if the header shows it.
 enum class Naming { kFull, kShort, kNone };
 
+std::string value_text(const std::optional<double>& value) { return value ? format("%.4g", *value) : "-"; }
+
 std::string best_text(const RunState& state, Naming naming) {
-  if (!state.best) return "-";
-  const auto value = format("%.4g", *state.best);
+  const auto value = value_text(state.best);
+  if (!state.best) return value;
   if (naming == Naming::kNone) return value;
   const auto slash = state.best_name.rfind('/');
   const bool full = naming == Naming::kFull || slash == std::string::npos;
   return (full ? state.best_name : state.best_name.substr(slash + 1)) + " " + value;
 }
 
-// Returns the status in words, as the console does; "preempted" is for scripts, whoever asked for the end.
-std::string_view status_text(RunStatus status) { return status == RunStatus::kPreempted ? "stopped" : word_of(status); }
-
 Cells cells_of(const ListedRun& run, Naming naming, double now) {
   const auto& state = run.state;
   return {run.label,
-          std::string(status_text(state.status)),
+          status_of(run),
           state.epochs > 0 ? format(state.epochs < 100 ? "%.3g" : "%.0f", state.epochs) : "-",
           std::to_string(state.steps),
           best_text(state, naming),
+          value_text(state.test_best),
+          value_text(state.test_last),
           state.workers > 0 ? std::to_string(state.workers) : "-",
           state.started > 0 ? age_text(now - state.started) : "-",
           state.seconds > 0 ? duration_text(state.seconds) : "-",
@@ -182,8 +198,8 @@ std::string cut_front(const std::string& text, size_t width) {
 
 std::string_view color_of(const std::string& status) {
   if (status == "running") return "\033[36m";
-  if (status == "failed") return "\033[31m";
-  if (status == "interrupted" || status == "stopped" || status == "elsewhere") return "\033[33m";
+  if (status == "failed" || status == "unreadable") return "\033[31m";
+  if (status == "interrupted" || status == "preempted" || status == "elsewhere") return "\033[33m";
   return "\033[32m";
 }
 
@@ -211,11 +227,19 @@ std::string common_metric(const std::vector<ListedRun>& runs) {
   return common;
 }
 
+void clear(std::vector<Cells>& rows, std::initializer_list<size_t> columns) {
+  for (auto& row : rows) {
+    for (const auto column : columns) row[column].clear();
+  }
+}
+
 std::vector<Cells> rows_of(const std::vector<ListedRun>& runs, Naming naming, double now) {
   std::vector<Cells> rows = {kHead};
   for (const auto& run : runs) rows.push_back(cells_of(run, naming, now));
   const auto tells = [](const ListedRun& run) { return !run.apart.empty(); };
   if (!std::ranges::any_of(runs, tells)) rows[0][kOverrides].clear();
+  const auto is_tested = [](const ListedRun& run) { return run.state.test_best || run.state.test_last; };
+  if (std::ranges::none_of(runs, is_tested)) clear(rows, {kTestBest, kTestLast});
   return rows;
 }
 
@@ -238,7 +262,7 @@ std::vector<Cells> named_rows(const std::vector<ListedRun>& runs, const ListStyl
 void leave_out(std::vector<Cells>& rows, std::initializer_list<size_t> columns, size_t width) {
   for (const auto column : columns) {
     if (total(rows) <= width) return;
-    for (auto& row : rows) row[column].clear();
+    clear(rows, {column});
   }
 }
 
@@ -250,12 +274,12 @@ std::vector<Cells> fitting_rows(const std::vector<ListedRun>& runs, const ListSt
     row[kOverrides] = shown(row[kOverrides]);
   }
   leave_out(rows, {kSteps, kWorkers}, style.columns);
+  if (total(rows) > style.columns) clear(rows, {kTestBest, kTestLast});  // one without the other misleads
   if (!rows[0][kOverrides].empty()) {
     leave_out(rows, {kStarted, kEpochs}, style.columns);
     const auto room = room_for(kOverrides, rows, style.columns, kShortestOverrides);
     for (auto& row : rows) row[kOverrides] = cut_back(row[kOverrides], room);
   }
-  if (!style.terminal) return rows;
   const auto room = room_for(kRun, rows, style.columns, kShortestLabel);
   for (auto& row : rows) row[kRun] = cut_front(row[kRun], room);
   return rows;

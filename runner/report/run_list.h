@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -19,20 +20,21 @@ struct ListedRun {
   RunState state;
   std::vector<std::string> overrides;  // all of its command line
   std::string apart;                   // those by which it differs from the runs beside it: "lr=0.1 layers=2"
+  std::string flaw = {};               // why it cannot be read: its status is then "unreadable"
 };
 
-// Returns the newest first. Does not follow links such as `latest`, nor look for runs within another. Throws UserError
-// if the folder cannot be listed.
+// Returns the newest first. Does not follow links such as `latest`, nor look for runs within another. A run, or a
+// folder, that cannot be read is in the list, and hinders no other. Throws UserError if `folder` itself cannot be
+// listed.
 std::vector<ListedRun> list_runs(const std::filesystem::path& folder);
 
 nlohmann::ordered_json run_list_json(const std::vector<ListedRun>& runs);
 
 // The list of runs as a table for people.
 struct ListStyle {
-  // If they do not suffice, the metric's name is cut, steps and workers are left out, then, if overrides are shown, the
-  // start time and the epochs; then the overrides are cut and, on a terminal, the runs' names.
-  size_t columns = 80;
-  bool terminal = false;
+  // A terminal's. If they do not suffice, the metric's name is cut, steps, workers and tests are left out, then, if
+  // overrides are shown, the start time and the epochs; then the overrides are cut, and the runs' names.
+  size_t columns = std::numeric_limits<size_t>::max();
   bool color = false;
   double now = 0;  // seconds since 1970
 };

@@ -2,8 +2,8 @@
 #include "report/run_state.h"
 
 #include "base/clock.h"
-#include "base/run_files.h"
-#include "base/spawn.h"
+#include "base/files_below.h"
+#include "config/monitors.h"
 #include "launch/run_folder.h"
 #include "report/config_lines.h"
 #include "report/json_lines.h"
@@ -11,7 +11,6 @@
 
 #include <ddprun/files.h>
 
-#include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
@@ -20,7 +19,6 @@
 #include <charconv>
 #include <cmath>
 #include <ctime>
-#include <fstream>
 #include <stdexcept>
 #include <string_view>
 
@@ -32,15 +30,16 @@ namespace fs = std::filesystem;
 // Returns true if somebody holds the folder's lock. Asks for a shared lock and releases it at once, so that two who ask
 // do not disturb each other.
 bool is_locked(const fs::path& run_dir) {
-  const UniqueFd fd(::open((run_dir / ".lock").c_str(), O_RDONLY | O_CLOEXEC));
+  const auto fd = open_below(run_dir, ".lock");
   return fd.open() && lock_descriptor(fd.get(), LOCK_SH | LOCK_NB) == LockState::kTaken;
 }
 
 // Returns how many attempts have begun; 0 if unknown.
 int64_t attempts_begun(const fs::path& run_dir) {
-  std::ifstream stream(run_dir / ".attempts");
+  const auto text = read_below(run_dir, ".attempts");
   int64_t attempts = 0;
-  return stream >> attempts ? attempts : 0;
+  std::from_chars(text.data(), text.data() + text.size(), attempts);
+  return attempts;
 }
 
 // Returns the attempt that the run's state is that of. While somebody runs it, the newest; afterwards the newest that
@@ -94,14 +93,33 @@ int64_t count_in(const nlohmann::json& object, const char* name) {
   return found != object.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
 }
 
+std::optional<double> metric_in(const nlohmann::json& summary, const char* object, const std::string& name) {
+  const auto found = summary.find(object);
+  if (found == summary.end() || !found->is_object()) return std::nullopt;
+  const auto value = found->find(name);
+  return value != found->end() && value->is_number() ? std::optional(value->get<double>()) : std::nullopt;
+}
+
+// Only val/ metrics choose a checkpoint; `best` has the test of that one, too.
 void take_best(const nlohmann::json& summary, const Goal& goal, RunState& state) {
   const auto found = summary.find("best");
-  if (found == summary.end() || !found->is_object() || found->empty()) return;
+  if (found == summary.end() || !found->is_object()) return;
   auto best = found->find(goal.metric);
   if (best == found->end()) best = found->find("val/loss");
-  if (best == found->end()) best = found->begin();
+  for (auto one = found->begin(); one != found->end() && best == found->end(); ++one) {
+    if (!one.key().starts_with("test/")) best = one;
+  }
+  if (best == found->end()) return;
   state.best_name = best.key();
-  if (best->is_number()) state.best = best->get<double>();
+  state.best = metric_in(summary, "best", state.best_name);
+}
+
+// Without a validation split there may be a test, but nothing was chosen by it.
+void take_tests(const nlohmann::json& summary, const Goal& goal, RunState& state) {
+  const auto& chosen = state.best_name.empty() ? goal.metric : state.best_name;
+  const auto name = "test/" + chosen.substr(chosen.find('/') + 1);
+  state.test_best = metric_in(summary, "best", name);
+  state.test_last = metric_in(summary, "metrics", name);
 }
 
 void read_summary(const Goal& goal, RunState& state) {
@@ -112,6 +130,7 @@ void read_summary(const Goal& goal, RunState& state) {
   state.seconds = number_in(state.summary, "total_seconds");
   state.workers = count_in(state.summary, "world_size");
   take_best(state.summary, goal, state);
+  take_tests(state.summary, goal, state);
 }
 
 // Reads a run without a summary from its rows: only those of the given split, and the last one. Returns the last one's
@@ -121,6 +140,7 @@ double read_progress(const fs::path& file, const Goal& goal, RunState& state) {
   const auto split = "\"" + goal.metric.substr(0, slash) + "\"";
   const auto name = slash == std::string::npos ? goal.metric : goal.metric.substr(slash + 1);
   uint64_t last = 0;
+  Merit best;
   LineReader reader(file);
   while (reader.next()) {
     if (!reader.ended()) break;
@@ -129,7 +149,8 @@ double read_progress(const fs::path& file, const Goal& goal, RunState& state) {
     const auto row = FlatObject::parse(reader.line());
     const auto value = row ? row->number(name, std::nan("")) : std::nan("");
     if (!std::isfinite(value)) continue;
-    if (!state.best || (goal.maximize ? value > *state.best : value < *state.best)) state.best = value;
+    if (is_better({.value = value}, best, goal.maximize)) best.value = value;
+    state.best = best.value;
     state.best_name = goal.metric;
   }
   LineReader again(file, last);
@@ -149,7 +170,9 @@ nlohmann::json parse_recorded_json(std::string_view text) try {
   return nullptr;
 }
 
-nlohmann::json read_json_file(const fs::path& file) { return parse_recorded_json(content_of(file)); }
+nlohmann::json read_json_file(const fs::path& file) {
+  return parse_recorded_json(read_below(file.parent_path(), file.filename()));
+}
 
 int64_t recorded_count(const nlohmann::json& value) {
   if (!value.is_number_integer()) throw std::runtime_error("a count was expected");
@@ -232,8 +255,10 @@ class Rows {
   void take_best(const MetricValues& measured, int64_t step) {
     const auto at = std::ranges::find(measured, goal_.metric, &MetricValues::value_type::first);
     if (at == measured.end() || !std::isfinite(at->second)) return;
-    if (!std::isnan(best_) && (goal_.maximize ? at->second <= best_ : at->second >= best_)) return;
-    best_ = at->second;
+    const auto loss = std::ranges::find(measured, "val/loss", &MetricValues::value_type::first);
+    const Merit merit{at->second, loss == measured.end() ? std::nan("") : loss->second};
+    if (!is_better(merit, best_, goal_.maximize)) return;
+    best_ = merit;
     end_.best = measured;
     std::rotate(end_.best.begin(), end_.best.begin() + (at - measured.begin()),
                 end_.best.begin() + (at - measured.begin()) + 1);
@@ -242,7 +267,7 @@ class Rows {
 
   Goal goal_;
   RunEnd& end_;
-  double best_ = std::nan("");
+  Merit best_;
 };
 
 }  // namespace
@@ -287,7 +312,7 @@ uint64_t size_of_files(const fs::path& folder) {
   uint64_t bytes = 0;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const auto size = entry.is_regular_file(error) ? entry.file_size(error) : 0;
+    const auto size = entry.is_regular_file(error) && !entry.is_symlink(error) ? entry.file_size(error) : 0;
     if (!error) bytes += size;
   }
   return bytes;
@@ -296,7 +321,7 @@ uint64_t size_of_files(const fs::path& folder) {
 double time_saved(const fs::path& folder) {
   struct stat status {};
   const auto manifest = folder / "manifest.json";
-  return ::stat(manifest.c_str(), &status) == 0 ? static_cast<double>(status.st_mtime) : 0;
+  return ::lstat(manifest.c_str(), &status) == 0 ? static_cast<double>(status.st_mtime) : 0;
 }
 
 }  // namespace
@@ -308,7 +333,7 @@ std::vector<ListedCheckpoint> list_checkpoints(const fs::path& run_dir) {
   const auto best = fs::read_symlink(folder / "best", error), last = fs::read_symlink(folder / "last", error);
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     ListedCheckpoint checkpoint{.name = entry.path().filename().string()};
-    if (!read_step(checkpoint.name, checkpoint.step) || !entry.is_directory(error)) continue;
+    if (!read_step(checkpoint.name, checkpoint.step) || !entry.is_directory(error) || entry.is_symlink(error)) continue;
     checkpoint.bytes = size_of_files(entry.path());
     checkpoint.saved = time_saved(entry.path());
     checkpoint.best = best == checkpoint.name;

@@ -29,16 +29,18 @@ struct RunState {
   int64_t workers = 0;    // 0: unknown
   std::string best_name;  // "val/accuracy": what the experiment calls best; empty where nothing was measured
   std::optional<double> best;
-  bool maximize = true;  // true if more of it is better
+  bool maximize = true;                        // true if more of it is better
+  std::optional<double> test_best, test_last;  // the same of the test split, for the best checkpoint and the last
 };
 
-// Never throws for anything missing or broken in the folder.
+// Whatever is missing or broken in the folder is left out. Throws UserError for a file that open_below() refuses.
 RunState read_run_state(const std::filesystem::path& run_dir);
 
 // Parses what a run, or somebody else, has written; returns null if it is broken or nests deeper than 32 levels.
 nlohmann::json parse_recorded_json(std::string_view text);
 
-// Does the same for a whole file; returns null if it is missing, too.
+// Does the same for a whole file of a run's folder; returns null if it is missing, too. Throws UserError as
+// read_below() does.
 nlohmann::json read_json_file(const std::filesystem::path& file);
 
 // Returns a recorded count. Throws std::runtime_error unless it is a whole number.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "report/tables.h"
 
-#include "base/run_files.h"
+#include "base/files_below.h"
 #include "report/page.h"
 #include "report/run_state.h"
+
+#include <ddprun/error.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +14,7 @@
 #include <numeric>
 #include <stdexcept>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace ddprun {
@@ -25,19 +28,12 @@ constexpr size_t kMostImageBytes = size_t{1} << 20, kMostImageBytesTogether = si
 constexpr std::array kImages = {"image", "output"};  // the sample, and the model's output if that is an image
 constexpr std::string_view kPngHead = "\x89PNG\r\n\x1a\n";
 
-// Links and dots may lead out of the run's folder, and the folder may be somebody else's.
-bool is_below(const fs::path& path, const fs::path& folder) {
-  std::error_code error;
-  const auto real = fs::canonical(path, error), base = fs::canonical(folder, error);
-  return !error && std::mismatch(base.begin(), base.end(), real.begin(), real.end()).first == base.end();
-}
-
-std::string read_png(const fs::path& file) {
-  std::error_code error;
-  const auto size = fs::file_size(file, error);
-  if (error || size > kMostImageBytes) return "";
-  auto bytes = content_of(file);
+// Returns nothing for any other file, and for one that does not lie in the run's folder.
+std::string read_png(const fs::path& run_dir, const fs::path& name) try {
+  auto bytes = read_below(run_dir, name, kMostImageBytes);
   return bytes.starts_with(kPngHead) ? bytes : "";
+} catch (const UserError&) {
+  return "";
 }
 
 // Returns the best few as [class, score], the best first.
@@ -96,8 +92,7 @@ bool before(const Json& one, const Json& other) {
 }  // namespace
 
 std::string ImageShelf::data_uri(const std::string& path) {
-  const auto file = run_dir_ / path;
-  const auto png = is_below(file, run_dir_) ? read_png(file) : "";
+  const auto png = read_png(run_dir_, path);
   if (png.empty()) {
     ++unreadable_;
     return "";
@@ -291,6 +286,80 @@ Json shown_histograms(const TableIndex& tables, std::vector<std::string>& proble
     problems.push_back(std::string("tables.jsonl: histograms cannot be shown: ") + error.what());
   }
   return tensors.take();
+}
+
+namespace {
+
+constexpr size_t kMostRanks = 4096;
+
+// Puts the tables of the ranks together. Each has the means of the steps since the previous one: as many as log_every,
+// or the few that an epoch has left.
+class RankMeans {
+ public:
+  void add(const nlohmann::json& table, int64_t before, int64_t step) {
+    const auto columns = table.at("columns").get<std::vector<std::string>>();
+    const auto& rows = table.at("rows");
+    if (columns != columns_ || rows.size() != count_) *this = RankMeans(columns, rows.size(), before);
+    const auto steps = static_cast<double>(std::max<int64_t>(1, step - before));
+    for (size_t rank = 0; rank < rows_.size(); ++rank) {
+      for (size_t i = 0; i < columns.size(); ++i) {
+        const auto& value = rows[rank].at(i);
+        if (value.is_number()) add(rows_[rank][i], value.get<double>(), steps, columns[i].ends_with("_bytes"));
+      }
+    }
+    last_ = step;
+  }
+
+  Json take() const {
+    auto rows = Json::array();
+    for (const auto& cells : rows_) {
+      auto row = Json::array();
+      for (const auto& cell : cells)
+        row.push_back(cell.steps > 0 ? Json(short_number(cell.sum / cell.steps)) : Json(nullptr));
+      rows.push_back(std::move(row));
+    }
+    return {
+        {"first", before_ + 1}, {"last", last_}, {"columns", columns_}, {"rows", std::move(rows)}, {"count", count_}};
+  }
+
+  RankMeans() = default;
+
+ private:
+  struct Cell {
+    double sum = 0, steps = 0;
+  };
+
+  RankMeans(std::vector<std::string> columns, size_t ranks, int64_t before)
+      : columns_(std::move(columns)),
+        count_(ranks),
+        before_(before),
+        rows_(std::min(ranks, kMostRanks), std::vector<Cell>(columns_.size())) {}
+
+  static void add(Cell& cell, double value, double steps, bool most) {
+    cell = most ? Cell{std::max(cell.sum, value), 1} : Cell{cell.sum + steps * value, cell.steps + steps};
+  }
+
+  std::vector<std::string> columns_;
+  size_t count_ = 0;
+  int64_t before_ = 0, last_ = 0;
+  std::vector<std::vector<Cell>> rows_;
+};
+
+}  // namespace
+
+Json shown_ranks(const TableIndex& tables, std::vector<std::string>& problems) {
+  RankMeans means;
+  int64_t before = 0;
+  for (const auto& line : tables.all("ranks")) {
+    try {
+      means.add(tables.read(line), before, line.step);
+    } catch (const std::exception& error) {
+      problems.push_back("tables.jsonl: the table ranks of step " + std::to_string(line.step) +
+                         " cannot be shown: " + error.what());
+    }
+    before = line.step;
+  }
+  return means.take();
 }
 
 }  // namespace ddprun

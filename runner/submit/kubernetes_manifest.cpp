@@ -3,6 +3,7 @@
 #include "submit/submission.h"
 
 #include <ddprun/error.h>
+#include <ddprun/version.h>
 
 #include <algorithm>
 #include <cmath>
@@ -151,7 +152,8 @@ std::string pod(const Experiment& experiment, const Submission& submission, cons
 void require_named(const ResourcesConfig& resources) {
   if (resources.image.empty())
     throw UserError(
-        "resources.image: missing; Kubernetes needs an image with ddprun in it, such as registry/ddprun:0.1");
+        "resources.image: missing; Kubernetes needs an image with ddprun in it, such as "
+        "registry/ddprun:" DDPRUN_VERSION);
   if (resources.claim.empty())
     throw UserError(
         "resources.claim: missing; name the PersistentVolumeClaim for the outputs, which all pods write to "

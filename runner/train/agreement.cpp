@@ -11,7 +11,7 @@
 namespace ddprun {
 namespace {
 
-constexpr int64_t kFlags = 6, kMicroseconds = 6;  // indices into what is sent
+constexpr int64_t kFlags = 6, kMicroseconds = 6, kWaited = 7, kSent = 8;  // indices into what is sent
 
 }  // namespace
 
@@ -34,13 +34,14 @@ Flags Agreement::exchange(const Flags& mine) {
   const auto flags = std::exchange(kept_, {});
   const auto now = clock_();
   const auto seconds = now - std::exchange(exchanged_at_, now);
-  auto sent = at::empty({kFlags + 1}, at::kLong);
+  auto sent = at::empty({kSent}, at::kLong);
   auto* values = sent.data_ptr<int64_t>();
   for (const bool raised :
        {flags.stop, flags.save, flags.time_over, flags.save_failed, flags.measure, mine.nonfinite}) {
     *values++ = raised ? 1 : 0;
   }
-  *values = static_cast<int64_t>(seconds * 1e6);
+  *values++ = static_cast<int64_t>(seconds * 1e6);
+  *values = static_cast<int64_t>(std::exchange(waited_, 0) * 1e6);
   const auto agreed = pending_ ? take(*std::exchange(pending_, std::nullopt)) : Flags{};
   pending_ = {communicator_.start_sum(sent), mine.checked_step, std::exchange(steps_, 0)};
   return agreed;
@@ -51,8 +52,11 @@ Flags Agreement::take(Pending pending) {
   const auto* raised = sums.const_data_ptr<int64_t>();
   if (pending.steps > 0) {
     const auto ranks = static_cast<double>(communicator_.world().size);
-    const auto step_seconds =
-        static_cast<double>(raised[kMicroseconds]) / 1e6 / ranks / static_cast<double>(pending.steps);
+    const auto per_step = [&](int64_t index) {
+      return static_cast<double>(raised[index]) / 1e6 / ranks / static_cast<double>(pending.steps);
+    };
+    const auto step_seconds = per_step(kMicroseconds);
+    asks_for_samples_ = per_step(kWaited) > kSlowSeconds;
     const auto most = std::min(2 * every_, kMostSteps);
     every_ = static_cast<int64_t>(std::clamp<double>(kBetweenSeconds / std::max(step_seconds, 1e-9), 1, most));
   }
@@ -63,6 +67,13 @@ Flags Agreement::take(Pending pending) {
           .measure = raised[4] > 0,
           .nonfinite = raised[5] > 0,
           .checked_step = pending.checked_step};
+}
+
+bool Agreement::have_samples(bool mine, double seconds) {
+  waited_ += seconds;
+  if (!communicator_.is_distributed() || !asks_for_samples_) return mine;
+  const auto missing = communicator_.start_sum(at::full({1}, mine ? 0 : 1, at::kLong)).take();
+  return missing.item<int64_t>() == 0;
 }
 
 void Agreement::settle() {

@@ -32,6 +32,7 @@ class Agreement {
 
   static constexpr int64_t kMostSteps = 32;
   static constexpr double kBetweenSeconds = 0.02;
+  static constexpr double kSlowSeconds = 0.005;
 
   explicit Agreement(Communicator& communicator, Clock clock = {});
 
@@ -44,6 +45,14 @@ class Agreement {
 
   // Hands in this rank's flags with those that it kept; returns what all ranks handed in the last time.
   Flags exchange(const Flags& mine);
+
+  // Returns whether the ranks ask each other before a step whether all have their samples: in the first steps, and
+  // while they wait for samples longer than kSlowSeconds a step. Only so is a rank heard that was told to end while it
+  // waits: the others would wait for it within the step. Equal on all ranks.
+  bool asks_for_samples() const { return asks_for_samples_; }
+
+  // Returns whether all ranks have theirs, for which this one waited for `seconds`; true where they do not ask.
+  bool have_samples(bool mine, double seconds);
 
   // Waits for the exchange under way and forgets it, before other collectives whose failure would be mistaken for its.
   void settle();
@@ -63,6 +72,8 @@ class Agreement {
   int64_t every_ = 1;  // steps between exchanges
   int64_t steps_ = 0;  // since the last exchange
   double exchanged_at_;
+  double waited_ = 0;  // for samples, since the last exchange
+  bool asks_for_samples_ = true;
 };
 
 }  // namespace ddprun

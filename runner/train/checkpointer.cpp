@@ -16,9 +16,30 @@
 #include <cstring>
 #include <map>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 namespace ddprun {
 namespace {
+
+// Keeps a model's weights and buffers in the host's memory, and gives them back at the end of a scope.
+class KeptWeights {
+ public:
+  explicit KeptWeights(const Model& model) {
+    for (auto& tensor : state_tensors(model)) {
+      kept_.emplace_back(tensor.value.detach(),
+                         tensor.value.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
+    }
+  }
+  ~KeptWeights() {
+    for (auto& [tensor, values] : kept_) tensor.copy_(values);
+  }
+  KeptWeights(const KeptWeights&) = delete;
+  KeptWeights& operator=(const KeptWeights&) = delete;
+
+ private:
+  std::vector<std::pair<at::Tensor, at::Tensor>> kept_;
+};
 
 // Gives tied weights their average under each of their names, as a checkpoint's weights have them: whoever loads one
 // after the other ends with the average, whatever their order.
@@ -85,6 +106,23 @@ TensorDict Checkpointer::restore(const Checkpoint& checkpoint, const TrainState&
   saved_step_ = state.step;
   saved_path_ = path;
   return own;
+}
+
+// Only rank 0 reads: the others learn whether it could, and get its weights.
+void Checkpointer::with_weights_of(const std::string& name, const std::function<void()>& use) {
+  const auto path = checkpoints_folder(parts_.run_dir) / name;
+  const KeptWeights kept(*parts_.model);
+  std::string problem;
+  try {
+    if (parts_.communicator.world().rank == 0)
+      load_weights(*parts_.model, inference_weights(verify_checkpoint(path)), path.string());
+  } catch (const std::exception& error) {
+    problem = error.what();
+    log::warn("the best checkpoint is not tested: " + problem);
+  }
+  if (!parts_.communicator.broadcast_text(problem).empty()) return;
+  broadcast_state(*parts_.model, parts_.communicator);
+  use();
 }
 
 std::string Checkpointer::last_good() const {

@@ -56,6 +56,10 @@ class Checkpointer {
   // `path` is for errors. Returns what this rank has kept of its own.
   TensorDict restore(const Checkpoint& checkpoint, const TrainState& state, const std::string& path);
 
+  // Calls `use` while the model has the weights to predict with of this run's checkpoint of that name, and restores the
+  // model's own. Warns, and does not call it, if that checkpoint is missing or broken. Collective.
+  void with_weights_of(const std::string& name, const std::function<void()>& use);
+
   // Returns the newest intact checkpoint; rank 0 looks and all get the same answer. Throws UserError if there is none.
   std::string last_good() const;
 

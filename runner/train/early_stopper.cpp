@@ -17,9 +17,21 @@ bool EarlyStopper::observe(double value) {
   const bool better = improves(value, state_.best, config_.maximize, config_.min_delta);
   state_.evaluations_without_improvement = better ? 0 : state_.evaluations_without_improvement + 1;
   if (better) state_.best = value;
-  const bool reached = config_.target && (config_.maximize ? value >= *config_.target : value <= *config_.target);
-  state_.evaluations_at_target = reached ? state_.evaluations_at_target + 1 : 0;
+  state_.evaluations_at_target = reaches_target(value) ? state_.evaluations_at_target + 1 : 0;
+  return stops();
+}
+
+bool EarlyStopper::still_stops(double last) {
+  if (!reaches_target(last)) state_.evaluations_at_target = 0;
+  return stops();
+}
+
+bool EarlyStopper::stops() const {
   return held_target() || (config_.patience > 0 && state_.evaluations_without_improvement >= config_.patience);
+}
+
+bool EarlyStopper::reaches_target(double value) const {
+  return config_.target && (config_.maximize ? value >= *config_.target : value <= *config_.target);
 }
 
 std::string EarlyStopper::reason() const {

@@ -30,16 +30,24 @@ class EarlyStopper {
   std::string reason() const;  // why observe() returned true, in one sentence; the target if both apply
 
   const State& state() const { return state_; }
+
   void set_state(const State& state) { state_ = state; }
 
+  // Returns whether a run that it has ended stays so with the patience and the target of now, which may be others than
+  // then. `last` is the value observed last.
+  bool still_stops(double last);
+
  private:
+  bool stops() const;
+  bool reaches_target(double value) const;
   bool held_target() const { return config_.target && state_.evaluations_at_target >= config_.hold; }
 
   EarlyStoppingConfig config_;
   State state_;
 };
 
-// Returns whether `value` is better than `best` by more than min_delta. Anything is better than nothing; NaN never is.
+// Returns whether `value` is better than `best` by more than min_delta: an equal one is no improvement, whatever its
+// loss. Anything is better than nothing; NaN never is.
 bool improves(double value, const std::optional<double>& best, bool maximize, double min_delta);
 
 // Ends a range test (schedule: range_test) where the loss diverges: its exponential moving average is more than four

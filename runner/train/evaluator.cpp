@@ -48,7 +48,8 @@ int64_t eval_batch(const TrainerConfig& config) {
   return config.eval_batch > 0 ? config.eval_batch : std::min(config.global_batch, kLargestDefault);
 }
 
-std::optional<Evaluation> Evaluator::run(Split split, const Limit& limit, const std::function<bool()>& agree) {
+std::optional<Evaluation> Evaluator::run(Split split, const Limit& limit, const std::function<bool()>& agree,
+                                         const std::function<void(const std::exception_ptr&)>& share) {
   const EvalMode mode(*parts_.model);
   const torch::NoGradGuard no_gradients;
   EvalLoader source(parts_.dataset, split, eval_batch(config_), limit, config_, parts_.communicator.world(),
@@ -56,15 +57,23 @@ std::optional<Evaluation> Evaluator::run(Split split, const Limit& limit, const 
   const auto autocast = parts_.precision.autocast();
   MetricSums sums;
   CountSums counts;
+  const auto add_next = [&] {
+    const auto batch = parts_.precision.converted(source.next());
+    const auto step = call_step(*parts_.model, batch, parts_.objective);
+    sums.add(step, batch.size());
+    counts.add(step.counts);
+  };
+  std::exception_ptr error;
   for (int64_t round = 0; round < source.rounds(); ++round) {
-    if (source.has_next()) {
-      const auto batch = parts_.precision.converted(source.next());
-      const auto step = call_step(*parts_.model, batch, parts_.objective);
-      sums.add(step, batch.size());
-      counts.add(step.counts);
+    try {
+      if (!error && source.has_next()) add_next();
+    } catch (...) {
+      if (!share) throw;
+      error = std::current_exception();
     }
     if (agree()) return std::nullopt;
   }
+  if (share) share(error);
   auto totals = sums.totals(parts_.communicator);
   return evaluation_of(std::move(totals), counts.totals(parts_.communicator), parts_.objective);
 }

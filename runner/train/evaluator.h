@@ -12,6 +12,7 @@
 #include <ddprun/logger.h>
 #include <ddprun/model.h>
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -53,7 +54,11 @@ class Evaluator {
 
   // Evaluates the split, or its first batches. The result is the same on every rank; nothing if `agree`, called once a
   // round on every rank, returned true. The model is in evaluation mode meanwhile and in its former mode afterwards.
-  std::optional<Evaluation> run(Split split, const Limit& limit, const std::function<bool()>& agree);
+  //
+  // An error of this rank's samples or model ends the process group's work, unless there is `share`: it is called on
+  // every rank after the last round, with the rank's error or null, and throws on all or on none.
+  std::optional<Evaluation> run(Split split, const Limit& limit, const std::function<bool()>& agree,
+                                const std::function<void(const std::exception_ptr&)>& share = {});
 
   // Returns samples of the split with the model's predictions; split, epoch and step are the caller's to add. It takes
   // as many samples as `predictions` asks for, spread evenly over the split, since the first batch of a sorted one has

@@ -5,12 +5,26 @@
 #include "comm/replicate.h"
 
 #include <ddprun/error.h>
+#include <ddprun/parameters.h>
 
 #include <torch/types.h>
 
 #include <set>
+#include <stdexcept>
 
 namespace ddprun {
+
+void require_trainable(const Model& model) {
+  if (trainable_parameters(model).empty()) throw UserError("it registers no trainable parameters");
+  for (const auto& tensor : state_tensors(model)) {
+    try {
+      require_storable(tensor.name, tensor.value);
+    } catch (const std::invalid_argument& error) {
+      throw UserError(std::string(error.what()) + ", which no checkpoint holds: a training could not be resumed");
+    }
+  }
+}
+
 void load_weights(const Model& model, const TensorDict& saved, const std::string& where) {
   const torch::NoGradGuard no_gradients;
   std::set<std::string> known;

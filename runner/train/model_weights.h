@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Loads the weights of a checkpoint into the model that saved them.
+// Looks at a model's weights before a training, and loads those of a checkpoint into the model that saved them.
 #pragma once
 
 #include <ddprun/model.h>
@@ -8,6 +8,10 @@
 #include <string>
 
 namespace ddprun {
+
+// Throws UserError if the model has nothing to train, or a tensor of a type that no checkpoint holds, such as complex
+// numbers.
+void require_trainable(const Model& model);
 
 // Copies parameters and buffers into the model by name. Throws UserError, beginning with `where`, for a missing or
 // unknown name and for another shape.

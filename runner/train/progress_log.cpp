@@ -20,6 +20,8 @@ void ProgressLog::restart() {
   samples_at_row_ = parts_.state.samples;
   seconds_at_row_ = parts_.state.train_seconds;
   in_step_ = false;
+  samples_timed_ = samples_at_row_;
+  speed_ = 0;
   parts_.timer.pause();
   take_phases();
 }
@@ -44,15 +46,23 @@ void ProgressLog::end_step() {
   ++steps_measured_;
   if (!gradients_.empty()) log_histograms();
   show_progress("train");
+  samples_timed_ = parts_.state.samples;
+}
+
+// Returns samples per second since the last row, of the steps that are timed; until there is one, that of the row.
+double ProgressLog::speed() {
+  const auto samples = samples_timed_ - samples_at_row_;
+  const double seconds = parts_.state.train_seconds - seconds_at_row_;
+  if (samples > 0 && seconds > 0) speed_ = per_second(samples, seconds);
+  return speed_;
 }
 
 void ProgressLog::show_progress(const char* phase) {
   if (since_progress_.seconds() < kProgressSeconds) return;
   since_progress_.restart();
   const auto& state = parts_.state;
-  const double speed = per_second(state.samples - samples_at_row_, state.train_seconds - seconds_at_row_);
   const auto step_in_epoch = state.step == 0 ? 0 : (state.step - 1) % parts_.plan.steps_per_epoch() + 1;
-  parts_.loggers.progress({epoch(), state.step, step_in_epoch, phase, speed});
+  parts_.loggers.progress({epoch(), state.step, step_in_epoch, phase, speed()});
 }
 
 // Writes no row at the end of a part, where it would cover few steps and its noise would look like a change. They go
@@ -81,8 +91,9 @@ void ProgressLog::log_training() {
   if (parts_.experiment.trainer.on_nonfinite != OnNonfinite::kStop)
     values.emplace_back("skipped_steps", static_cast<double>(state.skipped));
   const double now = train_seconds();
-  values.emplace_back("samples_per_second", per_second(state.samples - std::exchange(samples_at_row_, state.samples),
-                                                       now - std::exchange(seconds_at_row_, now)));
+  speed_ = per_second(state.samples - std::exchange(samples_at_row_, state.samples),
+                      now - std::exchange(seconds_at_row_, now));
+  values.emplace_back("samples_per_second", speed_);
   log_row("train", std::move(values));
 }
 

@@ -80,6 +80,7 @@ class ProgressLog {
   const PhaseSeconds& phases() const { return phases_; }
 
  private:
+  double speed();
   void log_training();
   void log_histograms();
   int64_t epoch() const { return parts_.plan.epoch_of(parts_.state.step); }
@@ -94,6 +95,8 @@ class ProgressLog {
   bool in_step_ = false;
   int64_t samples_at_row_ = 0;
   double seconds_at_row_ = 0;  // in training steps
+  int64_t samples_timed_ = 0;  // of the steps before this one, whose time the state has
+  double speed_ = 0;           // samples per second, last shown; 0: no step was timed
 };
 
 // Replaces the values of these names, or appends them.

@@ -53,11 +53,20 @@ std::vector<MetricTotal> metric_totals(const json& list) {
   return totals;
 }
 
+constexpr int64_t kFormat = 1;
+
+void require_known_format(const json& state, const std::string& where) {
+  const auto format = state.at("format").get<int64_t>();
+  if (format > kFormat)
+    throw UserError(log::text(where, ": the format of its training state is ", format, ", and this ddprun reads up to ",
+                              kFormat, "; use a newer ddprun"));
+}
+
 }  // namespace
 
 std::string TrainState::to_json() const {
   return json{
-      {"format", 1},
+      {"format", kFormat},
       {"step", step},
       {"evaluated_step", evaluated_step},
       {"evaluation_asked", evaluation_asked},
@@ -84,6 +93,7 @@ std::string TrainState::to_json() const {
       {"train_seconds", train_seconds},
       {"clock", {clock.earlier, clock.started_at, clock.seconds}},
       {"global_batch", global_batch},
+      {"batch_per_worker", batch_per_worker},
       {"seed", seed},
       {"world_size", world_size},
       {"devices", devices},
@@ -94,6 +104,7 @@ std::string TrainState::to_json() const {
 TrainState TrainState::from_json(const std::string& text, const std::string& where) {
   try {
     const auto from = json::parse(text);
+    require_known_format(from, where);
     TrainState state;
     from.at("step").get_to(state.step);
     from.at("evaluated_step").get_to(state.evaluated_step);
@@ -132,6 +143,7 @@ TrainState TrainState::from_json(const std::string& text, const std::string& whe
     if (const auto clock = from.find("clock"); clock != from.end())
       state.clock = {clock->at(0), clock->at(1), clock->at(2)};
     from.at("global_batch").get_to(state.global_batch);
+    state.batch_per_worker = from.value("batch_per_worker", kUnknown);
     from.at("seed").get_to(state.seed);
     from.at("world_size").get_to(state.world_size);
     state.devices = from.value("devices", int64_t{1});
@@ -151,6 +163,17 @@ void TrainState::require_same_run(const Experiment& experiment, int64_t now_samp
   check("trainer.global_batch", global_batch, experiment.trainer.global_batch);
   check("seed", seed, experiment.seed);
   check("the size of the training set", train_samples, now_samples);
+}
+
+int64_t TrainState::kept_batch(const TrainerConfig& trainer, const std::string& where) const {
+  const auto now = trainer.global_batch;
+  const bool is_kept = batch_per_worker == kUnknown || batch_per_worker == trainer.batch_per_worker;
+  if (now == global_batch || is_kept) return global_batch;
+  throw UserError(log::text("trainer.batch_per_worker: ", trainer.batch_per_worker, " samples for each worker make ",
+                            now, ", but ", where, " was trained with ", global_batch,
+                            " in a step: a resumed run keeps that number. Omit the key, or start a new run with "
+                            "pretrained.file=",
+                            where));
 }
 
 namespace {

@@ -43,11 +43,14 @@ struct TrainState {
   std::string stop_reason;
   double train_seconds = 0;  // in training steps, all attempts
   RunClock::State clock;
-  int64_t global_batch = 0;  // at the start of the run: a resumed run must use the same
+  int64_t global_batch = 0;             // at the start of the run: a resumed run must use the same
+  int64_t batch_per_worker = kUnknown;  // of the attempt that saved it; 0: global_batch was set
   uint64_t seed = 0;
   int64_t world_size = 1;  // of the attempt that saved it
   int64_t devices = 1;     // of each rank of it
   int64_t train_samples = 0;
+
+  static constexpr int64_t kUnknown = -1;  // saved before it was noted
 
   std::string to_json() const;
 
@@ -57,6 +60,11 @@ struct TrainState {
   // Throws UserError if a run with this experiment and `now_samples` for training cannot go on from this state: it
   // would not see the same samples in the same order.
   void require_same_run(const Experiment& experiment, int64_t now_samples, const std::string& where) const;
+
+  // Returns the global batch to go on with, that of the run's start, where trainer.batch_per_worker sets it: in another
+  // world its product is another one. Throws UserError if the experiment has another batch_per_worker than the run, and
+  // so asks for another global batch, which is trainer.global_batch there.
+  int64_t kept_batch(const TrainerConfig& trainer, const std::string& where) const;
 };
 
 // Knows the length of a training and what is due at which step: the same on all ranks.

@@ -11,6 +11,8 @@
 #include <ddprun/error.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 namespace ddprun {
@@ -52,6 +54,7 @@ Trainer::Trainer(const Experiment& experiment, TrainerParts parts, std::function
       profiler_(experiment.profile, parts_.run_dir, parts_.communicator.world().rank, parts_.backend != nullptr),
       run_clock_(parts_.command_started_at) {
   state_.global_batch = experiment.trainer.global_batch;
+  state_.batch_per_worker = experiment.trainer.batch_per_worker;
   state_.seed = experiment.seed;
   state_.world_size = parts_.communicator.world().size;
   state_.devices = parts_.parallel ? parts_.parallel->devices() : 1;
@@ -76,17 +79,27 @@ RunEnd Trainer::run() try {
   }
   if (!range_test_.is_on()) {
     save(false);
-    if (!stopping_) test_ = validator_.test();
+    if (!stopping_) test();
     finish_saving();
   }
   agreement_.settle();
   log_.take_phases();
+  if (stopping_) drop(loader_);
   return end();
 } catch (const CommunicationError&) {
   throw;
 } catch (...) {
   checkpoints_.rescue();
   throw;
+}
+
+void Trainer::test() try {
+  test_ = validator_.test(
+      [this](int64_t step, const auto& use) { checkpoints_.with_weights_of(checkpoint_name(step), use); });
+} catch (const CommunicationError&) {
+  throw;
+} catch (const std::exception& error) {
+  test_error_ = error.what();
 }
 
 void Trainer::start_callbacks() {
@@ -107,10 +120,11 @@ void Trainer::begin() {
   validator_.require_monitors(state_.last_metrics);  // from a resumed run
   if (state_.step == 0 && config.sanity_batches > 0) validator_.sanity_check();
   enter_phase(state_.step);
-  if (config.micro_batch == TrainerConfig::kAutoMicroBatch) choose_micro_batch(*loader());
+  if (config.micro_batch == TrainerConfig::kAutoMicroBatch) choose_micro_batch();
   on_activity(Activity::kComputing);
   warm_up_reducer();
   rehearse_smallest_part();
+  if (stopping_) return;
   const bool needs_a_way_back = config.on_nonfinite == OnNonfinite::kRollback && !checkpoints_.is_own();
   if (needs_a_way_back) save_now(false);
   start_from_here();
@@ -126,6 +140,7 @@ std::unique_ptr<TrainLoader> Trainer::loader() const {
 void Trainer::start_from_here() {
   const auto& config = experiment_.trainer;
   warm_up_reducer();
+  if (stopping_) return;
   loader_ = loader();
   step_.restart();
   nonfinite_.restart();
@@ -138,12 +153,15 @@ void Trainer::start_from_here() {
 
 // Finds the micro-batch, once in a run: a resumed one uses the number that was found, since otherwise it would sum its
 // gradients in another order. It must fit once everything that ever trains does.
-void Trainer::choose_micro_batch(TrainLoader& trial) {
+void Trainer::choose_micro_batch() {
   if (state_.micro_batch == 0) {
+    auto trial = loader();
+    const auto batch = next_batch(trial);
+    if (!batch) return;
     const StateGuard kept(buffers_, parts_.backend.get());
     if (freezing_.enter_last()) step_.take_parameters();
     parts_.model->train();
-    state_.micro_batch = find_micro_batch(step_, trial.next(), parts_.communicator, parts_.backend.get());
+    state_.micro_batch = find_micro_batch(step_, *batch, parts_.communicator, parts_.backend.get());
     enter_phase(state_.step);
   }
   step_.set_micro_batch(state_.micro_batch);
@@ -169,11 +187,36 @@ void Trainer::unfreeze() {
 // discarded puts every start of a run, fresh or resumed, past this point; otherwise a resumed run would differ in its
 // first step from one that never stopped.
 void Trainer::warm_up_reducer() {
-  if (std::exchange(warmed_up_, true) || !parts_.communicator.is_distributed()) return;
-  const auto trial = loader();
+  if (stopping_ || std::exchange(warmed_up_, true) || !parts_.communicator.is_distributed()) return;
+  auto trial = loader();
+  const auto batch = next_batch(trial);
+  if (!batch) return;
   const StateGuard kept(buffers_, parts_.backend.get());
   parts_.model->train();
-  step_.warm_up(trial->next());
+  step_.warm_up(*batch);
+}
+
+// Returns the next batch; or nothing, on all ranks, if one of them was told to end and gets no samples: then the state
+// after the last step is the one to save.
+std::optional<TrainBatch> Trainer::next_batch(std::unique_ptr<TrainLoader>& loader) {
+  constexpr double kPatienceSeconds = 1;
+  const Stopwatch time;
+  std::optional<Stopwatch> told;
+  const auto give_up = [&] {
+    if (!told && stop_requested_()) told.emplace();
+    return told && told->seconds() > kPatienceSeconds;
+  };
+  auto batch = loader->next_unless(agreement_.asks_for_samples() ? give_up : std::function<bool()>());
+  if (agreement_.have_samples(batch.has_value(), time.seconds())) return batch;
+  stopping_ = true;
+  drop(loader);
+  return std::nullopt;
+}
+
+// Ends a loader. Where its threads wait for samples, another thread waits for them, until the process ends.
+void Trainer::drop(std::unique_ptr<TrainLoader>& loader) {
+  if (loader && !loader->stop_within(std::chrono::seconds(1))) std::thread([waiting = std::move(loader)] {}).detach();
+  loader.reset();
 }
 
 // Computes on as few samples as a rank will have in the last batch of an epoch, if those are fewer than in the others.
@@ -183,11 +226,17 @@ void Trainer::rehearse_smallest_part() {
   const auto plan = step_plan(config, state_.train_samples);
   const auto world = parts_.communicator.world().size;
   const auto smallest = plan.smallest_part(world, std::max<int64_t>(state_.micro_batch, config.micro_batch));
-  if (smallest == plan.rank_slice(0, 0, world).size()) return;
-  const auto trial = loader();
+  if (stopping_ || smallest == plan.rank_slice(0, 0, world).size()) return;
+  auto trial = loader();
+  const auto batch = next_batch(trial);
+  if (!batch) return;
   const StateGuard kept(buffers_, parts_.backend.get());
   parts_.model->train();
-  rehearsed(smallest, [&] { step_.try_micro_batch(trial->next(), smallest); });
+  try {
+    rehearsed(smallest, [&] { step_.try_micro_batch(*batch, smallest); });
+  } catch (const std::exception& error) {
+    if (!is_out_of_memory(error)) throw;  // the first step has more samples, and says what to change
+  }
 }
 
 void Trainer::train_step() try {
@@ -196,7 +245,9 @@ void Trainer::train_step() try {
   enter("training", Activity::kLoadingData);
   log_.begin_step();
   timer_.begin(StepPhase::kData);
-  const auto batch = loader_->next();
+  const auto next = next_batch(loader_);
+  if (!next) return;
+  const auto& batch = *next;
 
   on_activity(Activity::kComputing);
   at::Tensor loss;
@@ -313,7 +364,7 @@ void Trainer::finish_part() {
     changed = true;
     if (!evaluate_changed(before)) return;
   }
-  const bool improved = state_.best_value != before.best_value;
+  const bool improved = state_.best_step != before.best_step || state_.best_value != before.best_value;
   if (shards_ && plan_.is_epoch_end(state_.step)) shards_->check(plan_.epoch_of(state_.step), experiment_);
   if (changed) {
     save_now(improved);
@@ -395,6 +446,7 @@ void Trainer::finish_saving() {
 void Trainer::restore(const Checkpoint& checkpoint, const std::string& path) {
   state_ = TrainState::from_json(checkpoint.progress, path);
   state_.require_same_run(experiment_, parts_.dataset->size(Split::kTrain), path);
+  state_.batch_per_worker = experiment_.trainer.batch_per_worker;
   run_clock_.set_state(state_.clock);
   validator_.restore();
   step_.schedule().set_state(state_.schedule);
@@ -406,8 +458,8 @@ void Trainer::restore(const Checkpoint& checkpoint, const std::string& path) {
   const auto time = experiment_.trainer.max_seconds;
   const bool time_over = time > 0 && state_.train_seconds >= time;
   const bool more_to_do = state_.finished == RunStatus::kCompleted && state_.step < plan_.max_steps() && !time_over;
-  const bool can_stop = experiment_.early_stopping || !callbacks_.empty();
-  const bool stops_no_more = state_.finished == RunStatus::kStoppedEarly && !can_stop;
+  const bool stops_no_more =
+      state_.finished == RunStatus::kStoppedEarly && callbacks_.empty() && !validator_.still_stops();
   if (more_to_do || stops_no_more) state_.finished.reset();
   if (!plan_.all_done(state_)) callbacks_.reopen();
 }
@@ -504,8 +556,9 @@ void Trainer::on_activity(Activity activity) const {
 
 RunEnd Trainer::end() const {
   const auto& world = parts_.communicator.world();
+  const auto untested = test_error_.empty() ? "" : "; the test failed: " + test_error_;
   return {.status = std::string(word_of(stopping_ ? RunStatus::kPreempted : *state_.finished)),
-          .stop_reason = !stopping_            ? state_.stop_reason
+          .stop_reason = !stopping_            ? state_.stop_reason + untested
                          : range_test_.is_on() ? "asked to stop"
                                                : "asked to stop; saved and resumable",
           .steps = state_.step,

@@ -71,7 +71,8 @@ class Trainer {
   void restore(const Checkpoint& checkpoint, const std::string& path);
 
   // Trains to the end, or until all agree to stop; then tests. Returns how it ended, with what rank 0's summary needs.
-  // A checkpoint under way is written before an error passes through, except a CommunicationError.
+  // A checkpoint under way is written before an error passes through, except a CommunicationError. An error of the test
+  // is none of the run, which is trained by then: see test_error().
   RunEnd run();
 
   const TrainPlan& plan() const { return plan_; }
@@ -79,6 +80,9 @@ class Trainer {
   const TrainState& state() const { return state_; }
   const TrainStep& step() const { return step_; }
   const PhaseSeconds& phases() const { return log_.phases(); }  // in this attempt's steps
+
+  // Returns why there are no results of the test; empty if there are, or no test was to be made.
+  const std::string& test_error() const { return test_error_; }
 
   // Returns "training", "evaluating" or "saving", for failure reports.
   const char* phase() const { return phase_; }
@@ -90,11 +94,13 @@ class Trainer {
   void begin();
   std::unique_ptr<TrainLoader> loader() const;
   void start_from_here();
-  void choose_micro_batch(TrainLoader& trial);
+  void choose_micro_batch();
   void enter_phase(int64_t step);
   void unfreeze();
   void warm_up_reducer();
   void rehearse_smallest_part();
+  std::optional<TrainBatch> next_batch(std::unique_ptr<TrainLoader>& loader);
+  static void drop(std::unique_ptr<TrainLoader>& loader);
   void train_step();
   void start_callbacks();
   void agree_after_step(const at::Tensor& loss);
@@ -112,6 +118,7 @@ class Trainer {
   void finish_saving();
   void restore_window(const TensorDict& own);
   void watch_range_test();
+  void test();
   void stop_early(const std::string& reason);
   bool settle();
   bool close_steps();
@@ -145,6 +152,7 @@ class Trainer {
   std::unique_ptr<TrainLoader> loader_;
   std::optional<ShardCheck> shards_;
   Validator::TestResult test_;
+  std::string test_error_;
   bool warmed_up_ = false;   // the reducer of the parameters that train now has made a step
   bool save_asked_ = false;  // by a callback
   bool stopping_ = false;    // all ranks agreed to end here

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "train/validator.h"
 
+#include "base/communication_error.h"
 #include "base/log.h"
 #include "config/monitors.h"
 #include "metrics/predictions.h"
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 namespace ddprun {
 namespace {
@@ -26,6 +28,11 @@ std::vector<std::string> names_of(const NamedValues& values) {
   std::vector<std::string> names;
   for (const auto& [name, value] : values) names.push_back(name);
   return names;
+}
+
+double number_of(const NamedValues& values, std::string_view name) {
+  const auto at = std::ranges::find(values, name, &NamedValues::value_type::first);
+  return at == values.end() ? std::nan("") : at->second;
 }
 
 // Puts the averaged weights into the model for a scope, if there are any.
@@ -49,17 +56,43 @@ Validator::Validator(Parts parts, Evaluator evaluator)
 
 void Validator::restore() { stopper_.set_state(parts_.state.stopper); }
 
+bool Validator::still_stops() {
+  const auto& stopping = parts_.experiment.early_stopping;
+  const auto& measured = parts_.state.last_metrics;
+  if (!stopping) return false;
+  const auto last = std::ranges::find(measured, stopping->monitor, &NamedValues::value_type::first);
+  return last == measured.end() || stopper_.still_stops(last->second);
+}
+
 // Evaluates with rank 0's buffers, which are the checkpoint's: after a training step each rank has BatchNorm statistics
 // of its own, and a result that mixes them could not be reproduced from any checkpoint.
-std::optional<Evaluation> Validator::evaluate(Split split, const Limit& limit,
-                                              const std::function<bool()>& interrupted) {
+std::optional<Evaluation> Validator::evaluate(Split split, const Limit& limit, const std::function<bool()>& interrupted,
+                                              const std::function<void(const std::exception_ptr&)>& share) {
   parts_.alive();
   parts_.communicator.broadcast(parts_.buffers);
   const AveragedWeights weights(parts_.step.ema());
-  return evaluator_.run(split, limit, [&] {
-    parts_.alive();
-    return interrupted();
-  });
+  return evaluator_.run(
+      split, limit,
+      [&] {
+        parts_.alive();
+        return interrupted();
+      },
+      share);
+}
+
+// Throws the first rank's error on all ranks.
+void Validator::share(const std::exception_ptr& error) {
+  std::string mine;
+  try {
+    if (error) std::rethrow_exception(error);
+  } catch (const CommunicationError&) {
+    throw;
+  } catch (const std::exception& problem) {
+    mine = problem.what();
+  }
+  for (const auto& text : parts_.communicator.gather_texts(mine)) {
+    if (!text.empty()) throw UserError(text);
+  }
 }
 
 void Validator::sanity_check() {
@@ -158,7 +191,9 @@ void Validator::observe(const Evaluation& evaluation) {
   evaluated_ = values;
   const auto config = followed_by_best();
   const auto value = monitored("checkpoint.monitor", config.monitor, false);
-  if (value && improves(*value, parts_.state.best_value, config.maximize, 0)) {
+  const Merit merit{value.value_or(std::nan("")), number_of(values, "val/loss")};
+  const Merit best{parts_.state.best_value.value_or(std::nan("")), number_of(parts_.state.best_metrics, "val/loss")};
+  if (is_better(merit, best, config.maximize)) {
     parts_.state.best_value = value;
     parts_.state.best_metrics = values;
     parts_.state.best_step = parts_.state.step;
@@ -202,17 +237,35 @@ std::optional<double> Validator::monitored(const std::string& key, const std::st
   return std::nullopt;
 }
 
-Validator::TestResult Validator::test() {
+Validator::TestResult Validator::test(const WithWeights& with_weights) {
   if (parts_.dataset->size(Split::kTest) == 0) return {};
+  if (parts_.state.best_step != parts_.state.step) test_best(with_weights);
   const auto& limit = parts_.experiment.trainer.test_batches;
   if (tested_.step != parts_.state.step)
-    tested_ = {parts_.state.step, *evaluate(Split::kTest, limit, [] { return false; })};
+    tested_ = {parts_.state.step,
+               *evaluate(Split::kTest, limit, [] { return false; }, [this](const auto& error) { share(error); })};
   const auto& totals = tested_.result.totals;
   log_evaluation("test", tested_.result);
-  update(parts_.state.last_metrics, tested_.result.values("test"));
+  const auto values = tested_.result.values("test");
+  update(parts_.state.last_metrics, values);
+  if (parts_.state.best_step == parts_.state.step) update(parts_.state.best_metrics, values);
   const auto accuracy = std::ranges::find(totals, "accuracy", &MetricTotal::name);
   if (accuracy == totals.end()) return {};
   return {.correct = static_cast<int64_t>(std::llround(accuracy->sum)), .total = accuracy->count};
+}
+
+// Adds the test of the best checkpoint to the best metrics. It has no row: its step is over, and the metrics that the
+// test split's rows show last are those of the last checkpoint.
+void Validator::test_best(const WithWeights& with_weights) {
+  if (!parts_.state.best_value) return;
+  NamedValues values;
+  with_weights(parts_.state.best_step, [&] {
+    parts_.alive();
+    const auto alive = [this] { return parts_.alive(), false; };
+    const auto& limit = parts_.experiment.trainer.test_batches;
+    values = evaluator_.run(Split::kTest, limit, alive, [this](const auto& error) { share(error); })->values("test");
+  });
+  update(parts_.state.best_metrics, values);
 }
 
 }  // namespace ddprun

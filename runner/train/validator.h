@@ -12,6 +12,7 @@
 #include <ddprun/error.h>
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -42,6 +43,10 @@ class Validator {
     DeviceBackend* backend;           // null on the CPU
     std::function<void()> alive;      // called during an evaluation
   };
+  // Calls `use` while the model has the weights to predict with of the checkpoint of that step; does nothing, but warn,
+  // if there is no such checkpoint. Collective.
+  using WithWeights = std::function<void(int64_t step, const std::function<void()>& use)>;
+
   struct TestResult {
     int64_t correct = -1, total = -1;  // -1: the task has no classes
   };
@@ -51,6 +56,10 @@ class Validator {
   // Forgets the results of later steps, before the first step of an attempt and after a rollback.
   void restart() { tested_ = {}; }
   void restore();  // from the state
+
+  // Returns whether early stopping, which has ended the run, ends it by the settings of now too. Call it after
+  // restore().
+  bool still_stops();
 
   // Evaluates a few batches and discards the results: a mistake in the evaluation, or in what uses its metrics, shows
   // before training.
@@ -73,10 +82,16 @@ class Validator {
   // Returns the metrics of the evaluation that the last validate() made; none if it was not due.
   const NamedValues& evaluated() const { return evaluated_; }
 
-  TestResult test();
+  // Tests the model and, if the best checkpoint is another one, that too: its results join the state's best metrics.
+  // Returns the model's. Throws on all ranks what goes wrong on one, so that the end of a trained run goes on without a
+  // test.
+  TestResult test(const WithWeights& with_weights);
 
  private:
-  std::optional<Evaluation> evaluate(Split split, const Limit& limit, const std::function<bool()>& interrupted);
+  std::optional<Evaluation> evaluate(Split split, const Limit& limit, const std::function<bool()>& interrupted,
+                                     const std::function<void(const std::exception_ptr&)>& share = {});
+  void share(const std::exception_ptr& error);
+  void test_best(const WithWeights& with_weights);
   void take(const Evaluation& evaluation);
   void observe(const Evaluation& evaluation);
   void log_evaluation(const std::string& split, const Evaluation& evaluation);

@@ -5,11 +5,14 @@
 #include "checkpoint/checkpoint.h"
 
 #include <ddprun/error.h>
+#include <ddprun/files.h>
 
 #include <nlohmann/json.hpp>
+#include <strict_json.h>
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <fstream>
 #include <map>
 #include <optional>
@@ -25,6 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kIndexEnding = ".safetensors.index.json";
+constexpr size_t kMostNameBytes = 4096;  // as in a .safetensors file
 
 // Returns whether torch.save() wrote the file: a ZIP archive or, of old, a pickle.
 bool is_of_torch_save(const fs::path& file) {
@@ -47,17 +51,22 @@ bool is_of_torch_save(const fs::path& file) {
 // the names of the tensors in each file.
 std::map<std::string, std::set<std::string>> read_index(const fs::path& file) {
   const auto refuse = [&](const std::string& flaw) { throw UserError(file.string() + ": not a valid index: " + flaw); };
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw UserError(file.string() + ": cannot open it for reading");
-  const auto index = nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  nlohmann::json index;
+  const auto bytes = map_file(file);
+  try {
+    index = parse_strict_json(bytes.text());
+  } catch (const std::exception& error) {
+    refuse(error.what());
+  }
   const auto map = index.is_object() ? index.find("weight_map") : index.end();
-  if (index.is_discarded()) refuse("it is no JSON, or ends early");
   if (map == index.end() || !map->is_object() || map->empty()) refuse("it has no weight_map of tensors and files");
   std::map<std::string, std::set<std::string>> files;
   for (const auto& [name, shard] : map->items()) {
     const auto text = shard.is_string() ? shard.get<std::string>() : "";
-    if (text.empty() || text.find('/') != text.npos)
-      refuse("the place of " + name + " is " + shard.dump() + ", expected the name of a file beside it");
+    if (name.size() > kMostNameBytes) refuse(log::text("a tensor's name has ", name.size(), " bytes"));
+    if (text.empty() || text.size() > kMostNameBytes || text.find('/') != text.npos)
+      refuse("the place of " + name + " is " + (text.empty() ? describe(shard) : text.substr(0, 50)) +
+             ", expected the name of a file beside it");
     files[text].insert(name);
   }
   return files;

@@ -5,6 +5,7 @@
 
 #include "base/call_lines.h"
 #include "base/current_op.h"
+#include "base/spawn.h"
 #include "launch/worker_process.h"
 
 #include <dlfcn.h>
@@ -30,6 +31,7 @@ namespace {
 constexpr int kFrames = 16;         // about as many lines as the launcher's report shows
 constexpr int kHandlersFrames = 2;  // the handler's own, and the kernel's trampoline
 constexpr size_t kStackBytes = 64 << 10;
+constexpr unsigned kReportSeconds = 10;  // for a crash's report
 
 std::atomic<int> asked_event = -1;
 
@@ -106,11 +108,29 @@ void refuse_at_once() {
   if (refuses() && in_hook()) end_as_failed("_exit() was called", " _exit() was called, before the work was done");
 }
 
+void unblock(int signal) {
+  const auto signals = signal_set(std::array{signal});
+  ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+}
+
+volatile std::sig_atomic_t crashed_with = 0;
+
+// Ends a report that waits for a lock which the crash holds.
+void end_report(int) {
+  std::signal(crashed_with, SIG_DFL);
+  unblock(crashed_with);
+  ::raise(crashed_with);
+}
+
 [[maybe_unused]] void report_crash(int signal) {  // a sanitizer has its own
   static std::atomic_flag told;
   if (told.test_and_set()) {
     for (;;) ::pause();  // another thread reports its own crash and ends the process
   }
+  crashed_with = signal;
+  std::signal(SIGALRM, end_report);
+  unblock(SIGALRM);
+  ::alarm(kReportSeconds);
   const auto* doing = current_op;
   if (doing != nullptr && doing->section != nullptr) tell_launcher(doing, failure_begin, "");
   const char* word = ::sigabbrev_np(signal);

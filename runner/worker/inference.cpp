@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "base/log.h"
+#include "base/run_files.h"
 #include "checkpoint/checkpoint.h"
 #include "data/loader.h"
 #include "metrics/predictions.h"
@@ -19,10 +20,10 @@
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <set>
 #include <span>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -208,7 +209,7 @@ void write_inputs(const std::filesystem::path& list, const std::vector<std::stri
 
 std::vector<std::filesystem::path> read_inputs(const std::filesystem::path& list) {
   std::vector<std::filesystem::path> files;
-  std::ifstream stream(list, std::ios::binary);
+  std::istringstream stream(content_of(list));
   for (std::string file; std::getline(stream, file, '\0');) files.emplace_back(file);
   return files;
 }

@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -32,9 +33,21 @@ void set_determinism(bool deterministic) {
   if (deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
 }
 
+// Removes the places: the frozen file may lie in a temporary folder. The launcher knows where the user wrote each key.
+void forget_places(Value& value) {
+  value.set_origin({});
+  for (auto& item : value.items()) forget_places(item);
+  for (auto& entry : value.entries()) {
+    entry.key_origin = {};
+    forget_places(entry.value);
+  }
+}
+
 Experiment frozen_experiment(const WorkerPlace& place) {
   std::vector<std::string> problems;
-  auto experiment = read_experiment(load_yaml(place.config), problems);
+  auto config = load_yaml(place.config);
+  forget_places(config);
+  auto experiment = read_experiment(std::move(config), problems);
   if (!problems.empty()) throw UserError(place.config.string() + " was changed: " + problems.front());
   auto& trainer = experiment.trainer;
   trainer.global_batch = trainer.global_batch_of(place.world_size * std::max<int64_t>(1, place.gpus));

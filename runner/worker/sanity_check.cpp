@@ -14,10 +14,12 @@
 #include "train/evaluator.h"
 #include "train/freezing.h"
 #include "train/layer_decay.h"
+#include "train/model_weights.h"
 #include "train/pretrained_weights.h"
 #include "train/state_guard.h"
 #include "train/train_state.h"
 #include "train/train_step.h"
+#include "worker/data_demands.h"
 
 #include <ddprun/error.h>
 #include <ddprun/parameters.h>
@@ -47,6 +49,8 @@ class Scene {
     if (!training_) throw PluginMistake({"dataset", "it has no training samples"});
     training_order(dataset_, experiment_.trainer, experiment_.seed);
     make_model();
+    require_something_to_learn(experiment_, dataset_, *model_);
+    done_.warnings = idle_with_data(experiment_, dataset_);
     train();
     if (evaluation_) evaluate(*evaluation_);
     return std::move(done_);
@@ -89,8 +93,10 @@ class Scene {
     torch::manual_seed(experiment_.seed);
     model_ = plugins_.make_model(experiment_.model);
     data_ = in_plugin({"dataset", "spec"}, [&] { return dataset_.spec(); });
-    in_plugin({"model", "prepare"}, [&] { model_->prepare(data_); });
-    if (trainable_parameters(*model_).empty()) throw PluginMistake({"model", "it registers no trainable parameters"});
+    in_plugin({"model", "prepare"}, [&] {
+      model_->prepare(data_);
+      require_trainable(*model_);
+    });
     const auto optimizer = plugins_.make_optimizer(experiment_.optimizer);
     start_optimizer(*optimizer, *model_, experiment_.pretrained);
     take_pretrained();
@@ -106,15 +112,13 @@ class Scene {
     if (freezing.is_used()) lines.push_back(freezing.text());
   }
 
-  Step step(const Batch& batch) const {
-    const auto objective = watched_objective(experiment_.objective, plugins_, *model_, data_);
-    return call_step(*model_, batch, *objective);
-  }
-
   void train() {
     model_->train();
-    const auto loss = step(*training_).loss;
+    const auto objective = watched_objective(experiment_.objective, plugins_, *model_, data_);
+    const auto loss = call_step(*model_, *training_, *objective).loss;
     require_loss(loss);
+    if (const auto* written = experiment_.config.find("objective"); written && !objective->was_asked())
+      done_.warnings.push_back(problem_line(written->origin(), "objective", unused_objective(experiment_)));
     in_plugin({"model", "backward"}, [&] { loss.backward(); });
     done_.step_samples = training_->size();
     done_.unused = without_gradient(trainable_parameters(*model_));
@@ -128,7 +132,8 @@ class Scene {
     const StepPlan plan(dataset_.size(Split::kTrain), config.global_batch_of(workers), config.train_batches);
     const auto smallest = plan.smallest_part(workers, std::max<int64_t>(config.micro_batch, 0));
     if (smallest >= training_->size()) return;
-    rehearsed(smallest, [&] { step(part_of_batch(*training_, {0, smallest})); });
+    const auto objective = watched_objective(experiment_.objective, plugins_, *model_, data_);
+    rehearsed(smallest, [&] { call_step(*model_, part_of_batch(*training_, {0, smallest}), *objective); });
   }
 
   void evaluate(const Batch& batch) const {

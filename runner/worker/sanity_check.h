@@ -21,6 +21,7 @@ struct SanityCheck {
   int64_t step_samples = 0;
   std::vector<std::string> unused;      // parameters that the loss does not depend on
   std::vector<std::string> pretrained;  // what the section `pretrained` does
+  std::vector<std::string> warnings;    // settings without effect, with their places
 };
 
 // Runs the check; `dataset` has been started. Throws PluginMistake or PluginFailure for samples that break the

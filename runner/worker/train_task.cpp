@@ -5,6 +5,7 @@
 #include "checkpoint/background_saver.h"
 #include "comm/communicator.h"
 #include "comm/replicate.h"
+#include "data/account.h"
 #include "data/data_form.h"
 #include "launch/heartbeat.h"
 #include "launch/run_folder.h"
@@ -13,11 +14,13 @@
 #include "plugin_host/plugin_call.h"
 #include "train/checkpointer.h"
 #include "train/layer_decay.h"
+#include "train/model_weights.h"
 #include "train/pretrained_weights.h"
 #include "train/shard_check.h"
 #include "train/state_guard.h"
 #include "train/trainer.h"
 #include "train/trials.h"
+#include "worker/data_demands.h"
 #include "worker/fault_injection.h"
 #include "worker/flight_record_writer.h"
 #include "worker/model_summary.h"
@@ -88,6 +91,7 @@ class TrainTask final : public WorkerTask {
       if (pretrained.file.empty() || runtime_.place.rank != 0) return;  // the others get rank 0's weights
       log::info("pretrained: " + load_pretrained(model, pretrained).text(pretrained.file));
     });
+    require_something_to_learn(runtime_.experiment, *runtime_.dataset, *runtime_.model);
     require_same_data(*runtime_.dataset, runtime_.experiment, runtime_.communicator);
     objective_ = objective();
     if (!runtime_.place.checkpoint.empty()) {
@@ -96,7 +100,7 @@ class TrainTask final : public WorkerTask {
     }
     runtime_.set_memory_format(memory_format());
     optimizer_ = runtime_.plugins.make_optimizer(runtime_.experiment.optimizer);
-    if (trainable_parameters(*runtime_.model).empty()) throw UserError("model: it registers no trainable parameters");
+    in_plugin({"model", "prepare"}, [&] { require_trainable(*runtime_.model); });
     start_optimizer(*optimizer_, *runtime_.model, runtime_.experiment.pretrained);
     layers_ = layers();  // while none is frozen
     seed_generators(runtime_.experiment.seed, runtime_.place.rank, runtime_.backend.get());
@@ -114,7 +118,12 @@ class TrainTask final : public WorkerTask {
   // Keeps the global batch that batch_per_worker gave when the run started, whatever world it resumes in.
   void keep_batch() {
     auto& trainer = runtime_.experiment.trainer;
-    if (trainer.batch_per_worker > 0) trainer.global_batch = saved_state().global_batch;
+    if (trainer.batch_per_worker == 0) return;
+    const auto kept = saved_state().kept_batch(trainer, runtime_.place.checkpoint);
+    if (kept != trainer.global_batch && runtime_.place.rank == 0)
+      log::info(log::text("trainer.batch_per_worker: the run keeps its global batch of ", kept, ", which is not ",
+                          trainer.batch_per_worker, " for each worker here"));
+    trainer.global_batch = kept;
   }
 
   TrainState saved_state() const { return TrainState::from_json(resumed_->progress, runtime_.place.checkpoint); }
@@ -155,7 +164,8 @@ class TrainTask final : public WorkerTask {
     if (runtime_.place.rank != 0) return loggers;
     for (const auto& choice : runtime_.experiment.loggers) {
       if (choice.plugin == "console" && log::is_quiet()) continue;
-      loggers.push_back({choice.plugin, runtime_.plugins.make_logger(choice), choice.path});
+      const bool keeps = choice.plugin != "console";
+      loggers.push_back({choice.plugin, runtime_.plugins.make_logger(choice), choice.path, keeps});
     }
     return loggers;
   }
@@ -181,8 +191,7 @@ class TrainTask final : public WorkerTask {
     const auto& experiment = runtime_.experiment;
     if (runtime_.place.rank != 0 || !experiment.config.find("objective")) return;
     if (!objective_->was_asked()) {
-      log::warn(log::text("objective: the model ", experiment.model.plugin,
-                          " computes its own loss; `objective:` is ignored in training"));
+      log::warn("objective: " + unused_objective(experiment));
     } else if (evaluation_objective_->was_asked() && !evaluation_objective_->was_asked_for_counts()) {
       if (!is_built_in_objective(experiment.objective.plugin)) return;  // what it measures is not known
       const auto missing = metric_names(experiment.objective.plugin, *objective_).of_evaluations;
@@ -238,8 +247,10 @@ class TrainTask final : public WorkerTask {
     const auto& place = runtime_.place;
     const bool keeps_own_folder = place.local_rank == 0 && kept_elsewhere(place.run_dir);
     if (place.rank == 0 || keeps_own_folder) commit_record(place.run_dir, place.attempt);
-    if (place.rank == 0) record_data_form();
     if (place.rank == 0 && trainer.freezing().is_used()) log::info("pretrained.freeze: " + trainer.freezing().text());
+    if (place.rank == 0 && runtime_.experiment.trainer.ema_decay > 0)
+      log::info(
+          "trainer.ema_decay: val/ and test/ are measured with the averaged weights, as predict and export take them");
     ranks_ = places();
     const auto& data = *runtime_.dataset;
     const auto spec = in_plugin({"dataset", "spec"}, [&] { return data.spec(); });
@@ -255,7 +266,7 @@ class TrainTask final : public WorkerTask {
                      .nodes = runtime_.place.nodes,
                      .global_batch = runtime_.experiment.trainer.global_batch,
                      .steps_per_epoch = trainer.plan().steps_per_epoch(),
-                     .max_epochs = runtime_.experiment.trainer.max_epochs,
+                     .max_epochs = trainer.plan().epoch_of(trainer.plan().max_steps()),
                      .max_steps = trainer.plan().max_steps(),
                      .parameters = parameters,
                      .model = runtime_.experiment.model.plugin,
@@ -276,18 +287,39 @@ class TrainTask final : public WorkerTask {
                        .step = state.step,
                        .kind = "resumed",
                        .text = "from " + resume});
-    if (runtime_.place.rank == 0 && runtime_.dataset->size(Split::kVal) == 0) tell_of_missing_validation();
+    if (place.rank != 0) return;
+    record_data_form(trainer.state().step);
+    tell_of_idle_settings();
   }
 
-  // For `ddprun export`. Data that cannot be read here fail in the first step, with an error of their own.
-  void record_data_form() const {
-    std::optional<DataForm> form;
+  // For `ddprun export`, for those who ask what the run saw, and for the next attempt. Data that cannot be read here
+  // fail in the first step, with an error of their own.
+  void record_data_form(int64_t step) const {
+    std::optional<DataForm> form, before;
     try {
       form = form_of(*runtime_.dataset);
     } catch (const std::exception&) {
       return;
     }
-    write_data_form(runtime_.place.run_dir, *form);
+    const auto& run_dir = runtime_.place.run_dir;
+    try {
+      if (step > 0) before = read_data_form(run_dir);
+    } catch (const UserError& error) {
+      log::warn(std::string(error.what()) + "; it is written anew");
+    }
+    if (before) tell_of_changed_data(changes_since(*before, *form), step);
+    write_data_form(run_dir, *form);
+    if (!form->account.left_alone.empty()) log::info("data: " + account_text(form->account));
+  }
+
+  void tell_of_changed_data(const std::string& changes, int64_t step) const {
+    if (changes.empty()) return;
+    log::warn(
+        log::text("dataset: the data are not those that the run has seen up to step ", step, ": ", changes,
+                  ". It goes on with what is there now; to train on the same, put the former data back and resume "
+                  "from the checkpoint of step ",
+                  step, " (checkpoint.keep), or start a new run"));
+    loggers_->event({.time = wall_seconds(), .epoch = 0, .step = step, .kind = "data", .text = "changed: " + changes});
   }
 
   std::vector<LayerSummary> layers() {
@@ -323,29 +355,42 @@ class TrainTask final : public WorkerTask {
     return log::text(gpus, gpus == 1 ? " GPU" : " GPUs", " (dp): ", text);
   }
 
-  void tell_of_missing_validation() const {
-    if (runtime_.dataset->size(Split::kTest) > 0) {
+  void tell_of_idle_settings() const {
+    const auto& data = *runtime_.dataset;
+    for (const auto& line : idle_with_data(runtime_.experiment, data)) log::warn(line);
+    if (data.size(Split::kVal) == 0 && data.size(Split::kTest) > 0)
       log::info("the dataset has no validation split: val/ metrics are computed on its test split");
-    } else if (runtime_.experiment.early_stopping) {
-      log::warn(
-          "early_stopping: the dataset has neither a validation nor a test split, so nothing can stop the run early");
-    }
   }
 
   void finish(const Trainer& trainer, const RunEnd& end) {
     if (runtime_.place.rank != 0) return;
-    loggers_->flush();  // the summary must not precede its rows
-    write_summary(runtime_.place.run_dir, {.end = end,
-                                           .first_step_seconds = first_step_seconds_,
-                                           .phases = trainer.phases(),
-                                           .peak_rss_bytes = peak_rss_bytes(),
-                                           .memory_format = runtime_.precision.memory_format(),
-                                           .cuda_graph = trainer.step().graphs().state(),
-                                           .replayed_steps = trainer.step().graphs().replayed(),
-                                           .attempt = runtime_.place.attempt,
-                                           .backend = backend_name(),
-                                           .ranks = ranks_});
-    loggers_->finish(end);
+    const auto& run_dir = runtime_.place.run_dir;
+    loggers_->flush_all();  // the summary must not precede its rows
+    const auto earlier = read_troubles(run_dir);
+    RunSummary summary{.end = end,
+                       .first_step_seconds = first_step_seconds_,
+                       .phases = trainer.phases(),
+                       .peak_rss_bytes = peak_rss_bytes(),
+                       .memory_format = runtime_.precision.memory_format(),
+                       .cuda_graph = trainer.step().graphs().state(),
+                       .replayed_steps = trainer.step().graphs().replayed(),
+                       .attempt = runtime_.place.attempt,
+                       .backend = backend_name(),
+                       .averaged = runtime_.experiment.trainer.ema_decay > 0,
+                       .best_checkpoint = best_checkpoint(end),
+                       .ranks = ranks_,
+                       .test_error = trainer.test_error(),
+                       .loggers = together(earlier, loggers_->troubles())};
+    for (const auto& trouble : summary.loggers) summary.end.stop_reason += "; " + trouble.text();
+    write_summary(run_dir, summary);
+    loggers_->finish(summary.end);
+    auto at_last = together(earlier, loggers_->troubles());
+    if (std::exchange(summary.loggers, at_last) != at_last) write_summary(run_dir, summary);
+  }
+
+  std::string best_checkpoint(const RunEnd& end) const {
+    const auto path = checkpoints_folder(runtime_.place.run_dir) / checkpoint_name(end.best_step);
+    return !end.best.empty() && std::filesystem::exists(path) ? path.string() : "";
   }
 
   // Waits for the others: the connections of a rank that ends early break, and Gloo's thread in one that still writes

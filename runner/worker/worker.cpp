@@ -15,6 +15,7 @@
 
 #include <malloc.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 
@@ -76,17 +77,31 @@ std::unique_ptr<WorkerTask> make_task(const WorkerPlace& place) {
   return trains ? make_train_task(place, [] { return stop_signal != 0; }) : make_inference(place);
 }
 
+// Takes the key that an error of the experiment begins with, "pretrained.file: /a: no such file": the launcher knows
+// where it is written.
+Problem of_user(const std::string& text, int exit_code) {
+  Problem problem{.kind = FailureKind::kUser, .message = text, .exit_code = exit_code};
+  const auto end = text.find(": ");
+  const auto is_part_of_key = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+  };
+  if (end == text.npos || !std::ranges::all_of(text.substr(0, end), is_part_of_key)) return problem;
+  problem.section = text.substr(0, end);
+  problem.message = text.substr(end + 2);
+  return problem;
+}
+
 // Describes the exception that is being handled.
 Problem problem_of(const WorkerTask* task) {
-  const int of_user = task && task->step() >= 0 ? kExitFailed : kExitUsage;
+  const int code = task && task->step() >= 0 ? kExitFailed : kExitUsage;
   try {
     throw;
   } catch (const OutOfMemory& error) {
     return {.kind = FailureKind::kMemory, .message = error.what()};
   } catch (const PluginMistake& error) {
-    return {.kind = FailureKind::kUser, .message = error.problem, .exit_code = of_user, .section = error.section};
+    return {.kind = FailureKind::kUser, .message = error.problem, .exit_code = code, .section = error.section};
   } catch (const UserError& error) {
-    return {.kind = FailureKind::kUser, .message = error.what(), .exit_code = of_user};
+    return of_user(error.what(), code);
   } catch (const PluginFailure& error) {
     return {.kind = FailureKind::kInternal, .message = error.problem, .section = error.section};
   } catch (const CommunicationError& error) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "csv_cell.h"
 
+#include "shown_text.h"
+
 #include <cstdlib>
 #include <string_view>
 
@@ -18,7 +20,8 @@ bool looks_like_formula(const std::string& text) {
 
 }  // namespace
 
-std::string csv_cell(const std::string& text) {
+std::string csv_cell(const std::string& name) {
+  const auto text = to_utf8(name);
   const std::string mark = looks_like_formula(text) ? "'" : "";
   if (text.find_first_of(",\"\r\n") == std::string::npos) return mark + text;
   std::string quoted = "\"" + mark;

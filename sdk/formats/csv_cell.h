@@ -8,7 +8,7 @@
 namespace ddprun {
 
 // Returns the text as one cell: quoted if it must be (a name may be "cup, mug"), and prefixed with ' if a spreadsheet
-// would compute it as a formula. A number stays as it is.
+// would compute it as a formula. A number stays as it is, and what is not UTF-8 becomes the replacement character.
 std::string csv_cell(const std::string& text);
 
 // Returns the texts that csv_cell() was given for a line, which comes without its line end.

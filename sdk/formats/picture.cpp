@@ -47,15 +47,18 @@ std::string output_path(const PredictionTable& table, const Prediction& row) {
   return "images/" + table.split + "/" + std::to_string(row.id) + "_step_" + std::to_string(table.step) + ".png";
 }
 
-std::string encode_png(const Picture& picture) {
+namespace {
+
+// `format` is libpng's, of 8 bits.
+std::string encoded(int64_t height, int64_t width, png_uint_32 format, const uint8_t* bytes) {
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
-  image.width = static_cast<png_uint_32>(picture.width);
-  image.height = static_cast<png_uint_32>(picture.height);
-  image.format = PNG_FORMAT_RGB;
+  image.width = static_cast<png_uint_32>(width);
+  image.height = static_cast<png_uint_32>(height);
+  image.format = format;
   png_alloc_size_t size = 0;
   const auto write = [&](void* memory) {
-    if (!png_image_write_to_memory(&image, memory, &size, 0, picture.bytes.data(), 0, nullptr))
+    if (!png_image_write_to_memory(&image, memory, &size, 0, bytes, 0, nullptr))
       throw std::runtime_error(std::string("libpng: ") + image.message);
   };
   write(nullptr);  // only computes the size
@@ -63,6 +66,17 @@ std::string encode_png(const Picture& picture) {
   write(file.data());
   file.resize(size);
   return file;
+}
+
+}  // namespace
+
+std::string encode_png(const Picture& picture) {
+  return encoded(picture.height, picture.width, PNG_FORMAT_RGB, picture.bytes.data());
+}
+
+std::string encode_png(const ShownImage& image) {
+  if (image.channels >= 3) return encode_png(picture_of(image));
+  return encoded(image.height, image.width, PNG_FORMAT_GRAY, image.bytes.data());
 }
 
 }  // namespace ddprun

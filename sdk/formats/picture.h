@@ -36,7 +36,9 @@ std::string image_path(const PredictionTable& table, const Prediction& row);
 // Returns the name for the model's output on that sample, "images/val/17_step_300.png": there is one per step.
 std::string output_path(const PredictionTable& table, const Prediction& row);
 
-// Returns the content of a PNG file. Throws std::runtime_error with libpng's message.
+// Return the content of a PNG file, of a sample in grey or in colours as it is. Throw std::runtime_error with libpng's
+// message.
 std::string encode_png(const Picture& picture);
+std::string encode_png(const ShownImage& image);
 
 }  // namespace ddprun

@@ -21,7 +21,7 @@ Fold Fold::read(Options& options, const char* rival) {
                                     {.min = 0, .max = kMostFolds});
   fold.number = options.get<int64_t>("fold", 0, "the part, from 0, that is held out as val", {.min = 0});
   if (fold.count == 1) options.reject("folds", "expected 2 or more, or 0 for none");
-  if (fold.count == 0 && options.has("fold")) options.reject("fold", "of how many? Set dataset.folds too");
+  if (fold.count == 0 && fold.number > 0) options.reject("fold", "of how many? Set dataset.folds too");
   if (fold.count > 1 && fold.number >= fold.count)
     options.reject("fold", "expected 0 to " + std::to_string(fold.count - 1) + ", since folds is " +
                                std::to_string(fold.count) + "; found " + std::to_string(fold.number));

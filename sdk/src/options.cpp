@@ -28,8 +28,15 @@ std::string type_name() {
   return "string";
 }
 
+// Returns whether the text is a whole number that begins with 0: 8 or 10 for 010, depending on the version of YAML.
+bool is_octal_or_decimal(std::string_view text) {
+  if (text.starts_with('+') || text.starts_with('-')) text.remove_prefix(1);
+  return text.size() > 1 && text[0] == '0' && text.find_first_not_of("0123456789") == text.npos;
+}
+
 template <class Number>
 std::optional<Number> parse_number(std::string_view text) {
+  if (is_octal_or_decimal(text)) return std::nullopt;
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   Number number{};
   const auto end = text.data() + text.size();
@@ -77,15 +84,20 @@ std::string range_text(const Range<T>& range) {
   return "";
 }
 
+// Reads a word of YAML 1.2's core schema.
+std::optional<bool> parse_bool(std::string_view text) {
+  if (text == "true" || text == "True" || text == "TRUE") return true;
+  if (text == "false" || text == "False" || text == "FALSE") return false;
+  return std::nullopt;
+}
+
 template <class T>
 std::optional<T> parse_scalar(const Value& value) {
   if (!value.is_scalar()) return std::nullopt;
   if constexpr (std::is_same_v<T, std::string> || std::is_same_v<T, Path>) return value.text();
   if (value.quoted()) return std::nullopt;
   if constexpr (std::is_same_v<T, bool>) {
-    if (value.text() == "true") return true;
-    if (value.text() == "false") return false;
-    return std::nullopt;
+    return parse_bool(value.text());
   } else if constexpr (std::is_arithmetic_v<T>) {
     const auto number = parse_number<T>(value.text());
     if constexpr (std::is_same_v<T, double>) {
@@ -115,16 +127,37 @@ std::optional<T> parse(const Value& value) {
   }
 }
 
+// Returns what to write in place of a value that means a T to other readers of YAML, or to people.
+template <class T>
+std::string remedy(const Value& value) {
+  const auto& text = value.text();
+  if (!value.is_scalar()) return "";
+  if constexpr (std::is_same_v<T, bool>) {
+    std::string word;
+    for (const char c : text) word += static_cast<char>(c >= 'A' && c <= 'Z' ? c + 0x20 : c);
+    const auto is_one_of = [&](std::initializer_list<std::string_view> words) {
+      return std::ranges::find(words, word) != words.end();
+    };
+    const auto quotes = value.quoted() && parse_bool(text) ? " without quotes" : "";
+    if (is_one_of({"true", "yes", "on", "y", "1"})) return std::string("; write true") + quotes;
+    if (is_one_of({"false", "no", "off", "n", "0"})) return std::string("; write false") + quotes;
+  } else if constexpr (std::is_arithmetic_v<T>) {
+    if (is_octal_or_decimal(text)) return "; write it without the leading 0, with which some readers take it for octal";
+  }
+  return "";
+}
+
 // Picks what to show of a value that is not a T: for a list, the first item that does not fit.
 template <class T>
 std::string mismatch(const Value& value) {
   if constexpr (kIsList<T>) {
     for (size_t i = 0; value.is_list() && i < value.items().size(); ++i) {
       const auto& item = value.items()[i];
-      if (!parse_scalar<typename ElementOf<T>::type>(item)) return describe(item) + " at index " + std::to_string(i);
+      using Item = typename ElementOf<T>::type;
+      if (!parse_scalar<Item>(item)) return describe(item) + " at index " + std::to_string(i) + remedy<Item>(item);
     }
   }
-  return describe(value);
+  return describe(value) + remedy<T>(value);
 }
 
 template <class T>

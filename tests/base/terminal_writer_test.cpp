@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <sstream>
+#include <string>
 
 namespace ddprun {
 namespace {
@@ -56,6 +58,31 @@ TEST(TerminalWriter, GoneReaderIsNoError) {
   writer.line("to nobody");
   EXPECT_FALSE(writer.waiting());
   ::signal(SIGPIPE, SIG_DFL);
+}
+
+TEST(TerminalText, LinesThatAreTooWideBreakBetweenWords) {
+  EXPECT_EQ(fitted("fits in it", 10), "fits in it");
+  EXPECT_EQ(fitted("rank 1: the dataset has no validation split", 24),
+            "rank 1: the dataset has\n  no validation split");
+  EXPECT_EQ(fitted("two words", 10, 5), "two\n  words") << "after a prefix";
+  EXPECT_EQ(fitted("first\n  log: /a/path/that/is/too/wide\nlast", 12),
+            "first\n  log:\n  /a/path/that/is/too/wide\nlast");
+  EXPECT_EQ(fitted("größer größer", 13), "größer größer");
+  EXPECT_EQ(fitted("", 10), "");
+}
+
+TEST(TerminalText, CommandsStayWhole) {
+  EXPECT_EQ(fitted("resume with: ddprun resume outputs/run trainer.max_epochs=3", 30),
+            "resume with:\n  ddprun resume outputs/run trainer.max_epochs=3");
+  EXPECT_EQ(fitted("it is saved; `ddprun resume` finishes it", 24), "it is saved;\n  `ddprun resume`\n  finishes it");
+}
+
+TEST(TerminalText, NoLineOfNarrowWordsIsWiderThanTheTerminal) {
+  const std::string text = "a few words of which none is wider than ten columns, in a line of many";
+  for (size_t columns = 12; columns < 80; ++columns) {
+    std::istringstream lines(fitted(text, columns));
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), columns) << line;
+  }
 }
 
 }  // namespace

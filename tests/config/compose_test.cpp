@@ -25,7 +25,7 @@ TEST_F(Compose, NamesTheNearestExperimentAndAllPlacesTried) {
   write("installed/experiments/mnist.yaml", "name: a\n");
   EXPECT_EQ(
       error_of([] { compose({.experiment = "experiments/mnits.yaml", .search_path = {"installed"}}); }),
-      "experiments/mnits.yaml: no such experiment; did you mean experiments/mnist? tried: experiments/mnits.yaml, "
+      "experiments/mnits.yaml: no such experiment; did you mean experiments/mnist.yaml? tried: experiments/mnits.yaml, "
       "installed/experiments/mnits.yaml");
   EXPECT_EQ(error_of([] { compose({.experiment = "zzzzzz", .search_path = {"installed"}}); }),
             "zzzzzz: no such experiment; there are: mnist; tried: zzzzzz, zzzzzz.yaml, installed/zzzzzz, "

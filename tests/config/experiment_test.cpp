@@ -194,12 +194,16 @@ TEST_F(ReadExperiment, TakesTheBatchAsAWholeOrOfEachWorker) {
               HasSubstr("trainer.batch_per_worker: cannot be combined with global_batch; remove one"));
 }
 
-TEST_F(ReadExperiment, KeepsTheBatchOfTheCommandLineInItsAdvice) {
-  EXPECT_THAT(load_error(kMinimal + "trainer: {batch_per_worker: 2}\n", {"trainer.global_batch=64"}),
-              AllOf(HasSubstr("trainer.global_batch: cannot be combined with batch_per_worker of e.yaml:4:"),
-                    HasSubstr("~trainer.batch_per_worker")));
-  EXPECT_THAT(load_error(kMinimal + "trainer: {global_batch: 2}\n", {"trainer.batch_per_worker=64"}),
-              HasSubstr("~trainer.global_batch"));
+TEST_F(ReadExperiment, TakesEachDefaultAsItIsDeclared) {
+  for (const auto& section : experiment_keys()) {
+    if (section.name == "schedule") continue;  // each schedule has keys of its own
+    for (const auto& key : section.keys) {
+      if (key.fallback.empty()) continue;
+      const auto path = section.name.empty() ? key.name : section.name + "." + key.name;
+      EXPECT_EQ(load_error(kMinimal + "early_stopping: {target: 1}\n", {"++" + path + "=" + key.fallback}), "no error")
+          << path;
+    }
+  }
 }
 
 TEST_F(ReadExperiment, RefusesAnEarlyStopForNothing) {
@@ -218,8 +222,8 @@ TEST_F(ReadExperiment, RefusesWithDpWhatWorksBetweenProcesses) {
   EXPECT_EQ(loaded(kMinimal + std::string("trainer: {strategy: dp, verify_shards: true}\n")).trainer.strategy,
             Strategy::kDp);
   EXPECT_THAT(error("trainer: {strategy: fsdp}\n"), HasSubstr("ddp"));
-  for (const std::string key :
-       {"sync_batchnorm: true", "find_unused_parameters: true", "static_graph: true", "gradient_compression: bf16"}) {
+  for (const std::string key : {"sync_batchnorm: true", "find_unused_parameters: true", "static_graph: true",
+                                "gradient_compression: bf16", "broadcast_buffers: every_step"}) {
     const auto name = key.substr(0, key.find(':'));
     EXPECT_THAT(error("trainer: {strategy: dp, " + key + "}\n"),
                 HasSubstr("trainer." + name + ": cannot be combined with strategy dp"));

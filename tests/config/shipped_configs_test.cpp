@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The experiments and groups that come with ddprun.
 #include "config/config_fixture.h"
+#include "config/idle_settings.h"
 
 namespace ddprun {
 namespace {
@@ -24,6 +25,20 @@ TEST_F(ShippedConfigs, EveryExperimentLoads) {
   for (const auto& file : files_of("experiments")) {
     EXPECT_EQ(error_of([&] { load_experiment({.experiment = file}); }), "no error") << file;
   }
+}
+
+TEST_F(ShippedConfigs, EveryExperimentTakesABatchOfEitherKind) {
+  for (const auto& file : files_of("experiments")) {
+    const auto whole = load_experiment({.experiment = file, .overrides = {"trainer.global_batch=512"}});
+    EXPECT_EQ(whole.trainer.global_batch_of(4), 512) << file;
+    const auto parts = load_experiment({.experiment = file, .overrides = {"trainer.batch_per_worker=32"}});
+    EXPECT_EQ(parts.trainer.global_batch_of(4), 128) << file;
+  }
+}
+
+TEST_F(ShippedConfigs, NoExperimentHasASettingWithoutEffect) {
+  for (const auto& file : files_of("experiments"))
+    EXPECT_THAT(idle_settings(load_experiment({.experiment = file})), testing::IsEmpty()) << file;
 }
 
 TEST_F(ShippedConfigs, EveryGroupLoads) {

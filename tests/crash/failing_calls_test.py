@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Each call to the disk of a run fails once, or for ever where the disk is full: the run ends, says what failed, and leaves its
-checkpoints whole; or it did without, and says so. A call that was interrupted, or wrote the half, or took its time, is no failure at all."""
+checkpoints whole; or it did without, and says so. A call that was interrupted, or wrote the half, or took its time, is no failure at all.
+A disk that is full for a while, or cannot be read, costs no row."""
 
+import csv
 import json
 import pathlib
 import random
@@ -10,13 +12,14 @@ import unittest
 
 from disk import read_in, read_record
 from recorded import NIGHTLY, SEED, TINY, RecordedTest
-from run_history import is_whole, newest_whole, steps
+from run_history import event_rows, is_whole, newest_whole, objects, steps
 
-from command import main, results
+from command import main, results, summary
 
 FAILURES = {"write": ("EIO", "ENOSPC", "EINTR", "short", "slow"), "sync": ("EIO", "EINTR", "slow"), "rename": ("EIO",), "create": ("EIO", "ENOSPC"),
             "mkdir": ("EIO",), "symlink": ("EIO",), "unlink": ("EIO",)}
 HARMLESS = ("EINTR", "short", "slow")
+LONGER = ["trainer.max_epochs=2"]  # than a run of one epoch
 TEXTS = {"EIO": "Input/output error", "ENOSPC": "No space left on device"}
 WORDS = [*TINY, "launch.workers=1", "launch.max_restarts=0"]
 
@@ -28,11 +31,16 @@ class FailingCalls(RecordedTest):
 
     def run_with(self, fail):
         """The run, ended; its record is the disk's alone."""
-        for left in (self.log, self.folder / "record.count"):
-            left.unlink(missing_ok=True)
         shutil.rmtree(self.disk)
         self.disk.mkdir()
-        running = self.start(*WORDS, f"run.dir={self.run_folder}", env=self.recording(fail))
+        return self.end_of(self.start(*WORDS, f"run.dir={self.run_folder}", env=self.fresh_record(fail)))
+
+    def fresh_record(self, fail):
+        for left in self.folder.glob("record*"):
+            left.unlink()
+        return self.recording(fail)
+
+    def end_of(self, running):
         running.wait()
         self.assert_nothing_left()
         return running
@@ -45,6 +53,56 @@ class FailingCalls(RecordedTest):
             with self.subTest(fail):
                 running = self.run_with(fail)
                 self.check(running, fail, expected)
+
+    def test_a_disk_that_is_full_for_two_seconds(self):
+        self.run_with("")
+        expected = self.kept()
+        writes = [one for one in read_record(self.log, self.disk) if one.call == "write"]
+        numbers = range(1, len(writes) + 1, 50)
+        for number in numbers if NIGHTLY else random.Random(SEED).sample(numbers, 1):
+            with self.subTest(number):
+                self.assert_nothing_lost(self.run_with(f"write:{number}:full"), expected)
+
+    def test_a_resume_that_cannot_read(self):
+        self.ddprun(*(word for word in WORDS if "max_epochs" not in word), "trainer.max_epochs=1", f"run.dir={self.run_folder}")
+        shutil.copytree(self.disk, self.folder / "before", symlinks=True)
+        self.assertEqual(self.resume_with("").process.returncode, 0)
+        expected = self.kept()
+        reads = worth_failing([one.path for one in read_record(self.log, self.disk) if one.call == "read"])
+        chance = random.Random(SEED)
+        for what in ("EIO", "dead"):
+            for number in reads if NIGHTLY else chance.sample(reads, 1):
+                with self.subTest(f"read {number} {what}"):
+                    self.assert_nothing_lost(self.resume_with(f"read:{number}:{what}"), expected)
+
+    def resume_with(self, fail):
+        shutil.rmtree(self.disk)
+        shutil.copytree(self.folder / "before", self.disk, symlinks=True)
+        return self.end_of(self.start("resume", self.run_folder, *LONGER, env=self.fresh_record(fail) | {"CRASH_READS": "1"}))
+
+    def kept(self):
+        """All that the run's files tell of its steps."""
+        run = self.run_folder
+        with open(run / "metrics.csv") as file:
+            table = {(row["split"], row["step"]) for row in csv.DictReader(file) if row["split"] != "system"}
+        lines = {name: list(objects((run / name).read_bytes())) for name in ("tables.jsonl", "events.jsonl")}
+        return {"metrics.jsonl": results(run), "metrics.csv": table,
+                "tables.jsonl": {(row["kind"], row["split"], row["step"]) for _, row in lines["tables.jsonl"] if row["kind"] != "ranks"},
+                "events.jsonl": {row["step"] for _, row in lines["events.jsonl"] if row["kind"] == "checkpoint"},
+                "tensorboard": {step for file in run.glob("tensorboard/*") for step in event_rows(file.read_bytes()).values()},
+                "config.yaml": "max_epochs: 2 " in (run / "config.yaml").read_text()}
+
+    def assert_nothing_lost(self, running, expected):
+        """Or it is said, and what was not done can be."""
+        told = running.text()
+        if running.process.returncode != 0:
+            self.assertRegex(told, "|".join((*TEXTS.values(), "cannot be read")))
+            if self.status() == "completed" and summary(self.run_folder).get("loggers"):
+                return
+            if not (self.run_folder / "config.yaml").exists():
+                return  # it had not begun
+            self.ddprun("resume", self.run_folder, *LONGER)
+        self.assertEqual(self.kept(), expected, told)
 
     def failures(self):
         """All of them, or one of each kind."""

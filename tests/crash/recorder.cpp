@@ -5,10 +5,13 @@
 //   CRASH_FOLDER  the folder, an absolute path without links
 //   CRASH_LOG     the record, elsewhere. For each call that succeeded a line
 //                 "<call>\t<offset>\t<size>\t<path>\t<other path>\n", then `size` bytes and "\n".
-//                 The calls: create, write, truncate, sync, rename, link, symlink, unlink, mkdir, rmdir, mmap.
+//                 The calls: create, write, truncate, sync, rename, link, symlink, unlink, mkdir, rmdir, mmap; and read
+//                 where $CRASH_READS is set.
 //   CRASH_FAIL    "<call>:<number>:<what>": the call of that number, from 1, of all processes together, fails by EIO,
 //                 ENOSPC or EINTR, writes the half (short), or takes 50 ms (slow); ENOSPC and slow stay, as on a disk
-//                 that is full, or shared with too many others.
+//                 that is full, or shared with too many others. Two more change what follows: from "full" on, all that
+//                 needs room fails by ENOSPC for two seconds; from "dead" on, each read of the same file by EIO.
+//   CRASH_HANG    a file: while it is there, no call comes back that names something below the folder.
 //
 // A call and its line are one turn, under a lock that all processes share. Files are told by their paths, which the
 // kernel knows for each descriptor: nothing has to be kept from open() to close(). What a C library writes by itself
@@ -101,11 +104,15 @@ class Turn {
   Turn& operator=(const Turn&) = delete;
 
   // Sets errno and returns true where this call is to fail; halves `size` for a short write.
-  bool fails(std::string_view call, size_t* size = nullptr) {
+  bool fails(std::string_view call, size_t* size = nullptr, const std::string& path = "") {
     static const std::string kChosen = environment("CRASH_FAIL");
-    if (!kChosen.starts_with(std::string(call) + ":")) return false;
+    const bool chosen = kChosen.starts_with(std::string(call) + ":");
+    if (kChosen.ends_with(":full") && needs_room(call))
+      return is_full(chosen && count() == std::atol(kChosen.c_str() + call.size() + 1));
+    if (!chosen) return false;
     const auto colon = kChosen.rfind(':');
     const auto what = kChosen.substr(colon + 1);
+    if (what == "dead") return is_dead(path, count() == std::atol(kChosen.c_str() + call.size() + 1));
     const long number = std::atol(kChosen.c_str() + call.size() + 1), now = count();
     const bool stays = what == "ENOSPC" || what == "slow";
     if (now != number && !(stays && now > number)) return false;
@@ -135,6 +142,38 @@ class Turn {
   }
 
  private:
+  static bool needs_room(std::string_view call) {
+    return call == "write" || call == "create" || call == "mkdir" || call == "symlink";
+  }
+
+  // A file beside the record keeps when the disk became full, for all processes.
+  static bool is_full(bool begins) {
+    const auto mark = environment("CRASH_LOG") + ".full";
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    if (begins)
+      ::syscall(SYS_close, ::syscall(SYS_openat, AT_FDCWD, mark.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+    struct stat since {};
+    const auto ago = [&] {
+      return static_cast<double>(now.tv_sec - since.st_mtim.tv_sec) +
+             1e-9 * static_cast<double>(now.tv_nsec - since.st_mtim.tv_nsec);
+    };
+    const bool full = ::stat(mark.c_str(), &since) == 0 && ago() < 2;
+    if (full) errno = ENOSPC;
+    return full;
+  }
+
+  // The same for the file that cannot be read any more.
+  static bool is_dead(const std::string& path, bool dies) {
+    const auto mark = environment("CRASH_LOG") + ".dead";
+    std::array<char, PATH_MAX> found{};
+    if (dies) [[maybe_unused]]
+      const auto done = ::syscall(SYS_symlinkat, path.c_str(), AT_FDCWD, mark.c_str());
+    if (::readlink(mark.c_str(), found.data(), found.size() - 1) <= 0 || path != found.data()) return false;
+    errno = EIO;
+    return true;
+  }
+
   static std::mutex& mutex() {
     static auto* const kOne = new std::mutex;
     return *kOne;
@@ -167,7 +206,15 @@ auto changed_name(const char* call, const std::string& path, const std::string& 
   return result;
 }
 
+// Waits while the folder's file system hangs.
+void hang(const char* name) {
+  static const std::string kMark = environment("CRASH_HANG");
+  if (kMark.empty() || !is_watched(name)) return;
+  while (::syscall(SYS_faccessat, AT_FDCWD, kMark.c_str(), F_OK) == 0) ::usleep(10'000);
+}
+
 int open_file(int at, const char* name, int flags, mode_t mode) {
+  hang(name);
   const auto real = [&] { return static_cast<int>(::syscall(SYS_openat, at, name, flags, mode)); };
   if ((flags & (O_CREAT | O_TRUNC)) == 0 || !is_watched(path_of(at, name))) return real();
   Turn turn;
@@ -191,6 +238,19 @@ ssize_t write_file(int fd, size_t size, const void* data, Real real) {
   const auto end = ::lseek(fd, 0, SEEK_CUR);
   if (written > 0) turn.record("write", path_of(fd), "", end - written, data, static_cast<size_t>(written));
   return written;
+}
+
+// `real` reads.
+template <class Real>
+ssize_t read_file(int fd, Real real) {
+  static const bool kReads = !environment("CRASH_READS").empty();
+  if (!kReads || folder().empty()) return real();
+  const auto path = path_of(fd);
+  if (!is_watched(path)) return real();
+  Turn turn;
+  if (turn.fails("read", nullptr, path)) return -1;
+  turn.record("read", path);
+  return real();
 }
 
 ssize_t write_at(int fd, const void* data, size_t size, off_t offset) {
@@ -288,6 +348,14 @@ int creat64(const char* path, mode_t mode) { return creat(path, mode); }
 CRASH_FOPEN(fopen)
 CRASH_FOPEN(fopen64)
 
+ssize_t read(int fd, void* data, size_t size) {
+  return read_file(fd, [&] { return ::syscall(SYS_read, fd, data, size); });
+}
+ssize_t pread(int fd, void* data, size_t size, off_t offset) {
+  return read_file(fd, [&] { return ::syscall(SYS_pread64, fd, data, size, offset); });
+}
+ssize_t pread64(int fd, void* data, size_t size, off_t offset) { return pread(fd, data, size, offset); }
+
 ssize_t write(int fd, const void* data, size_t size) {
   return write_file(fd, size, data, [&](size_t part) { return ::syscall(SYS_write, fd, data, part); });
 }
@@ -320,6 +388,13 @@ int truncate64(const char* path, off_t size) { return truncate(path, size); }
 
 int fsync(int fd) { return force(fd, SYS_fsync); }
 int fdatasync(int fd) { return force(fd, SYS_fdatasync); }
+
+// What asks for a file's status, where a folder hangs.
+int stat(const char* path, struct stat* status) {
+  hang(path);
+  return static_cast<int>(::syscall(SYS_newfstatat, AT_FDCWD, path, status, 0));
+}
+int stat64(const char* path, struct stat64* status) { return stat(path, reinterpret_cast<struct stat*>(status)); }
 
 int rename(const char* from, const char* to) { return rename_file(AT_FDCWD, from, AT_FDCWD, to, 0); }
 int renameat(int from_at, const char* from, int to_at, const char* to) {

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <future>
 #include <latch>
+#include <optional>
 #include <stdexcept>
 
 namespace ddprun {
@@ -60,6 +63,21 @@ TEST(Prefetcher, NeverRunsFurtherAheadThanItsDepth) {
     EXPECT_LE(highest, number + 1);
     items.next();
   }
+}
+
+TEST(Prefetcher, AnItemThatIsNotReadyCanBeGivenUpAndKeepsItsTurn) {
+  std::promise<void> gate;
+  const auto opened = gate.get_future().share();
+  Prefetcher<int64_t> items(0, 2, 1, 1, [&](int64_t number) {
+    if (number == 1) opened.wait();
+    return number;
+  });
+  EXPECT_EQ(items.next_unless([] { return false; }), 0);
+  EXPECT_EQ(items.next_unless([] { return true; }), std::nullopt);
+  EXPECT_FALSE(items.stop_within(std::chrono::milliseconds(1)));
+  gate.set_value();
+  EXPECT_EQ(items.next(), 1);
+  EXPECT_TRUE(items.stop_within(std::chrono::seconds(60)));
 }
 
 }  // namespace

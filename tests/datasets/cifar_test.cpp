@@ -181,6 +181,10 @@ TEST_F(Cifar, ReadsTorchvisionsPicklesAlike) {
   EXPECT_EQ(data->spec().class_names, binary->spec().class_names);
   EXPECT_EQ(start({{"labels", "coarse"}})->get(Split::kTest, all).target[3].item<int64_t>(), 103 % 20);
 
+  auto negative = pickled_images(30);
+  negative.replace(negative.find("](K"), 4, "](J\xff\xff\xff\xff");
+  write_file(folder / "train", negative);
+  EXPECT_THAT(problem(), AllOf(HasSubstr("cifar-100-python/train"), HasSubstr("expected 0 to 99")));
   write_file(folder / "train", pickled_images(30).substr(0, 5000));
   EXPECT_THAT(problem(), AllOf(HasSubstr("cifar-100-python/train"), HasSubstr("truncated")));
   write_file(folder / "train", meta);

@@ -12,6 +12,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
+
 #include <map>
 
 namespace ddprun::test {
@@ -86,7 +88,7 @@ TEST_F(ImageFile, DecodesThePartThatIsChosenBySize) {
   std::vector<unsigned char> many(3 * 9 * 7);
   for (size_t i = 0; i < many.size(); ++i) many[i] = static_cast<unsigned char>(i);
   write_png(file_, 9, 7, many);
-  const auto part = decode(file_, 3, true, [](const images::Size& size) {
+  const auto part = decode(file_, 3, {}, [](const images::Size& size) {
     return images::Cut{.box = {size.height - 2, size.width - 3, {2, 2}}};
   });
   const auto at = [&](size_t row, size_t column) { return many[3 * (9 * row + column)]; };
@@ -99,7 +101,7 @@ TEST_F(ImageFile, DecodesThePartThatIsChosenBySize) {
 TEST_F(ImageFile, HalvesALargeJpegAsFarAsTheCutAllows) {
   write_jpeg(file_, 640, 480, {77});
   const auto side = [&](int64_t least) {
-    return decode(file_, 1, true, [&](const images::Size&) { return images::Cut{{40, 80, {400, 480}}, least}; }).size;
+    return decode(file_, 1, {}, [&](const images::Size&) { return images::Cut{{40, 80, {400, 480}}, least}; }).size;
   };
   EXPECT_EQ(side(0).height, 400);
   EXPECT_EQ(side(201).height, 400);
@@ -118,11 +120,11 @@ TEST_F(ImageFile, NamesWhatIsNoPicture) {
                                           {std::string("II*\0\1", 5), "a TIFF"},
                                           {std::string("\1\2\0\3", 4), "none of these"}}) {
     write_file(file_, content);
-    EXPECT_THAT(problem(), HasSubstr("/picture: is " + name + ", expected PNG, JPEG or WebP"));
+    EXPECT_THAT(problem(), HasSubstr("/picture: is " + name + ", expected PNG, JPEG, WebP, BMP or PNM"));
   }
   std::filesystem::remove(file_);
   std::filesystem::create_directory(file_);
-  EXPECT_THAT(problem(), HasSubstr("is empty or not a file"));
+  EXPECT_THAT(problem(), HasSubstr("is a folder, expected a file"));
 }
 
 TEST_F(ImageFile, NamesATruncatedPicture) {
@@ -145,15 +147,26 @@ TEST_F(ImageFile, NamesATruncatedPicture) {
 }
 
 TEST(Exif, NamesTheOrientationOfIntactDataOnly) {
-  const auto orientation = [](std::string data) {
-    return images::orientation_of({reinterpret_cast<const uint8_t*>(data.data()), data.size()});
-  };
+  const auto orientation = [](std::string data) { return images::orientation_of({.exif = data}); };
   const std::string little("II*\0\10\0\0\0\1\0\22\1\3\0\1\0\0\0\6\0\0\0", 22);
   const std::string big("MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\3\0\0", 22);
   EXPECT_EQ(orientation(little), 6);
   EXPECT_EQ(orientation(big), 3);
-  for (size_t length = 0; length < 19; ++length) EXPECT_EQ(orientation(little.substr(0, length)), 1) << length;
+  for (size_t length = 0; length < 22; ++length) EXPECT_EQ(orientation(little.substr(0, length)), 1) << length;
   EXPECT_EQ(orientation("II*" + std::string("\0\377\377\377\377", 5)), 1);
+}
+
+TEST(Exif, MayBeOfAnyTypeAndGivesWayToXmpOnlyWhereItNamesNone) {
+  const auto exif = [](char type, std::string value) {
+    return "II*" + std::string("\0\10\0\0\0\1\0\22\1", 9) + type + std::string("\0\1\0\0\0", 5) + value;
+  };
+  const std::string attribute = "<x tiff:Orientation=\"8\"/>", element = "<tiff:Orientation>5</tiff:Orientation>";
+  EXPECT_EQ(images::orientation_of({.exif = exif(4, std::string("\6\0\0\0", 4)), .xmp = attribute}), 6) << "LONG";
+  EXPECT_EQ(images::orientation_of({.exif = exif(11, std::string("\0\0\300\100", 4))}), 6) << "FLOAT";
+  EXPECT_EQ(images::orientation_of({.exif = exif(1, std::string("\6\0\0\0", 4)), .xmp = attribute}), 1) << "BYTE";
+  EXPECT_EQ(images::orientation_of({.exif = exif(77, "1234"), .xmp = attribute}), 8) << "of no type";
+  EXPECT_EQ(images::orientation_of({.xmp = "tiff:Orientation=\"x\"" + element}), 5);
+  EXPECT_EQ(images::orientation_of({.xmp = "<tiff:Orientation>9<"}), 1);
 }
 
 TEST(Exif, APartLiesWhereTheTurnedPictureShowsIt) {
@@ -181,6 +194,35 @@ TEST_F(ImageFile, DecodesNothingThatClaimsTooMuch) {
   bytes.replace(frame + 5, 4, "\xff\xff\xff\xff");
   write_file(file_, bytes);
   EXPECT_THAT(problem(), HasSubstr("is a damaged JPEG"));  // more than libjpeg's own limit
+}
+
+TEST_F(ImageFile, CountsAJpegAsItIsDecoded) {
+  write_jpeg(file_, 640, 480, {77});
+  const images::Reading strict{.most_pixels = 100'000}, halving{.most_pixels = 100'000, .least_side = 200};
+  const auto refused = HasSubstr("claims 640 x 480 pixels, at most 100000 are decoded; dataset.max_pixels allows more");
+  EXPECT_THAT(message_of<UserError>([&] { decode(file_, 1, strict); }), refused);
+  EXPECT_THAT(message_of<UserError>([&] { images::check_file(file_, strict); }), refused);
+  EXPECT_NO_THROW(images::check_file(file_, halving));
+  const auto whole = decode(file_, 1, halving);
+  EXPECT_EQ(whole.size.width, 320);
+  EXPECT_THAT(whole.bytes, Each(77));
+  const auto part = decode(file_, 1, strict, [](const images::Size&) { return images::Cut{{0, 0, {200, 300}}, 0}; });
+  EXPECT_EQ(part.size.width, 300);
+}
+
+TEST_F(ImageFile, WaitsForNoPipe) {
+  ASSERT_EQ(::mkfifo(file_.c_str(), 0600), 0);
+  EXPECT_THAT(problem(), HasSubstr("/picture: is a named pipe, expected a file"));
+}
+
+TEST_F(ImageFile, DecodesAllWhereAsked) {
+  write_png(file_, 30, 30, 1, 2, 3);
+  auto bytes = read_file(file_);
+  bytes[bytes.size() - 30] ^= 1;
+  write_file(file_, bytes);
+  EXPECT_NO_THROW(images::check_file(file_));
+  EXPECT_THAT(message_of<UserError>([&] { images::check_file(file_, {}, /*decode_all=*/true); }),
+              HasSubstr("is a damaged PNG"));
 }
 
 TEST_F(ImageFile, NoChangedByteEndsTheProgram) {

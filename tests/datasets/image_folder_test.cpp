@@ -193,11 +193,55 @@ TEST_F(ImageFolder, NamesTheLineOfATableThatIsWrong) {
   EXPECT_THAT(table("file,label\n\ncat/1.png\n"), HasSubstr("list.csv:3: found 1 fields, expected 2"));
   EXPECT_THAT(table("file,label\na\"b,c\n"), HasSubstr("list.csv:2: a quote"));
   EXPECT_THAT(table("file,label\n\"a,c\n"), HasSubstr("list.csv:2: a quote"));
-  EXPECT_THAT(table("file,label,split\na,b,eval\n"), HasSubstr("split \"eval\", expected train, val or test"));
+  EXPECT_THAT(table("file,label,split\na,b,extra\n"), HasSubstr("split \"extra\", expected train, val or test"));
   EXPECT_THAT(table("file,label\n,b\n"), HasSubstr("list.csv:2: the file or its label is empty"));
   EXPECT_THAT(table("file,label\n"), HasSubstr("names no pictures"));
   EXPECT_THAT(table("file,label,split\na,b,train\nd,c,val\n"), HasSubstr("train has no picture of the class c"));
   EXPECT_THAT(table("file,label\nabsent.png,b\n"), HasSubstr("absent.png: cannot be opened"));
+}
+
+TEST_F(ImageFolder, SaysWhatATableIsInstead) {
+  one_level();
+  const auto table = [&](const std::string& content) {
+    text("list.csv", content);
+    return problem({{"csv", folder_ / "list.csv"}});
+  };
+  EXPECT_THAT(table("file;label\na;b\n"), HasSubstr("found file;label: fields are separated by semicolons"));
+  EXPECT_THAT(table("file\tlabel\na\tb\n"), HasSubstr("separated by tabs"));
+  EXPECT_THAT(table("image,class\na,b\n"),
+              HasSubstr("list.csv:1: expected the header file,label or file,label,split; found image,class"));
+  EXPECT_THAT(table("file,label\ra,b\r"), HasSubstr("lines end with CR alone"));
+  EXPECT_THAT(table(std::string("\xFF\xFE"
+                                "f\0i\0",
+                                6)),
+              HasSubstr("is UTF-16, save it as UTF-8"));
+  EXPECT_THAT(table("file,label\na,caf\xE9\n"), HasSubstr("list.csv:2: the label caf\uFFFD is not UTF-8"));
+  EXPECT_THAT(table("file,label\na,01\nb,1\n"), HasSubstr("\"01\" (line 2) and \"1\" (line 3) differ in no more than"));
+  EXPECT_THAT(table("file,label\na,Cat\nb,cat\n"), HasSubstr("differ in no more than"));
+}
+
+TEST_F(ImageFolder, TakesBlanksAroundClassesAndTheUsualNamesOfSplits) {
+  one_level();
+  text("list.csv",
+       "\xEF\xBB\xBF"
+       "File, Label ,split\ncat/1.png, a,Train\ncat/2.png,a "
+       ",training\ndog/1.png,b,train\ndog/2.png,b,valid\ncat/3.png,a,dev\ndog/3.png,b,testing\n");
+  const auto data = start({{"csv", folder_ / "list.csv"}});
+  EXPECT_EQ(data->spec().class_names, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(data->size(Split::kTrain), 3);
+  EXPECT_EQ(data->size(Split::kVal), 2);
+  EXPECT_EQ(data->size(Split::kTest), 1);
+}
+
+TEST_F(ImageFolder, LeavesOutWhatIsDamagedInsideWhereAllowed) {
+  one_level();
+  auto bytes = read_file(folder_ / "cat/3.png");
+  bytes[bytes.size() - 30] ^= 1;
+  text("cat/3.png", bytes);
+  EXPECT_THAT(problem({{"decode_all", "true"}}), HasSubstr("cat/3.png: is a damaged PNG"));
+  const auto data = start({{"skip_unreadable", "true"}});
+  EXPECT_EQ(data->size(Split::kTrain), 19);
+  EXPECT_EQ(data->account().left_alone.at(0).count, 1);
 }
 
 TEST_F(ImageFolder, NamesTheOddClass) {

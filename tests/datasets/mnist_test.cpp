@@ -97,6 +97,10 @@ TEST_F(Mnist, TakesItsNumbersFromTheOptions) {
   data->start();
   EXPECT_EQ(data->size(Split::kTrain), 30);
   EXPECT_EQ(data->size(Split::kVal), 0);
+  const auto account = data->account();
+  ASSERT_EQ(account.left_alone.size(), 1U);
+  EXPECT_EQ(account.used, 30 + data->size(Split::kTest));
+  EXPECT_EQ(account.left_alone[0].count, 50 - 30);
   EXPECT_NEAR(data->get(Split::kTrain, std::vector<int64_t>{9}).input[0][0][0][0].item<float>(), 9 / 255.0, 1e-7);
 }
 

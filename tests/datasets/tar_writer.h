@@ -9,9 +9,9 @@
 namespace ddprun::test {
 
 // A member with its header; `type` is tar's: '0' file, '2' symbolic link, '5' folder. `claimed` is the size that the
-// header tells, the content's own where it is negative.
+// header tells, the content's own where it is negative; `target` is what a link points to.
 inline std::string tar_member(const std::string& name, const std::string& content, char type = '0',
-                              int64_t claimed = -1) {
+                              int64_t claimed = -1, const std::string& target = "target") {
   std::string header(512, '\0');
   const auto put = [&](size_t at, const std::string& text) { header.replace(at, text.size(), text); };
   const auto octal = [](uint64_t number, int digits) {
@@ -27,7 +27,7 @@ inline std::string tar_member(const std::string& name, const std::string& conten
   put(136, octal(0, 11));
   put(148, std::string(8, ' '));
   header[156] = type;
-  if (type == '1' || type == '2') put(157, "target");
+  if (type == '1' || type == '2') put(157, target);
   put(257, std::string("ustar\0", 6) + "00");
   unsigned sum = 0;
   for (const char byte : header) sum += static_cast<uint8_t>(byte);

@@ -61,6 +61,22 @@ TEST_F(Tensors, GivesRowsInTheOrderAsked) {
   EXPECT_THROW(data->get(Split::kTrain, std::vector<int64_t>{6}), std::out_of_range);
 }
 
+TEST_F(Tensors, TensorsThatNobodyNamesAreCounted) {
+  const auto account = [&](const std::string& target) {
+    return start({{"train", put("a.safetensors", safetensors_file("{" + entry("input", "F32", "[2,1]", 0, 8) + "," +
+                                                                      entry("more", "F32", "[1]", 8, 12) + "," +
+                                                                      entry("target", "U8", "[2]", 12, 14) + "}",
+                                                                  bytes_of<float>({1, 2, 3}) + target))}})
+        ->account();
+  };
+  const auto found = account(std::string("\0\1", 2));
+  EXPECT_EQ(found.used, 2);
+  ASSERT_EQ(found.left_alone.size(), 1U);
+  EXPECT_THAT(found.left_alone[0].examples, ElementsAre(HasSubstr("a.safetensors: more")));
+  EXPECT_EQ(found.digest, account(std::string("\0\1", 2)).digest);
+  EXPECT_NE(found.digest, account(std::string("\1\0", 2)).digest);
+}
+
 TEST_F(Tensors, ScalesAndNormalizesTheInputs) {
   const auto data =
       start({{"train", put("a.safetensors", sample_file(2))}, {"scale", "0.5"}, {"mean", "3"}, {"std", "2"}});
@@ -138,6 +154,12 @@ TEST_F(Tensors, NamesFilesThatAreNone) {
   EXPECT_THAT(problem({{"train", put("empty.safetensors", "")}}), HasSubstr("empty.safetensors: the file is empty"));
   EXPECT_THAT(problem({{"train", put("a.npy", npy_file("|u1", "(1,)", "x"))}}), HasSubstr("[input.npy, target.npy]"));
   EXPECT_THAT(problem({{"train", put("iris.csv", "1.5,2.5,setosa\n")}}), HasSubstr("is a table of text"));
+}
+
+TEST_F(Tensors, TakesDefaultsThatAreWritten) {
+  const auto data =
+      start({{"train", put("a.safetensors", sample_file(6))}, {"val", "[]"}, {"test", "[]"}, {"fold", "0"}});
+  EXPECT_EQ(data->size(Split::kVal), 0);
 }
 
 TEST_F(Tensors, RequiresFilesOfTrain) {

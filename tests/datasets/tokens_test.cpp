@@ -9,6 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
+
 #include <numeric>
 
 namespace ddprun::test {
@@ -84,6 +86,11 @@ TEST_F(Tokens, AreReadFromLlmcsAndNanoGptsFiles) {
   EXPECT_THAT(problem({{"train", raw}, {"dtype", "uint16"}}), HasSubstr("dataset.vocabulary"));
 }
 
+TEST_F(Tokens, TakesNoValidationFilesAsTheirDefaultIsWritten) {
+  const auto data = open({{"train", noted("a.bin", counting<uint16_t>(10), note_)}, {"val", "[]"}, {"test", "[]"}});
+  EXPECT_EQ(data->size(Split::kVal), 0);
+}
+
 TEST_F(Tokens, WhatDoesNotFitIsNamed) {
   EXPECT_THAT(problem({{"train", noted("cut.bin", counting<uint16_t>(9), note_)}}),
               AllOf(HasSubstr("cut.bin"), HasSubstr("should hold 10 tokens and holds 9: it is cut short")));
@@ -96,9 +103,76 @@ TEST_F(Tokens, WhatDoesNotFitIsNamed) {
   const auto other = noted("other.bin", counting<uint16_t>(10), R"({"dtype":"uint16","vocabulary":50})");
   EXPECT_THAT(problem({{"train", noted("a.bin", counting<uint16_t>(10), note_)}, {"val", other}}),
               AllOf(HasSubstr("other.bin has a vocabulary of 50"), HasSubstr("a.bin one of 100")));
-  const auto data = open({{"train", noted("beyond.bin", counting<uint16_t>(10, 95), note_)}});
-  EXPECT_THAT(message_of<UserError>([&] { data->get(Split::kTrain, std::vector<int64_t>{1}); }),
+  EXPECT_THAT(problem({{"train", noted("beyond.bin", counting<uint16_t>(10, 95), note_)}}),
               AllOf(HasSubstr("beyond.bin: token 5 is 100"), HasSubstr("vocabulary of 100")));
+}
+
+// Before it is believed a file is looked at in places that are spread over it; the rest is when a window is read.
+TEST_F(Tokens, ATokenBeyondTheVocabularyIsNamedWhereverItLies) {
+  std::vector<uint16_t> tokens(1'000'000, 7);
+  tokens[1500] = 100;
+  const auto data = open({{"train", put("long.bin", bytes_of(tokens))}, {"dtype", "uint16"}, {"vocabulary", "100"}});
+  EXPECT_THAT(message_of<UserError>([&] { data->get(Split::kTrain, std::vector<int64_t>{1500 / 4}); }),
+              HasSubstr("long.bin: token 1500 is 100"));
+}
+
+// Read as uint16, such files would give two or four times as many tokens, most of them 0.
+TEST_F(Tokens, FilesOfAnotherWidthAreRefused) {
+  const auto refused = [&](const std::string& bytes, const std::string& dtype,
+                           const std::string& vocabulary = "200000") {
+    return problem({{"train", put("t.bin", bytes)}, {"dtype", dtype}, {"vocabulary", vocabulary}});
+  };
+  std::vector<uint32_t> large;
+  for (uint32_t i = 0; i < 5000; ++i) large.push_back(i * 40 % 200'000);
+  EXPECT_THAT(refused(counting<uint32_t>(90), "uint16"),
+              AllOf(HasSubstr("t.bin: read as uint16, every second of its numbers is 0"), HasSubstr("dtype=uint32")));
+  EXPECT_THAT(refused(bytes_of(large), "uint16"), HasSubstr("it seems to hold uint32"));
+  EXPECT_THAT(refused(counting<int64_t>(90), "uint16"), HasSubstr("it seems to hold int64"));
+  EXPECT_THAT(refused(counting<int64_t>(90), "uint32"), HasSubstr("it seems to hold int64"));
+  EXPECT_THAT(refused(counting<uint16_t>(90, 1), "uint32"), HasSubstr("but a vocabulary of 200000 ends before it"));
+  const std::string told = R"({"dtype": "uint16", "tokens": 180, "vocabulary": 100})";  // they are what they seem
+  EXPECT_EQ(open({{"train", noted("told.bin", counting<uint32_t>(90), told)}})->size(Split::kTrain), 44);
+}
+
+TEST_F(Tokens, FilesOfAnotherKindAreRefused) {
+  const auto refused = [&](const std::string& bytes) {
+    return problem({{"train", put("t.bin", bytes)}, {"dtype", "uint16"}, {"vocabulary", "50257"}});
+  };
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "It was a bright cold day in April.\n";
+  EXPECT_THAT(refused(text), HasSubstr("t.bin: is a text, not a file of tokens"));
+  EXPECT_THAT(refused("\x93NUMPY" + std::string(200, '\1')), HasSubstr("is a .npy file"));
+  EXPECT_THAT(refused("\x1f\x8b" + std::string(200, '\1')), HasSubstr("compressed"));
+}
+
+TEST_F(Tokens, APipeIsNotWaitedFor) {
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  EXPECT_THAT(problem({{"train", (folder_ / "pipe").string()}, {"dtype", "uint16"}, {"vocabulary", "100"}}),
+              HasSubstr("pipe: is not a file"));
+}
+
+TEST_F(Tokens, ANoteThatNestsDeeplyIsRefused) {
+  const auto deep = R"({"dtype": "uint16", "vocabulary": 100, "tokens": )" + std::string(200'000, '[');
+  EXPECT_THAT(problem({{"train", noted("deep.bin", counting<uint16_t>(10), deep)}}),
+              AllOf(HasSubstr("deep.bin.json"), HasSubstr("nests deeper than")));
+  EXPECT_THAT(problem({{"train", noted("list.bin", counting<uint16_t>(10), R"({"tokens": [[1]]})")}}),
+              HasSubstr("tokens is a list, expected a number"));
+}
+
+TEST_F(Tokens, WhatIsBehindTheLastWindowIsCounted) {
+  const auto data = open({{"train", noted("a.bin", counting<uint16_t>(10), note_)},
+                          {"val", noted("b.bin", counting<uint16_t>(9), R"({"dtype":"uint16","vocabulary":100})")}});
+  const auto account = data->account();
+  EXPECT_EQ(account.unit, "token");
+  EXPECT_EQ(account.used, 9 + 9);
+  ASSERT_EQ(account.left_alone.size(), 1U);
+  EXPECT_EQ(account.left_alone[0].count, 1);
+  EXPECT_THAT(account.left_alone[0].examples, ::testing::ElementsAre(HasSubstr("a.bin")));
+  const auto digest = [&](int from) {
+    return open({{"train", noted("a.bin", counting<uint16_t>(10, from), note_)}})->account().digest;
+  };
+  EXPECT_EQ(digest(0), digest(0));
+  EXPECT_NE(digest(0), digest(1));
 }
 
 }  // namespace

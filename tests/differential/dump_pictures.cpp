@@ -27,7 +27,7 @@ Json picture(const std::string& file, int64_t channels) {
 
 images::Pixels part(const Words& words, int64_t least_side) {
   const images::Box box{std::stol(words[2]), std::stol(words[3]), {std::stol(words[4]), std::stol(words[5])}};
-  return images::decode(words[1], 3, true, [&](const images::Size&) { return images::Cut{box, least_side}; });
+  return images::decode(words[1], 3, {}, [&](const images::Size&) { return images::Cut{box, least_side}; });
 }
 
 // Takes [C, H, W].

@@ -79,7 +79,9 @@ class AfterTraining(CommandTest):
                 counts = found["confusion"]["test"]["counts"]
                 self.assertEqual(sum(map(sum, counts)), 301)
                 self.assertEqual(sum(counts[i][i] for i in range(10)), self.trained["test_correct"])
+                self.assertEqual((found["last"], found["weights"]), (True, "model"))
         text = self.ddprun("evaluate", "run").out()
+        self.assertRegex(text, r"step_00000020: epoch 2, the (best and the )?last")
         self.assertIn(f"{self.trained['test_correct']} of 301 correct (", text)
         self.assertEqual(self.all_files(), self.before)
         self.assertEqual(list((self.folder / "tmp").iterdir()), [])
@@ -106,7 +108,9 @@ class AfterTraining(CommandTest):
         self.assertEqual([row["index"] for row in rows], [str(i) for i in range(149)])
         found = json.loads(self.ddprun("evaluate", "run", "step_00000010", "--json").out())
         self.assertEqual(sum(row["truth"] == row["guess"] for row in rows), found["val_correct"])
-        self.assertEqual(found["step"], 10)
+        self.assertEqual((found["step"], found["last"]), (10, False))
+        text = self.ddprun("evaluate", "run", "step_00000010").out()
+        self.assertRegex(text, r"step_00000010: epoch 1.*; .*the last is step_00000020: add `last`")
 
     def test_the_run_may_be_changed_by_overrides(self):
         found = json.loads(self.ddprun("evaluate", "run", "dataset.test_size=50", "--json").out())
@@ -161,7 +165,20 @@ class AfterTraining(CommandTest):
         trained = summary(self.folder / "averaged")
         found = json.loads(self.ddprun("evaluate", "averaged", "--json").out())
         self.assertEqual(found["test_correct"], trained["test_correct"])
+        self.assertEqual((found["weights"], trained["weights"]), ("ema", "ema"))
         self.assertAlmostEqual(found["metrics"]["test/loss"], trained["metrics"]["test/loss"], places=5)
+
+    def test_a_run_tests_its_best_checkpoint_as_evaluate_does(self):
+        self.ddprun(*SMALL, "model=mlp", "checkpoint.monitor=val/loss", "checkpoint.mode=max", "run.dir=falling")  # the first one
+        trained = summary(self.folder / "falling")
+        self.assertLess(trained["best_step"], trained["steps"])
+        found = json.loads(self.ddprun("evaluate", "falling", "best", "--json").out())
+        self.assertEqual(pathlib.Path(found["checkpoint"]), pathlib.Path(trained["best_checkpoint"]))
+        for name in ("test/accuracy", "test/loss"):
+            self.assertAlmostEqual(found["metrics"][name], trained["best"][name], places=5)
+            self.assertNotEqual(trained["best"][name], trained["metrics"][name])
+        (listed,) = json.loads(self.ddprun("list", "falling", "--json").out())
+        self.assertEqual((listed["test_of_best"], listed["test_of_last"]), (trained["best"]["test/loss"], trained["metrics"]["test/loss"]))
 
     def test_a_broken_checkpoint_is_refused(self):
         file = self.run_folder / "checkpoints/last/model.safetensors"

@@ -4,8 +4,9 @@
 import gzip
 import struct
 import unittest
+import zlib
 
-from command import CommandTest
+from command import CommandTest, checkpoint_steps, is_whole, summary
 
 IMAGES, LABELS = 0x803, 0x801
 
@@ -75,6 +76,38 @@ class IdxFiles(CommandTest):
     def test_an_empty_file(self):
         self.files["train-labels-idx1-ubyte"] = b""
         self.refuse("train-labels-idx1-ubyte", "the file is empty or truncated")
+
+
+def png(shade, whole=True):
+    """8 x 8 grey pixels; all but their packed content is in order."""
+    content = zlib.compress(8 * (b"\0" + bytes([shade] * 8)))
+    chunks = (b"IHDR", struct.pack(">2I5B", 8, 8, 8, 0, 0, 0, 0)), (b"IDAT", content if whole else content[:len(content) // 2]), (b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in chunks)
+
+
+class DamagedTestPicture(CommandTest):
+    def test_a_trained_run_is_no_failure_and_says_what_it_lacks(self):
+        for split, count in (("train", 4), ("val", 2), ("test", 2)):
+            for label in (50, 200):
+                folder = self.folder / f"data/{split}/{label}"
+                folder.mkdir(parents=True)
+                for number in range(count):
+                    (folder / f"{number}.png").write_bytes(png(label + number))
+        damaged = self.folder / "data/test/200/1.png"
+        damaged.write_bytes(png(200, whole=False))
+        running = self.ddprun("experiments/digits.yaml", "model=mlp", "dataset=image_folder", "dataset.root=data", "dataset.size=8",
+                              "trainer.global_batch=4", "trainer.max_epochs=2", "~early_stopping", "launch.workers=2", "launch.device=cpu",
+                              "launch.threads=1", "run.dir=run", code=1)
+        run = self.folder / "run"
+        for told in (running.err(), running.out(), summary(run)["test_error"], summary(run)["stop_reason"]):
+            self.assertIn("data/test/200/1.png", told)
+        self.assertIn(f"ddprun evaluate {run}", running.err())
+        self.assertNotIn("ddprun resume", running.err())
+        self.assertEqual(summary(run)["status"], "completed")
+        self.assertTrue(is_whole(run / f"checkpoints/step_{checkpoint_steps(run)[-1]:08}"))
+        damaged.write_bytes(png(201))
+        self.assertRegex(self.ddprun("evaluate", run).out(), r"test +4 of 4 ")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Mistakes of the user: each is told in one line that says where and what to do, and nothing has happened."""
 
+import os
 import re
+import struct
 import unittest
 
-from command import SMALL, CommandTest, all_rows, free_port
+from command import DDPRUN, SMALL, CommandTest, all_rows, free_port
 
 MIB = 1 << 20
 
@@ -71,6 +73,66 @@ class Keys(CommandTest):
         self.assertFalse(list((self.folder / "run/checkpoints").iterdir()))
 
 
+    def test_what_a_worker_finds_wrong_with_a_key_is_told_with_the_place_in_the_users_file(self):
+        file = self.experiment("defaults: [experiments/digits]\n"
+                               "dataset: {train_size: 64}\n"
+                               "pretrained: {freeze: layer9.*}\n")
+        for number, (words, told) in enumerate((((), "e.yaml:3:22: pretrained.freeze: no parameter matches \"layer9.*\""),
+                            (("pretrained={file: none.safetensors}",),
+                             "command line: pretrained={file: none.safetensors}: pretrained.file: "))):
+            error = self.ddprun(file, *words, "launch.device=cpu", f"run.dir=run{number}", code=2).err()
+            self.assertIn(told, error)
+            self.assertNotIn("/ddprun-", error.replace("/ddprun-e2e-", ""), "a temporary file that is gone")
+
+    def test_mistyped_words_are_answered_with_the_nearest(self):
+        self.ddprun(*SMALL, "model=mlp", "trainer.max_steps=1", "run.dir=outputs/ft/latest")
+        for words, near in ((["experimets/digits.yaml"], "did you mean experiments/digits.yaml?"),
+                            (["trian", "experiments/digits.yaml"], "did you mean ddprun run?"),
+                            (["experiments/digits.yaml", "run.name=a"], "did you mean name or "),
+                            (["experiments/digits.yaml", "optim.lr=1"], "did you mean optimizer?"),
+                            (["report", "outputs/ft/lates"], "did you mean outputs/ft/latest?"),
+                            (["resume", "output/ft/latest"], "did you mean outputs/ft/latest?"),
+                            (["evaluate", "outputs/ft"], "did you mean outputs/ft/latest?")):
+            self.assertIn(near, self.ddprun(*words, code=2).err())
+
+
+class DataOfOneKind(CommandTest):
+    """What an experiment asks for and its data make impossible or idle."""
+
+    def words(self, targets):
+        for name, kind, shape, content in (("x", "<f4", f"({len(targets)}, 4)", struct.pack(f"<{4 * len(targets)}f", *range(4 * len(targets)))),
+                                           ("y", "<i8", f"({len(targets)},)", struct.pack(f"<{len(targets)}q", *targets))):
+            header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}}}".ljust(117) + "\n"
+            (self.folder / f"{name}.npy").write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + content)
+        (self.folder / "e.yaml").write_text("model: {plugin: mlp}\noptimizer: {plugin: sgd}\n"
+                                            "dataset: {plugin: tensors, train: [x.npy, y.npy], val: [], std: 30}\n"
+                                            "trainer: {max_steps: 2, global_batch: 4}\nlaunch: {device: cpu}\n")
+        return "e.yaml"
+
+    def test_what_has_no_effect_is_told_by_check_and_at_the_start(self):
+        file = self.words([0, 1, 2, 0, 1, 2])
+        words = ["objective={metrics: [accuracy, top5]}", "early_stopping={monitor: val/loss}", "schedule=plateau",
+                 "checkpoint.monitor=val/accuracy", "schedule.warmup_from=0.1"]
+        for command in (["check", file], [file, "run.dir=run"]):
+            told = self.ddprun(*command, *words).err()
+            for text in ("early_stopping.monitor: val/loss is not measured, since the dataset has neither a validation nor a test split: "
+                         "nothing can stop the run early", "the lr never falls", "no checkpoint becomes the best",
+                         "objective.metrics: top5 of 3 classes is always 100 %", "schedule.warmup_from: has no effect: there is no warmup"):
+                self.assertIn(text, told)
+        self.assertNotIn("has no effect", self.ddprun("check", file).err())
+
+    def test_a_loss_that_is_always_0_is_refused(self):
+        file = self.words([0, 0, 0, 0])
+        self.assertIn("all samples are of one class", self.assert_refused("check", file))
+        self.assertIn("all samples are of one class", self.ddprun(file, "run.dir=run", code=2).err())
+        file = self.words([0, 1, 0, 1])
+        self.assertIn("objective.class_weights: are all 0", self.assert_refused(file, "objective={class_weights: [0, 0]}"))
+        told = "objective.class_weights: are 0 for every class that the training samples have"
+        words = ("dataset.classes=3", "objective={class_weights: [0, 0, 1]}")
+        self.assertIn(told, self.assert_refused("check", file, *words))
+        self.assertIn(told, self.ddprun(file, *words, "run.dir=other", code=2).err())
+
+
 class Files(CommandTest):
     def refuse(self, content):
         (self.folder / "e.yaml").write_text(content)
@@ -118,6 +180,17 @@ class Files(CommandTest):
 
     def test_a_folder_is_no_experiment(self):
         self.assertIn("no such experiment", self.assert_refused(self.folder))
+
+
+class Names(CommandTest):
+    def test_a_folder_whose_name_is_not_utf8_is_refused_before_anything_is_trained(self):
+        odd = os.fsdecode(b"cw\xff")
+        (self.folder / odd).mkdir()
+        refused = self.ddprun(*SMALL, "model=mlp", folder=self.folder / odd, code=2)
+        self.assertRegex(refused.err(), "the run's folder would be .*cw.*/outputs/digits, whose name is not UTF-8 text")
+        self.assertFalse((self.folder / odd / "outputs").exists())
+        for words in ((*SMALL, f"run.dir={odd}/run"), ("experiments/mnist.yaml", f"dataset.root={odd}")):
+            self.assertIn("is not UTF-8 text", self.ddprun(*words, code=2).err())
 
 
 class Machine(CommandTest):
@@ -192,6 +265,11 @@ class Words(CommandTest):
         self.assertIn("nowhere", self.assert_refused("resume", "nowhere"))
         self.assertIn("is not a run folder", self.assert_refused("resume", "home"))
         self.assertEqual(list((self.folder / "home").iterdir()), [])
+
+    def test_a_folder_that_was_deleted_under_the_command(self):
+        running = self.start_program("sh", "-c", f"mkdir gone && cd gone && rmdir ../gone && exec {DDPRUN} check experiments/digits.yaml")
+        self.assertEqual(running.wait(), 2)
+        self.assertEqual(running.err(), "ddprun: error: the current folder was deleted; go to another one (cd)\n")
 
     def test_an_answer_that_a_full_disk_cuts_off_is_a_failure(self):
         with open("/dev/full", "wb") as full:

@@ -5,10 +5,13 @@ The program is named by $DDPRUN. Each test has a folder of its own, an empty hom
 that it starts, by which processes are found wherever the kernel has put them.
 """
 
+import fcntl
+import functools
 import hashlib
 import json
 import os
 import pathlib
+import random
 import shutil
 import signal
 import socket
@@ -202,11 +205,36 @@ class CommandTest(unittest.TestCase):
         self.wait_until(lambda: any(row["step"] >= step for row in all_rows(run)), f"step {step}", running)
 
 
+class Ports:
+    """Those below the ones that the kernel gives to connections. Each is locked, a byte of a file, as long as this process lives, so
+    that no other test takes it before the command under test listens there."""
+
+    def __init__(self):
+        first_of_kernel = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+        self.left = iter(random.sample(range(10_000, max(first_of_kernel, 12_000)), 2000))
+        name = pathlib.Path(tempfile.gettempdir()) / f"ddprun-test-ports-{os.getuid()}"
+        self.locks = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+
+    def is_free(self, port):
+        try:
+            fcntl.lockf(self.locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+            with socket.socket() as probe:
+                probe.bind(("", port))
+        except OSError:
+            return False
+        return True
+
+    def take(self):
+        return next(port for port in self.left if self.is_free(port))
+
+
+@functools.cache
+def ports():
+    return Ports()
+
+
 def free_port():
-    """On loopback, at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    return ports().take()
 
 
 def all_rows(run, measured=False):

@@ -16,6 +16,7 @@ logging.disable(logging.WARNING)
 
 from export_model.archive import write_archive  # noqa: E402
 from export_model.check import check_programs  # noqa: E402
+from export_model.hidden import check_module  # noqa: E402
 from export_model.inputs import examples, parse_inputs  # noqa: E402
 from export_model.programs import export_programs  # noqa: E402
 
@@ -41,6 +42,8 @@ class Training:
         self.target = torch.randint(0, self.classes, (steps * batch, *shape[1:-1]), generator=generator)
 
     def export(self, check=True):
+        if check:
+            check_module(self.module, self.inputs)
         programs = export_programs(self.module, self.inputs)
         if check:
             check_programs(self.module, programs, self.inputs)

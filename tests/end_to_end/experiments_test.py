@@ -38,7 +38,7 @@ class Experiments(CommandTest):
                               "trainer.max_epochs=12", "run.dir=run")
         error = summary(self.folder / "run")["metrics"]["test/loss"]
         self.assertTrue(1 < error < 2, error)  # 1 is the noise; a linear model has 6.9
-        self.assertRegex(running.out(), r"\n *test +test/loss 1\.\d+ +test/mae 0\.\d+\n")
+        self.assertRegex(running.out(), r"\n *test, last +epoch 12[^:]*: test/loss 1\.\d+ +test/mae 0\.\d+\n")
         self.ddprun("predict", "run", "--out", "p.csv", "launch.device=cpu")
         with open(self.folder / "p.csv", newline="") as file:
             rows = list(csv.DictReader(file))

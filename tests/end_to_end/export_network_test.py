@@ -133,7 +133,7 @@ class ExportNetwork(CommandTest):
         self.write_data(SHAPES["convnet_bn"])
         self.train("model=convnet_bn", "trainer.ema_decay=0.5")
         said = self.ddprun("export", "run", "--out", "m.ts").out()
-        self.assertRegex(said, r"^m.ts: the network with 16 tensors of step 6\n$")
+        self.assertRegex(said, r"^m.ts: the network with 16 tensors of step_00000006: .*\blast, averaged weights")
         network, about = self.script()
         self.assertEqual((about["sample_shape"], about["classes"], about["type"], about["raw"]), ([1, 16, 16], 10, "float32", False))
         self.assert_same_guesses(network)

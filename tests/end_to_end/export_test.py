@@ -30,7 +30,7 @@ class Export(CommandTest):
 
     def test_both_formats_hold_the_last_weights_and_buffers(self):
         said = self.ddprun("export", "run", "--out", "m.safetensors").out()
-        self.assertRegex(said, r"^m.safetensors: \d+ tensors of step 20\n$")
+        self.assertRegex(said, r"^m.safetensors: \d+ tensors of step_00000020: epoch 2, the (best and the )?last(; .*`best`)?\n$")
         self.assert_same(weights.load(self.folder / "m.safetensors"), "last")
         self.ddprun("export", "run", "last", "--out", "m.pt")
         self.assert_same(torch.load(self.folder / "m.pt", weights_only=True), "last")
@@ -54,6 +54,8 @@ class Export(CommandTest):
         (self.folder / "mine.pt").write_text("years of work")
         self.assertIn("mine.pt exists already", self.refuse("run", "--out", "mine.pt"))
         self.assertEqual((self.folder / "mine.pt").read_text(), "years of work")
+        self.ddprun("export", "run", "--force", "--out", "mine.pt")
+        self.assert_same(torch.load(self.folder / "mine.pt", weights_only=True), "last")
         self.assertIn("nowhere: No such file", self.refuse("nowhere", "--out", "a.pt"))
         self.assertIn("home is not a run folder", self.refuse("home", "--out", "a.pt"))
         self.assertIn("has no checkpoint step_5; it has: best, last, step_00000010, step_00000020",

@@ -232,10 +232,29 @@ class Exported(CommandTest):
         torch.save({"a": torch.zeros(1)}, file)
         self.assert_found_by_check("weights alone")
 
+    def test_a_type_that_no_checkpoint_holds_is_found_by_check(self):
+        training = Training(Rotation(), ["8"], self.folder)
+        training.export(check=False)  # which refuses it
+        training.experiment()
+        self.assert_found_by_check("tensor \"weight\" cannot be saved: it is of type ComplexFloat")
+        refused = self.ddprun("net.yaml", "run.dir=run", code=2).err()
+        self.assertIn("tensor \"weight\" cannot be saved: it is of type ComplexFloat", refused)
+
     def test_an_input_that_does_not_fit_names_both_sides(self):
         self.training("tied")
         Training(Images(), ["1x8x8"], self.folder).experiment()
         self.assert_found_by_check("[*, 12] Long as symbols", "[4, 1, 8, 8] Float")
+
+
+class Rotation(torch.nn.Module):
+    """A layer of complex numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(8, 4, dtype=torch.complex64))
+
+    def forward(self, values):
+        return (values.to(torch.complex64) @ self.weight).abs()
 
 
 class WithoutNoise(Images):

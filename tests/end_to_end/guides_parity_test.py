@@ -104,7 +104,8 @@ class GuidesParity(CommandTest):
         errors = [abs(one - other) / max(1, abs(other)) for one, other in zip(mine, pythons)]
         print(f"{experiment}: losses {pythons[0]:.4f} .. {pythons[-1]:.4f}; differences {errors[0]:.0e} .. {max(errors):.0e}")
         self.assertLess(pythons[-1], pythons[0])
-        self.assertLess(max(errors[:15]), 2e-6)
+        self.assertLess(max(errors[:8]), 1e-6)  # Adam magnifies what a processor's kernels round otherwise
+        self.assertLess(max(errors[:15]), 1e-5)
         self.assertLess(max(errors), 1e-2)  # small differences grow
 
     def test_flyte(self):

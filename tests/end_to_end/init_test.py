@@ -53,6 +53,21 @@ class Init(CommandTest):
             self.assertIn(text, message)
         self.assertFalse((self.folder / "photos.yaml").exists())
 
+    def test_names_that_mean_something_to_an_experiment_or_a_shell_mean_nothing(self):
+        for name in ("${env:HOME}", "a b's #1: {x}", "null"):
+            with self.subTest(name):
+                for label in ("cats", "dogs"):
+                    for number in range(6):
+                        file = self.folder / name / label / f"{number}.png"
+                        file.parent.mkdir(parents=True, exist_ok=True)
+                        file.write_bytes(png(20, (90 * number // 6, 200, 7)))
+                self.ddprun("init", name)
+                composed = self.ddprun("--cfg", f"{name}.yaml").out()
+                self.assertIn(name, composed.splitlines()[0])
+                self.ddprun("check", f"{name}.yaml")
+        (self.folder / "null").rename(self.folder / "a\nb")
+        self.assertIn("has a control character in it", self.ddprun("init", "a\nb", code=2).err())
+
     def test_pictures_in_class_folders_train(self):
         self.pictures("", {"cats": 30, "dogs": 9})
         text, experiment = self.init()
@@ -120,20 +135,20 @@ class Init(CommandTest):
         picture = png(8, (1, 2, 3))
         short = {"x.npy": npy("<f4", "(4, 1)", bytes(16)), "y.npy": npy("<i8", "(3,)", bytes(24))}
         for name, files, texts in (
-                ("empty", {}, ["there are no files", "expected pictures (.png, .jpg, .webp) in a folder for each class"]),
+                ("empty", {}, ["there are no files", "expected pictures (.png, .jpg, .webp, .bmp, .ppm) in a folder for each class"]),
                 ("one class", {f"cats__{i}.png": picture for i in range(5)}, ["one class, cats", "two at least"]),
                 ("no training shards", {"val-000000.tar": b"", "val-000001.tar": b""}, ["val-000000.tar: no file is of train, and this one is of val"]),
                 ("shards that no pattern names", {"train__0.tar": b"", "train1.tar": b""}, ["no pattern names "]),
                 ("numbers without a note", {"train.bin": bytes(8)}, ["such as train.bin", "tokens (.bin with .bin.json)"]),
                 ("a mixture", {"cats__1.png": picture, "x.npy": b""}, ["a mixture of 1 picture, such as cats/1.png, and 1 array, such as x.npy"]),
                 ("no class folders", {"1.png": picture, "2.png": picture}, ["2 pictures without class folders", "FOLDER/<class>/<picture>"]),
-                ("nested twice", {"all__cats__1.png": picture, "all__dogs__1.png": picture}, ["one folder too deep", "try ddprun init ", "photos/all"]),
-                ("another name", {"train__a__1.png": picture, "valid__a__1.png": picture}, ["rename valid to val"]),
+                ("nested twice", {"all__cats__1.png": picture, "all__dogs__1.png": picture}, ["has one folder, all, with folders in it", "photos/all"]),
+                ("two of one split", {f"{split}__a__1.png": picture for split in ("train", "val", "valid")}, ["val and valid are both the split val"]),
                 ("arrays of two lengths", short, ["y.npy: has 3 rows, but ", "x.npy has 4"]),
                 ("arrays without a name", {"a.npy": b"", "b.npy": b""}, ["a.npy does not say", "expected train.safetensors, or input.npy and target.npy"]),
                 ("no picture", {"cats__1.png": b"<html>", "dogs__1.png": picture}, ["cats/1.png: "]),
                 ("a table", {"iris.csv": b"a,b\n1,2\n"}, ["such as iris.csv", "docs/experiments.md"]),
-                ("a name in no encoding", {}, ["is not UTF-8 text", ": ?;"])):
+                ("a name in no encoding", {}, ["the class's name is not UTF-8; rename the folder"])):
             with self.subTest(name):
                 (self.folder / "photos").mkdir()
                 self.put(**files)

@@ -83,9 +83,9 @@ class Mistakes(NodesTest):
         self.assertIn(f"nobody answers at 127.0.0.1:{self.port}", lonely.err())
 
     def test_nodes_that_do_not_come(self):
-        lonely = self.launch(0, 3, "launch.join_seconds=1")
+        lonely = self.launch(0, 3, "launch.join_seconds=2")
         self.assertEqual(lonely.wait(WITHIN), 1)
-        self.assertIn("waited 1 s for 3 nodes; there is 1", lonely.err())
+        self.assertIn("waited 2 s for 3 nodes; there is 1", lonely.err())
         self.assertFalse(self.run_dir.exists(), "a run that never began left its folder")
 
     def test_one_rank_twice(self):

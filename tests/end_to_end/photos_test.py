@@ -2,6 +2,7 @@
 """Photographs in folders: drawn and mixed the same at any number of workers and after a stop, by the recipe that ships."""
 
 import io
+import json
 import sys
 import unittest
 
@@ -51,6 +52,22 @@ class Photos(CommandTest):
     def test_the_recipe_for_imagenet_passes_its_check(self):
         checked = self.ddprun("check", "experiments/imagenet_folder.yaml", "dataset.root=photos", "trainer.global_batch=8").out()
         self.assertIn("trains resnet on image_folder", checked)
+
+    def test_what_is_left_alone_is_told_by_check_data_and_the_run(self):
+        for name in ("train/lake/notes.txt", "train/wood/.DS_Store", "README", "annotations/a.xml"):
+            (self.folder / "photos" / name).parent.mkdir(exist_ok=True)
+            (self.folder / "photos" / name).write_text("no picture")
+        (self.folder / "photos/val").rename(self.folder / "photos/Validation")
+        words = ["experiments/digits.yaml", "model=convnet", "dataset=image_folder", "dataset.root=photos", "dataset.size=24", "name=photos"]
+        told = "4 of 56 files left alone: "
+        self.assertIn("data: " + told, self.ddprun("check", *words).out())
+        self.assertIn("Found: " + told, " ".join(self.ddprun("data", *words).out().split()))
+        run = self.ddprun(*words, "trainer.max_steps=1", "trainer.global_batch=8", "launch.device=cpu", "run.dir=run")
+        self.assertIn("data: " + told, run.err())
+        account = json.loads((self.folder / "run/data.json").read_text())["account"]
+        self.assertEqual(account["used"] + sum(one["count"] for one in account["left_alone"]), 56)
+        self.assertEqual(len(account["digest"]), 64)
+        self.assertIn(account["text"], (self.folder / "run/report.html").read_text())
 
     def test_a_loss_that_cannot_take_shares_is_refused_with_its_place(self):
         message = self.ddprun("check", "experiments/digits.yaml", "trainer.mixup=0.2", "+objective.name=nll", code=2).err()

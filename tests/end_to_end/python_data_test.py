@@ -2,6 +2,7 @@
 """Samples that a class in Python makes: the same as from a file, and what is said where the class throws, hangs or dies."""
 
 import os
+import signal
 import sys
 import unittest
 
@@ -10,7 +11,7 @@ import numpy
 
 from command import CommandTest, all_rows, differences
 
-TRAIN, VAL, FEATURES, CLASSES = 90, 30, 5, 3
+TRAIN, VAL, FEATURES, CLASSES, LATE = 90, 30, 5, 3, 17
 WORDS = ("trainer.max_epochs=2", "trainer.global_batch=12", "trainer.log_every=1", "launch.workers=2")
 CODE = f"""
 import os, time
@@ -42,9 +43,31 @@ class Broken(Data):
                 time.sleep(1000)
             if how == "die":
                 os._exit(3)
+            if how == "close":
+                os.close(3)
+                time.sleep(1000)
             if how == "shape":
                 return self.input[index][:2], 0
         return super().__getitem__(index)
+
+class Slow(Data):
+    def __getitem__(self, index):
+        if index == {LATE}:
+            open("wanted", "w").close()
+            time.sleep(1000)
+        return super().__getitem__(index)
+
+class SlowToMake(Data):
+    def __init__(self, split, scale, note):
+        open("wanted", "w").close()
+        time.sleep(1000)
+
+class MadeTogether(Data):
+    def __init__(self, *arguments, **named):
+        super().__init__(*arguments, **named)
+        open(f"made_{{os.getpid()}}", "w").close()
+        while len([name for name in os.listdir() if name.startswith("made_")]) < 3:
+            time.sleep(0.01)
 
 class Many(Data):
     def __getitem__(self, index):
@@ -77,14 +100,16 @@ def load(split):
 class PythonData(CommandTest):
     def setUp(self):
         super().setUp()
-        draw = numpy.random.default_rng(1)
-        for split, count in (("train", TRAIN), ("val", VAL)):
-            values = draw.normal(size=(count, FEATURES)).astype("float32")
-            safetensors.numpy.save_file({"input": values, "target": values.argmax(1) % CLASSES}, self.folder / f"{split}.safetensors")
+        self.write_arrays("train", TRAIN)
+        self.write_arrays("val", VAL)
         (self.folder / "data.py").write_text(CODE)
         (self.folder / "arrays.py").write_text(ARRAYS)
         self.write("data", "{plugin: python, file: data.py, class: Data, processes: 2, arguments: {scale: 2, note: \"a 'text': 1\"}, "
                            f"python: {sys.executable}}}")
+
+    def write_arrays(self, split, count, shift=0):
+        values = numpy.random.default_rng(count).normal(size=(count, FEATURES)).astype("float32")
+        safetensors.numpy.save_file({"input": values, "target": (values.argmax(1) + shift) % CLASSES}, self.folder / f"{split}.safetensors")
 
     def write(self, name, dataset):
         (self.folder / f"{name}.yaml").write_text(f"seed: 3\nmodel: mlp\ndataset: {dataset}\n"
@@ -121,12 +146,48 @@ class PythonData(CommandTest):
 
     def test_what_fails_in_it_is_named_with_its_sample(self):
         for how, said in (("throw", r"data.py:\d+: KeyError: 'no such picture'"), ("die", "its process ended with exit code 3"),
-                          ("hang", "no answer within 2 s"), ("shape", r"input is \[2\] float32, and that of the first sample \[5\] float32")):
+                          ("close", "its process closed its connection to the run"),
+                          ("hang", "no answer within 8 s"), ("shape", r"input is \[2\] float32, and that of the first sample \[5\] float32")):
             with self.subTest(how=how):
-                words = ("data.yaml", *WORDS, "dataset.class=Broken", "dataset.timeout_seconds=2", f"run.dir=run_{how}")
+                words = ("data.yaml", *WORDS, "dataset.class=Broken", "dataset.timeout_seconds=8", f"run.dir=run_{how}")
                 error = self.ddprun(*words, code=1, env={"BROKEN": how}).err()
                 self.assertRegex(error, rf"data.py: Broken \(sample 17 of train\): {said}")
                 self.assert_nothing_left()
+
+    def wait_for_wanted(self, running):
+        self.wait_until((self.folder / "wanted").exists, "the sample that does not come", running)
+
+    def test_its_processes_end_with_what_started_them(self):
+        for words, end in ((("data.yaml", *WORDS, "dataset.class=Slow", "run.dir=run"), signal.SIGKILL),
+                           (("check", "data.yaml", "dataset.class=SlowToMake"), signal.SIGTERM),
+                           (("data", "data.yaml", "dataset.class=SlowToMake"), signal.SIGINT)):
+            with self.subTest(words=words[0]):
+                running = self.start(*words)
+                self.wait_for_wanted(running)
+                running.send(end)
+                running.wait(20)
+                self.assert_nothing_left()
+                (self.folder / "wanted").unlink()
+
+    def test_a_run_that_waits_for_a_sample_is_saved_when_it_is_asked_to_end(self):
+        words = ("data.yaml", "trainer.max_epochs=1", "trainer.global_batch=4", "launch.workers=1", "trainer.prefetch_batches=1")
+        running = self.start(*words, "dataset.class=Slow", "dataset.processes=1", "run.dir=run")
+        self.wait_for_wanted(running)
+        running.send(signal.SIGTERM)
+        self.assertEqual(running.wait(25), 75, running.text())
+        self.assert_nothing_left()
+        self.ddprun(*words, "run.dir=whole")
+        resumed = self.ddprun("resume", "run", "dataset.class=Data")
+        self.assertEqual(differences(self.folder / "run", self.folder / "whole"), {})
+        self.assertNotIn("the data are not those", resumed.text())
+        self.write_arrays("train", TRAIN, shift=1)
+        changed = self.ddprun("resume", "run", "trainer.max_epochs=2")
+        self.assertIn("the data are not those that the run has seen up to step 23: as many samples as before, with other", changed.text())
+        self.assertIn('"kind":"data"', (self.folder / "run/events.jsonl").read_text().replace(" ", ""))
+
+    def test_its_processes_begin_together(self):
+        self.ddprun("check", "data.yaml", "dataset.class=MadeTogether", "dataset.splits=[train]", "dataset.processes=3",
+                    "dataset.timeout_seconds=60")  # fmt: skip
 
     def test_mistakes_are_found_before_the_first_step(self):
         for words, said in ((("dataset.class=Dat",), "data.py: Dat: it has no class Dat"), (("dataset.file=no.py",), "no.py: no such file"),

@@ -122,7 +122,7 @@ class SeveralRuns(CommandTest):
     def test_early_stopping_without_anything_to_evaluate_is_warned_of(self):
         words = [word for word in QUICK if word != "~early_stopping"]
         running = self.ddprun(*words, "dataset.val_size=0", "dataset.test_size=0", "run.dir=run")
-        self.assertIn("warning: early_stopping: the dataset has neither", running.err())
+        self.assertIn("warning: early_stopping.monitor: val/accuracy is not measured, since the dataset has neither", running.err())
         self.assertNotIn("test_correct", summary(self.folder / "run"))
 
 

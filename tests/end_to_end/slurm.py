@@ -15,6 +15,8 @@ import time
 import unittest
 import uuid
 
+from command import free_port
+
 NODES = ("node1", "node2")
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scancel", "scontrol", "squeue", "unshare", "setpriv")
 SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"  # the daemons are not on a user's
@@ -65,20 +67,6 @@ def refusal():
     return f"no namespaces for the nodes here: {tried.stderr.strip()}" if tried.returncode else None
 
 
-def free_ports(count):
-    """Of below those that the kernel gives to connections, so that nobody takes one meanwhile."""
-    found, port = [], 21000 + os.getpid() % 8000
-    while len(found) < count:
-        port += 1
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-                found.append(port)
-            except OSError:
-                pass
-    return found
-
-
 class Cluster:
     def __init__(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-slurm-")).resolve()
@@ -111,7 +99,7 @@ class Cluster:
 
     def configure(self):
         (self.folder / "state").mkdir()
-        ports = free_ports(PORTS)
+        ports = [free_port() for _ in range(PORTS)]
         nodes = "".join(NODE.format(name=name, port=port) for name, port in zip(NODES, ports[1:]))
         (self.folder / "slurm.conf").write_text(CONFIGURATION.format(folder=self.folder, ports=ports) + nodes)
         hosts = "".join(f"127.0.0.1 {name}\n" for name in ("localhost", socket.gethostname(), *NODES))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Stopping a run, and everything by which one goes on: resume, checkpoint.resume, other worlds, broken checkpoints."""
 
+import fcntl
 import hashlib
 import json
 import os
@@ -9,10 +10,14 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "sdk/python"))
+
+import ddprun  # noqa: E402
 from command import DDPRUN, SMALL, CommandTest, Gate, all_rows, checkpoint_steps, differences, results, summary
 
 WORDS = [*SMALL, "model=convnet_bn", "optimizer.lr=0.005", "trainer.max_epochs=4", "checkpoint.every=5st"]
@@ -161,6 +166,18 @@ class StopAndResume(CommandTest):
         self.assertEqual(summary(self.run_folder)["status"], "completed")
         self.assertEqual({row["split"] for row in all_rows(self.run_folder) if row["attempt"] == 1}, {"test"})
 
+    def test_a_checkpoint_that_another_process_keeps_locked_is_waited_for_and_a_signal_ends_that(self):
+        self.ddprun(*SMALL, "model=mlp", "trainer.max_epochs=1", "run.dir=run")
+        checkpoint = os.open(self.folder / "run/checkpoints/last", os.O_RDONLY)
+        fcntl.flock(checkpoint, fcntl.LOCK_EX)
+        running = self.start("resume", "run", "trainer.max_epochs=2")
+        self.wait_until(lambda: "which another process has locked" in running.err(), "its word", running)
+        running.send(signal.SIGTERM)
+        self.assertEqual(running.wait(), 75)
+        self.assertIn("asked to stop before the run had begun", running.err())
+        os.close(checkpoint)
+        self.ddprun("resume", "run", "trainer.max_epochs=2")
+
     def test_more_epochs_go_on_from_the_end(self):
         self.ddprun(*WORDS, WORKERS, "trainer.max_epochs=2", "run.dir=run")
         self.ddprun("resume", "run", "trainer.max_epochs=4")
@@ -254,10 +271,43 @@ class StopAndResume(CommandTest):
         self.ddprun("resume", "run")
         self.assert_same_end()
 
+    def test_a_key_that_a_resumed_run_would_ignore_is_refused_with_nothing_changed(self):
+        self.copy(self.reference, "run")
+        before = contents(self.run_folder)
+        for words, told in ((["checkpoint.resume=other", "pretrained.file=/w", "run.dir=elsewhere", "resources.gpus=2"],
+                             ("checkpoint.resume: ", "pretrained.file: ", "run.dir: ", "resources: ")),
+                            (["trainer.batch_per_worker=16"],
+                             ("trainer.batch_per_worker: 16 samples for each worker "
+                              "make 32, but ", " was trained with 64 in a step")),
+                            (["trainer.global_batch=32"], ("trainer.global_batch is 32, but ", "was saved with 64"))):
+            refused = self.ddprun("resume", "run", "trainer.max_epochs=5", *words, code=2)
+            for text in told:
+                self.assertIn(text, refused.err())
+            self.assertEqual(contents(self.run_folder), before)
+            self.assertEqual(ddprun.run(self.run_folder).status, "completed")
+
+    def test_what_was_trained_with_a_batch_for_each_worker_takes_the_same_product(self):
+        self.ddprun(*WORDS, WORKERS, "trainer.batch_per_worker=32", "trainer.max_epochs=1", "run.dir=run")
+        self.ddprun("resume", "run", "trainer.batch_per_worker=64", "launch.workers=1", "trainer.max_epochs=2")
+        self.ddprun("resume", "run", "trainer.global_batch=64", WORKERS, "trainer.max_epochs=4")
+        self.assertIn("global_batch: 64", (self.run_folder / "config.yaml").read_text())
+        self.assertEqual(summary(self.run_folder)["samples"], SAMPLES)
+
+    def test_a_run_that_stopped_early_goes_on_with_more_patience(self):
+        stopping = "early_stopping={monitor: train/loss, mode: max, patience: 1}"
+        self.ddprun(*WORDS, WORKERS, f"+{stopping}", "run.dir=run")
+        stopped = summary(self.run_folder)
+        self.assertEqual(stopped["status"], "stopped_early")
+        self.ddprun("resume", "run")
+        self.assertEqual(summary(self.run_folder)["steps"], stopped["steps"])
+        self.ddprun("resume", "run", "early_stopping.patience=9")
+        self.assertEqual(self.weights(), self.weights(self.reference))
+        self.assertEqual(differences(self.run_folder, self.reference).keys(), {("test", stopped["steps"])})
+
     # Other worlds
 
     def test_a_batch_for_each_worker_is_that_of_the_world_that_the_run_began_with(self):
-        self.stop(self.start_held(14, *WORDS, WORKERS, "~trainer.global_batch", "trainer.batch_per_worker=32", "run.dir=run"))
+        self.stop(self.start_held(14, *WORDS, WORKERS, "trainer.batch_per_worker=32", "run.dir=run"))
         stopped = self.run_folder
         self.copy(stopped, "alone")
         self.ddprun("resume", self.run_folder, "launch.workers=1")
@@ -284,7 +334,7 @@ class StopAndResume(CommandTest):
     def test_another_libtorch_is_refused_with_nothing_changed_and_may_have_the_weights(self):
         self.copy(self.reference, "run")
         checkpoint = (self.run_folder / "checkpoints/last").resolve()
-        self.say_torch(checkpoint, "2.10.1")
+        self.say(checkpoint, torch="2.10.1")
         before = self.digests()
         for words in (["resume", "run", "trainer.max_epochs=5"], [*WORDS, f"checkpoint.resume={checkpoint}", "run.dir=other"]):
             refused = self.ddprun(*words, code=2)
@@ -298,11 +348,23 @@ class StopAndResume(CommandTest):
         files = (file for file in self.run_folder.rglob("*") if file.is_file() and file.name != ".lock")
         return {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
-    def say_torch(self, checkpoint, version):
-        """As if that LibTorch had saved it."""
-        manifest = json.loads((checkpoint / "manifest.json").read_text())
+    def test_a_later_ddprun_is_refused_and_an_earlier_one_remarked(self):
+        self.copy(self.reference, "run")
+        checkpoint = (self.run_folder / "checkpoints/last").resolve()
+        self.say(checkpoint, ddprun="99.1.0")
+        before = self.digests()
+        for words in (["resume", "run", "trainer.max_epochs=5"], [*WORDS, f"checkpoint.resume={checkpoint}", "run.dir=other"]):
+            refused = self.ddprun(*words, code=2)
+            self.assertRegex(refused.err(), rf"{checkpoint} was saved by ddprun 99.1.0, and this is ddprun \d+\.\d+\.\d+, which may not")
+        self.assertIn("99.1.0", self.ddprun("evaluate", "run").err())
+        self.assertEqual(self.digests(), before)
+        self.say(checkpoint, ddprun="0.0.9")
+        self.assertIn("was saved by ddprun 0.0.9, and this is ddprun ", self.ddprun("resume", "run").err())
+
+    def say(self, checkpoint, **versions):
+        """As if these had saved it."""
+        manifest = json.loads((checkpoint / "manifest.json").read_text()) | versions
         del manifest["manifest_sha256"]
-        manifest["torch"] = version
         text = json.dumps(manifest, separators=(",", ":"), sort_keys=True)
         manifest["manifest_sha256"] = hashlib.sha256(text.encode()).hexdigest()
         (checkpoint / "manifest.json").write_text(json.dumps(manifest))

@@ -25,8 +25,8 @@ from matrix import Outcome  # noqa: E402
 SAMPLE = 20
 WORDS = [*SMALL, "model=mlp", "model.hidden=32", "trainer.global_batch=96", f"checkpoint.every={matrix.EVERY}st",
          f"callbacks=[{DDPRUN.parent.parent}/tests/fault_plugins/brittle_callback.so]", "checkpoint.keep=3",
-         "launch.max_restarts=1", "launch.restart_seconds=0.05", "launch.hang_seconds=2"]
-LIMIT = 45  # seconds for the run, its end and its restart, on a busy machine
+         "launch.max_restarts=1", "launch.restart_seconds=0.05"]
+LIMIT = 120  # seconds for the run, its end and its restart, on a busy machine
 
 
 def is_stopped(pid):
@@ -143,7 +143,7 @@ class Faults(CommandTest):
         self.assertEqual(set(codes), {1}, text)
         self.assertIn("none of its 1 checkpoints is intact", launchers[0].err())
         (run / "checkpoints").rename(run / "broken")
-        resumed = self.ddprun("resume", run, f"launch.workers={fault.world_size}", "launch.hang_seconds=2")
+        resumed = self.ddprun("resume", run, f"launch.workers={fault.world_size}")
         self.assert_resumed(fault, resumed, text)
 
     def assert_failed(self, fault, run, launchers, codes, text):
@@ -154,13 +154,13 @@ class Faults(CommandTest):
         for log in (run / "logs").iterdir() if fault.kind.name != "full" else ():
             self.assertIn(fault.kind.message, log.read_text(), log.name)
         self.assertIn(max(checkpoint_steps(run), default=0), fault.resumed_steps, text)
-        resumed = self.ddprun("resume", run, f"launch.workers={fault.world_size}", "launch.hang_seconds=2")
+        resumed = self.ddprun("resume", run, f"launch.workers={fault.world_size}")
         self.assert_resumed(fault, resumed, text)
 
     def assert_lost(self, fault, run, launchers, codes, text):
         self.assertEqual(set(codes), {1}, text)
         self.assertIn(fault.kind.message, text)
-        resumed = self.ddprun("resume", run, f"launch.workers={fault.world_size}", "launch.hang_seconds=2")
+        resumed = self.ddprun("resume", run, f"launch.workers={fault.world_size}")
         self.assert_resumed(fault, resumed, text)
 
     def assert_went_on(self, launchers, codes, text):

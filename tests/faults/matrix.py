@@ -20,6 +20,10 @@ WITH_CHILDREN = f"loggers=[console, jsonl, {{plugin: {DDPRUN.parent.parent}/test
 EVERY = 2        # steps between checkpoints
 SAVED_STEP = 4   # at which a fault of saving strikes
 EPOCH_STEP = 7   # of the first evaluation
+# Of silence, after which a rank or a node is given up: more than a busy machine keeps one waiting that is well.
+SILENCE = 4
+HANGS = (f"launch.hang_seconds={SILENCE}",)
+LOSES_NODES = {"message": f"silent for {SILENCE} s", "words": (f"launch.node_timeout_seconds={SILENCE}", "launch.max_restarts=0")}
 
 
 class Outcome(enum.Enum):
@@ -51,15 +55,13 @@ def deaths():
         yield Kind(name, name)
     yield Kind("throw", "throw", message="an injected fault")
     for name in ("stop", "hang"):  # one that never starts is for the scheduler's time limit to end: starting may take long
-        yield Kind(name, name, points=POINTS[1:])
-    yield Kind("cut", "cut", least_world=2, tried=2)
+        yield Kind(name, name, points=POINTS[1:], words=HANGS)
+    yield Kind("cut", "cut", least_world=2, tried=2, words=HANGS)
     yield Kind("clock", "kill", preloaded="LEAPING_CLOCK", tried=1)
-    yield Kind("frozen", "stop", points=POINTS[1:], outcome=Outcome.LOST, message="silent for 2 s", least_nodes=2, tried=1,
-               while_stopped=True,  # with the launcher and all workers of its node
-               words=("launch.hang_seconds=60", "launch.node_timeout_seconds=2", "launch.max_restarts=0"))
-    yield Kind("mute", "stop", points=POINTS[1:], outcome=Outcome.LOST, message="silent for 2 s", least_nodes=2, tried=1,
-               while_stopped=True,  # with its launcher, but not the node's other workers; it goes on before its launcher does
-               words=("launch.hang_seconds=60", "launch.node_timeout_seconds=2", "launch.max_restarts=0"))
+    yield Kind("frozen", "stop", points=POINTS[1:], outcome=Outcome.LOST, least_nodes=2, tried=1,
+               while_stopped=True, **LOSES_NODES)  # with the launcher and all workers of its node
+    yield Kind("mute", "stop", points=POINTS[1:], outcome=Outcome.LOST, least_nodes=2, tried=1,
+               while_stopped=True, **LOSES_NODES)  # with its launcher, not the node's other workers; it goes on before that does
     yield Kind("orphans", "kill", tried=1, words=(WITH_CHILDREN,))
 
 
@@ -72,7 +74,7 @@ def numbers():
 
 def disks():
     yield Kind("slow", "slow", outcome=Outcome.GOES_ON, tried=1)
-    unhurried = {"injected": "stop", "while_stopped": True, "words": ("launch.hang_seconds=60",)}
+    unhurried = {"injected": "stop", "while_stopped": True}
     saving = ("saving", *SAVE_POINTS)
     yield Kind("full", points=saving, outcome=Outcome.FAILS, message="No space left on device", tried=2, **unhurried)
     yield Kind("read_only", points=saving, outcome=Outcome.FAILS, message="Read-only file system", tried=1, **unhurried)

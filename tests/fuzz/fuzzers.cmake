@@ -22,8 +22,8 @@ list(TRANSFORM runner_files PREPEND ${PROJECT_SOURCE_DIR}/runner/)
 
 set(plugin_files
   datasets/cifar/cifar_files.cpp datasets/cifar/python_pickle.cpp datasets/cifar/tar_reader.cpp
-  datasets/image_folder/encoded_picture.cpp datasets/image_folder/exif.cpp datasets/image_folder/image_file.cpp datasets/image_folder/jpeg_image.cpp datasets/image_folder/pixels.cpp
-  datasets/image_folder/png_image.cpp datasets/image_folder/webp_image.cpp
+  datasets/image_folder/bmp_image.cpp datasets/image_folder/encoded_picture.cpp datasets/image_folder/exif.cpp datasets/image_folder/image_file.cpp datasets/image_folder/jpeg_image.cpp datasets/image_folder/pixels.cpp
+  datasets/image_folder/png_image.cpp datasets/image_folder/png_metadata.cpp datasets/image_folder/pnm_image.cpp datasets/image_folder/webp_image.cpp
   datasets/mnist/idx_file.cpp
   datasets/tensors/npy_header.cpp
   datasets/text/token_file.cpp
@@ -32,6 +32,7 @@ list(TRANSFORM plugin_files PREPEND ${PROJECT_SOURCE_DIR}/plugins/)
 
 set(tensor_files
   plugins/datasets/image_folder/csv_list.cpp plugins/datasets/image_folder/sample_list.cpp plugins/datasets/image_folder/shard.cpp
+  plugins/datasets/image_folder/shard_index.cpp plugins/datasets/image_folder/shard_members.cpp
   plugins/datasets/tensors/npy_file.cpp plugins/datasets/tensors/safetensors_file.cpp plugins/datasets/tensors/stored_array.cpp
   plugins/models/exported/graph.cpp plugins/models/exported/graph_reader.cpp
   plugins/models/exported/program.cpp plugins/models/exported/program_file.cpp plugins/models/exported/recorder.cpp plugins/models/exported/size_functions.cpp
@@ -40,7 +41,7 @@ set(tensor_files
 list(TRANSFORM tensor_files PREPEND ${PROJECT_SOURCE_DIR}/)
 
 set(sdk_files
-  formats/shown_text.cpp formats/strict_json.cpp src/download/gzip_file.cpp src/error.cpp src/files/digest.cpp src/files/files.cpp
+  formats/name_forms.cpp formats/picture_files.cpp formats/shown_text.cpp formats/strict_json.cpp src/download/gzip_file.cpp src/error.cpp src/files/digest.cpp src/files/files.cpp
   src/options.cpp src/value.cpp)
 list(TRANSFORM sdk_files PREPEND ${PROJECT_SOURCE_DIR}/sdk/)
 

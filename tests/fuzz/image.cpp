@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// PNG, JPEG and WebP, as the dataset image_folder reads them.
+// PNG, JPEG, WebP, BMP and PNM, as the dataset image_folder reads them.
 #include "fuzz/fuzz_target.h"
 #include "image_file.h"
 
@@ -45,7 +45,7 @@ void feed_image(std::string_view bytes) {
   };
   for (const int64_t channels : {1, 3}) {
     images::decode(path, channels);
-    images::decode(path, channels, /*turn=*/true, lower_half);
+    images::decode(path, channels, {}, lower_half);
   }
   images::check_file(path);
 }

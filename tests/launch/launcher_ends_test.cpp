@@ -120,7 +120,7 @@ TEST(LauncherEnds, ReportNamesTheCauseThoughAnotherRankLostContactBefore) {
   const auto end = after_rank_0_lost_contact(3, {"2:fail=internal|bad thing|training|8", "2:exit=1", "1:exit=75"});
   EXPECT_EQ(end.exit_code, 1);
   EXPECT_THAT(end.err, HasSubstr("rank 2 failed first: bad thing\n  while: training, after 8 steps\n"));
-  EXPECT_THAT(end.err, HasSubstr("other ranks: 0 lost contact, 1 stopped\n"));
+  EXPECT_THAT(end.err, HasSubstr("other ranks: 0 lost contact, 1 preempted\n"));
 }
 
 TEST(LauncherEnds, SignalDeathBeatsLostContact) {

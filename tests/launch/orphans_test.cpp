@@ -4,6 +4,8 @@
 #include "base/run_files.h"
 #include "base/spawn.h"
 
+#include <ddprun/file_error.h>
+
 #include <gtest/gtest.h>
 
 #include <sys/wait.h>
@@ -28,10 +30,8 @@ TEST(Orphans, ThoseWithTheMarkEndAndNoOthers) {
   ::waitpid(other, nullptr, 0);
 }
 
-// The launcher reads the entries of all processes, which may end between open() and read(). Reading fails then, as that
-// of a folder does.
-TEST(Orphans, FileThatCannotBeReadHoldsNothing) {
-  EXPECT_EQ(content_of("/proc/self"), "");
+TEST(RunFiles, OneThatCannotBeReadIsNotTakenForAnEmptyOne) {
+  EXPECT_THROW(content_of("/proc/self"), FileError);  // reading a folder fails, as that of a broken disk does
   EXPECT_EQ(content_of("/proc/self/missing"), "");
   EXPECT_NE(content_of("/proc/self/stat"), "");
 }

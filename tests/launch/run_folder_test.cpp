@@ -8,6 +8,7 @@
 
 #include <gmock/gmock.h>
 
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -61,6 +62,15 @@ TEST_F(RunFolderTest, NameThatLeavesTheOutputsIsRefused) {
   for (const char* name : {"", "..", "../x", "a/b", ".hidden"}) {
     EXPECT_THROW(RunFolder::create(name, {}, folder_ / "outputs"), UserError) << name;
   }
+}
+
+TEST_F(RunFolderTest, APathThatIsNotUtf8IsRefusedBeforeItIsMade) {
+  const auto path = folder_ / "r\xff";
+  EXPECT_THAT([&] { create(path); },
+              ThrowsMessage<UserError>(AllOf(HasSubstr("is not UTF-8 text"), HasSubstr("run.dir="))));
+  EXPECT_FALSE(fs::exists(path));
+  EXPECT_THAT([&] { RunFolder::create("mnist", {}, path); }, ThrowsMessage<UserError>(HasSubstr("is not UTF-8 text")));
+  EXPECT_FALSE(fs::exists(path));
 }
 
 TEST_F(RunFolderTest, SecondProcessIsToldWhoHoldsIt) {
@@ -216,6 +226,30 @@ TEST_F(RunFolderTest, WhatEndedWellIsNotResumedNorWhatIsOlder) {
     write(runs() / "2026-01-02_00-00-00/summary.json", text);
     EXPECT_EQ(find_run_to_resume("mnist", folder_ / "outputs"), runs() / "2026-01-02_00-00-00") << text;
   }
+}
+
+TEST_F(RunFolderTest, OneThatCannotBeReadIsPassedOverAndNeitherReadNorWrittenOverALink) {
+  write(folder_ / "mine", "mine");
+  write(runs() / "2026-01-01_00-00-00/checkpoints/step_1/manifest.json", "{}");
+  for (const char* stamp : {"2026-01-02_00-00-00", "2026-01-03_00-00-00"})
+    write(runs() / stamp / "checkpoints/step_1/manifest.json", "{}");
+  ASSERT_EQ(::mkfifo((runs() / "2026-01-02_00-00-00/summary.json").c_str(), 0600), 0);
+  fs::create_symlink(folder_ / "mine", runs() / "2026-01-03_00-00-00/environment.json");
+  EXPECT_EQ(find_run_to_resume("mnist", folder_ / "outputs"), runs() / "2026-01-01_00-00-00");
+
+  const auto led = runs() / "2026-01-01_00-00-00";
+  write(led / "config.yaml", "name: mnist\n");
+  fs::create_directory(led / "logs");
+  for (const char* name : {".lock", "events.jsonl", "metrics.csv", "logs/rank_0.log"}) {
+    fs::create_symlink(folder_ / "mine", led / name);
+    EXPECT_THAT([&] { RunFolder::resume(led); },
+                ThrowsMessage<UserError>(HasSubstr(std::string(name) + ": is a link")));
+    fs::remove(led / name);
+  }
+  EXPECT_EQ(read(folder_ / "mine"), "mine");
+  fs::rename(led / "checkpoints", folder_ / "large");
+  fs::create_directory_symlink(folder_ / "large", led / "checkpoints");
+  RunFolder::resume(led);
 }
 
 class OwnFolder : public RunFolderTest {

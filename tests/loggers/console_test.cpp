@@ -188,5 +188,15 @@ TEST(StepTimes, SayWhereTheTimeWentAndWhoIsSlowest) {
   EXPECT_EQ(times.slowest(), "rank 1, 43 % above the mean");
 }
 
+TEST(StepTimes, AreMeansOverTheStepsAndNotOverTheTables) {
+  StepTimes times(100);
+  const auto table = [](int64_t step, double seconds) {
+    return RankTable{.step = step, .columns = {"step_seconds", "forward_seconds"}, .rows = {{seconds, seconds}}};
+  };
+  times.add(table(109, 0.2));
+  times.add(table(110, 0.1));  // one step, of the rest of an epoch
+  EXPECT_EQ(times.phases(), "190 ms: forward 100 %");
+}
+
 }  // namespace
 }  // namespace ddprun::console

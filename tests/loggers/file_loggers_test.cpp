@@ -2,10 +2,14 @@
 // The loggers that write files, loaded as the runner loads them.
 #include "plugin_host/plugin_host.h"
 
+#include <ddprun/file_error.h>
 #include <ddprun/logger.h>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+
+#include <signal.h>
+#include <sys/resource.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -127,6 +131,18 @@ TEST_F(FileLoggers, CsvWritesAFileOfPredictionsForEachStep) {
       (std::vector<std::string>{"id,image,guess,truth,\"score_cup, mug\",score_owl", "3,,owl,\"cup, mug\",0.25,0.75"}));
 }
 
+TEST_F(FileLoggers, CsvIsUtf8WhateverAClassIsCalled) {
+  auto matrix = confusion(5, {1, 2, 3, 4});
+  matrix.class_names[1] = "H\xf6he";
+  const auto csv = logger("csv");
+  csv->confusion(matrix);
+  EXPECT_EQ(lines("confusion_val.csv")[2], "H\uFFFDhe,3,4");
+  auto table = predictions();
+  table.class_names[1] = "H\xf6he";
+  csv->predictions(table);
+  EXPECT_EQ(lines("predictions/step_7.csv")[1], "3,,H\uFFFDhe,\"cup, mug\",0.25,0.75");
+}
+
 TEST_F(FileLoggers, CsvPredictionsWithoutClassesAreTheValues) {
   logger("csv")->predictions({.split = "val", .step = 8, .rows = {{.id = 1, .scores = {0.5}, .true_values = {0.75}}}});
   EXPECT_EQ(lines("predictions/step_8.csv"),
@@ -155,9 +171,10 @@ TEST_F(FileLoggers, JsonlWritesEachSamplesImageOnceAsAPicture) {
   const auto image = nlohmann::json::parse(lines("tables.jsonl")[0])["rows"][0]["image"].get<std::string>();
   EXPECT_EQ(image, "images/val/3.png");
   std::ifstream file(folder_ / image);
-  std::string signature(4, '\0');
-  file.read(signature.data(), 4);
-  EXPECT_EQ(signature, "\x89PNG");
+  std::string head(26, '\0');
+  file.read(head.data(), 26);
+  EXPECT_TRUE(head.starts_with("\x89PNG"));
+  EXPECT_EQ(head[25], 0) << "PNG's number for grey";
   const auto written = std::filesystem::last_write_time(folder_ / image);
   jsonl->predictions(table);
   EXPECT_EQ(std::filesystem::last_write_time(folder_ / image), written);
@@ -219,6 +236,35 @@ TEST_F(FileLoggers, CsvIsOfMetricsAlone) {
   csv->metrics(row("val", 5, {{"loss", 0.25}}));
   EXPECT_EQ(lines("metrics.csv"),
             (std::vector<std::string>{"split,epoch,step,samples,time,loss", "val,1,5,50,0,0.25"}));
+}
+
+// A limit of the file size stands for the full disk.
+TEST_F(FileLoggers, ARowThatTheDiskDoesNotTakeIsThereWhenItIsLoggedAgain) {
+  for (const char* name : {"csv", "jsonl"}) {
+    const auto one = logger(name);
+    one->metrics(row("train", 1, {{"loss", 0.5}}));
+    rlimit before{};
+    ::getrlimit(RLIMIT_FSIZE, &before);
+    ::signal(SIGXFSZ, SIG_IGN);
+    const auto size = std::filesystem::file_size(folder_ / (std::string("metrics.") + name));
+    const rlimit full{size + 10, before.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &full);
+    const auto wider = row("val", 2, {{"accuracy", 0.75}});  // a new column, for which csv writes its file anew
+    EXPECT_THROW(one->metrics(wider), FileError);
+    EXPECT_THROW(one->metrics(wider), FileError);
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    ::signal(SIGXFSZ, SIG_DFL);
+    one->metrics(wider);
+  }
+  EXPECT_EQ(lines("metrics.csv"), (std::vector<std::string>{"split,epoch,step,samples,time,loss,accuracy",
+                                                            "train,1,1,10,0,0.5,", "val,1,2,20,0,,0.75"}));
+  ASSERT_EQ(lines("metrics.jsonl").size(), 2U);
+  EXPECT_EQ(nlohmann::json::parse(lines("metrics.jsonl")[1])["accuracy"], 0.75);
+}
+
+TEST_F(FileLoggers, CsvDoesNotTakeAFileThatCannotBeReadForAnEmptyOne) {
+  std::filesystem::create_directory(folder_ / "metrics.csv");
+  EXPECT_THROW(logger("csv"), FileError);
 }
 
 }  // namespace

@@ -93,9 +93,9 @@ TEST(Transformer, MeasuresEverySymbol) {
   const auto &perplexity = step.metrics[0], &accuracy = step.metrics[1];
   EXPECT_EQ(perplexity.name, "perplexity");
   EXPECT_TRUE(perplexity.exponential && !accuracy.exponential);
-  EXPECT_EQ(perplexity.count, 4 * 6);
+  EXPECT_EQ(perplexity.counted.item<int64_t>(), 4 * 6);
   EXPECT_NEAR(perplexity.sum.item<double>(), -chances.sum().item<double>(), 1e-4);
-  EXPECT_EQ(accuracy.count, 4 * 6);
+  EXPECT_EQ(accuracy.counted.item<int64_t>(), 4 * 6);
   EXPECT_EQ(accuracy.sum.item<int64_t>(), logits.argmax(2).eq(batch.target).sum().item<int64_t>());
   EXPECT_FALSE(perplexity.sum.requires_grad());
 }

@@ -92,7 +92,55 @@ def floors(runner):
     return {name: floor(name) for name in rooms}
 
 
+COMMENT = re.compile(r"""//[^\n]*|'(?:\\.|[^'\\\n])'|"(?:\\.|[^"\\\n])*\"""")
+NAME = re.compile(r"(?<![\w.>:])[A-Za-z_]\w{3,}")
+DECLARATION = re.compile(r"\bk[A-Z]\w+|^(?:class|struct|enum class)(?: DDPRUN_API)? \w+(?=[^;(]*\{)|^\S[\w:<>,&* ]* [*&]?[a-z]\w*_\w+(?=\()", re.MULTILINE)
+
+
+def names_without_header(runner, sdk):
+    """What a source names though none of its headers declares it: it compiles only joined with others (CMake's unity build). Looks at
+    constants, types and functions of several words that one header declares."""
+    headers = {str(file.relative_to(runner)): file for file in runner.rglob("*.h")}
+    headers |= {f"ddprun/{file.relative_to(sdk)}": file for file in sdk.rglob("*.h")}
+    text = {file: COMMENT.sub("", file.read_text()) for file in [*headers.values(), *runner.rglob("*.cpp")]}
+    declared = {}
+    for file in headers.values():
+        for match in DECLARATION.finditer(text[file]):
+            declared.setdefault(match[0].split()[-1].lstrip("*&"), set()).add(file)
+    home = {name: files.pop() for name, files in declared.items() if len(files) == 1}
+
+    def reached(file, seen):
+        for name in re.findall(r'^#include ["<]([^">]+)[">]', file.read_text(), re.MULTILINE):
+            if name in headers and headers[name] not in seen:
+                seen.add(headers[name])
+                reached(headers[name], seen)
+        return seen
+
+    found = []
+    for file in sorted(runner.rglob("*.cpp")):
+        seen = reached(file, set())
+        foreign = {name for name in NAME.findall(text[file]) if name in home and home[name] not in seen}
+        around = "".join(text[header] for header in seen)
+        for name in sorted(foreign):
+            own = re.search(rf"\b(class|struct|using|auto|string|constexpr[^;(]*|enum[^;]*)\s{name}\b|\b{name}\([^;]*\)[^;]*\{{", text[file])
+            if not own and not re.search(rf"\b{name}\b", around):
+                found.append(f"runner/{file.relative_to(runner)} names {name} without {home[name].name}")
+    return found
+
+
 class RoomsTest(unittest.TestCase):
+    def test_each_source_includes_what_declares_the_names_it_uses(self):
+        self.assertEqual(names_without_header(RUNNER, RUNNER.parent / "sdk/include/ddprun"), [])
+
+    def test_a_name_without_its_header_is_found(self):
+        with tempfile.TemporaryDirectory() as folder:
+            runner = pathlib.Path(folder)
+            for name, content in {"a.h": "enum Code : int {\n  kDone = 0,\n};\n", "b.h": '#include "a.h"\n',
+                                  "good.cpp": '#include "b.h"\nint f() { return kDone; }\n',
+                                  "bad.cpp": "// kDone\nint g() { return kDone; }\n"}.items():
+                (runner / name).write_text(content)
+            self.assertEqual(names_without_header(runner, runner / "sdk"), ["runner/bad.cpp names kDone without a.h"])
+
     def test_a_room_includes_what_it_links(self):
         self.assertEqual(mistakes(RUNNER), [])
 

@@ -20,6 +20,8 @@ WORDS = HERE / "style_words.txt"
 
 CXX = {".h", ".cpp", ".cu"}
 # Written by others, or data: not ours to mend.
+# Foreign JSON in a message: writing it recurses once for each level, and it may be of any size. describe() is for messages.
+DUMPED = re.compile(r"\+ (?!(?:nlohmann::)?json\()[^;+]*\bdump\(\)")
 FOREIGN = re.compile(r"tests/package/sdk_0\.1\.0/|tests/fuzz/corpus/|.*\.(png|jpe?g|gz|npy|safetensors|pt|bin|idx\w*|ipynb|svg)$")
 
 
@@ -68,6 +70,10 @@ def out_of_order(files):
     return subprocess.run(command, capture_output=True, text=True, check=False).stderr
 
 
+def dumped(files):
+    return [f"{file}:{number}" for file in files for number, line in enumerate(file.read_text().splitlines(), 1) if DUMPED.search(line)]
+
+
 class Style(unittest.TestCase):
     def planted(self, name, text):
         file = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / name
@@ -85,6 +91,11 @@ class Style(unittest.TestCase):
 
     def test_a_planted_line_is_found(self):
         self.assertIn("a.h:1", out_of_order(self.planted("a.h", "int  a ;\n")))
+
+    def test_no_foreign_json_stands_in_a_message(self):
+        ours = [file for file in tracked() if file.suffix in CXX and file.relative_to(ROOT).parts[0] in ("plugins", "runner", "sdk")]
+        self.assertEqual(dumped(ours), [])
+        self.assertEqual(len(dumped(self.planted("a.cpp", 'refuse("the place is " + place.dump() + ", expected a name");\n'))), 1)
 
     def test_the_versions_are_those_of_the_commits_hooks(self):
         hooks = (ROOT / ".pre-commit-config.yaml").read_text()

@@ -49,7 +49,7 @@ TEST(PluginHost, OptionsReachTheConstructor) {
 TEST(PluginHost, AllMistakesInTheOptionsComeAtOnceEachWithItsPlace) {
   const auto text = error_of_making("reads_all_option_types", {{"count", "12"}, {"flag", "yes"}, {"cuont", "3"}});
   EXPECT_THAT(text, AllOf(HasSubstr("test.yaml:4:20: part.count: expected int 1 .. 9, found 12\n"),
-                          HasSubstr("test.yaml:5:20: part.flag: expected bool, found \"yes\"\n"),
+                          HasSubstr("test.yaml:5:20: part.flag: expected bool, found \"yes\"; write true\n"),
                           HasSubstr("part.project: missing"),
                           HasSubstr("test.yaml:6:5: part.cuont: unknown key; did you mean count?")));
 }

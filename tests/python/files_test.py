@@ -58,6 +58,16 @@ class LineFile(FolderTest):
             file = self.write("metrics.jsonl", data + b'{"step": 2}\n')
             self.assertEqual(read_lines(file), ([{"step": 2}], len(data) + 12))
 
+    def test_a_line_that_no_memory_should_hold_is_passed_over_and_one_without_end_refused(self):
+        file = self.write("metrics.jsonl", b'{"step": 1}\n')
+        with unittest.mock.patch.multiple("ddprun.rows", MOST_LINE=100, MOST_SKIPPED=1000):
+            for length in (100, 101, 250, 300):
+                file = self.write("metrics.jsonl", b'{"step": 1}\n' + b"x" * (length - 1) + b'\n{"step": 2}\n')
+                self.assertEqual(read_lines(file), ([{"step": 1}, {"step": 2}], 24 + length))
+            os.truncate(file, 1 << 40)  # a hole, which takes no room
+            with self.assertRaisesRegex(UserError, "metrics.jsonl: a line of more than"):
+                read_lines(file)
+
     def test_only_what_is_before_the_end_is_read(self):
         file = self.write("metrics.jsonl", '{"step": 1}\n{"step": 2}\n{"step": 3}\n')
         self.assertEqual(read_lines(file, 12, 24), ([{"step": 2}], 24))
@@ -214,6 +224,20 @@ class Folder(FolderTest):
         self.write("summary.json", json.dumps({"status": "completed", "attempt": 1}))
         self.assertEqual(run.status, "completed")
 
+    def test_an_attempt_that_was_refused_leaves_the_run_as_it_was(self):
+        run = self.make()
+        self.write("environment.json", json.dumps({"attempt": 0}))
+        self.write("summary.json", json.dumps({"status": "completed", "attempt": 0, "steps": 20}))
+        self.write(".attempts", "2\n")
+        self.assertEqual((run.status, run.summary["steps"], run.attempt), ("completed", 20, 0))
+        with open(self.write(".lock", f"process 1 on {socket.gethostname()}")) as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.assertEqual((run.status, run.attempt), ("running", 1))
+
+    def test_a_mistyped_run_is_told_its_nearest_neighbour(self):
+        self.make()
+        self.assert_refused(f"did you mean {self.folder}?", ddprun.run, f"{self.folder}x")
+
     def test_a_lock_that_is_held_is_seen_and_not_disturbed(self):
         run = self.make()
         self.assertIsNone(run.is_held())
@@ -254,11 +278,39 @@ class Folder(FolderTest):
         self.assertEqual(run.path, self.folder / "theirs/run")
         (run.path / "checkpoints/best").symlink_to(self.folder / "mine")
         self.assert_refused("a link to a checkpoint beside it", run.weights)
+        self.write("theirs/run/a.png", "")
         rows = [{"id": i, "image": name} for i, name in enumerate(("a.png", "../../private.png", str(self.folder), "a\0"))]
         self.write("theirs/run/tables.jsonl", json.dumps({"kind": "predictions", "split": "val", "step": 1, "rows": rows}) + "\n")
         with unittest.mock.patch.dict(sys.modules, {"pandas": None}):
             found = run.predictions()
         self.assertEqual([row["image"] for row in found], [str(run.path / "a.png"), None, None, None])
+
+    @unittest.mock.patch.multiple("ddprun.rows", MOST_LINE=100, MOST_SKIPPED=1000)
+    def test_only_files_that_lie_in_its_folder_are_read_and_nothing_is_waited_for(self):
+        secret = self.write("secret", "password: hunter2\n")
+        for kind, make, told in (("link", lambda file: file.symlink_to(secret), "is a link"),
+                                 ("endless", lambda file: file.symlink_to("/dev/zero"), "is a link"),
+                                 ("pipe", os.mkfifo, "is a pipe"), ("folder", os.mkdir, "is a folder"),
+                                 ("hole", lambda file: (file.touch(), os.truncate(file, 1 << 40)), "has more than|a line of more than")):
+            for name, read in (("config.yaml", lambda run: run.config), ("summary.json", lambda run: run.summary),
+                               ("environment.json", lambda run: run.version), ("overrides.txt", lambda run: run.overrides),
+                               (".attempts", lambda run: run.attempt), (".lock", lambda run: run.is_held()),
+                               ("kept_elsewhere.txt", lambda run: run.kept_elsewhere()), ("metrics.jsonl", lambda run: run.rows()),
+                               ("tables.jsonl", lambda run: run.predictions())):
+                if (kind, name) == ("hole", ".lock"):  # nobody reads it
+                    continue
+                with self.subTest(kind=kind, name=name):
+                    folder = self.folder / kind / name
+                    (folder / "logs").mkdir(parents=True)
+                    if name != "config.yaml":
+                        self.write(f"{kind}/{name}/config.yaml", "name: x\n")
+                    make(folder / name)
+                    with self.assertRaisesRegex(UserError, f"{name}: ({told})") as caught:
+                        read(Run(folder))
+                    self.assertNotIn("hunter2", str(caught.exception))
+        found = ddprun.runs(self.folder)
+        self.assertEqual(len(found), 44)
+        self.assertNotIn("hunter2", repr(found) + found._repr_html_())
 
     def test_a_terminal_obeys_nothing_of_a_run(self):
         name = "\x1b[2J\x9b8m\udc9b"

@@ -2,6 +2,8 @@
 #include "report/json_lines.h"
 #include "report/run_files.h"
 
+#include <ddprun/error.h>
+
 #include <cmath>
 #include <vector>
 
@@ -45,6 +47,14 @@ TEST_F(LineReaders, PassesOverALineThatNoMemoryShouldHold) {
   LineReader again(file, reader.offset());
   ASSERT_TRUE(again.next());
   EXPECT_EQ(again.line(), "last");
+}
+
+TEST_F(LineReaders, RefuseALineThatHasNoEnd) {
+  const auto file = write("lines", "first\n");
+  std::filesystem::resize_file(file, uint64_t{1} << 40);  // a hole, which takes no room
+  LineReader reader(file);
+  ASSERT_TRUE(reader.next());
+  EXPECT_THROW(reader.next(), UserError);
 }
 
 TEST_F(LineReaders, OfAMissingFileAreNotOpenAndHaveNoLine) {

@@ -293,8 +293,9 @@ class MadeRun:
         return {
             "status": "completed", "stop_reason": "all steps are done", **counts, "world_size": self.ranks, "nodes": 1,
             "attempt": 1, **seconds, "samples_per_second": 64 / STEP_SECONDS,
-            "metrics": {"val/accuracy": best["accuracy"]},
-            "best": {"val/loss": best["loss"], "val/accuracy": best["accuracy"]},
+            "metrics": {"val/accuracy": best["accuracy"], "test/accuracy": 0.9288},
+            "best": {"val/loss": best["loss"], "val/accuracy": best["accuracy"], "test/accuracy": 0.9301},
+            "best_step": self.steps // 2,
             "checkpoint": f"checkpoints/step_{self.steps:08}", "test_correct": 9288, "test_total": 10000,
         }  # fmt: skip
 

@@ -60,6 +60,7 @@ TEST_F(Reports, LeaveOutJsonThatNestsDeeply) {
   write("run/tables.jsonl", R"({"kind":"predictions","step":3,"rows":)" + deep + "}\n");
   write_report(run);
   EXPECT_EQ(recorded_run(run, 100)["environment"], nullptr);
+  EXPECT_EQ(recorded_run(run, 100)["account"], "");
 }
 
 TEST_F(Reports, HoldEpochsAndTimesFromTheRunsStart) {

@@ -5,6 +5,8 @@
 
 #include <ddprun/error.h>
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <map>
 #include <sstream>
@@ -56,6 +58,23 @@ TEST_F(RunLists, RefuseWhatIsNoFolder) {
   EXPECT_TRUE(list_runs(folder_).empty());
 }
 
+TEST_F(RunLists, HaveARunThatCannotBeReadBesideTheOthers) {
+  make_run("good");
+  make_run("piped");
+  ::mkfifo((folder_ / "piped/summary.json").c_str(), 0600);
+  make_run("led");
+  std::filesystem::create_symlink(write("secret", "password"), folder_ / "led/overrides.txt");
+  std::map<std::string, std::string> flaws;
+  for (const auto& listed : list_runs(folder_)) flaws[listed.label] = listed.flaw;
+  ASSERT_EQ(flaws.size(), 3U);
+  EXPECT_EQ(flaws["good"], "");
+  EXPECT_EQ(flaws["piped"], (folder_ / "piped/summary.json").string() + ": is a pipe, and a file was expected");
+  EXPECT_NE(flaws["led"].find("overrides.txt: is a link"), std::string::npos) << flaws["led"];
+  for (const auto& json : run_list_json(list_runs(folder_)))
+    EXPECT_EQ(json["status"], json["run"] == "good" ? "interrupted" : "unreadable");
+  EXPECT_EQ(run_list_json(list_runs(folder_)).dump().find("password"), std::string::npos);
+}
+
 TEST_F(RunLists, AreJsonWithAllThatIsKnown) {
   make_run("a");
   write("a/summary.json", R"({"status":"failed","stop_reason":"rank 1","steps":3,"best":{"val/accuracy":null}})");
@@ -70,7 +89,7 @@ TEST_F(RunLists, AreJsonWithAllThatIsKnown) {
 TEST(RunListText, FitsEightyColumnsWithColumnsAligned) {
   const auto lines = lines_of(run_list_text({run("mnist/2026-11-20_12-00-00", "completed", "val/accuracy", 0.99123),
                                              run("gan/2026-11-19_12-00-00", "failed", "val/accuracy", 0.5)},
-                                            {.now = 1000 + 7200}));
+                                            {.columns = 80, .now = 1000 + 7200}));
   ASSERT_EQ(lines.size(), 3U);
   for (const auto& line : lines) EXPECT_LE(line.size(), 80U) << line;
   EXPECT_NE(lines[0].find("accuracy"), std::string::npos);
@@ -97,12 +116,14 @@ TEST(RunListText, ShowsOverridesWithinEightyColumns) {
   auto one = run("trial_0000", "stopped_early", "val/accuracy", 0.99123), other = one;
   one.apart = "lr=0.0312345 momentum=0.90";
   const std::vector<ListedRun> runs = {one, other};
-  for (const auto& line : lines_of(run_list_text(runs, {.now = 1000}))) EXPECT_LE(line.size(), 80U) << line;
-  const auto lines = lines_of(run_list_text(runs, {.now = 1000}));
+  for (const auto& line : lines_of(run_list_text(runs, {.columns = 80, .now = 1000})))
+    EXPECT_LE(line.size(), 80U) << line;
+  const auto lines = lines_of(run_list_text(runs, {.columns = 80, .now = 1000}));
   EXPECT_TRUE(lines[0].ends_with("OVERRIDES")) << lines[0];
   EXPECT_TRUE(lines[1].ends_with("lr=0.0312345 momentum=0.90")) << lines[1];
   one.apart += " dropout=0.123456 weight_decay=0.0001 batch=64";
-  const auto longer = lines_of(run_list_text({one, other}, {.now = 1000}));
+  EXPECT_NE(run_list_text({one, other}, {.now = 1000}).find(one.apart), std::string::npos) << "a pipe gets all of it";
+  const auto longer = lines_of(run_list_text({one, other}, {.columns = 80, .now = 1000}));
   for (const auto& line : longer) EXPECT_LE(line.size(), 80U) << line;
   EXPECT_NE(longer[1].find("momentum=0.90"), std::string::npos) << longer[1];
   EXPECT_TRUE(longer[1].ends_with("...")) << longer[1];
@@ -118,17 +139,30 @@ TEST(RunListText, NamesTheMetricInEachRowWhereTheyDiffer) {
 
 TEST(RunListText, CutsLongNamesOnATerminalAlone) {
   const auto long_run = run(std::string(90, 'x') + "/2026-11-20_12-00-00", "stopped_early", "val/accuracy", 0.5);
-  for (const auto& line : lines_of(run_list_text({long_run}, {.columns = 80, .terminal = true, .now = 1000})))
+  for (const auto& line : lines_of(run_list_text({long_run}, {.columns = 80, .now = 1000})))
     EXPECT_LE(line.size(), 80U) << line;
   EXPECT_NE(run_list_text({long_run}, {.now = 1000}).find(long_run.label), std::string::npos)
       << "scripts want it whole";
 }
 
-TEST(RunListText, SaysStoppedAsTheConsoleDoes) {
-  const auto text = run_list_text({run("a", "preempted", "val/accuracy", 0.5)}, {.color = true, .now = 1000});
-  EXPECT_NE(text.find("\033[33mstopped\033[0m"), std::string::npos) << text;
-  EXPECT_EQ(text.find("preempted"), std::string::npos);
-  EXPECT_EQ(run_list_json({run("a", "preempted", "val/accuracy", 0.5)})[0]["status"], "preempted") << "for scripts";
+TEST(RunListText, HasTheWordsThatScriptsRead) {
+  for (const auto* status : {"completed", "stopped_early", "preempted", "failed", "running", "interrupted"}) {
+    const auto listed = run("a", status, "val/accuracy", 0.5);
+    EXPECT_NE(run_list_text({listed}, {.now = 1000}).find(status), std::string::npos);
+    EXPECT_EQ(run_list_json({listed})[0]["status"], status);
+  }
+}
+
+TEST(RunListText, TellsTheTestsOfTheBestCheckpointAndOfTheLast) {
+  auto tested = run("a", "completed", "val/accuracy", 0.5);
+  EXPECT_EQ(run_list_text({tested}, {.now = 1000}).find("TEST"), std::string::npos);
+  tested.state.test_best = 0.4375;
+  tested.state.test_last = 0.4063;
+  const auto lines = lines_of(run_list_text({tested, run("b", "failed", "val/accuracy", 0.25)}, {.now = 1000}));
+  EXPECT_NE(lines[0].find("TEST BEST  TEST LAST"), std::string::npos) << lines[0];
+  EXPECT_NE(lines[1].find("   0.4375     0.4063"), std::string::npos) << lines[1];
+  EXPECT_NE(lines[2].find("        -          -"), std::string::npos) << lines[2];
+  EXPECT_EQ(run_list_json({tested})[0]["test_of_best"], 0.4375);
 }
 
 TEST(RunListText, HasNoControlCharacters) {

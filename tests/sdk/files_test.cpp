@@ -2,6 +2,7 @@
 #include "support/error_of.h"
 #include "support/temporary_folder.h"
 
+#include <ddprun/file_error.h>
 #include <ddprun/files.h>
 
 #include <gmock/gmock.h>
@@ -12,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <set>
 #include <stdexcept>
 
@@ -37,20 +39,47 @@ TEST_F(Files, ReplacesTheWholeAndLeavesNothingElse) {
   EXPECT_EQ(names(), std::set<std::string>{"f"});
 }
 
-// A limit of the file size stands for the full disk: both fail in write().
+// A limit of the file size stands for the full disk: both fail in write(), after a part was written.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit small{bytes, before_.rlim_max};
+    ::signal(SIGXFSZ, SIG_IGN);
+    ::setrlimit(RLIMIT_FSIZE, &small);
+  }
+  ~FullDisk() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    ::signal(SIGXFSZ, SIG_DFL);
+  }
+
+ private:
+  rlimit before_{};
+};
+
 TEST_F(Files, FullDiskKeepsTheOldFile) {
   replace_file(folder_ / "f", "old");
-  rlimit old{}, small{};
-  ::getrlimit(RLIMIT_FSIZE, &old);
-  small = {4096, old.rlim_max};
-  ::signal(SIGXFSZ, SIG_IGN);
-  ::setrlimit(RLIMIT_FSIZE, &small);
-  const auto problem = error_of([&] { replace_file(folder_ / "f", std::string(1 << 20, 'x')); });
-  ::setrlimit(RLIMIT_FSIZE, &old);
-  ::signal(SIGXFSZ, SIG_DFL);
+  const auto problem = error_of([&] {
+    const FullDisk full(4096);
+    replace_file(folder_ / "f", std::string(1 << 20, 'x'));
+  });
   EXPECT_THAT(problem, AllOf(HasSubstr((folder_ / "f").string()), HasSubstr("File too large"), HasSubstr("ulimit")));
   EXPECT_EQ(read(folder_ / "f"), "old");
   EXPECT_EQ(names(), std::set<std::string>{"f"});
+}
+
+// Launchers of two containers may have one process number, and a shared folder may hold links of others.
+TEST_F(Files, NoLinkIsFollowedAndNoDraftIsThatOfAnother) {
+  write(folder_ / "other", "another's");
+  std::filesystem::create_symlink(folder_ / "other", folder_ / "f");
+  std::filesystem::create_symlink(folder_ / "other", folder_ / (".g.tmp-" + std::to_string(::getpid())));
+  DurableFile file(folder_ / "f");
+  file.write("mine", 4);
+  file.finish();
+  replace_file(folder_ / "g", "mine");
+  EXPECT_EQ(read(folder_ / "other"), "another's");
+  EXPECT_FALSE(std::filesystem::is_symlink(folder_ / "f"));
+  EXPECT_EQ(read(folder_ / "f") + read(folder_ / "g"), "minemine");
 }
 
 TEST_F(Files, FileThatIsNotFinishedIsGone) {
@@ -71,6 +100,30 @@ TEST_F(Files, RecordsAreAddedToThoseThatThereAre) {
   }
   EXPECT_EQ(read(path), "ab");
   EXPECT_FALSE(RecordFile().open(path, /*is_new=*/true));
+}
+
+TEST_F(Files, ARecordThatTheDiskTakesHalfOfMayBeAppendedAgain) {
+  RecordFile file;
+  file.open(folder_ / "log");
+  file.append("first\n");
+  try {
+    const FullDisk full(10);
+    file.append("second\n");
+    FAIL() << "it was written";
+  } catch (const FileError& error) {
+    EXPECT_EQ(error.error(), EFBIG);
+  }
+  EXPECT_EQ(read(folder_ / "log"), "first\n");
+  file.append("second\n");
+  EXPECT_EQ(read(folder_ / "log"), "first\nsecond\n");
+}
+
+TEST_F(Files, NoFileIsNoContentAndAnUnreadableOneAnError) {
+  write(folder_ / "f", std::string(1 << 17, 'x'));
+  EXPECT_EQ(read_file(folder_ / "f")->size(), size_t{1} << 17);
+  EXPECT_EQ(read_file(folder_ / "none"), std::nullopt);
+  EXPECT_EQ(read_file(folder_ / "f/none"), std::nullopt);
+  EXPECT_THAT(error_of([&] { read_file(folder_); }), AllOf(HasSubstr(folder_.string()), HasSubstr("Is a directory")));
 }
 
 TEST_F(Files, MapsAWholeFile) {

@@ -93,11 +93,55 @@ TEST(Options, RefuseAnotherTypeAndGoOnWithTheDefault) {
   EXPECT_THAT(
       options.problems(),
       ElementsAre("m.yaml:1:9: m.i: expected int, found \"1.5\"", "m.yaml:2:9: m.f: expected float, found \"nan\"",
-                  "m.yaml:3:9: m.b: expected bool, found \"yes\"", "m.yaml:4:9: m.s: expected string, found a list",
-                  "m.yaml:5:9: m.n: expected int, found null",
+                  "m.yaml:3:9: m.b: expected bool, found \"yes\"; write true",
+                  "m.yaml:4:9: m.s: expected string, found a list", "m.yaml:5:9: m.n: expected int, found null",
                   "m.yaml:6:9: m.big: expected int, found \"99999999999999999999\"",
                   "m.yaml:7:9: m.sign: expected int, found \"+-1\"",
                   "m.yaml:8:9: m.unit: expected float, found \"3x\""));
+}
+
+TEST(Options, ReadBoolsOfYamlsCoreSchemaAndSayWhatOthersMean) {
+  for (const auto* text : {"true", "True", "TRUE"}) {
+    Options options(map_of({{"b", plain(text)}}), "m");
+    EXPECT_TRUE(options.get<bool>("b", false, "h")) << text;
+    EXPECT_THAT(options.problems(), IsEmpty());
+  }
+  for (const auto* text : {"false", "False", "FALSE"}) {
+    Options options(map_of({{"b", plain(text)}}), "m");
+    EXPECT_FALSE(options.get<bool>("b", true, "h")) << text;
+    EXPECT_THAT(options.problems(), IsEmpty());
+  }
+  for (const auto& [text, word] : {std::pair("Yes", "true"),
+                                   {"on", "true"},
+                                   {"1", "true"},
+                                   {"tRUE", "true"},
+                                   {"no", "false"},
+                                   {"OFF", "false"},
+                                   {"0", "false"}}) {
+    Options options(map_of({{"b", plain(text)}}), "m");
+    options.get<bool>("b", true, "h");
+    EXPECT_THAT(options.problems(), ElementsAre(testing::EndsWith(std::string("; write ") + word)));
+  }
+  Options quoted(map_of({{"b", Value::scalar("true", {}, true)}}), "m");
+  quoted.get<bool>("b", true, "h");
+  EXPECT_THAT(quoted.problems(),
+              ElementsAre("m.yaml:1:9: m.b: expected bool, found \"true\"; write true without quotes"));
+}
+
+TEST(Options, RefuseNumbersThatMayBeOctal) {
+  for (const auto* text : {"010", "-07", "00", "+08"}) {
+    Options options(map_of({{"i", plain(text)}, {"f", plain(text)}, {"l", list_of({"1", text})}}), "m");
+    options.get<int64_t>("i", 0, "h");
+    options.get<double>("f", 0, "h");
+    options.get<std::vector<int64_t>>("l", {}, "h");
+    EXPECT_THAT(options.problems(), testing::SizeIs(3)) << text;
+    EXPECT_THAT(options.problems(), testing::Each(testing::HasSubstr("write it without the leading 0")));
+  }
+  Options options(map_of({{"i", plain("0")}, {"f", plain("0.5")}, {"g", plain("-0")}}), "m");
+  EXPECT_EQ(options.get<int64_t>("i", 1, "h"), 0);
+  EXPECT_EQ(options.get<double>("f", 1, "h"), 0.5);
+  EXPECT_EQ(options.get<int64_t>("g", 1, "h"), 0);
+  EXPECT_THAT(options.problems(), IsEmpty());
 }
 
 TEST(Options, TakeAQuotedNumberForAText) {

@@ -211,6 +211,16 @@ TEST_F(Safetensors, SurvivesDeepNesting) {
 const TensorDict kSmall = {{"weight", at::arange(12, at::kFloat).view({3, 4})},
                            {"count", at::scalar_tensor(7, at::kLong)}};
 
+// Patterns are matched with names by recursion, a level for each character.
+TEST_F(Safetensors, RefusesNamesThatAreNone) {
+  const auto named = [](size_t bytes) {
+    return R"({")" + std::string(bytes, 'x') + R"(":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})";
+  };
+  EXPECT_EQ(problem_of(named(400'000), "x").size(), problem_of(named(500'000), "x").size());
+  EXPECT_THAT(problem_of(named(400'000), "x"), HasSubstr("a tensor's name has 400000 bytes"));
+  EXPECT_THROW(write_safetensors(file("t"), {{std::string(5000, 'x'), at::ones({1})}}), std::invalid_argument);
+}
+
 TEST_F(Safetensors, RefusesEveryTruncation) {
   write_safetensors(file("m"), kSmall);
   const auto bytes = read(file("m"));

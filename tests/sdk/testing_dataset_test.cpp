@@ -96,8 +96,8 @@ TEST(DatasetSamples, HaveTheExtrasThatSpecTells) {
     }
   };
   EXPECT_THAT(all(test_of<Masked>()), IsEmpty());
-  EXPECT_THAT(samples(test_of<Unpromised>()), HasSubstr("the batch has mask, which spec() does not promise"));
-  EXPECT_THAT(samples(test_of<Narrow>()), HasSubstr("mask has shape [50, 3, 2], but spec() promises [3, 3]"));
+  EXPECT_THAT(samples(test_of<Unpromised>()), HasSubstr("gives the extras mask, but spec() promises none"));
+  EXPECT_THAT(samples(test_of<Narrow>()), HasSubstr("gives mask of [3, 2] for a sample, but spec() promises [3, 3]"));
   EXPECT_THAT(same_in_any_batch(test_of<Shared>()), HasSubstr("is not the same alone as in a batch"));
 }
 
@@ -147,19 +147,42 @@ TEST(DatasetChecks, FindNothingWrongWithAGoodDataset) {
 TEST(DatasetSamples, AreOfTheShapeTypeAndRangeThatSpecTells) {
   const auto problem = [](auto change) { return samples(changed(change)); };
   EXPECT_EQ(problem([](Batch& batch) { batch.input = batch.input.squeeze(1); }),
-            "split train: input has shape [50, 3, 3], but spec() promises samples of [1, 3, 3]");
+            "split train: get() gives samples of [3, 3], but spec() promises samples of [1, 3, 3]");
   EXPECT_THAT(problem([](Batch& batch) { batch.input = batch.input.to(torch::kDouble); }),
-              HasSubstr("input is Double, expected Float"));
+              HasSubstr("inputs of type Double, expected Float"));
   EXPECT_THAT(problem([](Batch& batch) { batch.input = batch.input / 0; }), HasSubstr("NaN or infinite"));
   EXPECT_THAT(problem([](Batch& batch) { batch.target = batch.target + 1; }),
-              HasSubstr("target has the class 4, but spec() promises 4 classes"));
+              HasSubstr("sample 3 has the class 4, but spec() promises 4 classes"));
   EXPECT_THAT(problem([](Batch& batch) { batch.target = batch.target.to(torch::kInt); }),
-              HasSubstr("target is Int [50], expected Long [B]"));
+              HasSubstr("a target of type Int, expected Long"));
   EXPECT_THAT(problem([](Batch& batch) { batch.target = batch.target.slice(0, 1); }),
-              HasSubstr("target has 49 rows for 50 samples"));
+              HasSubstr("was asked for 50 samples, and gives target of 49"));
   EXPECT_THAT(problem([](Batch& batch) { batch.index = torch::arange(batch.size()) + 1; }),
-              HasSubstr("Batch::index is not the numbers"));
+              HasSubstr("an index that is not the numbers"));
   EXPECT_THAT(problem([](Batch& batch) { batch.index = at::Tensor(); }), HasSubstr("whose index is undefined"));
+}
+
+// Pictures with a class for each pixel, some of them ignored.
+class Segmented : public Pictures {
+ public:
+  Batch get(Split split, std::span<const int64_t> indices) const override {
+    auto batch = Pictures::get(split, indices);
+    batch.target = (batch.input.squeeze(1) * 4).to(torch::kLong);
+    batch.target.select(2, 0).fill_(-100);
+    return batch;
+  }
+};
+
+TEST(DatasetSamples, MayHaveAClassForEachPixel) {
+  struct Beyond : Segmented {
+    Batch get(Split split, std::span<const int64_t> indices) const override {
+      auto batch = Segmented::get(split, indices);
+      batch.target[1][2][2] = 4;
+      return batch;
+    }
+  };
+  EXPECT_THAT(samples(test_of<Segmented>()), IsEmpty());
+  EXPECT_THAT(samples(test_of<Beyond>()), HasSubstr("sample 1 has the class 4, but spec() promises 4 classes"));
 }
 
 class WithoutTraining : public Pictures {

@@ -44,10 +44,12 @@ class RowKeeper : public Logger {
  public:
   void start(const RunStart&) override {}
   void metrics(const MetricRow& row) override { (row.split == "system" ? measured : rows).push_back(row); }
+  void progress(const RunProgress& shown) override { progress_seen.push_back(shown); }
   void histograms(const HistogramTable& table) override { histograms_seen.push_back(table); }
   void event(const RunEvent& event) override { events.push_back(event); }
   void predictions(const PredictionTable& table) override { predicted.push_back(table); }
   std::vector<MetricRow> rows, measured;  // of the split "system" the second
+  std::vector<RunProgress> progress_seen;
   std::vector<PredictionTable> predicted;
   std::vector<HistogramTable> histograms_seen;
   std::vector<RunEvent> events;
@@ -79,6 +81,7 @@ struct ToyResult {
   RunEnd end;                       // of rank 0
   std::vector<TensorDict> weights;  // of each rank
   std::vector<MetricRow> rows, measured;
+  std::vector<RunProgress> progress;
   std::vector<PredictionTable> predicted;
   std::vector<HistogramTable> histograms;
   std::vector<RunEvent> events;
@@ -159,6 +162,7 @@ inline ToyResult train_toy(const ToyRun& run) {
   });
   result.rows = rows->rows;
   result.measured = rows->measured;
+  result.progress = rows->progress_seen;
   result.predicted = rows->predicted;
   result.histograms = rows->histograms_seen;
   result.events = rows->events;

@@ -28,6 +28,21 @@ from convert.__main__ import main  # noqa: E402
 from tooling.start import run_tool  # noqa: E402
 
 TOOL = ROOT / "tools/convert"
+HELD_AFTER_TWO_SHARDS = """
+import pathlib, runpy, signal, sys
+tool = pathlib.Path(sys.argv[1])
+del sys.argv[0]
+sys.path.insert(0, str(tool.parent / "lib"))
+import tooling.place
+from convert.shards import Shards
+closed = Shards.close
+def close(self):
+    closed(self)
+    if self.count == 2:
+        signal.pause()
+Shards.close = close
+runpy.run_module("convert", run_name="__main__")
+"""
 
 
 class ConvertTest(CommandTest):
@@ -132,12 +147,13 @@ class Shards(ConvertTest):
 
     def test_a_stop_in_the_middle_leaves_nothing_under_a_final_name(self):
         self.pictures("p")
-        os.mkfifo("p/dog/zzz.png")  # it waits for its end
-        running = self.start_program(sys.executable, "-B", TOOL, "shards", "p", "--out", "out", "--shard-size", "4000")
-        self.wait_until(lambda: len(list(self.folder.glob("out/*.tar.part"))) > 1, "two shards", running)
+        words = ["shards", "p", "--out", "out", "--shard-size", "4000"]
+        held = self.start_program(sys.executable, "-B", "-c", HELD_AFTER_TWO_SHARDS, TOOL, *words)
+        self.wait_until(lambda: len(list(self.folder.glob("out/*.tar.part"))) > 1, "two shards", held)
+        self.assertIn("another tools/convert is writing to it", self.convert(*words, code=2).err())
         self.assertEqual(list(self.folder.glob("out/*.tar")), [])
-        running.send(signal.SIGINT)
-        self.assertEqual(running.wait(), 130, running.text())
+        held.send(signal.SIGINT)
+        self.assertEqual(held.wait(), 130, held.text())
         self.assertEqual(list(self.folder.glob("out/*")), [])
 
 
@@ -156,13 +172,13 @@ class Arrays(ConvertTest):
 
     def test_what_is_wrong_is_named(self):
         pathlib.Path("a.csv").write_text("x,kind\n1,b\nmany,a\n")
-        self.refused("a.csv: row 1: the column x holds 'many', which is no number", "arrays", "a.csv", "--target", "kind")
+        self.refused("a.csv:3: the column x holds 'many', which is no number", "arrays", "a.csv", "--target", "kind")
         self.refused("a.csv: there is no column y", "arrays", "a.csv", "--target", "y")
         for name, kinds in (("b.csv", "ab"), ("c.csv", "bc")):
             pathlib.Path(name).write_text("x,kind\n" + "".join(f"1,{kind}\n" for kind in kinds))
-        self.refused("c.csv: it has the class c, which val has not", "arrays", "val=b.csv", "train=c.csv", "--target", "kind")
+        self.refused("c.csv:3: the class c is not one of val's", "arrays", "val=b.csv", "train=c.csv", "--target", "kind")
         pathlib.Path("a.csv").write_text("x,kind\n1,b\n2\n")
-        self.refused("a.csv:3: it has not as many values", "arrays", "a.csv", "--target", "kind")
+        self.refused("a.csv:3: it has 1 values, and the first line names 2 columns", "arrays", "a.csv", "--target", "kind")
 
 
 class Tokens(ConvertTest):
@@ -185,8 +201,18 @@ class Tokens(ConvertTest):
                                             "launch: {device: cpu, threads: 1}\n")  # fmt: skip
         self.ddprun("run.yaml", "trainer.max_steps=2", "trainer.global_batch=4", "run.dir=run")
         self.refused("--separator <no>: t.json has no such token", "tokens", "a.txt", "--tokenizer", "t.json", "--separator", "<no>")
+        sparse = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "b": 70000, "?": 1}, unk_token="?"))
+        sparse.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+        sparse.enable_truncation(2)
+        sparse.enable_padding(length=9)
+        sparse.save("sparse.json")
+        pathlib.Path("c.txt").write_text("a b c a b")
+        told = self.convert("tokens", "c.txt", "--out", "sparse", "--tokenizer", "sparse.json").out()
+        self.assertIn("changed: tokens that the tokenizer does not know: 1, the first is c.txt", told)
+        self.assertEqual(numpy.fromfile("sparse/train.bin", "<u4").tolist(), [0, 70000, 1, 0, 70000])
+        self.assertEqual(json.loads(pathlib.Path("sparse/train.bin.json").read_text())["vocabulary"], 70001)
         pathlib.Path("bad.txt").write_bytes(b"a\xff")
-        self.refused("bad.txt: it is not UTF-8, at byte 1", "tokens", "bad.txt", "--tokenizer", "t.json")
+        self.refused("bad.txt:1: it is not UTF-8: the byte 0xFF", "tokens", "bad.txt", "--tokenizer", "t.json")
 
 
 if __name__ == "__main__":

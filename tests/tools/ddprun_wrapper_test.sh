@@ -16,6 +16,18 @@ fail() {
   exit 1
 }
 
+# Waits until the command succeeds, for a minute at most.
+await() {
+  local deadline=$((SECONDS + 60))
+  until "$@"; do
+    ((SECONDS < deadline)) || fail "waited a minute for: $*"
+    sleep 0.05
+  done
+}
+
+is_sleep() { [[ $(<"/proc/$1/comm") == sleep ]]; }
+group_sleeps() { [[ $(commands_of_group "$1") == *sleep* ]]; }
+
 stub() {
   mkdir -p -- "$(dirname -- "$1")"
   printf '#!/usr/bin/env bash\n%s\n' "$2" >"$1"
@@ -87,7 +99,7 @@ test_signals_reach_the_program() {
   local pid status=0
   "$clone/tools/ddprun" sleep &
   pid=$!
-  until [[ $(<"/proc/$pid/comm") == sleep ]]; do sleep 0.05; done  # the very process
+  await is_sleep "$pid"  # the very process
   kill -TERM "$pid"
   wait "$pid" || status=$?
   ((status == 143)) || fail "SIGTERM gave $status"
@@ -127,7 +139,7 @@ test_interrupted_build_leaves_nothing() {
   "$clone/tools/ddprun" >"$scratch/out" 2>"$scratch/err" &
   pid=$!
   set +m
-  until [[ $(commands_of_group "$pid") == *sleep* ]]; do sleep 0.05; done
+  await group_sleeps "$pid"
   kill -INT -- "-$pid"
   wait "$pid" || status=$?
   ((status == 130)) || fail "Ctrl-C while building gave $status"

@@ -159,6 +159,13 @@ class Spaces(FileTest):
                     space.distribution()._contains(space.distribution().to_internal_repr(value)), f"{text}: {value}"
                 )
 
+    def test_exponents_that_look_like_values_are_remarked(self):
+        for entry, told in (("min: 0.001, max: 0.1", True), ("min: -7, max: -2", False), ("min: -1, max: 1", False)):
+            with self.subTest(entry), contextlib.redirect_stderr(io.StringIO()) as error:
+                self.space(f"{{distribution: log_uniform, {entry}}}")
+                self.assertEqual("its values are 1.001 .. 1.105; for values of 0.001 .. 0.1 use log_uniform_values"
+                                 in error.getvalue(), told)
+
     def test_log_draws_are_even_in_the_exponent(self):
         space, generator = self.space("{distribution: log_uniform_values, min: 1e-4, max: 1}"), random.Random(1)
         below = sum(space.draw(generator) < 1e-2 for _ in range(2000))

@@ -21,6 +21,26 @@ TEST(Agreement, WhatOneRankRaisesAllSeeAtTheSameExchange) {
   });
 }
 
+TEST(Agreement, RanksAskForSamplesAtFirstAndWhileTheyAreSlow) {
+  testing::on_ranks(2, [](Communicator& ranks) {
+    Agreement agreement(ranks);
+    const bool is_first = ranks.world().rank == 0;
+    const auto steps = [&](double seconds) {
+      for (int step = 0; step < 2; ++step) {
+        EXPECT_TRUE(agreement.have_samples(true, is_first ? seconds : 0));
+        agreement.due();
+        agreement.exchange({});
+      }
+      return agreement.asks_for_samples();
+    };
+    EXPECT_TRUE(agreement.asks_for_samples());
+    EXPECT_FALSE(steps(0));
+    EXPECT_TRUE(steps(1));
+    EXPECT_FALSE(agreement.have_samples(is_first, 0));  // the other gets none
+    agreement.settle();
+  });
+}
+
 TEST(Agreement, FlagsAreApart) {
   testing::on_ranks(2, [](Communicator& ranks) {
     Agreement agreement(ranks);

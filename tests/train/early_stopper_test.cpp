@@ -73,6 +73,22 @@ TEST(EarlyStopper, GoesOnFromASavedState) {
   EXPECT_EQ(second.reason(), "val/accuracy did not improve for 2 evaluations; its best is 0.7");
 }
 
+TEST(EarlyStopper, StopsNoMoreWhereThePatienceOrTheTargetWasRaised) {
+  EarlyStopper first({.patience = 2, .target = 0.9});
+  for (const double value : {0.7, 0.6, 0.6}) first.observe(value);
+  const auto still_stops = [](const EarlyStopper& former, EarlyStoppingConfig config, double last) {
+    EarlyStopper stopper(std::move(config));
+    stopper.set_state(former.state());
+    return stopper.still_stops(last);
+  };
+  EXPECT_TRUE(still_stops(first, {.patience = 2, .target = 0.9}, 0.6));
+  EXPECT_FALSE(still_stops(first, {.patience = 3, .target = 0.9}, 0.6));
+  EarlyStopper reached({.patience = 0, .target = 0.9});
+  reached.observe(0.95);
+  EXPECT_TRUE(still_stops(reached, {.patience = 0, .target = 0.9}, 0.95));
+  EXPECT_FALSE(still_stops(reached, {.patience = 0, .target = 0.99}, 0.95));
+}
+
 // After how many steps a range test ends; 0 where it never does.
 int ends_after(RangeTest test, const std::vector<double>& losses) {
   for (size_t i = 0; i < losses.size(); ++i) {

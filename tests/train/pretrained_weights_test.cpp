@@ -190,11 +190,15 @@ TEST_F(WeightFile, OfSeveralPartsIsReadByItsIndexOrTheFolderThatHoldsIt) {
 
 TEST_F(WeightFile, WithAFlawIsRefusedByName) {
   const auto index = [&](const std::string& text) { return refusal_of(write("m.safetensors.index.json", text)); };
-  EXPECT_THAT(index("{\"weight_map\": {"), HasSubstr("m.safetensors.index.json: not a valid index: it is no JSON"));
+  EXPECT_THAT(index("{\"weight_map\": {"), HasSubstr("m.safetensors.index.json: not a valid index: "));
   EXPECT_THAT(index("[]"), HasSubstr("it has no weight_map of tensors and files"));
   EXPECT_THAT(index(R"({"weight_map": {"x": "../a.safetensors"}})"),
               HasSubstr("expected the name of a file beside it"));
   EXPECT_THAT(index(R"({"weight_map": {"x": 3}})"), HasSubstr("the place of x is 3, expected the name"));
+  EXPECT_THAT(index(R"({"weight_map": {"x": [[1]]}})"), HasSubstr("the place of x is a list, expected the name"));
+  EXPECT_THAT(index(R"({"weight_map": {"x": )" + std::string(200'000, '[')), HasSubstr("nests deeper than"));
+  EXPECT_THAT(index(R"({"weight_map": {")" + std::string(400'000, 'x') + R"(": "a"}})"),
+              HasSubstr("a tensor's name has 400000 bytes"));
   EXPECT_THAT(refusal_of(folder_.path() / "none"), HasSubstr("none: no such file or folder"));
   EXPECT_THAT(refusal_of(write("net.pth", "PK")),
               HasSubstr("Convert it: ddprun-convert-weights " + (folder_.path() / "net.pth").string() + " " +

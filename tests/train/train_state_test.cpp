@@ -42,5 +42,34 @@ TEST(TrainState, ForeignTextIsAnErrorThatNamesTheFile) {
   EXPECT_THROW(TrainState::from_json(R"({"step": "many"})", "x"), UserError);
 }
 
+TEST(TrainState, KeepsTheGlobalBatchThatABatchPerWorkerGaveAtTheStart) {
+  TrainState state{.global_batch = 200};
+  const auto kept = [&](int64_t per_worker, int64_t workers) {
+    return state.kept_batch({.global_batch = per_worker * workers, .batch_per_worker = per_worker}, "a checkpoint");
+  };
+  EXPECT_EQ(kept(7, 3), 200);  // saved before it was noted
+  state.batch_per_worker = 100;
+  EXPECT_EQ(kept(100, 2), 200);
+  EXPECT_EQ(kept(100, 1), 200);  // another world
+  EXPECT_EQ(kept(50, 4), 200);   // the same product
+  EXPECT_THROW(kept(50, 2), UserError);
+  state.batch_per_worker = 0;  // trainer.global_batch was set
+  EXPECT_EQ(kept(50, 4), 200);
+  EXPECT_THROW(kept(200, 2), UserError);
+}
+
+TEST(TrainState, OfALaterFormatIsAnErrorWithBothFormats) {
+  auto text = TrainState().to_json();
+  text.replace(text.find("\"format\":1"), 10, "\"format\":9");
+  try {
+    TrainState::from_json(text, "a checkpoint");
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "a checkpoint: the format of its training state is 9, and this ddprun reads up to 1; use a newer ddprun");
+  }
+}
+
 }  // namespace
 }  // namespace ddprun

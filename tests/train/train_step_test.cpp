@@ -192,6 +192,7 @@ TEST(TrainStep, AnOverflowLeavesTheStepOutOnEveryRankAlikeAndTheScheduleWaits) {
   const TempFolder folder;
   auto run = each_step_logged(folder, 2);
   run.experiment.trainer.precision = PrecisionMode::kFp16;
+  run.train_samples = 96;  // in batches of one size: nothing is rehearsed
   run.experiment.trainer.loss_scale = 1024;
   run.experiment.schedule = {.kind = ScheduleKind::kLinear};
   std::atomic<int64_t> made = 0;
@@ -279,6 +280,7 @@ TEST(TrainStep, ALossThatIsNoneNamesTheModel) {
                                         {false, "model: the loss is [12]: expected one number"}}) {
     const TempFolder folder;
     auto run = each_step_logged(folder);
+    run.train_samples = 96;  // in batches of one size: nothing is rehearsed
     run.experiment.trainer.sanity_batches = 0;
     run.make_model = [detached = detached] { return std::make_shared<BadLoss>(detached); };
     EXPECT_THAT(error_of([&] { train_toy(run); }), ::testing::HasSubstr(words));

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
 
@@ -14,6 +15,7 @@ namespace {
 
 using testing::largest_difference;
 using testing::TempFolder;
+using testing::ToyDataset;
 using testing::ToyResult;
 using testing::ToyRun;
 using testing::train_toy;
@@ -230,6 +232,32 @@ TEST(Trainer, ALossThatIsNotFiniteStopsEveryRankAndSavesNothing) {
   EXPECT_FALSE(newest_checkpoint(folder.path(), flaws).has_value());
 }
 
+// Its test split has one sample that cannot be read, which rank 1 of 2 meets.
+class DamagedTest : public ToyDataset {
+ public:
+  using ToyDataset::ToyDataset;
+  int64_t size(Split split) const override { return split == Split::kTest ? 20 : ToyDataset::size(split); }
+  Batch get(Split split, std::span<const int64_t> indices) const override {
+    if (split == Split::kTest && std::ranges::find(indices, 15) != indices.end())
+      throw UserError("test/15.jpg: is a damaged JPEG");
+    return ToyDataset::get(split, indices);
+  }
+};
+
+TEST(Trainer, ATestThatFailsOnOneRankIsNoFailureOfTheTraining) {
+  for (const int64_t ranks : {1, 2}) {
+    const TempFolder folder;
+    auto run = five_epochs(folder, ranks);
+    run.make_dataset = [](int64_t train, int64_t val) { return std::make_shared<DamagedTest>(train, val); };
+    const auto result = train_toy(run);
+    EXPECT_EQ(result.end.status, "completed");
+    EXPECT_THAT(result.end.stop_reason,
+                ::testing::HasSubstr("the test failed: dataset: test/15.jpg: is a damaged JPEG"));
+    EXPECT_EQ(result.end.test_total, -1);
+    EXPECT_EQ(verify_checkpoint(result.end.checkpoint).step, result.end.steps);
+  }
+}
+
 TEST(Trainer, BestFollowsTheMonitoredMetric) {
   const TempFolder folder;
   auto run = five_epochs(folder);
@@ -248,6 +276,33 @@ TEST(Trainer, BestFollowsTheMonitoredMetric) {
   EXPECT_EQ(result.end.best.at(0).second, best);
   const auto info = verify_checkpoint(std::filesystem::canonical(folder.path() / "checkpoints" / "best"));
   EXPECT_EQ(info.step, best_step);
+}
+
+// Takes so long that each step is shown.
+class SlowToyModel : public testing::ToyModel {
+ public:
+  static constexpr double kSeconds = 0.11;
+  at::Tensor forward(const at::Tensor& input) override {
+    const Stopwatch time;
+    while (time.seconds() < kSeconds) continue;
+    return ToyModel::forward(input);
+  }
+};
+
+TEST(Trainer, ShowsRatesOfStepsThatWereTimed) {
+  const TempFolder folder;
+  auto run = five_epochs(folder);
+  run.experiment.trainer.max_steps = 8;  // a row after the fourth
+  run.make_model = [] { return std::make_shared<SlowToyModel>(); };
+  std::map<int64_t, double> rates;
+  for (const auto& shown : train_toy(run).progress) {
+    if (shown.phase == "train") rates[shown.step] = shown.samples_per_second;
+  }
+  ASSERT_FALSE(rates.empty());  // some may be left out, under load
+  for (const auto& [step, rate] : rates) {
+    EXPECT_EQ(rate > 0, step > 1) << "before the first step was timed there is none; " << step;
+    EXPECT_LT(rate, 12 / SlowToyModel::kSeconds) << step;
+  }
 }
 
 }  // namespace

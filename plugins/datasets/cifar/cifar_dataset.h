@@ -24,6 +24,7 @@ class CifarDataset : public Dataset {
   bool is_prepared() const override { return folder_.needs_no_download(); }
   void start() override;
   DataSpec spec() const override;
+  DataAccount account() const override;
   int64_t size(Split split) const override { return store(split).size(); }
   Batch get(Split split, std::span<const int64_t> indices) const override { return store(split).gather(indices); }
   Batch draw(std::span<const int64_t> indices, const AugmentKey& key) const override;
@@ -38,7 +39,8 @@ class CifarDataset : public Dataset {
   const size_t kind_;
   DataFolder folder_;
   int64_t validation_ = 0;
-  int64_t limit_train_ = 0;  // 0: all
+  int64_t limit_train_ = 0;   // 0: all
+  int64_t beyond_limit_ = 0;  // images that it leaves out
   ImageFormat format_;
   ImageAugmentation augmentation_{.crop_padding = 4, .flip = true};
   std::vector<std::string> class_names_;

@@ -131,7 +131,8 @@ CifarFile records_of(const Path& path, const CifarTable& table) {
       pickle.refuse("holds " + std::to_string(images) + " images and " + std::to_string(labels.size()) + " of " +
                     table.labels[kind].python_key + "; download it again");
     for (size_t i = 0; i < images; ++i)
-      file.bytes[i * record + kind] = static_cast<uint8_t>(std::clamp<int64_t>(labels[i], 0, 255));
+      file.bytes[i * record + kind] =
+          static_cast<uint8_t>(0 <= labels[i] && labels[i] < 255 ? labels[i] : 255);  // none
   }
   for (size_t i = 0; i < images; ++i)
     std::memcpy(&file.bytes[i * record + table.labels.size()], &pixels[i * kPixels], kPixels);

@@ -5,13 +5,20 @@
 #include "pixels.h"
 
 #include <cstdint>
-#include <span>
+#include <optional>
+#include <string>
 
 namespace ddprun::images {
 
-// Returns the orientation that Exif data name, 1 to 8; 1 if they name none or are damaged. They begin with the byte
-// order, "II" or "MM".
-int orientation_of(std::span<const uint8_t> exif);
+// What a picture's file says of it, as Pillow gathers it.
+struct Metadata {
+  std::optional<std::string> exif = {};  // from the byte order on, or after "Exif" and two zeros, once or twice
+  std::string xmp = {};                  // a text in XML
+};
+
+// Returns the orientation that the data name, 1 to 8: Exif's, or where that names none XMP's. 1 if none does, or they
+// are damaged.
+int orientation_of(const Metadata& data);
 
 // Returns the size that a picture has once it is turned.
 Size turned(const Size& size, int orientation);

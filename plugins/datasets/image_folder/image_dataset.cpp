@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "image_dataset.h"
 
-#include "image_file.h"
 #include "resize.h"
 
 #include <ddprun/error.h>
@@ -10,6 +9,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <stdexcept>
 
@@ -29,10 +29,18 @@ void ImageDataset::read(Options& options) {
                                        {.min = 0, .max = 0.999});
   fold_ = Fold::read(options, "val_fraction");
   seed_ = options.get<int64_t>("seed", 1, "another seed holds out other images", {.min = 0});
-  skip_unreadable_ =
-      options.get<bool>("skip_unreadable", false, "skip images whose header cannot be read, instead of failing");
+  skip_unreadable_ = options.get<bool>(
+      "skip_unreadable", false, "leave out images that cannot be read, instead of failing; decodes all before a run");
+  decode_all_ = options.get<bool>("decode_all", false,
+                                  "before a run decode all images, not only their headers, to find what is damaged");
   read_format(options);
-  turn_ = options.get<bool>("exif_rotation", true, "turn pictures as their Exif data say, as viewers show them");
+  reading_.turn =
+      options.get<bool>("exif_rotation", true, "turn pictures as their Exif and XMP data say, as viewers show them");
+  reading_.most_pixels = options.get<int64_t>(
+      "max_pixels", kMostPixels,
+      "larger pictures are refused; a JPEG is counted as it is decoded, halved while it stays twice as large as resize",
+      {.min = 1, .max = int64_t{1} << 32});
+  reading_.least_side = 2 * resize_;
   read_crop(options);
   augmentation_.read_pixel_changes(options);
   augmentation_.read(options);
@@ -46,8 +54,8 @@ void ImageDataset::read(Options& options) {
 
 void ImageDataset::prepare(const Progress& progress) {
   const auto all = list(progress);
-  const auto found = find_unreadable(
-      all, [&](int64_t done, int64_t total) { progress("checking images of " + all.place, done, total); });
+  const auto found =
+      unreadable(all, [&](int64_t done, int64_t total) { progress("checking images of " + all.place, done, total); });
   if (found.problems.empty()) return;
   if (!skip_unreadable_) {
     throw UserError(all.place + ": " + text_of(found) +
@@ -56,9 +64,31 @@ void ImageDataset::prepare(const Progress& progress) {
   progress("left out: " + text_of(found), 0, 0);
 }
 
+Unreadable ImageDataset::unreadable(const SampleList& list,
+                                    const std::function<void(int64_t, int64_t)>& progress) const {
+  return find_unreadable(list, reading_, decode_all_ || skip_unreadable_, progress);
+}
+
+// Each split and each class must keep some: without val a run would choose by the test split, and say so to nobody.
+void ImageDataset::leave_out_unreadable() {
+  const auto refuse = [&](const std::string& what) {
+    throw UserError(list_.place + ": no image of " + what + " can be read");
+  };
+  std::array<bool, 3> had{};
+  for (size_t split = 0; split < had.size(); ++split) had[split] = !list_.splits[split].empty();
+  remove(list_, unreadable(list_, [](int64_t, int64_t) {}));
+  for (const auto split : {Split::kTrain, Split::kVal, Split::kTest})
+    if (had[static_cast<size_t>(split)] && size(split) == 0) refuse(split_name(split));
+  std::vector<bool> has(list_.class_names.size());
+  for (const auto& sample : list_.of(Split::kTrain)) has[static_cast<size_t>(sample.label)] = true;
+  const auto lost = std::ranges::find(has, false);
+  if (lost != has.end()) refuse("the class " + list_.class_names[static_cast<size_t>(lost - has.begin())]);
+}
+
 void ImageDataset::start() {
   list_ = list(no_progress);
-  if (skip_unreadable_) remove(list_, find_unreadable(list_, [](int64_t, int64_t) {}));
+  if (skip_unreadable_) leave_out_unreadable();
+  for (const auto& samples : list_.splits) list_.account.used += std::ssize(samples);
   const auto all = static_cast<double>(size(Split::kTrain));
   for (const auto split : {Split::kVal, Split::kTest}) {
     const double fraction = split == Split::kVal ? val_fraction_ : test_fraction_;
@@ -74,6 +104,13 @@ DataSpec ImageDataset::spec() const {
           .class_names = list_.class_names};
 }
 
+DataAccount ImageDataset::account() const {
+  auto account = list_.account;
+  count_others(list_, account);
+  account.digest = digest_of(list_);
+  return account;
+}
+
 template <class Picture>
 Batch ImageDataset::gathered(Split split, std::span<const int64_t> indices, Picture picture) const {
   const auto& samples = list_.of(split);
@@ -81,7 +118,13 @@ Batch ImageDataset::gathered(Split split, std::span<const int64_t> indices, Pict
     if (index < 0 || index >= size(split)) throw std::out_of_range("image " + std::to_string(index));
     const auto& sample = samples[static_cast<size_t>(index)];
     label = sample.label;
-    return picture(sample, index);
+    try {
+      return picture(sample, index);
+    } catch (const UserError& error) {
+      throw UserError(std::string(error.what()) +
+                      "; dataset.skip_unreadable=true leaves out what cannot be decoded, and dataset.decode_all=true "
+                      "finds it before a run");
+    }
   });
 }
 
@@ -101,12 +144,12 @@ Batch ImageDataset::draw(std::span<const int64_t> indices, const AugmentKey& key
 }
 
 at::Tensor ImageDataset::whole_picture(const Sample& sample) const {
-  return resized_square(decode(sample.picture, format_.shape[0], turn_), resize_, format_.shape[1]);
+  return resized_square(decode(sample.picture, format_.shape[0], reading_), resize_, format_.shape[1]);
 }
 
 at::Tensor ImageDataset::random_part(const Sample& sample, int64_t index, const AugmentKey& key) const {
   RandomStream random(key.seed ^ kCropDraws, static_cast<uint64_t>(index), static_cast<uint32_t>(key.epoch));
-  const auto part = decode(sample.picture, format_.shape[0], turn_, [&](const Size& size) {
+  const auto part = decode(sample.picture, format_.shape[0], reading_, [&](const Size& size) {
     return Cut{.box = random_box(size, *crop_, random), .least_side = 2 * format_.shape[1]};
   });
   return resized(part, format_.shape[1]);
@@ -126,7 +169,7 @@ at::Tensor ImageDataset::labels(Split split) const {
 std::vector<std::string> ImageDataset::use_inputs(const std::vector<std::filesystem::path>& files) {
   SampleList inputs{.place = "--input"};
   for (const auto& file : files) inputs.of(Split::kTest).push_back({.picture = file});
-  const auto found = find_unreadable(inputs, [](int64_t, int64_t) {});
+  const auto found = unreadable(inputs, [](int64_t, int64_t) {});
   if (!found.problems.empty() && !skip_unreadable_)
     throw UserError(text_of(found) + "\nLeave them out, or set dataset.skip_unreadable=true.");
   remove(inputs, found);

@@ -2,6 +2,7 @@
 // Encoded pictures with a class each, decoded when they are needed. Random parts of them are drawn while decoding.
 #pragma once
 
+#include "image_file.h"
 #include "random_crop.h"
 #include "sample_list.h"
 
@@ -11,6 +12,7 @@
 #include <ddprun/image_store.h>
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,7 +23,7 @@ class ImageDataset : public Dataset {
  public:
   void prepare(const Progress& progress) override;
 
-  // Checking each picture's header can wait for a run.
+  // `ddprun check` reads the headers as a run does.
   bool is_prepared() const override { return true; }
 
   void start() override;
@@ -33,14 +35,25 @@ class ImageDataset : public Dataset {
   at::Tensor labels(Split split) const override;
   std::vector<std::string> use_inputs(const std::vector<std::filesystem::path>& files) override;
   void augment(Batch& batch, const AugmentKey& key) const override;
+  DataAccount account() const override;
 
  protected:
   // Reads the options but those of list(): what is held out, the form of an image, its augmentation.
   void read(Options& options);
 
+  const SampleList& pictures() const { return list_; }
+
  private:
   // Finds the pictures, in the same order in each process. Throws UserError with the place that is wrong.
   virtual SampleList list(const Progress& progress) const = 0;
+
+  // Counts what lies there and the list does not know of.
+  virtual void count_others(const SampleList&, DataAccount&) const {}
+
+  void leave_out_unreadable();
+
+  // Finds what cannot be read.
+  Unreadable unreadable(const SampleList& list, const std::function<void(int64_t, int64_t)>& progress) const;
 
   // Makes the batch of picture(sample, number) for each number, [C, size, size] uint8.
   template <class Picture>
@@ -56,10 +69,10 @@ class ImageDataset : public Dataset {
   double val_fraction_ = 0, test_fraction_ = 0;
   Fold fold_;
   int64_t seed_ = 1;
-  bool skip_unreadable_ = false;
+  bool skip_unreadable_ = false, decode_all_ = false;
   int64_t resize_ = 0;
   ImageFormat format_;
-  bool turn_ = true;
+  Reading reading_;
   std::optional<CropRange> crop_;
   ImageAugmentation augmentation_;
   ImageAugmentation afterwards_;  // what draw() leaves of it to augment()

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: MIT
 #include "image_file.h"
 
+#include "bmp_image.h"
 #include "exif.h"
 #include "jpeg_image.h"
+#include "picture_files.h"
 #include "png_image.h"
+#include "pnm_image.h"
 #include "webp_image.h"
 
 #include <ddprun/error.h>
+
+#include <fcntl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -23,71 +29,66 @@ namespace {
 
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
+// Returns what is no file: opening a pipe would wait for somebody to write into it.
+const char* name_of(mode_t mode) {
+  return S_ISDIR(mode) ? "a folder" : S_ISFIFO(mode) ? "a named pipe" : S_ISSOCK(mode) ? "a socket" : "a device";
+}
+
 File open(const Picture& picture) {
   if (picture.shard) {
+    picture.require_unchanged();
     if (picture.size == 0) throw std::runtime_error("is empty");
     auto* bytes = const_cast<uint8_t*>(picture.shard->bytes.get() + picture.begin);  // only read
     return {::fmemopen(bytes, picture.size, "rb"), std::fclose};
   }
-  File file(std::fopen(picture.file.c_str(), "rbe"), std::fclose);
+  const int fd = ::open(picture.file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  File file(fd < 0 ? nullptr : ::fdopen(fd, "rb"), std::fclose);
+  struct stat found {};
+  if (::stat(picture.file.c_str(), &found) == 0 && !S_ISREG(found.st_mode))
+    throw std::runtime_error(std::string("is ") + name_of(found.st_mode) + ", expected a file");
   if (!file) throw std::runtime_error(std::string("cannot be opened: ") + std::strerror(errno));
   return file;
 }
 
-enum class Kind { kPng, kJpeg, kWebP };
-
-bool is_text(std::string_view start) {
-  return std::ranges::all_of(start, [](unsigned char c) { return c >= ' ' || (c >= '\t' && c <= '\r'); });
-}
-
-// Returns what a file is that is no picture that we read.
-std::string name_of(std::string_view start) {
-  struct Known {
-    size_t at;
-    std::string_view bytes;
-    const char* name;
-  };
-  static constexpr std::array kKnown{
-      Known{0, "GIF8", "a GIF"},        Known{0, "BM", "a BMP"},        Known{0, {"II*\0", 4}, "a TIFF"},
-      Known{0, {"MM\0*", 4}, "a TIFF"}, Known{4, "ftypheic", "a HEIF"}, Known{4, "ftypmif1", "a HEIF"},
-      Known{4, "ftypavif", "an AVIF"},  Known{0, "%PDF", "a PDF"},      Known{0, "PK\3\4", "a zip archive"}};
-  for (const auto& known : kKnown) {
-    if (start.size() > known.at && start.substr(known.at).starts_with(known.bytes)) return known.name;
-  }
-  return is_text(start) ? "a text file" : "none of these";
-}
-
-Kind kind_of(std::FILE* file) {
+PictureKind kind_of(std::FILE* file) {
   std::array<char, 64> bytes{};
   const auto got = std::fread(bytes.data(), 1, bytes.size(), file);
   std::rewind(file);
-  const std::string_view start(bytes.data(), got);
-  if (start.starts_with("\x89PNG\r\n\x1a\n")) return Kind::kPng;
-  if (start.starts_with("\xff\xd8\xff")) return Kind::kJpeg;
-  if (start.starts_with("RIFF") && start.size() >= 12 && start.substr(8).starts_with("WEBP")) return Kind::kWebP;
-  if (got == 0) throw std::runtime_error("is empty or not a file");
-  throw std::runtime_error("is " + name_of(start) + ", expected PNG, JPEG or WebP");
+  if (got == 0) throw std::runtime_error("is empty");
+  const auto found = file_kind({bytes.data(), got});
+  if (found.kind == PictureKind::kNone || found.kind == PictureKind::kOther)
+    throw std::runtime_error(std::string("is ") + found.name + ", expected " + kReadPictures +
+                             (found.kind == PictureKind::kOther ? "; convert it" : ""));
+  return found.kind;
 }
 
-std::unique_ptr<Decoder> decoder_of(Kind kind, std::FILE* file) {
+std::unique_ptr<Decoder> decoder_of(PictureKind kind, std::FILE* file) {
   switch (kind) {
-    case Kind::kPng: return open_png(file);
-    case Kind::kJpeg: return open_jpeg(file);
-    case Kind::kWebP: return open_webp(file);
+    case PictureKind::kPng: return open_png(file);
+    case PictureKind::kJpeg: return open_jpeg(file);
+    case PictureKind::kWebP: return open_webp(file);
+    case PictureKind::kBmp: return open_bmp(file);
+    case PictureKind::kPnm: return open_pnm(file);
+    case PictureKind::kOther:
+    case PictureKind::kNone: break;
   }
   throw std::logic_error("a kind of picture");
 }
 
-// Reads the header and checks the size that it claims.
-Header header_of(Decoder& decoder) {
-  const auto header = decoder.header();
-  const auto& [height, width] = header.size;
-  if (height <= kMostSide && width <= kMostSide && height * width <= kMostPixels) return header;
-  throw std::runtime_error("claims " + std::to_string(width) + " x " + std::to_string(height) + " pixels, at most " +
-                           std::to_string(kMostPixels) + " are decoded");
+Box whole(const Size& size) { return {0, 0, size}; }
+
+[[noreturn]] void refuse_size(const Size& size, int64_t most) {
+  throw std::runtime_error("claims " + std::to_string(size.width) + " x " + std::to_string(size.height) +
+                           " pixels, at most " + std::to_string(most) + " are decoded; dataset.max_pixels allows more");
 }
 
-Box whole(const Size& size) { return {0, 0, size}; }
+// Checks the size that the header claims, and halves a JPEG that is too large, where that is allowed.
+void settle(const Decoder& decoder, const Size& size, const Reading& how, Cut& cut) {
+  const auto& [height, width] = size;
+  if (height > kMostSide || width > kMostSide) refuse_size(size, how.most_pixels);
+  if (cut.least_side == 0 && height * width > how.most_pixels) cut.least_side = how.least_side;
+  if (decoder.decoded_pixels(cut) > how.most_pixels) refuse_size(size, how.most_pixels);
+}
 
 // Checks the size, which resizing relies on.
 Pixels checked(Pixels pixels, int64_t channels) {
@@ -100,45 +101,57 @@ Pixels checked(Pixels pixels, int64_t channels) {
 }
 
 // Returns whether the file ends as an intact one does; others may be intact too, and have something after their end.
-bool ends_well(Kind kind, std::FILE* file) {
+bool ends_well(PictureKind kind, std::FILE* file) {
   constexpr long kEnd = 8;
   std::array<char, kEnd> bytes{};
-  if (kind == Kind::kWebP || std::fseek(file, -kEnd, SEEK_END) != 0) return false;
+  const bool has_end = kind == PictureKind::kPng || kind == PictureKind::kJpeg;
+  if (!has_end || std::fseek(file, -kEnd, SEEK_END) != 0) return false;
   const std::string_view end(bytes.data(), std::fread(bytes.data(), 1, bytes.size(), file));
-  return kind == Kind::kJpeg ? end.ends_with("\xff\xd9") : end == "IEND\xae\x42\x60\x82";
+  return kind == PictureKind::kJpeg ? end.ends_with("\xff\xd9") : end == "IEND\xae\x42\x60\x82";
+}
+
+// Decodes the whole of a picture, from the beginning of its file.
+void decode_whole(PictureKind kind, std::FILE* file, const Cut& cut) {
+  std::rewind(file);
+  const auto decoder = decoder_of(kind, file);
+  decoder->header();
+  decoder->pixels(3, cut);
 }
 
 }  // namespace
 
 Size read_size(const Picture& picture, bool turn) try {
   const auto file = open(picture);
-  const auto header = header_of(*decoder_of(kind_of(file.get()), file.get()));
+  const auto decoder = decoder_of(kind_of(file.get()), file.get());
+  const auto header = decoder->header();
+  Cut smallest{.box = whole(header.size), .least_side = 1};
+  settle(*decoder, header.size, {}, smallest);
   return turn ? turned(header.size, header.orientation) : header.size;
 } catch (const std::runtime_error& error) {
   throw UserError(picture.text() + ": " + error.what());
 }
 
-void check_file(const Picture& picture) try {
+void check_file(const Picture& picture, const Reading& how, bool decode_all) try {
   const auto file = open(picture);
   const auto kind = kind_of(file.get());
-  const auto header = header_of(*decoder_of(kind, file.get()));
-  if (ends_well(kind, file.get())) return;
-  std::rewind(file.get());
   const auto decoder = decoder_of(kind, file.get());
-  decoder->header();
-  decoder->pixels(3, {.box = whole(header.size)});
+  const auto size = decoder->header().size;
+  Cut cut{.box = whole(size)};
+  settle(*decoder, size, how, cut);
+  if (decode_all || !ends_well(kind, file.get())) decode_whole(kind, file.get(), cut);
 } catch (const std::runtime_error& error) {
   throw UserError(picture.text() + ": " + error.what());
 }
 
-Pixels decode(const Picture& picture, int64_t channels, bool turn, const Choose& choose) try {
+Pixels decode(const Picture& picture, int64_t channels, const Reading& how, const Choose& choose) try {
   const auto file = open(picture);
   const auto decoder = decoder_of(kind_of(file.get()), file.get());
-  const auto header = header_of(*decoder);
-  const int orientation = turn ? header.orientation : 1;
+  const auto header = decoder->header();
+  const int orientation = how.turn ? header.orientation : 1;
   const auto size = turned(header.size, orientation);
   auto cut = choose ? choose(size) : Cut{.box = whole(size)};
   cut.box = stored_box(cut.box, header.size, orientation);
+  settle(*decoder, header.size, how, cut);
   return turned(checked(decoder->pixels(channels, cut), channels), orientation);
 } catch (const std::runtime_error& error) {
   throw UserError(picture.text() + ": " + error.what());

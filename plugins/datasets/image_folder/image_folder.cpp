@@ -23,10 +23,14 @@ class ImageFolder final : public images::ImageDataset {
     return csv_.empty() ? images::list_folders(root_) : images::list_csv(csv_, root_);
   }
 
+  void count_others(const images::SampleList& list, ddprun::DataAccount& account) const override {
+    if (!csv_.empty()) images::count_unlisted(root_, list, account);
+  }
+
   std::filesystem::path root_, csv_;
 };
 
 }  // namespace
 
 DDPRUN_DATASET(ImageFolder, "image_folder",
-               "your own PNG, JPEG and WebP pictures, in one folder per class or listed in a CSV")
+               "your own PNG, JPEG, WebP, BMP and PNM pictures, in one folder per class or listed in a CSV")

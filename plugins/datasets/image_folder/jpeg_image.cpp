@@ -9,14 +9,14 @@
 #include <algorithm>
 #include <array>
 #include <csetjmp>
-#include <cstring>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace ddprun::images {
 namespace {
 
-constexpr int kExifMarker = JPEG_APP0 + 1;
+constexpr int kExifMarker = JPEG_APP0 + 1;  // and XMP's
 constexpr unsigned kMostExif = 0xFFFF;
 constexpr int64_t kMargin = 16;   // columns that smoothing of colours may look at beyond the cut
 constexpr size_t kUnaligned = 1;  // libjpeg-turbo writes aligned rows around the cache, where they are read next
@@ -104,7 +104,16 @@ class Jpeg final : public Decoder {
       self.info_.src = &self.source_;
       jpeg_read_header(&self.info_, TRUE);
     });
-    return {.size = {info_.image_height, info_.image_width}, .orientation = orientation()};
+    return {.size = {info_.image_height, info_.image_width}, .orientation = orientation_of(metadata())};
+  }
+
+  // All scans of a picture that has several are kept in memory, two bytes a number.
+  int64_t decoded_pixels(const Cut& cut) const override {
+    constexpr int64_t kScansForOne = 4;
+    const int64_t all = int64_t{info_.image_height} * info_.image_width, divisor = divisor_of(cut);
+    const int64_t decoded = cut.box.size.height * cut.box.size.width / (divisor * divisor);
+    return jpeg_has_multiple_scans(const_cast<jpeg_decompress_struct*>(&info_)) ? std::max(decoded, all / kScansForOne)
+                                                                                : decoded;
   }
 
   Pixels pixels(int64_t channels, const Cut& cut) override {
@@ -148,14 +157,16 @@ class Jpeg final : public Decoder {
     if (info_.output_scanline == info_.output_height) run([](Jpeg& self) { jpeg_finish_decompress(&self.info_); });
   }
 
-  int orientation() const {
-    constexpr std::array kName{'E', 'x', 'i', 'f', '\0', '\0'};
+  // Exif data may go on in a second marker. Of several XMP texts the last counts.
+  Metadata metadata() const {
+    constexpr std::string_view kExif("Exif\0\0", 6), kXmp("http://ns.adobe.com/xap/1.0/\0", 29);
+    Metadata data;
     for (const auto* marker = info_.marker_list; marker != nullptr; marker = marker->next) {
-      const bool is_exif = marker->marker == kExifMarker && marker->data_length > kName.size() &&
-                           std::memcmp(marker->data, kName.data(), kName.size()) == 0;
-      if (is_exif) return orientation_of({marker->data + kName.size(), marker->data_length - kName.size()});
+      const std::string_view content(reinterpret_cast<const char*>(marker->data), marker->data_length);
+      if (content.starts_with(kExif)) data.exif = data.exif.value_or("").append(content.substr(kExif.size()));
+      if (content.starts_with(kXmp)) data.xmp = content.substr(kXmp.size());
     }
-    return 1;
+    return data;
   }
 
   // libjpeg reports errors by longjmp, so `step` must own nothing.

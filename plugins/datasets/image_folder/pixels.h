@@ -7,7 +7,7 @@
 
 namespace ddprun::images {
 
-inline constexpr int64_t kMostPixels = int64_t{1} << 26;  // 8192 x 8192; larger claims are not decoded
+inline constexpr int64_t kMostPixels = int64_t{1} << 26;  // 8192 x 8192 are decoded, if nobody allows more
 inline constexpr int64_t kMostSide = 1 << 16;
 
 struct Size {
@@ -59,6 +59,10 @@ class Decoder {
 
   // Called once, before pixels().
   virtual Header header() = 0;
+
+  // Returns how many pixels decode() of this cut would hold in memory. Called after header(). Most decode a whole
+  // picture before they cut it.
+  virtual int64_t decoded_pixels(const Cut& cut) const = 0;
 
   // Decodes what the cut asks for, halved or not, to 1 or 3 channels. Called once.
   virtual Pixels pixels(int64_t channels, const Cut& cut) = 0;

@@ -2,6 +2,7 @@
 #include "png_image.h"
 
 #include "exif.h"
+#include "png_metadata.h"
 
 #include <png.h>
 
@@ -32,17 +33,14 @@ class Png final : public Decoder {
       png_init_io(self.png_, self.file_);
       png_read_info(self.png_, self.info_);
     });
-    png_bytep exif = nullptr;
-    png_uint_32 bytes = 0;
-    const bool has_exif = png_get_eXIf_1(png_, info_, &bytes, &exif) != 0;
-    return {.size = {png_get_image_height(png_, info_), png_get_image_width(png_, info_)},
-            .orientation = has_exif ? orientation_of({exif, bytes}) : 1};
+    return {.size = size(), .orientation = orientation_of(png_metadata(file_))};
   }
+
+  int64_t decoded_pixels(const Cut&) const override { return size().height * size().width; }
 
   Pixels pixels(int64_t channels, const Cut& cut) override {
     run(&Png::set_up);
-    Pixels pixels{.size = {png_get_image_height(png_, info_), png_get_image_width(png_, info_)},
-                  .channels = png_get_channels(png_, info_)};
+    Pixels pixels{.size = size(), .channels = png_get_channels(png_, info_)};
     const auto row_bytes = static_cast<size_t>(pixels.size.width * pixels.channels);
     const bool known = pixels.channels == 1 || pixels.channels == 3;
     if (!known || png_get_rowbytes(png_, info_) != row_bytes) throw std::runtime_error("is a PNG of an unknown kind");
@@ -56,6 +54,8 @@ class Png final : public Decoder {
   }
 
  private:
+  Size size() const { return {png_get_image_height(png_, info_), png_get_image_width(png_, info_)}; }
+
   // libpng reports errors by longjmp, so `step` must own nothing.
   void run(void (*step)(Png&)) {
     if (setjmp(jump_) == 0) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "sample_list.h"
 
-#include "image_file.h"
-
+#include <ddprun/digest.h>
 #include <ddprun/error.h>
 #include <ddprun/random.h>
 
@@ -11,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <numeric>
+#include <system_error>
 #include <thread>
 
 namespace ddprun::images {
@@ -21,35 +21,48 @@ constexpr uint64_t kHoldOutStream =
 constexpr size_t kMostProblemsShown = 20;
 constexpr int64_t kBlock = 64;  // files that a thread takes at once
 
-// Reads the headers of all files of a split. Returns the problems by sample number.
-std::map<size_t, std::string> check_headers(const Samples& samples, const std::function<void(int64_t)>& progress) {
-  std::map<size_t, std::string> problems;
-  std::mutex mutex;
+// Calls work(i) for each number below `count`, on several threads; work() throws nothing. `progress` is called on this
+// one.
+void on_threads(size_t count, const std::function<void(size_t)>& work, const std::function<void(int64_t)>& progress) {
   std::atomic<size_t> next = 0;
   const auto take_block = [&] {
-    const size_t begin = next.fetch_add(kBlock), end = std::min(begin + kBlock, samples.size());
-    for (size_t i = begin; i < end; ++i) {
-      try {
-        check_file(samples[i].picture);
-      } catch (const UserError& error) {
-        std::scoped_lock lock(mutex);
-        problems[i] = error.what();
-      }
-    }
-    return begin < samples.size();
+    const size_t begin = next.fetch_add(kBlock), end = std::min(begin + kBlock, count);
+    for (size_t i = begin; i < end; ++i) work(i);
+    return begin < count;
   };
   const auto cores = std::clamp<unsigned>(std::thread::hardware_concurrency(), 1, 16);
-  {
-    std::vector<std::jthread> others;
-    for (unsigned i = 1; i < cores && samples.size() > kBlock; ++i) {
-      others.emplace_back([&] {
-        while (take_block()) {
-        }
-      });
-    }
-    while (take_block()) progress(static_cast<int64_t>(std::min(next.load(), samples.size())));
+  std::vector<std::jthread> others;
+  for (unsigned i = 1; i < cores && count > kBlock; ++i) {
+    others.emplace_back([&] {
+      while (take_block()) {
+      }
+    });
   }
+  while (take_block()) progress(static_cast<int64_t>(std::min(next.load(), count)));
+}
+
+// Returns the problems of a split by sample number.
+std::map<size_t, std::string> problems_of(const Samples& samples, const Reading& how, bool decode_all,
+                                          const std::function<void(int64_t)>& progress) {
+  std::map<size_t, std::string> problems;
+  std::mutex mutex;
+  const auto check = [&](size_t i) {
+    try {
+      check_file(samples[i].picture, how, decode_all);
+    } catch (const std::exception& error) {
+      std::scoped_lock lock(mutex);
+      problems[i] = error.what();
+    }
+  };
+  on_threads(samples.size(), check, progress);
   return problems;
+}
+
+uint64_t size_of(const Picture& picture) {
+  std::error_code unreadable;  // 0 then
+  if (picture.shard) return picture.size;
+  const auto size = std::filesystem::file_size(picture.file, unreadable);
+  return unreadable ? 0 : size;
 }
 
 // Moves the marked training samples to another split.
@@ -61,6 +74,36 @@ void move_marked(SampleList& list, Split split, const std::vector<bool>& moved) 
 }
 
 }  // namespace
+
+void leave(DataAccount& account, const std::string& reason, const std::string& example, int64_t count) {
+  constexpr size_t kMostReasons = 16, kExamples = 3;
+  auto& reasons = account.left_alone;
+  auto found = std::ranges::find(reasons, reason, &LeftAlone::reason);
+  if (found == reasons.end() && reasons.size() >= kMostReasons)
+    found = std::ranges::find(reasons, "of other kinds", &LeftAlone::reason);
+  if (found == reasons.end())
+    found = reasons.insert(found, {.reason = reasons.size() < kMostReasons ? reason : "of other kinds"});
+  found->count += count;
+  if (found->examples.size() < kExamples) found->examples.push_back(example);
+}
+
+std::string digest_of(const SampleList& list) {
+  Sha256 sha;
+  const auto root = list.root.string();
+  for (size_t split = 0; split < list.splits.size(); ++split) {
+    const auto& samples = list.splits[split];
+    std::vector<uint64_t> sizes(samples.size());
+    on_threads(samples.size(), [&](size_t i) { sizes[i] = size_of(samples[i].picture); }, [](int64_t) {});
+    for (size_t i = 0; i < samples.size(); ++i) {
+      auto name = samples[i].picture.text();
+      if (name.starts_with(root)) name.erase(0, root.size());
+      const auto line = std::to_string(split) + " " + std::to_string(samples[i].label) + " " +
+                        std::to_string(sizes[i]) + " " + name + "\n";
+      sha.update(line.data(), line.size());
+    }
+  }
+  return sha.hex();
+}
 
 void hold_out(SampleList& list, Split split, int64_t count, uint64_t seed) {
   auto& train = list.of(Split::kTrain);
@@ -90,14 +133,16 @@ void hold_out(SampleList& list, const Fold& fold, uint64_t seed) {
   move_marked(list, Split::kVal, moved);
 }
 
-Unreadable find_unreadable(const SampleList& list, const std::function<void(int64_t, int64_t)>& progress) {
+Unreadable find_unreadable(const SampleList& list, const Reading& how, bool decode_all,
+                           const std::function<void(int64_t, int64_t)>& progress) {
   int64_t total = 0, done = 0;
   for (const auto& samples : list.splits) total += static_cast<int64_t>(samples.size());
   Unreadable found;
   for (size_t split = 0; split < list.splits.size(); ++split) {
     const auto& samples = list.splits[split];
     found.marks[split].resize(samples.size());
-    for (const auto& [sample, problem] : check_headers(samples, [&](int64_t some) { progress(done + some, total); })) {
+    for (const auto& [sample, problem] :
+         problems_of(samples, how, decode_all, [&](int64_t some) { progress(done + some, total); })) {
       found.marks[split][sample] = true;
       found.problems.push_back(problem);
     }
@@ -120,7 +165,9 @@ void remove(SampleList& list, const Unreadable& found) {
   for (size_t split = 0; split < list.splits.size(); ++split) {
     Samples kept;
     for (size_t i = 0; i < list.splits[split].size(); ++i) {
-      if (!found.marks[split][i]) kept.push_back(std::move(list.splits[split][i]));
+      auto& sample = list.splits[split][i];
+      if (found.marks[split][i]) leave(list.account, "unreadable", sample.picture.text());
+      (found.marks[split][i] ? list.removed : kept).push_back(std::move(sample));
     }
     list.splits[split] = std::move(kept);
   }

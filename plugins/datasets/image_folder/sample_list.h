@@ -3,8 +3,10 @@
 #pragma once
 
 #include "encoded_picture.h"
+#include "image_file.h"
 
 #include <ddprun/batch.h>
+#include <ddprun/dataset.h>
 #include <ddprun/folds.h>
 
 #include <array>
@@ -25,11 +27,20 @@ using Samples = std::vector<Sample>;
 struct SampleList {
   std::string place;  // the folder or file it was read from; error messages begin with it
   std::vector<std::string> class_names;
-  std::array<Samples, 3> splits;  // by Split
+  std::array<Samples, 3> splits;    // by Split
+  std::filesystem::path root = {};  // the pictures' names in the digest do without it
+  DataAccount account = {};         // what lies there and is no sample
+  Samples removed = {};             // by remove(); the account has counted them
 
   Samples& of(Split split) { return splits[static_cast<size_t>(split)]; }
   const Samples& of(Split split) const { return splits[static_cast<size_t>(split)]; }
 };
+
+// Counts what lies there and is part of no sample, with an example of it. Many reasons become one at the end.
+void leave(DataAccount& account, const std::string& reason, const std::string& example, int64_t count = 1);
+
+// Returns the SHA-256 of the samples: their splits, names, sizes and labels. Looks at all files, on several threads.
+std::string digest_of(const SampleList& list);
 
 // Moves this many random training samples to a split that has none; the order stays. The same seed moves the same
 // samples. Throws UserError if the count is 0, the split has samples, or train would be left empty.
@@ -43,13 +54,15 @@ struct Unreadable {
   std::array<std::vector<bool>, 3> marks;
 };
 
-// Reads the headers of all files on several threads. `progress` is called on this thread, with the number of files done
-// and in all.
-Unreadable find_unreadable(const SampleList& list, const std::function<void(int64_t, int64_t)>& progress);
+// Reads the headers of all files on several threads, or decodes all of them. `progress` is called on this thread, with
+// the number of files done and in all.
+Unreadable find_unreadable(const SampleList& list, const Reading& how, bool decode_all,
+                           const std::function<void(int64_t, int64_t)>& progress);
 
 // Returns the first problems and their total number.
 std::string text_of(const Unreadable& found);
 
+// Takes them out of the list, and counts them as left alone.
 void remove(SampleList& list, const Unreadable& found);
 
 }  // namespace ddprun::images

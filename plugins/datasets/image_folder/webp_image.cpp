@@ -8,7 +8,9 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 namespace ddprun::images {
@@ -33,8 +35,10 @@ class WebP final : public Decoder {
     if (WebPGetFeatures(bytes_.data(), bytes_.size(), &features) != VP8_STATUS_OK) throw damaged();
     if (features.has_animation) throw std::runtime_error("is an animated WebP, expected a single picture");
     size_ = {features.height, features.width};
-    return {.size = size_, .orientation = orientation()};
+    return {.size = size_, .orientation = orientation_of(metadata())};
   }
+
+  int64_t decoded_pixels(const Cut&) const override { return size_.height * size_.width; }
 
   Pixels pixels(int64_t channels, const Cut& cut) override {
     Pixels pixels{.size = size_, .channels = 3};
@@ -48,17 +52,17 @@ class WebP final : public Decoder {
  private:
   static std::runtime_error damaged() { return std::runtime_error("is a damaged WebP"); }
 
-  int orientation() const {
+  Metadata metadata() const {
     const WebPData data{bytes_.data(), bytes_.size()};
     const std::unique_ptr<WebPDemuxer, void (*)(WebPDemuxer*)> demuxer(WebPDemux(&data), WebPDemuxDelete);
-    WebPChunkIterator chunk{};
-    if (!demuxer || !WebPDemuxGetChunk(demuxer.get(), "EXIF", 1, &chunk)) return 1;
-    std::span exif(chunk.chunk.bytes, chunk.chunk.size);
-    constexpr size_t kName = 6;  // "Exif" and two zeros, which some writers put before it
-    if (exif.size() > kName && exif[0] == 'E') exif = exif.subspan(kName);
-    const int found = orientation_of(exif);
-    WebPDemuxReleaseChunkIterator(&chunk);
-    return found;
+    const auto chunk = [&](const char* name) -> std::optional<std::string> {
+      WebPChunkIterator found{};
+      if (!demuxer || !WebPDemuxGetChunk(demuxer.get(), name, 1, &found)) return std::nullopt;
+      std::string content(reinterpret_cast<const char*>(found.chunk.bytes), found.chunk.size);
+      WebPDemuxReleaseChunkIterator(&found);
+      return content;
+    };
+    return {.exif = chunk("EXIF"), .xmp = chunk("XMP ").value_or("")};
   }
 
   std::FILE* file_;

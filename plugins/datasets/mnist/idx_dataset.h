@@ -32,6 +32,7 @@ class IdxDataset : public Dataset {
   bool is_prepared() const override { return folder_.needs_no_download(); }
   void start() override;
   DataSpec spec() const override;
+  DataAccount account() const override;
   int64_t size(Split split) const override { return store(split).size(); }
   Batch get(Split split, std::span<const int64_t> indices) const override { return store(split).gather(indices); }
   ImageSource images(Split split) const override { return {.store = &store(split)}; }
@@ -44,7 +45,8 @@ class IdxDataset : public Dataset {
   const IdxTable& table_;
   DataFolder folder_;
   int64_t validation_ = 0;
-  int64_t limit_train_ = 0;  // 0: all
+  int64_t limit_train_ = 0;   // 0: all
+  int64_t beyond_limit_ = 0;  // images that it leaves out
   double mean_ = 0, std_ = 1;
   std::array<ImageStore, 3> stores_;  // by Split
 };

@@ -3,6 +3,8 @@
 
 #include <ddprun/error.h>
 
+#include <strict_json.h>
+
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -16,7 +18,9 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <stdexcept>
+#include <thread>
 
 namespace ddprun::python {
 namespace {
@@ -53,7 +57,6 @@ DataProcess::DataProcess(const ProcessPlan& plan) : plan_(plan) {
           {"class", plan.class_name},
           {"splits", plan.splits},
           {"arguments", plan.arguments}});
-    receive();
   } catch (...) {
     end();
     throw;
@@ -116,7 +119,11 @@ Json DataProcess::receive() {
   if (length > kLargestAnswer) fail("its process sends what is no answer: does it write to descriptor 3?");
   std::string text(length, '\0');
   read(text.data(), text.size());
-  auto answer = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json answer;
+  try {
+    answer = parse_strict_json(text);
+  } catch (const std::exception&) {
+  }
   if (!answer.is_object()) fail("its process sends what is no answer: does it write to descriptor 3?");
   if (answer.contains("error")) fail(answer["error"].get<std::string>());
   return answer;
@@ -157,9 +164,20 @@ void DataProcess::fail(const std::string& flaw) const {
   throw UserError(plan_.file.string() + ": " + plan_.class_name + doing() + ": " + flaw);
 }
 
+// The channel is closed: the process has ended, or else has closed it and goes on.
 void DataProcess::ended() {
+  using namespace std::chrono_literals;
+  const auto pid = std::exchange(pid_, -1);
   int status = 0;
-  ::waitpid(std::exchange(pid_, -1), &status, 0);
+  for (const auto end = std::chrono::steady_clock::now() + 1s; ::waitpid(pid, &status, WNOHANG) == 0;) {
+    if (std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(10ms);
+      continue;
+    }
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+    fail("its process closed its connection to the run, descriptor 3");
+  }
   fail(WIFSIGNALED(status) ? std::string("its process was killed by ") + ::strsignal(WTERMSIG(status))
                            : "its process ended with exit code " + std::to_string(WEXITSTATUS(status)));
 }

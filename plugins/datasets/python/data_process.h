@@ -28,11 +28,15 @@ struct ProcessPlan {
 // Used by one thread at a time. Every failure is a UserError with the file, and the sample where one was being made.
 class DataProcess {
  public:
-  // Starts it and makes the user's objects. It ends with this object, however this process ends.
+  // Starts it, and asks for the user's objects. It ends with this object, and with this process, however that ends:
+  // call it on a thread that lives as long as the process.
   explicit DataProcess(const ProcessPlan& plan);
   ~DataProcess();
   DataProcess(const DataProcess&) = delete;
   DataProcess& operator=(const DataProcess&) = delete;
+
+  // Waits until the objects are made. Several processes make theirs at the same time.
+  void wait_until_open() { receive(); }
 
   // Sends a request, and waits for its answer. Between the two the process works by itself.
   void send(const nlohmann::json& request);

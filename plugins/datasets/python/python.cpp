@@ -3,6 +3,7 @@
 // Python can read.
 #include "data_process.h"
 
+#include <ddprun/data_digest.h>
 #include <ddprun/dataset.h>
 #include <ddprun/error.h>
 
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <mutex>
@@ -104,7 +106,10 @@ class PythonData final : public ddprun::Dataset {
     processes_ = options.get<int64_t>("processes", 2, "that make samples, for each worker", {.min = 1, .max = 256});
     plan_.timeout_seconds = options.get<int64_t>(
         "timeout_seconds", 120, "for one process's part of a batch; then the run ends with an error", {.min = 1});
-    plan_.python = options.get<std::string>("python", "python3", "the interpreter, which needs numpy");
+    plan_.python = options.get<std::string>(
+        "python", "", "the interpreter, which needs numpy; by default that of the ddprun package, or python3");
+    if (const char* of_package = std::getenv("DDPRUN_PYTHON"); plan_.python.empty())
+      plan_.python = of_package && *of_package ? of_package : "python3";
     for (const auto& name : plan_.splits) {
       if (!split_of(name)) options.reject("splits", "expected train, val and test, or some of them; found " + name);
     }
@@ -115,11 +120,27 @@ class PythonData final : public ddprun::Dataset {
 
   void start() override {
     if (!std::filesystem::exists(plan_.file)) throw ddprun::UserError(plan_.file.string() + ": no such file");
-    auto first = std::make_unique<DataProcess>(plan_);
-    first->send({{"do", "describe"}});
-    read_description(first->receive());
-    pool_.add(std::move(first));
-    for (int64_t i = 1; i < processes_; ++i) pool_.add(std::make_unique<DataProcess>(plan_));
+    std::vector<std::unique_ptr<DataProcess>> processes;
+    for (int64_t i = 0; i < processes_; ++i) processes.push_back(std::make_unique<DataProcess>(plan_));
+    for (const auto& process : processes) process->wait_until_open();
+    processes.front()->send({{"do", "describe"}});
+    read_description(processes.front()->receive());
+    for (auto& process : processes) pool_.add(std::move(process));
+  }
+
+  // What its samples hold is known to the class alone.
+  ddprun::DataAccount account() const override {
+    ddprun::DataAccount account{.unit = "sample"};
+    ddprun::DataDigest digest;
+    digest.add(layout_.dump());
+    for (const auto split : {Split::kTrain, Split::kVal, Split::kTest}) {
+      account.used += size(split);
+      digest.add(size(split));
+      if (const auto known = labels(split); known.defined())
+        digest.add_all(known.const_data_ptr(), static_cast<uint64_t>(known.nbytes()));
+    }
+    account.digest = digest.hex();
+    return account;
   }
 
   ddprun::DataSpec spec() const override { return spec_; }

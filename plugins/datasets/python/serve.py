@@ -3,19 +3,22 @@
 # Requests and answers are JSON behind their length, on the socket that is descriptor 3. Samples go into the memory that is descriptor 4:
 # first the number of the sample being made and of its split, which tell where a process that died or hangs was, then one array for each
 # field of the samples that were asked for.
+import ctypes
 import hashlib
 import importlib.util
 import json
 import mmap
 import os
 import random
+import select
 import signal
 import socket
 import struct
 import sys
 import traceback
 
-HEADER = 16
+CHANNEL, MEMORY, HEADER = 3, 4, 16
+PR_SET_PDEATHSIG = 1
 
 
 class Mistake(Exception):
@@ -94,7 +97,7 @@ class Samples:
     def fetch(self, request):
         indices, bytes_of_all = request["indices"], request["bytes"]
         if self.memory is None or len(self.memory) < bytes_of_all:
-            self.memory = mmap.mmap(4, bytes_of_all)
+            self.memory = mmap.mmap(MEMORY, bytes_of_all)
         places, at = {}, HEADER
         for name, field in request["fields"].items():
             shape = (len(indices), *field["shape"])
@@ -124,12 +127,33 @@ def where(file):
     return f"{os.path.basename(ours[-1].filename)}:{ours[-1].lineno}: " if ours else ""
 
 
+def die_with_the_run():
+    """The kernel kills this process when the one that started it ends, in whatever way. If that has ended already, its channel hangs up."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    poll = select.poll()
+    poll.register(CHANNEL, 0)
+    if poll.poll(0):
+        os._exit(0)
+
+
+def close_what_is_not_ours():
+    """Connections of the run, which other machines would wait on if they stayed open here."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > MEMORY:
+            try:
+                os.close(int(name))
+            except OSError:
+                pass  # that of the list
+
+
 def main():
+    die_with_the_run()
+    close_what_is_not_ours()
     for number in (signal.SIGINT, signal.SIGTERM):  # the run decides when it ends, and then the channel closes
         signal.signal(number, signal.SIG_IGN)
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):  # there are several processes
         os.environ[name] = "1"
-    channel = socket.socket(fileno=3)
+    channel = socket.socket(fileno=CHANNEL)
     stream = channel.makefile("rwb")
     samples, file = None, ""
     while header := stream.read(4):

@@ -4,6 +4,8 @@
 #include "npy_file.h"
 #include "safetensors_file.h"
 
+#include <ddprun/safetensors.h>
+
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -13,7 +15,7 @@ namespace {
 
 SampleArrays read(const std::vector<std::filesystem::path>& files, const TensorNames& names) {
   if (files.size() == 2) {
-    SampleArrays pair{read_npy(map_file(files[0])), read_npy(map_file(files[1])), {}};
+    SampleArrays pair{read_npy(map_file(files[0])), read_npy(map_file(files[1])), {}, {}};
     if (!names.extras.empty()) pair.input.refuse("is an array alone; dataset.extras needs a .safetensors file");
     return pair;
   }
@@ -26,8 +28,11 @@ SampleArrays read(const std::vector<std::filesystem::path>& files, const TensorN
   std::vector<std::string> all{names.input, names.target};
   all.insert(all.end(), names.extras.begin(), names.extras.end());
   auto arrays = read_safetensors(file, all);
-  SampleArrays samples{std::move(arrays[0]), std::move(arrays[1]), {}};
+  SampleArrays samples{std::move(arrays[0]), std::move(arrays[1]), {}, {}};
   samples.extras.assign(std::move_iterator(arrays.begin() + 2), std::move_iterator(arrays.end()));
+  for (const auto& entry : read_safetensors_header(file.path)) {
+    if (std::ranges::find(all, entry.name) == all.end()) samples.others.push_back(entry.name);
+  }
   return samples;
 }
 

@@ -19,7 +19,13 @@ struct SampleArrays {
   StoredArray input;
   StoredArray target;
   std::vector<StoredArray> extras;  // as TensorNames::extras
+  std::vector<std::string> others;  // names of the file's tensors that are none of these
 
+  std::vector<const StoredArray*> all() const {
+    std::vector<const StoredArray*> arrays{&input, &target};
+    for (const auto& extra : extras) arrays.push_back(&extra);
+    return arrays;
+  }
   bool has_classes() const { return target.holds_integers(); }
   bool has_class_per_element() const { return has_classes() && target.row_values() > 1; }  // a symbol, a pixel
 };

@@ -29,6 +29,7 @@ struct StoredArray {
 
   int64_t rows() const { return shape[0]; }
   int64_t row_values() const;
+  uint64_t size_in_bytes() const { return static_cast<uint64_t>(rows() * row_values()) * c10::elementSize(dtype); }
   bool holds_integers() const { return at::isIntegralType(dtype, /*includeBool=*/true); }
 
   // Returns "[60000, 28, 28] uint8".

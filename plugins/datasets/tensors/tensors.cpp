@@ -2,6 +2,7 @@
 // The user's own arrays from .safetensors or .npy files, mapped into memory so that the workers of a node share them.
 #include "sample_arrays.h"
 
+#include <ddprun/data_digest.h>
 #include <ddprun/dataset.h>
 #include <ddprun/error.h>
 #include <ddprun/folds.h>
@@ -26,6 +27,7 @@ using ddprun::arrays::StoredArray;
 constexpr uint64_t kHoldOutStream = 0x74656E736F727300;  // "tensors": told apart from other uses of the seed
 constexpr int64_t kMostClasses = 1'000'000;              // a larger label is not a class
 constexpr int64_t kIgnored = -100;                       // the label of a symbol or pixel that cross-entropy ignores
+constexpr size_t kMostExamples = 3;                      // of tensors that are left alone
 using Files = std::vector<std::filesystem::path>;
 
 constexpr std::array kSplits = {Split::kTrain, Split::kVal, Split::kTest};
@@ -43,7 +45,7 @@ struct Part {
 Files read_files(ddprun::Options& options, const std::string& name, const std::string& help, bool required = false) {
   auto files = required ? options.require<Files>(name, help) : options.get<Files>(name, {}, help);
   const bool named = std::ranges::none_of(files, &std::filesystem::path::empty);
-  if (options.has(name) && (files.empty() || files.size() > 2 || !named))
+  if (options.has(name) && ((required && files.empty()) || files.size() > 2 || !named))
     options.reject(name, "expected a .safetensors file or [input.npy, target.npy]");
   return files;
 }
@@ -104,6 +106,28 @@ class Tensors final : public ddprun::Dataset {
 
   int64_t size(Split split) const override { return part(split).size(); }
 
+  // Each sample of the arrays is used; tensors of other names are not.
+  ddprun::DataAccount account() const override {
+    ddprun::DataAccount account{.unit = "tensor"};
+    ddprun::LeftAlone rest{.reason = "that neither dataset.input, target nor extras names"};
+    ddprun::DataDigest digest;
+    for (const auto split : kSplits) {
+      const auto& [arrays, labels, rows] = part(split);
+      digest.add(rows);
+      digest.add(labels);
+      if (files_[slot(split)].empty()) continue;
+      for (const auto* array : arrays.all()) digest.add_some(array->bytes.get(), array->size_in_bytes());
+      account.used += static_cast<int64_t>(arrays.all().size());
+      rest.count += static_cast<int64_t>(arrays.others.size());
+      for (const auto& name : arrays.others)
+        rest.examples.push_back(files_[slot(split)].front().string() + ": " + name);
+    }
+    if (rest.examples.size() > kMostExamples) rest.examples.resize(kMostExamples);
+    if (rest.count > 0) account.left_alone.push_back(std::move(rest));
+    account.digest = digest.hex();
+    return account;
+  }
+
   at::Tensor labels(Split split) const override {
     const auto& from = part(split);
     if (from.labels.empty()) return {};
@@ -150,8 +174,10 @@ class Tensors final : public ddprun::Dataset {
     std::set<std::string> seen{names_.input, names_.target, "index"};
     for (const auto& name : names_.extras) {
       if (!seen.insert(name).second)
-        options.reject("extras",
-                       name + " is another tensor's name already: expected each once, and neither input nor target");
+        options.reject(
+            "extras", name +
+                          " is another tensor's name already: that of the inputs, of the targets, of another extra, or "
+                          "index, the samples' numbers. The options input and target name others for those two");
     }
   }
 

@@ -9,6 +9,7 @@
 #include "utf8.h"
 #include "windows.h"
 
+#include <ddprun/data_digest.h>
 #include <ddprun/dataset.h>
 #include <ddprun/error.h>
 
@@ -38,7 +39,7 @@ struct Part {
 std::vector<Path> read_files(ddprun::Options& options) {
   auto files =
       options.get<std::vector<Path>>("file", {}, "a UTF-8 text, or several to join; without it one is generated");
-  const bool named = !files.empty() && std::ranges::none_of(files, &Path::empty);
+  const bool named = std::ranges::none_of(files, &Path::empty);
   if (options.has("file") && !named) options.reject("file", "expected a text file or a list of them");
   return files;
 }
@@ -48,6 +49,7 @@ std::u32string read_text(const Path& path) {
     throw ddprun::UserError(path.string() + ": " + flaw + "; expected a UTF-8 text file");
   };
   if (std::filesystem::is_directory(path)) refuse("is a folder");
+  if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path)) refuse("is not a file");
   std::ifstream file(path, std::ios::binary);
   if (!file) refuse("cannot be opened: " + std::string(std::strerror(errno)));
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
@@ -93,6 +95,23 @@ class Text final : public ddprun::Dataset {
 
   ddprun::DataSpec spec() const override {
     return {.sample_shape = {context_}, .classes = static_cast<int64_t>(names_.size()), .class_names = names_};
+  }
+
+  ddprun::DataAccount account() const override {
+    ddprun::DataAccount account{.unit = "character"};
+    ddprun::LeftAlone rest{.reason = "behind the last window of their split"};
+    ddprun::DataDigest digest;
+    for (const auto split : {Split::kTrain, Split::kVal, Split::kTest}) {
+      const int64_t used = part(split).size > 0 ? size(split) * context_ + 1 : 0;
+      account.used += used;
+      rest.count += part(split).size - used;
+      digest.add(size(split));
+    }
+    if (rest.count > 0) account.left_alone.push_back(std::move(rest));
+    for (const auto& name : names_) digest.add(name);
+    digest.add_all(classes_.data(), classes_.size() * sizeof classes_.front());
+    account.digest = digest.hex();
+    return account;
   }
 
   // The last character of a part is only a target.

@@ -4,11 +4,15 @@
 #include <ddprun/error.h>
 
 #include <nlohmann/json.hpp>
+#include <strict_json.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <cctype>
 #include <cstring>
-#include <fstream>
+#include <exception>
+#include <string_view>
 
 namespace ddprun::text {
 namespace {
@@ -19,6 +23,7 @@ using Json = nlohmann::json;
 using Path = std::filesystem::path;
 
 constexpr uint64_t kHeaderBytes = 1024;
+constexpr int64_t kBlocks = 64, kBlock = 1024;  // tokens that are looked at before a file is believed
 
 struct HeaderKind {
   int32_t magic, version;
@@ -33,16 +38,17 @@ int64_t number_in(const Json& note, const char* name, const Path& file) {
   const auto found = note.find(name);
   if (found == note.end()) return 0;
   if (!found->is_number_integer() || found->get<int64_t>() < 1)
-    throw UserError(file.string() + ": " + name + " is " + found->dump() + ", expected a number of at least 1");
+    throw UserError(file.string() + ": " + name + " is " + describe(*found) + ", expected a number of at least 1");
   return found->get<int64_t>();
 }
 
 int64_t bits_in(const Json& note, const Path& file) {
-  const auto dtype = note.contains("dtype") ? note["dtype"] : Json("");
-  if (dtype == "") return 0;
-  if (dtype == "uint16") return 16;
-  if (dtype == "uint32") return 32;
-  throw UserError(file.string() + ": dtype is " + dtype.dump() + ", expected \"uint16\" or \"uint32\"");
+  const auto found = note.find("dtype");
+  if (found == note.end() || *found == "") return 0;
+  if (*found == "uint16") return 16;
+  if (*found == "uint32") return 32;
+  const auto written = found->is_string() ? "\"" + found->get<std::string>().substr(0, 20) + "\"" : describe(*found);
+  throw UserError(file.string() + ": dtype is " + written + ", expected \"uint16\" or \"uint32\"");
 }
 
 template <class Token>
@@ -51,6 +57,26 @@ Token token_at(const uint8_t* tokens, int64_t place) {
   std::memcpy(&token, tokens + place * static_cast<int64_t>(sizeof token), sizeof token);
   return token;
 }
+
+// Calls `look` with some of `count` places, in blocks that are spread evenly: with all if there are few.
+template <class Look>
+void look_at_some(int64_t count, Look look) {
+  const bool few = count <= kBlocks * kBlock;
+  for (int64_t i = 0; i < std::min(count, kBlocks * kBlock); ++i)
+    look(few ? i : i / kBlock * ((count - kBlock) / (kBlocks - 1)) + i % kBlock);
+}
+
+bool is_text(std::string_view bytes) {
+  return std::ranges::all_of(bytes, [](unsigned char c) { return c >= ' ' || std::isspace(c); });
+}
+
+// How large the words of 16 bits get in each place of four.
+struct Largest {
+  std::array<uint16_t, 4> words{};
+
+  uint16_t even() const { return std::max(words[0], words[2]); }
+  uint16_t odd() const { return std::max(words[1], words[3]); }
+};
 
 }  // namespace
 
@@ -75,14 +101,62 @@ TokenFile::TokenFile(const Path& path, const TokenForm& options) : file_(map_fil
   if (size_ != 0 && size_ != found)
     file_.refuse("it should hold " + std::to_string(size_) + " tokens and holds " + std::to_string(found) +
                  (found < size_ ? ": it is cut short" : "") + "; write it again");
+  const bool is_width_known = size_ != 0;  // where the number of tokens is told, it fits
   size_ = found;
   tokens_ = file_.bytes.get() + begin;
+  if (!is_width_known) {
+    require_no_other_format();
+    require_width();
+  }
+  look_at_some(size_, [this](int64_t place) { require_known(token(place), place); });
+}
+
+void TokenFile::require_no_other_format() const {
+  struct Known {
+    std::string_view first;
+    const char* name;
+  };
+  constexpr std::array kKnown{Known{"\x93NUMPY", "a .npy file; write its numbers alone, with array.tofile()"},
+                              Known{"PK\3\4", "a zip archive; unpack it"}, Known{"\x1f\x8b", "compressed; unpack it"},
+                              Known{"\x28\xb5\x2f\xfd", "compressed; unpack it"}};
+  for (const auto& known : kKnown) {
+    if (file_.text().starts_with(known.first)) file_.refuse(std::string("is ") + known.name);
+  }
+  if (is_text(file_.text().substr(0, kHeaderBytes)) && is_text(file_.text().substr(file_.size / 2, kHeaderBytes)))
+    file_.refuse("is a text, not a file of tokens: ddprun-convert makes one of it, or choose the dataset text");
+}
+
+// Numbers of more bits than are read look like tokens each followed by zeros, or by small numbers.
+void TokenFile::require_width() const {
+  const int64_t words_of_token = form_.bits / 16;
+  const int64_t groups = size_ * words_of_token / 4;
+  if (groups < 8) return;  // too few to tell
+  Largest largest;
+  look_at_some(groups, [&](int64_t group) {
+    for (size_t i = 0; i < 4; ++i)
+      largest.words[i] = std::max(largest.words[i], token_at<uint16_t>(tokens_, group * 4 + static_cast<int64_t>(i)));
+  });
+  const bool are_64 = largest.words[2] == 0 && largest.words[3] == 0 && largest.words[0] > 0;
+  const bool are_32 = form_.bits == 16 && largest.odd() * 256 < largest.even();
+  if (!are_64 && !are_32) return;
+  const std::string found =
+      "read as uint" + std::to_string(form_.bits) + ", every second of its numbers is " +
+      (largest.odd() == 0 || form_.bits == 32 ? "0" : "below " + std::to_string(largest.odd() + 1));
+  file_.refuse(found + (are_64 ? ": it seems to hold int64, which is not read; write it as uint16 or uint32, with "
+                                 "array.astype('uint32').tofile()"
+                               : ": it seems to hold uint32; set dataset.dtype=uint32"));
 }
 
 void TokenFile::read_note() {
   const auto name = note_of(file_.path);
-  std::ifstream stream(name, std::ios::binary);
-  const auto note = Json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  Json note;
+  try {
+    note = parse_strict_json(map_file(name).text());
+  } catch (const UserError&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw UserError(name.string() + ": " + error.what() + "; write it again with ddprun-convert");
+  }
   if (!note.is_object()) throw UserError(name.string() + ": not a JSON object; write it again with ddprun-convert");
   size_ = number_in(note, "tokens", name);
   agree(form_.bits, bits_in(note, name), "dtype", name.string());
@@ -114,12 +188,24 @@ void TokenFile::agree(int64_t& ours, int64_t told, const char* what, const std::
 void TokenFile::copy(int64_t first, std::span<int64_t> out) const {
   for (size_t i = 0; i < out.size(); ++i) {
     const int64_t place = first + static_cast<int64_t>(i);
-    out[i] = form_.bits == 16 ? int64_t{token_at<uint16_t>(tokens_, place)} : token_at<uint32_t>(tokens_, place);
-    if (out[i] >= form_.vocabulary)
-      file_.refuse("token " + std::to_string(place) + " is " + std::to_string(out[i]) + ", but a vocabulary of " +
-                   std::to_string(form_.vocabulary) +
-                   " ends before it: is it of another tokenizer, or another dataset.dtype?");
+    out[i] = token(place);
+    require_known(out[i], place);
   }
+}
+
+int64_t TokenFile::token(int64_t place) const {
+  return form_.bits == 16 ? int64_t{token_at<uint16_t>(tokens_, place)} : token_at<uint32_t>(tokens_, place);
+}
+
+void TokenFile::require_known(int64_t token, int64_t place) const {
+  if (token < form_.vocabulary) return;
+  file_.refuse("token " + std::to_string(place) + " is " + std::to_string(token) + ", but a vocabulary of " +
+               std::to_string(form_.vocabulary) +
+               " ends before it: is it of another tokenizer, or another dataset.dtype?");
+}
+
+void TokenFile::add_to(DataDigest& digest) const {
+  digest.add_some(tokens_, static_cast<uint64_t>(size_ * form_.bits / 8));
 }
 
 }  // namespace ddprun::text

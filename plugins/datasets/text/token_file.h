@@ -8,6 +8,7 @@
 //   the options  dataset.dtype and dataset.vocabulary, for nanoGPT's files, which are bare numbers
 #pragma once
 
+#include <ddprun/data_digest.h>
 #include <ddprun/files.h>
 
 #include <cstdint>
@@ -25,7 +26,8 @@ struct TokenForm {
 class TokenFile {
  public:
   // Maps the file. Throws UserError, with the file, where what says how to read it contradicts the file or the options,
-  // or where nothing says it.
+  // where nothing says it, or where some tokens, spread evenly, are not of the vocabulary or look like those of another
+  // width.
   TokenFile(const std::filesystem::path& path, const TokenForm& options);
 
   const std::filesystem::path& path() const { return file_.path; }
@@ -36,9 +38,16 @@ class TokenFile {
   // not of the vocabulary. Called from several threads.
   void copy(int64_t first, std::span<int64_t> out) const;
 
+  // Adds the tokens to a digest: their number, and some of them.
+  void add_to(DataDigest& digest) const;
+
  private:
   void read_note();
   uint64_t read_header();  // returns its bytes
+  void require_no_other_format() const;
+  void require_width() const;
+  int64_t token(int64_t place) const;
+  void require_known(int64_t token, int64_t place) const;
   void agree(int64_t& ours, int64_t told, const char* what, const std::string& teller);
 
   MappedFile file_;

@@ -6,6 +6,7 @@
 #include "token_file.h"
 #include "windows.h"
 
+#include <ddprun/data_digest.h>
 #include <ddprun/dataset.h>
 #include <ddprun/error.h>
 
@@ -23,13 +24,16 @@ using ddprun::text::TokenFile;
 using ddprun::text::TokenForm;
 using Paths = std::vector<std::filesystem::path>;
 
+// The last token of a file is only a target.
+int64_t windows_in(const TokenFile& file, int64_t context) { return (file.size() - 1) / context; }
+
 // The windows of a split, file by file.
 class Windows {
  public:
   Windows(const Paths& paths, const TokenForm& form, int64_t context) : context_(context) {
     for (const auto& path : paths) {
       const auto& file = files_.emplace_back(path, form);
-      const int64_t windows = (file.size() - 1) / context;  // the last token is only a target
+      const int64_t windows = windows_in(file, context);
       if (windows == 0)
         throw ddprun::UserError(file.path().string() + ": it has " + std::to_string(file.size()) +
                                 " tokens, expected at least " + std::to_string(context + 1) +
@@ -62,8 +66,8 @@ class Tokens final : public ddprun::Dataset {
     paths_[2] = options.get<Paths>("test", {}, "the same for test");
     for (const auto split : {Split::kTrain, Split::kVal, Split::kTest}) {
       const auto& paths = paths_[static_cast<size_t>(split)];
-      if (options.has(split_name(split)) &&
-          (paths.empty() || std::ranges::any_of(paths, &std::filesystem::path::empty)))
+      const bool is_missing = split == Split::kTrain && paths.empty();
+      if (options.has(split_name(split)) && (is_missing || std::ranges::any_of(paths, &std::filesystem::path::empty)))
         options.reject(split_name(split), "expected a file or a list of them");
     }
     context_ = options.get<int64_t>("context", 128, "tokens per sample", {.min = 1, .max = 1 << 20});
@@ -89,6 +93,27 @@ class Tokens final : public ddprun::Dataset {
                                 ": expected files of one tokenizer");
       }
     }
+  }
+
+  // The tokens behind a file's last window are too few for one more.
+  ddprun::DataAccount account() const override {
+    ddprun::DataAccount account{.unit = "token"};
+    ddprun::LeftAlone rest{.reason = "behind the last window of their file"};
+    ddprun::DataDigest digest;
+    digest.add(context_);
+    for (const auto& split : splits_) {
+      digest.add(split.size());
+      for (const auto& file : split.files()) {
+        const int64_t used = windows_in(file, context_) * context_ + 1;
+        account.used += used;
+        if (file.size() > used) rest.examples.push_back(file.path().string());
+        rest.count += file.size() - used;
+        file.add_to(digest);
+      }
+    }
+    if (rest.count > 0) account.left_alone.push_back(std::move(rest));
+    account.digest = digest.hex();
+    return account;
   }
 
   ddprun::DataSpec spec() const override {

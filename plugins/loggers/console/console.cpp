@@ -12,9 +12,12 @@
 
 #include <ddprun/logger.h>
 
+#include <stdio_ext.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <optional>
 #include <system_error>
@@ -46,9 +49,8 @@ std::string join(const Values& values) {
   return text;
 }
 
-// Returns the status in words; "preempted" is the word for scripts, whoever asked for the end.
 std::string status_text(const std::string& status) {
-  if (status == "preempted") return painted("stopped", Colour::kStrong);
+  if (status == "preempted") return painted(status, Colour::kStrong);
   const bool good = status == "completed" || status == "stopped_early";
   return painted(shown(status), good ? Colour::kGood : Colour::kBad);
 }
@@ -87,6 +89,7 @@ class Console final : public ddprun::Logger {
   void start(const ddprun::RunStart& run) override {
     run_ = shown(run);
     live_ = is_live_terminal();
+    times_ = StepTimes(run_.resumed_step);
     last_line_ = Clock::now();
     print_items(run_.name + ": " + run_.model + " (" + grouped(run_.parameters) + " parameters) on " + run_.dataset +
                 " with " + run_.optimizer + ", " + workers_text());
@@ -149,7 +152,7 @@ class Console final : public ddprun::Logger {
         std::to_string(end.nodes) + " x " + std::to_string(end.world_size / std::max<int64_t>(1, end.nodes)));
     row("steps", grouped(end.steps) + " (" + epochs_text(end.epochs) + ", " + counted(end.samples, "sample") + ")");
     if (!end.best.empty()) show_best(end);
-    show_test(end);
+    show_tests(end);
     show_classes(end);
     if (confusion_) show_confusion(*confusion_);
     if (!end.checkpoint.empty()) row("checkpoint", shown(path_text(end.checkpoint)));
@@ -166,6 +169,7 @@ class Console final : public ddprun::Logger {
   // Shows the metric that `best` follows first, even if it is that of a class.
   void show_best(const ddprun::RunEnd& end) {
     auto best = end.best;
+    std::erase_if(best, [](const auto& value) { return value.first.starts_with("test/"); });
     take_class_values(best, "val/");
     if (best.empty() || best.front().first != end.best.front().first) best.insert(best.begin(), end.best.front());
     row("best", painted(place_text(end.best_step) + join(shown(best)), Colour::kStrong));
@@ -185,24 +189,32 @@ class Console final : public ddprun::Logger {
     }
   }
 
-  // Shows the number of correct samples and the test's other metrics, and its loss if the task has no right and wrong.
-  void show_test(const ddprun::RunEnd& end) {
+  // Shows the tests of the best checkpoint and of the last, or the one test if these are the same.
+  void show_tests(const ddprun::RunEnd& end) {
+    const bool best_is_last = end.best_step == end.steps;
+    const auto best = best_is_last ? "" : test_text(end.best, end.test_total);
+    const auto last = test_text(end.metrics, end.test_total);
+    if (!best.empty()) row("test, best", place_text(end.best_step) + best);
+    if (!last.empty()) row("test, last", place_text(end.steps, best_is_last ? ", the best too" : "") + last);
+  }
+
+  // Returns the number of correct samples and the test's other metrics, and its loss if the task has no right and
+  // wrong; empty if there was no test.
+  static std::string test_text(Values metrics, int64_t total) {
     std::string counted;
-    if (end.test_total > 0) {
+    if (const auto accuracy = find(metrics, "test/accuracy"); accuracy && total > 0) {
       char percent[32];
-      std::snprintf(percent, sizeof percent, "%.2f %%",
-                    100.0 * static_cast<double>(end.test_correct) / static_cast<double>(end.test_total));
-      counted = grouped(end.test_correct) + " of " + grouped(end.test_total) + " correct (" + percent + ")";
+      std::snprintf(percent, sizeof percent, "%.2f %%", 100.0 * *accuracy);
+      const auto correct = std::llround(*accuracy * static_cast<double>(total));
+      counted = grouped(correct) + " of " + grouped(total) + " correct (" + percent + ")";
     }
-    auto metrics = end.metrics;
     take_class_values(metrics, "test/");
     Values values;
     for (const auto& [name, value] : metrics) {
       const bool told = !counted.empty() && (name == "test/accuracy" || name == "test/loss");
       if (name.starts_with("test/") && !told) values.emplace_back(shown(name), value);
     }
-    const auto text = counted + (counted.empty() || values.empty() ? "" : "  ") + join(values);
-    if (!text.empty()) row("test", text);
+    return counted + (counted.empty() || values.empty() ? "" : "  ") + join(values);
   }
 
   void show_layers() {
@@ -212,11 +224,12 @@ class Console final : public ddprun::Logger {
     print("");
   }
 
-  // Returns "epoch 3: ", or "step 150: " within an epoch.
-  std::string place_text(int64_t step) const {
+  // Returns "epoch 3: ", or "step 150: " within an epoch; a note precedes the colon.
+  std::string place_text(int64_t step, const std::string& note = "") const {
     if (step == 0) return "";
     const auto epoch = std::max<int64_t>(1, run_.steps_per_epoch);
-    return step % epoch == 0 ? "epoch " + std::to_string(step / epoch) + ": " : "step " + grouped(step) + ": ";
+    const auto place = step % epoch == 0 ? "epoch " + std::to_string(step / epoch) : "step " + grouped(step);
+    return place + note + ": ";
   }
 
   // Returns "4 workers on 2 nodes (2 each), on cuda over nccl".
@@ -259,7 +272,7 @@ class Console final : public ddprun::Logger {
   // if any.
   void show_part(const Values& evaluation = {}) {
     if (!part_) return;
-    const auto part = *std::exchange(part_, std::nullopt);
+    const auto& part = *part_;
     EvaluationTable::Row cells{{"epoch", std::to_string(part.epoch) + "/" + std::to_string(run_.max_epochs)},
                                {"step", grouped(part.step)}};
     const auto add = [&](const std::string& split, Values values) {
@@ -278,6 +291,7 @@ class Console final : public ddprun::Logger {
     const auto lines = evaluations_.add(std::move(cells), static_cast<size_t>(terminal_width()));
     if (lines.size() > 1) print(painted(lines.front(), Colour::kStrong));
     print(lines.back());
+    part_.reset();
     last_line_ = Clock::now();
   }
 
@@ -312,7 +326,9 @@ class Console final : public ddprun::Logger {
     bar_.clear();
     std::printf("%s\n", line.c_str());
     if (std::fflush(stdout) == 0 || errno == EPIPE) return;
-    throw std::system_error(errno, std::generic_category(), "cannot write to standard output");
+    const int error = errno;
+    ::__fpurge(stdout);  // the line comes once more, when it is tried again
+    throw std::system_error(error, std::generic_category(), "cannot write to standard output");
   }
 
   bool lines_;  // print lines even with a terminal's bar

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 namespace ddprun::console {
 namespace {
@@ -24,13 +25,16 @@ std::string step_time(double seconds) {
 
 }  // namespace
 
+// A table has the means of the steps since the previous one: few at the end of an epoch, many in its middle.
 void StepTimes::add(const RankTable& table) {
-  if (tables_++ == 0) {
+  const auto steps = static_cast<double>(std::max<int64_t>(1, table.step - step_));  // fewer than 1 after a rollback
+  step_ = table.step;
+  if (std::exchange(steps_, steps_ + steps) == 0) {
     sums_ = table;
-    return;
+    for (auto& row : sums_.rows) std::ranges::fill(row, 0);
   }
   for (size_t rank = 0; rank < std::min(table.rows.size(), sums_.rows.size()); ++rank) {
-    for (size_t i = 0; i < table.columns.size(); ++i) sums_.rows[rank][i] += table.rows[rank][i];
+    for (size_t i = 0; i < table.columns.size(); ++i) sums_.rows[rank][i] += steps * table.rows[rank][i];
   }
 }
 
@@ -39,12 +43,11 @@ double StepTimes::mean_of(const std::string& column) const {
   if (static_cast<size_t>(at) == sums_.columns.size()) return 0;
   double sum = 0;
   for (const auto& row : sums_.rows) sum += row.at(static_cast<size_t>(at));
-  return sum / static_cast<double>(sums_.rows.size()) / static_cast<double>(tables_);
+  return sum / static_cast<double>(sums_.rows.size()) / steps_;
 }
 
 std::string StepTimes::phases() const {
-  if (tables_ == 0) return "";
-  const double step = mean_of("step_seconds");
+  const double step = steps_ > 0 ? mean_of("step_seconds") : 0;
   if (!(step > 0)) return "";
   std::string text;
   const auto add = [&](const char* name, const char* column) {
@@ -63,7 +66,7 @@ std::string StepTimes::phases() const {
 }
 
 std::string StepTimes::slowest() const {
-  if (tables_ == 0 || sums_.rows.size() < 2) return "";
+  if (sums_.rows.size() < 2) return "";
   std::vector<double> own;
   const auto at = [&](const char* column) { return std::ranges::find(sums_.columns, column) - sums_.columns.begin(); };
   const auto step = at("step_seconds"), wait = at("wait_seconds"), other = at("other_seconds");

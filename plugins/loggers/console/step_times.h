@@ -12,6 +12,9 @@ namespace ddprun::console {
 
 class StepTimes {
  public:
+  // Begins after this step.
+  explicit StepTimes(int64_t step = 0) : step_(step) {}
+
   void add(const RankTable& table);
 
   // Returns "52.4 ms: forward 31 %, backward 45 %, waiting for others 6 %, ..."; empty if nothing was measured.
@@ -23,8 +26,9 @@ class StepTimes {
  private:
   double mean_of(const std::string& column) const;
 
-  int64_t tables_ = 0;
-  RankTable sums_;
+  int64_t step_;      // of the last table
+  double steps_ = 0;  // of all tables
+  RankTable sums_;    // over the steps
 };
 
 }  // namespace ddprun::console

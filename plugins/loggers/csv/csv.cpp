@@ -6,14 +6,16 @@
 #include "csv_cell.h"
 #include "table_files.h"
 
+#include <ddprun/file_error.h>
 #include <ddprun/files.h>
 #include <ddprun/logger.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <limits>
 #include <map>
+#include <sstream>
+#include <utility>
 
 namespace {
 
@@ -83,23 +85,23 @@ class Csv final : public ddprun::Logger {
 
  private:
   // Rewrites the file with additional columns after those that it has, and without the rows after `last_step`, which
-  // come again.
+  // come again. Throws FileError if it cannot be read, or written; it is then as it was.
   void rewrite(const Columns& more, int64_t last_step) {
-    file_.close();
-    std::ifstream former(path_);
+    std::istringstream former(ddprun::read_file(path_).value_or(""));
     std::string text;
-    columns_ = std::getline(former, text) ? csv_cells(text) : kFixedColumns;
-    const auto columns = columns_;
-    columns_.insert(columns_.end(), more.begin(), more.end());
-    auto table = joined(columns_);
+    const auto columns = std::getline(former, text) ? csv_cells(text) : kFixedColumns;
+    auto all = columns;
+    all.insert(all.end(), more.begin(), more.end());
+    auto table = joined(all);
     while (std::getline(former, text)) {
       auto row = csv_cells(text);
       if (!stays(row, columns, last_step)) continue;
-      row.resize(columns_.size());
+      row.resize(all.size());
       table += joined(row);
     }
     ddprun::make_folder(path_.parent_path());
     ddprun::replace_file(path_, table);
+    columns_ = std::move(all);
     file_.open(path_);
   }
 

@@ -96,7 +96,7 @@ class JsonLines final : public ddprun::Logger {
     const auto path = run_dir_ / name;
     if (image.bytes.empty() || std::filesystem::exists(path)) return;
     ddprun::make_folder(path.parent_path());
-    ddprun::replace_file(path, encode_png(picture_of(image)));
+    ddprun::replace_file(path, encode_png(image));
   }
 
   std::string file_name_, table_file_name_;

@@ -15,19 +15,21 @@ using Json = nlohmann::ordered_json;
 
 class LineFile {
  public:
-  // Opens the file to append, or creates it. First ends a line that a killed process left unfinished, so that the next
-  // does not join it. Throws UserError if it cannot be written.
+  // Opens the file to append, or creates it. Throws FileError if it cannot be written.
   void open(const std::filesystem::path& path);
   bool is_open() const { return file_.is_open(); }
 
-  // Appends in one write, so that several processes may append and a reader sees whole lines. Throws UserError.
+  // Appends in one write, so that several processes may append and a reader sees whole lines. First ends a line that a
+  // killed process or a failed write left unfinished, so that this one does not join it. Throws FileError: what was not
+  // appended may be so later.
   void append(const Json& line);
 
-  // Forces the lines to the disk; does nothing if the file is not open. Throws UserError.
+  // Forces the lines to the disk; does nothing if the file is not open. Throws FileError.
   void sync() { file_.sync(); }
 
  private:
   RecordFile file_;
+  bool may_be_torn_ = true;
 };
 
 }  // namespace ddprun::jsonl

@@ -176,9 +176,10 @@ class MlflowLogger final : public ddprun::Logger {
 
   // Adds an image once per run; does nothing if there is none.
   void add_image(const std::string& path, const ddprun::ShownImage& image) {
-    if (image.bytes.empty() || !history_.images.insert(path).second) return;
-    write_own_file(path, ddprun::encode_png(ddprun::picture_of(image)));
+    if (image.bytes.empty() || history_.images.contains(path)) return;
+    write_own_file(path, ddprun::encode_png(image));
     spool_->append({file_line("mlflow/files/" + path, path)});
+    history_.images.insert(path);
   }
 
   void write_own_file(const std::string& path, const std::string& content) const {

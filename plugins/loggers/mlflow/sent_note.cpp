@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT
 #include "sent_note.h"
 
+#include <ddprun/file_error.h>
 #include <ddprun/files.h>
 
 #include <algorithm>
-#include <fstream>
 
 namespace ddprun::mlflow {
 
 SentNote read_sent_note(const std::filesystem::path& file, const std::string& uri) try {
-  std::ifstream stream(file);
-  const auto json = Json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  const auto json = Json::parse(read_file(file).value_or(""), nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || json.value("uri", "") != uri) return {};
   return {.run = {json.value("experiment_id", ""), json.value("run_id", ""), json.value("artifact_uri", "")},
           .offset = std::max(json.value("offset", int64_t{0}), int64_t{0})};

@@ -4,13 +4,11 @@
 #include <ddprun/error.h>
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 
 namespace ddprun::mlflow {
 namespace {
@@ -57,22 +55,14 @@ bool is_ours(const Json& line) {
          });
 }
 
-[[noreturn]] void cannot_write(const std::filesystem::path& path, int error) {
-  throw UserError(path.string() + " cannot be written: " + std::strerror(error));
-}
-
-int64_t size_of(int file) {
-  struct stat status {};
-  return fstat(file, &status) == 0 ? status.st_size : 0;
-}
-
 // Returns the file's length without an unfinished last line.
-int64_t whole_lines(int file) {
+int64_t whole_lines(const RecordFile& file) {
   std::array<char, kChunk> chunk;
-  for (int64_t end = size_of(file); end > 0;) {
+  for (int64_t end = ::lseek(file.descriptor(), 0, SEEK_END); end != 0;) {
     const int64_t begin = std::max<int64_t>(0, end - static_cast<int64_t>(chunk.size()));
-    const auto got = pread(file, chunk.data(), static_cast<size_t>(end - begin), begin);
-    if (got <= 0) return end;
+    const auto got = end < 0 ? -1 : ::pread(file.descriptor(), chunk.data(), static_cast<size_t>(end - begin), begin);
+    if (got < 0) throw_file_error("read", file.path(), errno);
+    if (got == 0) return end;
     const auto newline = std::string_view(chunk.data(), static_cast<size_t>(got)).rfind('\n');
     if (newline != std::string_view::npos) return begin + static_cast<int64_t>(newline) + 1;
     end = begin;
@@ -82,27 +72,16 @@ int64_t whole_lines(int file) {
 
 }  // namespace
 
-SpoolWriter::SpoolWriter(const std::filesystem::path& file) : path_(file) {
-  file_ = open(file.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (file_ < 0 || ftruncate(file_, whole_lines(file_)) != 0) cannot_write(path_, errno);
-  sync_path(file.parent_path());
+SpoolWriter::SpoolWriter(const std::filesystem::path& file) {
+  file_.open(file);
+  if (::ftruncate(file_.descriptor(), whole_lines(file_)) != 0) throw_file_error("write", file, errno);
+  file_.sync();
 }
-
-SpoolWriter::~SpoolWriter() { close(file_); }
 
 void SpoolWriter::append(const std::vector<Json>& lines) {
   std::string text;
   for (const auto& line : lines) text += text_of(line) + "\n";
-  for (size_t done = 0; done < text.size();) {
-    const auto written = write(file_, text.data() + done, text.size() - done);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {
-      const int error = errno;
-      const bool cut = ftruncate(file_, size_of(file_) - static_cast<int64_t>(done)) == 0;
-      cannot_write(path_, cut ? error : errno);  // if it could not be cut now, the next start does
-    }
-    done += static_cast<size_t>(written);
-  }
+  file_.append(text);
 }
 
 SpoolReader::~SpoolReader() {
@@ -134,11 +113,14 @@ std::optional<SpoolReader::Line> SpoolReader::line_at(int64_t offset) {
 
 bool SpoolReader::read_more() {
   if (file_ < 0) file_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file_ < 0) return false;
+  if (file_ < 0 && errno == ENOENT) return false;
+  if (file_ < 0) throw_file_error("read", path_, errno);
   const size_t had = buffer_.size();
   buffer_.resize(had + kChunk);
   const auto got = pread(file_, buffer_.data() + had, kChunk, buffer_begin_ + static_cast<int64_t>(had));
+  const int error = errno;
   buffer_.resize(had + static_cast<size_t>(std::max<ssize_t>(got, 0)));
+  if (got < 0 && error != EINTR) throw_file_error("read", path_, error);
   return got > 0;
 }
 

@@ -25,20 +25,16 @@ namespace ddprun::mlflow {
 
 class SpoolWriter {
  public:
-  // Cuts off what a killed process left half written at the end. Throws UserError if the file cannot be written, as
+  // Cuts off what a killed process left half written at the end. Throws FileError if the file cannot be written, as
   // append() does.
   explicit SpoolWriter(const std::filesystem::path& file);
-  ~SpoolWriter();
-  SpoolWriter(const SpoolWriter&) = delete;
-  SpoolWriter& operator=(const SpoolWriter&) = delete;
 
   // Appends all lines or none. They then outlive this process and, after sync(), a power cut.
   void append(const std::vector<Json>& lines);
-  void sync() { sync_path(path_); }
+  void sync() { file_.sync(); }
 
  private:
-  std::filesystem::path path_;
-  int file_ = -1;
+  RecordFile file_;
 };
 
 // May read while another thread writes.
@@ -54,7 +50,7 @@ class SpoolReader {
   SpoolReader(const SpoolReader&) = delete;
   SpoolReader& operator=(const SpoolReader&) = delete;
 
-  // Returns the line that begins there, or nothing if no whole line does.
+  // Returns the line that begins there, or nothing if no whole line does. Throws FileError if the file cannot be read.
   std::optional<Line> line_at(int64_t offset);
 
   // Forces what it has read to the disk: a note of what was sent must not outlive the lines that it counts.

@@ -171,6 +171,7 @@ Archive::Entry Archive::entry_of(const std::string& folder, const nlohmann::json
   const auto& meta = payload.at("tensor_meta");
   const auto type = scalar_type_of(meta.at("dtype").get<int64_t>());
   const bool is_parameter = payload.at("is_param").get<bool>();
+  const bool has_gradients = at::isFloatingType(type) || at::isComplexType(type);
   return {.place = {.record = folder + payload.at("path_name").get<std::string>(),
                     .type = type,
                     .sizes = numbers(meta.at("sizes")),
@@ -178,7 +179,7 @@ Archive::Entry Archive::entry_of(const std::string& folder, const nlohmann::json
                     .offset = meta.at("storage_offset").at("as_int").get<int64_t>()},
           .is_parameter = is_parameter,
           .is_state = folder == kWeights,
-          .requires_grad = is_parameter && at::isFloatingType(type) && meta.at("requires_grad").get<bool>()};
+          .requires_grad = is_parameter && has_gradients && meta.at("requires_grad").get<bool>()};
 }
 
 at::Tensor Archive::read(const Entry& entry) const try {

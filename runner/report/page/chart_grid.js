@@ -25,13 +25,11 @@ class ChartGrid {
   system(grid) {
     const name = 'Where the time goes';
     if (this.view.runs.length === 1) return [element('h3', {class: 'between', id: 'system'}, name), grid];
-    const details = element('details', {class: 'between', id: 'system'}, element('summary', {}, name), grid);
-    details.addEventListener('toggle', () => details.open && this.draw());
-    return details;
+    return element('details', {class: 'between', id: 'system'}, element('summary', {}, name), grid);
   }
 
   seen() {
-    return this.charts.filter((chart) => chart.card.offsetParent !== null);
+    return this.charts.filter((chart) => chart.area.clientWidth > 0);
   }
 
   toolbar() {
@@ -91,11 +89,20 @@ class ChartGrid {
   }
 
   // Draws the first time: the visible charts at once, then the others one by one, so that the page stays responsive.
+  // What is hidden, alone or with the whole page in a tab of another page, has no width; it is drawn when it gets one.
   async drawInTurn() {
     this.measure();
     for (const [index, chart] of this.seen().entries()) {
       if (index >= kSeenAtOnce) await new Promise((resolve) => setTimeout(resolve));
       chart.draw();
+    }
+    const observer = new ResizeObserver(() => requestAnimationFrame(() => this.fit()));
+    this.charts.forEach((chart) => observer.observe(chart.area));
+  }
+
+  fit() {
+    for (const chart of this.seen()) {
+      if (chart.graph) chart.graph.resize(); else chart.draw();
     }
   }
 

@@ -16,6 +16,7 @@ function dataHead(data) {
     element('p', {class: 'muted'}, 'ddprun data'),
     element('h1', {}, data.name, ' ', element('small', {}, `dataset ${data.dataset}`)),
     element('div', {class: 'tiles'}, facts.filter(([, value]) => value).map(([name, value]) => tile(name, value))),
+    data.account.text ? element('p', {}, `Found: ${data.account.text}.`) : null,
     data.doubts.length > 0 ? element('div', {class: 'notice'}, element('b', {}, 'Look at this'),
       element('ul', {}, data.doubts.map((doubt) => element('li', {}, doubt)))) : null,
   ];

@@ -101,7 +101,6 @@ function title(name) {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-// "preempted" is the word for scripts, whoever asked for the end.
 function statusText(status) {
-  return status === 'preempted' ? 'stopped' : status.replaceAll('_', ' ');
+  return status.replaceAll('_', ' ');
 }

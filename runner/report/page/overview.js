@@ -48,21 +48,35 @@ function numberOf(run, name) {
   return typeof value === 'number' ? value : null;
 }
 
+// Returns " at epoch 3", or " at step 150" within an epoch.
+function placeText(run, step) {
+  const epoch = step / run.steps_per_epoch;
+  return !(step > 0) ? '' : Number.isInteger(epoch) ? ` at epoch ${epoch}` : ` at step ${whole(step)}`;
+}
+
 // Returns "val/accuracy at epoch 3, val/loss 0.29".
 function bestText(run) {
   if (run.best === null) return null;
-  const step = numberOf(run, 'best_step'), epoch = step / run.steps_per_epoch;
-  const place = !(step > 0) ? '' : Number.isInteger(epoch) ? ` at epoch ${epoch}` : ` at step ${whole(step)}`;
   const loss = run.summary && run.summary.best && run.summary.best['val/loss'];
   const beside = typeof loss === 'number' && run.best_name !== 'val/loss' ? `, val/loss ${plain(loss)}` : '';
-  return [metricText(run.best_name, run.best), `${run.best_name}${place}${beside}`];
+  return [metricText(run.best_name, run.best), `${run.best_name}${placeText(run, numberOf(run, 'best_step'))}${beside}`];
 }
 
-function testText(run) {
-  const right = numberOf(run, 'test_correct'), total = numberOf(run, 'test_total');
-  if (right !== null && total > 0) return [percent(right / total), `${whole(right)} of ${whole(total)} right`];
-  const loss = run.summary && run.summary.metrics && run.summary.metrics['test/loss'];
-  return typeof loss === 'number' ? [plain(loss), 'test/loss'] : null;
+// Returns the test among the summary's `metrics`, of the last checkpoint, or among those of its `best`.
+function testText(run, which) {
+  const metrics = (run.summary && run.summary[which]) || {}, total = numberOf(run, 'test_total');
+  const place = placeText(run, numberOf(run, which === 'best' ? 'best_step' : 'steps'));
+  const share = metrics['test/accuracy'], loss = metrics['test/loss'];
+  if (typeof share === 'number' && total > 0)
+    return [percent(share), `${whole(Math.round(share * total))} of ${whole(total)} right${place}`];
+  return typeof loss === 'number' ? [plain(loss), `test/loss${place}`] : null;
+}
+
+// Returns a tile for each checkpoint that was tested: one where the best is the last.
+function testTiles(run) {
+  if (run.summary && run.summary.best_step === run.summary.steps && testText(run, 'best'))
+    return [['Test, best and last', testText(run, 'metrics')]];
+  return [['Test, best', testText(run, 'best')], ['Test, last', testText(run, 'metrics')]];
 }
 
 function counted(number, one, many) {
@@ -85,7 +99,7 @@ function tiles(run) {
   const epochs = shortNumber(run.epochs);
   const facts = [
     ['Best', bestText(run)],
-    ['Test', testText(run)],
+    ...testTiles(run),
     ['Duration', run.seconds > 0 && [duration(run.seconds), train ? `${duration(train)} in steps` : '']],
     ['Throughput', rate && [speedText(rate), 'samples/s']],
     ['Steps', run.steps > 0 && [whole(run.steps), epochs > 0 ? `${epochs} ${epochs === 1 ? 'epoch' : 'epochs'}` : '']],
@@ -118,7 +132,7 @@ function comparisonHead(runs) {
     element('span', {class: 'run-name', title: run.path}, runSwatch(index), run.label),
     statusBadge(run.status),
     run.best !== null ? metricText(run.best_name, run.best) : '-',
-    (testText(run) || ['-'])[0],
+    ...['best', 'metrics'].map((which) => (testText(run, which) || ['-'])[0]),
     run.seconds > 0 ? duration(run.seconds) : '-',
     numberOf(run, 'samples_per_second') ? speedText(numberOf(run, 'samples_per_second')) : '-',
     run.epochs > 0 ? shortNumber(run.epochs) : '-',
@@ -128,7 +142,7 @@ function comparisonHead(runs) {
   const names = [...new Set(runs.filter((run) => run.best_name).map((run) => run.best_name))];
   const columns = [
     {head: 'Run'}, {head: 'Status'}, {head: names.length === 1 ? `Best ${names[0]}` : 'Best', right: true},
-    {head: 'Test', right: true}, {head: 'Duration', right: true}, {head: 'Samples/s', right: true},
+    {head: 'Test, best', right: true}, {head: 'Test, last', right: true}, {head: 'Duration', right: true}, {head: 'Samples/s', right: true},
     {head: 'Epochs', right: true}, {head: 'Steps', right: true}, {head: 'Workers', right: true}
   ];
   return [element('p', {class: 'muted'}, 'ddprun report'), element('h1', {}, `${runs.length} runs`),

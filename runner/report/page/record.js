@@ -46,8 +46,8 @@ function timesSlowest(run, ranks) {
 }
 
 function ranksSection(run) {
-  const table = run.ranks[run.ranks.length - 1];
-  if (!table || table.rows.length === 0) return null;
+  const table = run.ranks;
+  if (table.rows.length === 0) return null;
   const busy = table.rows.map((row) => busySeconds(table.columns, row));
   const isTold = (name, i) => table.rows.some((row) => row[i] !== null && (row[i] !== 0 || name !== 'graph_seconds'));
   const told = table.columns.map((_, i) => i).filter((i) => isTold(table.columns[i], i));
@@ -69,7 +69,7 @@ function ranksSection(run) {
     tellsSlowest ? element('td', {class: 'number'}, slowCell(rank)) : null,
     told.map((i) => element('td', {class: 'number'}, cell(table.rows[rank][i], i)))));
   return section('ranks', 'Ranks',
-    element('p', {class: 'muted'}, `Step ${whole(table.step)}; seconds are those of one step.`),
+    element('p', {class: 'muted'}, `Means of a step, from step ${whole(table.first)} to step ${whole(table.last)}; of memory the most.`),
     element('div', {class: 'card'},
       longTable([{head: 'Rank'}, ...(tellsSlowest ? [{head: `Slowest of ${whole(measured)}`, right: true}] : []), ...told.map((i) => ({head: title(table.columns[i]), right: true}))], rows)));
 }
@@ -125,6 +125,7 @@ function environmentSection(run) {
     ['Host', facts.host], ['Started', facts.time], ['Folder', facts.folder], ['System', facts.system],
     ['GPUs', gpuText(facts.gpus)], ['Driver', facts.driver], ['CPU', cpuText(facts.cpu)], ['Memory', facts.memory],
     ['Versions', facts.versions && textOf(facts.versions)],
+    ['Data', run.account],
     ['Git', git.sha && `${git.sha}${git.dirty ? ', with changes' : ''}`],
     ['Command', Array.isArray(facts.arguments) && facts.arguments.join(' ')],
   ];

@@ -38,8 +38,8 @@ DDPRUN_API bool write_all(int fd, std::string_view& text);
 // Throws the UserError for what the system refused: "PATH: cannot DEED: No space left on device; free some space ...".
 [[noreturn]] DDPRUN_API void throw_file_error(const std::string& deed, const std::filesystem::path& path, int error);
 
-// A new file (an existing one is emptied), whose digest is computed while it is written. It is removed again unless it
-// is finished.
+// A new file, in place of an existing one or of a link, whose digest is computed while it is written. It is removed
+// again unless it is finished.
 class DDPRUN_API DurableFile {
  public:
   // Creates the file; its folder must be there.

@@ -2,8 +2,9 @@
 // A sink for what a run reports: console, files, tracking servers.
 //
 // Only rank 0 has loggers. The runner calls each from a thread of its own, through a bounded queue: a slow logger
-// delays nobody, and one that throws is named in a warning and not called again. Constructors only read options. All
-// methods but start() do nothing by default.
+// delays nobody, and one that throws is named in a warning and not called again; what the file system may take later
+// (<ddprun/file_error.h>) comes again instead. Constructors only read options. All methods but start() do nothing by
+// default.
 #pragma once
 
 #include <ddprun/plugin.h>

@@ -5,19 +5,20 @@ import json
 import re
 
 from ddprun.errors import UserError
+from ddprun.files_below import text_below
 
 QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 PLAIN = re.compile(r"(?:(?!: |:$| +#| +$).)*")
 NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
-WORDS = {"true": True, "false": False, "null": None, "[]": [], "{}": {}}
+WORDS = {"null": None, "[]": [], "{}": {}}
+WORDS |= {word: value for name, value in (("true", True), ("false", False)) for word in (name, name.title(), name.upper())}
 
 
 def read_config(file):
     """Returns the experiment as dictionaries, lists, strings, numbers, booleans and None."""
-    try:
-        text = file.read_text()
-    except OSError as error:
-        raise UserError(f"{file}: {error.strerror}") from None
+    text = text_below(file.parent, file.name)
+    if text is None:
+        raise UserError(f"{file}: there is no such file")
     lines = [
         (number, len(line) - len(line.lstrip(" ")), line.strip(" "))
         for number, line in enumerate(text.splitlines(), 1)

@@ -10,7 +10,9 @@ from ddprun.errors import UserError
 MOST_RUNS = 50  # in a table
 MOST_POINTS = 400  # of a line
 COLOURS = {"train": "#2f80c8", "val": "#e0761a", "test": "#2a9d6f"}  # told apart on white and on black, by the colour-blind too
-STATUS_COLOURS = {"running": "#2f80c8", "failed": "#d03b3b", "interrupted": "#b7791f", "preempted": "#b7791f", "elsewhere": "#b7791f"}
+BAD, CUT_OFF = "#d03b3b", "#b7791f"
+STATUS_COLOURS = {"running": "#2f80c8", **dict.fromkeys(("failed", "unreadable"), BAD)}
+STATUS_COLOURS |= dict.fromkeys(("interrupted", "preempted", "elsewhere"), CUT_OFF)
 GOOD = "#2a9d6f"
 WIDTH, HEIGHT = 340, 190  # of a chart, in pixels
 LEFT, RIGHT, TOP, BOTTOM = 46, 12, 24, 34  # its margins
@@ -37,7 +39,7 @@ def run_html(run):
 def runs_html(runs):
     heads = ("run", "status", "best", "steps", "time", "changed")
     shown = list(zip(runs.labels(), runs))[:MOST_RUNS]
-    everywhere = set.intersection(*(set(run.overrides) for _, run in shown)) if len(shown) > 1 else set()
+    everywhere = set.intersection(*(set(overrides_of(run)) for _, run in shown)) if len(shown) > 1 else set()
     rows = [[html.escape(name), status_html(run.status), *map(html.escape, cells_of(run, everywhere))] for name, run in shown]
     kept = [i for i in range(len(heads)) if i < 2 or any(row[i] for row in rows)]
     styles = [CELL if head == "changed" else SHORT for head in heads]
@@ -70,9 +72,9 @@ def facts_of(run):
     summary = run.summary
     yield "ended", summary.get("stop_reason")
     yield "best", best_text(run)
-    if summary.get("test_total"):
-        share = 100 * summary["test_correct"] / summary["test_total"]
-        yield "test", f"{summary['test_correct']:,} of {summary['test_total']:,} correct ({share:.2f} %)"
+    if summary.get("best_step") != summary.get("steps"):
+        yield "test, best", test_text(summary, "best")
+    yield "test, last", test_text(summary, "metrics")
     yield "steps", steps_text(run)
     yield "time", time_text(summary.get("total_seconds"))
     workers = summary.get("world_size")
@@ -82,9 +84,19 @@ def facts_of(run):
 
 
 def cells_of(run, everywhere):
-    """Returns the overrides on its command line that not all of them have."""
-    changed = " ".join(text for text in run.overrides if text not in everywhere)
-    return best_text(run), steps_text(run), time_text(run.summary.get("total_seconds")), cut(changed, 100)
+    """Returns the overrides on its command line that not all of them have; or why they cannot be read."""
+    try:
+        changed = " ".join(text for text in run.overrides if text not in everywhere)
+        return best_text(run), steps_text(run), time_text(run.summary.get("total_seconds")), cut(changed, 100)
+    except UserError as error:
+        return "", "", "", str(error)
+
+
+def overrides_of(run):
+    try:
+        return run.overrides
+    except UserError:  # cells_of() says so
+        return []
 
 
 def cut(text, most):
@@ -101,8 +113,18 @@ def goal(run):
 
 def best_text(run):
     best = run.summary.get("best") or {}
-    name = next((name for name in (goal(run), "val/loss", *best) if name in best), None)
+    names = (goal(run), "val/loss", *(name for name in best if not name.startswith("test/")))
+    name = next((name for name in names if name in best), None)
     return f"{name} {number_text(name, best[name])}" if name and best[name] is not None else ""
+
+
+def test_text(summary, which):
+    """Returns the test among the `metrics`, of the last checkpoint, or among those of the `best`; empty without one."""
+    metrics, total = summary.get(which) or {}, summary.get("test_total")
+    share, loss = metrics.get("test/accuracy"), metrics.get("test/loss")
+    if share is not None and total:
+        return f"{round(share * total):,} of {total:,} correct ({100 * share:.2f} %)"
+    return f"loss {loss:.4g}" if loss is not None else ""
 
 
 def number_text(name, value):

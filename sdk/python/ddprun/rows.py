@@ -3,6 +3,13 @@
 
 import json
 import math
+import os
+
+from ddprun.errors import UserError
+from ddprun.files_below import open_below
+
+MOST_LINE = 64 << 20  # bytes; a longer line is skipped
+MOST_SKIPPED = 1 << 30  # a longer one ends the reading: nobody wrote it as a row
 
 ABOUT = ("time", "attempt", "split", "epoch", "step", "samples", "nonfinite")  # in a row of metrics.jsonl, beside the metrics
 FIRST = ("split", "epoch", "step", "samples")  # of a table's columns; then the metrics
@@ -15,15 +22,31 @@ def read_lines(file, begin=0, end=None):
     A line that is being written is left for the next call. What a killed run left torn is skipped. A missing file has
     no lines.
     """
-    try:
-        with open(file, "rb") as stream:
-            stream.seek(begin)
-            data = stream.read(None if end is None else end - begin)
-    except FileNotFoundError:
+    stream = open_below(file.parent, file.name)
+    if stream is None:
         return [], begin
-    whole = data[: data.rfind(b"\n") + 1]
-    parsed = (parse(line) for line in whole.split(b"\n"))
-    return [line for line in parsed if line is not None], begin + len(whole)
+    objects, reached = [], begin
+    with stream:
+        stream.seek(begin)
+        while line := stream.readline(MOST_LINE):
+            size = len(line) if len(line) < MOST_LINE else len(line) + rest_of_line(stream, line, file)
+            if not line.endswith(b"\n") and len(line) < MOST_LINE or end is not None and reached + size > end:
+                break
+            reached += size
+            objects.append(parse(line) if size <= MOST_LINE else None)
+    return [one for one in objects if one is not None], reached
+
+
+def rest_of_line(stream, line, file):
+    """Passes over the rest of a line that is too long; returns how many bytes it has."""
+    size = 0
+    while not line.endswith(b"\n") and (block := stream.read(1 << 20)):
+        line = block[: block.find(b"\n") + 1] or block
+        stream.seek(len(line) - len(block), os.SEEK_CUR)
+        size += len(line)
+        if size > MOST_SKIPPED:
+            raise UserError(f"{file}: a line of more than {MOST_SKIPPED >> 20} MB, and no row of a run is so long")
+    return size
 
 
 def parse(line):

@@ -13,6 +13,7 @@ import ddprun
 from ddprun.config import read_config
 from ddprun.curves import Curves
 from ddprun.errors import UserError
+from ddprun.files_below import read_below, regular_below, text_below
 from ddprun.lock import is_held, owner
 from ddprun.rows import frame, read_lines, standing_rows, table_row
 from ddprun.terminal import printable
@@ -43,14 +44,20 @@ class Run:
         path = pathlib.Path(path)
         self.path = path.resolve()
         if not self.path.is_dir():
-            raise UserError(f"{path}: no such run")
+            raise UserError(f"{path}: no such run{self._near(path)}")
         if path.name == "latest" and path.is_symlink() and self.path.parent != path.parent.resolve():
             raise UserError(
                 f"{path} leads to {self.path}, and ddprun makes it a link to a folder beside it: name the folder itself, if that"
                 " is the run you mean"
             )
-        if not (self.path / "config.yaml").is_file():
+        if not os.path.lexists(self.path / "config.yaml"):
             raise UserError(f"{path} is not a run folder: it has no config.yaml{self._hint()}")
+
+    @staticmethod
+    def _near(path):
+        beside = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
+        found = difflib.get_close_matches(path.name, beside, n=1)
+        return f"; did you mean {path.parent / found[0]}?" if found else ""
 
     def _hint(self):
         if self.is_held():
@@ -84,10 +91,7 @@ class Run:
     @property
     def overrides(self):
         """The overrides on its command line."""
-        try:
-            return (self.path / "overrides.txt").read_text().splitlines()
-        except OSError:
-            return []
+        return (text_below(self.path, "overrides.txt") or "").splitlines()
 
     @property
     def started(self):
@@ -109,26 +113,34 @@ class Run:
 
     @property
     def status(self):
-        """As in its summary; "running"; "interrupted": it ended abnormally; "elsewhere": another node keeps it."""
-        if self.kept_elsewhere():
-            return "elsewhere"
-        held = self.is_held()  # checked first: a run that ends meanwhile has its summary by then
-        return self.summary.get("status") or ("running" if held else "interrupted")
+        """As in its summary; "running"; "interrupted": it ended abnormally; "elsewhere": another node keeps it; "unreadable":
+        its files are not read, and `summary` and the others say why.
+        """
+        try:
+            if self.kept_elsewhere():
+                return "elsewhere"
+            held = self.is_held()  # checked first: a run that ends meanwhile has its summary by then
+            return self.summary.get("status") or ("running" if held else "interrupted")
+        except UserError:
+            return "unreadable"
 
     @property
     def attempt(self):
-        """The number of the newest attempt, from 0; None if unknown."""
+        """The number of the attempt that the run's state is that of, from 0; None if unknown. While it is held, the newest;
+        afterwards the newest that trained: one that was refused has changed nothing.
+        """
+        recorded = read_object(self.path / "environment.json").get("attempt")
+        if not self.is_held() and isinstance(recorded, int):
+            return recorded
         try:
-            return max(int((self.path / ".attempts").read_text()) - 1, 0)
-        except (OSError, ValueError):
+            return max(int(text_below(self.path, ".attempts") or "") - 1, 0)
+        except ValueError:
             return None
 
     def kept_elsewhere(self):
         """"node1:/scratch/run" where this is what one node of several has of a run that the first one keeps; else None."""
-        try:
-            return (self.path / "kept_elsewhere.txt").read_text(errors="replace").partition("\n")[0]
-        except OSError:
-            return None
+        text = text_below(self.path, "kept_elsewhere.txt")
+        return text and text.partition("\n")[0]
 
     def is_held(self):
         """Whether a ddprun holds the folder's lock; None if unknown, as on some network file systems."""
@@ -188,7 +200,7 @@ class Run:
         for key in ("truth", "guess"):
             if isinstance(row.get(key), int) and 0 <= row[key] < len(names):
                 named[f"{key}_name"] = names[row[key]]
-        images = {key: path_below(self.path, row[key]) for key in ("image", "output") if row.get(key)}
+        images = {key: regular_below(self.path, row[key]) for key in ("image", "output") if row.get(key)}
         images = {key: str(file) if file else None for key, file in images.items()}
         return {"split": table["split"], "step": table["step"], **row, **named, **images}
 
@@ -198,7 +210,7 @@ class Run:
         """Returns {step: folder} of the whole ones, the oldest first."""
         found = {}
         for folder in (self.path / "checkpoints").glob("step_*"):
-            if re.fullmatch(r"step_\d+", folder.name) and (folder / "manifest.json").is_file():
+            if re.fullmatch(r"step_\d+", folder.name) and not folder.is_symlink() and regular_below(folder, "manifest.json"):
                 found[int(folder.name[5:])] = folder
         return dict(sorted(found.items()))
 
@@ -207,19 +219,21 @@ class Run:
         otherwise numpy's.
         """
         for tried in range(3):  # a run that goes on removes its older checkpoints
-            folder = self._checkpoint(which)
+            folder = self.checkpoint(which)
             try:
                 return read_weights(folder / "model.safetensors")
             except FileNotFoundError:
                 continue
         raise UserError(f"{folder}: there is no model.safetensors in it")
 
-    def _checkpoint(self, which):
+    def checkpoint(self, which):
+        """Returns the folder of the checkpoint "best", "last" or of a step."""
         steps = self.checkpoints()
         if which in ("best", "last"):
             link = self.path / "checkpoints" / which
             if link.is_symlink() or link.is_dir():
-                return path_below(link.parent, which) or self._refuse_link(link)
+                found = link.resolve()
+                return found if found.parent == link.parent.resolve() else self._refuse_link(link)
         elif not isinstance(which, int) or isinstance(which, bool):
             raise UserError(f'weights({which!r}): must be "best", "last" or a step')
         elif which in steps:
@@ -247,19 +261,11 @@ class Run:
         return run_html(self)
 
 
-def path_below(folder, name):
-    """Returns folder/name, all links followed; None if that is outside the folder, since the run may be a stranger's."""
-    if not isinstance(name, str) or "\0" in name:
-        return None
-    path = (folder / name).resolve()
-    return path if path.is_relative_to(folder.resolve()) else None
-
-
 def read_object(file):
     """Returns the object in a JSON file; empty if it is missing or broken."""
     try:
-        value = json.loads(file.read_text())
-    except (OSError, ValueError, RecursionError):
+        value = json.loads(read_below(file.parent, file.name) or b"")
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 import os
 import pathlib
+import warnings
 
 from ddprun.errors import UserError
 from ddprun.run_folder import Run
@@ -43,13 +44,19 @@ class Runs(list):
 
 def run_folders(folder, depth):
     """Does not follow links such as `latest`, nor look for runs within another."""
-    if (folder / "config.yaml").is_file() and (folder / "logs").is_dir():
+    if os.path.lexists(folder / "config.yaml") and (folder / "logs").is_dir():
         return [folder]
     if depth == 0:
         return []
     with os.scandir(folder) as entries:
         inside = [pathlib.Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
-    return [run for path in inside if os.access(path, os.R_OK | os.X_OK) for run in run_folders(path, depth - 1)]
+    return [run for path in inside if may_enter(path) for run in run_folders(path, depth - 1)]
+
+
+def may_enter(folder):
+    if not (allowed := os.access(folder, os.R_OK | os.X_OK)):
+        warnings.warn(printable(f"{folder} is left out: it cannot be read: Permission denied"), stacklevel=4)
+    return allowed
 
 
 def label(run, root):
@@ -57,5 +64,8 @@ def label(run, root):
 
 
 def started(run):
-    time = run.started
+    try:
+        time = run.started
+    except UserError:  # its status says that it cannot be read
+        return 0
     return time.timestamp() if time else 0

@@ -63,7 +63,7 @@ class Child:
         try:
             self.process = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-                preexec_fn=ends_with_us)  # fmt: skip
+                env={"DDPRUN_PYTHON": sys.executable, **os.environ}, preexec_fn=ends_with_us)  # fmt: skip
         except OSError as error:
             raise UserError(f"{words[0]} cannot be started: {error.strerror}") from None
 

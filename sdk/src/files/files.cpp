@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: MIT
 #include <ddprun/error.h>
+#include <ddprun/file_error.h>
 #include <ddprun/files.h>
 
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <stdexcept>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -73,12 +77,32 @@ int force_if_possible(Sync sync, int fd) {
 
 fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : "."; }
 
+// Creates a file that nobody had before, and follows no link. Returns its descriptor, or -1.
+int create(const fs::path& path, unsigned mode) {
+  return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+}
+
+// Returns 16 digits that no other process has: processes of two containers or machines may have one number.
+std::string drawn_digits() {
+  uint64_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != sizeof number) throw std::runtime_error("getrandom() fails");
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(number));
+  return text;
+}
+
+// Takes half a record away again, unless somebody else has appended behind it: the record will come once more.
+void remove_end(int fd, size_t bytes) {
+  const auto end = ::lseek(fd, 0, SEEK_CUR);  // where the last append has ended
+  if (bytes == 0 || end != ::lseek(fd, 0, SEEK_END)) return;
+  [[maybe_unused]] const auto done = ::ftruncate(fd, end - static_cast<off_t>(bytes));
+}
+
 // A file beside the one that it will replace; removed unless it was renamed.
 class Draft {
  public:
   Draft(const fs::path& file, unsigned mode)
-      : path_(folder_of(file) / ("." + file.filename().string() + ".tmp-" + std::to_string(::getpid()))),
-        fd_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode)) {
+      : path_(folder_of(file) / ("." + file.filename().string() + ".tmp-" + drawn_digits())), fd_(create(path_, mode)) {
     if (fd_.get() < 0) throw_file_error("write", file, errno);
   }
   ~Draft() {
@@ -106,9 +130,15 @@ class Draft {
 }  // namespace
 
 void throw_file_error(const std::string& deed, const fs::path& path, int error) {
-  throw UserError(path.string() + ": cannot " + deed + ": " +
-                  std::error_code(error, std::generic_category()).message() + remedy(error));
+  throw FileError(path.string() + ": cannot " + deed + ": " +
+                      std::error_code(error, std::generic_category()).message() + remedy(error),
+                  error);
 }
+
+FileError::FileError(const std::string& text, int error) : UserError(text), error_(error) {}
+FileError::~FileError() = default;
+
+bool may_pass(int error) { return error == ENOSPC || error == EDQUOT || error == EIO || error == ESTALE; }
 
 bool write_all(int fd, std::string_view& text) {
   constexpr size_t kLargestWrite = size_t{1} << 30;  // Linux takes at most 2 GiB in one call
@@ -150,8 +180,11 @@ void replace_file(const fs::path& file, std::string_view content, unsigned mode)
   sync_path(folder_of(file));
 }
 
-DurableFile::DurableFile(fs::path path)
-    : path_(std::move(path)), fd_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+DurableFile::DurableFile(fs::path path) : path_(std::move(path)), fd_(create(path_, 0666)) {
+  if (fd_ < 0 && errno == EEXIST) {  // what was left by an earlier try, or a link: it is not followed
+    if (::unlink(path_.c_str()) != 0 && errno != ENOENT) throw_file_error("replace", path_, errno);
+    fd_ = create(path_, 0666);
+  }
   if (fd_ < 0) throw_file_error("write", path_, errno);
 }
 
@@ -192,19 +225,53 @@ bool RecordFile::open(const fs::path& path, bool is_new) {
 
 void RecordFile::append(std::string_view record) {
   appended_ = true;
-  if (!write_all(fd_, record)) throw_file_error("write", path_, errno);
+  const auto size = record.size();
+  if (write_all(fd_, record)) return;
+  const int error = errno;
+  remove_end(fd_, size - record.size());
+  throw_file_error("write", path_, error);
 }
 
 void RecordFile::sync() {
-  if (std::exchange(appended_, false)) {
+  if (appended_) {
     if (const int error = force_if_possible(::fdatasync, fd_); error != 0)
       throw_file_error("force to the disk", path_, error);
+    appended_ = false;
   }
-  if (is_open() && !std::exchange(named_, true)) sync_path(folder_of(path_));
+  if (!is_open() || named_) return;
+  sync_path(folder_of(path_));
+  named_ = true;
 }
 
 void RecordFile::close() {
   if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+}
+
+namespace {
+
+// Returns 0, or the error; ENOENT if there is no such file.
+int read_once(const fs::path& file, std::string& content) {
+  const Descriptor fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0) return errno == ENOTDIR ? ENOENT : errno;
+  std::array<char, 1 << 16> block;
+  content.clear();
+  for (;;) {
+    const auto got = ::read(fd.get(), block.data(), block.size());
+    if (got == 0) return 0;
+    if (got > 0) content.append(block.data(), static_cast<size_t>(got));
+    if (got < 0 && errno != EINTR) return errno;
+  }
+}
+
+}  // namespace
+
+std::optional<std::string> read_file(const fs::path& file) {
+  std::string content;
+  int error = read_once(file, content);
+  if (may_pass(error)) error = read_once(file, content);
+  if (error == ENOENT) return std::nullopt;
+  if (error != 0) throw_file_error("read", file, error);
+  return content;
 }
 
 fs::path cache_folder() {
@@ -218,7 +285,7 @@ void MappedFile::refuse(const std::string& flaw) const { throw UserError(path.st
 
 MappedFile map_file(const fs::path& path) {
   MappedFile mapped{.path = path};
-  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));  // a pipe is not waited for
   if (fd.get() < 0) mapped.refuse("cannot be opened: " + std::string(std::strerror(errno)));
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) mapped.refuse("is not a file");

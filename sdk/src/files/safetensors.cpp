@@ -92,6 +92,9 @@ std::vector<TensorDict::const_iterator> in_file_order(const TensorDict& tensors)
     require_storable(it->first, it->second);
     if (it->first == kSafetensorsMetadata)
       throw std::invalid_argument("safetensors: no tensor can have the name __metadata__");
+    if (it->first.size() > kMostNameBytes)
+      throw std::invalid_argument("safetensors: a tensor's name has more than " + std::to_string(kMostNameBytes) +
+                                  " bytes");
     order.push_back(it);
   }
   std::stable_sort(order.begin(), order.end(),
@@ -121,10 +124,11 @@ std::string header_of(const std::vector<TensorDict::const_iterator>& order) {
 // Reads one file once, from beginning to end.
 class Reader {
  public:
-  explicit Reader(const std::filesystem::path& path) : path_(path), file_(path, std::ios::binary) {
+  explicit Reader(const std::filesystem::path& path) : path_(path) {
     std::error_code error;
-    size_ = std::filesystem::file_size(path, error);
+    size_ = std::filesystem::file_size(path, error);  // a pipe has none, and is not waited for
     if (error) throw_file_error("read", path, error.value());
+    file_.open(path, std::ios::binary);
     if (!file_) throw_file_error("read", path, errno);
   }
 

@@ -99,6 +99,9 @@ std::vector<SafetensorsEntry> parse_safetensors_header(std::string_view text, ui
   std::vector<SafetensorsEntry> entries;
   for (const auto& item : header.items()) {
     if (item.key() == kSafetensorsMetadata) continue;
+    if (item.key().size() > kMostNameBytes)
+      throw std::runtime_error("a tensor's name has " + number(item.key().size()) + " bytes, at most " +
+                               number(kMostNameBytes) + " are read");
     entries.push_back(naming(item.key(), [&] { return parse_entry(item.key(), item.value()); }));
   }
   std::ranges::sort(entries, {}, [](const SafetensorsEntry& entry) { return std::tie(entry.begin, entry.end); });

@@ -11,6 +11,7 @@ namespace ddprun {
 
 inline constexpr uint64_t kSafetensorsLengthBytes = 8;
 inline constexpr uint64_t kLargestSafetensorsHeader = 100'000'000;   // the format's own limit
+inline constexpr size_t kMostNameBytes = 4096;                       // of a tensor: patterns are matched with it
 inline constexpr const char* kSafetensorsMetadata = "__metadata__";  // a key of the header that is not a tensor
 
 // Returns the header's length, given the size of the file and its first bytes (8 if it has them). Throws

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "batch_promises.h"
 #include "dataset_scene.h"
 #include "problem.h"
 
@@ -9,67 +10,16 @@
 namespace ddprun::check {
 namespace {
 
-void check_input(const DataSpec& spec, const at::Tensor& input, const std::string& where) {
-  auto expected = spec.sample_shape;
-  expected.insert(expected.begin(), input.dim() > 0 ? input.size(0) : 0);
-  if (input.sizes() != at::IntArrayRef(expected)) {
-    complain(where, "input has shape ", input.sizes(), ", but spec() promises samples of ",
-             at::IntArrayRef(spec.sample_shape));
-  }
-  if (input.scalar_type() != at::kFloat && input.scalar_type() != at::kLong)
-    complain(where, "input is ", input.scalar_type(), ", expected Float, or Long where samples are made of symbols");
-  if (!input.isfinite().all().item<bool>()) complain(where, "input has NaN or infinite numbers");
-}
-
-void check_target(const DataSpec& spec, const Batch& batch, const std::string& where) {
-  if (spec.classes < 1) return;
-  const auto& target = batch.target;
-  const bool for_symbols = batch.input.scalar_type() == at::kLong && target.sizes() == batch.input.sizes();
-  if ((target.dim() != 1 && !for_symbols) || target.scalar_type() != at::kLong) {
-    complain(where, "target is ", target.scalar_type(), " ", target.sizes(),
-             ", expected Long [B]: a class for each sample; or one for each of its symbols");
-  }
-  const auto least = target.min().item<int64_t>(), most = target.max().item<int64_t>();
-  if (least >= 0 && most < spec.classes) return;
-  complain(where, "target has the class ", least < 0 ? least : most, ", but spec() promises ", spec.classes,
-           " classes, from 0 on");
-}
-
-void check_extras(const DataSpec& spec, const Batch& batch, const std::string& where) {
-  for (const auto& [name, shape] : spec.extras) {
-    if (!batch.extras.contains(name)) complain(where, "the batch has no ", name, ", which spec() promises");
-  }
-  for (const auto& [name, extra] : batch.extras) {
-    const auto promised = spec.extras.find(name);
-    if (promised == spec.extras.end()) complain(where, "the batch has ", name, ", which spec() does not promise");
-    if (extra.sizes().slice(1) != at::IntArrayRef(promised->second)) {
-      complain(where, name, " has shape ", extra.sizes(), ", but spec() promises ", at::IntArrayRef(promised->second),
-               " for a sample");
-    }
-    const auto type = extra.scalar_type();
-    if (type != at::kFloat && type != at::kLong && type != at::kBool)
-      complain(where, name, " is ", type, ", expected Float, Long or Bool");
-    if (extra.isnan().any().item<bool>()) complain(where, name, " has NaN among its numbers");
-  }
-}
-
+// What the program leaves unread in each batch is looked at, too.
 void check_batch(const DataSpec& spec, const Batch& batch, const Numbers& numbers, const std::string& where) {
-  const auto count = static_cast<int64_t>(numbers.size());
-  auto tensors = batch.tensors();
-  tensors.emplace_back("index", batch.index);
-  for (const auto& [name, tensor] : tensors) {
-    if (!tensor.defined()) complain(where, name, " is undefined");
-    if (!tensor.device().is_cpu())
-      complain(where, name, " lies on ", tensor.device(), "; get() hands out tensors on the CPU");
-    const auto rows = tensor.dim() > 0 ? tensor.size(0) : 0;
-    if (rows != count) complain(where, name, " has ", rows, " rows for ", count, " samples");
+  try {
+    require_promises(spec, batch, numbers);
+  } catch (const BrokenPromise& promise) {
+    complain(where, promise.what());
   }
-  check_input(spec, batch.input, where);
-  check_target(spec, batch, where);
-  check_extras(spec, batch, where);
-  if (!batch.index.equal(at::tensor(numbers))) {
-    complain(where, "Batch::index is not the numbers that were asked for, in their order, as int64");
-  }
+  if (!batch.input.isfinite().all().item<bool>()) complain(where, "input has NaN or infinite numbers");
+  for (const auto& [name, extra] : batch.extras)
+    if (extra.isnan().any().item<bool>()) complain(where, name, " has NaN among its numbers");
 }
 
 void check_images(const Dataset& dataset, const Batch& batch) {

@@ -24,8 +24,10 @@ class CrossEntropy final : public Objective {
     return at::cross_entropy_loss(prediction, target);
   }
 
+  at::Tensor counted(const at::Tensor& target) const override { return count_classes(target); }
+
   std::vector<MetricSum> metrics(const at::Tensor& prediction, const at::Tensor& target) const override {
-    return {{.name = "accuracy", .sum = prediction.detach().argmax(1).eq(target).sum(), .count = target.size(0)}};
+    return {{.name = "accuracy", .sum = count_correct(prediction.detach(), target), .counted = counted(target)}};
   }
 };
 

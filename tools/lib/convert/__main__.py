@@ -7,7 +7,7 @@
     tools/convert arrays train=a.csv val=b.csv --out arrays --target price
     tools/convert tokens train=books/ val=more.txt --out tokens --tokenizer tokenizer.json
 
-A source is a folder of pictures, a .parquet or .csv file, a folder of such, what `datasets` has saved with save_to_disk(), or, for
+A source is a folder of pictures, a .parquet, .csv or .tsv file, a folder of such, what `datasets` has saved with save_to_disk(), or, for
 tokens, .txt files. SPLIT=SOURCE says what it is; a source without has its splits in it, or is train."""
 
 import argparse
@@ -19,10 +19,11 @@ import sys
 sys.dont_write_bytecode = True
 
 from tooling.place import command  # noqa: E402
-from tooling.start import run_tool  # noqa: E402
+from tooling.start import run_tool, use_clones_python  # noqa: E402
 from ddprun import UserError  # noqa: E402
+from convert.account import Account  # noqa: E402
 from convert.output import Output  # noqa: E402
-from convert.sources import SPLITS, splits_in  # noqa: E402
+from convert.sources import split_named, splits_in  # noqa: E402
 
 FORMS = ("shards", "arrays", "tokens")  # modules of this package, which import what only they need
 SIZES = {"M": 1 << 20, "G": 1 << 30}
@@ -38,7 +39,7 @@ def size(text):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(
-        prog=command("convert"), description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog=command("convert"), description=__doc__.replace("tools/convert", command("convert")), formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
     add("form", choices=FORMS, help="shards: pictures in tar files; arrays: numbers in .safetensors; tokens: texts in .bin")
@@ -48,23 +49,27 @@ def parse_arguments():
     add("--label", default="label", metavar="COLUMN", help="shards: the classes, numbers or names (default label)")
     add("--shard-size", type=size, default=size("256M"), metavar="BYTES", help="shards: of a tar, about (default 256M)")
     add("--target", metavar="COLUMN", help="arrays: what is to be learned; names and whole numbers are classes")
+    add("--task", choices=("classification", "regression"), help="arrays: by default, whole numbers from 0 on and names are classes")
+    add("--drop-missing", action="store_true", help="arrays: leave out rows with an empty value, nan or inf, and count them")
     add("--input", type=lambda text: text.split(","), metavar="A,B", help="arrays: by default all other columns")
     add("--text", default="text", metavar="COLUMN", help="tokens: of a table (default text)")
     add("--tokenizer", metavar="FILE", help="tokens: a tokenizer.json of the package tokenizers")
     add("--separator", metavar="TOKEN", help="tokens: put behind each text: '<|endoftext|>'")
     options = parser.parse_args()
+    if options.input and options.target in options.input:
+        parser.error(f"--input {options.target}: it is the target: a network would learn to copy it")
     for form, needed in (("arrays", "target"), ("tokens", "tokenizer")):
         if options.form == form and not getattr(options, needed):
             parser.error(f"{form} needs --{needed}")
     return options
 
 
-def chosen_splits(words):
+def chosen_splits(words, account):
     """Returns {split: path} of SPLIT=SOURCE and SOURCE."""
     splits = {}
     for word in words:
         name, equals, path = word.partition("=")
-        found = {name: path} if equals and name in SPLITS else splits_in(word)
+        found = {split_named(name): path} if equals and split_named(name) else splits_in(word, account)
         for split, source in found.items():
             if not pathlib.Path(source).exists():
                 raise UserError(f"{source}: no such file or folder")
@@ -79,9 +84,12 @@ def main():
     try:
         form = importlib.import_module(f"convert.{options.form}")
         with Output(pathlib.Path(options.out)) as output:
-            lines = form.convert(chosen_splits(options.sources), output, options)
+            account = Account()
+            lines = form.convert(chosen_splits(options.sources, account), output, options) + account.parts()
         print("\n".join(lines))
     except ImportError as error:
+        if error.name in ("numpy", "safetensors"):
+            use_clones_python()
         raise UserError(f"{error}: pip install {error.name}, for {sys.executable}") from None
     except OSError as error:
         raise UserError(f"{error.filename or options.out}: {error.strerror or error}") from error

@@ -5,81 +5,101 @@ import numpy
 from safetensors.numpy import save_file
 
 from ddprun import UserError
-from convert.sources import Table, is_table
+from convert.account import Account
+from convert.names import has_blanks, require_distinct
+from convert.tables import Table, is_table
+from convert.targets import Target
+
+MISSING = ("", "na", "n/a", "nan", "null", "none")  # how tables write that there is no number
+EXACT = 1 << 24  # whole numbers up to here are float32
 
 
 def convert(splits, output, options):
     """Returns a line to be told for each split."""
-    columns, names, lines = None, None, []
+    columns, target, lines = options.input, None, []
     for split, path in splits.items():
         if not is_table(path):
-            raise UserError(f"{path}: expected a .parquet or .csv file, or a folder of such")
-        table = Table(path)
-        columns = columns or options.input or [name for name in table.columns if name != options.target]
-        table = Table(path, [*columns, options.target])
-        inputs, targets = values_of(table, columns, options, output, split)
-        names = names or table.names.get(options.target) or (sorted(set(targets)) if isinstance(targets[0], str) else None)
-        found = {"input": numpy.stack(inputs), "target": numbered(targets, names, path, next(iter(splits)))}
+            raise UserError(f"{path}: expected a .parquet, .csv or .tsv file, or a folder of such")
+        account = Account()
+        table = Table(path, account)
+        columns = columns or [name for name in table.all_columns() if name != options.target]
+        require_distinct(columns, "--input")
+        table.choose([*columns, options.target])
+        for part in table.parts:
+            unused = [name for name in part.columns if name not in table.columns]
+            if unused:
+                account.note(f"columns left out: {', '.join(unused)}")
+        rows = Rows(table, columns, options, account)
+        inputs, targets = rows.read(output, split)
+        target = target or Target(split, targets, options.task, table.names.get(options.target))
+        found = {"input": numpy.stack(inputs), "target": target.encoded(targets, path)}
         save_file(found, output.file(f"{split}.safetensors"))
         shape = " x ".join(map(str, found["input"].shape[1:]))
-        lines.append(f"{split}: {len(inputs):,} samples of {shape}, targets {found['target'].dtype}")
-    if names:
-        output.write_json("classes.json", names)
+        lines.append(account.line(f"{split}: {len(inputs):,} of {rows.seen:,} rows, inputs of {shape}, {target.told(found['target'])}"))
+    if target.names:
+        output.write_json("classes.json", target.names)
     return lines
 
 
-def values_of(table, columns, options, output, split):
-    """Returns the inputs of each row, float32, and the targets as they are."""
-    inputs, targets = [], []
-    for place, row in table.rows():
-        try:
-            parts = [numpy.asarray(row[name], numpy.float32) for name in columns]
-        except (TypeError, ValueError):
-            raise UserError(f"{place}: {bad_column(row, columns)}; --input names the columns of numbers") from None
-        value = parts[0] if len(parts) == 1 and parts[0].ndim else numpy.concatenate([part.reshape(-1) for part in parts])
-        if inputs and value.shape != inputs[0].shape:
-            raise UserError(f"{place}: it has {value.shape} numbers, and the rows before have {inputs[0].shape}")
-        if row[options.target] in (None, ""):
-            raise UserError(f"{place}: the column {options.target} is empty")
-        inputs.append(value)
-        targets.append(row[options.target])
-        output.progress(f"{split}: {len(inputs):,} rows")
-    if not inputs:
-        raise UserError(f"{table.path}: it has no rows")
-    return inputs, read_numbers(targets)
+class Rows:
+    def __init__(self, table, columns, options, account):
+        self.table, self.columns, self.options, self.account, self.seen = table, columns, options, account, 0
+
+    def read(self, output, split):
+        """Returns the inputs of each row, float32, and (place, target)."""
+        inputs, targets = [], []
+        for place, row in self.table.rows():
+            self.seen += 1
+            output.progress(f"{split}: {self.seen:,} rows")
+            value, problem = self.numbers_of(row, place)
+            if not problem and missing(row[self.options.target]):
+                problem = f"the column {self.options.target} is empty"
+            if problem and not self.options.drop_missing:
+                raise UserError(f"{place}: {problem}; --drop-missing leaves such rows out")
+            if problem:
+                self.account.leave_out("rows with a missing value", place)
+                continue
+            if inputs and value.shape != inputs[0].shape:
+                raise UserError(f"{place}: it has {value.shape} numbers, and the rows before have {inputs[0].shape}")
+            inputs.append(value)
+            targets.append((place, row[self.options.target]))
+            if has_blanks(row[self.options.target]):
+                self.account.change("blanks at the ends of names of classes", place)
+        if inputs and not inputs[0].size:
+            raise UserError(f"{self.table.path}: there are no numbers in it but the target")
+        if not inputs:
+            raise UserError(f"{self.table.path}: it has no rows" + (" without missing values" if self.seen else ""))
+        return inputs, targets
+
+    def numbers_of(self, row, place):
+        """Returns the inputs of a row, or None and what is missing."""
+        parts = []
+        for name in self.columns:
+            try:
+                part = numpy.asarray(number(row[name]), numpy.float64)
+            except (TypeError, ValueError, OverflowError):
+                raise UserError(f"{place}: the column {name} holds {row[name]!r:.80}, which is no number; --input names the columns of numbers") from None
+            with numpy.errstate(over="ignore"):
+                narrow = part.astype(numpy.float32)
+            if not numpy.isfinite(narrow).all():
+                return None, f"the column {name} holds {row[name]!r:.80}, expected numbers that float32 holds"
+            if part.size and abs(part).max() > EXACT and (narrow != part)[part == part.round()].any():
+                self.account.change(f"digits of the column {name} that float32 does not hold", place)
+            parts.append(narrow)
+        if len(parts) == 1 and parts[0].ndim:
+            return parts[0], None
+        return numpy.concatenate([numpy.empty(0, numpy.float32), *(part.reshape(-1) for part in parts)]), None
 
 
-def bad_column(row, columns):
-    for name in columns:
-        try:
-            numpy.asarray(row[name], numpy.float32)
-        except (TypeError, ValueError):
-            return f"the column {name} holds {row[name]!r}, which is no number"
-    return "it is no row of numbers"
+def number(value):
+    """Returns a number, or a list of such; not a number for what is missing."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    if "_" in text:
+        raise ValueError("Python would read 1_000")
+    return float("nan" if text.lower() in MISSING else text)
 
 
-def read_numbers(targets):
-    """Returns numbers where all texts of a .csv file are numbers."""
-    if not isinstance(targets[0], str):
-        return targets
-    for kind in (int, float):
-        try:
-            return [kind(text) for text in targets]
-        except ValueError:
-            continue
-    return targets
-
-
-def numbered(targets, names, path, first):
-    """Returns int64 of classes, float32 of values. The split `first` has given the names."""
-    if isinstance(targets[0], str):
-        numbers = {name: number for number, name in enumerate(names)}
-        unknown = sorted(set(targets) - set(numbers))
-        if unknown:
-            raise UserError(f"{path}: it has the class {unknown[0]}, which {first} has not")
-        return numpy.array([numbers[name] for name in targets], numpy.int64)
-    array = numpy.array(targets)
-    if array.dtype.kind in "biu":
-        return array.astype(numpy.int64)
-    array = array.astype(numpy.float32)
-    return array[:, None] if array.ndim == 1 else array
+def missing(value):
+    return value is None or value != value or isinstance(value, str) and value.strip().lower() in ("", "nan")

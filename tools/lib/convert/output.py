@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The folder that is written: its files get their names when all of them are whole."""
 
+import fcntl
 import json
 import os
 import sys
@@ -8,12 +9,13 @@ import time
 
 from ddprun import UserError
 from tooling.durable import make_folder, sync, sync_folder
+from tooling.place import command
 
 PART = ".part"
 
 
 class Output:
-    """A `with` that ends in an exception leaves no file that was not there before."""
+    """A `with` that ends in an exception leaves no file that was not there before. Locked against another one."""
 
     def __init__(self, folder):
         self.folder, self.names = folder, []
@@ -21,6 +23,13 @@ class Output:
 
     def __enter__(self):
         make_folder(self.folder)
+        self.lock = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f"{self.folder}: another {command('convert')} is writing to it: name another folder, or wait for its end") from None
+        except OSError:
+            pass  # a network's file system without locks of folders
         return self
 
     def __exit__(self, kind, *_):
@@ -33,6 +42,7 @@ class Output:
             else:
                 part.unlink(missing_ok=True)
         sync_folder(self.folder)
+        os.close(self.lock)
 
     def part(self, name):
         return self.folder / f"{name}{PART}"

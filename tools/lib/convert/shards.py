@@ -3,12 +3,19 @@
 
 import io
 import tarfile
+import zlib
 
 import numpy
 from safetensors.numpy import save_file
 
 from ddprun import UserError
+from convert.account import Account
 from convert.pictures import pictures_of
+
+
+def described(header):
+    """What a member's header says of it, which an index is checked by: its name and size."""
+    return header[:100] + header[124:136] + header[345:500]
 
 
 class Shards:
@@ -23,39 +30,43 @@ class Shards:
             self.name = f"{self.split}-{self.count:06}.tar"
             self.tar = tarfile.open(self.output.file(self.name), "w", format=tarfile.USTAR_FORMAT, errors="strict")
             self.count += 1
-            self.offsets, self.sizes, self.labels = [], [], []
-        self.offsets.append(self.member(f"{key}.{kind}", data))
-        self.sizes.append(len(data))
-        self.labels.append(label)
-        self.member(f"{key}.cls", str(label).encode())
+            self.lists = {name: [] for name in ("offset", "bytes", "label", "class_offset", "check")}
+        written = str(label).encode()
+        begin, header = self.member(f"{key}.{kind}", data)
+        class_begin, class_header = self.member(f"{key}.cls", written)
+        check = zlib.crc32(written.ljust(512, b"\0"), zlib.crc32(described(class_header), zlib.crc32(described(header))))
+        for name, value in zip(self.lists, (begin, len(data), label, class_begin, check)):
+            self.lists[name].append(value)
         if self.tar.offset >= self.limit:
             self.close()
 
     def member(self, name, data):
-        """Returns where its data begin."""
+        """Returns where its data begin, and the header before them."""
         info = tarfile.TarInfo(name)
         info.size, info.mode = len(data), 0o644
         try:
-            begin = self.tar.offset + len(info.tobuf(self.tar.format, self.tar.encoding, self.tar.errors))
+            header = info.tobuf(self.tar.format, self.tar.encoding, self.tar.errors)
         except ValueError:
             raise UserError(f"{name}: the name is too long for a tar file") from None
+        begin = self.tar.offset + len(header)
         self.tar.addfile(info, io.BytesIO(data))
-        return begin
+        return begin, header
 
     def close(self):
         """Ends the shard that is being written, and writes its index."""
         if self.tar is None:
             return
         self.tar.close()
-        size = self.output.part(self.name).stat().st_size
-        lists = {"offset": self.offsets, "bytes": self.sizes, "label": self.labels, "shard_bytes": [size]}
+        status = self.output.part(self.name).stat()
+        lists = {**self.lists, "shard_bytes": [status.st_size], "shard_mtime_ns": [status.st_mtime_ns]}
         save_file({name: numpy.array(values, numpy.int64) for name, values in lists.items()}, self.output.file(f"{self.name}.index"))
         self.tar = None
 
 
 def convert(splits, output, options):
     """Returns a line to be told for each split."""
-    sources = {split: pictures_of(path, options) for split, path in splits.items()}
+    accounts = {split: Account() for split in splits}
+    sources = {split: pictures_of(path, options, accounts[split]) for split, path in splits.items()}
     classes = Classes(splits, sources)
     lines = []
     for split, source in sources.items():
@@ -67,7 +78,7 @@ def convert(splits, output, options):
             output.progress(f"{split}: {sum(counts.values()):,} pictures")
         shards.close()
         classes.require_all(split, counts)
-        lines.append(f"{split}: {sum(counts.values()):,} pictures of {len(counts)} classes in {shards.count} shards")
+        lines.append(accounts[split].line(f"{split}: {sum(counts.values()):,} pictures of {len(counts)} classes in {shards.count} shards"))
     if classes.names:
         output.write_json("classes.json", classes.names)
     return lines

@@ -16,67 +16,31 @@ import tempfile
 sys.dont_write_bytecode = True
 
 from tooling.place import command  # noqa: E402
-from tooling.start import run_tool  # noqa: E402
+from tooling.start import run_tool, use_clones_python  # noqa: E402
 from ddprun import UserError  # noqa: E402
 
-READ = ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")  # what ddprun reads
-KEYS = ("state_dict", "model", "model_state_dict")  # under which scripts keep the weights beside other things
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(
-        prog=command("convert_weights"), description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog=command("convert_weights"), description=__doc__.replace("tools/convert_weights", command("convert_weights")), formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("source", metavar="IN", help="a .pth, .pt or .bin file")
     parser.add_argument("target", metavar="OUT", help="the .safetensors file; one of that name is replaced")
-    parser.add_argument("--key", metavar="NAME", help=f"the entry that holds the weights; by default {', '.join(KEYS)}, or the whole")
+    parser.add_argument("--key", metavar="NAME", help="the entry that holds the weights; by default state_dict, model or model_state_dict, or the whole")
     return parser.parse_args()
-
-
-def load(file):
-    import torch
-
-    try:
-        return torch.load(file, map_location="cpu", weights_only=True)
-    except OSError as error:
-        raise UserError(f"{file}: {error.strerror or error}") from error
-    except Exception as error:
-        first = str(error).strip().splitlines()[0]
-        raise UserError(
-            f"{file}: it cannot be read as tensors alone ({first}). If you trust the file, save its weights in Python: "
-            "torch.save(module.state_dict(), ...)"
-        ) from error
-
-
-def weights_in(content, key, file):
-    """Returns {name: tensor}, and the names of what is none."""
-    import torch
-
-    if not isinstance(content, dict):
-        raise UserError(f"{file}: it holds a {type(content).__name__}, expected the weights of a module by name")
-    if key is None:
-        key = next((one for one in KEYS if isinstance(content.get(one), dict)), None)
-    elif not isinstance(content.get(key), dict):
-        raise UserError(f"{file}: it has no weights under {key!r}; there are {', '.join(map(repr, content))}")
-    found = content if key is None else content[key]
-    tensors = {str(name): tensor for name, tensor in found.items() if isinstance(tensor, torch.Tensor)}
-    others = [str(name) for name in found if str(name) not in tensors]
-    if not tensors:
-        raise UserError(f"{file}: there are no tensors in it; there are {', '.join(map(repr, found)) or 'no entries'}: "
-                        "--key names the entry that holds the weights")
-    return tensors, others
 
 
 def write(tensors, target):
     """Writes a .safetensors file in the place of one that may be there."""
     import torch
+    from convert_weights.checkpoint import unreadable
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    known = {getattr(torch, name) for name in READ}
     for name, tensor in tensors.items():
-        if tensor.layout != torch.strided or tensor.is_quantized or tensor.dtype not in known:
-            raise UserError(f"{name} is a tensor of {str(tensor.dtype).removeprefix('torch.')} ({tensor.layout}), which ddprun does not read")
+        if unreadable(tensor):
+            raise UserError(f"{name} is {unreadable(tensor)}, which ddprun does not read")
     own = {name: tensor.detach().clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}  # tied ones share memory
     with tempfile.TemporaryDirectory(dir=pathlib.Path(target).parent, prefix=".convert_weights.") as folder:
         written = pathlib.Path(folder, "weights")
@@ -94,15 +58,18 @@ def main():
         import safetensors  # noqa: F401
         import torch  # noqa: F401
     except ImportError as error:
+        use_clones_python()
         raise UserError(f"{error}: pip install torch safetensors numpy, for {sys.executable}") from None
-    tensors, others = weights_in(load(options.source), options.key, options.source)
+    from convert_weights.checkpoint import read_checkpoint, weights_in
+
+    tensors, others, told = weights_in(read_checkpoint(options.source), options.key, options.source)
     try:
         write(tensors, options.target)
     except OSError as error:
         raise UserError(f"{options.target}: {error.strerror}") from error
     size = sum(tensor.numel() for tensor in tensors.values())
     left = f"; left out, as no tensors: {', '.join(others)}" if others else ""
-    print(f"{options.target}: {len(tensors)} tensors, {size:,} numbers{left}")
+    print(f"{options.target}: {len(tensors)} tensors, {size:,} numbers{told}{left}")
     return 0
 
 

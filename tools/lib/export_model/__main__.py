@@ -14,13 +14,13 @@ import sys
 sys.dont_write_bytecode = True
 
 from tooling.place import command  # noqa: E402
-from tooling.start import run_tool  # noqa: E402
+from tooling.start import run_tool, use_clones_python  # noqa: E402
 from ddprun import UserError  # noqa: E402
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(
-        prog=command("export_model"), description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog=command("export_model"), description=__doc__.replace("tools/export_model", command("export_model")), formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
     add("source", metavar="SOURCE", help="FILE.py:NAME (a class or a function), torchvision:resnet18, timm:vit_tiny_patch16_224 or "
@@ -40,7 +40,7 @@ def parse_arguments():
 def load_weights(module, file):
     import pathlib
 
-    import torch
+    from convert_weights.checkpoint import read_checkpoint, weights_in
 
     if not pathlib.Path(file).is_file():
         raise UserError(f"{file}: no such file")
@@ -50,8 +50,10 @@ def load_weights(module, file):
 
             weights = load_file(file)
         else:
-            weights = torch.load(file, map_location="cpu", weights_only=True)
-        module.load_state_dict(weights.get("state_dict", weights))
+            weights, _, _ = weights_in(read_checkpoint(file), None, file)
+        module.load_state_dict(weights)
+    except UserError:
+        raise
     except Exception as error:
         raise UserError(f"{file}: {error}") from error
 
@@ -61,23 +63,33 @@ def main():
     try:
         import torch
     except ImportError as error:
+        use_clones_python()
         raise UserError(f"{error}: pip install torch==2.11.0, for {sys.executable}") from None
     from export_model.archive import write_archive
     from export_model.check import check_programs
+    from export_model.hidden import check_module
     from export_model.inputs import parse_inputs
     from export_model.programs import export_programs
-    from export_model.source import make_module, parse_settings
+    from export_model.source import complete, make_module, parse_settings
 
     torch.manual_seed(options.seed)
     module = make_module(options.source, parse_settings(options.settings), options.output)
+    inputs = parse_inputs(options.inputs, module)
+    complete(module, inputs)
     if options.weights:
         load_weights(module, options.weights)
-    inputs = parse_inputs(options.inputs, module)
+    check_module(module, inputs)
     programs = export_programs(module, inputs)
     check_programs(module, programs, inputs)
     write_archive(options.out, programs, inputs, options.source)
-    weights = sum(one.numel() for one in module.parameters() if one.requires_grad)
-    print(f"{options.out}: {options.source}, {weights:,} trainable weights; checked against the module")
+    trained = [one for one in module.parameters() if one.requires_grad]
+    print(f"{options.out}: {options.source}, {sum(one.numel() for one in trained):,} trainable weights; checked against the module")
+    narrow = {str(one.dtype).removeprefix("torch.") for one in trained if one.dtype in (torch.float16, torch.bfloat16)}
+    if narrow:
+        print(
+            f"its weights are {' and '.join(sorted(narrow))}: ddprun computes their steps in float32, so that they do not have the bits of "
+            "Python's; float32 weights with trainer.precision=bf16 do"
+        )
     return 0
 
 

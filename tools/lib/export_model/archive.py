@@ -13,14 +13,17 @@ import tempfile
 
 import torch
 from ddprun import UserError
-from torch._export.serde.serialize import serialize
+from torch._export.serde.serialize import SerializeError, serialize
 
 FORMAT = 1  # of ddprun.json
 
 
 def write_archive(file, programs, inputs, source):
     training, evaluation = programs
-    text = evaluation_text(training, evaluation)
+    try:
+        text = evaluation_text(training, evaluation)
+    except SerializeError as error:
+        raise UserError(f"torch.export cannot write the program: {str(error).strip().splitlines()[0]}") from error
     about = {
         "format": FORMAT,
         "torch": torch.__version__,

@@ -17,36 +17,58 @@ def check_programs(module, programs, inputs):
     """Raises UserError for what would train differently. Weights and buffers are as before."""
     refuse_own_gradients(module, inputs)
     for program, training in zip(programs, (True, False), strict=True):
-        with quiet():
-            exported = program.module()
-        start = {name: value.clone() for name, value in exported.state_dict().items()}
-        compare(
-            outcome(module.train(training), start, inputs, training),
-            outcome(exported, start, inputs, training),
-            "training" if training else "evaluation",
-        )
+        module.train(training)
+        start = {name: value.clone() for name, value in module.state_dict().items()}
+        expected = outcome(module, dict(module.named_parameters()), module.named_buffers, inputs, training)
+        put_back(module, start)
+        traced = Traced(program)  # over copies: a hook on the module's own weights is not there
+        found = outcome(traced, traced.parameters, traced.tensors.items, inputs, training)
+        compare({name: value for name, value in expected.items() if name in found or not name.startswith("buffer ")}, found,
+                "training" if training else "evaluation")
     module.train()
 
 
-def outcome(module, start, inputs, training):
-    """What one step from this state leaves, by name."""
+class Traced:
+    """An exported program as a function, over copies of its tensors."""
+
+    def __init__(self, program):
+        copies = {}
+        self.program, self.tensors = program, {}
+        for name, value in {**program.constants, **program.state_dict}.items():
+            if isinstance(value, torch.Tensor):  # tied ones stay one
+                copy = copies.setdefault(id(value), value.detach().clone().requires_grad_(value.requires_grad))
+                self.tensors[name] = copy
+        self.parameters = {name: self.tensors[name] for name in program.state_dict if program.state_dict[name].requires_grad}
+
+    def __call__(self, **given):
+        values = [given[name] for name in self.program.call_spec.in_spec.children()[1].context]
+        signature = self.program.graph_signature
+        arguments = [values.pop(0) if one.target is None else self.tensors.get(one.target) for one in signature.input_specs]
+        results = torch.fx.Interpreter(self.program.graph_module).run(*arguments)
+        output = None
+        for spec, value in zip(signature.output_specs, results, strict=True):
+            if spec.target is None:
+                output = value
+            else:
+                self.tensors[spec.target].copy_(value)
+        return output
+
+
+def outcome(call, parameters, buffers, inputs, training):
+    """What one step leaves, by name. `buffers` gives them after it: a call may assign others."""
     torch.manual_seed(SEED)
-    given = examples(inputs, BATCH, SEED)
-    put_back(module, start)
     try:
-        with torch.set_grad_enabled(training):
-            output = module(**given)
+        with torch.set_grad_enabled(training), quiet():
+            output = call(**examples(inputs, BATCH, SEED))
         found = {"the output": output.detach()}
         if training:
-            found |= gradients_of(module, output)
-        return found | {f"buffer {name}": value.clone() for name, value in module.named_buffers() if name in start}
+            found |= gradients_of(output, parameters)
+        return found | {f"buffer {name}": value.detach().clone() for name, value in buffers()}
     except UserError:
         raise
     except Exception as error:
         first = str(error).strip().splitlines()[0]
         raise UserError(f"with a batch of {BATCH}: {type(error).__name__}: {first}") from error
-    finally:
-        put_back(module, start)
 
 
 def put_back(module, state):
@@ -56,18 +78,23 @@ def put_back(module, state):
                 tensor.copy_(state[name])
 
 
-def gradients_of(module, output):
+def gradients_of(output, parameters):
     """Of a loss that weighs each number of the output differently."""
     generator = torch.Generator().manual_seed(SEED)
     loss = (output * torch.randn(output.shape, generator=generator)).sum()
-    parameters = {name: value for name, value in module.named_parameters() if value.requires_grad}
-    if not parameters:
+    trained = {name: value for name, value in parameters.items() if value.requires_grad}
+    if not trained:
         raise UserError("the module has no parameters to train")
     if not loss.requires_grad:
         raise UserError("the output depends on no parameter: is there a detach() or no_grad() in forward()?")
-    gradients = torch.autograd.grad(loss, parameters.values(), allow_unused=True)
+    with quiet():
+        loss.backward()
     found = {"the loss": loss.detach()}
-    return found | {f"the gradient of {name}": one for name, one in zip(parameters, gradients, strict=True)}
+    for name, value in trained.items():
+        found[f"the gradient of {name}"], value.grad = value.grad, None
+        if found[f"the gradient of {name}"] is not None and found[f"the gradient of {name}"].layout != torch.strided:
+            raise UserError(f"the gradient of {name} is sparse, and the optimizers of ddprun take dense ones: make the layer with sparse=False")
+    return found
 
 
 def compare(expected, found, mode):
@@ -81,7 +108,8 @@ def compare(expected, found, mode):
             continue
         difference = (value.double() - other.double()).abs().max().item()
         if difference > TOLERANCE * max(1.0, value.double().abs().max().item()):
-            raise UserError(f"in {mode}, {what} is another in the exported program than in the module: they differ by {difference:.3g}")
+            hint = "; is there a hook on gradients, or on what is saved for them?" if what.startswith("the gradient") else ""
+            raise UserError(f"in {mode}, {what} is another in the exported program than in the module: they differ by {difference:.3g}{hint}")
 
 
 def refuse_own_gradients(module, inputs):

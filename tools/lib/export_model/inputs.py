@@ -9,7 +9,12 @@ import torch
 from ddprun import UserError
 
 TYPES = {"float32": torch.float32, "int64": torch.int64, "bool": torch.bool}
-SYNTAX = "[NAME=]SIZES[:TYPE[:BELOW]], such as 3x32x32, 3x224+x224+ (sides that may differ) or input_ids=64:int64:1000"
+SYNTAX = (
+    "[NAME=]SIZES[:TYPE[:BELOW]], such as 3x32x32, 3x224+x224+ (sides that may differ), input_ids=64:int64:1000 or, for one number "
+    "a sample, t=:int64:1000"
+)
+NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+RESERVED = "index"  # of the batch itself: the samples' numbers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,9 +41,10 @@ class Input:
 def parse_input(word, default_name):
     name, equals, rest = word.rpartition("=")
     sizes, *more = rest.split(":")
-    if not re.fullmatch(r"\d+\+?(x\d+\+?)*", sizes) or len(more) > 2:
+    single = equals and not sizes
+    if not single and not re.fullmatch(r"\d+\+?(x\d+\+?)*", sizes) or len(more) > 2:
         raise UserError(f"--input {word}: expected {SYNTAX}")
-    parts = sizes.split("x")
+    parts = sizes.split("x") if sizes else []
     kind = more[0] if more else "float32"
     if kind not in TYPES:
         raise UserError(f"--input {word}: {kind}: expected one of {', '.join(TYPES)}")
@@ -55,16 +61,22 @@ def parse_input(word, default_name):
 
 def parse_inputs(words, module):
     """Without a name, the first is forward()'s first argument, and so on."""
-    arguments = [
-        name
-        for name, one in inspect.signature(module.forward).parameters.items()
-        if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
-    ]
+    arguments = [name for name, one in inspect.signature(module.forward).parameters.items() if one.kind in NAMED]
+    if not arguments:
+        raise UserError(
+            f"forward() of {type(module).__name__} names no arguments (*args, **kwargs), and an exported program is called by their names: "
+            "wrap it in a module whose forward(self, images) hands them on"
+        )
     inputs = []
     for i, word in enumerate(words):
-        one = parse_input(word, arguments[i] if i < len(arguments) else f"input{i}")
-        if arguments and one.name not in arguments:
+        one = parse_input(word, arguments[i] if i < len(arguments) else "")
+        if one.name not in arguments:
             raise UserError(f"--input {word}: forward() has no argument {one.name}; known: {', '.join(arguments)}")
+        if inputs and one.name == RESERVED:
+            raise UserError(
+                f"--input {word}: a batch has a tensor {RESERVED} of its own, the samples' numbers, so an extra cannot have this name: "
+                "name forward()'s argument otherwise"
+            )
         inputs.append(one)
     return inputs
 

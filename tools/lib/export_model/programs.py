@@ -14,6 +14,16 @@ from ddprun import UserError
 from export_model.inputs import examples
 
 BATCH = 4  # of the example; 1 would be taken for a constant
+BLOCKS = ("cond", "wrap_with_set_grad_enabled", "wrap_with_autocast")  # that the model plugin `exported` knows
+REASONS = {  # what torch.export says, and what that means
+    r"^aten\.[\w.]+$": "torch.export has no rule for the sizes of this operator's result",
+    r"fake tensor in the exported program constant's list": "does forward() call torch.autograd.grad() or backward()? Gradients within it "
+    "cannot be traced",
+    r"torch\._C\.Generator": "random numbers are torch's own alone: without generator=",
+    r"must be tuple of ints, ?but got FakeTensor": "packed sequences have sizes that depend on values: give padded ones, and a mask",
+    r"data-dependent|GuardOnDataDependent": "what is done depends on the values of a tensor: torch.where or torch.cond can replace the `if`",
+    r"specialized|ConstraintViolation|Constraints violated": "the batch's size must be free: x.size(0), x.flatten(1) and -1 in a view keep it so",
+}
 
 
 def export_programs(module, inputs):
@@ -32,6 +42,7 @@ def export_program(module, inputs):
     given = examples(inputs, BATCH, seed=0)
     shapes = {one.name: one.dynamic() for one in inputs}
     before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
+    attributes = {part: set(vars(part)) for part in module.modules()}
     try:
         with quiet(), contextlib.redirect_stderr(io.StringIO()):  # it writes whole graphs there
             return torch.export.export(module, (), given, dynamic_shapes=shapes)
@@ -43,6 +54,9 @@ def export_program(module, inputs):
         with torch.no_grad():
             for name, tensor in module.state_dict().items():
                 tensor.copy_(before[name])
+        for part, names in attributes.items():
+            for name in set(vars(part)) - names:
+                delattr(part, name)  # they hold tensors of the tracer, without numbers
 
 
 def explained(error, module, inputs):
@@ -50,14 +64,12 @@ def explained(error, module, inputs):
     text = str(error)
     place = user_line(error, module) or named_line(text)
     first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
-    advice = ""
     if first.startswith("Constraints violated"):
         first = "the size of the batch becomes a constant"
         place = place or line_that_fails(module, inputs)
-    if "data-dependent" in text or "GuardOnDataDependent" in type(error).__name__:
-        advice = "; what is done depends on the values of a tensor: torch.where or torch.cond can replace the `if`"
-    elif "specialized" in text or "ConstraintViolation" in type(error).__name__ or "constant" in first:
-        advice = "; the batch's size must be free: x.size(0), x.flatten(1) and -1 in a view keep it so"
+    whole = f"{type(error).__name__} {text}"
+    advice = next((reason for pattern, reason in REASONS.items() if re.search(pattern, first) or re.search(pattern, whole)), "")
+    advice = f"; {advice}" if advice else ""
     return f"{place or type(module).__name__}: torch.export: {first}{advice}"
 
 
@@ -107,11 +119,16 @@ def line_of(node):
 def refuse_foreign_operators(program):
     for graph in graphs(program.graph_module):
         for node in graph.nodes:
-            operator = node.target
+            operator, problem = node.target, None
             if isinstance(operator, torch._ops.OpOverload) and operator.namespace != "aten":
+                problem = f"operator {operator.name()} is made by a Python package, and is"
+            elif isinstance(operator, torch._ops.HigherOrderOperator) and operator.name() not in BLOCKS:
+                problem = f"the control flow {operator.name()} of torch is"
+            elif inspect.isfunction(operator) and operator.__module__.startswith("torch._functorch"):
+                problem = "torch.func (vmap, grad ...) is made of Python, and is"
+            if problem:
                 raise UserError(
-                    f"{line_of(node)}: operator {operator.name()} is made by a Python package, and is not in LibTorch, which "
-                    "trains without Python; expected operators of torch itself"
+                    f"{line_of(node)}: {problem} not in LibTorch, which trains without Python; expected operators of torch itself"
                 )
 
 

@@ -6,11 +6,14 @@ import functools
 import importlib
 import importlib.util
 import inspect
+import itertools
 import pathlib
 import sys
 
 import torch
 from ddprun import UserError
+from export_model.inputs import NAMED, examples
+from export_model.programs import quiet
 
 LIBRARIES = ("torchvision", "timm", "transformers")
 
@@ -25,8 +28,45 @@ def make_module(source, settings, output):
         module = from_library(place, name, settings)
     else:
         module = from_file(pathlib.Path(place), name, settings)
+    module = unwrapped(module)
     give_one_tensor(module, output)
     return module
+
+
+def unwrapped(module):
+    """Returns the module in a wrapper that trains it in other ways, as ddprun does by itself."""
+    while True:
+        inner = getattr(module, "_orig_mod", None)  # of torch.compile
+        if isinstance(module, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
+            inner = module.module
+        if inner is None:
+            return module
+        print(f"{type(module).__name__} is taken off: weights have the names of the module in it", file=sys.stderr)
+        module = inner
+
+
+def complete(module, inputs):
+    """Calls a module with lazy layers once, as Python does before a training: that gives them their weights."""
+    if not lazy_tensors(module):
+        return
+    mode = module.training
+    module.eval()
+    try:
+        with torch.no_grad(), quiet():
+            module(**examples(inputs, 2, seed=0))
+    except UserError:
+        raise
+    except Exception as error:
+        first = (str(error).strip().splitlines() or [""])[0]
+        raise UserError(f"its first call, which makes the weights of lazy layers: {type(error).__name__}: {first}") from error
+    if lazy_tensors(module):
+        raise UserError(f"{', '.join(lazy_tensors(module))}: a call of the module does not make these weights")
+    module.train(mode)
+
+
+def lazy_tensors(module):
+    named = itertools.chain(module.named_parameters(), module.named_buffers())
+    return [name for name, tensor in named if torch.nn.parameter.is_lazy(tensor)]
 
 
 def from_library(library, name, settings):
@@ -34,6 +74,11 @@ def from_library(library, name, settings):
         package = importlib.import_module(f"{library}.models" if library == "torchvision" else library)
     except ImportError as error:
         raise UserError(f"{error}: pip install {library}, for {sys.executable}") from None
+    except Exception as error:  # of a torchvision that was made for another torch
+        raise UserError(
+            f"{library} cannot be imported: {(str(error).strip().splitlines() or [type(error).__name__])[0]}; is it made for torch "
+            f"{torch.__version__}? pip install torch=={torch.__version__.split('+')[0]} {library}, for {sys.executable}, finds what fits"
+        ) from None
     if library == "torchvision":
         return call(lambda **given: package.get_model(name, weights=None, **given), f"torchvision:{name}", settings)
     if library == "timm":
@@ -112,7 +157,17 @@ def give_one_tensor(module, output):
     def forward(*args, **kwargs):
         return one_tensor(original(*args, **kwargs), output)
 
+    forward.__signature__ = signature_of(module)
     module.forward = forward
+
+
+def signature_of(module):
+    """Returns that of the module inside where forward(*args, **kwargs) hands all on."""
+    signature = inspect.signature(module.forward)
+    kinds, inside = {one.kind for one in signature.parameters.values()}, list(module.children())
+    if len(inside) == 1 and inspect.Parameter.VAR_KEYWORD in kinds and not kinds & set(NAMED):
+        return signature_of(inside[0])
+    return signature
 
 
 def one_tensor(result, output):

@@ -42,6 +42,11 @@ def say(text):
     print(f"follow: {printable(text)}", file=sys.stderr, flush=True)
 
 
+def odd_lines(follower):
+    odd = follower.items.odd
+    return f". {odd} lines are not as ddprun writes them, and were left out" if odd else ""
+
+
 def follow(followers, options):
     stopped = threading.Event()
     ctrl_c_sets(stopped)
@@ -51,18 +56,16 @@ def follow(followers, options):
     while left and not stopped.is_set():
         for follower in list(left):
             over = follower.is_over()
-            follower.poll()
-            if over:
-                follower.finish()
-                say(f"{follower.run.path}: {follower.sent} rows sent; the run has ended: {follower.status()}")
+            if follower.poll() and over and follower.finish():
+                say(f"{follower.run.path}: {follower.sent} rows sent; the run has ended: {follower.status()}{odd_lines(follower)}")
                 left.remove(follower)
-        if options.once:
+        if options.once and not any(follower.tries.failed for follower in left):
             break
         if left:
             stopped.wait(options.poll)
     for follower in left:
         follower.leave()
-        say(f"{follower.run.path}: {follower.sent} rows sent; the run goes on, and calling it again goes on from here")
+        say(f"{follower.run.path}: {follower.sent} rows sent; the run goes on, and calling it again goes on from here{odd_lines(follower)}")
 
 
 def main():

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: MIT
+import contextlib
+import sys
 import time
 
 from ddprun.errors import UserError
 from ddprun.rows import read_lines
+from ddprun.terminal import printable
 from follow.items import Items
 from follow.journal import FILES, Journal
 
+LONGEST_PAUSE = 60  # seconds between two tries of what a tracker did not take
+PATIENCE = 900  # seconds of them, until it is given up
 QUIET_SECONDS = 600  # without a new line, and without a sign of whoever runs it: then the run is taken for dead
 
 
@@ -19,6 +24,9 @@ class Follower:
         self.items = Items(run.path)
         self.sent = 0
         self.last_news = time.monotonic()
+        self.todo, self.made = [], None  # the batches that are noted, and not sent to their end; the first one's items
+        self.step = self.next = 0  # the number of the next batch's first item; of the item that is sent next
+        self.tries = Tries()
 
     # What there is to be sent
 
@@ -49,7 +57,7 @@ class Follower:
     # Sending it
 
     def begin(self):
-        """Opens the tracker's run, and sends what was noted but never arrived."""
+        """Opens the tracker's run, and finds what was noted but never arrived: poll() sends it first."""
         known = self.journal.header
         self.require_same_place(known)
         header = self.tracker.open(known)
@@ -58,9 +66,7 @@ class Follower:
         arrived = self.tracker.arrived()
         if arrived is None:
             arrived = self.journal.arrived
-        self.step = 0
-        for batch in self.journal.from_step(arrived):
-            self.send(batch, arrived)
+        self.next, self.todo = arrived, self.journal.from_step(arrived)
 
     def require_same_place(self, header):
         for key in ("project", "entity", "uri"):
@@ -71,33 +77,77 @@ class Follower:
                     " on there"
                 )
 
-    def send(self, batch, arrived=0):
-        items = self.items.of(batch)
-        for number, item in enumerate(items, batch.step):
-            if number >= arrived:
+    def send_batch(self):
+        """Sends the first batch to be sent; one that an error has broken off, from the item where it was."""
+        batch = self.todo[0]
+        self.made = self.items.of(batch) if self.made is None else self.made
+        for number, item in enumerate(self.made, batch.step):
+            if number >= self.next:
                 self.tracker.send(number, item)
                 self.sent += 1
-        self.step = batch.step + len(items)
+                self.next = number + 1
+        self.step = batch.step + len(self.made)
         if self.tracker.flush():
             self.journal.confirm(self.step)
+        self.todo, self.made = self.todo[1:], None
 
     def poll(self):
-        ends = self.new_ends()
-        if ends != self.journal.reached():
-            self.last_news = time.monotonic()
-            self.send(self.journal.add(self.step, ends))
+        """Sends what is new, and before it what an error has held up. Returns whether all of it is sent."""
+        with self.tries.of(self.tracker) as may_try:
+            while may_try and self.todo:
+                self.send_batch()
+            ends = self.new_ends() if may_try else None
+            if may_try and ends != self.journal.reached():
+                self.last_news = time.monotonic()
+                self.todo = [self.journal.add(self.step, ends)]
+                self.send_batch()
+        return may_try and not self.tries.failed
 
     # Its end
 
     def finish(self):
-        """Ends the tracker's run, like the run itself."""
-        self.tracker.finish(self.status(), self.run.summary)
+        """Ends the tracker's run, like the run itself. Returns whether that is done: not if an error holds it up."""
+        with self.tries.of(self.tracker) as may_try:
+            if may_try:
+                self.tracker.finish(self.status(), self.run.summary)
+        if not may_try or self.tries.failed:
+            return False
         self.journal.confirm(self.step)
         self.journal.end(self.ending())
         self.journal.close()
+        return True
 
     def leave(self):
         """Detaches from a run that continues and may be followed again."""
         self.tracker.leave()
         self.journal.confirm(self.step)
         self.journal.close()
+
+
+class Tries:
+    """Spaces the tries of what a tracker did not take: a server may be away for a while. Each pause is twice as long as the
+    one before; what fails for longer than PATIENCE is thrown.
+    """
+
+    def __init__(self):
+        self.failed, self.first, self.next = 0, 0.0, 0.0  # how often in a row; since when; not again before
+
+    @contextlib.contextmanager
+    def of(self, tracker):
+        """Gives whether it may be tried now, and notes how that ends."""
+        now = time.monotonic()
+        if now < self.next:
+            yield False
+            return
+        try:
+            yield True
+            self.failed = 0
+        except tracker.errors as error:
+            self.first = now if self.failed == 0 else self.first
+            self.failed += 1
+            if now - self.first > PATIENCE:
+                raise
+            pause = min(2**self.failed, LONGEST_PAUSE)
+            self.next = time.monotonic() + pause
+            told = (str(error).splitlines() or [type(error).__name__])[0]
+            print(printable(f"follow: {tracker.run.path}: not sent: {told}; trying again in {pause} s"), file=sys.stderr, flush=True)

@@ -6,10 +6,11 @@ import datetime
 import math
 import pathlib
 
+from ddprun.files_below import regular_below
 from ddprun.rows import ABOUT, read_lines, standing_rows
-from ddprun.run_folder import path_below
 
 EVENT_COLUMNS = ["time", "attempt", "epoch", "step", "kind", "text"]
+MOST_EVENTS = 1000  # in the table of them, which is sent anew with each event
 
 
 @dataclasses.dataclass
@@ -59,19 +60,36 @@ class Items:
 
     def __init__(self, path):
         self.path = path
+        self.events, self.events_end = [], 0  # the newest before this byte of events.jsonl
+        self.odd = 0  # lines that are not as ddprun writes them: they make no item
 
     def of(self, batch):
-        def lines(name, begin=None):
-            if name not in batch.end:
-                return []
-            return read_lines(self.path / name, batch.begin.get(name, 0) if begin is None else begin, batch.end[name])[0]
+        def lines(name):
+            return read_lines(self.path / name, batch.begin.get(name, 0), batch.end[name])[0] if name in batch.end else []
 
         rows = standing_rows(lines("metrics.jsonl"))
         tables = standing_rows(lines("tables.jsonl"), ("kind", "split"))
-        items = [metrics(row) for row in rows] + [self.table(line) for line in tables]
+        items = [*self.made(metrics, rows), *self.made(self.table, tables)]
         if new_events := lines("events.jsonl"):
-            items.append(events(lines("events.jsonl", 0), new_events[-1]))
+            known = self.events_before(batch.begin.get("events.jsonl", 0))
+            self.events, self.events_end = [*known, *new_events][-MOST_EVENTS:], batch.end["events.jsonl"]
+            items += self.made(lambda line: events(self.events, line), new_events[-1:])
         return items
+
+    def made(self, make, lines):
+        """Returns the items of those lines that make one: the folder may be a stranger's."""
+        items = []
+        for line in lines:
+            try:
+                items.append(make(line))
+            except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError):
+                self.odd += 1
+        return items
+
+    def events_before(self, begin):
+        if begin != self.events_end:
+            self.events = read_lines(self.path / "events.jsonl", 0, begin)[0][-MOST_EVENTS:]
+        return self.events
 
     def table(self, line):
         item, kind = place(line), line.get("kind")
@@ -100,11 +118,10 @@ class Items:
         return Table(["id", *images, *heads], rows)
 
     def image(self, name):
-        """Returns None if the sample is not an image, or its file is gone or outside the run's folder: no other may be
-        uploaded.
+        """Returns None if the sample is not an image, or its file is gone, a link, or outside the run's folder: none of
+        those may be uploaded.
         """
-        file = path_below(self.path, name) if name else None
-        return file if file and file.is_file() else None
+        return regular_below(self.path, name) if name else None
 
 
 def place(line):

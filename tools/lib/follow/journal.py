@@ -11,6 +11,10 @@ from tooling.durable import make_folder, sync, sync_folder
 FILES = ("metrics.jsonl", "tables.jsonl", "events.jsonl")
 
 
+def open_no_link(path, flags):
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+
+
 @dataclasses.dataclass
 class Batch:
     """Lines that are sent together: from each file those between two bytes. The first of their items has the number `step`."""
@@ -31,8 +35,10 @@ class Journal:
     def __init__(self, run, tracker):
         self.run, folder = run, run.path / tracker
         try:
+            if folder.is_symlink():
+                raise UserError(f"{folder} is a link, and notes are only made in the run's own folder")
             make_folder(folder)
-            self.file = open(folder / "follow.jsonl", "a+b")
+            self.file = open(folder / "follow.jsonl", "a+b", opener=open_no_link)
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             sync_folder(folder)
         except BlockingIOError:

@@ -127,7 +127,14 @@ def read_range(path, kind, entry, keys, problems):
     if low > high:
         return problems.add(entry, f"{path}: the range is empty: min {low} is more than max {high}")
     if log and not kind.endswith("_values"):
+        ends_as_written = f"{low} .. {high}"
         low, high = math.exp(min(low, 700)), math.exp(min(high, 700))
+        if "uniform" in kind and numbers["min"] > 0:
+            problems.warn(
+                entry,
+                f"{path}: {kind} takes exponents of e, as W&B's does, so that its values are {low:.4g} .. {high:.4g}; "
+                f"for values of {ends_as_written} use {kind}_values",
+            )
     if log and low <= 0:
         return problems.add(entry, f"{path}: {kind} needs min above 0, found {low}")
     return whole_range(path, kind, Range(low, high, log, bell=bell), numbers, entry, problems)

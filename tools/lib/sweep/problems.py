@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 import difflib
+import sys
 
 from ddprun.errors import UserError
+from ddprun.terminal import printable
 
 
 class Problems:
@@ -12,6 +14,10 @@ class Problems:
 
     def add(self, node, text):
         self.lines.append((node.line, f"{self.file}:{node.line}: {text}"))
+
+    def warn(self, node, text):
+        """Tells at once of what is allowed and rarely meant."""
+        print(printable(f"sweep: warning: {self.file}:{node.line}: {text}"), file=sys.stderr, flush=True)
 
     def unknown(self, node, what, found, known):
         near = difflib.get_close_matches(str(found), known, n=1, cutoff=0.5)

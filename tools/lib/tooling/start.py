@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Starts a tool, and ends it with one line where the user can mend what is wrong."""
 
+import os
 import sys
 
+from tooling.place import IN_CLONE, ROOT
 from ddprun import UserError
 from ddprun.terminal import printable
 
@@ -14,3 +16,10 @@ def run_tool(main, name):
     except UserError as error:
         print(f"{name}: error: {printable(error)}", file=sys.stderr)
         sys.exit(2)
+
+
+def use_clones_python():
+    """Starts the tool anew with the clone's Python, which has torch, unless that is what runs, or there is none."""
+    python = ROOT / ".venv/bin/python"
+    if IN_CLONE and python.exists() and sys.executable != str(python):
+        os.execv(python, [str(python), *sys.argv])

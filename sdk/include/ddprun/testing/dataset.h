@@ -17,9 +17,10 @@ struct DatasetTest {
   int64_t samples = 256;  // samples checked per split, spread over all of it
 };
 
-// Shapes and types from get() match spec(): inputs are float32 and finite, or int64 symbols; classes are int64 and in
-// range; extras are the promised ones, float32 without NaN, int64 or bool; Batch::index holds the numbers that were
-// asked for; to_image() returns images or nothing.
+// Shapes and types from get() match spec(): inputs are float32 and finite, or int64 symbols; classes, of samples,
+// symbols or pixels, are int64 and in range, -100 where a symbol or pixel is ignored; extras are the promised ones,
+// float32 without NaN, int64 or bool; Batch::index holds the numbers that were asked for; to_image() returns images or
+// nothing.
 std::string samples(const DatasetTest& test);
 
 // A number gives the same sample in any batch: alone, twice, in any order. get() returns memory of its own.

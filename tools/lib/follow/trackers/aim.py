@@ -12,8 +12,9 @@ class Tracker(Base):
     errors = (OSError, RuntimeError)
 
     def open(self, header):
+        self.uri = str(self.options.uri or header.get("uri") or "")
         self.sink = aim.Run(
-            run_hash=header.get("id"), repo=self.options.uri or header.get("uri"), experiment=header.get("project", self.project),
+            run_hash=header.get("id"), repo=self.uri or None, experiment=header.get("project", self.project),
             force_resume=bool(header), system_tracking_interval=None, capture_terminal_logs=False)  # fmt: skip
         if not header:
             self.sink.name = self.name
@@ -35,6 +36,10 @@ class Tracker(Base):
             pictures.setdefault(name.rpartition("/")[0], []).append(aim.Image(str(file), caption=file.stem))
         for name, images in pictures.items():
             self.sink.track(images, name=name, step=item.step, epoch=item.epoch)
+
+    def flush(self):
+        """A server gets what waits in the client's queue, which ends with the run."""
+        return not self.uri.startswith("aim://")
 
     def finish(self, status, summary):
         self.sink["summary"] = self.result(status, summary)

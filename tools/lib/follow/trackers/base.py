@@ -2,6 +2,7 @@
 import sys
 
 from ddprun.errors import UserError
+from ddprun.files_below import regular_below
 
 ENDED_WELL = ("completed", "stopped_early")
 
@@ -33,7 +34,7 @@ class Base:
         raise NotImplementedError
 
     def flush(self):
-        """Waits until what was sent is safe. Returns whether it is."""
+        """Waits until what was sent is safe. Returns whether it is: not if it only waits in a queue of the client's."""
         return True
 
     def finish(self, status, summary):
@@ -60,10 +61,10 @@ class Base:
 
     def files(self):
         """Returns the run's files that are kept with it: its experiment, summary, report and, if asked for, best weights."""
-        names = ["config.yaml", "summary.json", "report.html"]
-        if self.options.model:
-            names.append("checkpoints/best/model.safetensors")
-        return [self.run.path / name for name in names if (self.run.path / name).is_file()]
+        files = [regular_below(self.run.path, name) for name in ("config.yaml", "summary.json", "report.html")]
+        if self.options.model and (self.run.path / "checkpoints/best").is_symlink():
+            files.append(regular_below(self.run.checkpoint("best"), "model.safetensors"))
+        return [file for file in files if file]
 
     def own_folder(self):
         folder = self.run.path / self.options.to

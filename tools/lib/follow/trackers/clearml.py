@@ -8,6 +8,7 @@ import pathlib
 
 from clearml import Task
 
+from ddprun.files_below import open_below
 from follow.trackers.base import ENDED_WELL, Base, split_name
 
 
@@ -70,10 +71,11 @@ def seen_values(folder):
     """Returns (metric, split, step, value) of every number in the sessions below a folder."""
     values = set()
     for file in folder.glob("*/metrics.jsonl"):
-        for line in file.read_text().splitlines():
-            try:
-                events = json.loads(line)
-            except ValueError:  # torn, by a kill
-                continue
-            values |= {tuple(event.get(key) for key in ("metric", "variant", "iter", "value")) for event in events}
+        with open_below(file.parent, file.name) as lines:
+            for line in lines:
+                try:
+                    events = json.loads(line)
+                except ValueError:  # torn, by a kill
+                    continue
+                values |= {tuple(event.get(key) for key in ("metric", "variant", "iter", "value")) for event in events}
     return values

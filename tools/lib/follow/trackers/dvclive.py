@@ -2,11 +2,13 @@
 """DVCLive: tables of metrics in <run>/dvclive, for `dvc plots`. They are appended to, so what they hold is not sent again."""
 
 import csv
+import io
 import os
 import shutil
 
 from dvclive import Live
 
+from ddprun.files_below import open_below
 from follow.trackers.base import Base, has_pillow
 
 
@@ -51,6 +53,6 @@ def seen_rows(folder):
     rows = set()
     for file in folder.rglob("*.tsv"):
         name = file.relative_to(folder).with_suffix("").as_posix()
-        with open(file, newline="") as lines:
+        with io.TextIOWrapper(open_below(file.parent, file.name), newline="") as lines:
             rows |= {(name, *line[:2]) for line in csv.reader(lines, delimiter="\t")}
     return rows

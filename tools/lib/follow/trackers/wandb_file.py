@@ -6,6 +6,8 @@ A kill loses what wandb had not written yet, so these files, not our own notes, 
 what is there.
 """
 
+from ddprun.files_below import open_below
+
 BLOCK = 32768
 HEADER = 7  # of the file, and of each piece of a record: checksum (4 bytes), length (2), kind (1)
 WHOLE, FIRST, LAST = 1, 2, 4
@@ -13,7 +15,8 @@ WHOLE, FIRST, LAST = 1, 2, 4
 
 def records(file):
     """Returns the bytes of each complete record; a torn end is skipped."""
-    data = file.read_bytes()
+    with open_below(file.parent, file.name) as stream:
+        data = stream.read()
     at, record = HEADER, b""
     while at + HEADER <= len(data):
         left = BLOCK - at % BLOCK

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+#include "config/resumed_keys.h"
+
+#include "config/compose.h"
+#include "config/key_path.h"
+
+#include <algorithm>
+#include <array>
+
+namespace ddprun {
+namespace {
+
+using Text = std::optional<std::string>;
+
+std::string mode(bool maximize) { return maximize ? "max" : "min"; }
+
+std::string joined(const std::vector<std::string>& texts) {
+  std::string text;
+  for (const auto& one : texts) text += (text.empty() ? "" : ", ") + one;
+  return "[" + text + "]";
+}
+
+Text name(const Experiment& experiment) { return experiment.name; }
+Text seed(const Experiment& experiment) { return std::to_string(experiment.seed); }
+Text loss_scale(const Experiment& experiment) { return std::to_string(experiment.trainer.loss_scale); }
+Text sanity_batches(const Experiment& experiment) { return std::to_string(experiment.trainer.sanity_batches); }
+Text pretrained_file(const Experiment& experiment) { return experiment.pretrained.file; }
+Text pretrained_skip(const Experiment& experiment) { return joined(experiment.pretrained.skip.patterns); }
+
+Text pretrained_rename(const Experiment& experiment) {
+  std::vector<std::string> texts;
+  for (const auto& [pattern, replacement] : experiment.pretrained.rename) texts.push_back(pattern + ": " + replacement);
+  return joined(texts);
+}
+
+Text best_monitor(const Experiment& experiment) { return experiment.checkpoint.monitor; }
+Text best_mode(const Experiment& experiment) { return mode(experiment.checkpoint.maximize); }
+
+Text stopping_monitor(const Experiment& experiment) {
+  return experiment.early_stopping ? Text(experiment.early_stopping->monitor) : std::nullopt;
+}
+
+Text stopping_mode(const Experiment& experiment) {
+  return experiment.early_stopping ? Text(mode(experiment.early_stopping->maximize)) : std::nullopt;
+}
+
+bool is_plateau(const Experiment& experiment) { return experiment.schedule.kind == ScheduleKind::kPlateau; }
+
+Text plateau_monitor(const Experiment& experiment) {
+  return is_plateau(experiment) ? Text(experiment.schedule.monitor) : std::nullopt;
+}
+
+Text plateau_mode(const Experiment& experiment) {
+  return is_plateau(experiment) ? Text(mode(experiment.schedule.maximize)) : std::nullopt;
+}
+
+Text resumed_from(const Experiment& experiment) {
+  const auto& checkpoint = experiment.checkpoint;
+  if (checkpoint.resume == Resume::kFrom) return checkpoint.resume_from;
+  return checkpoint.resume == Resume::kAuto ? "auto" : "never";
+}
+
+Text run_dir(const Experiment& experiment) { return experiment.run_dir.string(); }
+
+Text resources(const Experiment& experiment) {
+  const auto* section = experiment.config.find("resources");
+  return section ? to_yaml(*section, /*origins=*/false) : "";
+}
+
+constexpr auto kFirstWeights = "the weights come from the run's checkpoint; a new run can begin from others";
+constexpr auto kFollowed =
+    "the best value so far is of the metric followed until now; a new run with pretrained.file=RUN can follow another";
+
+using enum FixedKey::By;
+constexpr auto kFixed = std::to_array<FixedKey>({
+    {"name", kFolder, name, "the folder and what was logged keep the name; a new run can have another"},
+    {"run.dir", kFolder, run_dir,
+     "the run stays in its folder; move the folder, or start a new run with checkpoint.resume=RUN"},
+    {"checkpoint.resume", kFolder, resumed_from,
+     "the run goes on from its own newest checkpoint; a new run (ddprun EXPERIMENT) can start from another"},
+    {"resources", kSubmit, resources, "only `ddprun submit EXPERIMENT` reads them; set launch.workers, launch.nodes"},
+    {"seed", kCheckpoint, seed, "the samples' order and all draws go on from it; a new run can have another"},
+    {"trainer.loss_scale", kCheckpoint, loss_scale, "only a run's first step has it; the checkpoint has the scale now"},
+    {"trainer.sanity_batches", kCheckpoint, sanity_batches, "they come before a run's first step, which is done"},
+    {"pretrained.file", kCheckpoint, pretrained_file, kFirstWeights},
+    {"pretrained.rename", kCheckpoint, pretrained_rename, kFirstWeights},
+    {"pretrained.skip", kCheckpoint, pretrained_skip, kFirstWeights},
+    {"checkpoint.monitor", kCheckpoint, best_monitor, kFollowed},
+    {"checkpoint.mode", kCheckpoint, best_mode, kFollowed},
+    {"early_stopping.monitor", kCheckpoint, stopping_monitor, kFollowed},
+    {"early_stopping.mode", kCheckpoint, stopping_mode, kFollowed},
+    {"schedule.monitor", kCheckpoint, plateau_monitor, kFollowed},
+    {"schedule.mode", kCheckpoint, plateau_mode, kFollowed},
+});
+
+// Returns the value's place, or that of the section it is missing in.
+Origin place_of(const Value& config, KeyPath path) {
+  for (; !path.empty(); path.pop_back()) {
+    if (const auto* value = find_at(config, path)) return value->origin();
+  }
+  return {};
+}
+
+}  // namespace
+
+std::span<const FixedKey> fixed_keys() { return kFixed; }
+
+std::vector<std::string> ignored_changes(const Experiment& recorded, const Experiment& now,
+                                         const std::vector<FixedKey::By>& by) {
+  std::vector<std::string> lines;
+  for (const auto& key : kFixed) {
+    const auto before = key.value(recorded), after = key.value(now);
+    const bool differs = before && after && *before != *after;
+    if (!differs || std::ranges::find(by, key.by) == by.end()) continue;
+    const auto path = *parse_key_path(key.key);
+    if (path.back() == "mode" && !find_at(now.config, path)) continue;  // by default it follows from the monitor
+    lines.push_back(problem_line(place_of(now.config, path), key.key,
+                                 std::string("a resumed run cannot change it: ") + key.instead));
+  }
+  return lines;
+}
+
+}  // namespace ddprun

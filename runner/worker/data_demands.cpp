@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+#include "worker/data_demands.h"
+
+#include "base/log.h"
+#include "config/idle_settings.h"
+#include "data/data_survey.h"
+#include "plugin_host/plugin_call.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace ddprun {
+namespace {
+
+bool is_of_classes(const Experiment& experiment) {
+  return experiment.objective.plugin == "cross_entropy" || experiment.objective.plugin == "nll";
+}
+
+const Value* option_of(const PluginChoice& choice, const char* name) {
+  return choice.options.is_map() ? choice.options.find(name) : nullptr;
+}
+
+DataSpec spec_of(const Dataset& dataset) {
+  return in_plugin({"dataset", "spec"}, [&] { return dataset.spec(); });
+}
+
+// Throws PluginMistake if no training sample has a class that counts.
+void require_weight(const Value& weights, const Dataset& dataset) {
+  const auto labels = known_labels(dataset, Split::kTrain);
+  if (!labels.defined() || labels.dim() != 1) return;
+  const auto counts = at::bincount(labels.masked_select(labels.ge(0)));
+  const auto counts_of = [&](size_t label) {
+    const auto index = static_cast<int64_t>(label);
+    return index < counts.numel() ? counts[index].item<int64_t>() : 0;
+  };
+  for (size_t label = 0; label < weights.items().size(); ++label) {
+    if (counts_of(label) > 0 && std::strtod(weights.items()[label].text().c_str(), nullptr) > 0) return;
+  }
+  throw PluginMistake({"objective.class_weights",
+                       "are 0 for every class that the training samples have, so that the loss is always 0"});
+}
+
+// Returns whether some split lends its images from memory.
+bool lends_images(const Dataset& dataset) {
+  const auto lends = [&](Split split) {
+    return in_plugin({"dataset", "images"}, [&] { return dataset.images(split).store != nullptr; });
+  };
+  return lends(Split::kTrain) || lends(Split::kVal) || lends(Split::kTest);
+}
+
+}  // namespace
+
+void require_something_to_learn(const Experiment& experiment, const Dataset& dataset, const Model& model) {
+  if (!model.has_default_step() || !is_of_classes(experiment)) return;  // its own loss may learn from one class
+  if (const auto spec = spec_of(dataset); spec.classes == 1) {
+    const auto name = spec.class_names.empty() ? "" : ", " + spec.class_names.front();
+    throw PluginMistake({"dataset", "all samples are of one class" + name +
+                                        "; expected two at least: there is nothing to tell apart, and the loss of " +
+                                        experiment.objective.plugin + " is always 0"});
+  }
+  if (const auto* weights = option_of(experiment.objective, "class_weights"); weights && !weights->items().empty())
+    require_weight(*weights, dataset);
+}
+
+std::vector<std::string> idle_with_data(const Experiment& experiment, const Dataset& dataset) {
+  const auto size = [&](Split split) { return in_plugin({"dataset", "size"}, [&] { return dataset.size(split); }); };
+  auto found = idle_monitors(experiment, size(Split::kVal) > 0, size(Split::kTest) > 0);
+  const auto classes = spec_of(dataset).classes;
+  const auto* metrics = is_of_classes(experiment) ? option_of(experiment.objective, "metrics") : nullptr;
+  for (const auto& metric : metrics ? metrics->items() : std::vector<Value>()) {
+    const auto& name = metric.text();
+    if (classes > 0 && name.starts_with("top") && std::atoll(name.c_str() + 3) >= classes)
+      found.push_back(problem_line(metric.origin(), "objective.metrics",
+                                   log::text(name, " of ", classes, " classes is always 100 %; omit it")));
+  }
+  const auto* section = experiment.config.find("dataset");
+  const auto* resident = section && section->is_map() ? section->find("resident") : nullptr;
+  if (resident && experiment.resident == Resident::kHost && !lends_images(dataset))
+    found.push_back(problem_line(resident->origin(), "dataset.resident",
+                                 "has no effect: this dataset does not keep images in memory"));
+  return found;
+}
+
+std::string unused_objective(const Experiment& experiment) {
+  return "the model " + experiment.model.plugin + " computes its own loss; `objective:` is ignored in training";
+}
+
+}  // namespace ddprun

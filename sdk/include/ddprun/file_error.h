@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// What the file system refused, with its number: so that a full disk can be waited for, and a file that cannot be read
+// is not taken for one that is not there.
+#pragma once
+
+#include <ddprun/error.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace ddprun {
+
+// Thrown by throw_file_error(), and so by all of <ddprun/files.h>.
+class DDPRUN_API FileError : public UserError {
+ public:
+  // `text` is all that the user will read; `error` is an errno.
+  FileError(const std::string& text, int error);
+  ~FileError() override;  // defined in the library, so that everyone who catches it sees the same type information
+
+  // Returns the errno.
+  int error() const { return error_; }
+
+ private:
+  int error_;
+};
+
+// Returns whether what failed with this errno may succeed later: the disk or the quota is full, or the disk or the
+// network fails (ENOSPC, EDQUOT, EIO, ESTALE).
+DDPRUN_API bool may_pass(int error);
+
+// Returns what the file holds, or nothing if there is no such file. What may pass is tried once more. Throws FileError
+// if the file cannot be read to its end.
+DDPRUN_API std::optional<std::string> read_file(const std::filesystem::path& file);
+
+}  // namespace ddprun

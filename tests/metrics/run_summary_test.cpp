@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+#include "metrics/run_summary.h"
+
+#include "support/temporary_folder.h"
+
+#include <ddprun/error.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ddprun {
+namespace {
+
+class RunSummaryFile : public FolderTest {};
+
+TEST_F(RunSummaryFile, TellsWhatARunThatEndedWellLacks) {
+  EXPECT_TRUE(read_missing(folder_).empty());
+  const std::vector<LoggerTrouble> troubles{{"csv", 0, "a line"}, {"jsonl", 12, "No space left on device"}};
+  write_summary(folder_, {.end = {.status = "completed"}, .test_error = "2.jpg is damaged", .loggers = troubles});
+  EXPECT_EQ(read_run_end(folder_).status, "completed");
+  EXPECT_EQ(read_troubles(folder_), troubles);
+  EXPECT_THAT(read_missing(folder_),
+              ::testing::ElementsAre("the test failed: 2.jpg is damaged",
+                                     "logger jsonl lost 12 rows and tables: No space left on device"));
+}
+
+TEST_F(RunSummaryFile, AnUnreadableOneIsNotTakenForNone) {
+  EXPECT_EQ(read_run_end(folder_).status, "");
+  std::filesystem::create_directory(folder_ / "summary.json");
+  EXPECT_THROW(read_run_end(folder_), UserError);
+}
+
+TEST(RunSummary, TroublesOfLaterAttemptsAreAdded) {
+  EXPECT_EQ(together({{"jsonl", 2, "full"}}, {{"jsonl", 3, "stale"}, {"csv", 1, "full"}}),
+            (std::vector<LoggerTrouble>{{"jsonl", 5, "stale"}, {"csv", 1, "full"}}));
+}
+
+}  // namespace
+}  // namespace ddprun

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: MIT
+"""tools/follow and a tracker that is away for a while, that only queues, and of a run that somebody else has made: with a tracker of
+the test's own.
+"""
+
+import json
+import pathlib
+import shutil
+import sys
+import tempfile
+import types
+import unittest
+import unittest.mock
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parents[1] / "tools/lib"), str(HERE.parents[1] / "sdk/python")]
+
+from ddprun import UserError, run  # noqa: E402
+from follow import follower  # noqa: E402
+from follow.trackers.base import Base  # noqa: E402
+
+OPTIONS = types.SimpleNamespace(to="away", project=None, name=None, tags=None, entity=None, group=None, offline=False, uri=None, model=False)
+
+
+class Away(Base):
+    """Takes every item, but for so many times; what it has taken outlives it, as on a server."""
+
+    def __init__(self, made, options):
+        super().__init__(made, options)
+        self.taken, self.failures, self.queues = [], 0, False
+
+    def open(self, header):
+        return {"id": "x"}
+
+    def send(self, number, item):
+        if self.failures:
+            self.failures -= 1
+            raise OSError("no route to host")
+        self.taken.append((number, item))
+
+    def flush(self):
+        return not self.queues
+
+    def finish(self, status, summary):
+        if self.failures:
+            self.failures -= 1
+            raise OSError("no route to host")
+
+    def leave(self):
+        pass
+
+
+class Following(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ddprun-follow-")).resolve()
+        self.addCleanup(shutil.rmtree, self.folder)
+        (self.folder / "config.yaml").write_text("name: made\n")
+        self.now = 0.0
+        clock = unittest.mock.patch.object(follower, "time", types.SimpleNamespace(monotonic=lambda: self.now))
+        clock.start()
+        self.addCleanup(clock.stop)
+        said = unittest.mock.patch.object(sys, "stderr")
+        self.stderr = said.start()
+        self.addCleanup(said.stop)
+
+    def append(self, name, *lines):
+        with open(self.folder / f"{name}.jsonl", "a") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+
+    def rows(self, *steps):
+        self.append("metrics", *({"time": step, "split": "train", "step": step, "loss": 1} for step in steps))
+
+    def follow(self):
+        made = follower.Follower(Away, run(self.folder), OPTIONS)
+        made.begin()
+        self.addCleanup(made.journal.close)
+        return made
+
+    def steps(self, made):
+        return [item.step for _, item in made.tracker.taken]
+
+    def test_what_a_tracker_does_not_take_is_tried_again_later_and_later_and_sent_once(self):
+        made = self.follow()
+        self.rows(1, 2, 3)
+        self.assertTrue(made.poll())
+        self.rows(4, 5, 6)
+        made.tracker.failures, tries = 5, []
+        while not made.poll():
+            tries.append(made.tries.failed)
+            self.now += 1
+            if len(tries) == 3:
+                self.rows(7)
+        self.assertEqual(tries, [1] * 2 + [2] * 4 + [3] * 8 + [4] * 16 + [5] * 32)
+        self.assertEqual(self.steps(made), [1, 2, 3, 4, 5, 6, 7])
+        self.assertEqual([number for number, _ in made.tracker.taken], list(range(7)))
+        made.tracker.failures = 1
+        self.assertFalse(made.finish())
+        self.now += 2
+        self.assertTrue(made.finish())
+
+    def test_a_tracker_that_stays_away_is_given_up_and_the_next_call_goes_on(self):
+        made = self.follow()
+        self.rows(1)
+        made.poll()
+        self.rows(2, 3)
+        made.tracker.failures = 1000
+        with self.assertRaisesRegex(OSError, "no route"):
+            while self.now < 10 * follower.PATIENCE:
+                made.poll()
+                self.now += 1
+        self.assertGreater(self.now, follower.PATIENCE)
+        made.journal.close()
+        again = self.follow()
+        again.poll()
+        self.assertEqual(self.steps(again), [2, 3])
+
+    def test_what_only_waits_in_a_clients_queue_is_sent_again_after_a_kill(self):
+        made = self.follow()
+        made.tracker.queues = True
+        self.rows(1, 2)
+        made.poll()
+        made.journal.close()  # killed
+        again = self.follow()
+        again.poll()
+        self.assertEqual(self.steps(again), [1, 2])
+
+    def test_events_are_sent_as_a_table_of_the_newest(self):
+        with unittest.mock.patch("follow.items.MOST_EVENTS", 3):
+            made = self.follow()
+            for step in range(6):
+                self.append("events", {"time": step, "step": step, "kind": "checkpoint", "text": str(step)})
+                made.poll()
+            tables = [[row[-1] for row in item.tables["events"].rows] for _, item in made.tracker.taken]
+            self.assertEqual(tables, [["0"], ["0", "1"], ["0", "1", "2"], ["1", "2", "3"], ["2", "3", "4"], ["3", "4", "5"]])
+            made.journal.close()
+            self.append("events", {"time": 9, "step": 9, "kind": "end", "text": "9"})
+            again = self.follow()
+            again.poll()
+            self.assertEqual([row[-1] for row in again.tracker.taken[-1][1].tables["events"].rows], ["4", "5", "9"])
+
+    def test_lines_that_ddprun_did_not_write_are_left_out_and_counted(self):
+        made = self.follow()
+        self.append("metrics", {"step": 1, "split": "train", "loss": 1}, {"step": 2, "loss": 1})
+        self.append("tables", {"kind": "confusion", "step": 1}, {"kind": "ranks", "step": 2, "split": "x", "columns": 3, "rows": 4})
+        made.poll()
+        self.assertEqual((self.steps(made), made.items.odd), ([1], 3))
+
+    def test_neither_links_nor_what_is_no_file_is_uploaded_or_written_to(self):
+        private = self.folder.parent / f"{self.folder.name}.private"
+        private.write_text("secret")
+        self.addCleanup(private.unlink)
+        (self.folder / "summary.json").write_text("{}")
+        (self.folder / "report.html").symlink_to(private)
+        made = self.follow()
+        self.assertEqual([file.name for file in made.tracker.files()], ["config.yaml", "summary.json"])
+        made.journal.close()
+        (self.folder / "away/follow.jsonl").unlink()
+        (self.folder / "away/follow.jsonl").symlink_to(private)
+        with self.assertRaises(UserError):
+            self.follow()
+        shutil.rmtree(self.folder / "away")
+        (self.folder / "away").symlink_to(self.folder.parent)
+        with self.assertRaisesRegex(UserError, "is a link"):
+            self.follow()
+        self.assertEqual(private.read_text(), "secret")
+
+
+if __name__ == "__main__":
+    unittest.main()

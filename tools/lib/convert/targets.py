@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: MIT
+"""How a column becomes the targets of a training."""
+
+import decimal
+
+import numpy
+
+from ddprun import UserError
+from convert.names import number_in, require_distinct, tidy
+
+CLASSIFICATION, REGRESSION = "classification", "regression"
+
+
+class Target:
+    """Classes, values, or arrays of numbers: the first split decides, and the others must fit."""
+
+    def __init__(self, split, pairs, task, names):
+        self.split, self.task, self.names, self.numbers = split, task, names, None
+        kinds = {type(value) for _, value in self.plain(pairs)}
+        if list in kinds:
+            self.task = None
+        elif names:
+            self.numbers = {number: number for number in range(len(names))}
+        elif self.task != REGRESSION:
+            self.find_classes(pairs, kinds)
+
+    def plain(self, pairs):
+        """Yields (place, value) where a value is an int, a float, a list or a name."""
+        for place, value in pairs:
+            if isinstance(value, (bool, numpy.bool_)):
+                value = str(value)
+            elif isinstance(value, str):
+                name = tidy(value)
+                value = number_in(name)
+                value = name if value is None else value
+            elif isinstance(value, decimal.Decimal):
+                value = float(value)
+            elif not isinstance(value, (int, float, list)):
+                raise UserError(f"{place}: the target is a {type(value).__name__}: expected a number, a name or a list of numbers")
+            yield place, value
+
+    def find_classes(self, pairs, kinds):
+        names = kinds & {str}
+        if names and kinds != names and self.task is None:
+            place, name = next((place, value) for place, value in self.plain(pairs) if isinstance(value, str))
+            raise UserError(f"{place}: the target is {name!r}, and others are numbers: --task classification takes all of them as names")
+        found = {value for _, value in self.plain(pairs)}
+        if not names and float in kinds:
+            if self.task == CLASSIFICATION:
+                raise UserError(f"the target holds {min(value for value in found if isinstance(value, float))}: expected whole numbers or names as classes")
+            self.task = REGRESSION
+            return
+        ordered = sorted(found, key=lambda value: (isinstance(value, str), value))
+        if not names and ordered != list(range(len(ordered))):
+            self.refuse_gaps(ordered)
+        if names or self.task == CLASSIFICATION:
+            self.names = [str(value) for value in ordered]
+            require_distinct(self.names, "the classes")
+        self.numbers = {value: number for number, value in enumerate(ordered)}
+
+    def refuse_gaps(self, found):
+        if self.task is None:
+            raise UserError(
+                f"the target holds {len(found):,} different whole numbers from {found[0]} to {found[-1]}, which are not those from 0 on: "
+                f"--task classification makes them the classes 0 to {len(found) - 1}, --task regression takes them as values"
+            )
+
+    def encoded(self, pairs, path):
+        """Returns int64 of classes, float32 of values."""
+        if self.numbers is not None:
+            return numpy.array([self.number_of(place, value) for place, value in self.plain(pairs)], numpy.int64)
+        if self.task == REGRESSION:
+            return numpy.array([self.value_of(place, value) for place, value in self.plain(pairs)], numpy.float32)[:, None]
+        return arrays_of(pairs)
+
+    def number_of(self, place, value):
+        if isinstance(value, list) or value not in self.numbers:
+            raise UserError(f"{place}: the class {value} is not one of {self.split}'s")
+        return self.numbers[value]
+
+    @staticmethod
+    def value_of(place, value):
+        if not isinstance(value, (int, float)) or not abs(value) <= float(numpy.finfo(numpy.float32).max):
+            raise UserError(f"{place}: the target is {value!r}: expected a number that float32 holds")
+        return value
+
+    def told(self, targets):
+        if self.numbers is None:
+            return f"targets {targets.dtype} of {' x '.join(map(str, targets.shape[1:]))}"
+        if not self.names:
+            return f"{len(self.numbers)} classes"
+        shown = ", ".join(f"{number} {name}" for number, name in enumerate(self.names[:10]))
+        return f"{len(self.names)} classes: {shown}{' ...' if len(self.names) > 10 else ''}"
+
+
+def arrays_of(pairs):
+    """Returns what lists of whole numbers hold as int64, and others as float32."""
+    arrays = []
+    for place, value in pairs:
+        try:
+            array = numpy.array(value)
+            array = array.astype(numpy.int64 if array.dtype.kind in "biu" else numpy.float32)
+        except (TypeError, ValueError):
+            raise UserError(f"{place}: the target {value!r:.80} is no array of numbers") from None
+        if not numpy.isfinite(array).all():
+            raise UserError(f"{place}: the target {value!r:.80} holds what is no number, or too large for float32")
+        if arrays and (array.shape, array.dtype) != (arrays[0].shape, arrays[0].dtype):
+            raise UserError(f"{place}: the target is {array.dtype} of {array.shape}, and those before are {arrays[0].dtype} of {arrays[0].shape}")
+        arrays.append(array)
+    return numpy.stack(arrays)

@@ -294,7 +294,11 @@ class Agent {
     end.stop_reason = headline(result.report);
     end.total_seconds = earlier_seconds_ + since_command_.seconds();
     end.world_size = world_size_;
-    write_summary(folder, {.end = end, .attempt = attempt_, .loggers = read_troubles(folder)});
+    try {
+      write_summary(folder, {.end = end, .attempt = attempt_, .loggers = read_troubles(folder)});
+    } catch (const UserError& error) {
+      log::warn(error.what());  // the run's own failure is the one to report
+    }
   }
 
   static void tell_checkpoint(const fs::path& folder) try {

@@ -2,9 +2,7 @@
 #include "metrics/run_summary.h"
 
 #include "base/files_below.h"
-#include "base/log.h"
 
-#include <ddprun/error.h>
 #include <ddprun/file_error.h>
 #include <ddprun/files.h>
 
@@ -96,14 +94,7 @@ void write_summary(const std::filesystem::path& run_dir, const RunSummary& summa
     json["ranks"] = ordered_json::array();
     for (const auto& rank : summary.ranks) json["ranks"].push_back({{"host", rank.host}, {"device", rank.device}});
   }
-  try {
-    replace_file(run_dir / "summary.json", json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n");
-  } catch (const UserError& error) {
-    const std::string problem = error.what();
-    if (enum_of<RunStatus>(end.status) != RunStatus::kFailed)
-      throw UserError(problem + "; the run is saved; `ddprun resume` finishes it");
-    log::warn(problem);  // the run's own failure is the one to report
-  }
+  replace_file(run_dir / "summary.json", json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n");
 }
 
 RunEnd read_run_end(const std::filesystem::path& run_dir) {

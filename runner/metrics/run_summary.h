@@ -34,7 +34,7 @@ struct RunSummary {
   std::vector<LoggerTrouble> loggers;  // in any attempt
 };
 
-// Replaces <run_dir>/summary.json as a whole.
+// Replaces <run_dir>/summary.json as a whole. Throws UserError if it cannot be written.
 void write_summary(const std::filesystem::path& run_dir, const RunSummary& summary);
 
 // Reads the run's end from the file; the status is empty if there is none: the run is going on, or was killed. Throws

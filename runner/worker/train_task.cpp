@@ -382,10 +382,23 @@ class TrainTask final : public WorkerTask {
                        .test_error = trainer.test_error(),
                        .loggers = together(earlier, loggers_->troubles())};
     for (const auto& trouble : summary.loggers) summary.end.stop_reason += "; " + trouble.text();
-    write_summary(run_dir, summary);
+    summarize(summary, "; the run is saved; `ddprun resume` finishes it");
     loggers_->finish(summary.end);
     auto at_last = together(earlier, loggers_->troubles());
-    if (std::exchange(summary.loggers, at_last) != at_last) write_summary(run_dir, summary);
+    if (std::exchange(summary.loggers, at_last) == at_last) return;
+    std::string missing = "; the run has ended and is saved, but for what its loggers lost";
+    for (const auto& trouble : summary.loggers) missing += ": " + trouble.text();
+    summarize(summary, missing);
+  }
+
+  // what_stands: what a user is to know if the summary cannot be written.
+  void summarize(const RunSummary& summary, const std::string& what_stands) const {
+    try {
+      write_summary(runtime_.place.run_dir, summary);
+    } catch (const UserError& error) {
+      if (enum_of<RunStatus>(summary.end.status) != RunStatus::kFailed) throw UserError(error.what() + what_stands);
+      log::warn(error.what());  // the run's own failure is the one to report
+    }
   }
 
   std::string best_checkpoint(const RunEnd& end) const {

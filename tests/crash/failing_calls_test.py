@@ -135,7 +135,8 @@ class FailingCalls(RecordedTest):
         if code == 0:
             self.assertIn("warning: ", told)
             return self.assertEqual(newest_whole(state), 6)
-        self.assertNotEqual(self.status(), "completed")
+        if self.status() == "completed":  # and then its loggers lost something, which the full disk keeps out of summary.json
+            self.assertIn("the run has ended and is saved, but for what its loggers lost", told)
         return newest_whole(state) < 0 or self.go_on(expected)
 
     def status(self):

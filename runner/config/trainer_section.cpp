@@ -101,7 +101,7 @@ void read_numbers(Options& options, TrainerConfig& trainer) {
   trainer.loss_scale = options.get<double>("loss_scale", trainer.loss_scale,
                                            "initial loss scale with fp16; it adapts itself", {1, 1e30});
   trainer.memory_format = choose(options, "memory_format", trainer.memory_format,
-                                 "memory format of images and filters; auto tries both when a run starts");
+                                 "memory format of images and filters; auto: as suits the device and precision");
   trainer.fused_layers = options.get<bool>(
       "fused_layers", trainer.fused_layers,
       "pooling with BatchNorm and ReLU, and dropout, in one pass on CPUs; false: use LibTorch's operations");

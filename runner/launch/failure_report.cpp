@@ -20,9 +20,11 @@ bool failed(const WorkerEnd& end) {
   return end.exit_code != kExitDone && end.exit_code != kExitPreempted;
 }
 
-// A rank whose collective failed more often reports another's death than a fault of its own.
+// A rank whose collective failed more often reports another's death than a fault of its own. NCCL's watchdog ends it by
+// SIGABRT; any other signal is a fault of its own, whatever it reported before.
 bool secondary(const WorkerEnd& end) {
-  return end.signal == 0 && end.failure && end.failure->kind == FailureKind::kCommunication;
+  const bool by_itself = end.signal == 0 || end.signal == SIGABRT;
+  return by_itself && end.failure && end.failure->kind == FailureKind::kCommunication;
 }
 
 double failing_time(const WorkerEnd& end) {
@@ -39,6 +41,7 @@ const WorkerEnd* root_cause(const std::vector<WorkerEnd>& ends) {
 }
 
 std::string describe_cause(const WorkerEnd& end) {
+  if (end.signal != 0 && secondary(end)) return end.failure->message + " (" + signal_name(end.signal) + ")";
   const auto where = end.failure && end.failure->kind == FailureKind::kSignal ? end.failure->message + " " : "";
   if (end.signal != 0) return where + "killed by " + describe_signal(end.signal);
   if (end.failure && !end.failure->message.empty()) return end.failure->message;
@@ -62,7 +65,7 @@ bool same_cause(const WorkerEnd& end, const WorkerEnd& other) {
 
 std::string describe_fate(const WorkerEnd& end, const WorkerEnd& root) {
   if (end.killed_by_launcher) return "ended by the launcher";
-  if (end.signal != 0) return "killed by " + signal_name(end.signal);
+  if (end.signal != 0 && !secondary(end)) return "killed by " + signal_name(end.signal);
   if (end.exit_code == kExitDone) return "done";
   if (end.exit_code == kExitPreempted) return "preempted";
   if (same_cause(end, root)) return "failed in the same way";

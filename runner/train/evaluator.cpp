@@ -7,6 +7,7 @@
 #include "metrics/objective.h"
 #include "metrics/predictions.h"
 #include "plugin_host/plugin_call.h"
+#include "train/out_of_memory.h"
 #include "train/state_guard.h"
 
 #include <ddprun/error.h>
@@ -58,10 +59,12 @@ std::optional<Evaluation> Evaluator::run(Split split, const Limit& limit, const 
   MetricSums sums;
   CountSums counts;
   const auto add_next = [&] {
-    const auto batch = parts_.precision.converted(source.next());
-    const auto step = call_step(*parts_.model, batch, parts_.objective);
-    sums.add(step, batch.size());
-    counts.add(step.counts);
+    within_memory(std::string("evaluating the split ") + split_name(split), advice_for_evaluations(config_), [&] {
+      const auto batch = parts_.precision.converted(source.next());
+      const auto step = call_step(*parts_.model, batch, parts_.objective);
+      sums.add(step, batch.size());
+      counts.add(step.counts);
+    });
   };
   std::exception_ptr error;
   for (int64_t round = 0; round < source.rounds(); ++round) {
@@ -89,9 +92,11 @@ PredictionTable Evaluator::sample(Split split, const PredictionsConfig& predicti
   PredictionTable table;
   for (std::span<const int64_t> left = numbers; !left.empty();) {
     const auto count = std::min(left.size(), static_cast<size_t>(batch_size));
-    const auto batch = on_device(checked.get(left.first(count)), parts_.device);
-    append_rows(table, predict(*parts_.model, parts_.precision.converted(batch), parts_.objective), batch.input,
-                *parts_.dataset);
+    within_memory(std::string("predicting the split ") + split_name(split), advice_for_evaluations(config_), [&] {
+      const auto batch = on_device(checked.get(left.first(count)), parts_.device);
+      append_rows(table, predict(*parts_.model, parts_.precision.converted(batch), parts_.objective), batch.input,
+                  *parts_.dataset);
+    });
     left = left.subspan(count);
   }
   return table;

@@ -2,6 +2,7 @@
 #include "train/operator_log.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/function_schema.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/record_function.h>
@@ -22,29 +23,49 @@ constexpr size_t kMostShown = 160;  // characters of one entry in an error text
 // since.
 auto kind() { return c10::DebugInfoKind::PRODUCER_INFO; }
 
-// Returns whether the tensor's number goes into kernels as a number of the host.
-bool is_host_number(const at::Tensor& tensor, c10::Device device) {
-  return device.is_cuda() && tensor.is_cpu() && tensor.numel() == 1 && tensor.layout() == at::kStrided;
+bool is_on(const c10::IValue& value, c10::Device device) {
+  if (value.isTensor()) return value.toTensor().defined() && value.toTensor().device() == device;
+  return value.isList() && std::ranges::any_of(value.toListRef(), [&](const auto& one) { return is_on(one, device); });
 }
 
-void tell(std::ostream& out, const at::Tensor& tensor, c10::Device device) {
+// What an operator does with a number of the host in a tensor. Only one that a kernel of the device reads is told by its
+// value: others may be memory that nobody has written yet.
+enum class HostNumber { kUntold, kRead, kWritten };
+
+HostNumber use_of(const c10::Argument* argument, bool has_device_tensor) {
+  const auto* alias = argument ? argument->alias_info() : nullptr;
+  if (alias && alias->isWrite()) return HostNumber::kWritten;
+  return alias || !has_device_tensor ? HostNumber::kUntold : HostNumber::kRead;
+}
+
+bool is_host_number(const at::Tensor& tensor, c10::Device device) {
+  return !device.is_cpu() && tensor.is_cpu() && tensor.numel() == 1 && tensor.layout() == at::kStrided;
+}
+
+// Counts the writes to a number that is kept on the host, which differ from step to step: a replay would not write it.
+void tell(std::ostream& out, const at::Tensor& tensor, c10::Device device, HostNumber use) {
   if (!tensor.defined()) {
     out << "none";
     return;
   }
   out << c10::toString(tensor.scalar_type()) << tensor.sizes();
   if (tensor.device() != device) out << tensor.device();
-  if (is_host_number(tensor, device)) out << "=" << at::_local_scalar_dense(tensor);
+  if (use == HostNumber::kUntold || !is_host_number(tensor, device)) return;
+  if (use == HostNumber::kRead) {
+    out << "=" << at::_local_scalar_dense(tensor);
+  } else if (const auto& writes = tensor.unsafeGetTensorImpl()->version_counter(); writes.enabled()) {
+    out << " written " << writes.current_version() << " times";
+  }
 }
 
 // Writes an argument; other lists, generators and process groups only by their kind.
-void tell(std::ostream& out, const c10::IValue& value, c10::Device device) {
+void tell(std::ostream& out, const c10::IValue& value, c10::Device device, HostNumber use) {
   if (value.isTensor()) {
-    tell(out, value.toTensor(), device);
+    tell(out, value.toTensor(), device, use);
   } else if (value.isList()) {
     out << "[";
     for (const auto& element : value.toListRef()) {
-      tell(out, element, device);
+      tell(out, element, device, use);
       out << " ";
     }
     out << "]";
@@ -57,9 +78,9 @@ void tell(std::ostream& out, const c10::IValue& value, c10::Device device) {
 
 bool waits(const at::RecordFunction& call, c10::Device device) {
   static const std::set<std::string> kWaiting{"aten::_local_scalar_dense", "aten::nonzero"};
-  if (!device.is_cuda() || !kWaiting.contains(call.name())) return false;
+  if (device.is_cpu() || !kWaiting.contains(call.name())) return false;
   const auto inputs = call.inputs();
-  return !inputs.empty() && inputs[0].isTensor() && inputs[0].toTensor().is_cuda();
+  return !inputs.empty() && inputs[0].isTensor() && is_on(inputs[0], device);
 }
 
 struct Listener final : c10::DebugInfoBase {
@@ -75,12 +96,14 @@ std::unique_ptr<at::ObserverContext> on_call(const at::RecordFunction& call) {
   const at::DisableRecordFunctionGuard unheard;
   std::ostringstream text;
   text.precision(17);
+  const auto inputs = call.inputs();
+  const auto schema = call.operator_schema();
+  const bool of_device = std::ranges::any_of(inputs, [&](const auto& input) { return is_on(input, listener->device); });
   text << call.name() << "(";
-  const char* comma = "";
-  for (const auto& input : call.inputs()) {
-    text << comma;
-    tell(text, input, listener->device);
-    comma = ", ";
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto* argument = schema && i < schema->arguments().size() ? &schema->arguments()[i] : nullptr;
+    text << (i == 0 ? "" : ", ");
+    tell(text, inputs[i], listener->device, use_of(argument, of_device));
   }
   text << ")";
   const std::scoped_lock lock(listener->mutex);  // c10d also passes the listener on to its threads

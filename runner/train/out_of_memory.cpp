@@ -2,6 +2,7 @@
 #include "train/out_of_memory.h"
 
 #include "base/log.h"
+#include "train/evaluator.h"
 
 #include <c10/util/Exception.h>
 
@@ -17,21 +18,39 @@ std::string first_line(std::string_view text) { return std::string(text.substr(0
 
 }  // namespace
 
+OutOfMemory::OutOfMemory(const std::exception& error, const std::string& during, const std::string& advice)
+    : UserError("out of memory " + during + ": " + first_line(error.what()) + "\nTry " + advice + ".") {}
+
 bool is_out_of_memory(const std::exception& error) {
+  if (dynamic_cast<const OutOfMemory*>(&error)) return false;
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) || dynamic_cast<const std::bad_alloc*>(&error)) return true;
-  constexpr std::array kTexts{"DefaultCPUAllocator: can't allocate memory", "CUDA error: out of memory",
-                              "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED",
+  constexpr std::array kTexts{"DefaultCPUAllocator: can't allocate memory",
+                              "CUDA error: out of memory",
+                              "CUDA out of memory",  // out of a TorchScript network
+                              "CUBLAS_STATUS_ALLOC_FAILED",
+                              "CUDNN_STATUS_ALLOC_FAILED",
                               "FIND was unable to find an engine to execute this computation"};
   const std::string_view text = error.what();
   return std::ranges::any_of(kTexts, [&](std::string_view known) { return text.find(known) != text.npos; });
 }
 
-std::string out_of_memory_text(const std::exception& error, int64_t step, const TrainerConfig& config) {
+std::string advice_for_steps(const TrainerConfig& config) {
   std::string advice = "trainer.micro_batch=auto (the same training, in smaller micro-batches)";
   if (config.micro_batch > 0) advice = log::text("trainer.micro_batch=", std::max<int64_t>(1, config.micro_batch / 2));
   if (config.precision < PrecisionMode::kBf16) advice += ", trainer.precision=bf16";
-  return log::text("out of memory in step ", step, ": ", first_line(error.what()), "\nTry ", advice,
-                   ", or a smaller model. trainer.global_batch is ", config.global_batch, ".");
+  return log::text(advice, ", or a smaller model; trainer.global_batch is ", config.global_batch);
+}
+
+std::string advice_for_evaluations(const TrainerConfig& config) {
+  const auto now = eval_batch(config);
+  if (now == 1) return "a smaller model; trainer.eval_batch is 1 already";
+  return log::text("trainer.eval_batch=", now / 2, " (the same results, in smaller batches; it is ", now,
+                   " now), or a smaller model");
+}
+
+std::string advice_for_all_else() {
+  return "a smaller model, or a device with more free memory: nvidia-smi shows what others use of a GPU's, free of the "
+         "machine's";
 }
 
 }  // namespace ddprun

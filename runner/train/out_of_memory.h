@@ -6,21 +6,32 @@
 
 #include <ddprun/error.h>
 
-#include <cstdint>
 #include <exception>
 #include <string>
 
 namespace ddprun {
 
-// Thrown by a training step, with out_of_memory_text().
 class OutOfMemory : public UserError {
  public:
-  using UserError::UserError;
+  // Tells the user what ran ("in step 3"), what was asked for, and what to change.
+  OutOfMemory(const std::exception& error, const std::string& during, const std::string& advice);
 };
 
+// Returns false for an OutOfMemory, whose advice is that of the place nearest to the problem.
 bool is_out_of_memory(const std::exception& error);
 
-// Returns the message for the user: what was asked for in step number `step`, and what to change.
-std::string out_of_memory_text(const std::exception& error, int64_t step, const TrainerConfig& config);
+// Return what to change so that a step, an evaluation's batch, or all else fits.
+std::string advice_for_steps(const TrainerConfig& config);
+std::string advice_for_evaluations(const TrainerConfig& config);
+std::string advice_for_all_else();
+
+// Calls `work` and turns its running out of memory into an OutOfMemory.
+template <class Work>
+auto within_memory(const std::string& during, const std::string& advice, const Work& work) try {
+  return work();
+} catch (const std::exception& error) {
+  if (is_out_of_memory(error)) throw OutOfMemory(error, during, advice);
+  throw;
+}
 
 }  // namespace ddprun

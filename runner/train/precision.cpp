@@ -8,6 +8,8 @@
 #include <ATen/autocast_mode.h>
 #include <torch/types.h>
 
+#include <algorithm>
+
 namespace ddprun {
 namespace {
 
@@ -57,6 +59,15 @@ Batch Precision::converted(Batch batch) const {
   batch.input = formed(batch.input);
   for (auto& [name, extra] : batch.extras) extra = formed(extra);
   return batch;
+}
+
+// A GPU's tensor cores take images in channels last as they are; it computes exact float32 elsewhere.
+MemoryFormat suitable_memory_format(const Model& model, const DataSpec& data, PrecisionMode precision,
+                                    c10::DeviceType device) {
+  const auto is_filter = [](const at::Tensor& parameter) { return parameter.dim() == 4; };
+  const bool of_images = data.sample_shape.size() == 3 && std::ranges::any_of(model.parameters(), is_filter);
+  const bool suits = device == at::kCPU || precision != PrecisionMode::kFp32Exact;
+  return of_images && suits ? MemoryFormat::kChannelsLast : MemoryFormat::kChannelsFirst;
 }
 
 void set_product_precision(const TrainerConfig& config) {

@@ -13,6 +13,7 @@
 #include "imaging/image_batcher.h"
 
 #include <ddprun/batch.h>
+#include <ddprun/dataset.h>
 #include <ddprun/model.h>
 
 #include <ATen/core/Tensor.h>
@@ -64,6 +65,12 @@ class Precision {
   bool pure_bf16_ = false;
   MemoryFormat memory_format_ = MemoryFormat::kChannelsFirst;
 };
+
+// Returns the memory format of `trainer.memory_format: auto`: channels last for networks that filter images, on CPUs and
+// in the precisions that a GPU's tensor cores compute; else channels first. It is decided by these alone, so that equal
+// experiments sum in equal order.
+MemoryFormat suitable_memory_format(const Model& model, const DataSpec& data, PrecisionMode precision,
+                                    c10::DeviceType device);
 
 // Sets how the whole process computes float32 products. Call it before the first one.
 void set_product_precision(const TrainerConfig& config);

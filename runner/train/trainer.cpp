@@ -114,8 +114,8 @@ void Trainer::start_callbacks() {
                     .global_batch = state_.global_batch});
 }
 
-// Prepares this attempt, before its first step.
-void Trainer::begin() {
+// Prepares this attempt, before its first step. Its trials are steps whose results are discarded.
+void Trainer::begin() try {
   const auto& config = experiment_.trainer;
   validator_.require_monitors(state_.last_metrics);  // from a resumed run
   if (state_.step == 0 && config.sanity_batches > 0) validator_.sanity_check();
@@ -128,6 +128,10 @@ void Trainer::begin() {
   const bool needs_a_way_back = config.on_nonfinite == OnNonfinite::kRollback && !checkpoints_.is_own();
   if (needs_a_way_back) save_now(false);
   start_from_here();
+} catch (const std::exception& error) {
+  if (is_out_of_memory(error))
+    throw OutOfMemory(error, "in a trial before the first step", advice_for_steps(experiment_.trainer));
+  throw;
 }
 
 std::unique_ptr<TrainLoader> Trainer::loader() const {
@@ -232,11 +236,7 @@ void Trainer::rehearse_smallest_part() {
   if (!batch) return;
   const StateGuard kept(buffers_, parts_.backend.get());
   parts_.model->train();
-  try {
-    rehearsed(smallest, [&] { step_.try_micro_batch(*batch, smallest); });
-  } catch (const std::exception& error) {
-    if (!is_out_of_memory(error)) throw;  // the first step has more samples, and says what to change
-  }
+  rehearsed(smallest, [&] { step_.try_micro_batch(*batch, smallest); });
 }
 
 void Trainer::train_step() try {
@@ -276,7 +276,8 @@ void Trainer::train_step() try {
   agree_after_step(loss);
   profiler_.after(state_.step);
 } catch (const std::exception& error) {
-  if (is_out_of_memory(error)) throw OutOfMemory(out_of_memory_text(error, state_.step + 1, experiment_.trainer));
+  if (is_out_of_memory(error))
+    throw OutOfMemory(error, log::text("in step ", state_.step + 1), advice_for_steps(experiment_.trainer));
   throw;
 }
 

@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@
 #include <cstring>
 #include <exception>
 #include <initializer_list>
+#include <string_view>
 
 namespace ddprun {
 namespace {
@@ -36,7 +38,7 @@ constexpr unsigned kReportSeconds = 10;  // for a crash's report
 std::atomic<int> asked_event = -1;
 
 // Set before the handlers are installed, and never again.
-std::string prefix, failure_file, failure_begin, failure_begin_internal, answer_file, answer_draft;
+std::string prefix, failure_file, failure_begin, failure_begin_internal, failure_begin_lost, answer_file, answer_draft;
 bool refuses_exit = false, exit_ends_nothing = false;
 pid_t refuser = 0;  // what a plugin forks may end as it likes
 
@@ -58,6 +60,15 @@ void tell_doing() {
   const auto* doing = current_op;
   if (doing == nullptr) return;
   write_all(STDERR_FILENO, {" in ", doing->name, doing->section ? "() of " : "", doing->section ? doing->section : ""});
+}
+
+// Returns whether this is one of the threads in which c10d watches over NCCL. They end the process where a collective
+// has waited too long for another rank, or has failed, and so tell of that rank's fault.
+bool watches_nccl() {
+  std::array<char, 16> name{};  // as much as the kernel keeps
+  ::prctl(PR_GET_NAME, name.data());
+  constexpr std::string_view kWatchers = "pt_nccl_";
+  return kWatchers.compare(0, kWatchers.size(), name.data(), kWatchers.size()) == 0;
 }
 
 // Writes the call stack. It is inlined, since the frames to skip are the caller's own.
@@ -132,7 +143,11 @@ void end_report(int) {
   unblock(SIGALRM);
   ::alarm(kReportSeconds);
   const auto* doing = current_op;
-  if (doing != nullptr && doing->section != nullptr) tell_launcher(doing, failure_begin, "");
+  if (signal == SIGABRT && watches_nccl()) {
+    tell_launcher(nullptr, failure_begin_lost, "NCCL's watchdog ended the process, for another rank or for an error of NCCL");
+  } else if (doing != nullptr && doing->section != nullptr) {
+    tell_launcher(doing, failure_begin, "");
+  }
   const char* word = ::sigabbrev_np(signal);
   write_all(STDERR_FILENO, {prefix.c_str(), "SIG", word ? word : "?"});
   tell_doing();
@@ -190,6 +205,7 @@ void install_crash_handler(const std::string& who, const std::filesystem::path& 
   };
   failure_begin = begin(FailureKind::kSignal);
   failure_begin_internal = begin(FailureKind::kInternal);
+  failure_begin_lost = begin(FailureKind::kCommunication);
   load_backtrace();
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   static std::array<char, kStackBytes> stack;  // of the main thread's handler, since a full stack may be the crash

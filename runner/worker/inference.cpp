@@ -7,6 +7,7 @@
 #include "plugin_host/plugin_call.h"
 #include "train/evaluator.h"
 #include "train/model_weights.h"
+#include "train/out_of_memory.h"
 #include "train/state_guard.h"
 #include "train/train_state.h"
 #include "worker/runtime.h"
@@ -142,7 +143,9 @@ class PredictionTask final : public Inference {
                       runtime_.device, images_[static_cast<size_t>(split)]);
     const auto autocast = runtime_.precision.autocast();
     if (runtime_.place.rank == 0) file_.emplace(runtime_.place.out);
-    for (int64_t round = 0; round < source.rounds(); ++round) write(source.has_next() ? lines(source.next()) : "");
+    const auto next = [&] { return source.has_next() ? lines(source.next()) : ""; };
+    for (int64_t round = 0; round < source.rounds(); ++round)
+      write(within_memory(std::string("predicting the split ") + split_name(split), advice_for_evaluations(trainer), next));
     if (file_) file_->finish();
     auto counts = at::tensor({correct_, classified_}, at::kLong);
     runtime_.communicator.sum(counts);

@@ -15,11 +15,11 @@
 #include "train/checkpointer.h"
 #include "train/layer_decay.h"
 #include "train/model_weights.h"
+#include "train/precision.h"
 #include "train/pretrained_weights.h"
 #include "train/shard_check.h"
 #include "train/state_guard.h"
 #include "train/trainer.h"
-#include "train/trials.h"
 #include "worker/data_demands.h"
 #include "worker/fault_injection.h"
 #include "worker/flight_record_writer.h"
@@ -128,28 +128,13 @@ class TrainTask final : public WorkerTask {
 
   TrainState saved_state() const { return TrainState::from_json(resumed_->progress, runtime_.place.checkpoint); }
 
-  // Returns the memory format. A resumed run keeps the one found at its start, since another order of numbers rounds
-  // differently.
-  MemoryFormat memory_format() {
+  // Returns the memory format. A resumed run keeps that of its start, since another order of numbers rounds differently.
+  MemoryFormat memory_format() const {
     const auto& config = runtime_.experiment.trainer;
     if (config.memory_format != MemoryFormat::kAuto) return config.memory_format;
     if (resumed_) return saved_state().memory_format;
-    if (config.deterministic) return MemoryFormat::kChannelsFirst;
-    return find_memory_format({.model = *runtime_.model,
-                               .objective = *objective_,
-                               .dataset = *runtime_.dataset,
-                               .precision = runtime_.precision,
-                               .device = runtime_.device,
-                               .backend = runtime_.backend.get(),
-                               .communicator = runtime_.communicator,
-                               .samples = trial_samples()});
-  }
-
-  // Returns the samples of a trial: on the CPU independent of the number of workers, so that they find the same; on a
-  // GPU those of a step.
-  int64_t trial_samples() const {
-    const auto batch = runtime_.experiment.trainer.global_batch;
-    return runtime_.backend ? std::max<int64_t>(1, batch / runtime_.place.world_size) : batch;
+    const auto data = in_plugin({"dataset", "spec"}, [&] { return runtime_.dataset->spec(); });
+    return suitable_memory_format(*runtime_.model, data, config.precision, runtime_.device.type());
   }
 
   std::filesystem::path logs() const { return runtime_.place.run_dir / "logs"; }

@@ -106,10 +106,13 @@ Problem problem_of(const WorkerTask* task) {
     return {.kind = FailureKind::kInternal, .message = error.problem, .section = error.section};
   } catch (const CommunicationError& error) {
     return {.kind = FailureKind::kCommunication, .message = error.what()};
-  } catch (const c10::Error& error) {
-    return {.kind = FailureKind::kInternal, .message = error.what_without_backtrace()};
   } catch (const std::exception& error) {
-    return {.kind = FailureKind::kInternal, .message = error.what()};
+    if (is_out_of_memory(error)) {
+      const std::string phase = task ? task->phase() : "starting";
+      return {.kind = FailureKind::kMemory, .message = OutOfMemory(error, phase, advice_for_all_else()).what()};
+    }
+    const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
+    return {.kind = FailureKind::kInternal, .message = of_torch ? of_torch->what_without_backtrace() : error.what()};
   }
 }
 

@@ -4,8 +4,7 @@ DistributedSampler's share of real images for each, against the shipped experime
 samples give the same losses.
 
 Where the two differ on purpose the experiment is told to follow: no dropout, whose random numbers are others'; samples in the file's order;
-memory format channels_first, as the scripts have it: `auto` times both formats, channels_last rounds differently, and which of them is faster
-depends on the machine and its load.
+memory format channels_first, as the scripts have it: channels_last rounds differently.
 """
 
 import gzip

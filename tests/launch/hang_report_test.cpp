@@ -85,6 +85,22 @@ TEST(HangReport, OfACollectiveThatRanOutOfTimeTheOneThatStandsStillIsTheCause) {
               HasSubstr("rank 0 on a failed: all-reduce failed"));
 }
 
+TEST(HangReport, OfARankThatNcclsWatchdogEndedTheOneThatStandsStillIsTheCause) {
+  auto ended = standing(0, Activity::kAgreeing, 7);
+  ended.signal = SIGABRT;
+  ended.killed_by_launcher = false;
+  ended.failure = WorkerFailure{.rank = 0, .kind = FailureKind::kCommunication, .message = "NCCL's watchdog ended it"};
+  const auto hung = standing(1, Activity::kComputing, 7);
+  const auto result = judge_ends({.workers = {ended, hung}, .hung = true});
+  EXPECT_THAT(result.report,
+              HasSubstr("rank 1 on a has hung for 61 s at step 7, computing\n  rank 0 gave up: NCCL's watchdog ended it\n"));
+  EXPECT_EQ(result.cause->kind, FailureKind::kHang);
+  EXPECT_THAT(judge_ends({.workers = {ended}, .hung = true}).report,
+              HasSubstr("rank 0 on a failed: NCCL's watchdog ended it (SIGABRT)\n"));
+  ended.signal = SIGSEGV;  // a fault of its own, after it lost contact
+  EXPECT_THAT(judge_ends({.workers = {ended, hung}, .hung = true}).report, HasSubstr("killed by SIGSEGV"));
+}
+
 TEST(HangReport, ADeathOfItsOwnIsTheBetterCause) {
   AttemptEnd end{.workers = {standing(0, Activity::kComputing, 7), {.rank = 1, .signal = SIGSEGV}}, .hung = true};
   EXPECT_THAT(judge_ends(end).report, HasSubstr("rank 1 failed first: killed by SIGSEGV"));

@@ -154,7 +154,9 @@ inline ToyResult train_toy(const ToyRun& run) {
     }
     const auto end = trainer.run();
     loggers.flush();
-    for (const auto& tensor : state_tensors(*model)) result.weights[rank][tensor.name] = tensor.value.detach().clone();
+    for (const auto& tensor : state_tensors(*model)) {  // whoever compares them is on another stream
+      result.weights[rank][tensor.name] = tensor.value.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true);
+    }
     if (rank != 0) return;
     result.end = end;
     result.graph_state = trainer.step().graphs().state();

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <array>
+
 namespace ddprun {
 namespace {
 
@@ -12,8 +14,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 template <class Work>
-OperatorLog log_of(const Work& work) {
-  OperatorLog log(at::kCPU);
+OperatorLog log_of(const Work& work, c10::Device device = at::kCPU) {
+  OperatorLog log(device);
   const OperatorLog::Listening listening(&log);
   work();
   return log;
@@ -35,6 +37,36 @@ TEST(OperatorLog, ANumberThatChangesIsADifferenceAndTheValuesOfTensorsAreNone) {
   EXPECT_THAT(log.difference(log_of([&] { return one.mul(0.2); })),
               AllOf(HasSubstr("aten::mul"), HasSubstr("0.2"), HasSubstr("which was"), HasSubstr("0.1")));
   EXPECT_NE(log.difference(log_of([&] { return torch::ones({4}).mul(0.1); })), "");
+}
+
+// The meta device stands in for a GPU: it is not the host, and computes nothing.
+TEST(OperatorLog, ANumberOfTheHostIsToldWhereAKernelOfTheDeviceReadsIt) {
+  const auto weight = at::ones({3}, at::kMeta);
+  const auto scaled = [&](double factor) {
+    return log_of([&, rate = at::scalar_tensor(factor)] { weight.mul(rate); }, at::kMeta);
+  };
+  EXPECT_EQ(scaled(0.1).difference(scaled(0.1)), "");
+  EXPECT_THAT(scaled(0.1).difference(scaled(0.2)), HasSubstr("float[]cpu=0.2"));
+}
+
+TEST(OperatorLog, WhatTheHostKeepsToItselfIsNotTold) {
+  const auto worked = [](float left_in_memory) {
+    return log_of([&] {
+      std::array<float, 1> memory{left_in_memory};
+      const auto fresh = at::from_blob(memory.data(), {1});  // as at::empty gives it
+      fresh.view({}).fill_(1).add(2);
+    }, at::kMeta);
+  };
+  const auto log = worked(5);
+  EXPECT_FALSE(log.empty());
+  EXPECT_EQ(log.difference(worked(6)), "");
+}
+
+TEST(OperatorLog, ANumberOfTheHostThatStepsWriteIsADifference) {
+  const auto count = at::zeros({1}, at::kLong);
+  const auto step = [&] { return log_of([&] { count.add_(1); }, at::kMeta); };
+  const auto first = step();
+  EXPECT_THAT(first.difference(step()), AllOf(HasSubstr("aten::add_"), HasSubstr("written")));
 }
 
 TEST(OperatorLog, SomethingMoreOrLessIsADifference) {

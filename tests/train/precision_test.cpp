@@ -99,13 +99,15 @@ TEST(Precision, PureBf16LeavesIntegersAsTheyAre) {
   EXPECT_EQ(batches.item<int64_t>(), 257);
 }
 
+class Convolution final : public Model {
+ public:
+  Convolution() { conv = register_module("conv", torch::nn::Conv2d(3, 4, 3)); }
+  at::Tensor forward(const at::Tensor& input) override { return conv(input); }
+  torch::nn::Conv2d conv{nullptr};
+};
+
 TEST(Precision, ChannelsLastReachesFiltersAndImages) {
-  class Convolution final : public Model {
-   public:
-    Convolution() { conv = register_module("conv", torch::nn::Conv2d(3, 4, 3)); }
-    at::Tensor forward(const at::Tensor& input) override { return conv(input); }
-    torch::nn::Conv2d conv{nullptr};
-  } model;
+  Convolution model;
   Precision precision({}, at::kCPU);
   precision.set_memory_format(MemoryFormat::kChannelsLast);
   const auto before = model.conv->weight;
@@ -114,6 +116,47 @@ TEST(Precision, ChannelsLastReachesFiltersAndImages) {
   EXPECT_TRUE(before.is_same(model.conv->weight));
   const auto batch = precision.converted({.input = torch::ones({2, 3, 8, 8})});
   EXPECT_TRUE(model.forward(batch.input).is_contiguous(at::MemoryFormat::ChannelsLast));
+}
+
+TEST(MemoryFormat, SetsTheStridesOfOneChannelToo) {
+  const auto images = torch::rand({2, 1, 4, 5});
+  const auto last = in_memory_format(images, MemoryFormat::kChannelsLast);
+  EXPECT_EQ(last.strides(), at::IntArrayRef({20, 1, 5, 1}));
+  EXPECT_EQ(last.data_ptr(), images.data_ptr());
+  EXPECT_EQ(in_memory_format(last, MemoryFormat::kChannelsFirst).strides(), at::IntArrayRef({20, 20, 5, 1}));
+}
+
+TEST(MemoryFormat, KeepsTheNumbers) {
+  const auto images = torch::rand({2, 3, 4, 5});
+  const auto last = in_memory_format(images, MemoryFormat::kChannelsLast);
+  EXPECT_EQ(last.strides(), at::IntArrayRef({60, 1, 15, 3}));
+  EXPECT_TRUE(last.equal(images));
+  EXPECT_TRUE(in_memory_format(last, MemoryFormat::kChannelsFirst).equal(images));
+  EXPECT_TRUE(in_memory_format(images, MemoryFormat::kChannelsFirst).is_same(images));
+}
+
+TEST(MemoryFormat, OfOneChannelReachesWhatConvolutionsGive) {
+  torch::nn::Conv2d conv(1, 4, 3);
+  const torch::NoGradGuard no_gradients;
+  conv->weight.set_data(in_memory_format(conv->weight, MemoryFormat::kChannelsLast));
+  const auto output = conv(in_memory_format(torch::rand({2, 1, 8, 8}), MemoryFormat::kChannelsLast));
+  EXPECT_TRUE(output.is_contiguous(at::MemoryFormat::ChannelsLast));
+}
+
+// What takes part in the choice is all that there is to equal commands: no clock.
+TEST(MemoryFormat, ChosenByItselfDependsOnTheNetworkTheDeviceAndThePrecision) {
+  const Convolution filters;
+  const testing::ToyModel without_filters;
+  const DataSpec images{.sample_shape = {3, 8, 8}}, vectors{.sample_shape = {8}};
+  const auto last = MemoryFormat::kChannelsLast, first = MemoryFormat::kChannelsFirst;
+  EXPECT_EQ(suitable_memory_format(filters, images, PrecisionMode::kFp32, at::kCPU), last);
+  EXPECT_EQ(suitable_memory_format(filters, images, PrecisionMode::kFp32Exact, at::kCUDA), first);
+  for (const auto precision : {PrecisionMode::kFp32, PrecisionMode::kTf32, PrecisionMode::kBf16, PrecisionMode::kFp16,
+                               PrecisionMode::kBf16Pure}) {
+    EXPECT_EQ(suitable_memory_format(filters, images, precision, at::kCUDA), last);
+    EXPECT_EQ(suitable_memory_format(filters, vectors, precision, at::kCUDA), first);
+    EXPECT_EQ(suitable_memory_format(without_filters, images, precision, at::kCPU), first);
+  }
 }
 
 }  // namespace

@@ -2,11 +2,14 @@
 // Whatever a step is cut into, it is the same step.
 #include "support/error_of.h"
 #include "support/toy_run.h"
+#include "train/out_of_memory.h"
 
 #include <ddprun/error.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <new>
 
 namespace ddprun {
 namespace {
@@ -378,13 +381,58 @@ TEST(MicroBatchSearch, SaysSoWhereNotEvenOneSampleFits) {
 TEST(OutOfMemory, NamesWhatToChange) {
   const TempFolder folder;
   auto run = each_step_logged(folder);
+  run.train_samples = 96;  // whole batches: no smaller one is rehearsed
   run.make_model = [] { return std::make_shared<Narrow>(3); };
   try {
     train_toy(run);
     FAIL() << "it had room";
-  } catch (const UserError& error) {
+  } catch (const OutOfMemory& error) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("out of memory in step 1: no room for 12 samples"));
     EXPECT_THAT(error.what(), ::testing::HasSubstr("trainer.micro_batch=auto"));
+  }
+}
+
+TEST(OutOfMemory, OfARehearsalIsToldAtOnce) {
+  const TempFolder folder;
+  auto run = each_step_logged(folder);  // whose last batch is smaller than the others, so it is rehearsed
+  run.make_model = [] { return std::make_shared<Narrow>(0); };
+  try {
+    train_toy(run);
+    FAIL() << "it had room";
+  } catch (const OutOfMemory& error) {
+    EXPECT_THAT(error.what(), ::testing::StartsWith("out of memory in a trial before the first step: no room for"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("trainer.micro_batch=auto"));
+  }
+}
+
+TEST(OutOfMemory, OfAnEvaluationNamesItsOwnKey) {
+  class NarrowInEvaluation : public ToyModel {
+   public:
+    at::Tensor forward(const at::Tensor& input) override {
+      TORCH_CHECK_WITH(OutOfMemoryError, is_training() || input.size(0) <= 2, "no room for ", input.size(0), " samples");
+      return ToyModel::forward(input);
+    }
+  };
+  const TempFolder folder;
+  auto run = each_step_logged(folder);
+  run.experiment.trainer.eval_batch = 8;
+  run.make_model = [] { return std::make_shared<NarrowInEvaluation>(); };
+  try {
+    train_toy(run);
+    FAIL() << "it had room";
+  } catch (const OutOfMemory& error) {
+    EXPECT_THAT(error.what(), ::testing::StartsWith("out of memory evaluating the split val: no room for 8 samples"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("trainer.eval_batch=4"));
+  }
+}
+
+TEST(OutOfMemory, KeepsTheAdviceOfTheNearestPlace) {
+  const auto inner = [] { throw std::bad_alloc(); };
+  try {
+    within_memory("outside", "that", [&] { within_memory("inside", "this", inner); });
+    FAIL() << "it had room";
+  } catch (const OutOfMemory& error) {
+    EXPECT_STREQ(error.what(), "out of memory inside: std::bad_alloc\nTry this.");
   }
 }
 

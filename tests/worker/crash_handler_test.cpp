@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+#include "worker/crash_handler.h"
+
+#include "launch/worker_process.h"
+#include "support/temporary_folder.h"
+
+#include <gtest/gtest.h>
+
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <thread>
+
+namespace ddprun {
+namespace {
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // a sanitizer has handlers of its own
+
+// Returns what a process has reported in which a thread of this name has called abort().
+std::optional<WorkerFailure> report_of_an_abort(const std::filesystem::path& failure, const char* thread_name) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    install_crash_handler("test: ", failure, 3);
+    std::thread([thread_name] {
+      ::pthread_setname_np(::pthread_self(), thread_name);
+      std::abort();
+    }).join();
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+  return read_failure(failure);
+}
+
+using CrashHandlerTest = FolderTest;
+
+TEST_F(CrashHandlerTest, WhomNcclsWatchdogEndsHasLostContactToAnotherRank) {
+  for (const auto* name : {"pt_nccl_watchdg", "pt_nccl_heartbt"}) {
+    const auto failure = report_of_an_abort(folder_ / name, name);
+    ASSERT_TRUE(failure) << name;
+    EXPECT_EQ(failure->rank, 3);
+    EXPECT_EQ(failure->kind, FailureKind::kCommunication);
+  }
+  EXPECT_FALSE(report_of_an_abort(folder_ / "other", "pt_autograd_0"));
+}
+
+#endif
+
+}  // namespace
+}  // namespace ddprun
